@@ -1,0 +1,146 @@
+package accounts
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	// MaxConfig is the most bytes that an account's config may have.
+	MaxConfig = 64 << 10
+	// MaxLabels is the most labels that an account may have, and MaxLabel the
+	// most bytes of a label's name or value.
+	MaxLabels = 64
+	MaxLabel  = 256
+)
+
+// Account is a thing to check, as it is registered.
+type Account struct {
+	ID      string            `json:"id"`
+	Kind    string            `json:"kind"`
+	Config  json.RawMessage   `json:"config,omitempty"`
+	Cadence string            `json:"cadence,omitempty"` // as cadence.Parse reads it; empty: cadence.Default
+	Labels  map[string]string `json:"labels,omitempty"`
+}
+
+// Kinds judges configs: it is what the checkers of this process know.
+type Kinds interface {
+	// Validate reports every fault of a config at once, each naming its field,
+	// or that the kind is not known.
+	Validate(kind string, config json.RawMessage) error
+}
+
+// Fault is what is wrong with one field of a record.
+type Fault struct {
+	Field  string `json:"field"` // "cadence", "config.url"
+	Reason string `json:"reason"`
+}
+
+// Error gives field and reason.
+func (f Fault) Error() string { return f.Field + ": " + f.Reason }
+
+// Faults is all that is wrong with a record.
+type Faults []Fault
+
+// Error gives them all, one a line.
+func (f Faults) Error() string {
+	errs := make([]error, len(f))
+	for i := range f {
+		errs[i] = f[i]
+	}
+	return errors.Join(errs...).Error()
+}
+
+// Decode reads a record strictly: a field that it does not know, or a second
+// value behind the first, is a fault.
+func Decode(record []byte) (Account, error) {
+	var a Account
+	d := json.NewDecoder(bytes.NewReader(record))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&a); err != nil {
+		return Account{}, decodeFault(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return Account{}, Faults{{"record", "more than one JSON value"}}
+	}
+	return a, nil
+}
+
+func decodeFault(err error) error {
+	var mistyped *json.UnmarshalTypeError
+	if errors.As(err, &mistyped) && mistyped.Field != "" {
+		return Faults{{mistyped.Field, fmt.Sprintf("must be %s, is %s", mistyped.Type, mistyped.Value)}}
+	}
+	return Faults{{"record", err.Error()}}
+}
+
+// Encode writes a record as it is kept: the same account always gives the same
+// bytes.
+func (a Account) Encode() ([]byte, error) {
+	if len(a.Config) > 0 {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, a.Config); err != nil {
+			return nil, Faults{{"config", err.Error()}}
+		}
+		a.Config = compact.Bytes()
+	}
+	return json.Marshal(a)
+}
+
+// Validate gives every fault of the record as Faults, or nil.
+func (a Account) Validate(kinds Kinds) error {
+	var faults Faults
+	if err := circulate.ValidateID(a.ID); err != nil {
+		faults = append(faults, Fault{"id", err.Error()})
+	}
+	if _, err := cadence.Parse(a.Cadence); err != nil {
+		faults = append(faults, Fault{"cadence", err.Error()})
+	}
+	if len(a.Config) > MaxConfig {
+		faults = append(faults, Fault{"config", fmt.Sprintf("must be at most %d bytes, has %d", MaxConfig, len(a.Config))})
+	}
+	if len(a.Labels) > MaxLabels {
+		faults = append(faults, Fault{"labels", fmt.Sprintf("must be at most %d, are %d", MaxLabels, len(a.Labels))})
+	}
+	for name, value := range a.Labels {
+		if name == "" || len(name) > MaxLabel || len(value) > MaxLabel {
+			faults = append(faults, Fault{"labels." + name, fmt.Sprintf("name and value must have at most %d bytes, the name at least one", MaxLabel)})
+		}
+	}
+	if a.Kind == "" {
+		faults = append(faults, Fault{"kind", "must not be empty"})
+	} else if err := kinds.Validate(a.Kind, a.Config); err != nil {
+		faults = append(faults, flatten(err)...)
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return faults
+}
+
+// flatten makes faults of what a checker reports: errors that errors.Join put
+// together, each "field: reason".
+func flatten(err error) []Fault {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var faults []Fault
+		for _, e := range joined.Unwrap() {
+			faults = append(faults, flatten(e)...)
+		}
+		return faults
+	}
+	var one Fault
+	if errors.As(err, &one) {
+		return []Fault{one}
+	}
+	field, reason, ok := bytes.Cut([]byte(err.Error()), []byte(": "))
+	if !ok || bytes.ContainsAny(field, " \t") {
+		return []Fault{{"config", err.Error()}}
+	}
+	return []Fault{{string(field), string(reason)}}
+}

@@ -1,0 +1,159 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed claim.lua
+var claimLua string
+
+var claimScript = newScript("claim", claimLua)
+
+// Claim is an account that a replica holds, until it returns or releases it or
+// the monitor takes it away.
+type Claim struct {
+	ID       string
+	Shard    int
+	Due      time.Time // since when it waited to be claimed
+	Cursor   []byte    // as the last check left it; nil at first
+	Failures int       // in a row, before this check
+	Hint     []byte    // what a nudge brought along; nil without
+
+	entry string
+}
+
+// Ticket is the fencing token of the claim, different for each one that ever is.
+func (c *Claim) Ticket() string { return c.entry[:ticketWidth] }
+
+// Batch is what one Claim brought.
+type Batch struct {
+	Now     time.Time // Redis' clock
+	NextDue time.Time // when the shard's next account is due; zero: nothing is scheduled
+	More    bool      // more may wait now; NextDue is not known
+	Claims  []Claim
+
+	Void      int // entries dropped because their ticket was not current
+	Malformed int // texts set aside because they were no entry
+
+	// Change is up to where Changed tells; it goes into the next Claim's known.
+	Change int64
+	// Changed are the accounts whose records changed since known.
+	Changed []string
+	// ForgetAll says that any record may have changed since known.
+	ForgetAll bool
+}
+
+// Claim promotes what is due in a shard and takes up to n of its accounts for
+// the replica, the longest waiting first. Known is the Change of this caller's
+// last claim of the shard, 0 at first: a caller that keeps records needs to read
+// only those that changed.
+func (r *Ring) Claim(ctx context.Context, shard int, replica string, n int, known int64) (Batch, error) {
+	if err := r.checkBatch("claim", n); err != nil {
+		return Batch{}, err
+	}
+	if err := ValidateReplica(replica); err != nil {
+		return Batch{}, err
+	}
+	k := &r.keys[shard]
+	reply, err := r.run(ctx, claimScript, shard, []string{
+		k.queue, k.processing, k.schedule, k.tickets, k.ticketSeq, k.cursors, k.failures, k.nudges, k.changes, k.setAside, k.strikes,
+	}, replica, n, known)
+	if err != nil {
+		return Batch{}, err
+	}
+	batch, err := readBatch(reply, shard, known)
+	if err != nil {
+		return Batch{}, fmt.Errorf("claim, shard %d: %w", shard, err)
+	}
+	if batch.Malformed > 0 {
+		r.setAside.Add(int64(batch.Malformed))
+		r.log.Error("texts in message_queue were no entries and were set aside", "shard", shard, "count", batch.Malformed, "key", k.setAside)
+	}
+	return batch, nil
+}
+
+var errReply = errors.New("circulate: unexpected reply")
+
+func readBatch(reply any, shard int, known int64) (Batch, error) {
+	fields, ok := reply.([]any)
+	if !ok || len(fields) != 2 && len(fields) != 11 {
+		return Batch{}, errReply
+	}
+	now, nowOK := fields[0].(int64)
+	next, nextOK := fields[1].(int64)
+	if !nowOK || !nextOK {
+		return Batch{}, errReply
+	}
+	batch := Batch{Now: time.UnixMilli(now), More: next == 0, Change: known}
+	if next > 0 {
+		batch.NextDue = time.UnixMilli(next)
+	}
+	if len(fields) == 2 {
+		return batch, nil
+	}
+	var err [4]error
+	batch.Void, err[0] = redis.Int(fields[2], nil)
+	batch.Malformed, err[1] = redis.Int(fields[3], nil)
+	batch.Change, err[2] = redis.Int64(fields[4], nil)
+	if fields[5] == nil {
+		batch.ForgetAll = true
+	} else {
+		batch.Changed, err[3] = redis.Strings(fields[5], nil)
+	}
+	if joined := errors.Join(err[:]...); joined != nil {
+		return Batch{}, joined
+	}
+	var columns [5][]any
+	for i := range columns {
+		if columns[i], ok = fields[6+i].([]any); !ok {
+			return Batch{}, errReply
+		}
+	}
+	batch.Claims = make([]Claim, len(columns[0]))
+	for i := range batch.Claims {
+		if err := batch.Claims[i].read(columns, i); err != nil {
+			return Batch{}, err
+		}
+		batch.Claims[i].Shard = shard
+	}
+	return batch, nil
+}
+
+func (c *Claim) read(columns [5][]any, i int) error {
+	entry := bytesAt(columns[0], i)
+	if len(entry) < idOffset {
+		return errReply
+	}
+	c.entry = string(entry)
+	c.ID = c.entry[idOffset:]
+	due, err := redis.Int64(columns[1][i], nil)
+	if err != nil {
+		return err
+	}
+	c.Due = time.UnixMilli(due)
+	if cursor := bytesAt(columns[2], i); len(cursor) > 0 {
+		c.Cursor = cursor
+	}
+	if failures := bytesAt(columns[3], i); failures != nil {
+		if c.Failures, err = redis.Int(failures, nil); err != nil {
+			c.Failures = 0 // a count that is none must not hold up the account
+		}
+	}
+	c.Hint = bytesAt(columns[4], i)
+	return nil
+}
+
+// bytesAt reads a column that may be shorter than the batch, or hold no value.
+func bytesAt(column []any, i int) []byte {
+	if i >= len(column) {
+		return nil
+	}
+	b, _ := column[i].([]byte)
+	return b
+}

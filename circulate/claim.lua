@@ -1,0 +1,148 @@
+-- claim: promote what is due, then take accounts from message_queue.
+--
+-- KEYS[1]   message_queue    LIST
+-- KEYS[2]   processing_list  LIST
+-- KEYS[3]   schedule         ZSET  id -> due
+-- KEYS[4]   tickets          HASH  id -> current ticket, short cursor
+-- KEYS[5]   ticket_seq       STRING
+-- KEYS[6]   cursors          HASH  id -> long cursor
+-- KEYS[7]   failures         HASH  id -> failures in a row
+-- KEYS[8]   nudges           HASH  id -> due|expiry|hint
+-- KEYS[9]   changes          ZSET  id -> when its record changed
+-- KEYS[10]  set_aside        LIST
+-- KEYS[11]  strikes          HASH  id -> requeues since the last return
+-- ARGV[1]   the replica that claims
+-- ARGV[2]   how many accounts, at most
+-- ARGV[3]   up to which change the replica knows the shard's records
+--
+-- Returns {now, next due, void, malformed, change, changed ids or false,
+--          entries, their stamps before, cursors, failures, hints}.
+-- Next due is 0 where more may wait now, -1 where nothing is scheduled. Changed
+-- is false where the replica must forget every record that it knows.
+
+local queue, processing, schedule = KEYS[1], KEYS[2], KEYS[3]
+local tickets, ticket_seq, cursors = KEYS[4], KEYS[5], KEYS[6]
+local failures, nudges, changes, set_aside, strikes = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local replica, want, known = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local now = clock()
+
+local function next_due()
+  local first = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+  if #first == 0 then return -1 end
+  return math.max(1, tonumber(first[2]))
+end
+
+local due = redis.call('ZRANGEBYSCORE', schedule, '-inf', now, 'WITHSCORES', 'LIMIT', 0, want)
+if #due == 0 and redis.call('LLEN', queue) == 0 then
+  return {now, next_due()}
+end
+
+local wrong = mistyped(queue, 'list', processing, 'list', tickets, 'hash', ticket_seq, 'string', cursors, 'hash',
+  failures, 'hash', nudges, 'hash', changes, 'zset', set_aside, 'list',
+  strikes, 'hash')
+if wrong then return wrong end
+
+-- Promote. An id without a ticket is not registered and just leaves the schedule.
+if #due > 0 then
+  local ids, entries = {}, {}
+  for i = 1, #due, 2 do ids[#ids + 1] = due[i] end
+  local current = redis.call('HMGET', tickets, unpack(ids))
+  for i, id in ipairs(ids) do
+    if current[i] then
+      entries[#entries + 1] = ticket_of(current[i]) .. '|' .. stamp(tonumber(due[2 * i])) .. '|' .. NOBODY .. '|' .. id
+    end
+  end
+  if #entries > 0 then redis.call('LPUSH', queue, unpack(entries)) end
+  redis.call('ZREM', schedule, unpack(ids))
+end
+
+-- Take.
+local taken, ids = {}, {}
+for i = 1, want do
+  local entry = redis.call('RPOPLPUSH', queue, processing)
+  if not entry then break end
+  taken[i] = entry
+  ids[i] = sub(entry, ID)
+end
+local more = #taken == want
+local entries, stamps, claimed, issued, cursor = {}, {}, {}, {}, {}
+local malformed = 0
+if #taken > 0 then
+  local current = redis.call('HMGET', tickets, unpack(ids))
+  local once = {}
+  for i, entry in ipairs(taken) do
+    local id = ids[i]
+    if not well_formed(entry) then
+      malformed = malformed + 1
+      redis.call('LPUSH', set_aside, entry)
+    elseif current[i] and sub(current[i], 1, 14) == sub(entry, 1, 14) and not once[id] then
+      -- The same entry may be there twice, put back by two monitors: the first
+      -- takes the ticket, the second is void.
+      once[id] = true
+      local n = #claimed + 1
+      claimed[n], stamps[n], cursor[n] = id, sub(entry, 16, 28), sub(current[i], 15)
+    elseif not current[i] then
+      -- Not registered any more, and requeued since: no field of it may stay.
+      redis.call('HDEL', strikes, id)
+    end
+  end
+  if malformed > 0 then redis.call('LTRIM', set_aside, 0, 999) end
+
+  -- The taken entries stand at the head: the fresh ones take their place.
+  redis.call('LTRIM', processing, #taken, -1)
+  if #claimed > 0 then
+    local held = '|' .. stamp(now) .. '|' .. replica .. '|'
+    local ticket = take_tickets(ticket_seq, #claimed, now)
+    for i, id in ipairs(claimed) do
+      local fresh = format('%014d', ticket + i)
+      issued[2 * i - 1], issued[2 * i] = id, fresh .. cursor[i]
+      entries[i] = fresh .. held .. id
+    end
+    redis.call('LPUSH', processing, unpack(entries))
+    redis.call('HSET', tickets, unpack(issued))
+  end
+end
+
+-- What a check needs besides. Long cursors, failures and nudges are rare, so
+-- their absence is asked for once and not for each account.
+local failed, hints = {}, {}
+if #claimed > 0 then
+  if redis.call('EXISTS', cursors) == 1 then
+    local long = redis.call('HMGET', cursors, unpack(claimed))
+    for i = 1, #claimed do cursor[i] = long[i] or cursor[i] end
+  end
+  if redis.call('EXISTS', failures) == 1 then
+    failed = redis.call('HMGET', failures, unpack(claimed))
+  end
+  if redis.call('EXISTS', nudges) == 1 then
+    for i, nudge in ipairs(redis.call('HMGET', nudges, unpack(claimed))) do
+      hints[i] = false
+      if nudge then
+        -- This check answers the nudge. Its hint stays until the check is
+        -- returned, for whoever may have to do it again.
+        local hint = sub(nudge, 29)
+        if hint == '' or tonumber(sub(nudge, 15, 27)) <= now then
+          redis.call('HDEL', nudges, claimed[i])
+        else
+          hints[i] = hint
+          redis.call('HSET', nudges, claimed[i], stamp(0) .. sub(nudge, 14))
+        end
+      end
+    end
+  end
+end
+
+local change, changed = 0, {}
+local newest = redis.call('ZREVRANGE', changes, 0, 0, 'WITHSCORES')
+if #newest > 0 then change = tonumber(newest[2]) end
+if change ~= known then
+  local oldest = redis.call('ZRANGE', changes, 0, 0, 'WITHSCORES')
+  if #oldest > 0 and known >= tonumber(oldest[2]) and known < change then
+    changed = redis.call('ZRANGEBYSCORE', changes, '(' .. format('%.0f', known), '+inf')
+  else
+    changed = false
+  end
+end
+
+return {now, more and 0 or next_due(), #taken - malformed - #claimed, malformed, format('%.0f', change), changed,
+  entries, stamps, cursor, failed, hints}

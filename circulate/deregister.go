@@ -1,0 +1,35 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed deregister.lua
+var deregisterLua string
+
+var deregisterScript = newScript("deregister", deregisterLua)
+
+// Deregister takes accounts of one shard out for good, with all that the ring
+// knows of them but their messages. A check under way will not be written. It
+// reports how many were registered.
+func (r *Ring) Deregister(ctx context.Context, shard int, ids []string) (int, error) {
+	if err := r.checkBatch("deregister", len(ids)); err != nil {
+		return 0, err
+	}
+	k := &r.keys[shard]
+	return redis.Int(r.run(ctx, deregisterScript, shard, []string{
+		k.changes, k.tickets, k.schedule, k.parked,
+		k.accounts, k.cursors, k.failures, k.strikes, k.nudges, k.reasons,
+	}, anyOf(ids)...))
+}
+
+func anyOf(texts []string) []any {
+	args := make([]any, len(texts))
+	for i, t := range texts {
+		args[i] = t
+	}
+	return args
+}

@@ -1,0 +1,2 @@
+// Package circulate is the ring.
+package circulate

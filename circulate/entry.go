@@ -1,0 +1,106 @@
+package circulate
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// An entry's first three parts have a fixed width, so that scripts cut rather
+// than match. Fourteen digits of ticket are the most that Redis keeps in
+// sixteen bytes.
+const (
+	ticketWidth  = 14
+	stampWidth   = 13
+	replicaWidth = 10
+	idOffset     = ticketWidth + 1 + stampWidth + 1 + replicaWidth + 1
+
+	// MaxIDLength is the most bytes that an account's id may have.
+	MaxIDLength = 256
+
+	nobody = "----------" // the replica of an entry that nobody holds
+)
+
+// Entry is a timestamped account id as it travels through message_queue and
+// processing_list: `ticket|stamp|replica|id`.
+type Entry struct {
+	Ticket  int64     // void unless it is the account's current ticket
+	Stamp   time.Time // since when it waits, or is claimed; Redis' clock, in ms
+	Replica string    // who holds it; empty while it waits
+	ID      string    // the account
+}
+
+// ErrMalformedEntry reports a text that is no entry.
+var ErrMalformedEntry = errors.New("circulate: malformed entry")
+
+// ParseEntry reads an entry. What it accepts, String gives back to the letter.
+func ParseEntry(text string) (Entry, error) {
+	if len(text) <= idOffset || len(text) > idOffset+MaxIDLength ||
+		text[ticketWidth] != '|' || text[ticketWidth+1+stampWidth] != '|' || text[idOffset-1] != '|' {
+		return Entry{}, ErrMalformedEntry
+	}
+	ticket, err := digits(text[:ticketWidth])
+	if err != nil {
+		return Entry{}, err
+	}
+	stamp, err := digits(text[ticketWidth+1 : ticketWidth+1+stampWidth])
+	if err != nil {
+		return Entry{}, err
+	}
+	replica := text[idOffset-1-replicaWidth : idOffset-1]
+	if strings.ContainsRune(replica, '|') {
+		return Entry{}, ErrMalformedEntry
+	}
+	if replica == nobody {
+		replica = ""
+	}
+	return Entry{Ticket: ticket, Stamp: time.UnixMilli(stamp), Replica: replica, ID: text[idOffset:]}, nil
+}
+
+// String writes the entry as it travels.
+func (e Entry) String() string {
+	replica := e.Replica
+	if replica == "" {
+		replica = nobody
+	}
+	return fmt.Sprintf("%0*d|%0*d|%s|%s", ticketWidth, e.Ticket, stampWidth, e.Stamp.UnixMilli(), replica, e.ID)
+}
+
+func digits(text string) (int64, error) {
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return 0, ErrMalformedEntry
+		}
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// ValidateID tells what is wrong with an account's id: it must be 1 to
+// MaxIDLength bytes of UTF-8 without control characters.
+func ValidateID(id string) error {
+	switch {
+	case id == "":
+		return errors.New("must not be empty")
+	case len(id) > MaxIDLength:
+		return fmt.Errorf("must be at most %d bytes, has %d", MaxIDLength, len(id))
+	case !utf8.ValidString(id):
+		return errors.New("must be UTF-8")
+	case strings.ContainsFunc(id, func(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }):
+		return errors.New("must not contain control characters")
+	}
+	return nil
+}
+
+// ValidateReplica tells what is wrong with a replica's name: it must be exactly
+// ten letters or digits. NewReplica makes one.
+func ValidateReplica(name string) error {
+	if len(name) != replicaWidth || strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
+	}) {
+		return fmt.Errorf("circulate: replica %q: must be %d letters or digits", name, replicaWidth)
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package circulate
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	// ErrClaimLost reports that an account was taken from the caller, who must
+	// drop what it found rather than write it.
+	ErrClaimLost = errors.New("circulate: claim lost")
+
+	// ErrNotRegistered reports an id that no account has.
+	ErrNotRegistered = errors.New("circulate: account not registered")
+
+	// ErrMismatch reports that the namespace in Redis was made with other
+	// settings than the caller's.
+	ErrMismatch = errors.New("circulate: settings disagree with Redis")
+)
+
+// replied tells an error that Redis answered with, after which nothing was
+// written, from one after which nobody knows whether it was.
+func replied(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// Unknown reports whether err leaves open if the step was done: a time-out, or
+// a connection cut before the reply. Such a step may be repeated; it must never
+// be taken for a yes or a no.
+func Unknown(err error) bool {
+	return err != nil && !replied(err) && !errors.Is(err, errNotSent)
+}
+
+// errNotSent marks a failure to reach Redis before anything was sent.
+var errNotSent = errors.New("circulate: redis unreachable")
+
+func hasCode(err error, code string) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && strings.Contains(string(reply), code)
+}

@@ -1,0 +1,17 @@
+-- heartbeat: a replica is alive.
+--
+-- KEYS[1]  replicas  ZSET  replica -> last heartbeat, unix ms
+-- KEYS[2]  reports   HASH  replica -> what it says of itself
+-- ARGV[1]  the replica
+-- ARGV[2]  its report
+-- ARGV[3]  for how many ms a silent replica is remembered
+
+local now = clock()
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+local silent = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[3]))
+if #silent > 0 then
+  redis.call('ZREM', KEYS[1], unpack(silent))
+  redis.call('HDEL', KEYS[2], unpack(silent))
+end
+return now

@@ -1,0 +1,84 @@
+package circulate
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"regexp"
+	"strconv"
+)
+
+// shardKeys are the names of all that one shard keeps in Redis. They share a
+// hash tag, so that a shard lives on one node of a cluster.
+type shardKeys struct {
+	queue      string // LIST  entries waiting; LPUSH at the head, taken from the tail
+	processing string // LIST  entries claimed; the tail is the oldest claim
+	schedule   string // ZSET  id -> due, unix ms
+	tickets    string // HASH  id -> current ticket, and behind it a short cursor; absent = not registered
+	ticketSeq  string // STRING  the last ticket handed out
+	accounts   string // HASH  id -> the record
+	changes    string // ZSET  id -> when its record changed, unix µs; the latest only
+	cursors    string // HASH  id -> cursor, where it is too long to stand behind the ticket
+	failures   string // HASH  id -> failures in a row; absent = none
+	strikes    string // HASH  id -> times requeued since the last return
+	nudges     string // HASH  id -> due|expiry|hint of a check asked for
+	parked     string // ZSET  id -> parked at, unix ms
+	reasons    string // HASH  id -> why it is parked
+	messages   string // STREAM  found messages
+	setAside   string // LIST  entries that were none, the latest only
+}
+
+// all gives every key with the type that it must have.
+func (k *shardKeys) all() []typedKey {
+	return []typedKey{
+		{k.queue, "list"}, {k.processing, "list"}, {k.schedule, "zset"}, {k.tickets, "hash"},
+		{k.ticketSeq, "string"}, {k.accounts, "hash"}, {k.changes, "zset"}, {k.cursors, "hash"},
+		{k.failures, "hash"}, {k.strikes, "hash"}, {k.nudges, "hash"}, {k.parked, "zset"},
+		{k.reasons, "hash"}, {k.messages, "stream"}, {k.setAside, "list"},
+	}
+}
+
+type typedKey struct{ name, kind string }
+
+func newShardKeys(namespace string, shards, shard int) shardKeys {
+	width := len(strconv.Itoa(shards - 1))
+	tag := fmt.Sprintf("{%s:%0*d}:", namespace, width, shard)
+	return shardKeys{
+		queue:      tag + "message_queue",
+		processing: tag + "processing_list",
+		schedule:   tag + "schedule",
+		tickets:    tag + "tickets",
+		ticketSeq:  tag + "ticket_seq",
+		accounts:   tag + "accounts",
+		changes:    tag + "changes",
+		cursors:    tag + "cursors",
+		failures:   tag + "failures",
+		strikes:    tag + "strikes",
+		nudges:     tag + "nudges",
+		parked:     tag + "parked",
+		reasons:    tag + "park_reasons",
+		messages:   tag + "messages",
+		setAside:   tag + "set_aside",
+	}
+}
+
+func metaKey(namespace string) string     { return namespace + ":meta" }
+func replicasKey(namespace string) string { return namespace + ":replicas" }
+
+// reportsKey has replicasKey as its hash tag, and so lives where that does.
+func reportsKey(namespace string) string { return "{" + replicasKey(namespace) + "}:reports" }
+
+var namespacePattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+func validateNamespace(namespace string) error {
+	if !namespacePattern.MatchString(namespace) {
+		return errors.New("namespace: must be 1 to 64 letters, digits, dots, dashes or underscores")
+	}
+	return nil
+}
+
+// shardOf is the shard an account lives in: CRC32 of its id, by the IEEE
+// polynomial, modulo the number of shards.
+func shardOf(id string, shards int) int {
+	return int(crc32.ChecksumIEEE([]byte(id)) % uint32(shards))
+}

@@ -1,0 +1,134 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed look.lua
+var lookLua string
+
+var lookScript = newScript("look", lookLua)
+
+// Place is where in its life an account is.
+type Place string
+
+// The places. Each account is in exactly one.
+const (
+	Scheduled Place = "scheduled" // due later
+	Waiting   Place = "waiting"   // in message_queue
+	Claimed   Place = "claimed"   // in processing_list: being checked
+	Parked    Place = "parked"    // out of circulation, with a reason
+)
+
+// View is what the ring knows of an account.
+type View struct {
+	ID       string
+	Record   []byte
+	Place    Place
+	Due      time.Time // scheduled: when
+	Since    time.Time // claimed or parked: since when
+	Replica  string    // claimed: by whom
+	Reason   string    // parked: why
+	Failures int       // in a row
+	Strikes  int       // requeued by the monitor since the last return
+	Now      time.Time // Redis' clock
+}
+
+// Look tells of accounts of one shard. Those that are not registered are left
+// out.
+func (r *Ring) Look(ctx context.Context, shard int, ids []string) ([]View, error) {
+	if err := r.checkBatch("look", len(ids)); err != nil {
+		return nil, err
+	}
+	k := &r.keys[shard]
+	answer, err := redis.Values(r.run(ctx, lookScript, shard, []string{
+		k.tickets, k.accounts, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.processing,
+	}, anyOf(ids)...))
+	if err != nil {
+		return nil, err
+	}
+	now, ok := answer[0].(int64)
+	if !ok || len(answer) != len(ids)+1 {
+		return nil, fmt.Errorf("look, shard %d: %w", shard, errReply)
+	}
+	views := make([]View, 0, len(ids))
+	for i, id := range ids {
+		fields, err := redis.ByteSlices(answer[i+1], nil)
+		if err != nil {
+			return nil, fmt.Errorf("look, shard %d: %w", shard, err)
+		}
+		if len(fields) == 0 {
+			continue
+		}
+		if len(fields) != 7 {
+			return nil, fmt.Errorf("look, shard %d: %w", shard, errReply)
+		}
+		views = append(views, readView(id, time.UnixMilli(now), fields))
+	}
+	return views, nil
+}
+
+func readView(id string, now time.Time, fields [][]byte) View {
+	v := View{ID: id, Now: now, Record: fields[0], Reason: string(fields[3])}
+	v.Failures, _ = strconv.Atoi(string(fields[4]))
+	v.Strikes, _ = strconv.Atoi(string(fields[5]))
+	due, dueErr := score(fields[1])
+	since, sinceErr := score(fields[2])
+	entry, entryErr := ParseEntry(string(fields[6]))
+	switch {
+	case sinceErr == nil:
+		v.Place, v.Since = Parked, since
+	case dueErr == nil:
+		v.Place, v.Due = Scheduled, due
+	case entryErr == nil:
+		v.Place, v.Since, v.Replica = Claimed, entry.Stamp, entry.Replica
+	default:
+		v.Place = Waiting
+	}
+	return v
+}
+
+func score(text []byte) (time.Time, error) {
+	ms, err := strconv.ParseFloat(string(text), 64)
+	return time.UnixMilli(int64(ms)), err
+}
+
+// ScanDone is the cursor with which a scan of a shard ends.
+const ScanDone = "0"
+
+// Scan gives some ids of a shard's accounts and the cursor to go on with, until
+// that is ScanDone; it begins with an empty one. What stays registered
+// throughout a scan is found by it, perhaps more than once.
+func (r *Ring) Scan(ctx context.Context, shard int, cursor string, count int) (ids []string, next string, err error) {
+	if cursor == "" {
+		cursor = ScanDone
+	}
+	key := r.keys[shard].tickets
+	replies, err := pipeline(ctx, r.server, key, command{"HSCAN", key, cursor, "COUNT", count})
+	if err != nil {
+		return nil, "", fmt.Errorf("scan, shard %d: %w", shard, err)
+	}
+	reply, err := redis.Values(replies[0], nil)
+	if err != nil || len(reply) != 2 {
+		return nil, "", fmt.Errorf("scan, shard %d: %w", shard, errors.Join(errReply, err))
+	}
+	next, err = redis.String(reply[0], nil)
+	if err != nil {
+		return nil, "", err
+	}
+	pairs, err := redis.Strings(reply[1], nil)
+	if err != nil {
+		return nil, "", err
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		ids = append(ids, pairs[i])
+	}
+	return ids, next, nil
+}

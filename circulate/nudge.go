@@ -1,0 +1,47 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed nudge.lua
+var nudgeLua string
+
+var nudgeScript = newScript("nudge", nudgeLua)
+
+// ErrParked reports that an account is out of circulation.
+var ErrParked = errors.New("circulate: account is parked")
+
+// Nudge asks for a check before the account is due.
+type Nudge struct {
+	ID     string
+	Within time.Duration // 0 means now; never makes a check later
+	Hint   []byte        // for the checker, once; nil keeps an earlier nudge's
+	Lives  time.Duration // how long the hint may be used
+}
+
+// Nudge moves an account's due time earlier, never later. Nudges of one account
+// merge: the first decides when, the newest hint goes along. An account that is
+// being checked is checked again upon its return. It gives ErrNotRegistered or
+// ErrParked where there is nothing to check.
+func (r *Ring) Nudge(ctx context.Context, n Nudge) error {
+	shard := r.ShardOf(n.ID)
+	k := &r.keys[shard]
+	where, err := redis.String(r.run(ctx, nudgeScript, shard,
+		[]string{k.tickets, k.schedule, k.parked, k.nudges},
+		n.ID, max(0, n.Within.Milliseconds()), n.Hint, max(0, n.Lives.Milliseconds())))
+	switch {
+	case err != nil:
+		return err
+	case where == "unknown":
+		return ErrNotRegistered
+	case where == "parked":
+		return ErrParked
+	}
+	return nil
+}

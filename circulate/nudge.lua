@@ -1,0 +1,44 @@
+-- nudge: have an account checked earlier than it is due.
+--
+-- KEYS[1]  tickets   HASH  id -> current ticket
+-- KEYS[2]  schedule  ZSET  id -> due
+-- KEYS[3]  parked    ZSET  id -> parked at
+-- KEYS[4]  nudges    HASH  id -> due|expiry|hint
+-- ARGV[1]  id
+-- ARGV[2]  within how many ms
+-- ARGV[3]  the hint; empty = none
+-- ARGV[4]  how many ms the hint lives
+--
+-- Returns scheduled, circulating, parked or unknown. An account that circulates
+-- is waiting or claimed, and nobody here knows which: the nudge is kept, and the
+-- claim or the return that comes next obeys it.
+
+local tickets, schedule, parked, nudges = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local id, within, hint, lives = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+
+local wrong = mistyped(tickets, 'hash', schedule, 'zset', parked, 'zset', nudges, 'hash')
+if wrong then return wrong end
+
+if redis.call('HEXISTS', tickets, id) == 0 then return 'unknown' end
+if redis.call('ZSCORE', parked, id) then return 'parked' end
+
+local now = clock()
+local due, expiry = now + within, now + lives
+local kept = redis.call('HGET', nudges, id)
+local scheduled = redis.call('ZSCORE', schedule, id)
+if kept then
+  -- The first of several decides when, the last hint what with.
+  local asked = tonumber(sub(kept, 1, 13))
+  if asked > 0 and asked < due then due = asked end
+  if hint == '' and tonumber(sub(kept, 15, 27)) > now then
+    hint, expiry = sub(kept, 29), tonumber(sub(kept, 15, 27))
+  end
+end
+if hint ~= '' or not scheduled then
+  redis.call('HSET', nudges, id, stamp(due) .. '|' .. stamp(expiry) .. '|' .. hint)
+end
+if scheduled then
+  if due < tonumber(scheduled) then redis.call('ZADD', schedule, due, id) end
+  return 'scheduled'
+end
+return 'circulating'

@@ -1,0 +1,31 @@
+-- park: take accounts out of circulation, with a reason. A check under way is
+-- void.
+--
+-- KEYS[1]  tickets       HASH  id -> current ticket, short cursor
+-- KEYS[2]  ticket_seq    STRING
+-- KEYS[3]  schedule      ZSET  id -> due
+-- KEYS[4]  parked        ZSET  id -> parked at
+-- KEYS[5]  park_reasons  HASH  id -> reason
+-- ARGV[1]  the reason
+-- then ids
+--
+-- Returns how many were registered.
+
+local tickets, ticket_seq, schedule, parked, reasons = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+
+local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', schedule, 'zset', parked, 'zset', reasons, 'hash')
+if wrong then return wrong end
+
+local now, known = clock(), 0
+for a = 2, #ARGV do
+  local id = ARGV[a]
+  local current = redis.call('HGET', tickets, id)
+  if current then
+    known = known + 1
+    renew(tickets, ticket_seq, id, current, now)
+    redis.call('ZADD', parked, 'NX', now, id)
+    redis.call('HSET', reasons, id, ARGV[1])
+    redis.call('ZREM', schedule, id)
+  end
+end
+return known

@@ -1,0 +1,106 @@
+package circulate
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Records keeps the decoded records of accounts that a replica claims again and
+// again: they rarely change, and reading them with every claim would cost more
+// than the claim. What a claim reports as changed is forgotten; besides, nothing
+// is kept longer than a fixed time, so that whatever went past the changes, such
+// as a failover that lost the latest, is found all the same.
+//
+// A shard must be claimed by one goroutine at a time, and its batches resolved
+// in their order.
+type Records[T any] struct {
+	ring   *Ring
+	decode func(id string, record []byte) T
+	keep   time.Duration
+	shards []recordShard[T]
+}
+
+type recordShard[T any] struct {
+	mu     sync.Mutex
+	change int64
+	known  map[string]kept[T]
+	limit  int
+}
+
+type kept[T any] struct {
+	record T
+	until  time.Time
+}
+
+// NewRecords keeps up to limit records, each for at most keep. Decode gets nil
+// for a record that is missing. What is over the limit is read at each claim.
+func NewRecords[T any](ring *Ring, limit int, keep time.Duration, decode func(id string, record []byte) T) *Records[T] {
+	r := &Records[T]{ring: ring, decode: decode, keep: keep, shards: make([]recordShard[T], ring.Shards())}
+	for i := range r.shards {
+		r.shards[i].known = make(map[string]kept[T])
+		r.shards[i].limit = (limit + len(r.shards) - 1) / len(r.shards)
+	}
+	return r
+}
+
+// Known is what to claim a shard with.
+func (r *Records[T]) Known(shard int) int64 {
+	s := &r.shards[shard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.change
+}
+
+// Resolve gives the records of a batch's claims, in their order. It reads from
+// Redis those that it does not know.
+func (r *Records[T]) Resolve(ctx context.Context, shard int, b *Batch) ([]T, error) {
+	s := &r.shards[shard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b.ForgetAll {
+		clear(s.known)
+	}
+	for _, id := range b.Changed {
+		delete(s.known, id)
+	}
+	s.change = b.Change
+
+	now := time.Now()
+	records := make([]T, len(b.Claims))
+	var unknown []int
+	for i := range b.Claims {
+		k, ok := s.known[b.Claims[i].ID]
+		if !ok || now.After(k.until) {
+			unknown = append(unknown, i)
+			continue
+		}
+		records[i] = k.record
+	}
+	if len(unknown) == 0 {
+		return records, nil
+	}
+	args := command{"HMGET", r.ring.keys[shard].accounts}
+	for _, i := range unknown {
+		args = append(args, b.Claims[i].ID)
+	}
+	replies, err := pipeline(ctx, r.ring.server, r.ring.keys[shard].accounts, args)
+	if err != nil {
+		return nil, fmt.Errorf("records, shard %d: %w", shard, err)
+	}
+	texts, err := redis.ByteSlices(replies[0], nil)
+	if err != nil || len(texts) != len(unknown) {
+		return nil, fmt.Errorf("records, shard %d: %w", shard, errReply)
+	}
+	for j, i := range unknown {
+		id := b.Claims[i].ID
+		records[i] = r.decode(id, texts[j])
+		if _, ok := s.known[id]; ok || len(s.known) < s.limit {
+			s.known[id] = kept[T]{records[i], now.Add(r.keep)}
+		}
+	}
+	return records, nil
+}

@@ -1,0 +1,81 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed register.lua
+var registerLua string
+
+var registerScript = newScript("register", registerLua)
+
+// Registration is an account that is to circulate.
+type Registration struct {
+	ID     string
+	Record []byte    // opaque to the ring
+	Due    time.Time // of its first check, by Redis' clock; what is past, as the zero time, means at once
+
+	// ForgetCursor drops the cursor if this changes the record.
+	ForgetCursor bool
+}
+
+// Registered is what became of one registration.
+type Registered byte
+
+// The outcomes of a registration.
+const (
+	Created   Registered = 'c' // it is new
+	Updated   Registered = 'u' // its record changed; a check under way will not be written
+	Unchanged Registered = 's' // it was there with this very record; nothing was written
+	Exists    Registered = 'e' // it was there and was left alone
+)
+
+// Register brings new accounts of one shard into circulation and leaves alone
+// those that exist. Outcomes stand in the order of the items.
+func (r *Ring) Register(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
+	return r.register(ctx, shard, items, 0)
+}
+
+// Upsert is Register, and changes the records of accounts that exist. A changed
+// account gets a fresh ticket and is due anew; one that is parked comes back,
+// unless it was paused.
+func (r *Ring) Upsert(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
+	return r.register(ctx, shard, items, 1)
+}
+
+func (r *Ring) register(ctx context.Context, shard int, items []Registration, change int) ([]Registered, error) {
+	if err := r.checkBatch("register", len(items)); err != nil {
+		return nil, err
+	}
+	args := append(make([]any, 0, 2+4*len(items)), change, ReasonPaused)
+	for i := range items {
+		if err := ValidateID(items[i].ID); err != nil {
+			return nil, fmt.Errorf("circulate: register: id %q: %w", items[i].ID, err)
+		}
+		forget := 0
+		if items[i].ForgetCursor {
+			forget = 1
+		}
+		args = append(args, items[i].ID, items[i].Record, max(0, items[i].Due.UnixMilli()), forget)
+	}
+	k := &r.keys[shard]
+	letters, err := redis.Bytes(r.run(ctx, registerScript, shard, []string{
+		k.tickets, k.ticketSeq, k.accounts, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.cursors, k.changes,
+	}, args...))
+	if err != nil {
+		return nil, err
+	}
+	if len(letters) != len(items) {
+		return nil, fmt.Errorf("register, shard %d: %w", shard, errReply)
+	}
+	outcomes := make([]Registered, len(letters))
+	for i, letter := range letters {
+		outcomes[i] = Registered(letter)
+	}
+	return outcomes, nil
+}

@@ -1,0 +1,67 @@
+-- register: accounts come into circulation, or their records change.
+--
+-- KEYS[1]  tickets       HASH  id -> current ticket, short cursor
+-- KEYS[2]  ticket_seq    STRING
+-- KEYS[3]  accounts      HASH  id -> record
+-- KEYS[4]  schedule      ZSET  id -> due
+-- KEYS[5]  parked        ZSET  id -> parked at
+-- KEYS[6]  park_reasons  HASH  id -> reason
+-- KEYS[7]  failures      HASH  id -> failures in a row
+-- KEYS[8]  strikes       HASH  id -> requeues since the last return
+-- KEYS[9]  cursors       HASH  id -> long cursor
+-- KEYS[10] changes       ZSET  id -> when its record changed, unix µs
+-- ARGV[1]  1 to change accounts that exist, 0 to leave them alone
+-- ARGV[2]  how a reason begins that an update does not lift
+-- then, four for each account: id, record, first due (ms; what is past means
+-- now), 1 to forget the cursor if the record changes
+--
+-- Returns a text of one letter each: c created, u updated, s the same as it
+-- was, e exists and was left alone.
+
+local tickets, ticket_seq, accounts, schedule, parked = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local reasons, failures, strikes, cursors, changes = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local change_existing, stays_parked = ARGV[1] == '1', ARGV[2]
+
+local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', accounts, 'hash', schedule, 'zset', parked, 'zset',
+  reasons, 'hash', failures, 'hash', strikes, 'hash', cursors, 'hash', changes, 'zset')
+if wrong then return wrong end
+
+local now = clock()
+local letters, changed = {}, false
+for a = 3, #ARGV, 4 do
+  local id, record, due, forget = ARGV[a], ARGV[a + 1], math.max(now, tonumber(ARGV[a + 2])), ARGV[a + 3] == '1'
+  local letter = 'c'
+  local current = redis.call('HGET', tickets, id)
+  if current then
+    if not change_existing then
+      letter = 'e'
+    elseif redis.call('HGET', accounts, id) == record then
+      letter = 's'
+    else
+      letter = 'u'
+    end
+  end
+  if letter == 'c' or letter == 'u' then
+    redis.call('HSET', accounts, id, record)
+    local keep = current and not forget and cursor_behind(current) or ''
+    redis.call('HSET', tickets, id, format('%014d', take_tickets(ticket_seq, 1, now) + 1) .. keep)
+    if letter == 'u' then
+      if forget then redis.call('HDEL', cursors, id) end
+      redis.call('ZADD', changes, change_stamp(), id)
+      changed = true
+    end
+    local reason = letter == 'u' and redis.call('HGET', reasons, id)
+    if not (reason and sub(reason, 1, #stays_parked) == stays_parked) then
+      redis.call('ZADD', schedule, due, id)
+      if reason then
+        redis.call('ZREM', parked, id)
+        redis.call('HDEL', reasons, id)
+        redis.call('HDEL', failures, id)
+        redis.call('HDEL', strikes, id)
+      end
+    end
+  end
+  letters[#letters + 1] = letter
+end
+if changed then redis.call('ZREMRANGEBYRANK', changes, 0, -1025) end
+return table.concat(letters)

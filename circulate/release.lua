@@ -1,0 +1,29 @@
+-- release: put claims back unchecked, next in line.
+--
+-- KEYS[1]  processing_list  LIST
+-- KEYS[2]  message_queue    LIST
+-- KEYS[3]  tickets          HASH  id -> current ticket, short cursor
+-- KEYS[4]  ticket_seq       STRING
+-- ARGV     pairs: the entry as claimed, since when it had been due (ms)
+--
+-- Returns how many went back; the others were no longer held.
+
+local processing, queue, tickets, ticket_seq = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+
+local wrong = mistyped(processing, 'list', queue, 'list', tickets, 'hash', ticket_seq, 'string')
+if wrong then return wrong end
+
+local now = clock()
+local back = 0
+-- The last is pushed first, so that the first is the first to be taken again.
+for a = #ARGV - 1, 1, -2 do
+  local entry = ARGV[a]
+  local id = sub(entry, ID)
+  local current = redis.call('HGET', tickets, id)
+  if redis.call('LREM', processing, -1, entry) == 1 and current and ticket_of(current) == ticket_of(entry) then
+    local fresh = renew(tickets, ticket_seq, id, current, now)
+    redis.call('RPUSH', queue, fresh .. '|' .. stamp(tonumber(ARGV[a + 1])) .. '|' .. NOBODY .. '|' .. id)
+    back = back + 1
+  end
+end
+return back

@@ -1,0 +1,82 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed heartbeat.lua
+var heartbeatLua string
+
+var heartbeatScript = newScript("heartbeat", heartbeatLua)
+
+// replicaMemory is how long a silent replica is remembered. One that is not
+// remembered counts as dead all the same.
+const replicaMemory = time.Hour
+
+// Replica is one running poller process.
+type Replica struct {
+	Name   string
+	Beat   time.Time // its last heartbeat, by Redis' clock
+	Report []byte    // what it said of itself then; opaque to the ring
+}
+
+// Heartbeat says that a replica is alive, and what it reports of itself.
+func (r *Ring) Heartbeat(ctx context.Context, replica string, report []byte) error {
+	if err := ValidateReplica(replica); err != nil {
+		return err
+	}
+	_, err := r.eval(ctx, heartbeatScript,
+		[]string{replicasKey(r.namespace), reportsKey(r.namespace)},
+		[]any{replica, report, replicaMemory.Milliseconds()})
+	if err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	return nil
+}
+
+// Retire forgets a replica that has given back all it held.
+func (r *Ring) Retire(ctx context.Context, replica string) error {
+	replicas, reports := replicasKey(r.namespace), reportsKey(r.namespace)
+	if _, err := transact(ctx, r.server, replicas, command{"ZREM", replicas, replica}, command{"HDEL", reports, replica}); err != nil {
+		return fmt.Errorf("retire: %w", err)
+	}
+	return nil
+}
+
+// Replicas gives the replicas that are remembered, and the time now by the same
+// clock.
+func (r *Ring) Replicas(ctx context.Context) ([]Replica, time.Time, error) {
+	key := replicasKey(r.namespace)
+	results, err := transact(ctx, r.server, key,
+		command{"TIME"}, command{"ZRANGE", key, 0, -1, "WITHSCORES"}, command{"HGETALL", reportsKey(r.namespace)})
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("replicas: %w", err)
+	}
+	now, err := serverTime(results[0])
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	beats, err := redis.ByteSlices(results[1], nil)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("replicas: %w", err)
+	}
+	reports, err := redis.StringMap(results[2], nil)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("replicas: %w", err)
+	}
+	replicas := make([]Replica, 0, len(beats)/2)
+	for i := 0; i+1 < len(beats); i += 2 {
+		beat, err := score(beats[i+1])
+		if err != nil {
+			return nil, time.Time{}, fmt.Errorf("replicas: %w", err)
+		}
+		name := string(beats[i])
+		replicas = append(replicas, Replica{Name: name, Beat: beat, Report: []byte(reports[name])})
+	}
+	return replicas, now, nil
+}

@@ -1,0 +1,148 @@
+package circulate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Held is an entry seen in processing_list. It may be gone by the time that the
+// caller looks at it.
+type Held struct {
+	Entry Entry
+	text  string
+	err   error
+}
+
+// Malformed reports whether the text is no entry.
+func (h *Held) Malformed() bool { return h.err != nil }
+
+// Oldest gives up to n entries of a shard's processing_list, the oldest claim
+// first, after skipping some, and the time now by the same clock.
+func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Time, error) {
+	key := r.keys[shard].processing
+	// LLEN shows a message_queue that nothing can be pushed to, before Requeue
+	// takes something out for it.
+	inspect := []command{{"TIME"}, {"LRANGE", key, -skip - n, -skip - 1}, {"LLEN", r.keys[shard].queue}}
+	replies, err := pipeline(ctx, r.server, key, inspect...)
+	if hasCode(err, "WRONGTYPE") {
+		if moved, moveErr := r.setAsideMistyped(ctx, shard); moveErr == nil && moved > 0 {
+			replies, err = pipeline(ctx, r.server, key, inspect...)
+		}
+	}
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("oldest, shard %d: %w", shard, err)
+	}
+	now, err := serverTime(replies[0])
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	texts, err := redis.Strings(replies[1], nil)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("oldest, shard %d: %w", shard, err)
+	}
+	held := make([]Held, len(texts))
+	for i, text := range texts {
+		entry, err := ParseEntry(text)
+		held[len(texts)-1-i] = Held{Entry: entry, text: text, err: err}
+	}
+	return held, now, nil
+}
+
+// Requeued is what became of a requeue.
+type Requeued uint8
+
+const (
+	// Moved: the entry is in message_queue again.
+	Moved Requeued = iota + 1
+	// Compensated: someone had returned it in between, and what the requeue
+	// added was taken out again.
+	Compensated
+	// SetAsideEntry: it was no entry, and is out of the way.
+	SetAsideEntry
+)
+
+// Requeue takes a stale entry from its holder, as the pattern has it:
+//
+//	MULTI; LREM processing_list -1 e; LPUSH message_queue e; HINCRBY strikes id 1; EXEC
+//
+// and, where that LREM answered 0, at once
+//
+//	MULTI; LREM message_queue 1 e; LREM processing_list 1 e; HINCRBY strikes id -1; EXEC
+//
+// An error after which nobody knows whether the first transaction ran is never
+// compensated: it may have been the one that moved the entry. What it may have
+// left is a second copy, which the next claim drops by its ticket.
+func (r *Ring) Requeue(ctx context.Context, shard int, h Held) (Requeued, error) {
+	k := &r.keys[shard]
+	if h.Malformed() {
+		return r.setAsideEntry(ctx, shard, h)
+	}
+	results, err := transact(ctx, r.server, k.processing,
+		command{"LREM", k.processing, -1, h.text},
+		command{"LPUSH", k.queue, h.text},
+		command{"HINCRBY", k.strikes, h.Entry.ID, 1})
+	if err != nil {
+		return 0, fmt.Errorf("requeue, shard %d: %w", shard, err)
+	}
+	if results[0] == int64(1) {
+		if _, failed := results[1].(redis.Error); failed {
+			return r.pushAgain(ctx, shard, h)
+		}
+		return Moved, nil
+	}
+	if _, err := transact(ctx, r.server, k.processing,
+		command{"LREM", k.queue, 1, h.text},
+		command{"LREM", k.processing, 1, h.text},
+		command{"HINCRBY", k.strikes, h.Entry.ID, -1}); err != nil {
+		return 0, fmt.Errorf("compensate, shard %d: %w", shard, err)
+	}
+	return Compensated, nil
+}
+
+func (r *Ring) setAsideEntry(ctx context.Context, shard int, h Held) (Requeued, error) {
+	k := &r.keys[shard]
+	if _, err := transact(ctx, r.server, k.processing,
+		command{"LREM", k.processing, -1, h.text},
+		command{"LPUSH", k.setAside, h.text},
+		command{"LTRIM", k.setAside, 0, 999}); err != nil {
+		return 0, fmt.Errorf("set aside, shard %d: %w", shard, err)
+	}
+	r.setAside.Add(1)
+	r.log.Error("a text in processing_list was no entry and was set aside", "shard", shard, "key", k.setAside)
+	return SetAsideEntry, nil
+}
+
+// pushAgain puts an entry in message_queue that a transaction has taken out of
+// processing_list without: MULTI has no rollback.
+func (r *Ring) pushAgain(ctx context.Context, shard int, h Held) (Requeued, error) {
+	k := &r.keys[shard]
+	_, err := r.setAsideMistyped(ctx, shard)
+	if err == nil {
+		_, err = pipeline(ctx, r.server, k.queue, command{"LPUSH", k.queue, h.text})
+	}
+	if err != nil {
+		return 0, fmt.Errorf("requeue, shard %d: taken out and not put back: %w", shard, err)
+	}
+	return Moved, nil
+}
+
+// transact runs commands in MULTI and gives their results, among which may be
+// errors: Redis has run the others all the same.
+func transact(ctx context.Context, server Server, key string, commands ...command) ([]any, error) {
+	all := append(append([]command{{"MULTI"}}, commands...), command{"EXEC"})
+	replies, err := pipeline(ctx, server, key, all...)
+	if err != nil {
+		return nil, err
+	}
+	results, ok := replies[len(replies)-1].([]any)
+	if !ok || len(results) != len(commands) {
+		return nil, errReply
+	}
+	if e, ok := results[0].(redis.Error); ok {
+		return nil, e
+	}
+	return results, nil
+}

@@ -1,0 +1,40 @@
+-- resume: bring parked accounts back into circulation, with a clean slate.
+--
+-- KEYS[1]  tickets       HASH  id -> current ticket, short cursor
+-- KEYS[2]  ticket_seq    STRING
+-- KEYS[3]  schedule      ZSET  id -> due
+-- KEYS[4]  parked        ZSET  id -> parked at
+-- KEYS[5]  park_reasons  HASH  id -> reason
+-- KEYS[6]  failures      HASH  id -> failures in a row
+-- KEYS[7]  strikes       HASH  id -> requeues since the last return
+-- ARGV     pairs: id, due (ms; what is past means now)
+--
+-- Returns a text of one letter each: r resumed, c was in circulation and was
+-- left alone, n not registered.
+
+local tickets, ticket_seq, schedule, parked = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local reasons, failures, strikes = KEYS[5], KEYS[6], KEYS[7]
+
+local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', schedule, 'zset', parked, 'zset', reasons, 'hash',
+  failures, 'hash', strikes, 'hash')
+if wrong then return wrong end
+
+local now, letters = clock(), {}
+for a = 1, #ARGV, 2 do
+  local id = ARGV[a]
+  local current = redis.call('HGET', tickets, id)
+  if not current then
+    letters[#letters + 1] = 'n'
+  elseif not redis.call('ZSCORE', parked, id) then
+    letters[#letters + 1] = 'c'
+  else
+    renew(tickets, ticket_seq, id, current, now)
+    redis.call('ZADD', schedule, math.max(now, tonumber(ARGV[a + 1])), id)
+    redis.call('ZREM', parked, id)
+    redis.call('HDEL', reasons, id)
+    redis.call('HDEL', failures, id)
+    redis.call('HDEL', strikes, id)
+    letters[#letters + 1] = 'r'
+  end
+end
+return table.concat(letters)

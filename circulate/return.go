@@ -1,0 +1,104 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed return.lua
+var returnLua string
+
+var returnScript = newScript("return", returnLua)
+
+// Outcome is what became of one account's return.
+type Outcome uint8
+
+const (
+	// Fenced: the claim was lost, and nothing was written.
+	Fenced Outcome = iota
+	// Written: messages, cursor, failures and place were written together.
+	Written
+)
+
+// String names the outcome.
+func (o Outcome) String() string {
+	if o == Written {
+		return "written"
+	}
+	return "fenced"
+}
+
+// Return is a claimed account with what its check found.
+type Return struct {
+	Claim    *Claim
+	Due      time.Time // when to check next, by Redis' clock; what is past, as the zero time, means at once
+	Kind     string    // goes with the messages
+	Messages []Message // appended to the shard's stream, in order
+
+	Cursor     []byte // nil leaves it as it is
+	DropCursor bool   // forgets it
+
+	Failures int    // in a row, this check included; 0 after a success
+	Park     string // not empty: out of circulation, with this reason
+}
+
+// Return gives accounts of one shard back. Each is written whole or, where the
+// claim was lost, not at all; the outcomes stand in the order of the items. It
+// is safe to repeat after an unknown outcome: what had been written then shows
+// as Fenced.
+func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome, error) {
+	if err := r.checkBatch("return", len(items)); err != nil {
+		return nil, err
+	}
+	args := make([]any, 1, 1+2*len(items))
+	args[0] = len(items)
+	for i := range items {
+		args = append(args, items[i].Claim.entry, max(0, items[i].Due.UnixMilli()))
+	}
+	for i := range items {
+		args = items[i].appendExtras(args, i+1)
+	}
+	k := &r.keys[shard]
+	verdict, err := redis.Bytes(r.run(ctx, returnScript, shard, []string{
+		k.processing, k.queue, k.schedule, k.tickets, k.ticketSeq, k.cursors, k.failures, k.strikes, k.nudges,
+		k.parked, k.reasons, k.messages,
+	}, args...))
+	if err != nil {
+		return nil, err
+	}
+	if len(verdict) != len(items) {
+		return nil, fmt.Errorf("return, shard %d: %w", shard, errReply)
+	}
+	outcomes := make([]Outcome, len(items))
+	for i := range outcomes {
+		if verdict[i] == '1' {
+			outcomes[i] = Written
+		}
+	}
+	return outcomes, nil
+}
+
+// appendExtras adds what most returns have none of. Place counts from 1.
+func (it *Return) appendExtras(args []any, place int) []any {
+	switch {
+	case it.DropCursor:
+		args = append(args, "nocursor", place)
+	case it.Cursor != nil:
+		args = append(args, "cursor", place, it.Cursor)
+	}
+	if it.Failures != it.Claim.Failures {
+		args = append(args, "failures", place, it.Failures)
+	}
+	if it.Park != "" {
+		args = append(args, "park", place, it.Park)
+	}
+	for j := range it.Messages {
+		args = append(args, "message", place, it.Kind)
+		args = it.Messages[j].appendFields(args)
+	}
+	return args
+}

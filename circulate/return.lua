@@ -1,0 +1,157 @@
+-- return: give claimed accounts back with what their checks found.
+--
+-- KEYS[1]   processing_list  LIST
+-- KEYS[2]   message_queue    LIST
+-- KEYS[3]   schedule         ZSET    id -> due
+-- KEYS[4]   tickets          HASH    id -> current ticket, short cursor
+-- KEYS[5]   ticket_seq       STRING
+-- KEYS[6]   cursors          HASH    id -> long cursor
+-- KEYS[7]   failures         HASH    id -> failures in a row
+-- KEYS[8]   strikes          HASH    id -> requeues since the last return
+-- KEYS[9]   nudges           HASH    id -> due|expiry|hint
+-- KEYS[10]  parked           ZSET    id -> parked at
+-- KEYS[11]  park_reasons     HASH    id -> reason
+-- KEYS[12]  messages         STREAM
+-- ARGV[1]   n, how many accounts
+-- then n times:  entry as claimed, next due (ms; what is past means now)
+-- then, for some of them, with i the place among the n:
+--   cursor i VALUE · nocursor i · failures i N · park i REASON
+--   message i KIND ID TYPE TIME DATA
+--
+-- Returns a text of n letters: 1 where all of it was written, 0 where the claim
+-- was lost and nothing was.
+
+local processing, queue, schedule = KEYS[1], KEYS[2], KEYS[3]
+local tickets, ticket_seq, cursors, failures = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local strikes, nudges, parked, reasons, messages = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local n = tonumber(ARGV[1])
+
+local wrong = mistyped(processing, 'list', queue, 'list', schedule, 'zset', tickets, 'hash', ticket_seq, 'string',
+  cursors, 'hash', failures, 'hash', strikes, 'hash', nudges, 'hash', parked, 'zset', reasons, 'hash', messages, 'stream')
+if wrong then return wrong end
+
+-- Does LREM list -1 for each of n entries and returns the set of those for which
+-- it would have answered 1. One LREM costs time with the length of the list, so
+-- for many entries of a list not much longer the list is read once and what
+-- remains is put in its place: pushed behind, then the old part cut off.
+local function remove(list, n, entry)
+  local removed = {}
+  if n < 8 or redis.call('LLEN', list) > 8 * n then
+    for i = 1, n do removed[i] = redis.call('LREM', list, -1, entry(i)) == 1 end
+    return removed
+  end
+  local wanted = {}
+  for i = n, 1, -1 do wanted[entry(i)] = i end
+  local all, kept = redis.call('LRANGE', list, 0, -1), {}
+  local first = #all + 1
+  for j = #all, 1, -1 do
+    local i = wanted[all[j]]
+    if i then
+      removed[i] = true
+      wanted[all[j]] = nil
+    else
+      first = first - 1
+      kept[first] = all[j]
+    end
+  end
+  for from = first, #all, 4000 do
+    redis.call('RPUSH', list, unpack(kept, from, math.min(from + 3999, #all)))
+  end
+  redis.call('LTRIM', list, #all, -1)
+  return removed
+end
+
+local now = clock()
+local ids = {}
+for i = 1, n do ids[i] = sub(ARGV[2 * i], ID) end
+local current = redis.call('HMGET', tickets, unpack(ids))
+
+-- A claim holds if its entry is still in processing_list and under the current
+-- ticket. The entry goes in any case: under another ticket it is void.
+local removed = remove(processing, n, function(i) return ARGV[2 * i] end)
+local verdict, held = {}, {}
+for i = 1, n do
+  if removed[i] and current[i] and sub(current[i], 1, 14) == sub(ARGV[2 * i], 1, 14) then
+    verdict[i] = '1'
+    held[#held + 1] = i
+  else
+    verdict[i] = '0'
+  end
+end
+if #held == 0 then return table.concat(verdict) end
+
+local short, set_cursors, drop_cursors, set_failures, drop_failures, park = {}, {}, {}, {}, {}, {}
+local a = 2 * n + 2
+while a <= #ARGV do
+  local op, i = ARGV[a], tonumber(ARGV[a + 1])
+  local holds, id, value = verdict[i] == '1', ids[i], ARGV[a + 2]
+  a = a + 3
+  if op == 'message' then
+    if holds then
+      redis.call('XADD', messages, '*', 'account', id, 'kind', value,
+        'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3])
+    end
+    a = a + 4
+  elseif op == 'nocursor' then
+    a = a - 1
+    if holds then short[i], drop_cursors[#drop_cursors + 1] = '', id end
+  elseif holds and op == 'cursor' then
+    if #value > SHORT then
+      short[i] = ''
+      set_cursors[#set_cursors + 1], set_cursors[#set_cursors + 2] = id, value
+    else
+      if #current[i] == 14 then drop_cursors[#drop_cursors + 1] = id end
+      short[i] = value
+    end
+  elseif holds and op == 'failures' then
+    if value == '0' then
+      drop_failures[#drop_failures + 1] = id
+    else
+      set_failures[#set_failures + 1], set_failures[#set_failures + 2] = id, value
+    end
+  elseif holds and op == 'park' then
+    park[i] = value
+  end
+end
+if #set_cursors > 0 then redis.call('HSET', cursors, unpack(set_cursors)) end
+if #drop_cursors > 0 then redis.call('HDEL', cursors, unpack(drop_cursors)) end
+if #set_failures > 0 then redis.call('HSET', failures, unpack(set_failures)) end
+if #drop_failures > 0 then redis.call('HDEL', failures, unpack(drop_failures)) end
+local struck = redis.call('EXISTS', strikes) == 1
+local nudged = redis.call('EXISTS', nudges) == 1
+
+-- One fresh ticket and one place each. What still travels under the old ticket
+-- is void from here on.
+local ticket = take_tickets(ticket_seq, #held, now)
+local waits = '|' .. stamp(now) .. '|' .. NOBODY .. '|'
+local issued, again, later = {}, {}, {}
+for k, i in ipairs(held) do
+  local id, due = ids[i], tonumber(ARGV[2 * i + 1])
+  local fresh = format('%014d', ticket + k)
+  issued[2 * k - 1], issued[2 * k] = id, fresh .. (short[i] or sub(current[i], 15))
+  if struck then redis.call('HDEL', strikes, id) end
+  if nudged then
+    -- Due 0: this check was the answer. Otherwise the nudge came meanwhile.
+    local nudge = redis.call('HGET', nudges, id)
+    if nudge then
+      local asked = tonumber(sub(nudge, 1, 13))
+      if asked == 0 then
+        redis.call('HDEL', nudges, id)
+      elseif asked < due then
+        due = asked
+      end
+    end
+  end
+  if park[i] then
+    redis.call('ZADD', parked, now, id)
+    redis.call('HSET', reasons, id, park[i])
+  elseif due <= now then
+    again[#again + 1] = fresh .. waits .. id
+  else
+    later[#later + 1], later[#later + 2] = due, id
+  end
+end
+redis.call('HSET', tickets, unpack(issued))
+if #again > 0 then redis.call('LPUSH', queue, unpack(again)) end
+if #later > 0 then redis.call('ZADD', schedule, unpack(later)) end
+return table.concat(verdict)

@@ -1,0 +1,163 @@
+package circulate
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed entry.lua
+var entryLua string
+
+// script is a step that Redis runs as one: entry.lua and the step's own text.
+type script struct {
+	name string
+	text string
+	sha  string
+}
+
+func newScript(name, text string) *script {
+	text = entryLua + text
+	sum := sha1.Sum([]byte(text))
+	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// run does a step on a shard. A key of the wrong type is set aside and the step
+// tried once more.
+func (r *Ring) run(ctx context.Context, s *script, shard int, keys []string, args ...any) (any, error) {
+	reply, err := r.eval(ctx, s, keys, args)
+	if hasCode(err, "WRONGTYPE") {
+		if moved, moveErr := r.setAsideMistyped(ctx, shard); moveErr == nil && moved > 0 {
+			reply, err = r.eval(ctx, s, keys, args)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s, shard %d: %w", s.name, shard, err)
+	}
+	return reply, nil
+}
+
+func (r *Ring) eval(ctx context.Context, s *script, keys []string, args []any) (any, error) {
+	conn, err := lend(ctx, r.server, keys[0])
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	full := make([]any, 0, 2+len(keys)+len(args))
+	full = append(full, s.sha, len(keys))
+	for _, k := range keys {
+		full = append(full, k)
+	}
+	full = append(full, args...)
+	reply, err := call(ctx, conn, "EVALSHA", full...)
+	if hasCode(err, "NOSCRIPT") {
+		full[0] = s.text
+		reply, err = call(ctx, conn, "EVAL", full...)
+	}
+	return reply, err
+}
+
+// call sends a command and waits for its reply until the context's deadline or
+// callTimeout. A cancelled context does not cut it short: that would make an
+// unknown outcome of one that is about to be known.
+func call(ctx context.Context, conn redis.Conn, name string, args ...any) (any, error) {
+	timeout, err := remaining(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return redis.DoWithTimeout(conn, timeout, name, args...)
+}
+
+func remaining(ctx context.Context) (time.Duration, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, errors.Join(errNotSent, err)
+	}
+	timeout := callTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline))
+	}
+	if timeout <= 0 {
+		return 0, errors.Join(errNotSent, context.DeadlineExceeded)
+	}
+	return timeout, nil
+}
+
+func lend(ctx context.Context, server Server, key string) (redis.Conn, error) {
+	conn, err := server.Conn(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotSent, err)
+	}
+	return conn, nil
+}
+
+// command is a plain command, its name first.
+type command []any
+
+// pipeline sends commands to the node that serves key and gives their replies.
+// An error reply to any of them is returned as the error.
+func pipeline(ctx context.Context, server Server, key string, commands ...command) ([]any, error) {
+	conn, err := lend(ctx, server, key)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	timeout, err := remaining(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range commands {
+		if err := conn.Send(c[0].(string), c[1:]...); err != nil {
+			return nil, err
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		return nil, err
+	}
+	replies := make([]any, len(commands))
+	var failed error
+	for i := range replies {
+		replies[i], err = redis.ReceiveWithTimeout(conn, timeout)
+		if err != nil && !replied(err) {
+			return nil, err
+		}
+		if err != nil && failed == nil {
+			failed = err
+		}
+	}
+	return replies, failed
+}
+
+//go:embed setaside.lua
+var setAsideLua string
+
+var setAsideScript = newScript("set aside", setAsideLua)
+
+// setAsideMistyped renames the shard's keys that have not the type they must
+// have, so that the shard goes on and nothing is destroyed.
+func (r *Ring) setAsideMistyped(ctx context.Context, shard int) (int, error) {
+	all := r.keys[shard].all()
+	suffix := ":set_aside:" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	keys, args := make([]string, 0, 2*len(all)), make([]any, 0, len(all))
+	for _, k := range all {
+		keys, args = append(keys, k.name), append(args, k.kind)
+	}
+	for _, k := range all {
+		keys = append(keys, k.name+suffix)
+	}
+	moved, err := redis.Strings(r.eval(ctx, setAsideScript, keys, args))
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range moved {
+		r.log.Error("key had the wrong type and was set aside", "key", name, "now", name+suffix, "shard", shard)
+	}
+	r.setAside.Add(int64(len(moved)))
+	return len(moved), nil
+}

@@ -1,0 +1,176 @@
+package circulate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// StreamStart is the position before a stream's first message.
+const StreamStart = "0-0"
+
+// Found is a message as it stands in a shard's stream.
+type Found struct {
+	Shard    int
+	Position string // the stream's own id
+	Account  string
+	Kind     string
+	Message  Message
+}
+
+// Messages gives up to n messages of a shard's stream that come after a
+// position, oldest first. It is for onlookers: nothing is acknowledged.
+func (r *Ring) Messages(ctx context.Context, shard int, after string, n int) ([]Found, error) {
+	key := r.keys[shard].messages
+	replies, err := pipeline(ctx, r.server, key, command{"XRANGE", key, "(" + after, "+", "COUNT", n})
+	if err != nil {
+		return nil, fmt.Errorf("messages, shard %d: %w", shard, err)
+	}
+	return readStream(shard, replies[0])
+}
+
+// LastMessage is the position of a shard's newest message, StreamStart where
+// there is none.
+func (r *Ring) LastMessage(ctx context.Context, shard int) (string, error) {
+	key := r.keys[shard].messages
+	replies, err := pipeline(ctx, r.server, key, command{"XREVRANGE", key, "+", "-", "COUNT", 1})
+	if err != nil {
+		return "", fmt.Errorf("last message, shard %d: %w", shard, err)
+	}
+	found, err := readStream(shard, replies[0])
+	if err != nil || len(found) == 0 {
+		return StreamStart, err
+	}
+	return found[0].Position, nil
+}
+
+// TrimMessages drops the messages of a shard that are older than the age, but
+// none that a consumer group has not read or not acknowledged. It reports how
+// many were dropped, and whether a group held some back.
+func (r *Ring) TrimMessages(ctx context.Context, shard int, age time.Duration) (dropped int, heldBack bool, err error) {
+	key := r.keys[shard].messages
+	now, err := r.Now(ctx, shard)
+	if err != nil {
+		return 0, false, err
+	}
+	limit := position{now.Add(-age).UnixMilli(), 0}
+	oldest, err := r.oldestUnread(ctx, key)
+	if err != nil {
+		return 0, false, fmt.Errorf("trim, shard %d: %w", shard, err)
+	}
+	if oldest != nil && oldest.before(limit) {
+		limit, heldBack = *oldest, true
+	}
+	replies, err := pipeline(ctx, r.server, key, command{"XTRIM", key, "MINID", limit.String()})
+	if err != nil {
+		return 0, false, fmt.Errorf("trim, shard %d: %w", shard, err)
+	}
+	dropped, err = redis.Int(replies[0], nil)
+	return dropped, heldBack, err
+}
+
+// oldestUnread is the first position that some group may still need, nil where
+// there is no group.
+func (r *Ring) oldestUnread(ctx context.Context, key string) (*position, error) {
+	replies, err := pipeline(ctx, r.server, key, command{"XINFO", "GROUPS", key})
+	if hasCode(err, "no such key") {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	groups, err := redis.Values(replies[0], nil)
+	if err != nil {
+		return nil, err
+	}
+	var oldest *position
+	for _, g := range groups {
+		info, err := redis.Values(g, nil)
+		if err != nil {
+			return nil, err
+		}
+		fields := make(map[string]any)
+		for i := 0; i+1 < len(info); i += 2 {
+			name, _ := redis.String(info[i], nil)
+			fields[name] = info[i+1]
+		}
+		name, _ := redis.String(fields["name"], nil)
+		last, _ := redis.String(fields["last-delivered-id"], nil)
+		need, err := parsePosition(last)
+		if err != nil {
+			return nil, err
+		}
+		need.seq++ // that one has been read
+		pending, err := pipeline(ctx, r.server, key, command{"XPENDING", key, name})
+		if err != nil {
+			return nil, err
+		}
+		if summary, _ := redis.Values(pending[0], nil); len(summary) == 4 && summary[1] != nil {
+			lowest, _ := redis.String(summary[1], nil)
+			if p, err := parsePosition(lowest); err == nil && p.before(need) {
+				need = p
+			}
+		}
+		if oldest == nil || need.before(*oldest) {
+			oldest = &need
+		}
+	}
+	return oldest, nil
+}
+
+type position struct{ ms, seq int64 }
+
+func (p position) before(q position) bool { return p.ms < q.ms || p.ms == q.ms && p.seq < q.seq }
+
+func (p position) String() string {
+	return strconv.FormatInt(p.ms, 10) + "-" + strconv.FormatInt(p.seq, 10)
+}
+
+func parsePosition(text string) (position, error) {
+	var p position
+	if n, err := fmt.Sscanf(text, "%d-%d", &p.ms, &p.seq); n != 2 || p.ms < 0 || p.seq < 0 || text != p.String() {
+		return position{}, errors.Join(fmt.Errorf("position %q: must be MS-SEQ", text), err)
+	}
+	return p, nil
+}
+
+// ValidatePosition tells what is wrong with a stream position.
+func ValidatePosition(text string) error {
+	_, err := parsePosition(text)
+	return err
+}
+
+func readStream(shard int, reply any) ([]Found, error) {
+	entries, err := redis.Values(reply, nil)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]Found, 0, len(entries))
+	for _, e := range entries {
+		pair, err := redis.Values(e, nil)
+		if err != nil || len(pair) != 2 {
+			return nil, errReply
+		}
+		at, err := redis.String(pair[0], nil)
+		if err != nil {
+			return nil, errReply
+		}
+		fields, err := redis.StringMap(pair[1], nil)
+		if err != nil {
+			return nil, errReply
+		}
+		f := Found{Shard: shard, Position: at, Account: fields["account"], Kind: fields["kind"]}
+		f.Message.ID, f.Message.Type = fields["id"], fields["type"]
+		f.Message.Time, _ = time.Parse(time.RFC3339Nano, fields["time"])
+		if data := fields["data"]; data != "" {
+			f.Message.Data = json.RawMessage(data)
+		}
+		found = append(found, f)
+	}
+	return found, nil
+}

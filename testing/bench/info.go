@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/connect"
+)
+
+// usedCPU is how many seconds of processor time the server has used.
+func usedCPU(server *connect.Single) (float64, error) {
+	info, err := infoOf(server, "cpu")
+	if err != nil {
+		return 0, err
+	}
+	user, err := strconv.ParseFloat(info["used_cpu_user"], 64)
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.ParseFloat(info["used_cpu_sys"], 64)
+	return user + system, err
+}
+
+// usedMemory is how many bytes the server has allocated.
+func usedMemory(server *connect.Single) (float64, error) {
+	info, err := infoOf(server, "memory")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(info["used_memory"], 64)
+}
+
+func infoOf(server *connect.Single, section string) (map[string]string, error) {
+	conn, err := server.Conn(context.Background(), "")
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	text, err := redis.String(conn.Do("INFO", section))
+	if err != nil {
+		return nil, fmt.Errorf("info %s: %w", section, err)
+	}
+	fields := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields, nil
+}

@@ -1,0 +1,98 @@
+// Command bench measures rounds against Redis on this machine and prints one
+// line a figure:
+//
+//	go run ./testing/bench ring [--json]
+//
+// It starts the redis-server that it measures, in memory and without
+// persistence, on a free loopback port.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// figure is one measured number.
+type figure struct {
+	Name  string  `json:"figure"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+}
+
+// reporter prints figures as they come.
+type reporter struct {
+	out  io.Writer
+	json bool
+}
+
+func (r reporter) figure(name string, value float64, unit string) {
+	if r.json {
+		line, _ := json.Marshal(figure{name, value, unit}) // a figure is always marshalled
+		fmt.Fprintf(r.out, "%s\n", line)
+		return
+	}
+	fmt.Fprintf(r.out, "%-44s %14.2f  %s\n", name, value, unit)
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 0 || args[0] != "ring" {
+		return fmt.Errorf("usage: bench ring [--json] [--for 4s] [--rounds 3] [--accounts 1000000]")
+	}
+	flags := flag.NewFlagSet("ring", flag.ContinueOnError)
+	asJSON := flags.Bool("json", false, "one JSON object a line")
+	each := flags.Duration("for", 4*time.Second, "how long each measurement runs")
+	rounds := flags.Int("rounds", 3, "how often the pair of ring and bare pattern is measured; medians are printed")
+	accounts := flags.Int("accounts", 1_000_000, "accounts of the large ring")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	b := &ringBench{report: reporter{out, *asJSON}, each: *each, rounds: *rounds, large: *accounts}
+	return b.run(ctx)
+}
+
+// startRedis starts a server to measure and connects to it.
+func startRedis() (*redistest.Server, *connect.Single, func(), error) {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("redis-server must be installed: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "rounds-bench")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	server, err := redistest.Launch(path, dir)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	single, err := connect.Open(server.URL(), connect.Options{})
+	if err != nil {
+		server.Kill()
+		return nil, nil, nil, err
+	}
+	return server, single, func() {
+		_ = single.Close()
+		server.Kill()
+		_ = os.RemoveAll(dir)
+	}, nil
+}

@@ -1,0 +1,212 @@
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/connect"
+)
+
+// Server is a redis-server process.
+type Server struct {
+	Port int
+	Dir  string // its working directory, where AOF and TLS files are
+
+	args   []string
+	tls    bool
+	cmd    *exec.Cmd
+	exited chan struct{}
+	log    bytes.Buffer
+}
+
+// Option changes how a server is started.
+type Option func(*Server)
+
+// WithAOF keeps what the server acknowledged over a kill: appendfsync always.
+func WithAOF() Option {
+	return WithArgs("--appendonly", "yes", "--appendfsync", "always")
+}
+
+// WithArgs adds arguments of redis-server.
+func WithArgs(args ...string) Option {
+	return func(s *Server) { s.args = append(s.args, args...) }
+}
+
+// Start starts a server and ends it with the test.
+func Start(tb testing.TB, options ...Option) *Server {
+	tb.Helper()
+	path := lookPath(tb)
+	s, err := Launch(path, tb.TempDir(), options...)
+	if err != nil {
+		tb.Fatalf("redis-server: %v", err)
+	}
+	tb.Cleanup(s.Kill)
+	return s
+}
+
+// Launch starts the redis-server at a path outside of any test, in a directory
+// of the caller's, who kills it.
+func Launch(path, dir string, options ...Option) (*Server, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Port: port, Dir: dir}
+	for _, o := range options {
+		o(s)
+	}
+	if s.tls {
+		if err := writeCertificates(dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.start(path); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// lookPath finds redis-server, or ends the test in the way the place demands.
+func lookPath(tb testing.TB) string {
+	tb.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err == nil {
+		return path
+	}
+	if os.Getenv("CI") != "" || os.Getenv("ROUNDS_TEST_REQUIRE_REDIS") != "" {
+		tb.Fatal("redis-server is not installed, and here it must be")
+	}
+	tb.Skip("redis-server is not installed: the half of the test that needs it did not run")
+	return ""
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func (s *Server) start(path string) error {
+	port := strconv.Itoa(s.Port)
+	args := []string{"--bind", "127.0.0.1", "--save", "", "--dir", s.Dir, "--enable-debug-command", "yes"}
+	if s.tls {
+		args = append(args, "--port", "0", "--tls-port", port, "--tls-auth-clients", "no",
+			"--tls-cert-file", filepath.Join(s.Dir, "server.pem"), "--tls-key-file", filepath.Join(s.Dir, "server.key"),
+			"--tls-ca-cert-file", s.CAFile())
+	} else {
+		args = append(args, "--port", port)
+	}
+	s.log.Reset()
+	s.cmd = exec.Command(path, append(args, s.args...)...)
+	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	exited := make(chan struct{})
+	s.exited = exited
+	go func(cmd *exec.Cmd) {
+		_ = cmd.Wait() // that it has ended is all that matters
+		close(exited)
+	}(s.cmd)
+	return s.awaitReady()
+}
+
+// awaitReady asks until the server answers; one that is loading its data does
+// not count.
+func (s *Server) awaitReady() error {
+	deadline := time.After(20 * time.Second)
+	for {
+		if s.ready() {
+			return nil
+		}
+		select {
+		case <-s.exited:
+			return fmt.Errorf("ended at once:\n%s", s.log.String())
+		case <-deadline:
+			return fmt.Errorf("not ready after 20 s")
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func (s *Server) ready() bool {
+	conn, err := s.Dial()
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_, err = conn.Do("PING")
+	return err == nil
+}
+
+// Addr is the server's address.
+func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.Port) }
+
+// URL is the server's redis:// or rediss:// URL.
+func (s *Server) URL() string {
+	if s.tls {
+		return "rediss://" + s.Addr()
+	}
+	return "redis://" + s.Addr()
+}
+
+// Dial opens a connection of the caller's own.
+func (s *Server) Dial() (redis.Conn, error) {
+	single, err := connect.Open(s.URL(), connect.Options{CAFile: s.CAFile()})
+	if err != nil {
+		return nil, err
+	}
+	conn, err := single.Conn(context.Background(), "")
+	if err != nil {
+		return nil, err
+	}
+	return owned{conn, single}, nil
+}
+
+// owned is a pooled connection that ends with its pool.
+type owned struct {
+	redis.Conn
+	pool *connect.Single
+}
+
+func (o owned) Close() error {
+	_ = o.Conn.Close()
+	return o.pool.Close()
+}
+
+// Kill ends the server as kill -9 does and waits until it is gone.
+func (s *Server) Kill() {
+	_ = s.cmd.Process.Kill()
+	<-s.exited
+}
+
+// Restart starts the server again on its port and directory, after a Kill.
+func (s *Server) Restart(tb testing.TB) {
+	tb.Helper()
+	if err := s.start(lookPath(tb)); err != nil {
+		tb.Fatalf("redis-server: %v", err)
+	}
+}
+
+// Freeze stops the server as SIGSTOP does; Thaw lets it go on.
+func (s *Server) Freeze() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen server go on.
+func (s *Server) Thaw() error { return s.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Pid is the process.
+func (s *Server) Pid() int { return s.cmd.Process.Pid }
