@@ -37,6 +37,20 @@ func Unknown(err error) bool {
 // errNotSent marks a failure to reach Redis before anything was sent.
 var errNotSent = errors.New("circulate: redis unreachable")
 
+// Unavailable reports whether err is Redis as a whole not serving, rather than a
+// fault of this step: unreachable, loading, out of memory, read-only.
+func Unavailable(err error) bool {
+	if err == nil || !replied(err) {
+		return err != nil
+	}
+	for _, code := range []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY ", "OOM ", "MISCONF", "READONLY", "NOREPLICAS", "max number of clients"} {
+		if hasCode(err, code) {
+			return true
+		}
+	}
+	return false
+}
+
 func hasCode(err error, code string) bool {
 	var reply redis.Error
 	return errors.As(err, &reply) && strings.Contains(string(reply), code)

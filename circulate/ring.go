@@ -71,7 +71,7 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Ring{server: server, namespace: o.Namespace, log: o.Log, keys: make([]shardKeys, shards)}
+	r := &Ring{server: &watched{Server: server, log: o.Log}, namespace: o.Namespace, log: o.Log, keys: make([]shardKeys, shards)}
 	for i := range r.keys {
 		r.keys[i] = newShardKeys(o.Namespace, shards, i)
 	}

@@ -61,6 +61,7 @@ func (r *Ring) eval(ctx context.Context, s *script, keys []string, args []any) (
 		full[0] = s.text
 		reply, err = call(ctx, conn, "EVAL", full...)
 	}
+	note(r.server, err)
 	return reply, err
 }
 
@@ -108,6 +109,12 @@ func pipeline(ctx context.Context, server Server, key string, commands ...comman
 		return nil, err
 	}
 	defer conn.Close()
+	replies, err := exchange(ctx, conn, commands)
+	note(server, err)
+	return replies, err
+}
+
+func exchange(ctx context.Context, conn redis.Conn, commands []command) ([]any, error) {
 	timeout, err := remaining(ctx)
 	if err != nil {
 		return nil, err

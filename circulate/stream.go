@@ -63,15 +63,22 @@ func (r *Ring) TrimMessages(ctx context.Context, shard int, age time.Duration) (
 	if err != nil {
 		return 0, false, fmt.Errorf("trim, shard %d: %w", shard, err)
 	}
+	keepFrom := limit
 	if oldest != nil && oldest.before(limit) {
-		limit, heldBack = *oldest, true
+		keepFrom = *oldest
 	}
-	replies, err := pipeline(ctx, r.server, key, command{"XTRIM", key, "MINID", limit.String()})
+	replies, err := pipeline(ctx, r.server, key,
+		command{"XTRIM", key, "MINID", keepFrom.String()},
+		command{"XRANGE", key, "-", "(" + limit.String(), "COUNT", 1})
 	if err != nil {
 		return 0, false, fmt.Errorf("trim, shard %d: %w", shard, err)
 	}
 	dropped, err = redis.Int(replies[0], nil)
-	return dropped, heldBack, err
+	if err != nil {
+		return 0, false, fmt.Errorf("trim, shard %d: %w", shard, err)
+	}
+	left, err := redis.Values(replies[1], nil)
+	return dropped, len(left) > 0, err
 }
 
 // oldestUnread is the first position that some group may still need, nil where
@@ -132,6 +139,9 @@ func (p position) String() string {
 }
 
 func parsePosition(text string) (position, error) {
+	if text == "0" { // how a group begins that reads from the start
+		return position{}, nil
+	}
 	var p position
 	if n, err := fmt.Sscanf(text, "%d-%d", &p.ms, &p.seq); n != 2 || p.ms < 0 || p.seq < 0 || text != p.String() {
 		return position{}, errors.Join(fmt.Errorf("position %q: must be MS-SEQ", text), err)

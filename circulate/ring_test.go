@@ -1,0 +1,12 @@
+package circulate_test
+
+import (
+	"testing"
+
+	"github.com/rounds-dev/rounds/testing/redistest"
+	"github.com/rounds-dev/rounds/testing/ringtest"
+)
+
+func TestRing(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) { ringtest.Run(t, server) })
+}

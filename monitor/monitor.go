@@ -1,0 +1,84 @@
+package monitor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// Options are what a monitor works with, besides its settings. Nil fields stay
+// silent.
+type Options struct {
+	Log     *slog.Logger
+	Metrics *Metrics
+}
+
+// Monitor sweeps a ring.
+type Monitor struct {
+	ring    *circulate.Ring
+	config  Config
+	log     *slog.Logger
+	metrics *Metrics
+
+	beats map[string]time.Time // heartbeats as the last sweep saw them; nil: it did not
+}
+
+// New makes a monitor. Its Run may be called once, and nothing else of it
+// meanwhile.
+func New(ring *circulate.Ring, config Config, o Options) (*Monitor, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, fmt.Errorf("monitor: %w", err)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(nil)
+	}
+	return &Monitor{ring: ring, config: config, log: o.Log.With("role", "monitor"), metrics: o.Metrics}, nil
+}
+
+// Run sweeps at once and then every interval, until ctx is done; then it returns
+// nil. What fails is counted and tried again: Redis being away is no reason to
+// go away.
+func (m *Monitor) Run(ctx context.Context) error {
+	m.log.Info("sweeping", "every", m.config.SweepInterval, "long_timeout", m.config.LongTimeout, "dead_after", m.config.DeadAfter)
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	tasks.Go(func() { every(ctx, m.config.CountInterval, m.log, "count", m.count) })
+	tasks.Go(func() { every(ctx, m.config.TrimInterval, m.log, "trim", m.trim) })
+	every(ctx, m.config.SweepInterval, m.log, "sweep", func(ctx context.Context) error {
+		swept, err := m.Sweep(ctx)
+		m.report(swept, err)
+		return err
+	})
+	return nil
+}
+
+// every does a task at once and then every interval, until ctx is done.
+func every(ctx context.Context, interval time.Duration, log *slog.Logger, name string, task func(context.Context) error) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		if err := task(ctx); err != nil && ctx.Err() == nil && !circulate.Unavailable(err) {
+			log.Error(name+" failed", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (m *Monitor) report(swept Swept, err error) {
+	m.metrics.swept(swept, err)
+	for replica, n := range swept.Dead {
+		m.log.Warn("a replica is dead: its accounts were requeued", "holder", replica, "accounts", n)
+	}
+}

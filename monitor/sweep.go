@@ -1,0 +1,190 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const sweepChunk = 128 // entries looked at in one step
+
+// Swept is what a sweep came to.
+type Swept struct {
+	Inspected   int            // entries looked at
+	Stale       int            // requeued because their claim is older than the long timeout
+	Orphaned    int            // requeued because their replica is dead
+	Compensated int            // returned while they were being requeued
+	SetAside    int            // texts that were no entry
+	Unknown     int            // requeues of which nobody knows; the next sweep looks again
+	Dead        map[string]int // by dead replica, what was taken from it
+}
+
+// Sweep looks once at every shard. An error is that of the first shard that
+// failed; the others have been swept.
+func (m *Monitor) Sweep(ctx context.Context) (Swept, error) {
+	swept := Swept{Dead: make(map[string]int)}
+	dead, err := m.judge(ctx)
+	if err != nil {
+		return swept, err
+	}
+	var errs []error
+	for shard := range m.ring.Shards() {
+		if err := m.sweepShard(ctx, shard, dead, &swept); err != nil {
+			errs = append(errs, err)
+			if circulate.Unavailable(err) {
+				break
+			}
+		}
+	}
+	if len(errs) > 0 {
+		// What was seen of the replicas before an outage says nothing after it.
+		m.beats = nil
+		return swept, errs[0]
+	}
+	return swept, nil
+}
+
+// judge says which replicas are dead: silent for longer than DeadAfter, and
+// not heard of since the sweep before, which must have succeeded. So nobody is
+// taken for dead who was silent only because Redis was away, or because this
+// monitor was.
+func (m *Monitor) judge(ctx context.Context) (dead func(replica string) bool, err error) {
+	replicas, now, err := m.ring.Replicas(ctx)
+	if err != nil {
+		m.beats = nil
+		return nil, err
+	}
+	before, beats := m.beats, make(map[string]time.Time, len(replicas))
+	for _, r := range replicas {
+		beats[r.Name] = r.Beat
+	}
+	m.beats = beats
+	return func(replica string) bool {
+		if before == nil {
+			return false
+		}
+		beat, remembered := beats[replica]
+		if !beat.Equal(before[replica]) {
+			return false
+		}
+		return !remembered || now.Sub(beat) > m.config.DeadAfter
+	}, nil
+}
+
+// sweepShard walks from the old end of processing_list to where claims are too
+// young to be stale in any way.
+func (m *Monitor) sweepShard(ctx context.Context, shard int, dead func(string) bool, swept *Swept) error {
+	young := min(m.config.DeadAfter, m.config.LongTimeout)
+	passed := 0
+	for {
+		held, now, err := m.ring.Oldest(ctx, shard, passed, sweepChunk)
+		if err != nil {
+			return err
+		}
+		for _, h := range held {
+			swept.Inspected++
+			age := now.Sub(h.Entry.Stamp)
+			stale := m.stale(age)
+			if !h.Malformed() && !stale && !(age > m.config.DeadAfter && dead(h.Entry.Replica)) {
+				passed++
+				continue
+			}
+			if err := m.requeue(ctx, shard, h, stale, swept); err != nil {
+				if circulate.Unavailable(err) {
+					return err
+				}
+				passed++
+			}
+		}
+		if len(held) < sweepChunk {
+			return nil
+		}
+		// A claim from the future is no sign of youth: Redis' clock went back.
+		if age := now.Sub(held[len(held)-1].Entry.Stamp); age >= 0 && age < young {
+			return nil
+		}
+	}
+}
+
+// stale judges a claim's age. One that lies as far in the future was made before
+// Redis' clock went back, and nobody knows how old it is.
+func (m *Monitor) stale(age time.Duration) bool {
+	return age > m.config.LongTimeout || age < -m.config.LongTimeout
+}
+
+func (m *Monitor) requeue(ctx context.Context, shard int, h circulate.Held, stale bool, swept *Swept) error {
+	outcome, err := m.ring.Requeue(ctx, shard, h)
+	switch {
+	case err != nil:
+		if circulate.Unknown(err) {
+			swept.Unknown++
+		}
+		return err
+	case outcome == circulate.Compensated:
+		swept.Compensated++
+	case outcome == circulate.SetAsideEntry:
+		swept.SetAside++
+	case stale:
+		swept.Stale++
+		m.log.Warn("a check outlasted the long timeout: its account was requeued",
+			"account", h.Entry.ID, "holder", h.Entry.Replica, "shard", shard)
+	default:
+		swept.Orphaned++
+		swept.Dead[h.Entry.Replica]++
+	}
+	return nil
+}
+
+// count adds up the shards' counts.
+func (m *Monitor) count(ctx context.Context) error {
+	var sum circulate.Count
+	for shard := range m.ring.Shards() {
+		c, err := m.ring.Count(ctx, shard)
+		if err != nil {
+			return err
+		}
+		sum.Scheduled += c.Scheduled
+		sum.Waiting += c.Waiting
+		sum.Claimed += c.Claimed
+		sum.Parked += c.Parked
+		sum.Messages += c.Messages
+		sum.Overdue = max(sum.Overdue, c.Overdue)
+	}
+	m.metrics.set(sum)
+	return nil
+}
+
+// trim drops messages that are past their retention.
+func (m *Monitor) trim(ctx context.Context) error {
+	if m.config.Retention == 0 {
+		return nil
+	}
+	dropped, held := 0, 0
+	var errs []error
+	for shard := range m.ring.Shards() {
+		n, heldBack, err := m.ring.TrimMessages(ctx, shard, m.config.Retention)
+		if err != nil {
+			errs = append(errs, err)
+			if circulate.Unavailable(err) {
+				break
+			}
+		}
+		dropped += n
+		if heldBack {
+			held++
+		}
+	}
+	m.metrics.trimmed.Add(float64(dropped))
+	m.metrics.heldBack.Set(float64(held))
+	if held > 0 {
+		m.log.Warn("messages are past their retention, and kept because a consumer group has not dealt with them",
+			"streams", held, "retention", m.config.Retention)
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("trim: %w", errors.Join(errs...))
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package poller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	claimers   = 2   // claims under way at once
+	claimBatch = 128 // accounts of one claim at most
+
+	gatherPlaces = 2 * time.Millisecond
+
+	claimRetry    = 100 * time.Millisecond // after a claim that failed, doubled each time
+	claimRetryMax = 5 * time.Second
+)
+
+// record is what the pool knows of an account, decoded once and kept.
+type record struct {
+	account accounts.Account
+	cadence cadence.Cadence
+	checker Checker // nil: no checker of this process knows the kind
+	fault   string  // not empty: the record cannot be used
+}
+
+func (p *Pool) decode(id string, text []byte) *record {
+	if text == nil {
+		return &record{fault: "the record is missing"}
+	}
+	account, err := accounts.Decode(text)
+	if err != nil {
+		return &record{fault: fmt.Sprintf("the record cannot be read: %v", err)}
+	}
+	if account.ID != id {
+		return &record{fault: fmt.Sprintf("the record is that of %q", account.ID)}
+	}
+	every, err := cadence.Parse(account.Cadence)
+	if err != nil {
+		return &record{fault: fmt.Sprintf("cadence: %v", err)}
+	}
+	return &record{account: account, cadence: every, checker: p.checkers[account.Kind]}
+}
+
+// claim takes accounts and starts their checks until ctx is done.
+func (p *Pool) claim(ctx context.Context) {
+	failures := 0
+	for {
+		n := p.takePlaces(ctx)
+		if n == 0 {
+			return
+		}
+		shard, ok := p.awaitShard(ctx)
+		if !ok {
+			p.places.give(n)
+			return
+		}
+		started, next, err := p.claimShard(ctx, shard, n)
+		p.places.give(n - started)
+		if err == nil {
+			failures = 0
+			p.timetable.put(shard, next)
+			continue
+		}
+		p.metrics.redisErrors.WithLabelValues("claim").Inc()
+		p.log.Debug("claim failed", "shard", shard, "error", err)
+		pause := min(claimRetryMax, claimRetry<<min(failures, 6))
+		failures++
+		p.timetable.put(shard, time.Now().Add(pause))
+		if circulate.Unavailable(err) {
+			// The whole server is away: the other shards need not be tried.
+			if !sleep(ctx, pause) {
+				return
+			}
+		}
+	}
+}
+
+// takePlaces waits for free places. Where checks fill the pool they come free
+// one by one, and a claim for each would cost Redis more than the claims of
+// several: a moment's patience gathers them.
+func (p *Pool) takePlaces(ctx context.Context) int {
+	n := p.places.take(ctx, claimBatch)
+	if few := min(claimBatch, p.config.Concurrency/8); n > 0 && n < few && sleep(ctx, gatherPlaces) {
+		n += p.places.tryTake(claimBatch - n)
+	}
+	return n
+}
+
+// awaitShard waits until the time of some shard has come.
+func (p *Pool) awaitShard(ctx context.Context) (int, bool) {
+	for {
+		if ctx.Err() != nil || p.tooManyAbandoned() && !sleep(ctx, p.config.IdleInterval) {
+			return 0, false
+		}
+		if p.tooManyAbandoned() {
+			continue
+		}
+		shard, ok, wait := p.timetable.take(time.Now(), p.config.IdleInterval)
+		if ok {
+			return shard, true
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-p.timetable.sooner:
+		}
+		timer.Stop()
+	}
+}
+
+// claimShard claims up to n accounts of a shard and starts their checks. It
+// tells how many it started and when the shard is next worth a claim.
+func (p *Pool) claimShard(ctx context.Context, shard, n int) (started int, next time.Time, err error) {
+	batch, err := p.ring.Claim(ctx, shard, p.config.Replica, n, p.records.Known(shard))
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	received := time.Now()
+	p.origin.Store(&instant{server: batch.Now, local: received})
+	p.metrics.void.Add(float64(batch.Void))
+	if len(batch.Claims) == 0 {
+		if _, err := p.records.Resolve(ctx, shard, &batch); err != nil {
+			return 0, time.Time{}, err
+		}
+		return 0, p.nextClaim(&batch, received), nil
+	}
+	p.metrics.claimed.Add(float64(len(batch.Claims)))
+
+	records, err := p.records.Resolve(ctx, shard, &batch)
+	if err != nil || ctx.Err() != nil {
+		// Not to be checked by us: next in line again, or stale if that fails too.
+		claims := make([]*circulate.Claim, len(batch.Claims))
+		for i := range claims {
+			claims[i] = &batch.Claims[i]
+		}
+		p.release(ctx, shard, claims)
+		return 0, time.Now(), err
+	}
+	for i := range batch.Claims {
+		p.start(&flight{
+			pool:     p,
+			claim:    &batch.Claims[i],
+			record:   records[i],
+			checkID:  fmt.Sprintf("%d-%s", shard, batch.Claims[i].Ticket()),
+			serverAt: batch.Now,
+			localAt:  received,
+		})
+	}
+	return len(batch.Claims), p.nextClaim(&batch, received), nil
+}
+
+// nextClaim is when a shard is next worth a claim: at its next due time, but
+// within the idle interval, for others put accounts there too.
+func (p *Pool) nextClaim(b *circulate.Batch, received time.Time) time.Time {
+	switch {
+	case b.More:
+		return received
+	case b.NextDue.IsZero():
+		return received.Add(p.config.IdleInterval)
+	}
+	// Redis' milliseconds are cut off: one more, or the claim would come early.
+	return received.Add(min(p.config.IdleInterval, max(0, b.NextDue.Sub(b.Now))+time.Millisecond))
+}
+
+// sleep waits and reports whether it was for all of d.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,80 @@
+package poller
+
+import (
+	"context"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// commit writes a batch of returns, however long Redis is away, until the claims
+// are not ours any more. To repeat is safe: what an earlier try wrote shows as
+// fenced.
+func (p *Pool) commit(shard int, items []circulate.Return) {
+	giveUp := time.Now().Add(p.config.LongTimeout)
+	unknown := false
+	for try := 0; ; try++ {
+		outcomes, err := p.ring.Return(p.commits, shard, items)
+		if err == nil {
+			p.committed(shard, items, outcomes, unknown)
+			return
+		}
+		p.metrics.redisErrors.WithLabelValues("return").Inc()
+		unknown = unknown || circulate.Unknown(err)
+		if !circulate.Unavailable(err) && len(items) > 1 {
+			// Redis serves and refuses this batch: find out for which of them.
+			for i := range items {
+				p.commit(shard, items[i:i+1])
+			}
+			return
+		}
+		pause := min(commitRetryMax, commitRetry<<min(try, 6))
+		refused := !circulate.Unavailable(err) && try >= 3
+		if refused || time.Now().Add(pause).After(giveUp) || !sleep(p.commits, pause) {
+			p.metrics.returns.WithLabelValues("given_up").Add(float64(len(items)))
+			p.log.Error("results could not be written and are dropped; the accounts will be requeued",
+				"shard", shard, "accounts", len(items), "first", items[0].Claim.ID, "error", err)
+			return
+		}
+	}
+}
+
+// committed counts a written batch and has its shard looked at when the first
+// of its accounts is due again. After an unknown outcome fenced says nothing: it
+// may have been ourselves who wrote.
+func (p *Pool) committed(shard int, items []circulate.Return, outcomes []circulate.Outcome, unknown bool) {
+	first := never
+	for i, outcome := range outcomes {
+		item := &items[i]
+		if outcome != circulate.Written {
+			if unknown {
+				p.metrics.returns.WithLabelValues("unknown").Inc()
+			} else {
+				p.metrics.returns.WithLabelValues("fenced").Inc()
+				p.log.Info("a check came too late and was not written", "account", item.Claim.ID, "shard", shard)
+			}
+			continue
+		}
+		p.metrics.returns.WithLabelValues("written").Inc()
+		p.counted(item.Kind, len(item.Messages))
+		if item.Park == "" && item.Due.Before(first) {
+			first = item.Due
+		}
+	}
+	if first != never {
+		p.timetable.bring(shard, p.local(first))
+	}
+}
+
+// release gives claims back unchecked. What cannot be given back is requeued by
+// the monitor.
+func (p *Pool) release(ctx context.Context, shard int, claims []*circulate.Claim) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer cancel()
+	n, err := p.ring.Release(ctx, shard, claims)
+	p.metrics.released.Add(float64(n))
+	if err != nil {
+		p.metrics.redisErrors.WithLabelValues("release").Inc()
+		p.log.Warn("claims could not be released; they will be requeued", "shard", shard, "accounts", len(claims), "error", err)
+	}
+}

@@ -1,0 +1,157 @@
+package poller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	commitBatch     = 256     // returns of one step at most
+	commitBytes     = 1 << 20 // of messages and cursors in one step, about
+	committers      = 4       // steps under way at once
+	commitRetry     = 50 * time.Millisecond
+	commitRetryMax  = 2 * time.Second
+	progressRetries = 3
+)
+
+// committer gathers returns by shard and writes them in batches: a batch when
+// it is full, or when its first return has waited for the commit interval.
+type committer struct {
+	interval time.Duration
+	write    func(shard int, items []circulate.Return)
+
+	slots chan struct{} // one for each return that is not written: bounds them
+	kick  chan struct{} // has a value when the dispatcher should look again
+	jobs  chan batchOfShard
+
+	mu      sync.Mutex
+	pending map[int]*gathering
+}
+
+// gathering are the returns of one shard that wait for others.
+type gathering struct {
+	items []circulate.Return
+	bytes int
+	since time.Time
+}
+
+type batchOfShard struct {
+	shard int
+	items []circulate.Return
+}
+
+func newCommitter(interval time.Duration, limit int, write func(int, []circulate.Return)) *committer {
+	return &committer{
+		interval: interval,
+		write:    write,
+		slots:    make(chan struct{}, limit),
+		kick:     make(chan struct{}, 1),
+		jobs:     make(chan batchOfShard),
+		pending:  make(map[int]*gathering),
+	}
+}
+
+// submit takes a return over. It waits while too many are not written yet.
+func (c *committer) submit(item circulate.Return) {
+	c.slots <- struct{}{}
+	c.mu.Lock()
+	shard := item.Claim.Shard
+	g, ok := c.pending[shard]
+	if !ok {
+		g = &gathering{since: time.Now()}
+		c.pending[shard] = g
+	}
+	g.items = append(g.items, item)
+	g.bytes += len(item.Cursor)
+	for i := range item.Messages {
+		g.bytes += len(item.Messages[i].Data)
+	}
+	wake := g.full() || len(c.pending) == 1 && len(g.items) == 1
+	c.mu.Unlock()
+	if wake {
+		select {
+		case c.kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (g *gathering) full() bool { return len(g.items) >= commitBatch || g.bytes >= commitBytes }
+
+// run writes what is submitted until ctx is done, and then what is left.
+// Nothing may be submitted after that.
+func (c *committer) run(ctx context.Context) {
+	var writers sync.WaitGroup
+	for range committers {
+		writers.Go(func() {
+			for job := range c.jobs {
+				c.write(job.shard, job.items)
+				for range job.items {
+					<-c.slots
+				}
+			}
+		})
+	}
+	defer writers.Wait()
+	defer close(c.jobs)
+
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		last := ctx.Err() != nil
+		ready, wait := c.take(time.Now(), last)
+		for _, job := range ready {
+			c.jobs <- job
+		}
+		if last {
+			return
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+		case <-c.kick:
+		case <-timer.C:
+		}
+	}
+}
+
+// take gives the batches that are to be written now, and how long the next one
+// may wait.
+func (c *committer) take(now time.Time, all bool) (ready []batchOfShard, wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wait = time.Hour
+	for shard, g := range c.pending {
+		left := c.interval - now.Sub(g.since)
+		if !all && !g.full() && left > 0 {
+			wait = min(wait, left)
+			continue
+		}
+		delete(c.pending, shard)
+		for _, items := range split(g.items) {
+			ready = append(ready, batchOfShard{shard, items})
+		}
+	}
+	return ready, wait
+}
+
+// split cuts a shard's returns into steps that do not hold up Redis for long.
+func split(items []circulate.Return) [][]circulate.Return {
+	var steps [][]circulate.Return
+	first, bytes := 0, 0
+	for i := range items {
+		size := len(items[i].Cursor)
+		for j := range items[i].Messages {
+			size += len(items[i].Messages[j].Data)
+		}
+		if i > first && (i-first >= commitBatch || bytes+size > commitBytes) {
+			steps = append(steps, items[first:i])
+			first, bytes = i, 0
+		}
+		bytes += size
+	}
+	return append(steps, items[first:])
+}

@@ -1,0 +1,76 @@
+package poller
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// Config is how a pool works. Zero values have the defaults.
+type Config struct {
+	Replica        string        // circulate.NewReplica's; a new one
+	Host           string        // for people, in the replica's report
+	Concurrency    int           // checks at once; 256
+	CheckTimeout   time.Duration // of one page; 30 s
+	Heartbeat      time.Duration // how often the replica says that it is alive; 2 s
+	GracePeriod    time.Duration // how long checks may go on after Run's context is done; 20 s
+	LongTimeout    time.Duration // the monitors'; a claim held longer is not ours any more; 5 min
+	PageLimit      int           // messages wanted of one page; 200
+	RecordsKept    int           // decoded records kept in memory; 500,000
+	IdleInterval   time.Duration // the longest that a shard goes without being looked at; 1 s
+	CommitInterval time.Duration // the longest that a result waits for others of its shard; 5 ms
+}
+
+const (
+	maxPages      = 20               // of one claim, then the account goes behind the others
+	maxDrain      = 30 * time.Second // likewise
+	maxEmptyPages = 10               // in a row that say there is more
+	maxCursor     = 64 << 10         // bytes
+	maxData       = 256 << 10        // bytes of one message
+	abandonAfter  = time.Second      // that a checker may go on after its context is done
+	flushTimeout  = 10 * time.Second // for the last writes at shutdown
+	recordTTL     = 10 * time.Minute // see circulate.Records
+)
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.Replica, circulate.NewReplica())
+	setDefault(&c.Concurrency, 256)
+	setDefault(&c.CheckTimeout, 30*time.Second)
+	setDefault(&c.Heartbeat, 2*time.Second)
+	setDefault(&c.GracePeriod, 20*time.Second)
+	setDefault(&c.LongTimeout, 5*time.Minute)
+	setDefault(&c.PageLimit, 200)
+	setDefault(&c.RecordsKept, 500_000)
+	setDefault(&c.IdleInterval, time.Second)
+	setDefault(&c.CommitInterval, 5*time.Millisecond)
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (c Config) validate() error {
+	errs := []error{circulate.ValidateReplica(c.Replica)}
+	positive := func(name string, ok bool, value any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: must be more than 0, is %v", name, value))
+		}
+	}
+	positive("concurrency", c.Concurrency > 0, c.Concurrency)
+	positive("check timeout", c.CheckTimeout > 0, c.CheckTimeout)
+	positive("heartbeat", c.Heartbeat > 0, c.Heartbeat)
+	positive("grace period", c.GracePeriod > 0, c.GracePeriod)
+	positive("page limit", c.PageLimit > 0, c.PageLimit)
+	positive("idle interval", c.IdleInterval > 0, c.IdleInterval)
+	positive("commit interval", c.CommitInterval > 0, c.CommitInterval)
+	if c.LongTimeout < 2*c.CheckTimeout {
+		errs = append(errs, fmt.Errorf("long timeout: must be at least twice the check timeout of %v, is %v", c.CheckTimeout, c.LongTimeout))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,183 @@
+package poller
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// flight is one claimed account on its way through its check.
+type flight struct {
+	pool    *Pool
+	claim   *circulate.Claim
+	record  *record
+	checkID string
+
+	serverAt time.Time // Redis' clock at the claim …
+	localAt  time.Time // … and ours
+
+	owner atomic.Int32 // who settles it: the first to claim that
+}
+
+// Who may settle a flight.
+const (
+	settledBySelf     int32 = iota + 1
+	settledByWatch          // abandoned: the checker did not come back in time
+	settledByShutdown       // released: the replica is going down
+)
+
+// settledBy makes the caller the one who settles the flight, unless someone is
+// already.
+func (f *flight) settledBy(who int32) bool { return f.owner.CompareAndSwap(0, who) }
+
+// now is the time by Redis' clock: what it was at the claim, and what has passed
+// since then here. The two clocks are never held against each other.
+func (f *flight) now() time.Time { return f.serverAt.Add(time.Since(f.localAt)) }
+
+// start begins a check in a goroutine of its own.
+func (p *Pool) start(f *flight) {
+	p.running.add(f)
+	go f.run()
+}
+
+func (f *flight) run() {
+	p := f.pool
+	defer func() {
+		if f.owner.Load() == settledByWatch {
+			p.abandoned.Add(-1)
+		}
+	}()
+	late := max(0, f.now().Sub(f.claim.Due))
+	p.metrics.lateness.Observe(late.Seconds())
+	p.tally.late(late)
+	if f.record.fault != "" {
+		f.settle(f.decide(cadence.Outcome{Class: cadence.ConfigInvalid, Text: f.record.fault}), "config")
+		return
+	}
+	if f.record.checker == nil {
+		f.fail(&CheckError{Kind: Transient, Scope: ScopeChecker, Code: "unknown_kind",
+			Message: fmt.Sprintf("no checker here knows the kind %q", f.record.account.Kind)})
+		return
+	}
+	began, empty := time.Now(), 0
+	for page := 1; ; page++ {
+		result, err := f.page()
+		if f.owner.Load() != 0 {
+			return // settled without us: what was found is not to be written
+		}
+		if err != nil {
+			f.fail(classify(err))
+			return
+		}
+		if empty++; len(result.Messages) > 0 {
+			empty = 0
+		}
+		switch {
+		case result.HasMore && empty >= maxEmptyPages:
+			f.fail(&CheckError{Kind: Protocol, Scope: ScopeAccount, Code: "empty_pages",
+				Message: fmt.Sprintf("%d empty pages in a row that say there is more", empty)})
+			return
+		case !result.HasMore || page >= maxPages || time.Since(began) >= maxDrain || p.stopping():
+			f.succeed(result)
+			return
+		}
+		if !f.progress(result) {
+			return
+		}
+	}
+}
+
+// page makes one call of the checker. A checker that goes on after its context
+// is done is abandoned: its account returns as failed, its place is free, and
+// its result, if it ever comes, is dropped.
+func (f *flight) page() (result Result, err error) {
+	p := f.pool
+	ctx, cancel := context.WithTimeout(p.checks, p.config.CheckTimeout)
+	defer cancel()
+	fired := make(chan struct{})
+	watch := time.AfterFunc(p.config.CheckTimeout+abandonAfter, func() {
+		defer close(fired)
+		f.abandon()
+	})
+	defer func() {
+		if !watch.Stop() {
+			<-fired // the claim is not to be touched by two
+		}
+	}()
+	defer func() {
+		if reason := recover(); reason != nil {
+			p.metrics.panics.WithLabelValues(f.record.account.Kind).Inc()
+			p.log.Error("a checker panicked", "kind", f.record.account.Kind, "account", f.claim.ID, "panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
+			err = &CheckError{Kind: Transient, Scope: ScopeAccount, Code: "panic", Message: "the checker panicked"}
+		}
+	}()
+	config := f.record.account.Config
+	if len(config) == 0 {
+		config = []byte("{}")
+	}
+	result, err = f.record.checker.Check(ctx, Request{
+		Account: f.claim.ID,
+		CheckID: f.checkID,
+		Config:  config,
+		Cursor:  f.claim.Cursor,
+		Hint:    f.claim.Hint,
+		Limit:   p.config.PageLimit,
+		Attempt: f.claim.Failures + 1,
+	})
+	if err == nil {
+		err = validateResult(&result)
+	} else if ctx.Err() == context.DeadlineExceeded {
+		err = timedOut(err, p.config.CheckTimeout)
+	}
+	return result, err
+}
+
+// abandon settles a flight whose checker does not come back.
+func (f *flight) abandon() {
+	p := f.pool
+	if !f.settledBy(settledByWatch) {
+		return
+	}
+	p.abandoned.Add(1)
+	p.metrics.abandoned.Inc()
+	p.log.Warn("a check goes on past its time and was abandoned", "kind", f.record.account.Kind, "account", f.claim.ID, "check", f.checkID)
+	err := &CheckError{Kind: Transient, Scope: ScopeAccount, Code: "hung", Message: "the checker did not come back in time"}
+	f.hand(f.decide(outcomeOf(err)), string(err.Kind))
+}
+
+// progress commits a page of several and reports whether the claim still holds.
+func (f *flight) progress(result Result) bool {
+	p := f.pool
+	page := circulate.Page{Kind: f.record.account.Kind, Messages: result.Messages, Cursor: result.Cursor}
+	err := p.ring.Progress(p.commits, f.claim, page)
+	for try := 0; try < progressRetries && circulate.Unknown(err); try++ {
+		// Safe to repeat: had it been done, the entry is another and this is lost.
+		sleep(p.commits, commitRetry<<try)
+		err = p.ring.Progress(p.commits, f.claim, page)
+	}
+	if err == nil {
+		p.counted(f.record.account.Kind, len(result.Messages))
+		return true
+	}
+	// Lost, or nobody knows: either way the entry that we have is not to be
+	// returned, and the account is in good hands or will be found.
+	p.metrics.returns.WithLabelValues(outcomeLabel(err)).Inc()
+	p.log.Debug("a page was not committed", "account", f.claim.ID, "error", err)
+	if f.settledBy(settledBySelf) {
+		p.running.remove(f)
+		p.places.give(1)
+	}
+	return false
+}
+
+func outcomeLabel(err error) string {
+	if circulate.Unknown(err) {
+		return "unknown"
+	}
+	return circulate.Fenced.String()
+}

@@ -1,0 +1,58 @@
+package poller
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Metrics are what a pool counts. None is labelled by account.
+type Metrics struct {
+	checks       *prometheus.CounterVec
+	checkSeconds *prometheus.HistogramVec
+	lateness     prometheus.Histogram
+	messages     *prometheus.CounterVec
+	parked       *prometheus.CounterVec
+	panics       *prometheus.CounterVec
+	abandoned    prometheus.Counter
+	claimed      prometheus.Counter
+	void         prometheus.Counter
+	returns      *prometheus.CounterVec
+	released     prometheus.Counter
+	redisErrors  *prometheus.CounterVec
+	heartbeats   *prometheus.CounterVec
+	running      prometheus.Gauge
+	hanging      prometheus.Gauge
+}
+
+// NewMetrics registers a pool's metrics; a nil registry counts for nobody.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	f := promauto.With(registry)
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: name, Help: help})
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: name, Help: help}, labels)
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: name, Help: help})
+	}
+	return &Metrics{
+		checks: counters("checks_total", "Checks that ended, by kind and outcome: ok or the kind of the failure.", "kind", "outcome"),
+		checkSeconds: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "rounds", Name: "check_seconds",
+			Help: "From claim to result, all pages.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"kind"}),
+		lateness: f.NewHistogram(prometheus.HistogramOpts{Namespace: "rounds", Name: "lateness_seconds",
+			Help: "How much later than due checks started.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 22)}),
+		messages:    counters("messages_found_total", "Messages written to the streams, by kind.", "kind"),
+		parked:      counters("parked_total", "Accounts parked by a check's outcome, by kind.", "kind"),
+		panics:      counters("checker_panics_total", "Checks that panicked, by kind.", "kind"),
+		abandoned:   counter("checks_abandoned_total", "Checks that went on past their time and were abandoned."),
+		claimed:     counter("claimed_total", "Accounts claimed."),
+		void:        counter("void_entries_total", "Entries dropped at a claim because their ticket was not current."),
+		returns:     counters("returns_total", "Accounts given back, by outcome: written, fenced, unknown, given_up.", "outcome"),
+		released:    counter("released_total", "Accounts given back unchecked."),
+		redisErrors: counters("redis_errors_total", "Steps that failed, by step.", "step"),
+		heartbeats:  counters("heartbeats_total", "Heartbeats, by outcome: ok or failed.", "outcome"),
+		running:     gauge("checks_running", "Checks under way."),
+		hanging:     gauge("checks_hanging", "Abandoned checks whose checker has not come back."),
+	}
+}

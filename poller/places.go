@@ -1,0 +1,61 @@
+package poller
+
+import (
+	"context"
+	"sync"
+)
+
+// places are a pool's free places for checks.
+type places struct {
+	mu   sync.Mutex
+	free int
+	more chan struct{} // has a value after places came free
+}
+
+func newPlaces(n int) *places {
+	return &places{free: n, more: make(chan struct{}, 1)}
+}
+
+// take waits for at least one place and takes up to n, or none when ctx is done.
+func (p *places) take(ctx context.Context, n int) int {
+	for {
+		if got := p.tryTake(n); got > 0 {
+			return got
+		}
+		select {
+		case <-ctx.Done():
+			return 0
+		case <-p.more:
+		}
+	}
+}
+
+// tryTake takes up to n places that are free now.
+func (p *places) tryTake(n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	got := min(n, p.free)
+	p.free -= got
+	if got > 0 && p.free > 0 {
+		p.signal()
+	}
+	return got
+}
+
+// give frees places.
+func (p *places) give(n int) {
+	if n == 0 {
+		return
+	}
+	p.mu.Lock()
+	p.free += n
+	p.mu.Unlock()
+	p.signal()
+}
+
+func (p *places) signal() {
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,201 @@
+package poller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// Options are what a pool works with, besides its settings. Nil fields stay
+// silent.
+type Options struct {
+	Log     *slog.Logger
+	Metrics *Metrics
+}
+
+// Pool is one replica: it claims accounts, checks them, and gives them back.
+type Pool struct {
+	ring      *circulate.Ring
+	checkers  Checkers
+	config    Config
+	log       *slog.Logger
+	metrics   *Metrics
+	tally     *tally
+	records   *circulate.Records[*record]
+	timetable *timetable
+	places    *places
+	running   *running
+	committer *committer
+	abandoned atomic.Int64
+	origin    atomic.Pointer[instant]
+
+	checks  context.Context // of the checks; done after the grace period
+	commits context.Context // of the writes; done when all has been tried
+	halt    atomic.Bool     // no further pages
+}
+
+// instant is one moment by Redis' clock and by ours.
+type instant struct{ server, local time.Time }
+
+// New makes a pool. Its Run may be called once.
+func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Pool, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, fmt.Errorf("poller: %w", err)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(nil)
+	}
+	p := &Pool{
+		ring:     ring,
+		checkers: checkers,
+		config:   config,
+		log:      o.Log.With("role", "poller", "replica", config.Replica),
+		metrics:  o.Metrics,
+		places:   newPlaces(config.Concurrency),
+		running:  newRunning(),
+	}
+	p.records = circulate.NewRecords(ring, config.RecordsKept, recordTTL, p.decode)
+	p.committer = newCommitter(config.CommitInterval, 4*config.Concurrency+commitBatch, p.commit)
+	return p, nil
+}
+
+// Run claims, checks and returns until ctx is done. Then it claims no more,
+// lets checks go on for the grace period, ends those that are left, and gives
+// every account back: checked ones with what was found, the others next in line.
+// It returns nil after that, and an error only where the replica could not say
+// that it lives before ctx was done.
+func (p *Pool) Run(ctx context.Context) error {
+	base := context.WithoutCancel(ctx)
+	var endChecks, endCommits context.CancelFunc
+	p.checks, endChecks = context.WithCancel(base)
+	defer endChecks()
+	p.commits, endCommits = context.WithCancel(base)
+	defer endCommits()
+	gathering, endGathering := context.WithCancel(base)
+	defer endGathering()
+	heart, endHeart := context.WithCancel(base)
+	defer endHeart()
+	now := time.Now()
+	p.tally = newTally(now)
+	p.timetable = newTimetable(p.ring.Shards(), now)
+
+	// The monitors must know the replica before it holds anything.
+	for p.beat(ctx) != nil {
+		if !sleep(ctx, min(time.Second, p.config.Heartbeat)) {
+			return nil
+		}
+	}
+	p.log.Info("polling", "concurrency", p.config.Concurrency, "shards", p.ring.Shards())
+	var claiming, committing, beating sync.WaitGroup
+	for range claimers {
+		claiming.Go(func() { p.claim(ctx) })
+	}
+	committing.Go(func() { p.committer.run(gathering) })
+	beating.Go(func() { p.beatOn(heart) })
+
+	<-ctx.Done()
+	p.log.Info("going down: no more claims", "running", p.running.count())
+	p.halt.Store(true)
+	claiming.Wait()
+	if !p.running.drained(p.config.GracePeriod) {
+		p.log.Info("grace period over: ending checks", "running", p.running.count())
+		endChecks()
+		p.running.drained(abandonAfter)
+	}
+	// Redis may be away: the last writes are tried for a while, not for ever.
+	bound := time.AfterFunc(flushTimeout, endCommits)
+	defer bound.Stop()
+	p.releaseAll()
+	endGathering()
+	committing.Wait()
+	endHeart()
+	beating.Wait()
+	return p.retire(base)
+}
+
+// releaseAll gives back, unchecked, what still runs.
+func (p *Pool) releaseAll() {
+	byShard := make(map[int][]*circulate.Claim)
+	for _, f := range p.running.seize() {
+		byShard[f.claim.Shard] = append(byShard[f.claim.Shard], f.claim)
+	}
+	for shard, claims := range byShard {
+		for len(claims) > 0 {
+			n := min(len(claims), circulate.MaxBatch)
+			p.release(p.commits, shard, claims[:n])
+			claims = claims[n:]
+		}
+	}
+}
+
+func (p *Pool) retire(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, p.config.Heartbeat)
+	defer cancel()
+	if err := p.ring.Retire(ctx, p.config.Replica); err != nil {
+		p.log.Warn("could not sign off; the monitors will find out", "error", err)
+	}
+	p.log.Info("stopped")
+	return nil
+}
+
+func (p *Pool) beatOn(ctx context.Context) {
+	for sleep(ctx, p.config.Heartbeat) {
+		_ = p.beat(ctx) // counted and logged there; the next one may succeed
+	}
+}
+
+// beat says that the replica lives, with its report.
+func (p *Pool) beat(ctx context.Context) error {
+	report := p.tally.report(time.Now())
+	report.Host, report.Concurrency, report.InFlight = p.config.Host, p.config.Concurrency, p.running.count()
+	text, err := json.Marshal(report)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(p.config.Heartbeat, time.Second))
+	defer cancel()
+	p.metrics.running.Set(float64(report.InFlight))
+	p.metrics.hanging.Set(float64(p.abandoned.Load()))
+	if err := p.ring.Heartbeat(ctx, p.config.Replica, text); err != nil {
+		p.metrics.heartbeats.WithLabelValues("failed").Inc()
+		if !errors.Is(err, context.Canceled) {
+			p.log.Debug("heartbeat failed", "error", err)
+		}
+		return err
+	}
+	p.metrics.heartbeats.WithLabelValues("ok").Inc()
+	return nil
+}
+
+func (p *Pool) stopping() bool { return p.halt.Load() }
+
+// tooManyAbandoned holds claims while as many checkers hang as there are places:
+// a checker that never comes back must not eat up the process.
+func (p *Pool) tooManyAbandoned() bool { return p.abandoned.Load() >= int64(p.config.Concurrency) }
+
+// counted counts messages that were written.
+func (p *Pool) counted(kind string, messages int) {
+	if messages > 0 {
+		p.metrics.messages.WithLabelValues(kind).Add(float64(messages))
+		p.tally.found(messages)
+	}
+}
+
+// local is a time by Redis' clock as one by ours, as the last claim had them.
+func (p *Pool) local(server time.Time) time.Time {
+	if o := p.origin.Load(); o != nil {
+		return o.local.Add(server.Sub(o.server))
+	}
+	return time.Now()
+}

@@ -1,0 +1,70 @@
+package poller
+
+import (
+	"sync"
+	"time"
+)
+
+// running are the flights that are not settled.
+type running struct {
+	mu      sync.Mutex
+	flights map[*flight]struct{}
+	empty   chan struct{} // has a value after the last one was removed
+}
+
+func newRunning() *running {
+	return &running{flights: make(map[*flight]struct{}), empty: make(chan struct{}, 1)}
+}
+
+func (r *running) add(f *flight) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flights[f] = struct{}{}
+}
+
+func (r *running) remove(f *flight) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.flights, f)
+	if len(r.flights) == 0 {
+		select {
+		case r.empty <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (r *running) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.flights)
+}
+
+// drained waits for at most d and reports whether nothing runs any more. Nothing
+// may be added meanwhile.
+func (r *running) drained(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for r.count() > 0 {
+		select {
+		case <-timer.C:
+			return r.count() == 0
+		case <-r.empty:
+		}
+	}
+	return true
+}
+
+// seize settles every flight that still runs and gives them all.
+func (r *running) seize() []*flight {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var seized []*flight
+	for f := range r.flights {
+		if f.settledBy(settledByShutdown) {
+			seized = append(seized, f)
+			delete(r.flights, f)
+		}
+	}
+	return seized
+}

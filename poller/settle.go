@@ -1,0 +1,107 @@
+package poller
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// succeed returns the account with what its last page brought.
+func (f *flight) succeed(result Result) {
+	item := f.decide(cadence.Outcome{Class: cadence.Succeeded, More: result.HasMore, PollAfter: result.NextPollAfter})
+	item.Messages, item.Cursor = result.Messages, result.Cursor
+	f.settle(item, "ok")
+}
+
+// fail returns the account with a failure, or unchecked where it was the
+// shutdown that ended the check.
+func (f *flight) fail(err *CheckError) {
+	if f.pool.checks.Err() != nil {
+		if f.settledBy(settledByShutdown) {
+			f.pool.running.remove(f)
+			f.pool.release(f.pool.commits, f.claim.Shard, []*circulate.Claim{f.claim})
+		}
+		return
+	}
+	f.pool.log.Debug("a check failed", "account", f.claim.ID, "kind", f.record.account.Kind, "error", err)
+	item := f.decide(outcomeOf(err))
+	item.DropCursor = err.Kind == CursorInvalid
+	f.settle(item, string(err.Kind))
+}
+
+// decide makes the return of an outcome, with the account's next due time.
+func (f *flight) decide(o cadence.Outcome) circulate.Return {
+	next := cadence.Decide(f.record.cadence, f.claim.ID, f.claim.Failures, o, f.now(), rand.Float64)
+	return circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Due: next.Due, Failures: next.Failures, Park: next.Park}
+}
+
+// settle hands the return over, unless the flight was abandoned meanwhile.
+func (f *flight) settle(item circulate.Return, outcome string) {
+	if f.settledBy(settledBySelf) {
+		f.hand(item, outcome)
+	}
+}
+
+func (f *flight) hand(item circulate.Return, outcome string) {
+	p := f.pool
+	p.metrics.checks.WithLabelValues(f.record.account.Kind, outcome).Inc()
+	p.metrics.checkSeconds.WithLabelValues(f.record.account.Kind).Observe(time.Since(f.localAt).Seconds())
+	p.tally.checked(outcome == "ok")
+	if item.Park != "" {
+		p.metrics.parked.WithLabelValues(f.record.account.Kind).Inc()
+		p.log.Warn("an account is parked", "account", f.claim.ID, "kind", f.record.account.Kind, "reason", item.Park)
+	}
+	p.committer.submit(item)
+	p.running.remove(f)
+	p.places.give(1)
+}
+
+// outcomeOf says what a failure means for the next check. Only what is the
+// account's own fault counts against it.
+func outcomeOf(err *CheckError) cadence.Outcome {
+	o := cadence.Outcome{Class: cadence.Transient, RetryAfter: err.RetryAfter, Text: err.Code + ": " + err.Message}
+	switch {
+	case err.Kind == RateLimited:
+		o.Class = cadence.Throttled
+	case err.Scope != ScopeAccount:
+		o.Class = cadence.Blameless
+	case err.Kind == AuthFailed:
+		o.Class = cadence.AuthFailed
+	case err.Kind == Gone:
+		o.Class = cadence.Gone
+	case err.Kind == ConfigInvalid:
+		o.Class = cadence.ConfigInvalid
+	}
+	return o
+}
+
+func timedOut(err error, after time.Duration) error {
+	var known *CheckError
+	if errors.As(err, &known) {
+		return err // the checker knows better whom to blame
+	}
+	return &CheckError{Kind: Transient, Scope: ScopeAccount, Code: "timeout", Message: fmt.Sprintf("no answer within %v", after), Err: err}
+}
+
+// validateResult holds a checker to what the ring and its readers rely on.
+func validateResult(r *Result) error {
+	broken := func(format string, args ...any) error {
+		return &CheckError{Kind: Protocol, Scope: ScopeAccount, Code: "bad_result", Message: fmt.Sprintf(format, args...)}
+	}
+	if len(r.Cursor) > maxCursor {
+		return broken("cursor: has %d bytes, at most %d may be kept", len(r.Cursor), maxCursor)
+	}
+	for i := range r.Messages {
+		switch m := &r.Messages[i]; {
+		case m.ID == "" || len(m.ID) > circulate.MaxIDLength:
+			return broken("messages[%d].id: must have 1 to %d bytes, has %d", i, circulate.MaxIDLength, len(m.ID))
+		case len(m.Data) > maxData:
+			return broken("messages[%d].data: has %d bytes, at most %d may be kept", i, len(m.Data), maxData)
+		}
+	}
+	return nil
+}

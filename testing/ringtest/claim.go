@@ -1,0 +1,170 @@
+package ringtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+func claimInOrder(f *fixture) {
+	now, err := f.ring.Now(context.Background(), 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.register("b", "c", "a")
+	// Due in the past in another order: set as a schedule that was long asleep.
+	for i, id := range []string{"c", "a", "b"} {
+		f.do("ZADD", f.key("schedule"), now.Add(time.Duration(i-10)*time.Second).UnixMilli(), id)
+	}
+	first := f.claim(alice, "c", "a")
+	if want := now.Add(-10 * time.Second).UnixMilli(); first[0].Due.UnixMilli() != want {
+		f.Errorf("due %d, want %d", first[0].Due.UnixMilli(), want)
+	}
+	f.claim(bob, "b")
+	f.conserved()
+	if v := f.look("a"); v.Place != circulate.Claimed || v.Replica != alice {
+		f.Errorf("a is %s by %q, want claimed by %q", v.Place, v.Replica, alice)
+	}
+}
+
+func claimPromotesDue(f *fixture) {
+	f.register("again", "later")
+	c := f.claim(alice, "again", "later")
+	f.ret(circulate.Written, circulate.Return{Claim: c[0]})
+	f.ret(circulate.Written, circulate.Return{Claim: c[1], Due: soon(c[1])})
+	f.placed("again", circulate.Waiting)
+	f.placed("later", circulate.Scheduled)
+	if b := f.batch(alice, 10); len(b.Claims) != 1 || b.Claims[0].ID != "again" {
+		f.Errorf("claimed %+v, want only again", b.Claims)
+	}
+}
+
+func claimNextDue(f *fixture) {
+	if b := f.batch(alice, 10); b.More || !b.NextDue.IsZero() {
+		f.Errorf("of an empty shard: %+v", b)
+	}
+	f.register("a", "b", "c")
+	b := f.batch(alice, 2)
+	if !b.More {
+		f.Error("a full batch must say that there may be more")
+	}
+	due := b.Now.Add(time.Hour).Truncate(time.Millisecond)
+	f.ret(circulate.Written, circulate.Return{Claim: &b.Claims[0], Due: due})
+	if b := f.batch(alice, 2); b.More || !b.NextDue.Equal(due) || len(b.Claims) != 1 {
+		f.Errorf("next due %v more %v, want %v", b.NextDue, b.More, due)
+	}
+	if b := f.batch(alice, 2); !b.NextDue.Equal(due) {
+		f.Errorf("next due %v of an idle shard, want %v", b.NextDue, due)
+	}
+}
+
+func claimDropsVoid(f *fixture) {
+	f.register("a")
+	old := f.claim(alice, "a")[0]
+	stale := f.oldest()[0]
+	f.ret(circulate.Written, circulate.Return{Claim: old, Due: soon(old)})
+	f.do("LPUSH", f.key("message_queue"), stale.Entry.String())
+	f.do("LPUSH", f.key("message_queue"), fmt.Sprintf("%014d|%013d|%s|nobody", 1, 1, alice))
+	b := f.batch(alice, 10)
+	if len(b.Claims) != 0 || b.Void != 2 {
+		f.Errorf("claimed %d and dropped %d, want 0 and 2", len(b.Claims), b.Void)
+	}
+	f.placed("a", circulate.Scheduled)
+	if n := f.number("LLEN", f.key("processing_list")); n != 0 {
+		f.Errorf("%d entries left in processing_list", n)
+	}
+}
+
+func claimTakesOneCopy(f *fixture) {
+	f.register("a", "b")
+	c := f.claim(alice, "a", "b")
+	f.requeue(circulate.Moved, f.oldest()[0])
+	entry := f.strings("LRANGE", f.key("message_queue"), 0, -1)[0]
+	f.do("LPUSH", f.key("message_queue"), entry, entry)
+	b := f.batch(bob, 10)
+	if len(b.Claims) != 1 || b.Void != 2 {
+		f.Fatalf("claimed %d and dropped %d, want 1 and 2", len(b.Claims), b.Void)
+	}
+	f.conserved()
+	f.ret(circulate.Fenced, circulate.Return{Claim: c[0]})
+	f.ret(circulate.Written, circulate.Return{Claim: &b.Claims[0]})
+	f.conserved()
+}
+
+func claimSetsGarbageAside(f *fixture) {
+	f.register("a")
+	garbage := []string{"x", "", "00000000000001-0000000000001-aaaaaaaaaa-id", string([]byte{0xff, 0xfe}), fmt.Sprintf("%0200d", 0)}
+	for _, text := range garbage {
+		f.do("RPUSH", f.key("message_queue"), text)
+	}
+	b := f.batch(alice, 10)
+	if len(b.Claims) != 1 || b.Malformed != len(garbage) {
+		f.Errorf("claimed %d and set %d aside, want 1 and %d", len(b.Claims), b.Malformed, len(garbage))
+	}
+	aside := f.strings("LRANGE", f.key("set_aside"), 0, -1)
+	for _, text := range garbage {
+		if !slices.Contains(aside, text) {
+			f.Errorf("%q was not kept", text)
+		}
+	}
+	if f.ring.SetAside() != int64(len(garbage)) {
+		f.Errorf("%d counted, want %d", f.ring.SetAside(), len(garbage))
+	}
+	f.conserved()
+}
+
+func claimTellsChanges(f *fixture) {
+	ctx := context.Background()
+	f.register("a", "b")
+	records := circulate.NewRecords(f.ring, 100, time.Hour, func(_ string, text []byte) string { return string(text) })
+	turn := func() string {
+		b, err := f.ring.Claim(ctx, 0, alice, 10, records.Known(0))
+		if err != nil {
+			f.Fatal(err)
+		}
+		got, err := records.Resolve(ctx, 0, &b)
+		if err != nil {
+			f.Fatal(err)
+		}
+		seen := ""
+		for i := range b.Claims {
+			if b.Claims[i].ID == "a" {
+				seen = got[i]
+			}
+			f.ret(circulate.Written, circulate.Return{Claim: &b.Claims[i]})
+		}
+		return seen
+	}
+	if got := turn(); got != `{"id":"a"}` {
+		f.Fatalf("record %q", got)
+	}
+	// Behind the ring's back: what is known is not read again.
+	f.do("HSET", f.key("accounts"), "a", "unseen")
+	if got := turn(); got != `{"id":"a"}` {
+		f.Errorf("record %q was read again", got)
+	}
+	for i := range 3 {
+		want := fmt.Sprintf(`{"v":%d}`, i)
+		if _, err := f.ring.Upsert(ctx, 0, []circulate.Registration{{ID: "a", Record: []byte(want)}}); err != nil {
+			f.Fatal(err)
+		}
+		if got := turn(); got != want {
+			f.Errorf("record %q, want %q", got, want)
+		}
+	}
+	// Gone and back, with more changes than are kept in between.
+	if _, err := f.ring.Deregister(ctx, 0, []string{"a"}); err != nil {
+		f.Fatal(err)
+	}
+	for i := range 1100 {
+		f.do("ZADD", f.key("changes"), 2_000_000_000_000_000+i, fmt.Sprint("other", i))
+	}
+	f.do("ZREMRANGEBYRANK", f.key("changes"), 0, -1025)
+	f.register("a")
+	if got := turn(); got != `{"id":"a"}` {
+		f.Errorf("record %q after it was registered again", got)
+	}
+}

@@ -1,0 +1,205 @@
+package ringtest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// The replicas of the suite.
+const (
+	alice = "alice00000"
+	bob   = "bob0000000"
+)
+
+// fixture is a ring of one shard in a namespace of its own.
+type fixture struct {
+	*testing.T
+	ring   *circulate.Ring
+	server redistest.Redis
+	ns     string
+}
+
+func newFixture(t *testing.T, server redistest.Redis) *fixture {
+	t.Helper()
+	ns := strings.NewReplacer("/", ".", "#", ".", " ", "_", ",", "", "'", "").Replace(t.Name())
+	if len(ns) > 60 {
+		ns = ns[len(ns)-60:]
+	}
+	ring, err := circulate.Open(context.Background(), server, circulate.Options{Namespace: ns, Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fixture{T: t, ring: ring, server: server, ns: ns}
+}
+
+func (f *fixture) key(name string) string { return "{" + f.ns + ":0}:" + name }
+
+// do runs a command as somebody else would.
+func (f *fixture) do(name string, args ...any) any {
+	f.Helper()
+	conn, err := f.server.Conn(context.Background(), "")
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer conn.Close()
+	reply, err := conn.Do(name, args...)
+	if err != nil {
+		f.Fatalf("%s %v: %v", name, args, err)
+	}
+	return reply
+}
+
+func (f *fixture) strings(name string, args ...any) []string {
+	f.Helper()
+	texts, err := redis.Strings(f.do(name, args...), nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return texts
+}
+
+func (f *fixture) text(name string, args ...any) string {
+	f.Helper()
+	reply := f.do(name, args...)
+	if reply == nil {
+		return ""
+	}
+	text, err := redis.String(reply, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return text
+}
+
+func (f *fixture) number(name string, args ...any) int {
+	f.Helper()
+	n, err := redis.Int(f.do(name, args...), nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return n
+}
+
+// register brings accounts in, due at once.
+func (f *fixture) register(ids ...string) {
+	f.Helper()
+	items := make([]circulate.Registration, len(ids))
+	for i, id := range ids {
+		items[i] = circulate.Registration{ID: id, Record: []byte(`{"id":"` + id + `"}`)}
+	}
+	outcomes, err := f.ring.Register(context.Background(), 0, items)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i, o := range outcomes {
+		if o != circulate.Created {
+			f.Fatalf("register %q: %c", ids[i], o)
+		}
+	}
+}
+
+func (f *fixture) batch(replica string, n int) circulate.Batch {
+	f.Helper()
+	b, err := f.ring.Claim(context.Background(), 0, replica, n, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return b
+}
+
+// claim claims and expects the ids, in that order.
+func (f *fixture) claim(replica string, want ...string) []*circulate.Claim {
+	f.Helper()
+	b := f.batch(replica, max(1, len(want)))
+	claims := make([]*circulate.Claim, len(b.Claims))
+	var got []string
+	for i := range b.Claims {
+		claims[i] = &b.Claims[i]
+		got = append(got, b.Claims[i].ID)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		f.Fatalf("claimed %q, want %q", got, want)
+	}
+	return claims
+}
+
+// ret returns a claim and expects the outcome.
+func (f *fixture) ret(want circulate.Outcome, item circulate.Return) {
+	f.Helper()
+	outcomes, err := f.ring.Return(context.Background(), 0, []circulate.Return{item})
+	if err != nil {
+		f.Fatal(err)
+	}
+	if outcomes[0] != want {
+		f.Fatalf("return of %q: %v, want %v", item.Claim.ID, outcomes[0], want)
+	}
+}
+
+func (f *fixture) look(id string) circulate.View {
+	f.Helper()
+	views, err := f.ring.Look(context.Background(), 0, []string{id})
+	if err != nil {
+		f.Fatal(err)
+	}
+	if len(views) != 1 {
+		f.Fatalf("%q is not registered", id)
+	}
+	return views[0]
+}
+
+// oldest reads processing_list as a monitor does.
+func (f *fixture) oldest() []circulate.Held {
+	f.Helper()
+	held, _, err := f.ring.Oldest(context.Background(), 0, 0, 100)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return held
+}
+
+func (f *fixture) requeue(want circulate.Requeued, h circulate.Held) {
+	f.Helper()
+	got, err := f.ring.Requeue(context.Background(), 0, h)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if got != want {
+		f.Fatalf("requeue of %q: %v, want %v", h.Entry.ID, got, want)
+	}
+}
+
+// placed expects an account in a place, and the law to hold for all.
+func (f *fixture) placed(id string, want circulate.Place) {
+	f.Helper()
+	if got := f.look(id).Place; got != want {
+		f.Fatalf("%q is %s, want %s", id, got, want)
+	}
+	f.conserved()
+}
+
+func (f *fixture) messages() []string {
+	f.Helper()
+	found, err := f.ring.Messages(context.Background(), 0, circulate.StreamStart, 1000)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var ids []string
+	for _, m := range found {
+		ids = append(ids, m.Account+"/"+m.Message.ID)
+	}
+	return ids
+}
+
+func message(id string) circulate.Message {
+	return circulate.Message{ID: id, Type: "text", Time: time.UnixMilli(1795226313819), Data: []byte(`{"n":1}`)}
+}
+
+func soon(c *circulate.Claim) time.Time { return c.Due.Add(time.Hour) }

@@ -1,0 +1,257 @@
+package ringtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+func returnWritesAll(f *fixture) {
+	f.register("a")
+	c := f.claim(alice, "a")[0]
+	f.ret(circulate.Written, circulate.Return{
+		Claim: c, Due: soon(c), Kind: "feed", Messages: []circulate.Message{message("1"), message("2")}, Cursor: []byte("next"),
+	})
+	f.placed("a", circulate.Scheduled)
+	if v := f.look("a"); v.Due.UnixMilli() != soon(c).UnixMilli() {
+		f.Errorf("due %v, want %v", v.Due, soon(c))
+	}
+	found, err := f.ring.Messages(context.Background(), 0, circulate.StreamStart, 10)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if len(found) != 2 || found[0].Message.ID != "1" || found[1].Message.ID != "2" || found[0].Account != "a" || found[0].Kind != "feed" ||
+		string(found[0].Message.Data) != `{"n":1}` || !found[0].Message.Time.Equal(message("1").Time) || found[0].Message.Type != "text" {
+		f.Errorf("stream holds %+v", found)
+	}
+	f.do("ZADD", f.key("schedule"), 1, "a")
+	if c := f.claim(bob, "a")[0]; string(c.Cursor) != "next" {
+		f.Errorf("cursor %q, want next", c.Cursor)
+	}
+}
+
+func returnLostWritesNothing(f *fixture) {
+	f.register("a")
+	lost := f.claim(alice, "a")[0]
+	f.requeue(circulate.Moved, f.oldest()[0])
+	mine := f.claim(bob, "a")[0]
+	f.ret(circulate.Fenced, circulate.Return{
+		Claim: lost, Due: soon(lost), Messages: []circulate.Message{message("1")}, Cursor: []byte("stolen"), Failures: 3, Park: "gone",
+	})
+	if got := f.messages(); len(got) != 0 {
+		f.Errorf("messages %v of a lost claim", got)
+	}
+	f.placed("a", circulate.Claimed)
+	f.ret(circulate.Written, circulate.Return{Claim: mine})
+	if c := f.claim(bob, "a")[0]; c.Cursor != nil || c.Failures != 0 {
+		f.Errorf("cursor %q failures %d of a lost claim", c.Cursor, c.Failures)
+	}
+}
+
+func returnTwice(f *fixture) {
+	f.register("a")
+	c := f.claim(alice, "a")[0]
+	item := circulate.Return{Claim: c, Due: soon(c), Messages: []circulate.Message{message("1")}}
+	f.ret(circulate.Written, item)
+	f.ret(circulate.Fenced, item)
+	if got := f.messages(); len(got) != 1 {
+		f.Errorf("messages %v, want one", got)
+	}
+	outcomes, err := f.ring.Return(context.Background(), 0, []circulate.Return{item, item})
+	if err != nil || slices.Contains(outcomes, circulate.Written) {
+		f.Errorf("outcomes %v, %v", outcomes, err)
+	}
+	f.conserved()
+}
+
+func returnAtOnce(f *fixture) {
+	f.register("a", "b")
+	c := f.claim(alice, "a", "b")
+	f.ret(circulate.Written, circulate.Return{Claim: c[0]})
+	f.ret(circulate.Written, circulate.Return{Claim: c[1], Due: c[1].Due.Add(-time.Hour)})
+	f.placed("a", circulate.Waiting)
+	f.placed("b", circulate.Waiting)
+	again := f.claim(alice, "a", "b")
+	if again[0].Ticket() == c[0].Ticket() {
+		f.Error("the ticket was used again")
+	}
+}
+
+func returnItemByItem(f *fixture) {
+	f.register("a", "b", "c")
+	c := f.claim(alice, "a", "b", "c")
+	for _, h := range f.oldest() {
+		if h.Entry.ID == "b" {
+			f.requeue(circulate.Moved, h)
+		}
+	}
+	outcomes, err := f.ring.Return(context.Background(), 0, []circulate.Return{{Claim: c[0]}, {Claim: c[1]}, {Claim: c[2], Park: "gone"}, {Claim: c[2]}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	want := []circulate.Outcome{circulate.Written, circulate.Fenced, circulate.Written, circulate.Fenced}
+	if !slices.Equal(outcomes, want) {
+		f.Errorf("outcomes %v, want %v", outcomes, want)
+	}
+	f.placed("c", circulate.Parked)
+	if v := f.look("c"); v.Reason != "gone" {
+		f.Errorf("reason %q", v.Reason)
+	}
+}
+
+// returnManyEqualsSingle returns some of many claims in one step, which reads
+// the list once, and expects what single returns would have left.
+func returnManyEqualsSingle(f *fixture) {
+	for _, size := range []int{8, 9, 60, 200, 1000} {
+		var ids []string
+		for i := range size {
+			ids = append(ids, fmt.Sprintf("%d-%04d", size, i))
+		}
+		f.register(ids...)
+		claims := f.claim(alice, ids...)
+		before := f.strings("LRANGE", f.key("processing_list"), 0, -1)
+		var items []circulate.Return
+		gone := make(map[string]bool)
+		for _, i := range rand.Perm(size)[:max(8, size/3)] {
+			items = append(items, circulate.Return{Claim: claims[i], Due: soon(claims[i])})
+			gone[claims[i].ID] = true
+		}
+		outcomes, err := f.ring.Return(context.Background(), 0, items)
+		if err != nil || slices.Contains(outcomes, circulate.Fenced) {
+			f.Fatalf("outcomes %v, %v", outcomes, err)
+		}
+		want := slices.DeleteFunc(before, func(text string) bool { return gone[text[strings.LastIndexByte(text, '|')+1:]] })
+		if got := f.strings("LRANGE", f.key("processing_list"), 0, -1); !slices.Equal(got, want) {
+			f.Fatalf("of %d claims %d were returned, and processing_list is\n%v\nwant\n%v", size, len(items), got, want)
+		}
+		f.conserved()
+		if n, err := f.ring.Release(context.Background(), 0, claims); err != nil || n != size-len(items) {
+			f.Fatalf("released %d, %v", n, err)
+		}
+		for _, c := range f.batch(alice, 1000).Claims {
+			f.ret(circulate.Written, circulate.Return{Claim: &c, Due: soon(&c)})
+		}
+	}
+}
+
+func cursorShortAndLong(f *fixture) {
+	f.register("a")
+	ctx := context.Background()
+	for _, cursor := range []string{"s", strings.Repeat("x", 46), strings.Repeat("y", 47), strings.Repeat("z", 64<<10), "back|to|short", "\x00\xff", strings.Repeat("l", 100), ""} {
+		for _, paged := range []bool{false, true} {
+			c := f.claim(alice, "a")[0]
+			item := circulate.Return{Claim: c, Cursor: []byte(cursor), DropCursor: cursor == ""}
+			if paged {
+				if err := f.ring.Progress(ctx, c, circulate.Page{Cursor: item.Cursor, DropCursor: item.DropCursor}); err != nil {
+					f.Fatal(err)
+				}
+				item = circulate.Return{Claim: c}
+			}
+			f.ret(circulate.Written, item)
+			c = f.claim(bob, "a")[0]
+			if string(c.Cursor) != cursor {
+				f.Fatalf("cursor of %d bytes came back with %d (paged %v)", len(cursor), len(c.Cursor), paged)
+			}
+			// A release, a requeue and a return without news leave it as it is.
+			if n, err := f.ring.Release(ctx, 0, []*circulate.Claim{c}); n != 1 || err != nil {
+				f.Fatal(n, err)
+			}
+			f.claim(alice, "a")
+			f.requeue(circulate.Moved, f.oldest()[0])
+			c = f.claim(bob, "a")[0]
+			if string(c.Cursor) != cursor {
+				f.Fatalf("cursor of %d bytes became %d", len(cursor), len(c.Cursor))
+			}
+			f.ret(circulate.Written, circulate.Return{Claim: c})
+			if kept := f.number("HLEN", f.key("cursors")); (kept == 1) != (len(cursor) > 46) {
+				f.Fatalf("%d long cursors are kept for one of %d bytes", kept, len(cursor))
+			}
+			f.conserved()
+		}
+	}
+}
+
+func failuresAndStrikes(f *fixture) {
+	f.register("a")
+	c := f.claim(alice, "a")[0]
+	f.ret(circulate.Written, circulate.Return{Claim: c, Failures: 1})
+	c = f.claim(alice, "a")[0]
+	if c.Failures != 1 {
+		f.Errorf("failures %d, want 1", c.Failures)
+	}
+	f.requeue(circulate.Moved, f.oldest()[0])
+	if v := f.look("a"); v.Strikes != 1 || v.Failures != 1 {
+		f.Errorf("strikes %d failures %d, want 1 and 1", v.Strikes, v.Failures)
+	}
+	c = f.claim(bob, "a")[0]
+	f.ret(circulate.Written, circulate.Return{Claim: c})
+	if v := f.look("a"); v.Strikes != 0 || v.Failures != 0 {
+		f.Errorf("strikes %d failures %d after a good return", v.Strikes, v.Failures)
+	}
+	if n := f.number("EXISTS", f.key("failures"), f.key("strikes")); n != 0 {
+		f.Error("fields of them are left")
+	}
+}
+
+func progressRenews(f *fixture) {
+	f.register("a", "b")
+	c := f.claim(alice, "a", "b")
+	was := c[0].Ticket()
+	if err := f.ring.Progress(context.Background(), c[0], circulate.Page{Kind: "k", Messages: []circulate.Message{message("1")}, Cursor: []byte("p1")}); err != nil {
+		f.Fatal(err)
+	}
+	if c[0].Ticket() == was || string(c[0].Cursor) != "p1" {
+		f.Errorf("ticket %s cursor %q after progress", c[0].Ticket(), c[0].Cursor)
+	}
+	f.placed("a", circulate.Claimed)
+	if oldest := f.oldest(); oldest[0].Entry.ID != "b" {
+		f.Errorf("the oldest claim is %q, want b: a was renewed", oldest[0].Entry.ID)
+	}
+	f.ret(circulate.Written, circulate.Return{Claim: c[0], Messages: []circulate.Message{message("2")}})
+	if got := f.messages(); !slices.Equal(got, []string{"a/1", "a/2"}) {
+		f.Errorf("messages %v", got)
+	}
+}
+
+func progressLost(f *fixture) {
+	f.register("a")
+	c := f.claim(alice, "a")[0]
+	f.requeue(circulate.Moved, f.oldest()[0])
+	err := f.ring.Progress(context.Background(), c, circulate.Page{Messages: []circulate.Message{message("1")}, Cursor: []byte("p1")})
+	if err != circulate.ErrClaimLost {
+		f.Errorf("progress: %v, want %v", err, circulate.ErrClaimLost)
+	}
+	if got := f.messages(); len(got) != 0 {
+		f.Errorf("messages %v of a lost claim", got)
+	}
+	f.placed("a", circulate.Waiting)
+}
+
+func releaseNextInLine(f *fixture) {
+	f.register("a", "b", "c")
+	c := f.claim(alice, "a", "b")
+	if n, err := f.ring.Release(context.Background(), 0, c); n != 2 || err != nil {
+		f.Fatal(n, err)
+	}
+	f.conserved()
+	again := f.claim(bob, "a", "b", "c")
+	if !again[0].Due.Equal(c[0].Due) {
+		f.Errorf("due %v, want %v as before", again[0].Due, c[0].Due)
+	}
+	f.ret(circulate.Fenced, circulate.Return{Claim: c[0]})
+}
+
+func releaseLost(f *fixture) {
+	f.register("a")
+	c := f.claim(alice, "a")
+	f.requeue(circulate.Moved, f.oldest()[0])
+	if n, err := f.ring.Release(context.Background(), 0, c); n != 0 || err != nil {
+		f.Errorf("released %d, %v", n, err)
+	}
+	f.placed("a", circulate.Waiting)
+}

@@ -1,0 +1,241 @@
+package ringtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+func (f *fixture) upsert(want circulate.Registered, item circulate.Registration) {
+	f.Helper()
+	outcomes, err := f.ring.Upsert(context.Background(), 0, []circulate.Registration{item})
+	if err != nil {
+		f.Fatal(err)
+	}
+	if outcomes[0] != want {
+		f.Fatalf("upsert of %q: %c, want %c", item.ID, outcomes[0], want)
+	}
+}
+
+func registerOnce(f *fixture) {
+	items := []circulate.Registration{{ID: "a", Record: []byte("1")}, {ID: "a", Record: []byte("2")}}
+	outcomes, err := f.ring.Register(context.Background(), 0, items)
+	if err != nil || outcomes[0] != circulate.Created || outcomes[1] != circulate.Exists {
+		f.Fatalf("%c, %v", outcomes, err)
+	}
+	if v := f.look("a"); string(v.Record) != "1" {
+		f.Errorf("record %q", v.Record)
+	}
+	f.conserved()
+	f.claim(alice, "a")
+	f.upsert(circulate.Unchanged, circulate.Registration{ID: "a", Record: []byte("1")})
+	f.placed("a", circulate.Claimed) // the check under way goes on
+}
+
+func upsertFences(f *fixture) {
+	f.register("a")
+	c := f.claim(alice, "a")[0]
+	f.ret(circulate.Written, circulate.Return{Claim: c, Cursor: []byte("kept")})
+	c = f.claim(alice, "a")[0]
+	f.upsert(circulate.Updated, circulate.Registration{ID: "a", Record: []byte("new")})
+	f.conserved()
+	f.ret(circulate.Fenced, circulate.Return{Claim: c, Messages: []circulate.Message{message("1")}, Cursor: []byte("of the old record")})
+	f.placed("a", circulate.Scheduled)
+	c = f.claim(alice, "a")[0]
+	if string(c.Cursor) != "kept" {
+		f.Errorf("cursor %q, want kept", c.Cursor)
+	}
+	f.upsert(circulate.Updated, circulate.Registration{ID: "a", Record: []byte("other kind"), ForgetCursor: true})
+	if c := f.claim(alice, "a")[0]; c.Cursor != nil {
+		f.Errorf("cursor %q was to be forgotten", c.Cursor)
+	}
+	f.conserved()
+}
+
+func upsertRevives(f *fixture) {
+	f.register("failed", "paused")
+	c := f.claim(alice, "failed", "paused")
+	f.ret(circulate.Written, circulate.Return{Claim: c[0], Park: "config: no such feed", Failures: 4})
+	if _, err := f.ring.Park(context.Background(), 0, circulate.ReasonPaused, []string{"paused"}); err != nil {
+		f.Fatal(err)
+	}
+	for _, id := range []string{"failed", "paused"} {
+		f.upsert(circulate.Updated, circulate.Registration{ID: id, Record: []byte("mended")})
+	}
+	f.placed("failed", circulate.Scheduled)
+	f.placed("paused", circulate.Parked)
+	if v := f.look("failed"); v.Failures != 0 {
+		f.Errorf("%d failures left", v.Failures)
+	}
+}
+
+func deregisterLeavesNothing(f *fixture) {
+	ctx := context.Background()
+	f.register("claimed", "parked", "scheduled", "waiting")
+	c := f.claim(alice, "claimed", "parked", "scheduled", "waiting")
+	f.ret(circulate.Written, circulate.Return{Claim: c[1], Park: "gone"})
+	f.ret(circulate.Written, circulate.Return{Claim: c[2], Due: soon(c[2]), Cursor: []byte(strings.Repeat("long", 20)), Failures: 1})
+	f.ret(circulate.Written, circulate.Return{Claim: c[3], Cursor: []byte("short")})
+	if err := f.ring.Nudge(ctx, circulate.Nudge{ID: "claimed", Hint: []byte("h"), Lives: time.Hour}); err != nil {
+		f.Fatal(err)
+	}
+	if n, err := f.ring.Deregister(ctx, 0, []string{"scheduled", "waiting", "claimed", "parked", "never"}); n != 4 || err != nil {
+		f.Fatal(n, err)
+	}
+	f.ret(circulate.Fenced, circulate.Return{Claim: c[0], Messages: []circulate.Message{message("1")}})
+	if b := f.batch(bob, 10); len(b.Claims) != 0 {
+		f.Errorf("claimed %+v", b.Claims)
+	}
+	for _, name := range []string{"tickets", "accounts", "schedule", "message_queue", "processing_list", "cursors", "failures", "strikes", "nudges", "parked", "park_reasons"} {
+		if f.number("EXISTS", f.key(name)) != 0 {
+			f.Errorf("something is left in %s", name)
+		}
+	}
+	// A void entry that a monitor requeues leaves no strike behind either.
+	f.register("a")
+	f.claim(alice, "a")
+	h := f.oldest()[0]
+	if _, err := f.ring.Deregister(ctx, 0, []string{"a"}); err != nil {
+		f.Fatal(err)
+	}
+	f.requeue(circulate.Moved, h)
+	f.batch(bob, 10)
+	if f.number("EXISTS", f.key("strikes")) != 0 {
+		f.Error("a strike is left of an account that is gone")
+	}
+}
+
+func reregisterDoesNotRevive(f *fixture) {
+	f.register("a")
+	c := f.claim(alice, "a")[0]
+	h := f.oldest()[0]
+	if _, err := f.ring.Deregister(context.Background(), 0, []string{"a"}); err != nil {
+		f.Fatal(err)
+	}
+	f.register("a")
+	f.ret(circulate.Fenced, circulate.Return{Claim: c, Cursor: []byte("of the old one")})
+	f.first(h)
+	b := f.batch(bob, 10)
+	if len(b.Claims) != 1 || b.Void != 1 || b.Claims[0].Cursor != nil {
+		f.Errorf("claimed %+v, dropped %d", b.Claims, b.Void)
+	}
+	f.conserved()
+}
+
+func pauseAndResume(f *fixture) {
+	ctx := context.Background()
+	f.register("a")
+	c := f.claim(alice, "a")[0]
+	if n, err := f.ring.Park(ctx, 0, circulate.ReasonPaused, []string{"a", "never"}); n != 1 || err != nil {
+		f.Fatal(n, err)
+	}
+	f.placed("a", circulate.Parked)
+	f.ret(circulate.Fenced, circulate.Return{Claim: c})
+	f.placed("a", circulate.Parked)
+	if b := f.batch(bob, 10); len(b.Claims) != 0 {
+		f.Errorf("claimed %+v", b.Claims)
+	}
+	if err := f.ring.Resume(ctx, "a", time.Time{}); err != nil {
+		f.Fatal(err)
+	}
+	f.placed("a", circulate.Scheduled)
+	if err := f.ring.Resume(ctx, "a", time.Time{}); err != nil {
+		f.Errorf("resumed twice: %v", err)
+	}
+	f.claim(bob, "a")
+	if err := f.ring.Resume(ctx, "a", time.Time{}); err != nil {
+		f.Errorf("resumed while claimed: %v", err)
+	}
+	f.placed("a", circulate.Claimed)
+	if err := f.ring.Resume(ctx, "never", time.Time{}); !errors.Is(err, circulate.ErrNotRegistered) {
+		f.Errorf("resume: %v", err)
+	}
+}
+
+func metaAgrees(f *fixture) {
+	ctx := context.Background()
+	open := func(shards int) (*circulate.Ring, error) {
+		return circulate.Open(ctx, f.server, circulate.Options{Namespace: f.ns, Shards: shards})
+	}
+	if r, err := open(0); err != nil || r.Shards() != 1 {
+		f.Errorf("joining: %v", err)
+	}
+	if _, err := open(2); !errors.Is(err, circulate.ErrMismatch) {
+		f.Errorf("with other shards: %v", err)
+	}
+	if err := f.ring.Check(ctx); err != nil {
+		f.Errorf("check: %v", err)
+	}
+	f.do("HSET", f.ns+":meta", "format", 99)
+	if _, err := open(0); !errors.Is(err, circulate.ErrMismatch) {
+		f.Errorf("with another format: %v", err)
+	}
+	if err := f.ring.Check(ctx); !errors.Is(err, circulate.ErrMismatch) {
+		f.Errorf("check: %v", err)
+	}
+	f.do("HSET", f.ns+":meta", "format", "x")
+	if _, err := open(0); err == nil {
+		f.Error("a format that is no number was accepted")
+	}
+	for _, bad := range []circulate.Options{{Namespace: "a b"}, {Namespace: "{x}"}, {Shards: -1}, {Shards: circulate.MaxShards + 1}} {
+		if _, err := circulate.Open(ctx, f.server, bad); err == nil {
+			f.Errorf("%+v was accepted", bad)
+		}
+	}
+}
+
+func badInput(f *fixture) {
+	ctx := context.Background()
+	for _, id := range []string{"", strings.Repeat("x", 257), "a\nb", "a\x00", string([]byte{0xff}), "a\u0085b"} {
+		if _, err := f.ring.Register(ctx, 0, []circulate.Registration{{ID: id}}); err == nil {
+			f.Errorf("id %q was accepted", id)
+		}
+	}
+	odd := []string{"a|b", "ü/é 中文", "{x}", strings.Repeat("x", 256), "-1", "0", "00000000000001"}
+	f.register(odd...)
+	slices.Sort(odd)
+	f.claim(alice, odd...)
+	f.conserved()
+	for _, replica := range []string{"", "short", "toolong00000", "with|pipe0", "with space"} {
+		if _, err := f.ring.Claim(ctx, 0, replica, 1, 0); err == nil {
+			f.Errorf("replica %q was accepted", replica)
+		}
+		if err := f.ring.Heartbeat(ctx, replica, nil); err == nil {
+			f.Errorf("replica %q was accepted", replica)
+		}
+	}
+	for _, n := range []int{0, -1, circulate.MaxBatch + 1} {
+		if _, err := f.ring.Claim(ctx, 0, alice, n, 0); err == nil {
+			f.Errorf("a claim of %d was accepted", n)
+		}
+	}
+}
+
+func replicas(f *fixture) {
+	ctx := context.Background()
+	for _, r := range []string{alice, bob} {
+		if err := f.ring.Heartbeat(ctx, r, fmt.Appendf(nil, `{"host":%q}`, r)); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.do("ZADD", f.ns+":replicas", 1, "forgotten0")
+	f.do("HSET", "{"+f.ns+":replicas}:reports", "forgotten0", "{}")
+	if err := f.ring.Heartbeat(ctx, bob, []byte("{}")); err != nil {
+		f.Fatal(err)
+	}
+	if err := f.ring.Retire(ctx, alice); err != nil {
+		f.Fatal(err)
+	}
+	all, now, err := f.ring.Replicas(ctx)
+	if err != nil || len(all) != 1 || all[0].Name != bob || string(all[0].Report) != "{}" || now.Sub(all[0].Beat) > time.Minute {
+		f.Errorf("%+v, %v, %v", all, now, err)
+	}
+	if n := f.number("HLEN", "{"+f.ns+":replicas}:reports"); n != 1 {
+		f.Errorf("%d reports are kept, want 1", n)
+	}
+}
