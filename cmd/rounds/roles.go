@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/monitor"
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/connector"
+	"github.com/rounds-dev/rounds/poller/checkers/feed"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+)
+
+// newCheckers gives every kind that this program knows. They share one client.
+func newCheckers(env environment, s pollerSettings) (poller.Checkers, error) {
+	client := fetch.New(fetch.Options{UserAgent: fetch.UserAgent(version()), AllowPrivate: s.AllowPrivate})
+	source := secrets.Source{Dir: s.SecretsDir, Lookup: env.lookup}
+	return poller.NewCheckers(feed.New(client), connector.New(client, source))
+}
+
+// startRoles starts what the process is to do in the group.
+func startRoles(ctx context.Context, group *errgroup.Group, env environment, s settings, ring *circulate.Ring,
+	registry *prometheus.Registry, metrics http.Handler, log *slog.Logger, front *frontDoor) error {
+	checkers, err := newCheckers(env, s.Poller)
+	if err != nil {
+		return err
+	}
+	if s.API.Roles.has(rolePoller) {
+		pool, err := newPool(ring, checkers, s, registry, log)
+		if err != nil {
+			return err
+		}
+		group.Go(func() error { return pool.Run(ctx) })
+	}
+	if s.API.Roles.has(roleMonitor) {
+		m, err := monitor.New(ring, monitor.Config{
+			LongTimeout:   s.Monitor.LongTimeout,
+			DeadAfter:     s.Monitor.DeadAfter,
+			SweepInterval: s.Monitor.SweepInterval,
+			Retention:     s.Monitor.MessageRetention,
+		}, monitor.Options{Log: log, Metrics: monitor.NewMetrics(registry)})
+		if err != nil {
+			return err
+		}
+		group.Go(func() error { return m.Run(ctx) })
+	}
+	return startFront(ctx, group, s, ring, checkers, metrics, log, front)
+}
+
+// startFront opens the front door to what the process serves, and closes it
+// when ctx is done.
+func startFront(ctx context.Context, group *errgroup.Group, s settings, ring *circulate.Ring,
+	checkers poller.Checkers, metrics http.Handler, log *slog.Logger, front *frontDoor) error {
+	if front == nil {
+		return nil
+	}
+	if !s.API.Roles.has(roleAPI) {
+		front.show(api.Ops(ring, metrics))
+	} else {
+		server, err := api.New(api.Options{
+			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
+			Log: log.With("role", "api"), Version: version(), DeadAfter: s.Monitor.DeadAfter,
+		})
+		if err != nil {
+			return err
+		}
+		front.http.RegisterOnShutdown(server.Close)
+		front.show(server)
+	}
+	group.Go(func() error {
+		<-ctx.Done()
+		front.shutDown()
+		return nil
+	})
+	return nil
+}
+
+func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings, registry *prometheus.Registry, log *slog.Logger) (*poller.Pool, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "" // it only helps people to find the process
+	}
+	return poller.New(ring, checkers, poller.Config{
+		Host:         host,
+		Concurrency:  s.Poller.Concurrency,
+		CheckTimeout: s.Poller.CheckTimeout,
+		Heartbeat:    s.Poller.HeartbeatInterval,
+		GracePeriod:  max(s.Poller.GracePeriod, time.Nanosecond), // none at all is not the default
+		LongTimeout:  s.Monitor.LongTimeout,
+	}, poller.Options{Log: log, Metrics: poller.NewMetrics(registry)})
+}
+
+// countSetAside shows what the ring found unusable.
+func countSetAside(registry *prometheus.Registry, ring *circulate.Ring) {
+	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: "rounds", Name: "set_aside_total",
+		Help: "Keys of a wrong type and texts that were no entry, moved out of the way.",
+	}, func() float64 { return float64(ring.SetAside()) }))
+}

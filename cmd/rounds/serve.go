@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
+)
+
+const (
+	shutdownTimeout = 5 * time.Second // of HTTP requests under way
+	openRetry       = 200 * time.Millisecond
+	openRetryMax    = 5 * time.Second
+)
+
+func newServeCommand(env environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the service",
+		Long: `Run the service, with all its roles or some: api serves HTTP, poller checks
+accounts, monitor requeues what dead or stuck pollers held. Any number of
+processes of any roles may share one Redis.
+
+` + settingsHelp(),
+		Example: `  rounds serve
+  ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds serve --roles poller
+  rounds serve --redis-url redis://127.0.0.1:6379 --api-addr 127.0.0.1:9000`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := readSettings(env, cmd.Flags())
+			if err != nil {
+				return err
+			}
+			log := newLogger(env.stderr, s.Log, env.terminal(env.stderr))
+			for _, name := range unknownVariables(env.environ) {
+				log.Warn("unknown variable: is it misspelt?", "name", name)
+			}
+			return serve(cmd.Context(), env, s, log, nil)
+		},
+	}
+	addSettingFlags(cmd.Flags())
+	return cmd
+}
+
+// settingsHelp is the list of all variables.
+func settingsHelp() string {
+	var b strings.Builder
+	_ = writeSettings(&b) // a strings.Builder takes everything
+	return b.String()
+}
+
+// redisServer is a Redis, wherever it is.
+type redisServer interface {
+	circulate.Server
+	Name() string
+	Close() error
+}
+
+func openRedis(s redisSettings, log *slog.Logger) (redisServer, error) {
+	if s.URL == "" {
+		log.Warn("ROUNDS_REDIS_URL is not set: using a Redis inside this process, in memory; everything in it goes with the process")
+		return connect.NewEmbedded(), nil
+	}
+	single, err := connect.Open(s.URL, connect.Options{CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile})
+	if err != nil {
+		return nil, fmt.Errorf("ROUNDS_REDIS_URL: %w", err)
+	}
+	return single, nil
+}
+
+// serve runs the roles until ctx is done, and returns nil after that. Serving,
+// if given, is told where HTTP is served, as soon as it is.
+func serve(ctx context.Context, env environment, s settings, log *slog.Logger, serving func(addr string)) error {
+	server, err := openRedis(s.Redis, log)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+
+	front, err := listen(s.API, log)
+	if err != nil {
+		return err
+	}
+	if front != nil {
+		defer front.close()
+		if serving != nil {
+			serving(front.listener.Addr().String())
+		}
+	}
+
+	ring, err := openRing(ctx, server, s.Redis, log, front)
+	if err != nil || ring == nil {
+		return err
+	}
+	log.Info("ring open", "redis", server.Name(), "namespace", ring.Namespace(), "shards", ring.Shards(), "roles", strings.Join(s.API.Roles, ","))
+	countSetAside(registry, ring)
+
+	notify := newNotifier(env.lookup)
+	group, ctx := errgroup.WithContext(ctx)
+	if err := startRoles(ctx, group, env, s, ring, registry, metrics, log, front); err != nil {
+		return err
+	}
+	if err := notify.Ready(); err != nil {
+		log.Warn("the service manager could not be told", "error", err)
+	}
+	group.Go(func() error {
+		notify.Watch(ctx, func(context.Context) bool { return true })
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		if err := notify.Stopping(); err != nil {
+			log.Warn("the service manager could not be told", "error", err)
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// openRing tries until Redis is there or ctx is done; then the ring is nil.
+// Settings that disagree with what is in Redis end it at once.
+func openRing(ctx context.Context, server circulate.Server, s redisSettings, log *slog.Logger, front *frontDoor) (*circulate.Ring, error) {
+	for try := 0; ; try++ {
+		ring, err := circulate.Open(ctx, server, circulate.Options{Namespace: s.Namespace, Shards: s.Shards, Log: log})
+		if err == nil {
+			if try > 0 {
+				log.Info("redis is there")
+			}
+			return ring, nil
+		}
+		if ctx.Err() != nil {
+			return nil, nil
+		}
+		if !circulate.Unavailable(err) {
+			return nil, err
+		}
+		if try == 0 {
+			log.Warn("redis does not serve; trying again until it does", "error", err)
+		}
+		if front != nil {
+			front.waiting.Store(&err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(min(openRetryMax, openRetry<<min(try, 6))):
+		}
+	}
+}
+
+// frontDoor is the HTTP server, which listens before anything else is ready.
+type frontDoor struct {
+	listener net.Listener
+	http     *http.Server
+	handler  atomic.Pointer[http.Handler]
+	waiting  atomic.Pointer[error] // why the process is not ready yet
+	log      *slog.Logger
+}
+
+// listen opens the API's address, or that of the operators' routes where the
+// process has no API, or neither.
+func listen(s apiSettings, log *slog.Logger) (*frontDoor, error) {
+	name, addr := "ROUNDS_API_ADDR", s.Addr
+	if !s.Roles.has(roleAPI) {
+		name, addr = "ROUNDS_OPS_ADDR", s.OpsAddr
+	}
+	if addr == "" {
+		return nil, nil
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	f := &frontDoor{listener: listener, log: log}
+	f.show(api.Starting(func() error {
+		if why := f.waiting.Load(); why != nil {
+			return *why
+		}
+		return errors.New("Redis has not been reached yet")
+	}))
+	f.http = &http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*f.handler.Load()).ServeHTTP(w, r) }),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	go func() {
+		if err := f.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("HTTP ended", "error", err)
+		}
+	}()
+	log.Info("listening", "addr", listener.Addr().String())
+	return f, nil
+}
+
+// show answers from now on with a handler.
+func (f *frontDoor) show(h http.Handler) { f.handler.Store(&h) }
+
+// shutDown lets requests under way end, within a bound.
+func (f *frontDoor) shutDown() {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	if err := f.http.Shutdown(ctx); err != nil {
+		f.log.Warn("HTTP requests were cut off", "error", err)
+	}
+}
+
+func (f *frontDoor) close() { _ = f.http.Close() }
