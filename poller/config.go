@@ -24,14 +24,15 @@ type Config struct {
 }
 
 const (
-	maxPages      = 20               // of one claim, then the account goes behind the others
-	maxDrain      = 30 * time.Second // likewise
-	maxEmptyPages = 10               // in a row that say there is more
-	maxCursor     = 64 << 10         // bytes
-	maxData       = 256 << 10        // bytes of one message
-	abandonAfter  = time.Second      // that a checker may go on after its context is done
-	flushTimeout  = 10 * time.Second // for the last writes at shutdown
-	recordTTL     = 10 * time.Minute // see circulate.Records
+	maxPages       = 20               // of one claim, then the account goes behind the others
+	maxDrain       = 30 * time.Second // likewise
+	maxEmptyPages  = 10               // in a row that say there is more
+	maxCursor      = 64 << 10         // bytes
+	maxData        = 256 << 10        // bytes of one message
+	abandonAfter   = time.Second      // that a checker may go on after its context is done
+	leastAbandoned = 16               // hanging checks that even the smallest pool bears
+	flushTimeout   = 10 * time.Second // for the last writes at shutdown
+	recordTTL      = 10 * time.Minute // see circulate.Records
 )
 
 func (c Config) withDefaults() Config {

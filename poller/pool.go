@@ -181,8 +181,11 @@ func (p *Pool) beat(ctx context.Context) error {
 func (p *Pool) stopping() bool { return p.halt.Load() }
 
 // tooManyAbandoned holds claims while as many checkers hang as there are places:
-// a checker that never comes back must not eat up the process.
-func (p *Pool) tooManyAbandoned() bool { return p.abandoned.Load() >= int64(p.config.Concurrency) }
+// checkers that never come back must not eat up the process. A small pool may
+// have some more, or one bad account would stop it.
+func (p *Pool) tooManyAbandoned() bool {
+	return p.abandoned.Load() >= int64(max(p.config.Concurrency, leastAbandoned))
+}
 
 // counted counts messages that were written.
 func (p *Pool) counted(kind string, messages int) {
