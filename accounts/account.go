@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
+	"slices"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
@@ -57,31 +58,8 @@ func (f Faults) Error() string {
 	return errors.Join(errs...).Error()
 }
 
-// Decode reads a record strictly: a field that it does not know, or a second
-// value behind the first, is a fault.
-func Decode(record []byte) (Account, error) {
-	var a Account
-	d := json.NewDecoder(bytes.NewReader(record))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&a); err != nil {
-		return Account{}, decodeFault(err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Account{}, Faults{{"record", "more than one JSON value"}}
-	}
-	return a, nil
-}
-
-func decodeFault(err error) error {
-	var mistyped *json.UnmarshalTypeError
-	if errors.As(err, &mistyped) && mistyped.Field != "" {
-		return Faults{{mistyped.Field, fmt.Sprintf("must be %s, is %s", mistyped.Type, mistyped.Value)}}
-	}
-	return Faults{{"record", err.Error()}}
-}
-
 // Encode writes a record as it is kept: the same account always gives the same
-// bytes.
+// bytes, and they are one line.
 func (a Account) Encode() ([]byte, error) {
 	if len(a.Config) > 0 {
 		var compact bytes.Buffer
@@ -90,7 +68,13 @@ func (a Account) Encode() ([]byte, error) {
 		}
 		a.Config = compact.Bytes()
 	}
-	return json.Marshal(a)
+	var record bytes.Buffer
+	e := json.NewEncoder(&record)
+	e.SetEscapeHTML(false) // an address keeps its & and stays readable
+	if err := e.Encode(a); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(record.Bytes(), []byte("\n")), nil
 }
 
 // Validate gives every fault of the record as Faults, or nil.
@@ -108,7 +92,8 @@ func (a Account) Validate(kinds Kinds) error {
 	if len(a.Labels) > MaxLabels {
 		faults = append(faults, Fault{"labels", fmt.Sprintf("must be at most %d, are %d", MaxLabels, len(a.Labels))})
 	}
-	for name, value := range a.Labels {
+	for _, name := range slices.Sorted(maps.Keys(a.Labels)) {
+		value := a.Labels[name]
 		if name == "" || len(name) > MaxLabel || len(value) > MaxLabel {
 			faults = append(faults, Fault{"labels." + name, fmt.Sprintf("name and value must have at most %d bytes, the name at least one", MaxLabel)})
 		}

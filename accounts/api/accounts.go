@@ -1,0 +1,149 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// AccountID is exported because huma passes over embedded fields that are not.
+type AccountID struct {
+	ID string `path:"id" maxLength:"256" doc:"Percent-encoded: any id can be addressed, %2F is a slash in it."`
+}
+
+type accountReply struct {
+	Body Account
+}
+
+type createRequest struct {
+	RawBody []byte `contentType:"application/json"`
+}
+
+type createReply struct {
+	Location string `header:"Location" doc:"Where the account is."`
+	Body     Account
+}
+
+func (s *Server) createAccount(ctx context.Context, r *createRequest) (*createReply, error) {
+	a, err := s.options.Registry.Read("", r.RawBody)
+	if err != nil {
+		return nil, s.problem(ctx, "create account", err)
+	}
+	view, err := s.options.Registry.Create(ctx, a)
+	if err != nil {
+		return nil, s.problem(ctx, "create account", err)
+	}
+	return &createReply{Location: addressOf(a.ID), Body: accountOf(&view)}, nil
+}
+
+// addressOf is the path of an account. An id of dots alone is encoded as well,
+// for clients and servers would take it for a step up or nowhere.
+func addressOf(id string) string {
+	switch segment := url.PathEscape(id); segment {
+	case ".":
+		return "/v1/accounts/%2E"
+	case "..":
+		return "/v1/accounts/%2E%2E"
+	default:
+		return "/v1/accounts/" + segment
+	}
+}
+
+type putRequest struct {
+	AccountID
+	RawBody []byte `contentType:"application/json"`
+}
+
+type putReply struct {
+	Status   int
+	Location string `header:"Location" doc:"Where the account is."`
+	Body     Account
+}
+
+func (s *Server) putAccount(ctx context.Context, r *putRequest) (*putReply, error) {
+	a, err := s.options.Registry.Read(r.ID, r.RawBody)
+	if err != nil {
+		return nil, s.problem(ctx, "put account", err)
+	}
+	view, change, err := s.options.Registry.Put(ctx, a)
+	if err != nil {
+		return nil, s.problem(ctx, "put account", err)
+	}
+	reply := &putReply{Status: http.StatusOK, Location: addressOf(a.ID), Body: accountOf(&view)}
+	if change == circulate.Created {
+		reply.Status = http.StatusCreated
+	}
+	return reply, nil
+}
+
+func (s *Server) getAccount(ctx context.Context, r *AccountID) (*accountReply, error) {
+	return s.viewed(ctx, "get account")(s.options.Registry.Get(ctx, r.ID))
+}
+
+func (s *Server) deleteAccount(ctx context.Context, r *AccountID) (*struct{}, error) {
+	if err := s.options.Registry.Delete(ctx, r.ID); err != nil {
+		return nil, s.problem(ctx, "delete account", err)
+	}
+	return nil, nil
+}
+
+func (s *Server) pauseAccount(ctx context.Context, r *AccountID) (*accountReply, error) {
+	return s.viewed(ctx, "pause account")(s.options.Registry.Pause(ctx, r.ID))
+}
+
+func (s *Server) resumeAccount(ctx context.Context, r *AccountID) (*accountReply, error) {
+	return s.viewed(ctx, "resume account")(s.options.Registry.Resume(ctx, r.ID))
+}
+
+type nudgeInput struct {
+	AccountID
+	RawBody []byte `contentType:"application/json"`
+}
+
+func (s *Server) nudgeAccount(ctx context.Context, r *nudgeInput) (*accountReply, error) {
+	nudge, err := accounts.DecodeNudge(r.RawBody)
+	if err != nil {
+		return nil, s.problem(ctx, "nudge account", err)
+	}
+	return s.viewed(ctx, "nudge account")(s.options.Registry.Nudge(ctx, r.ID, nudge))
+}
+
+// viewed makes a reply of what the registry gave.
+func (s *Server) viewed(ctx context.Context, doing string) func(accounts.View, error) (*accountReply, error) {
+	return func(view accounts.View, err error) (*accountReply, error) {
+		if err != nil {
+			return nil, s.problem(ctx, doing, err)
+		}
+		return &accountReply{Body: accountOf(&view)}, nil
+	}
+}
+
+type listRequest struct {
+	Limit  int             `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"At most this many."`
+	Cursor string          `query:"cursor" doc:"The next of the page before."`
+	Kind   string          `query:"kind" doc:"Only accounts of this kind."`
+	State  circulate.Place `query:"state" enum:"scheduled,waiting,claimed,parked" doc:"Only accounts that are there."`
+}
+
+type listReply struct {
+	Body AccountList
+}
+
+func (s *Server) listAccounts(ctx context.Context, r *listRequest) (*listReply, error) {
+	page, err := s.options.Registry.List(ctx, accounts.Query{Limit: r.Limit, Cursor: r.Cursor, Kind: r.Kind, Place: r.State})
+	if errors.Is(err, accounts.ErrCursor) {
+		return nil, badCursor("query.cursor", err)
+	}
+	if err != nil {
+		return nil, s.problem(ctx, "list accounts", err)
+	}
+	list := AccountList{Accounts: make([]Account, len(page.Views)), Next: page.Next}
+	for i := range page.Views {
+		list.Accounts[i] = accountOf(&page.Views[i])
+	}
+	return &listReply{list}, nil
+}

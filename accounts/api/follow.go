@@ -1,0 +1,113 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+)
+
+// followPage is how many messages a follower is sent at a time.
+const followPage = 256
+
+// follower is a caller that is sent messages as they come.
+type follower struct {
+	server   *Server
+	position accounts.Position
+	out      *patientWriter
+	buffer   bytes.Buffer
+}
+
+// followMessages sends server-sent events until the caller goes or the server
+// closes. Each carries the position behind it, with which a caller that lost the
+// connection goes on: it misses nothing and gets nothing twice.
+func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position accounts.Position) {
+	ctx, end := s.stream(r)
+	defer end()
+	f := &follower{server: s, position: position, out: &patientWriter{out: w, connection: http.NewResponseController(w)}}
+	// The first page is read before the reply begins, for then it can still be
+	// an error.
+	full, err := f.read(ctx)
+	if err != nil {
+		s.problem(ctx, "follow messages", err).write(w)
+		return
+	}
+	_ = f.out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and that must not end it
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // or nginx keeps events back
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
+	// The id alone: a caller that is cut off before the first message must not
+	// miss what comes before it is back.
+	opening := fmt.Sprintf("retry: 1000\nid: %s\n\n", position.String())
+	if err := f.send([]byte(opening)); err != nil {
+		return
+	}
+	if err := f.follow(ctx, full); err != nil && ctx.Err() == nil {
+		s.problem(ctx, "follow messages", err) // logs; the caller comes back and is told
+	}
+}
+
+func (f *follower) follow(ctx context.Context, full bool) error {
+	poll := time.NewTicker(f.server.options.PollInterval)
+	defer poll.Stop()
+	beat := time.NewTicker(f.server.options.Heartbeat)
+	defer beat.Stop()
+	for {
+		if f.buffer.Len() > 0 {
+			if err := f.send(f.buffer.Bytes()); err != nil {
+				return nil // the caller has gone
+			}
+			f.buffer.Reset()
+			beat.Reset(f.server.options.Heartbeat)
+		}
+		if !full {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-beat.C:
+				f.buffer.WriteString(": still here\n\n")
+				continue
+			case <-poll.C:
+			}
+		}
+		var err error
+		if full, err = f.read(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// read puts the next messages into the buffer, and reports whether there may be
+// more at once.
+func (f *follower) read(ctx context.Context) (full bool, err error) {
+	found, err := f.server.options.Registry.Messages(ctx, f.position, followPage)
+	if err != nil {
+		return false, err
+	}
+	f.position = f.position.Clone() // the opening tells where it began
+	for i := range found {
+		if err := f.position.Pass(&found[i]); err != nil {
+			return false, err
+		}
+		data, err := json.Marshal(messageOf(&found[i]))
+		if err != nil {
+			return false, err
+		}
+		fmt.Fprintf(&f.buffer, "id: %s\ndata: %s\n\n", f.position.String(), data)
+	}
+	return len(found) == followPage, nil
+}
+
+func (f *follower) send(events []byte) error {
+	if _, err := f.out.Write(events); err != nil {
+		return err
+	}
+	return f.out.connection.Flush()
+}

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strings"
+)
+
+// CheckListen refuses an address that other machines can reach unless a token is
+// set.
+func CheckListen(addr, token string) error {
+	if token != "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("API address %q: must be HOST:PORT", addr)
+	}
+	if !isLoopback(host) {
+		return fmt.Errorf("API address %q: other machines can reach it, which demands a token: set ROUNDS_API_TOKEN, or listen on 127.0.0.1", addr)
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// guarded lets through who may use the API.
+func (s *Server) guarded(next http.Handler) http.Handler {
+	if s.options.Token == "" {
+		// Only this machine can connect, but a browser on it runs the pages of
+		// others. Their requests name their own host, or say where they come from.
+		origin := http.NewCrossOriginProtection()
+		origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			newProblem(http.StatusForbidden, "the request comes from a page of another site").write(w)
+		}))
+		next = origin.Handler(next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !isLoopback(hostname(r.Host)) {
+				newProblem(http.StatusForbidden, "without a token the API answers to localhost only: set ROUNDS_API_TOKEN to use another name").write(w)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+	want := sha256.Sum256([]byte(s.options.Token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		got := sha256.Sum256([]byte(strings.TrimSpace(token)))
+		// Of hashes, so that the time tells not even the token's length.
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			p := newProblem(http.StatusUnauthorized, "a bearer token is needed: Authorization: Bearer TOKEN")
+			p.headers = http.Header{"Www-Authenticate": {`Bearer realm="rounds"`}}
+			p.write(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func hostname(hostport string) string {
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		return host
+	}
+	return strings.Trim(hostport, "[]")
+}
+
+// recovered sets what every reply has, and keeps a panic from the caller.
+func (s *Server) recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		begun := &begunWriter{ResponseWriter: w}
+		defer func() {
+			v := recover()
+			switch {
+			case v == nil:
+			case v == http.ErrAbortHandler: // cut the connection, on purpose
+				panic(v)
+			default:
+				s.options.Log.ErrorContext(r.Context(), "panic in a request", "route", r.Pattern, "panic", v, "stack", string(debug.Stack()))
+				if begun.begun {
+					panic(http.ErrAbortHandler)
+				}
+				newProblem(http.StatusInternalServerError, "an error in the server; its log has more").write(w)
+			}
+		}()
+		next.ServeHTTP(begun, r)
+	})
+}
+
+// begunWriter knows whether a reply has begun.
+type begunWriter struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// Unwrap is for http.ResponseController.
+func (w *begunWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader begins the reply.
+func (w *begunWriter) WriteHeader(status int) {
+	w.begun = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write begins the reply, or goes on with it.
+func (w *begunWriter) Write(p []byte) (int, error) {
+	w.begun = true
+	return w.ResponseWriter.Write(p)
+}

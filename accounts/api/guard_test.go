@@ -1,0 +1,137 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+func TestToken(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Token = "right" })
+	for _, path := range []string{"/v1/accounts", "/v1/accounts/a", "/v1/accounts:export", "/v1/messages", "/v1/stats", "/metrics", "/openapi.json", "/nothing"} {
+		for _, header := range []string{"", "Bearer", "Bearer ", "Bearer wrong", "Bearer right2", "Basic right", "right"} {
+			r := f.request("GET", path, "")
+			r.Header.Del("Authorization")
+			if header != "" {
+				r.Header.Set("Authorization", header)
+			}
+			got := f.do(r)
+			if got.status != 401 || !strings.HasPrefix(got.header.Get("WWW-Authenticate"), "Bearer") || got.header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s with %q: %d %v", path, header, got.status, got.header)
+			}
+		}
+	}
+	for path, status := range map[string]int{"/v1/accounts": 200, "/metrics": 200, "/openapi.json": 200, "/v1/stats": 200, "/nothing": 404} {
+		if got := f.do(f.request("GET", path, "")); got.status != status {
+			t.Errorf("%s with the token: %d", path, got.status)
+		}
+	}
+	lower := f.request("GET", "/v1/stats", "")
+	lower.Header.Set("Authorization", "bearer right")
+	lower.Host = "rounds.example:8080" // any name will do where a token is shown
+	if got := f.do(lower); got.status != 200 {
+		t.Errorf("bearer: %d", got.status)
+	}
+	f.token = ""
+	for _, path := range []string{"/healthz", "/readyz", "/docs", "/docs/docs.css", "/docs/docs.js"} {
+		if got := f.do(f.request("GET", path, "")); got.status != 200 {
+			t.Errorf("%s without the token: %d", path, got.status)
+		}
+	}
+}
+
+// Without a token, a page from elsewhere in a browser on this machine must get
+// nothing and do nothing.
+func TestForeignPages(t *testing.T) {
+	f := newFixture(t, nil)
+	rebound := f.request("GET", "/v1/accounts", "")
+	rebound.Host = "evil.example"
+	if got := f.do(rebound); got.status != 403 || got.header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("by another name: %d", got.status)
+	}
+	posted := f.request("POST", "/v1/accounts", `{"id":"a","kind":"plain"}`)
+	posted.Header.Set("Origin", "https://evil.example")
+	posted.Header.Set("Sec-Fetch-Site", "cross-site")
+	if got := f.do(posted); got.status != 403 || got.header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("from another page: %d %s", got.status, got.body)
+	}
+	for _, host := range []string{"localhost:8080", "127.0.0.1", "[::1]:8080", "LOCALHOST"} {
+		r := f.request("GET", "/v1/stats", "")
+		r.Host = host
+		if got := f.do(r); got.status != 200 {
+			t.Errorf("%s: %d", host, got.status)
+		}
+	}
+}
+
+func TestCheckListen(t *testing.T) {
+	for addr, ok := range map[string]bool{
+		"127.0.0.1:8080": true, "localhost:80": true, "[::1]:8080": true, "127.9.9.9:1": true, "[::ffff:127.0.0.1]:1": true,
+		":8080": false, "0.0.0.0:8080": false, "[::]:8080": false, "10.0.0.1:80": false, "rounds.example:80": false, "8080": false,
+	} {
+		if err := CheckListen(addr, ""); (err == nil) != ok {
+			t.Errorf("%s: %v", addr, err)
+		}
+		if err := CheckListen(addr, "t"); err != nil {
+			t.Errorf("%s with a token: %v", addr, err)
+		}
+	}
+	if err := CheckListen(":8080", ""); err == nil || !strings.Contains(err.Error(), "ROUNDS_API_TOKEN") {
+		t.Errorf("the way out is not named: %v", err)
+	}
+}
+
+func probe(h http.Handler, method, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w
+}
+
+func TestOps(t *testing.T) {
+	f := newFixture(t, nil)
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "rounds_up 1\n") })
+	ops := Ops(f.ring, metrics)
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/v1/accounts": 404, "/docs": 404} {
+		if w := probe(ops, "GET", path); w.Code != want {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	if w := probe(Ops(f.ring, nil), "GET", "/metrics"); w.Code != 404 {
+		t.Errorf("no metrics: %d", w.Code)
+	}
+	f.redis.Miniredis().SetError("LOADING")
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/metrics": 200} {
+		if w := probe(ops, "GET", path); w.Code != want {
+			t.Errorf("%s without Redis: %d", path, w.Code)
+		}
+	}
+}
+
+func TestStarting(t *testing.T) {
+	var reason error
+	h := Starting(func() error { return reason })
+	for _, tt := range []struct {
+		reason error
+		want   string
+	}{
+		{nil, "starting"},
+		{errors.New("dial tcp 10.0.0.1: secret"), "starting: Redis cannot be reached"},
+		{circulate.ErrMismatch, "starting: settings disagree with Redis"},
+	} {
+		reason = tt.reason
+		for _, path := range []string{"/readyz", "/v1/accounts", "/metrics"} {
+			w := probe(h, "GET", path)
+			if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"detail":"`+tt.want+`"`) {
+				t.Errorf("%s for %v: %d %s", path, reason, w.Code, w.Body)
+			}
+		}
+		if w := probe(h, "GET", "/healthz"); w.Code != 200 {
+			t.Errorf("/healthz: %d", w.Code)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts"
+)
+
+// getMessages gives a page of found messages or, to a caller that accepts
+// server-sent events, all that come.
+func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) {
+	w.Header().Add("Vary", "Accept")
+	follow := strings.Contains(strings.Join(r.Header.Values("Accept"), ","), "text/event-stream")
+	after, limit, faults := messagesQuery(r.URL.Query())
+	location := "query.after"
+	if last := r.Header.Get("Last-Event-ID"); follow && last != "" {
+		after, location = last, "header.Last-Event-ID"
+	}
+	position, err := s.options.Registry.Position(r.Context(), after)
+	if errors.Is(err, accounts.ErrCursor) {
+		faults = append(faults, badCursor(location, err).Errors...)
+		err = nil
+	}
+	switch {
+	case len(faults) > 0:
+		newProblem(http.StatusUnprocessableEntity, "validation failed", faults...).write(w)
+	case err != nil:
+		s.fail(w, r, "get messages", err)
+	case follow:
+		s.followMessages(w, r, position)
+	default:
+		s.listMessages(w, r, position, limit)
+	}
+}
+
+func messagesQuery(query url.Values) (after string, limit int, faults []*huma.ErrorDetail) {
+	limit = accounts.MessageLimit
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		value := query.Get(name)
+		switch name {
+		case "after":
+			after = value
+		case "limit":
+			n, err := strconv.Atoi(value)
+			if err != nil || n < 1 || n > accounts.MaxMessageLimit {
+				faults = append(faults, &huma.ErrorDetail{
+					Location: "query.limit", Message: fmt.Sprintf("must be 1 to %d", accounts.MaxMessageLimit), Value: value,
+				})
+			}
+			limit = n
+		default:
+			faults = append(faults, &huma.ErrorDetail{Location: "query." + name, Message: "unknown query parameter"})
+		}
+	}
+	return after, limit, faults
+}
+
+func (s *Server) listMessages(w http.ResponseWriter, r *http.Request, position accounts.Position, limit int) {
+	found, err := s.options.Registry.Messages(r.Context(), position, limit)
+	if err != nil {
+		s.fail(w, r, "get messages", err)
+		return
+	}
+	list := MessageList{Messages: make([]Message, len(found))}
+	for i := range found {
+		if err := position.Pass(&found[i]); err != nil {
+			s.fail(w, r, "get messages", err)
+			return
+		}
+		list.Messages[i] = messageOf(&found[i])
+	}
+	list.Next = position.String()
+	writeJSON(w, list)
+}

@@ -1,0 +1,282 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// find lets an account find messages with these ids.
+func (f *fixture) find(account string, ids ...string) {
+	f.Helper()
+	ctx := context.Background()
+	shard := f.ring.ShardOf(account)
+	if _, err := f.ring.Register(ctx, shard, []circulate.Registration{{ID: account, Record: []byte(`{"id":"x","kind":"plain"}`)}}); err != nil {
+		f.Fatal(err)
+	}
+	if err := f.ring.Nudge(ctx, circulate.Nudge{ID: account}); err != nil {
+		f.Fatal(err)
+	}
+	batch, err := f.ring.Claim(ctx, shard, "replica001", 1, 0)
+	if err != nil || len(batch.Claims) != 1 || batch.Claims[0].ID != account {
+		f.Fatalf("claim of %s: %+v, %v", account, batch.Claims, err)
+	}
+	item := circulate.Return{Claim: &batch.Claims[0], Due: time.Now().Add(time.Hour), Kind: "plain"}
+	for _, id := range ids {
+		item.Messages = append(item.Messages, circulate.Message{ID: id, Type: "note", Time: time.UnixMilli(1_700_000_000_123), Data: json.RawMessage(`{"n":1}`)})
+	}
+	if outcomes, err := f.ring.Return(ctx, shard, []circulate.Return{item}); err != nil || outcomes[0] != circulate.Written {
+		f.Fatalf("return of %s: %v, %v", account, outcomes, err)
+	}
+}
+
+func idsOf(list MessageList) string {
+	var ids []string
+	for _, m := range list.Messages {
+		ids = append(ids, m.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+func TestMessages(t *testing.T) {
+	f := newFixture(t, nil)
+	var empty MessageList
+	got := f.call("GET", "/v1/messages", "", 200, &empty)
+	if !strings.HasPrefix(got.body, `{"messages":[],"next":"`) {
+		t.Errorf("empty: %s", got.body)
+	}
+	f.find("a", "a1", "a2")
+	f.find("b", "b1")
+	var list MessageList
+	got = f.call("GET", "/v1/messages?limit=2", "", 200, &list)
+	if idsOf(list) != "a1 a2" || list.Next == "" {
+		t.Fatalf("first page: %s", got.body)
+	}
+	m := list.Messages[0]
+	if m.Account != "a" || m.Kind != "plain" || m.Type != "note" || string(m.Data) != `{"n":1}` || m.Shard != f.ring.ShardOf("a") || m.Position == "" {
+		t.Errorf("message: %+v", m)
+	}
+	if !strings.Contains(got.body, `"time":"2023-11-14T22:13:20.123Z"`) {
+		t.Errorf("time: %s", got.body)
+	}
+	var next MessageList
+	f.call("GET", "/v1/messages?after="+list.Next, "", 200, &next)
+	if idsOf(next) != "b1" {
+		t.Errorf("second page: %s", idsOf(next))
+	}
+	f.call("GET", "/v1/messages?after="+empty.Next, "", 200, &next)
+	if idsOf(next) != "a1 a2 b1" {
+		t.Errorf("after an empty page: %s", idsOf(next))
+	}
+	var now MessageList
+	f.call("GET", "/v1/messages?after=now", "", 200, &now)
+	f.find("c", "c1")
+	f.call("GET", "/v1/messages?after="+now.Next, "", 200, &next)
+	if idsOf(now) != "" || idsOf(next) != "c1" {
+		t.Errorf("from now: %q, then %q", idsOf(now), idsOf(next))
+	}
+}
+
+// events reads server-sent events.
+type events struct {
+	*testing.T
+	cancel  context.CancelFunc
+	scanner *bufio.Scanner
+}
+
+type event struct {
+	id      string
+	message Message
+	comment bool
+}
+
+func (f *fixture) follow(query, lastID string) *events {
+	f.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r := f.request("GET", "/v1/messages"+query, "").WithContext(ctx)
+	r.Header.Set("Accept", "text/event-stream")
+	if lastID != "" {
+		r.Header.Set("Last-Event-ID", lastID)
+	}
+	response, err := f.server.Client().Do(r)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() {
+		cancel()
+		_ = response.Body.Close()
+	})
+	if response.StatusCode != 200 || response.Header.Get("Content-Type") != "text/event-stream" {
+		f.Fatalf("%d %v", response.StatusCode, response.Header)
+	}
+	return &events{T: f.T, cancel: cancel, scanner: bufio.NewScanner(response.Body)}
+}
+
+// next gives the next block: an event with a message, an id alone, or a comment.
+func (e *events) next() (event, bool) {
+	e.Helper()
+	var got event
+	seen := false
+	for e.scanner.Scan() {
+		line := e.scanner.Text()
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case line == "" && seen:
+			return got, true
+		case name == "":
+			got.comment = true
+		case name == "id":
+			got.id = value
+		case name == "data":
+			if err := json.Unmarshal([]byte(value), &got.message); err != nil {
+				e.Fatalf("%v: %s", err, line)
+			}
+		case name != "retry":
+			e.Fatalf("unexpected line %q", line)
+		}
+		seen = true
+	}
+	return got, false
+}
+
+func (e *events) wantMessage(id string) event {
+	e.Helper()
+	for {
+		got, ok := e.next()
+		if !ok {
+			e.Fatalf("the stream ended before %s: %v", id, e.scanner.Err())
+		}
+		if got.message.ID == "" {
+			continue
+		}
+		if got.message.ID != id || got.id == "" {
+			e.Fatalf("got %+v, want %s", got, id)
+		}
+		return got
+	}
+}
+
+func TestFollow(t *testing.T) {
+	f := newFixture(t, nil)
+	f.find("a", "a1", "a2")
+	e := f.follow("", "")
+	first := e.wantMessage("a1")
+	e.wantMessage("a2")
+	f.find("b", "b1") // while it follows
+	last := e.wantMessage("b1")
+	e.cancel()
+
+	// A caller that comes back misses nothing and gets nothing twice.
+	f.find("a", "a3")
+	back := f.follow("?after=start", last.id)
+	back.wantMessage("a3")
+	back.cancel()
+	back = f.follow("?after=now", first.id)
+	back.wantMessage("a2")
+	back.wantMessage("b1")
+	back.wantMessage("a3")
+	back.cancel()
+
+	// Even one that had no message yet, for it was told where it began.
+	e = f.follow("?after=now", "")
+	opening, ok := e.next()
+	if !ok || opening.id == "" || opening.message.ID != "" {
+		t.Fatalf("opening: %+v", opening)
+	}
+	e.cancel()
+	f.find("c", "c1")
+	f.follow("", opening.id).wantMessage("c1")
+
+	// The ids of events are what after takes, too.
+	var list MessageList
+	f.call("GET", "/v1/messages?after="+last.id, "", 200, &list)
+	if idsOf(list) != "a3 c1" {
+		t.Errorf("after an event: %s", idsOf(list))
+	}
+}
+
+func TestFollowMany(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.PollInterval = time.Hour })
+	var ids []string
+	for i := range 3*followPage/2 + 10 {
+		ids = append(ids, fmt.Sprint("m", i))
+	}
+	f.find("a", ids...)
+	e := f.follow("", "")
+	for _, id := range ids {
+		e.wantMessage(id) // pages that are full follow each other at once
+	}
+}
+
+func TestFollowHeartbeat(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.PollInterval, o.Heartbeat = time.Hour, time.Millisecond })
+	e := f.follow("", "")
+	if _, ok := e.next(); !ok {
+		t.Fatal("no opening")
+	}
+	for range 3 {
+		if got, ok := e.next(); !ok || !got.comment {
+			t.Fatalf("%+v, %v", got, ok)
+		}
+	}
+}
+
+func TestFollowEnds(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.PollInterval = time.Hour })
+	e := f.follow("", "")
+	if _, ok := e.next(); !ok {
+		t.Fatal("no opening")
+	}
+	// Shutdown waits for every request; Close ends those that would not end.
+	f.server.Config.RegisterOnShutdown(f.api.Close)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := f.server.Config.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := e.next(); ok || e.scanner.Err() != nil {
+		t.Errorf("%+v, %v", got, e.scanner.Err())
+	}
+}
+
+// Redis fails under a follower: its stream ends, so that it comes back and is
+// told.
+func TestFollowWithoutRedis(t *testing.T) {
+	f := newFixture(t, nil)
+	e := f.follow("", "")
+	if _, ok := e.next(); !ok {
+		t.Fatal("no opening")
+	}
+	f.redis.Miniredis().SetError("LOADING")
+	for {
+		if _, ok := e.next(); !ok {
+			break
+		}
+	}
+	if err := e.scanner.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFollowRefuses(t *testing.T) {
+	f := newFixture(t, nil)
+	r := f.request("GET", "/v1/messages", "")
+	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("Last-Event-ID", "nonsense")
+	if got := f.do(r); got.status != 422 || !strings.Contains(got.body, "header.Last-Event-ID") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	r = f.request(http.MethodHead, "/v1/messages", "")
+	r.Header.Set("Accept", "text/event-stream")
+	if got := f.do(r); got.status != 200 {
+		t.Errorf("HEAD: %d", got.status)
+	}
+}

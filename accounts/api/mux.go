@@ -1,0 +1,73 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strings"
+)
+
+// idMux routes the id "/" as well. A ServeMux takes a segment that is an encoded
+// slash, and nothing else, for the end of a path; such a request is routed under
+// a stand-in, and its handler is told the id.
+type idMux struct{ *http.ServeMux }
+
+type slashKey struct{}
+
+// HandleFunc is the ServeMux's.
+func (m idMux) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+	m.ServeMux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if r.Context().Value(slashKey{}) != nil {
+			r.SetPathValue("id", "/")
+		}
+		handler(w, r)
+	})
+}
+
+// withSlash gives a request for the account "/" the stand-in.
+func withSlash(r *http.Request) *http.Request {
+	const before, slash = "/v1/accounts/", "%2F"
+	path := r.URL.EscapedPath()
+	if len(path) < len(before)+len(slash) || path[:len(before)] != before || !strings.EqualFold(path[len(before):len(before)+len(slash)], slash) {
+		return r
+	}
+	rest := path[len(before)+len(slash):]
+	if rest != "" && rest[0] != '/' {
+		return r
+	}
+	routed := r.WithContext(context.WithValue(r.Context(), slashKey{}, true))
+	address := *r.URL
+	address.Path, address.RawPath = before+"-"+rest, ""
+	routed.URL = &address
+	return routed
+}
+
+// found answers what no route matches with a problem, where the mux would do so
+// in plain text.
+func found(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = withSlash(r)
+		handler, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		verdict := &verdictWriter{header: make(http.Header)}
+		handler.ServeHTTP(verdict, r)
+		p := newProblem(http.StatusNotFound, "there is no such route; /docs has them all")
+		if verdict.status == http.StatusMethodNotAllowed {
+			p = newProblem(verdict.status, "the route does not take "+r.Method)
+			p.headers = http.Header{"Allow": verdict.header["Allow"]}
+		}
+		p.write(w)
+	})
+}
+
+// verdictWriter keeps only what a reply begins with.
+type verdictWriter struct {
+	header http.Header
+	status int
+}
+
+func (w *verdictWriter) Header() http.Header         { return w.header }
+func (w *verdictWriter) WriteHeader(status int)      { w.status = status }
+func (w *verdictWriter) Write(p []byte) (int, error) { return len(p), nil }

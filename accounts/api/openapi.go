@@ -1,0 +1,150 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts"
+)
+
+const introduction = `rounds keeps checking accounts for new messages. This is who is checked, and what was found.
+
+Errors are problem+json and name every fault of a request at once. Times are RFC 3339 in UTC, by Redis' clock. With 503 Redis is away: repeat after Retry-After.`
+
+// describe completes the description of the routes and writes it: what huma
+// cannot know of those that it serves, and those that it does not serve.
+func (s *Server) describe(api huma.API) ([]byte, error) {
+	doc := api.OpenAPI()
+	doc.Info.Description = introduction
+	doc.Tags = []*huma.Tag{
+		{Name: "accounts", Description: "Who is checked."},
+		{Name: "circulation", Description: "When, and whether."},
+		{Name: "transfer", Description: "Many accounts at once, as lines of JSON."},
+		{Name: "messages", Description: "What was found."},
+		{Name: "service", Description: "How it is doing."},
+	}
+	if s.options.Token != "" {
+		doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
+		doc.Security = []map[string][]string{{"token": {}}}
+	}
+	schemas := describer{doc.Components.Schemas}
+
+	accountsPath, accountPath := doc.Paths["/v1/accounts"], doc.Paths["/v1/accounts/{id}"]
+	schemas.setBody(accountsPath.Post, reflect.TypeFor[Record](), true)
+	schemas.setBody(accountPath.Put, reflect.TypeFor[Record](), true)
+	withoutID := *schemas.schemas.SchemaFromRef(accountPath.Put.RequestBody.Content["application/json"].Schema.Ref)
+	withoutID.Required = []string{"kind"} // the path has the id
+	accountPath.Put.RequestBody.Content["application/json"].Schema = &withoutID
+	schemas.setBody(doc.Paths["/v1/accounts/{id}/nudge"].Post, reflect.TypeFor[NudgeRequest](), false)
+	created := *accountPath.Put.Responses["200"]
+	accountPath.Put.Responses["200"].Description = "It was there."
+	created.Description = "It is new."
+	accountPath.Put.Responses["201"] = &created
+
+	doc.AddOperation(schemas.importing())
+	doc.AddOperation(schemas.exporting())
+	doc.AddOperation(schemas.messages())
+	doc.AddOperation(schemas.probe("/healthz", "Whether the process serves", "Always ok, whatever Redis does.", nil))
+	doc.AddOperation(schemas.probe("/readyz", "Whether Redis can be used", "", []int{http.StatusServiceUnavailable}))
+	if s.options.Metrics != nil {
+		doc.AddOperation(plain("/metrics", "get-metrics", "Metrics for Prometheus", "text/plain"))
+	}
+	doc.AddOperation(plain("/openapi.json", "get-openapi", "This description", "application/json"))
+	return json.Marshal(doc)
+}
+
+// describer makes descriptions that refer to the schemas of Go types.
+type describer struct {
+	schemas huma.Registry
+}
+
+func (d describer) media(t reflect.Type) *huma.MediaType {
+	return &huma.MediaType{Schema: d.schemas.Schema(t, true, t.Name())}
+}
+
+func (d describer) setBody(o *huma.Operation, t reflect.Type, required bool) {
+	o.RequestBody.Required = required
+	o.RequestBody.Content = map[string]*huma.MediaType{"application/json": d.media(t)}
+}
+
+// problems adds the replies of failed requests.
+func (d describer) problems(o *huma.Operation, statuses ...int) *huma.Operation {
+	media := d.media(reflect.TypeFor[huma.ErrorModel]())
+	for _, status := range statuses {
+		o.Responses[strconv.Itoa(status)] = &huma.Response{
+			Description: http.StatusText(status),
+			Content:     map[string]*huma.MediaType{"application/problem+json": media},
+		}
+	}
+	return o
+}
+
+func (d describer) importing() *huma.Operation {
+	lines := &huma.MediaType{Schema: &huma.Schema{OneOf: []*huma.Schema{
+		d.media(reflect.TypeFor[BadLine]()).Schema, d.media(reflect.TypeFor[ImportEnd]()).Schema,
+	}}}
+	return d.problems(&huma.Operation{
+		OperationID: "import-accounts", Method: http.MethodPost, Path: "/v1/accounts:import", Tags: []string{"transfer"},
+		Summary: "Register or change many accounts",
+		Description: "One record a line, at most 256 KiB each, as many as you like. New and changed accounts are due at their next phase slot, so that they do not all start together. " +
+			"Of lines with the same id the last one wins.\n\n" +
+			"The reply begins at once: a line for each bad line as it is met, and a summary as the last. Read it while you send. " +
+			"If the last line has an error, or is missing, the import stopped; to import all again is safe.",
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/x-ndjson": d.media(reflect.TypeFor[Record]())}},
+		Responses:   map[string]*huma.Response{"200": {Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": lines}}},
+	}, http.StatusUnauthorized, http.StatusServiceUnavailable)
+}
+
+func (d describer) exporting() *huma.Operation {
+	return d.problems(&huma.Operation{
+		OperationID: "export-accounts", Method: http.MethodGet, Path: "/v1/accounts:export", Tags: []string{"transfer"},
+		Summary:     "The records of all accounts",
+		Description: "One a line, as import takes them. If it fails half way the connection is cut.",
+		Responses: map[string]*huma.Response{"200": {
+			Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": d.media(reflect.TypeFor[Record]())},
+		}},
+	}, http.StatusUnauthorized, http.StatusServiceUnavailable)
+}
+
+func (d describer) messages() *huma.Operation {
+	least, most := 1.0, float64(accounts.MaxMessageLimit)
+	return d.problems(&huma.Operation{
+		OperationID: "get-messages", Method: http.MethodGet, Path: "/v1/messages", Tags: []string{"messages"},
+		Summary: "Found messages",
+		Description: "A page of them, in the order in which they were written. With Accept: text/event-stream all that come: each event's data is a message and its id the after to go on with, " +
+			"which Last-Event-ID does by itself.",
+		Parameters: []*huma.Param{
+			{Name: "after", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: "start (or nothing): from the oldest that is kept; now: only what comes; else the next of the page before."},
+			{Name: "limit", In: "query", Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: accounts.MessageLimit}, Description: "At most this many."},
+			{Name: "Last-Event-ID", In: "header", Schema: &huma.Schema{Type: huma.TypeString}, Description: "For events: where to go on, in place of after."},
+		},
+		Responses: map[string]*huma.Response{"200": {
+			Description: "OK", Content: map[string]*huma.MediaType{
+				"application/json":  d.media(reflect.TypeFor[MessageList]()),
+				"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString, Description: "Events, each with a Message as its data."}},
+			},
+		}},
+	}, http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
+}
+
+func (d describer) probe(path, summary, description string, problems []int) *huma.Operation {
+	return d.problems(&huma.Operation{
+		OperationID: "get-" + path[1:], Method: http.MethodGet, Path: path, Tags: []string{"service"},
+		Summary: summary, Description: description,
+		Security: []map[string][]string{{}}, // open to all
+		Responses: map[string]*huma.Response{"200": {
+			Description: "OK", Content: map[string]*huma.MediaType{"application/json": d.media(reflect.TypeFor[Health]())},
+		}},
+	}, problems...)
+}
+
+func plain(path, id, summary, contentType string) *huma.Operation {
+	return &huma.Operation{
+		OperationID: id, Method: http.MethodGet, Path: path, Tags: []string{"service"}, Summary: summary,
+		Responses: map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{contentType: {}}}},
+	}
+}

@@ -1,0 +1,118 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// retryAfter is when to come back to a server whose Redis is away.
+const retryAfter = 5 * time.Second
+
+// errClosing reports that the server is shutting down.
+var errClosing = errors.New("api: shutting down")
+
+// Problem is a failed request: what huma writes, and headers that go with it.
+type problem struct {
+	*huma.ErrorModel
+	headers http.Header
+}
+
+// GetHeaders are sent along with the problem.
+func (p *problem) GetHeaders() http.Header { return p.headers }
+
+func newProblem(status int, detail string, details ...*huma.ErrorDetail) *problem {
+	return &problem{ErrorModel: &huma.ErrorModel{
+		Status: status, Title: http.StatusText(status), Detail: detail, Errors: details,
+	}}
+}
+
+// unavailable is the problem of a server that cannot do its work now.
+func unavailable(reason string) *problem {
+	p := newProblem(http.StatusServiceUnavailable, reason)
+	p.headers = http.Header{"Retry-After": {strconv.Itoa(int(retryAfter.Seconds()))}}
+	return p
+}
+
+func (p *problem) write(w http.ResponseWriter) {
+	for name, values := range p.headers {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p.ErrorModel) // a caller that has gone needs no answer
+}
+
+// problem makes of an error what the caller may see. What is not the caller's
+// doing is logged, here and nowhere else.
+func (s *Server) problem(ctx context.Context, doing string, err error) *problem {
+	var faults accounts.Faults
+	switch {
+	case errors.As(err, &faults):
+		return faulty(faults)
+	case errors.Is(err, accounts.ErrNotFound):
+		return newProblem(http.StatusNotFound, "no account has this id")
+	case errors.Is(err, accounts.ErrExists):
+		return newProblem(http.StatusConflict, "an account has this id already; PUT changes it")
+	case errors.Is(err, accounts.ErrParked):
+		return newProblem(http.StatusConflict, "the account is parked and is not checked; resume it first")
+	case errors.Is(err, errClosing) || errors.Is(context.Cause(ctx), errClosing):
+		return unavailable("the server is shutting down")
+	case ctx.Err() != nil: // the caller has gone
+		return unavailable("the request was cancelled")
+	}
+	s.options.Log.ErrorContext(ctx, "request failed", "doing", doing, "error", err)
+	return unavailable(reasonOf(err))
+}
+
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, doing string, err error) {
+	s.problem(r.Context(), doing, err).write(w)
+}
+
+// faulty is the problem of a body with faults. One that is no JSON object is
+// malformed, the others cannot be processed.
+func faulty(faults accounts.Faults) *problem {
+	if faults[0].Field == accounts.RecordField {
+		return newProblem(http.StatusBadRequest, "the body cannot be read",
+			&huma.ErrorDetail{Location: "body", Message: faults[0].Reason})
+	}
+	details := make([]*huma.ErrorDetail, len(faults))
+	for i, f := range faults {
+		details[i] = &huma.ErrorDetail{Location: "body." + f.Field, Message: f.Reason}
+	}
+	return newProblem(http.StatusUnprocessableEntity, "validation failed", details...)
+}
+
+// badCursor is the problem of a cursor that was not given by this ring.
+func badCursor(location string, err error) *problem {
+	return newProblem(http.StatusUnprocessableEntity, "validation failed",
+		&huma.ErrorDetail{Location: location, Message: strings.TrimPrefix(err.Error(), "accounts: ")})
+}
+
+// reasonOf says why Redis could not be used, in words that are safe to show: an
+// error's own text may hold addresses, and of Redis' replies even data.
+func reasonOf(err error) string {
+	var reply redis.Error
+	var network net.Error
+	switch {
+	case errors.Is(err, circulate.ErrMismatch):
+		return strings.TrimPrefix(err.Error(), "circulate: ")
+	case errors.As(err, &reply):
+		code, _, _ := strings.Cut(string(reply), " ")
+		return "Redis refuses: " + code
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return "Redis does not answer in time"
+	}
+	return "Redis cannot be reached"
+}

@@ -1,0 +1,90 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// readyTimeout is how long a ring may take to say that it is there: less than a
+// probe waits.
+const readyTimeout = 3 * time.Second
+
+// Ops serves /healthz, /readyz and /metrics and nothing else, to anybody: for a
+// process without the API. Metrics may be nil.
+func Ops(ring *circulate.Ring, metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", healthy)
+	mux.Handle("GET /readyz", &readiness{check: ring.Check, log: slog.New(slog.DiscardHandler)})
+	if metrics != nil {
+		mux.Handle("GET /metrics", metrics)
+	}
+	return found(mux)
+}
+
+// Starting serves in place of the API, or of Ops, until Redis can be reached:
+// the process is healthy but not ready, for the reason given, and every other
+// route answers 503. Reason may be asked at any time.
+func Starting(reason func() error) http.Handler {
+	why := func() string {
+		if err := reason(); err != nil {
+			return "starting: " + reasonOf(err)
+		}
+		return "starting"
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", healthy)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { unavailable(why()).write(w) })
+	return mux
+}
+
+// Health is what /healthz and /readyz say when all is well.
+type Health struct {
+	Status string `json:"status" enum:"ok,ready"`
+}
+
+// healthy says that the process serves, whatever Redis does: to start it anew
+// would help nobody.
+func healthy(w http.ResponseWriter, _ *http.Request) { writeJSON(w, Health{"ok"}) }
+
+// readiness tells whether Redis can be used. It logs when that changes, not at
+// every probe.
+type readiness struct {
+	check  func(context.Context) error
+	log    *slog.Logger
+	failed atomic.Bool
+}
+
+// ServeHTTP answers a probe.
+func (h *readiness) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	err := h.check(ctx)
+	if r.Context().Err() != nil {
+		return // whoever asked has gone, and that says nothing of Redis
+	}
+	if failed := err != nil; h.failed.Swap(failed) != failed {
+		if failed {
+			h.log.WarnContext(ctx, "not ready", "error", err)
+		} else {
+			h.log.InfoContext(ctx, "ready again")
+		}
+	}
+	if err != nil {
+		unavailable(reasonOf(err)).write(w)
+		return
+	}
+	writeJSON(w, Health{"ready"})
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v) // a caller that has gone needs no answer
+}

@@ -1,0 +1,111 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/rounds-dev/rounds/accounts"
+)
+
+// bodyTimeout is how long a caller may take to send a record.
+const bodyTimeout = 30 * time.Second
+
+// routes is every route there is. Those that stream are plain handlers, and
+// described in streams.
+func (s *Server) routes() (http.Handler, error) {
+	mux := idMux{http.NewServeMux()}
+	api := humago.New(mux, s.config())
+
+	huma.Register(api, takesBody(huma.Operation{
+		OperationID: "create-account", Method: http.MethodPost, Path: "/v1/accounts", Tags: []string{"accounts"},
+		Summary: "Register an account", Description: "It is due at once. 409 if the id is taken.",
+		DefaultStatus: http.StatusCreated, Errors: []int{400, 401, 409, 413, 503},
+	}), s.createAccount)
+	huma.Register(api, huma.Operation{
+		OperationID: "list-accounts", Method: http.MethodGet, Path: "/v1/accounts", Tags: []string{"accounts"},
+		Summary: "List accounts", Description: "A page of them, in an order that stays: what is registered throughout a walk is in it once.",
+		Errors: []int{401, 422, 503},
+	}, s.listAccounts)
+	huma.Register(api, takesBody(huma.Operation{
+		OperationID: "put-account", Method: http.MethodPut, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
+		Summary:     "Register or change an account",
+		Description: "Due at once if anything changed: 201 if it is new, 200 if it was there. What it is checked from is kept, unless its kind changes.",
+		Errors:      []int{400, 401, 413, 503},
+	}), s.putAccount)
+	huma.Register(api, huma.Operation{
+		OperationID: "get-account", Method: http.MethodGet, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
+		Summary: "Get an account and where it is", Errors: []int{401, 404, 503},
+	}, s.getAccount)
+	huma.Register(api, huma.Operation{
+		OperationID: "delete-account", Method: http.MethodDelete, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
+		Summary: "Delete an account", Description: "For good; its messages stay. A check under way is not written.",
+		Errors: []int{401, 404, 503},
+	}, s.deleteAccount)
+
+	huma.Register(api, huma.Operation{
+		OperationID: "pause-account", Method: http.MethodPost, Path: "/v1/accounts/{id}/pause", Tags: []string{"circulation"},
+		Summary: "Take an account out of circulation", Description: "Until it is resumed; a change of its record does not bring it back. A check under way is not written.",
+		Errors: []int{401, 404, 503},
+	}, s.pauseAccount)
+	huma.Register(api, huma.Operation{
+		OperationID: "resume-account", Method: http.MethodPost, Path: "/v1/accounts/{id}/resume", Tags: []string{"circulation"},
+		Summary: "Bring a parked account back", Description: "Whyever it was parked: due at once, its failures forgotten. One that circulates is left alone.",
+		Errors: []int{401, 404, 503},
+	}, s.resumeAccount)
+	huma.Register(api, takesBody(huma.Operation{
+		OperationID: "nudge-account", Method: http.MethodPost, Path: "/v1/accounts/{id}/nudge", Tags: []string{"circulation"},
+		Summary: "Check an account sooner", Description: "At once, or within a time. The body may be left out. 409 if the account is parked.",
+		Errors: []int{400, 401, 404, 409, 413, 503},
+	}), s.nudgeAccount)
+
+	huma.Register(api, huma.Operation{
+		OperationID: "get-stats", Method: http.MethodGet, Path: "/v1/stats", Tags: []string{"service"},
+		Summary: "Accounts by place, lateness, replicas", Errors: []int{401, 503},
+	}, s.getStats)
+
+	mux.HandleFunc("POST /v1/accounts:import", s.importAccounts)
+	mux.HandleFunc("GET /v1/accounts:export", s.exportAccounts)
+	mux.HandleFunc("GET /v1/messages", s.getMessages)
+	if s.options.Metrics != nil {
+		mux.Handle("GET /metrics", s.options.Metrics)
+	}
+	description, err := s.describe(api)
+	if err != nil {
+		return nil, err
+	}
+	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(description) // a caller that has gone needs no answer
+	})
+
+	open := http.NewServeMux()
+	open.HandleFunc("GET /healthz", healthy)
+	open.Handle("GET /readyz", &readiness{check: s.options.Ring.Check, log: s.options.Log})
+	open.HandleFunc("GET /docs", docs)
+	open.HandleFunc("GET /docs/{file}", docs)
+	open.Handle("/", s.guarded(found(mux.ServeMux)))
+	return open, nil
+}
+
+// config is huma's, without what it would load from elsewhere and without links
+// from every reply to its schema.
+func (s *Server) config() huma.Config {
+	config := huma.DefaultConfig("rounds", s.options.Version)
+	config.CreateHooks = nil
+	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
+	config.RejectUnknownQueryParameters = true
+	config.AllowAdditionalPropertiesByDefault = true // replies may get more fields
+	return config
+}
+
+// takesBody is an operation whose body the handler reads itself: huma would name
+// a body's faults, but not together with those that only the registry sees.
+func takesBody(o huma.Operation) huma.Operation {
+	o.MaxBodyBytes = accounts.MaxRecord + 1 // huma refuses at its limit, not above
+	o.BodyReadTimeout = bodyTimeout
+	o.SkipValidateBody = true
+	return o
+}

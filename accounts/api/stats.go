@@ -1,0 +1,33 @@
+package api
+
+import (
+	"context"
+	"time"
+)
+
+type statsReply struct {
+	Body Stats
+}
+
+func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error) {
+	stats, err := s.options.Registry.Stats(ctx)
+	if err != nil {
+		return nil, s.problem(ctx, "get stats", err)
+	}
+	reply := Stats{
+		Now: inUTC(stats.Now), Shards: stats.Shards, Messages: stats.Messages,
+		OverdueSeconds: stats.Overdue.Seconds(),
+		Accounts: Places{
+			Registered: stats.Registered, Scheduled: stats.Scheduled, Waiting: stats.Waiting,
+			Claimed: stats.Claimed, Parked: stats.Parked,
+		},
+		Replicas: make([]Replica, len(stats.Replicas)),
+	}
+	for i, r := range stats.Replicas {
+		reply.Replicas[i] = Replica{
+			Name: r.Name, LastHeartbeat: inUTC(r.Beat.Truncate(time.Millisecond)),
+			Alive: stats.Now.Sub(r.Beat) < s.options.DeadAfter, Report: r.Report,
+		}
+	}
+	return &statsReply{reply}, nil
+}

@@ -1,0 +1,154 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+)
+
+const (
+	// readPatience is how long a stream may bring nothing, and writePatience how
+	// long a caller may take to accept something: a connection that died without
+	// a word must not be kept for ever.
+	readPatience  = 5 * time.Minute
+	writePatience = 30 * time.Second
+)
+
+// importAccounts reads records and answers while it does so: first a line for
+// each bad one, at the end the summary.
+func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
+	ctx, end := s.stream(r)
+	defer end()
+	// Once the reply has begun its status cannot change.
+	if _, err := s.options.Ring.Now(ctx, 0); err != nil {
+		s.problem(ctx, "import accounts", err).write(w)
+		return
+	}
+	connection := http.NewResponseController(w)
+	_ = connection.EnableFullDuplex() // HTTP/2 has it without asking
+	defer context.AfterFunc(ctx, func() { _ = connection.SetReadDeadline(time.Unix(1, 0)) })()
+
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	reply := newLineWriter(w, connection)
+	reply.flush()
+	body := &promptReader{ctx: ctx, in: r.Body, connection: connection, before: reply.flush}
+	summary, err := s.options.Registry.Import(ctx, body, func(bad accounts.BadLine) error {
+		return reply.write(BadLine{Line: bad.Line, ID: bad.ID, Errors: bad.Faults})
+	})
+	last := ImportEnd{Summary: ImportSummary(summary)}
+	if reply.out.err != nil {
+		return // the caller has gone
+	}
+	if err != nil {
+		last.Error = s.importError(ctx, summary, err)
+	}
+	_ = reply.write(last) // a caller that has gone needs no answer
+	reply.flush()
+}
+
+func (s *Server) importError(ctx context.Context, done accounts.Summary, err error) string {
+	why := "the request ended early"
+	if !errors.Is(err, accounts.ErrInput) || errors.Is(context.Cause(ctx), errClosing) {
+		why = s.problem(ctx, "import accounts", err).Detail
+	}
+	return fmt.Sprintf("import stopped: %d of the %d lines that were read are done, and to import all again is safe: %s", done.Done(), done.Lines, why)
+}
+
+// exportAccounts writes every record. Where that fails half way, the connection
+// is cut: a reply that ended well would pass for all there is.
+func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
+	ctx, end := s.stream(r)
+	defer end()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	if r.Method == http.MethodHead {
+		return
+	}
+	out := &patientWriter{out: w, connection: http.NewResponseController(w)}
+	_ = out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and that must not end it
+	done, err := s.options.Registry.Export(ctx, out)
+	switch {
+	case out.err != nil: // the caller has gone
+		panic(http.ErrAbortHandler)
+	case err != nil && out.begun:
+		s.problem(ctx, "export accounts", err)
+		panic(http.ErrAbortHandler)
+	case err != nil:
+		s.problem(ctx, "export accounts", err).write(w)
+	case done.Unreadable > 0:
+		s.options.Log.WarnContext(ctx, "records that are no JSON were left out of an export", "count", done.Unreadable)
+	}
+}
+
+// lineWriter writes values, one a line, and sends them on when it is told to.
+type lineWriter struct {
+	out        *patientWriter
+	buffer     *bufio.Writer
+	encoder    *json.Encoder
+	connection *http.ResponseController
+}
+
+func newLineWriter(w http.ResponseWriter, connection *http.ResponseController) *lineWriter {
+	out := &patientWriter{out: w, connection: connection}
+	buffer := bufio.NewWriter(out)
+	encoder := json.NewEncoder(buffer)
+	encoder.SetEscapeHTML(false)
+	w.WriteHeader(http.StatusOK)
+	return &lineWriter{out, buffer, encoder, connection}
+}
+
+func (w *lineWriter) write(v any) error { return w.encoder.Encode(v) }
+
+// flush sends what was written. If that fails, the next write says so.
+func (w *lineWriter) flush() {
+	_ = w.buffer.Flush()
+	_ = w.connection.Flush()
+}
+
+// promptReader does something before it waits for more, and waits neither for
+// ever nor past its context.
+type promptReader struct {
+	ctx        context.Context
+	in         io.Reader
+	connection *http.ResponseController
+	before     func()
+}
+
+// Read reads what has come, or waits for it.
+func (r *promptReader) Read(p []byte) (int, error) {
+	r.before()
+	_ = r.connection.SetReadDeadline(time.Now().Add(readPatience)) // a recorder in a test has none
+	if err := context.Cause(r.ctx); err != nil {
+		return 0, err
+	}
+	return r.in.Read(p)
+}
+
+// patientWriter gives every write its own time, and keeps the error of one that
+// failed: it is the caller's doing and nothing to log.
+type patientWriter struct {
+	out        io.Writer
+	connection *http.ResponseController
+	begun      bool
+	err        error
+}
+
+// Write writes, for as long as a caller may take.
+func (w *patientWriter) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	w.begun = true
+	_ = w.connection.SetWriteDeadline(time.Now().Add(writePatience)) // a recorder in a test has none
+	n, err := w.out.Write(p)
+	if err != nil {
+		w.err = err
+	}
+	return n, err
+}

@@ -1,0 +1,152 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// Record is an account as it is registered.
+type Record struct {
+	_       struct{}          `additionalProperties:"false"`
+	ID      string            `json:"id" minLength:"1" maxLength:"256" example:"acme-news" doc:"UTF-8 without control characters, at most 256 bytes. With PUT it may be left out."`
+	Kind    string            `json:"kind" example:"feed" doc:"Which checker checks it."`
+	Config  json.RawMessage   `json:"config,omitempty" doc:"What the checker of that kind wants: an object of at most 64 KiB. Secrets are named, {\"secret\": \"NAME\"}, and never in it."`
+	Cadence string            `json:"cadence,omitempty" example:"every 1m" default:"every 1m" doc:"How often: \"every\" and a duration. \"every 0\" is again at once."`
+	Labels  map[string]string `json:"labels,omitempty" doc:"At most 64, each name and value at most 256 bytes."`
+}
+
+// Account is an account and where it is.
+type Account struct {
+	ID      string            `json:"id"`
+	Kind    string            `json:"kind"`
+	Config  json.RawMessage   `json:"config,omitempty"`
+	Cadence string            `json:"cadence,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	State   State             `json:"state"`
+	Fault   string            `json:"fault,omitempty" doc:"Why the record cannot be read; then only id and state are known."`
+}
+
+// State is where in its life an account is.
+type State struct {
+	Place    circulate.Place `json:"place" enum:"scheduled,waiting,claimed,parked" doc:"scheduled: due later; waiting: due and next in line; claimed: being checked; parked: out of circulation."`
+	Due      time.Time       `json:"due,omitzero" doc:"When it is checked next, if scheduled."`
+	Since    time.Time       `json:"since,omitzero" doc:"Since when it is claimed or parked."`
+	Replica  string          `json:"replica,omitempty" doc:"Who checks it, if claimed."`
+	Reason   string          `json:"reason,omitempty" doc:"Why it is parked: \"paused\", or what went wrong."`
+	Failures int             `json:"failures,omitempty" doc:"Failed checks in a row."`
+	Strikes  int             `json:"strikes,omitempty" doc:"Times it was taken from a replica that did not return it, since the last good return."`
+}
+
+// AccountList is a page of accounts.
+type AccountList struct {
+	Accounts []Account `json:"accounts" nullable:"false"`
+	Next     string    `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one. A page with a filter may be short, even empty, and not be the last."`
+}
+
+// NudgeRequest asks for a check before an account is due.
+type NudgeRequest struct {
+	_      struct{}        `additionalProperties:"false"`
+	Within string          `json:"within,omitempty" example:"10s" default:"0s" doc:"Check at the latest after this long; it never makes a check later."`
+	Hint   json.RawMessage `json:"hint,omitempty" doc:"For the checker, once: any JSON value of at most 16 KiB. The newest hint wins."`
+	Lives  string          `json:"lives,omitempty" example:"10m" default:"10m" doc:"How long the hint may be used, at most 24h."`
+}
+
+// BadLine is a line of an import that was left out.
+type BadLine struct {
+	Line   int             `json:"line" doc:"From 1."`
+	ID     string          `json:"id,omitempty" doc:"Where the line has one."`
+	Errors accounts.Faults `json:"errors" nullable:"false"`
+}
+
+// ImportEnd is the last line of an import's reply.
+type ImportEnd struct {
+	Error   string        `json:"error,omitempty" doc:"Why the import stopped before its end. To import the same again is safe."`
+	Summary ImportSummary `json:"summary"`
+}
+
+// ImportSummary is what an import came to.
+type ImportSummary struct {
+	Lines     int `json:"lines" doc:"Lines that were read and not blank."`
+	Created   int `json:"created"`
+	Updated   int `json:"updated"`
+	Unchanged int `json:"unchanged"`
+	Failed    int `json:"failed" doc:"Bad lines."`
+}
+
+// Message is one thing that a check found.
+type Message struct {
+	Account  string          `json:"account"`
+	Kind     string          `json:"kind"`
+	ID       string          `json:"id" doc:"The third party's own, unique in its account."`
+	Type     string          `json:"type,omitempty"`
+	Time     time.Time       `json:"time,omitzero" doc:"When it came to be, by the third party's clock."`
+	Data     json.RawMessage `json:"data,omitempty"`
+	Shard    int             `json:"shard"`
+	Position string          `json:"position" doc:"In the shard's stream."`
+}
+
+// MessageList is a page of messages.
+type MessageList struct {
+	Messages []Message `json:"messages" nullable:"false"`
+	Next     string    `json:"next" doc:"Where the page ends, always given: the after of the next request."`
+}
+
+// Stats is how a ring is doing.
+type Stats struct {
+	Now            time.Time `json:"now" doc:"By Redis' clock."`
+	Shards         int       `json:"shards"`
+	Accounts       Places    `json:"accounts"`
+	Messages       int       `json:"messages" doc:"That are kept."`
+	OverdueSeconds float64   `json:"overdue_seconds" doc:"How long the longest overdue account has waited to be claimed."`
+	Replicas       []Replica `json:"replicas" nullable:"false"`
+}
+
+// Places says how many accounts are where.
+type Places struct {
+	Registered int `json:"registered"`
+	Scheduled  int `json:"scheduled"`
+	Waiting    int `json:"waiting"`
+	Claimed    int `json:"claimed"`
+	Parked     int `json:"parked"`
+}
+
+// Replica is one running poller process and what it said of itself last.
+type Replica struct {
+	Name          string    `json:"name"`
+	LastHeartbeat time.Time `json:"last_heartbeat"`
+	Alive         bool      `json:"alive"`
+	accounts.Report
+}
+
+func accountOf(v *accounts.View) Account {
+	s := v.State
+	return Account{
+		ID: v.ID, Kind: v.Kind, Config: v.Config, Cadence: v.Cadence, Labels: v.Labels, Fault: v.Fault,
+		State: State{
+			Place: s.Place, Due: inUTC(s.Due), Since: inUTC(s.Since), Replica: s.Replica, Reason: s.Reason,
+			Failures: s.Failures, Strikes: s.Strikes,
+		},
+	}
+}
+
+// inUTC is the time as every reply gives it, whatever zone the server is in.
+func inUTC(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC()
+}
+
+func messageOf(f *circulate.Found) Message {
+	m := f.Message
+	if m.Data != nil && !json.Valid(m.Data) {
+		m.Data, _ = json.Marshal(string(m.Data)) // a string always can
+	}
+	return Message{
+		Account: f.Account, Kind: f.Kind, ID: m.ID, Type: m.Type, Time: inUTC(m.Time), Data: m.Data,
+		Shard: f.Shard, Position: f.Position,
+	}
+}

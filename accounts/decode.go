@@ -1,0 +1,138 @@
+package accounts
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"unicode/utf8"
+)
+
+// MaxRecord is the most bytes that a record may have as text.
+const MaxRecord = 256 << 10
+
+// RecordField is the field of a Fault that is about a text as a whole: it is no
+// JSON, or no object.
+const RecordField = "record"
+
+// Decode reads a record strictly and gives every fault at once, as Faults. What
+// could be read is returned even then, so that it can be judged as well.
+func Decode(record []byte) (Account, error) {
+	fields, err := object(record)
+	if err != nil {
+		return Account{}, err
+	}
+	var a Account
+	var faults Faults
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		value := fields[name]
+		switch name {
+		case "id":
+			faults = readText(faults, name, value, &a.ID)
+		case "kind":
+			faults = readText(faults, name, value, &a.Kind)
+		case "cadence":
+			faults = readText(faults, name, value, &a.Cadence)
+		case "config":
+			if !isNull(value) {
+				a.Config = value
+			}
+		case "labels":
+			a.Labels, faults = readLabels(faults, value)
+		default:
+			faults = append(faults, Fault{name, "is not a field of a record, which has id, kind, config, cadence and labels"})
+		}
+	}
+	if len(faults) > 0 {
+		return a, faults
+	}
+	return a, nil
+}
+
+// object takes a JSON object apart.
+func object(text []byte) (map[string]json.RawMessage, error) {
+	// The decoder would put a replacement character for what is no UTF-8, and
+	// so make one id of several.
+	if !utf8.Valid(text) {
+		return nil, Faults{{RecordField, "must be UTF-8"}}
+	}
+	var fields map[string]json.RawMessage
+	err := json.Unmarshal(text, &fields)
+	var mistyped *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &mistyped), err == nil && fields == nil:
+		return nil, Faults{{RecordField, "must be a JSON object"}}
+	case err != nil:
+		return nil, Faults{{RecordField, "is not JSON: " + err.Error()}}
+	}
+	return fields, nil
+}
+
+func readText(faults Faults, name string, value json.RawMessage, text *string) Faults {
+	if json.Unmarshal(value, text) != nil {
+		return append(faults, Fault{name, "must be a string"})
+	}
+	return faults
+}
+
+func readLabels(faults Faults, value json.RawMessage) (map[string]string, Faults) {
+	var values map[string]json.RawMessage
+	if json.Unmarshal(value, &values) != nil {
+		return nil, append(faults, Fault{"labels", "must be an object of strings"})
+	}
+	if len(values) == 0 {
+		return nil, faults
+	}
+	labels := make(map[string]string, len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		var text *string // null is no string
+		if json.Unmarshal(values[name], &text) != nil || text == nil {
+			faults = append(faults, Fault{"labels." + name, "must be a string"})
+			continue
+		}
+		labels[name] = *text
+	}
+	return labels, faults
+}
+
+func isNull(value json.RawMessage) bool { return string(value) == "null" }
+
+// Read decodes and judges a record and gives the faults of both at once, as
+// Faults.
+func Read(record []byte, kinds Kinds) (Account, error) {
+	return readAs("", record, kinds)
+}
+
+// readAs is Read for an account whose id is known, unless that is empty: the
+// record may leave it out, and must not name another one.
+func readAs(id string, record []byte, kinds Kinds) (Account, error) {
+	a, err := Decode(record)
+	var faults Faults
+	if err != nil && !errors.As(err, &faults) {
+		return Account{}, err
+	}
+	if len(faults) > 0 && faults[0].Field == RecordField {
+		return Account{}, faults
+	}
+	switch {
+	case id != "" && a.ID == "":
+		a.ID = id
+	case id != "" && a.ID != id:
+		faults = append(faults, Fault{"id", "must be the id in the address, or be left out"})
+	}
+	var more Faults
+	if err := a.Validate(kinds); err != nil && !errors.As(err, &more) {
+		return Account{}, err
+	}
+	// Of a field that could not be read nothing else is to be said.
+	seen := len(faults)
+	for _, f := range more {
+		if !slices.ContainsFunc(faults[:seen], func(g Fault) bool { return g.Field == f.Field }) {
+			faults = append(faults, f)
+		}
+	}
+	if len(faults) > 0 {
+		return a, faults
+	}
+	return a, nil
+}

@@ -1,0 +1,116 @@
+package accounts
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRead(t *testing.T) {
+	for name, tt := range map[string]struct {
+		record string
+		fields []string // of the faults; none: it is valid
+	}{
+		"whole":            {`{"id":"a","kind":"web","config":{"url":"x"},"cadence":"every 5m","labels":{"a":"b"}}`, nil},
+		"least":            {`{"id":"a","kind":"plain"}`, nil},
+		"nulls":            {`{"id":"a","kind":"plain","config":null,"cadence":null,"labels":null}`, nil},
+		"spaces":           {" \t{\"id\":\"a\",\"kind\":\"plain\"}\r\n", nil},
+		"empty":            {``, []string{"record"}},
+		"no JSON":          {`{"id":`, []string{"record"}},
+		"an array":         {`[]`, []string{"record"}},
+		"null":             {`null`, []string{"record"}},
+		"two":              {`{"id":"a","kind":"plain"}{}`, []string{"record"}},
+		"not UTF-8":        {"{\"id\":\"\xff\",\"kind\":\"plain\"}", []string{"record"}},
+		"unknown fields":   {`{"id":"a","kind":"plain","x":1,"ID":"b"}`, []string{"ID", "x"}},
+		"mistyped":         {`{"id":1,"kind":[],"cadence":{},"labels":[]}`, []string{"cadence", "id", "kind", "labels"}},
+		"labels":           {`{"id":"a","kind":"plain","labels":{"a":1,"b":null,"c":"d"}}`, []string{"labels.a", "labels.b"}},
+		"all at once":      {`{"kind":"web","config":{"key":"bad"},"cadence":"now","extra":1}`, []string{"extra", "id", "cadence", "config.url", "config.key"}},
+		"unknown kind":     {`{"id":"a","kind":"x"}`, []string{"kind"}},
+		"control in an id": {`{"id":"a\u0000","kind":"plain"}`, []string{"id"}},
+	} {
+		a, err := Read([]byte(tt.record), testKinds{})
+		var faults Faults
+		if err != nil && !errors.As(err, &faults) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var fields []string
+		for _, f := range faults {
+			fields = append(fields, f.Field)
+		}
+		if !slices.Equal(fields, tt.fields) {
+			t.Errorf("%s: faults in %v, want %v", name, fields, tt.fields)
+		}
+		if err == nil && (a.ID != "a" || a.Kind == "") {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+}
+
+func TestReadAs(t *testing.T) {
+	if a, err := readAs("a", []byte(`{"kind":"plain"}`), testKinds{}); err != nil || a.ID != "a" {
+		t.Errorf("without an id: %+v, %v", a, err)
+	}
+	if _, err := readAs("a", []byte(`{"id":"b","kind":"plain"}`), testKinds{}); err == nil || !strings.HasPrefix(err.Error(), "id: ") {
+		t.Errorf("with another id: %v", err)
+	}
+}
+
+func TestDecodeNudge(t *testing.T) {
+	n, err := DecodeNudge([]byte(`{"within":"10s","hint":{"token":"t"},"lives":"5m"}`))
+	if err != nil || n.Within != 10*time.Second || n.Lives != 5*time.Minute || string(n.Hint) != `{"token":"t"}` {
+		t.Errorf("whole: %+v, %v", n, err)
+	}
+	for _, text := range []string{"", " ", "{}", `{"hint":null,"within":null}`} {
+		if n, err := DecodeNudge([]byte(text)); err != nil || n.Within != 0 || n.Hint != nil {
+			t.Errorf("%q: %+v, %v", text, n, err)
+		}
+	}
+	for text, want := range map[string]int{
+		`[]`: 1, `{"within":5}`: 1, `{"within":"soon","lives":"","x":1}`: 3, `{"within":"-1s","lives":"25h"}`: 2,
+	} {
+		var faults Faults
+		if _, err := DecodeNudge([]byte(text)); !errors.As(err, &faults) || len(faults) != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// What is accepted is kept: encoding it and reading that again gives the same.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"id":"a","kind":"web","config":{"url":"<x>&\u2028"},"cadence":"every 5m","labels":{"a":"b"}}`))
+	f.Add([]byte(`{"id":1,"x":{},"labels":{"a":null}}`))
+	f.Add([]byte("{\"id\":\"\xff\"}"))
+	f.Fuzz(func(t *testing.T, record []byte) {
+		a, err := Decode(record)
+		var faults Faults
+		if err != nil {
+			if !errors.As(err, &faults) || len(faults) == 0 {
+				t.Fatalf("an error without faults: %v", err)
+			}
+			return
+		}
+		first, err := a.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.ContainsRune(first, '\n') || !json.Valid(first) {
+			t.Fatalf("not one line of JSON: %q", first)
+		}
+		b, err := Decode(first)
+		if err != nil {
+			t.Fatalf("cannot read %q: %v", first, err)
+		}
+		second, err := b.Encode()
+		if err != nil || !bytes.Equal(first, second) {
+			t.Fatalf("%q became %q, %v", first, second, err)
+		}
+		if a.ID != b.ID || a.Kind != b.Kind || a.Cadence != b.Cadence || len(a.Labels) != len(b.Labels) || len(a.Labels) > 0 && !reflect.DeepEqual(a.Labels, b.Labels) {
+			t.Fatalf("%+v became %+v", a, b)
+		}
+	})
+}

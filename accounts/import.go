@@ -1,0 +1,110 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	// A batch is written when it has so many records, or bytes; and every one is
+	// written when together they have too many bytes, or wait too long for more
+	// lines. So the memory that an import takes does not depend on its length.
+	batchRecords = 200
+	batchBytes   = 1 << 20
+	heldBytes    = 8 << 20
+	heldTime     = time.Second
+)
+
+// BadLine is a line of an import that was left out.
+type BadLine struct {
+	Line   int    // from 1; blank lines count
+	ID     string // where it is one
+	Faults Faults
+}
+
+// Summary is what an import came to. Lines are those that were read and not
+// blank; when all is done, they are the sum of the others.
+type Summary struct {
+	Lines     int
+	Created   int
+	Updated   int
+	Unchanged int
+	Failed    int
+}
+
+// Done is how many lines need not be imported again.
+func (s Summary) Done() int { return s.Created + s.Updated + s.Unchanged + s.Failed }
+
+// Import reads records, one a line, and registers or changes their accounts.
+// What it creates or changes is due at its next phase slot, not at once, so that
+// a million accounts do not all start together. Lines of one id are applied in
+// their order: the last one wins, and each counts.
+//
+// A line that is no valid record is told to report, with all its faults, and the
+// others go on. Import stops when Redis, the reader, report or ctx fails, and
+// says so; the summary then tells what was done until then. To import the same
+// again does no harm: what is there is unchanged.
+func (r *Registry) Import(ctx context.Context, in io.Reader, report func(BadLine) error) (Summary, error) {
+	w := newBatchWriter(ctx, r)
+	summary, err := r.readLines(newLineReader(in), w, report)
+	if err == nil {
+		err = w.flush()
+	}
+	if failed := w.close(err); failed != nil {
+		err = failed
+	}
+	summary.Created, summary.Updated, summary.Unchanged = w.created, w.updated, w.unchanged
+	if err != nil {
+		return summary, fmt.Errorf("import stopped: %d of the %d lines that were read are done: %w", summary.Done(), summary.Lines, err)
+	}
+	return summary, nil
+}
+
+// readLines hands every good line on to the writer, and tells the bad ones.
+func (r *Registry) readLines(lines *lineReader, w *batchWriter, report func(BadLine) error) (Summary, error) {
+	var s Summary
+	flushed := time.Now()
+	for {
+		if lines.mayBlock() && time.Since(flushed) > heldTime {
+			if err := w.flush(); err != nil {
+				return s, err
+			}
+			flushed = time.Now()
+		}
+		line, err := lines.next()
+		var a Account
+		var faults Faults
+		switch {
+		case errors.Is(err, io.EOF):
+			return s, nil
+		case errors.Is(err, errLong):
+			faults = Faults{{RecordField, fmt.Sprintf("must be at most %d bytes", MaxRecord)}}
+		case err != nil:
+			return s, fmt.Errorf("%w: line %d: %w", ErrInput, lines.number+1, err)
+		default:
+			a, err = Read(line, r.kinds)
+			if err != nil && !errors.As(err, &faults) {
+				return s, err
+			}
+		}
+		s.Lines++
+		if faults != nil {
+			s.Failed++
+			bad := BadLine{Line: lines.number, Faults: faults}
+			if circulate.ValidateID(a.ID) == nil {
+				bad.ID = a.ID
+			}
+			err = report(bad)
+		} else {
+			err = w.add(a)
+		}
+		if err != nil {
+			return s, err
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package accounts
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+)
+
+// lineReader gives the lines of a text. Its memory does not grow with them: of
+// one that is too long, the rest is skipped.
+type lineReader struct {
+	in     *bufio.Reader
+	line   []byte
+	number int
+}
+
+func newLineReader(in io.Reader) *lineReader {
+	return &lineReader{in: bufio.NewReaderSize(in, 64<<10)}
+}
+
+// errLong reports a line that is longer than MaxRecord.
+var errLong = errors.New("accounts: line too long")
+
+// next gives the next line that is not blank, without its end; it is valid until
+// the next call. At the end it gives io.EOF. A line without an end counts if it
+// is the last, but not if reading failed in it: then it may be a part of one.
+func (r *lineReader) next() ([]byte, error) {
+	for {
+		line, err := r.read()
+		if err == nil || errors.Is(err, errLong) {
+			r.number++
+		}
+		if err == nil && len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		return line, err
+	}
+}
+
+func (r *lineReader) read() ([]byte, error) {
+	r.line = r.line[:0]
+	long := false
+	for {
+		part, err := r.in.ReadSlice('\n')
+		if !long {
+			r.line = append(r.line, part...)
+			long = len(r.line) > MaxRecord+1 // its end does not count
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF) && len(r.line) > 0:
+		case err != nil:
+			return nil, err
+		}
+		if line := bytes.TrimSuffix(r.line, []byte("\n")); !long && len(line) <= MaxRecord {
+			return line, nil
+		}
+		return nil, errLong
+	}
+}
+
+// mayBlock reports whether the next line has to be waited for.
+func (r *lineReader) mayBlock() bool { return r.in.Buffered() == 0 }

@@ -1,0 +1,140 @@
+package accounts
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	// MessageLimit is how many messages a page has unless asked otherwise, and
+	// MaxMessageLimit the most it may be asked for.
+	MessageLimit    = 100
+	MaxMessageLimit = 1000
+
+	// pageBytes is after how much data a page of messages ends early.
+	pageBytes = 8 << 20
+	// aheadMessages is about how many messages are read ahead of a page over all
+	// shards, each of which may have 256 KiB.
+	aheadMessages = 512
+)
+
+// Where a reader of messages may begin, besides where it came to.
+const (
+	FromStart = "start" // with the oldest message that is kept
+	FromNow   = "now"   // with the next one
+)
+
+// Position reads where a reader of messages begins: FromStart, which is also
+// what empty means, FromNow, or the text of an earlier Position. What is none of
+// them is ErrCursor.
+func (r *Registry) Position(ctx context.Context, from string) (Position, error) {
+	p := Position{make([]mark, r.ring.Shards())}
+	switch from {
+	case "", FromStart:
+		return p, nil
+	case FromNow:
+		return p, r.eachShard(ctx, func(ctx context.Context, shard int) error {
+			last, err := r.ring.LastMessage(ctx, shard)
+			if err == nil {
+				p.marks[shard], err = parseMark(last)
+			}
+			return err
+		})
+	}
+	p, err := ParsePosition(from)
+	if err == nil && len(p.marks) != r.ring.Shards() {
+		err = fmt.Errorf("%w: it is of %d shards, this ring has %d", ErrCursor, len(p.marks), r.ring.Shards())
+	}
+	return p, err
+}
+
+// Messages gives up to limit found messages behind a position, in the order in
+// which they were written; those of one shard in exactly that. Fewer than limit
+// need not be all there are. To go on, let the position Pass them.
+func (r *Registry) Messages(ctx context.Context, from Position, limit int) ([]circulate.Found, error) {
+	shards := r.ring.Shards()
+	if len(from.marks) != shards {
+		return nil, ErrCursor
+	}
+	limit = max(1, min(limit, MaxMessageLimit))
+	ahead := min(limit/shards+1, max(8, aheadMessages/shards))
+	sources := make([]source, shards)
+	err := r.eachShard(ctx, func(ctx context.Context, shard int) error {
+		sources[shard] = source{ring: r.ring, shard: shard, at: from.marks[shard], ahead: ahead}
+		return sources[shard].fill(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var order merge
+	for i := range sources {
+		if len(sources[i].found) > 0 {
+			order = append(order, &sources[i])
+		}
+	}
+	heap.Init(&order)
+	var page []circulate.Found
+	for size := 0; len(page) < limit && size < pageBytes && len(order) > 0; {
+		s := order[0]
+		page = append(page, s.found[0])
+		size += len(s.found[0].Message.Data)
+		if err := s.advance(ctx); err != nil {
+			return nil, err
+		}
+		if len(s.found) == 0 {
+			heap.Pop(&order)
+		} else {
+			heap.Fix(&order, 0)
+		}
+	}
+	return page, nil
+}
+
+// source is the messages of one shard, a few at a time.
+type source struct {
+	ring  *circulate.Ring
+	shard int
+	at    mark // of found[0]; where there is none, of the last one before
+	ahead int
+	found []circulate.Found
+	more  bool
+}
+
+func (s *source) fill(ctx context.Context) error {
+	var err error
+	s.found, err = s.ring.Messages(ctx, s.shard, s.at.String(), s.ahead)
+	s.more = len(s.found) == s.ahead
+	return s.mark(err)
+}
+
+func (s *source) advance(ctx context.Context) error {
+	s.found = s.found[1:]
+	if len(s.found) == 0 && s.more {
+		return s.fill(ctx)
+	}
+	return s.mark(nil)
+}
+
+func (s *source) mark(err error) error {
+	if err == nil && len(s.found) > 0 {
+		s.at, err = parseMark(s.found[0].Position)
+	}
+	return err
+}
+
+// merge is a heap of sources, the one with the oldest message first.
+type merge []*source
+
+func (m merge) Len() int           { return len(m) }
+func (m merge) Less(i, j int) bool { return m[i].at.before(m[j].at) }
+func (m merge) Swap(i, j int)      { m[i], m[j] = m[j], m[i] }
+func (m *merge) Push(x any)        { *m = append(*m, x.(*source)) }
+func (m *merge) Pop() any {
+	old := *m
+	last := old[len(old)-1]
+	*m = old[:len(old)-1]
+	return last
+}

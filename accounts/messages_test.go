@@ -1,0 +1,162 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// find lets an account find messages.
+func find(t *testing.T, ring *circulate.Ring, id string, messages ...circulate.Message) {
+	t.Helper()
+	c := claimAll(t, ring)[id]
+	if c == nil {
+		t.Fatalf("%s is not due", id)
+	}
+	giveBack(t, ring, circulate.Return{Claim: c, Kind: "plain", Messages: messages})
+}
+
+func TestMessages(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+		ctx := context.Background()
+		r, ring := newRegistry(t, server, 4)
+		want := 0
+		for i := range 10 {
+			id := fmt.Sprint("id-", i)
+			if _, err := r.Create(ctx, Account{ID: id, Kind: "plain", Cadence: "every 0"}); err != nil {
+				t.Fatal(err)
+			}
+			var found []circulate.Message
+			for j := range 30 + i {
+				found = append(found, circulate.Message{ID: fmt.Sprint(j), Time: time.UnixMilli(int64(j))})
+			}
+			find(t, ring, id, found...)
+			if _, err := r.Pause(ctx, id); err != nil {
+				t.Fatal(err)
+			}
+			want += len(found)
+		}
+		for _, limit := range []int{1, 7, 100, 1000} {
+			p, err := r.Position(ctx, FromStart)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := make(map[string]int)
+			var before mark
+			total := 0
+			for {
+				found, err := r.Messages(ctx, p, limit)
+				if err != nil || len(found) > limit {
+					t.Fatalf("%d messages, limit %d: %v", len(found), limit, err)
+				}
+				if len(found) == 0 {
+					break
+				}
+				for i := range found {
+					f := &found[i]
+					if f.Message.ID != fmt.Sprint(next[f.Account]) {
+						t.Fatalf("%s: %s after %d", f.Account, f.Message.ID, next[f.Account]-1)
+					}
+					next[f.Account]++
+					total++
+					at, err := parseMark(f.Position)
+					if err != nil || at.ms < before.ms {
+						t.Fatalf("position %s after %s, %v", at, before, err)
+					}
+					before = at
+					if err := p.Pass(f); err != nil {
+						t.Fatal(err)
+					}
+				}
+				// The text of a position goes on where the position does.
+				if p, err = r.Position(ctx, p.String()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if total != want {
+				t.Errorf("limit %d: %d of %d messages", limit, total, want)
+			}
+		}
+
+		now, err := r.Position(ctx, FromNow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, err := r.Messages(ctx, now, 10); err != nil || len(found) != 0 {
+			t.Fatalf("from now: %d messages, %v", len(found), err)
+		}
+		if _, err := r.Resume(ctx, "id-3"); err != nil {
+			t.Fatal(err)
+		}
+		find(t, ring, "id-3", circulate.Message{ID: "new"})
+		if found, err := r.Messages(ctx, now, 10); err != nil || len(found) != 1 || found[0].Message.ID != "new" {
+			t.Fatalf("after now: %+v, %v", found, err)
+		}
+	})
+}
+
+func TestPositionOfAnotherRing(t *testing.T) {
+	r, _ := newRegistry(t, redistest.Embedded(t), 4)
+	other := Position{make([]mark, 5)}
+	cursor := listCursor{}.String(4)
+	sealed := other.String()
+	for _, text := range []string{sealed, sealed[1:], sealed[:len(sealed)-1], sealed + "\n", cursor, "0-0", "START"} {
+		if _, err := r.Position(context.Background(), text); !errors.Is(err, ErrCursor) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestPositionText(t *testing.T) {
+	p := Position{make([]mark, 64)}
+	for i := range p.marks {
+		if i%3 > 0 {
+			p.marks[i] = mark{uint64(1_700_000_000_000 + i*3_600_000), uint64(i)}
+		}
+	}
+	p.marks[5] = mark{0, 1}
+	p.marks[6] = mark{math.MaxInt64, math.MaxInt64}
+	text := p.String()
+	q, err := ParsePosition(text)
+	if err != nil || q.String() != text {
+		t.Fatalf("%q, %v", text, err)
+	}
+	for i := range p.marks {
+		if p.marks[i] != q.marks[i] {
+			t.Errorf("shard %d: %v became %v", i, p.marks[i], q.marks[i])
+		}
+	}
+	if _, err := parseMark("1-x"); err == nil {
+		t.Error("1-x was accepted as a place in a stream")
+	}
+}
+
+// What ParsePosition accepts, String gives back to the letter; both for texts
+// as they come, and for contents with a checksum that holds.
+func FuzzParsePosition(f *testing.F) {
+	p := Position{[]mark{{1, 2}, {}, {1_700_000_000_000, 0}}}
+	f.Add(p.String(), []byte{3, 5, 1, 0, 0})
+	f.Add("AAAA", []byte{1, 0, 0})
+	f.Fuzz(func(t *testing.T, text string, content []byte) {
+		for _, text := range []string{text, seal(sealPosition, content)} {
+			p, err := ParsePosition(text)
+			if err == nil && p.String() != text {
+				t.Fatalf("%q became %q", text, p.String())
+			}
+			if err != nil && !errors.Is(err, ErrCursor) {
+				t.Fatal(err)
+			}
+			for _, m := range p.marks {
+				if again, err := parseMark(m.String()); err != nil || again != m {
+					t.Fatalf("%v is no place in a stream: %v", m, err)
+				}
+			}
+		}
+	})
+}

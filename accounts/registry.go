@@ -1,0 +1,184 @@
+package accounts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+var (
+	// ErrNotFound reports an id that no account has.
+	ErrNotFound = errors.New("accounts: no such account")
+	// ErrExists reports an id that an account has already.
+	ErrExists = errors.New("accounts: the account exists")
+	// ErrParked reports an account that is out of circulation.
+	ErrParked = errors.New("accounts: the account is parked")
+	// ErrCursor reports a cursor or a position that this ring never gave.
+	ErrCursor = errors.New("accounts: not a cursor of this ring")
+	// ErrInput reports that the reader of an import failed before its end.
+	ErrInput = errors.New("accounts: input ended early")
+)
+
+// Registry is who is checked: the accounts of a ring. It is safe for concurrent
+// use. Errors that are none of this package's are the ring's: Redis is away, or
+// refused.
+type Registry struct {
+	ring  *circulate.Ring
+	kinds Kinds
+}
+
+// NewRegistry makes the registry of a ring. Records are judged by kinds.
+func NewRegistry(ring *circulate.Ring, kinds Kinds) *Registry {
+	return &Registry{ring: ring, kinds: kinds}
+}
+
+// Read decodes and judges a record. With an id that is not empty, the record may
+// leave its own out but not name another one. It gives all faults at once, as
+// Faults.
+func (r *Registry) Read(id string, record []byte) (Account, error) {
+	return readAs(id, record, r.kinds)
+}
+
+// Create registers an account, due at once. It gives Faults for a record that is
+// not valid and ErrExists for an id that is taken.
+func (r *Registry) Create(ctx context.Context, a Account) (View, error) {
+	record, err := r.encode(a)
+	if err != nil {
+		return View{}, err
+	}
+	outcomes, err := r.ring.Register(ctx, r.ring.ShardOf(a.ID), []circulate.Registration{{ID: a.ID, Record: record}})
+	if err != nil {
+		return View{}, err
+	}
+	if outcomes[0] == circulate.Exists {
+		return View{}, fmt.Errorf("%w: %q", ErrExists, a.ID)
+	}
+	return r.after(ctx, a)
+}
+
+// Put registers an account or changes it. Either way it is due at once, unless
+// it is there with this very record: then nothing changes. The cursor is kept,
+// but not over a change of kind: another checker could not read it.
+func (r *Registry) Put(ctx context.Context, a Account) (View, circulate.Registered, error) {
+	record, err := r.encode(a)
+	if err != nil {
+		return View{}, 0, err
+	}
+	item := circulate.Registration{ID: a.ID, Record: record}
+	shard := r.ring.ShardOf(a.ID)
+	views, err := r.ring.Look(ctx, shard, []string{a.ID})
+	if err != nil {
+		return View{}, 0, err
+	}
+	for i := range views {
+		item.ForgetCursor = kindOf(views[i].Record) != a.Kind
+	}
+	outcomes, err := r.ring.Upsert(ctx, shard, []circulate.Registration{item})
+	if err != nil {
+		return View{}, 0, err
+	}
+	view, err := r.after(ctx, a)
+	return view, outcomes[0], err
+}
+
+// Get gives an account and where it is, or ErrNotFound.
+func (r *Registry) Get(ctx context.Context, id string) (View, error) {
+	views, err := r.ring.Look(ctx, r.ring.ShardOf(id), []string{id})
+	if err != nil {
+		return View{}, err
+	}
+	if len(views) == 0 {
+		return View{}, fmt.Errorf("%w: %q", ErrNotFound, id)
+	}
+	return viewOf(&views[0]), nil
+}
+
+// Delete takes an account out for good; its messages stay. It gives ErrNotFound
+// for an id that no account has.
+func (r *Registry) Delete(ctx context.Context, id string) error {
+	n, err := r.ring.Deregister(ctx, r.ring.ShardOf(id), []string{id})
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: %q", ErrNotFound, id)
+	}
+	return err
+}
+
+// Pause takes an account out of circulation until Resume; no change of its
+// record brings it back before. A check under way is not written.
+func (r *Registry) Pause(ctx context.Context, id string) (View, error) {
+	n, err := r.ring.Park(ctx, r.ring.ShardOf(id), circulate.ReasonPaused, []string{id})
+	if err != nil {
+		return View{}, err
+	}
+	if n == 0 {
+		return View{}, fmt.Errorf("%w: %q", ErrNotFound, id)
+	}
+	return r.Get(ctx, id)
+}
+
+// Resume brings a parked account back, whyever it was parked: due at once, with
+// a clean slate. One that circulates is left alone.
+func (r *Registry) Resume(ctx context.Context, id string) (View, error) {
+	if err := r.ring.Resume(ctx, id, time.Time{}); err != nil {
+		return View{}, translate(err, id)
+	}
+	return r.Get(ctx, id)
+}
+
+// Nudge has an account checked sooner than it is due. It gives ErrNotFound, or
+// ErrParked for an account that is out of circulation.
+func (r *Registry) Nudge(ctx context.Context, id string, n Nudge) (View, error) {
+	if err := n.Validate(); err != nil {
+		return View{}, err
+	}
+	lives := n.Lives
+	if lives == 0 {
+		lives = HintLife
+	}
+	err := r.ring.Nudge(ctx, circulate.Nudge{ID: id, Within: n.Within, Hint: n.Hint, Lives: lives})
+	if err != nil {
+		return View{}, translate(err, id)
+	}
+	return r.Get(ctx, id)
+}
+
+// encode judges an account and writes its record.
+func (r *Registry) encode(a Account) ([]byte, error) {
+	if err := a.Validate(r.kinds); err != nil {
+		return nil, err
+	}
+	return a.Encode()
+}
+
+// after is an account as it is after it was written. That somebody deleted it
+// since does not undo the writing.
+func (r *Registry) after(ctx context.Context, a Account) (View, error) {
+	view, err := r.Get(ctx, a.ID)
+	if errors.Is(err, ErrNotFound) {
+		return View{Account: a}, nil
+	}
+	return view, err
+}
+
+func translate(err error, id string) error {
+	switch {
+	case errors.Is(err, circulate.ErrNotRegistered):
+		return fmt.Errorf("%w: %q", ErrNotFound, id)
+	case errors.Is(err, circulate.ErrParked):
+		return fmt.Errorf("%w: %q", ErrParked, id)
+	}
+	return err
+}
+
+// kindOf is the kind in a record; empty where that cannot be read.
+func kindOf(record []byte) string {
+	var a struct {
+		Kind string `json:"kind"`
+	}
+	_ = json.Unmarshal(record, &a) // no kind is what it means
+	return a.Kind
+}

@@ -1,0 +1,70 @@
+package accounts
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// Stats is how a ring is doing.
+type Stats struct {
+	Now    time.Time // Redis' clock
+	Shards int
+
+	Registered, Scheduled, Waiting, Claimed, Parked int
+	Messages                                        int
+	// Overdue is how long the longest overdue account has waited to be claimed.
+	Overdue time.Duration
+
+	Replicas []Replica
+}
+
+// Replica is one running poller process, as it last said.
+type Replica struct {
+	Name   string
+	Beat   time.Time
+	Report Report
+}
+
+// Stats counts all shards, each at one moment but not all at the same: while
+// accounts are registered or leave, sums may be off by as many.
+func (r *Registry) Stats(ctx context.Context) (Stats, error) {
+	s := Stats{Shards: r.ring.Shards()}
+	replicas, now, err := r.ring.Replicas(ctx)
+	if err != nil {
+		return Stats{}, err
+	}
+	s.Now = now
+	s.Replicas = make([]Replica, len(replicas))
+	for i, replica := range replicas {
+		s.Replicas[i] = Replica{Name: replica.Name, Beat: replica.Beat}
+		// A replica of another version may say something else; that it is there
+		// is what counts.
+		_ = json.Unmarshal(replica.Report, &s.Replicas[i].Report)
+	}
+	var mu sync.Mutex
+	err = r.eachShard(ctx, func(ctx context.Context, shard int) error {
+		c, err := r.ring.Count(ctx, shard)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		s.add(c)
+		return nil
+	})
+	return s, err
+}
+
+func (s *Stats) add(c circulate.Count) {
+	s.Registered += c.Registered
+	s.Scheduled += c.Scheduled
+	s.Waiting += c.Waiting
+	s.Claimed += c.Claimed
+	s.Parked += c.Parked
+	s.Messages += c.Messages
+	s.Overdue = max(s.Overdue, c.Overdue)
+}

@@ -1,0 +1,41 @@
+package accounts
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// View is an account and where it is.
+type View struct {
+	Account
+	State State
+	Fault string // why the record cannot be read; empty if it can
+}
+
+// State is where in its life an account is.
+type State struct {
+	Place    circulate.Place
+	Due      time.Time // scheduled: when
+	Since    time.Time // claimed or parked: since when
+	Replica  string    // claimed: by whom
+	Reason   string    // parked: why
+	Failures int       // in a row
+	Strikes  int       // times taken from a replica since the last good return
+}
+
+// viewOf reads a record leniently: what an operator has to deal with must be
+// seen, even if this version would not accept it.
+func viewOf(v *circulate.View) View {
+	view := View{State: State{
+		Place: v.Place, Due: v.Due, Since: v.Since, Replica: v.Replica, Reason: v.Reason,
+		Failures: v.Failures, Strikes: v.Strikes,
+	}}
+	if err := json.Unmarshal(v.Record, &view.Account); err != nil {
+		view.Account = Account{}
+		view.Fault = "the record cannot be read: " + err.Error()
+	}
+	view.ID = v.ID
+	return view
+}

@@ -1,0 +1,185 @@
+package connector
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/checkertest"
+)
+
+func TestPage(t *testing.T) {
+	result, err := ask(t, 200, nil, `{"messages": [
+		{"id": "1", "type": "text", "time": "2026-01-31T12:00:00.5+01:00", "data": {"a": [1]}, "later": true},
+		{"id": "2", "data": null}
+	], "next_cursor": {"n": 10000000000000000001, "s": "<"}, "has_more": true, "next_poll_after": 1.5, "cursor_reset": true, "later": 1}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := result.Messages[0], result.Messages[1]
+	if first.ID != "1" || first.Type != "text" || string(first.Data) != `{"a": [1]}` || first.Time.Format(time.RFC3339Nano) != "2026-01-31T11:00:00.5Z" {
+		t.Errorf("got %+v", first)
+	}
+	if second.ID != "2" || second.Type != "" || string(second.Data) != "null" || !second.Time.IsZero() {
+		t.Errorf("got %+v", second)
+	}
+	if string(result.Cursor) != `{"n": 10000000000000000001, "s": "<"}` || !result.HasMore || !result.CursorReset || result.NextPollAfter != 1500*time.Millisecond {
+		t.Errorf("got %+v", result)
+	}
+}
+
+func TestCursor(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"messages": []}`:                          "",
+		`{"messages": null, "next_cursor": null}`:   "",
+		`{"messages": [], "next_cursor": "a"}`:      `"a"`,
+		`{"messages": [], "next_cursor": ""}`:       `""`,
+		`{"messages": [], "next_cursor": 7}`:        `7`,
+		`{"messages": [], "next_cursor": false}`:    `false`,
+		`{"messages": [], "next_cursor": [1, "x"]}`: `[1, "x"]`,
+	} {
+		result, err := decode([]byte(answer), 10)
+		if err != nil || string(result.Cursor) != want || (result.Cursor == nil) != (want == "") {
+			t.Errorf("%s: got %q, %v", answer, result.Cursor, err)
+		}
+	}
+	result, err := decode([]byte(`{"messages": [], "has_more": true}`), 10)
+	if err != nil || !result.HasMore || len(result.Messages) != 0 {
+		t.Errorf("more of nothing: got %+v, %v", result, err)
+	}
+}
+
+func TestAnswersThatBreakTheRules(t *testing.T) {
+	message := func(fields string) string { return `{"messages": [{"id": "0", "data": 1}, {` + fields + `}]}` }
+	long := strings.Repeat("x", 70<<10)
+	for answer, want := range map[string]string{
+		``:                                    "not a JSON object",
+		`null`:                                "not a JSON object",
+		`[]`:                                  "not a JSON object",
+		`<html>`:                              "not a JSON object",
+		`{"messages": []} {}`:                 "not a JSON object",
+		"{\"messages\": [], \"a\": \"\xff\"}": "not UTF-8",
+		`{}`:                                  "messages: missing",
+		`{"Messages": []}`:                    "messages: missing",
+		`{"messages": {}}`:                    "messages: must be an array",
+		`{"messages": [7]}`:                   "messages[0]: must be an object",
+		`{"messages": [null]}`:                "messages[0]: must be an object",
+		`{"messages": [{"id":"1","data":1},{"id":"2","data":1},{"id":"3","data":1}]}`: "messages: 3 of them, over the limit of 2",
+
+		message(`"data": 1`):                                                 "messages[1].id: missing",
+		message(`"id": null, "data": 1`):                                     "messages[1].id: missing",
+		message(`"id": "", "data": 1`):                                       "messages[1].id: missing",
+		message(`"id": 7, "data": 1`):                                        "messages[1].id: must be a string",
+		message(`"id": "` + long[:257] + `", "data": 1`):                     "messages[1].id: over 256 bytes",
+		message(`"id": "a\nb", "data": 1`):                                   "messages[1].id: must not hold control characters",
+		message(`"id": "0", "data": 1`):                                      "messages[1].id: comes twice on this page",
+		message(`"id": "1"`):                                                 "messages[1].data: missing",
+		message(`"id": "1", "data": "` + strings.Repeat("x", maxData) + `"`): "messages[1].data: over 262144 bytes",
+		message(`"id": "1", "data": 1, "type": 7`):                           "messages[1].type: must be a string",
+		message(`"id": "1", "data": 1, "type": "` + long[:257] + `"`):        "messages[1].type: over 256 bytes",
+		message(`"id": "1", "data": 1, "time": 7`):                           "messages[1].time: must be a string",
+		message(`"id": "1", "data": 1, "time": "yesterday"`):                 "messages[1].time: must be RFC 3339, as in 2026-01-31T12:00:00Z",
+		message(`"id": "1", "data": 1, "time": "9999-12-31T23:00:00-02:00"`): "messages[1].time: must be RFC 3339, as in 2026-01-31T12:00:00Z",
+
+		`{"messages": [], "next_cursor": "` + long + `"}`:    "next_cursor: over 65536 bytes",
+		`{"messages": [], "has_more": 1}`:                    "has_more: must be true or false",
+		`{"messages": [], "cursor_reset": "no"}`:             "cursor_reset: must be true or false",
+		`{"messages": [], "next_poll_after": -1}`:            "next_poll_after: must be a number of seconds from 0 to 31622400",
+		`{"messages": [], "next_poll_after": 1e300}`:         "next_poll_after: must be a number of seconds from 0 to 31622400",
+		`{"messages": [], "next_poll_after": "60"}`:          "next_poll_after: must be a number of seconds from 0 to 31622400",
+		`{"error": "no"}`:                                    "error: must be an object",
+		`{"error": {}}`:                                      "error.kind: missing",
+		`{"error": {"kind": 7}}`:                             "error.kind: must be a string",
+		`{"error": {"kind": "other"}}`:                       "error.kind: must be auth, gone, config, rate_limited, cursor_invalid or transient",
+		`{"error": {"kind": "auth", "code": 7}}`:             "error.code: must be a string",
+		`{"error": {"kind": "auth", "message": 7}}`:          "error.message: must be a string",
+		`{"error": {"kind": "auth"}, "retry_after": "soon"}`: "retry_after: must be a number of seconds from 0 to 31622400",
+	} {
+		result, err := decode([]byte(answer), 2)
+		if err == nil || err.Error() != want {
+			t.Errorf("%.80s: got %v, want %s", answer, err, want)
+		}
+		if result.Messages != nil || result.Cursor != nil {
+			t.Errorf("%.80s: something of the page is used: %+v", answer, result)
+		}
+	}
+	_, err := ask(t, 200, nil, `{}`)
+	if got := checkertest.Failure(t, err); got.Kind != poller.Protocol || got.Scope != poller.ScopeChecker || !strings.Contains(got.Message, "messages: missing") {
+		t.Errorf("got %v, scope %s", got, got.Scope)
+	}
+	_, err = ask(t, 200, nil, strings.Repeat(" ", maxBody+1))
+	if got := checkertest.Failure(t, err); got.Kind != poller.Protocol || got.Code != "too_large" {
+		t.Errorf("too large: got %v", got)
+	}
+}
+
+func TestReportedErrors(t *testing.T) {
+	for kind, want := range map[string]poller.ErrorKind{
+		"auth": poller.AuthFailed, "gone": poller.Gone, "config": poller.ConfigInvalid,
+		"rate_limited": poller.RateLimited, "cursor_invalid": poller.CursorInvalid, "transient": poller.Transient,
+	} {
+		for _, status := range []int{200, 400, 404, 410, 429, 500, 503} {
+			_, err := ask(t, status, http.Header{"Retry-After": {"9"}}, `{"error": {"kind": "`+kind+`", "code": "E1", "message": "it broke"}, "retry_after": 30}`)
+			got := checkertest.Failure(t, err)
+			if got.Kind != want || got.Scope != poller.ScopeAccount || got.Code != "E1" || got.Message != "it broke" || got.RetryAfter != 30*time.Second {
+				t.Errorf("%s, %d: got %+v", kind, status, got)
+			}
+		}
+	}
+	for wait, want := range map[string]time.Duration{`0`: time.Second, `1e6`: 24 * time.Hour, `1.5`: 1500 * time.Millisecond, `null`: 9 * time.Second} {
+		_, err := ask(t, 200, http.Header{"Retry-After": {"9"}}, `{"error": {"kind": "rate_limited"}, "retry_after": `+wait+`}`)
+		if got := checkertest.Failure(t, err); got.RetryAfter != want || got.Code != "rate_limited" {
+			t.Errorf("retry_after %s: got %+v", wait, got)
+		}
+	}
+}
+
+// Without an error object the account is not to blame, 410 excepted.
+func TestBareStatus(t *testing.T) {
+	for status, want := range map[int]struct {
+		kind  poller.ErrorKind
+		scope poller.ErrorScope
+	}{
+		302: {poller.Transient, poller.ScopeChecker},
+		304: {poller.Transient, poller.ScopeChecker},
+		400: {poller.Transient, poller.ScopeChecker},
+		401: {poller.Transient, poller.ScopeChecker},
+		403: {poller.Transient, poller.ScopeChecker},
+		404: {poller.Transient, poller.ScopeChecker},
+		410: {poller.Gone, poller.ScopeAccount},
+		429: {poller.RateLimited, poller.ScopeRateKey},
+		500: {poller.Transient, poller.ScopeChecker},
+		502: {poller.Transient, poller.ScopeRateKey},
+		503: {poller.Transient, poller.ScopeRateKey},
+	} {
+		for _, body := range []string{``, `{"detail": "x"}`, `{"error": "x"}`, `{"error": {"text": "x"}}`, `<html>`} {
+			_, err := ask(t, status, nil, body)
+			if got := checkertest.Failure(t, err); got.Kind != want.kind || got.Scope != want.scope {
+				t.Errorf("%d %s: got %v, scope %s", status, body, got, got.Scope)
+			}
+		}
+	}
+	_, err := ask(t, 500, nil, `{"error": {"kind": "other"}}`)
+	if got := checkertest.Failure(t, err); got.Kind != poller.Protocol {
+		t.Errorf("unknown kind: got %v", got)
+	}
+}
+
+func TestWhatAConnectorSaysIsScrubbed(t *testing.T) {
+	raw, err := json.Marshal("GET https://me:pw@api.example.com/x?access=hush failed\nwith Bearer " + apiToken + " and " + signingKey + " at /y?hush")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = ask(t, 200, nil, `{"error": {"kind": "auth", "code": "`+apiToken+`", "message": `+string(raw)+`}}`)
+	got := checkertest.Failure(t, err)
+	want := "GET https://…@api.example.com/x?… failed with [secret] and [secret] at /y?…"
+	if got.Message != want || got.Code != "auth" {
+		t.Errorf("got  %s %s\nwant %s", got.Code, got.Message, want)
+	}
+	if got := scrub(strings.Repeat("ä", maxMessage), nil); len(got) > maxMessage+3 || !strings.HasSuffix(got, "ä…") {
+		t.Errorf("got %d bytes", len(got))
+	}
+}

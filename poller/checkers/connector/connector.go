@@ -1,0 +1,129 @@
+// Package connector checks accounts through connectors: programs in any language
+// that answer over HTTP. It is the kind "http".
+//
+// The config has
+//
+//	url             where to POST to; required
+//	signing_secret  {"secret": "NAME"}, base64 with or without whsec_; if there,
+//	                requests carry the Standard Webhooks headers
+//	headers         name → text, or {"secret": "NAME"}; what looks like a
+//	                credential must be the latter
+//	settings        an object for the connector alone
+//
+// and is sent to the connector whole, as account.config, with references to
+// secrets as references. See request and page for what goes to and fro.
+//
+// A connector's failure is blamed on the connector, or on its host, unless it
+// answers with an error object or 410 Gone: only these count against an account.
+package connector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+)
+
+const maxBody = 8 << 20
+
+// Checker checks through connectors. It is safe for concurrent use.
+type Checker struct {
+	client  *fetch.Client
+	secrets secrets.Source
+}
+
+var _ poller.Checker = (*Checker)(nil)
+
+// New makes a checker that calls through client and finds in secrets what
+// configs refer to.
+func New(client *fetch.Client, secrets secrets.Source) *Checker {
+	return &Checker{client: client, secrets: secrets}
+}
+
+// Kind is "http".
+func (*Checker) Kind() string { return "http" }
+
+// Validate judges a config; see the package's doc. It does not look whether the
+// secrets exist: they are the poller's, and may come later.
+func (c *Checker) Validate(raw json.RawMessage) error {
+	_, err := c.parse(raw)
+	return err
+}
+
+// RateKey is the host of the connector's URL.
+func (c *Checker) RateKey(raw json.RawMessage) string {
+	config, err := c.parse(raw)
+	if err != nil {
+		return ""
+	}
+	return fetch.Host(config.url)
+}
+
+// Check asks the connector for one page. All its errors are *poller.CheckError.
+func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
+	config, err := c.parse(r.Config)
+	if err != nil {
+		return poller.Result{}, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: err.Error()}
+	}
+	secret, err := config.resolve(c.secrets)
+	if err != nil {
+		// Not the record's fault: the poller was deployed without the secret.
+		return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "secret", Message: err.Error()}
+	}
+	body, failed := encodeRequest(ctx, r)
+	if failed != nil {
+		return poller.Result{}, failed
+	}
+	header, err := secret.header(r.CheckID, time.Now(), body)
+	if err != nil {
+		return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "secret", Message: err.Error()}
+	}
+	answer, err := c.client.Do(ctx, fetch.Call{
+		Method: http.MethodPost, URL: config.url, Header: header, Body: body, MaxBody: maxBody,
+	})
+	if err != nil {
+		return poller.Result{}, callError(err)
+	}
+	return read(answer, r.Limit, secret.values)
+}
+
+// callError is fetch.CheckError, but never blames the account: what it is to
+// blame for, a connector says in an answer.
+func callError(err error) *poller.CheckError {
+	e := fetch.CheckError(err)
+	if e.Scope == poller.ScopeAccount {
+		e.Scope = poller.ScopeChecker
+	}
+	return e
+}
+
+// read makes a result of an answer.
+func read(answer *fetch.Response, limit int, hidden []string) (poller.Result, error) {
+	switch {
+	case answer.Status == http.StatusNoContent:
+		return poller.Result{}, nil
+	case answer.Status < 200 || answer.Status > 299:
+		return poller.Result{}, statusError(answer, hidden)
+	}
+	result, err := decode(answer.Body, limit)
+	var reported *reportedError
+	if errors.As(err, &reported) {
+		return poller.Result{}, reported.checkError(answer, hidden)
+	}
+	if err != nil {
+		return poller.Result{}, protocolError(err)
+	}
+	return result, nil
+}
+
+// protocolError is an answer that breaks the rules. The connector is to blame.
+func protocolError(err error) *poller.CheckError {
+	return &poller.CheckError{
+		Kind: poller.Protocol, Scope: poller.ScopeChecker, Code: "protocol", Message: "the connector's answer: " + err.Error(),
+	}
+}

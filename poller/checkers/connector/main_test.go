@@ -1,0 +1,49 @@
+package connector
+
+import (
+	"encoding/json"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/checkertest"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	signingKey = "whsec_c2lnbmluZy1rZXktb2YtMjQtYnl0ZXMh"
+	apiToken   = "tok-0123456789"
+)
+
+// source has the secrets KEY, TOKEN, AUTH, SHORT and LINES.
+func source() secrets.Source {
+	values := map[string]string{
+		"ROUNDS_SECRET_KEY": signingKey, "ROUNDS_SECRET_TOKEN": apiToken, "ROUNDS_SECRET_AUTH": "Bearer " + apiToken,
+		"ROUNDS_SECRET_SHORT": "c2hvcnQ=", "ROUNDS_SECRET_LINES": "two\nlines",
+	}
+	return secrets.Source{Lookup: func(name string) (string, bool) { v, ok := values[name]; return v, ok }}
+}
+
+func signedConfig(url string) json.RawMessage {
+	raw, err := json.Marshal(map[string]any{
+		"url": url, "signing_secret": map[string]string{"secret": "KEY"},
+		"headers": map[string]any{"Authorization": map[string]string{"secret": "AUTH"}, "X-Plain": "yes"},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func TestSuite(t *testing.T) {
+	checkertest.Run(t, checkertest.Subject{
+		New:    func(client *fetch.Client) poller.Checker { return New(client, source()) },
+		Config: signedConfig,
+		Route:  "connector",
+		Secret: apiToken,
+	})
+}

@@ -1,0 +1,178 @@
+package connector
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/poller"
+)
+
+const (
+	maxData   = 256 << 10 // bytes of a message's data
+	maxCursor = 64 << 10  // bytes
+	maxName   = 256       // bytes of an id or a type
+	maxWait   = 366 * 24 * time.Hour
+)
+
+// An object is a JSON object, read field by field: names count exactly, null is
+// missing, and fields that nobody asks for are tolerated, so that newer
+// connectors work.
+type object map[string]json.RawMessage
+
+func (o object) take(name string) json.RawMessage {
+	if raw := o[name]; string(raw) != "null" {
+		return raw
+	}
+	return nil
+}
+
+func (o object) flag(name string) (value bool, err error) {
+	if raw := o.take(name); raw != nil && json.Unmarshal(raw, &value) != nil {
+		return false, fmt.Errorf("%s: must be true or false", name)
+	}
+	return value, nil
+}
+
+func (o object) text(name string) (value string, err error) {
+	if raw := o.take(name); raw != nil && json.Unmarshal(raw, &value) != nil {
+		return "", fmt.Errorf("%s: must be a string", name)
+	}
+	return value, nil
+}
+
+// seconds reads a wait; false: missing.
+func (o object) seconds(name string) (time.Duration, bool, error) {
+	raw := o.take(name)
+	if raw == nil {
+		return 0, false, nil
+	}
+	var seconds float64
+	if json.Unmarshal(raw, &seconds) != nil || seconds < 0 || seconds > maxWait.Seconds() {
+		return 0, false, fmt.Errorf("%s: must be a number of seconds from 0 to %.0f", name, maxWait.Seconds())
+	}
+	return time.Duration(seconds * float64(time.Second)), true, nil
+}
+
+// decode reads the answer of a success: a page, or a *reportedError if it holds
+// an error object. Any other error names the field that breaks the rules and
+// quotes nothing; then nothing of the page counts.
+func decode(body []byte, limit int) (poller.Result, error) {
+	if !utf8.Valid(body) {
+		return poller.Result{}, errors.New("not UTF-8")
+	}
+	var o object
+	if json.Unmarshal(body, &o) != nil || o == nil {
+		return poller.Result{}, errors.New("not a JSON object")
+	}
+	if raw := o.take("error"); raw != nil {
+		return poller.Result{}, decodeError(raw, o)
+	}
+	return decodePage(o, limit)
+}
+
+func decodePage(o object, limit int) (result poller.Result, err error) {
+	if result.Messages, err = decodeMessages(o, limit); err != nil {
+		return poller.Result{}, err
+	}
+	if cursor := o.take("next_cursor"); cursor != nil {
+		if len(cursor) > maxCursor {
+			return poller.Result{}, fmt.Errorf("next_cursor: over %d bytes", maxCursor)
+		}
+		result.Cursor = cursor
+	}
+	if result.HasMore, err = o.flag("has_more"); err != nil {
+		return poller.Result{}, err
+	}
+	if result.CursorReset, err = o.flag("cursor_reset"); err != nil {
+		return poller.Result{}, err
+	}
+	if result.NextPollAfter, _, err = o.seconds("next_poll_after"); err != nil {
+		return poller.Result{}, err
+	}
+	return result, nil
+}
+
+func decodeMessages(o object, limit int) ([]poller.Message, error) {
+	raw, ok := o["messages"]
+	if !ok {
+		// Any JSON object would pass for an empty page otherwise.
+		return nil, errors.New("messages: missing")
+	}
+	var list []json.RawMessage // null is an empty list in many languages
+	if json.Unmarshal(raw, &list) != nil {
+		return nil, errors.New("messages: must be an array")
+	}
+	if limit > 0 && len(list) > limit {
+		return nil, fmt.Errorf("messages: %d of them, over the limit of %d", len(list), limit)
+	}
+	messages := make([]poller.Message, 0, len(list))
+	ids := make(map[string]struct{}, len(list))
+	for i, raw := range list {
+		m, err := decodeMessage(raw)
+		if err != nil {
+			return nil, fmt.Errorf("messages[%d]%w", i, err)
+		}
+		if _, twice := ids[m.ID]; twice {
+			return nil, fmt.Errorf("messages[%d].id: comes twice on this page", i)
+		}
+		ids[m.ID] = struct{}{}
+		messages = append(messages, m)
+	}
+	return messages, nil
+}
+
+// decodeMessage reads one message. An error begins with the field's name after
+// a dot.
+func decodeMessage(raw json.RawMessage) (m poller.Message, err error) {
+	var o object
+	if json.Unmarshal(raw, &o) != nil || o == nil {
+		return m, errors.New(": must be an object")
+	}
+	if m.ID, err = o.name("id"); err != nil {
+		return m, fmt.Errorf(".%w", err)
+	}
+	if m.ID == "" {
+		return m, errors.New(".id: missing")
+	}
+	if m.Type, err = o.name("type"); err != nil {
+		return m, fmt.Errorf(".%w", err)
+	}
+	at, err := o.text("time")
+	if err != nil {
+		return m, fmt.Errorf(".%w", err)
+	}
+	if at != "" {
+		if m.Time, err = time.Parse(time.RFC3339, at); err != nil || m.Time.UTC().Year() < 1 || m.Time.UTC().Year() > 9999 {
+			return m, errors.New(".time: must be RFC 3339, as in 2026-01-31T12:00:00Z")
+		}
+		m.Time = m.Time.UTC()
+	}
+	data, ok := o["data"]
+	if !ok {
+		return m, errors.New(".data: missing")
+	}
+	if len(data) > maxData {
+		return m, fmt.Errorf(".data: over %d bytes", maxData)
+	}
+	m.Data = data
+	return m, nil
+}
+
+// name reads a text that is short and one line.
+func (o object) name(field string) (string, error) {
+	text, err := o.text(field)
+	switch {
+	case err != nil:
+		return "", err
+	case len(text) > maxName:
+		return "", fmt.Errorf("%s: over %d bytes", field, maxName)
+	case strings.ContainsFunc(text, unicode.IsControl):
+		return "", fmt.Errorf("%s: must not hold control characters", field)
+	}
+	return text, nil
+}

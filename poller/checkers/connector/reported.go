@@ -1,0 +1,132 @@
+package connector
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+)
+
+// reportedError is an error object in an answer.
+type reportedError struct {
+	kind       poller.ErrorKind
+	code       string
+	message    string
+	retryAfter time.Duration // 0: not said
+}
+
+// Error gives the kind alone: the rest is the connector's own text, which must
+// pass through checkError.
+func (e *reportedError) Error() string { return "connector: " + string(e.kind) }
+
+// decodeError reads an error object and the answer's retry_after beside it. The
+// error is a *reportedError if all is well.
+func decodeError(raw json.RawMessage, answer object) error {
+	var o object
+	if json.Unmarshal(raw, &o) != nil || o == nil {
+		return errors.New("error: must be an object")
+	}
+	kind, err := o.text("kind")
+	if err != nil {
+		return fmt.Errorf("error.%w", err)
+	}
+	e := &reportedError{}
+	switch kind {
+	case "":
+		return errors.New("error.kind: missing")
+	case "auth":
+		e.kind = poller.AuthFailed
+	case "gone":
+		e.kind = poller.Gone
+	case "config":
+		e.kind = poller.ConfigInvalid
+	case "rate_limited":
+		e.kind = poller.RateLimited
+	case "cursor_invalid":
+		e.kind = poller.CursorInvalid
+	case "transient":
+		e.kind = poller.Transient
+	default:
+		return errors.New("error.kind: must be auth, gone, config, rate_limited, cursor_invalid or transient")
+	}
+	if e.code, err = o.text("code"); err != nil {
+		return fmt.Errorf("error.%w", err)
+	}
+	if e.message, err = o.text("message"); err != nil {
+		return fmt.Errorf("error.%w", err)
+	}
+	wait, said, err := answer.seconds("retry_after")
+	if err != nil {
+		return err
+	}
+	if said {
+		e.retryAfter = fetch.ClampRetryAfter(wait)
+	}
+	return e
+}
+
+// checkError is what the connector reported, of the account and in its words, as
+// far as they may be shown. The Retry-After header counts where the body says
+// nothing.
+func (e *reportedError) checkError(answer *fetch.Response, hidden []string) *poller.CheckError {
+	result := &poller.CheckError{
+		Kind: e.kind, Scope: poller.ScopeAccount, RetryAfter: e.retryAfter,
+		Code: string(e.kind), Message: "the connector reports an error",
+	}
+	if result.RetryAfter == 0 {
+		result.RetryAfter = answer.RetryAfter()
+	}
+	if code := cleanCode(scrub(e.code, hidden)); code != "" {
+		result.Code = code
+	}
+	if message := scrub(e.message, hidden); message != "" {
+		result.Message = message
+	}
+	return result
+}
+
+// statusError says what an answer without success means. An error object counts
+// whatever the status; without one the connector or its host is to blame.
+func statusError(answer *fetch.Response, hidden []string) *poller.CheckError {
+	if answer.Status >= 400 {
+		_, err := decode(answer.Body, 0)
+		var reported *reportedError
+		if errors.As(err, &reported) {
+			return reported.checkError(answer, hidden)
+		}
+		if err != nil && hasKind(answer.Body) {
+			return protocolError(err)
+		}
+	}
+	e := &poller.CheckError{
+		Kind: poller.Transient, Scope: poller.ScopeChecker,
+		Code:    fmt.Sprintf("http_%d", answer.Status),
+		Message: fmt.Sprintf("the connector answered %d %s", answer.Status, http.StatusText(answer.Status)),
+	}
+	switch answer.Status {
+	case http.StatusGone:
+		e.Kind, e.Scope = poller.Gone, poller.ScopeAccount
+	case http.StatusTooManyRequests:
+		e.Kind, e.Scope, e.RetryAfter = poller.RateLimited, poller.ScopeRateKey, answer.RetryAfter()
+	case http.StatusServiceUnavailable:
+		e.Scope, e.RetryAfter = poller.ScopeRateKey, answer.RetryAfter()
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		e.Scope = poller.ScopeRateKey
+	}
+	return e
+}
+
+// hasKind tells an attempt at an error object from what frameworks answer of
+// their own accord, such as {"error": "not found"}.
+func hasKind(body []byte) bool {
+	var answer struct {
+		Error struct {
+			Kind string `json:"kind"`
+		} `json:"error"`
+	}
+	return json.Unmarshal(body, &answer) == nil && answer.Error.Kind != ""
+}

@@ -1,0 +1,75 @@
+package connector
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const maxMessage = 500 // bytes of a connector's error message that are shown
+
+var (
+	// Connectors like to say which URL failed. Its query may hold a token, and
+	// what comes before the @ a password.
+	query    = regexp.MustCompile(`\?[^\s"'<>]+`)
+	userinfo = regexp.MustCompile(`://[^\s/@"'<>]*@`)
+)
+
+// scrub makes a connector's text fit to be shown: no query strings, no user
+// names, none of the secrets that it was sent, one line, of bounded length.
+func scrub(text string, hidden []string) string {
+	for _, secret := range pieces(hidden) {
+		text = strings.ReplaceAll(text, secret, "[secret]")
+	}
+	text = query.ReplaceAllString(text, "?…")
+	text = userinfo.ReplaceAllString(text, "://…@")
+	text = strings.Map(func(char rune) rune {
+		if unicode.IsControl(char) {
+			return ' '
+		}
+		return char
+	}, text)
+	if len(text) > maxMessage {
+		end := maxMessage
+		for !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end] + "…"
+	}
+	return strings.TrimSpace(text)
+}
+
+// pieces are the secrets and their words, as in "Bearer TOKEN", longest first.
+// Very short words are left: they would blank out half of any text.
+func pieces(hidden []string) []string {
+	var found []string
+	for _, secret := range hidden {
+		found = append(found, secret)
+		for _, word := range strings.Fields(secret) {
+			if word = strings.TrimPrefix(word, "whsec_"); len(word) >= 8 {
+				found = append(found, word)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	return found
+}
+
+// cleanCode gives a code that can be counted: short, of few characters. Anything
+// else is no code.
+func cleanCode(code string) string {
+	if len(code) > 64 {
+		return ""
+	}
+	for _, char := range []byte(code) {
+		switch {
+		case 'a' <= char && char <= 'z', 'A' <= char && char <= 'Z', '0' <= char && char <= '9', strings.IndexByte("_.:-", char) >= 0:
+		default:
+			return ""
+		}
+	}
+	return code
+}

@@ -1,0 +1,50 @@
+package feed
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+)
+
+// statusError says what a status other than a success means for a feed. What
+// tells of the host, and not of one feed on it, has the scope of the rate key.
+func statusError(answer *fetch.Response) *poller.CheckError {
+	e := &poller.CheckError{
+		Kind:    poller.Transient,
+		Scope:   poller.ScopeAccount,
+		Code:    fmt.Sprintf("http_%d", answer.Status),
+		Message: "the host answered " + statusText(answer.Status),
+	}
+	switch answer.Status {
+	case http.StatusUnauthorized:
+		// Feeds have no credential here, so one will not turn up by waiting.
+		e.Kind = poller.AuthFailed
+		e.Message += ": the feed wants a login, which this kind cannot give"
+	case http.StatusGone:
+		e.Kind = poller.Gone
+	case http.StatusTooManyRequests:
+		e.Kind, e.Scope = poller.RateLimited, poller.ScopeRateKey
+		e.RetryAfter = answer.RetryAfter()
+	case http.StatusServiceUnavailable:
+		e.Scope = poller.ScopeRateKey
+		e.RetryAfter = answer.RetryAfter()
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		e.Scope = poller.ScopeRateKey
+	case http.StatusNotModified:
+		e.Kind = poller.Protocol
+		e.Message += " though it was not asked whether the feed is modified"
+	}
+	if answer.Status >= 300 && answer.Status < 400 && answer.Status != http.StatusNotModified {
+		e.Message += fmt.Sprintf(" after at most %d redirects", maxRedirects)
+	}
+	return e
+}
+
+func statusText(status int) string {
+	if text := http.StatusText(status); text != "" {
+		return fmt.Sprintf("%d %s", status, text)
+	}
+	return fmt.Sprint(status)
+}

@@ -1,0 +1,143 @@
+package fetch
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	defaultMaxBody = 8 << 20
+	// errorBody is how much is read of an answer that is no success: enough for
+	// an error object, never too much.
+	errorBody = 64 << 10
+)
+
+// Call is one request.
+type Call struct {
+	Method       string      // empty: GET
+	URL          string      // see Client.Validate
+	Header       http.Header // sent to the URL's own origin only, but for the harmless ones
+	Body         []byte      // nil: none
+	MaxBody      int64       // bytes wanted of a 2xx answer at most, after decompression; 0: 8 MiB
+	MaxRedirects int         // 0: a redirect is the answer
+}
+
+// Response is an answer, read to its end.
+type Response struct {
+	Status int
+	Header http.Header
+	// Body is whole if the status is 2xx, else cut after 64 KiB.
+	Body []byte
+}
+
+// RetryAfter gives what the answer's Retry-After header asks for; see RetryAfter.
+func (r *Response) RetryAfter() time.Duration { return RetryAfter(r.Header, time.Now()) }
+
+// Do makes a call and reads the answer. Any status is a success here; the error
+// is always an *Error. A redirect beyond Call.MaxRedirects is the answer.
+func (c *Client) Do(ctx context.Context, call Call) (*Response, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.options.Timeout)
+		defer cancel()
+	}
+	// Who is to blame for a timeout depends on whether the host was reached.
+	var connected atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { connected.Store(false) },
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	})
+	response, err := c.do(ctx, call)
+	if err != nil {
+		return nil, newError(ctx, err, connected.Load())
+	}
+	return response, nil
+}
+
+func (c *Client) do(ctx context.Context, call Call) (*Response, error) {
+	request, err := http.NewRequestWithContext(ctx, cmp.Or(call.Method, http.MethodGet), call.URL, bytes.NewReader(call.Body))
+	if err != nil {
+		return nil, ErrURL
+	}
+	if err := checkURL(request.URL); err != nil {
+		return nil, err
+	}
+	for name, values := range call.Header {
+		request.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	// Encodings are the transport's business: it undoes only what it asked for.
+	request.Header.Del("Accept-Encoding")
+	request.Header.Set("User-Agent", c.options.UserAgent)
+
+	client := http.Client{Transport: c.transport, CheckRedirect: checkRedirect(call.MaxRedirects)}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err := readBody(answer, cmp.Or(call.MaxBody, defaultMaxBody))
+	if err != nil {
+		return nil, err
+	}
+	return &Response{Status: answer.StatusCode, Header: answer.Header, Body: body}, nil
+}
+
+func readBody(answer *http.Response, most int64) ([]byte, error) {
+	if answer.StatusCode < 200 || answer.StatusCode > 299 {
+		// The status has said it all: a body that breaks off changes nothing.
+		body, err := io.ReadAll(io.LimitReader(answer.Body, errorBody))
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			return nil, err
+		}
+		return body, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, most+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(body)) > most {
+		return nil, ErrTooLarge
+	}
+	return body, nil
+}
+
+// checkRedirect makes the rule for redirects of one call.
+func checkRedirect(most int) func(*http.Request, []*http.Request) error {
+	return func(request *http.Request, via []*http.Request) error {
+		if len(via) > most {
+			return http.ErrUseLastResponse
+		}
+		if err := checkURL(request.URL); err != nil {
+			return err
+		}
+		// The page before is nobody's business: its query may hold a token.
+		request.Header.Del("Referer")
+		for _, earlier := range append(via[1:len(via):len(via)], request) {
+			if !sameOrigin(earlier.URL, via[0].URL) {
+				keepHarmless(request.Header)
+				break
+			}
+		}
+		return nil
+	}
+}
+
+// keepHarmless drops what another origin must not see: any header could be a
+// credential, so only known ones stay. Validators stay because the answer's
+// origin issued them.
+func keepHarmless(header http.Header) {
+	for name := range header {
+		switch name {
+		case "User-Agent", "Accept", "If-None-Match", "If-Modified-Since":
+		default:
+			delete(header, name)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package fetch
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+// Options are the settings of a Client. The zero Options are safe and usable.
+type Options struct {
+	UserAgent     string         // see UserAgent; empty: without a version
+	AllowPrivate  bool           // any address may be reached; for trusted records only
+	Allow         []netip.Prefix // networks that may be reached though they are not public
+	DialTimeout   time.Duration  // for each address; 0: 10 s
+	TLSTimeout    time.Duration  // 0: 10 s
+	HeaderTimeout time.Duration  // from the request to the answer's header; 0: only ctx limits it
+	Timeout       time.Duration  // for a whole call whose ctx has no deadline; 0: 30 s
+	Resolver      *net.Resolver  // nil: the system's
+}
+
+// UserAgent is what upstreams see of a version of this program.
+func UserAgent(version string) string {
+	return "rounds/" + version + " (+https://github.com/rounds-dev/rounds)"
+}
+
+// A Client makes calls. It is safe for concurrent use, and there should be one
+// in a process: it holds the connections that are kept open.
+type Client struct {
+	options   Options
+	transport *http.Transport
+}
+
+// New makes a client.
+func New(options Options) *Client {
+	options.UserAgent = cmp.Or(options.UserAgent, "rounds (+https://github.com/rounds-dev/rounds)")
+	options.Timeout = cmp.Or(options.Timeout, 30*time.Second)
+	c := &Client{options: options}
+	dialer := &net.Dialer{
+		Timeout:  cmp.Or(options.DialTimeout, 10*time.Second),
+		Resolver: options.Resolver,
+		Control:  c.control,
+	}
+	c.transport = &http.Transport{
+		Proxy: nil, // a proxy would be checked in place of the address behind it
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, address)
+		},
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    cmp.Or(options.TLSTimeout, 10*time.Second),
+		ResponseHeaderTimeout:  options.HeaderTimeout,
+		MaxResponseHeaderBytes: 64 << 10,
+		MaxIdleConns:           1024,
+		MaxIdleConnsPerHost:    32, // many accounts share a host
+		IdleConnTimeout:        90 * time.Second,
+	}
+	return c
+}
+
+// Close closes the connections that are kept open. Calls under way go on.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }

@@ -1,0 +1,15 @@
+// Package fetch is the one HTTP client that all checkers share.
+//
+// It talks to addresses that strangers chose, so it trusts nothing it gets:
+//
+//   - The address is judged inside the dialer, after name resolution and for
+//     each connection, so neither a redirect nor a name that changes its address
+//     leads into a private network. Proxies of the environment are not used:
+//     they would resolve names on their own.
+//   - Every phase has a time limit and every answer a size limit, counted after
+//     decompression.
+//   - Redirects are followed only by those who ask for it; headers other than a
+//     few harmless ones never reach another origin than the first.
+//   - No error says more than a code, a fixed text and perhaps an address: never
+//     a URL, a query string, a user name or what a server wrote.
+package fetch

@@ -1,0 +1,157 @@
+package fetch
+
+import (
+	"compress/flate"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+)
+
+// ErrTooLarge reports an answer over the call's size limit.
+var ErrTooLarge = errors.New("the answer is too large")
+
+// Code says briefly what went wrong. Codes are stable: metrics and people
+// count on them.
+type Code string
+
+// The codes.
+const (
+	CodeDNS            Code = "dns"             // the name has no address, or could not be asked for
+	CodeConnect        Code = "connect"         // no connection
+	CodeTLS            Code = "tls"             // no trust
+	CodeTimeout        Code = "timeout"         // too slow
+	CodeCanceled       Code = "canceled"        // we gave up ourselves
+	CodeReset          Code = "reset"           // the connection broke off
+	CodeTooLarge       Code = "too_large"       // see ErrTooLarge
+	CodeRefusedAddress Code = "refused_address" // see ErrRefusedAddress
+	CodeRefusedURL     Code = "refused_url"     // the URL, or one redirected to, is not allowed
+	CodeHTTP           Code = "http"            // the answer is not HTTP, or anything else
+)
+
+// Error is a call that brought no answer. Its text, and that of all it wraps,
+// is free of URLs, query strings and secrets.
+type Error struct {
+	Code Code
+
+	text  string
+	cause error // harmless: a sentinel, a context's error or an errno
+	blame blame
+}
+
+// Error gives a fixed text for the code, with the address if it was refused.
+func (e *Error) Error() string { return e.text }
+
+// Unwrap gives the cause if it is harmless: ErrTooLarge, ErrRefusedAddress, a
+// context's error, a syscall.Errno or what Client.Validate would have said.
+func (e *Error) Unwrap() error { return e.cause }
+
+// newError drops everything of an error but what it is about.
+func newError(ctx context.Context, err error, connected bool) *Error {
+	// The context knows best: what it cuts off surfaces in many guises.
+	if cause := ctx.Err(); cause != nil {
+		if errors.Is(cause, context.DeadlineExceeded) {
+			return timeout(connected)
+		}
+		return &Error{Code: CodeCanceled, text: "the call was given up", cause: context.Canceled, blame: blameUs}
+	}
+	if known := refusal(err); known != nil {
+		return known
+	}
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		return dnsError(dns)
+	}
+	if certificate(err) {
+		return &Error{Code: CodeTLS, text: "the host's TLS certificate or handshake is not acceptable", blame: blameHost}
+	}
+	var timed net.Error
+	if errors.As(err, &timed) && timed.Timeout() {
+		return timeout(connected)
+	}
+	return networkError(err, connected)
+}
+
+func timeout(connected bool) *Error {
+	e := &Error{Code: CodeTimeout, text: "the host took too long to connect", cause: context.DeadlineExceeded, blame: blameHost}
+	if connected {
+		e.text, e.blame = "the host took too long to answer", blameAccount
+	}
+	return e
+}
+
+// refusal knows the errors of this package.
+func refusal(err error) *Error {
+	if errors.Is(err, ErrTooLarge) {
+		return &Error{Code: CodeTooLarge, text: ErrTooLarge.Error(), cause: ErrTooLarge}
+	}
+	var address *addressError
+	if errors.As(err, &address) {
+		return &Error{Code: CodeRefusedAddress, text: address.Error(), cause: ErrRefusedAddress}
+	}
+	if errors.Is(err, ErrRefusedAddress) {
+		return &Error{Code: CodeRefusedAddress, text: ErrRefusedAddress.Error(), cause: ErrRefusedAddress}
+	}
+	for _, known := range []error{ErrURL, ErrScheme, ErrHost, ErrUserinfo} {
+		if errors.Is(err, known) {
+			return &Error{Code: CodeRefusedURL, text: "the URL, or one it redirects to, " + known.Error(), cause: known}
+		}
+	}
+	return nil
+}
+
+func dnsError(err *net.DNSError) *Error {
+	if err.IsNotFound {
+		return &Error{Code: CodeDNS, text: "the host's name has no address"}
+	}
+	return &Error{Code: CodeDNS, text: "the host's name could not be resolved", blame: blameHost}
+}
+
+func certificate(err error) bool {
+	var (
+		verify *tls.CertificateVerificationError
+		record tls.RecordHeaderError
+		alert  tls.AlertError
+		name   x509.HostnameError
+		signer x509.UnknownAuthorityError
+		cert   x509.CertificateInvalidError
+	)
+	return errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &alert) ||
+		errors.As(err, &name) || errors.As(err, &signer) || errors.As(err, &cert) ||
+		errors.Is(err, http.ErrSchemeMismatch)
+}
+
+func networkError(err error, connected bool) *Error {
+	var errno syscall.Errno
+	errors.As(err, &errno)
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		e := &Error{Code: CodeConnect, text: "no connection to the host", blame: blameHost}
+		if errno != 0 {
+			e.text, e.cause = e.text+": "+errno.Error(), errno
+		}
+		if ours(errno, op.Addr) {
+			e.blame = blameUs
+		}
+		return e
+	}
+	var corrupt flate.CorruptInputError
+	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, &corrupt) {
+		return &Error{Code: CodeHTTP, text: "the answer's compression is broken"}
+	}
+	if errno != 0 {
+		return &Error{Code: CodeReset, text: "the connection broke off: " + errno.Error(), cause: errno, blame: blameHost}
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return &Error{Code: CodeReset, text: "the connection broke off", cause: io.ErrUnexpectedEOF, blame: blameHost}
+	}
+	if !connected {
+		return &Error{Code: CodeConnect, text: "no connection to the host", blame: blameHost}
+	}
+	return &Error{Code: CodeHTTP, text: "the answer is not usable HTTP"}
+}

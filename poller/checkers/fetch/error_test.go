@@ -1,0 +1,156 @@
+package fetch
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+)
+
+// raw serves one fixed text for each connection, however broken.
+func raw(t *testing.T, text string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = http.ReadRequest(bufio.NewReader(conn))
+			_, _ = conn.Write([]byte(text))
+			conn.Close()
+		}
+	}()
+	return "http://" + listener.Addr().String()
+}
+
+// Every way to fail has its code, kind and scope, and tells nothing of the URL.
+func TestEveryFailure(t *testing.T) {
+	const secret = "s3cret"
+	hang := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	hangBody := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	large := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat(secret, 1000))) })
+	zipped := raw(t, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 24\r\n\r\n"+strings.Repeat(secret, 4))
+	redirect := func(to string) string {
+		return serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", to)
+			w.WriteHeader(http.StatusFound)
+		})
+	}
+	tlsServer := httptest.NewUnstartedServer(http.NotFoundHandler())
+	tlsServer.Config.ErrorLog = log.New(io.Discard, "", 0)
+	tlsServer.StartTLS()
+	t.Cleanup(tlsServer.Close)
+	plain := strings.Replace(hang, "http://", "https://", 1)
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	noName := resolver(t, func(string) []netip.Addr { return nil })
+	noServer := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("no way to " + secret)
+	}}
+
+	for _, c := range []struct {
+		name    string
+		url     string
+		options Options
+		code    Code
+		kind    poller.ErrorKind
+		scope   poller.ErrorScope
+		is      error
+	}{
+		{"no such name", "http://s3cret.example.", Options{Resolver: noName}, CodeDNS, poller.Transient, poller.ScopeAccount, nil},
+		{"no name server", "http://s3cret.example.", Options{Resolver: noServer}, CodeDNS, poller.Transient, poller.ScopeRateKey, nil},
+		{"refused", closed.URL, Options{}, CodeConnect, poller.Transient, poller.ScopeRateKey, syscall.ECONNREFUSED},
+		{"untrusted", tlsServer.URL, Options{}, CodeTLS, poller.Transient, poller.ScopeRateKey, nil},
+		{"not TLS", plain, Options{}, CodeTLS, poller.Transient, poller.ScopeRateKey, nil},
+		{"header timeout", hang, Options{HeaderTimeout: time.Millisecond}, CodeTimeout, poller.Transient, poller.ScopeAccount, context.DeadlineExceeded},
+		{"timeout", hang, Options{Timeout: 300 * time.Millisecond}, CodeTimeout, poller.Transient, poller.ScopeAccount, context.DeadlineExceeded},
+		{"body timeout", hangBody, Options{Timeout: 300 * time.Millisecond}, CodeTimeout, poller.Transient, poller.ScopeAccount, context.DeadlineExceeded},
+		{"too large", large, Options{}, CodeTooLarge, poller.Protocol, poller.ScopeAccount, ErrTooLarge},
+		{"no answer", raw(t, ""), Options{}, CodeReset, poller.Transient, poller.ScopeRateKey, nil},
+		{"cut answer", raw(t, "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\ns3cret"), Options{}, CodeReset, poller.Transient, poller.ScopeRateKey, nil},
+		{"not HTTP", raw(t, "s3cret\r\n\r\n"), Options{}, CodeHTTP, poller.Transient, poller.ScopeAccount, nil},
+		{"huge header", raw(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat(secret, 20<<10)+"\r\n\r\n"), Options{}, CodeHTTP, poller.Transient, poller.ScopeAccount, nil},
+		{"not gzip", zipped, Options{}, CodeHTTP, poller.Transient, poller.ScopeAccount, nil},
+		{"redirect to a private address", redirect("http://10.0.0.1/?q=s3cret"), Options{}, CodeRefusedAddress, poller.Transient, poller.ScopeAccount, ErrRefusedAddress},
+		{"redirect with user name", redirect("http://s3cret:s3cret@example.com/"), Options{}, CodeRefusedURL, poller.Transient, poller.ScopeAccount, ErrUserinfo},
+		{"redirect to a file", redirect("file:///s3cret"), Options{}, CodeRefusedURL, poller.Transient, poller.ScopeAccount, ErrScheme},
+		{"redirect to nonsense", redirect("http://[s3cret/"), Options{}, CodeHTTP, poller.Transient, poller.ScopeAccount, nil},
+		{"nonsense", "http://[s3cret/", Options{}, CodeRefusedURL, poller.Transient, poller.ScopeAccount, ErrURL},
+		{"private", "http://127.0.0.2", Options{}, CodeRefusedAddress, poller.Transient, poller.ScopeAccount, ErrRefusedAddress},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := client(t, c.options).Do(t.Context(), Call{
+				URL: c.url + "/" + secret + "?token=" + secret, MaxBody: 100, MaxRedirects: 5,
+				Header: http.Header{"Authorization": {secret}},
+			})
+			checked := CheckError(err)
+			if checked.Code != string(c.code) || checked.Kind != c.kind || checked.Scope != c.scope {
+				t.Errorf("got %s %s %s: %v", checked.Code, checked.Kind, checked.Scope, err)
+			}
+			if c.is != nil && !errors.Is(checked, c.is) {
+				t.Errorf("%v is not %v", err, c.is)
+			}
+			for e := error(checked); e != nil; e = errors.Unwrap(e) {
+				if strings.Contains(e.Error(), secret) {
+					t.Errorf("%T tells a secret: %v", e, e)
+				}
+			}
+		})
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	url := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	})
+	_, err := client(t, Options{}).Do(ctx, Call{URL: url})
+	if got := CheckError(err); got.Code != string(CodeCanceled) || got.Scope != poller.ScopeEgress || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestWhoIsToBlameForAConnect(t *testing.T) {
+	v4, v6 := &net.TCPAddr{IP: net.IPv4(1, 1, 1, 1)}, &net.TCPAddr{IP: net.ParseIP("2606:4700::1")}
+	for _, c := range []struct {
+		errno syscall.Errno
+		addr  net.Addr
+		want  poller.ErrorScope
+	}{
+		{syscall.ENETUNREACH, v4, poller.ScopeEgress},
+		{syscall.ENETUNREACH, nil, poller.ScopeEgress},
+		{syscall.ENETUNREACH, v6, poller.ScopeRateKey},
+		{syscall.EMFILE, v6, poller.ScopeEgress},
+		{syscall.EHOSTUNREACH, v4, poller.ScopeRateKey},
+		{syscall.ECONNREFUSED, v4, poller.ScopeRateKey},
+	} {
+		err := newError(t.Context(), &net.OpError{Op: "dial", Addr: c.addr, Err: c.errno}, false)
+		if got := CheckError(err); got.Scope != c.want || got.Code != string(CodeConnect) || !errors.Is(got, c.errno) {
+			t.Errorf("%v to %v: got %+v", c.errno, c.addr, got)
+		}
+	}
+	if got := CheckError(errors.New("s3cret")); got.Kind != poller.Transient || strings.Contains(got.Error(), "s3cret") {
+		t.Errorf("an unknown error: got %v", got)
+	}
+}

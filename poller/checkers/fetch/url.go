@@ -1,0 +1,75 @@
+package fetch
+
+import (
+	"errors"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// What is wrong with a URL. None quotes it.
+var (
+	ErrURL      = errors.New("is not a URL")
+	ErrScheme   = errors.New("must be http or https")
+	ErrHost     = errors.New("must have a host and, if any, a port from 1 to 65535")
+	ErrUserinfo = errors.New("must not hold a user name or password")
+	ErrPrivate  = errors.New("must not be a private address (ROUNDS_ALLOW_PRIVATE_ADDRESSES=true allows them)")
+)
+
+// Validate judges a URL when an account is registered. A host that is an
+// address is judged at once, a name only when it is resolved. The error is one
+// of the sentinels above.
+func (c *Client) Validate(raw string) error {
+	parsed, err := url.Parse(raw)
+	if err != nil {
+		return ErrURL // its own error would quote the URL
+	}
+	if err := checkURL(parsed); err != nil {
+		return err
+	}
+	if addr, err := netip.ParseAddr(parsed.Hostname()); err == nil && !c.allowed(addr) {
+		return ErrPrivate
+	}
+	return nil
+}
+
+func checkURL(u *url.URL) error {
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return ErrScheme
+	}
+	if u.User != nil {
+		return ErrUserinfo
+	}
+	if u.Hostname() == "" || strings.HasSuffix(u.Host, ":") {
+		return ErrHost
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return ErrHost
+		}
+	}
+	return nil
+}
+
+// Host gives the host of a URL in lower case, with its port unless that is the
+// scheme's own; empty if there is none. It tells who shares an upstream's limits.
+func Host(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Host), ".")
+	if u.Scheme == "http" {
+		return strings.TrimSuffix(host, ":80")
+	}
+	if u.Scheme == "https" {
+		return strings.TrimSuffix(host, ":443")
+	}
+	return host
+}
+
+// sameOrigin reports whether two URLs have scheme, host and port in common.
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && Host(a.String()) == Host(b.String())
+}

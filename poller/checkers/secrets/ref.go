@@ -1,0 +1,40 @@
+package secrets
+
+import (
+	"encoding/json"
+	"errors"
+)
+
+// ErrNotReference reports a config value that should refer to a secret and does
+// not. It says how to, and does not quote the value.
+var ErrNotReference = errors.New(`must be {"secret": "NAME"}: records hold no secrets, ` +
+	`put it into the file NAME of the secrets directory or into ` + EnvPrefix + `NAME`)
+
+// Ref is a config value that refers to a secret. The zero Ref refers to none.
+type Ref struct {
+	Name string
+}
+
+// ParseRef reads a config value. Missing and null are the zero Ref; any value
+// that is not exactly a reference fails with ErrNotReference, and a reference
+// whose name cannot be one with ErrName.
+func ParseRef(raw json.RawMessage) (Ref, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return Ref{}, nil
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(raw, &object) != nil || len(object) != 1 {
+		return Ref{}, ErrNotReference
+	}
+	var name *string
+	if json.Unmarshal(object["secret"], &name) != nil || name == nil {
+		return Ref{}, ErrNotReference
+	}
+	if !validName(*name) {
+		return Ref{}, ErrName
+	}
+	return Ref{Name: *name}, nil
+}
+
+// IsZero reports whether there is no reference.
+func (r Ref) IsZero() bool { return r.Name == "" }

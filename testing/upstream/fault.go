@@ -1,0 +1,86 @@
+package upstream
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// Fault is what an account does wrong. Delay comes first, then Hang; of the
+// others the first that is set counts, and with none the check goes on as usual.
+type Fault struct {
+	Times      int           // for so many checks; 0: until Heal
+	Delay      time.Duration // answer so much later
+	Hang       bool          // answer only after Heal
+	Garbage    bool          // answer 200 with neither feed nor JSON
+	ErrorKind  string        // answer with a connector's error object of this kind
+	Status     int           // answer this status; with ErrorKind 0 means 200
+	RetryAfter string        // the header's value with Status
+}
+
+// Fail sets an account's fault, in place of any it had.
+func (u *Upstream) Fail(id string, fault Fault) {
+	a := u.account(id)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.heal()
+	a.fault, a.healed = &fault, make(chan struct{})
+}
+
+// Heal ends an account's fault and releases the checks that hang.
+func (u *Upstream) Heal(id string) {
+	a := u.account(id)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.heal()
+}
+
+func (a *account) heal() {
+	if a.healed != nil {
+		close(a.healed)
+	}
+	a.fault, a.healed = nil, nil
+}
+
+// answer has the fault's way with a check; false lets it go on as usual.
+func (f *Fault) answer(w http.ResponseWriter, r *http.Request, healed <-chan struct{}) bool {
+	if f.Delay > 0 {
+		timer := time.NewTimer(f.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-r.Context().Done():
+			return true
+		}
+	}
+	if f.Hang {
+		select {
+		case <-healed:
+		case <-r.Context().Done():
+			return true
+		}
+	}
+	switch {
+	case f.Garbage:
+		_, _ = w.Write([]byte("\x00garbage{<\xff"))
+	case f.ErrorKind != "":
+		f.header(w)
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"error": map[string]string{"kind": f.ErrorKind, "code": "injected", "message": "as the test wants it"},
+		})
+	case f.Status != 0:
+		f.header(w)
+	default:
+		return false
+	}
+	return true
+}
+
+func (f *Fault) header(w http.ResponseWriter) {
+	if f.RetryAfter != "" {
+		w.Header().Set("Retry-After", f.RetryAfter)
+	}
+	if f.Status != 0 {
+		w.WriteHeader(f.Status)
+	}
+}

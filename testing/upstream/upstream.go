@@ -1,0 +1,142 @@
+// Package upstream is a fake third party for tests: one HTTP handler that hosts
+// any number of accounts, counts how they are checked and fails on demand.
+//
+// An account exists as soon as it is named. Its messages are numbered from 1 and
+// have the ids "ID-1", "ID-2" and so on, whichever way they are asked for, so
+// that a test can tell each from all others and verify that it came exactly
+// once:
+//
+//	/feed/{id}       RSS, with ETag
+//	/atom/{id}       Atom, with ETag
+//	/jsonfeed/{id}   JSON Feed, with ETag
+//	/connector/{id}  the protocol of the http kind; the cursor is the number of
+//	                 the last message
+package upstream
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Options are the settings of an Upstream. The zero Options are usable.
+type Options struct {
+	// SigningSecret is what connector requests must be signed with, base64 with
+	// or without whsec_; empty: signatures are not checked.
+	SigningSecret string
+	// Window is how many of the newest messages a feed shows; 0: all.
+	Window int
+	// PageLimit is how many messages a connector gives on a page at most; 0: as
+	// many as are asked for.
+	PageLimit int
+}
+
+// Upstream is the fake. It is safe for concurrent use.
+type Upstream struct {
+	options Options
+	routes  *http.ServeMux
+	base    string // where it is served, set once by Serve
+
+	mu       sync.Mutex
+	accounts map[string]*account
+}
+
+// New makes an Upstream, to be used as an http.Handler.
+func New(options Options) *Upstream {
+	u := &Upstream{options: options, routes: http.NewServeMux(), accounts: make(map[string]*account)}
+	u.routes.HandleFunc("GET /feed/{id}", u.check(u.rss))
+	u.routes.HandleFunc("GET /atom/{id}", u.check(u.atom))
+	u.routes.HandleFunc("GET /jsonfeed/{id}", u.check(u.jsonFeed))
+	u.routes.HandleFunc("POST /connector/{id}", u.check(u.connector))
+	return u
+}
+
+// ServeHTTP answers one request.
+func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) { u.routes.ServeHTTP(w, r) }
+
+// Serve starts an Upstream on a free port of 127.0.0.1. The returned function
+// stops it, cutting off what is under way.
+func Serve(options Options) (*Upstream, func(), error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	u := New(options)
+	u.base = "http://" + listener.Addr().String()
+	server := &http.Server{Handler: u, ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener)
+	}()
+	return u, func() {
+		_ = server.Close()
+		<-done
+	}, nil
+}
+
+// URL is where an account is found: route is "feed", "atom", "jsonfeed" or
+// "connector". It begins with a slash if the Upstream was not started by Serve.
+func (u *Upstream) URL(route, id string) string {
+	return u.base + "/" + route + "/" + url.PathEscape(id)
+}
+
+// MessageID is the id of an account's n-th message, counted from 1.
+func MessageID(id string, n int) string { return id + "-" + strconv.Itoa(n) }
+
+// Post adds the next message to an account and gives its number.
+func (u *Upstream) Post(id string) int { return u.PostN(id, 1) }
+
+// PostN adds n messages to an account and gives the number of the last.
+func (u *Upstream) PostN(id string, n int) int {
+	a := u.account(id)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	for range n {
+		a.posted = append(a.posted, now.UnixMilli())
+	}
+	return len(a.posted)
+}
+
+// Stats is what an Upstream knows about an account.
+type Stats struct {
+	Posted   int       // messages so far
+	Checks   int       // requests so far, failed ones included
+	Overlaps int       // of these, how many began while another was under way
+	Last     time.Time // when the last one began; zero: never
+}
+
+// Stats gives an account's numbers.
+func (u *Upstream) Stats(id string) Stats {
+	a := u.account(id)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return Stats{Posted: len(a.posted), Checks: a.checks, Overlaps: a.overlaps, Last: a.last}
+}
+
+// Accounts gives the ids of all accounts, in no order.
+func (u *Upstream) Accounts() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	ids := make([]string, 0, len(u.accounts))
+	for id := range u.accounts {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// account finds or makes an account.
+func (u *Upstream) account(id string) *account {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	a := u.accounts[id]
+	if a == nil {
+		a = &account{}
+		u.accounts[id] = a
+	}
+	return a
+}
