@@ -70,9 +70,11 @@ func reportsKey(namespace string) string { return "{" + replicasKey(namespace) +
 
 var namespacePattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-func validateNamespace(namespace string) error {
+// ValidateNamespace tells what is wrong with a namespace: it must be 1 to 64
+// letters, digits, dots, dashes or underscores.
+func ValidateNamespace(namespace string) error {
 	if !namespacePattern.MatchString(namespace) {
-		return errors.New("namespace: must be 1 to 64 letters, digits, dots, dashes or underscores")
+		return errors.New("must be 1 to 64 letters, digits, dots, dashes or underscores")
 	}
 	return nil
 }

@@ -58,8 +58,8 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	if o.Namespace == "" {
 		o.Namespace = DefaultNamespace
 	}
-	if err := validateNamespace(o.Namespace); err != nil {
-		return nil, err
+	if err := ValidateNamespace(o.Namespace); err != nil {
+		return nil, fmt.Errorf("namespace %q: %w", o.Namespace, err)
 	}
 	if o.Shards < 0 || o.Shards > MaxShards {
 		return nil, fmt.Errorf("shards: must be 1 to %d, is %d", MaxShards, o.Shards)

@@ -195,7 +195,7 @@ func listen(s apiSettings, log *slog.Logger) (*frontDoor, error) {
 		if why := f.waiting.Load(); why != nil {
 			return *why
 		}
-		return errors.New("Redis has not been reached yet")
+		return errors.New("redis has not been reached yet")
 	}))
 	f.http = &http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*f.handler.Load()).ServeHTTP(w, r) }),

@@ -1,0 +1,128 @@
+// Package client is the HTTP API of rounds as Go calls. It is what the commands
+// are made of.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	// callTimeout bounds a call; streams may go on for ever.
+	callTimeout = 30 * time.Second
+	// maxAnswer bounds what an answer may hold that is read as a whole.
+	maxAnswer = 64 << 20
+)
+
+// Client calls one API. It is safe for concurrent use.
+type Client struct {
+	base  string // without a slash at its end
+	token string
+	http  *http.Client
+
+	firstPause time.Duration
+}
+
+// New makes a client of the API at a URL. The token may be empty.
+func New(base, token string) *Client {
+	return &Client{
+		base:       strings.TrimRight(base, "/"),
+		token:      token,
+		firstPause: firstPause,
+		http: &http.Client{
+			Transport: &http.Transport{
+				Proxy:               http.ProxyFromEnvironment,
+				DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+				TLSHandshakeTimeout: 10 * time.Second,
+				ForceAttemptHTTP2:   true,
+				IdleConnTimeout:     90 * time.Second,
+			},
+			// What answers with a redirect is not the API, and the token is not
+			// for it.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// Close closes the connections that are kept open.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// call sends a body, unless it is nil, and reads the answer into out, unless
+// that is nil.
+func (c *Client) call(ctx context.Context, method, path string, body, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var reader io.Reader
+	header := http.Header{"Accept": {"application/json"}}
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		reader = bytes.NewReader(text)
+		header.Set("Content-Type", "application/json")
+	}
+	answer, err := c.send(ctx, method, path, header, reader)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("the API's answer broke off: %w", err)
+	}
+	if out == nil || len(text) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return fmt.Errorf("%s answered with something that is not the API's: %w", c.base, err)
+	}
+	return nil
+}
+
+// send makes a request and gives its answer, the body still to be read and
+// closed. An answer that is not 2xx is an *Error.
+func (c *Client) send(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return nil, err
+	}
+	request.Header = header
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	answer, err := c.http.Do(request)
+	if err != nil {
+		return nil, c.explain(ctx, err)
+	}
+	if answer.StatusCode/100 != 2 {
+		defer answer.Body.Close()
+		return nil, readError(answer)
+	}
+	return answer, nil
+}
+
+// explain makes of a failed request what a user can act on.
+func (c *Client) explain(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	var asked *url.Error
+	if errors.As(err, &asked) {
+		err = asked.Err // method and URL say nothing here
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return fmt.Errorf("%w at %s: is `rounds serve` running? set ROUNDS_API_URL (%w)", ErrUnreachable, c.base, err)
+	}
+	return fmt.Errorf("the API at %s did not answer: %w", c.base, err)
+}

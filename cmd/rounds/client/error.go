@@ -1,0 +1,76 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+)
+
+// ErrUnreachable reports that nothing listens where the API should be.
+var ErrUnreachable = errors.New("cannot reach the API")
+
+// Error is an answer of the API that is not a success: a problem document by
+// RFC 9457.
+type Error struct {
+	Status int     `json:"status"`
+	Title  string  `json:"title"`
+	Detail string  `json:"detail"`
+	Faults []Fault `json:"errors"`
+}
+
+// Fault is one thing that is wrong with a request.
+type Fault struct {
+	Location string `json:"location"`
+	Message  string `json:"message"`
+}
+
+// Error gives what went wrong, and each fault on a line of its own.
+func (e *Error) Error() string {
+	var b strings.Builder
+	switch {
+	case e.Detail != "":
+		b.WriteString(e.Detail)
+	case e.Title != "":
+		b.WriteString(e.Title)
+	default:
+		b.WriteString("the API refused")
+	}
+	fmt.Fprintf(&b, " (%d %s)", e.Status, http.StatusText(e.Status))
+	if e.Status == http.StatusUnauthorized {
+		b.WriteString(": set ROUNDS_API_TOKEN")
+	}
+	for _, f := range e.Faults {
+		b.WriteString("\n  ")
+		if f.Location != "" {
+			b.WriteString(strings.TrimPrefix(f.Location, "body.") + ": ")
+		}
+		b.WriteString(f.Message)
+	}
+	return b.String()
+}
+
+// Status is the HTTP status of an error of this package, or 0.
+func Status(err error) int {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Status
+	}
+	return 0
+}
+
+// readError reads a problem document. What is none, such as a proxy's page,
+// leaves the status to speak for itself.
+func readError(answer *http.Response) error {
+	e := &Error{}
+	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	if strings.HasSuffix(kind, "json") {
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+		_ = json.Unmarshal(text, e)
+	}
+	e.Status = answer.StatusCode
+	return e
+}

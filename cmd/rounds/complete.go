@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+// completionTimeout bounds what a person waits for at a Tab key.
+const completionTimeout = time.Second
+
+// completeIDs offers the ids of the first page of accounts. It looks no further:
+// there may be millions, and the API cannot search by prefix.
+func completeIDs(env environment) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		access, err := readAccess(env, cmd.Flags())
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		calls := client.New(access.URL, access.Token)
+		defer calls.Close()
+		ctx := cmd.Context()
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+		defer cancel()
+		page, err := calls.List(ctx, client.Query{Limit: pageSize})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var ids []cobra.Completion
+		for _, account := range page.Accounts {
+			if strings.HasPrefix(account.ID, begun) && !slices.Contains(args, account.ID) {
+				ids = append(ids, account.ID)
+			}
+		}
+		return ids, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"time"
+)
+
+// notifier tells the service manager how the process is, by systemd's protocol:
+// a datagram to the socket that NOTIFY_SOCKET names. Without one it tells
+// nobody.
+type notifier struct {
+	socket string
+	every  time.Duration // how often Watch speaks; 0: not at all
+}
+
+// newNotifier reads what systemd sets for a unit of Type=notify.
+func newNotifier(lookup func(string) (string, bool)) notifier {
+	var n notifier
+	n.socket, _ = lookup("NOTIFY_SOCKET")
+	if limit, ok := lookup("WATCHDOG_USEC"); ok && n.socket != "" {
+		if usec, err := strconv.ParseInt(limit, 10, 64); err == nil && usec > 1 {
+			// Half of what is allowed, as sd_watchdog_enabled(3) advises.
+			n.every = time.Duration(usec) * time.Microsecond / 2
+		}
+	}
+	return n
+}
+
+// Ready says that the service does its work now.
+func (n notifier) Ready() error { return n.send("READY=1") }
+
+// Stopping says that it is shutting down.
+func (n notifier) Stopping() error { return n.send("STOPPING=1") }
+
+// Watch says again and again that the process is alive, as long as alive says
+// so, until ctx is done. A process that hangs is restarted by systemd.
+func (n notifier) Watch(ctx context.Context, alive func(context.Context) bool) {
+	if n.every == 0 {
+		return
+	}
+	tick := time.NewTicker(n.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if alive(ctx) {
+				// A lost datagram is made up for by the next one.
+				_ = n.send("WATCHDOG=1")
+			}
+		}
+	}
+}
+
+func (n notifier) send(state string) error {
+	if n.socket == "" {
+		return nil
+	}
+	// A name that begins with @ is an abstract socket; net takes it as such.
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = conn.Write([]byte(state))
+	return err
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestNotify(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	expect := func(want string) {
+		t.Helper()
+		if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		text := make([]byte, 64)
+		n, err := conn.Read(text)
+		if err != nil || string(text[:n]) != want {
+			t.Fatalf("got %q, %v; want %q", text[:n], err, want)
+		}
+	}
+	n := newNotifier(testEnvironment(map[string]string{"NOTIFY_SOCKET": socket, "WATCHDOG_USEC": "4000"}).lookup)
+	if n.every != 2*time.Millisecond {
+		t.Errorf("the watchdog is told every %v", n.every)
+	}
+	if err := n.Ready(); err != nil {
+		t.Error(err)
+	}
+	expect("READY=1")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	asked, done := 0, make(chan struct{})
+	go func() {
+		defer close(done)
+		n.Watch(ctx, func(context.Context) bool {
+			asked++
+			return asked == 2 || asked == 3
+		})
+	}()
+	expect("WATCHDOG=1")
+	expect("WATCHDOG=1")
+	cancel()
+	<-done
+	if asked < 3 {
+		t.Errorf("two signs of life after %d questions, of which the first was denied", asked)
+	}
+	if err := n.Stopping(); err != nil {
+		t.Error(err)
+	}
+	expect("STOPPING=1")
+}
+
+func TestNotifyNobody(t *testing.T) {
+	n := newNotifier(testEnvironment(map[string]string{"WATCHDOG_USEC": "4000"}).lookup)
+	if err := n.Ready(); err != nil {
+		t.Error(err)
+	}
+	n.Watch(t.Context(), func(context.Context) bool { return true }) // returns at once
+	n = newNotifier(testEnvironment(map[string]string{"NOTIFY_SOCKET": filepath.Join(t.TempDir(), "none")}).lookup)
+	if err := n.Ready(); err == nil {
+		t.Error("nobody listens, and there is no error")
+	}
+}

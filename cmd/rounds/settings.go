@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+)
+
+// settings are what the service is set to. The structs below are the one source
+// of every variable: its name and default (env), what it means (about), its
+// bounds (min, max), its choices (oneof), and whether its value may be shown
+// (secret). The flags, the help and the README's table are made from them.
+type settings struct {
+	Redis   redisSettings
+	API     apiSettings
+	Access  accessSettings
+	Poller  pollerSettings
+	Monitor monitorSettings
+	Log     logSettings
+}
+
+type redisSettings struct {
+	URL       string `env:"ROUNDS_REDIS_URL" secret:"in part" about:"where Redis is: redis://, rediss://, redis+sentinel://HOST:PORT[,…]/MASTER or redis+cluster://HOST:PORT[,…]; unset: one inside the process, in memory"`
+	CAFile    string `env:"ROUNDS_REDIS_CA_FILE" about:"PEM file with the authorities that Redis' certificate may come from, besides the system's"`
+	CertFile  string `env:"ROUNDS_REDIS_CERT_FILE" about:"PEM file with the certificate to show to Redis"`
+	KeyFile   string `env:"ROUNDS_REDIS_KEY_FILE" about:"PEM file with that certificate's key"`
+	Namespace string `env:"ROUNDS_NAMESPACE,default=rounds" about:"what every key in Redis begins with: 1 to 64 letters, digits, dots, dashes or underscores"`
+	Shards    int    `env:"ROUNDS_SHARDS,default=0" min:"0" max:"16384" about:"how many shards a namespace has, fixed at its first start; 0: as many as it has, 64 where it is new"`
+}
+
+type apiSettings struct {
+	Roles   roleSet `env:"ROUNDS_ROLES,default=api,poller,monitor" oneof:"api poller monitor" about:"what this process does: api, poller, monitor or several of them, separated by commas"`
+	Addr    string  `env:"ROUNDS_API_ADDR,default=127.0.0.1:8080" about:"where the API listens, as HOST:PORT; off loopback only with a token"`
+	OpsAddr string  `env:"ROUNDS_OPS_ADDR" about:"where a process without the API serves /metrics, /healthz and /readyz, as HOST:PORT; unset: nowhere"`
+}
+
+// accessSettings are what the API and those who call it must agree on.
+type accessSettings struct {
+	Token     string `env:"ROUNDS_API_TOKEN" secret:"yes" about:"the bearer token that the API wants and the commands send"`
+	TokenFile string `env:"ROUNDS_API_TOKEN_FILE" about:"file that holds the token, in place of ROUNDS_API_TOKEN"`
+	URL       string `env:"ROUNDS_API_URL,default=http://127.0.0.1:8080" secret:"in part" about:"where the commands reach the API"`
+}
+
+type pollerSettings struct {
+	Concurrency       int           `env:"ROUNDS_CONCURRENCY,default=256" min:"1" max:"100000" about:"how many checks a replica makes at once"`
+	CheckTimeout      time.Duration `env:"ROUNDS_CHECK_TIMEOUT,default=30s" min:"10ms" max:"1h" about:"how long one check may take"`
+	HeartbeatInterval time.Duration `env:"ROUNDS_HEARTBEAT_INTERVAL,default=2s" min:"10ms" max:"1h" about:"how often a replica says that it is alive"`
+	GracePeriod       time.Duration `env:"ROUNDS_GRACE_PERIOD,default=20s" min:"0s" max:"1h" about:"how long checks under way may go on at shutdown"`
+	AllowPrivate      bool          `env:"ROUNDS_ALLOW_PRIVATE_ADDRESSES,default=false" about:"whether checks may reach loopback, private and link-local addresses"`
+	SecretsDir        string        `env:"ROUNDS_SECRETS_DIR" about:"directory with one file for each secret that records refer to"`
+}
+
+type monitorSettings struct {
+	LongTimeout      time.Duration `env:"ROUNDS_LONG_TIMEOUT,default=5m" min:"20ms" max:"24h" about:"after how long a claimed account counts as stuck and goes back; at least twice ROUNDS_CHECK_TIMEOUT"`
+	SweepInterval    time.Duration `env:"ROUNDS_SWEEP_INTERVAL,default=5s" min:"10ms" max:"1h" about:"how often stuck accounts are looked for"`
+	DeadAfter        time.Duration `env:"ROUNDS_DEAD_AFTER,default=10s" min:"30ms" max:"24h" about:"after how long a silent replica counts as dead; at least three times ROUNDS_HEARTBEAT_INTERVAL"`
+	MessageRetention time.Duration `env:"ROUNDS_MESSAGE_RETENTION,default=168h" min:"0s" max:"87600h" about:"how long found messages are kept; 0: for ever"`
+}
+
+type logSettings struct {
+	Level  slog.Level `env:"ROUNDS_LOG_LEVEL,default=info" oneof:"debug info warn error" about:"the least level that is logged: debug, info, warn or error"`
+	Format string     `env:"ROUNDS_LOG_FORMAT,default=auto" oneof:"auto text json" about:"auto: text on a terminal, else JSON"`
+}
+
+// The roles that a process may have.
+const (
+	roleAPI     = "api"
+	rolePoller  = "poller"
+	roleMonitor = "monitor"
+)
+
+// roleSet is the roles of one process, in the order of the constants.
+type roleSet []string
+
+// UnmarshalText reads roles separated by commas.
+func (r *roleSet) UnmarshalText(text []byte) error {
+	given := strings.Split(string(text), ",")
+	for i := range given {
+		given[i] = strings.TrimSpace(given[i])
+		if !slices.Contains([]string{roleAPI, rolePoller, roleMonitor}, given[i]) {
+			return fmt.Errorf("no role is named %q", given[i])
+		}
+	}
+	*r = nil
+	for _, role := range []string{roleAPI, rolePoller, roleMonitor} {
+		if slices.Contains(given, role) {
+			*r = append(*r, role)
+		}
+	}
+	return nil
+}
+
+// has reports whether the process has a role.
+func (r roleSet) has(role string) bool { return slices.Contains(r, role) }

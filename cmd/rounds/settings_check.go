@@ -1,0 +1,149 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+func (r *reading) checkRedis(s *redisSettings) {
+	if s.URL != "" {
+		switch scheme, rest, _ := strings.Cut(s.URL, "://"); {
+		case rest == "":
+			r.fault("ROUNDS_REDIS_URL", "must be a URL such as redis://HOST:PORT")
+		case scheme != "redis" && scheme != "rediss" && scheme != "redis+sentinel" && scheme != "redis+cluster":
+			r.fault("ROUNDS_REDIS_URL", "must begin with redis://, rediss://, redis+sentinel:// or redis+cluster://")
+		}
+	}
+	if err := circulate.ValidateNamespace(s.Namespace); err != nil {
+		r.fault("ROUNDS_NAMESPACE", err.Error())
+	}
+	r.checkFile("ROUNDS_REDIS_CA_FILE", s.CAFile)
+	r.checkFile("ROUNDS_REDIS_CERT_FILE", s.CertFile)
+	r.checkFile("ROUNDS_REDIS_KEY_FILE", s.KeyFile)
+	if s.CertFile != "" && s.KeyFile == "" {
+		r.fault("ROUNDS_REDIS_KEY_FILE", "must be set where ROUNDS_REDIS_CERT_FILE is")
+	}
+	if s.KeyFile != "" && s.CertFile == "" {
+		r.fault("ROUNDS_REDIS_CERT_FILE", "must be set where ROUNDS_REDIS_KEY_FILE is")
+	}
+}
+
+// checkFile tries to open a file, if one is named. A pipe is left alone: opening
+// it would take what it holds.
+func (r *reading) checkFile(name, path string) {
+	if path == "" {
+		return
+	}
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		err = errors.New("it is a directory")
+	}
+	if err == nil && info.Mode().IsRegular() {
+		var file *os.File
+		if file, err = os.Open(path); err == nil {
+			_ = file.Close()
+		}
+	}
+	if err != nil {
+		r.fault(name, "must be a file that can be read: "+reasonOf(err))
+	}
+}
+
+// checkAccess also puts the token in its place where a file holds it.
+func (r *reading) checkAccess(s *accessSettings) {
+	tokenName := "ROUNDS_API_TOKEN"
+	switch {
+	case s.TokenFile == "":
+	case s.Token != "":
+		r.fault("ROUNDS_API_TOKEN_FILE", "must not be set where ROUNDS_API_TOKEN is")
+	default:
+		tokenName = "ROUNDS_API_TOKEN_FILE"
+		text, err := os.ReadFile(s.TokenFile)
+		if err != nil {
+			r.fault(tokenName, "must be a file that can be read: "+reasonOf(err))
+			break
+		}
+		s.Token = strings.TrimSpace(string(text))
+		if s.Token == "" {
+			r.fault(tokenName, "must be a file that holds a token: it is empty")
+		}
+	}
+	if strings.ContainsFunc(s.Token, func(c rune) bool { return c > unicode.MaxASCII || !unicode.IsGraphic(c) || c == ' ' }) {
+		r.fault(tokenName, "must hold printable ASCII without spaces")
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		r.fault("ROUNDS_API_URL", "must be a URL such as http://127.0.0.1:8080")
+	} else if u.User != nil {
+		r.fault("ROUNDS_API_URL", "must not hold a user: the token goes into ROUNDS_API_TOKEN")
+	}
+	s.URL = strings.TrimRight(s.URL, "/")
+}
+
+func (r *reading) checkAddresses(s *settings) {
+	r.checkAddress("ROUNDS_API_ADDR", s.API.Addr)
+	if s.API.OpsAddr != "" {
+		r.checkAddress("ROUNDS_OPS_ADDR", s.API.OpsAddr)
+	}
+	wantsToken := s.API.Roles.has(roleAPI) && !r.bad["ROUNDS_API_ADDR"] && !loopback(s.API.Addr)
+	if wantsToken && s.Access.Token == "" && !r.bad["ROUNDS_API_TOKEN_FILE"] {
+		r.fault("ROUNDS_API_TOKEN", fmt.Sprintf("must be set, because ROUNDS_API_ADDR %q is not a loopback address", s.API.Addr))
+	}
+	if dir := s.Poller.SecretsDir; dir != "" {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			r.fault("ROUNDS_SECRETS_DIR", "must be a directory")
+		}
+	}
+}
+
+func (r *reading) checkAddress(name, addr string) {
+	_, port, err := net.SplitHostPort(addr)
+	number, portErr := strconv.Atoi(port)
+	if err != nil || portErr != nil || number < 0 || number > 65535 {
+		r.fault(name, "must be HOST:PORT, such as 127.0.0.1:8080")
+	}
+}
+
+// loopback reports whether only this machine can reach an address. An empty host
+// is every one.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+// checkTimes holds times against each other, but only those that are good by
+// themselves: one mistake is one line.
+func (r *reading) checkTimes(s *settings) {
+	if !r.bad["ROUNDS_LONG_TIMEOUT"] && !r.bad["ROUNDS_CHECK_TIMEOUT"] && s.Monitor.LongTimeout < 2*s.Poller.CheckTimeout {
+		r.fault("ROUNDS_LONG_TIMEOUT", fmt.Sprintf("must be at least %v, twice ROUNDS_CHECK_TIMEOUT: "+
+			"a shorter one takes accounts from checks that are still under way", 2*s.Poller.CheckTimeout))
+	}
+	if !r.bad["ROUNDS_DEAD_AFTER"] && !r.bad["ROUNDS_HEARTBEAT_INTERVAL"] && s.Monitor.DeadAfter < 3*s.Poller.HeartbeatInterval {
+		r.fault("ROUNDS_DEAD_AFTER", fmt.Sprintf("must be at least %v, three times ROUNDS_HEARTBEAT_INTERVAL: "+
+			"a shorter one takes a replica for dead that missed one heartbeat", 3*s.Poller.HeartbeatInterval))
+	}
+}
+
+// reasonOf leaves out of a file's error what the line says already.
+func reasonOf(err error) string {
+	if os.IsNotExist(err) {
+		return "there is none"
+	}
+	if os.IsPermission(err) {
+		return "permission denied"
+	}
+	return err.Error()
+}

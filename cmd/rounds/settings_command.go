@@ -1,0 +1,30 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// newSettingsCommand lists the settings.
+func newSettingsCommand(env environment) *cobra.Command {
+	markdown := false
+	cmd := &cobra.Command{
+		Use:   "settings",
+		Short: "List every setting with its default and meaning",
+		Long: `List every setting of the service with its default and meaning.
+
+Each is a variable of the environment, and but for secrets a flag of "rounds
+serve" as well, which goes before the variable: ROUNDS_CHECK_TIMEOUT is
+--check-timeout. A variable that is set to nothing counts as unset.`,
+		Example: `  rounds settings
+  rounds settings --markdown`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if markdown {
+				return writeSettingsMarkdown(env.stdout)
+			}
+			return writeSettings(env.stdout)
+		},
+	}
+	cmd.Flags().BoolVar(&markdown, "markdown", false, "print a Markdown table")
+	return cmd
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+)
+
+// top is the repository's top folder.
+const top = "../.."
+
+func TestReadmeHasTheSettings(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(top, "README.md"))
+	if err != nil {
+		t.Skip("there is no README yet")
+	}
+	_, rest, ok := strings.Cut(string(text), "<!-- settings -->\n")
+	got, _, closed := strings.Cut(rest, "<!-- /settings -->")
+	if !ok || !closed {
+		t.Skip("the README has no settings markers yet")
+	}
+	var want bytes.Buffer
+	if err := writeSettingsMarkdown(&want); err != nil {
+		t.Fatal(err)
+	}
+	if strings.TrimSpace(got) != strings.TrimSpace(want.String()) {
+		t.Errorf("the README's settings are not those of `rounds settings --markdown`, which are:\n%s", want.String())
+	}
+}
+
+// strangeNames gives the ROUNDS_ variables that a text names and the table has not.
+func strangeNames(text string) []string {
+	known := map[string]bool{"ROUNDS_SECRET_": true}
+	for _, s := range settingsTable() {
+		known[s.Name] = true
+	}
+	var strange []string
+	for _, name := range regexp.MustCompile(`ROUNDS_[A-Z0-9_]*`).FindAllString(text, -1) {
+		if !known[name] && !strings.HasPrefix(name, secrets.EnvPrefix) {
+			strange = append(strange, name)
+		}
+	}
+	return strange
+}
+
+func TestDeploymentsNameOnlySettings(t *testing.T) {
+	if got := strangeNames("ROUNDS_SHARDS=4 ROUNDS_SHARD=4 ${ROUNDS_SECRET_CRM}"); len(got) != 1 || got[0] != "ROUNDS_SHARD" {
+		t.Fatalf("the check finds %v", got)
+	}
+	files := 0
+	err := filepath.WalkDir(filepath.Join(top, "deployments"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files++
+		for _, name := range strangeNames(string(text)) {
+			t.Errorf("%s names %s, which is no setting", path, name)
+		}
+		return nil
+	})
+	if err != nil || files == 0 {
+		t.Errorf("%d files read, %v", files, err)
+	}
+}

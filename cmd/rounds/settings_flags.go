@@ -1,0 +1,73 @@
+package main
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// addSettingFlags gives a command a flag for every setting that is no secret, but
+// for those of addAccessFlags.
+func addSettingFlags(flags *pflag.FlagSet) {
+	access := make(map[string]bool)
+	for _, s := range settingsOf(reflect.TypeFor[accessSettings]()) {
+		access[s.Name] = true
+	}
+	for _, s := range settingsTable() {
+		if !access[s.Name] {
+			addFlag(flags, s)
+		}
+	}
+}
+
+// addAccessFlags gives the root the flags that every command has.
+func addAccessFlags(flags *pflag.FlagSet) {
+	for _, s := range settingsOf(reflect.TypeFor[accessSettings]()) {
+		addFlag(flags, s)
+	}
+}
+
+func addFlag(flags *pflag.FlagSet, s setting) {
+	name := s.flag()
+	if name == "" {
+		return
+	}
+	usage := s.About + " [" + s.Name + "]"
+	if s.Default != "" {
+		usage += " (default " + s.Default + ")"
+	}
+	f := flags.VarPF(&flagText{setting: s}, name, "", usage)
+	if s.kind.Kind() == reflect.Bool {
+		f.NoOptDefVal = "true"
+	}
+}
+
+// flagText is a flag's value as it was given. It is judged together with the
+// environment, by readSettings, so that all faults come at once.
+type flagText struct {
+	setting setting
+	text    string
+}
+
+// String implements pflag.Value.
+func (f *flagText) String() string { return f.text }
+
+// Set implements pflag.Value.
+func (f *flagText) Set(text string) error {
+	f.text = text
+	return nil
+}
+
+// Type implements pflag.Value: what the help shows as the value.
+func (f *flagText) Type() string {
+	switch f.setting.kind {
+	case reflect.TypeFor[time.Duration]():
+		return "duration"
+	case reflect.TypeFor[int]():
+		return "number"
+	case reflect.TypeFor[bool]():
+		return "bool"
+	}
+	return "text"
+}

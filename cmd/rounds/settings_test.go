@@ -1,0 +1,226 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// read reads settings from variables and flags.
+func read(t *testing.T, variables map[string]string, args ...string) (settings, error) {
+	t.Helper()
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	addSettingFlags(flags)
+	addAccessFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return readSettings(testEnvironment(variables), flags)
+}
+
+func testEnvironment(variables map[string]string) environment {
+	return environment{lookup: func(name string) (string, bool) {
+		value, ok := variables[name]
+		return value, ok
+	}}
+}
+
+func TestSettingsDefaults(t *testing.T) {
+	want := settings{
+		Redis:  redisSettings{Namespace: circulate.DefaultNamespace},
+		API:    apiSettings{Roles: roleSet{"api", "poller", "monitor"}, Addr: "127.0.0.1:8080"},
+		Access: accessSettings{URL: "http://127.0.0.1:8080"},
+		Poller: pollerSettings{
+			Concurrency: 256, CheckTimeout: 30 * time.Second, HeartbeatInterval: 2 * time.Second, GracePeriod: 20 * time.Second,
+		},
+		Monitor: monitorSettings{
+			LongTimeout: 5 * time.Minute, SweepInterval: 5 * time.Second, DeadAfter: 10 * time.Second, MessageRetention: 7 * 24 * time.Hour,
+		},
+		Log: logSettings{Level: slog.LevelInfo, Format: "auto"},
+	}
+	empty := make(map[string]string)
+	for _, s := range settingsTable() {
+		empty[s.Name] = " "
+	}
+	for name, variables := range map[string]map[string]string{"unset": nil, "set to nothing": empty} {
+		if got, err := read(t, variables); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, %v; want %+v", name, got, err, want)
+		}
+	}
+}
+
+func TestSettingsFlagsGoFirst(t *testing.T) {
+	variables := map[string]string{"ROUNDS_CONCURRENCY": "7", "ROUNDS_ROLES": "monitor", "ROUNDS_NAMESPACE": "other"}
+	s, err := read(t, variables, "--concurrency", "9", "--roles=poller, api", "--allow-private-addresses", "--namespace=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Poller.Concurrency != 9 || !slices.Equal(s.API.Roles, roleSet{"api", "poller"}) || !s.Poller.AllowPrivate || s.Redis.Namespace != "rounds" {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestSettingsReportEveryFault(t *testing.T) {
+	_, err := read(t, map[string]string{
+		"ROUNDS_REDIS_URL":               "http://user:s3cret@redis:6379?password=s3cret",
+		"ROUNDS_REDIS_CERT_FILE":         "/nowhere/cert.pem",
+		"ROUNDS_NAMESPACE":               "a b",
+		"ROUNDS_SHARDS":                  "16385",
+		"ROUNDS_ROLES":                   "api,worker",
+		"ROUNDS_API_ADDR":                "8080",
+		"ROUNDS_API_TOKEN":               "s3cret token",
+		"ROUNDS_API_URL":                 "localhost:8080",
+		"ROUNDS_OPS_ADDR":                "127.0.0.1:99999",
+		"ROUNDS_CONCURRENCY":             "lots",
+		"ROUNDS_CHECK_TIMEOUT":           "30",
+		"ROUNDS_LONG_TIMEOUT":            "-5m",
+		"ROUNDS_SWEEP_INTERVAL":          "0s",
+		"ROUNDS_GRACE_PERIOD":            "2h",
+		"ROUNDS_ALLOW_PRIVATE_ADDRESSES": "perhaps",
+		"ROUNDS_SECRETS_DIR":             "/nowhere",
+		"ROUNDS_LOG_LEVEL":               "loud",
+		"ROUNDS_LOG_FORMAT":              "xml",
+	}, "--dead-after", "5s")
+	if err == nil {
+		t.Fatal("no error")
+	}
+	got := err.Error()
+	for _, want := range []string{
+		`ROUNDS_REDIS_URL is "http://xxxxx@redis:6379?xxxxx": must begin with redis://, rediss://`,
+		`ROUNDS_REDIS_CERT_FILE is "/nowhere/cert.pem": must be a file that can be read: there is none`,
+		`ROUNDS_REDIS_KEY_FILE: must be set where ROUNDS_REDIS_CERT_FILE is`,
+		`ROUNDS_NAMESPACE is "a b": must be 1 to 64 letters`,
+		`ROUNDS_SHARDS is "16385": must be a whole number from 0 to 16384`,
+		`ROUNDS_ROLES is "api,worker": must be one or more of api, poller, monitor, separated by commas`,
+		`ROUNDS_API_ADDR is "8080": must be HOST:PORT`,
+		`ROUNDS_API_TOKEN: must hold printable ASCII without spaces`,
+		`ROUNDS_API_URL is "localhost:8080": must be a URL such as http://`,
+		`ROUNDS_OPS_ADDR is "127.0.0.1:99999": must be HOST:PORT`,
+		`ROUNDS_CONCURRENCY is "lots": must be a whole number from 1 to 100000`,
+		`ROUNDS_CHECK_TIMEOUT is "30": must be a duration such as 90s, 5m or 1h30m, from 10ms to 1h`,
+		`ROUNDS_LONG_TIMEOUT is "-5m": must be a duration`,
+		`ROUNDS_SWEEP_INTERVAL is "0s": must be a duration`,
+		`ROUNDS_DEAD_AFTER (given as --dead-after) is "5s": must be at least 6s, three times ROUNDS_HEARTBEAT_INTERVAL`,
+		`ROUNDS_GRACE_PERIOD is "2h": must be a duration`,
+		`ROUNDS_ALLOW_PRIVATE_ADDRESSES is "perhaps": must be true or false`,
+		`ROUNDS_SECRETS_DIR is "/nowhere": must be a directory`,
+		`ROUNDS_LOG_LEVEL is "loud": must be one of debug, info, warn, error`,
+		`ROUNDS_LOG_FORMAT is "xml": must be one of auto, text, json`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("not reported: %s", want)
+		}
+	}
+	if lines := strings.Count(got, "\n") + 1; lines != 20 {
+		t.Errorf("%d lines, want 20", lines)
+	}
+	if strings.Contains(got, "s3cret") {
+		t.Error("a secret is quoted")
+	}
+	if t.Failed() {
+		t.Log(got)
+	}
+}
+
+func TestSettingsAgainstEachOther(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name      string
+		variables map[string]string
+		want      string // empty: no fault
+	}{
+		{"long enough", map[string]string{"ROUNDS_LONG_TIMEOUT": "60s"}, ""},
+		{"too short", map[string]string{"ROUNDS_LONG_TIMEOUT": "59s"}, `ROUNDS_LONG_TIMEOUT is "59s": must be at least 1m0s, twice ROUNDS_CHECK_TIMEOUT`},
+		{"too short by default", map[string]string{"ROUNDS_CHECK_TIMEOUT": "3m"}, `ROUNDS_LONG_TIMEOUT is "5m" by default: must be at least 6m0s`},
+		{"dead too soon", map[string]string{"ROUNDS_HEARTBEAT_INTERVAL": "4s"}, `ROUNDS_DEAD_AFTER is "10s" by default: must be at least 12s`},
+		{"open without a token", map[string]string{"ROUNDS_API_ADDR": ":8080"}, `ROUNDS_API_TOKEN: must be set, because ROUNDS_API_ADDR ":8080" is not a loopback`},
+		{"open with a token", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_API_TOKEN": "s3cret"}, ""},
+		{"open with a token file", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_API_TOKEN_FILE": file}, ""},
+		{"open without the role", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_ROLES": "poller"}, ""},
+		{"loopback by name", map[string]string{"ROUNDS_API_ADDR": "localhost:0"}, ""},
+		{"loopback, IPv6", map[string]string{"ROUNDS_API_ADDR": "[::1]:8080"}, ""},
+		{"two tokens", map[string]string{"ROUNDS_API_TOKEN": "s3cret", "ROUNDS_API_TOKEN_FILE": file}, "ROUNDS_API_TOKEN_FILE is"},
+		{"user in the URL", map[string]string{"ROUNDS_API_URL": "http://me:s3cret@host"}, `ROUNDS_API_URL is "http://xxxxx@host": must not hold a user`},
+		{"unpaired key", map[string]string{"ROUNDS_REDIS_KEY_FILE": file}, "ROUNDS_REDIS_CERT_FILE: must be set"},
+		{"sentinel", map[string]string{"ROUNDS_REDIS_URL": "redis+sentinel://a:1,b:2/main"}, ""},
+	} {
+		_, err := read(t, c.variables)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "\n")):
+			t.Errorf("%s: got %v, want %s", c.name, err, c.want)
+		case err != nil && strings.Contains(err.Error(), "s3cret"):
+			t.Errorf("%s: a secret is quoted: %v", c.name, err)
+		}
+	}
+	s, err := read(t, map[string]string{"ROUNDS_API_TOKEN_FILE": file})
+	if err != nil || s.Access.Token != "s3cret" {
+		t.Errorf("token file: got %q, %v", s.Access.Token, err)
+	}
+}
+
+// A command that calls the API must work beside a service that is set wrongly.
+func TestReadAccessMindsItsOwnSettings(t *testing.T) {
+	a, err := readAccess(testEnvironment(map[string]string{"ROUNDS_API_URL": "https://rounds.example/", "ROUNDS_CONCURRENCY": "lots"}), nil)
+	if err != nil || a.URL != "https://rounds.example" {
+		t.Errorf("got %+v, %v", a, err)
+	}
+	if _, err := readAccess(testEnvironment(map[string]string{"ROUNDS_API_URL": "rounds"}), nil); err == nil {
+		t.Error("a bad URL is taken")
+	}
+}
+
+func TestUnknownVariables(t *testing.T) {
+	got := unknownVariables([]string{
+		"PATH=/bin", "ROUNDS_CONCURENCY=9", "ROUNDS_CONCURRENCY=9", "ROUNDS_SECRET_CRM=x", "ROUNDS_TEST_REQUIRE_REDIS=1",
+		"ROUNDS_PORT=tcp://10.0.0.1:8080", "ROUNDS_PORT_8080_TCP_ADDR=10.0.0.1", "ROUNDS_API_SERVICE_HOST=10.0.0.1", "ROUNDS_ADDR=",
+	})
+	if want := []string{"ROUNDS_ADDR", "ROUNDS_CONCURENCY"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// The table is written by hand, in tags that no compiler reads.
+func TestSettingsTable(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, s := range settingsTable() {
+		if !strings.HasPrefix(s.Name, "ROUNDS_") || seen[s.Name] || s.About == "" {
+			t.Errorf("%+v: no name of ours, or not the only one, or no meaning", s)
+		}
+		seen[s.Name] = true
+		if serviceLinks().MatchString(s.Name) {
+			t.Errorf("%s looks like a service link", s.Name)
+		}
+		switch s.kind {
+		case reflect.TypeFor[int]():
+			_, minErr := strconv.Atoi(s.min)
+			_, maxErr := strconv.Atoi(s.max)
+			if minErr != nil || maxErr != nil {
+				t.Errorf("%s: bounds %q and %q", s.Name, s.min, s.max)
+			}
+			if s.Name == "ROUNDS_SHARDS" && s.max != strconv.Itoa(circulate.MaxShards) {
+				t.Errorf("%s: at most %s, the ring has %d", s.Name, s.max, circulate.MaxShards)
+			}
+		case reflect.TypeFor[time.Duration]():
+			_, minErr := time.ParseDuration(s.min)
+			_, maxErr := time.ParseDuration(s.max)
+			if minErr != nil || maxErr != nil {
+				t.Errorf("%s: bounds %q and %q", s.Name, s.min, s.max)
+			}
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package archtest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// good is a module without a fault, as a start for those with one.
+func good() fstest.MapFS {
+	m := fstest.MapFS{
+		"go.mod":                      {Data: []byte("module example.org/m\n\ngo 1.26\n")},
+		"deployments/compose.yaml":    {},
+		".github/workflows/ci.go":     {Data: []byte("not Go")},
+		"bin/rounds":                  {},
+		"testing/bench/go.mod":        {Data: []byte("module example.org/m/testing/bench\n")},
+		"testing/bench/main.go":       {Data: []byte("not Go")},
+		"accounts/testdata/broken.go": {Data: []byte("not Go")},
+	}
+	source(m, "circulate/ring.go", "circulate")
+	source(m, "circulate/ring_test.go", "circulate_test", "circulate", "circulate/connect", "testing/redistest")
+	source(m, "circulate/connect/connect.go", "connect", "circulate")
+	source(m, "accounts/account.go", "accounts", "circulate", "accounts/cadence")
+	source(m, "accounts/cadence/cadence.go", "cadence")
+	source(m, "accounts/api/server.go", "api", "accounts", "circulate")
+	source(m, "poller/pool.go", "poller", "accounts", "circulate")
+	source(m, "poller/checkers/feed/feed.go", "feed", "poller", "poller/checkers/fetch", "poller/checkers/secrets")
+	source(m, "monitor/sweep.go", "monitor", "accounts", "circulate")
+	source(m, "cmd/rounds/main.go", "main", "poller", "monitor", "accounts/api", "poller/checkers/feed", "circulate/connect", "cmd/rounds/client")
+	source(m, "poller/checkers/checkertest/suite.go", "checkertest", "poller", "testing/upstream")
+	source(m, "testing/chaos/chaos.go", "chaos", "poller", "testing/redistest")
+	return m
+}
+
+// source adds a file that imports folders of the module.
+func source(m fstest.MapFS, path, name string, imports ...string) {
+	var b strings.Builder
+	b.WriteString("package " + name + "\n\nimport (\n\t_ \"fmt\"\n")
+	for _, folder := range imports {
+		b.WriteString("\t_ \"example.org/m/" + folder + "\"\n")
+	}
+	b.WriteString(")\n")
+	m[path] = &fstest.MapFile{Data: []byte(b.String())}
+}
+
+func judge(t *testing.T, m fstest.MapFS) []string {
+	t.Helper()
+	read, err := readTree(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return faults(read)
+}
+
+func TestGoodExample(t *testing.T) {
+	if found := judge(t, good()); len(found) > 0 {
+		t.Errorf("got %q", found)
+	}
+}
+
+func TestBadImports(t *testing.T) {
+	for _, c := range []struct{ path, to string }{
+		{"circulate/bad.go", "accounts"},
+		{"circulate/bad.go", "circulate/connect"},
+		{"circulate/connect/bad.go", "accounts"},
+		{"accounts/bad.go", "poller"},
+		{"accounts/bad.go", "accounts/api"},
+		{"accounts/bad.go", "circulate/connect"},
+		{"accounts/cadence/bad.go", "accounts"},
+		{"accounts/api/bad.go", "accounts/dashboard"},
+		{"accounts/api/bad.go", "monitor"},
+		{"poller/bad.go", "monitor"},
+		{"poller/bad.go", "poller/checkers/feed"},
+		{"poller/checkers/feed/bad.go", "poller/checkers/http"},
+		{"poller/checkers/fetch/bad.go", "poller/checkers/feed"},
+		{"poller/checkers/feed/bad.go", "accounts"},
+		{"poller/delivery/bad.go", "poller/checkers/feed"},
+		{"monitor/bad.go", "poller"},
+		{"monitor/bad.go", "poller/checkers/fetch"},
+		{"cmd/rounds/bad.go", "testing/upstream"},
+		{"poller/bad.go", "testing/redistest"},
+		{"poller/checkers/feed/bad.go", "poller/checkers/checkertest"},
+		{"cmd/rounds/bad.go", "poller/checkers/checkertest"},
+		{"poller/unplanned/bad.go", "circulate"},
+		{"circulate/bad.go", "cmd/rounds/client"},
+	} {
+		m := good()
+		source(m, c.path, "bad", c.to)
+		want := []string{c.path + ": must not import " + c.to}
+		if found := judge(t, m); !slices.Equal(found, want) {
+			t.Errorf("%s importing %s: got %q", c.path, c.to, found)
+		}
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	long := "package circulate\n" + strings.Repeat("//\n", maxLines)
+	for _, c := range []struct{ path, text, want string }{
+		{"pkg/a.go", "package pkg\n", "pkg/: no such folder is planned at the top"},
+		{"testing/a.go", "package testing\n", "testing/a.go: testing/ holds folders only"},
+		{"a.go", "package rounds\n", "a.go: ./ holds folders only"},
+		{"circulate/util/a.go", "package util\n", "circulate/util/a.go: package util says nothing"},
+		{"circulate/a_test.go", "package helpers_test\n", "circulate/a_test.go: package helpers_test says nothing"},
+		{"circulate/a.go", "package circulate\n\nfunc init() {}\n", "circulate/a.go: has an init: what it does nobody asked for"},
+		{"circulate/a.go", long, "circulate/a.go: 401 lines, at most 400"},
+		{"circulate/a_test.go", long + "func init() {}\n", ""},
+		{"circulate/a.go", "package circulate\n\ntype t int\n\nfunc (t) init() {}\n", ""},
+	} {
+		m := good()
+		m[c.path] = &fstest.MapFile{Data: []byte(c.text)}
+		if found := strings.Join(judge(t, m), "\n"); found != c.want {
+			t.Errorf("%s: got %q, want %q", c.path, found, c.want)
+		}
+	}
+	m := good()
+	delete(m, "monitor/sweep.go")
+	if found := judge(t, m); !slices.Equal(found, []string{"monitor/ is missing"}) {
+		t.Errorf("a folder less: got %q", found)
+	}
+	m = good()
+	m["circulate/a.go"] = &fstest.MapFile{Data: []byte("not Go")}
+	if _, err := readTree(m); err == nil {
+		t.Error("a file that is not Go: no error")
+	}
+}

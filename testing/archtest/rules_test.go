@@ -1,0 +1,124 @@
+package archtest
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// maxLines is where a file has a second noun in it.
+const maxLines = 400
+
+// checkerHelpers are what checkers share; every other folder beside them is a
+// kind.
+var checkerHelpers = []string{"poller/checkers/fetch", "poller/checkers/fields", "poller/checkers/secrets"}
+
+// mayImport says what of ours a package may import: exactly what is listed with
+// the first line that covers it. Tests may import anything, and only they
+// what is there for tests.
+var mayImport = []struct {
+	from string // a folder; with /... also all below it
+	to   []string
+}{
+	{"circulate", nil},
+	{"circulate/connect", []string{"circulate"}},
+	{"accounts", []string{"circulate", "accounts/cadence"}},
+	{"accounts/cadence", nil},
+	{"accounts/...", []string{"accounts", "accounts/cadence", "circulate"}}, // api, dashboard: not each other
+	{"poller", []string{"accounts", "accounts/cadence", "circulate"}},
+	{"poller/checkers/...", append([]string{"poller", "circulate"}, checkerHelpers...)},
+	{"poller/delivery/...", []string{"accounts", "circulate"}},
+	{"monitor", []string{"accounts", "circulate"}},
+	{"cmd/...", []string{"cmd/...", "accounts/...", "circulate/...", "monitor/...", "poller/..."}},
+}
+
+// folders are all there are at the top, but for what begins with a dot.
+var folders = []string{"accounts", "circulate", "cmd", "deployments", "monitor", "poller", "testing"}
+
+// built are folders that git ignores.
+var built = []string{"bin", "dist"}
+
+// vague are package names that say nothing.
+var vague = []string{"util", "utils", "common", "helper", "helpers", "misc", "base", "shared"}
+
+// covers reports whether a pattern is a folder, or all of it.
+func covers(pattern, dir string) bool {
+	if pattern == dir {
+		return true
+	}
+	above, ok := strings.CutSuffix(pattern, "/...")
+	return ok && (dir == above || strings.HasPrefix(dir, above+"/"))
+}
+
+// faults gives all that is wrong with a tree.
+func faults(t tree) []string {
+	var found []string
+	fault := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	for _, folder := range t.folders {
+		if !slices.Contains(folders, folder) && !slices.Contains(built, folder) {
+			fault("%s/: no such folder is planned at the top", folder)
+		}
+	}
+	for _, folder := range folders {
+		if !slices.Contains(t.folders, folder) {
+			fault("%s/ is missing", folder)
+		}
+	}
+	for _, f := range t.files {
+		if slices.Contains([]string{".", "cmd", "deployments", "testing"}, f.dir()) {
+			fault("%s: %s/ holds folders only", f.path, path.Clean(f.dir()))
+		}
+		if slices.Contains(vague, strings.TrimSuffix(f.name, "_test")) {
+			fault("%s: package %s says nothing", f.path, f.name)
+		}
+		if f.isTest() {
+			continue
+		}
+		supports := isSuite(f.dir())
+		if f.hasInit {
+			fault("%s: has an init: what it does nobody asked for", f.path)
+		}
+		if f.lines > maxLines {
+			fault("%s: %d lines, at most %d", f.path, f.lines, maxLines)
+		}
+		for _, imported := range f.imports {
+			to, ours := strings.CutPrefix(imported, t.module+"/")
+			if ours && !supports && (!allowed(f.dir(), to) || isSuite(to)) {
+				fault("%s: must not import %s", f.path, to)
+			}
+		}
+	}
+	return found
+}
+
+// isSuite reports whether a folder holds what only tests use: all of testing/,
+// and suites such as poller/checkers/checkertest. It may import what tests may,
+// and only tests may import it.
+func isSuite(dir string) bool {
+	return strings.HasPrefix(dir, "testing/") || strings.HasSuffix(dir, "test")
+}
+
+func allowed(from, to string) bool {
+	for _, rule := range mayImport {
+		if covers(rule.from, from) {
+			return slices.ContainsFunc(rule.to, func(pattern string) bool { return covers(pattern, to) })
+		}
+	}
+	return false // a package that is not planned imports nothing
+}
+
+func TestSource(t *testing.T) {
+	source, err := readTree(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range faults(source) {
+		t.Error(fault)
+	}
+	if len(source.files) < 50 {
+		t.Errorf("only %d files were read", len(source.files))
+	}
+}

@@ -1,0 +1,95 @@
+package archtest
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// tree is the source of a module.
+type tree struct {
+	module  string
+	folders []string // at the top
+	files   []file
+}
+
+// file is a Go file.
+type file struct {
+	path    string // from the top, with slashes
+	name    string // of its package
+	imports []string
+	hasInit bool
+	lines   int
+}
+
+func (f *file) dir() string  { return path.Dir(f.path) }
+func (f *file) isTest() bool { return strings.HasSuffix(f.path, "_test.go") }
+
+// readTree reads every Go file of a module, whatever its build tags say. It
+// leaves out what the go command does, and modules within.
+func readTree(top fs.FS) (tree, error) {
+	var t tree
+	module, err := fs.ReadFile(top, "go.mod")
+	if err != nil {
+		return t, err
+	}
+	for line := range strings.Lines(string(module)) {
+		if name, ok := strings.CutPrefix(line, "module "); ok {
+			t.module = strings.TrimSpace(name)
+		}
+	}
+	return t, fs.WalkDir(top, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil || name == ".":
+			return err
+		case entry.IsDir():
+			base := path.Base(name)
+			if strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata" || base == "vendor" {
+				return fs.SkipDir
+			}
+			if !strings.Contains(name, "/") {
+				t.folders = append(t.folders, name)
+			}
+			if _, err := fs.Stat(top, path.Join(name, "go.mod")); err == nil {
+				return fs.SkipDir
+			}
+			return nil
+		case path.Ext(name) != ".go":
+			return nil
+		}
+		f, err := readFile(top, name)
+		t.files = append(t.files, f)
+		return err
+	})
+}
+
+func readFile(top fs.FS, name string) (file, error) {
+	text, err := fs.ReadFile(top, name)
+	if err != nil {
+		return file{}, err
+	}
+	parsed, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+	if err != nil {
+		return file{}, fmt.Errorf("parse: %w", err)
+	}
+	f := file{path: name, name: parsed.Name.Name, lines: bytes.Count(text, []byte{'\n'})}
+	for _, spec := range parsed.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return file{}, err
+		}
+		f.imports = append(f.imports, imported)
+	}
+	for _, decl := range parsed.Decls {
+		if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+			f.hasInit = true
+		}
+	}
+	return f, nil
+}

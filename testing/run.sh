@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+#
+# Runs everything that a change must pass: formatting, vet, staticcheck, and all
+# tests with the race detector, against the embedded Redis and a real one.
+#
+#   testing/run.sh            skips what needs redis-server where that cannot be installed
+#   testing/run.sh --strict   fails there; so it is where CI is set
+#
+# Arguments behind -- go to "go test":  testing/run.sh -- -run TestClaim ./circulate/...
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+usage() { sed -n '3,9s/^# \{0,1\}//p' testing/run.sh; }
+say() { printf '\n== %s\n' "$*"; }
+die() {
+	printf 'testing/run.sh: %s\n' "$*" >&2
+	exit 1
+}
+
+strict=${CI:+yes}
+while [ $# -gt 0 ]; do
+	case $1 in
+	--strict) strict=yes ;;
+	-h | --help)
+		usage
+		exit 0
+		;;
+	--)
+		shift
+		break
+		;;
+	*)
+		usage >&2
+		die "unknown argument $1"
+		;;
+	esac
+	shift
+done
+
+# as_root runs a command as root if that is possible without asking anyone.
+as_root() {
+	if [ "$(id -u)" -eq 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+		sudo -n "$@"
+	elif command -v sudo >/dev/null && [ -t 0 ]; then
+		echo "sudo is needed for: $*"
+		sudo "$@"
+	else
+		echo "root is needed for: $*" >&2
+		return 1
+	fi
+}
+
+install_redis() {
+	if command -v apt-get >/dev/null; then
+		as_root apt-get update -qq && as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server
+	elif command -v dnf >/dev/null; then
+		as_root dnf install -y -q redis || as_root dnf install -y -q valkey-compat-redis
+	elif command -v apk >/dev/null; then
+		as_root apk add --quiet redis
+	elif command -v brew >/dev/null; then
+		brew install --quiet redis
+	else
+		echo "no package manager that this script knows (apt-get, dnf, apk, brew)" >&2
+		return 1
+	fi
+}
+
+command -v go >/dev/null || die "go is needed: https://go.dev/dl"
+
+if command -v redis-server >/dev/null; then
+	say "$(redis-server --version)"
+else
+	say "installing redis-server, which the tests start on ports of their own"
+	if ! install_redis || ! command -v redis-server >/dev/null; then
+		[ -z "$strict" ] || die "redis-server cannot be installed: install it and try again"
+		echo "redis-server cannot be installed: tests against a real Redis are skipped"
+	fi
+fi
+if [ -n "$strict" ]; then
+	export ROUNDS_TEST_REQUIRE_REDIS=1 # a skipped test is a failed one
+fi
+
+say gofmt
+unformatted=$(find . -name '*.go' -not -path '*/.*' -not -path '*/testdata/*' -exec gofmt -l {} +)
+[ -z "$unformatted" ] || die "not formatted:
+$unformatted"
+
+say go vet
+go vet ./...
+
+say staticcheck
+go run "$staticcheck" ./...
+
+say go test
+if [ $# -eq 0 ]; then
+	set -- ./...
+fi
+go test -race -count=1 "$@"
+
+say "all passed"
