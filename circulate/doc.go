@@ -1,2 +1,103 @@
-// Package circulate is the ring.
+// Package circulate is the ring: accounts, timestamped, that circulate in Redis
+// between message_queue and processing_list, so that any number of replicas keep
+// checking them for ever, and none is lost or doubled whatever stops half way.
+// It is the protocol and nothing else; this page is its specification.
+//
+// # Places
+//
+// An account lives in one shard, CRC32 of its id modulo the number of shards.
+// All keys of a shard share a hash tag, {NS:SS}, and so live on one node. Within
+// its shard an account is in exactly one of four places:
+//
+//	schedule         ZSET  due later
+//	message_queue    LIST  waiting; pushed at the head, taken from the tail
+//	processing_list  LIST  claimed; the tail is the oldest claim
+//	parked           ZSET  out of circulation, with a reason
+//
+// The conservation law: every registered account is in exactly one place under
+// its current ticket. Each step keeps it.
+//
+// # Entries and tickets
+//
+// What travels in the two lists is an [Entry], ticket|stamp|replica|id, the first
+// three in fixed width. The stamp says since when the entry is where it is; of a
+// waiting account it is when it became due, so that lateness is a subtraction.
+//
+// The ticket is the account's fencing token. Every claim, return, progress,
+// release, registration, change, pause and resume hands out a fresh one, from a
+// counter of the shard that never goes back; the tickets HASH has the current
+// one. An entry with any other ticket is void: it is dropped where it turns up,
+// and nothing that is written under it counts. So an entry never has to be
+// searched for in order to be got rid of, a second copy does no harm, and of two
+// checks of one account at most one is ever written.
+//
+// Behind the ticket, in the same field, stands the account's cursor where it has
+// at most 46 bytes, as most have: that saves a field of a second HASH, a third of
+// what an account takes. Longer ones are in the cursors HASH.
+//
+// # Steps
+//
+// Each step is one atomic operation on one shard, bounded by a count, safe to
+// repeat, and a method of [Ring]:
+//
+//	Claim     promotes what is due, then RPOPLPUSHes up to n entries from
+//	          message_queue to processing_list; void ones are dropped, the others
+//	          get a fresh ticket, the replica and the time.
+//	Return    gives claims back: messages, cursor, failures and next place are
+//	          written together, and only for an entry that was still in
+//	          processing_list (LREM answers 1) under the current ticket.
+//	Progress  writes one page of several, under the same two conditions, and
+//	          renews the claim.
+//	Release   gives claims back unchecked, next in line.
+//	Requeue   is the monitor's: MULTI(LREM, LPUSH), and MULTI(LREM, LREM) where the
+//	          first LREM answered 0. It is no script and knows no ticket: it may
+//	          leave a copy, which is void from the next claim on.
+//	Register, Upsert, Deregister, Park, Resume, Nudge
+//	          change who circulates; the fresh ticket voids what is under way.
+//
+// All but Requeue are Lua scripts, in a file each beside their callers. A script
+// checks types and arguments before its first write, and adds before it removes.
+// Times come from Redis' TIME alone; no step looks at a client's clock.
+//
+// Return of a batch does what one LREM for each entry would do. When the batch is
+// not much smaller than the list it reads the list once instead and puts what
+// remains in its place, so that the cost of a return does not grow with what is
+// in flight.
+//
+// # Records
+//
+// What a checker needs to know of an account rarely changes. A claim does not
+// read it: it tells which records changed since the replica's last claim of the
+// shard, and [Records] keeps the others.
+//
+// # Unknown outcomes
+//
+// A time-out or a cut connection says nothing about whether a step was done
+// ([Unknown]). Every step but Requeue's compensation may just be repeated: what
+// had been done then shows as fenced, lost or unchanged. A requeue of unknown
+// outcome is never compensated, for it may have been the one that moved the
+// entry; the next sweep looks again.
+//
+// # What is unusable
+//
+// A text in a list that is no entry goes to set_aside, a key of a wrong type is
+// renamed to KEY:set_aside:…; both are logged and counted, and the shard goes on.
+//
+// # Guarantees
+//
+//	I1  each registered account is in exactly one place under a current ticket
+//	I2  what a dead replica held is claimable again within 20 s at default
+//	    settings; what a stuck one holds, within the long timeout plus one sweep
+//	I3  only the holder of the current ticket writes a check's results
+//	I4  each message reported under a cursor is in the stream once
+//	I5  an acknowledged registration survives whatever Redis survives
+//
+// Package ringtest holds them step by step on every kind of server; its random
+// walk does so over arbitrary interleavings of whole steps, with requeues stopped
+// half way.
+//
+// Not guaranteed: that two checks of one account never overlap in time. A replica
+// that lives but outlasts the long timeout may be checking while another does;
+// only one of them is written. And what Redis itself loses is lost here too: see
+// the README.
 package circulate
