@@ -17,9 +17,17 @@ import (
 // to everything else, unless the settings say which.
 func newLogger(w io.Writer, s logSettings, terminal bool) *slog.Logger {
 	if s.Format == "json" || s.Format != "text" && !terminal {
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: s.Level}))
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: s.Level, ReplaceAttr: readable}))
 	}
 	return slog.New(&textHandler{out: &lockedWriter{w: w}, level: s.Level})
+}
+
+// readable writes durations as people do, not as a number of nanoseconds.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // lockedWriter lets the handlers that come from one share its stream.

@@ -22,7 +22,7 @@ type settings struct {
 }
 
 type redisSettings struct {
-	URL       string `env:"ROUNDS_REDIS_URL" secret:"in part" about:"where Redis is: redis://, rediss://, redis+sentinel://HOST:PORT[,…]/MASTER or redis+cluster://HOST:PORT[,…]; unset: one inside the process, in memory"`
+	URL       string `env:"ROUNDS_REDIS_URL" secret:"in part" about:"where Redis is: redis://[USER:PASSWORD@]HOST:PORT[/DATABASE], or rediss:// for TLS; unset: one inside the process, in memory"`
 	CAFile    string `env:"ROUNDS_REDIS_CA_FILE" about:"PEM file with the authorities that Redis' certificate may come from, besides the system's"`
 	CertFile  string `env:"ROUNDS_REDIS_CERT_FILE" about:"PEM file with the certificate to show to Redis"`
 	KeyFile   string `env:"ROUNDS_REDIS_KEY_FILE" about:"PEM file with that certificate's key"`

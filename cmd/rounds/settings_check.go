@@ -19,8 +19,8 @@ func (r *reading) checkRedis(s *redisSettings) {
 		switch scheme, rest, _ := strings.Cut(s.URL, "://"); {
 		case rest == "":
 			r.fault("ROUNDS_REDIS_URL", "must be a URL such as redis://HOST:PORT")
-		case scheme != "redis" && scheme != "rediss" && scheme != "redis+sentinel" && scheme != "redis+cluster":
-			r.fault("ROUNDS_REDIS_URL", "must begin with redis://, rediss://, redis+sentinel:// or redis+cluster://")
+		case scheme != "redis" && scheme != "rediss":
+			r.fault("ROUNDS_REDIS_URL", "must begin with redis:// or rediss://")
 		}
 	}
 	if err := circulate.ValidateNamespace(s.Namespace); err != nil {

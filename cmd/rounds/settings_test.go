@@ -96,7 +96,7 @@ func TestSettingsReportEveryFault(t *testing.T) {
 	}
 	got := err.Error()
 	for _, want := range []string{
-		`ROUNDS_REDIS_URL is "http://xxxxx@redis:6379?xxxxx": must begin with redis://, rediss://`,
+		`ROUNDS_REDIS_URL is "http://xxxxx@redis:6379?xxxxx": must begin with redis:// or rediss://`,
 		`ROUNDS_REDIS_CERT_FILE is "/nowhere/cert.pem": must be a file that can be read: there is none`,
 		`ROUNDS_REDIS_KEY_FILE: must be set where ROUNDS_REDIS_CERT_FILE is`,
 		`ROUNDS_NAMESPACE is "a b": must be 1 to 64 letters`,
@@ -155,7 +155,7 @@ func TestSettingsAgainstEachOther(t *testing.T) {
 		{"two tokens", map[string]string{"ROUNDS_API_TOKEN": "s3cret", "ROUNDS_API_TOKEN_FILE": file}, "ROUNDS_API_TOKEN_FILE is"},
 		{"user in the URL", map[string]string{"ROUNDS_API_URL": "http://me:s3cret@host"}, `ROUNDS_API_URL is "http://xxxxx@host": must not hold a user`},
 		{"unpaired key", map[string]string{"ROUNDS_REDIS_KEY_FILE": file}, "ROUNDS_REDIS_CERT_FILE: must be set"},
-		{"sentinel", map[string]string{"ROUNDS_REDIS_URL": "redis+sentinel://a:1,b:2/main"}, ""},
+		{"sentinel", map[string]string{"ROUNDS_REDIS_URL": "redis+sentinel://a:1,b:2/main"}, `ROUNDS_REDIS_URL is "redis+sentinel://a:1,b:2/main": must begin with redis:// or rediss://`},
 	} {
 		_, err := read(t, c.variables)
 		switch {

@@ -139,8 +139,8 @@ func (b *ringBench) fillLarge(ctx context.Context, server *connect.Single) (*loa
 // again returns an account to the tight ring with nothing found.
 func again(*circulate.Return, time.Time) {}
 
-// later returns it to the schedule.
-func later(r *circulate.Return, now time.Time) { r.Due = now.Add(time.Millisecond) }
+// later returns it to the schedule, not to be due before the step is done.
+func later(r *circulate.Return, now time.Time) { r.Due = now.Add(20 * time.Millisecond) }
 
 // news returns it with a cursor and a message.
 func news(r *circulate.Return, _ time.Time) {
