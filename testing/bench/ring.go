@@ -148,7 +148,7 @@ func news(r *circulate.Return, _ time.Time) {
 	r.Messages = []circulate.Message{{ID: "m", Type: "text", Data: []byte(`{"text":"hello"}`)}}
 }
 
-// newLoad registers accounts with records of 200 bytes and lets each be checked
+// newLoad registers accounts with records of about 190 bytes and lets each be checked
 // once, which gives it a cursor.
 func newLoad(ctx context.Context, server *connect.Single, namespace string, accounts int) (*load, error) {
 	ring, err := circulate.Open(ctx, server, circulate.Options{Namespace: namespace})
