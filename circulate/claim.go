@@ -127,7 +127,7 @@ func readBatch(reply any, shard int, known int64) (Batch, error) {
 
 func (c *Claim) read(columns [5][]any, i int) error {
 	entry := bytesAt(columns[0], i)
-	if len(entry) < idOffset {
+	if len(entry) < idOffset || i >= len(columns[1]) {
 		return errReply
 	}
 	c.entry = string(entry)

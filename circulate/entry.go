@@ -100,7 +100,7 @@ func ValidateReplica(name string) error {
 	if len(name) != replicaWidth || strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
 	}) {
-		return fmt.Errorf("circulate: replica %q: must be %d letters or digits", name, replicaWidth)
+		return fmt.Errorf("%w: replica %q: must be %d letters or digits", errInput, name, replicaWidth)
 	}
 	return nil
 }

@@ -31,8 +31,21 @@ func replied(err error) bool {
 // a connection cut before the reply. Such a step may be repeated; it must never
 // be taken for a yes or a no.
 func Unknown(err error) bool {
-	return err != nil && !replied(err) && !errors.Is(err, errNotSent)
+	return err != nil && !replied(err) && !errors.Is(err, errNotSent) && !verdict(err)
 }
+
+// verdict tells the ring's own findings, which are as certain as a reply.
+func verdict(err error) bool {
+	for _, known := range []error{ErrClaimLost, ErrNotRegistered, ErrParked, ErrMismatch, ErrMalformedEntry, errReply, errInput} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// errInput marks what the caller must not ask for.
+var errInput = errors.New("circulate")
 
 // errNotSent marks a failure to reach Redis before anything was sent.
 var errNotSent = errors.New("circulate: redis unreachable")
@@ -41,7 +54,7 @@ var errNotSent = errors.New("circulate: redis unreachable")
 // fault of this step: unreachable, loading, out of memory, read-only.
 func Unavailable(err error) bool {
 	if err == nil || !replied(err) {
-		return err != nil
+		return err != nil && !verdict(err)
 	}
 	for _, code := range []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY ", "OOM ", "MISCONF", "READONLY", "NOREPLICAS", "max number of clients"} {
 		if hasCode(err, code) {

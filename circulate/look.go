@@ -54,8 +54,11 @@ func (r *Ring) Look(ctx context.Context, shard int, ids []string) ([]View, error
 	if err != nil {
 		return nil, err
 	}
+	if len(answer) != len(ids)+1 {
+		return nil, fmt.Errorf("look, shard %d: %w", shard, errReply)
+	}
 	now, ok := answer[0].(int64)
-	if !ok || len(answer) != len(ids)+1 {
+	if !ok {
 		return nil, fmt.Errorf("look, shard %d: %w", shard, errReply)
 	}
 	views := make([]View, 0, len(ids))

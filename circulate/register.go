@@ -55,7 +55,7 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 	args := append(make([]any, 0, 2+4*len(items)), change, ReasonPaused)
 	for i := range items {
 		if err := ValidateID(items[i].ID); err != nil {
-			return nil, fmt.Errorf("circulate: register: id %q: %w", items[i].ID, err)
+			return nil, fmt.Errorf("%w: register: id %q: %w", errInput, items[i].ID, err)
 		}
 		forget := 0
 		if items[i].ForgetCursor {

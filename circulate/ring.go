@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -59,10 +58,10 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 		o.Namespace = DefaultNamespace
 	}
 	if err := ValidateNamespace(o.Namespace); err != nil {
-		return nil, fmt.Errorf("namespace %q: %w", o.Namespace, err)
+		return nil, fmt.Errorf("%w: namespace %q: %w", errInput, o.Namespace, err)
 	}
 	if o.Shards < 0 || o.Shards > MaxShards {
-		return nil, fmt.Errorf("shards: must be 1 to %d, is %d", MaxShards, o.Shards)
+		return nil, fmt.Errorf("%w: shards: must be 1 to %d, is %d", errInput, MaxShards, o.Shards)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -94,8 +93,8 @@ func agree(ctx context.Context, server Server, o Options) (int, error) {
 		return 0, fmt.Errorf("open namespace %q: %w", o.Namespace, err)
 	}
 	meta, err := redis.Ints(replies[2], nil)
-	if err != nil {
-		return 0, fmt.Errorf("open namespace %q: meta is unreadable: %w", o.Namespace, err)
+	if err != nil || len(meta) != 2 {
+		return 0, fmt.Errorf("open namespace %q: meta is unreadable: %w", o.Namespace, errors.Join(errReply, err))
 	}
 	shards, format := meta[0], meta[1]
 	switch {
@@ -153,7 +152,7 @@ func NewReplica() string {
 
 func (r *Ring) checkBatch(step string, n int) error {
 	if n < 1 || n > MaxBatch {
-		return errors.New("circulate: " + step + ": a batch has 1 to " + strconv.Itoa(MaxBatch) + " accounts, not " + strconv.Itoa(n))
+		return fmt.Errorf("%w: %s: a batch has 1 to %d accounts, not %d", errInput, step, MaxBatch, n)
 	}
 	return nil
 }

@@ -128,9 +128,11 @@ func exchange(ctx context.Context, conn redis.Conn, commands []command) ([]any, 
 		return nil, err
 	}
 	replies := make([]any, len(commands))
+	deadline := time.Now().Add(timeout)
 	var failed error
 	for i := range replies {
-		replies[i], err = redis.ReceiveWithTimeout(conn, timeout)
+		// All of them share the one deadline; 0 would mean none.
+		replies[i], err = redis.ReceiveWithTimeout(conn, max(time.Nanosecond, time.Until(deadline)))
 		if err != nil && !replied(err) {
 			return nil, err
 		}

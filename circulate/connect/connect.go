@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"strconv"
@@ -90,11 +91,11 @@ func Open(rawURL string, o Options) (*Single, error) {
 			DialContext: func(ctx context.Context) (redis.Conn, error) {
 				return redis.DialContext(ctx, "tcp", target.address, dial...)
 			},
-			TestOnBorrow: func(c redis.Conn, used time.Time) error {
+			TestOnBorrowContext: func(ctx context.Context, c redis.Conn, used time.Time) error {
 				if time.Since(used) < idleCheck {
 					return nil
 				}
-				_, err := c.Do("PING")
+				_, err := redis.DoContext(c, ctx, "PING")
 				return err
 			},
 		},
@@ -136,14 +137,17 @@ func parse(rawURL string) (target, error) {
 	if t.host = u.Hostname(); t.host == "" {
 		return target{}, errors.New("redis URL: host is missing")
 	}
+	if strings.Contains(t.host, ":") && !strings.HasPrefix(u.Host, "[") {
+		return target{}, errors.New("redis URL: one host and one port, an IPv6 address in brackets")
+	}
 	port := u.Port()
 	if port == "" {
 		port = "6379"
 	}
-	t.address = t.host + ":" + port
-	if strings.Contains(t.host, ":") {
-		t.address = "[" + t.host + "]:" + port
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return target{}, errors.New("redis URL: the port must be 1 to 65535")
 	}
+	t.address = net.JoinHostPort(t.host, port)
 	t.user = u.User.Username()
 	t.password, _ = u.User.Password()
 	if database := strings.Trim(u.Path, "/"); database != "" {

@@ -1,0 +1,118 @@
+package circulate
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/connect"
+)
+
+// told is a log that keeps its lines: level and text.
+type told struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (*told) Enabled(context.Context, slog.Level) bool { return true }
+func (h *told) WithAttrs([]slog.Attr) slog.Handler     { return h }
+func (h *told) WithGroup(string) slog.Handler          { return h }
+
+func (h *told) Handle(_ context.Context, r slog.Record) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lines = append(h.lines, r.Level.String()+" "+r.Message)
+	return nil
+}
+
+func (h *told) expect(t *testing.T, want ...string) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !slices.Equal(h.lines, want) {
+		t.Errorf("told %q, want %q", h.lines, want)
+	}
+	h.lines = nil
+}
+
+const (
+	tellsAway = "WARN redis does not serve; trying again until it does"
+	tellsBack = "INFO redis serves again"
+)
+
+func TestAbsenceAndReturnAreToldOnce(t *testing.T) {
+	log := &told{}
+	server := connect.NewEmbedded()
+	t.Cleanup(func() { _ = server.Close() })
+	ring, err := Open(context.Background(), server, Options{Shards: 2, Log: slog.New(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	use := func(works bool) {
+		t.Helper()
+		var calls sync.WaitGroup
+		for range 8 {
+			calls.Go(func() {
+				_, err := ring.Claim(context.Background(), 0, "alice00000", 10, 0)
+				_, countErr := ring.Count(context.Background(), 1)
+				if beatErr := ring.Heartbeat(context.Background(), "alice00000", nil); (err == nil && countErr == nil && beatErr == nil) != works {
+					t.Errorf("claim: %v, count: %v, heartbeat: %v", err, countErr, beatErr)
+				}
+			})
+		}
+		calls.Wait()
+	}
+	use(true)
+	log.expect(t)
+	for range 3 {
+		server.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
+		use(false)
+		use(false)
+		log.expect(t, tellsAway)
+		server.Miniredis().SetError("")
+		use(true)
+		use(true)
+		log.expect(t, tellsBack)
+	}
+}
+
+// absent is a server without connections.
+type absent struct{ err error }
+
+func (a absent) Conn(context.Context, string) (redis.Conn, error) { return nil, a.err }
+
+func TestServerThatCannotBeReachedIsToldOnce(t *testing.T) {
+	log := &told{}
+	w := &watched{Server: absent{errors.New("connection refused")}, log: slog.New(log)}
+	for range 3 {
+		if _, err := pipeline(context.Background(), w, "key", command{"TIME"}); Unknown(err) || !Unavailable(err) {
+			t.Errorf("unknown %v, unavailable %v: %v", Unknown(err), Unavailable(err), err)
+		}
+	}
+	log.expect(t, tellsAway)
+}
+
+func TestOurOwnDoingIsNoAbsence(t *testing.T) {
+	log := &told{}
+	w := &watched{log: slog.New(log)}
+	for _, err := range []error{
+		nil, context.Canceled, errors.Join(errNotSent, context.Canceled),
+		redis.Error("WRONGTYPE Operation against a key"), redis.Error("ERR syntax error"),
+	} {
+		w.note(err)
+	}
+	log.expect(t)
+	w.note(redis.Error("READONLY You can't write against a read only replica."))
+	log.expect(t, tellsAway)
+	// It answers, but nothing shows yet that it serves.
+	w.note(redis.Error("ERR syntax error"))
+	w.note(context.Canceled)
+	log.expect(t)
+	w.note(nil)
+	log.expect(t, tellsBack)
+}
