@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
@@ -28,6 +29,10 @@ type Account struct {
 	Config  json.RawMessage   `json:"config,omitempty"`
 	Cadence string            `json:"cadence,omitempty"` // as cadence.Parse reads it; empty: cadence.Default
 	Labels  map[string]string `json:"labels,omitempty"`
+
+	// RetryBudget is how many failures in a row park the account; 0 means
+	// cadence.RetryBudget.
+	RetryBudget int `json:"retry_budget,omitempty"`
 }
 
 // Kinds judges configs: it is what the checkers of this process know.
@@ -86,6 +91,9 @@ func (a Account) Validate(kinds Kinds) error {
 	if _, err := cadence.Parse(a.Cadence); err != nil {
 		faults = append(faults, Fault{"cadence", err.Error()})
 	}
+	if a.RetryBudget < 0 || a.RetryBudget > cadence.MaxRetryBudget {
+		faults = append(faults, retryBudgetFault)
+	}
 	if len(a.Config) > MaxConfig {
 		faults = append(faults, Fault{"config", fmt.Sprintf("must be at most %d bytes, has %d", MaxConfig, len(a.Config))})
 	}
@@ -107,6 +115,33 @@ func (a Account) Validate(kinds Kinds) error {
 		return nil
 	}
 	return faults
+}
+
+var retryBudgetFault = Fault{retryBudgetField, fmt.Sprintf("must be a whole number from 1 to %d", cadence.MaxRetryBudget)}
+
+// Policy is what the account sets of how its failures are dealt with.
+func (a Account) Policy() cadence.Policy { return cadence.Policy{RetryBudget: a.RetryBudget} }
+
+// firstDue is when a valid account is first due once it is registered; the zero
+// time is at once. It gives Faults if that would be never. The clock is asked
+// only where the cadence names times by it.
+func (a Account) firstDue(clock func() (time.Time, error)) (time.Time, error) {
+	c, err := cadence.Parse(a.Cadence)
+	if err != nil {
+		return time.Time{}, Faults{{"cadence", err.Error()}}
+	}
+	if !c.Timed() {
+		return time.Time{}, nil
+	}
+	now, err := clock()
+	if err != nil {
+		return time.Time{}, err
+	}
+	due, ok := c.After(a.ID, now, cadence.State{})
+	if !ok {
+		return time.Time{}, Faults{{"cadence", fmt.Sprintf("%q is past: it is %s", c, now.UTC().Format(time.RFC3339))}}
+	}
+	return due, nil
 }
 
 // flatten makes faults of what a checker reports: errors that errors.Join put

@@ -15,6 +15,8 @@ const MaxRecord = 256 << 10
 // JSON, or no object.
 const RecordField = "record"
 
+const retryBudgetField = "retry_budget"
+
 // Decode reads a record strictly and gives every fault at once, as Faults. What
 // could be read is returned even then, so that it can be judged as well.
 func Decode(record []byte) (Account, error) {
@@ -39,8 +41,13 @@ func Decode(record []byte) (Account, error) {
 			}
 		case "labels":
 			a.Labels, faults = readLabels(faults, value)
+		case retryBudgetField:
+			// Nothing and 0 would be the same once read.
+			if !isNull(value) && (json.Unmarshal(value, &a.RetryBudget) != nil || a.RetryBudget == 0) {
+				faults = append(faults, retryBudgetFault)
+			}
 		default:
-			faults = append(faults, Fault{name, "is not a field of a record, which has id, kind, config, cadence and labels"})
+			faults = append(faults, Fault{name, "is not a field of a record, which has id, kind, config, cadence, labels and retry_budget"})
 		}
 	}
 	if len(faults) > 0 {

@@ -16,22 +16,31 @@ func TestRead(t *testing.T) {
 		record string
 		fields []string // of the faults; none: it is valid
 	}{
-		"whole":            {`{"id":"a","kind":"web","config":{"url":"x"},"cadence":"every 5m","labels":{"a":"b"}}`, nil},
-		"least":            {`{"id":"a","kind":"plain"}`, nil},
-		"nulls":            {`{"id":"a","kind":"plain","config":null,"cadence":null,"labels":null}`, nil},
-		"spaces":           {" \t{\"id\":\"a\",\"kind\":\"plain\"}\r\n", nil},
-		"empty":            {``, []string{"record"}},
-		"no JSON":          {`{"id":`, []string{"record"}},
-		"an array":         {`[]`, []string{"record"}},
-		"null":             {`null`, []string{"record"}},
-		"two":              {`{"id":"a","kind":"plain"}{}`, []string{"record"}},
-		"not UTF-8":        {"{\"id\":\"\xff\",\"kind\":\"plain\"}", []string{"record"}},
-		"unknown fields":   {`{"id":"a","kind":"plain","x":1,"ID":"b"}`, []string{"ID", "x"}},
-		"mistyped":         {`{"id":1,"kind":[],"cadence":{},"labels":[]}`, []string{"cadence", "id", "kind", "labels"}},
-		"labels":           {`{"id":"a","kind":"plain","labels":{"a":1,"b":null,"c":"d"}}`, []string{"labels.a", "labels.b"}},
-		"all at once":      {`{"kind":"web","config":{"key":"bad"},"cadence":"now","extra":1}`, []string{"extra", "id", "cadence", "config.url", "config.key"}},
-		"unknown kind":     {`{"id":"a","kind":"x"}`, []string{"kind"}},
-		"control in an id": {`{"id":"a\u0000","kind":"plain"}`, []string{"id"}},
+		"whole":             {`{"id":"a","kind":"web","config":{"url":"x"},"cadence":"every 5m","labels":{"a":"b"}}`, nil},
+		"least":             {`{"id":"a","kind":"plain"}`, nil},
+		"nulls":             {`{"id":"a","kind":"plain","config":null,"cadence":null,"labels":null}`, nil},
+		"spaces":            {" \t{\"id\":\"a\",\"kind\":\"plain\"}\r\n", nil},
+		"retry budget":      {`{"id":"a","kind":"plain","retry_budget":1000}`, nil},
+		"no retry budget":   {`{"id":"a","kind":"plain","retry_budget":null}`, nil},
+		"budget of none":    {`{"id":"a","kind":"plain","retry_budget":0}`, []string{"retry_budget"}},
+		"budget too big":    {`{"id":"a","kind":"plain","retry_budget":1001}`, []string{"retry_budget"}},
+		"budget below":      {`{"id":"a","kind":"plain","retry_budget":-1}`, []string{"retry_budget"}},
+		"budget and a half": {`{"id":"a","kind":"plain","retry_budget":1.5}`, []string{"retry_budget"}},
+		"budget as text":    {`{"id":"a","kind":"plain","retry_budget":"3"}`, []string{"retry_budget"}},
+		"time long past":    {`{"id":"a","kind":"plain","cadence":"at 2001-01-01T00:00:00Z"}`, nil}, // the clock is not asked
+		"never fires":       {`{"id":"a","kind":"plain","cadence":"cron 0 0 30 2 *"}`, []string{"cadence"}},
+		"empty":             {``, []string{"record"}},
+		"no JSON":           {`{"id":`, []string{"record"}},
+		"an array":          {`[]`, []string{"record"}},
+		"null":              {`null`, []string{"record"}},
+		"two":               {`{"id":"a","kind":"plain"}{}`, []string{"record"}},
+		"not UTF-8":         {"{\"id\":\"\xff\",\"kind\":\"plain\"}", []string{"record"}},
+		"unknown fields":    {`{"id":"a","kind":"plain","x":1,"ID":"b"}`, []string{"ID", "x"}},
+		"mistyped":          {`{"id":1,"kind":[],"cadence":{},"labels":[]}`, []string{"cadence", "id", "kind", "labels"}},
+		"labels":            {`{"id":"a","kind":"plain","labels":{"a":1,"b":null,"c":"d"}}`, []string{"labels.a", "labels.b"}},
+		"all at once":       {`{"kind":"web","config":{"key":"bad"},"cadence":"now","extra":1}`, []string{"extra", "id", "cadence", "config.url", "config.key"}},
+		"unknown kind":      {`{"id":"a","kind":"x"}`, []string{"kind"}},
+		"control in an id":  {`{"id":"a\u0000","kind":"plain"}`, []string{"id"}},
 	} {
 		a, err := Read([]byte(tt.record), testKinds{})
 		var faults Faults
@@ -83,6 +92,7 @@ func TestDecodeNudge(t *testing.T) {
 // What is accepted is kept: encoding it and reading that again gives the same.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"id":"a","kind":"web","config":{"url":"<x>&\u2028"},"cadence":"every 5m","labels":{"a":"b"}}`))
+	f.Add([]byte(`{"id":"a","retry_budget":7,"cadence":"at 2026-12-01T09:00:00+08:00"}`))
 	f.Add([]byte(`{"id":1,"x":{},"labels":{"a":null}}`))
 	f.Add([]byte("{\"id\":\"\xff\"}"))
 	f.Fuzz(func(t *testing.T, record []byte) {
@@ -109,7 +119,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil || !bytes.Equal(first, second) {
 			t.Fatalf("%q became %q, %v", first, second, err)
 		}
-		if a.ID != b.ID || a.Kind != b.Kind || a.Cadence != b.Cadence || len(a.Labels) != len(b.Labels) || len(a.Labels) > 0 && !reflect.DeepEqual(a.Labels, b.Labels) {
+		if a.ID != b.ID || a.Kind != b.Kind || a.Cadence != b.Cadence || a.RetryBudget != b.RetryBudget || len(a.Labels) != len(b.Labels) || len(a.Labels) > 0 && !reflect.DeepEqual(a.Labels, b.Labels) {
 			t.Fatalf("%+v became %+v", a, b)
 		}
 	})

@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,8 @@ func (s Summary) Done() int { return s.Created + s.Updated + s.Unchanged + s.Fai
 // a million accounts do not all start together. Lines of one id are applied in
 // their order: the last one wins, and each counts.
 //
-// A line that is no valid record is told to report, with all its faults, and the
+// A line that is no valid record, or names a time that is past while no such
+// record is there, is told to report, with all its faults, and the
 // others go on. Import stops when Redis, the reader, report or ctx fails, and
 // says so; the summary then tells what was done until then. To import the same
 // again does no harm: what is there is unchanged.
@@ -68,6 +70,7 @@ func (r *Registry) Import(ctx context.Context, in io.Reader, report func(BadLine
 // readLines hands every good line on to the writer, and tells the bad ones.
 func (r *Registry) readLines(lines *lineReader, w *batchWriter, report func(BadLine) error) (Summary, error) {
 	var s Summary
+	clock := r.clock(w.ctx)
 	flushed := time.Now()
 	for {
 		if lines.mayBlock() && time.Since(flushed) > heldTime {
@@ -88,6 +91,9 @@ func (r *Registry) readLines(lines *lineReader, w *batchWriter, report func(BadL
 			return s, fmt.Errorf("%w: line %d: %w", ErrInput, lines.number+1, err)
 		default:
 			a, err = Read(line, r.kinds)
+			if err == nil {
+				err = r.inTime(w.ctx, a, clock)
+			}
 			if err != nil && !errors.As(err, &faults) {
 				return s, err
 			}
@@ -107,4 +113,44 @@ func (r *Registry) readLines(lines *lineReader, w *batchWriter, report func(BadL
 			return s, err
 		}
 	}
+}
+
+// clock gives the time by Redis' clock: asked once, and what has passed since
+// then here.
+func (r *Registry) clock(ctx context.Context) func() (time.Time, error) {
+	var server, local time.Time
+	return func() (time.Time, error) {
+		if server.IsZero() {
+			now, err := r.ring.Now(ctx, 0)
+			if err != nil {
+				return time.Time{}, err
+			}
+			server, local = now, time.Now()
+		}
+		return server.Add(time.Since(local)), nil
+	}
+}
+
+// inTime gives Faults for a valid account whose time is past, unless it is there
+// with this very record.
+func (r *Registry) inTime(ctx context.Context, a Account, clock func() (time.Time, error)) error {
+	_, err := a.firstDue(clock)
+	var faults Faults
+	if !errors.As(err, &faults) {
+		return err
+	}
+	record, err := a.Encode()
+	if err != nil {
+		return err
+	}
+	views, err := r.ring.Look(ctx, r.ring.ShardOf(a.ID), []string{a.ID})
+	if err != nil {
+		return err
+	}
+	for i := range views {
+		if bytes.Equal(views[i].Record, record) {
+			return nil
+		}
+	}
+	return faults
 }

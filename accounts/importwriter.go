@@ -143,9 +143,11 @@ func (w *batchWriter) write(b *batch) error {
 		if err != nil {
 			return err // it was valid a moment ago
 		}
+		// A time that came meanwhile has no slot left: at once, which is zero.
+		due, _ := rhythm.After(a.ID, now, cadence.State{})
 		before, known := kinds[a.ID]
 		items[i] = circulate.Registration{
-			ID: a.ID, Record: b.records[i], Due: rhythm.After(a.ID, now),
+			ID: a.ID, Record: b.records[i], Due: due,
 			ForgetCursor: known && before != a.Kind,
 		}
 	}

@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,21 +37,28 @@ func NewRegistry(ring *circulate.Ring, kinds Kinds) *Registry {
 	return &Registry{ring: ring, kinds: kinds}
 }
 
-// Read decodes and judges a record. With an id that is not empty, the record may
+// Read decodes and judges a record, but for a time that is past: only Create and
+// Put ask the clock. With an id that is not empty, the record may
 // leave its own out but not name another one. It gives all faults at once, as
 // Faults.
 func (r *Registry) Read(id string, record []byte) (Account, error) {
 	return readAs(id, record, r.kinds)
 }
 
-// Create registers an account, due at once. It gives Faults for a record that is
-// not valid and ErrExists for an id that is taken.
+// Create registers an account, due at once unless its cadence names a time. It
+// gives Faults for a record that is not valid, or names a time that is past, and
+// ErrExists for an id that is taken.
 func (r *Registry) Create(ctx context.Context, a Account) (View, error) {
 	record, err := r.encode(a)
 	if err != nil {
 		return View{}, err
 	}
-	outcomes, err := r.ring.Register(ctx, r.ring.ShardOf(a.ID), []circulate.Registration{{ID: a.ID, Record: record}})
+	shard := r.ring.ShardOf(a.ID)
+	due, err := a.firstDue(func() (time.Time, error) { return r.ring.Now(ctx, shard) })
+	if err != nil {
+		return View{}, err
+	}
+	outcomes, err := r.ring.Register(ctx, shard, []circulate.Registration{{ID: a.ID, Record: record, Due: due}})
 	if err != nil {
 		return View{}, err
 	}
@@ -60,8 +68,9 @@ func (r *Registry) Create(ctx context.Context, a Account) (View, error) {
 	return r.after(ctx, a)
 }
 
-// Put registers an account or changes it. Either way it is due at once, unless
-// it is there with this very record: then nothing changes. The cursor is kept,
+// Put registers an account or changes it. Either way it is due as with Create,
+// unless it is there with this very record: then nothing changes, even if it
+// names a time that is past. The cursor is kept,
 // but not over a change of kind: another checker could not read it.
 func (r *Registry) Put(ctx context.Context, a Account) (View, circulate.Registered, error) {
 	record, err := r.encode(a)
@@ -74,8 +83,16 @@ func (r *Registry) Put(ctx context.Context, a Account) (View, circulate.Register
 	if err != nil {
 		return View{}, 0, err
 	}
+	same := false
 	for i := range views {
 		item.ForgetCursor = kindOf(views[i].Record) != a.Kind
+		same = bytes.Equal(views[i].Record, record)
+	}
+	if !same {
+		item.Due, err = a.firstDue(func() (time.Time, error) { return r.ring.Now(ctx, shard) })
+		if err != nil {
+			return View{}, 0, err
+		}
 	}
 	outcomes, err := r.ring.Upsert(ctx, shard, []circulate.Registration{item})
 	if err != nil {

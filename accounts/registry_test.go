@@ -287,7 +287,7 @@ func TestStats(t *testing.T) {
 		if _, err := r.Pause(ctx, "0"); err != nil {
 			t.Fatal(err)
 		}
-		if err := ring.Heartbeat(ctx, "replica001", []byte(`{"host":"h","concurrency":3}`)); err != nil {
+		if _, err := ring.Heartbeat(ctx, "replica001", []byte(`{"host":"h","concurrency":3}`), time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		s, err := r.Stats(ctx)

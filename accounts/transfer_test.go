@@ -72,7 +72,7 @@ func TestImport(t *testing.T) {
 		if err := errors.Join(err, nowErr, parseErr); err != nil {
 			t.Fatal(err)
 		}
-		if slot := rhythm.After("id-2", now); !v.State.Due.Equal(slot) {
+		if slot, _ := rhythm.After("id-2", now, cadence.State{}); !v.State.Due.Equal(slot) {
 			t.Errorf("due %v, its slot is %v", v.State.Due, slot)
 		}
 

@@ -132,11 +132,14 @@ var steps = map[string]func(ctx context.Context, r *Ring) error{
 	"count":      func(ctx context.Context, r *Ring) error { _, err := r.Count(ctx, 0); return err },
 	"messages":   func(ctx context.Context, r *Ring) error { _, err := r.Messages(ctx, 0, StreamStart, 1); return err },
 	"trim":       func(ctx context.Context, r *Ring) error { _, _, err := r.TrimMessages(ctx, 0, time.Hour); return err },
-	"heartbeat":  func(ctx context.Context, r *Ring) error { return r.Heartbeat(ctx, "alice00000", nil) },
-	"retire":     func(ctx context.Context, r *Ring) error { return r.Retire(ctx, "alice00000") },
-	"replicas":   func(ctx context.Context, r *Ring) error { _, _, err := r.Replicas(ctx); return err },
-	"check":      func(ctx context.Context, r *Ring) error { return r.Check(ctx) },
-	"now":        func(ctx context.Context, r *Ring) error { _, err := r.Now(ctx, 0); return err },
+	"heartbeat": func(ctx context.Context, r *Ring) error {
+		_, err := r.Heartbeat(ctx, "alice00000", nil, time.Minute)
+		return err
+	},
+	"retire":   func(ctx context.Context, r *Ring) error { return r.Retire(ctx, "alice00000") },
+	"replicas": func(ctx context.Context, r *Ring) error { _, _, err := r.Replicas(ctx); return err },
+	"check":    func(ctx context.Context, r *Ring) error { return r.Check(ctx) },
+	"now":      func(ctx context.Context, r *Ring) error { _, err := r.Now(ctx, 0); return err },
 }
 
 func held() *Claim {

@@ -62,6 +62,17 @@ local function mistyped(...)
   return nil
 end
 
+-- The first due time of a schedule; huge where it is empty.
+local function first_due(schedule)
+  local first = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+  return first[2] and tonumber(first[2]) or math.huge
+end
+
+-- Tells the replicas that sleep until a shard's first due time of an earlier one.
+local function wake(channel, shard, due)
+  redis.call('PUBLISH', channel, shard .. ' ' .. format('%.0f', due))
+end
+
 -- When a record changes, unix µs: unlike a counter it never comes back to what
 -- it was, even after a failover that forgot the latest changes.
 local function change_stamp()

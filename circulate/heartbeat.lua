@@ -5,6 +5,9 @@
 -- ARGV[1]  the replica
 -- ARGV[2]  its report
 -- ARGV[3]  for how many ms a silent replica is remembered
+-- ARGV[4]  for how many ms it counts as alive
+--
+-- Returns the replicas that are alive.
 
 local now = clock()
 redis.call('ZADD', KEYS[1], now, ARGV[1])
@@ -14,4 +17,4 @@ if #silent > 0 then
   redis.call('ZREM', KEYS[1], unpack(silent))
   redis.call('HDEL', KEYS[2], unpack(silent))
 end
-return now
+return redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. format('%.0f', now - tonumber(ARGV[4])), '+inf')

@@ -131,7 +131,8 @@ func cycle(t *testing.T, server redistest.Redis, ring *circulate.Ring) {
 	fail("last message", err)
 	before := len(places(t, server, ring))
 	register(t, ring, "cycle")
-	fail("heartbeat", ring.Heartbeat(ctx, alice, []byte("{}")))
+	_, err = ring.Heartbeat(ctx, alice, []byte("{}"), time.Minute)
+	fail("heartbeat", err)
 	claim := func(replica string) *circulate.Claim {
 		t.Helper()
 		b, err := ring.Claim(ctx, shard, replica, 10, 0)

@@ -34,7 +34,7 @@ func (r *Ring) Nudge(ctx context.Context, n Nudge) error {
 	k := &r.keys[shard]
 	where, err := redis.String(r.run(ctx, nudgeScript, shard,
 		[]string{k.tickets, k.schedule, k.parked, k.nudges},
-		n.ID, max(0, n.Within.Milliseconds()), n.Hint, max(0, n.Lives.Milliseconds())))
+		append([]any{n.ID, max(0, n.Within.Milliseconds()), n.Hint, max(0, n.Lives.Milliseconds())}, r.wakeArgs(shard)...)...))
 	switch {
 	case err != nil:
 		return err

@@ -8,6 +8,7 @@
 -- ARGV[2]  within how many ms
 -- ARGV[3]  the hint; empty = none
 -- ARGV[4]  how many ms the hint lives
+-- ARGV[5], ARGV[6]  the channel to wake replicas on, and the shard
 --
 -- Returns scheduled, circulating, parked or unknown. An account that circulates
 -- is waiting or claimed, and nobody here knows which: the nudge is kept, and the
@@ -38,7 +39,10 @@ if hint ~= '' or not scheduled then
   redis.call('HSET', nudges, id, stamp(due) .. '|' .. stamp(expiry) .. '|' .. hint)
 end
 if scheduled then
-  if due < tonumber(scheduled) then redis.call('ZADD', schedule, due, id) end
+  if due < tonumber(scheduled) then
+    if due < first_due(schedule) then wake(ARGV[5], ARGV[6], due) end
+    redis.call('ZADD', schedule, due, id)
+  end
   return 'scheduled'
 end
 return 'circulating'

@@ -42,7 +42,7 @@ func (r *Ring) Resume(ctx context.Context, id string, due time.Time) error {
 	k := &r.keys[shard]
 	letter, err := redis.String(r.run(ctx, resumeScript, shard,
 		[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.failures, k.strikes},
-		id, max(0, due.UnixMilli())))
+		append(r.wakeArgs(shard), id, max(0, due.UnixMilli()))...))
 	if err != nil {
 		return err
 	}

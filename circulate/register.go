@@ -52,7 +52,8 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 	if err := r.checkBatch("register", len(items)); err != nil {
 		return nil, err
 	}
-	args := append(make([]any, 0, 2+4*len(items)), change, ReasonPaused)
+	args := append(make([]any, 0, 4+4*len(items)), change, ReasonPaused)
+	args = append(args, r.wakeArgs(shard)...)
 	for i := range items {
 		if err := ValidateID(items[i].ID); err != nil {
 			return nil, fmt.Errorf("%w: register: id %q: %w", errInput, items[i].ID, err)

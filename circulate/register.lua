@@ -12,6 +12,7 @@
 -- KEYS[10] changes       ZSET  id -> when its record changed, unix µs
 -- ARGV[1]  1 to change accounts that exist, 0 to leave them alone
 -- ARGV[2]  how a reason begins that an update does not lift
+-- ARGV[3], ARGV[4]  the channel to wake replicas on, and the shard
 -- then, four for each account: id, record, first due (ms; what is past means
 -- now), 1 to forget the cursor if the record changes
 --
@@ -28,7 +29,8 @@ if wrong then return wrong end
 
 local now = clock()
 local letters, changed = {}, false
-for a = 3, #ARGV, 4 do
+local was_first, first = first_due(schedule), math.huge
+for a = 5, #ARGV, 4 do
   local id, record, due, forget = ARGV[a], ARGV[a + 1], math.max(now, tonumber(ARGV[a + 2])), ARGV[a + 3] == '1'
   local letter = 'c'
   local current = redis.call('HGET', tickets, id)
@@ -53,6 +55,7 @@ for a = 3, #ARGV, 4 do
     local reason = letter == 'u' and redis.call('HGET', reasons, id)
     if not (reason and sub(reason, 1, #stays_parked) == stays_parked) then
       redis.call('ZADD', schedule, due, id)
+      first = math.min(first, due)
       if reason then
         redis.call('ZREM', parked, id)
         redis.call('HDEL', reasons, id)
@@ -64,4 +67,5 @@ for a = 3, #ARGV, 4 do
   letters[#letters + 1] = letter
 end
 if changed then redis.call('ZREMRANGEBYRANK', changes, 0, -1025) end
+if first < was_first then wake(ARGV[3], ARGV[4], first) end
 return table.concat(letters)

@@ -19,7 +19,7 @@ func (r *Ring) Release(ctx context.Context, shard int, claims []*Claim) (int, er
 	if err := r.checkBatch("release", len(claims)); err != nil {
 		return 0, err
 	}
-	args := make([]any, 0, 2*len(claims))
+	args := append(make([]any, 0, 2+2*len(claims)), r.wakeArgs(shard)...)
 	for _, c := range claims {
 		args = append(args, c.entry, max(0, c.Due.UnixMilli()))
 	}

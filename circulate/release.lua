@@ -4,7 +4,8 @@
 -- KEYS[2]  message_queue    LIST
 -- KEYS[3]  tickets          HASH  id -> current ticket, short cursor
 -- KEYS[4]  ticket_seq       STRING
--- ARGV     pairs: the entry as claimed, since when it had been due (ms)
+-- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
+-- then pairs: the entry as claimed, since when it had been due (ms)
 --
 -- Returns how many went back; the others were no longer held.
 
@@ -16,7 +17,7 @@ if wrong then return wrong end
 local now = clock()
 local back = 0
 -- The last is pushed first, so that the first is the first to be taken again.
-for a = #ARGV - 1, 1, -2 do
+for a = #ARGV - 1, 3, -2 do
   local entry = ARGV[a]
   local id = sub(entry, ID)
   local current = redis.call('HGET', tickets, id)
@@ -26,4 +27,5 @@ for a = #ARGV - 1, 1, -2 do
     back = back + 1
   end
 end
+if back > 0 then wake(ARGV[1], ARGV[2], now) end
 return back

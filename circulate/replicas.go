@@ -25,18 +25,19 @@ type Replica struct {
 	Report []byte    // what it said of itself then; opaque to the ring
 }
 
-// Heartbeat says that a replica is alive, and what it reports of itself.
-func (r *Ring) Heartbeat(ctx context.Context, replica string, report []byte) error {
+// Heartbeat says that a replica is alive, and what it reports of itself. It gives
+// all replicas that were heard of within the window.
+func (r *Ring) Heartbeat(ctx context.Context, replica string, report []byte, window time.Duration) (alive []string, err error) {
 	if err := ValidateReplica(replica); err != nil {
-		return err
+		return nil, err
 	}
-	_, err := r.eval(ctx, heartbeatScript,
+	alive, err = redis.Strings(r.eval(ctx, heartbeatScript,
 		[]string{replicasKey(r.namespace), reportsKey(r.namespace)},
-		[]any{replica, report, replicaMemory.Milliseconds()})
+		[]any{replica, report, replicaMemory.Milliseconds(), window.Milliseconds()}))
 	if err != nil {
-		return fmt.Errorf("heartbeat: %w", err)
+		return nil, fmt.Errorf("heartbeat: %w", err)
 	}
-	return nil
+	return alive, nil
 }
 
 // Retire forgets a replica that has given back all it held.

@@ -23,9 +23,7 @@ func (h *Held) Malformed() bool { return h.err != nil }
 // first, after skipping some, and the time now by the same clock.
 func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Time, error) {
 	key := r.keys[shard].processing
-	// LLEN shows a message_queue that nothing can be pushed to, before Requeue
-	// takes something out for it.
-	inspect := []command{{"TIME"}, {"LRANGE", key, -skip - n, -skip - 1}, {"LLEN", r.keys[shard].queue}}
+	inspect := []command{{"LRANGE", key, -skip - n, -skip - 1}, {"TIME"}}
 	replies, err := pipeline(ctx, r.server, key, inspect...)
 	if hasCode(err, "WRONGTYPE") {
 		if moved, moveErr := r.setAsideMistyped(ctx, shard); moveErr == nil && moved > 0 {
@@ -35,11 +33,11 @@ func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Tim
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("oldest, shard %d: %w", shard, err)
 	}
-	now, err := serverTime(replies[0])
+	now, err := serverTime(replies[1])
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	texts, err := redis.Strings(replies[1], nil)
+	texts, err := redis.Strings(replies[0], nil)
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("oldest, shard %d: %w", shard, err)
 	}

@@ -7,7 +7,8 @@
 -- KEYS[5]  park_reasons  HASH  id -> reason
 -- KEYS[6]  failures      HASH  id -> failures in a row
 -- KEYS[7]  strikes       HASH  id -> requeues since the last return
--- ARGV     pairs: id, due (ms; what is past means now)
+-- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
+-- then pairs: id, due (ms; what is past means now)
 --
 -- Returns a text of one letter each: r resumed, c was in circulation and was
 -- left alone, n not registered.
@@ -20,7 +21,8 @@ local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', schedule, 'zset', 
 if wrong then return wrong end
 
 local now, letters = clock(), {}
-for a = 1, #ARGV, 2 do
+local was_first, first = first_due(schedule), math.huge
+for a = 3, #ARGV, 2 do
   local id = ARGV[a]
   local current = redis.call('HGET', tickets, id)
   if not current then
@@ -29,7 +31,9 @@ for a = 1, #ARGV, 2 do
     letters[#letters + 1] = 'c'
   else
     renew(tickets, ticket_seq, id, current, now)
-    redis.call('ZADD', schedule, math.max(now, tonumber(ARGV[a + 1])), id)
+    local due = math.max(now, tonumber(ARGV[a + 1]))
+    redis.call('ZADD', schedule, due, id)
+    first = math.min(first, due)
     redis.call('ZREM', parked, id)
     redis.call('HDEL', reasons, id)
     redis.call('HDEL', failures, id)
@@ -37,4 +41,5 @@ for a = 1, #ARGV, 2 do
     letters[#letters + 1] = 'r'
   end
 end
+if first < was_first then wake(ARGV[1], ARGV[2], first) end
 return table.concat(letters)

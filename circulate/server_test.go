@@ -188,8 +188,8 @@ func TestUserWithRightsForTheNamespaceAlone(t *testing.T) {
 	}
 	defer conn.Close()
 	for _, args := range [][]any{
-		{"SETUSER", "poller", "on", ">" + password, "resetkeys", "~{rounds:*", "~rounds:*", "resetchannels",
-			"-@all", "+@read", "+@write", "+@connection", "+@transaction", "+@scripting", "+time", "+xinfo|groups", "-@dangerous"},
+		{"SETUSER", "poller", "on", ">" + password, "resetkeys", "~{rounds:*", "~rounds:*", "resetchannels", "&rounds:wake",
+			"-@all", "+@read", "+@write", "+@connection", "+@transaction", "+@scripting", "+@pubsub", "+time", "+xinfo|groups", "-@dangerous"},
 		{"SETUSER", "default", "off"},
 	} {
 		if _, err := conn.Do("ACL", args...); err != nil {

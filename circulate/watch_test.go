@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -60,7 +61,7 @@ func TestAbsenceAndReturnAreToldOnce(t *testing.T) {
 			calls.Go(func() {
 				_, err := ring.Claim(context.Background(), 0, "alice00000", 10, 0)
 				_, countErr := ring.Count(context.Background(), 1)
-				if beatErr := ring.Heartbeat(context.Background(), "alice00000", nil); (err == nil && countErr == nil && beatErr == nil) != works {
+				if _, beatErr := ring.Heartbeat(context.Background(), "alice00000", nil, time.Minute); (err == nil && countErr == nil && beatErr == nil) != works {
 					t.Errorf("claim: %v, count: %v, heartbeat: %v", err, countErr, beatErr)
 				}
 			})

@@ -78,7 +78,15 @@ func (m *Monitor) judge(ctx context.Context) (dead func(replica string) bool, er
 // young to be stale in any way.
 func (m *Monitor) sweepShard(ctx context.Context, shard int, dead func(string) bool, swept *Swept) error {
 	young := min(m.config.DeadAfter, m.config.LongTimeout)
-	passed := 0
+	passed, before := 0, swept.Stale+swept.Orphaned
+	defer func() {
+		if swept.Stale+swept.Orphaned == before {
+			return
+		}
+		if err := m.ring.Wake(ctx, shard); err != nil {
+			m.log.Debug("the replicas were not woken", "error", err)
+		}
+	}()
 	for {
 		held, now, err := m.ring.Oldest(ctx, shard, passed, sweepChunk)
 		if err != nil {

@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -94,13 +95,13 @@ func (p *Pool) takePlaces(ctx context.Context) int {
 // awaitShard waits until the time of some shard has come.
 func (p *Pool) awaitShard(ctx context.Context) (int, bool) {
 	for {
-		if ctx.Err() != nil || p.tooManyAbandoned() && !sleep(ctx, p.config.IdleInterval) {
+		if ctx.Err() != nil || p.tooManyAbandoned() && !sleep(ctx, deafInterval) {
 			return 0, false
 		}
 		if p.tooManyAbandoned() {
 			continue
 		}
-		shard, ok, wait := p.timetable.take(time.Now(), p.config.IdleInterval)
+		shard, ok, wait := p.timetable.take(time.Now(), p.idle())
 		if ok {
 			return shard, true
 		}
@@ -117,6 +118,7 @@ func (p *Pool) awaitShard(ctx context.Context) (int, bool) {
 // claimShard claims up to n accounts of a shard and starts their checks. It
 // tells how many it started and when the shard is next worth a claim.
 func (p *Pool) claimShard(ctx context.Context, shard, n int) (started int, next time.Time, err error) {
+	p.metrics.claims.Inc()
 	batch, err := p.ring.Claim(ctx, shard, p.config.Replica, n, p.records.Known(shard))
 	if err != nil {
 		return 0, time.Time{}, err
@@ -128,7 +130,7 @@ func (p *Pool) claimShard(ctx context.Context, shard, n int) (started int, next 
 		if _, err := p.records.Resolve(ctx, shard, &batch); err != nil {
 			return 0, time.Time{}, err
 		}
-		return 0, p.nextClaim(&batch, received), nil
+		return 0, p.nextClaim(shard, &batch, received), nil
 	}
 	p.metrics.claimed.Add(float64(len(batch.Claims)))
 
@@ -152,20 +154,30 @@ func (p *Pool) claimShard(ctx context.Context, shard, n int) (started int, next 
 			localAt:  received,
 		})
 	}
-	return len(batch.Claims), p.nextClaim(&batch, received), nil
+	return len(batch.Claims), p.nextClaim(shard, &batch, received), nil
 }
 
-// nextClaim is when a shard is next worth a claim: at its next due time, but
-// within the idle interval, for others put accounts there too.
-func (p *Pool) nextClaim(b *circulate.Batch, received time.Time) time.Time {
+// nextClaim is when a shard is next worth a claim: when its next account is due.
+// A shard that is another replica's part is left to it for a while longer.
+func (p *Pool) nextClaim(shard int, b *circulate.Batch, received time.Time) time.Time {
+	idle := p.idle()
 	switch {
 	case b.More:
 		return received
 	case b.NextDue.IsZero():
-		return received.Add(p.config.IdleInterval)
+		return received.Add(idle)
 	}
 	// Redis' milliseconds are cut off: one more, or the claim would come early.
-	return received.Add(min(p.config.IdleInterval, max(0, b.NextDue.Sub(b.Now))+time.Millisecond))
+	wait := max(0, b.NextDue.Sub(b.Now)) + time.Millisecond
+	return received.Add(min(idle, wait+p.timetable.patience(shard, rand.Float64())))
+}
+
+// idle is the longest that a shard goes without being looked at.
+func (p *Pool) idle() time.Duration {
+	if p.hearing.Load() {
+		return p.config.IdleInterval
+	}
+	return min(deafInterval, p.config.IdleInterval)
 }
 
 // sleep waits and reports whether it was for all of d.

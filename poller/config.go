@@ -19,7 +19,7 @@ type Config struct {
 	LongTimeout    time.Duration // the monitors'; a claim held longer is not ours any more; 5 min
 	PageLimit      int           // messages wanted of one page; 200
 	RecordsKept    int           // decoded records kept in memory; 500,000
-	IdleInterval   time.Duration // the longest that a shard goes without being looked at; 1 s
+	IdleInterval   time.Duration // the longest that a shard goes without being looked at; 30 s
 	CommitInterval time.Duration // the longest that a result waits for others of its shard; 5 ms
 }
 
@@ -30,6 +30,8 @@ const (
 	maxCursor      = 64 << 10         // bytes
 	maxData        = 256 << 10        // bytes of one message
 	abandonAfter   = time.Second      // that a checker may go on after its context is done
+	deafInterval   = time.Second      // likewise, while wake-ups may be missed
+	peerWindow     = 5                // heartbeats that a replica may miss and still have its part of the shards
 	leastAbandoned = 16               // hanging checks that even the smallest pool bears
 	flushTimeout   = 10 * time.Second // for the last writes at shutdown
 	recordTTL      = 10 * time.Minute // see circulate.Records
@@ -44,7 +46,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.LongTimeout, 5*time.Minute)
 	setDefault(&c.PageLimit, 200)
 	setDefault(&c.RecordsKept, 500_000)
-	setDefault(&c.IdleInterval, time.Second)
+	setDefault(&c.IdleInterval, 30*time.Second)
 	setDefault(&c.CommitInterval, 5*time.Millisecond)
 	return c
 }

@@ -38,7 +38,7 @@ func TestDeadReplicasClaimsAreTakenUpWithinTwentySeconds(t *testing.T) {
 		w.register("every 1m", "a", "b", "c", "d")
 		// A replica that beats once, claims everything, and dies.
 		dead := circulate.NewReplica()
-		if err := w.ring.Heartbeat(w.Context(), dead, nil); err != nil {
+		if _, err := w.ring.Heartbeat(w.Context(), dead, nil, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		for shard := range w.ring.Shards() {
@@ -76,7 +76,7 @@ func TestStuckReplicasClaimsAreTakenUpAndItsResultIsFenced(t *testing.T) {
 		unwatch, stop := w.watch(), w.start(poller.Config{})
 		claimed := time.Now()
 		for range 400 { // it beats all the while
-			if err := w.ring.Heartbeat(w.Context(), stuck, nil); err != nil {
+			if _, err := w.ring.Heartbeat(w.Context(), stuck, nil, time.Minute); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)

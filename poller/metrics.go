@@ -14,6 +14,7 @@ type Metrics struct {
 	parked       *prometheus.CounterVec
 	panics       *prometheus.CounterVec
 	abandoned    prometheus.Counter
+	claims       prometheus.Counter
 	claimed      prometheus.Counter
 	void         prometheus.Counter
 	returns      *prometheus.CounterVec
@@ -22,6 +23,8 @@ type Metrics struct {
 	heartbeats   *prometheus.CounterVec
 	running      prometheus.Gauge
 	hanging      prometheus.Gauge
+	woken        prometheus.Counter
+	deaf         prometheus.Counter
 }
 
 // NewMetrics registers a pool's metrics; a nil registry counts for nobody.
@@ -46,12 +49,15 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		parked:      counters("parked_total", "Accounts parked by a check's outcome, by kind.", "kind"),
 		panics:      counters("checker_panics_total", "Checks that panicked, by kind.", "kind"),
 		abandoned:   counter("checks_abandoned_total", "Checks that went on past their time and were abandoned."),
+		claims:      counter("claims_total", "Looks at a shard for accounts to claim."),
 		claimed:     counter("claimed_total", "Accounts claimed."),
 		void:        counter("void_entries_total", "Entries dropped at a claim because their ticket was not current."),
 		returns:     counters("returns_total", "Accounts given back, by outcome: written, fenced, unknown, given_up.", "outcome"),
 		released:    counter("released_total", "Accounts given back unchecked."),
 		redisErrors: counters("redis_errors_total", "Steps that failed, by step.", "step"),
 		heartbeats:  counters("heartbeats_total", "Heartbeats, by outcome: ok or failed.", "outcome"),
+		woken:       counter("wakeups_total", "Messages that something became due earlier than was known."),
+		deaf:        counter("wakeups_lost_total", "Times that the subscription to wake-ups was lost."),
 		running:     gauge("checks_running", "Checks under way."),
 		hanging:     gauge("checks_hanging", "Abandoned checks whose checker has not come back."),
 	}

@@ -34,6 +34,7 @@ type Pool struct {
 	running   *running
 	committer *committer
 	abandoned atomic.Int64
+	hearing   atomic.Bool // wake-ups arrive
 	origin    atomic.Pointer[instant]
 
 	checks  context.Context // of the checks; done after the grace period
@@ -103,6 +104,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	}
 	committing.Go(func() { p.committer.run(gathering) })
 	beating.Go(func() { p.beatOn(heart) })
+	beating.Go(func() { p.listen(ctx) })
 
 	<-ctx.Done()
 	p.log.Info("going down: no more claims", "running", p.running.count())
@@ -167,7 +169,8 @@ func (p *Pool) beat(ctx context.Context) error {
 	defer cancel()
 	p.metrics.running.Set(float64(report.InFlight))
 	p.metrics.hanging.Set(float64(p.abandoned.Load()))
-	if err := p.ring.Heartbeat(ctx, p.config.Replica, text); err != nil {
+	alive, err := p.ring.Heartbeat(ctx, p.config.Replica, text, peerWindow*p.config.Heartbeat)
+	if err != nil {
 		p.metrics.heartbeats.WithLabelValues("failed").Inc()
 		if !errors.Is(err, context.Canceled) {
 			p.log.Debug("heartbeat failed", "error", err)
@@ -175,6 +178,7 @@ func (p *Pool) beat(ctx context.Context) error {
 		return err
 	}
 	p.metrics.heartbeats.WithLabelValues("ok").Inc()
+	p.timetable.divide(p.config.Replica, alive, time.Now())
 	return nil
 }
 

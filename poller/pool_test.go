@@ -37,7 +37,7 @@ func TestChecksAtEverySlotOfItsPhase(t *testing.T) {
 			if len(calls) < 60 || len(calls) > 61 {
 				t.Fatalf("%s was checked %d times in an hour", id, len(calls))
 			}
-			slot := every.After(id, begin)
+			slot, _ := every.After(id, begin, cadence.State{})
 			for i, c := range calls[1:] { // the first is that of the registration
 				if late := c.at.Sub(slot); late < 0 || late > 20*time.Millisecond {
 					t.Fatalf("check %d of %s was at %v, its slot is %v", i, id, c.at, slot)

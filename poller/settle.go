@@ -35,8 +35,10 @@ func (f *flight) fail(err *CheckError) {
 
 // decide makes the return of an outcome, with the account's next due time.
 func (f *flight) decide(o cadence.Outcome) circulate.Return {
-	next := cadence.Decide(f.record.cadence, f.claim.ID, f.claim.Failures, o, f.now(), rand.Float64)
-	return circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Due: next.Due, Failures: next.Failures, Park: next.Park}
+	// Until the ring keeps the state: every failure may have been a refusal.
+	before := cadence.State{Failures: f.claim.Failures, Refusals: f.claim.Failures, FirstRefusal: time.Unix(0, 0)}
+	next := cadence.Decide(f.record.cadence, f.record.account.Policy(), f.claim.ID, before, o, f.now(), rand.Float64)
+	return circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Due: next.Due, Failures: next.State.Failures, Park: next.Park}
 }
 
 // settle hands the return over, unless the flight was abandoned meanwhile.

@@ -1,9 +1,16 @@
 package poller
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
+
+// patience is how long, on average, a shard with something due goes unclaimed
+// by the replica whose part it is before one of the others looks at it. The
+// others share that out among them, so that the cost of looking grows with the
+// shards and not with the replicas.
+const patience = 250 * time.Millisecond
 
 // timetable knows when each shard is next worth a claim. Shards take turns, and
 // no two claimers work on one at a time.
@@ -13,15 +20,21 @@ type timetable struct {
 	busy   []bool
 	next   int           // whose turn it is
 	sooner chan struct{} // has a value after a shard's time came nearer
+
+	peers []string // the replicas that share the shards, sorted
+	ours  []bool   // shard -> it is this replica's part
 }
 
 // never is a time after all others.
 var never = time.Unix(1<<40, 0)
 
 func newTimetable(shards int, now time.Time) *timetable {
-	t := &timetable{at: make([]time.Time, shards), busy: make([]bool, shards), sooner: make(chan struct{}, 1)}
+	t := &timetable{
+		at: make([]time.Time, shards), busy: make([]bool, shards), ours: make([]bool, shards),
+		sooner: make(chan struct{}, 1),
+	}
 	for i := range t.at {
-		t.at[i] = now
+		t.at[i], t.ours[i] = now, true
 	}
 	return t
 }
@@ -54,10 +67,31 @@ func (t *timetable) put(shard int, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.busy[shard] = false
+	t.bringLocked(shard, at)
+	t.signal()
+}
+
+// bring has a shard claimed no later than at.
+func (t *timetable) bring(shard int, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.bringLocked(shard, at)
+}
+
+// bringAll has every shard claimed no later than at.
+func (t *timetable) bringAll(at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for shard := range t.at {
+		t.bringLocked(shard, at)
+	}
+}
+
+func (t *timetable) bringLocked(shard int, at time.Time) {
 	if at.Before(t.at[shard]) {
 		t.at[shard] = at
+		t.signal()
 	}
-	t.signal()
 }
 
 func (t *timetable) signal() {
@@ -67,12 +101,60 @@ func (t *timetable) signal() {
 	}
 }
 
-// bring has a shard claimed no later than at.
-func (t *timetable) bring(shard int, at time.Time) {
+// divide gives each replica its part of the shards, by rendezvous: a shard goes
+// to the replica whose hash with it is the highest, so that one that comes or
+// goes moves only its own part. What has become ours is looked at now.
+func (t *timetable) divide(self string, alive []string, now time.Time) {
+	if !slices.Contains(alive, self) {
+		alive = append(alive, self)
+	}
+	slices.Sort(alive)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if at.Before(t.at[shard]) {
-		t.at[shard] = at
-		t.signal()
+	if slices.Equal(alive, t.peers) {
+		return
 	}
+	t.peers = alive
+	for shard := range t.ours {
+		was := t.ours[shard]
+		t.ours[shard] = preferred(shard, alive) == self
+		if t.ours[shard] && !was {
+			t.bringLocked(shard, now)
+		}
+	}
+}
+
+func preferred(shard int, replicas []string) string {
+	best, highest := "", uint64(0)
+	for _, replica := range replicas {
+		if h := rendezvous(replica, shard); best == "" || h > highest {
+			best, highest = replica, h
+		}
+	}
+	return best
+}
+
+// rendezvous is FNV-1a over the replica, finished with the shard by the mixer of
+// SplitMix64, whose bits all depend on all.
+func rendezvous(replica string, shard int) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(replica) {
+		h = (h ^ uint64(replica[i])) * 1099511628211
+	}
+	h += uint64(shard+1) * 0x9e3779b97f4a7c15
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// patience is how much longer than its own a replica leaves a shard alone, by a
+// chance in [0, 1): with R replicas about R-1 times patience.
+func (t *timetable) patience(shard int, chance float64) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ours[shard] {
+		return 0
+	}
+	others := float64(max(1, len(t.peers)-1))
+	return time.Duration((0.5 + chance) * others * float64(patience))
 }

@@ -200,12 +200,21 @@ func (f *faulty) Conn(ctx context.Context, key string) (redis.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &faultyConn{conn, f}, nil
+	return &faultyConn{Conn: conn, faulty: f}, nil
 }
 
 type faultyConn struct {
 	redis.Conn
-	faulty *faulty
+	faulty     *faulty
+	subscribed bool
+}
+
+// Send tells a connection that subscribes from the others.
+func (c *faultyConn) Send(name string, args ...any) error {
+	if name == "SUBSCRIBE" {
+		c.subscribed = true
+	}
+	return c.Conn.Send(name, args...)
 }
 
 var errCut = fmt.Errorf("connection cut")
@@ -227,6 +236,12 @@ func (c *faultyConn) DoWithTimeout(timeout time.Duration, name string, args ...a
 // ReceiveWithTimeout is what pipelines go through.
 func (c *faultyConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	reply, err := redis.ReceiveWithTimeout(c.Conn, timeout)
+	if c.subscribed {
+		if c.faulty.verdict("subscription") != healthy {
+			return nil, errCut
+		}
+		return reply, err
+	}
 	if c.faulty.verdict("pipeline") != healthy {
 		return nil, errCut
 	}

@@ -297,7 +297,7 @@ func TestList(t *testing.T) {
 func TestStats(t *testing.T) {
 	f := newFixture(t, nil)
 	f.call("POST", "/v1/accounts", `{"id":"a","kind":"plain"}`, 201, nil)
-	if err := f.ring.Heartbeat(context.Background(), "replica001", []byte(`{"host":"h","in_flight":3}`)); err != nil {
+	if _, err := f.ring.Heartbeat(context.Background(), "replica001", []byte(`{"host":"h","in_flight":3}`), time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	var s Stats

@@ -14,7 +14,8 @@ type Record struct {
 	ID      string            `json:"id" minLength:"1" maxLength:"256" example:"acme-news" doc:"UTF-8 without control characters, at most 256 bytes. With PUT it may be left out."`
 	Kind    string            `json:"kind" example:"feed" doc:"Which checker checks it."`
 	Config  json.RawMessage   `json:"config,omitempty" doc:"What the checker of that kind wants: an object of at most 64 KiB. Secrets are named, {\"secret\": \"NAME\"}, and never in it."`
-	Cadence string            `json:"cadence,omitempty" example:"every 1m" default:"every 1m" doc:"How often: \"every\" and a duration. \"every 0\" is again at once."`
+	Cadence string            `json:"cadence,omitempty" example:"every 1m" default:"every 1m" doc:"When: \"every 1m\" (\"every 0\" is again at once), \"cron 0 9 * * MON-FRI Asia/Shanghai\", \"at 2030-12-01T09:00:00+08:00\" (once) or \"adaptive 10s..15m\"."`
+	Budget  int               `json:"retry_budget,omitempty" minimum:"1" maximum:"1000" doc:"How many failures in a row park it; 16 if left out."`
 	Labels  map[string]string `json:"labels,omitempty" doc:"At most 64, each name and value at most 256 bytes."`
 }
 
@@ -24,6 +25,7 @@ type Account struct {
 	Kind    string            `json:"kind"`
 	Config  json.RawMessage   `json:"config,omitempty"`
 	Cadence string            `json:"cadence,omitempty"`
+	Budget  int               `json:"retry_budget,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
 	State   State             `json:"state"`
 	Fault   string            `json:"fault,omitempty" doc:"Why the record cannot be read; then only id and state are known."`
@@ -124,7 +126,7 @@ type Replica struct {
 func accountOf(v *accounts.View) Account {
 	s := v.State
 	return Account{
-		ID: v.ID, Kind: v.Kind, Config: v.Config, Cadence: v.Cadence, Labels: v.Labels, Fault: v.Fault,
+		ID: v.ID, Kind: v.Kind, Config: v.Config, Cadence: v.Cadence, Budget: v.RetryBudget, Labels: v.Labels, Fault: v.Fault,
 		State: State{
 			Place: s.Place, Due: inUTC(s.Due), Since: inUTC(s.Since), Replica: s.Replica, Reason: s.Reason,
 			Failures: s.Failures, Strikes: s.Strikes,

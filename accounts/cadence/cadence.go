@@ -3,7 +3,6 @@ package cadence
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"strings"
 	"time"
 )
@@ -13,91 +12,127 @@ const (
 	MinInterval = time.Second
 	// MaxInterval is the longest interval.
 	MaxInterval = 366 * 24 * time.Hour
+	// MaxText is the most bytes that a cadence may have as text.
+	MaxText = 256
 	// Default is what an account has that names no cadence.
 	Default = "every 1m"
 )
 
-// Cadence is how often an account is to be checked.
+// Cadence is how often an account is to be checked, or when. The zero value is
+// "every 0".
 type Cadence struct {
-	interval time.Duration
+	form form
 }
 
-// Every is the cadence of an interval; 0 is the tight ring, again at once.
-func Every(interval time.Duration) (Cadence, error) {
-	switch {
-	case interval == 0:
-	case interval < MinInterval:
-		return Cadence{}, fmt.Errorf("an interval must be 0 or at least %v, is %v", MinInterval, interval)
-	case interval > MaxInterval:
-		return Cadence{}, fmt.Errorf("an interval must be at most %v, is %v", MaxInterval, interval)
-	case interval%time.Millisecond != 0:
-		return Cadence{}, fmt.Errorf("an interval must be whole milliseconds, is %v", interval)
-	}
-	return Cadence{interval}, nil
+// form is one of the cadences.
+type form interface {
+	// String gives it as Parse reads it.
+	String() string
+	// rule names it.
+	rule() string
+	// after is the first time later than now, whole milliseconds or now itself.
+	// It is false if there is none.
+	after(id string, now time.Time, s State) (time.Time, bool)
+	// longest is the longest interval; 0 where there is none.
+	longest() time.Duration
 }
 
-// Parse reads a cadence: "every 1m", "every 0". Empty means Default.
+// Parse reads a cadence, in one of the forms of the package's doc. Empty means
+// Default. The error says what is wrong with it, and of what never fires that it
+// does not. A time that is past is no error here: see After.
 func Parse(text string) (Cadence, error) {
-	if strings.TrimSpace(text) == "" {
+	if len(text) > MaxText {
+		return Cadence{}, fmt.Errorf("a cadence must have at most %d bytes, has %d", MaxText, len(text))
+	}
+	text = strings.TrimSpace(text)
+	if text == "" {
 		text = Default
 	}
-	word, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+	word, rest, _ := strings.Cut(text, " ")
 	rest = strings.TrimSpace(rest)
-	if word != "every" {
-		return Cadence{}, fmt.Errorf("%q is not a cadence: it begins with \"every\", as in \"every 1m\"", text)
+	var form form
+	var err error
+	switch word {
+	case "every":
+		return parseEvery(rest)
+	case "adaptive":
+		form, err = parseAdaptive(rest)
+	case "cron":
+		form, err = parseCrontab(rest)
+	case "at":
+		form, err = parseFixed(rest)
+	default:
+		err = fmt.Errorf(`%q is not a cadence: it begins with "every", "adaptive", "cron" or "at", as in "every 1m"`, text)
 	}
+	if err != nil {
+		return Cadence{}, err
+	}
+	return Cadence{form}, nil
+}
+
+func parseEvery(rest string) (Cadence, error) {
 	if rest == "" {
 		return Cadence{}, errors.New(`"every" wants a duration, as in "every 1m"`)
 	}
-	interval, err := time.ParseDuration(rest)
+	interval, err := parseDuration(rest)
 	if err != nil {
-		return Cadence{}, fmt.Errorf("%q is not a duration, such as 90s, 1m or 1h30m", rest)
+		return Cadence{}, err
 	}
 	return Every(interval)
 }
 
-// String gives the cadence as Parse reads it.
-func (c Cadence) String() string {
-	if c.interval == 0 {
-		return "every 0"
+// get is the form, of the zero value too.
+func (c Cadence) get() form {
+	if c.form == nil {
+		return interval(0)
 	}
-	text := c.interval.String()
+	return c.form
+}
+
+// String gives the cadence as Parse reads it.
+func (c Cadence) String() string { return c.get().String() }
+
+// Interval is the time between two checks where that is always the same; 0 in
+// the tight ring and for the other cadences.
+func (c Cadence) Interval() time.Duration {
+	every, _ := c.get().(interval)
+	return time.Duration(every)
+}
+
+// After is the account's first slot later than now, given what earlier checks
+// left. It is false if there is none: the cadence was one time and that has
+// come. The tight ring has no slots: it is now.
+func (c Cadence) After(id string, now time.Time, s State) (time.Time, bool) {
+	return c.get().after(id, now, s)
+}
+
+// Timed reports whether the cadence names times by the clock: an account with it
+// waits for its first slot when it is registered, while any other one is due at
+// once.
+func (c Cadence) Timed() bool {
+	switch c.get().(type) {
+	case *crontab, fixed:
+		return true
+	}
+	return false
+}
+
+func parseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration, such as 90s, 1m or 1h30m", text)
+	}
+	return d, nil
+}
+
+// brief writes a duration without the zeros that time.Duration puts behind it.
+func brief(d time.Duration) string {
+	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
 	}
 	if strings.HasSuffix(text, "h0m") {
 		text = strings.TrimSuffix(text, "0m")
 	}
-	return "every " + text
-}
-
-// Interval is the time between two checks; 0 in the tight ring.
-func (c Cadence) Interval() time.Duration { return c.interval }
-
-// After is the first slot of an account after now: the first time t > now with
-// t = phase (mod interval), the phase being the id's hash modulo the interval.
-// The tight ring has no slots: it is now.
-func (c Cadence) After(id string, now time.Time) time.Time {
-	if c.interval == 0 {
-		return now
-	}
-	interval := c.interval.Milliseconds()
-	phase := int64(hash(id) % uint64(interval))
-	ms := now.UnixMilli()
-	next := ms - mod(ms-phase, interval) + interval
-	return time.UnixMilli(next)
-}
-
-func mod(a, b int64) int64 { return ((a % b) + b) % b }
-
-// hash is FNV-1a, whose low bits are mixed once more: ids that differ in a last
-// digit must not get phases that differ by little.
-func hash(id string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(id))
-	x := h.Sum64()
-	x ^= x >> 33
-	x *= 0xff51afd7ed558ccd // the finalizer of MurmurHash3
-	x ^= x >> 33
-	return x
+	return text
 }

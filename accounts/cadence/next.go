@@ -5,116 +5,111 @@ import (
 	"time"
 )
 
-// Class is what a check came to, as far as the next one is concerned.
-type Class uint8
-
-// The classes.
+// What decided when an account is due next, or that it is not. These words are
+// told to operators and stay as they are.
 const (
-	Succeeded     Class = iota
-	Transient           // a failure that may pass; counts to the retry budget
-	Blameless           // a failure that is not the account's: backoff, but no count
-	Throttled           // the upstream asked to wait; counts to nothing
-	AuthFailed          // the credential was refused; parked after AuthBudget
-	Gone                // parked at once
-	ConfigInvalid       // parked at once
+	RuleCadence     = "cadence"      // the slot of its interval
+	RuleAdaptive    = "adaptive"     // the slot of its adaptive interval
+	RuleCron        = "cron"         // the schedule
+	RuleAt          = "at"           // its one time
+	RuleMore        = "more"         // the upstream has more: at once
+	RulePollAfter   = "poll-after"   // the upstream asked for a pause
+	RuleRetryAfter  = "retry-after"  // the upstream told a check to wait
+	RuleBackoff     = "backoff"      // failures in a row
+	RuleRetryBudget = "retry-budget" // parked: too many failures in a row
+	RuleAuth        = "auth"         // parked: the credential is refused
+	RuleGone        = "gone"         // parked: the account is gone upstream
+	RuleConfig      = "config"       // parked: its record cannot be used
+	RuleFinished    = "finished"     // parked: its one check is done
 )
-
-const (
-	// RetryBudget is how many failures in a row park an account.
-	RetryBudget = 16
-	// AuthBudget is how many refused credentials in a row park an account. They
-	// are at least AuthRetry apart.
-	AuthBudget = 3
-	AuthRetry  = 5 * time.Minute
-
-	backoffBase = 30 * time.Second
-	backoffCap  = time.Hour
-	// throttleSpread is the part of a Retry-After that is added by chance, so
-	// that those told to wait do not come back all at once.
-	throttleSpread = 0.1
-)
-
-// Outcome is what a check came to.
-type Outcome struct {
-	Class      Class
-	More       bool          // the upstream has more: again at once, behind the others
-	RetryAfter time.Duration // the upstream's wish; honoured in full
-	PollAfter  time.Duration // a success that asks for a pause: a floor
-	Text       string        // of the failure; goes into the reason of parking
-}
 
 // Next is the decision.
 type Next struct {
-	Due      time.Time
-	Failures int    // in a row
-	Park     string // not empty: parked, with this reason
-	Rule     string // what decided: cadence, more, retry-after, poll-after, backoff
+	Due   time.Time // zero if parked
+	State State     // to be given to the next decision
+	Park  string    // not empty: parked, with this reason
+	Rule  string    // what decided: one of the Rule constants
 }
 
-// Decide says when the account is due next. Failures are those in a row before
-// this check. Chance gives a number in [0, 1) and is called at most once.
-//
-// Backoff after the n-th failure in a row is U(½,1) · min(cap, 30 s · 2^(n-1)),
-// the cap being an hour or the interval, whichever is longer.
-func Decide(c Cadence, id string, failures int, o Outcome, now time.Time, chance func() float64) Next {
-	next := Next{Due: c.After(id, now), Rule: "cadence"}
+// Decide says when an account is due next, after a check with that outcome.
+// Chance gives a number in [0, 1) and is called at most once.
+func Decide(c Cadence, p Policy, id string, s State, o Outcome, now time.Time, chance func() float64) Next {
+	next := Next{State: c.learn(s, o, now)}
+	slot, again := c.After(id, now, next.State)
+	if next.Rule, next.Park = p.park(next.State, o, now); next.Park != "" {
+		return next
+	}
+	if o.Class == Succeeded && !o.More && !again {
+		next.Rule, next.Park = RuleFinished, "finished: it was to be checked once, "+c.String()
+		return next
+	}
+	next.Due, next.Rule = slot, c.get().rule()
 	later := func(by time.Duration, rule string) {
-		if t := now.Add(by); by > 0 && t.After(next.Due) {
+		if t := roundUp(now.Add(by)); by > 0 && t.After(next.Due) {
 			next.Due, next.Rule = t, rule
 		}
 	}
 	switch o.Class {
 	case Succeeded:
 		if o.More {
-			next.Due, next.Rule = now, "more"
+			next.Due, next.Rule = now, RuleMore
 		}
-		later(o.PollAfter, "poll-after")
-		return next
+		later(o.PollAfter, RulePollAfter)
 	case Throttled:
-		next.Failures = failures
 		wait := o.RetryAfter
-		if wait == 0 {
+		if wait <= 0 {
 			wait = backoffBase
 		}
-		later(wait+time.Duration(chance()*throttleSpread*float64(wait)), "retry-after")
-		return next
-	case Gone, ConfigInvalid:
-		next.Failures = failures + 1
-		next.Park = o.reason()
-		return next
+		spread := throttleSpread * float64(min(wait, MaxInterval)) // more would overflow
+		later(wait+time.Duration(chance()*spread), RuleRetryAfter)
+	default:
+		wait := backoff(next.State.Failures, c.get().longest(), chance())
+		if o.Class == AuthFailed {
+			wait = max(wait, AuthRetry)
+		}
+		later(wait, RuleBackoff)
+		later(o.RetryAfter, RuleRetryAfter)
 	}
-
-	next.Failures = failures
-	if o.Class != Blameless {
-		next.Failures++
-	}
-	switch {
-	case o.Class == AuthFailed && next.Failures >= AuthBudget:
-		next.Park = o.reason()
-		return next
-	case next.Failures >= RetryBudget && o.Class == Transient:
-		next.Park = fmt.Sprintf("retry budget: %d failures in a row, the last: %s", next.Failures, o.Text)
-		return next
-	}
-	wait := backoff(max(1, next.Failures), c.interval, chance())
-	if o.Class == AuthFailed {
-		wait = max(wait, AuthRetry)
-	}
-	later(wait, "backoff")
-	later(o.RetryAfter, "retry-after")
 	return next
 }
 
-func (o Outcome) reason() string {
-	name := map[Class]string{AuthFailed: "auth", Gone: "gone", ConfigInvalid: "config"}[o.Class]
-	return name + ": " + o.Text
+// learn is the state after a check.
+func (c Cadence) learn(s State, o Outcome, now time.Time) State {
+	switch o.Class {
+	case Blameless, Throttled:
+		return s
+	case Succeeded:
+		after := State{}
+		if a, ok := c.get().(adaptive); ok {
+			after.Interval = a.current(s)
+			if o.Found || !o.More { // a page of nothing with more behind it is not the answer yet
+				after.Interval = a.follow(s, o.Found)
+			}
+		}
+		return after
+	}
+	s.Failures = min(s.Failures, maxFailures) + 1
+	if o.Class == AuthFailed {
+		if s.Refusals == 0 {
+			s.FirstRefusal = now
+		}
+		s.Refusals++
+	}
+	return s
 }
 
-func backoff(n int, interval time.Duration, chance float64) time.Duration {
-	limit := max(backoffCap, interval)
-	wait := limit
-	if n-1 < 20 { // 30 s · 2^20 is a year, past every cap that leaves a choice
-		wait = min(limit, backoffBase<<(n-1))
+// park says whether a failure takes the account out of circulation, and why. The
+// state is the one after it.
+func (p Policy) park(s State, o Outcome, now time.Time) (rule, reason string) {
+	switch {
+	case o.Class == Gone:
+		return RuleGone, "gone: " + o.Text
+	case o.Class == ConfigInvalid:
+		return RuleConfig, "config: " + o.Text
+	case o.Class == AuthFailed && s.Refusals >= AuthBudget && now.Sub(s.FirstRefusal) >= AuthOver:
+		return RuleAuth, "auth: " + o.Text
+	case o.Class == Transient && s.Failures >= p.retryBudget():
+		return RuleRetryBudget, fmt.Sprintf("retry budget: %d failures in a row, the last: %s", s.Failures, o.Text)
 	}
-	return time.Duration((0.5 + chance/2) * float64(wait))
+	return "", ""
 }

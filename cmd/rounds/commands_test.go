@@ -144,7 +144,7 @@ func TestStats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.ring.Heartbeat(t.Context(), circulate.NewReplica(), report); err != nil {
+	if _, err := s.ring.Heartbeat(t.Context(), circulate.NewReplica(), report, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	got := s.must("stats")

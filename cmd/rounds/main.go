@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	_ "time/tzdata" // cron cadences name zones, which not every system has
 )
 
 func main() {

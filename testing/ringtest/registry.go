@@ -205,7 +205,7 @@ func badInput(f *fixture) {
 		if _, err := f.ring.Claim(ctx, 0, replica, 1, 0); err == nil {
 			f.Errorf("replica %q was accepted", replica)
 		}
-		if err := f.ring.Heartbeat(ctx, replica, nil); err == nil {
+		if _, err := f.ring.Heartbeat(ctx, replica, nil, time.Minute); err == nil {
 			f.Errorf("replica %q was accepted", replica)
 		}
 	}
@@ -219,14 +219,15 @@ func badInput(f *fixture) {
 func replicas(f *fixture) {
 	ctx := context.Background()
 	for _, r := range []string{alice, bob} {
-		if err := f.ring.Heartbeat(ctx, r, fmt.Appendf(nil, `{"host":%q}`, r)); err != nil {
+		if _, err := f.ring.Heartbeat(ctx, r, fmt.Appendf(nil, `{"host":%q}`, r), time.Minute); err != nil {
 			f.Fatal(err)
 		}
 	}
 	f.do("ZADD", f.ns+":replicas", 1, "forgotten0")
 	f.do("HSET", "{"+f.ns+":replicas}:reports", "forgotten0", "{}")
-	if err := f.ring.Heartbeat(ctx, bob, []byte("{}")); err != nil {
-		f.Fatal(err)
+	alive, err := f.ring.Heartbeat(ctx, bob, []byte("{}"), time.Minute)
+	if err != nil || !slices.Equal(alive, []string{alice, bob}) {
+		f.Fatal(alive, err)
 	}
 	if err := f.ring.Retire(ctx, alice); err != nil {
 		f.Fatal(err)

@@ -54,6 +54,7 @@ func Run(t *testing.T, server redistest.Redis) {
 			"scripts flushed are loaded again":                    scriptFlush,
 			"messages are trimmed but not unread":                 trimMessages,
 			"replicas":                                            replicas,
+			"only what is due earlier wakes":                      wakes,
 			"meta must agree":                                     metaAgrees,
 			"bad input is refused":                                badInput,
 			"random walk":                                         randomWalk,

@@ -1,0 +1,69 @@
+package cadence
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// State is what an account's earlier checks left. The zero value is that of an
+// account that was never checked.
+type State struct {
+	Failures     int           // in a row
+	Refusals     int           // of the credential, since the last success …
+	FirstRefusal time.Time     // … and since when
+	Interval     time.Duration // of an adaptive cadence, as it is now; 0: not known yet
+}
+
+// Encode writes the state but for Failures, which the ring keeps by itself: a
+// short text, and none if there is nothing to say. Times are cut to
+// milliseconds.
+func (s State) Encode() string {
+	var words []string
+	if s.Interval != 0 {
+		words = append(words, "i"+strconv.FormatInt(s.Interval.Milliseconds(), 10))
+	}
+	if s.Refusals != 0 {
+		words = append(words, fmt.Sprintf("r%d@%d", s.Refusals, s.FirstRefusal.UnixMilli()))
+	}
+	return strings.Join(words, " ")
+}
+
+// ParseState reads what Encode wrote. What this version has no word for is
+// passed over. A text that cannot be read is the zero state, and no reason to
+// stop an account: the error is there to be told.
+func ParseState(text string) (State, error) {
+	var s State
+	for _, word := range strings.Fields(text) {
+		ok := true
+		switch rest := word[1:]; word[0] {
+		case 'i':
+			var ms int64
+			ms, ok = parseNumber(rest, MaxInterval.Milliseconds())
+			s.Interval = time.Duration(ms) * time.Millisecond
+		case 'r':
+			count, since, _ := strings.Cut(rest, "@")
+			var n, ms int64
+			if n, ok = parseNumber(count, maxFailures); ok {
+				ms, ok = parseNumber(since, maxUnixMilli)
+			}
+			s.Refusals, s.FirstRefusal = int(n), time.UnixMilli(ms)
+		}
+		if !ok {
+			return State{}, fmt.Errorf("cadence: %q is not a state", text)
+		}
+	}
+	return s, nil
+}
+
+const (
+	maxFailures  = 1 << 31
+	maxUnixMilli = 1 << 53
+)
+
+// parseNumber reads a whole number from 1 to most.
+func parseNumber(text string, most int64) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && n > 0 && n <= most
+}

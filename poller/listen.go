@@ -1,0 +1,33 @@
+package poller
+
+import (
+	"context"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const listenRetry = 100 * time.Millisecond
+
+// listen is told by Redis when something becomes due earlier than was known,
+// until ctx is done. While it cannot listen, and once when it can again, every
+// shard is looked at: so what it missed costs a moment, and no account.
+func (p *Pool) listen(ctx context.Context) {
+	for try := 0; ctx.Err() == nil; try++ {
+		err := p.ring.Subscribe(ctx, func() {
+			try = 0
+			p.hearing.Store(true)
+			p.timetable.bringAll(time.Now())
+		}, func(w circulate.Woken) {
+			p.metrics.woken.Inc()
+			at := p.local(w.Due)
+			p.timetable.bring(w.Shard, at.Add(p.timetable.patience(w.Shard, 1)))
+		})
+		if p.hearing.Swap(false) && ctx.Err() == nil {
+			p.metrics.deaf.Inc()
+			p.log.Debug("wake-ups are lost; looking at every shard each second", "error", err)
+			p.timetable.bringAll(time.Now())
+		}
+		sleep(ctx, min(claimRetryMax, listenRetry<<min(try, 6)))
+	}
+}

@@ -1,0 +1,85 @@
+package ringtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// wakes does what may or may not be due earlier than all else in the shard, and
+// listens.
+func wakes(f *fixture) {
+	ctx, cancel := context.WithCancel(context.Background())
+	heard, ready, done := make(chan circulate.Woken, 100), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- f.ring.Subscribe(ctx, func() { close(ready) }, func(w circulate.Woken) { heard <- w })
+	}()
+	<-ready
+	var got []string
+	expect := func(what string, wakes int) {
+		f.Helper()
+		// What is published arrives in order: behind a wake of our own is nothing.
+		if err := f.ring.Wake(ctx, 0); err != nil {
+			f.Fatal(err)
+		}
+		got = got[:0]
+		for w := range heard {
+			if w.Due.UnixMilli() == 0 {
+				break
+			}
+			got = append(got, fmt.Sprint(w.Shard, " ", w.Due.UnixMilli()))
+		}
+		if len(got) != wakes {
+			f.Errorf("%s: woken %v, want %d", what, got, wakes)
+		}
+	}
+	register := func(id string, due time.Time) {
+		f.Helper()
+		if _, err := f.ring.Register(ctx, 0, []circulate.Registration{{ID: id, Due: due}}); err != nil {
+			f.Fatal(err)
+		}
+	}
+	now, err := f.ring.Now(ctx, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	in := func(hours int) time.Time { return now.Add(time.Duration(hours) * time.Hour) }
+	register("b", in(5))
+	expect("the first account", 1)
+	if want := fmt.Sprint("0 ", in(5).UnixMilli()); !slices.Equal(got, []string{want}) {
+		f.Errorf("woken %v, want %s", got, want)
+	}
+	register("c", in(6))
+	expect("a later account", 0)
+	register("a", in(4))
+	expect("an earlier account", 1)
+	f.nudge(circulate.Nudge{ID: "c", Within: 5 * time.Hour})
+	expect("a nudge that is not the first", 0)
+	f.nudge(circulate.Nudge{ID: "c", Within: 3 * time.Hour})
+	expect("a nudge that is", 1)
+	if _, err := f.ring.Park(ctx, 0, circulate.ReasonPaused, []string{"b"}); err != nil {
+		f.Fatal(err)
+	}
+	if err := f.ring.Resume(ctx, "b", time.Time{}); err != nil {
+		f.Fatal(err)
+	}
+	expect("a resume", 1)
+	c := f.claim(alice, "b")
+	expect("a claim", 0)
+	f.ret(circulate.Written, circulate.Return{Claim: c[0], Due: in(7)})
+	expect("a return", 0)
+	f.nudge(circulate.Nudge{ID: "b"})
+	c = f.claim(alice, "b")
+	expect("a nudge to now", 1)
+	if n, err := f.ring.Release(ctx, 0, c); n != 1 || err != nil {
+		f.Fatal(n, err)
+	}
+	expect("a release", 1)
+	cancel()
+	if err := <-done; err != nil {
+		f.Errorf("subscribe: %v", err)
+	}
+}
