@@ -24,6 +24,7 @@ type Claim struct {
 	Cursor   []byte    // as the last check left it; nil at first
 	Failures int       // in a row, before this check
 	Hint     []byte    // what a nudge brought along; nil without
+	State    string    // what the account's cadence kept; opaque to the ring
 
 	entry string
 }
@@ -62,7 +63,7 @@ func (r *Ring) Claim(ctx context.Context, shard int, replica string, n int, know
 	}
 	k := &r.keys[shard]
 	reply, err := r.run(ctx, claimScript, shard, []string{
-		k.queue, k.processing, k.schedule, k.tickets, k.ticketSeq, k.cursors, k.failures, k.nudges, k.changes, k.setAside, k.strikes,
+		k.queue, k.processing, k.schedule, k.tickets, k.ticketSeq, k.cursors, k.failures, k.nudges, k.changes, k.setAside, k.strikes, k.states,
 	}, replica, n, known)
 	if err != nil {
 		return Batch{}, err
@@ -82,7 +83,7 @@ var errReply = errors.New("circulate: unexpected reply")
 
 func readBatch(reply any, shard int, known int64) (Batch, error) {
 	fields, ok := reply.([]any)
-	if !ok || len(fields) != 2 && len(fields) != 11 {
+	if !ok || len(fields) != 2 && len(fields) != 12 {
 		return Batch{}, errReply
 	}
 	now, nowOK := fields[0].(int64)
@@ -109,7 +110,7 @@ func readBatch(reply any, shard int, known int64) (Batch, error) {
 	if joined := errors.Join(err[:]...); joined != nil {
 		return Batch{}, joined
 	}
-	var columns [5][]any
+	var columns [6][]any
 	for i := range columns {
 		if columns[i], ok = fields[6+i].([]any); !ok {
 			return Batch{}, errReply
@@ -125,7 +126,7 @@ func readBatch(reply any, shard int, known int64) (Batch, error) {
 	return batch, nil
 }
 
-func (c *Claim) read(columns [5][]any, i int) error {
+func (c *Claim) read(columns [6][]any, i int) error {
 	entry := bytesAt(columns[0], i)
 	if len(entry) < idOffset || i >= len(columns[1]) {
 		return errReply
@@ -146,6 +147,7 @@ func (c *Claim) read(columns [5][]any, i int) error {
 		}
 	}
 	c.Hint = bytesAt(columns[4], i)
+	c.State = string(bytesAt(columns[5], i))
 	return nil
 }
 

@@ -11,18 +11,19 @@
 -- KEYS[9]   changes          ZSET  id -> when its record changed
 -- KEYS[10]  set_aside        LIST
 -- KEYS[11]  strikes          HASH  id -> requeues since the last return
+-- KEYS[12]  states           HASH  id -> what its cadence keeps
 -- ARGV[1]   the replica that claims
 -- ARGV[2]   how many accounts, at most
 -- ARGV[3]   up to which change the replica knows the shard's records
 --
 -- Returns {now, next due, void, malformed, change, changed ids or false,
---          entries, their stamps before, cursors, failures, hints}.
+--          entries, their stamps before, cursors, failures, hints, states}.
 -- Next due is 0 where more may wait now, -1 where nothing is scheduled. Changed
 -- is false where the replica must forget every record that it knows.
 
 local queue, processing, schedule = KEYS[1], KEYS[2], KEYS[3]
 local tickets, ticket_seq, cursors = KEYS[4], KEYS[5], KEYS[6]
-local failures, nudges, changes, set_aside, strikes = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local failures, nudges, changes, set_aside, strikes, states = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local replica, want, known = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local now = clock()
 
@@ -39,7 +40,7 @@ end
 
 local wrong = mistyped(queue, 'list', processing, 'list', tickets, 'hash', ticket_seq, 'string', cursors, 'hash',
   failures, 'hash', nudges, 'hash', changes, 'zset', set_aside, 'list',
-  strikes, 'hash')
+  strikes, 'hash', states, 'hash')
 if wrong then return wrong end
 
 -- Promote. An id without a ticket is not registered and just leaves the schedule.
@@ -103,9 +104,9 @@ if #taken > 0 then
   end
 end
 
--- What a check needs besides. Long cursors, failures and nudges are rare, so
--- their absence is asked for once and not for each account.
-local failed, hints = {}, {}
+-- What a check needs besides. Long cursors, failures, states and nudges are
+-- rare, so their absence is asked for once and not for each account.
+local failed, hints, state = {}, {}, {}
 if #claimed > 0 then
   if redis.call('EXISTS', cursors) == 1 then
     local long = redis.call('HMGET', cursors, unpack(claimed))
@@ -113,6 +114,9 @@ if #claimed > 0 then
   end
   if redis.call('EXISTS', failures) == 1 then
     failed = redis.call('HMGET', failures, unpack(claimed))
+  end
+  if redis.call('EXISTS', states) == 1 then
+    state = redis.call('HMGET', states, unpack(claimed))
   end
   if redis.call('EXISTS', nudges) == 1 then
     for i, nudge in ipairs(redis.call('HMGET', nudges, unpack(claimed))) do
@@ -145,4 +149,4 @@ if change ~= known then
 end
 
 return {now, more and 0 or next_due(), #taken - malformed - #claimed, malformed, format('%.0f', change), changed,
-  entries, stamps, cursor, failed, hints}
+  entries, stamps, cursor, failed, hints, state}

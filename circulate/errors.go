@@ -64,6 +64,12 @@ func Unavailable(err error) bool {
 	return false
 }
 
+// Denied reports whether Redis refuses the credentials or lacks the permission:
+// somebody is changing them, or must.
+func Denied(err error) bool {
+	return hasCode(err, "NOAUTH") || hasCode(err, "WRONGPASS") || hasCode(err, "NOPERM")
+}
+
 func hasCode(err error, code string) bool {
 	var reply redis.Error
 	return errors.As(err, &reply) && strings.Contains(string(reply), code)

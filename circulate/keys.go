@@ -20,6 +20,7 @@ type shardKeys struct {
 	changes    string // ZSET  id -> when its record changed, unix µs; the latest only
 	cursors    string // HASH  id -> cursor, where it is too long to stand behind the ticket
 	failures   string // HASH  id -> failures in a row; absent = none
+	states     string // HASH  id -> what its cadence keeps; opaque to the ring
 	strikes    string // HASH  id -> times requeued since the last return
 	nudges     string // HASH  id -> due|expiry|hint of a check asked for
 	parked     string // ZSET  id -> parked at, unix ms
@@ -33,7 +34,7 @@ func (k *shardKeys) all() []typedKey {
 	return []typedKey{
 		{k.queue, "list"}, {k.processing, "list"}, {k.schedule, "zset"}, {k.tickets, "hash"},
 		{k.ticketSeq, "string"}, {k.accounts, "hash"}, {k.changes, "zset"}, {k.cursors, "hash"},
-		{k.failures, "hash"}, {k.strikes, "hash"}, {k.nudges, "hash"}, {k.parked, "zset"},
+		{k.failures, "hash"}, {k.states, "hash"}, {k.strikes, "hash"}, {k.nudges, "hash"}, {k.parked, "zset"},
 		{k.reasons, "hash"}, {k.messages, "stream"}, {k.setAside, "list"},
 	}
 }
@@ -53,6 +54,7 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 		changes:    tag + "changes",
 		cursors:    tag + "cursors",
 		failures:   tag + "failures",
+		states:     tag + "states",
 		strikes:    tag + "strikes",
 		nudges:     tag + "nudges",
 		parked:     tag + "parked",

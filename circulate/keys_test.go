@@ -15,7 +15,7 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 	want := []string{
 		"{rounds:07}:message_queue", "{rounds:07}:processing_list", "{rounds:07}:schedule", "{rounds:07}:tickets",
 		"{rounds:07}:ticket_seq", "{rounds:07}:accounts", "{rounds:07}:changes", "{rounds:07}:cursors",
-		"{rounds:07}:failures", "{rounds:07}:strikes", "{rounds:07}:nudges", "{rounds:07}:parked",
+		"{rounds:07}:failures", "{rounds:07}:states", "{rounds:07}:strikes", "{rounds:07}:nudges", "{rounds:07}:parked",
 		"{rounds:07}:park_reasons", "{rounds:07}:messages", "{rounds:07}:set_aside",
 	}
 	keys := newShardKeys("rounds", 64, 7)

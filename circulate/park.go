@@ -41,7 +41,7 @@ func (r *Ring) Resume(ctx context.Context, id string, due time.Time) error {
 	shard := r.ShardOf(id)
 	k := &r.keys[shard]
 	letter, err := redis.String(r.run(ctx, resumeScript, shard,
-		[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.failures, k.strikes},
+		[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.states},
 		append(r.wakeArgs(shard), id, max(0, due.UnixMilli()))...))
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@
 -- KEYS[8]  strikes       HASH  id -> requeues since the last return
 -- KEYS[9]  cursors       HASH  id -> long cursor
 -- KEYS[10] changes       ZSET  id -> when its record changed, unix µs
+-- KEYS[11] states        HASH  id -> what its cadence keeps
 -- ARGV[1]  1 to change accounts that exist, 0 to leave them alone
 -- ARGV[2]  how a reason begins that an update does not lift
 -- ARGV[3], ARGV[4]  the channel to wake replicas on, and the shard
@@ -20,11 +21,11 @@
 -- was, e exists and was left alone.
 
 local tickets, ticket_seq, accounts, schedule, parked = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local reasons, failures, strikes, cursors, changes = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local reasons, failures, strikes, cursors, changes, states = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local change_existing, stays_parked = ARGV[1] == '1', ARGV[2]
 
 local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', accounts, 'hash', schedule, 'zset', parked, 'zset',
-  reasons, 'hash', failures, 'hash', strikes, 'hash', cursors, 'hash', changes, 'zset')
+  reasons, 'hash', failures, 'hash', strikes, 'hash', cursors, 'hash', changes, 'zset', states, 'hash')
 if wrong then return wrong end
 
 local now = clock()
@@ -49,6 +50,7 @@ for a = 5, #ARGV, 4 do
     redis.call('HSET', tickets, id, format('%014d', take_tickets(ticket_seq, 1, now) + 1) .. keep)
     if letter == 'u' then
       if forget then redis.call('HDEL', cursors, id) end
+      redis.call('HDEL', states, id)
       redis.call('ZADD', changes, change_stamp(), id)
       changed = true
     end

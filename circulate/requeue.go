@@ -20,10 +20,21 @@ type Held struct {
 func (h *Held) Malformed() bool { return h.err != nil }
 
 // Oldest gives up to n entries of a shard's processing_list, the oldest claim
-// first, after skipping some, and the time now by the same clock.
+// first, after skipping some, and the time now by the same clock; no entries and
+// the zero time where nobody holds anything.
 func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Time, error) {
 	key := r.keys[shard].processing
 	inspect := []command{{"LRANGE", key, -skip - n, -skip - 1}, {"TIME"}}
+	if skip == 0 {
+		// Mostly nobody holds anything, and one command shows it.
+		length, err := pipeline(ctx, r.server, key, command{"LLEN", key})
+		switch {
+		case err == nil && length[0] == int64(0):
+			return nil, time.Time{}, nil
+		case err != nil && !hasCode(err, "WRONGTYPE"):
+			return nil, time.Time{}, fmt.Errorf("oldest, shard %d: %w", shard, err)
+		}
+	}
 	replies, err := pipeline(ctx, r.server, key, inspect...)
 	if hasCode(err, "WRONGTYPE") {
 		if moved, moveErr := r.setAsideMistyped(ctx, shard); moveErr == nil && moved > 0 {
@@ -91,11 +102,19 @@ func (r *Ring) Requeue(ctx context.Context, shard int, h Held) (Requeued, error)
 		}
 		return Moved, nil
 	}
-	if _, err := transact(ctx, r.server, k.processing,
+	results, err = transact(ctx, r.server, k.processing,
 		command{"LREM", k.queue, 1, h.text},
 		command{"LREM", k.processing, 1, h.text},
-		command{"HINCRBY", k.strikes, h.Entry.ID, -1}); err != nil {
+		command{"HINCRBY", k.strikes, h.Entry.ID, -1})
+	if err != nil {
 		return 0, fmt.Errorf("compensate, shard %d: %w", shard, err)
+	}
+	if strikes, ok := results[2].(int64); ok && strikes <= 0 {
+		// Nothing is left to count, perhaps not even the account. A strike that
+		// comes in between is forgotten, which harms nobody.
+		if _, err := pipeline(ctx, r.server, k.strikes, command{"HDEL", k.strikes, h.Entry.ID}); err != nil {
+			r.log.Debug("a count of no strikes was left behind", "account", h.Entry.ID, "error", err)
+		}
 	}
 	return Compensated, nil
 }

@@ -7,6 +7,7 @@
 -- KEYS[5]  park_reasons  HASH  id -> reason
 -- KEYS[6]  failures      HASH  id -> failures in a row
 -- KEYS[7]  strikes       HASH  id -> requeues since the last return
+-- KEYS[8]  states        HASH  id -> what its cadence keeps
 -- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
 -- then pairs: id, due (ms; what is past means now)
 --
@@ -14,10 +15,10 @@
 -- left alone, n not registered.
 
 local tickets, ticket_seq, schedule, parked = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local reasons, failures, strikes = KEYS[5], KEYS[6], KEYS[7]
+local reasons, failures, strikes, states = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 
 local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', schedule, 'zset', parked, 'zset', reasons, 'hash',
-  failures, 'hash', strikes, 'hash')
+  failures, 'hash', strikes, 'hash', states, 'hash')
 if wrong then return wrong end
 
 local now, letters = clock(), {}
@@ -38,6 +39,7 @@ for a = 3, #ARGV, 2 do
     redis.call('HDEL', reasons, id)
     redis.call('HDEL', failures, id)
     redis.call('HDEL', strikes, id)
+    redis.call('HDEL', states, id)
     letters[#letters + 1] = 'r'
   end
 end

@@ -43,6 +43,7 @@ type Return struct {
 	DropCursor bool   // forgets it
 
 	Failures int    // in a row, this check included; 0 after a success
+	State    string // what the account's cadence keeps; opaque to the ring
 	Park     string // not empty: out of circulation, with this reason
 }
 
@@ -65,7 +66,7 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	k := &r.keys[shard]
 	verdict, err := redis.Bytes(r.run(ctx, returnScript, shard, []string{
 		k.processing, k.queue, k.schedule, k.tickets, k.ticketSeq, k.cursors, k.failures, k.strikes, k.nudges,
-		k.parked, k.reasons, k.messages,
+		k.parked, k.reasons, k.messages, k.states,
 	}, args...))
 	if err != nil {
 		return nil, err
@@ -92,6 +93,9 @@ func (it *Return) appendExtras(args []any, place int) []any {
 	}
 	if it.Failures != it.Claim.Failures {
 		args = append(args, "failures", place, it.Failures)
+	}
+	if it.State != it.Claim.State {
+		args = append(args, "state", place, it.State)
 	}
 	if it.Park != "" {
 		args = append(args, "park", place, it.Park)

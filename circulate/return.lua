@@ -12,10 +12,11 @@
 -- KEYS[10]  parked           ZSET    id -> parked at
 -- KEYS[11]  park_reasons     HASH    id -> reason
 -- KEYS[12]  messages         STREAM
+-- KEYS[13]  states           HASH    id -> what its cadence keeps
 -- ARGV[1]   n, how many accounts
 -- then n times:  entry as claimed, next due (ms; what is past means now)
 -- then, for some of them, with i the place among the n:
---   cursor i VALUE · nocursor i · failures i N · park i REASON
+--   cursor i VALUE · nocursor i · failures i N · state i VALUE · park i REASON
 --   message i KIND ID TYPE TIME DATA
 --
 -- Returns a text of n letters: 1 where all of it was written, 0 where the claim
@@ -23,11 +24,13 @@
 
 local processing, queue, schedule = KEYS[1], KEYS[2], KEYS[3]
 local tickets, ticket_seq, cursors, failures = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local strikes, nudges, parked, reasons, messages = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local strikes, nudges, parked, reasons = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local messages, states = KEYS[12], KEYS[13]
 local n = tonumber(ARGV[1])
 
 local wrong = mistyped(processing, 'list', queue, 'list', schedule, 'zset', tickets, 'hash', ticket_seq, 'string',
-  cursors, 'hash', failures, 'hash', strikes, 'hash', nudges, 'hash', parked, 'zset', reasons, 'hash', messages, 'stream')
+  cursors, 'hash', failures, 'hash', strikes, 'hash', nudges, 'hash', parked, 'zset', reasons, 'hash', messages, 'stream',
+  states, 'hash')
 if wrong then return wrong end
 
 -- Does LREM list -1 for each of n entries and returns the set of those for which
@@ -108,6 +111,12 @@ while a <= #ARGV do
       drop_failures[#drop_failures + 1] = id
     else
       set_failures[#set_failures + 1], set_failures[#set_failures + 2] = id, value
+    end
+  elseif holds and op == 'state' then
+    if value == '' then
+      redis.call('HDEL', states, id)
+    else
+      redis.call('HSET', states, id, value)
     end
   elseif holds and op == 'park' then
     park[i] = value

@@ -91,6 +91,10 @@ func remaining(ctx context.Context) (time.Duration, error) {
 }
 
 func lend(ctx context.Context, server Server, key string) (redis.Conn, error) {
+	// Bounded even where the caller's context is not: the pool may be trying
+	// connections of a server that keeps silent, one after the other.
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	conn, err := server.Conn(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotSent, err)

@@ -169,6 +169,9 @@ func (p *Pool) nextClaim(shard int, b *circulate.Batch, received time.Time) time
 	}
 	// Redis' milliseconds are cut off: one more, or the claim would come early.
 	wait := max(0, b.NextDue.Sub(b.Now)) + time.Millisecond
+	if p.meter.isBusy(received) {
+		wait = max(wait, p.config.GatherInterval)
+	}
 	return received.Add(min(idle, wait+p.timetable.patience(shard, rand.Float64())))
 }
 

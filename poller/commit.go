@@ -21,7 +21,7 @@ func (p *Pool) commit(shard int, items []circulate.Return) {
 		}
 		p.metrics.redisErrors.WithLabelValues("return").Inc()
 		unknown = unknown || circulate.Unknown(err)
-		if !circulate.Unavailable(err) && len(items) > 1 {
+		if !circulate.Unavailable(err) && !circulate.Denied(err) && len(items) > 1 {
 			// Redis serves and refuses this batch: find out for which of them.
 			for i := range items {
 				p.commit(shard, items[i:i+1])
@@ -29,7 +29,7 @@ func (p *Pool) commit(shard int, items []circulate.Return) {
 			return
 		}
 		pause := min(commitRetryMax, commitRetry<<min(try, 6))
-		refused := !circulate.Unavailable(err) && try >= 3
+		refused := !circulate.Unavailable(err) && !circulate.Denied(err) && try >= 3
 		if refused || time.Now().Add(pause).After(giveUp) || !sleep(p.commits, pause) {
 			p.metrics.returns.WithLabelValues("given_up").Add(float64(len(items)))
 			p.log.Error("results could not be written and are dropped; the accounts will be requeued",

@@ -18,10 +18,10 @@ const (
 )
 
 // committer gathers returns by shard and writes them in batches: a batch when
-// it is full, or when its first return has waited for the commit interval.
+// it is full, or when its first return has waited long enough.
 type committer struct {
-	interval time.Duration
-	write    func(shard int, items []circulate.Return)
+	linger func(now time.Time) time.Duration
+	write  func(shard int, items []circulate.Return)
 
 	slots chan struct{} // one for each return that is not written: bounds them
 	kick  chan struct{} // has a value when the dispatcher should look again
@@ -43,14 +43,14 @@ type batchOfShard struct {
 	items []circulate.Return
 }
 
-func newCommitter(interval time.Duration, limit int, write func(int, []circulate.Return)) *committer {
+func newCommitter(linger func(time.Time) time.Duration, limit int, write func(int, []circulate.Return)) *committer {
 	return &committer{
-		interval: interval,
-		write:    write,
-		slots:    make(chan struct{}, limit),
-		kick:     make(chan struct{}, 1),
-		jobs:     make(chan batchOfShard),
-		pending:  make(map[int]*gathering),
+		linger:  linger,
+		write:   write,
+		slots:   make(chan struct{}, limit),
+		kick:    make(chan struct{}, 1),
+		jobs:    make(chan batchOfShard),
+		pending: make(map[int]*gathering),
 	}
 }
 
@@ -124,8 +124,9 @@ func (c *committer) take(now time.Time, all bool) (ready []batchOfShard, wait ti
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wait = time.Hour
+	linger := c.linger(now)
 	for shard, g := range c.pending {
-		left := c.interval - now.Sub(g.since)
+		left := linger - now.Sub(g.since)
 		if !all && !g.full() && left > 0 {
 			wait = min(wait, left)
 			continue

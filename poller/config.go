@@ -20,7 +20,8 @@ type Config struct {
 	PageLimit      int           // messages wanted of one page; 200
 	RecordsKept    int           // decoded records kept in memory; 500,000
 	IdleInterval   time.Duration // the longest that a shard goes without being looked at; 30 s
-	CommitInterval time.Duration // the longest that a result waits for others of its shard; 5 ms
+	CommitInterval time.Duration // the longest that a result waits for others of its shard; 2 ms
+	GatherInterval time.Duration // likewise on a busy replica, and the least between its claims of a shard; 40 ms
 }
 
 const (
@@ -47,7 +48,8 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.PageLimit, 200)
 	setDefault(&c.RecordsKept, 500_000)
 	setDefault(&c.IdleInterval, 30*time.Second)
-	setDefault(&c.CommitInterval, 5*time.Millisecond)
+	setDefault(&c.CommitInterval, 2*time.Millisecond)
+	setDefault(&c.GatherInterval, 40*time.Millisecond)
 	return c
 }
 
@@ -72,6 +74,7 @@ func (c Config) validate() error {
 	positive("page limit", c.PageLimit > 0, c.PageLimit)
 	positive("idle interval", c.IdleInterval > 0, c.IdleInterval)
 	positive("commit interval", c.CommitInterval > 0, c.CommitInterval)
+	positive("gather interval", c.GatherInterval > 0, c.GatherInterval)
 	if c.LongTimeout < 2*c.CheckTimeout {
 		errs = append(errs, fmt.Errorf("long timeout: must be at least twice the check timeout of %v, is %v", c.CheckTimeout, c.LongTimeout))
 	}

@@ -21,6 +21,8 @@ type flight struct {
 	serverAt time.Time // Redis' clock at the claim …
 	localAt  time.Time // … and ours
 
+	found bool // a page before brought messages
+
 	owner atomic.Int32 // who settles it: the first to claim that
 }
 
@@ -162,6 +164,7 @@ func (f *flight) progress(result Result) bool {
 	}
 	if err == nil {
 		p.counted(f.record.account.Kind, len(result.Messages))
+		f.found = f.found || len(result.Messages) > 0
 		return true
 	}
 	// Lost, or nobody knows: either way the entry that we have is not to be

@@ -28,6 +28,7 @@ type Pool struct {
 	log       *slog.Logger
 	metrics   *Metrics
 	tally     *tally
+	meter     meter
 	records   *circulate.Records[*record]
 	timetable *timetable
 	places    *places
@@ -67,7 +68,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 		running:  newRunning(),
 	}
 	p.records = circulate.NewRecords(ring, config.RecordsKept, recordTTL, p.decode)
-	p.committer = newCommitter(config.CommitInterval, 4*config.Concurrency+commitBatch, p.commit)
+	p.committer = newCommitter(p.linger, 4*config.Concurrency+commitBatch, p.commit)
 	return p, nil
 }
 
@@ -180,6 +181,14 @@ func (p *Pool) beat(ctx context.Context) error {
 	p.metrics.heartbeats.WithLabelValues("ok").Inc()
 	p.timetable.divide(p.config.Replica, alive, time.Now())
 	return nil
+}
+
+// linger is how long a result may wait for others of its shard.
+func (p *Pool) linger(now time.Time) time.Duration {
+	if p.meter.isBusy(now) {
+		return p.config.GatherInterval
+	}
+	return min(p.config.CommitInterval, p.config.GatherInterval)
 }
 
 func (p *Pool) stopping() bool { return p.halt.Load() }

@@ -12,7 +12,9 @@ import (
 
 // succeed returns the account with what its last page brought.
 func (f *flight) succeed(result Result) {
-	item := f.decide(cadence.Outcome{Class: cadence.Succeeded, More: result.HasMore, PollAfter: result.NextPollAfter})
+	item := f.decide(cadence.Outcome{
+		Class: cadence.Succeeded, Found: f.found || len(result.Messages) > 0, More: result.HasMore, PollAfter: result.NextPollAfter,
+	})
 	item.Messages, item.Cursor = result.Messages, result.Cursor
 	f.settle(item, "ok")
 }
@@ -35,10 +37,16 @@ func (f *flight) fail(err *CheckError) {
 
 // decide makes the return of an outcome, with the account's next due time.
 func (f *flight) decide(o cadence.Outcome) circulate.Return {
-	// Until the ring keeps the state: every failure may have been a refusal.
-	before := cadence.State{Failures: f.claim.Failures, Refusals: f.claim.Failures, FirstRefusal: time.Unix(0, 0)}
+	before, err := cadence.ParseState(f.claim.State)
+	if err != nil {
+		f.pool.log.Warn("an account's cadence begins anew", "account", f.claim.ID, "error", err)
+	}
+	before.Failures = f.claim.Failures
 	next := cadence.Decide(f.record.cadence, f.record.account.Policy(), f.claim.ID, before, o, f.now(), rand.Float64)
-	return circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Due: next.Due, Failures: next.State.Failures, Park: next.Park}
+	return circulate.Return{
+		Claim: f.claim, Kind: f.record.account.Kind, Due: next.Due, Park: next.Park,
+		Failures: next.State.Failures, State: next.State.Encode(),
+	}
 }
 
 // settle hands the return over, unless the flight was abandoned meanwhile.
@@ -53,6 +61,7 @@ func (f *flight) hand(item circulate.Return, outcome string) {
 	p.metrics.checks.WithLabelValues(f.record.account.Kind, outcome).Inc()
 	p.metrics.checkSeconds.WithLabelValues(f.record.account.Kind).Observe(time.Since(f.localAt).Seconds())
 	p.tally.checked(outcome == "ok")
+	p.meter.add(time.Now())
 	if item.Park != "" {
 		p.metrics.parked.WithLabelValues(f.record.account.Kind).Inc()
 		p.log.Warn("an account is parked", "account", f.claim.ID, "kind", f.record.account.Kind, "reason", item.Park)

@@ -19,7 +19,7 @@ type tally struct {
 }
 
 // Lateness is counted in buckets whose bounds grow by the root of two from a
-// millisecond: quantiles are right within 20 %.
+// millisecond: a quantile is at most that much above the true one.
 const latenessBuckets = 60
 
 func newTally(now time.Time) *tally { return &tally{since: now} }

@@ -150,6 +150,9 @@ func parse(rawURL string) (target, error) {
 	t.address = net.JoinHostPort(t.host, port)
 	t.user = u.User.Username()
 	t.password, _ = u.User.Password()
+	if t.user != "" && t.password == "" {
+		return target{}, errors.New("redis URL: a user needs a password, as in redis://USER:PASSWORD@HOST:PORT")
+	}
 	if database := strings.Trim(u.Path, "/"); database != "" {
 		if t.database, err = strconv.Atoi(database); err != nil || t.database < 0 {
 			return target{}, errors.New("redis URL: the database behind the port must be a number")

@@ -22,7 +22,13 @@ func NewEmbedded() *Embedded {
 	server.ClockTTL(true)
 	dial := func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, "tcp", "embedded", redis.DialReadTimeout(10*time.Second),
-			redis.DialContextFunc(func(context.Context, string, string) (net.Conn, error) { return server.Dial() }))
+			redis.DialContextFunc(func(context.Context, string, string) (net.Conn, error) {
+				conn, err := server.Dial()
+				if err != nil {
+					return nil, err
+				}
+				return newBuffered(conn), nil
+			}))
 	}
 	return &Embedded{
 		server: server,

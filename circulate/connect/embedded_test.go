@@ -111,3 +111,30 @@ func TestEmbeddedServerFollowsFakeTime(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// A pipeline whose commands and replies are larger than every buffer between
+// the two used to make client and server wait for each other for ever.
+func TestEmbeddedServerTakesLargePipelines(t *testing.T) {
+	server := connect.NewEmbedded()
+	defer server.Close()
+	conn, err := server.Conn(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const commands = 200
+	value := make([]byte, 50_000)
+	for range commands {
+		if err := conn.Send("ECHO", value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for range commands {
+		if got, err := redis.Bytes(conn.Receive()); err != nil || len(got) != len(value) {
+			t.Fatal(len(got), err)
+		}
+	}
+}

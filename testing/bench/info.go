@@ -52,3 +52,13 @@ func infoOf(server *connect.Single, section string) (map[string]string, error) {
 	}
 	return fields, nil
 }
+
+// usedCommands is how many commands the server has run, those that scripts call
+// among them.
+func usedCommands(server *connect.Single) (float64, error) {
+	info, err := infoOf(server, "stats")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(info["total_commands_processed"], 64)
+}

@@ -2,6 +2,7 @@
 // line a figure:
 //
 //	go run ./testing/bench ring [--json]
+//	go run ./testing/bench cadence [--json]
 //
 // It starts the redis-server that it measures, in memory and without
 // persistence, on a free loopback port.
@@ -10,6 +11,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -56,19 +58,31 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) == 0 || args[0] != "ring" {
-		return fmt.Errorf("usage: bench ring [--json] [--for 4s] [--rounds 3] [--accounts 1000000]")
+	const usage = "usage: bench ring|cadence [--json] [--for 4s] [--accounts 1000000]"
+	if len(args) == 0 {
+		return errors.New(usage)
 	}
-	flags := flag.NewFlagSet("ring", flag.ContinueOnError)
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "one JSON object a line")
-	each := flags.Duration("for", 4*time.Second, "how long each measurement runs")
-	rounds := flags.Int("rounds", 3, "how often the pair of ring and bare pattern is measured; medians are printed")
 	accounts := flags.Int("accounts", 1_000_000, "accounts of the large ring")
-	if err := flags.Parse(args[1:]); err != nil {
-		return err
+	switch args[0] {
+	case "ring":
+		each := flags.Duration("for", 4*time.Second, "how long each measurement runs")
+		rounds := flags.Int("rounds", 3, "how often each is measured, in turn; medians are printed")
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		b := &ringBench{report: reporter{out, *asJSON}, each: *each, rounds: *rounds, large: *accounts}
+		return b.run(ctx)
+	case "cadence":
+		length := flags.Duration("for", 5*time.Minute, "how long the load is measured, after a minute to settle")
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		b := &cadenceBench{report: reporter{out, *asJSON}, length: *length, accounts: *accounts}
+		return b.run(ctx)
 	}
-	b := &ringBench{report: reporter{out, *asJSON}, each: *each, rounds: *rounds, large: *accounts}
-	return b.run(ctx)
+	return errors.New(usage)
 }
 
 // startRedis starts a server to measure and connects to it.

@@ -179,10 +179,10 @@ func cursorShortAndLong(f *fixture) {
 func failuresAndStrikes(f *fixture) {
 	f.register("a")
 	c := f.claim(alice, "a")[0]
-	f.ret(circulate.Written, circulate.Return{Claim: c, Failures: 1})
+	f.ret(circulate.Written, circulate.Return{Claim: c, Failures: 1, State: "i40000"})
 	c = f.claim(alice, "a")[0]
-	if c.Failures != 1 {
-		f.Errorf("failures %d, want 1", c.Failures)
+	if c.Failures != 1 || c.State != "i40000" {
+		f.Errorf("failures %d state %q, want 1 and i40000", c.Failures, c.State)
 	}
 	f.requeue(circulate.Moved, f.oldest()[0])
 	if v := f.look("a"); v.Strikes != 1 || v.Failures != 1 {
@@ -193,7 +193,7 @@ func failuresAndStrikes(f *fixture) {
 	if v := f.look("a"); v.Strikes != 0 || v.Failures != 0 {
 		f.Errorf("strikes %d failures %d after a good return", v.Strikes, v.Failures)
 	}
-	if n := f.number("EXISTS", f.key("failures"), f.key("strikes")); n != 0 {
+	if n := f.number("EXISTS", f.key("failures"), f.key("strikes"), f.key("states")); n != 0 {
 		f.Error("fields of them are left")
 	}
 }
