@@ -38,7 +38,7 @@ if #due == 0 and redis.call('LLEN', queue) == 0 then
   return {now, next_due()}
 end
 
-local wrong = mistyped(queue, 'list', processing, 'list', tickets, 'hash', ticket_seq, 'string', cursors, 'hash',
+local wrong, there = mistyped(queue, 'list', processing, 'list', tickets, 'hash', ticket_seq, 'string', cursors, 'hash',
   failures, 'hash', nudges, 'hash', changes, 'zset', set_aside, 'list',
   strikes, 'hash', states, 'hash')
 if wrong then return wrong end
@@ -108,17 +108,17 @@ end
 -- rare, so their absence is asked for once and not for each account.
 local failed, hints, state = {}, {}, {}
 if #claimed > 0 then
-  if redis.call('EXISTS', cursors) == 1 then
+  if there[cursors] then
     local long = redis.call('HMGET', cursors, unpack(claimed))
     for i = 1, #claimed do cursor[i] = long[i] or cursor[i] end
   end
-  if redis.call('EXISTS', failures) == 1 then
+  if there[failures] then
     failed = redis.call('HMGET', failures, unpack(claimed))
   end
-  if redis.call('EXISTS', states) == 1 then
+  if there[states] then
     state = redis.call('HMGET', states, unpack(claimed))
   end
-  if redis.call('EXISTS', nudges) == 1 then
+  if there[nudges] then
     for i, nudge in ipairs(redis.call('HMGET', nudges, unpack(claimed))) do
       hints[i] = false
       if nudge then
@@ -137,7 +137,7 @@ if #claimed > 0 then
 end
 
 local change, changed = 0, {}
-local newest = redis.call('ZREVRANGE', changes, 0, 0, 'WITHSCORES')
+local newest = there[changes] and redis.call('ZREVRANGE', changes, 0, 0, 'WITHSCORES') or {}
 if #newest > 0 then change = tonumber(newest[2]) end
 if change ~= known then
   local oldest = redis.call('ZRANGE', changes, 0, 0, 'WITHSCORES')

@@ -64,6 +64,13 @@
 // remains in its place, so that the cost of a return does not grow with what is
 // in flight.
 //
+// # Wake-ups
+//
+// A replica sleeps until the first due time of its shards, which every claim
+// tells it. A step that puts something before that publishes "SS due" on NS:wake
+// ([Ring.Subscribe]); nothing else is published. Losing a message loses no
+// account: a replica that cannot listen looks at every shard each second.
+//
 // # Records
 //
 // What a checker needs to know of an account rarely changes. A claim does not

@@ -49,17 +49,21 @@ local function renew(tickets, ticket_seq, id, current, now)
 end
 
 -- Arguments are pairs of key and type. Returns an error reply for the first key
--- that has another type, so that a script can stop before it writes.
+-- that has another type, so that a script can stop before it writes, and
+-- otherwise nil and the set of those keys that are there at all.
 local function mistyped(...)
-  local pairs_of = {...}
+  local pairs_of, there = {...}, {}
   for i = 1, #pairs_of, 2 do
-    local is = redis.call('TYPE', pairs_of[i])
+    local key = pairs_of[i]
+    local is = redis.call('TYPE', key)
     is = is.ok or is
-    if is ~= pairs_of[i + 1] and is ~= 'none' then
-      return redis.error_reply('WRONGTYPE ' .. pairs_of[i] .. ' is a ' .. is .. ', not a ' .. pairs_of[i + 1])
+    if is == pairs_of[i + 1] then
+      there[key] = true
+    elseif is ~= 'none' then
+      return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. is .. ', not a ' .. pairs_of[i + 1])
     end
   end
-  return nil
+  return nil, there
 end
 
 -- The first due time of a schedule; huge where it is empty.

@@ -28,7 +28,7 @@ local strikes, nudges, parked, reasons = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local messages, states = KEYS[12], KEYS[13]
 local n = tonumber(ARGV[1])
 
-local wrong = mistyped(processing, 'list', queue, 'list', schedule, 'zset', tickets, 'hash', ticket_seq, 'string',
+local wrong, there = mistyped(processing, 'list', queue, 'list', schedule, 'zset', tickets, 'hash', ticket_seq, 'string',
   cursors, 'hash', failures, 'hash', strikes, 'hash', nudges, 'hash', parked, 'zset', reasons, 'hash', messages, 'stream',
   states, 'hash')
 if wrong then return wrong end
@@ -126,8 +126,7 @@ if #set_cursors > 0 then redis.call('HSET', cursors, unpack(set_cursors)) end
 if #drop_cursors > 0 then redis.call('HDEL', cursors, unpack(drop_cursors)) end
 if #set_failures > 0 then redis.call('HSET', failures, unpack(set_failures)) end
 if #drop_failures > 0 then redis.call('HDEL', failures, unpack(drop_failures)) end
-local struck = redis.call('EXISTS', strikes) == 1
-local nudged = redis.call('EXISTS', nudges) == 1
+local struck, nudged = there[strikes], there[nudges]
 
 -- One fresh ticket and one place each. What still travels under the old ticket
 -- is void from here on.

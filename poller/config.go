@@ -21,7 +21,7 @@ type Config struct {
 	RecordsKept    int           // decoded records kept in memory; 500,000
 	IdleInterval   time.Duration // the longest that a shard goes without being looked at; 30 s
 	CommitInterval time.Duration // the longest that a result waits for others of its shard; 2 ms
-	GatherInterval time.Duration // likewise on a busy replica, and the least between its claims of a shard; 40 ms
+	GatherInterval time.Duration // likewise on a busy replica, and the least between its claims of a shard; 100 ms
 }
 
 const (
@@ -49,7 +49,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.RecordsKept, 500_000)
 	setDefault(&c.IdleInterval, 30*time.Second)
 	setDefault(&c.CommitInterval, 2*time.Millisecond)
-	setDefault(&c.GatherInterval, 40*time.Millisecond)
+	setDefault(&c.GatherInterval, 100*time.Millisecond)
 	return c
 }
 
