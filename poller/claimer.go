@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -33,8 +34,10 @@ func (p *Pool) decode(id string, text []byte) *record {
 	if text == nil {
 		return &record{fault: "the record is missing"}
 	}
-	account, err := accounts.Decode(text)
-	if err != nil {
+	// Not as strict as at registration: a newer version's registry may have
+	// written fields that this one does not know.
+	var account accounts.Account
+	if err := json.Unmarshal(text, &account); err != nil {
 		return &record{fault: fmt.Sprintf("the record cannot be read: %v", err)}
 	}
 	if account.ID != id {

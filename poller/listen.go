@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -21,7 +22,10 @@ func (p *Pool) listen(ctx context.Context) {
 		}, func(w circulate.Woken) {
 			p.metrics.woken.Inc()
 			at := p.local(w.Due)
-			p.timetable.bring(w.Shard, at.Add(p.timetable.patience(w.Shard, 1)))
+			if now := time.Now(); at.Before(now) {
+				at = now // from here on the others are patient
+			}
+			p.timetable.bring(w.Shard, at.Add(p.timetable.patience(w.Shard, rand.Float64())))
 		})
 		if p.hearing.Swap(false) && ctx.Err() == nil {
 			p.metrics.deaf.Inc()
