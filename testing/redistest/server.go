@@ -102,7 +102,7 @@ func freePort() (int, error) {
 
 func (s *Server) start(path string) error {
 	port := strconv.Itoa(s.Port)
-	args := []string{"--bind", "127.0.0.1", "--save", "", "--dir", s.Dir, "--enable-debug-command", "yes"}
+	args := []string{"--bind", "127.0.0.1", "--save", "", "--dir", s.Dir}
 	if s.tls {
 		args = append(args, "--port", "0", "--tls-port", port, "--tls-auth-clients", "no",
 			"--tls-cert-file", filepath.Join(s.Dir, "server.pem"), "--tls-key-file", filepath.Join(s.Dir, "server.key"),
