@@ -18,12 +18,12 @@ const top = "../.."
 func TestReadmeHasTheSettings(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(top, "README.md"))
 	if err != nil {
-		t.Skip("there is no README yet")
+		t.Fatal(err)
 	}
 	_, rest, ok := strings.Cut(string(text), "<!-- settings -->\n")
 	got, _, closed := strings.Cut(rest, "<!-- /settings -->")
 	if !ok || !closed {
-		t.Skip("the README has no settings markers yet")
+		t.Fatal("the README has no settings between its markers")
 	}
 	var want bytes.Buffer
 	if err := writeSettingsMarkdown(&want); err != nil {
