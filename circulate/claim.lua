@@ -28,9 +28,8 @@ local replica, want, known = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local now = clock()
 
 local function next_due()
-  local first = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
-  if #first == 0 then return -1 end
-  return math.max(1, tonumber(first[2]))
+  local due = first_due(schedule)
+  return due == math.huge and -1 or math.max(1, due)
 end
 
 local due = redis.call('ZRANGEBYSCORE', schedule, '-inf', now, 'WITHSCORES', 'LIMIT', 0, want)

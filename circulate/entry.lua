@@ -41,9 +41,14 @@ local function take_tickets(ticket_seq, n, now)
   return last - n
 end
 
+-- Takes one ticket, as entries have it.
+local function take_ticket(ticket_seq, now)
+  return format('%014d', take_tickets(ticket_seq, 1, now) + 1)
+end
+
 -- Gives an account a fresh ticket and leaves its cursor where it is.
 local function renew(tickets, ticket_seq, id, current, now)
-  local fresh = format('%014d', take_tickets(ticket_seq, 1, now) + 1)
+  local fresh = take_ticket(ticket_seq, now)
   redis.call('HSET', tickets, id, fresh .. cursor_behind(current))
   return fresh
 end

@@ -26,7 +26,7 @@ if redis.call('LREM', processing, -1, entry) ~= 1 or not current or ticket_of(cu
   return false
 end
 local now = clock()
-local fresh = format('%014d', take_tickets(ticket_seq, 1, now) + 1)
+local fresh = take_ticket(ticket_seq, now)
 local renewed = fresh .. '|' .. stamp(now) .. '|' .. sub(entry, 30, 39) .. '|' .. id
 redis.call('LPUSH', processing, renewed)
 local cursor = cursor_behind(current)

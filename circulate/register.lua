@@ -47,7 +47,7 @@ for a = 5, #ARGV, 4 do
   if letter == 'c' or letter == 'u' then
     redis.call('HSET', accounts, id, record)
     local keep = current and not forget and cursor_behind(current) or ''
-    redis.call('HSET', tickets, id, format('%014d', take_tickets(ticket_seq, 1, now) + 1) .. keep)
+    redis.call('HSET', tickets, id, take_ticket(ticket_seq, now) .. keep)
     if letter == 'u' then
       if forget then redis.call('HDEL', cursors, id) end
       redis.call('HDEL', states, id)

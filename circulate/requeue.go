@@ -24,7 +24,6 @@ func (h *Held) Malformed() bool { return h.err != nil }
 // the zero time where nobody holds anything.
 func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Time, error) {
 	key := r.keys[shard].processing
-	inspect := []command{{"LRANGE", key, -skip - n, -skip - 1}, {"TIME"}}
 	if skip == 0 {
 		// Mostly nobody holds anything, and one command shows it.
 		length, err := pipeline(ctx, r.server, key, command{"LLEN", key})
@@ -35,12 +34,9 @@ func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Tim
 			return nil, time.Time{}, fmt.Errorf("oldest, shard %d: %w", shard, err)
 		}
 	}
-	replies, err := pipeline(ctx, r.server, key, inspect...)
-	if hasCode(err, "WRONGTYPE") {
-		if moved, moveErr := r.setAsideMistyped(ctx, shard); moveErr == nil && moved > 0 {
-			replies, err = pipeline(ctx, r.server, key, inspect...)
-		}
-	}
+	replies, err := settingAside(ctx, r, shard, func() ([]any, error) {
+		return pipeline(ctx, r.server, key, command{"LRANGE", key, -skip - n, -skip - 1}, command{"TIME"})
+	})
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("oldest, shard %d: %w", shard, err)
 	}

@@ -29,19 +29,25 @@ func newScript(name, text string) *script {
 	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
 }
 
-// run does a step on a shard. A key of the wrong type is set aside and the step
-// tried once more.
+// run does a step on a shard.
 func (r *Ring) run(ctx context.Context, s *script, shard int, keys []string, args ...any) (any, error) {
-	reply, err := r.eval(ctx, s, keys, args)
-	if hasCode(err, "WRONGTYPE") {
-		if moved, moveErr := r.setAsideMistyped(ctx, shard); moveErr == nil && moved > 0 {
-			reply, err = r.eval(ctx, s, keys, args)
-		}
-	}
+	reply, err := settingAside(ctx, r, shard, func() (any, error) { return r.eval(ctx, s, keys, args) })
 	if err != nil {
 		return nil, fmt.Errorf("%s, shard %d: %w", s.name, shard, err)
 	}
 	return reply, nil
+}
+
+// settingAside does something with a shard's keys. If one of them has the wrong
+// type it is set aside, and the thing done once more.
+func settingAside[T any](ctx context.Context, r *Ring, shard int, do func() (T, error)) (T, error) {
+	reply, err := do()
+	if hasCode(err, "WRONGTYPE") {
+		if moved, moveErr := r.setAsideMistyped(ctx, shard); moveErr == nil && moved > 0 {
+			return do()
+		}
+	}
+	return reply, err
 }
 
 func (r *Ring) eval(ctx context.Context, s *script, keys []string, args []any) (any, error) {

@@ -98,10 +98,11 @@ func (p *Pool) takePlaces(ctx context.Context) int {
 // awaitShard waits until the time of some shard has come.
 func (p *Pool) awaitShard(ctx context.Context) (int, bool) {
 	for {
-		if ctx.Err() != nil || p.tooManyAbandoned() && !sleep(ctx, deafInterval) {
+		if ctx.Err() != nil {
 			return 0, false
 		}
 		if p.tooManyAbandoned() {
+			sleep(ctx, deafInterval)
 			continue
 		}
 		shard, ok, wait := p.timetable.take(time.Now(), p.idle())
@@ -129,16 +130,9 @@ func (p *Pool) claimShard(ctx context.Context, shard, n int) (started int, next 
 	received := time.Now()
 	p.origin.Store(&instant{server: batch.Now, local: received})
 	p.metrics.void.Add(float64(batch.Void))
-	if len(batch.Claims) == 0 {
-		if _, err := p.records.Resolve(ctx, shard, &batch); err != nil {
-			return 0, time.Time{}, err
-		}
-		return 0, p.nextClaim(shard, &batch, received), nil
-	}
 	p.metrics.claimed.Add(float64(len(batch.Claims)))
-
 	records, err := p.records.Resolve(ctx, shard, &batch)
-	if err != nil || ctx.Err() != nil {
+	if len(batch.Claims) > 0 && (err != nil || ctx.Err() != nil) {
 		// Not to be checked by us: next in line again, or stale if that fails too.
 		claims := make([]*circulate.Claim, len(batch.Claims))
 		for i := range claims {

@@ -65,10 +65,7 @@ func (c *committer) submit(item circulate.Return) {
 		c.pending[shard] = g
 	}
 	g.items = append(g.items, item)
-	g.bytes += len(item.Cursor)
-	for i := range item.Messages {
-		g.bytes += len(item.Messages[i].Data)
-	}
+	g.bytes += size(&item)
 	wake := g.full() || len(c.pending) == 1 && len(g.items) == 1
 	c.mu.Unlock()
 	if wake {
@@ -144,15 +141,21 @@ func split(items []circulate.Return) [][]circulate.Return {
 	var steps [][]circulate.Return
 	first, bytes := 0, 0
 	for i := range items {
-		size := len(items[i].Cursor)
-		for j := range items[i].Messages {
-			size += len(items[i].Messages[j].Data)
-		}
-		if i > first && (i-first >= commitBatch || bytes+size > commitBytes) {
+		more := size(&items[i])
+		if i > first && (i-first >= commitBatch || bytes+more > commitBytes) {
 			steps = append(steps, items[first:i])
 			first, bytes = i, 0
 		}
-		bytes += size
+		bytes += more
 	}
 	return append(steps, items[first:])
+}
+
+// size is about how many bytes a return writes.
+func size(item *circulate.Return) int {
+	n := len(item.Cursor)
+	for i := range item.Messages {
+		n += len(item.Messages[i].Data)
+	}
+	return n
 }

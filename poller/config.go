@@ -31,7 +31,7 @@ const (
 	maxCursor      = 64 << 10         // bytes
 	maxData        = 256 << 10        // bytes of one message
 	abandonAfter   = time.Second      // that a checker may go on after its context is done
-	deafInterval   = time.Second      // likewise, while wake-ups may be missed
+	deafInterval   = time.Second      // IdleInterval at most, while wake-ups may be missed
 	peerWindow     = 5                // heartbeats that a replica may miss and still have its part of the shards
 	leastAbandoned = 16               // hanging checks that even the smallest pool bears
 	flushTimeout   = 10 * time.Second // for the last writes at shutdown
