@@ -25,6 +25,8 @@ type Claim struct {
 	Failures int       // in a row, before this check
 	Hint     []byte    // what a nudge brought along; nil without
 	State    string    // what the account's cadence kept; opaque to the ring
+	Strikes  int       // times taken from a replica since the last check that was returned
+	Rule     Rule      // what decided when it was due
 
 	entry string
 }
@@ -64,6 +66,7 @@ func (r *Ring) Claim(ctx context.Context, shard int, replica string, n int, know
 	k := &r.keys[shard]
 	reply, err := r.run(ctx, claimScript, shard, []string{
 		k.queue, k.processing, k.schedule, k.tickets, k.ticketSeq, k.cursors, k.failures, k.nudges, k.changes, k.setAside, k.strikes, k.states,
+		k.urgent, k.low, k.turns,
 	}, replica, n, known)
 	if err != nil {
 		return Batch{}, err
@@ -83,7 +86,7 @@ var errReply = errors.New("circulate: unexpected reply")
 
 func readBatch(reply any, shard int, known int64) (Batch, error) {
 	fields, ok := reply.([]any)
-	if !ok || len(fields) != 2 && len(fields) != 12 {
+	if !ok || len(fields) != 2 && len(fields) != 13 {
 		return Batch{}, errReply
 	}
 	now, nowOK := fields[0].(int64)
@@ -110,7 +113,7 @@ func readBatch(reply any, shard int, known int64) (Batch, error) {
 	if joined := errors.Join(err[:]...); joined != nil {
 		return Batch{}, joined
 	}
-	var columns [6][]any
+	var columns [7][]any
 	for i := range columns {
 		if columns[i], ok = fields[6+i].([]any); !ok {
 			return Batch{}, errReply
@@ -126,18 +129,22 @@ func readBatch(reply any, shard int, known int64) (Batch, error) {
 	return batch, nil
 }
 
-func (c *Claim) read(columns [6][]any, i int) error {
+func (c *Claim) read(columns [7][]any, i int) error {
 	entry := bytesAt(columns[0], i)
 	if len(entry) < idOffset || i >= len(columns[1]) {
 		return errReply
 	}
 	c.entry = string(entry)
 	c.ID = c.entry[idOffset:]
-	due, err := redis.Int64(columns[1][i], nil)
+	since := bytesAt(columns[1], i)
+	if len(since) != stampWidth+1 {
+		return errReply
+	}
+	due, err := digits(string(since[:stampWidth]))
 	if err != nil {
 		return err
 	}
-	c.Due = time.UnixMilli(due)
+	c.Due, c.Rule = time.UnixMilli(due), Rule(since[stampWidth])
 	if cursor := bytesAt(columns[2], i); len(cursor) > 0 {
 		c.Cursor = cursor
 	}
@@ -148,6 +155,9 @@ func (c *Claim) read(columns [6][]any, i int) error {
 	}
 	c.Hint = bytesAt(columns[4], i)
 	c.State = string(bytesAt(columns[5], i))
+	if strikes := bytesAt(columns[6], i); strikes != nil {
+		c.Strikes, _ = redis.Int(strikes, nil) // likewise
+	}
 	return nil
 }
 

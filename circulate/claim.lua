@@ -1,9 +1,9 @@
--- claim: promote what is due, then take accounts from message_queue.
+-- claim: promote what is due, then take accounts from the lanes of message_queue.
 --
 -- KEYS[1]   message_queue    LIST
 -- KEYS[2]   processing_list  LIST
 -- KEYS[3]   schedule         ZSET  id -> due
--- KEYS[4]   tickets          HASH  id -> current ticket, short cursor
+-- KEYS[4]   tickets          HASH  id -> current ticket and what stands behind it
 -- KEYS[5]   ticket_seq       STRING
 -- KEYS[6]   cursors          HASH  id -> long cursor
 -- KEYS[7]   failures         HASH  id -> failures in a row
@@ -12,18 +12,23 @@
 -- KEYS[10]  set_aside        LIST
 -- KEYS[11]  strikes          HASH  id -> requeues since the last return
 -- KEYS[12]  states           HASH  id -> what its cadence keeps
+-- KEYS[13]  message_queue:urgent  LIST
+-- KEYS[14]  message_queue:low     LIST
+-- KEYS[15]  turns            STRING  accounts taken while several lanes waited
 -- ARGV[1]   the replica that claims
 -- ARGV[2]   how many accounts, at most
 -- ARGV[3]   up to which change the replica knows the shard's records
 --
 -- Returns {now, next due, void, malformed, change, changed ids or false,
---          entries, their stamps before, cursors, failures, hints, states}.
+--          entries, their stamps before and rules, cursors, failures, hints,
+--          states, strikes}.
 -- Next due is 0 where more may wait now, -1 where nothing is scheduled. Changed
 -- is false where the replica must forget every record that it knows.
 
 local queue, processing, schedule = KEYS[1], KEYS[2], KEYS[3]
 local tickets, ticket_seq, cursors = KEYS[4], KEYS[5], KEYS[6]
 local failures, nudges, changes, set_aside, strikes, states = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local urgent, low, turns = KEYS[13], KEYS[14], KEYS[15]
 local replica, want, known = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local now = clock()
 
@@ -32,40 +37,73 @@ local function next_due()
   return due == math.huge and -1 or math.max(1, due)
 end
 
-local due = redis.call('ZRANGEBYSCORE', schedule, '-inf', now, 'WITHSCORES', 'LIMIT', 0, want)
-if #due == 0 and redis.call('LLEN', queue) == 0 then
+-- More is promoted than taken: an urgent account must not wait in the schedule
+-- behind what became due before it.
+local PROMOTE = 512
+
+local due = redis.call('ZRANGEBYSCORE', schedule, '-inf', now, 'WITHSCORES', 'LIMIT', 0, math.max(want, PROMOTE))
+if #due == 0 and redis.call('EXISTS', queue, urgent, low) == 0 then
   return {now, next_due()}
 end
 
 local wrong, there = mistyped(queue, 'list', processing, 'list', tickets, 'hash', ticket_seq, 'string', cursors, 'hash',
   failures, 'hash', nudges, 'hash', changes, 'zset', set_aside, 'list',
-  strikes, 'hash', states, 'hash')
+  strikes, 'hash', states, 'hash', urgent, 'list', low, 'list', turns, 'string')
 if wrong then return wrong end
 
 -- Promote. An id without a ticket is not registered and just leaves the schedule.
 if #due > 0 then
-  local ids, entries = {}, {}
+  local ids, promoted = {}, {u = {}, n = {}, l = {}}
   for i = 1, #due, 2 do ids[#ids + 1] = due[i] end
   local current = redis.call('HMGET', tickets, unpack(ids))
   for i, id in ipairs(ids) do
     if current[i] then
-      entries[#entries + 1] = ticket_of(current[i]) .. '|' .. stamp(tonumber(due[2 * i])) .. '|' .. NOBODY .. '|' .. id
+      local lane = promoted[lane_of(current[i])]
+      lane[#lane + 1] = ticket_of(current[i]) .. '|' .. stamp(tonumber(due[2 * i])) .. '|' .. NOBODY .. '|' .. id
     end
   end
-  if #entries > 0 then redis.call('LPUSH', queue, unpack(entries)) end
+  for lane, key in pairs({u = urgent, n = queue, l = low}) do
+    if #promoted[lane] > 0 then
+      redis.call('LPUSH', key, unpack(promoted[lane]))
+      there[key] = true
+    end
+  end
   redis.call('ZREM', schedule, unpack(ids))
 end
 
 -- Take.
 local taken, ids = {}, {}
-for i = 1, want do
-  local entry = redis.call('RPOPLPUSH', queue, processing)
-  if not entry then break end
-  taken[i] = entry
-  ids[i] = sub(entry, ID)
+if not there[urgent] and not there[low] then
+  for i = 1, want do
+    local entry = redis.call('RPOPLPUSH', queue, processing)
+    if not entry then break end
+    taken[i] = entry
+    ids[i] = sub(entry, ID)
+  end
+else
+  -- Urgent before normal before low; but of each sixteen turns one is low's
+  -- first, and three are normal's, so that no lane starves.
+  local usual, normal_first, low_first = {urgent, queue, low}, {queue, urgent, low}, {low, urgent, queue}
+  local turn = tonumber(redis.call('GET', turns) or '0') or 0
+  for i = 1, want do
+    local slot = (turn + i - 1) % 16
+    local order = slot == 15 and low_first or slot % 4 == 3 and normal_first or usual
+    local entry
+    for k = 1, 3 do
+      if there[order[k]] then
+        entry = redis.call('RPOPLPUSH', order[k], processing)
+        if entry then break end
+        there[order[k]] = nil
+      end
+    end
+    if not entry then break end
+    taken[i] = entry
+    ids[i] = sub(entry, ID)
+  end
+  redis.call('SET', turns, format('%.0f', (turn + #taken) % 16))
 end
 local more = #taken == want
-local entries, stamps, claimed, issued, cursor = {}, {}, {}, {}, {}
+local entries, stamps, claimed, issued, behind, cursor = {}, {}, {}, {}, {}, {}
 local malformed = 0
 if #taken > 0 then
   local current = redis.call('HMGET', tickets, unpack(ids))
@@ -80,7 +118,8 @@ if #taken > 0 then
       -- takes the ticket, the second is void.
       once[id] = true
       local n = #claimed + 1
-      claimed[n], stamps[n], cursor[n] = id, sub(entry, 16, 28), sub(current[i], 15)
+      claimed[n], stamps[n], behind[n] = id, sub(entry, 16, 28) .. rule_behind(current[i]), sub(current[i], 15)
+      cursor[n] = cursor_behind(current[i])
     elseif not current[i] then
       -- Not registered any more, and requeued since: no field of it may stay.
       redis.call('HDEL', strikes, id)
@@ -95,7 +134,7 @@ if #taken > 0 then
     local ticket = take_tickets(ticket_seq, #claimed, now)
     for i, id in ipairs(claimed) do
       local fresh = format('%014d', ticket + i)
-      issued[2 * i - 1], issued[2 * i] = id, fresh .. cursor[i]
+      issued[2 * i - 1], issued[2 * i] = id, fresh .. behind[i]
       entries[i] = fresh .. held .. id
     end
     redis.call('LPUSH', processing, unpack(entries))
@@ -105,7 +144,7 @@ end
 
 -- What a check needs besides. Long cursors, failures, states and nudges are
 -- rare, so their absence is asked for once and not for each account.
-local failed, hints, state = {}, {}, {}
+local failed, hints, state, struck = {}, {}, {}, {}
 if #claimed > 0 then
   if there[cursors] then
     local long = redis.call('HMGET', cursors, unpack(claimed))
@@ -113,6 +152,9 @@ if #claimed > 0 then
   end
   if there[failures] then
     failed = redis.call('HMGET', failures, unpack(claimed))
+  end
+  if there[strikes] then
+    struck = redis.call('HMGET', strikes, unpack(claimed))
   end
   if there[states] then
     state = redis.call('HMGET', states, unpack(claimed))
@@ -148,4 +190,4 @@ if change ~= known then
 end
 
 return {now, more and 0 or next_due(), #taken - malformed - #claimed, malformed, format('%.0f', change), changed,
-  entries, stamps, cursor, failed, hints, state}
+  entries, stamps, cursor, failed, hints, state, struck}

@@ -22,7 +22,7 @@ func (r *Ring) Deregister(ctx context.Context, shard int, ids []string) (int, er
 	k := &r.keys[shard]
 	return redis.Int(r.run(ctx, deregisterScript, shard, []string{
 		k.changes, k.tickets, k.schedule, k.parked,
-		k.accounts, k.cursors, k.failures, k.strikes, k.nudges, k.reasons, k.states,
+		k.accounts, k.cursors, k.failures, k.strikes, k.nudges, k.reasons, k.states, k.errors,
 	}, anyOf(ids)...))
 }
 

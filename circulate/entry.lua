@@ -19,13 +19,32 @@ end
 
 local function ticket_of(entry) return sub(entry, 1, 14) end
 
--- The tickets HASH holds an account's ticket and, right behind it, its cursor
--- where that is short: most are, and a field of their own would cost each more
--- than twice its length. A longer cursor is in the cursors HASH.
-local SHORT = 46
+-- The tickets HASH holds all that each account has and that is short: a field of
+-- its own in another HASH would cost an account more than twice its length.
+--
+--   ticket(14) lane(1) rule(1) success(8) marks(8) cursor
+--
+-- The lane is u, n or l. The rule is a letter for what decided when the account
+-- is due; the ring's own are below. Success is when a check last succeeded
+-- completely, or else when the account was registered, in hexadecimal seconds.
+-- Marks are the letters of its last checks, the newest first, MARK_OK one of a
+-- complete success, '-' none. A cursor longer than SHORT is in the cursors HASH.
+local SHORT = 44
+local REGISTERED, RESUMED, NUDGED = 'r', 'e', 'g'
+local MARK_OK, NO_MARKS = '+', '--------'
 
-local function cursor_behind(ticket)
-  return sub(ticket, 15)
+-- Whatever a lane may be that this version does not know, it is a normal one.
+local LANES = {u = 'u', n = 'n', l = 'l'}
+local function lane_behind(ticket) return LANES[sub(ticket, 15, 15)] or 'n' end
+local function rule_behind(ticket) return sub(ticket, 16, 16) end
+local function history_behind(ticket) return sub(ticket, 17, 32) end
+local function cursor_behind(ticket) return sub(ticket, 33) end
+
+local function seconds(ms) return format('%08x', math.floor(ms / 1000)) end
+
+-- The lane that an account waits in: who is nudged goes with the urgent ones.
+local function lane_of(ticket)
+  return rule_behind(ticket) == NUDGED and 'u' or lane_behind(ticket)
 end
 
 local function stamp(ms) return format('%013d', ms) end
@@ -46,10 +65,11 @@ local function take_ticket(ticket_seq, now)
   return format('%014d', take_tickets(ticket_seq, 1, now) + 1)
 end
 
--- Gives an account a fresh ticket and leaves its cursor where it is.
-local function renew(tickets, ticket_seq, id, current, now)
+-- Gives an account a fresh ticket, and another rule if one is given, and leaves
+-- what stands behind it.
+local function renew(tickets, ticket_seq, id, current, now, rule)
   local fresh = take_ticket(ticket_seq, now)
-  redis.call('HSET', tickets, id, fresh .. cursor_behind(current))
+  redis.call('HSET', tickets, id, fresh .. lane_behind(current) .. (rule or rule_behind(current)) .. sub(current, 17))
   return fresh
 end
 

@@ -12,15 +12,19 @@ import (
 // hash tag, so that a shard lives on one node of a cluster.
 type shardKeys struct {
 	queue      string // LIST  entries waiting; LPUSH at the head, taken from the tail
+	urgent     string // LIST  its lane for urgent accounts
+	low        string // LIST  its lane for those that can wait
+	turns      string // STRING  accounts taken while several lanes waited, modulo 16
 	processing string // LIST  entries claimed; the tail is the oldest claim
 	schedule   string // ZSET  id -> due, unix ms
-	tickets    string // HASH  id -> current ticket, and behind it a short cursor; absent = not registered
+	tickets    string // HASH  id -> current ticket, and behind it what is short; absent = not registered
 	ticketSeq  string // STRING  the last ticket handed out
 	accounts   string // HASH  id -> the record
 	changes    string // ZSET  id -> when its record changed, unix µs; the latest only
 	cursors    string // HASH  id -> cursor, where it is too long to stand behind the ticket
 	failures   string // HASH  id -> failures in a row; absent = none
 	states     string // HASH  id -> what its cadence keeps; opaque to the ring
+	errors     string // HASH  id -> when|what went wrong with its last check; absent = nothing
 	strikes    string // HASH  id -> times requeued since the last return
 	nudges     string // HASH  id -> due|expiry|hint of a check asked for
 	parked     string // ZSET  id -> parked at, unix ms
@@ -36,6 +40,7 @@ func (k *shardKeys) all() []typedKey {
 		{k.ticketSeq, "string"}, {k.accounts, "hash"}, {k.changes, "zset"}, {k.cursors, "hash"},
 		{k.failures, "hash"}, {k.states, "hash"}, {k.strikes, "hash"}, {k.nudges, "hash"}, {k.parked, "zset"},
 		{k.reasons, "hash"}, {k.messages, "stream"}, {k.setAside, "list"},
+		{k.urgent, "list"}, {k.low, "list"}, {k.turns, "string"}, {k.errors, "hash"},
 	}
 }
 
@@ -46,6 +51,9 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 	tag := fmt.Sprintf("{%s:%0*d}:", namespace, width, shard)
 	return shardKeys{
 		queue:      tag + "message_queue",
+		urgent:     tag + "message_queue:urgent",
+		low:        tag + "message_queue:low",
+		turns:      tag + "turns",
 		processing: tag + "processing_list",
 		schedule:   tag + "schedule",
 		tickets:    tag + "tickets",
@@ -55,6 +63,7 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 		cursors:    tag + "cursors",
 		failures:   tag + "failures",
 		states:     tag + "states",
+		errors:     tag + "errors",
 		strikes:    tag + "strikes",
 		nudges:     tag + "nudges",
 		parked:     tag + "parked",

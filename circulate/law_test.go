@@ -68,7 +68,7 @@ func places(t *testing.T, server redistest.Redis, ring *circulate.Ring) map[stri
 				all[id] = append(all[id], place)
 			}
 		}
-		for _, place := range []string{"message_queue", "processing_list"} {
+		for _, place := range []string{"message_queue", "message_queue:urgent", "message_queue:low", "processing_list"} {
 			texts, err := redis.Strings(conn.Do("LRANGE", key(place), 0, -1))
 			if err != nil {
 				t.Fatal(err)

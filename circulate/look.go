@@ -39,6 +39,13 @@ type View struct {
 	Failures int       // in a row
 	Strikes  int       // requeued by the monitor since the last return
 	Now      time.Time // Redis' clock
+
+	Priority Priority
+	Rule     Rule // what decided when it is due, or was
+	History  History
+	NudgedTo time.Time // a check asked for while it circulated; zero: none
+	Error    string    // what went wrong with its last check; empty: nothing
+	ErrorAt  time.Time
 }
 
 // Look tells of accounts of one shard. Those that are not registered are left
@@ -49,7 +56,7 @@ func (r *Ring) Look(ctx context.Context, shard int, ids []string) ([]View, error
 	}
 	k := &r.keys[shard]
 	answer, err := redis.Values(r.run(ctx, lookScript, shard, []string{
-		k.tickets, k.accounts, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.processing,
+		k.tickets, k.accounts, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.processing, k.nudges, k.errors,
 	}, anyOf(ids)...))
 	if err != nil {
 		return nil, err
@@ -70,7 +77,7 @@ func (r *Ring) Look(ctx context.Context, shard int, ids []string) ([]View, error
 		if len(fields) == 0 {
 			continue
 		}
-		if len(fields) != 7 {
+		if len(fields) != 10 {
 			return nil, fmt.Errorf("look, shard %d: %w", shard, errReply)
 		}
 		views = append(views, readView(id, time.UnixMilli(now), fields))
@@ -82,6 +89,19 @@ func readView(id string, now time.Time, fields [][]byte) View {
 	v := View{ID: id, Now: now, Record: fields[0], Reason: string(fields[3])}
 	v.Failures, _ = strconv.Atoi(string(fields[4]))
 	v.Strikes, _ = strconv.Atoi(string(fields[5]))
+	if behind := string(fields[7]); len(behind) > 2 {
+		v.Priority, v.Rule, v.History = Priority(behind[0]), Rule(behind[1]), readHistory(behind[2:])
+	}
+	if nudge := fields[8]; len(nudge) > stampWidth {
+		if ms, err := digits(string(nudge[:stampWidth])); err == nil && ms > 0 {
+			v.NudgedTo = time.UnixMilli(ms)
+		}
+	}
+	if failed := fields[9]; len(failed) > stampWidth {
+		if ms, err := digits(string(failed[:stampWidth])); err == nil {
+			v.Error, v.ErrorAt = string(failed[stampWidth+1:]), time.UnixMilli(ms)
+		}
+	}
 	due, dueErr := score(fields[1])
 	since, sinceErr := score(fields[2])
 	entry, entryErr := ParseEntry(string(fields[6]))

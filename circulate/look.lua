@@ -8,17 +8,21 @@
 -- KEYS[6]  failures         HASH
 -- KEYS[7]  strikes          HASH
 -- KEYS[8]  processing_list  LIST
+-- KEYS[9]  nudges           HASH
+-- KEYS[10] errors           HASH
 -- ARGV     ids
 --
 -- Returns {now, then for each id: {} where it is not registered, otherwise
--- {record, due or '', parked at or '', reason, failures, strikes, entry}}, the
--- entry being the account's in processing_list, or ''.
+-- {record, due or '', parked at or '', reason, failures, strikes, entry, what
+-- stands behind its ticket, nudge, error}}, the entry being the account's in
+-- processing_list, or ''.
 
 local tickets, accounts, schedule, parked = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local reasons, failures, strikes, processing = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local nudges, errors = KEYS[9], KEYS[10]
 
 local wrong = mistyped(tickets, 'hash', accounts, 'hash', schedule, 'zset', parked, 'zset', reasons, 'hash',
-  failures, 'hash', strikes, 'hash', processing, 'list')
+  failures, 'hash', strikes, 'hash', processing, 'list', nudges, 'hash', errors, 'hash')
 if wrong then return wrong end
 
 local held
@@ -46,6 +50,9 @@ for i, id in ipairs(ARGV) do
       redis.call('HGET', failures, id) or '0',
       redis.call('HGET', strikes, id) or '0',
       not due and not since and claimed(id, ticket) or '',
+      sub(ticket, 15, 32),
+      redis.call('HGET', nudges, id) or '',
+      redis.call('HGET', errors, id) or '',
     }
   end
 end

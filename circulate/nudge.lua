@@ -1,6 +1,6 @@
 -- nudge: have an account checked earlier than it is due.
 --
--- KEYS[1]  tickets   HASH  id -> current ticket
+-- KEYS[1]  tickets   HASH  id -> current ticket and what stands behind it
 -- KEYS[2]  schedule  ZSET  id -> due
 -- KEYS[3]  parked    ZSET  id -> parked at
 -- KEYS[4]  nudges    HASH  id -> due|expiry|hint
@@ -20,7 +20,8 @@ local id, within, hint, lives = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(AR
 local wrong = mistyped(tickets, 'hash', schedule, 'zset', parked, 'zset', nudges, 'hash')
 if wrong then return wrong end
 
-if redis.call('HEXISTS', tickets, id) == 0 then return 'unknown' end
+local current = redis.call('HGET', tickets, id)
+if not current then return 'unknown' end
 if redis.call('ZSCORE', parked, id) then return 'parked' end
 
 local now = clock()
@@ -42,6 +43,7 @@ if scheduled then
   if due < tonumber(scheduled) then
     if due < first_due(schedule) then wake(ARGV[5], ARGV[6], due) end
     redis.call('ZADD', schedule, due, id)
+    redis.call('HSET', tickets, id, sub(current, 1, 15) .. NUDGED .. sub(current, 17))
   end
   return 'scheduled'
 end

@@ -3,6 +3,7 @@ package circulate
 import (
 	"context"
 	_ "embed"
+	"fmt"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -38,16 +39,62 @@ func (r *Ring) Park(ctx context.Context, shard int, reason string, ids []string)
 // forgotten and its cursor kept. One that circulates is left alone. It gives
 // ErrNotRegistered for an id that no account has.
 func (r *Ring) Resume(ctx context.Context, id string, due time.Time) error {
-	shard := r.ShardOf(id)
+	outcomes, err := r.ResumeAll(ctx, r.ShardOf(id), []Resumption{{ID: id, Due: due}})
+	if err == nil && outcomes[0] == NotRegistered {
+		err = ErrNotRegistered
+	}
+	return err
+}
+
+// Resumption is a parked account that is to circulate again.
+type Resumption struct {
+	ID  string
+	Due time.Time // by Redis' clock; what is past, as the zero time, means at once
+}
+
+// Resumed is what became of one resumption.
+type Resumed byte
+
+// The outcomes of a resumption.
+const (
+	BackAgain     Resumed = 'r' // it circulates again
+	Circulating   Resumed = 'c' // it was not parked, and was left alone
+	NotRegistered Resumed = 'n' // there is no such account
+)
+
+// ResumeAll is Resume for accounts of one shard. Outcomes stand in the order of
+// the items.
+func (r *Ring) ResumeAll(ctx context.Context, shard int, items []Resumption) ([]Resumed, error) {
+	return r.resume(ctx, shard, items, RuleResumed, 0)
+}
+
+// Probe is ResumeAll on probation: failures, strikes and what the cadence keeps
+// stay, so that the next failure parks an account again and only a success gives
+// it a clean slate.
+func (r *Ring) Probe(ctx context.Context, shard int, items []Resumption) ([]Resumed, error) {
+	return r.resume(ctx, shard, items, RuleProbed, 1)
+}
+
+func (r *Ring) resume(ctx context.Context, shard int, items []Resumption, rule Rule, keep int) ([]Resumed, error) {
+	if err := r.checkBatch("resume", len(items)); err != nil {
+		return nil, err
+	}
+	args := append(r.wakeArgs(shard), string(rule), keep)
+	for _, it := range items {
+		args = append(args, it.ID, max(0, it.Due.UnixMilli()))
+	}
 	k := &r.keys[shard]
-	letter, err := redis.String(r.run(ctx, resumeScript, shard,
-		[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.states},
-		append(r.wakeArgs(shard), id, max(0, due.UnixMilli()))...))
+	letters, err := redis.Bytes(r.run(ctx, resumeScript, shard,
+		[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.states}, args...))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if letter == "n" {
-		return ErrNotRegistered
+	if len(letters) != len(items) {
+		return nil, fmt.Errorf("resume, shard %d: %w", shard, errReply)
 	}
-	return nil
+	outcomes := make([]Resumed, len(letters))
+	for i, letter := range letters {
+		outcomes[i] = Resumed(letter)
+	}
+	return outcomes, nil
 }

@@ -37,7 +37,7 @@ elseif ARGV[3] ~= 'keep' then
   redis.call('HDEL', cursors, id)
   cursor = ARGV[4]
 end
-redis.call('HSET', tickets, id, fresh .. cursor)
+redis.call('HSET', tickets, id, fresh .. sub(current, 15, 32) .. cursor)
 for a = 5, #ARGV, 4 do
   redis.call('XADD', messages, '*', 'account', id, 'kind', kind,
     'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3])

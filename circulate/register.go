@@ -20,6 +20,8 @@ type Registration struct {
 	Record []byte    // opaque to the ring
 	Due    time.Time // of its first check, by Redis' clock; what is past, as the zero time, means at once
 
+	Priority Priority // zero: Normal
+
 	// ForgetCursor drops the cursor if this changes the record.
 	ForgetCursor bool
 }
@@ -52,7 +54,7 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 	if err := r.checkBatch("register", len(items)); err != nil {
 		return nil, err
 	}
-	args := append(make([]any, 0, 4+4*len(items)), change, ReasonPaused)
+	args := append(make([]any, 0, 4+5*len(items)), change, ReasonPaused)
 	args = append(args, r.wakeArgs(shard)...)
 	for i := range items {
 		if err := ValidateID(items[i].ID); err != nil {
@@ -62,11 +64,11 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 		if items[i].ForgetCursor {
 			forget = 1
 		}
-		args = append(args, items[i].ID, items[i].Record, max(0, items[i].Due.UnixMilli()), forget)
+		args = append(args, items[i].ID, items[i].Record, max(0, items[i].Due.UnixMilli()), forget, items[i].Priority.lane())
 	}
 	k := &r.keys[shard]
 	letters, err := redis.Bytes(r.run(ctx, registerScript, shard, []string{
-		k.tickets, k.ticketSeq, k.accounts, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.cursors, k.changes, k.states,
+		k.tickets, k.ticketSeq, k.accounts, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.cursors, k.changes, k.states, k.errors,
 	}, args...))
 	if err != nil {
 		return nil, err

@@ -11,27 +11,29 @@
 -- KEYS[9]  cursors       HASH  id -> long cursor
 -- KEYS[10] changes       ZSET  id -> when its record changed, unix µs
 -- KEYS[11] states        HASH  id -> what its cadence keeps
+-- KEYS[12] errors        HASH  id -> when|what went wrong with its last check
 -- ARGV[1]  1 to change accounts that exist, 0 to leave them alone
 -- ARGV[2]  how a reason begins that an update does not lift
 -- ARGV[3], ARGV[4]  the channel to wake replicas on, and the shard
--- then, four for each account: id, record, first due (ms; what is past means
--- now), 1 to forget the cursor if the record changes
+-- then, five for each account: id, record, first due (ms; what is past means
+-- now), 1 to forget the cursor if the record changes, its lane
 --
 -- Returns a text of one letter each: c created, u updated, s the same as it
 -- was, e exists and was left alone.
 
 local tickets, ticket_seq, accounts, schedule, parked = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local reasons, failures, strikes, cursors, changes, states = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local reasons, failures, strikes, cursors, changes = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local states, errors = KEYS[11], KEYS[12]
 local change_existing, stays_parked = ARGV[1] == '1', ARGV[2]
 
 local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', accounts, 'hash', schedule, 'zset', parked, 'zset',
-  reasons, 'hash', failures, 'hash', strikes, 'hash', cursors, 'hash', changes, 'zset', states, 'hash')
+  reasons, 'hash', failures, 'hash', strikes, 'hash', cursors, 'hash', changes, 'zset', states, 'hash', errors, 'hash')
 if wrong then return wrong end
 
 local now = clock()
 local letters, changed = {}, false
 local was_first, first = first_due(schedule), math.huge
-for a = 5, #ARGV, 4 do
+for a = 5, #ARGV, 5 do
   local id, record, due, forget = ARGV[a], ARGV[a + 1], math.max(now, tonumber(ARGV[a + 2])), ARGV[a + 3] == '1'
   local letter = 'c'
   local current = redis.call('HGET', tickets, id)
@@ -47,7 +49,8 @@ for a = 5, #ARGV, 4 do
   if letter == 'c' or letter == 'u' then
     redis.call('HSET', accounts, id, record)
     local keep = current and not forget and cursor_behind(current) or ''
-    redis.call('HSET', tickets, id, take_ticket(ticket_seq, now) .. keep)
+    local history = current and history_behind(current) or seconds(now) .. NO_MARKS
+    redis.call('HSET', tickets, id, take_ticket(ticket_seq, now) .. ARGV[a + 4] .. REGISTERED .. history .. keep)
     if letter == 'u' then
       if forget then redis.call('HDEL', cursors, id) end
       redis.call('HDEL', states, id)
@@ -63,6 +66,7 @@ for a = 5, #ARGV, 4 do
         redis.call('HDEL', reasons, id)
         redis.call('HDEL', failures, id)
         redis.call('HDEL', strikes, id)
+        redis.call('HDEL', errors, id)
       end
     end
   end

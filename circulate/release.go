@@ -25,5 +25,5 @@ func (r *Ring) Release(ctx context.Context, shard int, claims []*Claim) (int, er
 	}
 	k := &r.keys[shard]
 	return redis.Int(r.run(ctx, releaseScript, shard,
-		[]string{k.processing, k.queue, k.tickets, k.ticketSeq}, args...))
+		[]string{k.processing, k.queue, k.tickets, k.ticketSeq, k.urgent, k.low}, args...))
 }

@@ -4,6 +4,8 @@
 -- KEYS[2]  message_queue    LIST
 -- KEYS[3]  tickets          HASH  id -> current ticket, short cursor
 -- KEYS[4]  ticket_seq       STRING
+-- KEYS[5]  message_queue:urgent  LIST
+-- KEYS[6]  message_queue:low     LIST
 -- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
 -- then pairs: the entry as claimed, since when it had been due (ms)
 --
@@ -11,7 +13,10 @@
 
 local processing, queue, tickets, ticket_seq = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
-local wrong = mistyped(processing, 'list', queue, 'list', tickets, 'hash', ticket_seq, 'string')
+local lanes = {u = KEYS[5], n = queue, l = KEYS[6]}
+
+local wrong = mistyped(processing, 'list', queue, 'list', tickets, 'hash', ticket_seq, 'string',
+  KEYS[5], 'list', KEYS[6], 'list')
 if wrong then return wrong end
 
 local now = clock()
@@ -23,7 +28,7 @@ for a = #ARGV - 1, 3, -2 do
   local current = redis.call('HGET', tickets, id)
   if redis.call('LREM', processing, -1, entry) == 1 and current and ticket_of(current) == ticket_of(entry) then
     local fresh = renew(tickets, ticket_seq, id, current, now)
-    redis.call('RPUSH', queue, fresh .. '|' .. stamp(tonumber(ARGV[a + 1])) .. '|' .. NOBODY .. '|' .. id)
+    redis.call('RPUSH', lanes[lane_of(current)], fresh .. '|' .. stamp(tonumber(ARGV[a + 1])) .. '|' .. NOBODY .. '|' .. id)
     back = back + 1
   end
 end

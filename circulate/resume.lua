@@ -1,4 +1,5 @@
--- resume: bring parked accounts back into circulation, with a clean slate.
+-- resume: bring parked accounts back into circulation, with a clean slate or on
+-- probation.
 --
 -- KEYS[1]  tickets       HASH  id -> current ticket, short cursor
 -- KEYS[2]  ticket_seq    STRING
@@ -9,6 +10,8 @@
 -- KEYS[7]  strikes       HASH  id -> requeues since the last return
 -- KEYS[8]  states        HASH  id -> what its cadence keeps
 -- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
+-- ARGV[3]  the rule that brings them back
+-- ARGV[4]  1 to keep what they failed with: the next failure parks them again
 -- then pairs: id, due (ms; what is past means now)
 --
 -- Returns a text of one letter each: r resumed, c was in circulation and was
@@ -21,9 +24,10 @@ local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', schedule, 'zset', 
   failures, 'hash', strikes, 'hash', states, 'hash')
 if wrong then return wrong end
 
+local rule, keep = ARGV[3], ARGV[4] == '1'
 local now, letters = clock(), {}
 local was_first, first = first_due(schedule), math.huge
-for a = 3, #ARGV, 2 do
+for a = 5, #ARGV, 2 do
   local id = ARGV[a]
   local current = redis.call('HGET', tickets, id)
   if not current then
@@ -31,15 +35,17 @@ for a = 3, #ARGV, 2 do
   elseif not redis.call('ZSCORE', parked, id) then
     letters[#letters + 1] = 'c'
   else
-    renew(tickets, ticket_seq, id, current, now)
+    renew(tickets, ticket_seq, id, current, now, rule)
     local due = math.max(now, tonumber(ARGV[a + 1]))
     redis.call('ZADD', schedule, due, id)
     first = math.min(first, due)
     redis.call('ZREM', parked, id)
     redis.call('HDEL', reasons, id)
-    redis.call('HDEL', failures, id)
-    redis.call('HDEL', strikes, id)
-    redis.call('HDEL', states, id)
+    if not keep then
+      redis.call('HDEL', failures, id)
+      redis.call('HDEL', strikes, id)
+      redis.call('HDEL', states, id)
+    end
     letters[#letters + 1] = 'r'
   end
 end

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -44,6 +45,9 @@ type Return struct {
 
 	Failures int    // in a row, this check included; 0 after a success
 	State    string // what the account's cadence keeps; opaque to the ring
+	Rule     Rule   // what decided Due; zero: as it was
+	Mark     Mark   // how the check went; zero: there was none
+	Error    string // what went wrong, for people; cut to MaxError bytes
 	Park     string // not empty: out of circulation, with this reason
 }
 
@@ -58,7 +62,7 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	args := make([]any, 1, 1+2*len(items))
 	args[0] = len(items)
 	for i := range items {
-		args = append(args, items[i].Claim.entry, max(0, items[i].Due.UnixMilli()))
+		args = append(args, items[i].Claim.entry, items[i].what())
 	}
 	for i := range items {
 		args = items[i].appendExtras(args, i+1)
@@ -66,7 +70,7 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	k := &r.keys[shard]
 	verdict, err := redis.Bytes(r.run(ctx, returnScript, shard, []string{
 		k.processing, k.queue, k.schedule, k.tickets, k.ticketSeq, k.cursors, k.failures, k.strikes, k.nudges,
-		k.parked, k.reasons, k.messages, k.states,
+		k.parked, k.reasons, k.messages, k.states, k.urgent, k.low, k.errors,
 	}, args...))
 	if err != nil {
 		return nil, err
@@ -83,6 +87,18 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	return outcomes, nil
 }
 
+// what is the rule, the mark and the due time as the script takes them.
+func (it *Return) what() []byte {
+	rule, mark := it.Rule, it.Mark
+	if rule == 0 {
+		rule = it.Claim.Rule
+	}
+	if mark == 0 {
+		mark = noMark
+	}
+	return strconv.AppendInt([]byte{byte(rule), byte(mark)}, max(0, it.Due.UnixMilli()), 10)
+}
+
 // appendExtras adds what most returns have none of. Place counts from 1.
 func (it *Return) appendExtras(args []any, place int) []any {
 	switch {
@@ -96,6 +112,9 @@ func (it *Return) appendExtras(args []any, place int) []any {
 	}
 	if it.State != it.Claim.State {
 		args = append(args, "state", place, it.State)
+	}
+	if it.Error != "" {
+		args = append(args, "error", place, clip(it.Error))
 	}
 	if it.Park != "" {
 		args = append(args, "park", place, it.Park)

@@ -3,7 +3,7 @@
 -- KEYS[1]   processing_list  LIST
 -- KEYS[2]   message_queue    LIST
 -- KEYS[3]   schedule         ZSET    id -> due
--- KEYS[4]   tickets          HASH    id -> current ticket, short cursor
+-- KEYS[4]   tickets          HASH    id -> current ticket and what stands behind it
 -- KEYS[5]   ticket_seq       STRING
 -- KEYS[6]   cursors          HASH    id -> long cursor
 -- KEYS[7]   failures         HASH    id -> failures in a row
@@ -13,10 +13,16 @@
 -- KEYS[11]  park_reasons     HASH    id -> reason
 -- KEYS[12]  messages         STREAM
 -- KEYS[13]  states           HASH    id -> what its cadence keeps
+-- KEYS[14]  message_queue:urgent  LIST
+-- KEYS[15]  message_queue:low     LIST
+-- KEYS[16]  errors           HASH    id -> when|what went wrong with its last check
 -- ARGV[1]   n, how many accounts
--- then n times:  entry as claimed, next due (ms; what is past means now)
+-- then n times:  entry as claimed, and: the rule that decided (a letter), the
+--   check's mark (a letter; '-' = it was not checked), next due (ms; what is past
+--   means now)
 -- then, for some of them, with i the place among the n:
---   cursor i VALUE · nocursor i · failures i N · state i VALUE · park i REASON
+--   cursor i VALUE · nocursor i · failures i N · state i VALUE · park i REASON ·
+--   error i TEXT
 --   message i KIND ID TYPE TIME DATA
 --
 -- Returns a text of n letters: 1 where all of it was written, 0 where the claim
@@ -25,12 +31,12 @@
 local processing, queue, schedule = KEYS[1], KEYS[2], KEYS[3]
 local tickets, ticket_seq, cursors, failures = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local strikes, nudges, parked, reasons = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local messages, states = KEYS[12], KEYS[13]
+local messages, states, urgent, low, errors = KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
 local n = tonumber(ARGV[1])
 
 local wrong, there = mistyped(processing, 'list', queue, 'list', schedule, 'zset', tickets, 'hash', ticket_seq, 'string',
   cursors, 'hash', failures, 'hash', strikes, 'hash', nudges, 'hash', parked, 'zset', reasons, 'hash', messages, 'stream',
-  states, 'hash')
+  states, 'hash', urgent, 'list', low, 'list', errors, 'hash')
 if wrong then return wrong end
 
 -- Does LREM list -1 for each of n entries and returns the set of those for which
@@ -103,7 +109,7 @@ while a <= #ARGV do
       short[i] = ''
       set_cursors[#set_cursors + 1], set_cursors[#set_cursors + 2] = id, value
     else
-      if #current[i] == 14 then drop_cursors[#drop_cursors + 1] = id end
+      if #current[i] == 32 then drop_cursors[#drop_cursors + 1] = id end
       short[i] = value
     end
   elseif holds and op == 'failures' then
@@ -118,6 +124,8 @@ while a <= #ARGV do
     else
       redis.call('HSET', states, id, value)
     end
+  elseif holds and op == 'error' then
+    redis.call('HSET', errors, id, stamp(now) .. '|' .. value)
   elseif holds and op == 'park' then
     park[i] = value
   end
@@ -126,18 +134,27 @@ if #set_cursors > 0 then redis.call('HSET', cursors, unpack(set_cursors)) end
 if #drop_cursors > 0 then redis.call('HDEL', cursors, unpack(drop_cursors)) end
 if #set_failures > 0 then redis.call('HSET', failures, unpack(set_failures)) end
 if #drop_failures > 0 then redis.call('HDEL', failures, unpack(drop_failures)) end
-local struck, nudged = there[strikes], there[nudges]
+local struck, nudged, erred = there[strikes], there[nudges], there[errors]
 
 -- One fresh ticket and one place each. What still travels under the old ticket
 -- is void from here on.
 local ticket = take_tickets(ticket_seq, #held, now)
 local waits = '|' .. stamp(now) .. '|' .. NOBODY .. '|'
-local issued, again, later = {}, {}, {}
+local succeeded = seconds(now)
+local issued, again, later = {}, {u = {}, n = {}, l = {}}, {}
 for k, i in ipairs(held) do
-  local id, due = ids[i], tonumber(ARGV[2 * i + 1])
-  local fresh = format('%014d', ticket + k)
-  issued[2 * k - 1], issued[2 * k] = id, fresh .. (short[i] or sub(current[i], 15))
-  if struck then redis.call('HDEL', strikes, id) end
+  local id, what, behind = ids[i], ARGV[2 * i + 1], current[i]
+  local rule, mark, due = sub(what, 1, 1), sub(what, 2, 2), tonumber(sub(what, 3))
+  local history, fresh = history_behind(behind), format('%014d', ticket + k)
+  if mark ~= '-' then
+    if mark == MARK_OK then
+      history = succeeded .. mark .. sub(history, 9, 15)
+      if erred then redis.call('HDEL', errors, id) end
+    else
+      history = sub(history, 1, 8) .. mark .. sub(history, 9, 15)
+    end
+    if struck then redis.call('HDEL', strikes, id) end
+  end
   if nudged then
     -- Due 0: this check was the answer. Otherwise the nudge came meanwhile.
     local nudge = redis.call('HGET', nudges, id)
@@ -146,7 +163,7 @@ for k, i in ipairs(held) do
       if asked == 0 then
         redis.call('HDEL', nudges, id)
       elseif asked < due then
-        due = asked
+        due, rule = asked, NUDGED
       end
     end
   end
@@ -154,12 +171,17 @@ for k, i in ipairs(held) do
     redis.call('ZADD', parked, now, id)
     redis.call('HSET', reasons, id, park[i])
   elseif due <= now then
-    again[#again + 1] = fresh .. waits .. id
+    local lane = again[rule == NUDGED and 'u' or lane_behind(behind)]
+    lane[#lane + 1] = fresh .. waits .. id
   else
     later[#later + 1], later[#later + 2] = due, id
   end
+  issued[2 * k - 1] = id
+  issued[2 * k] = fresh .. lane_behind(behind) .. rule .. history .. (short[i] or cursor_behind(behind))
 end
 redis.call('HSET', tickets, unpack(issued))
-if #again > 0 then redis.call('LPUSH', queue, unpack(again)) end
+for lane, key in pairs({u = urgent, n = queue, l = low}) do
+  if #again[lane] > 0 then redis.call('LPUSH', key, unpack(again[lane])) end
+end
 if #later > 0 then redis.call('ZADD', schedule, unpack(later)) end
 return table.concat(verdict)

@@ -22,7 +22,7 @@ const (
 	// MaxBatch is the most accounts that one step may handle.
 	MaxBatch = 1000
 
-	formatVersion = 1
+	formatVersion = 2
 	// callTimeout bounds a call whose context sets no earlier deadline.
 	callTimeout = 10 * time.Second
 )

@@ -183,7 +183,7 @@ func expectLaw(t *testing.T, server circulate.Server, ring *circulate.Ring, acco
 				in[id] = append(in[id], place)
 			}
 		}
-		for _, place := range []string{"message_queue", "processing_list"} {
+		for _, place := range []string{"message_queue", "message_queue:urgent", "message_queue:low", "processing_list"} {
 			for _, text := range strings("LRANGE", key(ring, shard, place), 0, -1) {
 				if e, err := circulate.ParseEntry(text); err == nil && current[e.ID] == fmt.Sprintf("%014d", e.Ticket) {
 					in[e.ID] = append(in[e.ID], place)

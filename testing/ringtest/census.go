@@ -28,7 +28,7 @@ func (f *fixture) count() census {
 			c[id] = append(c[id], place)
 		}
 	}
-	for _, place := range []string{"message_queue", "processing_list"} {
+	for _, place := range []string{"message_queue", "message_queue:urgent", "message_queue:low", "processing_list"} {
 		for _, text := range f.strings("LRANGE", f.key(place), 0, -1) {
 			e, err := circulate.ParseEntry(text)
 			if err != nil {

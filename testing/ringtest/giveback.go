@@ -142,7 +142,7 @@ func returnManyEqualsSingle(f *fixture) {
 func cursorShortAndLong(f *fixture) {
 	f.register("a")
 	ctx := context.Background()
-	for _, cursor := range []string{"s", strings.Repeat("x", 46), strings.Repeat("y", 47), strings.Repeat("z", 64<<10), "back|to|short", "\x00\xff", strings.Repeat("l", 100), ""} {
+	for _, cursor := range []string{"s", strings.Repeat("x", 44), strings.Repeat("y", 45), strings.Repeat("z", 64<<10), "back|to|short", "\x00\xff", strings.Repeat("l", 100), ""} {
 		for _, paged := range []bool{false, true} {
 			c := f.claim(alice, "a")[0]
 			item := circulate.Return{Claim: c, Cursor: []byte(cursor), DropCursor: cursor == ""}
@@ -168,7 +168,7 @@ func cursorShortAndLong(f *fixture) {
 				f.Fatalf("cursor of %d bytes became %d", len(cursor), len(c.Cursor))
 			}
 			f.ret(circulate.Written, circulate.Return{Claim: c})
-			if kept := f.number("HLEN", f.key("cursors")); (kept == 1) != (len(cursor) > 46) {
+			if kept := f.number("HLEN", f.key("cursors")); (kept == 1) != (len(cursor) > 44) {
 				f.Fatalf("%d long cursors are kept for one of %d bytes", kept, len(cursor))
 			}
 			f.conserved()
@@ -189,7 +189,15 @@ func failuresAndStrikes(f *fixture) {
 		f.Errorf("strikes %d failures %d, want 1 and 1", v.Strikes, v.Failures)
 	}
 	c = f.claim(bob, "a")[0]
+	if c.Strikes != 1 {
+		f.Errorf("a claim of an account with a strike tells of %d", c.Strikes)
+	}
 	f.ret(circulate.Written, circulate.Return{Claim: c})
+	if v := f.look("a"); v.Strikes != 1 {
+		f.Errorf("strikes %d after a return without a check", v.Strikes)
+	}
+	c = f.claim(bob, "a")[0]
+	f.ret(circulate.Written, circulate.Return{Claim: c, Mark: 't'})
 	if v := f.look("a"); v.Strikes != 0 || v.Failures != 0 {
 		f.Errorf("strikes %d failures %d after a good return", v.Strikes, v.Failures)
 	}

@@ -79,7 +79,7 @@ func deregisterLeavesNothing(f *fixture) {
 	f.register("claimed", "parked", "scheduled", "waiting")
 	c := f.claim(alice, "claimed", "parked", "scheduled", "waiting")
 	f.ret(circulate.Written, circulate.Return{Claim: c[1], Park: "gone"})
-	f.ret(circulate.Written, circulate.Return{Claim: c[2], Due: soon(c[2]), Cursor: []byte(strings.Repeat("long", 20)), Failures: 1, State: "s"})
+	f.ret(circulate.Written, circulate.Return{Claim: c[2], Due: soon(c[2]), Cursor: []byte(strings.Repeat("long", 20)), Failures: 1, State: "s", Mark: 't', Error: "timeout"})
 	f.ret(circulate.Written, circulate.Return{Claim: c[3], Cursor: []byte("short")})
 	if err := f.ring.Nudge(ctx, circulate.Nudge{ID: "claimed", Hint: []byte("h"), Lives: time.Hour}); err != nil {
 		f.Fatal(err)
@@ -91,7 +91,7 @@ func deregisterLeavesNothing(f *fixture) {
 	if b := f.batch(bob, 10); len(b.Claims) != 0 {
 		f.Errorf("claimed %+v", b.Claims)
 	}
-	for _, name := range []string{"tickets", "accounts", "schedule", "message_queue", "processing_list", "cursors", "failures", "states", "strikes", "nudges", "parked", "park_reasons"} {
+	for _, name := range []string{"tickets", "accounts", "schedule", "message_queue", "processing_list", "cursors", "failures", "states", "strikes", "nudges", "parked", "park_reasons", "errors"} {
 		if f.number("EXISTS", f.key(name)) != 0 {
 			f.Errorf("something is left in %s", name)
 		}

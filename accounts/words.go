@@ -1,0 +1,121 @@
+package accounts
+
+import "github.com/rounds-dev/rounds/circulate"
+
+// The ring keeps one letter for what decided when an account is due, and one for
+// how each of its last checks went. What they mean stands here; the words are
+// told to operators and stay as they are.
+
+// Rules besides those of the cadence package.
+const (
+	RuleLimit      = "limit"      // a limit that it shares: its turn is promised
+	RuleOutage     = "outage"     // our own network seems to be down
+	RuleIsolation  = "isolation"  // its checks may kill replicas: one such at a time
+	RuleRegistered = "registered" // it was registered, or its record changed
+	RuleResumed    = "resumed"    // somebody resumed it
+	RuleNudged     = "nudge"      // somebody asked for a check
+	RuleProbed     = "probe"      // it is parked, and tried again
+)
+
+// Marks besides the kinds of failure.
+const (
+	MarkOK        = "ok"        // succeeded, with nothing left to fetch
+	MarkMore      = "more"      // succeeded, and there is more
+	MarkBlameless = "blameless" // failed, and not by the account's fault
+)
+
+func rules() map[circulate.Rule]string {
+	return map[circulate.Rule]string{
+		circulate.RuleRegistered: RuleRegistered,
+		circulate.RuleResumed:    RuleResumed,
+		circulate.RuleNudged:     RuleNudged,
+		circulate.RuleProbed:     RuleProbed,
+		'l':                      RuleLimit,
+		'o':                      RuleOutage,
+		'i':                      RuleIsolation,
+		'c':                      "cadence",
+		'd':                      "adaptive",
+		't':                      "cron",
+		'a':                      "at",
+		'm':                      "more",
+		'w':                      "poll-after",
+		'h':                      "retry-after",
+		'b':                      "backoff",
+		'B':                      "retry-budget",
+		'A':                      "auth",
+		'G':                      "gone",
+		'C':                      "config",
+		'F':                      "finished",
+	}
+}
+
+func marks() map[circulate.Mark]string {
+	return map[circulate.Mark]string{
+		circulate.MarkOK: MarkOK,
+		'm':              MarkMore,
+		'b':              MarkBlameless,
+		't':              "transient",
+		'r':              "rate_limited",
+		'a':              "auth",
+		'g':              "gone",
+		'c':              "config",
+		'i':              "cursor_invalid",
+		'p':              "protocol",
+		'h':              "hung",
+		'x':              "panic",
+	}
+}
+
+// Letters turns the words for rules and marks into what the ring keeps.
+type Letters struct {
+	rules map[string]circulate.Rule
+	marks map[string]circulate.Mark
+}
+
+// NewLetters makes the table.
+func NewLetters() *Letters {
+	l := &Letters{make(map[string]circulate.Rule), make(map[string]circulate.Mark)}
+	for letter, word := range rules() {
+		l.rules[word] = letter
+	}
+	for letter, word := range marks() {
+		l.marks[word] = letter
+	}
+	return l
+}
+
+const unnamed = '?' // a word that has no letter
+
+// Rule is the letter of a rule.
+func (l *Letters) Rule(word string) circulate.Rule {
+	if letter, ok := l.rules[word]; ok {
+		return letter
+	}
+	return unnamed
+}
+
+// Mark is the letter of a mark.
+func (l *Letters) Mark(word string) circulate.Mark {
+	if letter, ok := l.marks[word]; ok {
+		return letter
+	}
+	return unnamed
+}
+
+// RuleWord is what a rule's letter means; a letter that this version does not
+// know is its own word.
+func RuleWord(letter circulate.Rule) string {
+	if word, ok := rules()[letter]; ok {
+		return word
+	}
+	return string(rune(letter))
+}
+
+// MarkWord is what a mark's letter means; a letter that this version does not
+// know is its own word.
+func MarkWord(letter circulate.Mark) string {
+	if word, ok := marks()[letter]; ok {
+		return word
+	}
+	return string(rune(letter))
+}

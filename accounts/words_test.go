@@ -1,0 +1,44 @@
+package accounts
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Every rule that the cadence package can decide by has a letter, and words and
+// letters are one to one: otherwise "why" would say something else.
+func TestEveryRuleHasALetter(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "cadence/next.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	letters, found := NewLetters(), 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Rule") {
+			return true
+		}
+		word, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found++
+		if letter := letters.Rule(word); letter == unnamed || RuleWord(letter) != word {
+			t.Errorf("rule %q has letter %q, which means %q", word, letter, RuleWord(letter))
+		}
+		return true
+	})
+	if found < 10 {
+		t.Errorf("only %d rules were found", found)
+	}
+	if len(letters.rules) != len(rules()) || len(letters.marks) != len(marks()) {
+		t.Error("two letters have the same word")
+	}
+	if letters.Rule("no such") != unnamed || letters.Mark("no such") != unnamed || RuleWord('?') != "?" || MarkWord('?') != "?" {
+		t.Error("what has no letter has one")
+	}
+}
