@@ -39,6 +39,7 @@ type CheckError struct {
 	RetryAfter time.Duration // the upstream's wish; honoured in full
 	Code       string        // short and stable, for people and metrics: "http_503", "timeout"
 	Message    string        // for people; never a secret, never a query string
+	Network    bool          // the third party was not reached, or the connection broke: it may be our own network
 	Err        error         // the cause, for errors.Is; its text is never shown
 }
 

@@ -27,6 +27,7 @@ type record struct {
 	account accounts.Account
 	cadence cadence.Cadence
 	checker Checker // nil: no checker of this process knows the kind
+	rateKey string  // the checker's; empty: shared with nobody
 	fault   string  // not empty: the record cannot be used
 }
 
@@ -47,7 +48,28 @@ func (p *Pool) decode(id string, text []byte) *record {
 	if err != nil {
 		return &record{fault: fmt.Sprintf("cadence: %v", err)}
 	}
-	return &record{account: account, cadence: every, checker: p.checkers[account.Kind]}
+	r := &record{account: account, cadence: every, checker: p.checkers[account.Kind]}
+	if r.checker != nil {
+		r.rateKey = rateKey(r.checker, account.Config)
+	}
+	return r
+}
+
+// rateKey asks a checker, which is somebody else's code: one that panics has none.
+func rateKey(c Checker, config json.RawMessage) (key string) {
+	defer func() {
+		if recover() != nil {
+			key = ""
+		}
+	}()
+	return c.RateKey(orEmpty(config))
+}
+
+func orEmpty(config json.RawMessage) json.RawMessage {
+	if len(config) == 0 {
+		return json.RawMessage("{}")
+	}
+	return config
 }
 
 // claim takes accounts and starts their checks until ctx is done.
@@ -141,17 +163,22 @@ func (p *Pool) claimShard(ctx context.Context, shard, n int) (started int, next 
 		p.release(ctx, shard, claims)
 		return 0, time.Now(), err
 	}
-	for i := range batch.Claims {
-		p.start(&flight{
+	flights := make([]*flight, len(batch.Claims))
+	for i := range flights {
+		flights[i] = &flight{
 			pool:     p,
 			claim:    &batch.Claims[i],
 			record:   records[i],
 			checkID:  fmt.Sprintf("%d-%s", shard, batch.Claims[i].Ticket()),
 			serverAt: batch.Now,
 			localAt:  received,
-		})
+		}
 	}
-	return len(batch.Claims), p.nextClaim(shard, &batch, received), nil
+	flights = p.admit(flights)
+	for _, f := range flights {
+		p.start(f)
+	}
+	return len(flights), p.nextClaim(shard, &batch, received), nil
 }
 
 // nextClaim is when a shard is next worth a claim: when its next account is due.

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -21,10 +20,17 @@ type flight struct {
 	serverAt time.Time // Redis' clock at the claim …
 	localAt  time.Time // … and ours
 
-	found bool // a page before brought messages
+	found   bool // a page before brought messages
+	suspect bool // it has the one place for those
 
 	owner atomic.Int32 // who settles it: the first to claim that
 }
+
+// Codes of failures that have marks of their own.
+const (
+	codeHung  = "hung"
+	codePanic = "panic"
+)
 
 // Who may settle a flight.
 const (
@@ -58,7 +64,7 @@ func (f *flight) run() {
 	p.metrics.lateness.Observe(late.Seconds())
 	p.tally.late(late)
 	if f.record.fault != "" {
-		f.settle(f.decide(cadence.Outcome{Class: cadence.ConfigInvalid, Text: f.record.fault}), "config")
+		f.fail(&CheckError{Kind: ConfigInvalid, Scope: ScopeAccount, Code: "record", Message: f.record.fault})
 		return
 	}
 	if f.record.checker == nil {
@@ -115,17 +121,13 @@ func (f *flight) page() (result Result, err error) {
 		if reason := recover(); reason != nil {
 			p.metrics.panics.WithLabelValues(f.record.account.Kind).Inc()
 			p.log.Error("a checker panicked", "kind", f.record.account.Kind, "account", f.claim.ID, "panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
-			err = &CheckError{Kind: Transient, Scope: ScopeAccount, Code: "panic", Message: "the checker panicked"}
+			err = &CheckError{Kind: Transient, Scope: ScopeAccount, Code: codePanic, Message: "the checker panicked"}
 		}
 	}()
-	config := f.record.account.Config
-	if len(config) == 0 {
-		config = []byte("{}")
-	}
 	result, err = f.record.checker.Check(ctx, Request{
 		Account: f.claim.ID,
 		CheckID: f.checkID,
-		Config:  config,
+		Config:  orEmpty(f.record.account.Config),
 		Cursor:  f.claim.Cursor,
 		Hint:    f.claim.Hint,
 		Limit:   p.config.PageLimit,
@@ -148,8 +150,8 @@ func (f *flight) abandon() {
 	p.abandoned.Add(1)
 	p.metrics.abandoned.Inc()
 	p.log.Warn("a check goes on past its time and was abandoned", "kind", f.record.account.Kind, "account", f.claim.ID, "check", f.checkID)
-	err := &CheckError{Kind: Transient, Scope: ScopeAccount, Code: "hung", Message: "the checker did not come back in time"}
-	f.hand(f.decide(outcomeOf(err)), string(err.Kind))
+	err := &CheckError{Kind: Transient, Scope: ScopeAccount, Code: codeHung, Message: "the checker did not come back in time"}
+	f.hand(f.failed(err), string(err.Kind))
 }
 
 // progress commits a page of several and reports whether the claim still holds.
@@ -173,6 +175,7 @@ func (f *flight) progress(result Result) bool {
 	p.log.Debug("a page was not committed", "account", f.claim.ID, "error", err)
 	if f.settledBy(settledBySelf) {
 		p.running.remove(f)
+		f.cleared()
 		p.places.give(1)
 	}
 	return false

@@ -23,6 +23,9 @@ type Metrics struct {
 	heartbeats   *prometheus.CounterVec
 	running      prometheus.Gauge
 	hanging      prometheus.Gauge
+	putBack      *prometheus.CounterVec
+	limited      *prometheus.CounterVec
+	outage       prometheus.Gauge
 	woken        prometheus.Counter
 	deaf         prometheus.Counter
 }
@@ -58,6 +61,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		heartbeats:  counters("heartbeats_total", "Heartbeats, by outcome: ok or failed.", "outcome"),
 		woken:       counter("wakeups_total", "Messages that something became due earlier than was known."),
 		deaf:        counter("wakeups_lost_total", "Times that the subscription to wake-ups was lost."),
+		putBack:     counters("put_back_total", "Claimed accounts that went back to the schedule unchecked, by reason: outage, isolation, limit.", "reason"),
+		limited:     counters("limit_denials_total", "Times that a limit denied a claimed account its check until later, by kind.", "kind"),
+		outage:      gauge("outage_suspected", "1 while this replica's own network seems to be down and nothing is held against accounts."),
 		running:     gauge("checks_running", "Checks under way."),
 		hanging:     gauge("checks_hanging", "Abandoned checks whose checker has not come back."),
 	}

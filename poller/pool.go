@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -22,21 +23,25 @@ type Options struct {
 
 // Pool is one replica: it claims accounts, checks them, and gives them back.
 type Pool struct {
-	ring      *circulate.Ring
-	checkers  Checkers
-	config    Config
-	log       *slog.Logger
-	metrics   *Metrics
-	tally     *tally
-	meter     meter
-	records   *circulate.Records[*record]
-	timetable *timetable
-	places    *places
-	running   *running
-	committer *committer
-	abandoned atomic.Int64
-	hearing   atomic.Bool // wake-ups arrive
-	origin    atomic.Pointer[instant]
+	ring       *circulate.Ring
+	checkers   Checkers
+	config     Config
+	log        *slog.Logger
+	metrics    *Metrics
+	tally      *tally
+	meter      meter
+	letters    *accounts.Letters
+	outage     *outage
+	outageTold atomic.Bool
+	suspect    atomic.Bool // the one place for suspects is taken
+	records    *circulate.Records[*record]
+	timetable  *timetable
+	places     *places
+	running    *running
+	committer  *committer
+	abandoned  atomic.Int64
+	hearing    atomic.Bool // wake-ups arrive
+	origin     atomic.Pointer[instant]
 
 	checks  context.Context // of the checks; done after the grace period
 	commits context.Context // of the writes; done when all has been tried
@@ -66,6 +71,8 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 		metrics:  o.Metrics,
 		places:   newPlaces(config.Concurrency),
 		running:  newRunning(),
+		letters:  accounts.NewLetters(),
+		outage:   newOutage(),
 	}
 	p.records = circulate.NewRecords(ring, config.RecordsKept, recordTTL, p.decode)
 	p.committer = newCommitter(p.linger, 4*config.Concurrency+commitBatch, p.commit)
@@ -170,6 +177,7 @@ func (p *Pool) beat(ctx context.Context) error {
 	defer cancel()
 	p.metrics.running.Set(float64(report.InFlight))
 	p.metrics.hanging.Set(float64(p.abandoned.Load()))
+	p.noteOutage()
 	alive, err := p.ring.Heartbeat(ctx, p.config.Replica, text, peerWindow*p.config.Heartbeat)
 	if err != nil {
 		p.metrics.heartbeats.WithLabelValues("failed").Inc()
@@ -181,6 +189,21 @@ func (p *Pool) beat(ctx context.Context) error {
 	p.metrics.heartbeats.WithLabelValues("ok").Inc()
 	p.timetable.divide(p.config.Replica, alive, time.Now())
 	return nil
+}
+
+// noteOutage tells when our own network begins to seem down, and when it is back.
+func (p *Pool) noteOutage() {
+	down := p.outage.suspected()
+	if down == p.outageTold.Swap(down) {
+		return
+	}
+	if down {
+		p.metrics.outage.Set(1)
+		p.log.Error("many hosts are out of reach: our own network seems to be down; nothing is held against accounts")
+		return
+	}
+	p.metrics.outage.Set(0)
+	p.log.Info("hosts can be reached again")
 }
 
 // linger is how long a result may wait for others of its shard.

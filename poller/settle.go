@@ -6,15 +6,21 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
 // succeed returns the account with what its last page brought.
 func (f *flight) succeed(result Result) {
+	mark := accounts.MarkOK
+	if result.HasMore {
+		mark = accounts.MarkMore
+	}
+	f.pool.outage.reached(f.host(), time.Now())
 	item := f.decide(cadence.Outcome{
 		Class: cadence.Succeeded, Found: f.found || len(result.Messages) > 0, More: result.HasMore, PollAfter: result.NextPollAfter,
-	})
+	}, mark)
 	item.Messages, item.Cursor = result.Messages, result.Cursor
 	f.settle(item, "ok")
 }
@@ -25,18 +31,51 @@ func (f *flight) fail(err *CheckError) {
 	if f.pool.checks.Err() != nil {
 		if f.settledBy(settledByShutdown) {
 			f.pool.running.remove(f)
+			f.cleared()
 			f.pool.release(f.pool.commits, f.claim.Shard, []*circulate.Claim{f.claim})
 		}
 		return
 	}
 	f.pool.log.Debug("a check failed", "account", f.claim.ID, "kind", f.record.account.Kind, "error", err)
-	item := f.decide(outcomeOf(err))
+	f.settle(f.failed(err), string(err.Kind))
+}
+
+// failed makes the return of a failure. While our own network seems to be down
+// nothing that may come of it is held against the account.
+func (f *flight) failed(err *CheckError) circulate.Return {
+	p, now := f.pool, time.Now()
+	down := false
+	if err.Network {
+		down = p.outage.unreached(f.host(), now)
+	} else if err.Scope == ScopeAccount || err.Scope == ScopeRateKey {
+		p.outage.reached(f.host(), now)
+	}
+	outcome, mark := outcomeOf(err), markOf(err)
+	if down {
+		outcome.Class, mark = cadence.Blameless, accounts.MarkBlameless
+	}
+	item := f.decide(outcome, mark)
+	if down {
+		item.Due, item.Rule = f.afterOutage(), p.letters.Rule(accounts.RuleOutage)
+	}
+	item.Error = outcome.Text
 	item.DropCursor = err.Kind == CursorInvalid
-	f.settle(item, string(err.Kind))
+	return item
+}
+
+// markOf is the word for a failure in the account's history.
+func markOf(err *CheckError) string {
+	switch {
+	case err.Code == codeHung || err.Code == codePanic:
+		return err.Code
+	case err.Scope != ScopeAccount && err.Kind != RateLimited:
+		return accounts.MarkBlameless
+	}
+	return string(err.Kind)
 }
 
 // decide makes the return of an outcome, with the account's next due time.
-func (f *flight) decide(o cadence.Outcome) circulate.Return {
+func (f *flight) decide(o cadence.Outcome, mark string) circulate.Return {
 	before, err := cadence.ParseState(f.claim.State)
 	if err != nil {
 		f.pool.log.Warn("an account's cadence begins anew", "account", f.claim.ID, "error", err)
@@ -46,6 +85,7 @@ func (f *flight) decide(o cadence.Outcome) circulate.Return {
 	return circulate.Return{
 		Claim: f.claim, Kind: f.record.account.Kind, Due: next.Due, Park: next.Park,
 		Failures: next.State.Failures, State: next.State.Encode(),
+		Rule: f.pool.letters.Rule(next.Rule), Mark: f.pool.letters.Mark(mark),
 	}
 }
 
@@ -68,6 +108,7 @@ func (f *flight) hand(item circulate.Return, outcome string) {
 	}
 	p.committer.submit(item)
 	p.running.remove(f)
+	f.cleared()
 	p.places.give(1)
 }
 

@@ -54,11 +54,15 @@ func inFakeTime(t *testing.T, test func(w *world)) {
 func (w *world) register(cadence string, ids ...string) {
 	w.Helper()
 	for _, id := range ids {
-		record := fmt.Appendf(nil, `{"id":%q,"kind":"scripted","cadence":%q}`, id, cadence)
-		outcomes, err := w.ring.Register(context.Background(), w.ring.ShardOf(id), []circulate.Registration{{ID: id, Record: record}})
-		if err != nil || outcomes[0] != circulate.Created {
-			w.Fatalf("register %q: %v, %v", id, outcomes, err)
-		}
+		w.registerRecord(id, fmt.Sprintf(`{"id":%q,"kind":"scripted","cadence":%q}`, id, cadence))
+	}
+}
+
+func (w *world) registerRecord(id, record string) {
+	w.Helper()
+	outcomes, err := w.ring.Register(context.Background(), w.ring.ShardOf(id), []circulate.Registration{{ID: id, Record: []byte(record)}})
+	if err != nil || outcomes[0] != circulate.Created {
+		w.Fatalf("register %q: %v, %v", id, outcomes, err)
 	}
 }
 
@@ -146,7 +150,13 @@ type scripted struct {
 
 func (*scripted) Kind() string                   { return "scripted" }
 func (*scripted) Validate(json.RawMessage) error { return nil }
-func (*scripted) RateKey(json.RawMessage) string { return "" }
+
+// RateKey is the config's host, if it has one.
+func (*scripted) RateKey(config json.RawMessage) string {
+	var c struct{ Host string }
+	_ = json.Unmarshal(config, &c) // none is what it means
+	return c.Host
+}
 
 func (s *scripted) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
 	s.mu.Lock()

@@ -41,6 +41,8 @@ func ours(errno syscall.Errno, addr net.Addr) bool {
 //     off, for TLS, and for names that could not be looked up,
 //   - account for a name without an address, for a host that was reached but did
 //     not answer in time, and for all that the URL itself is to blame for.
+//
+// Network is set where no whole answer came: our own network may be the cause.
 func CheckError(err error) *poller.CheckError {
 	result := &poller.CheckError{
 		Kind: poller.Transient, Scope: poller.ScopeAccount,
@@ -51,6 +53,10 @@ func CheckError(err error) *poller.CheckError {
 		return result // of unknown origin: its text is not to be trusted
 	}
 	result.Code, result.Message, result.Err = string(failed.Code), failed.text, failed
+	switch failed.Code {
+	case CodeDNS, CodeConnect, CodeTLS, CodeTimeout, CodeReset:
+		result.Network = true
+	}
 	if failed.Code == CodeTooLarge {
 		result.Kind = poller.Protocol
 	}

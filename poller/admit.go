@@ -1,0 +1,92 @@
+package poller
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	// suspectStrikes is how often an account was taken from a replica, with no
+	// check returned in between, until it is suspected to be what hung or killed
+	// them. A replica checks one suspect at a time: who merely ran beside the
+	// one that kills replicas is soon checked without it, and cleared, long
+	// before strikes put an account in quarantine.
+	suspectStrikes = 2
+	suspectPause   = 30 * time.Second // until another try, at most
+
+	outagePause = 30 * time.Second // likewise, while our own network seems to be down
+)
+
+// admit gives those of claimed accounts that may be checked now. The others go
+// back to the schedule at once; that is no failure, and holds no place.
+func (p *Pool) admit(flights []*flight) []*flight {
+	now := time.Now()
+	admitted := flights[:0:len(flights)]
+	for _, f := range flights {
+		switch {
+		case f.record.checker == nil:
+			admitted = append(admitted, f) // fails by itself
+		case f.claim.Strikes >= suspectStrikes && !p.suspect.CompareAndSwap(false, true):
+			f.putBack(accounts.RuleIsolation, f.now().Add(upTo(suspectPause)))
+		default:
+			f.suspect = f.claim.Strikes >= suspectStrikes
+			if !p.outage.admits(f.host(), now) {
+				f.cleared()
+				f.putBack(accounts.RuleOutage, f.afterOutage())
+				continue
+			}
+			admitted = append(admitted, f)
+		}
+	}
+	return admitted
+}
+
+// cleared gives the place for suspects free again.
+func (f *flight) cleared() {
+	if f.suspect {
+		f.pool.suspect.Store(false)
+	}
+}
+
+// putBack returns an account unchecked, with all that is known of it as it was.
+func (f *flight) putBack(rule string, due time.Time) {
+	f.pool.metrics.putBack.WithLabelValues(rule).Inc()
+	f.pool.committer.submit(circulate.Return{
+		Claim: f.claim, Kind: f.record.account.Kind, Due: due, Rule: f.pool.letters.Rule(rule),
+		Failures: f.claim.Failures, State: f.claim.State,
+	})
+}
+
+// afterOutage is when to try an account again whose third party our own network
+// does not let us reach: at its cadence's next time, so that after an outage
+// each is on its phase again, but not before a pause.
+func (f *flight) afterOutage() time.Time {
+	now := f.now()
+	due := now.Add(upTo(outagePause))
+	state, err := cadence.ParseState(f.claim.State)
+	if err != nil {
+		state = cadence.State{} // told when it is next decided on
+	}
+	if slot, again := f.record.cadence.After(f.claim.ID, now, state); again && slot.After(due) {
+		return slot
+	}
+	return due
+}
+
+// upTo is a random part of d, half of it at least.
+func upTo(d time.Duration) time.Duration {
+	return d/2 + rand.N(d/2)
+}
+
+// host is whom a check has to reach, for telling one that is down from our own
+// network being down.
+func (f *flight) host() string {
+	if f.record.rateKey != "" {
+		return f.record.rateKey
+	}
+	return f.record.account.Kind + " " + f.claim.ID
+}

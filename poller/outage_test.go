@@ -1,0 +1,93 @@
+package poller
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// script plays hosts that answer (+) or not (-), a second apart, and gives the
+// suspicion after each as a letter.
+func play(o *outage, at *time.Time, events ...string) string {
+	var down []byte
+	for _, e := range events {
+		*at = at.Add(time.Second)
+		if e[0] == '+' {
+			o.reached(e[1:], *at)
+		} else {
+			o.unreached(e[1:], *at)
+		}
+		if o.suspected() {
+			down = append(down, 'd')
+		} else {
+			down = append(down, '.')
+		}
+	}
+	return string(down)
+}
+
+func TestOutageIsSuspected(t *testing.T) {
+	for name, tt := range map[string]struct {
+		events []string
+		want   string
+	}{
+		"three hosts, all checks":      {[]string{"-a", "-b", "-c"}, "..d"},
+		"one host, however often":      {[]string{"-a", "-a", "-a", "-a", "-a"}, "....."},
+		"two hosts":                    {[]string{"-a", "-b", "-a", "-b"}, "...."},
+		"half of the checks":           {[]string{"+x", "+y", "+z", "-a", "-b", "-c"}, ".....d"},
+		"less than half":               {[]string{"+w", "+x", "+y", "+z", "-a", "-b", "-c"}, "......."},
+		"some come back, then enough":  {[]string{"-a", "-b", "-c", "+a", "+b"}, "..dd."},
+		"a new host answers":           {[]string{"-a", "-b", "-c", "+x", "+y", "+z"}, "..ddd."},
+		"a host answers and is gone":   {[]string{"-a", "-b", "-c", "+a", "-a", "+b", "+c"}, "..dddd."},
+		"again after it was over":      {[]string{"-a", "-b", "-c", "+a", "+b", "-a", "-b", "-c"}, "..dd...d"},
+		"those that fail before count": {[]string{"-a", "-b", "-c", "-d", "+a", "+b"}, "..ddd."},
+	} {
+		at := time.Date(2026, 8, 8, 10, 0, 0, 0, time.UTC)
+		if got := play(newOutage(), &at, tt.events...); got != tt.want {
+			t.Errorf("%s: %v: %s, want %s", name, tt.events, got, tt.want)
+		}
+	}
+}
+
+func TestOutageForgetsAfterAMinute(t *testing.T) {
+	o, at := newOutage(), time.Date(2026, 8, 8, 10, 0, 0, 0, time.UTC)
+	play(o, &at, "-a", "-b")
+	at = at.Add(outageWindow)
+	if got := play(o, &at, "-c", "-d", "-e"); got != "..d" {
+		t.Errorf("%s, want ..d: what was a minute ago counts", got)
+	}
+	// Many checks that went well long ago do not outweigh it either.
+	o = newOutage()
+	for range 100 {
+		play(o, &at, "+x")
+	}
+	at = at.Add(outageWindow)
+	if got := play(o, &at, "-a", "-b", "-c"); got != "..d" {
+		t.Errorf("%s, want ..d", got)
+	}
+}
+
+func TestOutageTriesEachHostNowAndThen(t *testing.T) {
+	o, at := newOutage(), time.Date(2026, 8, 8, 10, 0, 0, 0, time.UTC)
+	if !o.admits("a", at) || !o.admits("a", at) {
+		t.Error("a check is held up without an outage")
+	}
+	play(o, &at, "-a", "-b", "-c")
+	at = at.Add(outageProbe)
+	if !o.admits("a", at) || o.admits("a", at) {
+		t.Error("a host is to be tried once")
+	}
+	if !o.admits("new", at) || o.admits("new", at.Add(outageProbe-1)) {
+		t.Error("a host that was not tried yet is to be tried once")
+	}
+	if !o.admits("a", at.Add(outageProbe)) {
+		t.Error("a host is to be tried again after a while")
+	}
+	for i := range 2 * hostsKept {
+		o.admits(fmt.Sprint("host ", i), at)
+		o.unreached(fmt.Sprint("host ", i), at)
+	}
+	if len(o.hosts) > hostsKept {
+		t.Errorf("%d hosts are kept", len(o.hosts))
+	}
+}
