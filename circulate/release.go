@@ -19,11 +19,30 @@ func (r *Ring) Release(ctx context.Context, shard int, claims []*Claim) (int, er
 	if err := r.checkBatch("release", len(claims)); err != nil {
 		return 0, err
 	}
-	args := append(make([]any, 0, 2+2*len(claims)), r.wakeArgs(shard)...)
+	args := make([]any, 0, 2*len(claims))
 	for _, c := range claims {
 		args = append(args, c.entry, max(0, c.Due.UnixMilli()))
 	}
+	return r.release(ctx, shard, args)
+}
+
+// ReleaseHeld is Release of entries as Oldest gave them: a replica gives back
+// what it holds and knows nothing of, because the reply to its claim was lost.
+// They count as due since they were claimed.
+func (r *Ring) ReleaseHeld(ctx context.Context, shard int, held []Held) (int, error) {
+	if err := r.checkBatch("release", len(held)); err != nil {
+		return 0, err
+	}
+	args := make([]any, 0, 2*len(held))
+	for i := range held {
+		args = append(args, held[i].text, max(0, held[i].Entry.Stamp.UnixMilli()))
+	}
+	return r.release(ctx, shard, args)
+}
+
+func (r *Ring) release(ctx context.Context, shard int, entries []any) (int, error) {
 	k := &r.keys[shard]
 	return redis.Int(r.run(ctx, releaseScript, shard,
-		[]string{k.processing, k.queue, k.tickets, k.ticketSeq, k.urgent, k.low}, args...))
+		[]string{k.processing, k.queue, k.tickets, k.ticketSeq, k.urgent, k.low},
+		append(r.wakeArgs(shard), entries...)...))
 }

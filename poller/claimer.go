@@ -147,9 +147,19 @@ func (p *Pool) claimShard(ctx context.Context, shard, n int) (started int, next 
 	p.metrics.claims.Inc()
 	batch, err := p.ring.Claim(ctx, shard, p.config.Replica, n, p.records.Known(shard))
 	if err != nil {
+		if circulate.Unknown(err) {
+			p.holding.lose(shard)
+		}
 		return 0, time.Time{}, err
 	}
 	received := time.Now()
+	p.holding.add(batch.Claims)
+	if p.holding.suspicious(shard) {
+		if err := p.reclaim(ctx, shard); err != nil {
+			p.holding.lose(shard)
+			p.log.Debug("what may be held was not looked for", "shard", shard, "error", err)
+		}
+	}
 	p.origin.Store(&instant{server: batch.Now, local: received})
 	p.metrics.void.Add(float64(batch.Void))
 	p.metrics.claimed.Add(float64(len(batch.Claims)))

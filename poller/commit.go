@@ -32,6 +32,10 @@ func (p *Pool) commit(shard int, items []circulate.Return) {
 		refused := !circulate.Unavailable(err) && !circulate.Denied(err) && try >= 3
 		if refused || time.Now().Add(pause).After(giveUp) || !sleep(p.commits, pause) {
 			p.metrics.returns.WithLabelValues("given_up").Add(float64(len(items)))
+			for i := range items {
+				p.holding.remove(items[i].Claim.ID)
+			}
+			p.holding.lose(shard)
 			p.log.Error("results could not be written and are dropped; the accounts will be requeued",
 				"shard", shard, "accounts", len(items), "first", items[0].Claim.ID, "error", err)
 			return
@@ -46,6 +50,7 @@ func (p *Pool) committed(shard int, items []circulate.Return, outcomes []circula
 	first := never
 	for i, outcome := range outcomes {
 		item := &items[i]
+		p.holding.remove(item.Claim.ID)
 		if outcome != circulate.Written {
 			if unknown {
 				p.metrics.returns.WithLabelValues("unknown").Inc()
@@ -73,8 +78,12 @@ func (p *Pool) release(ctx context.Context, shard int, claims []*circulate.Claim
 	defer cancel()
 	n, err := p.ring.Release(ctx, shard, claims)
 	p.metrics.released.Add(float64(n))
+	for _, c := range claims {
+		p.holding.remove(c.ID)
+	}
 	if err != nil {
 		p.metrics.redisErrors.WithLabelValues("release").Inc()
+		p.holding.lose(shard)
 		p.log.Warn("claims could not be released; they will be requeued", "shard", shard, "accounts", len(claims), "error", err)
 	}
 }

@@ -177,6 +177,10 @@ func (f *flight) progress(result Result) bool {
 		p.running.remove(f)
 		f.cleared()
 		p.places.give(1)
+		p.holding.remove(f.claim.ID)
+		if circulate.Unknown(err) {
+			p.holding.lose(f.claim.Shard)
+		}
 	}
 	return false
 }

@@ -24,6 +24,7 @@ type Metrics struct {
 	running      prometheus.Gauge
 	hanging      prometheus.Gauge
 	putBack      *prometheus.CounterVec
+	reclaimed    prometheus.Counter
 	limited      *prometheus.CounterVec
 	outage       prometheus.Gauge
 	woken        prometheus.Counter
@@ -63,6 +64,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		deaf:        counter("wakeups_lost_total", "Times that the subscription to wake-ups was lost."),
 		putBack:     counters("put_back_total", "Claimed accounts that went back to the schedule unchecked, by reason: outage, isolation, limit.", "reason"),
 		limited:     counters("limit_denials_total", "Times that a limit denied a claimed account its check until later, by kind.", "kind"),
+		reclaimed:   counter("reclaimed_total", "Accounts that were held without the replica's knowing, after a lost reply, and were given back."),
 		outage:      gauge("outage_suspected", "1 while this replica's own network seems to be down and nothing is held against accounts."),
 		running:     gauge("checks_running", "Checks under way."),
 		hanging:     gauge("checks_hanging", "Abandoned checks whose checker has not come back."),

@@ -32,6 +32,7 @@ type Pool struct {
 	meter      meter
 	letters    *accounts.Letters
 	outage     *outage
+	holding    *holding
 	outageTold atomic.Bool
 	suspect    atomic.Bool // the one place for suspects is taken
 	records    *circulate.Records[*record]
@@ -73,6 +74,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 		running:  newRunning(),
 		letters:  accounts.NewLetters(),
 		outage:   newOutage(),
+		holding:  newHolding(),
 	}
 	p.records = circulate.NewRecords(ring, config.RecordsKept, recordTTL, p.decode)
 	p.committer = newCommitter(p.linger, 4*config.Concurrency+commitBatch, p.commit)

@@ -60,7 +60,19 @@ func (w *world) register(cadence string, ids ...string) {
 
 func (w *world) registerRecord(id, record string) {
 	w.Helper()
-	outcomes, err := w.ring.Register(context.Background(), w.ring.ShardOf(id), []circulate.Registration{{ID: id, Record: []byte(record)}})
+	w.registerOne(circulate.Registration{ID: id, Record: []byte(record)})
+}
+
+// registerDue brings an account in whose first check is due at a time.
+func (w *world) registerDue(id, cadence string, due time.Time) {
+	w.Helper()
+	w.registerOne(circulate.Registration{ID: id, Record: fmt.Appendf(nil, `{"id":%q,"kind":"scripted","cadence":%q}`, id, cadence), Due: due})
+}
+
+func (w *world) registerOne(item circulate.Registration) {
+	w.Helper()
+	id := item.ID
+	outcomes, err := w.ring.Register(context.Background(), w.ring.ShardOf(id), []circulate.Registration{item})
 	if err != nil || outcomes[0] != circulate.Created {
 		w.Fatalf("register %q: %v, %v", id, outcomes, err)
 	}
@@ -177,6 +189,7 @@ func (s *scripted) calls(account string) []call {
 // faulty is a server whose connections fail as the test says.
 type faulty struct {
 	circulate.Server
+	quiet bool // subscriptions are not pinged: a week has many seconds
 
 	mu   sync.Mutex
 	fail func(command string) fault
@@ -224,6 +237,9 @@ func (c *faultyConn) Send(name string, args ...any) error {
 	if name == "SUBSCRIBE" {
 		c.subscribed = true
 	}
+	if name == "PING" && c.faulty.quiet {
+		return nil
+	}
 	return c.Conn.Send(name, args...)
 }
 
@@ -245,6 +261,9 @@ func (c *faultyConn) DoWithTimeout(timeout time.Duration, name string, args ...a
 
 // ReceiveWithTimeout is what pipelines go through.
 func (c *faultyConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	if c.subscribed && c.faulty.quiet {
+		timeout = 0 // none
+	}
 	reply, err := redis.ReceiveWithTimeout(c.Conn, timeout)
 	if c.subscribed {
 		if c.faulty.verdict("subscription") != healthy {

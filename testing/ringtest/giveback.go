@@ -254,6 +254,23 @@ func releaseNextInLine(f *fixture) {
 	f.ret(circulate.Fenced, circulate.Return{Claim: c[0]})
 }
 
+// releaseHeld gives back what the replica knows only from processing_list.
+func releaseHeld(f *fixture) {
+	f.register("a", "b")
+	c := f.claim(alice, "a", "b")
+	held := f.oldest()
+	f.ret(circulate.Written, circulate.Return{Claim: c[1], Due: soon(c[1])})
+	if n, err := f.ring.ReleaseHeld(context.Background(), 0, held); n != 1 || err != nil {
+		f.Fatal(n, err)
+	}
+	f.placed("a", circulate.Waiting)
+	f.placed("b", circulate.Scheduled)
+	f.ret(circulate.Fenced, circulate.Return{Claim: c[0]})
+	if again := f.claim(bob, "a")[0]; again.Due.Before(c[0].Due) {
+		f.Errorf("due %v, before %v", again.Due, c[0].Due)
+	}
+}
+
 func releaseLost(f *fixture) {
 	f.register("a")
 	c := f.claim(alice, "a")

@@ -1,0 +1,91 @@
+package poller
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// holding is what a replica knows that it holds, from the claim until the return
+// is written. What it holds besides, the reply to a claim or to a page having
+// been lost, it gives back by itself: the monitors would take it only after the
+// long timeout, for the replica lives.
+type holding struct {
+	mu    sync.Mutex
+	count map[string]int // by account
+	lost  map[int]bool   // shards in which there may be more than is known
+}
+
+func newHolding() *holding {
+	return &holding{count: make(map[string]int), lost: make(map[int]bool)}
+}
+
+func (h *holding) add(claims []circulate.Claim) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range claims {
+		h.count[claims[i].ID]++
+	}
+}
+
+func (h *holding) remove(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.count[id]--; h.count[id] <= 0 {
+		delete(h.count, id)
+	}
+}
+
+// lose notes that the replica may hold something of a shard without knowing.
+func (h *holding) lose(shard int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lost[shard] = true
+}
+
+// suspicious reports whether a shard is to be looked at, and forgets that.
+func (h *holding) suspicious(shard int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	was := h.lost[shard]
+	delete(h.lost, shard)
+	return was
+}
+
+func (h *holding) has(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.count[id] > 0
+}
+
+const lostChunk = 256 // entries looked at in one step
+
+// reclaim gives back what this replica holds of a shard and knows nothing of.
+// Nobody else claims of the shard for this replica meanwhile.
+func (p *Pool) reclaim(ctx context.Context, shard int) error {
+	for passed := 0; ; {
+		held, _, err := p.ring.Oldest(ctx, shard, passed, lostChunk)
+		if err != nil {
+			return err
+		}
+		var unknown []circulate.Held
+		for _, h := range held {
+			if !h.Malformed() && h.Entry.Replica == p.config.Replica && !p.holding.has(h.Entry.ID) {
+				unknown = append(unknown, h)
+			}
+		}
+		n := 0
+		if len(unknown) > 0 {
+			if n, err = p.ring.ReleaseHeld(ctx, shard, unknown); err != nil {
+				return err
+			}
+			p.metrics.reclaimed.Add(float64(n))
+			p.log.Info("accounts were held without being known of, and are given back", "shard", shard, "accounts", n)
+		}
+		if len(held) < lostChunk {
+			return nil
+		}
+		passed += len(held) - n
+	}
+}

@@ -1,0 +1,213 @@
+package poller_test
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+)
+
+// oracle gives the times at which an account is to be checked, of those in a
+// time, by the documentation of the cadences and nothing of their code.
+type oracle func(id string, from, to time.Time) []time.Time
+
+// A week of every cadence, through Redis: a week in which clocks are put
+// forward in Europe and half an hour back on Lord Howe Island, and one in which
+// they are put back in Europe and America. Each account is checked at exactly the times that
+// the oracle has.
+func TestAWeekOfEveryCadence(t *testing.T) {
+	for _, start := range []time.Time{
+		time.Date(2000, 3, 23, 0, 0, 0, 0, time.UTC),
+		time.Date(2000, 10, 26, 0, 0, 0, 0, time.UTC),
+	} {
+		t.Run(start.Format("2006-01-02"), func(t *testing.T) { week(t, start) })
+	}
+}
+
+func week(t *testing.T, start time.Time) {
+	berlin, york, howe, shanghai := zone(t, "Europe/Berlin"), zone(t, "America/New_York"), zone(t, "Australia/Lord_Howe"), zone(t, "Asia/Shanghai")
+	once := start.Add(75*time.Hour + 17*time.Minute)
+	cadences := map[string]oracle{
+		"every 30m":  slots(30 * time.Minute),
+		"every 97m":  slots(97 * time.Minute),
+		"every 24h":  slots(24 * time.Hour),
+		"every 100h": slots(100 * time.Hour),
+		"cron */20 1-3 * * * Europe/Berlin": whenever(berlin, func(w time.Time) bool {
+			return w.Minute()%20 == 0 && w.Hour() >= 1 && w.Hour() <= 3
+		}),
+		"cron 30 * * * * Australia/Lord_Howe":   whenever(howe, func(w time.Time) bool { return w.Minute() == 30 }),
+		"cron 30 2 * * * Europe/Berlin":         daily(berlin, 2, 30),
+		"cron 45 1 * * * America/New_York":      daily(york, 1, 45),
+		"cron 15 2 * * * Australia/Lord_Howe":   daily(howe, 2, 15),
+		"cron 0 9 * * MON-FRI Asia/Shanghai":    onDays(daily(shanghai, 9, 0), shanghai, time.Monday, time.Tuesday, time.Wednesday, time.Thursday, time.Friday),
+		"cron 0 9 * * SUN,3 Europe/Berlin":      onDays(daily(berlin, 9, 0), berlin, time.Sunday, time.Wednesday),
+		"at " + once.Format(time.RFC3339):       func(string, time.Time, time.Time) []time.Time { return []time.Time{once} },
+		"adaptive 10m..90m":                     nil, // depends on when it was checked before: see below
+		"cron 0 6 * * * America/New_York ~100m": nil, // spread: see below
+	}
+	inFakeTime(t, func(w *world) {
+		time.Sleep(start.Sub(time.Now()))
+		w.faulty.quiet = true
+		w.checker.check = func(_ context.Context, r poller.Request) (poller.Result, error) {
+			if len(w.checker.calls(r.Account))%3 == 0 {
+				return poller.Result{Messages: []poller.Message{{ID: fmt.Sprint(len(w.checker.calls(r.Account)))}}}, nil
+			}
+			return poller.Result{}, nil
+		}
+		for cadence := range cadences {
+			w.registerDue(cadence, cadence, start.Add(time.Millisecond))
+		}
+		stop := w.start(poller.Config{Heartbeat: 20 * time.Minute, IdleInterval: time.Hour})
+		end := start.AddDate(0, 0, 7)
+		time.Sleep(time.Until(end))
+		stop()
+		for cadence, want := range cadences {
+			var got []time.Time
+			for _, c := range w.checker.calls(cadence) {
+				got = append(got, c.at)
+			}
+			first := got[0] // that of the registration
+			got = got[1:]
+			switch cadence {
+			case "adaptive 10m..90m":
+				want = adapting(10*time.Minute, 90*time.Minute, append([]time.Time{first}, got...))
+			case "cron 0 6 * * * America/New_York ~100m":
+				// Each day at the same time after six, a hundred minutes at most.
+				late := got[0].Sub(daily(york, 6, 0)("", got[0].Add(-100*time.Minute), got[0])[0])
+				want = func(_ string, from, to time.Time) []time.Time {
+					var list []time.Time
+					for _, at := range daily(york, 6, 0)("", from.Add(-late), to.Add(-late)) {
+						list = append(list, at.Add(late))
+					}
+					return list
+				}
+			}
+			expectTimes(t, cadence, got, want(cadence, start, end))
+		}
+	})
+}
+
+// expectTimes allows for the time that a claim takes: none but the millisecond
+// by which Redis' clock is cut off.
+func expectTimes(t *testing.T, cadence string, got, want []time.Time) {
+	t.Helper()
+	if len(want) == 0 {
+		t.Errorf("%s: the oracle has no times", cadence)
+	}
+	for i := range max(len(got), len(want)) {
+		switch {
+		case i >= len(got):
+			t.Errorf("%s: was not checked at %v, nor after that", cadence, want[i])
+		case i >= len(want):
+			t.Errorf("%s: was checked at %v, after all", cadence, got[i])
+		default:
+			if late := got[i].Sub(want[i]); late >= 0 && late <= 2*time.Millisecond {
+				continue
+			}
+			t.Errorf("%s: check %d was at %v, want %v", cadence, i, got[i], want[i])
+		}
+		return
+	}
+}
+
+func zone(t *testing.T, name string) *time.Location {
+	t.Helper()
+	z, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
+}
+
+// phase is FNV-1a of the id, finished as the package documents, modulo a step.
+func phase(id string, step time.Duration) time.Duration {
+	h := fnv.New64a()
+	h.Write([]byte(id))
+	x := h.Sum64()
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd
+	x ^= x >> 33
+	return time.Duration(x%uint64(step.Milliseconds())) * time.Millisecond
+}
+
+// slots are the times that are the phase modulo the interval, one by one.
+func slots(every time.Duration) oracle {
+	return func(id string, from, to time.Time) []time.Time {
+		var list []time.Time
+		for at := time.Unix(0, 0).Add(phase(id, every)); at.Before(to); at = at.Add(every) {
+			if at.After(from) {
+				list = append(list, at)
+			}
+		}
+		return list
+	}
+}
+
+// whenever fires at each real minute at which the clock reads so.
+func whenever(z *time.Location, reads func(wall time.Time) bool) oracle {
+	return func(_ string, from, to time.Time) []time.Time {
+		var list []time.Time
+		for at := from.Add(time.Minute).Truncate(time.Minute); at.Before(to); at = at.Add(time.Minute) {
+			if reads(at.In(z)) {
+				list = append(list, at)
+			}
+		}
+		return list
+	}
+}
+
+// daily fires once each day: the first time that the clock reads so, or when it
+// jumps over that.
+func daily(z *time.Location, hour, minute int) oracle {
+	return func(_ string, from, to time.Time) []time.Time {
+		var list []time.Time
+		done := "" // the day that it fired on last
+		for at := from.Truncate(time.Minute).Add(-48 * time.Hour); at.Before(to); at = at.Add(time.Minute) {
+			wall := at.In(z)
+			day := wall.Format(time.DateOnly)
+			if past := wall.Hour()*60 + wall.Minute() - (hour*60 + minute); past >= 0 && done != day {
+				done = day
+				if at.After(from) {
+					list = append(list, at)
+				}
+			}
+		}
+		return list
+	}
+}
+
+func onDays(all oracle, z *time.Location, days ...time.Weekday) oracle {
+	return func(id string, from, to time.Time) []time.Time {
+		return slices.DeleteFunc(all(id, from, to), func(at time.Time) bool { return !slices.Contains(days, at.In(z).Weekday()) })
+	}
+}
+
+// adapting follows what the checker of the test finds: something with each third
+// check. When the next one is depends on when the one before was, to the
+// millisecond, which is therefore given.
+func adapting(least, most time.Duration, checked []time.Time) oracle {
+	return func(id string, _, to time.Time) []time.Time {
+		var list []time.Time
+		every := 4 * least
+		for i, at := range checked {
+			if (i+1)%3 == 0 {
+				every = max(least, (every / 2).Truncate(time.Millisecond))
+			} else {
+				every = min(most, time.Duration(float64(every)*1.189207115002721).Truncate(time.Millisecond))
+			}
+			// The last slot within the interval, slots being half of it apart.
+			latest, step := at.Truncate(time.Millisecond).Add(every), (every / 2).Truncate(time.Millisecond)
+			next := latest.Add(-(latest.Sub(time.Unix(0, 0).Add(phase(id, step))) % step))
+			if soonest := at.Add(least); next.Before(soonest) {
+				next = soonest
+			}
+			if next.Before(to) {
+				list = append(list, next)
+			}
+		}
+		return list
+	}
+}
