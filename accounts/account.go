@@ -30,6 +30,9 @@ type Account struct {
 	Cadence string            `json:"cadence,omitempty"` // as cadence.Parse reads it; empty: cadence.Default
 	Labels  map[string]string `json:"labels,omitempty"`
 
+	// Priority is one of the Priority words; empty means PriorityNormal.
+	Priority string `json:"priority,omitempty"`
+
 	// RetryBudget is how many failures in a row park the account; 0 means
 	// cadence.RetryBudget.
 	RetryBudget int `json:"retry_budget,omitempty"`
@@ -73,6 +76,9 @@ func (a Account) Encode() ([]byte, error) {
 		}
 		a.Config = compact.Bytes()
 	}
+	if a.Priority == PriorityNormal {
+		a.Priority = "" // one way to write it: to say what goes without saying is no change
+	}
 	var record bytes.Buffer
 	e := json.NewEncoder(&record)
 	e.SetEscapeHTML(false) // an address keeps its & and stays readable
@@ -90,6 +96,9 @@ func (a Account) Validate(kinds Kinds) error {
 	}
 	if _, err := cadence.Parse(a.Cadence); err != nil {
 		faults = append(faults, Fault{"cadence", err.Error()})
+	}
+	if _, ok := priorities()[a.Priority]; !ok && a.Priority != "" {
+		faults = append(faults, priorityFault)
 	}
 	if a.RetryBudget < 0 || a.RetryBudget > cadence.MaxRetryBudget {
 		faults = append(faults, retryBudgetFault)
@@ -142,6 +151,20 @@ func (a Account) firstDue(clock func() (time.Time, error)) (time.Time, error) {
 		return time.Time{}, Faults{{"cadence", fmt.Sprintf("%q is past: it is %s", c, now.UTC().Format(time.RFC3339))}}
 	}
 	return due, nil
+}
+
+// withPast adds to the faults of an account that its time is past, if it is: who
+// mends them should not learn of it only then. A clock that cannot be asked
+// leaves them as they are, for they are true without it.
+func (a Account) withPast(faults error, clock func() (time.Time, error)) error {
+	var known, past Faults
+	if !errors.As(faults, &known) || slices.ContainsFunc(known, func(f Fault) bool { return f.Field == "cadence" || f.Field == RecordField }) {
+		return faults
+	}
+	if _, err := a.firstDue(clock); errors.As(err, &past) {
+		return append(slices.Clip(known), past...)
+	}
+	return faults
 }
 
 // flatten makes faults of what a checker reports: errors that errors.Join put

@@ -41,13 +41,18 @@ func Decode(record []byte) (Account, error) {
 			}
 		case "labels":
 			a.Labels, faults = readLabels(faults, value)
+		case "priority":
+			// Nothing and "" would be the same once read.
+			if !isNull(value) && (json.Unmarshal(value, &a.Priority) != nil || a.Priority == "") {
+				faults = append(faults, priorityFault)
+			}
 		case retryBudgetField:
 			// Nothing and 0 would be the same once read.
 			if !isNull(value) && (json.Unmarshal(value, &a.RetryBudget) != nil || a.RetryBudget == 0) {
 				faults = append(faults, retryBudgetFault)
 			}
 		default:
-			faults = append(faults, Fault{name, "is not a field of a record, which has id, kind, config, cadence, labels and retry_budget"})
+			faults = append(faults, Fault{name, "is not a field of a record, which has id, kind, config, cadence, priority, labels and retry_budget"})
 		}
 	}
 	if len(faults) > 0 {

@@ -27,6 +27,12 @@ func TestRead(t *testing.T) {
 		"budget below":      {`{"id":"a","kind":"plain","retry_budget":-1}`, []string{"retry_budget"}},
 		"budget and a half": {`{"id":"a","kind":"plain","retry_budget":1.5}`, []string{"retry_budget"}},
 		"budget as text":    {`{"id":"a","kind":"plain","retry_budget":"3"}`, []string{"retry_budget"}},
+		"priority":          {`{"id":"a","kind":"plain","priority":"urgent"}`, nil},
+		"no priority":       {`{"id":"a","kind":"plain","priority":null}`, nil},
+		"unknown priority":  {`{"id":"a","kind":"plain","priority":"high"}`, []string{"priority"}},
+		"empty priority":    {`{"id":"a","kind":"plain","priority":""}`, []string{"priority"}},
+		"priority's case":   {`{"id":"a","kind":"plain","priority":"Low"}`, []string{"priority"}},
+		"priority mistyped": {`{"id":"a","kind":"plain","priority":1}`, []string{"priority"}},
 		"time long past":    {`{"id":"a","kind":"plain","cadence":"at 2001-01-01T00:00:00Z"}`, nil}, // the clock is not asked
 		"never fires":       {`{"id":"a","kind":"plain","cadence":"cron 0 0 30 2 *"}`, []string{"cadence"}},
 		"empty":             {``, []string{"record"}},
@@ -93,6 +99,7 @@ func TestDecodeNudge(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"id":"a","kind":"web","config":{"url":"<x>&\u2028"},"cadence":"every 5m","labels":{"a":"b"}}`))
 	f.Add([]byte(`{"id":"a","retry_budget":7,"cadence":"at 2026-12-01T09:00:00+08:00"}`))
+	f.Add([]byte(`{"id":"a","priority":"normal"}`))
 	f.Add([]byte(`{"id":1,"x":{},"labels":{"a":null}}`))
 	f.Add([]byte("{\"id\":\"\xff\"}"))
 	f.Fuzz(func(t *testing.T, record []byte) {
@@ -118,6 +125,9 @@ func FuzzDecode(f *testing.F) {
 		second, err := b.Encode()
 		if err != nil || !bytes.Equal(first, second) {
 			t.Fatalf("%q became %q, %v", first, second, err)
+		}
+		if a.lane() != b.lane() && a.Validate(testKinds{}) == nil {
+			t.Fatalf("lane %c became %c", a.lane(), b.lane())
 		}
 		if a.ID != b.ID || a.Kind != b.Kind || a.Cadence != b.Cadence || a.RetryBudget != b.RetryBudget || len(a.Labels) != len(b.Labels) || len(a.Labels) > 0 && !reflect.DeepEqual(a.Labels, b.Labels) {
 			t.Fatalf("%+v became %+v", a, b)

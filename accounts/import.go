@@ -93,6 +93,8 @@ func (r *Registry) readLines(lines *lineReader, w *batchWriter, report func(BadL
 			a, err = Read(line, r.kinds)
 			if err == nil {
 				err = r.inTime(w.ctx, a, clock)
+			} else {
+				err = a.withPast(err, clock)
 			}
 			if err != nil && !errors.As(err, &faults) {
 				return s, err

@@ -147,7 +147,7 @@ func (w *batchWriter) write(b *batch) error {
 		due, _ := rhythm.After(a.ID, now, cadence.State{})
 		before, known := kinds[a.ID]
 		items[i] = circulate.Registration{
-			ID: a.ID, Record: b.records[i], Due: due,
+			ID: a.ID, Record: b.records[i], Due: due, Priority: a.lane(),
 			ForgetCursor: known && before != a.Kind,
 		}
 	}

@@ -17,9 +17,9 @@ const (
 
 	// lookCount is how many records are read at a time, of up to MaxConfig each.
 	lookCount = 200
-	// lookBudget is how many accounts a page with a filter looks at before it
-	// lets the caller go on: a filter that few pass must not make one request of
-	// a walk through a million.
+	// lookBudget is how many accounts a page with a filter, or a call of Revive,
+	// looks at before it lets the caller go on: a filter that few pass must not
+	// make one request of a walk through a million.
 	lookBudget = 5000
 )
 

@@ -13,6 +13,8 @@ import (
 const (
 	sealPosition = 'm'
 	sealList     = 'l'
+	sealParked   = 'p'
+	sealRevival  = 'r'
 )
 
 func seal(kind byte, content []byte) string {

@@ -37,28 +37,36 @@ func NewRegistry(ring *circulate.Ring, kinds Kinds) *Registry {
 	return &Registry{ring: ring, kinds: kinds}
 }
 
-// Read decodes and judges a record, but for a time that is past: only Create and
-// Put ask the clock. With an id that is not empty, the record may
+// Read decodes and judges a record. With an id that is not empty, the record may
 // leave its own out but not name another one. It gives all faults at once, as
-// Faults.
-func (r *Registry) Read(id string, record []byte) (Account, error) {
-	return readAs(id, record, r.kinds)
+// Faults. That a time is past is told among others, but is none by itself: the
+// account may be there with it, which Create and Put see.
+func (r *Registry) Read(ctx context.Context, id string, record []byte) (Account, error) {
+	a, err := readAs(id, record, r.kinds)
+	if err != nil {
+		err = a.withPast(err, r.clockOf(ctx, a.ID))
+	}
+	return a, err
+}
+
+// clockOf asks the clock that decides for an account.
+func (r *Registry) clockOf(ctx context.Context, id string) func() (time.Time, error) {
+	return func() (time.Time, error) { return r.ring.Now(ctx, r.ring.ShardOf(id)) }
 }
 
 // Create registers an account, due at once unless its cadence names a time. It
 // gives Faults for a record that is not valid, or names a time that is past, and
 // ErrExists for an id that is taken.
 func (r *Registry) Create(ctx context.Context, a Account) (View, error) {
-	record, err := r.encode(a)
+	record, err := r.encode(ctx, a)
 	if err != nil {
 		return View{}, err
 	}
-	shard := r.ring.ShardOf(a.ID)
-	due, err := a.firstDue(func() (time.Time, error) { return r.ring.Now(ctx, shard) })
+	due, err := a.firstDue(r.clockOf(ctx, a.ID))
 	if err != nil {
 		return View{}, err
 	}
-	outcomes, err := r.ring.Register(ctx, shard, []circulate.Registration{{ID: a.ID, Record: record, Due: due}})
+	outcomes, err := r.ring.Register(ctx, r.ring.ShardOf(a.ID), []circulate.Registration{{ID: a.ID, Record: record, Due: due, Priority: a.lane()}})
 	if err != nil {
 		return View{}, err
 	}
@@ -73,11 +81,11 @@ func (r *Registry) Create(ctx context.Context, a Account) (View, error) {
 // names a time that is past. The cursor is kept,
 // but not over a change of kind: another checker could not read it.
 func (r *Registry) Put(ctx context.Context, a Account) (View, circulate.Registered, error) {
-	record, err := r.encode(a)
+	record, err := r.encode(ctx, a)
 	if err != nil {
 		return View{}, 0, err
 	}
-	item := circulate.Registration{ID: a.ID, Record: record}
+	item := circulate.Registration{ID: a.ID, Record: record, Priority: a.lane()}
 	shard := r.ring.ShardOf(a.ID)
 	views, err := r.ring.Look(ctx, shard, []string{a.ID})
 	if err != nil {
@@ -89,7 +97,7 @@ func (r *Registry) Put(ctx context.Context, a Account) (View, circulate.Register
 		same = bytes.Equal(views[i].Record, record)
 	}
 	if !same {
-		item.Due, err = a.firstDue(func() (time.Time, error) { return r.ring.Now(ctx, shard) })
+		item.Due, err = a.firstDue(r.clockOf(ctx, a.ID))
 		if err != nil {
 			return View{}, 0, err
 		}
@@ -164,9 +172,9 @@ func (r *Registry) Nudge(ctx context.Context, id string, n Nudge) (View, error) 
 }
 
 // encode judges an account and writes its record.
-func (r *Registry) encode(a Account) ([]byte, error) {
+func (r *Registry) encode(ctx context.Context, a Account) ([]byte, error) {
 	if err := a.Validate(r.kinds); err != nil {
-		return nil, err
+		return nil, a.withPast(err, r.clockOf(ctx, a.ID))
 	}
 	return a.Encode()
 }

@@ -297,6 +297,17 @@ func TestStats(t *testing.T) {
 		if s.Shards != 16 || s.Registered != 20 || s.Claimed != 19 || s.Parked != 1 || s.Scheduled != 0 || s.Messages != 1 || s.Now.IsZero() {
 			t.Errorf("stats: %+v", s)
 		}
+		if s.Staleness != nil {
+			t.Errorf("staleness that nobody found: %+v", s.Staleness)
+		}
+		for found, want := range map[string]*Staleness{`[]`: nil, `{"scanned":3,"seconds_p99":1.5,"stalest":"a"}`: {Scanned: 3, P99: 1.5, Stalest: "a"}} {
+			if err := ring.KeepStaleness(ctx, []byte(found)); err != nil {
+				t.Fatal(err)
+			}
+			if s, err := r.Stats(ctx); err != nil || (s.Staleness == nil) != (want == nil) || want != nil && *s.Staleness != *want {
+				t.Errorf("staleness of %s: %+v, %v", found, s.Staleness, err)
+			}
+		}
 		if len(s.Replicas) != 1 || s.Replicas[0].Name != "replica001" || s.Replicas[0].Report.Host != "h" || s.Replicas[0].Report.Concurrency != 3 {
 			t.Errorf("replicas: %+v", s.Replicas)
 		}

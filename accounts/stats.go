@@ -15,11 +15,15 @@ type Stats struct {
 	Shards int
 
 	Registered, Scheduled, Waiting, Claimed, Parked int
+	Urgent, Low                                     int // of the waiting ones, those in these lanes
 	Messages                                        int
 	// Overdue is how long the longest overdue account has waited to be claimed.
 	Overdue time.Duration
 
 	Replicas []Replica
+
+	// Staleness is what the last scan of a monitor found; nil: there was none.
+	Staleness *Staleness
 }
 
 // Replica is one running poller process, as it last said.
@@ -45,6 +49,14 @@ func (r *Registry) Stats(ctx context.Context) (Stats, error) {
 		// is what counts.
 		_ = json.Unmarshal(replica.Report, &s.Replicas[i].Report)
 	}
+	found, err := r.ring.LastStaleness(ctx)
+	if err != nil {
+		return Stats{}, err
+	}
+	// What another version left there may be something else: then nothing is known.
+	if stale := new(Staleness); json.Unmarshal(found, stale) == nil {
+		s.Staleness = stale
+	}
 	var mu sync.Mutex
 	err = r.eachShard(ctx, func(ctx context.Context, shard int) error {
 		c, err := r.ring.Count(ctx, shard)
@@ -63,6 +75,8 @@ func (s *Stats) add(c circulate.Count) {
 	s.Registered += c.Registered
 	s.Scheduled += c.Scheduled
 	s.Waiting += c.Waiting
+	s.Urgent += c.Urgent
+	s.Low += c.Low
 	s.Claimed += c.Claimed
 	s.Parked += c.Parked
 	s.Messages += c.Messages

@@ -48,6 +48,34 @@ func TestTimedCadences(t *testing.T) {
 			t.Errorf("it was registered: %v", err)
 		}
 
+		// With other faults, it is told among them.
+		late := Account{ID: "late", Kind: "web", Cadence: at(now.Add(-time.Second)), Priority: "high"}
+		among := func(doing string, err error) {
+			t.Helper()
+			var faults Faults
+			if !errors.As(err, &faults) || len(faults) != 3 || faults[0].Field != "priority" || faults[1].Field != "config.url" {
+				t.Fatalf("%s: %v", doing, err)
+			}
+			past(doing, faults[2:])
+		}
+		_, err = r.Create(ctx, late)
+		among("create", err)
+		_, _, err = r.Put(ctx, late)
+		among("put", err)
+		faulty := fmt.Sprintf(`{"kind":"web","priority":"high","cadence":%q}`, late.Cadence)
+		_, err = r.Read(ctx, "late", []byte(faulty))
+		among("read", err)
+		_, err = r.Import(ctx, strings.NewReader(strings.Replace(faulty, "{", `{"id":"late",`, 1)), func(b BadLine) error {
+			among("import", b.Faults)
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if _, err := r.Read(ctx, "late", []byte(fmt.Sprintf(`{"kind":"plain","cadence":%q}`, late.Cadence))); err != nil {
+			t.Errorf("without other faults it is for create and put to say: %v", err)
+		}
+
 		v, err := r.Create(ctx, Account{ID: "soon", Kind: "plain", Cadence: at(soon)})
 		if err != nil || v.State.Place != circulate.Scheduled || !v.State.Due.Equal(soon) {
 			t.Errorf("create: %+v, %v; want it due at %v", v.State, err, soon)

@@ -86,9 +86,15 @@ func NewLetters() *Letters {
 
 const unnamed = '?' // a word that has no letter
 
+// Known is the letter of a rule, if it has one.
+func (l *Letters) Known(word string) (circulate.Rule, bool) {
+	letter, ok := l.rules[word]
+	return letter, ok
+}
+
 // Rule is the letter of a rule.
 func (l *Letters) Rule(word string) circulate.Rule {
-	if letter, ok := l.rules[word]; ok {
+	if letter, ok := l.Known(word); ok {
 		return letter
 	}
 	return unnamed

@@ -136,11 +136,23 @@ var steps = map[string]func(ctx context.Context, r *Ring) error{
 		_, err := r.Heartbeat(ctx, "alice00000", nil, time.Minute)
 		return err
 	},
+	"acquire": func(ctx context.Context, r *Ring) error {
+		answers, err := r.Acquire(ctx, []Asks{{Limit: oneAtOnce, Asks: []Ask{{CheckID: "a"}}}})
+		return errors.Join(err, answers[0].Err)
+	},
+	"leave": func(ctx context.Context, r *Ring) error {
+		return r.Leave(ctx, []Leaving{{Limit: oneAtOnce, CheckIDs: []string{"a"}}})
+	},
+	"refund": func(ctx context.Context, r *Ring) error {
+		return r.Refund(ctx, []Refund{{Limit: oneAtOnce, Granted: time.UnixMicro(1), CheckIDs: []string{"a"}}})
+	},
 	"retire":   func(ctx context.Context, r *Ring) error { return r.Retire(ctx, "alice00000") },
 	"replicas": func(ctx context.Context, r *Ring) error { _, _, err := r.Replicas(ctx); return err },
 	"check":    func(ctx context.Context, r *Ring) error { return r.Check(ctx) },
 	"now":      func(ctx context.Context, r *Ring) error { _, err := r.Now(ctx, 0); return err },
 }
+
+var oneAtOnce = Limit{Name: "a", Concurrency: 1, Lease: time.Minute}
 
 func held() *Claim {
 	return &Claim{ID: "a", entry: Entry{1, time.UnixMilli(1), "alice00000", "a"}.String()}

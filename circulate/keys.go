@@ -1,6 +1,8 @@
 package circulate
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -30,6 +32,8 @@ type shardKeys struct {
 	parked     string // ZSET  id -> parked at, unix ms
 	reasons    string // HASH  id -> why it is parked
 	messages   string // STREAM  found messages
+	dead       string // STREAM  messages that a consumer group could not handle
+	leases     string // HASH  consumer group -> token|expiry|consumer, who reads the shard for it
 	setAside   string // LIST  entries that were none, the latest only
 }
 
@@ -41,6 +45,7 @@ func (k *shardKeys) all() []typedKey {
 		{k.failures, "hash"}, {k.states, "hash"}, {k.strikes, "hash"}, {k.nudges, "hash"}, {k.parked, "zset"},
 		{k.reasons, "hash"}, {k.messages, "stream"}, {k.setAside, "list"},
 		{k.urgent, "list"}, {k.low, "list"}, {k.turns, "string"}, {k.errors, "hash"},
+		{k.dead, "stream"}, {k.leases, "hash"},
 	}
 }
 
@@ -69,6 +74,8 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 		parked:     tag + "parked",
 		reasons:    tag + "park_reasons",
 		messages:   tag + "messages",
+		dead:       tag + "dead",
+		leases:     tag + "leases",
 		setAside:   tag + "set_aside",
 	}
 }
@@ -78,6 +85,42 @@ func replicasKey(namespace string) string { return namespace + ":replicas" }
 
 // reportsKey has replicasKey as its hash tag, and so lives where that does.
 func reportsKey(namespace string) string { return "{" + replicasKey(namespace) + "}:reports" }
+
+// stalenessKey has what the last scan for staleness found, a STRING; dutiesKey
+// which monitor does what only one need do, a STRING with a time to live. Both
+// live where the reports do.
+func stalenessKey(namespace string) string { return "{" + replicasKey(namespace) + "}:staleness" }
+func dutiesKey(namespace string) string    { return "{" + replicasKey(namespace) + "}:duties" }
+
+// appliedKey has the messages of a shard that a group's effects remember: a
+// ZSET, account NUL message id -> until when, unix ms.
+func (k *shardKeys) appliedKey(group string) string { return k.messages + ":applied:" + group }
+
+// consumersKey has the consumers of a group: a ZSET, consumer -> last heartbeat,
+// unix ms. consumerReportsKey has it as its hash tag.
+func consumersKey(namespace, group string) string { return namespace + ":consumers:" + group }
+
+func consumerReportsKey(namespace, group string) string {
+	return "{" + consumersKey(namespace, group) + "}:reports"
+}
+
+// endpointsKey has the webhook endpoints that are disabled: a HASH, endpoint ->
+// since|why.
+func endpointsKey(namespace string) string { return namespace + ":webhooks" }
+
+// limitKeys are a limit's state and its leases. They have a hash tag of their
+// own: limits are spread over a cluster like shards. A name that is long, or would
+// break the tag, is replaced by its digest; no other name begins with #.
+func limitKeys(namespace, name string) (state, leases string) {
+	if !plainLimitPattern.MatchString(name) {
+		sum := sha256.Sum256([]byte(name))
+		name = "#" + hex.EncodeToString(sum[:])
+	}
+	state = namespace + ":limits:{" + name + "}"
+	return state, state + ":leases"
+}
+
+var plainLimitPattern = regexp.MustCompile(`^[A-Za-z0-9_./:@*-]{1,100}$`)
 
 var namespacePattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 

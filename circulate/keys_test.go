@@ -18,6 +18,7 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 		"{rounds:07}:failures", "{rounds:07}:states", "{rounds:07}:strikes", "{rounds:07}:nudges", "{rounds:07}:parked",
 		"{rounds:07}:park_reasons", "{rounds:07}:messages", "{rounds:07}:set_aside",
 		"{rounds:07}:message_queue:urgent", "{rounds:07}:message_queue:low", "{rounds:07}:turns", "{rounds:07}:errors",
+		"{rounds:07}:dead", "{rounds:07}:leases",
 	}
 	keys := newShardKeys("rounds", 64, 7)
 	var got []string
@@ -45,6 +46,13 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 
 		replicasKey("ns"): "ns:replicas",
 		reportsKey("ns"):  "{ns:replicas}:reports",
+
+		keys.dead:            "{rounds:07}:dead",
+		keys.leases:          "{rounds:07}:leases",
+		keys.appliedKey("g"): "{rounds:07}:messages:applied:g",
+
+		consumersKey("ns", "g"):       "ns:consumers:g",
+		consumerReportsKey("ns", "g"): "{ns:consumers:g}:reports",
 	} {
 		if name != want {
 			t.Errorf("%q, want %q", name, want)

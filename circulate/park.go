@@ -50,6 +50,10 @@ func (r *Ring) Resume(ctx context.Context, id string, due time.Time) error {
 type Resumption struct {
 	ID  string
 	Due time.Time // by Redis' clock; what is past, as the zero time, means at once
+
+	// Reason is why it must be parked to be brought back, word for word: one that
+	// was paused since the caller looked stays parked. Empty: whyever it is.
+	Reason string
 }
 
 // Resumed is what became of one resumption.
@@ -59,6 +63,7 @@ type Resumed byte
 const (
 	BackAgain     Resumed = 'r' // it circulates again
 	Circulating   Resumed = 'c' // it was not parked, and was left alone
+	OtherReason   Resumed = 'o' // it is parked for another reason, and was left alone
 	NotRegistered Resumed = 'n' // there is no such account
 )
 
@@ -81,7 +86,7 @@ func (r *Ring) resume(ctx context.Context, shard int, items []Resumption, rule R
 	}
 	args := append(r.wakeArgs(shard), string(rule), keep)
 	for _, it := range items {
-		args = append(args, it.ID, max(0, it.Due.UnixMilli()))
+		args = append(args, it.ID, max(0, it.Due.UnixMilli()), it.Reason)
 	}
 	k := &r.keys[shard]
 	letters, err := redis.Bytes(r.run(ctx, resumeScript, shard,

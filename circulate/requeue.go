@@ -81,24 +81,44 @@ const (
 // compensated: it may have been the one that moved the entry. What it may have
 // left is a second copy, which the next claim drops by its ticket.
 func (r *Ring) Requeue(ctx context.Context, shard int, h Held) (Requeued, error) {
+	outcome, _, err := r.Strike(ctx, shard, h)
+	return outcome, err
+}
+
+// Strike is Requeue, and tells of an entry that was moved how many strikes its
+// account has now: how often it was requeued since the last check of it that was
+// returned.
+func (r *Ring) Strike(ctx context.Context, shard int, h Held) (outcome Requeued, strikes int, err error) {
 	k := &r.keys[shard]
 	if h.Malformed() {
-		return r.setAsideEntry(ctx, shard, h)
+		outcome, err = r.setAsideEntry(ctx, shard, h)
+		return outcome, 0, err
 	}
 	results, err := transact(ctx, r.server, k.processing,
 		command{"LREM", k.processing, -1, h.text},
 		command{"LPUSH", k.queue, h.text},
 		command{"HINCRBY", k.strikes, h.Entry.ID, 1})
 	if err != nil {
-		return 0, fmt.Errorf("requeue, shard %d: %w", shard, err)
+		return 0, 0, fmt.Errorf("requeue, shard %d: %w", shard, err)
 	}
 	if results[0] == int64(1) {
 		if _, failed := results[1].(redis.Error); failed {
-			return r.pushAgain(ctx, shard, h)
+			outcome, err = r.pushAgain(ctx, shard, h)
+			return outcome, 0, err
 		}
-		return Moved, nil
+		if n, ok := results[2].(int64); ok {
+			strikes = int(n)
+		}
+		return Moved, strikes, nil
 	}
-	results, err = transact(ctx, r.server, k.processing,
+	outcome, err = r.compensate(ctx, shard, h)
+	return outcome, 0, err
+}
+
+// compensate takes out what a requeue added whose entry had been returned.
+func (r *Ring) compensate(ctx context.Context, shard int, h Held) (Requeued, error) {
+	k := &r.keys[shard]
+	results, err := transact(ctx, r.server, k.processing,
 		command{"LREM", k.queue, 1, h.text},
 		command{"LREM", k.processing, 1, h.text},
 		command{"HINCRBY", k.strikes, h.Entry.ID, -1})

@@ -12,10 +12,12 @@
 -- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
 -- ARGV[3]  the rule that brings them back
 -- ARGV[4]  1 to keep what they failed with: the next failure parks them again
--- then pairs: id, due (ms; what is past means now)
+-- then three for each account: id, due (ms; what is past means now), the reason
+-- for which it must be parked ('' = whichever)
 --
 -- Returns a text of one letter each: r resumed, c was in circulation and was
--- left alone, n not registered.
+-- left alone, o is parked for another reason and was left alone, n not
+-- registered.
 
 local tickets, ticket_seq, schedule, parked = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local reasons, failures, strikes, states = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -27,13 +29,15 @@ if wrong then return wrong end
 local rule, keep = ARGV[3], ARGV[4] == '1'
 local now, letters = clock(), {}
 local was_first, first = first_due(schedule), math.huge
-for a = 5, #ARGV, 2 do
-  local id = ARGV[a]
+for a = 5, #ARGV, 3 do
+  local id, reason = ARGV[a], ARGV[a + 2]
   local current = redis.call('HGET', tickets, id)
   if not current then
     letters[#letters + 1] = 'n'
   elseif not redis.call('ZSCORE', parked, id) then
     letters[#letters + 1] = 'c'
+  elseif reason ~= '' and redis.call('HGET', reasons, id) ~= reason then
+    letters[#letters + 1] = 'o'
   else
     renew(tickets, ticket_seq, id, current, now, rule)
     local due = math.max(now, tonumber(ARGV[a + 1]))

@@ -6,8 +6,11 @@ import (
 	"time"
 )
 
+// Never, as Config.Quarantine, puts nobody in quarantine.
+const Never = -1
+
 // Config is how a monitor works. Zero values have the defaults, but Retention,
-// where zero keeps messages for ever.
+// where zero keeps messages for ever, and ProbeInterval, where it probes nobody.
 type Config struct {
 	LongTimeout   time.Duration // a claim older than this is stale; 5 min
 	DeadAfter     time.Duration // a replica silent for this long is dead; 10 s
@@ -15,6 +18,18 @@ type Config struct {
 	CountInterval time.Duration // how often accounts are counted for the metrics; 30 s
 	TrimInterval  time.Duration // 10 min
 	Retention     time.Duration // how long messages are kept; 0 = for ever
+
+	// Quarantine is after how many requeues with no check returned in between an
+	// account is parked; 5. Never is never.
+	Quarantine int
+
+	// ProbeInterval is how long accounts stay parked, for a reason that may pass by
+	// itself, before they are tried again; 0 = until somebody resumes them.
+	ProbeInterval time.Duration
+	ProbeRate     float64 // how many are tried again a second, at most; 10
+
+	AuditInterval time.Duration // how often an audit of the whole ring begins, at most; 10 min
+	AuditRepair   bool          // whether what it finds is put right at once
 }
 
 func (c Config) withDefaults() Config {
@@ -23,11 +38,17 @@ func (c Config) withDefaults() Config {
 		value time.Duration
 	}{
 		{&c.LongTimeout, 5 * time.Minute}, {&c.DeadAfter, 10 * time.Second}, {&c.SweepInterval, 5 * time.Second},
-		{&c.CountInterval, 30 * time.Second}, {&c.TrimInterval, 10 * time.Minute},
+		{&c.CountInterval, 30 * time.Second}, {&c.TrimInterval, 10 * time.Minute}, {&c.AuditInterval, 10 * time.Minute},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
+	}
+	if c.Quarantine == 0 {
+		c.Quarantine = 5
+	}
+	if c.ProbeRate == 0 {
+		c.ProbeRate = 10
 	}
 	return c
 }
@@ -40,6 +61,7 @@ func (c Config) validate() error {
 	}{
 		{"long timeout", c.LongTimeout}, {"dead after", c.DeadAfter}, {"sweep interval", c.SweepInterval},
 		{"count interval", c.CountInterval}, {"trim interval", c.TrimInterval},
+		{"audit interval", c.AuditInterval},
 	} {
 		if d.value <= 0 {
 			errs = append(errs, fmt.Errorf("%s: must be more than 0, is %v", d.name, d.value))
@@ -47,6 +69,15 @@ func (c Config) validate() error {
 	}
 	if c.Retention < 0 {
 		errs = append(errs, fmt.Errorf("retention: must not be negative, is %v", c.Retention))
+	}
+	if c.Quarantine < Never {
+		errs = append(errs, fmt.Errorf("quarantine: must be more than 0, or Never, is %d", c.Quarantine))
+	}
+	if c.ProbeInterval < 0 {
+		errs = append(errs, fmt.Errorf("probe interval: must not be negative, is %v", c.ProbeInterval))
+	}
+	if !(c.ProbeRate > 0 && c.ProbeRate <= 1000) {
+		errs = append(errs, fmt.Errorf("probe rate: must be more than 0 and at most 1000, is %v", c.ProbeRate))
 	}
 	return errors.Join(errs...)
 }

@@ -4,5 +4,11 @@
 // its replica is dead. Any number of monitors may run, and none is needed for
 // the ring to turn: what two of them do to one entry comes out as one requeue.
 //
-// Besides, it trims the message streams by age and counts accounts by place.
+// An account that is requeued again and again with no check returned in between
+// ends in quarantine. Besides, a monitor trims the message streams by age and
+// counts accounts by place.
+//
+// What only one need do, one monitor does, the one on duty: it scans for
+// staleness, audits the conservation law and, if told to, tries parked accounts
+// again. Should two believe to be on duty, it costs more and harms nothing.
 package monitor

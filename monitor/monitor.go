@@ -15,6 +15,10 @@ import (
 type Options struct {
 	Log     *slog.Logger
 	Metrics *Metrics
+
+	// Registration says how an account whose ticket is gone is registered again
+	// from its record; nil: due at once, of normal priority.
+	Registration func(id string, record []byte) circulate.Registration
 }
 
 // Monitor sweeps a ring.
@@ -23,6 +27,9 @@ type Monitor struct {
 	config  Config
 	log     *slog.Logger
 	metrics *Metrics
+	duty    *duty
+
+	registration func(id string, record []byte) circulate.Registration
 
 	beats map[string]time.Time // heartbeats as the last sweep saw them; nil: it did not
 }
@@ -40,7 +47,8 @@ func New(ring *circulate.Ring, config Config, o Options) (*Monitor, error) {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
-	return &Monitor{ring: ring, config: config, log: o.Log.With("role", "monitor"), metrics: o.Metrics}, nil
+	return &Monitor{ring: ring, config: config, log: o.Log.With("role", "monitor"), metrics: o.Metrics,
+		duty: newDuty(ring), registration: o.Registration}, nil
 }
 
 // Run sweeps at once and then every interval, until ctx is done; then it returns
@@ -52,6 +60,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 	defer tasks.Wait()
 	tasks.Go(func() { every(ctx, m.config.CountInterval, m.log, "count", m.count) })
 	tasks.Go(func() { every(ctx, m.config.TrimInterval, m.log, "trim", m.trim) })
+	tasks.Go(func() { m.onDuty(ctx) })
 	every(ctx, m.config.SweepInterval, m.log, "sweep", func(ctx context.Context) error {
 		swept, err := m.Sweep(ctx)
 		m.report(swept, err)

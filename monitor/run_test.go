@@ -105,16 +105,46 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_accounts{place="parked"} 1
 			rounds_accounts{place="scheduled"} 2
 			rounds_accounts{place="waiting"} 4
+			# TYPE rounds_audit_duplicated gauge
+			rounds_audit_duplicated 0
+			# TYPE rounds_audit_findings gauge
+			rounds_audit_findings{kind="garbage"} 0
+			rounds_audit_findings{kind="no_record"} 0
+			rounds_audit_findings{kind="orphan"} 0
+			# TYPE rounds_audit_lost gauge
+			rounds_audit_lost 0
+			# TYPE rounds_audit_repairs_total counter
+			rounds_audit_repairs_total{kind="doubled"} 0
+			rounds_audit_repairs_total{kind="garbage"} 0
+			rounds_audit_repairs_total{kind="lost"} 0
+			rounds_audit_repairs_total{kind="no_record"} 0
+			rounds_audit_repairs_total{kind="orphan"} 0
+			# TYPE rounds_audit_seconds gauge
+			rounds_audit_seconds 8
+			# TYPE rounds_audits_total counter
+			rounds_audits_total{outcome="ok"} 1
 			# TYPE rounds_messages_trimmed_total counter
 			rounds_messages_trimmed_total 0
 			# TYPE rounds_overdue_seconds gauge
 			rounds_overdue_seconds 60
+			# TYPE rounds_probed_total counter
+			rounds_probed_total 0
+			# TYPE rounds_quarantined_total counter
+			rounds_quarantined_total 0
 			# TYPE rounds_requeued_total counter
 			rounds_requeued_total{reason="compensated"} 0
 			rounds_requeued_total{reason="orphaned"} 4
 			rounds_requeued_total{reason="set_aside"} 0
 			rounds_requeued_total{reason="stale"} 0
 			rounds_requeued_total{reason="unknown"} 0
+			# TYPE rounds_staleness_scan_seconds gauge
+			rounds_staleness_scan_seconds 2
+			# TYPE rounds_staleness_seconds summary
+			rounds_staleness_seconds{quantile="0.5"} 31
+			rounds_staleness_seconds{quantile="0.99"} 32
+			rounds_staleness_seconds{quantile="1"} 32
+			rounds_staleness_seconds_sum 198
+			rounds_staleness_seconds_count 12
 			# TYPE rounds_stream_messages gauge
 			rounds_stream_messages 4
 			# TYPE rounds_streams_held_back gauge
@@ -233,7 +263,7 @@ func TestWithoutRetentionMessagesStay(t *testing.T) {
 			w.Fatal(err)
 		}
 		stop := w.run(monitor.Config{SweepInterval: time.Hour, CountInterval: time.Hour})
-		time.Sleep(30 * 24 * time.Hour)
+		time.Sleep(6 * time.Hour)
 		w.messages("a", "1")
 		stop()
 	})

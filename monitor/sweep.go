@@ -11,6 +11,11 @@ import (
 
 const sweepChunk = 128 // entries looked at in one step
 
+// QuarantineReason is how the reason begins for which an account is parked that
+// took too many replicas with it. Only who resumes it, or changes its record,
+// brings it back.
+const QuarantineReason = "quarantine"
+
 // Swept is what a sweep came to.
 type Swept struct {
 	Inspected   int            // entries looked at
@@ -18,6 +23,7 @@ type Swept struct {
 	Orphaned    int            // requeued because their replica is dead
 	Compensated int            // returned while they were being requeued
 	SetAside    int            // texts that were no entry
+	Quarantined int            // parked because they were requeued too often
 	Unknown     int            // requeues of which nobody knows; the next sweep looks again
 	Dead        map[string]int // by dead replica, what was taken from it
 }
@@ -124,7 +130,7 @@ func (m *Monitor) stale(age time.Duration) bool {
 }
 
 func (m *Monitor) requeue(ctx context.Context, shard int, h circulate.Held, stale bool, swept *Swept) error {
-	outcome, err := m.ring.Requeue(ctx, shard, h)
+	outcome, strikes, err := m.ring.Strike(ctx, shard, h)
 	switch {
 	case err != nil:
 		if circulate.Unknown(err) {
@@ -142,6 +148,25 @@ func (m *Monitor) requeue(ctx context.Context, shard int, h circulate.Held, stal
 	default:
 		swept.Orphaned++
 		swept.Dead[h.Entry.Replica]++
+	}
+	if m.config.Quarantine != Never && strikes >= m.config.Quarantine {
+		return m.quarantine(ctx, shard, h, strikes, swept)
+	}
+	return nil
+}
+
+// quarantine parks an account whose checks never come back: it would take one
+// replica after the other with it. Where that fails the next strike tries again.
+func (m *Monitor) quarantine(ctx context.Context, shard int, h circulate.Held, strikes int, swept *Swept) error {
+	reason := fmt.Sprintf("%s: taken from a replica %d times in a row, last from %s: its checks hang or kill replicas",
+		QuarantineReason, strikes, h.Entry.Replica)
+	parked, err := m.ring.Quarantine(ctx, shard, h, m.config.Quarantine, reason)
+	if err != nil {
+		return err
+	}
+	if parked {
+		swept.Quarantined++
+		m.log.Error("an account is in quarantine", "account", h.Entry.ID, "shard", shard, "reason", reason)
 	}
 	return nil
 }

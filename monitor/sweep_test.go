@@ -402,11 +402,12 @@ func TestRequeueWithoutAReplyIsLookedAtAgain(t *testing.T) {
 }
 
 func TestBadSettingsAreReportedAllAtOnce(t *testing.T) {
-	_, err := monitor.New(nil, monitor.Config{LongTimeout: -1, DeadAfter: -1, SweepInterval: -1, CountInterval: -1, TrimInterval: -1, Retention: -1}, monitor.Options{})
+	_, err := monitor.New(nil, monitor.Config{LongTimeout: -1, DeadAfter: -1, SweepInterval: -1, CountInterval: -1, TrimInterval: -1, Retention: -1,
+		Quarantine: -2, ProbeInterval: -1, ProbeRate: -1, AuditInterval: -1}, monitor.Options{})
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, name := range []string{"monitor: ", "long timeout", "dead after", "sweep interval", "count interval", "trim interval", "retention"} {
+	for _, name := range []string{"monitor: ", "long timeout", "dead after", "sweep interval", "count interval", "trim interval", "retention", "quarantine", "probe interval", "probe rate", "audit interval"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%q does not name %q", err, name)
 		}

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 
@@ -19,11 +20,55 @@ const (
 	suspectPause   = 30 * time.Second // until another try, at most
 
 	outagePause = 30 * time.Second // likewise, while our own network seems to be down
+
+	unansweredPause = 2 * time.Second // likewise, while a limit does not answer
 )
 
 // admit gives those of claimed accounts that may be checked now. The others go
 // back to the schedule at once; that is no failure, and holds no place.
-func (p *Pool) admit(flights []*flight) []*flight {
+func (p *Pool) admit(ctx context.Context, flights []*flight) []*flight {
+	return p.withinLimits(ctx, p.unsuspected(flights))
+}
+
+// withinLimits are those whose limits let them start. Where the limits do not
+// answer nobody may start.
+func (p *Pool) withinLimits(ctx context.Context, flights []*flight) []*flight {
+	var asking []*candidate
+	for _, f := range flights {
+		if f.record.limits == (limitsOfCheck{}) {
+			continue
+		}
+		c := &candidate{kind: f.record.account.Kind, limits: f.record.limits, checkID: f.checkID}
+		if p.letters.Rule(accounts.RuleLimit) == f.claim.Rule {
+			c.promised = f.claim.Due
+		}
+		f.asks, asking = c, append(asking, c)
+	}
+	if len(asking) == 0 {
+		return flights
+	}
+	p.limiter.ask(ctx, asking)
+	const unanswered = "limit_unanswered"
+	admitted := flights[:0:len(flights)]
+	for _, f := range flights {
+		switch {
+		case f.asks == nil || f.asks.admitted():
+			admitted = append(admitted, f)
+		case f.asks.err != nil:
+			f.cleared()
+			f.putBack(unanswered, f.now().Add(upTo(unansweredPause)))
+		default:
+			f.cleared()
+			f.putBack(accounts.RuleLimit, f.asks.until)
+		}
+		f.asks = nil
+	}
+	return admitted
+}
+
+// unsuspected are those that neither an outage of our own network nor an earlier
+// mishap keeps from being checked.
+func (p *Pool) unsuspected(flights []*flight) []*flight {
 	now := time.Now()
 	admitted := flights[:0:len(flights)]
 	for _, f := range flights {
@@ -53,10 +98,15 @@ func (f *flight) cleared() {
 }
 
 // putBack returns an account unchecked, with all that is known of it as it was.
-func (f *flight) putBack(rule string, due time.Time) {
-	f.pool.metrics.putBack.WithLabelValues(rule).Inc()
+// A reason that is no rule leaves what had decided when it is due.
+func (f *flight) putBack(reason string, due time.Time) {
+	f.pool.metrics.putBack.WithLabelValues(reason).Inc()
+	rule, ok := f.pool.letters.Known(reason)
+	if !ok {
+		rule = 0
+	}
 	f.pool.committer.submit(circulate.Return{
-		Claim: f.claim, Kind: f.record.account.Kind, Due: due, Rule: f.pool.letters.Rule(rule),
+		Claim: f.claim, Kind: f.record.account.Kind, Due: due, Rule: rule,
 		Failures: f.claim.Failures, State: f.claim.State,
 	})
 }

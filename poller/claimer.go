@@ -28,7 +28,8 @@ type record struct {
 	cadence cadence.Cadence
 	checker Checker // nil: no checker of this process knows the kind
 	rateKey string  // the checker's; empty: shared with nobody
-	fault   string  // not empty: the record cannot be used
+	limits  limitsOfCheck
+	fault   string // not empty: the record cannot be used
 }
 
 func (p *Pool) decode(id string, text []byte) *record {
@@ -51,6 +52,7 @@ func (p *Pool) decode(id string, text []byte) *record {
 	r := &record{account: account, cadence: every, checker: p.checkers[account.Kind]}
 	if r.checker != nil {
 		r.rateKey = rateKey(r.checker, account.Config)
+		r.limits = p.limiter.of(account.Kind, r.rateKey)
 	}
 	return r
 }
@@ -184,7 +186,7 @@ func (p *Pool) claimShard(ctx context.Context, shard, n int) (started int, next 
 			localAt:  received,
 		}
 	}
-	flights = p.admit(flights)
+	flights = p.admit(ctx, flights)
 	for _, f := range flights {
 		p.start(f)
 	}

@@ -20,6 +20,7 @@ type Config struct {
 	PageLimit      int           // messages wanted of one page; 200
 	RecordsKept    int           // decoded records kept in memory; 500,000
 	IdleInterval   time.Duration // the longest that a shard goes without being looked at; 30 s
+	Limits         Limits        // that replicas share; none
 	CommitInterval time.Duration // the longest that a result waits for others of its shard; 2 ms
 	GatherInterval time.Duration // likewise on a busy replica, and the least between its claims of a shard; 100 ms
 }

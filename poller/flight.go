@@ -22,6 +22,7 @@ type flight struct {
 
 	found   bool // a page before brought messages
 	suspect bool // it has the one place for those
+	asks    *candidate
 
 	owner atomic.Int32 // who settles it: the first to claim that
 }
@@ -59,6 +60,7 @@ func (f *flight) run() {
 		if f.owner.Load() == settledByWatch {
 			p.abandoned.Add(-1)
 		}
+		p.limiter.left(f.record.limits, f.checkID) // not before: a check that was abandoned still runs
 	}()
 	late := max(0, f.now().Sub(f.claim.Due))
 	p.metrics.lateness.Observe(late.Seconds())

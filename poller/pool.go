@@ -33,6 +33,7 @@ type Pool struct {
 	letters    *accounts.Letters
 	outage     *outage
 	holding    *holding
+	limiter    *limiter
 	outageTold atomic.Bool
 	suspect    atomic.Bool // the one place for suspects is taken
 	records    *circulate.Records[*record]
@@ -76,6 +77,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 		outage:   newOutage(),
 		holding:  newHolding(),
 	}
+	p.limiter = newLimiter(ring, config.Limits, leaseOf(config), p.log, p.metrics)
 	p.records = circulate.NewRecords(ring, config.RecordsKept, recordTTL, p.decode)
 	p.committer = newCommitter(p.linger, 4*config.Concurrency+commitBatch, p.commit)
 	return p, nil
@@ -113,6 +115,7 @@ func (p *Pool) Run(ctx context.Context) error {
 		claiming.Go(func() { p.claim(ctx) })
 	}
 	committing.Go(func() { p.committer.run(gathering) })
+	committing.Go(func() { p.limiter.run(gathering, p.commits) })
 	beating.Go(func() { p.beatOn(heart) })
 	beating.Go(func() { p.listen(ctx) })
 

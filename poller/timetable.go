@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 // patience is how long, on average, a shard with something due goes unclaimed
@@ -117,34 +119,11 @@ func (t *timetable) divide(self string, alive []string, now time.Time) {
 	t.peers = alive
 	for shard := range t.ours {
 		was := t.ours[shard]
-		t.ours[shard] = preferred(shard, alive) == self
+		t.ours[shard] = circulate.Preferred(shard, alive) == self
 		if t.ours[shard] && !was {
 			t.bringLocked(shard, now)
 		}
 	}
-}
-
-func preferred(shard int, replicas []string) string {
-	best, highest := "", uint64(0)
-	for _, replica := range replicas {
-		if h := rendezvous(replica, shard); best == "" || h > highest {
-			best, highest = replica, h
-		}
-	}
-	return best
-}
-
-// rendezvous is FNV-1a over the replica, finished with the shard by the mixer of
-// SplitMix64, whose bits all depend on all.
-func rendezvous(replica string, shard int) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(replica) {
-		h = (h ^ uint64(replica[i])) * 1099511628211
-	}
-	h += uint64(shard+1) * 0x9e3779b97f4a7c15
-	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-	h = (h ^ h>>27) * 0x94d049bb133111eb
-	return h ^ h>>31
 }
 
 // patience is how much longer than its own a replica leaves a shard alone, by a

@@ -29,7 +29,7 @@ type createReply struct {
 }
 
 func (s *Server) createAccount(ctx context.Context, r *createRequest) (*createReply, error) {
-	a, err := s.options.Registry.Read("", r.RawBody)
+	a, err := s.options.Registry.Read(ctx, "", r.RawBody)
 	if err != nil {
 		return nil, s.problem(ctx, "create account", err)
 	}
@@ -65,7 +65,7 @@ type putReply struct {
 }
 
 func (s *Server) putAccount(ctx context.Context, r *putRequest) (*putReply, error) {
-	a, err := s.options.Registry.Read(r.ID, r.RawBody)
+	a, err := s.options.Registry.Read(ctx, r.ID, r.RawBody)
 	if err != nil {
 		return nil, s.problem(ctx, "put account", err)
 	}

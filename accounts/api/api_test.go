@@ -151,11 +151,11 @@ func (p *problemBody) locations() []string {
 func TestAccounts(t *testing.T) {
 	f := newFixture(t, nil)
 	var a Account
-	got := f.call("POST", "/v1/accounts", `{"id":"a","kind":"web","config":{"url":"x?a&b"},"cadence":"every 5m","labels":{"team":"red"}}`, 201, &a)
+	got := f.call("POST", "/v1/accounts", `{"id":"a","kind":"web","config":{"url":"x?a&b"},"cadence":"every 5m","priority":"urgent","labels":{"team":"red"}}`, 201, &a)
 	if l := got.header.Get("Location"); l != "/v1/accounts/a" {
 		t.Errorf("Location %q", l)
 	}
-	if a.ID != "a" || a.Kind != "web" || string(a.Config) != `{"url":"x?a&b"}` || a.Cadence != "every 5m" || a.Labels["team"] != "red" || a.State.Place != circulate.Scheduled || a.State.Due.IsZero() {
+	if a.ID != "a" || a.Kind != "web" || string(a.Config) != `{"url":"x?a&b"}` || a.Cadence != "every 5m" || a.Labels["team"] != "red" || a.Priority != "urgent" || a.State.Place != circulate.Scheduled || a.State.Due.IsZero() {
 		t.Errorf("created: %s", got.body)
 	}
 	for _, absent := range []string{"since", "replica", "reason", "failures", "strikes", "fault", "$schema"} {
@@ -227,6 +227,9 @@ func TestFaults(t *testing.T) {
 		{"POST", "/v1/accounts", `{"kind":"web","cadence":"never","colour":"red","Id":"b"}`, 422, []string{"body.Id", "body.colour", "body.id", "body.cadence", "body.config.url"}},
 		{"POST", "/v1/accounts", `{"id":7,"kind":"plain"}`, 422, []string{"body.id"}},
 		{"POST", "/v1/accounts", `{"id":"x","kind":"x"}`, 422, []string{"body.kind"}},
+		{"POST", "/v1/accounts", `{"id":"x","kind":"plain","priority":"high","cadence":"at 2001-01-01T00:00:00Z"}`, 422, []string{"body.priority", "body.cadence"}},
+		{"PUT", "/v1/accounts/x", `{"kind":"web","cadence":"at 2001-01-01T00:00:00Z"}`, 422, []string{"body.config.url", "body.cadence"}},
+		{"POST", "/v1/accounts", `{"id":"x","kind":"plain","cadence":"at 2001-01-01T00:00:00Z"}`, 422, []string{"body.cadence"}},
 		{"POST", "/v1/accounts", `{"id":`, 400, []string{"body"}},
 		{"POST", "/v1/accounts", `[]`, 400, []string{"body"}},
 		{"POST", "/v1/accounts", ``, 400, nil},
@@ -305,6 +308,15 @@ func TestStats(t *testing.T) {
 	if s.Shards != 4 || s.Accounts != (Places{Registered: 1, Scheduled: 1}) || s.Now.IsZero() || len(s.Replicas) != 1 {
 		t.Fatalf("stats: %s", got.body)
 	}
+	if strings.Contains(got.body, "staleness") || !strings.Contains(got.body, `"waiting_by_lane":{"urgent":0,"normal":0,"low":0}`) {
+		t.Errorf("stats: %s", got.body)
+	}
+	if err := f.ring.KeepStaleness(context.Background(), []byte(`{"at":"2026-11-20T08:00:00Z","scanned":1,"seconds_p50":2.5,"stalest":"a"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.call("GET", "/v1/stats", "", 200, nil); !strings.Contains(got.body, `"staleness":{"at":"2026-11-20T08:00:00Z","scanned":1,"seconds_p50":2.5,"seconds_p99":0,"seconds_max":0,"stalest":"a","parked_excluded":0}`) {
+		t.Errorf("stats: %s", got.body)
+	}
 	if r := s.Replicas[0]; !r.Alive || r.Name != "replica001" || r.Host != "h" || r.InFlight != 3 || r.LastHeartbeat.IsZero() {
 		t.Errorf("replica: %s", got.body)
 	}
@@ -321,6 +333,7 @@ func TestRedisAway(t *testing.T) {
 	for _, r := range [][3]string{
 		{"POST", "/v1/accounts", `{"id":"a","kind":"plain"}`}, {"PUT", "/v1/accounts/a", `{"kind":"plain"}`}, {"GET", "/v1/accounts/a"},
 		{"DELETE", "/v1/accounts/a"}, {"GET", "/v1/accounts"}, {"POST", "/v1/accounts/a/pause"}, {"POST", "/v1/accounts/a/resume"},
+		{"GET", "/v1/accounts/a/schedule"}, {"GET", "/v1/parked"}, {"POST", "/v1/parked:revive", `{"reason":"auth"}`},
 		{"POST", "/v1/accounts/a/nudge"}, {"POST", "/v1/accounts:import", "{}"}, {"GET", "/v1/accounts:export"}, {"GET", "/v1/stats"},
 		{"GET", "/v1/messages"}, {"GET", "/v1/messages?after=now"}, {"GET", "/readyz"},
 	} {

@@ -40,6 +40,7 @@ func (s *Server) describe(api huma.API) ([]byte, error) {
 	withoutID.Required = []string{"kind"} // the path has the id
 	accountPath.Put.RequestBody.Content["application/json"].Schema = &withoutID
 	schemas.setBody(doc.Paths["/v1/accounts/{id}/nudge"].Post, reflect.TypeFor[NudgeRequest](), false)
+	schemas.setBody(doc.Paths["/v1/parked:revive"].Post, reflect.TypeFor[ReviveRequest](), true)
 	created := *accountPath.Put.Responses["200"]
 	accountPath.Put.Responses["200"].Description = "It was there."
 	created.Description = "It is new."

@@ -62,6 +62,26 @@ func (s *Server) routes() (http.Handler, error) {
 	}), s.nudgeAccount)
 
 	huma.Register(api, huma.Operation{
+		OperationID: "get-schedule", Method: http.MethodGet, Path: "/v1/accounts/{id}/schedule", Tags: []string{"circulation"},
+		Summary: "Why an account is checked when it is", Description: "Where it is now, when it is checked next, which rule decided that, and how its last checks went.",
+		Errors: []int{401, 404, 503},
+	}, s.getSchedule)
+	huma.Register(api, huma.Operation{
+		OperationID: "list-parked", Method: http.MethodGet, Path: "/v1/parked", Tags: []string{"circulation"},
+		Summary: "List parked accounts", Description: "A page of them, in an order that stays: who is parked throughout a walk is in it once.",
+		Errors: []int{401, 422, 503},
+	}, s.listParked)
+	revive := takesBody(huma.Operation{
+		OperationID: "revive-parked", Method: http.MethodPost, Path: "/v1/parked:revive", Tags: []string{"circulation"},
+		Summary: "Bring parked accounts back, at a rate",
+		Description: "Those that are named, or those parked for a reason or of a kind: they circulate again at once, their failures forgotten, and become due one after the other. " +
+			"Paused ones are meant only where they are named, or the reason begins with \"paused\". Where the reply has a next, ask again with it; to repeat a request is safe.",
+		Errors: []int{400, 401, 413, 422, 503},
+	})
+	revive.MaxBodyBytes = maxRevival
+	huma.Register(api, revive, s.reviveParked)
+
+	huma.Register(api, huma.Operation{
 		OperationID: "get-stats", Method: http.MethodGet, Path: "/v1/stats", Tags: []string{"service"},
 		Summary: "Accounts by place, lateness, replicas", Errors: []int{401, 503},
 	}, s.getStats)

@@ -20,8 +20,12 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error)
 		Accounts: Places{
 			Registered: stats.Registered, Scheduled: stats.Scheduled, Waiting: stats.Waiting,
 			Claimed: stats.Claimed, Parked: stats.Parked,
+			WaitingByLane: WaitingByLane{
+				Urgent: stats.Urgent, Normal: max(0, stats.Waiting-stats.Urgent-stats.Low), Low: stats.Low,
+			},
 		},
-		Replicas: make([]Replica, len(stats.Replicas)),
+		Staleness: stats.Staleness,
+		Replicas:  make([]Replica, len(stats.Replicas)),
 	}
 	for i, r := range stats.Replicas {
 		reply.Replicas[i] = Replica{

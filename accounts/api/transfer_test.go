@@ -280,6 +280,7 @@ func TestOpenAPI(t *testing.T) {
 	want := map[string]string{
 		"/v1/accounts": "get post", "/v1/accounts/{id}": "delete get put", "/v1/accounts/{id}/pause": "post",
 		"/v1/accounts/{id}/resume": "post", "/v1/accounts/{id}/nudge": "post", "/v1/accounts:import": "post",
+		"/v1/accounts/{id}/schedule": "get", "/v1/parked": "get", "/v1/parked:revive": "post",
 		"/v1/accounts:export": "get", "/v1/messages": "get", "/v1/stats": "get", "/healthz": "get", "/readyz": "get",
 		"/metrics": "get", "/openapi.json": "get",
 	}

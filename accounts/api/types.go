@@ -10,25 +10,27 @@ import (
 
 // Record is an account as it is registered.
 type Record struct {
-	_       struct{}          `additionalProperties:"false"`
-	ID      string            `json:"id" minLength:"1" maxLength:"256" example:"acme-news" doc:"UTF-8 without control characters, at most 256 bytes. With PUT it may be left out."`
-	Kind    string            `json:"kind" example:"feed" doc:"Which checker checks it."`
-	Config  json.RawMessage   `json:"config,omitempty" doc:"What the checker of that kind wants: an object of at most 64 KiB. Secrets are named, {\"secret\": \"NAME\"}, and never in it."`
-	Cadence string            `json:"cadence,omitempty" example:"every 1m" default:"every 1m" doc:"When: \"every 1m\" (\"every 0\" is again at once), \"cron 0 9 * * MON-FRI Asia/Shanghai\", \"at 2030-12-01T09:00:00+08:00\" (once) or \"adaptive 10s..15m\"."`
-	Budget  int               `json:"retry_budget,omitempty" minimum:"1" maximum:"1000" doc:"How many failures in a row park it; 16 if left out."`
-	Labels  map[string]string `json:"labels,omitempty" doc:"At most 64, each name and value at most 256 bytes."`
+	_        struct{}          `additionalProperties:"false"`
+	ID       string            `json:"id" minLength:"1" maxLength:"256" example:"acme-news" doc:"UTF-8 without control characters, at most 256 bytes. With PUT it may be left out."`
+	Kind     string            `json:"kind" example:"feed" doc:"Which checker checks it."`
+	Config   json.RawMessage   `json:"config,omitempty" doc:"What the checker of that kind wants: an object of at most 64 KiB. Secrets are named, {\"secret\": \"NAME\"}, and never in it."`
+	Cadence  string            `json:"cadence,omitempty" example:"every 1m" default:"every 1m" doc:"When: \"every 1m\" (\"every 0\" is again at once), \"cron 0 9 * * MON-FRI Asia/Shanghai\", \"at 2030-12-01T09:00:00+08:00\" (once) or \"adaptive 10s..15m\"."`
+	Priority string            `json:"priority,omitempty" enum:"urgent,normal,low" default:"normal" doc:"Of the accounts of its shard that are due, urgent ones are checked first and low ones last; no one is left out: of sixteen turns at least one is of a low account and three are of normal ones."`
+	Budget   int               `json:"retry_budget,omitempty" minimum:"1" maximum:"1000" doc:"How many failures in a row park it; 16 if left out."`
+	Labels   map[string]string `json:"labels,omitempty" doc:"At most 64, each name and value at most 256 bytes."`
 }
 
 // Account is an account and where it is.
 type Account struct {
-	ID      string            `json:"id"`
-	Kind    string            `json:"kind"`
-	Config  json.RawMessage   `json:"config,omitempty"`
-	Cadence string            `json:"cadence,omitempty"`
-	Budget  int               `json:"retry_budget,omitempty"`
-	Labels  map[string]string `json:"labels,omitempty"`
-	State   State             `json:"state"`
-	Fault   string            `json:"fault,omitempty" doc:"Why the record cannot be read; then only id and state are known."`
+	ID       string            `json:"id"`
+	Kind     string            `json:"kind"`
+	Config   json.RawMessage   `json:"config,omitempty"`
+	Cadence  string            `json:"cadence,omitempty"`
+	Priority string            `json:"priority,omitempty" enum:"urgent,normal,low" doc:"Left out if it is normal."`
+	Budget   int               `json:"retry_budget,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	State    State             `json:"state"`
+	Fault    string            `json:"fault,omitempty" doc:"Why the record cannot be read; then only id and state are known."`
 }
 
 // State is where in its life an account is.
@@ -104,15 +106,26 @@ type Stats struct {
 	Messages       int       `json:"messages" doc:"That are kept."`
 	OverdueSeconds float64   `json:"overdue_seconds" doc:"How long the longest overdue account has waited to be claimed."`
 	Replicas       []Replica `json:"replicas" nullable:"false"`
+
+	Staleness *accounts.Staleness `json:"staleness,omitempty" doc:"How long ago accounts were last checked with complete success, as a monitor's last scan found it; left out until there was one."`
 }
 
 // Places says how many accounts are where.
 type Places struct {
 	Registered int `json:"registered"`
 	Scheduled  int `json:"scheduled"`
-	Waiting    int `json:"waiting"`
+	Waiting    int `json:"waiting" doc:"In all lanes."`
 	Claimed    int `json:"claimed"`
 	Parked     int `json:"parked"`
+
+	WaitingByLane WaitingByLane `json:"waiting_by_lane"`
+}
+
+// WaitingByLane says how many accounts wait in which lane.
+type WaitingByLane struct {
+	Urgent int `json:"urgent"`
+	Normal int `json:"normal"`
+	Low    int `json:"low"`
 }
 
 // Replica is one running poller process and what it said of itself last.
@@ -126,7 +139,7 @@ type Replica struct {
 func accountOf(v *accounts.View) Account {
 	s := v.State
 	return Account{
-		ID: v.ID, Kind: v.Kind, Config: v.Config, Cadence: v.Cadence, Budget: v.RetryBudget, Labels: v.Labels, Fault: v.Fault,
+		ID: v.ID, Kind: v.Kind, Config: v.Config, Cadence: v.Cadence, Priority: v.Priority, Budget: v.RetryBudget, Labels: v.Labels, Fault: v.Fault,
 		State: State{
 			Place: s.Place, Due: inUTC(s.Due), Since: inUTC(s.Since), Replica: s.Replica, Reason: s.Reason,
 			Failures: s.Failures, Strikes: s.Strikes,

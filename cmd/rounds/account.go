@@ -24,6 +24,7 @@ func newAccountCommand(env environment) *cobra.Command {
 		newAddCommand(env),
 		newGetCommand(env),
 		newListCommand(env),
+		newWhyCommand(env),
 		newNudgeCommand(env),
 		newImportCommand(env),
 		newExportCommand(env),

@@ -32,7 +32,7 @@ string; dots in the key nest. A secret is referred to by its name, and the polle
 looks it up: --set 'password={"secret":"NAME"}'.`,
 		Example: `  rounds account add news --kind feed --set url=https://example.com/feed.xml --every 1m
   rounds account add crm --kind http --set url=https://example.com/check --set 'key={"secret":"CRM"}'
-  rounds account add crm --kind http --config @crm.json --label team=sales --replace
+  rounds account add crm --kind http --config @crm.json --label team=sales --priority urgent --replace
   rounds account add daily --kind feed --set url=https://example.com/daily.xml --cadence "cron 0 9 * * MON-FRI Asia/Shanghai"`,
 		Args: cobra.ExactArgs(1),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
@@ -67,6 +67,7 @@ looks it up: --set 'password={"secret":"NAME"}'.`,
 	flags.StringArrayVar(&sets, "set", nil, "a field of its config, as `key=value`; may be repeated")
 	flags.StringVar(&every, "every", "", "check it every `duration`, such as 90s; 0: again at once")
 	flags.StringVar(&account.Cadence, "cadence", "", `when to check it: "every 1m", "cron 0 9 * * MON-FRI Asia/Shanghai", "at 2030-12-01T09:00:00+08:00", "adaptive 10s..15m"`)
+	flags.StringVar(&account.Priority, "priority", "", "before which others that are due it is checked: `urgent`, normal or low; normal unless given")
 	flags.IntVar(&account.RetryBudget, "retry-budget", 0, "how many failures in a row park it; 0: 16")
 	flags.StringArrayVar(&labels, "label", nil, "a label, as `name=value`; may be repeated")
 	flags.BoolVar(&replace, "replace", false, "change the account if it is registered already")

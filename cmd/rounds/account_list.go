@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
@@ -53,6 +55,7 @@ func printAccount(w io.Writer, v api.Account) error {
 	row("id", v.ID)
 	row("kind", v.Kind)
 	row("cadence", v.Cadence)
+	row("priority", cmp.Or(v.Priority, accounts.PriorityNormal))
 	row("state", stateOf(v.State))
 	if v.State.Failures > 0 {
 		row("failures", fmt.Sprintf("%d in a row", v.State.Failures))
@@ -114,7 +117,7 @@ func newListCommand(env environment) *cobra.Command {
 		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
 			table := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
 			if !jsonOutput {
-				fmt.Fprintln(table, "ID\tKIND\tCADENCE\tFAILURES\tSTATE")
+				fmt.Fprintln(table, "ID\tKIND\tCADENCE\tPRIORITY\tFAILURES\tSTATE")
 			}
 			for listed := 0; ; {
 				query.Limit = pageSize
@@ -152,7 +155,7 @@ func printRow(out, table io.Writer, a api.Account, jsonOutput bool) error {
 	if jsonOutput {
 		return printJSON(out, a)
 	}
-	_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", a.ID, a.Kind, a.Cadence, a.State.Failures, stateOf(a.State))
+	_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", a.ID, a.Kind, a.Cadence, cmp.Or(a.Priority, accounts.PriorityNormal), a.State.Failures, stateOf(a.State))
 	return err
 }
 

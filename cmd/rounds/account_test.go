@@ -81,6 +81,8 @@ func TestAccountAddRefused(t *testing.T) {
 		{[]string{"a", "--kind", "feed", "--every", "soon"}, []string{"(422 Unprocessable Entity)\n", "\n  cadence: ", "\n  config.url: must not be empty\n", "\n  config: is of no use"}},
 		{[]string{"a", "--kind", "feed", "--set", "url", "--set", "a=1", "--set", "a.b=1", "--set", "c..d=1", "--label", "l"},
 			[]string{`--set "url" must be key=value` + "\n", "--set a.b: a is set already, and is no object\n", "--set c..d: has an empty part", `--label "l" must be name=value`}},
+		{[]string{"a", "--kind", "feed", "--set", "url=u", "--priority", "high", "--cadence", "at 2001-01-01T00:00:00Z"},
+			[]string{"\n  priority: must be \"urgent\"", "\n  cadence: \"at 2001-01-01T00:00:00Z\" is past: it is 2"}},
 		{[]string{"a", "--kind", "feed", "--config", "{"}, []string{"--config is not JSON"}},
 		{[]string{"a", "--kind", "feed", "--config", "@/nowhere/file"}, []string{"--config: open /nowhere/file"}},
 		{[]string{"a", "--kind", "feed", "--config", "[]", "--set", "url=u"}, []string{"--config must be an object"}},
@@ -113,7 +115,7 @@ func TestAccountLife(t *testing.T) {
 		}
 	}
 	got := s.must("account", "get", "plain")
-	for _, want := range []string{"id      plain\n", "state   parked since 2", ": paused\n", "label   l=v\n", "config  {\n", `          "url": "u"`} {
+	for _, want := range []string{"id        plain\n", "priority  normal\n", "state     parked since 2", ": paused\n", "label     l=v\n", "config    {\n", `            "url": "u"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("get: no %q in\n%s", want, got)
 		}

@@ -147,8 +147,12 @@ func TestStats(t *testing.T) {
 	if _, err := s.ring.Heartbeat(t.Context(), circulate.NewReplica(), report, time.Minute); err != nil {
 		t.Fatal(err)
 	}
+	stale := []byte(`{"at":"2026-11-20T08:00:00Z","scanned":1000,"seconds_p50":2.5,"seconds_p99":61,"seconds_max":90,"stalest":"news"}`)
+	if err := s.ring.KeepStaleness(t.Context(), stale); err != nil {
+		t.Fatal(err)
+	}
 	got := s.must("stats")
-	for _, want := range []string{"accounts  1: ", "shards    4\n", "host1", "alive", "3/256", "12.3", "1m30s"} {
+	for _, want := range []string{"accounts   1: ", "shards     4\n", "staleness  p50 2.5s, p99 1m1s, most 1m30s (news), of 1000 accounts at 2026-11-", "host1", "alive", "3/256", "12.3", "1m30s"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
@@ -162,7 +166,7 @@ func TestStats(t *testing.T) {
 	var shown strings.Builder
 	env.stdout = writerFunc(func(p []byte) (int, error) {
 		shown.Write(p)
-		if strings.Count(shown.String(), "accounts  1") == 3 {
+		if strings.Count(shown.String(), "accounts   1") == 3 {
 			cancel()
 		}
 		return len(p), nil

@@ -37,14 +37,19 @@ func (p *progress) counting(r io.Reader) io.Reader { return io.TeeReader(r, p) }
 
 // Write counts the lines of text. It never fails.
 func (p *progress) Write(text []byte) (int, error) {
+	p.add(bytes.Count(text, []byte{'\n'}))
+	return len(text), nil
+}
+
+// add counts so many more.
+func (p *progress) add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lines += bytes.Count(text, []byte{'\n'})
+	p.lines += n
 	if p.w != nil && time.Since(p.shown) >= progressPause {
 		p.shown, p.dirty = time.Now(), true
 		fmt.Fprintf(p.w, "\r\x1b[K%d %s", p.lines, p.what)
 	}
-	return len(text), nil
 }
 
 // clear makes room for other output, which may be on the same terminal.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -48,6 +49,8 @@ func startRoles(ctx context.Context, group *errgroup.Group, env environment, s s
 			DeadAfter:     s.Monitor.DeadAfter,
 			SweepInterval: s.Monitor.SweepInterval,
 			Retention:     s.Monitor.MessageRetention,
+			Quarantine:    s.Monitor.quarantine(),
+			ProbeInterval: s.Monitor.ProbeParked,
 		}, monitor.Options{Log: log, Metrics: monitor.NewMetrics(registry)})
 		if err != nil {
 			return err
@@ -90,7 +93,12 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings, registr
 	if err != nil {
 		host = "" // it only helps people to find the process
 	}
+	limits, err := poller.ParseLimits(s.Poller.Limits, checkers.Kinds())
+	if err != nil {
+		return nil, fmt.Errorf("ROUNDS_LIMITS: %w", err)
+	}
 	return poller.New(ring, checkers, poller.Config{
+		Limits:       limits,
 		Host:         host,
 		Concurrency:  s.Poller.Concurrency,
 		CheckTimeout: s.Poller.CheckTimeout,
@@ -98,6 +106,14 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings, registr
 		GracePeriod:  max(s.Poller.GracePeriod, time.Nanosecond), // none at all is not the default
 		LongTimeout:  s.Monitor.LongTimeout,
 	}, poller.Options{Log: log, Metrics: poller.NewMetrics(registry)})
+}
+
+// quarantine is the monitor's setting: there 0 is the default.
+func (s monitorSettings) quarantine() int {
+	if s.QuarantineAfter == 0 {
+		return monitor.Never
+	}
+	return s.QuarantineAfter
 }
 
 // countSetAside shows what the ring found unusable.

@@ -49,6 +49,7 @@ type pollerSettings struct {
 	HeartbeatInterval time.Duration `env:"ROUNDS_HEARTBEAT_INTERVAL,default=2s" min:"10ms" max:"1h" about:"how often a replica says that it is alive"`
 	GracePeriod       time.Duration `env:"ROUNDS_GRACE_PERIOD,default=20s" min:"0s" max:"1h" about:"how long checks under way may go on at shutdown"`
 	AllowPrivate      bool          `env:"ROUNDS_ALLOW_PRIVATE_ADDRESSES,default=false" about:"whether checks may reach loopback, private and link-local addresses"`
+	Limits            string        `env:"ROUNDS_LIMITS" about:"limits that all replicas share, separated by semicolons: KIND, KIND/* for each of its hosts or credentials, or KIND/KEY for one, then rate=N/s, /m or /h, burst=N, concurrency=N; such as feed/* rate=2/s concurrency=4"`
 	SecretsDir        string        `env:"ROUNDS_SECRETS_DIR" about:"directory with one file for each secret that records refer to"`
 }
 
@@ -56,6 +57,8 @@ type monitorSettings struct {
 	LongTimeout      time.Duration `env:"ROUNDS_LONG_TIMEOUT,default=5m" min:"20ms" max:"24h" about:"after how long a claimed account counts as stuck and goes back; at least twice ROUNDS_CHECK_TIMEOUT"`
 	SweepInterval    time.Duration `env:"ROUNDS_SWEEP_INTERVAL,default=5s" min:"10ms" max:"1h" about:"how often stuck accounts are looked for"`
 	DeadAfter        time.Duration `env:"ROUNDS_DEAD_AFTER,default=10s" min:"30ms" max:"24h" about:"after how long a silent replica counts as dead; at least three times ROUNDS_HEARTBEAT_INTERVAL"`
+	QuarantineAfter  int           `env:"ROUNDS_QUARANTINE_AFTER,default=5" min:"0" max:"1000" about:"how often in a row an account is taken from replicas that die or hang until it is parked; 0: never"`
+	ProbeParked      time.Duration `env:"ROUNDS_PROBE_PARKED,default=0s" min:"0s" max:"8760h" about:"after how long an account that is parked for failures or a refused credential is tried once more; 0: never"`
 	MessageRetention time.Duration `env:"ROUNDS_MESSAGE_RETENTION,default=168h" min:"0s" max:"87600h" about:"how long found messages are kept; 0: for ever"`
 }
 

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller"
 )
 
 func (r *reading) checkRedis(s *redisSettings) {
@@ -134,6 +135,19 @@ func (r *reading) checkTimes(s *settings) {
 	if !r.bad["ROUNDS_DEAD_AFTER"] && !r.bad["ROUNDS_HEARTBEAT_INTERVAL"] && s.Monitor.DeadAfter < 3*s.Poller.HeartbeatInterval {
 		r.fault("ROUNDS_DEAD_AFTER", fmt.Sprintf("must be at least %v, three times ROUNDS_HEARTBEAT_INTERVAL: "+
 			"a shorter one takes a replica for dead that missed one heartbeat", 3*s.Poller.HeartbeatInterval))
+	}
+}
+
+// checkLimits reads the limits for their faults; newPool reads them for use.
+func (r *reading) checkLimits(env environment, s *settings) {
+	checkers, err := newCheckers(env, s.Poller)
+	if err == nil {
+		_, err = poller.ParseLimits(s.Poller.Limits, checkers.Kinds())
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, fault := range joined.Unwrap() {
+			r.fault("ROUNDS_LIMITS", strings.TrimPrefix(fault.Error(), "limits: "))
+		}
 	}
 }
 

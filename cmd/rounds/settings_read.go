@@ -31,6 +31,7 @@ func readSettings(env environment, flags *pflag.FlagSet) (settings, error) {
 	r.checkAccess(&s.Access)
 	r.checkAddresses(&s)
 	r.checkTimes(&s)
+	r.checkLimits(env, &s)
 	return s, errors.Join(r.faults...)
 }
 

@@ -44,7 +44,7 @@ func TestSettingsDefaults(t *testing.T) {
 			Concurrency: 256, CheckTimeout: 30 * time.Second, HeartbeatInterval: 2 * time.Second, GracePeriod: 20 * time.Second,
 		},
 		Monitor: monitorSettings{
-			LongTimeout: 5 * time.Minute, SweepInterval: 5 * time.Second, DeadAfter: 10 * time.Second, MessageRetention: 7 * 24 * time.Hour,
+			LongTimeout: 5 * time.Minute, SweepInterval: 5 * time.Second, DeadAfter: 10 * time.Second, QuarantineAfter: 5, MessageRetention: 7 * 24 * time.Hour,
 		},
 		Log: logSettings{Level: slog.LevelInfo, Format: "auto"},
 	}
@@ -146,6 +146,7 @@ func TestSettingsAgainstEachOther(t *testing.T) {
 		{"too short", map[string]string{"ROUNDS_LONG_TIMEOUT": "59s"}, `ROUNDS_LONG_TIMEOUT is "59s": must be at least 1m0s, twice ROUNDS_CHECK_TIMEOUT`},
 		{"too short by default", map[string]string{"ROUNDS_CHECK_TIMEOUT": "3m"}, `ROUNDS_LONG_TIMEOUT is "5m" by default: must be at least 6m0s`},
 		{"dead too soon", map[string]string{"ROUNDS_HEARTBEAT_INTERVAL": "4s"}, `ROUNDS_DEAD_AFTER is "10s" by default: must be at least 12s`},
+		{"a limit of no kind", map[string]string{"ROUNDS_LIMITS": "feed rate=2/s; mail/* rate=2/s"}, `ROUNDS_LIMITS is "feed rate=2/s; mail/* rate=2/s": rule 2, "mail/* rate=2/s": kind "mail" is not known`},
 		{"open without a token", map[string]string{"ROUNDS_API_ADDR": ":8080"}, `ROUNDS_API_TOKEN: must be set, because ROUNDS_API_ADDR ":8080" is not a loopback`},
 		{"open with a token", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_API_TOKEN": "s3cret"}, ""},
 		{"open with a token file", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_API_TOKEN_FILE": file}, ""},

@@ -19,7 +19,7 @@ func newStatsCommand(env environment) *cobra.Command {
 	interval := time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "stats",
-		Short: "Show accounts by place, lateness, rates and replicas",
+		Short: "Show accounts by place, lateness, staleness, rates and replicas",
 		Example: `  rounds stats
   rounds stats --watch
   rounds stats --json | jq .accounts.parked`,
@@ -64,7 +64,14 @@ func printStats(w io.Writer, s api.Stats) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "accounts\t%d: %d scheduled, %d waiting, %d claimed, %d parked\n",
 		s.Accounts.Registered, s.Accounts.Scheduled, s.Accounts.Waiting, s.Accounts.Claimed, s.Accounts.Parked)
+	if lanes := s.Accounts.WaitingByLane; s.Accounts.Waiting > 0 {
+		fmt.Fprintf(table, "waiting\t%d urgent, %d normal, %d low\n", lanes.Urgent, lanes.Normal, lanes.Low)
+	}
 	fmt.Fprintf(table, "overdue\t%s\n", seconds(s.OverdueSeconds))
+	if stale := s.Staleness; stale != nil && stale.Scanned > 0 {
+		fmt.Fprintf(table, "staleness\tp50 %s, p99 %s, most %s (%s), of %d accounts at %s\n", seconds(stale.P50), seconds(stale.P99),
+			seconds(stale.Max), oneLine(stale.Stalest), stale.Scanned, clockTime(stale.At))
+	}
 	fmt.Fprintf(table, "messages\t%d kept\n", s.Messages)
 	fmt.Fprintf(table, "shards\t%d\n", s.Shards)
 	if err := table.Flush(); err != nil {

@@ -30,7 +30,7 @@ var mayImport = []struct {
 	{"accounts/...", []string{"accounts", "accounts/cadence", "circulate"}}, // api, dashboard: not each other
 	{"poller", []string{"accounts", "accounts/cadence", "circulate"}},
 	{"poller/checkers/...", append([]string{"poller", "circulate"}, checkerHelpers...)},
-	{"poller/delivery/...", []string{"accounts", "circulate"}},
+	{"poller/delivery/...", []string{"accounts", "circulate", "poller/delivery", "poller/checkers/fetch", "poller/checkers/secrets"}},
 	{"monitor", []string{"accounts", "circulate"}},
 	{"cmd/...", []string{"cmd/...", "accounts/...", "circulate/...", "monitor/...", "poller/..."}},
 }

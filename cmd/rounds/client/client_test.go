@@ -52,7 +52,11 @@ func TestRequests(t *testing.T) {
 	_, err := c.List(ctx, Query{Kind: "a b", State: "parked", Cursor: "x", Limit: 5})
 	_, err2 := c.List(ctx, Query{})
 	_, err3 := c.Put(ctx, accounts.Account{ID: "a/b?c", Kind: "feed"})
-	err = errors.Join(err, err2, err3, c.Remove(ctx, ".."), c.Pause(ctx, "."), c.Resume(ctx, "ü%"),
+	_, err4 := c.Schedule(ctx, "a/b")
+	_, err5 := c.Parked(ctx, ParkedQuery{Kind: "a b", Reason: "auth: &", Cursor: "x", Limit: 5})
+	_, err6 := c.Parked(ctx, ParkedQuery{})
+	_, err7 := c.Revive(ctx, api.ReviveRequest{Reason: "auth", Rate: 2.5})
+	err = errors.Join(err, err2, err3, err4, err5, err6, err7, c.Remove(ctx, ".."), c.Pause(ctx, "."), c.Resume(ctx, "ü%"),
 		c.Nudge(ctx, "a", api.NudgeRequest{Within: "5s", Hint: []byte(`{}`)}))
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +65,10 @@ func TestRequests(t *testing.T) {
 		"GET /v1/accounts?cursor=x&kind=a+b&limit=5&state=parked",
 		"GET /v1/accounts",
 		`PUT /v1/accounts/a%2Fb%3Fc {"id":"a/b?c","kind":"feed"}`,
+		"GET /v1/accounts/a%2Fb/schedule",
+		"GET /v1/parked?cursor=x&kind=a+b&limit=5&reason=auth%3A+%26",
+		"GET /v1/parked",
+		`POST /v1/parked:revive {"reason":"auth","rate":2.5}`,
 		"DELETE /v1/accounts/%2E%2E",
 		"POST /v1/accounts/%2E/pause",
 		"POST /v1/accounts/%C3%BC%25/resume",

@@ -1,0 +1,105 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+)
+
+// maxRevival is the most bytes of a revival: accounts.MaxReviveIDs ids, however
+// they are escaped.
+const maxRevival = 2 << 20
+
+// ParkedAccount is an account out of circulation.
+type ParkedAccount struct {
+	ID       string    `json:"id"`
+	Kind     string    `json:"kind,omitempty" doc:"Left out if the record cannot be read."`
+	Reason   string    `json:"reason" doc:"Why it is parked: \"paused\", or what went wrong."`
+	Since    time.Time `json:"since"`
+	Failures int       `json:"failures" doc:"Failed checks in a row."`
+	Strikes  int       `json:"strikes" doc:"Times it was taken from a replica that did not return it, since the last good return."`
+	Error    string    `json:"last_error,omitempty" doc:"What its last check failed with."`
+	ErrorAt  time.Time `json:"last_error_at,omitzero"`
+}
+
+// ParkedList is a page of parked accounts.
+type ParkedList struct {
+	Parked []ParkedAccount `json:"parked" nullable:"false"`
+	Next   string          `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one. A page with a filter may be short, even empty, and not be the last."`
+}
+
+// ReviveRequest says which parked accounts are to circulate again.
+type ReviveRequest struct {
+	_      struct{} `additionalProperties:"false"`
+	IDs    []string `json:"ids,omitempty" maxItems:"1000" doc:"These, paused ones among them; or else reason or kind, or both."`
+	Reason string   `json:"reason,omitempty" example:"auth" doc:"Those whose reason begins so. Paused ones are left alone unless it begins with \"paused\"."`
+	Kind   string   `json:"kind,omitempty" example:"feed" doc:"Those of this kind, but for paused ones."`
+	Rate   float64  `json:"rate,omitempty" minimum:"0.001" maximum:"10000" default:"10" doc:"How many of them become due in a second."`
+	DryRun bool     `json:"dry_run,omitempty" doc:"Only count them."`
+	Cursor string   `json:"cursor,omitempty" doc:"The next of the reply before, with the same reason, kind and rate."`
+}
+
+// Revived is what a revival came to.
+type Revived struct {
+	Revived  int       `json:"revived" doc:"Circulate again, their failures forgotten."`
+	Skipped  int       `json:"skipped" doc:"Circulated already, or are paused and were not meant."`
+	NotFound int       `json:"not_found" doc:"No account has the id."`
+	LastDue  time.Time `json:"last_due,omitzero" doc:"When the last one that was revived is due."`
+	Next     string    `json:"next,omitempty" doc:"There may be more: ask again with this cursor. Left out at the end."`
+}
+
+type parkedRequest struct {
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"At most this many."`
+	Cursor string `query:"cursor" doc:"The next of the page before."`
+	Kind   string `query:"kind" doc:"Only accounts of this kind."`
+	Reason string `query:"reason" doc:"Only accounts whose reason begins so."`
+}
+
+type parkedReply struct {
+	Body ParkedList
+}
+
+func (s *Server) listParked(ctx context.Context, r *parkedRequest) (*parkedReply, error) {
+	page, err := s.options.Registry.Parked(ctx, accounts.ParkedQuery{Limit: r.Limit, Cursor: r.Cursor, Kind: r.Kind, Reason: r.Reason})
+	if errors.Is(err, accounts.ErrCursor) {
+		return nil, badCursor("query.cursor", err)
+	}
+	if err != nil {
+		return nil, s.problem(ctx, "list parked accounts", err)
+	}
+	list := ParkedList{Parked: make([]ParkedAccount, len(page.Accounts)), Next: page.Next}
+	for i, a := range page.Accounts {
+		list.Parked[i] = ParkedAccount{
+			ID: a.ID, Kind: a.Kind, Reason: a.State.Reason, Since: inUTC(a.State.Since),
+			Failures: a.State.Failures, Strikes: a.State.Strikes, Error: a.Error, ErrorAt: inUTC(a.ErrorAt),
+		}
+	}
+	return &parkedReply{list}, nil
+}
+
+type reviveInput struct {
+	RawBody []byte `contentType:"application/json"`
+}
+
+type reviveReply struct {
+	Body Revived
+}
+
+func (s *Server) reviveParked(ctx context.Context, r *reviveInput) (*reviveReply, error) {
+	revival, err := accounts.DecodeRevival(r.RawBody)
+	if err != nil {
+		return nil, s.problem(ctx, "revive parked accounts", err)
+	}
+	done, err := s.options.Registry.Revive(ctx, revival)
+	if errors.Is(err, accounts.ErrCursor) {
+		return nil, badCursor("body.cursor", err)
+	}
+	if err != nil {
+		return nil, s.problem(ctx, "revive parked accounts", err)
+	}
+	return &reviveReply{Revived{
+		Revived: done.Revived, Skipped: done.Skipped, NotFound: done.NotFound, LastDue: inUTC(done.LastDue), Next: done.Next,
+	}}, nil
+}

@@ -1,0 +1,89 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// Schedule is where an account is, when it is checked next, and why then.
+type Schedule struct {
+	ID    string    `json:"id"`
+	Kind  string    `json:"kind,omitempty"`
+	Shard int       `json:"shard"`
+	Now   time.Time `json:"now" doc:"By Redis' clock, as all times here."`
+	Fault string    `json:"fault,omitempty" doc:"Why the record, or the cadence in it, cannot be read; then what stands in it is not known."`
+
+	Place    circulate.Place `json:"place" enum:"scheduled,waiting,claimed,parked" doc:"scheduled: due later; waiting: due and next in line; claimed: being checked; parked: out of circulation."`
+	Due      time.Time       `json:"due,omitzero" doc:"When it is checked next, if scheduled."`
+	Since    time.Time       `json:"since,omitzero" doc:"Since when it waits, is claimed or parked."`
+	Replica  string          `json:"replica,omitempty" doc:"Who checks it, if claimed."`
+	Reason   string          `json:"reason,omitempty" doc:"Why it is parked: \"paused\", or what went wrong."`
+	Priority string          `json:"priority" enum:"urgent,normal,low" doc:"The lane it waits in when it is due; who is nudged waits among the urgent ones."`
+	Lanes    *Lanes          `json:"lanes,omitempty" doc:"What it waits for, if it waits."`
+
+	Rule    string `json:"rule" doc:"What decides when it is checked next. Scheduled: what decided when it is due (cadence, adaptive, cron, at, more, poll-after, retry-after, backoff, limit, outage, isolation, registered, resumed, nudge, probe). Waiting: priority. Claimed: claimed. Parked: paused, retry-budget, auth, gone, config, finished, isolation or parked."`
+	Why     string `json:"why" doc:"The same as a sentence."`
+	DueRule string `json:"due_rule" doc:"What decided when it became due, wherever it is now; one of the words for scheduled ones, or what parked it."`
+
+	Cadence string      `json:"cadence,omitempty"`
+	Slots   []time.Time `json:"slots" nullable:"false" doc:"The next slots of its cadence, at most three. They count where no other rule decides; \"every 0\" has none."`
+	Nudged  time.Time   `json:"nudged_to,omitzero" doc:"By when a check was asked for while it waits or is checked; obeyed when it returns."`
+
+	Failures  int       `json:"failures" doc:"Failed checks in a row."`
+	Strikes   int       `json:"strikes" doc:"Times it was taken from a replica that did not return it, since the last good return."`
+	Succeeded time.Time `json:"last_success,omitzero" doc:"When a check last succeeded completely or, where none ever did, when it was registered."`
+	Staleness *float64  `json:"staleness_seconds,omitempty" doc:"How long ago that is."`
+	Checks    []string  `json:"checks" nullable:"false" doc:"How the last checks went, the newest first, at most eight: ok, more (there is more), blameless (failed, but not by the account's fault), transient, rate_limited, auth, gone, config, cursor_invalid, protocol, hung, panic."`
+	Error     string    `json:"last_error,omitempty" doc:"What went wrong with the last check, if it did."`
+	ErrorAt   time.Time `json:"last_error_at,omitzero"`
+
+	// NeverSucceeded tells a command what the time alone does not.
+	NeverSucceeded bool `json:"never_succeeded,omitempty" doc:"No check ever succeeded completely, as far as is known."`
+}
+
+// Lanes is what a due account waits for.
+type Lanes struct {
+	Lane   string `json:"lane,omitempty" doc:"That it waits in; left out if it stands too far behind to be found."`
+	Ahead  int    `json:"ahead" doc:"Of its lane, how many are taken before it."`
+	Urgent int    `json:"urgent" doc:"How many wait in each lane of its shard."`
+	Normal int    `json:"normal"`
+	Low    int    `json:"low"`
+}
+
+type scheduleReply struct {
+	Body Schedule
+}
+
+func (s *Server) getSchedule(ctx context.Context, r *AccountID) (*scheduleReply, error) {
+	e, err := s.options.Registry.Explain(ctx, r.ID)
+	if err != nil {
+		return nil, s.problem(ctx, "explain account", err)
+	}
+	return &scheduleReply{scheduleOf(&e)}, nil
+}
+
+func scheduleOf(e *accounts.Explanation) Schedule {
+	s := Schedule{
+		ID: e.ID, Kind: e.Kind, Shard: e.Shard, Now: inUTC(e.Now), Fault: e.Fault,
+		Place: e.State.Place, Due: inUTC(e.State.Due), Since: inUTC(e.State.Since), Replica: e.State.Replica, Reason: e.State.Reason,
+		Priority: e.Lane, Rule: e.Rule, Why: e.Why, DueRule: e.DueRule,
+		Cadence: e.Cadence, Slots: make([]time.Time, len(e.Slots)), Nudged: inUTC(e.Nudged),
+		Failures: e.State.Failures, Strikes: e.State.Strikes,
+		Succeeded: inUTC(e.History.Succeeded), NeverSucceeded: e.NeverSucceeded(),
+		Checks: append([]string{}, e.Marks...), Error: e.Error, ErrorAt: inUTC(e.ErrorAt),
+	}
+	for i, slot := range e.Slots {
+		s.Slots[i] = inUTC(slot)
+	}
+	if stale, ok := e.Staleness(); ok {
+		seconds := stale.Seconds()
+		s.Staleness = &seconds
+	}
+	if w := e.Waits; w != nil {
+		s.Lanes = &Lanes{Lane: w.Lane, Ahead: w.Ahead, Urgent: w.Urgent, Normal: w.Normal, Low: w.Low}
+	}
+	return s
+}

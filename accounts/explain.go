@@ -1,0 +1,133 @@
+package accounts
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	// slotsShown is how many of its cadence's next slots an explanation has.
+	slotsShown = 3
+	// marksKept is how many of the last checks the ring remembers of an account.
+	marksKept = 8
+)
+
+// Explanation is why an account is where it is, and checked when it is.
+type Explanation struct {
+	View  // its State's Since is that of a waiting account, too
+	Now   time.Time
+	Shard int
+
+	Rule    string // what decides when it is checked next, in a word
+	Why     string // the same in a sentence
+	DueRule string // what decided when it became due; it may wait or be held since
+
+	Lane    string // that it waits in when it is due, but for a nudge
+	Waits   *Waits // of a waiting account
+	Slots   []time.Time
+	Nudged  time.Time // the check that somebody asked for while it circulates; zero: none
+	History circulate.History
+	Marks   []string // how the last checks went, the newest first
+	Error   string   // what went wrong with the last check; empty: nothing
+	ErrorAt time.Time
+}
+
+// Waits is what a due account waits for.
+type Waits struct {
+	Lane                string // that it waits in; empty: it stands too far behind to be found
+	Ahead               int    // of its lane, those that are taken before it
+	Urgent, Normal, Low int    // that wait in the lanes of its shard
+}
+
+// Staleness is how long ago a check last succeeded completely or, where none
+// ever did, the account was registered. It is false where that is not known.
+func (e *Explanation) Staleness() (time.Duration, bool) {
+	if e.History.Succeeded.IsZero() {
+		return 0, false
+	}
+	return max(0, e.Now.Sub(e.History.Succeeded)), true
+}
+
+// NeverSucceeded reports that no check ever succeeded completely. It is known
+// only of an account with few checks: the marks of earlier ones are forgotten.
+func (e *Explanation) NeverSucceeded() bool {
+	for _, mark := range e.Marks {
+		if mark == MarkOK {
+			return false
+		}
+	}
+	return len(e.Marks) < marksKept
+}
+
+// Explain tells of one account where it is, when it is checked next, and which
+// rule decided that; or gives ErrNotFound. Of an account whose record cannot be
+// read it tells all else.
+func (r *Registry) Explain(ctx context.Context, id string) (Explanation, error) {
+	shard := r.ring.ShardOf(id)
+	views, err := r.ring.Look(ctx, shard, []string{id})
+	if err != nil {
+		return Explanation{}, err
+	}
+	if len(views) == 0 {
+		return Explanation{}, fmt.Errorf("%w: %q", ErrNotFound, id)
+	}
+	turn, err := r.ring.Turn(ctx, id)
+	if err != nil {
+		return Explanation{}, err
+	}
+	return explain(&views[0], shard, turn), nil
+}
+
+// explain puts together what is known of an account. Between the look and the
+// turn it may have moved on; then what one does not know of it is left out.
+func explain(v *circulate.View, shard int, turn circulate.Turn) Explanation {
+	e := Explanation{
+		View: viewOf(v), Now: v.Now, Shard: shard,
+		Lane: laneWord(v.Priority), DueRule: RuleWord(v.Rule),
+		Nudged: v.NudgedTo, History: v.History, Error: v.Error, ErrorAt: v.ErrorAt,
+	}
+	for _, mark := range v.History.Marks {
+		e.Marks = append(e.Marks, MarkWord(mark))
+	}
+	if v.Place == circulate.Waiting {
+		e.State.Since = turn.Since
+		e.Waits = &Waits{Ahead: turn.Ahead, Urgent: turn.Urgent, Normal: turn.Normal, Low: turn.Low}
+		if turn.Lane != 0 {
+			e.Waits.Lane = laneWord(turn.Lane)
+		}
+	}
+	if e.Fault == "" {
+		e.readCadence(turn.State)
+	}
+	e.Rule, e.Why = e.reason()
+	return e
+}
+
+// readCadence tells the cadence, also of an account that names none, and when
+// its next slots are.
+func (e *Explanation) readCadence(state string) {
+	rhythm, err := cadence.Parse(e.Cadence)
+	if err != nil {
+		e.Fault = "cadence: " + err.Error()
+		return
+	}
+	e.Cadence = rhythm.String()
+	kept, _ := cadence.ParseState(state) // what cannot be read begins anew, here as in a poller
+	for from := e.Now; len(e.Slots) < slotsShown; {
+		slot, ok := rhythm.After(e.ID, from, kept)
+		if !ok || !slot.After(from) { // the tight ring has no slots
+			return
+		}
+		e.Slots = append(e.Slots, slot)
+		from = slot
+	}
+}
+
+// paused reports whether somebody parked an account, rather than what went wrong
+// with it. The ring takes it the same way when a record changes.
+func paused(reason string) bool { return strings.HasPrefix(reason, circulate.ReasonPaused) }

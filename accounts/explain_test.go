@@ -1,0 +1,210 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+func TestExplain(t *testing.T) {
+	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	letters := NewLetters()
+	soon := now.Add(90 * time.Second)
+	for name, tt := range map[string]struct {
+		view circulate.View
+		turn circulate.Turn
+		rule string
+		why  []string // parts of the sentence
+	}{
+		"cadence":     {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: letters.Rule(cadence.RuleCadence)}, circulate.Turn{}, "cadence", []string{`the next slot of its cadence, "every 5m"`}},
+		"not taken":   {circulate.View{Place: circulate.Scheduled, Due: now, Rule: letters.Rule(cadence.RuleCadence)}, circulate.Turn{}, "cadence", []string{"no replica has taken it up"}},
+		"backoff":     {circulate.View{Place: circulate.Scheduled, Due: soon, Failures: 3, Error: "http_503: no", Rule: letters.Rule(cadence.RuleBackoff)}, circulate.Turn{}, "backoff", []string{"3 failures in a row; the last: http_503: no"}},
+		"one failure": {circulate.View{Place: circulate.Scheduled, Due: soon, Failures: 1, Rule: letters.Rule(cadence.RuleBackoff)}, circulate.Turn{}, "backoff", []string{"after one failure"}},
+		"blameless":   {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "x", Rule: letters.Rule(cadence.RuleBackoff)}, circulate.Turn{}, "backoff", []string{"not held against it; the last: x"}},
+		"retry-after": {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "http_429", Rule: letters.Rule(cadence.RuleRetryAfter)}, circulate.Turn{}, "retry-after", []string{"told it to wait; the last: http_429"}},
+		"limit":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: letters.Rule(RuleLimit)}, circulate.Turn{}, "limit", []string{"shares a limit", "its turn is at 2026-11-20T08:01:30Z"}},
+		"outage":      {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: letters.Rule(RuleOutage)}, circulate.Turn{}, "outage", []string{"our own network"}},
+		"isolation":   {circulate.View{Place: circulate.Scheduled, Due: soon, Strikes: 2, Rule: letters.Rule(RuleIsolation)}, circulate.Turn{}, "isolation", []string{"2 strikes"}},
+		"nudge":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: letters.Rule(RuleNudged)}, circulate.Turn{}, "nudge", []string{"somebody asked"}},
+		"probe":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: letters.Rule(RuleProbed)}, circulate.Turn{}, "probe", []string{"once more"}},
+		"later rule":  {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: '!'}, circulate.Turn{}, "!", []string{"does not know"}},
+		"waiting": {circulate.View{Place: circulate.Waiting, Priority: circulate.Low, Rule: letters.Rule(cadence.RuleCadence)},
+			circulate.Turn{Urgent: 3, Normal: 40, Low: 6, Lane: circulate.Low, Since: now.Add(-time.Second), Ahead: 5},
+			"priority", []string{"in the low lane since 2026-11-20T07:59:59Z, behind 5 others", "3 urgent, 40 normal and 6 low", `due by cadence: the next slot`}},
+		"waiting far behind": {circulate.View{Place: circulate.Waiting, Rule: letters.Rule(cadence.RuleMore)}, circulate.Turn{Normal: 40}, "priority", []string{"waits for its turn: 0 urgent, 40 normal", "due by more"}},
+		"claimed": {circulate.View{Place: circulate.Claimed, Since: now, Replica: "replica001", NudgedTo: soon, Rule: letters.Rule(cadence.RuleCadence)}, circulate.Turn{},
+			"claimed", []string{"replica001 checks it since 2026-11-20T08:00:00Z", "due by cadence", "due again at 2026-11-20T08:01:30Z"}},
+		"paused":      {circulate.View{Place: circulate.Parked, Since: now, Reason: "paused", Rule: letters.Rule(cadence.RuleBackoff)}, circulate.Turn{}, "paused", []string{"somebody paused it since 2026"}},
+		"auth":        {circulate.View{Place: circulate.Parked, Since: now, Reason: "auth: no", Rule: letters.Rule(cadence.RuleAuth)}, circulate.Turn{}, "auth", []string{"out of circulation since 2026", ": auth: no"}},
+		"other words": {circulate.View{Place: circulate.Parked, Since: now, Reason: "odd", Rule: letters.Rule(cadence.RuleCadence)}, circulate.Turn{}, "parked", []string{": odd"}},
+	} {
+		tt.view.ID, tt.view.Now, tt.view.Record = "a", now, []byte(`{"id":"a","kind":"plain","cadence":"every 5m"}`)
+		tt.view.History = circulate.History{Succeeded: now.Add(-time.Minute), Marks: []circulate.Mark{'t', '+'}}
+		e := explain(&tt.view, 7, tt.turn)
+		if e.Rule != tt.rule || e.Shard != 7 || e.Cadence != "every 5m" || len(e.Slots) != 3 || !slices.Equal(e.Marks, []string{"transient", "ok"}) {
+			t.Errorf("%s: %+v", name, e)
+		}
+		for _, part := range tt.why {
+			if !strings.Contains(e.Why, part) {
+				t.Errorf("%s: %q, want %q in it", name, e.Why, part)
+			}
+		}
+		if stale, ok := e.Staleness(); !ok || stale != time.Minute || e.NeverSucceeded() {
+			t.Errorf("%s: stale for %v, %t, never %t", name, stale, ok, e.NeverSucceeded())
+		}
+	}
+	// Every rule that a ticket may hold has a sentence.
+	for letter, word := range rules() {
+		v := circulate.View{ID: "a", Now: now, Place: circulate.Scheduled, Due: soon, Rule: letter}
+		if e := explain(&v, 0, circulate.Turn{}); e.Rule != word || e.Why == "" || strings.Contains(e.Why, "does not know") {
+			t.Errorf("%s: %q", word, e.Why)
+		}
+	}
+}
+
+// The next slots are those that the cadence gives, of an adaptive one with the
+// interval that it came to.
+func TestExplainSlots(t *testing.T) {
+	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		record, state, cadence string
+		slots                  int
+		fault                  string
+		step                   time.Duration // between slots; 0: not looked at
+	}{
+		{`{"kind":"plain"}`, "", "every 1m", 3, "", time.Minute},
+		{`{"kind":"plain","cadence":"every 0"}`, "", "every 0", 0, "", 0},
+		{`{"kind":"plain","cadence":"adaptive 10s..15m"}`, "i25000", "adaptive 10s..15m", 3, "", 25 * time.Second},
+		{`{"kind":"plain","cadence":"adaptive 10s..15m"}`, "!", "adaptive 10s..15m", 3, "", 40 * time.Second},
+		{`{"kind":"plain","cadence":"cron 30 9 * * *"}`, "", "cron 30 9 * * *", 3, "", 24 * time.Hour},
+		{`{"kind":"plain","cadence":"at 2026-12-01T09:00:00+08:00"}`, "", "at 2026-12-01T09:00:00+08:00", 1, "", 0},
+		{`{"kind":"plain","cadence":"at 2026-11-01T09:00:00+08:00"}`, "", "at 2026-11-01T09:00:00+08:00", 0, "", 0},
+		{`{"kind":"plain","cadence":"never"}`, "", "never", 0, "cadence: ", 0},
+		{`{`, "", "", 0, "the record cannot be read", 0},
+	} {
+		v := circulate.View{ID: "a", Now: now, Place: circulate.Scheduled, Due: now.Add(time.Hour), Record: []byte(tt.record), Rule: 'c', Failures: 2}
+		e := explain(&v, 0, circulate.Turn{State: tt.state})
+		if e.Cadence != tt.cadence || len(e.Slots) != tt.slots || !strings.HasPrefix(e.Fault, tt.fault) || (tt.fault == "") != (e.Fault == "") {
+			t.Errorf("%s: %q, %v, %q", tt.record, e.Cadence, e.Slots, e.Fault)
+		}
+		if e.ID != "a" || e.Rule != "cadence" || e.State.Failures != 2 || e.Why == "" {
+			t.Errorf("%s: %+v", tt.record, e)
+		}
+		for from, i := now, 0; tt.step > 0 && i < len(e.Slots); i++ {
+			if d := e.Slots[i].Sub(from); d <= 0 || i > 0 && d != tt.step {
+				t.Errorf("%s: slots %v", tt.record, e.Slots)
+			}
+			from = e.Slots[i]
+		}
+	}
+}
+
+// An account is explained at each step of its life, as it travels through Redis.
+func TestExplainLife(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+		ctx := context.Background()
+		r, ring := newRegistry(t, server, 1)
+		letters := NewLetters()
+		why := func(rule, due string) Explanation {
+			t.Helper()
+			e, err := r.Explain(ctx, "a")
+			if err != nil || e.Rule != rule || e.DueRule != due || e.Why == "" || e.Now.IsZero() {
+				t.Fatalf("rule %q, due by %q, %v; want %q and %q: %+v", e.Rule, e.DueRule, err, rule, due, e)
+			}
+			return e
+		}
+		if _, err := r.Explain(ctx, "a"); !errors.Is(err, ErrNotFound) {
+			t.Fatal(err)
+		}
+		if _, err := r.Create(ctx, Account{ID: "a", Kind: "plain", Cadence: "adaptive 10s..15m", Priority: PriorityLow}); err != nil {
+			t.Fatal(err)
+		}
+		if e := why("registered", "registered"); e.Lane != PriorityLow || len(e.Marks) != 0 || !e.NeverSucceeded() {
+			t.Errorf("registered: %+v", e)
+		}
+		c := claimAll(t, ring)["a"]
+		if e := why("claimed", "registered"); e.State.Replica != "replica001" {
+			t.Errorf("claimed: %+v", e)
+		}
+		if _, err := r.Nudge(ctx, "a", Nudge{Within: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		if e := why("claimed", "registered"); e.Nudged.Before(e.Now) || e.Nudged.After(e.Now.Add(time.Minute)) {
+			t.Errorf("nudged while claimed: %+v", e)
+		}
+		giveBack(t, ring, circulate.Return{
+			Claim: c, Due: time.Now().Add(time.Hour), Failures: 1, State: "i25000", Rule: letters.Rule(cadence.RuleBackoff),
+			Mark: letters.Mark("transient"), Error: "http_503: no",
+		})
+		if e := why("nudge", "nudge"); e.Error != "http_503: no" || e.ErrorAt.IsZero() || e.State.Failures != 1 || !slices.Equal(e.Marks, []string{"transient"}) || !e.NeverSucceeded() || e.Slots[2].Sub(e.Slots[1]) != 25*time.Second {
+			t.Errorf("nudged: %+v", e)
+		}
+		if _, err := r.Nudge(ctx, "a", Nudge{}); err != nil {
+			t.Fatal(err)
+		}
+		c = claimAll(t, ring)["a"]
+		giveBack(t, ring, circulate.Return{Claim: c, Rule: letters.Rule(cadence.RuleMore), Mark: letters.Mark(MarkMore)})
+		e := why("priority", "more")
+		if e.Waits == nil || *e.Waits != (Waits{Lane: PriorityLow, Low: 1}) || e.State.Since.IsZero() || !slices.Equal(e.Marks, []string{"more", "transient"}) {
+			t.Errorf("waiting: %+v", e)
+		}
+		c = claimAll(t, ring)["a"]
+		giveBack(t, ring, circulate.Return{Claim: c, Due: time.Now().Add(time.Hour), Rule: letters.Rule(cadence.RuleAdaptive), Mark: circulate.MarkOK})
+		if e := why("adaptive", "adaptive"); e.Error != "" || e.NeverSucceeded() || e.State.Due.IsZero() {
+			t.Errorf("succeeded: %+v", e)
+		}
+		if _, err := r.Nudge(ctx, "a", Nudge{}); err != nil {
+			t.Fatal(err)
+		}
+		c = claimAll(t, ring)["a"]
+		giveBack(t, ring, circulate.Return{Claim: c, Park: "auth: refused", Rule: letters.Rule(cadence.RuleAuth), Mark: letters.Mark("auth"), Error: "refused"})
+		if e := why("auth", "auth"); e.State.Reason != "auth: refused" || e.State.Since.IsZero() {
+			t.Errorf("parked: %+v", e)
+		}
+		if _, err := r.Pause(ctx, "a"); err != nil {
+			t.Fatal(err)
+		}
+		why("paused", "auth")
+		if _, err := r.Resume(ctx, "a"); err != nil {
+			t.Fatal(err)
+		}
+		why("resumed", "resumed")
+	})
+}
+
+// Staleness is counted from the last complete success, by Redis' clock.
+func TestExplainStaleness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		server := connect.NewEmbedded()
+		defer server.Close()
+		r, ring := newRegistry(t, server, 1)
+		if _, err := r.Create(ctx, Account{ID: "a", Kind: "plain"}); err != nil {
+			t.Fatal(err)
+		}
+		stale := func(want time.Duration) {
+			t.Helper()
+			e, err := r.Explain(ctx, "a")
+			got, ok := e.Staleness()
+			if err != nil || !ok || got < want || got >= want+time.Second {
+				t.Errorf("stale for %v, %t, %v; want %v", got, ok, err, want)
+			}
+		}
+		time.Sleep(time.Hour)
+		stale(time.Hour)
+		giveBack(t, ring, circulate.Return{Claim: claimAll(t, ring)["a"], Due: time.Now(), Mark: circulate.MarkOK})
+		time.Sleep(5 * time.Minute)
+		stale(5 * time.Minute)
+		giveBack(t, ring, circulate.Return{Claim: claimAll(t, ring)["a"], Due: time.Now(), Mark: 't'})
+		stale(5 * time.Minute)
+	})
+}

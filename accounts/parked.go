@@ -1,0 +1,151 @@
+package accounts
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// ParkedQuery says which parked accounts are meant.
+type ParkedQuery struct {
+	Limit  int    // 1 to MaxListLimit; 0 means ListLimit
+	Cursor string // where the page before ended; empty for the first
+	Kind   string // only these; empty for all
+	Reason string // only those whose reason begins so; empty for all
+}
+
+// ParkedAccount is an account out of circulation. State has since when and why,
+// and Error what its last check failed with.
+type ParkedAccount struct {
+	View
+	Error   string // empty: nothing
+	ErrorAt time.Time
+}
+
+// ParkedPage is a part of a list of parked accounts.
+type ParkedPage struct {
+	Accounts []ParkedAccount
+	Next     string // where to go on; empty: this is the end
+}
+
+// Parked gives parked accounts, a page at a time: shard by shard, the longest
+// parked first. Who is parked throughout a walk is in it once. With a filter a
+// page may have fewer than were asked for, or none, and still not be the last. A
+// cursor that this ring never gave is ErrCursor.
+func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error) {
+	if q.Limit == 0 {
+		q.Limit = ListLimit
+	}
+	if q.Limit < 0 || q.Limit > MaxListLimit {
+		return ParkedPage{}, Faults{{"limit", fmt.Sprintf("must be 1 to %d, is %d", MaxListLimit, q.Limit)}}
+	}
+	var at parkedPlace
+	if q.Cursor != "" {
+		content, err := unseal(sealParked, q.Cursor)
+		if err != nil {
+			return ParkedPage{}, err
+		}
+		if at, err = parseParkedPlace(content, r.ring.Shards()); err != nil {
+			return ParkedPage{}, err
+		}
+	}
+	page := ParkedPage{Accounts: make([]ParkedAccount, 0, min(q.Limit, ListLimit))}
+	for looked := 0; at.shard < r.ring.Shards(); {
+		if len(page.Accounts) == q.Limit || looked >= lookBudget {
+			page.Next = seal(sealParked, at.append(nil, r.ring.Shards()))
+			return page, nil
+		}
+		// Never more than fit, so that what was looked at is what was given.
+		want := min(lookCount, q.Limit-len(page.Accounts))
+		parked, _, err := r.ring.ParkedPage(ctx, at.shard, at.behind, want)
+		if err != nil {
+			return ParkedPage{}, err
+		}
+		views, err := r.lookAt(ctx, at.shard, parked, q)
+		if err != nil {
+			return ParkedPage{}, err
+		}
+		for i := range views {
+			page.Accounts = append(page.Accounts, ParkedAccount{viewOf(&views[i]), views[i].Error, views[i].ErrorAt})
+		}
+		looked += len(parked)
+		at = at.after(parked, want)
+	}
+	return page, nil
+}
+
+// lookAt gives those of some parked accounts that are meant, as far as they are
+// still parked.
+func (r *Registry) lookAt(ctx context.Context, shard int, parked []circulate.ParkedAccount, q ParkedQuery) ([]circulate.View, error) {
+	var ids []string
+	for i := range parked {
+		if strings.HasPrefix(parked[i].Reason, q.Reason) {
+			ids = append(ids, parked[i].ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	views, err := r.ring.Look(ctx, shard, ids)
+	if err != nil {
+		return nil, err
+	}
+	kept := views[:0]
+	for _, v := range views {
+		if v.Place == circulate.Parked && strings.HasPrefix(v.Reason, q.Reason) && (q.Kind == "" || q.Kind == kindOf(v.Record)) {
+			kept = append(kept, v)
+		}
+	}
+	return kept, nil
+}
+
+// parkedPlace is how far a walk through parked accounts came: behind one of them
+// in a shard.
+type parkedPlace struct {
+	shard  int
+	behind circulate.ParkedAccount // the zero one: before the first
+}
+
+// after is the place behind a page, of which that many were asked for.
+func (p parkedPlace) after(page []circulate.ParkedAccount, asked int) parkedPlace {
+	if len(page) < asked {
+		return parkedPlace{shard: p.shard + 1}
+	}
+	last := page[len(page)-1]
+	return parkedPlace{p.shard, circulate.ParkedAccount{ID: last.ID, Since: last.Since}}
+}
+
+func (p parkedPlace) append(content []byte, shards int) []byte {
+	content = binary.AppendUvarint(content, uint64(shards))
+	content = binary.AppendUvarint(content, uint64(p.shard))
+	since := int64(0)
+	if p.behind.ID != "" {
+		since = p.behind.Since.UnixMilli()
+	}
+	return append(binary.AppendVarint(content, since), p.behind.ID...)
+}
+
+func parseParkedPlace(content []byte, shards int) (parkedPlace, error) {
+	of, n := binary.Uvarint(content)
+	if n <= 0 || of != uint64(shards) {
+		return parkedPlace{}, fmt.Errorf("%w: it is of a ring with another number of shards", ErrCursor)
+	}
+	shard, m := binary.Uvarint(content[n:])
+	if m <= 0 || shard >= of {
+		return parkedPlace{}, fmt.Errorf("%w: it names no shard", ErrCursor)
+	}
+	content = content[n+m:]
+	since, k := binary.Varint(content)
+	if k <= 0 {
+		return parkedPlace{}, fmt.Errorf("%w: it names no place", ErrCursor)
+	}
+	p := parkedPlace{shard: int(shard)}
+	if id := string(content[k:]); id != "" {
+		p.behind = circulate.ParkedAccount{ID: id, Since: time.UnixMilli(since)}
+	}
+	return p, nil
+}

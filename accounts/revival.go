@@ -1,0 +1,121 @@
+package accounts
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	// ReviveRate is how many revived accounts are due in a second unless asked
+	// otherwise; MinReviveRate and MaxReviveRate are what may be asked.
+	ReviveRate    = 10
+	MinReviveRate = 0.001
+	MaxReviveRate = 10_000
+	// MaxReviveIDs is the most accounts that a revival may name.
+	MaxReviveIDs = circulate.MaxBatch
+)
+
+// Revival says which parked accounts are to circulate again: those named, or
+// those that were parked for a reason or are of a kind. Paused ones are only
+// meant where they are named, or the reason begins with "paused".
+type Revival struct {
+	IDs    []string
+	Reason string  // how it begins
+	Kind   string  //
+	Rate   float64 // how many are due in a second; 0 means ReviveRate
+	DryRun bool    // only count them
+	Cursor string  // where the call before ended; empty for the first
+}
+
+// Validate gives every fault of the revival as Faults, or nil.
+func (v Revival) Validate() error {
+	var faults Faults
+	selects := v.Reason != "" || v.Kind != ""
+	switch {
+	case len(v.IDs) > 0 && selects:
+		faults = append(faults, Fault{"ids", "must not be given together with reason or kind"})
+	case len(v.IDs) == 0 && !selects:
+		faults = append(faults, Fault{"ids", "must be given, or else reason or kind"})
+	case len(v.IDs) > MaxReviveIDs:
+		faults = append(faults, Fault{"ids", fmt.Sprintf("must be at most %d, are %d", MaxReviveIDs, len(v.IDs))})
+	case len(v.IDs) > 0 && v.Cursor != "":
+		faults = append(faults, Fault{"cursor", "must not be given together with ids"})
+	}
+	for i, id := range v.IDs {
+		if err := circulate.ValidateID(id); err != nil && i < MaxReviveIDs {
+			faults = append(faults, Fault{fmt.Sprintf("ids[%d]", i), err.Error()})
+		}
+	}
+	if v.Rate != 0 && !(v.Rate >= MinReviveRate && v.Rate <= MaxReviveRate) {
+		faults = append(faults, rateFault)
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return faults
+}
+
+var rateFault = Fault{"rate", fmt.Sprintf("must be more than 0: %v to %v accounts a second", MinReviveRate, MaxReviveRate)}
+
+// DecodeRevival reads a revival strictly:
+//
+//	{"ids": ["a", "b"]} or {"reason": "auth", "kind": "feed", "rate": 10}
+//
+// It gives every fault at once, as Faults.
+func DecodeRevival(text []byte) (Revival, error) {
+	var v Revival
+	fields, err := object(text)
+	if err != nil {
+		return v, err
+	}
+	var faults Faults
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		value := fields[name]
+		switch name {
+		case "ids":
+			var ids []*string // null is no string
+			if json.Unmarshal(value, &ids) != nil || slices.Contains(ids, nil) {
+				faults = append(faults, Fault{name, "must be an array of strings"})
+				continue
+			}
+			for _, id := range ids {
+				v.IDs = append(v.IDs, *id)
+			}
+		case "reason":
+			faults = readText(faults, name, value, &v.Reason)
+		case "kind":
+			faults = readText(faults, name, value, &v.Kind)
+		case "cursor":
+			faults = readText(faults, name, value, &v.Cursor)
+		case "rate":
+			// Nothing and 0 would be the same once read.
+			if !isNull(value) && (json.Unmarshal(value, &v.Rate) != nil || v.Rate == 0) {
+				v.Rate = 0
+				faults = append(faults, rateFault)
+			}
+		case "dry_run":
+			if json.Unmarshal(value, &v.DryRun) != nil {
+				faults = append(faults, Fault{name, "must be true or false"})
+			}
+		default:
+			faults = append(faults, Fault{name, "is not a field of a revival, which has ids, reason, kind, rate, dry_run and cursor"})
+		}
+	}
+	var more Faults
+	if err := v.Validate(); errors.As(err, &more) {
+		for _, f := range more {
+			if !slices.ContainsFunc(faults, func(g Fault) bool { return g.Field == f.Field }) {
+				faults = append(faults, f)
+			}
+		}
+	}
+	if len(faults) > 0 {
+		return v, faults
+	}
+	return v, nil
+}

@@ -1,0 +1,237 @@
+package accounts
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// Revived is what a revival came to.
+type Revived struct {
+	Revived  int
+	Skipped  int       // circulate already, or are paused and were not meant
+	NotFound int       // are not registered
+	LastDue  time.Time // of the last one that was revived; zero: none was
+	Next     string    // where to go on; empty: this is the end
+}
+
+// Revive brings parked accounts back with a clean slate, as Resume does, but at
+// a rate: the first is due now, and each other one a while after the one before.
+// By reason or kind it walks through all that were parked when it began, shard by
+// shard, in bounded memory; a call that does not come to the end says where to go
+// on, and with that the rate goes on as well. One that is parked anew, or paused,
+// while Revive is under way stays so. To repeat a call of unknown outcome is safe:
+// what it revived is no longer parked. It gives Faults, or ErrCursor.
+func (r *Registry) Revive(ctx context.Context, v Revival) (Revived, error) {
+	return r.revive(ctx, v, lookBudget)
+}
+
+// revive is Revive that looks at so many parked accounts, or a few more.
+func (r *Registry) revive(ctx context.Context, v Revival, budget int) (Revived, error) {
+	if err := v.Validate(); err != nil {
+		return Revived{}, err
+	}
+	w := revivalWalk{registry: r, Revival: v, budget: budget}
+	err := w.begin(ctx)
+	switch {
+	case err != nil:
+	case len(v.IDs) > 0:
+		err = w.named(ctx)
+	default:
+		err = w.selected(ctx)
+	}
+	return w.done, err
+}
+
+// revivalWalk is a revival under way.
+type revivalWalk struct {
+	Revival
+	registry *Registry
+	budget   int
+	place    parkedPlace
+	began    time.Time // who was parked later is not meant
+	next     int64     // when the next one is due, unix µs
+	done     Revived
+}
+
+func (w *revivalWalk) begin(ctx context.Context) error {
+	if w.Rate == 0 {
+		w.Rate = ReviveRate
+	}
+	if w.Cursor != "" {
+		return w.parse(w.Cursor)
+	}
+	now, err := w.registry.ring.Now(ctx, 0)
+	w.began, w.next = now, now.UnixMicro()
+	return err
+}
+
+// due gives the next due time.
+func (w *revivalWalk) due() time.Time {
+	due := time.UnixMicro(w.next)
+	w.next += int64(math.Round(1e6 / w.Rate))
+	return due
+}
+
+// named revives the accounts that are named, in that order.
+func (w *revivalWalk) named(ctx context.Context) error {
+	shards := make(map[int][]circulate.Resumption)
+	seen := make(map[string]bool, len(w.IDs))
+	for _, id := range w.IDs {
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		shard := w.registry.ring.ShardOf(id)
+		shards[shard] = append(shards[shard], circulate.Resumption{ID: id, Due: w.due()})
+	}
+	for _, shard := range slices.Sorted(maps.Keys(shards)) {
+		if err := w.resume(ctx, shard, shards[shard]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// selected revives those that were parked for the reason and are of the kind.
+func (w *revivalWalk) selected(ctx context.Context) error {
+	r := w.registry
+	for looked := 0; w.place.shard < r.ring.Shards(); {
+		if looked >= w.budget {
+			w.done.Next = w.String()
+			return nil
+		}
+		shard := w.place.shard
+		page, _, err := r.ring.ParkedPage(ctx, shard, w.place.behind, lookCount)
+		if err != nil {
+			return err
+		}
+		looked += len(page)
+		w.place = w.place.after(page, lookCount)
+		if late := slices.IndexFunc(page, func(a circulate.ParkedAccount) bool { return a.Since.After(w.began) }); late >= 0 {
+			page, w.place = page[:late], parkedPlace{shard: shard + 1}
+		}
+		items, err := w.meant(ctx, shard, page)
+		if err != nil {
+			return err
+		}
+		if len(items) > 0 {
+			if err := w.resume(ctx, shard, items); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// meant gives those of a page that are to be revived, and counts the paused ones
+// that are passed over.
+func (w *revivalWalk) meant(ctx context.Context, shard int, page []circulate.ParkedAccount) ([]circulate.Resumption, error) {
+	var items []circulate.Resumption
+	page = slices.DeleteFunc(page, func(a circulate.ParkedAccount) bool { return !strings.HasPrefix(a.Reason, w.Reason) })
+	if w.Kind != "" {
+		views, err := w.registry.lookAt(ctx, shard, page, ParkedQuery{Kind: w.Kind})
+		if err != nil {
+			return nil, err
+		}
+		of := make(map[string]bool, len(views))
+		for i := range views {
+			of[views[i].ID] = true
+		}
+		page = slices.DeleteFunc(page, func(a circulate.ParkedAccount) bool { return !of[a.ID] })
+	}
+	for _, a := range page {
+		if paused(a.Reason) && !paused(w.Reason) {
+			w.done.Skipped++
+			continue
+		}
+		// For this very reason: whoever pauses it now wants it to stay so.
+		items = append(items, circulate.Resumption{ID: a.ID, Due: w.due(), Reason: a.Reason})
+	}
+	return items, nil
+}
+
+// resume revives accounts of one shard, or says what would come of it.
+func (w *revivalWalk) resume(ctx context.Context, shard int, items []circulate.Resumption) error {
+	resume := w.registry.ring.ResumeAll
+	if w.DryRun {
+		resume = w.registry.wouldResume
+	}
+	outcomes, err := resume(ctx, shard, items)
+	if err != nil {
+		return err
+	}
+	for i, outcome := range outcomes {
+		switch outcome {
+		case circulate.BackAgain:
+			w.done.Revived++
+			if items[i].Due.After(w.done.LastDue) {
+				w.done.LastDue = items[i].Due
+			}
+		case circulate.NotRegistered:
+			w.done.NotFound++
+		default:
+			w.done.Skipped++
+		}
+	}
+	return nil
+}
+
+// wouldResume says what ResumeAll would, and does nothing.
+func (r *Registry) wouldResume(ctx context.Context, shard int, items []circulate.Resumption) ([]circulate.Resumed, error) {
+	ids := make([]string, len(items))
+	for i := range items {
+		ids[i] = items[i].ID
+	}
+	views, err := r.ring.Look(ctx, shard, ids)
+	if err != nil {
+		return nil, err
+	}
+	there := make(map[string]*circulate.View, len(views))
+	for i := range views {
+		there[views[i].ID] = &views[i]
+	}
+	outcomes := make([]circulate.Resumed, len(items))
+	for i, item := range items {
+		switch v := there[item.ID]; {
+		case v == nil:
+			outcomes[i] = circulate.NotRegistered
+		case v.Place != circulate.Parked:
+			outcomes[i] = circulate.Circulating
+		case item.Reason != "" && item.Reason != v.Reason:
+			outcomes[i] = circulate.OtherReason
+		default:
+			outcomes[i] = circulate.BackAgain
+		}
+	}
+	return outcomes, nil
+}
+
+// String is the cursor of what is left.
+func (w *revivalWalk) String() string {
+	content := binary.AppendVarint(nil, w.began.UnixMicro())
+	content = binary.AppendVarint(content, w.next)
+	return seal(sealRevival, w.place.append(content, w.registry.ring.Shards()))
+}
+
+func (w *revivalWalk) parse(cursor string) error {
+	content, err := unseal(sealRevival, cursor)
+	if err != nil {
+		return err
+	}
+	began, n := binary.Varint(content)
+	next, m := binary.Varint(content[max(0, n):])
+	if n <= 0 || m <= 0 || began < 0 || next < 0 {
+		return fmt.Errorf("%w: it names no time", ErrCursor)
+	}
+	w.began, w.next = time.UnixMicro(began), next
+	w.place, err = parseParkedPlace(content[n+m:], w.registry.ring.Shards())
+	return err
+}

@@ -1,0 +1,129 @@
+package accounts
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// Rules of an explanation that no letter is kept for: where an account is tells
+// them.
+const (
+	RulePriority = "priority" // it is due and waits for its turn
+	RuleClaimed  = "claimed"  // it is being checked
+	RulePaused   = "paused"   // somebody took it out of circulation
+	RuleParked   = "parked"   // it was taken out for a reason that has no word
+)
+
+// reason is the rule that decides when an account is checked next, and a
+// sentence of it for people. Times in it are UTC.
+func (e *Explanation) reason() (rule, why string) {
+	switch e.State.Place {
+	case circulate.Waiting:
+		return RulePriority, e.whyWaiting()
+	case circulate.Claimed:
+		why = fmt.Sprintf("%s checks it since %s; it was due by %s: %s", e.State.Replica, utc(e.State.Since), e.DueRule, e.whyDue())
+		if !e.Nudged.IsZero() {
+			why += "; somebody asked for a check meanwhile, so it is due again at " + utc(e.Nudged) + " at the latest"
+		}
+		return RuleClaimed, why
+	case circulate.Parked:
+		return e.whyParked()
+	}
+	why = e.whyDue()
+	if !e.State.Due.After(e.Now) {
+		why += "; that is past, and no replica has taken it up yet"
+	}
+	return e.DueRule, why
+}
+
+func (e *Explanation) whyWaiting() string {
+	w := e.Waits
+	lanes := fmt.Sprintf("%d urgent, %d normal and %d low ones wait in its shard, urgent ones go first", w.Urgent, w.Normal, w.Low)
+	due := "; it is due by " + e.DueRule + ": " + e.whyDue()
+	if w.Lane == "" {
+		return "it is due and waits for its turn: " + lanes + due
+	}
+	return fmt.Sprintf("it waits in the %s lane since %s, behind %d others of it: %s%s", w.Lane, utc(e.State.Since), w.Ahead, lanes, due)
+}
+
+func (e *Explanation) whyParked() (rule, why string) {
+	since := "since " + utc(e.State.Since)
+	if paused(e.State.Reason) {
+		return RulePaused, "somebody paused it " + since + ", and it waits to be resumed"
+	}
+	rule = RuleParked
+	switch e.DueRule {
+	case cadence.RuleRetryBudget, cadence.RuleAuth, cadence.RuleGone, cadence.RuleConfig, cadence.RuleFinished, RuleIsolation:
+		rule = e.DueRule
+	}
+	return rule, "it is out of circulation " + since + " until it is resumed or changed: " + e.State.Reason
+}
+
+// whyDue says what the rule means that decided when the account is due.
+func (e *Explanation) whyDue() string {
+	failures := fmt.Sprintf("%d failures in a row", e.State.Failures)
+	if e.State.Failures == 1 {
+		failures = "one failure"
+	}
+	last := ""
+	if e.Error != "" {
+		last = "; the last: " + e.Error
+	}
+	at := "then"
+	if !e.State.Due.IsZero() {
+		at = "at " + utc(e.State.Due)
+	}
+	switch e.DueRule {
+	case cadence.RuleCadence:
+		return "the next slot of its cadence" + e.quoted()
+	case cadence.RuleAdaptive:
+		return "the next slot of its adaptive cadence" + e.quoted() + ", whose interval follows what checks find"
+	case cadence.RuleCron:
+		return "the next time of its schedule" + e.quoted()
+	case cadence.RuleAt:
+		return "its one time" + e.quoted()
+	case cadence.RuleMore:
+		return "the upstream has more, so it is checked again at once, behind the others"
+	case cadence.RulePollAfter:
+		return "the upstream asked not to be asked again before"
+	case cadence.RuleRetryAfter:
+		return "the upstream told it to wait" + last
+	case cadence.RuleBackoff:
+		if e.State.Failures == 0 { // what failed is not the account's
+			return "a pause after a failure that is not held against it" + last
+		}
+		return "a pause after " + failures + last
+	case RuleLimit:
+		return "it shares a limit with others, and its turn is " + at
+	case RuleOutage:
+		return "our own network seems to be down; nothing is held against it, and it is tried again " + at + last
+	case RuleIsolation:
+		return fmt.Sprintf("replicas that checked it did not return it (%d strikes): such accounts are checked one at a time", e.State.Strikes)
+	case RuleRegistered:
+		return "it was registered, or its record changed, and this is its first check since"
+	case RuleResumed:
+		return "somebody resumed it, with a clean slate"
+	case RuleNudged:
+		return "somebody asked for a check before it was due"
+	case RuleProbed:
+		return "it was parked and is tried again; the next failure parks it once more" + last
+	}
+	if e.DueRule == "" || len(e.DueRule) == 1 {
+		return "a rule that this version does not know"
+	}
+	return "decided when it was parked" + last
+}
+
+// quoted is the cadence behind a word for it.
+func (e *Explanation) quoted() string {
+	if e.Cadence == "" {
+		return ""
+	}
+	return `, "` + strings.TrimSpace(e.Cadence) + `"`
+}
+
+func utc(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,103 @@
+-- acquire: ask one limit whether checks may start now, and when otherwise.
+--
+-- KEYS[1]  the limit's state   HASH
+-- KEYS[2]  the limit's leases  ZSET  check id -> expiry, unix ms
+-- ARGV[1]  the emission interval, µs; 0 = no rate
+-- ARGV[2]  the burst
+-- ARGV[3]  how many may run at once; 0 = any number
+-- ARGV[4]  for how many ms a lease lives
+-- ARGV[5]  how late those that were promised a time come back, µs
+-- then, two for each that asks: its check id; what it was promised, unix ms, or 0
+--
+-- Returns the time now, unix µs, then for each 0 = may start, or when it may, unix ms.
+
+local state, leases = KEYS[1], KEYS[2]
+local every, burst, concurrency = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local lease, jitter = tonumber(ARGV[4]), tonumber(ARGV[5])
+
+local FIRST_HOLD = 200000  -- µs; how long leases are held, until one has ended
+local LEAST_HOLD = 1000    -- µs; a line must move on
+local MEMORY = 3600000     -- ms; for how long a concurrency limit knows how it was held
+local MOST_PACE = 4
+
+local wrong = mistyped(state, 'hash', leases, 'zset')
+if wrong then return wrong end
+
+local t = redis.call('TIME')
+local now = tonumber(t[1]) * 1000000 + tonumber(t[2])
+local known = redis.call('HMGET', state, 'tat', 'line', 'front', 'hold', 'pace', 'shape')
+local function number(i, otherwise) return known[i] and tonumber(known[i]) or otherwise end
+
+-- More than a whole burst is never owed: what a larger limit before or a clock
+-- that went back has left does not count.
+local tolerance = every * (burst - 1)
+local tat = math.min(number(1, 0), now + tolerance + every)
+local line, front = number(2, 0), number(3, 0)
+local hold, pace = math.max(LEAST_HOLD, number(4, FIRST_HOLD)), number(5, 1)
+-- The slots of a line are those of the limit as it was: another one begins anew.
+local shape = ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. ARGV[3]
+if known[6] ~= shape then line, front, pace = 0, 0, 1 end
+
+local held = 0
+if concurrency > 0 then
+  redis.call('ZREMRANGEBYSCORE', leases, '-inf', math.floor(now / 1000))
+  held = redis.call('ZCARD', leases)
+end
+
+-- How long after one lease the next one ends, as it is paced.
+local function turnover() return concurrency > 0 and pace * hold / concurrency or 0 end
+
+-- The distance of slots.
+local function step()
+  local apart = every > 0 and every + math.max(0, jitter - tolerance) or 0
+  return math.max(apart, turnover())
+end
+
+local answers, granted = {now}, {}
+local expiry = math.ceil(now / 1000) + lease
+for a = 6, #ARGV, 2 do
+  local promised = (tonumber(ARGV[a + 1]) or 0) * 1000
+  local last = math.max(line, front)
+  local at
+  if promised > now + jitter and promised <= last + 1000 then
+    at = tonumber(ARGV[a + 1]) -- before its time: its slot is kept
+  else
+    local returns = promised > 0 and promised <= now + jitter
+    local full = concurrency > 0 and held >= concurrency
+    local early = every > 0 and now < tat - tolerance
+    if (returns or last <= now) and not full and not early then
+      at = 0
+      if every > 0 then tat = math.max(now, tat) + every end
+      if concurrency > 0 then
+        held = held + 1
+        granted[#granted + 1] = expiry
+        granted[#granted + 1] = ARGV[a]
+        if returns then pace = pace - (pace - 1) / 8 end
+      end
+    else
+      local first = early and tat - tolerance or now
+      if full then first = math.max(first, now + turnover()) end
+      if returns and now - promised <= math.max(2000000, 2 * step()) then
+        if full then pace = math.min(MOST_PACE, pace + 1 / 32) end
+        at = math.max(front, first)
+        front = at + step()
+      else
+        at = math.max(last, first)
+        line = at + step()
+      end
+      at = math.ceil(at / 1000)
+    end
+  end
+  answers[#answers + 1] = at
+end
+
+if #granted > 0 then redis.call('ZADD', leases, unpack(granted)) end
+if concurrency > 0 then
+  local longest = redis.call('ZREVRANGE', leases, 0, 0, 'WITHSCORES')
+  if longest[2] then redis.call('PEXPIREAT', leases, format('%.0f', tonumber(longest[2]) + 1)) end
+end
+redis.call('HSET', state, 'tat', format('%.0f', tat), 'line', format('%.0f', line), 'front', format('%.0f', front),
+  'pace', format('%.4f', pace), 'shape', shape)
+local left = math.ceil((math.max(tat, line, front) - now) / 1000)
+redis.call('PEXPIRE', state, format('%.0f', math.max(0, left) + (concurrency > 0 and MEMORY or 1000)))
+return answers

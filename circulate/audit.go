@@ -1,0 +1,278 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	//go:embed audit.lua
+	auditLua string
+	//go:embed repair.lua
+	repairLua string
+
+	auditScript  = newScript("audit", auditLua)
+	repairScript = newScript("repair", repairLua)
+)
+
+// Violation is a way in which the conservation law does not hold.
+type Violation string
+
+// The violations.
+const (
+	Lost     Violation = "lost"      // registered, or there is a record, and in no place; repaired: due at once
+	Doubled  Violation = "doubled"   // in several places under its current ticket; repaired: one place, fresh ticket
+	Orphan   Violation = "orphan"    // scheduled or parked and not registered, nor is there a record; repaired: set aside
+	NoRecord Violation = "no_record" // registered without a record; repaired: parked, with a reason
+	Garbage  Violation = "garbage"   // a text in a list that is no entry; claims and sweeps set it aside
+)
+
+// Finding is one violation.
+type Finding struct {
+	Kind     Violation `json:"kind"`
+	Shard    int       `json:"shard"`
+	ID       string    `json:"id"`
+	Repaired bool      `json:"repaired"`
+}
+
+// AuditOptions say how an audit is done.
+type AuditOptions struct {
+	Repair bool
+	// Records reads every record. Without, they are read where their number is not
+	// that of the registered: one that is missing hides one that is too many.
+	Records bool
+	// Registration says how an account is registered again whose ticket is gone;
+	// nil: due at once, of normal priority. Its ID and Record are not looked at.
+	Registration func(id string, record []byte) Registration
+	// Pause is called after each step, to pace; its error ends the audit. Nil: no
+	// pause.
+	Pause func(ctx context.Context) error
+}
+
+// Audited is what an audit came to.
+type Audited struct {
+	Accounts int       `json:"accounts"`
+	Findings []Finding `json:"findings"`
+	// Unjudged are suspects in lists that moved too fast to be read: the next
+	// audit looks at them again.
+	Unjudged int `json:"unjudged"`
+}
+
+const (
+	auditTickets = 300  // registered accounts in a step: each is asked for in two ZSETs
+	auditPage    = 500  // what is scheduled or parked, or suspect, in a step
+	auditRecords = 50   // records, which may be large
+	auditShort   = 2000 // entries of a shard that are read in one step
+)
+
+type suspect struct{ id, ticket string }
+
+// AuditShard checks the conservation law for every account of a shard, in steps
+// that are short however many there are.
+//
+// It trusts tickets only. An account that is in no ZSET while its ticket is T is
+// in a list, and as long as T is current the only way out of that list is a
+// requeue, from processing_list to message_queue. So whoever is neither in a
+// whole reading of processing_list nor in one of message_queue after it, and has
+// T still, is suspect; and so is who is seen in a list under T and in another
+// place too. Suspects are judged in one atomic step where the lists are short,
+// and otherwise by a second reading with the ticket unchanged since before the
+// first. Under any load, who moves has another ticket and is no suspect.
+func (r *Ring) AuditShard(ctx context.Context, shard int, o AuditOptions) (Audited, error) {
+	a := &audit{ring: r, shard: shard, o: o, keys: &r.keys[shard]}
+	for _, step := range []func(context.Context) error{a.travellers, a.lists, a.judge, a.strangers} {
+		if err := step(ctx); err != nil {
+			return a.found, fmt.Errorf("audit, shard %d: %w", shard, err)
+		}
+	}
+	return a.found, nil
+}
+
+type audit struct {
+	ring  *Ring
+	shard int
+	o     AuditOptions
+	keys  *shardKeys
+	found Audited
+
+	travelling map[suspect]bool
+	suspects   map[suspect]bool
+}
+
+func (a *audit) look(ctx context.Context, args ...any) ([]any, error) {
+	k := a.keys
+	reply, err := redis.Values(a.ring.run(ctx, auditScript, a.shard,
+		[]string{k.tickets, k.schedule, k.parked, k.accounts, k.processing, k.urgent, k.queue, k.low}, args...))
+	if err == nil && a.o.Pause != nil {
+		err = a.o.Pause(ctx)
+	}
+	return reply, err
+}
+
+// travellers goes through who is registered.
+func (a *audit) travellers(ctx context.Context) error {
+	a.travelling, a.suspects = make(map[suspect]bool), make(map[suspect]bool)
+	bare := make(map[string]bool)
+	for cursor := ScanDone; ; {
+		reply, err := a.look(ctx, "tickets", cursor, auditTickets)
+		if err != nil {
+			return err
+		}
+		var n int
+		var columns [3][]string
+		if _, err := redis.Scan(reply, &cursor, &n, &columns[0], &columns[1], &columns[2]); err != nil {
+			return errors.Join(errReply, err)
+		}
+		a.found.Accounts += n
+		for i, into := range []map[suspect]bool{a.travelling, a.suspects} {
+			for j := 0; j+1 < len(columns[i]); j += 2 {
+				into[suspect{columns[i][j], columns[i][j+1]}] = true
+			}
+		}
+		for _, id := range columns[2] {
+			bare[id] = true
+		}
+		if cursor == ScanDone {
+			break
+		}
+	}
+	for id := range bare {
+		if err := a.noRecord(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *audit) noRecord(ctx context.Context, id string) error {
+	views, err := a.ring.Look(ctx, a.shard, []string{id})
+	if err != nil || len(views) == 0 || len(views[0].Record) > 0 {
+		return err // it has been deregistered, or has its record
+	}
+	repaired := false
+	if a.o.Repair && views[0].Place != Parked {
+		n, err := a.ring.Park(ctx, a.shard, "no record: an audit found the account without one", []string{id})
+		if err != nil {
+			return err
+		}
+		repaired = n == 1
+	}
+	a.report(NoRecord, id, repaired)
+	return nil
+}
+
+func (a *audit) report(kind Violation, id string, repaired bool) {
+	a.found.Findings = append(a.found.Findings, Finding{kind, a.shard, id, repaired})
+	a.ring.log.Error("the conservation law does not hold", "kind", string(kind), "account", id, "shard", a.shard, "repaired", repaired)
+}
+
+// repair puts one account right, if repairs are wanted.
+func (a *audit) repair(ctx context.Context, kind Violation, args ...any) error {
+	repaired := false
+	if a.o.Repair {
+		k := a.keys
+		var err error
+		repaired, err = redis.Bool(a.ring.run(ctx, repairScript, a.shard,
+			[]string{k.tickets, k.schedule, k.parked, k.accounts, k.ticketSeq, k.setAside},
+			append(a.ring.wakeArgs(a.shard), args...)...))
+		if err != nil {
+			return err
+		}
+	}
+	a.report(kind, args[1].(string), repaired)
+	return nil
+}
+
+// strangers goes through what is scheduled, parked or recorded, for ids that are
+// not registered.
+func (a *audit) strangers(ctx context.Context) error {
+	orphans := make(map[string]bool)
+	k := a.keys
+	lengths, err := pipeline(ctx, a.ring.server, k.tickets, command{"HLEN", k.tickets}, command{"HLEN", k.accounts})
+	if err != nil {
+		return err
+	}
+	for _, key := range []struct{ number, page int }{{4, auditRecords}, {2, auditPage}, {3, auditPage}} {
+		if key.number == 4 && !a.o.Records && lengths[0] == lengths[1] {
+			continue
+		}
+		seen := make(map[string]bool)
+		for cursor := ScanDone; ; {
+			reply, err := a.look(ctx, key.number, cursor, key.page)
+			if err != nil {
+				return err
+			}
+			var pairs [][]byte
+			if _, err := redis.Scan(reply, &cursor, &pairs); err != nil {
+				return errors.Join(errReply, err)
+			}
+			for i := 0; i+1 < len(pairs); i += 2 {
+				id := string(pairs[i])
+				switch {
+				case key.number != 4:
+					orphans[id] = true
+				case !seen[id]:
+					seen[id] = true
+					if err := a.restore(ctx, id, pairs[i+1]); err != nil {
+						return err
+					}
+				}
+			}
+			if cursor == ScanDone {
+				break
+			}
+		}
+		for id := range seen {
+			orphans[id] = false // reported by its record
+		}
+	}
+	for id, orphan := range orphans {
+		if orphan {
+			if err := a.repair(ctx, Orphan, "drop", id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *audit) restore(ctx context.Context, id string, record []byte) error {
+	var item Registration
+	if a.o.Registration != nil {
+		item = a.o.Registration(id, record)
+	}
+	return a.repair(ctx, Lost, "restore", id, max(0, item.Due.UnixMilli()), item.Priority.lane())
+}
+
+// Audit is AuditShard for every shard, one after the other. The first error ends
+// it; what was found until then is given too.
+func (r *Ring) Audit(ctx context.Context, o AuditOptions) (Audited, error) {
+	var all Audited
+	for shard := range r.Shards() {
+		one, err := r.AuditShard(ctx, shard, o)
+		all.Accounts += one.Accounts
+		all.Unjudged += one.Unjudged
+		all.Findings = append(all.Findings, one.Findings...)
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// Count says how many findings are of a kind.
+func (a *Audited) Count(kind Violation) (found, repaired int) {
+	for _, f := range a.Findings {
+		if f.Kind == kind {
+			found++
+			if f.Repaired {
+				repaired++
+			}
+		}
+	}
+	return found, repaired
+}

@@ -1,0 +1,164 @@
+package circulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const (
+	listChunk    = 1000 // entries read at a time
+	listAttempts = 10   // before a list counts as moving too fast
+)
+
+// lists reads the shard's lists and makes suspects of who should be there and is
+// not, and of who is there and elsewhere too.
+func (a *audit) lists(ctx context.Context) error {
+	seen, garbage, whole, err := a.readLists(ctx)
+	if err != nil {
+		return err
+	}
+	for s := range a.travelling {
+		if whole && seen[s] != 1 {
+			a.suspects[s] = true
+		}
+	}
+	if !whole {
+		a.found.Unjudged += len(a.travelling)
+	}
+	for s := range seen {
+		if !a.travelling[s] {
+			a.suspects[s] = true // void, most of them; the judge knows
+		}
+	}
+	for _, text := range garbage {
+		a.report(Garbage, clip(text), false)
+	}
+	return nil
+}
+
+// judge confirms suspects, and repairs.
+func (a *audit) judge(ctx context.Context) error {
+	var again []suspect
+	batch := make([]suspect, 0, auditPage)
+	flush := func(seen map[suspect]int) error {
+		args := []any{"judge", auditShort}
+		for _, s := range batch {
+			args = append(args, s.id, s.ticket)
+		}
+		reply, err := redis.Ints(a.look(ctx, args...))
+		if err != nil {
+			return err
+		}
+		if len(reply) != len(batch)+1 {
+			return errReply
+		}
+		for i, s := range batch {
+			n := reply[i+1]
+			switch {
+			case n < 0:
+				continue
+			case reply[0] == 0 && seen == nil:
+				again = append(again, s)
+				continue
+			case reply[0] == 0:
+				n += seen[s]
+			}
+			if n != 1 {
+				kind := Lost
+				if n > 1 {
+					kind = Doubled
+				}
+				if err := a.repair(ctx, kind, "settle", s.id, s.ticket); err != nil {
+					return err
+				}
+			}
+		}
+		batch = batch[:0]
+		return nil
+	}
+	for s := range a.suspects {
+		if batch = append(batch, s); len(batch) == auditPage {
+			if err := flush(nil); err != nil {
+				return err
+			}
+		}
+	}
+	if err := flush(nil); err != nil || len(again) == 0 {
+		return err
+	}
+	seen, _, whole, err := a.readLists(ctx)
+	if err != nil {
+		return err
+	}
+	if !whole {
+		a.found.Unjudged += len(again)
+		return nil
+	}
+	for part := range slices.Chunk(again, auditPage) {
+		batch = append(batch[:0], part...)
+		if err := flush(seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readLists reads processing_list and then the lanes of message_queue, and tells
+// in how many of them each entry is; two of one list count as two unless they are
+// the same to the letter. Whole is false where a list moved too fast.
+func (a *audit) readLists(ctx context.Context) (seen map[suspect]int, garbage []string, whole bool, err error) {
+	seen = make(map[suspect]int)
+	k := a.keys
+	for _, key := range []string{k.processing, k.urgent, k.queue, k.low} {
+		texts, ok, err := a.readList(ctx, key)
+		if err != nil || !ok {
+			return nil, nil, false, err
+		}
+		for text := range texts {
+			if _, err := ParseEntry(text); err != nil {
+				garbage = append(garbage, text)
+				continue
+			}
+			seen[suspect{text[idOffset:], text[:ticketWidth]}]++
+		}
+	}
+	return seen, garbage, true, nil
+}
+
+// readList reads a list in chunks, each from where the one before ended. Entries
+// keep their order whatever is pushed or taken meanwhile; so if a chunk holds the
+// last entry of the one before, all that stayed in the list has been read. If it
+// does not, something before it was taken out, and the reading begins anew.
+func (a *audit) readList(ctx context.Context, key string) (texts map[string]bool, whole bool, err error) {
+	for range listAttempts {
+		texts = make(map[string]bool)
+		last, at := "", 0
+		for {
+			replies, err := settingAside(ctx, a.ring, a.shard, func() ([]any, error) {
+				return pipeline(ctx, a.ring.server, key, command{"LRANGE", key, at, at + listChunk - 1})
+			})
+			if err != nil {
+				return nil, false, err
+			}
+			chunk, err := redis.Strings(replies[0], nil)
+			if err != nil {
+				return nil, false, fmt.Errorf("%w: %w", errReply, err)
+			}
+			if last != "" && !slices.Contains(chunk, last) {
+				break
+			}
+			for _, text := range chunk {
+				texts[text] = true
+			}
+			if len(chunk) < listChunk {
+				return texts, true, nil
+			}
+			// No pause here: the longer a reading takes, the more moves under it.
+			last, at = chunk[len(chunk)-1], at+len(chunk)-1
+		}
+	}
+	return nil, false, nil
+}

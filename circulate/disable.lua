@@ -1,0 +1,11 @@
+-- disable: an endpoint gets nothing more until somebody enables it.
+--
+-- KEYS[1]  webhooks  HASH  endpoint -> since, unix ms|why, of the disabled ones
+-- ARGV[1]  the endpoint
+-- ARGV[2]  why
+--
+-- Returns what the hash has of it now. One that was disabled before stays as it
+-- is: the first reason is the one to look at.
+
+redis.call('HSETNX', KEYS[1], ARGV[1], format('%.0f', clock()) .. '|' .. ARGV[2])
+return redis.call('HGET', KEYS[1], ARGV[1])

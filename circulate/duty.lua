@@ -1,0 +1,18 @@
+-- duty: have, keep or give up what one process does for all.
+--
+-- KEYS[1]  duties  STRING  who has it, with a time to live
+-- ARGV[1]  who asks
+-- ARGV[2]  for how many ms; 0 gives it up
+--
+-- Returns 1 where the caller has it now, otherwise 0.
+
+local duties, who, ttl = KEYS[1], ARGV[1], tonumber(ARGV[2])
+
+local holder = redis.call('GET', duties)
+if holder and holder ~= who then return 0 end
+if ttl <= 0 then
+  redis.call('DEL', duties)
+  return 0
+end
+redis.call('SET', duties, who, 'PX', ttl)
+return 1

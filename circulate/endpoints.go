@@ -1,0 +1,104 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed disable.lua
+var disableLua string
+
+var disableScript = newScript("disable endpoint", disableLua)
+
+// maxReason is how many bytes of a reason are kept.
+const maxReason = 256
+
+// DisabledEndpoint is an endpoint that gets no messages until it is enabled.
+type DisabledEndpoint struct {
+	Name   string
+	Since  time.Time // by Redis' clock
+	Reason string
+}
+
+// DisableEndpoint keeps messages from an endpoint until EnableEndpoint. One that
+// is disabled already keeps its time and reason; what holds is returned. Of the
+// reason at most 256 bytes are kept.
+func (r *Ring) DisableEndpoint(ctx context.Context, name, reason string) (DisabledEndpoint, error) {
+	if name == "" {
+		return DisabledEndpoint{}, fmt.Errorf("%w: disable endpoint: name: missing", errInput)
+	}
+	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
+	value, err := redis.String(r.eval(ctx, disableScript, []string{endpointsKey(r.namespace)}, []any{name, reason}))
+	if err != nil {
+		return DisabledEndpoint{}, fmt.Errorf("disable endpoint: %w", err)
+	}
+	return parseDisabled(name, value), nil
+}
+
+// EnableEndpoint lets an endpoint have messages again, from where it stopped. It
+// reports whether it was disabled.
+func (r *Ring) EnableEndpoint(ctx context.Context, name string) (bool, error) {
+	key := endpointsKey(r.namespace)
+	replies, err := pipeline(ctx, r.server, key, command{"HDEL", key, name})
+	if err != nil {
+		return false, fmt.Errorf("enable endpoint: %w", err)
+	}
+	n, err := redis.Int(replies[0], nil)
+	return n > 0, err
+}
+
+// EndpointDisabled gives what is known of an endpoint that is disabled; ok is
+// false of one that is not.
+func (r *Ring) EndpointDisabled(ctx context.Context, name string) (d DisabledEndpoint, ok bool, err error) {
+	key := endpointsKey(r.namespace)
+	replies, err := pipeline(ctx, r.server, key, command{"HGET", key, name})
+	if err != nil {
+		return DisabledEndpoint{}, false, fmt.Errorf("endpoint: %w", err)
+	}
+	value, err := redis.String(replies[0], nil)
+	if errors.Is(err, redis.ErrNil) {
+		return DisabledEndpoint{}, false, nil
+	}
+	if err != nil {
+		return DisabledEndpoint{}, false, fmt.Errorf("endpoint: %w", err)
+	}
+	return parseDisabled(name, value), true, nil
+}
+
+// DisabledEndpoints gives all endpoints that are disabled, by name.
+func (r *Ring) DisabledEndpoints(ctx context.Context) ([]DisabledEndpoint, error) {
+	key := endpointsKey(r.namespace)
+	replies, err := pipeline(ctx, r.server, key, command{"HGETALL", key})
+	if err != nil {
+		return nil, fmt.Errorf("endpoints: %w", err)
+	}
+	values, err := redis.StringMap(replies[0], nil)
+	if err != nil {
+		return nil, fmt.Errorf("endpoints: %w", err)
+	}
+	disabled := make([]DisabledEndpoint, 0, len(values))
+	for name, value := range values {
+		disabled = append(disabled, parseDisabled(name, value))
+	}
+	slices.SortFunc(disabled, func(a, b DisabledEndpoint) int { return strings.Compare(a.Name, b.Name) })
+	return disabled, nil
+}
+
+// parseDisabled reads since|reason. What cannot be read is disabled all the same,
+// since nobody knows when: somebody wrote it for a purpose.
+func parseDisabled(name, value string) DisabledEndpoint {
+	since, reason, found := strings.Cut(value, "|")
+	ms, err := strconv.ParseInt(since, 10, 64)
+	if !found || err != nil {
+		return DisabledEndpoint{Name: name, Reason: value}
+	}
+	return DisabledEndpoint{Name: name, Since: time.UnixMilli(ms), Reason: reason}
+}

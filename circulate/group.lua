@@ -1,0 +1,54 @@
+-- group: what every script of consumer groups knows; it stands behind entry.lua.
+
+-- The fields of a message, as they are replied.
+local FIELDS = { 'account', 'kind', 'id', 'type', 'time', 'data', 'group' }
+
+-- Reports whether a lease is held under the token. One that has used up a quarter
+-- of its time begins anew.
+local function holds(leases, group, token, consumer, ttl, now)
+  local lease = redis.call('HGET', leases, group)
+  if not lease or sub(lease, 1, 14) ~= token then return false end
+  local left = tonumber(sub(lease, 16, 28)) - now
+  if left < 0.75 * ttl or left > ttl then
+    redis.call('HSET', leases, group, token .. '|' .. stamp(now + ttl) .. '|' .. consumer)
+  end
+  return true
+end
+
+-- Puts a message behind the first n of out: its position and its fields.
+local function flatten(out, n, position, v)
+  out[n + 1] = position
+  if v[1] == 'account' and v[3] == 'kind' and v[5] == 'id' and v[7] == 'type' and v[9] == 'time' and v[11] == 'data' and not v[13] then
+    out[n + 2], out[n + 3], out[n + 4], out[n + 5], out[n + 6], out[n + 7], out[n + 8] = v[2], v[4], v[6], v[8], v[10], v[12], ''
+  else
+    local values = {}
+    for i = 1, #v, 2 do values[v[i]] = v[i + 1] end
+    for i, field in ipairs(FIELDS) do out[n + 1 + i] = values[field] or '' end
+  end
+  return n + 8
+end
+
+-- Returns the set of those positions, in the stream's order, that are pending.
+local function pending_of(stream, group, positions)
+  local n = #positions
+  local pending, limit = {}, 2 * n + 16
+  local seen = redis.call('XPENDING', stream, group, positions[1], positions[n], limit)
+  for _, p in ipairs(seen) do pending[p[1]] = true end
+  if #seen == limit then
+    -- There are many others in between: the rest one by one.
+    for _, position in ipairs(positions) do
+      if not pending[position] and redis.call('XPENDING', stream, group, position, position, 1)[1] then
+        pending[position] = true
+      end
+    end
+  end
+  return pending
+end
+
+-- Removes a consumer's name from a group unless something is pending under it:
+-- Redis would drop what is.
+local function forget(stream, group, consumer)
+  if redis.call('XPENDING', stream, group, '-', '+', 1, consumer)[1] then return false end
+  redis.call('XGROUP', 'DELCONSUMER', stream, group, consumer)
+  return true
+end

@@ -1,0 +1,114 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed group_bury.lua
+var groupBuryLua string
+
+//go:embed group_replay.lua
+var groupReplayLua string
+
+var (
+	groupBuryScript   = newGroupScript("bury", groupBuryLua)
+	groupReplayScript = newGroupScript("replay", groupReplayLua)
+)
+
+// maxDeadError is how many bytes of an error a dead letter keeps.
+const maxDeadError = 1024
+
+// DeadLetter is a message that a consumer group could not handle.
+type DeadLetter struct {
+	Found             // Position is that in the dead-letter stream
+	Group      string // that could not handle it
+	Error      string
+	Deliveries int
+	Origin     string // the message's position in its shard's stream
+}
+
+// Bury puts a message into its shard's dead-letter stream with an error, and
+// acknowledges it. It reports whether it did: a message that is not pending any
+// more, or that was trimmed, leaves nothing. Of the error at most 1 KiB is kept.
+func (r *Ring) Bury(ctx context.Context, l *Lease, p Pending, why string) (bool, error) {
+	k := &r.keys[l.Shard]
+	why = strings.ToValidUTF8(why[:min(len(why), maxDeadError)], "")
+	reply, err := redis.String(r.run(ctx, groupBuryScript, l.Shard, []string{k.leases, k.messages, k.dead},
+		l.Group, l.Consumer, l.token, l.TTL.Milliseconds(), p.Position, p.Deliveries, why))
+	if err != nil {
+		return false, noGroup(err)
+	}
+	if reply == "lost" {
+		return false, ErrLeaseLost
+	}
+	return reply == "dead", nil
+}
+
+// DeadLetters gives up to n dead letters of a shard that come after a position,
+// oldest first.
+func (r *Ring) DeadLetters(ctx context.Context, shard int, after string, n int) ([]DeadLetter, error) {
+	if err := ValidatePosition(after); err != nil {
+		return nil, fmt.Errorf("%w: dead letters: %w", errInput, err)
+	}
+	key := r.keys[shard].dead
+	replies, err := settingAside(ctx, r, shard, func() ([]any, error) {
+		return pipeline(ctx, r.server, key, command{"XRANGE", key, "(" + after, "+", "COUNT", n})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("dead letters, shard %d: %w", shard, err)
+	}
+	found, err := readStream(shard, replies[0])
+	if err != nil {
+		return nil, fmt.Errorf("dead letters, shard %d: %w", shard, err)
+	}
+	entries, _ := redis.Values(replies[0], nil)
+	letters := make([]DeadLetter, len(found))
+	for i, f := range found {
+		pair, _ := redis.Values(entries[i], nil)
+		fields, err := redis.StringMap(pair[1], nil)
+		if err != nil {
+			return nil, errReply
+		}
+		deliveries, _ := strconv.Atoi(fields["deliveries"])
+		letters[i] = DeadLetter{Found: f, Group: fields["for"], Error: fields["error"], Deliveries: deliveries, Origin: fields["position"]}
+	}
+	return letters, nil
+}
+
+// ReplayDead puts a dead letter back at the end of its shard's stream, for the
+// group that could not handle it: other groups acknowledge it unseen. It comes
+// behind what its account has had since. The new position is "" where there is no
+// such dead letter.
+func (r *Ring) ReplayDead(ctx context.Context, shard int, position string) (string, error) {
+	if err := ValidatePosition(position); err != nil {
+		return "", fmt.Errorf("%w: replay: %w", errInput, err)
+	}
+	k := &r.keys[shard]
+	return redis.String(r.run(ctx, groupReplayScript, shard, []string{k.dead, k.messages}, position))
+}
+
+// DropDead forgets dead letters of a shard, and reports how many there were.
+func (r *Ring) DropDead(ctx context.Context, shard int, positions ...string) (int, error) {
+	if len(positions) == 0 {
+		return 0, nil
+	}
+	key := r.keys[shard].dead
+	drop := command{"XDEL", key}
+	for _, p := range positions {
+		if err := ValidatePosition(p); err != nil {
+			return 0, fmt.Errorf("%w: drop dead letters: %w", errInput, err)
+		}
+		drop = append(drop, p)
+	}
+	replies, err := pipeline(ctx, r.server, key, drop)
+	if err != nil {
+		return 0, fmt.Errorf("drop dead letters, shard %d: %w", shard, err)
+	}
+	return redis.Int(replies[0], nil)
+}

@@ -1,0 +1,100 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed group_effect.lua
+var groupEffectLua string
+
+// Effect is what a consumer group does with a message inside of Redis, in the
+// step that acknowledges it.
+type Effect struct{ script *script }
+
+// NewEffect makes an effect of the body of a Lua function
+//
+//	function effect(message, KEYS, ARGV)
+//
+// where message has position, account, kind, id, type, time (RFC 3339, or empty)
+// and data (JSON) as texts, and KEYS and ARGV are the caller's own. What it
+// returns is ignored; an error that it raises, by error or by redis.call, says
+// that the message could not be handled.
+//
+// Lua cannot roll back: what an effect wrote before it failed stays, and is
+// written again when the message is delivered again. So check first, then write.
+func NewEffect(name, body string) *Effect {
+	return &Effect{newGroupScript("effect "+name, "local function effect(message, KEYS, ARGV)\n"+body+"\nend\n"+groupEffectLua)}
+}
+
+// Applying is what an effect needs beside the messages.
+type Applying struct {
+	Group string
+	// Keys are all that the effect uses, each in the shard's hash tag where Redis
+	// is a cluster: see [Ring.Tag].
+	Keys []string
+	Args []any
+	// Remember is for how long what was applied is remembered by account and
+	// message id; 0: not at all. See [Ring.Apply] for what it adds.
+	Remember time.Duration
+}
+
+// Applied is what became of a message.
+type Applied byte
+
+const (
+	AppliedNow    Applied = '1' // applied and acknowledged
+	NotPending    Applied = '0' // acknowledged before, or not the group's
+	AppliedBefore Applied = '2' // remembered as applied; acknowledged now
+	EffectFailed  Applied = 'e' // not acknowledged
+	HeldByEarlier Applied = 'h' // an earlier message of the account failed; not acknowledged
+)
+
+// Apply runs an effect for messages of one shard, in the stream's order, and
+// acknowledges them, in one step of Redis. It gives what became of each, and the
+// errors of those that failed, in order.
+//
+// The effect runs for a message only if that is pending in the group, and the
+// message stops being pending in the same step. So each delivery of a group is
+// applied once, whoever runs it how often, and whatever becomes of replies: the
+// step may be repeated after an unknown outcome. Nothing is kept for it.
+//
+// With Remember a message is also known by its account and id for that long: so
+// it is applied once even if its group is rewound or made anew, or if Redis lost
+// the end of the stream and the message was found again under another position.
+// It takes about 100 bytes and the two ids for each message of that time. Each
+// group remembers for itself.
+func (r *Ring) Apply(ctx context.Context, shard int, e *Effect, a Applying, messages []Found) ([]Applied, []string, error) {
+	if len(messages) < 1 || len(messages) > MaxRead {
+		return nil, nil, fmt.Errorf("%w: apply: must be 1 to %d messages, are %d", errInput, MaxRead, len(messages))
+	}
+	if err := checkGroup("apply", a.Group); err != nil {
+		return nil, nil, err
+	}
+	if a.Remember < 0 {
+		return nil, nil, fmt.Errorf("%w: apply: remember: must not be negative, is %v", errInput, a.Remember)
+	}
+	k := &r.keys[shard]
+	keys := append([]string{k.messages, k.appliedKey(a.Group)}, a.Keys...)
+	args := make([]any, 0, 4+7*len(messages)+len(a.Args))
+	args = append(args, a.Group, a.Remember.Milliseconds(), len(messages), len(a.Args))
+	for i := range messages {
+		f := &messages[i]
+		args = append(args, f.Position, f.Account, f.Kind)
+		args = f.Message.appendFields(args)
+	}
+	args = append(args, a.Args...)
+	reply, err := redis.Values(r.eval(ctx, e.script, keys, args))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s, shard %d: %w", e.script.name, shard, noGroup(err))
+	}
+	texts, err := redis.Strings(reply, nil)
+	if err != nil || len(texts) == 0 || len(texts[0]) != len(messages) {
+		return nil, nil, fmt.Errorf("%s, shard %d: %w", e.script.name, shard, errReply)
+	}
+	return []Applied(texts[0]), texts[1:], nil
+}

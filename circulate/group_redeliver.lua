@@ -1,0 +1,27 @@
+-- redeliver: take pending messages over, whoever had them, and count the delivery.
+--
+-- KEYS[1]  leases    HASH    group -> token|expiry|consumer
+-- KEYS[2]  messages  STREAM
+-- ARGV[1]  the group
+-- ARGV[2]  the consumer
+-- ARGV[3]  its token
+-- ARGV[4]  for how many ms a lease lives
+-- then for each message: its position, and which delivery this is
+--
+-- Returns now (unix ms), whether the lease is held, and position, account, kind,
+-- id, type, time, data and group of those that are still pending. Of one that was
+-- trimmed nothing is left; it stops being pending.
+
+local stream, group, consumer, now = KEYS[2], ARGV[1], ARGV[2], clock()
+if not holds(KEYS[1], group, ARGV[3], consumer, tonumber(ARGV[4]), now) then return { now, 0 } end
+local out, n = { now, 1 }, 2
+for a = 5, #ARGV, 2 do
+  local position = ARGV[a]
+  local claimed = redis.call('XCLAIM', stream, group, consumer, 0, position, 'RETRYCOUNT', ARGV[a + 1])[1]
+  if claimed then
+    n = flatten(out, n, position, claimed[2])
+  else
+    redis.call('XACK', stream, group, position)
+  end
+end
+return out

@@ -1,0 +1,16 @@
+-- release: give a lease back, and the consumer's name in the group with it if
+-- nothing is pending under it.
+--
+-- KEYS[1]  leases    HASH    group -> token|expiry|consumer
+-- KEYS[2]  messages  STREAM
+-- ARGV[1]  the group
+-- ARGV[2]  the consumer
+-- ARGV[3]  its token
+--
+-- Returns 1 where the lease was still held, otherwise 0.
+
+local lease = redis.call('HGET', KEYS[1], ARGV[1])
+if not lease or sub(lease, 1, 14) ~= ARGV[3] then return 0 end
+pcall(forget, KEYS[2], ARGV[1], ARGV[2]) -- the group may be gone
+redis.call('HDEL', KEYS[1], ARGV[1])
+return 1

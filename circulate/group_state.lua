@@ -1,0 +1,32 @@
+-- state: how far a group has got in a shard.
+--
+-- KEYS[1]  messages  STREAM
+-- KEYS[2]  dead      STREAM
+-- KEYS[3]  leases    HASH
+-- ARGV[1]  the group
+--
+-- Returns now (unix ms), how many messages it has not read, how many are pending,
+-- how many dead letters the shard has, the last position read, the first position
+-- that is unread and the first that is pending ('' where there is none), and who
+-- has the lease; or only now where there is no such group.
+
+local stream, group, now = KEYS[1], ARGV[1], clock()
+if redis.call('EXISTS', stream) == 0 then return { now } end
+local found
+for _, info in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
+  local fields = {}
+  for i = 1, #info, 2 do fields[info[i]] = info[i + 1] end
+  if fields.name == group then found = fields end
+end
+if not found then return { now } end
+
+local last = found['last-delivered-id']
+local unread = redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', 1)[1]
+local lag = 0
+if unread then
+  -- Where Redis lost count, the group cannot have more before it than there is.
+  lag = tonumber(found.lag or '') or redis.call('XLEN', stream)
+end
+local pending = redis.call('XPENDING', stream, group)
+local lease = redis.call('HGET', KEYS[3], group) or ''
+return { now, lag, pending[1], redis.call('XLEN', KEYS[2]), last, unread and unread[1] or '', pending[2] or '', sub(lease, 30) }

@@ -1,0 +1,84 @@
+package circulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// placer is a Server of several nodes.
+type placer interface {
+	// NodeOf names the node that serves a key now.
+	NodeOf(key string) string
+}
+
+// Node names the Redis node that serves a shard, "" where there is only one.
+// AwaitMessages can watch shards of one node together.
+func (r *Ring) Node(shard int) string {
+	server := r.server
+	if w, ok := server.(*watched); ok {
+		server = w.Server
+	}
+	if p, ok := server.(placer); ok {
+		return p.NodeOf(r.keys[shard].messages)
+	}
+	return ""
+}
+
+// awaitMargin is how much longer than a block its reply may take.
+const awaitMargin = 2 * time.Second
+
+// AwaitMessages waits until some shard has a message after the position given for
+// it, but no longer than block, and gives those that have. All shards must be of
+// one node. It delivers nothing and acknowledges nothing: what it says may be read
+// then, by [Ring.ReadGroup]. It keeps a connection to itself meanwhile.
+//
+// A blocking XREADGROUP would deliver in one step less, but to whoever asked,
+// even after their lease is lost, or into a connection that is dead already.
+func (r *Ring) AwaitMessages(ctx context.Context, after map[int]string, block time.Duration) ([]int, error) {
+	if len(after) == 0 || block < time.Millisecond {
+		return nil, fmt.Errorf("%w: await messages: needs a shard and at least 1ms", errInput)
+	}
+	shards := make([]int, 0, len(after))
+	for shard := range after {
+		shards = append(shards, shard)
+	}
+	slices.Sort(shards)
+	args := append(make([]any, 0, 5+2*len(shards)), "COUNT", 1, "BLOCK", block.Milliseconds(), "STREAMS")
+	byKey := make(map[string]int, len(shards))
+	for _, shard := range shards {
+		args = append(args, r.keys[shard].messages)
+		byKey[r.keys[shard].messages] = shard
+	}
+	for _, shard := range shards {
+		args = append(args, after[shard])
+	}
+	conn, err := lend(ctx, r.server, r.keys[shards[0]].messages)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	streams, err := redis.Values(redis.DoWithTimeout(conn, block+awaitMargin, "XREAD", args...))
+	if err == redis.ErrNil {
+		return nil, nil
+	}
+	note(r.server, err)
+	if err != nil {
+		return nil, fmt.Errorf("await messages: %w", err)
+	}
+	ready := make([]int, 0, len(streams))
+	for _, s := range streams {
+		pair, err := redis.Values(s, nil)
+		if err != nil || len(pair) != 2 {
+			return nil, errReply
+		}
+		key, _ := redis.String(pair[0], nil)
+		if shard, ok := byKey[key]; ok {
+			ready = append(ready, shard)
+		}
+	}
+	return ready, nil
+}

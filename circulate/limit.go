@@ -1,0 +1,133 @@
+package circulate
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Limit is shared by all replicas of a namespace. It holds how many checks start,
+// how many run at once, or both, and gives whoever must wait a time at which it may
+// come back: nobody waits in line with a place in a pool. At least one of Every
+// and Concurrency is set.
+//
+// The rate is held by the generic cell rate algorithm (ITU-T I.371, annex A;
+// for Redis: Brandur Leach, "Rate Limiting, Cells, and GCRA", and redis-cell).
+// Its whole state is the theoretical arrival time TAT. With an emission interval
+// T and a burst B, and so a tolerance τ = (B-1)·T, a start at t conforms if
+// t >= TAT-τ, and makes TAT = max(t, TAT)+T.
+//
+// What holds, whatever replicas and askers do:
+//
+//   - In any time t at most B + t/T checks start. The first of n starts, at t1,
+//     leaves TAT >= t1+T, each further one adds at least T, so the last conforms
+//     only at tn >= t1+(n-1)T-τ: that is n <= B + (tn-t1)/T. A refund keeps
+//     that: without the refunded start TAT would be lower by at least T minus
+//     the time since then, and that much is given back and no more.
+//   - At most N leases are there at once: they are counted where they are given.
+//     A lease ends when it is left, or by itself when its holder has crashed. It
+//     must be made to live longer than any check.
+//
+// Who is denied gets a slot behind the line of those denied before, and is
+// promised to be heard then; those who were not denied before are denied while
+// there is a line. Slots are apart by
+//
+//	max(T + max(0, J-τ), p·H/N)
+//
+// with J for how late those come back who were promised a time, H for how long
+// leases were held on average, and p, at least 1, for how much of that goes
+// unused between two leases. With a rate alone everyone is denied once and then
+// starts, in order, if none comes back later than J: TAT <= s+τ at a slot s,
+// and so TAT <= s+max(J,τ)+T behind it, which is at most τ more than the next
+// slot. With leases H is an average: one that comes back while others take
+// longer, or just before one leaves, is denied again. Each that does so raises p
+// by 1/32, and each that meets a lease takes an eighth of what p has above 1: at
+// p = 1.25 they are in balance if every other one comes in vain. That keeps leases
+// in use for about four fifths of the time that polled comers can use them, at
+// two denials for each check.
+//
+// Whoever comes back in time and is denied again gets a slot at the front, in a
+// second line that only such askers are in, apart likewise. So it is not overtaken
+// by all that came after it, and each comes back as often as it takes to meet a free
+// slot, which does not depend on the length of the line. Whoever comes back late by
+// more than 2 s and two slots, as after an outage, is heard too, but has lost its
+// place: all those slots have passed at once, and whom the bounds do not let start
+// goes to the end of the line, one behind the other again. Whoever comes
+// early, for it was nudged, keeps its slot.
+//
+// What Redis forgets in a failover is forgotten here: a limit may then be exceeded
+// once by what was taken in the time lost. A Redis clock that goes back delays by
+// as much who stands in line.
+type Limit struct {
+	Name        string        // any text; limits of one name are one limit
+	Every       time.Duration // the emission interval T, at least 1 µs; 0: no rate
+	Burst       int           // B, how many may start at once; where there is a rate at least 1
+	Concurrency int           // N, how many may run at once; 0: any number
+	Lease       time.Duration // where there is a Concurrency: when who is silent counts as crashed
+}
+
+// promiseJitter is J: a replica claims a shard at least each 100 ms while it is
+// busy.
+const promiseJitter = 125 * time.Millisecond
+
+// What a limit's times are kept in has 53 bits, in µs.
+const (
+	maxTolerance = 365 * 24 * time.Hour // B·T
+	maxRunning   = 1_000_000
+)
+
+// Validate tells everything that is wrong with a limit, each by its field.
+func (l Limit) Validate() error {
+	var errs []error
+	fault := func(broken bool, format string, args ...any) {
+		if broken {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	fault(l.Name == "", "name: must not be empty")
+	fault(l.Every == 0 && l.Concurrency == 0, "a rate or a concurrency must be set")
+	fault(l.Every < 0 || l.Every > 0 && l.Every < time.Microsecond, "every: must be 0 or at least 1µs, is %v", l.Every)
+	fault(l.Every > 0 && l.Burst < 1, "burst: must be at least 1, is %d", l.Burst)
+	fault(l.Every > 0 && l.Burst > 0 && float64(l.Burst)*float64(l.Every) > float64(maxTolerance),
+		"burst: a whole burst must take no more than %v, takes %d times %v", maxTolerance, l.Burst, l.Every)
+	fault(l.Concurrency < 0 || l.Concurrency > maxRunning, "concurrency: must be 0 to %d, is %d", maxRunning, l.Concurrency)
+	fault(l.Concurrency > 0 && (l.Lease < time.Millisecond || l.Lease > maxTolerance), "lease: must be 1ms to %v, is %v", maxTolerance, l.Lease)
+	return errors.Join(errs...)
+}
+
+// Asks are those who ask one limit, in order.
+type Asks struct {
+	Limit Limit
+	Asks  []Ask
+}
+
+// Ask asks for one check.
+type Ask struct {
+	CheckID  string    // no other check has it
+	Promised time.Time // what the account was told when it was last denied; zero: it was not
+}
+
+// Answers are what one limit says.
+type Answers struct {
+	// Err says that nobody was let start. Where it is Unknown they may have been
+	// counted all the same: what of that is a lease ends by itself.
+	Err error
+	// Now is when they were heard, by Redis' clock.
+	Now time.Time
+	// At has, for each ask, zero: it may start. Otherwise when it may, which is a
+	// promise that the account must bring along then.
+	At []time.Time
+}
+
+// Leaving are checks that one limit let start.
+type Leaving struct {
+	Limit    Limit
+	CheckIDs []string
+}
+
+// Refund are checks that one limit let start and that did not.
+type Refund struct {
+	Limit    Limit
+	Granted  time.Time // Answers.Now of then
+	CheckIDs []string
+}

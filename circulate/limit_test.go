@@ -1,0 +1,108 @@
+package circulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate/connect"
+)
+
+func TestLimitKeysAreApartAndHaveOneHashTag(t *testing.T) {
+	state, leases := limitKeys("rounds", "http/api.example.com:8443")
+	if state != "rounds:limits:{http/api.example.com:8443}" || leases != state+":leases" {
+		t.Errorf("%q, %q", state, leases)
+	}
+	seen := make(map[string]string)
+	for _, name := range []string{
+		"http", "http/a", "http/*", "{http}", "}", "a}:leases", "#", "ü", "with space", "line\nfeed", strings.Repeat("x", 100),
+		strings.Repeat("x", 101), strings.Repeat("x", 1<<20), "#" + strings.Repeat("0", 64), "a", "a:leases",
+	} {
+		state, leases := limitKeys("rounds", name)
+		if len(leases) > 150 || hashTag(state) != hashTag(leases) || !strings.HasPrefix(state, "rounds:limits:{") {
+			t.Errorf("%.20q: %q, %q", name, state, leases)
+		}
+		for _, key := range []string{state, leases} {
+			if other, ok := seen[key]; ok {
+				t.Errorf("%.20q and %.20q share %q", name, other, key)
+			}
+			seen[key] = name
+		}
+	}
+}
+
+// A limit that Redis refuses for reasons of its own does not stop the others.
+func TestLimitsAreAskedEachForItself(t *testing.T) {
+	answer := func(nth int, _ string) (time.Duration, string) {
+		now, when := 1795226313819000, 1795226314000
+		return 0, []string{
+			"-NOSCRIPT No matching script.\r\n",
+			fmt.Sprintf("*2\r\n:%d\r\n:0\r\n", now),
+			"-OOM command not allowed\r\n",
+			fmt.Sprintf("*2\r\n:%d\r\n:%d\r\n", now, when), // the first, tried again
+		}[nth-1]
+	}
+	against(t, answer, func(t *testing.T, r *Ring, p *peer) {
+		var asks []Asks
+		for _, name := range []string{"a", "b", "c"} {
+			asks = append(asks, Asks{Limit: Limit{Name: name, Every: time.Second, Burst: 1}, Asks: []Ask{{CheckID: "x"}}})
+		}
+		answers, err := r.Acquire(t.Context(), asks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := answers[0]; a.Err != nil || a.At[0].UnixMilli() != 1795226314000 || a.Now.UnixMicro() != 1795226313819000 {
+			t.Errorf("loaded again: %v", a)
+		}
+		if a := answers[1]; a.Err != nil || !a.At[0].IsZero() {
+			t.Errorf("granted: %v", a)
+		}
+		if a := answers[2]; !hasCode(a.Err, "OOM") || Unknown(a.Err) || a.At != nil {
+			t.Errorf("refused: %v", a)
+		}
+		if n := p.sent.Load(); n != 4 {
+			t.Errorf("%d commands were sent", n)
+		}
+	})
+}
+
+// Where the connection is cut nobody knows who was counted.
+func TestLimitsCutOffAreUnknown(t *testing.T) {
+	answer := func(nth int, _ string) (time.Duration, string) {
+		if nth == 1 {
+			return 0, "*2\r\n:1795226313819000\r\n:0\r\n"
+		}
+		return 0, ""
+	}
+	against(t, answer, func(t *testing.T, r *Ring, _ *peer) {
+		asks := Asks{Limit: oneAtOnce, Asks: []Ask{{CheckID: "x"}}}
+		other := asks
+		other.Limit.Name = "other"
+		answers, err := r.Acquire(t.Context(), []Asks{asks, other, asks})
+		if err != nil || answers[0].Err != nil || !Unknown(answers[1].Err) || !Unknown(answers[2].Err) {
+			t.Errorf("%v, %v", answers, err)
+		}
+	})
+}
+
+func TestLimitBatchesOutOfBoundsAreNotSent(t *testing.T) {
+	server := connect.NewEmbedded()
+	t.Cleanup(func() { _ = server.Close() })
+	ring, err := Open(context.Background(), server, Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Miniredis().SetError("ERR something was sent")
+	ids := make([]string, MaxBatch/2+1)
+	asks := Asks{Limit: oneAtOnce, Asks: make([]Ask, len(ids))}
+	leaving := Leaving{Limit: oneAtOnce, CheckIDs: ids}
+	_, acquireErr := ring.Acquire(t.Context(), []Asks{asks, asks})
+	for _, err := range []error{acquireErr, ring.Leave(t.Context(), []Leaving{leaving, leaving})} {
+		if !errors.Is(err, errInput) || !strings.Contains(err.Error(), "a batch has 1 to 1000") {
+			t.Errorf("%v", err)
+		}
+	}
+}

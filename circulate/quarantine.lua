@@ -1,0 +1,31 @@
+-- quarantine: park an account that was just requeued, if it still waits as the
+-- requeue left it.
+--
+-- KEYS[1]  tickets       HASH  id -> current ticket and what stands behind it
+-- KEYS[2]  ticket_seq    STRING
+-- KEYS[3]  parked        ZSET  id -> parked at
+-- KEYS[4]  park_reasons  HASH  id -> reason
+-- KEYS[5]  strikes       HASH  id -> requeues since the last return
+-- ARGV[1]  the entry that was requeued
+-- ARGV[2]  how many strikes it takes
+-- ARGV[3]  the reason
+--
+-- Returns 1 where it is parked now, 0 where it was left alone: somebody has
+-- claimed, changed, parked or deregistered it since, or it has fewer strikes.
+
+local tickets, ticket_seq, parked, reasons, strikes = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local entry, enough, reason = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+
+local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', parked, 'zset', reasons, 'hash', strikes, 'hash')
+if wrong then return wrong end
+
+local id = sub(entry, ID)
+local current = redis.call('HGET', tickets, id)
+if not current or ticket_of(current) ~= ticket_of(entry) then return 0 end
+if (tonumber(redis.call('HGET', strikes, id) or '0') or 0) < enough then return 0 end
+
+local now = clock()
+redis.call('ZADD', parked, 'NX', now, id)
+redis.call('HSET', reasons, id, reason)
+renew(tickets, ticket_seq, id, current, now)
+return 1

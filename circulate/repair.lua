@@ -1,0 +1,54 @@
+-- repair: put right what an audit found. What has changed since is left alone.
+--
+-- KEYS[1]  tickets     HASH  id -> current ticket and what stands behind it
+-- KEYS[2]  schedule    ZSET  id -> due
+-- KEYS[3]  parked      ZSET  id -> parked at
+-- KEYS[4]  accounts    HASH  id -> record
+-- KEYS[5]  ticket_seq  STRING
+-- KEYS[6]  set_aside   LIST
+-- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
+-- ARGV[3]  how, and then
+--   settle ID TICKET    a fresh ticket, and one place: parked, or else where it
+--                       is scheduled, or else due at once
+--   restore ID DUE LANE a ticket for a record that has none; it stays where it is
+--                       parked or scheduled
+--   drop ID             out of schedule and parked: there is no such account
+--
+-- Returns 1 where something was put right, otherwise 0.
+
+local tickets, schedule, parked, accounts, ticket_seq, set_aside = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local how, id = ARGV[3], ARGV[4]
+
+local wrong = mistyped(tickets, 'hash', schedule, 'zset', parked, 'zset', accounts, 'hash', ticket_seq, 'string',
+  set_aside, 'list')
+if wrong then return wrong end
+
+local now = clock()
+local current = redis.call('HGET', tickets, id)
+
+local function place(due)
+  if redis.call('ZSCORE', parked, id) then
+    redis.call('ZREM', schedule, id)
+  elseif not redis.call('ZSCORE', schedule, id) then
+    due = math.max(now, due)
+    if due < first_due(schedule) then wake(ARGV[1], ARGV[2], due) end
+    redis.call('ZADD', schedule, due, id)
+  end
+end
+
+if how == 'settle' then
+  if not current or ticket_of(current) ~= ARGV[5] then return 0 end
+  place(now)
+  renew(tickets, ticket_seq, id, current, now)
+elseif how == 'restore' then
+  if current or redis.call('HEXISTS', accounts, id) == 0 then return 0 end
+  place(tonumber(ARGV[5]))
+  redis.call('HSET', tickets, id, take_ticket(ticket_seq, now) .. ARGV[6] .. REGISTERED .. seconds(now) .. NO_MARKS)
+else
+  if current or redis.call('HEXISTS', accounts, id) == 1 then return 0 end
+  redis.call('LPUSH', set_aside, 'not registered: ' .. id)
+  redis.call('LTRIM', set_aside, 0, 999)
+  redis.call('ZREM', schedule, id)
+  redis.call('ZREM', parked, id)
+end
+return 1

@@ -1,0 +1,52 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+)
+
+// ParkedQuery chooses parked accounts. The zero ParkedQuery chooses all.
+type ParkedQuery struct {
+	Kind   string
+	Reason string // how it begins
+	Cursor string // of the page before; empty: the first page
+	Limit  int    // 0: as the API likes
+}
+
+// Schedule tells when an account is checked next, and why then.
+func (c *Client) Schedule(ctx context.Context, id string) (api.Schedule, error) {
+	var s api.Schedule
+	err := c.call(ctx, http.MethodGet, accountPath(id)+"/schedule", nil, &s)
+	return s, err
+}
+
+// Parked gives a page of parked accounts.
+func (c *Client) Parked(ctx context.Context, q ParkedQuery) (api.ParkedList, error) {
+	values := url.Values{}
+	for name, value := range map[string]string{"kind": q.Kind, "reason": q.Reason, "cursor": q.Cursor} {
+		if value != "" {
+			values.Set(name, value)
+		}
+	}
+	if q.Limit > 0 {
+		values.Set("limit", strconv.Itoa(q.Limit))
+	}
+	path := "/v1/parked"
+	if len(values) > 0 {
+		path += "?" + values.Encode()
+	}
+	var page api.ParkedList
+	err := c.call(ctx, http.MethodGet, path, nil, &page)
+	return page, err
+}
+
+// Revive brings parked accounts back, as far as one call goes.
+func (c *Client) Revive(ctx context.Context, r api.ReviveRequest) (api.Revived, error) {
+	var done api.Revived
+	err := c.call(ctx, http.MethodPost, "/v1/parked:revive", r, &done)
+	return done, err
+}

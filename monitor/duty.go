@@ -1,0 +1,119 @@
+package monitor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	dutyLasts = 30 * time.Second // after the last renewal
+	dutyRenew = 10 * time.Second
+	dutyLook  = time.Second // how soon a task sees that the monitor is on duty now
+)
+
+// duty says whether this monitor is the one that does what one of them need do,
+// so that it costs no more the more monitors run. Nothing relies on there being
+// one only.
+type duty struct {
+	ring *circulate.Ring
+	who  string
+
+	mu    sync.Mutex
+	until time.Time
+}
+
+func newDuty(ring *circulate.Ring) *duty {
+	return &duty{ring: ring, who: circulate.NewReplica()}
+}
+
+func (d *duty) renew(ctx context.Context) error {
+	asked := time.Now()
+	mine, err := d.ring.OnDuty(ctx, d.who, dutyLasts)
+	if err != nil {
+		return err // it may still be on duty for as long as it knew before
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.until = time.Time{}
+	if mine {
+		d.until = asked.Add(dutyLasts)
+	}
+	return nil
+}
+
+func (d *duty) held() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Now().Before(d.until)
+}
+
+// resign lets another monitor take over at once.
+func (d *duty) resign(ctx context.Context) error {
+	if !d.held() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_, err := d.ring.OnDuty(ctx, d.who, 0)
+	return err
+}
+
+// await waits until the monitor is on duty, and reports false when ctx is done.
+func (d *duty) await(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		if d.held() {
+			return true
+		}
+		rest(ctx, dutyLook)
+	}
+	return false
+}
+
+// onDuty does what one monitor need do: it looks for staleness, tries parked
+// accounts again and audits.
+func (m *Monitor) onDuty(ctx context.Context) {
+	var tasks sync.WaitGroup
+	tasks.Go(func() { every(ctx, dutyRenew, m.log, "duty", m.renewDuty) })
+	tasks.Go(func() { m.repeat(ctx, "scan for staleness", scanInterval, m.scan) })
+	tasks.Go(func() { m.repeat(ctx, "audit", m.config.AuditInterval, m.audit) })
+	if m.config.ProbeInterval > 0 {
+		tasks.Go(func() { m.repeat(ctx, "probe", m.probePause(), m.probe) })
+	}
+	tasks.Wait()
+	if err := m.duty.resign(ctx); err != nil {
+		m.log.Debug("another monitor takes over later", "error", err)
+	}
+}
+
+func (m *Monitor) renewDuty(ctx context.Context) error {
+	err := m.duty.renew(ctx)
+	if !m.duty.held() {
+		m.metrics.offDuty()
+	}
+	return err
+}
+
+// repeat does a task whenever this monitor is on duty, beginning at most once in
+// an interval.
+func (m *Monitor) repeat(ctx context.Context, name string, interval time.Duration, task func(context.Context) error) {
+	for m.duty.await(ctx) {
+		began := time.Now()
+		if err := task(ctx); err != nil && ctx.Err() == nil && !circulate.Unavailable(err) {
+			m.log.Error(name+" failed", "error", err)
+		}
+		rest(ctx, max(dutyLook, interval-time.Since(began)))
+	}
+}
+
+// rest waits, but not once ctx is done.
+func rest(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

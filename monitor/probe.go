@@ -1,0 +1,97 @@
+package monitor
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	probePage     = 500                    // parked accounts looked at in a step
+	probeStepRest = 200 * time.Millisecond // after each
+)
+
+// mayPass tells reasons that may pass by themselves: an upstream that is back, a
+// credential that was renewed there.
+func mayPass(reason string) bool {
+	return strings.HasPrefix(reason, "retry budget") || strings.HasPrefix(reason, "auth")
+}
+
+// probePause is how often a walk over the parked begins, at most.
+func (m *Monitor) probePause() time.Duration {
+	return min(time.Minute, max(time.Second, m.config.ProbeInterval/10))
+}
+
+// probe walks over who has been parked for longer than the interval and tries
+// them again, so many a second.
+func (m *Monitor) probe(ctx context.Context) error {
+	probed := 0
+	defer func() {
+		if probed > 0 {
+			m.log.Info("parked accounts are tried again", "accounts", probed)
+		}
+	}()
+	for shard := range m.ring.Shards() {
+		var behind circulate.ParkedAccount
+		for more := true; more; {
+			page, now, err := m.ring.ParkedPage(ctx, shard, behind, probePage)
+			if err != nil {
+				return err
+			}
+			more = len(page) == probePage
+			var due []circulate.ParkedAccount
+			for _, p := range page {
+				if now.Sub(p.Since) <= m.config.ProbeInterval {
+					more = false // so are all that follow
+					break
+				}
+				behind = p
+				if mayPass(p.Reason) {
+					due = append(due, p)
+				}
+			}
+			n, err := m.probeAll(ctx, shard, due)
+			probed += n
+			if err != nil {
+				return err
+			}
+			rest(ctx, probeStepRest)
+			if ctx.Err() != nil || !m.duty.held() {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// probeAll tries accounts of one shard again, a second's worth at a time, due
+// one after the other.
+func (m *Monitor) probeAll(ctx context.Context, shard int, due []circulate.ParkedAccount) (probed int, err error) {
+	each := time.Duration(float64(time.Second) / m.config.ProbeRate)
+	for len(due) > 0 && ctx.Err() == nil && m.duty.held() {
+		n := min(len(due), max(1, int(m.config.ProbeRate)))
+		now, err := m.ring.Now(ctx, shard)
+		if err != nil {
+			return probed, err
+		}
+		items := make([]circulate.Resumption, n)
+		for i, p := range due[:n] {
+			items[i] = circulate.Resumption{ID: p.ID, Due: now.Add(time.Duration(i) * each), Reason: p.Reason}
+		}
+		outcomes, err := m.ring.Probe(ctx, shard, items)
+		if err != nil {
+			return probed, err // of unknown outcome, perhaps: the next walk looks again
+		}
+		for _, o := range outcomes {
+			if o == circulate.BackAgain {
+				probed++
+				m.metrics.probed.Inc()
+			}
+		}
+		due = due[n:]
+		rest(ctx, time.Duration(n)*each)
+	}
+	return probed, nil
+}

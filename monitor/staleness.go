@@ -1,0 +1,59 @@
+package monitor
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	// scanPage is how many accounts a step looks at: a millisecond or two.
+	scanPage = 1000
+	// scanPause comes after each step, which costs Redis four commands, so that a
+	// large ring costs no more than four a second. It is shorter where that is
+	// needed for a ring of few accounts in many shards to be scanned once a minute.
+	scanPause  = time.Second
+	scanWithin = 55 * time.Second
+	// scanInterval is how often a scan begins, at most.
+	scanInterval = 30 * time.Second
+)
+
+// scan looks how long ago each account was last checked with complete success. It
+// goes by who is registered, not by where anyone is: what fell out of the ring
+// gets older here.
+func (m *Monitor) scan(ctx context.Context) error {
+	began := time.Now()
+	pause := min(scanPause, scanWithin/time.Duration(m.ring.Shards()))
+	var all circulate.Ages
+	for shard := range m.ring.Shards() {
+		for cursor := ""; cursor != circulate.ScanDone; {
+			page, next, err := m.ring.Staleness(ctx, shard, cursor, scanPage)
+			if err != nil {
+				return err
+			}
+			all.Add(page)
+			cursor = next
+			rest(ctx, pause)
+			if ctx.Err() != nil {
+				return nil
+			}
+			if !m.duty.held() {
+				return nil
+			}
+		}
+	}
+	m.metrics.staleness.set(&all)
+	m.metrics.scanSeconds.Set(time.Since(began).Seconds())
+	found, err := json.Marshal(accounts.Staleness{
+		At: all.Now.UTC(), Scanned: all.Scanned,
+		P50: all.Quantile(0.5).Seconds(), P99: all.Quantile(0.99).Seconds(), Max: all.Max.Seconds(),
+		Stalest: all.Stalest, ParkedExcluded: all.Parked,
+	})
+	if err != nil {
+		return err
+	}
+	return m.ring.KeepStaleness(ctx, found)
+}

@@ -1,0 +1,97 @@
+package monitor_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/monitor"
+)
+
+func (w *world) staleness() *accounts.Staleness {
+	w.Helper()
+	text, err := w.ring.LastStaleness(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	if text == nil {
+		return nil
+	}
+	var s accounts.Staleness
+	if err := json.Unmarshal(text, &s); err != nil {
+		w.Fatal(err)
+	}
+	return &s
+}
+
+// The scan does not trust the scheduler: it finds the account that is in no
+// place at all.
+func TestStalenessFindsWhoFellOutOfTheRing(t *testing.T) {
+	inFakeTime(t, 4, func(w *world) {
+		w.register("lost", "parked")
+		if _, err := w.ring.Park(w.Context(), w.ring.ShardOf("parked"), circulate.ReasonPaused, []string{"parked"}); err != nil {
+			w.Fatal(err)
+		}
+		w.do("ZREM", key(w.ring, w.ring.ShardOf("lost"), "schedule"), "lost")
+		time.Sleep(time.Hour)
+		for i := range 99 {
+			w.register(fmt.Sprint("a", i))
+		}
+		if s := w.staleness(); s != nil {
+			w.Errorf("there is %+v before the first scan", s)
+		}
+		stop := w.run(monitor.Config{})
+		time.Sleep(time.Minute)
+		s := w.staleness()
+		if s == nil {
+			w.Fatal("no scan within a minute")
+		}
+		if s.Scanned != 100 || s.ParkedExcluded != 1 || s.Stalest != "lost" || s.Max < 3600 || s.Max > 3660 || s.P50 > 60 || s.P99 > 60 {
+			w.Errorf("%+v", s)
+		}
+		time.Sleep(time.Hour)
+		if s := w.staleness(); s.Max < 7200 || s.P50 < 3600 || s.P50 > 3660*1.1 {
+			w.Errorf("%+v", s)
+		}
+		stop()
+	})
+}
+
+// Two monitors scan no more than one does, and the second takes over from the
+// first, whether it resigned or fell silent.
+func TestOneMonitorIsOnDuty(t *testing.T) {
+	inFakeTime(t, 2, func(w *world) {
+		w.register("a")
+		stopFirst := w.run(monitor.Config{})
+		time.Sleep(time.Second)
+		first := w.registry
+		w.newMetrics()
+		stopSecond := w.run(monitor.Config{})
+		time.Sleep(2 * time.Minute)
+		shows := func() bool {
+			families, err := w.registry.Gather()
+			if err != nil {
+				w.Fatal(err)
+			}
+			for _, f := range families {
+				if f.GetName() == "rounds_staleness_seconds" {
+					return true
+				}
+			}
+			return false
+		}
+		if shows() {
+			w.Error("the second monitor scans too")
+		}
+		stopFirst()
+		time.Sleep(30 * time.Second)
+		if !shows() {
+			w.Error("nobody took over")
+		}
+		w.registry = first
+		stopSecond()
+	})
+}

@@ -1,0 +1,129 @@
+package poller
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	leaveLinger   = 10 * time.Millisecond // that a check's end waits for others
+	leavesPending = 20_000                // while Redis is away; leases beyond that end by themselves
+	leaveRetry    = 50 * time.Millisecond // doubled each time
+	leaveRetryMax = 2 * time.Second
+)
+
+// leaves gathers the ends of checks that limits have leases for, and tells the
+// limits in batches.
+type leaves struct {
+	send   func(context.Context, []circulate.Leaving) error
+	log    *slog.Logger
+	failed prometheus.Counter
+
+	kick chan struct{} // has a value when there is something to tell
+
+	mu      sync.Mutex
+	pending map[string]*circulate.Leaving // by limit
+	count   int
+}
+
+func newLeaves(send func(context.Context, []circulate.Leaving) error, log *slog.Logger, failed prometheus.Counter) *leaves {
+	return &leaves{
+		send: send, log: log, failed: failed,
+		kick: make(chan struct{}, 1), pending: make(map[string]*circulate.Leaving),
+	}
+}
+
+// add notes that a check has ended. It never waits.
+func (l *leaves) add(limit circulate.Limit, checkIDs ...string) {
+	if limit.Concurrency == 0 {
+		return // it has no leases
+	}
+	l.mu.Lock()
+	room := max(0, min(len(checkIDs), leavesPending-l.count))
+	if room > 0 {
+		of, ok := l.pending[limit.Name]
+		if !ok {
+			of = &circulate.Leaving{Limit: limit}
+			l.pending[limit.Name] = of
+		}
+		of.CheckIDs = append(of.CheckIDs, checkIDs[:room]...)
+		l.count += room
+	}
+	l.mu.Unlock()
+	if room < len(checkIDs) {
+		l.failed.Add(float64(len(checkIDs) - room))
+	}
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+}
+
+// run tells the limits until ctx is done, and then what is left, once and
+// within writes. Nothing may be added after that.
+func (l *leaves) run(ctx, writes context.Context) {
+	failures := 0
+	for {
+		select {
+		case <-ctx.Done():
+		case <-l.kick:
+		}
+		sleep(ctx, leaveLinger)
+		for batch := l.take(); len(batch) > 0; batch = l.take() {
+			err := l.send(writes, batch)
+			if err == nil {
+				failures = 0
+				continue
+			}
+			l.failed.Inc()
+			l.log.Debug("limits were not told of checks that ended", "limits", len(batch), "error", err)
+			if ctx.Err() != nil || !worthwhile(err) {
+				continue
+			}
+			for _, of := range batch {
+				l.add(of.Limit, of.CheckIDs...) // to repeat is safe
+			}
+			sleep(ctx, min(leaveRetryMax, leaveRetry<<min(failures, 6)))
+			failures++
+		}
+		if ctx.Err() != nil && l.empty() {
+			return
+		}
+	}
+}
+
+// worthwhile reports whether what failed may do later.
+func worthwhile(err error) bool {
+	return circulate.Unavailable(err) || circulate.Unknown(err) || circulate.Denied(err)
+}
+
+// take gives some of what is pending, as much as one step may have.
+func (l *leaves) take() (batch []circulate.Leaving) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left := circulate.MaxBatch
+	for name, of := range l.pending {
+		n := min(left, len(of.CheckIDs))
+		batch = append(batch, circulate.Leaving{Limit: of.Limit, CheckIDs: of.CheckIDs[:n:n]})
+		if of.CheckIDs = of.CheckIDs[n:]; len(of.CheckIDs) == 0 {
+			delete(l.pending, name)
+		}
+		l.count -= n
+		if left -= n; left == 0 {
+			break
+		}
+	}
+	return batch
+}
+
+func (l *leaves) empty() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count == 0
+}

@@ -1,0 +1,170 @@
+package poller
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// leaseMargin is what a check may take beyond its pages: writing them, and
+// waiting to be written.
+const leaseMargin = 30 * time.Second
+
+// leaseOf is how long a lease lives: longer than any check that a replica with
+// these settings does not abandon.
+func leaseOf(c Config) time.Duration {
+	return maxDrain + c.CheckTimeout + abandonAfter + leaseMargin
+}
+
+// limiter asks the limits that all replicas share. What no limit is configured
+// for costs nothing.
+type limiter struct {
+	ring   *circulate.Ring
+	limits Limits
+	leaves *leaves
+	log    *slog.Logger
+	denied *prometheus.CounterVec // by kind
+	errors *prometheus.CounterVec // by step
+}
+
+func newLimiter(ring *circulate.Ring, limits Limits, lease time.Duration, log *slog.Logger, m *Metrics) *limiter {
+	return &limiter{
+		ring: ring, limits: limits.leased(lease), log: log, denied: m.limited, errors: m.redisErrors,
+		leaves: newLeaves(ring.Leave, log, m.redisErrors.WithLabelValues("leave")),
+	}
+}
+
+// of gives the limits of an account, for keeping with its record.
+func (l *limiter) of(kind, rateKey string) limitsOfCheck { return l.limits.of(kind, rateKey) }
+
+// run tells the limits of checks that ended, until ctx is done, and then what is
+// left, within writes.
+func (l *limiter) run(ctx, writes context.Context) { l.leaves.run(ctx, writes) }
+
+// left says that a check that was let start has ended.
+func (l *limiter) left(limits limitsOfCheck, checkID string) {
+	for _, limit := range limits {
+		if limit != nil {
+			l.leaves.add(*limit, checkID)
+		}
+	}
+}
+
+// candidate is a claimed account that would be checked.
+type candidate struct {
+	kind     string
+	limits   limitsOfCheck
+	checkID  string
+	promised time.Time // when it was last told to come back, if that was a limit; or zero
+
+	// What the limits say. Neither: it may start, and must be told of with left
+	// when it has ended.
+	until time.Time // denied until then, by Redis' clock; to be brought along as promised
+	by    string    // the limit that denied it
+	err   error     // not known: it must not start, and goes back as it came
+
+	granted [len(limitsOfCheck{})]time.Time // when each limit did
+}
+
+func (c *candidate) admitted() bool { return c.until.IsZero() && c.err == nil }
+
+// ask asks the limits for candidates, in their order: at most
+// circulate.MaxBatch. It takes a round trip for all rate keys and one for all
+// kinds, and one more where a kind denied what a rate key had granted.
+func (l *limiter) ask(ctx context.Context, candidates []*candidate) {
+	for level := range len(limitsOfCheck{}) {
+		l.askLevel(ctx, level, candidates)
+	}
+	l.giveBack(ctx, candidates)
+	for _, c := range candidates {
+		if !c.until.IsZero() {
+			l.denied.WithLabelValues(c.kind).Inc()
+		}
+	}
+}
+
+// askLevel asks one limit of each candidate that none has denied.
+func (l *limiter) askLevel(ctx context.Context, level int, candidates []*candidate) {
+	var asks []circulate.Asks
+	var asking [][]*candidate
+	index := make(map[string]int)
+	for _, c := range candidates {
+		limit := c.limits[level]
+		if limit == nil || !c.admitted() {
+			continue
+		}
+		i, ok := index[limit.Name]
+		if !ok {
+			i = len(asks)
+			index[limit.Name] = i
+			asks, asking = append(asks, circulate.Asks{Limit: *limit}), append(asking, nil)
+		}
+		asks[i].Asks = append(asks[i].Asks, circulate.Ask{CheckID: c.checkID, Promised: c.promised})
+		asking[i] = append(asking[i], c)
+	}
+	if len(asks) == 0 {
+		return
+	}
+	answers, err := l.ring.Acquire(ctx, asks)
+	for i, of := range asking {
+		var answer circulate.Answers
+		if err == nil {
+			answer = answers[i]
+		} else {
+			answer.Err = err
+		}
+		if answer.Err != nil {
+			l.errors.WithLabelValues("acquire").Inc()
+			l.log.Debug("a limit did not answer", "limit", asks[i].Limit.Name, "error", answer.Err)
+		}
+		for j, c := range of {
+			switch {
+			case answer.Err != nil:
+				c.err = answer.Err
+			case answer.At[j].IsZero():
+				c.granted[level] = answer.Now
+			default:
+				c.until, c.by = answer.At[j], asks[i].Limit.Name
+			}
+		}
+	}
+}
+
+// giveBack gives back what was granted to those that may not start after all.
+func (l *limiter) giveBack(ctx context.Context, candidates []*candidate) {
+	var refunds []circulate.Refund
+	index := make(map[string]int)
+	for _, c := range candidates {
+		if c.err != nil {
+			// Redis is not to be relied on now, and what one of the limits has
+			// done nobody knows: the leases are given back when it is.
+			l.left(c.limits, c.checkID)
+			continue
+		}
+		for level, granted := range c.granted {
+			if c.admitted() || granted.IsZero() {
+				continue
+			}
+			limit := c.limits[level]
+			i, ok := index[limit.Name]
+			if !ok {
+				i = len(refunds)
+				index[limit.Name] = i
+				refunds = append(refunds, circulate.Refund{Limit: *limit, Granted: granted})
+			}
+			refunds[i].CheckIDs = append(refunds[i].CheckIDs, c.checkID)
+		}
+	}
+	if len(refunds) == 0 {
+		return
+	}
+	if err := l.ring.Refund(ctx, refunds); err != nil {
+		// The rate's loss is small; the leases end by themselves.
+		l.errors.WithLabelValues("refund").Inc()
+		l.log.Debug("limits were not given back what was not used", "error", err)
+	}
+}

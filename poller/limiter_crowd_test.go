@@ -1,0 +1,198 @@
+package poller
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
+)
+
+// crowd are accounts that come to be checked as from a pool's shards: several
+// shards, each looked at every 100 ms, in fake time.
+type crowd struct {
+	*testing.T
+	limiter  *limiter
+	kind     string
+	held     func() time.Duration // how long a check takes
+	interval time.Duration        // from a check's start to the next one's due time; 0: once
+
+	accounts []*visitor
+	starts   []time.Time
+	running  map[string][]time.Time // by limit, when each ends
+	denials  int
+	asked    int
+
+	firstDenied, firstStarted int // of those who were denied: how many were, and started since
+	displaced                 int // by how many places one of them started late, at most
+}
+
+// visitor is one account of a crowd.
+type visitor struct {
+	key      string
+	due      time.Time
+	promised time.Time
+	checks   int
+	denials  int // since its last check
+	worst    int
+	denied   int // as which it was first denied; less than 0: it never was
+}
+
+func inCrowd(t *testing.T, rules string, test func(c *crowd)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server := connect.NewEmbedded()
+		ring, err := circulate.Open(t.Context(), server, circulate.Options{Shards: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits, err := ParseLimits(rules, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &crowd{
+			T: t, kind: "http", held: func() time.Duration { return 0 }, running: make(map[string][]time.Time),
+			limiter: newLimiter(ring, limits, time.Minute, slog.New(slog.NewTextHandler(io.Discard, nil)), NewMetrics(nil)),
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { c.limiter.run(ctx, context.WithoutCancel(ctx)); close(done) }()
+		test(c)
+		time.Sleep(time.Hour) // what runs ends
+		cancel()
+		<-done
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (c *crowd) come(n int, key func(i int) string) {
+	now := time.Now()
+	for i := range n {
+		c.accounts = append(c.accounts, &visitor{key: key(i), due: now.Add(time.Duration(i) * time.Microsecond), denied: -1})
+	}
+}
+
+const crowdShards = 4
+
+// run lets time pass in which the shards are looked at.
+func (c *crowd) run(d time.Duration) {
+	c.Helper()
+	// Not in step with any rate, or one shard would be there first every time.
+	pause := between(15*time.Millisecond, 30*time.Millisecond)
+	for turn, end := 0, time.Now().Add(d); time.Now().Before(end); turn++ {
+		c.claim(turn % crowdShards)
+		time.Sleep(pause())
+	}
+}
+
+// claim asks for those of a shard that are due.
+func (c *crowd) claim(shard int) {
+	c.Helper()
+	now := time.Now()
+	var due []*visitor
+	for i := shard; i < len(c.accounts); i += crowdShards {
+		if v := c.accounts[i]; !v.due.After(now) {
+			due = append(due, v)
+		}
+	}
+	slices.SortFunc(due, func(a, b *visitor) int { return a.due.Compare(b.due) })
+	due = due[:min(len(due), claimBatch)]
+	candidates := make([]*candidate, len(due))
+	for i, v := range due {
+		candidates[i] = &candidate{kind: c.kind, limits: c.limiter.of(c.kind, v.key), promised: v.promised,
+			checkID: fmt.Sprint(shard, "-", c.asked)}
+		c.asked++
+	}
+	c.limiter.ask(c.Context(), candidates)
+	for i, v := range due {
+		switch asked := candidates[i]; {
+		case asked.err != nil:
+			c.Fatal(asked.err)
+		case asked.admitted():
+			c.start(v, asked)
+		default:
+			if !asked.until.After(now) || asked.by == "" {
+				c.Fatalf("denied by %q at %v until %v", asked.by, now, asked.until)
+			}
+			if v.denied < 0 {
+				v.denied = c.firstDenied
+				c.firstDenied++
+			}
+			v.due, v.promised = asked.until, asked.until
+			v.denials++
+			v.worst = max(v.worst, v.denials)
+			c.denials++
+		}
+	}
+}
+
+func (c *crowd) start(v *visitor, asked *candidate) {
+	now := time.Now()
+	if v.denied >= 0 && v.checks == 0 {
+		c.displaced = max(c.displaced, c.firstStarted-v.denied)
+		c.firstStarted++
+	}
+	c.starts = append(c.starts, now)
+	took := c.held()
+	v.checks++
+	v.denials, v.promised, v.due = 0, time.Time{}, now.Add(took+365*24*time.Hour)
+	if c.interval > 0 {
+		v.due = now.Add(max(took, c.interval))
+	}
+	for _, l := range asked.limits {
+		if l == nil {
+			continue
+		}
+		ends := slices.DeleteFunc(c.running[l.Name], func(end time.Time) bool { return !end.After(now) })
+		c.running[l.Name] = append(ends, now.Add(took))
+		if n := len(c.running[l.Name]); l.Concurrency > 0 && n > l.Concurrency {
+			c.Fatalf("%d of %s run at once", n, l.Name)
+		}
+	}
+	time.AfterFunc(took, func() { c.limiter.left(asked.limits, asked.checkID) })
+}
+
+// holds expects no window to have more starts than the rate allows.
+func (c *crowd) holds(every time.Duration, burst int) {
+	c.Helper()
+	for i := range c.starts {
+		for j := i; j < len(c.starts); j++ {
+			if allowed := burst + int(c.starts[j].Sub(c.starts[i])/every); j-i+1 > allowed {
+				c.Fatalf("%d starts in %v", j-i+1, c.starts[j].Sub(c.starts[i]))
+			}
+		}
+	}
+}
+
+// worst is how often an account was denied before one check, at most.
+func (c *crowd) worst() (worst int) {
+	for _, v := range c.accounts {
+		worst = max(worst, v.worst)
+	}
+	return worst
+}
+
+// checked is how often the accounts were checked: the least and the most.
+func (c *crowd) checked() (least, most int) {
+	least = c.accounts[0].checks
+	for _, v := range c.accounts {
+		least, most = min(least, v.checks), max(most, v.checks)
+	}
+	return least, most
+}
+
+func between(least, most time.Duration) func() time.Duration {
+	random := rand.New(rand.NewPCG(1, 2))
+	return func() time.Duration { return least + time.Duration(random.Int64N(int64(most-least+1))) }
+}
+
+func oneHost(int) string { return "host" }

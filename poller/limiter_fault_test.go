@@ -1,0 +1,269 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
+)
+
+// cutting is a server whose connections break before a reply that was waited for.
+type cutting struct {
+	*connect.Embedded
+	replies int // that still arrive; less than 0: all
+	asked   int // scripts sent
+}
+
+type cutConn struct {
+	redis.Conn
+	server *cutting
+}
+
+func (s *cutting) Conn(ctx context.Context, key string) (redis.Conn, error) {
+	conn, err := s.Embedded.Conn(ctx, key)
+	return &cutConn{conn, s}, err
+}
+
+func (c *cutConn) Send(name string, args ...any) error {
+	c.server.asked++
+	return c.Conn.Send(name, args...)
+}
+
+func (c *cutConn) DoWithTimeout(timeout time.Duration, name string, args ...any) (any, error) {
+	return redis.DoWithTimeout(c.Conn, timeout, name, args...)
+}
+
+func (c *cutConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	reply, err := redis.ReceiveWithTimeout(c.Conn, timeout)
+	if c.server.replies == 0 {
+		return nil, errors.New("connection cut")
+	}
+	c.server.replies--
+	return reply, err
+}
+
+// counted is the sum of a collector's counters.
+func counted(t *testing.T, c prometheus.Collector) (sum float64) {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(c)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			sum += m.GetCounter().GetValue()
+		}
+	}
+	return sum
+}
+
+// limiterAt tests a limiter by itself, in fake time.
+func limiterAt(t *testing.T, rules string, test func(t *testing.T, l *limiter, server *cutting)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server := &cutting{Embedded: connect.NewEmbedded(), replies: -1}
+		ring, err := circulate.Open(t.Context(), server, circulate.Options{Shards: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits, err := ParseLimits(rules, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.asked = 0
+		test(t, newLimiter(ring, limits, time.Minute, slog.New(slog.NewTextHandler(io.Discard, nil)), NewMetrics(nil)), server)
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (l *limiter) candidates(kind string, keys ...string) (all []*candidate) {
+	for i, key := range keys {
+		all = append(all, &candidate{kind: kind, limits: l.of(kind, key), checkID: fmt.Sprint(kind, key, i)})
+	}
+	return all
+}
+
+// flush tells the limits what has ended.
+func (l *limiter) flush(ctx context.Context) {
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	l.run(gone, ctx)
+}
+
+func leasesOf(t *testing.T, server *cutting, limit string) int {
+	t.Helper()
+	ids, err := server.Miniredis().ZMembers("rounds:limits:{" + limit + "}:leases")
+	if err != nil {
+		return 0 // no such key
+	}
+	return len(ids)
+}
+
+func TestWithoutARuleNothingIsAsked(t *testing.T) {
+	limiterAt(t, "http concurrency=1", func(t *testing.T, l *limiter, server *cutting) {
+		server.Miniredis().SetError("ERR something was sent")
+		for _, c := range l.candidates("feed", "a", "b", "") {
+			l.ask(t.Context(), []*candidate{c})
+			if !c.admitted() {
+				t.Errorf("not admitted: %v, %v", c.until, c.err)
+			}
+			l.left(c.limits, c.checkID)
+		}
+		l.flush(t.Context())
+		if server.asked != 0 {
+			t.Errorf("%d commands were sent", server.asked)
+		}
+	})
+}
+
+func TestWhatIsNotKnownMayNotRunAndHoldsNothing(t *testing.T) {
+	// Two rate keys answer, and then the kind.
+	for replies, admitted := range []int{0, 0, 0, 3} {
+		t.Run(fmt.Sprint(replies, " answers"), func(t *testing.T) {
+			limiterAt(t, "http concurrency=5; http/* concurrency=5 rate=1/s burst=5", func(t *testing.T, l *limiter, server *cutting) {
+				warm := l.candidates("http", "a")
+				l.ask(t.Context(), warm) // now the scripts are loaded
+				l.left(warm[0].limits, warm[0].checkID)
+				l.flush(t.Context())
+
+				server.replies = replies
+				all := append(l.candidates("http", "a", "b", "a"), l.candidates("feed", "x")...)
+				l.ask(t.Context(), all)
+				server.replies = -1
+				for i, c := range all[:3] {
+					if c.admitted() != (admitted == 3) || c.err != nil && !circulate.Unknown(c.err) {
+						t.Errorf("candidate %d: admitted %v, %v", i, c.admitted(), c.err)
+					}
+				}
+				if !all[3].admitted() {
+					t.Error("one without limits was held up")
+				}
+				l.flush(t.Context())
+				for name, want := range map[string]int{"http": admitted, "http/a": admitted - admitted/3, "http/b": admitted / 3} {
+					if n := leasesOf(t, server, name); n != want {
+						t.Errorf("%s has %d leases, want %d", name, n, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestRedisThatRefusesAdmitsNobody(t *testing.T) {
+	limiterAt(t, "http rate=1/s", func(t *testing.T, l *limiter, server *cutting) {
+		server.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
+		all := l.candidates("http", "a")
+		l.ask(t.Context(), all)
+		if err := all[0].err; !circulate.Unavailable(err) || circulate.Unknown(err) {
+			t.Errorf("%v", err)
+		}
+		if n := counted(t, l.errors); n != 1 {
+			t.Errorf("%v errors were counted", n)
+		}
+	})
+}
+
+// What the kind has no room for takes nothing from the rate key.
+func TestDeniedByTheSecondLimitIsRefundedByTheFirst(t *testing.T) {
+	limiterAt(t, "http concurrency=1; http/* rate=1/h burst=1 concurrency=1", func(t *testing.T, l *limiter, server *cutting) {
+		holder := l.candidates("http", "a")
+		l.ask(t.Context(), holder)
+		denied := l.candidates("http", "b", "b")[1:]
+		l.ask(t.Context(), denied)
+		if !holder[0].admitted() || denied[0].by != "http" || denied[0].until.IsZero() {
+			t.Fatalf("holder %+v, denied %+v", holder[0], denied[0])
+		}
+		if n := leasesOf(t, server, "http/b"); n != 0 {
+			t.Errorf("the rate key has %d leases", n)
+		}
+		if n := counted(t, l.denied); n != 1 {
+			t.Errorf("%v denials were counted", n)
+		}
+		l.left(holder[0].limits, holder[0].checkID)
+		l.flush(t.Context())
+		time.Sleep(time.Until(denied[0].until))
+		again := &candidate{kind: "http", limits: denied[0].limits, checkID: "again", promised: denied[0].until}
+		l.ask(t.Context(), []*candidate{again})
+		if !again.admitted() {
+			t.Errorf("denied by %s until %v: its rate was not given back", again.by, again.until)
+		}
+	})
+}
+
+func TestLeasesAreLeftWhenRedisIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := circulate.Limit{Name: "a", Concurrency: 1, Lease: time.Minute}
+		var away atomic.Bool
+		away.Store(true)
+		var sent []string
+		failed := prometheus.NewCounter(prometheus.CounterOpts{Name: "x"})
+		l := newLeaves(func(_ context.Context, batch []circulate.Leaving) error {
+			if away.Load() {
+				return context.DeadlineExceeded
+			}
+			n := 0
+			for _, of := range batch {
+				sent = append(sent, of.CheckIDs...)
+				n += len(of.CheckIDs)
+			}
+			if n > circulate.MaxBatch {
+				t.Errorf("a batch of %d", n)
+			}
+			return nil
+		}, slog.New(slog.DiscardHandler), failed)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { l.run(ctx, t.Context()); close(done) }()
+
+		const more = 5
+		for i := range leavesPending + more {
+			of := limit
+			of.Name = fmt.Sprint(i % 3)
+			l.add(of, fmt.Sprint(i))
+		}
+		l.add(circulate.Limit{Name: "rate", Every: time.Second, Burst: 1}, "no lease")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if tries := counted(t, failed) - more; tries < 20 || tries > 60 {
+			t.Errorf("%v tries in a minute", tries)
+		}
+		away.Store(false)
+		time.Sleep(2 * leaveRetryMax)
+		synctest.Wait()
+		unique := slices.Clone(sent)
+		slices.Sort(unique)
+		if n := len(slices.Compact(unique)); n != leavesPending {
+			t.Errorf("%d were told, want %d", n, leavesPending)
+		}
+		// At the end all is told, and where that fails it is given up.
+		told := len(sent)
+		l.add(limit, "last")
+		cancel()
+		<-done
+		if last := sent[told:]; !slices.Equal(last, []string{"last"}) {
+			t.Errorf("told %q at the end", last)
+		}
+		away.Store(true)
+		l.add(limit, "lost")
+		l.run(ctx, t.Context())
+		if !l.empty() {
+			t.Error("something is left")
+		}
+	})
+}

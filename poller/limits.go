@@ -1,0 +1,164 @@
+package poller
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// Limits are the configured limits, by kind. The zero value limits nothing.
+type Limits struct {
+	kinds map[string]*limitsOfKind
+}
+
+type limitsOfKind struct {
+	whole *circulate.Limit            // of the kind as a whole; nil: none
+	each  *circulate.Limit            // of every rate key by itself, a name to be given; nil: none
+	keys  map[string]*circulate.Limit // of single rate keys, instead of each
+}
+
+// limitsOfCheck are the limits that a check is under: its rate key's and its
+// kind's, nil where there is none. In that order they are asked, so that what
+// one host has no room for takes nothing from the others of its kind.
+type limitsOfCheck [2]*circulate.Limit
+
+// ParseLimits reads limits as settings have them: rules separated by semicolons or
+// new lines,
+//
+//	http concurrency=200; http/* rate=10/m burst=3
+//	http/api.example.com rate=2/s concurrency=2
+//
+// each a target and what is to be held:
+//
+//	KIND       the kind as a whole
+//	KIND/*     each rate key of the kind by itself
+//	KIND/KEY   one rate key, instead of what KIND/* says; %XX stands for what a
+//	           rule cannot have: spaces, semicolons, a key that is "*"
+//
+//	rate=N/s, N/m, N/h   so many checks may start; N may have decimals
+//	burst=N              so many of them at once after a pause; by default what
+//	                     the rate gives in one second, at least 1
+//	concurrency=N        so many may run at once
+//
+// A rate with a burst of 1 loses up to 125 ms at each start to the moment that a
+// denied account needs to come back: where it is to be used in full while
+// accounts queue for it, give it a burst of 2.
+//
+// Kinds are those that there may be; nil: any. All faults are reported, each with
+// its rule.
+func ParseLimits(text string, kinds []string) (Limits, error) {
+	l := Limits{kinds: make(map[string]*limitsOfKind)}
+	var errs []error
+	n := 0
+	for rule := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ';' || r == '\n' }) {
+		words := strings.Fields(rule)
+		if len(words) == 0 {
+			continue
+		}
+		n++
+		for _, err := range l.add(words, kinds) {
+			errs = append(errs, fmt.Errorf("limits: rule %d, %q: %w", n, strings.Join(words, " "), err))
+		}
+	}
+	if len(errs) > 0 {
+		return Limits{}, errors.Join(errs...)
+	}
+	return l, nil
+}
+
+// add takes a rule and gives its faults.
+func (l *Limits) add(words, kinds []string) (faults []error) {
+	kind, key, single := strings.Cut(words[0], "/")
+	switch {
+	case kind == "":
+		faults = append(faults, errors.New("a kind is missing before the /"))
+	case strings.Contains(kind, "="):
+		faults = append(faults, errors.New("must begin with KIND, KIND/* or KIND/KEY"))
+	case kinds != nil && !slices.Contains(kinds, kind):
+		faults = append(faults, fmt.Errorf("kind %q is not known; there are %s", kind, strings.Join(kinds, ", ")))
+	}
+	if single && key == "" {
+		faults = append(faults, errors.New("a rate key is missing behind the /"))
+	}
+	name := kind
+	if single && key != "*" {
+		decoded, err := url.PathUnescape(key)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("rate key %q: %% must be followed by two hexadecimal digits", key))
+		}
+		key, name = decoded, keyLimitName(kind, decoded)
+	}
+	limit, more := parseLimit(words[1:])
+	if faults = append(faults, more...); len(faults) > 0 {
+		return faults
+	}
+	limit.Name = name
+
+	of := l.kinds[kind]
+	if of == nil {
+		of = &limitsOfKind{keys: make(map[string]*circulate.Limit)}
+		l.kinds[kind] = of
+	}
+	twice := false
+	switch {
+	case !single:
+		twice, of.whole = of.whole != nil, limit
+	case words[0] == kind+"/*":
+		twice, of.each = of.each != nil, limit
+	default:
+		twice, of.keys[key] = of.keys[key] != nil, limit
+	}
+	if twice {
+		return []error{fmt.Errorf("%s has a rule already", words[0])}
+	}
+	return nil
+}
+
+// keyLimitName is a name that no kind has.
+func keyLimitName(kind, rateKey string) string { return kind + "/" + rateKey }
+
+// leased gives the same limits with leases that live so long.
+func (l Limits) leased(lease time.Duration) Limits {
+	set := func(limit *circulate.Limit) *circulate.Limit {
+		if limit == nil {
+			return nil
+		}
+		with := *limit
+		with.Lease = lease
+		return &with
+	}
+	leased := Limits{kinds: make(map[string]*limitsOfKind, len(l.kinds))}
+	for kind, of := range l.kinds {
+		with := &limitsOfKind{whole: set(of.whole), each: set(of.each), keys: make(map[string]*circulate.Limit, len(of.keys))}
+		for key, limit := range of.keys {
+			with.keys[key] = set(limit)
+		}
+		leased.kinds[kind] = with
+	}
+	return leased
+}
+
+// of gives the limits that an account's checks are under.
+func (l Limits) of(kind, rateKey string) (limits limitsOfCheck) {
+	of, ok := l.kinds[kind]
+	if !ok {
+		return limits
+	}
+	limits[1] = of.whole
+	if rateKey == "" {
+		return limits // shared with nobody
+	}
+	if limit, ok := of.keys[rateKey]; ok {
+		limits[0] = limit
+	} else if of.each != nil {
+		limit := *of.each
+		limit.Name = keyLimitName(kind, rateKey)
+		limits[0] = &limit
+	}
+	return limits
+}

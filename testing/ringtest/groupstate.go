@@ -1,0 +1,108 @@
+package ringtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+func groupStates(f *fixture) {
+	ctx := context.Background()
+	if _, err := f.ring.GroupState(ctx, 0, group); !errors.Is(err, circulate.ErrNoGroup) {
+		f.Errorf("of a shard without a stream: %v", err)
+	}
+	f.group(circulate.StreamStart)
+	l := f.lease(alice)
+	state := func(lag, pending int, last string) circulate.GroupState {
+		f.Helper()
+		s, err := f.ring.GroupState(ctx, 0, group)
+		// Only up to Redis' own count of what was read.
+		if err != nil || s.Lag != lag && f.server.Name() != "embedded" || s.Pending != pending || s.Last != last || s.Holder != alice {
+			f.Errorf("%+v, %v; want lag %d, pending %d", s, err, lag, pending)
+		}
+		return s
+	}
+	state(0, 0, circulate.StreamStart)
+	now, err := f.ring.Now(ctx, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	old := fmt.Sprintf("%d-0", now.Add(-time.Hour).UnixMilli())
+	f.do("XADD", f.key("messages"), old, "account", "a", "id", "1")
+	second := f.add("a/2")[0]
+	if s := state(2, 0, circulate.StreamStart); s.OldestUnread < time.Hour || s.OldestUnread > time.Hour+time.Minute || s.OldestPending != 0 {
+		f.Errorf("unread for %v, pending for %v", s.OldestUnread, s.OldestPending)
+	}
+	f.read(l, "a/1", "a/2")
+	if s := state(0, 2, second); s.OldestUnread != 0 || s.OldestPending < time.Hour {
+		f.Errorf("unread for %v, pending for %v", s.OldestUnread, s.OldestPending)
+	}
+	if _, err := f.ring.Bury(ctx, l, circulate.Pending{Position: old, Deliveries: 1}, "bad"); err != nil {
+		f.Fatal(err)
+	}
+	if s := state(0, 1, second); s.Dead != 1 {
+		f.Errorf("%d dead", s.Dead)
+	}
+	if groups, err := f.ring.Groups(ctx); err != nil || !slices.Equal(groups, []string{group}) {
+		f.Errorf("groups %q, %v", groups, err)
+	}
+	for _, want := range []bool{true, false} {
+		if removed, err := f.ring.RemoveGroup(ctx, group); removed != want || err != nil {
+			f.Errorf("removed %v, %v", removed, err)
+		}
+	}
+	if _, err := f.ring.ReadGroup(ctx, f.lease(alice), 1, 1, false); !errors.Is(err, circulate.ErrNoGroup) {
+		f.Errorf("read of a removed group: %v", err)
+	}
+	if _, err := f.ring.GroupState(ctx, 0, group); !errors.Is(err, circulate.ErrNoGroup) {
+		f.Errorf("state of a removed group: %v", err)
+	}
+}
+
+func groupMembers(f *fixture) {
+	ctx := context.Background()
+	join := func(g, consumer string, want ...string) {
+		f.Helper()
+		alive, err := f.ring.JoinGroup(ctx, g, consumer, time.Minute)
+		if slices.Sort(alive); err != nil || !slices.Equal(alive, want) {
+			f.Errorf("alive are %q, %v; want %q", alive, err, want)
+		}
+	}
+	join(group, alice, alice)
+	join("audit", bob, bob)
+	join(group, bob, alice, bob)
+	if consumers, err := f.ring.Consumers(ctx, group, time.Minute); err != nil || len(consumers) != 2 {
+		f.Errorf("consumers %q, %v", consumers, err)
+	}
+	if err := f.ring.QuitGroup(ctx, group, alice); err != nil {
+		f.Fatal(err)
+	}
+	join(group, bob, bob)
+}
+
+func groupAwaits(f *fixture) {
+	ctx := context.Background()
+	after := map[int]string{0: circulate.StreamStart}
+	if ready, err := f.ring.AwaitMessages(ctx, after, 2*time.Millisecond); err != nil || len(ready) != 0 {
+		f.Errorf("of an empty stream: %v, %v", ready, err)
+	}
+	waiting := make(chan string, 1)
+	go func() {
+		ready, err := f.ring.AwaitMessages(ctx, after, 10*time.Second)
+		waiting <- fmt.Sprint(ready, err)
+	}()
+	position := f.add("a/1")[0]
+	if got := <-waiting; got != "[0] <nil>" {
+		f.Errorf("woken by %s", got)
+	}
+	if ready, err := f.ring.AwaitMessages(ctx, map[int]string{0: position}, time.Millisecond); err != nil || len(ready) != 0 {
+		f.Errorf("after the last: %v, %v", ready, err)
+	}
+	if node := f.ring.Node(0); node != "" {
+		f.Errorf("node %q", node)
+	}
+}

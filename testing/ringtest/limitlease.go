@@ -1,0 +1,212 @@
+package ringtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// leasesHold lets random askers come and go, and counts who is there.
+func leasesHold(f *fixture) {
+	random := rand.New(rand.NewPCG(2, 3))
+	l := f.limited(circulate.Limit{Concurrency: 4, Every: 50 * time.Millisecond, Burst: 4, Lease: time.Hour})
+	var running []string
+	var starts []time.Time
+	refused := 0
+	for i := range 150 {
+		l.skip(time.Duration(random.IntN(100)) * time.Millisecond)
+		if len(running) > 0 && random.IntN(3) == 0 {
+			n := 1 + random.IntN(len(running))
+			if random.IntN(4) == 0 {
+				l.leave(append(running[:n:n], "unknown")...)
+				l.leave(running[:n]...) // to repeat does no harm
+			} else {
+				l.leave(running[:n]...)
+			}
+			running = running[n:]
+		}
+		asks := make([]circulate.Ask, 1+random.IntN(3))
+		for j := range asks {
+			asks[j] = circulate.Ask{CheckID: fmt.Sprint(i, "-", j), Promised: l.now()}
+		}
+		names := []string{asks[0].CheckID, asks[len(asks)-1].CheckID}
+		a := l.ask(asks...)
+		for j, at := range a.At {
+			if at.IsZero() {
+				running = append(running, asks[j].CheckID)
+				starts = append(starts, a.Now)
+			} else {
+				refused++
+			}
+		}
+		if len(running) > 4 {
+			f.Fatalf("%d run at once: %v; %v asked last", len(running), running, names)
+		}
+	}
+	if got := l.number("ZCARD", l.state()+":leases"); got != len(running) {
+		f.Errorf("%d leases, %d running", got, len(running))
+	}
+	if refused == 0 || len(starts) < 20 {
+		f.Errorf("%d started, %d refused: nothing was tested", len(starts), refused)
+	}
+	expectRate(f, starts, 50*time.Millisecond, 4)
+}
+
+// leaseCrash has holders that never leave.
+func leaseCrash(f *fixture) {
+	l := f.limited(circulate.Limit{Concurrency: 2, Lease: 3 * time.Minute})
+	l.expect("the first two", l.newcomers(3), 2)
+	l.skip(2 * time.Minute)
+	denied := l.newcomers(1)
+	l.expect("while they count as alive", denied, 0)
+	l.skip(61 * time.Second)
+	l.expect("when they count as crashed", l.newcomers(3), 2)
+	if ms := l.number("PTTL", l.state()+":leases"); ms <= 0 || ms > 181_000 {
+		f.Errorf("the leases expire in %d ms", ms)
+	}
+	if ms := l.number("PTTL", l.state()); ms <= 0 {
+		f.Errorf("the state expires in %d ms", ms)
+	}
+}
+
+// leaseHold has slots follow how long leases are held.
+func leaseHold(f *fixture) {
+	l := f.limited(circulate.Limit{Concurrency: 1, Lease: time.Hour})
+	for i := range 3 {
+		a := l.newcomers(1)
+		l.expect("alone", a, 1)
+		l.skip(30 * time.Second)
+		l.leave(fmt.Sprint("check-", i))
+	}
+	a := l.newcomers(4)
+	l.expect("one at once", a, 1)
+	for i := 2; i < 4; i++ {
+		if apart := a.At[i].Sub(a.At[i-1]); apart < 29*time.Second || apart > 33*time.Second {
+			f.Errorf("slot %d is %v after the one before, want how long a check takes: 30s", i, apart)
+		}
+	}
+	// It takes longer than expected: the promised are denied, and keep their order.
+	l.skip(a.At[1].Sub(l.now()))
+	second := l.ask(circulate.Ask{Promised: a.At[1]})
+	l.expect("not left yet", second, 0)
+	if !second.At[0].After(a.At[1]) || second.At[0].After(a.At[3].Add(30*time.Second)) {
+		f.Errorf("denied until %v, which is not soon after %v", second.At[0], a.At[1])
+	}
+}
+
+func leaseRefund(f *fixture) {
+	l := f.limited(circulate.Limit{Concurrency: 1, Every: time.Hour, Burst: 5, Lease: time.Hour})
+	a := l.ask(circulate.Ask{CheckID: "a"})
+	l.expect("alone", a, 1)
+	l.refund(a.Now, "a", "never there")
+	l.refund(a.Now, "a") // with leases a refund is known
+	if n := l.number("ZCARD", l.state()+":leases"); n != 0 {
+		f.Errorf("%d leases after a refund", n)
+	}
+	for i := range 5 {
+		id := fmt.Sprint("b", i)
+		l.expect("with all of the burst", l.ask(circulate.Ask{CheckID: id, Promised: l.now()}), 1)
+		l.leave(id)
+	}
+	l.expect("and no more", l.ask(circulate.Ask{Promised: l.now()}), 0)
+}
+
+// limitChanges has a limit's line begin anew when the limit is another one.
+func limitChanges(f *fixture) {
+	l := f.limited(circulate.Limit{Every: time.Hour, Burst: 1})
+	l.expect("slow", l.newcomers(100), 1)
+	l.limit.Every, l.limit.Burst = time.Millisecond, 10
+	a := l.newcomers(1)
+	if wait := time.Until(a.At[0]); started(a) == 0 && wait > time.Second {
+		f.Errorf("behind the old limit's line: %v", wait)
+	}
+}
+
+// limitsTogether asks several at once, of which one cannot answer for itself.
+func limitsTogether(f *fixture) {
+	ctx := context.Background()
+	key := func(name string) string { return f.ns + ":limits:{" + name + "}" }
+	f.do("SET", key("mistyped"), "x")
+	f.do("SET", key("leases")+":leases", "x")
+	names := []string{"plain", "mistyped", "leases", "odd {name} ü", strings.Repeat("long", 1000)}
+	var asks []circulate.Asks
+	var leaving []circulate.Leaving
+	for _, name := range names {
+		limit := circulate.Limit{Name: name, Concurrency: 1, Lease: time.Hour}
+		asks = append(asks, circulate.Asks{Limit: limit, Asks: []circulate.Ask{{CheckID: "a"}, {CheckID: "b"}}})
+		leaving = append(leaving, circulate.Leaving{Limit: limit, CheckIDs: []string{"a"}})
+	}
+	for range 2 {
+		answers, err := f.ring.Acquire(ctx, asks)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for i, a := range answers {
+			if a.Err != nil || !a.At[0].IsZero() || a.At[1].IsZero() {
+				f.Errorf("%.20q: %v, %v", names[i], a.At, a.Err)
+			}
+		}
+		if err := f.ring.Leave(ctx, leaving); err != nil {
+			f.Error(err)
+		}
+		for _, name := range names {
+			f.do("DEL", key(name))
+		}
+		for _, k := range f.strings("KEYS", f.ns+":limits:{#*") {
+			f.do("DEL", k)
+		}
+	}
+	if n := f.ring.SetAside(); n != 2 {
+		f.Errorf("%d keys were set aside, want 2", n)
+	}
+}
+
+func limitBadInput(f *fixture) {
+	ctx := context.Background()
+	good := circulate.Limit{Name: "x", Every: time.Second, Burst: 1}
+	for field, limit := range map[string]circulate.Limit{
+		"name":        {Every: time.Second, Burst: 1},
+		"a rate":      {Name: "x"},
+		"every":       {Name: "x", Every: 1, Burst: 1},
+		"burst":       {Name: "x", Every: time.Second},
+		"whole burst": {Name: "x", Every: time.Hour, Burst: 100_000},
+		"concurrency": {Name: "x", Concurrency: -1, Every: time.Second, Burst: 1},
+		"lease":       {Name: "x", Concurrency: 1},
+	} {
+		_, err := f.ring.Acquire(ctx, []circulate.Asks{{Limit: limit, Asks: []circulate.Ask{{CheckID: "a"}}}})
+		leaveErr := f.ring.Leave(ctx, []circulate.Leaving{{Limit: limit, CheckIDs: []string{"a"}}})
+		for _, err := range []error{err, leaveErr} {
+			if err == nil || !strings.Contains(err.Error(), field) || circulate.Unknown(err) || circulate.Unavailable(err) {
+				f.Errorf("%s: %v", field, err)
+			}
+		}
+	}
+	both := circulate.Limit{Every: -1, Concurrency: -1}.Validate()
+	for _, field := range []string{"name", "every", "concurrency"} {
+		if !strings.Contains(both.Error(), field) {
+			f.Errorf("not all faults at once: %v", both)
+		}
+	}
+	if err := f.ring.Refund(ctx, []circulate.Refund{{Limit: good, CheckIDs: []string{"a"}}}); err == nil {
+		f.Error("a refund of no time was accepted")
+	}
+	for _, n := range []int{0, circulate.MaxBatch + 1} {
+		if _, err := f.ring.Acquire(ctx, []circulate.Asks{{Limit: good, Asks: make([]circulate.Ask, n)}}); err == nil {
+			f.Errorf("a batch of %d was accepted", n)
+		}
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	answers, err := f.ring.Acquire(gone, []circulate.Asks{{Limit: good, Asks: []circulate.Ask{{CheckID: "a"}}}})
+	if err != nil || !errors.Is(answers[0].Err, context.Canceled) || circulate.Unknown(answers[0].Err) {
+		f.Errorf("%v, %v", answers, err)
+	}
+	if keys := f.strings("KEYS", f.ns+":limits:*"); len(keys) > 0 {
+		f.Errorf("something was written: %q", keys)
+	}
+}
