@@ -70,6 +70,34 @@ install_redis() {
 	fi
 }
 
+install_postgres() {
+	if command -v apt-get >/dev/null; then
+		as_root apt-get update -qq && as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql
+	elif command -v dnf >/dev/null; then
+		as_root dnf install -y -q postgresql-server
+	elif command -v apk >/dev/null; then
+		as_root apk add --quiet postgresql
+	elif command -v brew >/dev/null; then
+		brew install --quiet postgresql
+	else
+		echo "no package manager that this script knows (apt-get, dnf, apk, brew)" >&2
+		return 1
+	fi
+}
+
+# postgres_bin gives where a PostgreSQL is, in PATH or where testing/pgtest looks beside it.
+postgres_bin() {
+	local path
+	for path in "$(command -v postgres || true)" /usr/lib/postgresql/*/bin/postgres /usr/pgsql-*/bin/postgres \
+		/usr/libexec/postgresql*/postgres /opt/homebrew/opt/postgresql*/bin/postgres /usr/local/opt/postgresql*/bin/postgres; do
+		if [ -x "$path" ] && [ -x "$(dirname "$path")/initdb" ]; then
+			echo "$path"
+			return
+		fi
+	done
+	return 1
+}
+
 command -v go >/dev/null || die "go is needed: https://go.dev/dl"
 
 if command -v redis-server >/dev/null; then
@@ -79,6 +107,15 @@ else
 	if ! install_redis || ! command -v redis-server >/dev/null; then
 		[ -z "$strict" ] || die "redis-server cannot be installed: install it and try again"
 		echo "redis-server cannot be installed: tests against a real Redis are skipped"
+	fi
+fi
+if postgres=$(postgres_bin); then
+	say "$("$postgres" --version)"
+else
+	say "installing postgresql, which the tests start on ports of their own"
+	if ! install_postgres || ! postgres_bin >/dev/null; then
+		[ -z "$strict" ] || die "postgresql cannot be installed: install it and try again"
+		echo "postgresql cannot be installed: tests that need it will fail"
 	fi
 fi
 if [ -n "$strict" ]; then

@@ -1,0 +1,206 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// deliver hands a batch over and settles what came of it. Of messages that are
+// delivered again, pending says which delivery it is.
+func (s *session) deliver(batch circulate.GroupBatch, pending []circulate.Pending) {
+	s.failures = 0
+	attempts := make(map[string]int, len(pending))
+	for _, p := range pending {
+		attempts[p.Position] = p.Deliveries
+	}
+	received := time.Now()
+	deliveries := make([]Delivery, 0, len(batch.Messages))
+	for _, f := range batch.Messages {
+		attempt := attempts[f.Position]
+		if attempt == 0 {
+			attempt = 1
+		}
+		if s.held.has(f.Account) {
+			s.held.add(f.Account, circulate.Pending{Position: f.Position, Deliveries: attempt})
+			continue
+		}
+		deliveries = append(deliveries, Delivery{Found: f, Group: s.Group, Attempt: attempt})
+	}
+	if len(deliveries)+len(batch.Others) > 0 {
+		s.handle(deliveries, batch.Now, received, batch.Others)
+	}
+}
+
+// retry delivers what is due again, and reports whether something was.
+func (s *session) retry() bool {
+	if len(s.held.accounts) == 0 || s.held.next().After(time.Now()) {
+		return false
+	}
+	if !s.takeSlot() {
+		return true
+	}
+	defer s.giveSlot()
+	taken, accounts := s.held.take(time.Now(), s.Batch)
+	batch, err := s.redeliver(taken)
+	if err != nil {
+		// What was taken out is asked for again, with all that is pending: only
+		// Redis knows now what became of it.
+		s.held, s.last, s.unsure = newHeld(), circulate.StreamStart, true
+		s.trouble("redeliver", err)
+		return true
+	}
+	attempts := make(map[string]int, len(taken))
+	for _, p := range taken {
+		attempts[p.Position] = p.Deliveries
+	}
+	deliveries := make([]Delivery, len(batch.Messages))
+	for i, f := range batch.Messages {
+		deliveries[i] = Delivery{Found: f, Group: s.Group, Attempt: attempts[f.Position]}
+	}
+	var failed map[string]bool
+	if len(deliveries) > 0 {
+		failed = s.handle(deliveries, batch.Now, time.Now(), batch.Others)
+	}
+	s.held.settled(accounts, failed, time.Now())
+	return true
+}
+
+// handle calls the handler, with parts of the batch side by side, and settles
+// what came of it. It gives the accounts that failed.
+func (s *session) handle(deliveries []Delivery, redisNow, received time.Time, others []string) map[string]bool {
+	waited := time.Since(received)
+	for i := range deliveries {
+		if deliveries[i].Attempt == 1 {
+			s.meters.latency.Observe((redisNow.Sub(writtenAt(deliveries[i].Position)) + waited).Seconds())
+		}
+	}
+	errs, panicked, ok := s.call(deliveries)
+	if !ok {
+		return nil
+	}
+	return s.settle(deliveries, errs, panicked, others)
+}
+
+// call has the batch handled. It is not ok where a handler does not come back
+// long after its context is done: then the shard is given up, for another consumer
+// to try, and the handler keeps its place among those that run.
+func (s *session) call(batch []Delivery) (errs []error, panicked, ok bool) {
+	if len(batch) == 0 {
+		return nil, false, true
+	}
+	parts := make([][]int, s.Parallel)
+	for i := range batch {
+		part := 0
+		if s.Parallel > 1 {
+			part = int(maphash.String(s.seed, batch[i].Account) % uint64(s.Parallel))
+		}
+		parts[part] = append(parts[part], i)
+	}
+	ctx, cancel := context.WithTimeout(s.work, s.HandlerTimeout)
+	type answers struct {
+		errs     []error
+		panicked bool
+	}
+	done := make(chan answers, 1)
+	var verdict atomic.Int32 // the first to say so decides: 1 came back, 2 given up
+	go func() {
+		defer cancel()
+		a := answers{errs: make([]error, len(batch))}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for _, part := range parts {
+			if len(part) == 0 {
+				continue
+			}
+			all.Go(func() {
+				some := make([]Delivery, len(part))
+				for k, i := range part {
+					some[k] = batch[i]
+				}
+				answered, p := s.contain(ctx, some)
+				mu.Lock()
+				defer mu.Unlock()
+				a.panicked = a.panicked || p
+				for k, i := range part {
+					a.errs[i] = answered[k]
+				}
+			})
+		}
+		all.Wait()
+		done <- a
+		if !verdict.CompareAndSwap(0, 1) {
+			<-s.slots
+			s.meters.stuck.Dec()
+			s.Log.Warn("handler came back after all", "shard", s.shard)
+		}
+	}()
+	select {
+	case a := <-done:
+		return a.errs, a.panicked, true
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(farewell)
+	defer timer.Stop()
+	select {
+	case a := <-done:
+		return a.errs, a.panicked, true
+	case <-timer.C:
+	}
+	if !verdict.CompareAndSwap(0, 2) {
+		a := <-done
+		return a.errs, a.panicked, true
+	}
+	s.stuck = true
+	s.meters.stuck.Inc()
+	s.Log.Error("handler does not return though its context is done; its shard is given up", "shard", s.shard, "messages", len(batch))
+	return nil, false, false
+}
+
+var errAnswer = errors.New("the handler did not answer for each message")
+
+// contain calls the handler and makes an error of a panic.
+func (s *session) contain(ctx context.Context, batch []Delivery) (errs []error, panicked bool) {
+	defer func() {
+		if value := recover(); value != nil {
+			errs, panicked = repeat(&panicError{value: value, stack: debug.Stack()}, len(batch)), true
+		}
+		s.tellPanic(errs)
+	}()
+	errs = s.Handler.Handle(ctx, batch)
+	switch len(errs) {
+	case len(batch):
+	case 0:
+		errs = make([]error, len(batch))
+	default:
+		errs = repeat(errAnswer, len(batch))
+	}
+	return errs, false
+}
+
+// tellPanic counts and logs the first panic of a batch.
+func (s *session) tellPanic(errs []error) {
+	for _, err := range errs {
+		var p *panicError
+		if errors.As(err, &p) {
+			s.meters.panics.Inc()
+			s.Log.Error("handler panicked", "shard", s.shard, "panic", fmt.Sprint(p.value), "stack", string(p.stack))
+			return
+		}
+	}
+}
+
+func repeat(err error, n int) []error {
+	errs := make([]error, n)
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}

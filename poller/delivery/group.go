@@ -1,0 +1,146 @@
+package delivery
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	tick         = 250 * time.Millisecond // how often the shards are looked over; costs Redis nothing
+	heartbeat    = time.Second
+	stepTimeout  = 5 * time.Second // of a step with Redis that is not part of handling
+	farewell     = 2 * time.Second // what a handler has to return once its context is done
+	measureEvery = 15 * time.Second
+)
+
+// group is a consumer that runs: one member of its group.
+type group struct {
+	Consumer
+	name      string
+	work      context.Context // of handlers: done some time after Run's
+	slots     chan struct{}   // batches in memory
+	suspects  chan struct{}   // messages that may kill the process: one at a time
+	seed      maphash.Seed    // of the parts that batches are divided into
+	deferring atomic.Bool     // the last that a handler said of all it got is: later
+	waiters   *waiters
+	meters    meters
+
+	sessions map[int]*session // shard -> who reads it; of manage alone
+
+	mu      sync.Mutex
+	reached map[int]string // shard -> the last position that this process has seen
+}
+
+// manage keeps this consumer known to its peers, and has a session for each shard
+// that is its part, until ctx is done. The sessions end then, by themselves.
+func (g *group) manage(ctx context.Context) {
+	var alive []string
+	var beat time.Time
+	try := make(map[int]time.Time) // shard -> when to ask for its lease
+	for {
+		now := time.Now()
+		if now.Sub(beat) >= min(heartbeat, g.TakeOver/5) {
+			beat = now
+			if members, err := g.join(ctx); err == nil {
+				alive = members
+			} else {
+				g.failed("join", err)
+			}
+		}
+		for shard := range g.Ring.Shards() {
+			g.tend(ctx, shard, circulate.Preferred(shard, alive) == g.name, try)
+		}
+		g.meters.shards.Set(float64(len(g.sessions)))
+		if !sleep(ctx, tick) {
+			return
+		}
+	}
+}
+
+// tend begins or ends the session of a shard, as it is this consumer's part.
+func (g *group) tend(ctx context.Context, shard int, ours bool, try map[int]time.Time) {
+	if s := g.sessions[shard]; s != nil {
+		select {
+		case <-s.ended:
+			delete(g.sessions, shard)
+		default:
+			if !ours {
+				s.yield()
+			}
+			return
+		}
+	}
+	if !ours || ctx.Err() != nil || time.Now().Before(try[shard]) {
+		return
+	}
+	step, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	asked := time.Now()
+	lease, after, err := g.Ring.LeaseShard(step, shard, g.Group, g.name, g.TakeOver)
+	switch {
+	case err != nil:
+		g.failed("lease", err)
+		try[shard] = time.Now().Add(time.Second)
+	case lease == nil:
+		// Its holder may be giving it back just now, or be dead.
+		try[shard] = time.Now().Add(min(after, time.Second))
+	default:
+		g.sessions[shard] = g.begin(ctx, lease, asked)
+	}
+}
+
+func (g *group) join(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	return g.Ring.JoinGroup(ctx, g.Group, g.name, g.TakeOver)
+}
+
+// quit tells the peers that this consumer is gone, so that they need not wait.
+func (g *group) quit() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.work), stepTimeout)
+	defer cancel()
+	if err := g.Ring.QuitGroup(ctx, g.Group, g.name); err != nil {
+		g.failed("quit", err)
+	}
+}
+
+// failed counts a step that failed. The ring tells once that Redis is away.
+func (g *group) failed(step string, err error) {
+	g.meters.redisErrors.WithLabelValues(g.Group, step).Inc()
+	g.Log.Debug("step failed", "step", step, "error", err)
+}
+
+// reach notes how far this process has seen a shard.
+func (g *group) reach(shard int, position string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.reached[shard] = position
+}
+
+// after is where the group begins in a shard that has not got it: where this
+// process had got to, if it had, so that a group that somebody removed goes on.
+func (g *group) after(shard int) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if position, ok := g.reached[shard]; ok {
+		return position
+	}
+	return g.Start
+}
+
+// sleep waits and reports whether ctx is not done.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return ctx.Err() == nil
+	}
+}

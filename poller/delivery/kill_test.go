@@ -1,0 +1,324 @@
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// record is an effect that the oracle looks at: how often each message was
+// applied, and in what order.
+var record = circulate.NewEffect("record", `
+	redis.call('HINCRBY', KEYS[1], message.account .. '/' .. message.id, 1)
+	redis.call('RPUSH', KEYS[2], message.account .. '/' .. message.id)`)
+
+// effect is a handler that records.
+func (w *world) effect(remember time.Duration) *delivery.Effect {
+	return &delivery.Effect{Effect: record, Remember: remember, Keys: func(shard int) []string {
+		return []string{w.ring.Tag(shard) + ":applied", w.ring.Tag(shard) + ":order"}
+	}}
+}
+
+// applied counts what was applied.
+func (w *world) applied() (n int) {
+	w.Helper()
+	for shard := range w.shards {
+		n += int(w.do("HLEN", w.ring.Tag(shard)+":applied").(int64))
+	}
+	return n
+}
+
+// appliedOnce expects each message that was written to be applied exactly once,
+// and each account's in order.
+func (w *world) appliedOnce() {
+	w.Helper()
+	counts, order := make(map[string]string), make(map[string][]string)
+	for shard := range w.shards {
+		of, err := redis.StringMap(w.do("HGETALL", w.ring.Tag(shard)+":applied"), nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for name, n := range of {
+			counts[name] = n
+		}
+		names, err := redis.Strings(w.do("LRANGE", w.ring.Tag(shard)+":order", 0, -1), nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, name := range names {
+			account, _, _ := strings.Cut(name, "/")
+			order[account] = append(order[account], name)
+		}
+	}
+	want := make(map[string][]string)
+	for _, name := range w.written {
+		if counts[name] != "1" {
+			w.Errorf("%s was applied %q times", name, counts[name])
+		}
+		account, _, _ := strings.Cut(name, "/")
+		want[account] = append(want[account], name)
+	}
+	if len(counts) != len(w.written) {
+		w.Errorf("%d messages were applied, %d written", len(counts), len(w.written))
+	}
+	for account := range want {
+		if !slices.Equal(order[account], want[account]) {
+			w.Errorf("%s: applied in the order %q", account, order[account])
+		}
+	}
+}
+
+// deaths are the ways in which a consumer ends without a word, by the step that it
+// is at.
+var deaths = map[string]func(step string) death{
+	"before a read":               func(step string) death { return deathAt(step, "read", before) },
+	"after a read":                func(step string) death { return deathAt(step, "read", after) },
+	"in the handler":              func(step string) death { return deathAt(step, "effect", before) },
+	"after the effect":            func(step string) death { return deathAt(step, "effect", after) },
+	"before a takeover":           func(step string) death { return deathAt(step, "redeliver", before) },
+	"during a takeover":           func(step string) death { return deathAt(step, "redeliver", after) },
+	"while it lists what is left": func(step string) death { return deathAt(step, "pending", after) },
+	"while it forgets":            func(step string) death { return deathAt(step, "forget", after) },
+	"as it gets a lease":          func(step string) death { return deathAt(step, "lease", after) },
+	"as it gives a lease back":    func(step string) death { return deathAt(step, "release", before) },
+}
+
+func deathAt(step, at string, d death) death {
+	if step == at {
+		return d
+	}
+	return lives
+}
+
+// TestEffectsAreAppliedOnceWhereverConsumersDie has one consumer after the other
+// die at each step, while another one works on, and new messages come.
+func TestEffectsAreAppliedOnceWhereverConsumersDie(t *testing.T) {
+	for name, die := range deaths {
+		t.Run(name, func(t *testing.T) {
+			inFakeTime(t, 4, func(w *world) {
+				accounts := []string{"a", "b", "c", "d", "e", "f"}
+				w.add(20, accounts...)
+				survivor := w.start(delivery.Consumer{Handler: w.effect(0), Batch: 8})
+				for round := range 6 {
+					doomed := w.start(delivery.Consumer{Handler: w.effect(0), Batch: 8})
+					var steps atomic.Int32
+					doomed.at(func(step string) death {
+						if d := die(step); d != lives && steps.Add(1) > int32(round) {
+							return d
+						}
+						return lives
+					})
+					for range 10 {
+						w.add(1, accounts...)
+						time.Sleep(time.Second)
+					}
+					doomed.kill()
+					doomed.cancel()
+					w.add(3, accounts...)
+					time.Sleep(20 * time.Second)
+					<-doomed.done
+				}
+				time.Sleep(40 * time.Second)
+				w.appliedOnce()
+				w.nothingLeft()
+				if n := w.names(); n != 4 {
+					t.Errorf("%d consumers' names for 4 shards", n)
+				}
+				survivor.stop(t)
+			})
+		})
+	}
+}
+
+// TestConsumersAllDie leaves nobody alive in between.
+func TestConsumersAllDie(t *testing.T) {
+	inFakeTime(t, 4, func(w *world) {
+		for round := range 12 {
+			w.add(5, "a", "b", "c", "d", "e")
+			c := w.start(delivery.Consumer{Handler: w.effect(0), Batch: 4})
+			var steps atomic.Int32
+			c.at(func(string) death {
+				if steps.Add(1) > int32(5+3*round) {
+					return death(1 + round%2)
+				}
+				return lives
+			})
+			time.Sleep(time.Duration(5+round) * time.Second)
+			c.kill()
+			c.cancel()
+			<-c.done
+		}
+		c := w.start(delivery.Consumer{Handler: w.effect(0)})
+		time.Sleep(time.Minute)
+		c.stop(t)
+		w.appliedOnce()
+		w.nothingLeft()
+	})
+}
+
+// TestRewoundGroupsApplyOnceWhatIsRemembered has the group made anew in the
+// middle, twice.
+func TestRewoundGroupsApplyOnceWhatIsRemembered(t *testing.T) {
+	inFakeTime(t, 2, func(w *world) {
+		c := w.start(delivery.Consumer{Handler: w.effect(time.Hour)})
+		for range 3 {
+			w.add(50, "a", "b", "c")
+			time.Sleep(10 * time.Second)
+			for shard := range w.shards {
+				stream := w.ring.Tag(shard) + ":messages"
+				w.do("XGROUP", "DESTROY", stream, "g")
+				w.do("XGROUP", "CREATE", stream, "g", "0-0")
+			}
+		}
+		time.Sleep(time.Minute)
+		w.appliedOnce()
+		w.nothingLeft()
+		c.stop(t)
+	})
+}
+
+// TestPoisonKillsNoNeighbours has a message that kills each process which gets it,
+// among many others.
+func TestPoisonKillsNoNeighbours(t *testing.T) {
+	inFakeTime(t, 4, func(w *world) {
+		accounts := []string{"a", "b", "c", "d", "e", "f"}
+		w.add(5, accounts...)
+		w.write("poison/0")
+		w.add(5, accounts...)
+		for range 12 {
+			var c *consumer
+			c = w.start(delivery.Consumer{Handler: delivery.Each(func(ctx context.Context, d delivery.Delivery) error {
+				time.Sleep(10 * time.Millisecond)
+				if d.Account == "poison" {
+					c.kill()
+					c.cancel()
+				}
+				return nil
+			})})
+			time.Sleep(30 * time.Second)
+			if !c.isDead() {
+				c.stop(t)
+			} else {
+				<-c.done
+			}
+		}
+		w.nothingLeft()
+		var dead []string
+		for shard := range w.shards {
+			letters, err := w.ring.DeadLetters(context.Background(), shard, circulate.StreamStart, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range letters {
+				dead = append(dead, fmt.Sprint(l.Account, "/", l.Message.ID, "#", l.Deliveries))
+			}
+		}
+		expect(t, dead, []string{"poison/0#8"})
+	})
+}
+
+// TestFrozenConsumerDoesNoHarm wakes one up that was taken for dead.
+func TestFrozenConsumerDoesNoHarm(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		w.add(10, "a", "b")
+		thawed := make(chan struct{})
+		slow := w.start(delivery.Consumer{Handler: w.effect(0), Batch: 4})
+		slow.freezes("effect", thawed) // with messages in hand, and the lease not renewed
+		time.Sleep(time.Second)
+		other := w.start(delivery.Consumer{Handler: w.effect(0), Batch: 4})
+		time.Sleep(time.Minute)
+		w.add(10, "a", "b")
+		if n := w.applied(); n < 20 {
+			t.Errorf("only %d were applied while one was frozen", n)
+		}
+		close(thawed)
+		time.Sleep(time.Minute)
+		w.appliedOnce()
+		w.nothingLeft()
+		slow.stop(t)
+		other.stop(t)
+		synctest.Wait()
+	})
+}
+
+// TestKillsOnARealRedis does the same in real time, where Redis forgets its
+// scripts and restarts as well.
+func TestKillsOnARealRedis(t *testing.T) {
+	t.Parallel()
+	process := redistest.Start(t, redistest.WithAOF())
+	w := newWorld(t, redistest.Connect(t, process), 4)
+	accounts := []string{"a", "b", "c", "d", "e", "f"}
+	w.add(20, accounts...)
+	settings := delivery.Consumer{Batch: 8, TakeOver: time.Second}
+	start := func() *consumer {
+		settings.Handler = w.effect(0)
+		return w.start(settings)
+	}
+	for _, name := range []string{"after a read", "in the handler", "after the effect", "during a takeover"} {
+		doomed := start()
+		var died atomic.Bool
+		dead := make(chan struct{})
+		doomed.at(func(step string) death {
+			d := deaths[name](step)
+			if d != lives && !died.Swap(true) {
+				close(dead)
+			}
+			return d
+		})
+		if name == "during a takeover" {
+			// Something has to be left to take over.
+			helper := start()
+			helper.at(deaths["in the handler"])
+			w.add(20, accounts...)
+			w.until(func() bool { return helper.isDead() || died.Load() })
+			helper.kill()
+			helper.cancel()
+			<-helper.done
+		}
+		w.add(10, accounts...)
+		w.until(func() bool { return died.Load() || w.applied() == len(w.written) })
+		doomed.kill()
+		doomed.cancel()
+		<-doomed.done
+	}
+	last := start()
+	w.add(10, accounts...)
+	process.Kill()
+	process.Restart(t)
+	w.addWhenBack(accounts)
+	w.until(func() bool { return w.applied() == len(w.written) })
+	last.stop(t)
+	w.appliedOnce()
+	w.nothingLeft()
+}
+
+// addWhenBack writes once Redis answers again.
+func (w *world) addWhenBack(accounts []string) {
+	w.Helper()
+	w.until(func() bool { return w.ring.Check(context.Background()) == nil })
+	w.add(10, accounts...)
+}
+
+// until waits for something to become true.
+func (w *world) until(true func() bool) {
+	w.Helper()
+	deadline := time.After(60 * time.Second)
+	for !true() {
+		select {
+		case <-deadline:
+			w.Fatal("did not come to pass in a minute")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// step does a step with the lease. One that succeeds has renewed it.
+func (s *session) step(do func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(s.work, stepTimeout)
+	defer cancel()
+	sent := time.Now()
+	err := do(ctx)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if sent.After(s.live) {
+			s.live = sent
+		}
+	}
+	return err
+}
+
+// silence is how long ago the lease was last known to be held.
+func (s *session) silence() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.live)
+}
+
+// keep renews the lease while other steps do not, until ctx is done. When it is
+// lost, or may be, the handlers are told to stop: another consumer may have their
+// accounts.
+func (s *session) keep(ctx context.Context) {
+	for sleep(ctx, s.TakeOver/12) {
+		if s.silence() < s.TakeOver/3 {
+			continue
+		}
+		err := s.step(func(ctx context.Context) error {
+			_, err := s.Ring.ReadGroup(ctx, s.lease, 0, 0, false)
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			s.failed("renew", err)
+		}
+		if errors.Is(err, circulate.ErrLeaseLost) || err != nil && s.silence() >= s.TakeOver {
+			s.lost(err)
+			return
+		}
+	}
+}
+
+func (s *session) lost(why error) {
+	if s.work.Err() == nil {
+		s.meters.lost.Inc()
+		level := slog.LevelDebug // Redis is away, which the ring tells once
+		if errors.Is(why, circulate.ErrLeaseLost) {
+			level = slog.LevelInfo
+		}
+		s.Log.Log(s.work, level, "lease of a shard lost; another consumer may read it", "shard", s.shard)
+	}
+	s.lose(circulate.ErrLeaseLost)
+}
+
+// trouble takes a step that failed, and waits a little where the fault is with
+// Redis.
+func (s *session) trouble(step string, err error) {
+	if s.work.Err() != nil {
+		return
+	}
+	s.failed(step, err)
+	switch {
+	case errors.Is(err, circulate.ErrLeaseLost):
+		s.lost(err)
+		return
+	case errors.Is(err, circulate.ErrNoGroup):
+		s.ensure()
+	case circulate.Unknown(err):
+		s.unsure = true
+	}
+	if s.failures < 5 {
+		s.failures++
+	}
+	_ = sleep(s.reading, 50*time.Millisecond<<s.failures)
+}
+
+// ensure makes the group in the shard where it has not got it.
+func (s *session) ensure() bool {
+	created := false
+	err := s.step(func(ctx context.Context) (err error) {
+		created, err = s.Ring.EnsureGroup(ctx, s.shard, s.Group, s.after(s.shard))
+		return err
+	})
+	if err != nil {
+		s.failed("ensure group", err)
+		return false
+	}
+	if created {
+		s.Log.Info("consumer group made", "shard", s.shard, "after", s.after(s.shard))
+		s.atEnd = false
+	}
+	return true
+}

@@ -1,0 +1,123 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// Metrics are what consumers count, by group. None is labelled by account. Lag,
+// pending and dead letters are those of the shards that the process reads: their
+// sums over all processes are the group's.
+type Metrics struct {
+	handled     *prometheus.CounterVec
+	latency     *prometheus.HistogramVec
+	redisErrors *prometheus.CounterVec
+	panics      *prometheus.CounterVec
+	takenOver   *prometheus.CounterVec
+	lost        *prometheus.CounterVec
+	stuck       *prometheus.GaugeVec
+	shards      *prometheus.GaugeVec
+	lag         *prometheus.GaugeVec
+	unread      *prometheus.GaugeVec
+	pending     *prometheus.GaugeVec
+	unsettled   *prometheus.GaugeVec
+	dead        *prometheus.GaugeVec
+}
+
+// NewMetrics registers the metrics of consumers; a nil registry counts for nobody.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	f := promauto.With(registry)
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Subsystem: "delivery", Name: name, Help: help}, append([]string{"group"}, labels...))
+	}
+	gauges := func(name, help string) *prometheus.GaugeVec {
+		return f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Subsystem: "delivery", Name: name, Help: help}, []string{"group"})
+	}
+	return &Metrics{
+		handled: counters("handled_total", "Deliveries by outcome: ok, acknowledged, failed, later, held, cut, dead.", "outcome"),
+		latency: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "rounds", Subsystem: "delivery", Name: "latency_seconds",
+			Help: "From commit to handler, of first deliveries.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 22)}, []string{"group"}),
+		redisErrors: counters("redis_errors_total", "Steps that failed, by step.", "step"),
+		panics:      counters("handler_panics_total", "Batches in which the handler panicked."),
+		takenOver:   counters("taken_over_total", "Pending messages taken over from another consumer, or after an unknown outcome."),
+		lost:        counters("leases_lost_total", "Shards lost to another consumer, or because Redis was away too long."),
+		stuck:       gauges("handlers_stuck", "Handlers that do not return though their context is done."),
+		shards:      gauges("shards", "Shards that this process reads."),
+		lag:         gauges("lag", "Messages not read."),
+		unread:      gauges("oldest_unread_seconds", "For how long the oldest message that is not read waits."),
+		pending:     gauges("pending", "Messages read and not acknowledged."),
+		unsettled:   gauges("oldest_pending_seconds", "For how long the oldest message that is not acknowledged has been there."),
+		dead:        gauges("dead_letters", "Dead letters in the shards, of all groups."),
+	}
+}
+
+// meters are one group's.
+type meters struct {
+	*Metrics
+	group     string
+	latency   prometheus.Observer
+	panics    prometheus.Counter
+	takenOver prometheus.Counter
+	lost      prometheus.Counter
+	stuck     prometheus.Gauge
+	shards    prometheus.Gauge
+}
+
+func (m *Metrics) of(group string) meters {
+	return meters{
+		Metrics: m, group: group,
+		latency: m.latency.WithLabelValues(group), panics: m.panics.WithLabelValues(group),
+		takenOver: m.takenOver.WithLabelValues(group), lost: m.lost.WithLabelValues(group),
+		stuck: m.stuck.WithLabelValues(group), shards: m.shards.WithLabelValues(group),
+	}
+}
+
+// set shows how far the group has got.
+func (m *meters) set(sum circulate.GroupState) {
+	m.lag.WithLabelValues(m.group).Set(float64(sum.Lag))
+	m.pending.WithLabelValues(m.group).Set(float64(sum.Pending))
+	m.dead.WithLabelValues(m.group).Set(float64(sum.Dead))
+	m.unread.WithLabelValues(m.group).Set(sum.OldestUnread.Seconds())
+	m.unsettled.WithLabelValues(m.group).Set(sum.OldestPending.Seconds())
+}
+
+// clear shows nothing of shards that are not read here any more.
+func (m *meters) clear() {
+	m.shards.Set(0)
+	m.set(circulate.GroupState{})
+}
+
+// measure looks now and then how far the group has got in the shards that are
+// read here, until ctx is done.
+func (g *group) measure(ctx context.Context) {
+	for sleep(ctx, measureEvery) {
+		var sum circulate.GroupState
+		complete := true
+		for shard := range g.Ring.Shards() {
+			if ctx.Err() != nil || !g.waiters.reads(shard) {
+				continue
+			}
+			step, cancel := context.WithTimeout(ctx, stepTimeout)
+			state, err := g.Ring.GroupState(step, shard, g.Group)
+			cancel()
+			if err != nil && !errors.Is(err, circulate.ErrNoGroup) {
+				g.failed("group state", err)
+				complete = false
+				break
+			}
+			sum.Lag += state.Lag
+			sum.Pending += state.Pending
+			sum.Dead += state.Dead
+			sum.OldestUnread = max(sum.OldestUnread, state.OldestUnread)
+			sum.OldestPending = max(sum.OldestPending, state.OldestPending)
+		}
+		if complete && ctx.Err() == nil {
+			g.meters.set(sum)
+		}
+	}
+}

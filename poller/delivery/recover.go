@@ -1,0 +1,125 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// suspect is after how many deliveries without a known outcome a message may be
+// what kills its consumers. Then it is delivered alone, so that no other one
+// is blamed.
+const suspect = 2
+
+// recover delivers what is pending in the shard after the last position seen: at
+// first all of it, whoever was given it, later what a read of unknown outcome may
+// have left. It ends early where the session does.
+//
+// XAUTOCLAIM would take over and tell neither how often a message was delivered
+// nor leave that as it is: so XPENDING says what there is, and XCLAIM takes what is
+// about to be delivered.
+func (s *session) recover(first bool) {
+	for first && s.goesOn() && !s.ensure() {
+		_ = sleep(s.reading, time.Second)
+	}
+	for s.goesOn() {
+		var pending []circulate.Pending
+		err := s.step(func(ctx context.Context) (err error) {
+			pending, err = s.Ring.Pending(ctx, s.lease, s.last, s.Batch)
+			return err
+		})
+		if err != nil {
+			s.trouble("pending", err)
+			continue
+		}
+		if len(pending) == 0 {
+			break
+		}
+		s.takeOver(pending)
+	}
+	if !s.goesOn() {
+		return
+	}
+	s.unsure, s.atEnd = false, false
+	if !first {
+		return
+	}
+	err := s.step(func(ctx context.Context) error {
+		_, err := s.Ring.ForgetConsumers(ctx, s.lease)
+		return err
+	})
+	if err != nil {
+		s.trouble("forget consumers", err) // they cost nothing, and the next session asks again
+	}
+}
+
+// takeOver delivers pending messages in their order.
+func (s *session) takeOver(pending []circulate.Pending) {
+	for from := 0; from < len(pending) && s.goesOn(); {
+		to := from
+		for to < len(pending) && pending[to].Deliveries < suspect {
+			to++
+		}
+		ok := true
+		switch {
+		case to > from:
+			ok = s.again(pending[from:to])
+		case pending[from].Deliveries >= s.MaxDeliveries:
+			to++
+			why := fmt.Errorf("delivered %d times with no known outcome: its consumers may have died of it", pending[from].Deliveries)
+			ok = s.bury(pending[from], why)
+		default:
+			to++
+			ok = s.alone(pending[from])
+		}
+		if !ok {
+			return // what was not reached is asked for again
+		}
+		s.last = pending[to-1].Position
+		from = to
+	}
+}
+
+// alone delivers a suspect while no other one is delivered in this process.
+func (s *session) alone(p circulate.Pending) bool {
+	select {
+	case s.suspects <- struct{}{}:
+	case <-s.reading.Done():
+		return false
+	case <-s.work.Done():
+		return false
+	}
+	defer func() { <-s.suspects }()
+	return s.again([]circulate.Pending{p})
+}
+
+// again delivers pending messages once more, as far as they still are pending.
+func (s *session) again(pending []circulate.Pending) bool {
+	if !s.takeSlot() {
+		return false
+	}
+	defer s.giveSlot()
+	next := make([]circulate.Pending, len(pending))
+	for i, p := range pending {
+		next[i] = circulate.Pending{Position: p.Position, Deliveries: p.Deliveries + 1}
+	}
+	batch, err := s.redeliver(next)
+	if err != nil {
+		s.trouble("redeliver", err)
+		return false
+	}
+	s.meters.takenOver.Add(float64(len(batch.Messages)))
+	s.deliver(batch, next)
+	return !s.stuck
+}
+
+func (s *session) redeliver(pending []circulate.Pending) (circulate.GroupBatch, error) {
+	var batch circulate.GroupBatch
+	err := s.step(func(ctx context.Context) (err error) {
+		batch, err = s.Ring.Redeliver(ctx, s.lease, pending)
+		return err
+	})
+	return batch, err
+}

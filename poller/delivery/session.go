@@ -1,0 +1,196 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// session reads one shard under one lease. All but keep is one goroutine.
+type session struct {
+	*group
+	shard int
+	lease *circulate.Lease
+	yield func()        // ends it after what it is at
+	ended chan struct{} // closed when it has
+
+	reading context.Context // done: read no more
+	work    context.Context // done: the lease is lost, or the grace over
+	lose    context.CancelCauseFunc
+
+	held     held
+	last     string // the last position seen; what is pending after it is not known
+	atEnd    bool   // the stream ended at last when it was read
+	woken    bool   // there should be something to read
+	unsure   bool   // a read of unknown outcome may have left something pending
+	failures int    // steps with Redis in a row
+	stuck    bool   // a handler did not come back
+
+	mu   sync.Mutex
+	live time.Time // when the last step was sent that found the lease held
+}
+
+func (g *group) begin(ctx context.Context, lease *circulate.Lease, asked time.Time) *session {
+	s := &session{group: g, shard: lease.Shard, lease: lease, ended: make(chan struct{}), held: newHeld(), last: circulate.StreamStart, live: asked}
+	s.reading, s.yield = context.WithCancel(ctx)
+	s.work, s.lose = context.WithCancelCause(g.work)
+	go s.run()
+	return s
+}
+
+func (s *session) run() {
+	defer close(s.ended)
+	defer s.waiters.enter(s.shard)()
+	keeping, stop := context.WithCancel(s.work)
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		s.keep(keeping)
+	}()
+	s.consume()
+	stop()
+	<-kept
+	if s.work.Err() == nil && !s.stuck || errors.Is(context.Cause(s.work), errGraceOver) && !s.stuck {
+		s.release()
+	}
+	s.yield()
+	s.lose(context.Canceled)
+}
+
+// consume reads and delivers until it is to end or the lease is lost.
+func (s *session) consume() {
+	s.recover(true)
+	for s.goesOn() {
+		if s.unsure {
+			s.recover(false)
+			continue
+		}
+		if s.retry() {
+			continue
+		}
+		if s.held.total >= s.HeldMax {
+			s.idle("")
+			continue
+		}
+		if !s.takeSlot() {
+			return
+		}
+		batch, err := s.read()
+		if err != nil {
+			s.giveSlot()
+			s.trouble("read", err)
+			continue
+		}
+		s.deliver(batch, nil)
+		s.giveSlot()
+		if !batch.More && s.atEnd && s.goesOn() {
+			s.idle(s.last)
+		}
+	}
+}
+
+func (s *session) goesOn() bool {
+	return s.reading.Err() == nil && s.work.Err() == nil && !s.stuck
+}
+
+// read reads the next messages of the shard.
+func (s *session) read() (circulate.GroupBatch, error) {
+	var batch circulate.GroupBatch
+	err := s.step(func(ctx context.Context) (err error) {
+		batch, err = s.Ring.ReadGroup(ctx, s.lease, s.Batch, s.BatchBytes, !s.atEnd)
+		return err
+	})
+	if err != nil {
+		return batch, err
+	}
+	defer func() { s.woken = false }()
+	switch seen := len(batch.Messages) + len(batch.Others); {
+	case seen > 0:
+		s.see(batch)
+		s.atEnd = true
+	case s.atEnd && s.woken:
+		s.atEnd = false // it ends elsewhere, where this group has been before
+	case s.atEnd:
+	default:
+		if batch.End != "" {
+			s.last = batch.End
+		}
+		s.atEnd = true
+	}
+	s.reach(s.shard, s.last)
+	return batch, nil
+}
+
+// see moves last behind what was seen.
+func (s *session) see(batch circulate.GroupBatch) {
+	if n := len(batch.Messages); n > 0 && isAfter(batch.Messages[n-1].Position, s.last) {
+		s.last = batch.Messages[n-1].Position
+	}
+	if n := len(batch.Others); n > 0 && isAfter(batch.Others[n-1], s.last) {
+		s.last = batch.Others[n-1]
+	}
+}
+
+// idle waits until the shard has something after a position, until a retry is
+// due, or until it is time to renew the lease.
+func (s *session) idle(after string) {
+	wait := s.TakeOver / 3
+	if next := s.held.next(); !next.IsZero() {
+		wait = min(wait, time.Until(next))
+	}
+	if wait <= 0 {
+		return
+	}
+	woken, leave := s.waiters.park(s.shard, after)
+	defer leave()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-woken:
+		s.woken = true
+	case <-timer.C:
+	case <-s.reading.Done():
+	case <-s.work.Done():
+	}
+}
+
+func (s *session) takeSlot() bool {
+	select {
+	case s.slots <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case s.slots <- struct{}{}:
+		return true
+	case <-s.reading.Done():
+	case <-s.work.Done():
+	}
+	return false
+}
+
+func (s *session) giveSlot() {
+	if !s.stuck { // then the slot is the handler's until it comes back
+		<-s.slots
+	}
+}
+
+func (s *session) release() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.work), stepTimeout)
+	defer cancel()
+	// What waits was not delivered as often as Redis counts: so that a peer does
+	// not give up on a message too early.
+	for waiting := range slices.Chunk(s.held.all(), s.Batch) {
+		if _, err := s.Ring.Redeliver(ctx, s.lease, waiting); err != nil {
+			s.failed("redeliver", err)
+			break
+		}
+	}
+	if _, err := s.Ring.ReleaseLease(ctx, s.lease); err != nil {
+		s.failed("release", err)
+	}
+}

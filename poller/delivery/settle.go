@@ -1,0 +1,173 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// heldPause is how long an account waits at least before it is delivered again.
+const heldPause = 20 * time.Millisecond
+
+// settle acknowledges what was dealt with, together with what is others', buries
+// what has failed too often, and keeps the rest to be delivered again. It gives
+// the accounts of which something is kept.
+func (s *session) settle(batch []Delivery, errs []error, panicked bool, others []string) map[string]bool {
+	done := others
+	type account struct {
+		back  []circulate.Pending
+		due   time.Time
+		alone bool
+	}
+	var failed map[string]*account
+	now := time.Now()
+	var deferred error
+	counted := make(map[string]int, 4)
+	for i, d := range batch {
+		outcome := outcomeOf(errs[i], s.work)
+		if outcome == outcomeFailed && d.Attempt >= s.MaxDeliveries {
+			if s.bury(circulate.Pending{Position: d.Position, Deliveries: d.Attempt}, errs[i]) {
+				counted[outcomeDead]++
+				continue
+			}
+		}
+		counted[outcome]++
+		switch outcome {
+		case outcomeOK:
+			done = append(done, d.Position)
+			continue
+		case outcomeDone:
+			continue
+		}
+		a := failed[d.Account]
+		if a == nil {
+			if failed == nil {
+				failed = make(map[string]*account)
+			}
+			a = &account{due: now.Add(heldPause)}
+			failed[d.Account] = a
+		}
+		p := circulate.Pending{Position: d.Position, Deliveries: d.Attempt}
+		var later *Later
+		switch {
+		case outcome == outcomeFailed:
+			p.Deliveries++
+			a.due = latest(a.due, now.Add(s.Backoff(d.Attempt)))
+			a.alone = a.alone || panicked
+			s.Log.Debug("message failed", "shard", s.shard, "position", d.Position, "attempt", d.Attempt, "error", errs[i])
+		case errors.As(errs[i], &later):
+			a.due = latest(a.due, now.Add(later.After))
+			deferred = later.Err
+		case len(a.back) == 0: // held behind nothing that we know of
+			a.due = latest(a.due, now.Add(time.Second))
+		}
+		a.back = append(a.back, p)
+	}
+	for outcome, n := range counted {
+		s.meters.handled.WithLabelValues(s.Group, outcome).Add(float64(n))
+	}
+	s.acknowledge(done)
+	s.tellDeferred(deferred, counted[outcomeOK]+counted[outcomeDone] > 0)
+	kept := make(map[string]bool, len(failed))
+	for name, a := range failed {
+		kept[name] = true
+		s.held.back(name, a.back, a.due, a.alone)
+	}
+	return kept
+}
+
+// tellDeferred says once that handlers put off all they get, and once that they
+// do not any more.
+func (g *group) tellDeferred(why error, progress bool) {
+	switch {
+	case progress && g.deferring.Swap(false):
+		g.Log.Info("messages are dealt with again")
+	case !progress && why != nil && !g.deferring.Swap(true):
+		g.Log.Warn("messages are put off until later", "error", why)
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// The outcomes of a delivery.
+const (
+	outcomeOK     = "ok"
+	outcomeDone   = "acknowledged" // by the handler itself
+	outcomeFailed = "failed"
+	outcomeLater  = "later"
+	outcomeHeld   = "held"
+	outcomeCut    = "cut"  // the consumer ends, or lost the shard
+	outcomeDead   = "dead" // failed too often
+)
+
+func outcomeOf(err error, work context.Context) string {
+	var later *Later
+	switch {
+	case err == nil:
+		return outcomeOK
+	case errors.Is(err, ErrAcknowledged):
+		return outcomeDone
+	case errors.Is(err, ErrHeld):
+		return outcomeHeld
+	case errors.As(err, &later):
+		return outcomeLater
+	case work.Err() != nil:
+		return outcomeCut
+	}
+	return outcomeFailed
+}
+
+// acknowledge tells Redis what was dealt with, until it knows, or until another
+// consumer has the shard and finds out by itself.
+func (s *session) acknowledge(positions []string) {
+	if len(positions) == 0 {
+		return
+	}
+	// Even though the lease is lost or the grace over: it was dealt with.
+	for try := 0; ; try++ {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.work), stepTimeout)
+		_, err := s.Ring.Acknowledge(ctx, s.shard, s.Group, positions)
+		cancel()
+		if err == nil {
+			return
+		}
+		s.failed("acknowledge", err)
+		if !sleep(s.work, 50*time.Millisecond<<min(try, 5)) {
+			return
+		}
+	}
+}
+
+// bury puts a message into the dead-letter stream. It reports whether that is
+// done, or nothing is left to do.
+func (s *session) bury(p circulate.Pending, why error) bool {
+	dead := false
+	err := s.step(func(ctx context.Context) (err error) {
+		dead, err = s.Ring.Bury(ctx, s.lease, p, why.Error())
+		return err
+	})
+	if err != nil {
+		s.trouble("bury", err)
+		return false
+	}
+	if dead {
+		s.Log.Error("message goes to the dead-letter stream", "shard", s.shard, "position", p.Position, "deliveries", p.Deliveries, "error", why)
+	}
+	return true
+}
+
+// writtenAt is when a message was written, by Redis' clock.
+func writtenAt(position string) time.Time {
+	ms, _, _ := strings.Cut(position, "-")
+	n, _ := strconv.ParseInt(ms, 10, 64)
+	return time.UnixMilli(n)
+}

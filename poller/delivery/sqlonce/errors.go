@@ -1,0 +1,85 @@
+package sqlonce
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rounds-dev/rounds/poller/delivery"
+)
+
+// PanicError reports that the function panicked; its transaction was rolled back.
+type PanicError struct {
+	Value any
+	Stack []byte // of the goroutine, for a log
+}
+
+// Error tells the value that the function panicked with.
+func (p *PanicError) Error() string {
+	return fmt.Sprintf("sqlonce: the function panicked: %v", p.Value)
+}
+
+// Unwrap gives the value if it is an error.
+func (p *PanicError) Unwrap() error {
+	err, _ := p.Value.(error)
+	return meaningless(err)
+}
+
+// meaningless takes from an error of the function's the meaning that it would have
+// as an answer to the consumer: nothing that was rolled back is acknowledged.
+func meaningless(err error) error {
+	if errors.Is(err, delivery.ErrAcknowledged) || errors.Is(err, delivery.ErrHeld) {
+		return fmt.Errorf("sqlonce: the function answered what is not for it to say: %v", err)
+	}
+	return err
+}
+
+// sqlState is PostgreSQL's code of an error, empty where the server did not answer.
+func sqlState(err error) string {
+	var e interface{ SQLState() string }
+	if errors.As(err, &e) {
+		return e.SQLState()
+	}
+	return ""
+}
+
+// sqliteCode is SQLite's primary result code of an error, 0 if it has none.
+func sqliteCode(err error) int {
+	var e interface{ Code() int }
+	if errors.As(err, &e) {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// conflict reports whether a transaction was certainly rolled back because of
+// another, and may do better when it is repeated.
+func (d Dialect) conflict(err error) bool {
+	if d == SQLite {
+		code := sqliteCode(err)
+		return code == 5 || code == 6 // SQLITE_BUSY, SQLITE_LOCKED
+	}
+	switch sqlState(err) {
+	case "40001", "40P01", "55P03": // serialization failure, deadlock, lock not available
+		return true
+	}
+	return false
+}
+
+// refused reports whether the database answered that a transaction cannot be
+// committed for what is in it. Any other error of a commit leaves its outcome
+// unknown: a server that is told to end may say so after the commit.
+func (d Dialect) refused(err error) bool {
+	if d == SQLite {
+		code := sqliteCode(err)
+		return code == 1 || code == 19 // SQLITE_ERROR: no transaction is active, SQLITE_CONSTRAINT
+	}
+	state := sqlState(err)
+	if len(state) != 5 || state == "40003" { // statement completion unknown
+		return false
+	}
+	switch state[:2] {
+	case "22", "23", "25", "40", "42", "44", "P0":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,62 @@
+package sqlonce
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/poller/delivery"
+)
+
+// identity is what a message is known by, as the table has it.
+type identity [3]string // group, account, message
+
+const (
+	positioned = "at:"     // begins the identity of a message without id
+	hashed     = "sha256:" // begins what stands for a text that the table cannot have
+	longest    = 250       // bytes of a text; PostgreSQL bears 2,704 in an index's row
+)
+
+func identify(d *delivery.Delivery) identity {
+	message := text(d.Message.ID)
+	if d.Message.ID == "" {
+		message = positioned + d.Position + ":" + fingerprint(d)[:16]
+	}
+	return identity{text(d.Group), text(d.Account), message}
+}
+
+// fingerprint is of a message's content: after a failover that set a stream back,
+// a position may come to be another message's.
+func fingerprint(d *delivery.Delivery) string {
+	return digest(fmt.Sprintf("%q %q %s", d.Message.Type, d.Message.Time.UTC().Format(time.RFC3339Nano), d.Message.Data))
+}
+
+// text is a text as any database can have it in a key: itself, or its hash where
+// it is long, not UTF-8, or has a NUL. It never stands for two texts.
+func text(s string) string {
+	if len(s) > longest || !utf8.ValidString(s) || strings.ContainsRune(s, 0) ||
+		strings.HasPrefix(s, hashed) || strings.HasPrefix(s, positioned) {
+		return hashed + digest(s)
+	}
+	return s
+}
+
+func digest(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
+
+// encode gives identities as an argument of the record statement, each once and
+// in one order for all: two transactions that have messages in common never wait
+// for each other both.
+func encode(ids []identity) (string, error) {
+	sorted := slices.Clone(ids)
+	slices.SortFunc(sorted, func(a, b identity) int { return slices.Compare(a[:], b[:]) })
+	encoded, err := json.Marshal(slices.Compact(sorted))
+	return string(encoded), err
+}

@@ -1,0 +1,54 @@
+package sqlonce
+
+import (
+	"context"
+	"fmt"
+)
+
+// Prepare makes the table if it is not there, and reports an error if what is
+// there under its name cannot hold the records. Any number of replicas may do it
+// at once. Where the table is there it needs no right to make one.
+func (h *Handler) Prepare(ctx context.Context) error {
+	p := newPatience(h.options.ConflictWait)
+	for {
+		err := h.prepare(ctx)
+		if err == nil {
+			return nil
+		}
+		if !h.dialect.conflict(err) || !p.wait(ctx) {
+			return fmt.Errorf("sqlonce: prepare table %s: %w", h.options.Table, err)
+		}
+	}
+}
+
+func (h *Handler) prepare(ctx context.Context) error {
+	if h.dialect == PostgreSQL {
+		if err := h.verify(ctx); sqlState(err) != "42P01" { // undefined table
+			return err
+		}
+	}
+	if err := h.create(ctx); err != nil {
+		return err
+	}
+	return h.verify(ctx)
+}
+
+// verify records nothing, which fails where a record could not be made.
+func (h *Handler) verify(ctx context.Context) error {
+	_, err := h.db.ExecContext(ctx, h.statements.record, "[]")
+	return err
+}
+
+func (h *Handler) create(ctx context.Context) error {
+	tx, err := h.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // nothing after a commit
+	for _, statement := range h.statements.prepare {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}

@@ -1,0 +1,171 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/delivery"
+)
+
+const (
+	attempts     = 3                      // at once, in one delivery
+	backoffFirst = 250 * time.Millisecond // after the first of them; four times as long after the next
+	maxBody      = 64 << 10               // bytes of an answer that are read
+
+	unreachableWait = 5 * time.Second // before a message is delivered again to an endpoint that is away
+)
+
+// backoff is the wait before an attempt, U(½,1) of one that grows fourfold.
+func backoff(attempt int) time.Duration {
+	most := backoffFirst << (2 * (attempt - 1))
+	return most/2 + rand.N(most/2)
+}
+
+// deliver delivers one message, with a few attempts; nil: delivered.
+func (s *Sink) deliver(ctx context.Context, t turn, d delivery.Delivery) (failed *Error) {
+	defer func() {
+		if value := recover(); value != nil {
+			// The text could hold anything: only what it is, is told.
+			failed = s.failure(Failed, 0, fmt.Errorf("panic: %T", value))
+		}
+	}()
+	body, err := encode(d.Found)
+	if err != nil {
+		return s.failure(Unusable, 0, errors.New("the message is not JSON"))
+	}
+	id := messageID(s.options.Namespace, d.Account, d.Message.ID)
+	var counted *Error
+	for n := range attempts {
+		if n > 0 && !sleep(t.ctx, backoff(n)) {
+			break
+		}
+		failed = s.attempt(ctx, t, id, body)
+		if failed == nil {
+			return nil
+		}
+		if failed.counts() {
+			counted = failed
+		}
+		if failed.Outcome != Failed && failed.Outcome != Unreachable {
+			break
+		}
+	}
+	// What the message may be to blame for is not made undone by what came after.
+	if counted != nil && failed.Outcome != Disabled {
+		return counted
+	}
+	return failed
+}
+
+// sleep reports whether the wait was over before the context.
+func sleep(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// attempt sends a message if the gate lets it.
+func (s *Sink) attempt(ctx context.Context, t turn, id string, body []byte) *Error {
+	if err := s.gate.enter(t.ctx); err != nil {
+		if ctx.Err() != nil {
+			return s.failure(Canceled, 0, ctx.Err())
+		}
+		return s.failure(Deferred, 0, errors.New("too many deliveries wait already"))
+	}
+	defer s.gate.leave()
+	if s.standing.disabled.Load() {
+		return s.failure(Disabled, recheck, ErrDisabled)
+	}
+	if wait := s.gate.wait(); wait > 0 {
+		return s.failure(Deferred, wait, errors.New("the endpoint fails or asked for a pause"))
+	}
+	header, err := t.signer.sign(id, time.Now(), body)
+	if err != nil {
+		return s.failure(Unready, recheck, err)
+	}
+	var failed *Error
+	_, err = s.gate.breaker.Execute(func() (struct{}, error) {
+		if failed = s.call(ctx, header, body); failed != nil {
+			return struct{}{}, failed
+		}
+		return struct{}{}, nil
+	})
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+		return s.failure(Deferred, max(probeWait, s.gate.wait()), errors.New("the endpoint fails"))
+	}
+	return failed
+}
+
+// call makes one attempt.
+func (s *Sink) call(ctx context.Context, header http.Header, body []byte) *Error {
+	limited, cancel := context.WithTimeout(ctx, s.endpoint.Timeout)
+	defer cancel()
+	var reached atomic.Bool
+	limited = httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { reached.Store(true) },
+	})
+	start := time.Now()
+	answer, err := s.options.Client.Do(limited, fetch.Call{
+		Method: http.MethodPost, URL: s.endpoint.URL, Header: header, Body: body, MaxBody: maxBody,
+	})
+	s.options.Metrics.seconds.WithLabelValues(s.endpoint.Name).Observe(time.Since(start).Seconds())
+	switch {
+	case errors.Is(err, fetch.ErrTooLarge): // which only an answer of 2xx can be
+		s.gate.calm()
+		return nil
+	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+		return s.failure(Canceled, 0, context.Canceled)
+	case err != nil && reached.Load():
+		return s.failure(Failed, 0, harmless(err))
+	case err != nil:
+		return s.failure(Unreachable, unreachableWait, harmless(err))
+	}
+	return s.judge(ctx, answer)
+}
+
+// harmless lets an error through that is known to tell nothing.
+func harmless(err error) error {
+	var known *fetch.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	return errors.New("the call failed")
+}
+
+// judge says what an answer means; see the package's doc.
+func (s *Sink) judge(ctx context.Context, answer *fetch.Response) *Error {
+	failed := s.failure(Rejected, 0, nil)
+	failed.Status = answer.Status
+	asked := answer.RetryAfter()
+	switch status := answer.Status; {
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && asked > 0:
+		failed.Outcome, failed.after = Throttled, s.gate.throttle(asked)
+		return failed
+	case status >= 200 && status <= 299:
+		s.gate.calm()
+		return nil
+	case status == http.StatusGone:
+		s.standing.disable(ctx, "answered 410 Gone")
+		failed.Outcome, failed.after, failed.cause = Disabled, recheck, ErrDisabled
+	case status == http.StatusRequestTimeout, status == http.StatusTooEarly, status >= 500:
+		failed.Outcome = Failed
+	case status >= 300 && status <= 399:
+		failed.cause = errors.New("redirects are not followed")
+	}
+	s.gate.calm()
+	return failed
+}

@@ -1,0 +1,93 @@
+package webhook
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+)
+
+// The settings of an endpoint that are not given, and their limits. The spec
+// recommends a time-out between 15 and 30 s.
+const (
+	DefaultTimeout     = 15 * time.Second
+	DefaultConcurrency = 8
+
+	minTimeout     = time.Second
+	maxTimeout     = 30 * time.Second
+	maxConcurrency = 256
+	maxSecrets     = 8
+	maxKinds       = 64
+)
+
+// Endpoint is where messages are delivered to.
+type Endpoint struct {
+	Name        string        // 1 to 56 of a-z 0-9 _ -; the consumer group has it, so another name starts anew
+	URL         string        // http or https
+	Secrets     []secrets.Ref // of the signing keys, 1 to 8: base64 of 24 to 64 bytes, with or without whsec_
+	Kinds       []string      // of the accounts whose messages it gets; none: all
+	Ordered     bool          // see the package's doc
+	Timeout     time.Duration // for one attempt, 1 to 30 s; 0: DefaultTimeout
+	Concurrency int           // attempts at once in a process, 1 to 256; 0: DefaultConcurrency
+	Headers     []Header      // sent along, 32 at most
+}
+
+// Group is the name of the endpoint's consumer group. It has 64 bytes at most, of
+// those that circulate.ValidateGroup allows.
+func (e Endpoint) Group() string { return "webhook." + e.Name }
+
+// wants reports whether the endpoint gets messages of a kind of account.
+func (e Endpoint) wants(kind string) bool {
+	return len(e.Kinds) == 0 || slices.Contains(e.Kinds, kind)
+}
+
+var namePattern = regexp.MustCompile(`^[a-z0-9_-]{1,56}$`)
+
+// check adds what is wrong with an endpoint. No fault quotes a value: what stands
+// in the wrong place may be a secret.
+func (e Endpoint) check(f *faults, client Client) {
+	switch {
+	case e.Name == "":
+		f.add("name", "missing")
+	case !namePattern.MatchString(e.Name):
+		f.add("name", "must be 1 to 56 of a-z 0-9 _ -")
+	}
+	if e.URL == "" {
+		f.add("url", "missing")
+	} else if err := client.Validate(e.URL); err != nil {
+		f.add("url", err.Error())
+	}
+	e.checkSecrets(f)
+	if len(e.Kinds) > maxKinds {
+		f.add("kinds", "must be at most "+strconv.Itoa(maxKinds))
+	}
+	if slices.Contains(e.Kinds, "") {
+		f.add("kinds", "must not hold an empty one")
+	}
+	if e.Timeout != 0 && (e.Timeout < minTimeout || e.Timeout > maxTimeout) {
+		f.add("timeout", "must be "+minTimeout.String()+" to "+maxTimeout.String())
+	}
+	if e.Concurrency < 0 || e.Concurrency > maxConcurrency {
+		f.add("concurrency", "must be 1 to "+strconv.Itoa(maxConcurrency))
+	}
+	checkHeaders(f, e.Headers)
+}
+
+func (e Endpoint) checkSecrets(f *faults) {
+	if len(e.Secrets) == 0 {
+		f.add("secrets", "missing: every delivery is signed")
+	}
+	if len(e.Secrets) > maxSecrets {
+		f.add("secrets", "must be at most "+strconv.Itoa(maxSecrets))
+	}
+	for i, ref := range e.Secrets {
+		if ref.IsZero() {
+			f.add("secrets["+strconv.Itoa(i)+"]", "missing")
+		}
+	}
+}
+
+var _ Client = (*fetch.Client)(nil)

@@ -1,0 +1,133 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sony/gobreaker/v2"
+)
+
+const (
+	breakAfter = 5                // failed attempts in a row
+	openFirst  = 30 * time.Second // from failing to the first probe
+	openMost   = 10 * time.Minute // from one probe to the next
+	probeWait  = time.Second      // for the outcome of a probe under way
+
+	throttleFirst = time.Second // after a 429 without Retry-After; doubled by each further one
+	throttleMost  = 5 * time.Minute
+)
+
+// gate decides whether an attempt may be made: so many at once, none while the
+// endpoint asked for a pause, few while it fails.
+type gate struct {
+	slots   chan struct{}
+	breaker *gobreaker.CircuitBreaker[struct{}]
+	log     *slog.Logger
+	state   prometheus.Gauge
+
+	mu        sync.Mutex
+	until     time.Time // no attempt before
+	probes    int       // that failed since the breaker opened
+	throttles int       // in a row, without Retry-After
+}
+
+func newGate(concurrency int, log *slog.Logger, state prometheus.Gauge) *gate {
+	g := &gate{slots: make(chan struct{}, concurrency), log: log, state: state}
+	g.state.Set(float64(gobreaker.StateClosed))
+	g.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		MaxRequests:   1,
+		Timeout:       openFirst,
+		ReadyToTrip:   func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= breakAfter },
+		OnStateChange: func(_ string, from, to gobreaker.State) { g.changed(from, to) },
+		IsSuccessful: func(err error) bool { // an answer that was meant
+			return err == nil || is(err, Rejected) || is(err, Disabled)
+		},
+		IsExcluded: func(err error) bool { // says nothing, or is obeyed otherwise
+			return is(err, Canceled) || is(err, Throttled)
+		},
+	})
+	return g
+}
+
+func is(err error, outcome Outcome) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Outcome == outcome
+}
+
+// enter waits for a slot, which leave gives back.
+func (g *gate) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case g.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (g *gate) leave() { <-g.slots }
+
+// wait is for how long there must be no attempt; 0 or less: there may be one.
+func (g *gate) wait() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Until(g.until)
+}
+
+// throttle keeps attempts away for as long as the endpoint asked, and up to a
+// tenth longer; where it did not say, for longer each time. It gives how long.
+func (g *gate) throttle(asked time.Duration) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if asked == 0 {
+		asked = min(throttleMost, throttleFirst<<min(g.throttles, 16))
+		if !time.Now().Before(g.until) { // else an attempt that began before the pause
+			g.throttles++
+		}
+	}
+	return g.pause(asked + rand.N(asked/10+1))
+}
+
+// calm forgets earlier throttling.
+func (g *gate) calm() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.throttles = 0
+}
+
+// changed is called by the breaker, under its lock: it must not call back.
+func (g *gate) changed(from, to gobreaker.State) {
+	g.state.Set(float64(to))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch to {
+	case gobreaker.StateOpen:
+		if from == gobreaker.StateClosed {
+			g.probes = 0
+		} else {
+			g.probes++
+		}
+		// The breaker's own wait is always the first one: this makes it longer.
+		wait := min(openMost, openFirst<<min(g.probes, 16))
+		wait = g.pause(wait + 1 + rand.N(wait/4))
+		g.log.Warn("webhook endpoint fails; nothing is sent for a while", "wait", wait.Round(time.Millisecond), "probes", g.probes)
+	case gobreaker.StateClosed:
+		g.log.Info("webhook endpoint works again")
+	case gobreaker.StateHalfOpen: // a probe is about to be sent
+	}
+}
+
+// pause never shortens a pause. It gives what is left of it.
+func (g *gate) pause(wait time.Duration) time.Duration {
+	if until := time.Now().Add(wait); until.After(g.until) {
+		g.until = until
+	}
+	return time.Until(g.until)
+}

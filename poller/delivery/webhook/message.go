@@ -1,0 +1,78 @@
+package webhook
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// messageType is the type of all payloads.
+const messageType = "message.found"
+
+// payload is what is sent of a message; see the package's doc.
+type payload struct {
+	Type      string    `json:"type"`
+	Timestamp time.Time `json:"timestamp"`
+	Data      found     `json:"data"`
+}
+
+type found struct {
+	Account string          `json:"account"`
+	Kind    string          `json:"kind"`
+	ID      string          `json:"id"`
+	Type    string          `json:"type"`
+	Time    *time.Time      `json:"time"`
+	Data    json.RawMessage `json:"data"`
+}
+
+// encode writes a message's payload. It fails where the data is no JSON.
+func encode(m circulate.Found) ([]byte, error) {
+	p := payload{
+		Type:      messageType,
+		Timestamp: m.Message.Time.UTC(),
+		Data:      found{Account: m.Account, Kind: m.Kind, ID: m.Message.ID, Type: m.Message.Type, Data: m.Message.Data},
+	}
+	if m.Message.Time.IsZero() {
+		p.Timestamp = foundAt(m.Position)
+	} else {
+		p.Data.Time = &p.Timestamp
+	}
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(p); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
+}
+
+// foundAt is when a message was written to its stream: the first part of its
+// position, in unix ms by Redis' clock.
+func foundAt(position string) time.Time {
+	ms, _, _ := strings.Cut(position, "-")
+	at, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(at).UTC()
+}
+
+// messageID is the idempotency key of a message: 192 bits of the SHA-256 of
+// namespace, account and message id, each behind its length. It has none of the
+// full stops that the spec warns of.
+func messageID(namespace, account, id string) string {
+	hash := sha256.New()
+	hash.Write([]byte("rounds webhook-id"))
+	for _, part := range []string{namespace, account, id} {
+		hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		hash.Write([]byte(part))
+	}
+	return "msg_" + base64.RawURLEncoding.EncodeToString(hash.Sum(nil)[:24])
+}

@@ -1,0 +1,31 @@
+package webhook
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Metrics are what the sinks of a process count, by the endpoint's name. None is
+// labelled by account or URL.
+type Metrics struct {
+	deliveries *prometheus.CounterVec
+	seconds    *prometheus.HistogramVec
+	breaker    *prometheus.GaugeVec
+	disabled   *prometheus.GaugeVec
+}
+
+// NewMetrics registers the metrics; a nil registry counts for nobody.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	f := promauto.With(registry)
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: name, Help: help}, []string{"endpoint"})
+	}
+	return &Metrics{
+		deliveries: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "webhook_deliveries_total",
+			Help: "Messages handed to a webhook endpoint's sink, by how that ended."}, []string{"endpoint", "outcome"}),
+		seconds: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "rounds", Name: "webhook_attempt_seconds",
+			Help: "From request to answer or failure, of each attempt.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"endpoint"}),
+		breaker:  gauge("webhook_breaker_state", "The endpoint's circuit breaker in this process: 0 closed, 1 half-open, 2 open."),
+		disabled: gauge("webhook_disabled", "1 where the endpoint is disabled."),
+	}
+}

@@ -1,0 +1,112 @@
+package webhook
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// recheck is how soon a replica learns what another one, or a person, decided.
+const recheck = 15 * time.Second
+
+// storeTimeout bounds a call of the store that must not depend on the turn.
+const storeTimeout = 5 * time.Second
+
+// Store remembers which endpoints are disabled, for all replicas and over
+// restarts. A *circulate.Ring is one.
+type Store interface {
+	// EndpointDisabled reports whether, since when and why an endpoint is
+	// disabled.
+	EndpointDisabled(ctx context.Context, name string) (d circulate.DisabledEndpoint, ok bool, err error)
+	// DisableEndpoint disables one. If it is already, it stays as it is.
+	DisableEndpoint(ctx context.Context, name, reason string) (circulate.DisabledEndpoint, error)
+}
+
+var _ Store = (*circulate.Ring)(nil)
+
+// standing is whether an endpoint may have messages, as far as is known here.
+type standing struct {
+	endpoint string
+	store    Store // nil: nothing is remembered beyond the process
+	log      *slog.Logger
+	gauge    prometheus.Gauge
+
+	disabled atomic.Bool
+
+	mu      sync.Mutex // over the store's calls too: an older answer must not undo a newer fact
+	known   bool
+	at      time.Time // of what is known
+	unsaved string    // why it was disabled, while the store does not know of it
+}
+
+// refresh asks the store where what is known is old. It fails only where nothing
+// is known yet: an endpoint that may be disabled gets nothing.
+func (s *standing) refresh(ctx context.Context) error {
+	if s.store == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known && time.Since(s.at) < recheck && s.unsaved == "" {
+		return nil
+	}
+	if s.unsaved != "" {
+		s.save(ctx)
+		return nil
+	}
+	d, disabled, err := s.store.EndpointDisabled(ctx, s.endpoint)
+	if err != nil {
+		if s.known {
+			return nil
+		}
+		return err
+	}
+	s.known, s.at = true, time.Now()
+	s.set(disabled, d.Reason)
+	return nil
+}
+
+// disable is for an endpoint that wants nothing more. It holds at once, and in
+// the store as soon as that can be reached.
+func (s *standing) disable(ctx context.Context, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.disabled.Load() {
+		return
+	}
+	s.known, s.at = true, time.Now()
+	s.set(true, reason)
+	if s.store != nil {
+		s.unsaved = reason
+		s.save(ctx)
+	}
+}
+
+func (s *standing) save(ctx context.Context) {
+	// What the endpoint said must not get lost because we are shutting down.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	if _, err := s.store.DisableEndpoint(ctx, s.endpoint, s.unsaved); err != nil {
+		s.log.Error("could not store that the webhook endpoint is disabled; trying again", "error", err)
+		return
+	}
+	s.unsaved, s.at = "", time.Now()
+}
+
+func (s *standing) set(disabled bool, reason string) {
+	was := s.disabled.Swap(disabled)
+	switch {
+	case disabled && !was:
+		s.gauge.Set(1)
+		s.log.Warn("webhook endpoint is disabled; its messages wait until it is enabled", "reason", reason)
+	case was && !disabled:
+		s.gauge.Set(0)
+		s.log.Info("webhook endpoint is enabled")
+	}
+}

@@ -1,0 +1,279 @@
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	oldKey   = "whsec_b2xkLXNpZ25pbmcta2V5LW9mLTI0LWJ5dGVz"
+	newKey   = "bmV3LXNpZ25pbmcta2V5LW9mLTI0LWJ5dGVz"
+	apiToken = "tok-0123456789"
+)
+
+// vault is a source of secrets that a test may change.
+type vault struct {
+	mu     sync.Mutex
+	values map[string]string
+}
+
+func newVault() *vault {
+	return &vault{values: map[string]string{"OLD": oldKey, "NEW": newKey, "AUTH": "Bearer " + apiToken, "SHORT": "c2hvcnQ=", "LINES": "two\nlines"}}
+}
+
+func (v *vault) source() secrets.Source {
+	return secrets.Source{Lookup: func(name string) (string, bool) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		value, ok := v.values[strings.TrimPrefix(name, secrets.EnvPrefix)]
+		return value, ok
+	}}
+}
+
+func (v *vault) set(name, value string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.values[name] = value
+}
+
+// receiver is an endpoint in the process itself, so that time may be fake. It is
+// the sink's client too.
+type receiver struct {
+	mu      sync.Mutex
+	answer  func(n int, r *http.Request, w http.ResponseWriter) // n counts from 1
+	away    bool                                                // no connection
+	got     []string                                            // message ids, as they came
+	ids     []string                                            // webhook ids, likewise
+	running int
+	most    int // at once
+}
+
+func (r *receiver) Validate(string) error { return nil }
+
+func (r *receiver) Do(ctx context.Context, call fetch.Call) (*fetch.Response, error) {
+	r.mu.Lock()
+	if r.away {
+		r.mu.Unlock()
+		return nil, &fetch.Error{Code: fetch.CodeConnect}
+	}
+	var sent struct{ Data struct{ ID string } }
+	if err := json.Unmarshal(call.Body, &sent); err != nil {
+		r.mu.Unlock()
+		return nil, err
+	}
+	r.got = append(r.got, sent.Data.ID)
+	r.ids = append(r.ids, call.Header.Get("Webhook-Id"))
+	r.running++
+	r.most = max(r.most, r.running)
+	n, answer := len(r.got), r.answer
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.running--
+		r.mu.Unlock()
+	}()
+
+	httptrace.ContextClientTrace(ctx).GotConn(httptrace.GotConnInfo{})
+	request := httptest.NewRequestWithContext(ctx, call.Method, call.URL, bytes.NewReader(call.Body))
+	request.Header = call.Header
+	w := httptest.NewRecorder()
+	if answer != nil {
+		answer(n, request, w)
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, &fetch.Error{Code: fetch.CodeTimeout}
+	}
+	if ctx.Err() != nil {
+		return nil, &fetch.Error{Code: fetch.CodeCanceled}
+	}
+	return &fetch.Response{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
+}
+
+// say sets how the receiver answers from now on.
+func (r *receiver) say(answer func(n int, r *http.Request, w http.ResponseWriter)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer, r.away = answer, false
+}
+
+func (r *receiver) status(code int) {
+	r.say(func(_ int, _ *http.Request, w http.ResponseWriter) { w.WriteHeader(code) })
+}
+
+func (r *receiver) goAway() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.away = true
+}
+
+// seen gives the messages that came since the last call.
+func (r *receiver) seen() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	got := r.got
+	r.got = nil
+	return got
+}
+
+func (r *receiver) expect(t *testing.T, want ...string) {
+	t.Helper()
+	if got := r.seen(); !slices.Equal(got, want) {
+		t.Errorf("the endpoint got %q, want %q", got, want)
+	}
+}
+
+// slow answers after a while, or when the sender has given up.
+func slow(d time.Duration) func(int, *http.Request, http.ResponseWriter) {
+	return func(_ int, r *http.Request, _ http.ResponseWriter) {
+		select {
+		case <-time.After(d):
+		case <-r.Context().Done():
+		}
+	}
+}
+
+// world is a sink and its endpoint in fake time.
+type world struct {
+	*testing.T
+	receiver *receiver
+	vault    *vault
+	registry *prometheus.Registry
+	options  webhook.Options
+}
+
+func inFakeTime(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, receiver: &receiver{}, vault: newVault(), registry: prometheus.NewRegistry()}
+		w.options = webhook.Options{
+			Client: w.receiver, Secrets: w.vault.source(), Namespace: "rounds", Log: testLog(t, io.Discard), Metrics: webhook.NewMetrics(w.registry),
+		}
+		test(w)
+	})
+}
+
+func (w *world) sink(change func(*webhook.Endpoint)) *webhook.Sink {
+	w.Helper()
+	e := webhook.Endpoint{Name: "crm", URL: "http://crm.example/hook?token=" + apiToken, Secrets: []secrets.Ref{{Name: "NEW"}}}
+	if change != nil {
+		change(&e)
+	}
+	sink, err := webhook.New(e, w.options)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return sink
+}
+
+// counted is how many deliveries ended so.
+func (w *world) counted(outcome webhook.Outcome) int {
+	return int(gathered(w.T, w.registry, "rounds_webhook_deliveries_total", string(outcome)))
+}
+
+// gathered sums a metric over its series with a label's value; "" is all.
+func gathered(t *testing.T, registry *prometheus.Registry, name, label string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if label == "" || l.GetValue() == label {
+					sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+					break
+				}
+			}
+		}
+	}
+	return sum
+}
+
+func testLog(t *testing.T, also io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), also), &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// message is one that was found: "a/1" is message 1 of account a.
+func message(name string) delivery.Delivery {
+	account, _, _ := strings.Cut(name, "/")
+	return delivery.Delivery{Group: "webhook.crm", Attempt: 1, Found: circulate.Found{
+		Position: "1767225600000-0", Account: account, Kind: "feed",
+		Message: circulate.Message{ID: name, Type: "item", Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Data: json.RawMessage(`{"n":1}`)},
+	}}
+}
+
+func messages(names ...string) []delivery.Delivery {
+	batch := make([]delivery.Delivery, len(names))
+	for i, name := range names {
+		batch[i] = message(name)
+	}
+	return batch
+}
+
+// one delivers one message.
+func one(ctx context.Context, sink *webhook.Sink, name string) error {
+	return sink.Handle(ctx, messages(name))[0]
+}
+
+// is holds an answer against an outcome and whether it counts as a failed
+// delivery. It gives after how long the message is to come again.
+func is(t *testing.T, err error, outcome webhook.Outcome, counts bool) time.Duration {
+	t.Helper()
+	var failed *webhook.Error
+	var later *delivery.Later
+	if !errors.As(err, &failed) || failed.Outcome != outcome {
+		t.Fatalf("got %v, want %s", err, outcome)
+	}
+	if errors.As(err, &later) == counts {
+		t.Fatalf("counts: got %t, want %t: %v", !counts, counts, err)
+	}
+	if later == nil {
+		return 0
+	}
+	return later.After
+}
+
+func within(t *testing.T, what string, got, least, most time.Duration) {
+	t.Helper()
+	if got < least || got > most {
+		t.Errorf("%s: got %v, want %v to %v", what, got, least, most)
+	}
+}
+
+func names(account string, n int) []string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf("%s/%d", account, i+1))
+	}
+	return list
+}
