@@ -31,9 +31,18 @@
 // searched for in order to be got rid of, a second copy does no harm, and of two
 // checks of one account at most one is ever written.
 //
-// Behind the ticket, in the same field, stands the account's cursor where it has
-// at most 46 bytes, as most have: that saves a field of a second HASH, a third of
-// what an account takes. Longer ones are in the cursors HASH.
+// Behind the ticket, in the same field, stands what else is short and every
+// account has: its lane, what decided when it is due, when a check last succeeded,
+// how the last eight went, and its cursor, where that has at most 44 bytes, as
+// most have. That saves a field of a second HASH, a third of what an account
+// takes. Longer cursors are in the cursors HASH.
+//
+// # Lanes
+//
+// message_queue has three lanes, one list each: message_queue:urgent,
+// message_queue and message_queue:low. See [Priority] for the order between them
+// and within them. A nudged account waits in the urgent lane, once. What a
+// monitor requeues waits in the middle one, once: Requeue knows no record.
 //
 // # Steps
 //
@@ -48,12 +57,16 @@
 //	          processing_list (LREM answers 1) under the current ticket.
 //	Progress  writes one page of several, under the same two conditions, and
 //	          renews the claim.
-//	Release   gives claims back unchecked, next in line.
+//	Release   gives claims back unchecked, next in line. A replica that lost the
+//	          reply to a claim finds its entries in processing_list and releases
+//	          them as well.
 //	Requeue   is the monitor's: MULTI(LREM, LPUSH), and MULTI(LREM, LREM) where the
 //	          first LREM answered 0. It is no script and knows no ticket: it may
 //	          leave a copy, which is void from the next claim on.
-//	Register, Upsert, Deregister, Park, Resume, Nudge
+//	Register, Upsert, Deregister, Park, Resume, Probe, Nudge
 //	          change who circulates; the fresh ticket voids what is under way.
+//	Quarantine
+//	          parks what was requeued again and again with no check returned.
 //
 // All but Requeue are Lua scripts, in a file each beside their callers. A script
 // checks types and arguments before its first write, and adds before it removes.
@@ -70,6 +83,12 @@
 // tells it. A step that puts something before that publishes "SS due" on NS:wake
 // ([Ring.Subscribe]); nothing else is published. Losing a message loses no
 // account: a replica that cannot listen looks at every shard each second.
+//
+// # Limits
+//
+// Limits that replicas share ([Limit]) are no part of a shard: a HASH and a ZSET
+// of their own at NS:limits:{NAME}. Who is denied is returned with the time at
+// which it may run, and waits in the schedule.
 //
 // # Records
 //
