@@ -53,7 +53,7 @@
 //
 // # PostgreSQL
 //
-// Version 9.5 or newer, with UTF8 as the database's encoding. Of two transactions
+// Version 11 or newer, with UTF8 as the database's encoding. Of two transactions
 // with the same message the second waits for the first and then skips the message,
 // or applies it if the first was rolled back. That is so in READ COMMITTED, the
 // default; in REPEATABLE READ and SERIALIZABLE the second fails (40001) and is

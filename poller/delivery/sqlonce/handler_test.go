@@ -232,8 +232,7 @@ func TestConcurrent(t *testing.T) {
 			var group sync.WaitGroup
 			for from := range 6 {
 				group.Go(func() {
-					// Each begins elsewhere, so that they overlap, but not before what is
-					// before it was applied: the group's order.
+					// All overlap from the stream's start on, and end elsewhere.
 					part := batch[:min(len(batch), 60+from*20)]
 					for len(part) > 0 {
 						part = unapplied(part, h.Handle(t.Context(), part))
@@ -242,6 +241,18 @@ func TestConcurrent(t *testing.T) {
 			}
 			group.Wait()
 			w.wantOnce(batch)
+		}
+	})
+}
+
+// The stack of a panic is there for a log.
+func TestPanicError(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.handler(func(context.Context, *sql.Tx, delivery.Delivery) error { panic("why") }, sqlonce.Options{})
+		var p *sqlonce.PanicError
+		errs := h.Handle(t.Context(), messages(1, 1))
+		if len(errs) != 1 || !errors.As(errs[0], &p) || p.Value != "why" || !strings.Contains(string(p.Stack), "TestPanicError") {
+			t.Errorf("got %v", errs)
 		}
 	})
 }
