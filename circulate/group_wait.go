@@ -17,13 +17,14 @@ type placer interface {
 
 // Node names the Redis node that serves a shard, "" where there is only one.
 // AwaitMessages can watch shards of one node together.
-func (r *Ring) Node(shard int) string {
-	server := r.server
+func (r *Ring) Node(shard int) string { return nodeOf(r.server, r.keys[shard].messages) }
+
+func nodeOf(server Server, key string) string {
 	if w, ok := server.(*watched); ok {
 		server = w.Server
 	}
 	if p, ok := server.(placer); ok {
-		return p.NodeOf(r.keys[shard].messages)
+		return p.NodeOf(key)
 	}
 	return ""
 }
@@ -47,6 +48,9 @@ func (r *Ring) AwaitMessages(ctx context.Context, after map[int]string, block ti
 		shards = append(shards, shard)
 	}
 	slices.Sort(shards)
+	if len(shards) > 1 && r.Node(shards[0]) != "" {
+		return r.pollMessages(ctx, shards, after, block)
+	}
 	args := append(make([]any, 0, 5+2*len(shards)), "COUNT", 1, "BLOCK", block.Milliseconds(), "STREAMS")
 	byKey := make(map[string]int, len(shards))
 	for _, shard := range shards {
@@ -65,7 +69,7 @@ func (r *Ring) AwaitMessages(ctx context.Context, after map[int]string, block ti
 	if err == redis.ErrNil {
 		return nil, nil
 	}
-	note(r.server, err)
+	note(r.server, r.keys[shards[0]].messages, err)
 	if err != nil {
 		return nil, fmt.Errorf("await messages: %w", err)
 	}

@@ -31,13 +31,17 @@ func expect(t *testing.T, got, want []string) {
 	}
 }
 
-// atLeastOnce makes one of deliveries of a message that come one after the other.
+// atLeastOnce gives the first delivery of each message: where an acknowledgement
+// could not be sent in time, a batch is delivered again.
 func atLeastOnce(lines []string) []string {
-	for i, line := range lines {
+	var first []string
+	for _, line := range lines {
 		id, _, _ := strings.Cut(line, "#")
-		lines[i] = id + "#1"
+		if !slices.Contains(first, id+"#1") {
+			first = append(first, id+"#1")
+		}
 	}
-	return slices.Compact(lines)
+	return first
 }
 
 // nothingLeft expects that the group is through with all shards.
@@ -51,8 +55,8 @@ func (w *world) nothingLeft() {
 	}
 }
 
-// names counts the consumers' names in the group.
-func (w *world) names() (n int) {
+// consumerNames counts the consumers' names in the group.
+func (w *world) consumerNames() (n int) {
 	w.Helper()
 	for shard := range w.shards {
 		n += len(w.do("XINFO", "CONSUMERS", w.ring.Tag(shard)+":messages", "g").([]any))
@@ -74,12 +78,12 @@ func TestMessagesAreDeliveredOnceInOrder(t *testing.T) {
 			expect(t, j.of(account), numbered(0, 310))
 		}
 		w.nothingLeft()
-		if n := w.names(); n != 4 {
+		if n := w.consumerNames(); n != 4 {
 			t.Errorf("%d consumers' names for 4 shards", n)
 		}
 		one.stop(t)
 		two.stop(t)
-		if n := w.names(); n != 0 {
+		if n := w.consumerNames(); n != 0 {
 			t.Errorf("%d consumers' names are left", n)
 		}
 	})

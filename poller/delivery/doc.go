@@ -8,4 +8,34 @@
 // its part and before the acknowledgement. To apply it effectively once, let the
 // effect and the acknowledgement, or the effect and a record of the message, be
 // one step: see [Effect] for Redis and package sqlonce for SQL.
+//
+// # How the consumers of a group share its shards
+//
+// Each shard is read by one consumer at a time, the one that rendezvous hashing of
+// the living ones prefers, under a lease with a fencing token. A consumer that
+// ends gives its leases back, and its peers have them within about a second. One
+// that dies, or is silent for TakeOver, loses them; whoever gets a shard first
+// delivers all that is pending there, in its order, and then removes the names of
+// the shard's former readers from the group. Reading, taking over and giving up
+// are scripts that look at the token first: so a consumer that was only frozen
+// cannot read on behind its successor's back, and messages of an account are
+// handed over in one order whoever has them. Not guaranteed: that the handler of
+// a consumer that lost a shard has stopped before its successor's begins. Its
+// context is done by then, if its process runs at all.
+//
+// # Failed messages
+//
+// A message whose handler fails is delivered again after a while, and those of
+// its account wait behind it; other accounts do not, until HeldMax messages of
+// the shard wait. After MaxDeliveries it goes to the dead-letter stream and its
+// account goes on. [Later] does not count. A batch whose handler panics is
+// delivered again one by one, so that only the culprit is blamed; a message that
+// was delivered before by consumers that then died is delivered alone, one at a
+// time in a process, and goes to the dead letters undelivered when that has
+// happened too often.
+//
+// # Waiting
+//
+// Consumers do not poll. One XREAD waits for all idle shards of a Redis node, for
+// at most a second; whichever has something is read by its own session then.
 package delivery

@@ -106,15 +106,26 @@ func deathAt(step, at string, d death) death {
 func TestEffectsAreAppliedOnceWhereverConsumersDie(t *testing.T) {
 	for name, die := range deaths {
 		t.Run(name, func(t *testing.T) {
-			inFakeTime(t, 4, func(w *world) {
-				accounts := []string{"a", "b", "c", "d", "e", "f"}
+			inFakeTime(t, 8, func(w *world) {
+				accounts := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
 				w.add(20, accounts...)
-				survivor := w.start(delivery.Consumer{Handler: w.effect(0), Batch: 8})
-				for round := range 6 {
-					doomed := w.start(delivery.Consumer{Handler: w.effect(0), Batch: 8})
+				fell := 0
+				settings := delivery.Consumer{Handler: w.effect(0), Batch: 8, TakeOver: 5 * time.Second}
+				survivor := w.start(settings)
+				for round := 0; round < 2 || fell == 0 && round < 12; round++ {
+					// It leaves something for the next to take over.
+					before := w.start(settings)
+					before.at(deaths["in the handler"])
+					time.Sleep(3 * time.Second)
+					w.add(3, accounts...)
+					time.Sleep(time.Second)
+					before.kill()
+					before.cancel()
+					<-before.done
+					doomed := w.start(settings)
 					var steps atomic.Int32
 					doomed.at(func(step string) death {
-						if d := die(step); d != lives && steps.Add(1) > int32(round) {
+						if d := die(step); d != lives && steps.Add(1) > int32(round%2) {
 							return d
 						}
 						return lives
@@ -123,17 +134,24 @@ func TestEffectsAreAppliedOnceWhereverConsumersDie(t *testing.T) {
 						w.add(1, accounts...)
 						time.Sleep(time.Second)
 					}
-					doomed.kill()
 					doomed.cancel()
+					time.Sleep(time.Second)
+					if doomed.isDead() {
+						fell++
+					}
+					doomed.kill()
 					w.add(3, accounts...)
 					time.Sleep(20 * time.Second)
 					<-doomed.done
 				}
+				if fell == 0 {
+					t.Error("no consumer died of it")
+				}
 				time.Sleep(40 * time.Second)
 				w.appliedOnce()
 				w.nothingLeft()
-				if n := w.names(); n != 4 {
-					t.Errorf("%d consumers' names for 4 shards", n)
+				if n := w.consumerNames(); n != 8 {
+					t.Errorf("%d consumers' names for 8 shards", n)
 				}
 				survivor.stop(t)
 			})
@@ -177,8 +195,8 @@ func TestRewoundGroupsApplyOnceWhatIsRemembered(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			for shard := range w.shards {
 				stream := w.ring.Tag(shard) + ":messages"
-				w.do("XGROUP", "DESTROY", stream, "g")
-				w.do("XGROUP", "CREATE", stream, "g", "0-0")
+				// At once: the consumer would make the group anew where it had got to.
+				w.do("EVAL", `redis.call('XGROUP', 'DESTROY', KEYS[1], 'g'); redis.call('XGROUP', 'CREATE', KEYS[1], 'g', '0-0')`, 1, stream)
 			}
 		}
 		time.Sleep(time.Minute)
@@ -197,15 +215,16 @@ func TestPoisonKillsNoNeighbours(t *testing.T) {
 		w.write("poison/0")
 		w.add(5, accounts...)
 		for range 12 {
-			var c *consumer
-			c = w.start(delivery.Consumer{Handler: delivery.Each(func(ctx context.Context, d delivery.Delivery) error {
+			var self atomic.Pointer[consumer]
+			c := w.start(delivery.Consumer{Handler: delivery.Each(func(ctx context.Context, d delivery.Delivery) error {
 				time.Sleep(10 * time.Millisecond)
-				if d.Account == "poison" {
+				if c := self.Load(); c != nil && d.Account == "poison" {
 					c.kill()
 					c.cancel()
 				}
 				return nil
 			})})
+			self.Store(c)
 			time.Sleep(30 * time.Second)
 			if !c.isDead() {
 				c.stop(t)
@@ -267,27 +286,19 @@ func TestKillsOnARealRedis(t *testing.T) {
 	}
 	for _, name := range []string{"after a read", "in the handler", "after the effect", "during a takeover"} {
 		doomed := start()
-		var died atomic.Bool
-		dead := make(chan struct{})
-		doomed.at(func(step string) death {
-			d := deaths[name](step)
-			if d != lives && !died.Swap(true) {
-				close(dead)
-			}
-			return d
-		})
+		doomed.at(deaths[name])
 		if name == "during a takeover" {
 			// Something has to be left to take over.
 			helper := start()
 			helper.at(deaths["in the handler"])
 			w.add(20, accounts...)
-			w.until(func() bool { return helper.isDead() || died.Load() })
+			w.until(func() bool { return helper.isDead() || doomed.isDead() })
 			helper.kill()
 			helper.cancel()
 			<-helper.done
 		}
 		w.add(10, accounts...)
-		w.until(func() bool { return died.Load() || w.applied() == len(w.written) })
+		w.until(func() bool { return doomed.isDead() })
 		doomed.kill()
 		doomed.cancel()
 		<-doomed.done

@@ -142,12 +142,17 @@ func (n *waiter) waitFor() (after map[int]string, block time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	after = make(map[int]string, len(n.parked))
+	waiting := 0
 	for shard, p := range n.parked {
-		if p.after != "" && p.woken != nil {
+		if p.woken == nil {
+			continue // woken, and about to leave
+		}
+		waiting++
+		if p.after != "" {
 			after[shard] = p.after
 		}
 	}
-	if len(n.parked) < len(n.sessions) {
+	if waiting < len(n.sessions) {
 		return after, shortWait
 	}
 	return after, longWait

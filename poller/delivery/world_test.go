@@ -34,6 +34,7 @@ type world struct {
 	shards  int
 	written []string       // ACCOUNT/ID in order
 	count   map[string]int // account -> how many
+	names   *scriptNames
 }
 
 func newWorld(t *testing.T, server circulate.Server, shards int) *world {
@@ -42,7 +43,7 @@ func newWorld(t *testing.T, server circulate.Server, shards int) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{T: t, server: server, ring: ring, metrics: prometheus.NewRegistry(), shards: shards, count: make(map[string]int)}
+	return &world{T: t, server: server, ring: ring, metrics: prometheus.NewRegistry(), shards: shards, count: make(map[string]int), names: &scriptNames{of: make(map[string]string)}}
 }
 
 // inFakeTime runs a test in a bubble, on the embedded server.
@@ -105,7 +106,7 @@ type consumer struct {
 // start runs a consumer with connections of its own until it is stopped.
 func (w *world) start(c delivery.Consumer) *consumer {
 	w.Helper()
-	server := &cuttable{Server: w.server, names: make(map[string]string)}
+	server := &cuttable{Server: w.server, names: w.names}
 	ring, err := circulate.Open(context.Background(), server, circulate.Options{Log: testLog(w.T)})
 	if err != nil {
 		w.Fatal(err)
@@ -141,7 +142,7 @@ type cuttable struct {
 
 	mu    sync.Mutex
 	dead  bool
-	names map[string]string // SHA-1 of a script -> its name
+	names *scriptNames
 	die   func(step string) death
 	calls map[string]int
 
@@ -196,20 +197,34 @@ type cuttableConn struct {
 
 var scriptName = regexp.MustCompile(`(?m)^-- (\w+): `)
 
-// step names what a command does, and counts it.
-func (c *cuttable) step(name string, args []any) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch name {
+// scriptNames knows scripts that any consumer has sent once in full.
+type scriptNames struct {
+	mu sync.Mutex
+	of map[string]string // SHA-1 -> name
+}
+
+func (n *scriptNames) name(command string, args []any) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch command {
 	case "EVAL":
 		text := args[0].(string)
 		all := scriptName.FindAllStringSubmatch(text, -1)
 		sum := sha1.Sum([]byte(text))
-		name = all[len(all)-1][1]
-		c.names[hex.EncodeToString(sum[:])] = name
+		name := all[len(all)-1][1]
+		n.of[hex.EncodeToString(sum[:])] = name
+		return name
 	case "EVALSHA":
-		name = c.names[args[0].(string)]
+		return n.of[args[0].(string)]
 	}
+	return command
+}
+
+// step names what a command does, and counts it.
+func (c *cuttable) step(command string, args []any) string {
+	name := c.names.name(command, args)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.calls == nil {
 		c.calls = make(map[string]int)
 	}

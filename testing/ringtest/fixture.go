@@ -42,10 +42,25 @@ func newFixture(t *testing.T, server redistest.Redis) *fixture {
 
 func (f *fixture) key(name string) string { return "{" + f.ns + ":0}:" + name }
 
-// do runs a command as somebody else would.
+// do runs a command as somebody else would, where its first key is.
 func (f *fixture) do(name string, args ...any) any {
 	f.Helper()
-	conn, err := f.server.Conn(context.Background(), "")
+	if c, ok := f.server.(nodes); ok && (name == "KEYS" || name == "SCRIPT") {
+		return f.everywhere(c, name, args...)
+	}
+	key := ""
+	for _, a := range args {
+		if text, ok := a.(string); ok && strings.Contains(text, f.ns) {
+			key = text
+			break
+		}
+	}
+	conn, err := f.server.Conn(context.Background(), key)
+	return f.on(conn, err, name, args...)
+}
+
+func (f *fixture) on(conn redis.Conn, err error, name string, args ...any) any {
+	f.Helper()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -55,6 +70,29 @@ func (f *fixture) do(name string, args ...any) any {
 		f.Fatalf("%s %v: %v", name, args, err)
 	}
 	return reply
+}
+
+// nodes is a server that is several.
+type nodes interface {
+	Nodes(ctx context.Context) ([]string, error)
+	ConnTo(ctx context.Context, address string) (redis.Conn, error)
+}
+
+// everywhere does what concerns no key on each node, and joins the replies.
+func (f *fixture) everywhere(c nodes, name string, args ...any) any {
+	f.Helper()
+	addresses, err := c.Nodes(context.Background())
+	if err != nil {
+		f.Fatal(err)
+	}
+	var all []any
+	for _, address := range addresses {
+		conn, err := c.ConnTo(context.Background(), address)
+		if several, ok := f.on(conn, err, name, args...).([]any); ok {
+			all = append(all, several...)
+		}
+	}
+	return all
 }
 
 func (f *fixture) strings(name string, args ...any) []string {

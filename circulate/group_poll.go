@@ -1,0 +1,81 @@
+package circulate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const (
+	pollPauseMin = 5 * time.Millisecond
+	pollPauseMax = 100 * time.Millisecond
+)
+
+// pollMessages is AwaitMessages on a node of a cluster, where one command concerns
+// one slot and so one shard, and a connection to wait on for each shard would be too
+// many: it looks at all of them at once, again and again.
+func (r *Ring) pollMessages(ctx context.Context, shards []int, after map[int]string, block time.Duration) ([]int, error) {
+	deadline := time.Now().Add(block)
+	for pause := pollPauseMin; ; pause = min(2*pause, pollPauseMax) {
+		ready, err := r.readyShards(ctx, shards, after)
+		if err != nil {
+			return nil, fmt.Errorf("await messages: %w", err)
+		}
+		left := time.Until(deadline)
+		if len(ready) > 0 || left <= 0 {
+			return ready, nil
+		}
+		timer := time.NewTimer(min(pause, left))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		case <-timer.C:
+		}
+	}
+}
+
+// readyShards gives the shards that have messages. One that another node serves now
+// counts as one that has, so that whoever waits for it goes there.
+func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]string) ([]int, error) {
+	key := r.keys[shards[0]].messages
+	conn, err := lend(ctx, r.server, key)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	timeout, err := remaining(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, shard := range shards {
+		if err := conn.Send("XREAD", "COUNT", 1, "STREAMS", r.keys[shard].messages, after[shard]); err != nil {
+			return nil, err
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		return nil, err
+	}
+	deadline := time.Now().Add(timeout)
+	var ready []int
+	var failed error
+	for _, shard := range shards {
+		reply, err := redis.ReceiveWithTimeout(conn, max(time.Nanosecond, time.Until(deadline)))
+		switch {
+		case err != nil && !replied(err):
+			note(r.server, key, err)
+			return nil, err
+		case hasMoved(err) || err == nil && reply != nil:
+			ready = append(ready, shard)
+		case err != nil && !redirected(err):
+			failed = err
+		}
+	}
+	note(r.server, key, failed)
+	if len(ready) > 0 {
+		return ready, nil
+	}
+	return nil, failed
+}
