@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// poller claims, and does with each claim one of what a replica may do.
+func poller(accounts int) *program {
+	return &program{name: "poller", named: true, run: func(a *actor) error {
+		ctx := context.Background()
+		b, err := a.ring.Claim(ctx, 0, a.name, accounts, 0)
+		if circulate.Unknown(err) {
+			return nil // what it may have claimed is left to the monitors
+		}
+		if err != nil {
+			return err
+		}
+		for i := range b.Claims {
+			if err := a.hold(ctx, b.Claims[i:]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// hold goes on with the first of some claims until it is not held any more.
+func (a *actor) hold(ctx context.Context, claims []circulate.Claim) error {
+	c := &claims[0]
+	for {
+		var live []string
+		for i := range claims {
+			live = append(live, claims[i].ID+" "+claims[i].Ticket())
+		}
+		a.at("holds", live...)
+		var err error
+		switch a.pick(5) {
+		case 0:
+			err = a.give(ctx, c, time.Time{})
+		case 1:
+			err = a.give(ctx, c, later())
+		case 2:
+			_, err = a.ring.Return(ctx, 0, []circulate.Return{{Claim: c, Rule: 'd', Mark: '?', Park: "gone"}})
+		case 3:
+			_, err = a.ring.Release(ctx, 0, []*circulate.Claim{c})
+		case 4:
+			err = a.ring.Progress(ctx, c, circulate.Page{Kind: "k", Messages: []circulate.Message{{ID: c.Ticket()}}})
+			if err == nil {
+				continue // there is more
+			}
+			if circulate.Unknown(err) || errors.Is(err, circulate.ErrClaimLost) {
+				return nil
+			}
+		}
+		if circulate.Unknown(err) {
+			continue // it may be repeated, or something else be tried
+		}
+		return err
+	}
+}
+
+// give returns a claim whose check found one message.
+func (a *actor) give(ctx context.Context, c *circulate.Claim, due time.Time) error {
+	_, err := a.ring.Return(ctx, 0, []circulate.Return{{
+		Claim: c, Due: due, Kind: "k", Rule: 'd', Mark: circulate.MarkOK,
+		Messages: []circulate.Message{{ID: c.Ticket()}},
+	}})
+	return err
+}
+
+// monitor looks at what is held and takes any of it away: to it, every entry may
+// be stale, which is more than any clock would have it do. With compensates it
+// breaks a rule: after an unknown outcome it takes out what it may have added.
+func monitor(compensates bool) *program {
+	return &program{name: "monitor", eager: true, run: func(a *actor) error {
+		ctx := context.Background()
+		held, _, err := a.ring.Oldest(ctx, 0, 0, 8)
+		if err != nil {
+			return unless(circulate.Unknown(err), err)
+		}
+		i := a.pick(len(held) + 1)
+		if i == len(held) {
+			return nil
+		}
+		entry := held[i].Entry.String()
+		a.at("suspects", entry)
+		_, err = a.ring.Requeue(ctx, 0, held[i])
+		if circulate.Unknown(err) && compensates {
+			return a.takeBack(ctx, entry)
+		}
+		return unless(circulate.Unknown(err), err)
+	}}
+}
+
+func unless(known bool, err error) error {
+	if known {
+		return nil
+	}
+	return err
+}
+
+// takeBack is the compensation of a requeue.
+func (a *actor) takeBack(ctx context.Context, entry string) error {
+	a.at("takes back", entry)
+	_, err := a.transact(ctx,
+		[]any{"LREM", tag + "message_queue", 1, entry},
+		[]any{"LREM", tag + "processing_list", 1, entry})
+	return unless(errors.Is(err, errCut), err)
+}
+
+// transact runs commands in MULTI.
+func (a *actor) transact(ctx context.Context, commands ...[]any) ([]any, error) {
+	conn, err := a.server.Conn(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	all := append(append([][]any{{"MULTI"}}, commands...), []any{"EXEC"})
+	for _, c := range all {
+		if err := conn.Send(c[0].(string), c[1:]...); err != nil {
+			return nil, err
+		}
+	}
+	var last any
+	for range all {
+		if last, err = conn.Receive(); err != nil {
+			return nil, err
+		}
+	}
+	return redis.Values(last, nil)
+}
+
+// surroundings are who changes what circulates: each does one step at a time and
+// keeps nothing in mind, so it is there always and any number of times.
+func surroundings(roles []string, accounts int) ([]*program, error) {
+	var all []*program
+	for _, role := range roles {
+		step, ok := map[string]func(a *actor, id string) error{
+			"registrar": registrar, "pauser": pauser, "nudger": nudger, "clock": clock,
+		}[role]
+		if !ok {
+			return nil, fmt.Errorf("role %q: must be registrar, pauser, nudger or clock", role)
+		}
+		all = append(all, &program{name: role, changes: role != "clock", run: func(a *actor) error {
+			err := step(a, accountID(a.pick(accounts)))
+			if errors.Is(err, circulate.ErrNotRegistered) || errors.Is(err, circulate.ErrParked) {
+				return nil
+			}
+			return err
+		}})
+	}
+	return all, nil
+}
+
+func accountID(i int) string { return fmt.Sprintf("account%d", i) }
+
+func registrar(a *actor, id string) error {
+	ctx := context.Background()
+	var err error
+	switch a.pick(3) {
+	case 0:
+		_, err = a.ring.Register(ctx, 0, []circulate.Registration{{ID: id, Record: []byte("after")}})
+	case 1:
+		_, err = a.ring.Upsert(ctx, 0, []circulate.Registration{{ID: id, Record: []byte("after")}})
+	case 2:
+		_, err = a.ring.Deregister(ctx, 0, []string{id})
+	}
+	return err
+}
+
+func pauser(a *actor, id string) error {
+	if a.pick(2) == 0 {
+		_, err := a.ring.Park(context.Background(), 0, circulate.ReasonPaused, []string{id})
+		return err
+	}
+	return a.ring.Resume(context.Background(), id, time.Time{})
+}
+
+func nudger(a *actor, id string) error {
+	return a.ring.Nudge(context.Background(), circulate.Nudge{ID: id})
+}
+
+// clock lets the time pass until an account is due. That is a step of Redis too,
+// as all others happen at one moment.
+func clock(a *actor, id string) error {
+	conn, err := a.server.Conn(context.Background(), "")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = conn.Do("ZADD", tag+"schedule", "XX", frozen().UnixMilli(), id)
+	return err
+}

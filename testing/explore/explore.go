@@ -1,0 +1,225 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Config is what is explored.
+type Config struct {
+	Actors       []*program // who keeps something in mind between two operations
+	Surroundings []*program // who does not
+	Law          law
+	Begin        func(s *store) error // what Redis holds at first
+	Crashes      int                  // at most so many: an actor stops, and a new one takes its place
+	Cuts         int                  // at most so many operations end in a cut connection, done or not
+	Changes      int                  // at most so many steps of the surroundings, but for the clock's
+	// Remember has every ticket kept in mind under which a message was written.
+	// Without, a step that makes a ticket current that is neither fresh nor was
+	// current before is a fault, and so only current ones need be kept in mind.
+	Remember   bool
+	Mutate     func(name, text string) (string, error) // what a script is in the place of its text
+	RestAnyway bool                                    // and that, whatever failed before
+	Replays    int                                     // so many states are reached once more, from the start
+	MaxStates  int                                     // 0: no bound
+	Rest       bool                                    // the law's strict half holds as well wherever all actors rest
+}
+
+// Action is a choice: who goes on, how, and what becomes of it.
+type Action struct {
+	Actor  int // of Config.Actors, then of Config.Surroundings
+	Picks  []int
+	Turns  int // of the lanes, before it
+	Fate   fate
+	Op     operation // in the explorer's own tokens
+	Option int
+	Way    int     // which pick an eager program made of the reply
+	Then   *Action // done at once: nobody can tell whether anything came in between
+}
+
+// fate is what becomes of an operation and of who does it.
+type fate uint8
+
+const (
+	done    fate = iota
+	cutDone      // Redis does it, and the reply is lost
+	cutLost      // Redis never gets it, and the client cannot know that
+	crashed      // its actor stops before it
+)
+
+func (f fate) String() string {
+	return [...]string{"", "reply lost", "request lost", "crashes"}[f]
+}
+
+// Result is what a search found.
+type Result struct {
+	States, Transitions, Depth int
+	Snapshots, Operations      int  // of Redis: different ones, and how many were done
+	Replayed                   int  // states reached once more by live actors, from the start
+	Complete                   bool // nothing within the bounds was left out
+	Fault                      string
+	Trace                      []Action
+	Text                       string // the trace, a line for each choice
+}
+
+// explorer is a breadth-first search, so that the first fault that it meets has
+// the shortest trace there is.
+type explorer struct {
+	config  Config
+	steps   *steps
+	nodes   *nodes
+	actors  []*program
+	kinds   []int // of each actor, the first of its program
+	idle    []stance
+	seen    map[string][]left // by key, what was left
+	states  []visited
+	result  Result
+	scratch []byte
+}
+
+type visited struct {
+	packed string
+	from   int32
+	action Action
+}
+
+func explore(c Config) (result Result, err error) {
+	s := newScripts(c.Mutate)
+	st, err := openStore(s)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+	e := &explorer{config: c, steps: newSteps(st, c.Law, !c.Remember), nodes: newNodes(s), actors: c.Actors, seen: make(map[string][]left)}
+	if err := e.begin(); err != nil {
+		return Result{}, err
+	}
+	depthEnd, depth := len(e.states), 0
+	e.result.Complete = true
+	for at := 0; at < len(e.states) && e.result.Fault == ""; at++ {
+		if at == depthEnd {
+			depthEnd = len(e.states)
+			depth++
+		}
+		if c.MaxStates > 0 && len(e.states) > c.MaxStates {
+			e.result.Complete = false
+			break
+		}
+		if err := e.expand(at); err != nil {
+			return Result{}, fmt.Errorf("%w, behind:\n%s", err, e.describe(e.trace(at)))
+		}
+	}
+	if e.result.Fault != "" {
+		e.result.Complete = false
+	}
+	if err := e.replay(); err != nil {
+		return Result{}, err
+	}
+	e.result.Text = e.describe(e.result.Trace)
+	e.result.States, e.result.Depth = len(e.states), depth
+	e.result.Snapshots, e.result.Operations = len(e.steps.places), e.steps.done
+	return e.result, nil
+}
+
+func (e *explorer) begin() error {
+	m := e.steps.store.embedded.Miniredis()
+	if err := restore(m, nil, 0); err != nil {
+		return err
+	}
+	if err := e.config.Begin(e.steps.store); err != nil {
+		return err
+	}
+	first, _, err := dump(m)
+	if err != nil {
+		return err
+	}
+	s := state{crashes: e.config.Crashes, cuts: e.config.Cuts, changes: e.config.Changes}
+	if s.place, _, err = e.steps.enter(first); err != nil {
+		return err
+	}
+	for i, p := range e.actors {
+		e.kinds = append(e.kinds, slices.Index(e.actors, p))
+		at, err := e.nodes.start(p)
+		if err != nil {
+			return err
+		}
+		s.actors = append(s.actors, stance{of: i, kind: e.kinds[i], node: at, links: e.newName(p, 300+i)})
+	}
+	for i, p := range e.config.Surroundings {
+		at, err := e.nodes.start(p)
+		if err != nil {
+			return err
+		}
+		e.idle = append(e.idle, stance{of: len(e.actors) + i, node: at})
+	}
+	s.settle(ordinal(e.steps.places[s.place].tokens), e.matters(s.place))
+	e.visit(s, -1, Action{})
+	return nil
+}
+
+// newName is all that an actor knows when it begins: its replica's name.
+func (e *explorer) newName(p *program, token int) []int {
+	if p.named {
+		return []int{token}
+	}
+	return nil
+}
+
+func ordinal(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i + 1
+	}
+	return all
+}
+
+// visit notes a state unless it was there before, and looks for faults in it. A
+// state that was there with as much left of every bound, or more, leads nowhere
+// that this one did not.
+func (e *explorer) visit(s state, from int, a Action) {
+	e.result.Transitions++
+	e.scratch = s.key(e.scratch)
+	had, now := e.seen[string(e.scratch)], s.left()
+	if slices.ContainsFunc(had, func(l left) bool { return l.atLeast(now) }) {
+		return
+	}
+	e.seen[string(e.scratch)] = append(had, now)
+	e.states = append(e.states, visited{packed: s.pack(e.scratch), from: int32(from), action: a})
+	p := &e.steps.places[s.place]
+	fault := p.fault
+	if fault == "" && p.strict != "" && e.config.Rest && e.rests(&s) {
+		fault = p.strict
+	}
+	if fault != "" {
+		e.fault(fault, len(e.states)-1)
+	}
+}
+
+// rests reports whether all actors are between two rounds, and nothing failed
+// before.
+func (e *explorer) rests(s *state) bool {
+	if !e.config.RestAnyway && (s.crashes < e.config.Crashes || s.cuts < e.config.Cuts) {
+		return false
+	}
+	return e.pausing(s)
+}
+
+func (e *explorer) pausing(s *state) bool {
+	return !slices.ContainsFunc(s.actors, func(a stance) bool { return a.node != e.nodes.starts[e.actors[a.of]] })
+}
+
+func (e *explorer) fault(text string, at int) {
+	if e.result.Fault == "" {
+		e.result.Fault, e.result.Trace = text, e.trace(at)
+	}
+}
+
+func (e *explorer) trace(at int) []Action {
+	var all []Action
+	for ; e.states[at].from >= 0; at = int(e.states[at].from) {
+		all = append(all, e.states[at].action)
+	}
+	slices.Reverse(all)
+	return all
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// law is what must hold of a protocol.
+type law interface {
+	// holds tells how a snapshot breaks the law: whatever is under way, and where
+	// nobody is under way and nothing has failed before.
+	holds(s snapshot) (fault, strict string)
+	// mayWrite tells why a message must not be written in a snapshot.
+	mayWrite(before snapshot, e emitted) string
+	// recovers lets all who are under way stop for ever, and tells which account
+	// then does not come round.
+	recovers(s *store, from snapshot) (fault string, err error)
+}
+
+// ringLaw is the conservation law of package circulate, by the key names that the
+// protocol documents.
+type ringLaw struct{}
+
+// tickets are those that are current, by account.
+func tickets(s snapshot) map[string]string {
+	current := make(map[string]string)
+	all := s.get("tickets")
+	for i := 0; i+1 < len(all); i += 2 {
+		current[all[i]] = all[i+1][:14]
+	}
+	return current
+}
+
+// revived tells which ticket became current in a step without being fresh.
+func revived(before, after snapshot) string {
+	was := tickets(before)
+	for id, ticket := range tickets(after) {
+		if t := tokens(ticket); was[id] != ticket && (len(t) != 1 || t[0] <= fresh) {
+			return fmt.Sprintf("revived: %s has the ticket %s again", id, ticket)
+		}
+	}
+	return ""
+}
+
+// whereabouts are the places of each registered account under its current
+// ticket: the key, and the entry where it is a list. The lanes of message_queue
+// are one place.
+func whereabouts(s snapshot) (registered map[string]string, places map[string][]string) {
+	registered, places = tickets(s), make(map[string][]string)
+	for _, k := range s {
+		name := strings.TrimPrefix(k.name, tag)
+		switch {
+		case name == "schedule" || name == "parked":
+			for i := 0; i < len(k.elements); i += 2 {
+				places[k.elements[i]] = append(places[k.elements[i]], name)
+			}
+		case k.kind == "list" && (strings.Contains(name, "message_queue") || name == "processing_list"):
+			for _, entry := range k.elements {
+				if id := entry[40:]; registered[id] != "" && registered[id] == entry[:14] {
+					list, _, _ := strings.Cut(name, ":")
+					places[id] = append(places[id], list+" "+entry)
+				}
+			}
+		}
+	}
+	return registered, places
+}
+
+func (ringLaw) holds(s snapshot) (fault, strict string) {
+	registered, places := whereabouts(s)
+	for id, in := range places {
+		if registered[id] == "" {
+			return fmt.Sprintf("%s is not registered and in %v", id, in), ""
+		}
+	}
+	reasons := s.get("park_reasons")
+	for id := range registered {
+		in := places[id]
+		distinct := slices.Compact(slices.Sorted(slices.Values(in)))
+		switch {
+		case len(in) == 0:
+			return "lost: " + id + " is nowhere under its current ticket", ""
+		case len(distinct) > 1 || len(in) > 1 && !strings.HasPrefix(in[0], "message_queue"):
+			return fmt.Sprintf("doubled: %s is in %s", id, strings.Join(in, " and ")), ""
+		case in[0] == "parked" && !slices.Contains(reasons, id):
+			return id + " is parked without a reason", ""
+		case len(in) > 1:
+			// A copy that a monitor pushed and has not yet taken out again, or
+			// never will: the next claim makes one of them void.
+			strict = fmt.Sprintf("doubled at rest: %s is in %s", id, strings.Join(in, " and "))
+		}
+	}
+	return "", strict
+}
+
+func (ringLaw) mayWrite(before snapshot, e emitted) string {
+	registered, places := whereabouts(before)
+	of := tokens(e.id)
+	current := tokens(registered[e.account])
+	in := places[e.account]
+	if len(current) != 1 || current[0] != of[0] {
+		return fmt.Sprintf("written by a fenced holder: %s under %s, and the ticket is %q", e.account, e.id, registered[e.account])
+	}
+	if !slices.ContainsFunc(in, func(p string) bool { return strings.HasPrefix(p, "processing_list ") }) {
+		return fmt.Sprintf("written by one whose claim was taken away: %s under %s is in %v", e.account, e.id, in)
+	}
+	return ""
+}
+
+// recovers has a monitor and a poller that come later take over: whoever is
+// registered and not parked is claimed once in each of two rounds.
+func (ringLaw) recovers(st *store, from snapshot) (string, error) {
+	m := st.embedded.Miniredis()
+	if err := restore(m, from, 0); err != nil {
+		return "", err
+	}
+	d := &direct{store: st}
+	a, err := newActor(nameText(reserved), d, st.scripts)
+	if err != nil {
+		return "", err
+	}
+	registered, places := whereabouts(from)
+	ctx := context.Background()
+	held, _, err := a.ring.Oldest(ctx, 0, 0, 1000)
+	if err != nil {
+		return "", err
+	}
+	for _, h := range held {
+		if _, err := a.ring.Requeue(ctx, 0, h); err != nil {
+			return "", err
+		}
+	}
+	for round := range 2 {
+		d.passTime()
+		claimed, err := a.claimAll(ctx)
+		if err != nil {
+			return "", err
+		}
+		for id := range registered {
+			want := 1
+			if places[id][0] == "parked" {
+				want = 0
+			}
+			if claimed[id] != want {
+				return fmt.Sprintf("after all have stopped, %s is claimed %d times in round %d and not %d", id, claimed[id], round+1, want), nil
+			}
+		}
+	}
+	after, _, err := dump(m)
+	if err != nil {
+		return "", err
+	}
+	fault, strict := ringLaw{}.holds(after)
+	if fault == "" && strict != "" {
+		fault = strict
+	}
+	return fault, nil
+}
+
+// claimAll claims and returns, for later, until nothing more is there.
+func (a *actor) claimAll(ctx context.Context) (map[string]int, error) {
+	claimed := make(map[string]int)
+	for range 100 {
+		b, err := a.ring.Claim(ctx, 0, a.name, 10, 0)
+		if err != nil {
+			return nil, err
+		}
+		if len(b.Claims) == 0 && b.Void == 0 {
+			return claimed, nil
+		}
+		for i := range b.Claims {
+			claimed[b.Claims[i].ID]++
+			if err := a.give(ctx, &b.Claims[i], later()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, fmt.Errorf("explore: claims never end: %v", claimed)
+}
+
+// later is a due time that comes only when time passes.
+func later() time.Time { return frozen().Add(time.Hour) }
+
+// direct is a driver that holds nothing.
+type direct struct {
+	store *store
+	err   error
+}
+
+func (d *direct) step(o operation) string {
+	reply, err := d.store.do(o)
+	if err != nil {
+		d.err = err
+		return cut
+	}
+	return reply
+}
+
+func (d *direct) pick(int) int        { return 0 }
+func (d *direct) at(string, []string) {}
+
+// passTime makes all that is scheduled due.
+func (d *direct) passTime() {
+	m := d.store.embedded.Miniredis()
+	scheduled, err := m.SortedSet(tag + "schedule")
+	if err != nil {
+		return // there is none
+	}
+	for id := range scheduled {
+		if _, err := m.ZAdd(tag+"schedule", float64(frozen().UnixMilli()), id); err != nil {
+			d.err = err
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// program is what an actor does in one round; then it begins anew. It must be
+// deterministic: what it does next depends on the replies that it got, on what
+// it picked, and on nothing else.
+type program struct {
+	name  string
+	named bool // its replica's name is one of the tokens
+	// eager programs pick as soon as they can, and so need not keep in mind what
+	// they did not pick.
+	eager   bool
+	changes bool // each of its steps counts against Config.Changes
+	// renamed programs are another replica in each round.
+	renamed bool
+	run     func(a *actor) error
+}
+
+// actor is one running of a program.
+type actor struct {
+	ring   *circulate.Ring
+	server *server
+	name   string // of the replica
+	driver driver
+}
+
+// driver decides, for a program under way, when it goes on and with what.
+type driver interface {
+	holder
+	pick(n int) int
+	at(label string, live []string)
+}
+
+// pick chooses one of n ways to go on.
+func (a *actor) pick(n int) int { return a.driver.pick(n) }
+
+// at says where the program is, and that of all it was told before it will need
+// nothing but live. States that agree in that are one.
+func (a *actor) at(label string, live ...string) { a.driver.at(label, live) }
+
+// newActor makes an actor with a ring of its own, as a process has.
+func newActor(name string, d driver, s *scripts) (*actor, error) {
+	opening := &server{holder: opened{make(map[string]string)}, scripts: s}
+	ring, err := circulate.Open(context.Background(), opening, circulate.Options{Shards: 1})
+	if err != nil {
+		return nil, err
+	}
+	opening.holder = d
+	return &actor{ring: ring, server: opening, name: name, driver: d}, nil
+}
+
+// opened answers what a ring asks when it is opened: that the namespace is as it
+// would have it.
+type opened struct{ fields map[string]string }
+
+func (o opened) step(op operation) string {
+	c := op[0]
+	switch c[0] {
+	case "HSETNX":
+		o.fields[c[2]] = c[3]
+		return `[{"i":1}]`
+	case "HMGET":
+		var all []string
+		for _, field := range c[2:] {
+			all = append(all, fmt.Sprintf(`{"b":%q}`, o.fields[field]))
+		}
+		return `[{"a":[` + strings.Join(all, ",") + `]}]`
+	}
+	return `[{"i":1}]`
+}
+
+// event is what a program was told: the reply to an operation, or a pick.
+type event struct {
+	reply string
+	pick  int // -1: it is a reply
+}
+
+func (e event) String() string {
+	if e.pick >= 0 {
+		return "pick " + strconv.Itoa(e.pick)
+	}
+	return e.reply
+}
+
+// pending is where a running stops.
+type pending struct {
+	op    operation // the next operation, nil where there is none
+	picks int       // or so many ways to go on
+	done  bool      // or the end of the round
+}
+
+// recital runs a program through what it was told once before, and stops where
+// that ends. No Redis is in it.
+type recital struct {
+	events []event
+	next   int
+	stop   pending
+
+	label string // what at was told last
+	live  []string
+	since int // how many events came before that
+}
+
+type stopped struct{}
+
+func (r *recital) step(o operation) string {
+	if r.next == len(r.events) {
+		r.stop = pending{op: o}
+		panic(stopped{})
+	}
+	r.next++
+	return r.events[r.next-1].reply
+}
+
+func (r *recital) pick(n int) int {
+	if r.next == len(r.events) {
+		r.stop = pending{picks: n}
+		panic(stopped{})
+	}
+	r.next++
+	return r.events[r.next-1].pick
+}
+
+func (r *recital) at(label string, live []string) {
+	r.label, r.live, r.since = label, live, r.next
+}
+
+// recite runs a program through events.
+func recite(p *program, name string, events []event, s *scripts) (r *recital, err error) {
+	r = &recital{events: events}
+	a, err := newActor(name, r, s)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if thrown := recover(); thrown != nil {
+			if _, ok := thrown.(stopped); !ok {
+				panic(thrown)
+			}
+		}
+	}()
+	if err := p.run(a); err != nil {
+		return nil, fmt.Errorf("%s: %w", p.name, err)
+	}
+	r.stop = pending{done: true}
+	return r, nil
+}
+
+// key is what tells this stopping place from others: the program, where it is,
+// what it still needs, and what it was told since.
+func (r *recital) key(p *program, name string) string {
+	parts := []string{p.name}
+	if p.named {
+		parts = append(parts, name)
+	}
+	parts = append(parts, r.label)
+	parts = append(parts, r.live...)
+	for _, e := range r.events[r.since:] {
+		parts = append(parts, e.String())
+	}
+	return strings.Join(parts, record)
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/connect"
+)
+
+// store is the Redis in the process, which does one operation at a time.
+type store struct {
+	embedded *connect.Embedded
+	conn     redis.Conn
+	scripts  *scripts
+	loaded   map[string]string // digest that clients know -> digest of what runs
+}
+
+func openStore(s *scripts) (*store, error) {
+	e := connect.NewEmbedded()
+	e.Miniredis().SetTime(frozen())
+	conn, err := e.Conn(context.Background(), "")
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return &store{embedded: e, conn: conn, scripts: s, loaded: make(map[string]string)}, nil
+}
+
+func (s *store) close() error { return errors.Join(s.conn.Close(), s.embedded.Close()) }
+
+// do does an operation and gives its reply as text.
+func (s *store) do(o operation) (string, error) {
+	for _, c := range o {
+		args := make([]any, 0, len(c))
+		for _, a := range c[1:] {
+			args = append(args, a)
+		}
+		if c[0] == "EVALSHA" {
+			sha, err := s.load(c[1])
+			if err != nil {
+				return "", err
+			}
+			args[0] = sha
+		}
+		if err := s.conn.Send(c[0], args...); err != nil {
+			return "", err
+		}
+	}
+	if err := s.conn.Flush(); err != nil {
+		return "", err
+	}
+	replies := make([]any, len(o))
+	for i := range replies {
+		reply, err := s.conn.Receive()
+		var failed redis.Error
+		switch {
+		case errors.As(err, &failed):
+			return "", fmt.Errorf("%s: %w", s.scripts.describe(o), err) // no step may fail here
+		case err != nil:
+			return "", err
+		}
+		replies[i] = reply
+	}
+	return encode(replies)
+}
+
+func (s *store) load(known string) (string, error) {
+	if sha, ok := s.loaded[known]; ok {
+		return sha, nil
+	}
+	if s.scripts.err != nil {
+		return "", s.scripts.err
+	}
+	text, ok := s.scripts.text(known)
+	if !ok {
+		return "", fmt.Errorf("script %s was never sent", known)
+	}
+	sha, err := redis.String(s.conn.Do("SCRIPT", "LOAD", text))
+	if err != nil {
+		return "", fmt.Errorf("load %s: %w", scriptName(text), err)
+	}
+	s.loaded[known] = sha
+	return sha, nil
+}

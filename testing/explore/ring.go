@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// ringConfig explores package circulate: so many pollers and monitors over so
+// many accounts, and the roles of the surroundings.
+func ringConfig(pollers, monitors, accounts int, roles []string) (Config, error) {
+	around, err := surroundings(roles, accounts)
+	if err != nil {
+		return Config{}, err
+	}
+	c := Config{Surroundings: around, Law: ringLaw{}, Rest: true, Crashes: 2, Cuts: 1}
+	p, m := poller(accounts), monitor(false)
+	for range pollers {
+		c.Actors = append(c.Actors, p)
+	}
+	for range monitors {
+		c.Actors = append(c.Actors, m)
+	}
+	c.Begin = func(st *store) error {
+		d := &direct{store: st}
+		a, err := newActor(nameText(reserved), d, st.scripts)
+		if err != nil {
+			return err
+		}
+		for i := range accounts {
+			if _, err := a.ring.Register(context.Background(), 0, []circulate.Registration{{ID: accountID(i), Record: []byte("after")}}); err != nil {
+				return err
+			}
+		}
+		return d.err
+	}
+	return c, nil
+}

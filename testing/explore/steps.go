@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// foreign is how the tokens of an operation are numbered, in a step, that Redis
+// knows nothing of; those that it hands out begin after fresh.
+const foreign = 200
+
+// place is a snapshot that was reached, in canonical form: its tokens are
+// numbered as they turn up in it.
+type place struct {
+	text    string
+	tokens  int
+	current []int  // tickets that are
+	fault   string // how it breaks the law
+	strict  string // how it breaks the law where nobody is under way
+	lanes   bool   // the turns of the lanes matter
+}
+
+// question is an operation on a snapshot. Known are the operation's tokens, as
+// the snapshot's or from foreign on.
+type question struct {
+	place, option int
+	known         [maxTokens]int16
+}
+
+// answer is what Redis did. Tokens are numbered as in the question; fresh ones
+// from fresh+1 on.
+type answer struct {
+	turns   int
+	place   int
+	tokens  []int // which token each token of the place is
+	reply   int
+	told    []int // the reply's tokens
+	emitted []int // the tickets under which messages were written
+	fault   string
+}
+
+// steps does operations on snapshots, each of them once, on the real thing.
+type steps struct {
+	store   *store
+	law     law
+	renewed bool // a ticket that was not current must never become it again
+	places  []place
+	byText  map[string]int
+	replies []string
+	byReply map[string]int
+	memo    map[question][]answer
+	done    int // how many operations Redis did
+}
+
+func newSteps(s *store, l law, renewed bool) *steps {
+	return &steps{store: s, law: l, renewed: renewed, byText: make(map[string]int), byReply: make(map[string]int), memo: make(map[question][]answer)}
+}
+
+// enter interns a snapshot and tells which of its tokens is which.
+func (st *steps) enter(s snapshot) (int, []int, error) {
+	text, order := canonical(s.String())
+	if id, ok := st.byText[text]; ok {
+		return id, order, nil
+	}
+	s = parseSnapshot(text)
+	p := place{text: text, tokens: len(order)}
+	p.lanes = severalLanes(s)
+	for _, of := range tickets(s) {
+		p.current = append(p.current, tokens(of)...)
+	}
+	p.fault, p.strict = st.law.holds(s)
+	if p.fault == "" {
+		var err error
+		if p.fault, err = st.law.recovers(st.store, s); err != nil {
+			return 0, nil, err
+		}
+	}
+	id := len(st.places)
+	st.places = append(st.places, p)
+	st.byText[text] = id
+	return id, order, nil
+}
+
+// severalLanes reports whether a claim may find accounts in more than one lane,
+// so that it matters whose turn it is. Nobody here is in the low one.
+func severalLanes(s snapshot) bool {
+	urgent, normal := s.get("message_queue:urgent") != nil, s.get("message_queue") != nil
+	scheduled, tickets := s.get("schedule"), s.get("tickets")
+	for i := 0; i < len(scheduled); i += 2 {
+		nudged := false
+		for j := 0; j+1 < len(tickets); j += 2 {
+			nudged = nudged || tickets[j] == scheduled[i] && tickets[j+1][15] == byte(circulate.RuleNudged)
+		}
+		urgent, normal = urgent || nudged, normal || !nudged
+	}
+	return urgent && normal
+}
+
+// do answers a question: with one answer, or with several where it is left open
+// whose turn it is among the lanes.
+func (st *steps) do(q question, o *option) ([]answer, error) {
+	if answers, ok := st.memo[q]; ok {
+		return answers, nil
+	}
+	turns := []int{0}
+	if st.places[q.place].lanes && strings.Contains(o.text, tag+"turns") {
+		turns = []int{0, 3}
+	}
+	op := parseOperation(rewrite(o.text, func(t int) int { return int(q.known[slices.Index(o.known, t)]) }))
+	var answers []answer
+	for _, turn := range turns {
+		a, err := st.run(q.place, op, turn)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(answers, func(b answer) bool {
+			return a.place == b.place && a.reply == b.reply && slices.Equal(a.tokens, b.tokens)
+		}) {
+			answers = append(answers, a)
+		}
+	}
+	st.memo[q] = answers
+	return answers, nil
+}
+
+func (st *steps) run(from int, op operation, turns int) (answer, error) {
+	m := st.store.embedded.Miniredis()
+	was := parseSnapshot(st.places[from].text)
+	if err := restore(m, was, turns); err != nil {
+		return answer{}, err
+	}
+	reply, err := st.store.do(op)
+	if err != nil {
+		return answer{}, err
+	}
+	st.done++
+	after, out, err := dump(m)
+	if err != nil {
+		return answer{}, err
+	}
+	a := answer{turns: turns}
+	for _, e := range out {
+		of := tokens(e.id)
+		if len(of) != 1 {
+			return answer{}, fmt.Errorf("message %q bears no ticket", e.id)
+		}
+		a.emitted = append(a.emitted, of[0])
+		if a.fault == "" {
+			a.fault = st.law.mayWrite(was, e)
+		}
+	}
+	if a.fault == "" && st.renewed {
+		a.fault = revived(was, after)
+	}
+	if a.place, a.tokens, err = st.enter(after); err != nil {
+		return answer{}, err
+	}
+	if st.replyOf(reply, &a); len(a.told) > maxTokens {
+		return answer{}, fmt.Errorf("a reply has %d tokens", len(a.told))
+	}
+	return a, nil
+}
+
+func (st *steps) replyOf(text string, a *answer) {
+	a.told = tokens(text)
+	id, ok := st.byReply[text]
+	if !ok {
+		id = len(st.replies)
+		st.replies = append(st.replies, text)
+		st.byReply[text] = id
+	}
+	a.reply = id
+}
