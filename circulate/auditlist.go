@@ -42,8 +42,11 @@ func (a *audit) lists(ctx context.Context) error {
 // judge confirms suspects, and repairs.
 func (a *audit) judge(ctx context.Context) error {
 	var again []suspect
-	batch := make([]suspect, 0, auditPage)
+	batch := make([]suspect, 0, auditSuspects)
 	flush := func(seen map[suspect]int) error {
+		if len(batch) == 0 {
+			return nil
+		}
 		args := []any{"judge", auditShort}
 		for _, s := range batch {
 			args = append(args, s.id, s.ticket)
@@ -80,7 +83,7 @@ func (a *audit) judge(ctx context.Context) error {
 		return nil
 	}
 	for s := range a.suspects {
-		if batch = append(batch, s); len(batch) == auditPage {
+		if batch = append(batch, s); len(batch) == auditSuspects {
 			if err := flush(nil); err != nil {
 				return err
 			}
@@ -97,7 +100,7 @@ func (a *audit) judge(ctx context.Context) error {
 		a.found.Unjudged += len(again)
 		return nil
 	}
-	for part := range slices.Chunk(again, auditPage) {
+	for part := range slices.Chunk(again, auditSuspects) {
 		batch = append(batch[:0], part...)
 		if err := flush(seen); err != nil {
 			return err

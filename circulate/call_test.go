@@ -132,6 +132,7 @@ var steps = map[string]func(ctx context.Context, r *Ring) error{
 	"count":      func(ctx context.Context, r *Ring) error { _, err := r.Count(ctx, 0); return err },
 	"messages":   func(ctx context.Context, r *Ring) error { _, err := r.Messages(ctx, 0, StreamStart, 1); return err },
 	"trim":       func(ctx context.Context, r *Ring) error { _, _, err := r.TrimMessages(ctx, 0, time.Hour); return err },
+	"trim to":    func(ctx context.Context, r *Ring) error { _, _, err := r.TrimMessagesTo(ctx, 0, 1); return err },
 	"heartbeat": func(ctx context.Context, r *Ring) error {
 		_, err := r.Heartbeat(ctx, "alice00000", nil, time.Minute)
 		return err

@@ -51,10 +51,14 @@ var errInput = errors.New("circulate")
 var errNotSent = errors.New("circulate: redis unreachable")
 
 // Unavailable reports whether err is Redis as a whole not serving, rather than a
-// fault of this step: unreachable, loading, out of memory, read-only.
+// fault of this step: unreachable, loading, out of memory, read-only, or a cluster
+// in which the shard is on its way from node to node. Other nodes may serve.
 func Unavailable(err error) bool {
 	if err == nil || !replied(err) {
 		return err != nil && !verdict(err)
+	}
+	if redirected(err) {
+		return true
 	}
 	for _, code := range []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY ", "OOM ", "MISCONF", "READONLY", "NOREPLICAS", "max number of clients"} {
 		if hasCode(err, code) {
@@ -62,6 +66,19 @@ func Unavailable(err error) bool {
 		}
 	}
 	return false
+}
+
+// redirected reports whether a node of a cluster has not done what it was asked to,
+// as another one serves the key now (MOVED), or is getting it (ASK, TRYAGAIN).
+func redirected(err error) bool {
+	return hasMoved(err) || hasPrefix(err, "ASK ") || hasPrefix(err, "TRYAGAIN")
+}
+
+func hasMoved(err error) bool { return hasPrefix(err, "MOVED ") }
+
+func hasPrefix(err error, prefix string) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && strings.HasPrefix(string(reply), prefix)
 }
 
 // Denied reports whether Redis refuses the credentials or lacks the permission:

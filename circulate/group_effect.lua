@@ -36,6 +36,7 @@ for i = 1, n do positions[i] = ARGV[7 * i - 2] end
 
 local pending = pending_of(stream, group, positions)
 local verdict, failed, done, out = {}, {}, {}, { '' }
+local message = {} -- one for all: a table for each would cost more than all else here
 for i = 1, n do
   local a = 7 * i - 2
   local position, account = ARGV[a], ARGV[a + 1]
@@ -48,10 +49,9 @@ for i = 1, n do
     verdict[i] = '2'
     done[#done + 1] = position
   else
-    local ok, err = pcall(effect, {
-      position = position, account = account, kind = ARGV[a + 2], id = ARGV[a + 3],
-      type = ARGV[a + 4], time = ARGV[a + 5], data = ARGV[a + 6],
-    }, keys, args)
+    message.position, message.account, message.kind, message.id = position, account, ARGV[a + 2], ARGV[a + 3]
+    message.type, message.time, message.data = ARGV[a + 4], ARGV[a + 5], ARGV[a + 6]
+    local ok, err = pcall(effect, message, keys, args)
     if ok then
       verdict[i] = '1'
       done[#done + 1] = position

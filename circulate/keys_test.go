@@ -47,6 +47,9 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 		replicasKey("ns"): "ns:replicas",
 		reportsKey("ns"):  "{ns:replicas}:reports",
 
+		stalenessKey("ns"): "{ns:replicas}:staleness",
+		dutiesKey("ns"):    "{ns:replicas}:duties",
+
 		keys.dead:            "{rounds:07}:dead",
 		keys.leases:          "{rounds:07}:leases",
 		keys.appliedKey("g"): "{rounds:07}:messages:applied:g",
@@ -103,8 +106,10 @@ func TestAllKeysOfAShardShareOneHashTag(t *testing.T) {
 				}
 			}
 		}
-		if replicas, reports := hashTag(replicasKey(namespace)), hashTag(reportsKey(namespace)); replicas != reports {
-			t.Errorf("replicas are placed by %q, reports by %q", replicas, reports)
+		for _, key := range []string{reportsKey(namespace), stalenessKey(namespace), dutiesKey(namespace)} {
+			if got, want := hashTag(key), hashTag(replicasKey(namespace)); got != want {
+				t.Errorf("%q is placed by %q, the replicas by %q", key, got, want)
+			}
 		}
 	}
 }

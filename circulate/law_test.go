@@ -42,16 +42,16 @@ func register(t *testing.T, ring *circulate.Ring, ids ...string) {
 // names that the protocol documents and not through the ring.
 func places(t *testing.T, server redistest.Redis, ring *circulate.Ring) map[string][]string {
 	t.Helper()
-	conn, err := server.Conn(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
 	all := make(map[string][]string)
 	for shard := range ring.Shards() {
 		key := func(name string) string {
 			return fmt.Sprintf("{%s:%0*d}:%s", ring.Namespace(), len(fmt.Sprint(ring.Shards()-1)), shard, name)
 		}
+		conn, err := server.Conn(t.Context(), key("tickets"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
 		tickets, err := redis.StringMap(conn.Do("HGETALL", key("tickets")))
 		if err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package circulate
 import (
 	"context"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -30,7 +31,7 @@ func (r *Ring) runLimits(ctx context.Context, s *script, calls []limitCall) []li
 	replies := r.pipelineLimits(ctx, s, calls)
 	for i := range replies {
 		reply, keys := &replies[i], calls[i].keys
-		if hasCode(reply.err, "NOSCRIPT") || hasCode(reply.err, "MOVED ") || hasCode(reply.err, "ASK ") {
+		if hasCode(reply.err, "NOSCRIPT") || redirected(reply.err) {
 			reply.reply, reply.err = r.eval(ctx, s, keys, calls[i].args)
 		}
 		if hasCode(reply.err, "WRONGTYPE") && r.setLimitAside(ctx, keys) {
@@ -40,48 +41,70 @@ func (r *Ring) runLimits(ctx context.Context, s *script, calls []limitCall) []li
 	return replies
 }
 
-// pipelineLimits sends one script for every limit. Unlike exchange it keeps the
-// error of each: some may have been done where another was refused.
+// pipelineLimits sends one script for every limit, to all nodes that they are on at
+// once. Unlike exchange it keeps the error of each: some may have been done where
+// another was refused.
 func (r *Ring) pipelineLimits(ctx context.Context, s *script, calls []limitCall) []limitReply {
 	replies := make([]limitReply, len(calls))
-	fail := func(from int, err error) []limitReply {
-		for i := from; i < len(replies); i++ {
+	byNode := make(map[string][]int)
+	for i := range calls {
+		node := nodeOf(r.server, calls[i].keys[0])
+		byNode[node] = append(byNode[node], i)
+	}
+	var others sync.WaitGroup
+	for _, items := range byNode {
+		if len(byNode) == 1 {
+			r.pipelineNode(ctx, s, calls, items, replies)
+			break
+		}
+		others.Go(func() { r.pipelineNode(ctx, s, calls, items, replies) })
+	}
+	others.Wait()
+	return replies
+}
+
+// pipelineNode does so for the limits of one node.
+func (r *Ring) pipelineNode(ctx context.Context, s *script, calls []limitCall, items []int, replies []limitReply) {
+	key := calls[items[0]].keys[0]
+	fail := func(from int, err error) {
+		for _, i := range items[from:] {
 			replies[i].err = err
 		}
-		note(r.server, err)
-		return replies
+		note(r.server, key, err)
 	}
-	if len(calls) == 0 {
-		return replies
-	}
-	conn, err := lend(ctx, r.server, calls[0].keys[0])
+	conn, err := lend(ctx, r.server, key)
 	if err != nil {
-		return fail(0, err)
+		fail(0, err)
+		return
 	}
 	defer conn.Close()
 	timeout, err := remaining(ctx)
 	if err != nil {
-		return fail(0, err)
+		fail(0, err)
+		return
 	}
-	for _, c := range calls {
+	for _, i := range items {
+		c := &calls[i]
 		full := append(make([]any, 0, 4+len(c.args)), s.sha, len(c.keys), c.keys[0], c.keys[1])
 		if err := conn.Send("EVALSHA", append(full, c.args...)...); err != nil {
-			return fail(0, err)
+			fail(0, err)
+			return
 		}
 	}
 	if err := conn.Flush(); err != nil {
-		return fail(0, err)
+		fail(0, err)
+		return
 	}
 	deadline := time.Now().Add(timeout)
-	for i := range replies {
+	for n, i := range items {
 		reply, err := redis.ReceiveWithTimeout(conn, max(time.Nanosecond, time.Until(deadline)))
 		if err != nil && !replied(err) {
-			return fail(i, err)
+			fail(n, err)
+			return
 		}
 		replies[i] = limitReply{reply, err}
 	}
-	note(r.server, nil)
-	return replies
+	note(r.server, key, nil)
 }
 
 // setLimitAside renames what has the wrong type to be a limit's, so that it holds

@@ -10,6 +10,10 @@
 -- then ids
 --
 -- Returns how many were registered.
+--
+-- The ticket is taken first, for that can fail: one that is not used harms
+-- nobody. It takes effect between what is added and what is removed: an account
+-- that travels is void only once it is parked, and stays scheduled until then.
 
 local tickets, ticket_seq, schedule, parked, reasons = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
@@ -22,9 +26,10 @@ for a = 2, #ARGV do
   local current = redis.call('HGET', tickets, id)
   if current then
     known = known + 1
-    renew(tickets, ticket_seq, id, current, now)
+    local fresh = take_ticket(ticket_seq, now)
     redis.call('ZADD', parked, 'NX', now, id)
     redis.call('HSET', reasons, id, ARGV[1])
+    redis.call('HSET', tickets, id, fresh .. lane_behind(current) .. rule_behind(current) .. sub(current, 17))
     redis.call('ZREM', schedule, id)
   end
 end

@@ -67,7 +67,7 @@ func (r *Ring) eval(ctx context.Context, s *script, keys []string, args []any) (
 		full[0] = s.text
 		reply, err = call(ctx, conn, "EVAL", full...)
 	}
-	note(r.server, err)
+	note(r.server, keys[0], err)
 	return reply, err
 }
 
@@ -111,19 +111,60 @@ func lend(ctx context.Context, server Server, key string) (redis.Conn, error) {
 // command is a plain command, its name first.
 type command []any
 
+// maxMoves is how often a pipeline follows its shard to another node.
+const maxMoves = 3
+
 // pipeline sends commands to the node that serves key and gives their replies.
-// An error reply to any of them is returned as the error.
-func pipeline(ctx context.Context, server Server, key string, commands ...command) ([]any, error) {
+// An error reply to any of them is returned as the error. Where the shard has moved
+// to another node, and so none was done, they are sent there.
+func pipeline(ctx context.Context, server Server, key string, commands ...command) (replies []any, err error) {
+	for range 1 + maxMoves {
+		replies, err = pipelineOnce(ctx, server, key, commands)
+		if !hasMoved(err) || !noneDone(commands, replies) {
+			break
+		}
+	}
+	note(server, key, err)
+	return replies, err
+}
+
+func pipelineOnce(ctx context.Context, server Server, key string, commands []command) ([]any, error) {
 	conn, err := lend(ctx, server, key)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	replies, err := exchange(ctx, conn, commands)
-	note(server, err)
-	return replies, err
+	if len(commands) == 1 {
+		// A connection to a cluster sends a single command on by itself.
+		reply, err := call(ctx, conn, commands[0][0].(string), commands[0][1:]...)
+		return []any{reply}, err
+	}
+	return exchange(ctx, conn, commands)
 }
 
+// noneDone reports whether the replies say that no command on a key was done: each was
+// redirected, or the transaction that they are was refused as a whole.
+func noneDone(commands []command, replies []any) bool {
+	if len(commands) != len(replies) {
+		return false
+	}
+	if commands[0][0] == "MULTI" {
+		refused, ok := replies[len(replies)-1].(redis.Error)
+		return ok && (redirected(refused) || hasCode(refused, "EXECABORT"))
+	}
+	for i, r := range replies {
+		if commands[i][0] == "TIME" {
+			continue // may be asked of anybody, any number of times
+		}
+		if refused, ok := r.(redis.Error); !ok || !redirected(refused) {
+			return false
+		}
+	}
+	return true
+}
+
+// exchange sends commands at once and gives their replies, in the place of which
+// is an error where that was the reply.
 func exchange(ctx context.Context, conn redis.Conn, commands []command) ([]any, error) {
 	timeout, err := remaining(ctx)
 	if err != nil {
@@ -146,8 +187,11 @@ func exchange(ctx context.Context, conn redis.Conn, commands []command) ([]any, 
 		if err != nil && !replied(err) {
 			return nil, err
 		}
-		if err != nil && failed == nil {
-			failed = err
+		if err != nil {
+			replies[i] = err
+			if failed == nil {
+				failed = err
+			}
 		}
 	}
 	return replies, failed

@@ -199,7 +199,7 @@ func TestUserWithRightsForTheNamespaceAlone(t *testing.T) {
 	withUser := func(user *url.Userinfo) *connect.Single {
 		t.Helper()
 		u := url.URL{Scheme: "redis", User: user, Host: process.Addr()}
-		server, err := connect.Open(u.String(), connect.Options{})
+		server, err := connect.OpenSingle(u.String(), connect.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

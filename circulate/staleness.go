@@ -79,7 +79,7 @@ func (a *Ages) Add(page Ages) {
 
 // Staleness looks at about n of a shard's accounts, wherever they are, and gives
 // the cursor to go on with, until that is ScanDone; it begins with an empty one.
-// It costs Redis four commands, the ones inside the script among them. An account
+// It costs Redis five commands, the ones inside the script among them. An account
 // that is registered throughout is counted, in rare cases twice.
 func (r *Ring) Staleness(ctx context.Context, shard int, cursor string, n int) (Ages, string, error) {
 	if cursor == "" {

@@ -14,30 +14,39 @@ local tickets, parked = KEYS[1], KEYS[2]
 local now = clock()
 local today = math.floor(now / 1000)
 local page = redis.call('HSCAN', tickets, ARGV[1], 'COUNT', ARGV[2])
-local pairs_of = page[2]
-local ids, ages = {}, {}
-for i = 1, #pairs_of, 2 do
-  local succeeded = tonumber(sub(pairs_of[i + 1], 17, 24), 16)
-  if succeeded then
-    ids[#ids + 1] = pairs_of[i]
-    ages[#ids] = math.max(0, today - succeeded)
+local all = page[2]
+
+-- Many accounts succeeded in the same second: they are counted by its text, and
+-- what is costly is done once for all of them.
+local count_at, one_of, out = {}, {}, 0
+local some_parked = redis.call('ZCARD', parked) > 0
+for from = 1, #all, 4000 do
+  local to = math.min(from + 3999, #all)
+  local since = {}
+  if some_parked then
+    local ids = {}
+    for i = from, to, 2 do ids[#ids + 1] = all[i] end
+    since = redis.call('ZMSCORE', parked, unpack(ids))
+  end
+  for i = from, to, 2 do
+    if since[(i - from) / 2 + 1] then
+      out = out + 1
+    else
+      local at = sub(all[i + 1], 17, 24)
+      count_at[at] = (count_at[at] or 0) + 1
+      one_of[at] = all[i]
+    end
   end
 end
 
--- One question for all, in pieces that fit Lua's stack.
-local buckets, out, most, stalest = {}, 0, -1, ''
-for from = 1, #ids, 4000 do
-  local to = math.min(from + 3999, #ids)
-  local since = redis.call('ZMSCORE', parked, unpack(ids, from, to))
-  for i = from, to do
-    if since[i - from + 1] then
-      out = out + 1
-    else
-      local age = ages[i]
-      if age > most then most, stalest = age, ids[i] end
-      local b = age < 1 and 0 or math.floor(math.log(age) / math.log(2) * 8 + 1e-9) + 1
-      buckets[b] = (buckets[b] or 0) + 1
-    end
+local buckets, most, stalest = {}, -1, ''
+for at, n in pairs(count_at) do
+  local succeeded = tonumber(at, 16)
+  if succeeded then
+    local age = math.max(0, today - succeeded)
+    if age > most then most, stalest = age, one_of[at] end
+    local b = age < 1 and 0 or math.floor(math.log(age) / math.log(2) * 8 + 1e-9) + 1
+    buckets[b] = (buckets[b] or 0) + n
   end
 end
 

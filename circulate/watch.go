@@ -10,43 +10,78 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// watched is a server whose absence is told once, and its return once.
+// watched is a server whose absence is told once, and its return once; of several
+// nodes, that of each.
 type watched struct {
 	Server
 	log *slog.Logger
 
 	mu   sync.Mutex
-	away time.Time // since when; zero while it serves
+	away map[string]absence // by node, as NodeOf names it
+}
+
+// absence is since when a node does not serve, and a key that was asked of it then.
+type absence struct {
+	since time.Time
+	key   string
 }
 
 // Conn lends a connection and tells whether that was possible.
 func (w *watched) Conn(ctx context.Context, key string) (redis.Conn, error) {
 	conn, err := w.Server.Conn(ctx, key)
 	if err != nil {
-		w.note(err)
+		w.noteAt(key, err)
 	}
 	return conn, err
 }
 
-// note takes the outcome of a call.
-func (w *watched) note(err error) {
-	if errors.Is(err, context.Canceled) {
-		return // our own doing
+// note takes the outcome of a call to a server that is one.
+func (w *watched) note(err error) { w.noteAt("", err) }
+
+// noteAt takes the outcome of a call that concerned a key.
+func (w *watched) noteAt(key string, err error) {
+	if errors.Is(err, context.Canceled) || redirected(err) {
+		return // our own doing; a shard on its way, at a node that serves
+	}
+	gone := Unavailable(err)
+	if err != nil && !gone {
+		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch gone := Unavailable(err); {
-	case gone && w.away.IsZero():
-		w.away = time.Now()
-		w.log.Warn("redis does not serve; trying again until it does", "error", err)
-	case !gone && err == nil && !w.away.IsZero():
-		w.log.Info("redis serves again", "away", time.Since(w.away).Round(time.Millisecond))
-		w.away = time.Time{}
+	if !gone && len(w.away) == 0 {
+		return
+	}
+	node := nodeOf(w.Server, key)
+	if gone {
+		if _, known := w.away[node]; !known {
+			if w.away == nil {
+				w.away = make(map[string]absence)
+			}
+			w.away[node] = absence{time.Now(), key}
+			w.log.Warn("redis does not serve; trying again until it does", about(node, "error", err)...)
+		}
+		return
+	}
+	for name, a := range w.away {
+		// The node itself is back, or this one serves now what that one did.
+		if name == node || nodeOf(w.Server, a.key) == node {
+			delete(w.away, name)
+			w.log.Info("redis serves again", about(name, "away", time.Since(a.since).Round(time.Millisecond))...)
+		}
 	}
 }
 
-func note(server Server, err error) {
+// about adds the node, where there are several, to what is logged.
+func about(node string, args ...any) []any {
+	if node == "" {
+		return args
+	}
+	return append(args, "node", node)
+}
+
+func note(server Server, key string, err error) {
 	if w, ok := server.(*watched); ok {
-		w.note(err)
+		w.noteAt(key, err)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// auditPause comes after each step of an audit, which costs Redis four commands
-// and a millisecond or two. An audit of a million accounts takes an hour and a half.
-const auditPause = time.Second
+// auditPause comes after each step of an audit, which costs Redis six commands
+// and a millisecond. An audit of a million accounts takes 50 minutes.
+const auditPause = 500 * time.Millisecond
 
 var errOffDuty = errors.New("another monitor goes on")
 
@@ -28,31 +28,44 @@ func (m *Monitor) audit(ctx context.Context) error {
 			return ctx.Err()
 		},
 	})
-	m.metrics.audited(&found, time.Since(began), err)
-	if errors.Is(err, errOffDuty) {
-		return nil
+	m.metrics.repaired(&found)
+	if errors.Is(err, errOffDuty) || ctx.Err() != nil || !m.duty.held() {
+		return nil // it is another monitor's now, and so are the gauges
 	}
+	m.metrics.audited(&found, time.Since(began), err)
 	return err
+}
+
+// violations are the kinds of findings.
+func violations() []circulate.Violation {
+	return []circulate.Violation{circulate.Lost, circulate.Doubled, circulate.Orphan, circulate.NoRecord, circulate.Garbage}
+}
+
+func (m *Metrics) repaired(a *circulate.Audited) {
+	for _, kind := range violations() {
+		_, repaired := a.Count(kind)
+		m.repairs.WithLabelValues(string(kind)).Add(float64(repaired))
+	}
 }
 
 // audited takes what an audit came to. One that was broken off says what it found
 // but not that the rest is well.
 func (m *Metrics) audited(a *circulate.Audited, took time.Duration, err error) {
-	for _, kind := range []circulate.Violation{circulate.Lost, circulate.Doubled, circulate.Orphan, circulate.NoRecord, circulate.Garbage} {
-		n, repaired := a.Count(kind)
-		m.repairs.WithLabelValues(string(kind)).Add(float64(repaired))
+	for _, kind := range violations() {
+		n, _ := a.Count(kind)
 		if err != nil && n == 0 {
 			continue
 		}
 		switch kind {
 		case circulate.Lost:
-			m.lost.Set(float64(n))
+			m.lost.set(float64(n))
 		case circulate.Doubled:
-			m.duplicated.Set(float64(n))
+			m.duplicated.set(float64(n))
 		default:
 			m.findings.WithLabelValues(string(kind)).Set(float64(n))
 		}
 	}
+	m.unjudged.set(float64(a.Unjudged))
 	outcome := "ok"
 	switch {
 	case err != nil:
@@ -62,6 +75,6 @@ func (m *Metrics) audited(a *circulate.Audited, took time.Duration, err error) {
 	}
 	m.audits.WithLabelValues(outcome).Inc()
 	if err == nil {
-		m.auditSeconds.Set(took.Seconds())
+		m.auditSeconds.set(took.Seconds())
 	}
 }

@@ -9,8 +9,8 @@ import (
 // Never, as Config.Quarantine, puts nobody in quarantine.
 const Never = -1
 
-// Config is how a monitor works. Zero values have the defaults, but Retention,
-// where zero keeps messages for ever, and ProbeInterval, where it probes nobody.
+// Config is how a monitor works. Zero values have the defaults, but Retention and
+// Kept, where zero keeps all messages, and ProbeInterval, where it probes nobody.
 type Config struct {
 	LongTimeout   time.Duration // a claim older than this is stale; 5 min
 	DeadAfter     time.Duration // a replica silent for this long is dead; 10 s
@@ -18,6 +18,7 @@ type Config struct {
 	CountInterval time.Duration // how often accounts are counted for the metrics; 30 s
 	TrimInterval  time.Duration // 10 min
 	Retention     time.Duration // how long messages are kept; 0 = for ever
+	Kept          int           // how many messages are kept, about, over all streams; 0 = any number
 
 	// Quarantine is after how many requeues with no check returned in between an
 	// account is parked; 5. Never is never.
@@ -69,6 +70,9 @@ func (c Config) validate() error {
 	}
 	if c.Retention < 0 {
 		errs = append(errs, fmt.Errorf("retention: must not be negative, is %v", c.Retention))
+	}
+	if c.Kept < 0 {
+		errs = append(errs, fmt.Errorf("kept: must not be negative, is %d", c.Kept))
 	}
 	if c.Quarantine < Never {
 		errs = append(errs, fmt.Errorf("quarantine: must be more than 0, or Never, is %d", c.Quarantine))

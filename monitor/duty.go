@@ -11,7 +11,7 @@ import (
 const (
 	dutyLasts = 30 * time.Second // after the last renewal
 	dutyRenew = 10 * time.Second
-	dutyLook  = time.Second // how soon a task sees that the monitor is on duty now
+	dutyRest  = time.Second // between two turns of a task, at least
 )
 
 // duty says whether this monitor is the one that does what one of them need do,
@@ -23,10 +23,11 @@ type duty struct {
 
 	mu    sync.Mutex
 	until time.Time
+	taken chan struct{} // closed when the duty is taken or kept; then there is another one
 }
 
 func newDuty(ring *circulate.Ring) *duty {
-	return &duty{ring: ring, who: circulate.NewReplica()}
+	return &duty{ring: ring, who: circulate.NewReplica(), taken: make(chan struct{})}
 }
 
 func (d *duty) renew(ctx context.Context) error {
@@ -40,6 +41,8 @@ func (d *duty) renew(ctx context.Context) error {
 	d.until = time.Time{}
 	if mine {
 		d.until = asked.Add(dutyLasts)
+		close(d.taken)
+		d.taken = make(chan struct{})
 	}
 	return nil
 }
@@ -64,20 +67,31 @@ func (d *duty) resign(ctx context.Context) error {
 // await waits until the monitor is on duty, and reports false when ctx is done.
 func (d *duty) await(ctx context.Context) bool {
 	for ctx.Err() == nil {
-		if d.held() {
+		d.mu.Lock()
+		held, taken := time.Now().Before(d.until), d.taken
+		d.mu.Unlock()
+		if held {
 			return true
 		}
-		rest(ctx, dutyLook)
+		select {
+		case <-ctx.Done():
+		case <-taken:
+		}
 	}
 	return false
 }
 
-// onDuty does what one monitor need do: it looks for staleness, tries parked
-// accounts again and audits.
+// onDuty does what one monitor need do: it counts, trims, looks for staleness and
+// at consumer groups, tries parked accounts again and audits.
 func (m *Monitor) onDuty(ctx context.Context) {
 	var tasks sync.WaitGroup
 	tasks.Go(func() { every(ctx, dutyRenew, m.log, "duty", m.renewDuty) })
+	tasks.Go(func() { m.repeat(ctx, "count", m.config.CountInterval, m.count) })
+	tasks.Go(func() { m.repeat(ctx, "trim", m.config.TrimInterval, m.trim) })
 	tasks.Go(func() { m.repeat(ctx, "scan for staleness", scanInterval, m.scan) })
+	tasks.Go(func() {
+		m.repeat(ctx, "look at consumer groups", m.config.CountInterval, (&groupWatch{m, make(map[string]bool)}).look)
+	})
 	tasks.Go(func() { m.repeat(ctx, "audit", m.config.AuditInterval, m.audit) })
 	if m.config.ProbeInterval > 0 {
 		tasks.Go(func() { m.repeat(ctx, "probe", m.probePause(), m.probe) })
@@ -90,7 +104,9 @@ func (m *Monitor) onDuty(ctx context.Context) {
 
 func (m *Monitor) renewDuty(ctx context.Context) error {
 	err := m.duty.renew(ctx)
-	if !m.duty.held() {
+	if m.duty.held() {
+		m.metrics.duty.Set(1)
+	} else {
 		m.metrics.offDuty()
 	}
 	return err
@@ -104,7 +120,7 @@ func (m *Monitor) repeat(ctx context.Context, name string, interval time.Duratio
 		if err := task(ctx); err != nil && ctx.Err() == nil && !circulate.Unavailable(err) {
 			m.log.Error(name+" failed", "error", err)
 		}
-		rest(ctx, max(dutyLook, interval-time.Since(began)))
+		rest(ctx, max(dutyRest, interval-time.Since(began)))
 	}
 }
 

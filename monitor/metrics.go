@@ -12,26 +12,39 @@ type Metrics struct {
 	sweeps   *prometheus.CounterVec
 	requeued *prometheus.CounterVec
 	accounts *prometheus.GaugeVec
-	messages prometheus.Gauge
-	overdue  prometheus.Gauge
+	messages dutyGauge
+	overdue  dutyGauge
 	trimmed  prometheus.Counter
-	heldBack prometheus.Gauge
+	heldBack dutyGauge
+	duty     prometheus.Gauge
+	groups   groupMetrics
 
 	quarantined  prometheus.Counter
 	probed       prometheus.Counter
 	staleness    *stalenessSummary
-	scanSeconds  prometheus.Gauge
-	lost         prometheus.Gauge
-	duplicated   prometheus.Gauge
+	scanSeconds  dutyGauge
+	lost         dutyGauge
+	duplicated   dutyGauge
+	unjudged     dutyGauge
 	findings     *prometheus.GaugeVec
 	repairs      *prometheus.CounterVec
 	audits       *prometheus.CounterVec
-	auditSeconds prometheus.Gauge
+	auditSeconds dutyGauge
 }
+
+// dutyGauge is a gauge that the monitor on duty shows: another one shows no value
+// at all, rather than zero or what was.
+type dutyGauge struct{ vec *prometheus.GaugeVec }
+
+func (g dutyGauge) set(v float64) { g.vec.WithLabelValues().Set(v) }
+func (g dutyGauge) forget()       { g.vec.Reset() }
 
 // NewMetrics registers a monitor's metrics; a nil registry counts for nobody.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	f := promauto.With(registry)
+	onDuty := func(name, help string) dutyGauge {
+		return dutyGauge{f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: name, Help: help}, nil)}
+	}
 	m := &Metrics{
 		sweeps: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "sweeps_total",
 			Help: "Sweeps over all shards, by outcome: ok or failed."}, []string{"outcome"}),
@@ -39,33 +52,31 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "Entries taken out of processing_list, by reason: stale, orphaned, compensated, set_aside, unknown."}, []string{"reason"}),
 		accounts: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "accounts",
 			Help: "Accounts by place: scheduled, waiting, claimed, parked."}, []string{"place"}),
-		messages: f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: "stream_messages",
-			Help: "Messages in the streams."}),
-		overdue: f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: "overdue_seconds",
-			Help: "How long the longest overdue account has waited to be claimed."}),
+		messages: onDuty("stream_messages", "Messages in the streams."),
+		overdue:  onDuty("overdue_seconds", "How long the longest overdue account has waited to be claimed."),
 		trimmed: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "messages_trimmed_total",
-			Help: "Messages dropped because they were past their retention."}),
-		heldBack: f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: "streams_held_back",
-			Help: "Streams with messages past their retention that a consumer group has not dealt with."}),
+			Help: "Messages dropped because they were past their retention, or too many."}),
+		heldBack: onDuty("streams_held_back", "Streams with messages past their retention, or too many, that a consumer group has not dealt with."),
+		duty: f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: "monitor_on_duty",
+			Help: "1 where this monitor does what one of them need do, otherwise 0."}),
+		groups: newGroupMetrics(f),
 		quarantined: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "quarantined_total",
 			Help: "Accounts parked because they were taken from replicas too often in a row."}),
 		probed: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "probed_total",
 			Help: "Parked accounts that were tried again."}),
-		staleness: newStalenessSummary(),
-		scanSeconds: f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: "staleness_scan_seconds",
-			Help: "How long the last scan for staleness took."}),
-		lost: f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: "audit_lost",
-			Help: "Accounts that the last audit found in no place. Must be 0."}),
-		duplicated: f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: "audit_duplicated",
-			Help: "Accounts that the last audit found in several places. Must be 0."}),
+		staleness:   newStalenessSummary(),
+		scanSeconds: onDuty("staleness_scan_seconds", "How long the last scan for staleness took."),
+		lost:        onDuty("audit_lost", "Accounts that the last audit found in no place. Must be 0."),
+		duplicated:  onDuty("audit_duplicated", "Accounts that the last audit found in several places. Must be 0."),
+		unjudged: onDuty("audit_unjudged",
+			"Accounts that the last audit could not judge, because their shard's lists moved too fast to be read."),
 		findings: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "audit_findings",
 			Help: "What else the last audit found, by kind: orphan, garbage, no_record."}, []string{"kind"}),
 		repairs: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "audit_repairs_total",
 			Help: "What audits put right, by kind."}, []string{"kind"}),
 		audits: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "audits_total",
 			Help: "Audits of the whole ring, by outcome: ok, violated or failed."}, []string{"outcome"}),
-		auditSeconds: f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: "audit_seconds",
-			Help: "How long the last audit took."}),
+		auditSeconds: onDuty("audit_seconds", "How long the last audit took."),
 	}
 	if registry != nil {
 		registry.MustRegister(m.staleness)
@@ -93,14 +104,18 @@ func (m *Metrics) set(c circulate.Count) {
 	} {
 		m.accounts.WithLabelValues(string(place)).Set(float64(n))
 	}
-	m.messages.Set(float64(c.Messages))
-	m.overdue.Set(c.Overdue.Seconds())
+	m.messages.set(float64(c.Messages))
+	m.overdue.set(c.Overdue.Seconds())
 }
 
 // offDuty forgets what another monitor finds now.
 func (m *Metrics) offDuty() {
+	m.duty.Set(0)
 	m.staleness.forget()
-	m.lost.Set(0)
-	m.duplicated.Set(0)
+	m.groups.forget()
+	m.accounts.Reset()
 	m.findings.Reset()
+	for _, g := range []dutyGauge{m.messages, m.overdue, m.heldBack, m.scanSeconds, m.lost, m.duplicated, m.unjudged, m.auditSeconds} {
+		g.forget()
+	}
 }

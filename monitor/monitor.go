@@ -17,8 +17,8 @@ type Options struct {
 	Metrics *Metrics
 
 	// Registration says how an account whose ticket is gone is registered again
-	// from its record; nil: due at once, of normal priority.
-	Registration func(id string, record []byte) circulate.Registration
+	// from its record, by Redis' clock; nil: due at once, of normal priority.
+	Registration func(id string, record []byte, now time.Time) circulate.Registration
 }
 
 // Monitor sweeps a ring.
@@ -29,7 +29,7 @@ type Monitor struct {
 	metrics *Metrics
 	duty    *duty
 
-	registration func(id string, record []byte) circulate.Registration
+	registration func(id string, record []byte, now time.Time) circulate.Registration
 
 	beats map[string]time.Time // heartbeats as the last sweep saw them; nil: it did not
 }
@@ -58,8 +58,6 @@ func (m *Monitor) Run(ctx context.Context) error {
 	m.log.Info("sweeping", "every", m.config.SweepInterval, "long_timeout", m.config.LongTimeout, "dead_after", m.config.DeadAfter)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
-	tasks.Go(func() { every(ctx, m.config.CountInterval, m.log, "count", m.count) })
-	tasks.Go(func() { every(ctx, m.config.TrimInterval, m.log, "trim", m.trim) })
 	tasks.Go(func() { m.onDuty(ctx) })
 	every(ctx, m.config.SweepInterval, m.log, "sweep", func(ctx context.Context) error {
 		swept, err := m.Sweep(ctx)

@@ -120,11 +120,15 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_audit_repairs_total{kind="no_record"} 0
 			rounds_audit_repairs_total{kind="orphan"} 0
 			# TYPE rounds_audit_seconds gauge
-			rounds_audit_seconds 8
+			rounds_audit_seconds 3
+			# TYPE rounds_audit_unjudged gauge
+			rounds_audit_unjudged 0
 			# TYPE rounds_audits_total counter
 			rounds_audits_total{outcome="ok"} 1
 			# TYPE rounds_messages_trimmed_total counter
 			rounds_messages_trimmed_total 0
+			# TYPE rounds_monitor_on_duty gauge
+			rounds_monitor_on_duty 1
 			# TYPE rounds_overdue_seconds gauge
 			rounds_overdue_seconds 60
 			# TYPE rounds_probed_total counter
@@ -141,14 +145,12 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_staleness_scan_seconds 2
 			# TYPE rounds_staleness_seconds summary
 			rounds_staleness_seconds{quantile="0.5"} 31
-			rounds_staleness_seconds{quantile="0.99"} 32
-			rounds_staleness_seconds{quantile="1"} 32
-			rounds_staleness_seconds_sum 198
+			rounds_staleness_seconds{quantile="0.99"} 31
+			rounds_staleness_seconds{quantile="1"} 31
+			rounds_staleness_seconds_sum 189
 			rounds_staleness_seconds_count 12
 			# TYPE rounds_stream_messages gauge
 			rounds_stream_messages 4
-			# TYPE rounds_streams_held_back gauge
-			rounds_streams_held_back 0
 			# TYPE rounds_sweeps_total counter
 			rounds_sweeps_total{outcome="ok"} 13`)
 		families, err := w.registry.Gather()

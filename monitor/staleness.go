@@ -10,12 +10,15 @@ import (
 )
 
 const (
-	// scanPage is how many accounts a step looks at: a millisecond or two.
-	scanPage = 1000
-	// scanPause comes after each step, which costs Redis four commands, so that a
-	// large ring costs no more than four a second. It is shorter where that is
-	// needed for a ring of few accounts in many shards to be scanned once a minute.
+	// scanPage is how many accounts a step looks at: half a millisecond, by Redis'
+	// own measure, with a million accounts in 64 shards.
+	scanPage = 500
+	// scanPause comes after each shard; it is shorter where that is needed for a
+	// ring of few accounts in many shards to be scanned once a minute. pagePause
+	// comes between the steps of one shard, each of which costs Redis five commands:
+	// a million accounts in 64 shards take six minutes.
 	scanPause  = time.Second
+	pagePause  = 150 * time.Millisecond
 	scanWithin = 55 * time.Second
 	// scanInterval is how often a scan begins, at most.
 	scanInterval = 30 * time.Second
@@ -36,17 +39,18 @@ func (m *Monitor) scan(ctx context.Context) error {
 			}
 			all.Add(page)
 			cursor = next
-			rest(ctx, pause)
-			if ctx.Err() != nil {
-				return nil
+			if next == circulate.ScanDone {
+				rest(ctx, pause)
+			} else {
+				rest(ctx, min(pause, pagePause))
 			}
-			if !m.duty.held() {
+			if ctx.Err() != nil || !m.duty.held() {
 				return nil
 			}
 		}
 	}
 	m.metrics.staleness.set(&all)
-	m.metrics.scanSeconds.Set(time.Since(began).Seconds())
+	m.metrics.scanSeconds.set(time.Since(began).Seconds())
 	found, err := json.Marshal(accounts.Staleness{
 		At: all.Now.UTC(), Scanned: all.Scanned,
 		P50: all.Quantile(0.5).Seconds(), P99: all.Quantile(0.99).Seconds(), Max: all.Max.Seconds(),

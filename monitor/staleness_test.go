@@ -3,6 +3,7 @@ package monitor_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -60,8 +61,8 @@ func TestStalenessFindsWhoFellOutOfTheRing(t *testing.T) {
 	})
 }
 
-// Two monitors scan no more than one does, and the second takes over from the
-// first, whether it resigned or fell silent.
+// Two monitors count and scan no more than one does, and the second takes over
+// from the first. Of what only the one on duty finds, the other shows nothing.
 func TestOneMonitorIsOnDuty(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		w.register("a")
@@ -71,27 +72,40 @@ func TestOneMonitorIsOnDuty(t *testing.T) {
 		w.newMetrics()
 		stopSecond := w.run(monitor.Config{})
 		time.Sleep(2 * time.Minute)
-		shows := func() bool {
+		shared := []string{
+			"rounds_accounts", "rounds_stream_messages", "rounds_overdue_seconds", "rounds_staleness_seconds", "rounds_staleness_scan_seconds",
+			"rounds_audit_lost", "rounds_audit_duplicated", "rounds_audit_unjudged", "rounds_audit_findings", "rounds_audit_seconds",
+		}
+		shown := func() (n int) {
 			families, err := w.registry.Gather()
 			if err != nil {
 				w.Fatal(err)
 			}
 			for _, f := range families {
-				if f.GetName() == "rounds_staleness_seconds" {
-					return true
+				if slices.Contains(shared, f.GetName()) {
+					n++
 				}
 			}
-			return false
+			return n
 		}
-		if shows() {
-			w.Error("the second monitor scans too")
+		if n := shown(); n != 0 {
+			w.Errorf("the second monitor shows %d of %v", n, shared)
 		}
+		w.exposed("# TYPE rounds_monitor_on_duty gauge\nrounds_monitor_on_duty 0", "rounds_monitor_on_duty")
 		stopFirst()
 		time.Sleep(30 * time.Second)
-		if !shows() {
-			w.Error("nobody took over")
+		if n := shown(); n != len(shared) {
+			w.Errorf("nobody took over: %d of %v are shown", n, shared)
 		}
-		w.registry = first
+		w.exposed("# TYPE rounds_monitor_on_duty gauge\nrounds_monitor_on_duty 1", "rounds_monitor_on_duty")
+
+		// The duty is lost to another: what was found is forgotten.
+		w.do("SET", "{rounds:replicas}:duties", "another")
+		time.Sleep(time.Minute)
+		if n := shown(); n != 0 {
+			w.Errorf("off duty, %d of %v are shown", n, shared)
+		}
 		stopSecond()
+		w.registry = first
 	})
 }

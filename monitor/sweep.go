@@ -40,17 +40,23 @@ func (m *Monitor) Sweep(ctx context.Context) (Swept, error) {
 	for shard := range m.ring.Shards() {
 		if err := m.sweepShard(ctx, shard, dead, &swept); err != nil {
 			errs = append(errs, err)
-			if circulate.Unavailable(err) {
+			if m.allAway(shard, err) {
+				// What was seen of the replicas before an outage says nothing after it.
+				m.beats = nil
 				break
 			}
 		}
 	}
 	if len(errs) > 0 {
-		// What was seen of the replicas before an outage says nothing after it.
-		m.beats = nil
 		return swept, errs[0]
 	}
 	return swept, nil
+}
+
+// allAway reports whether an error at one shard means that the others need not
+// be tried: Redis is away, and it is one node that serves them all.
+func (m *Monitor) allAway(shard int, err error) bool {
+	return circulate.Unavailable(err) && m.ring.Node(shard) == ""
 }
 
 // judge says which replicas are dead: silent for longer than DeadAfter, and
@@ -179,6 +185,9 @@ func (m *Monitor) count(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if !m.duty.held() {
+			return nil
+		}
 		sum.Scheduled += c.Scheduled
 		sum.Waiting += c.Waiting
 		sum.Claimed += c.Claimed
@@ -190,18 +199,22 @@ func (m *Monitor) count(ctx context.Context) error {
 	return nil
 }
 
-// trim drops messages that are past their retention.
+// trim drops messages that are past their retention, or too many.
 func (m *Monitor) trim(ctx context.Context) error {
-	if m.config.Retention == 0 {
+	if m.config.Retention == 0 && m.config.Kept == 0 {
 		return nil
+	}
+	level, err := m.level(ctx)
+	if err != nil {
+		return fmt.Errorf("trim: %w", err)
 	}
 	dropped, held := 0, 0
 	var errs []error
 	for shard := range m.ring.Shards() {
-		n, heldBack, err := m.ring.TrimMessages(ctx, shard, m.config.Retention)
+		n, heldBack, err := m.trimShard(ctx, shard, level)
 		if err != nil {
 			errs = append(errs, err)
-			if circulate.Unavailable(err) {
+			if m.allAway(shard, err) {
 				break
 			}
 		}
@@ -211,10 +224,12 @@ func (m *Monitor) trim(ctx context.Context) error {
 		}
 	}
 	m.metrics.trimmed.Add(float64(dropped))
-	m.metrics.heldBack.Set(float64(held))
+	if m.duty.held() && len(errs) == 0 {
+		m.metrics.heldBack.set(float64(held))
+	}
 	if held > 0 {
-		m.log.Warn("messages are past their retention, and kept because a consumer group has not dealt with them",
-			"streams", held, "retention", m.config.Retention)
+		m.log.Warn("messages are past their retention, or too many, and kept because a consumer group has not dealt with them",
+			"streams", held, "retention", m.config.Retention, "kept", m.config.Kept)
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("trim: %w", errors.Join(errs...))

@@ -99,7 +99,7 @@ func (p *Pool) claim(ctx context.Context) {
 		pause := min(claimRetryMax, claimRetry<<min(failures, 6))
 		failures++
 		p.timetable.put(shard, time.Now().Add(pause))
-		if circulate.Unavailable(err) {
+		if circulate.Unavailable(err) && p.ring.Node(shard) == "" {
 			// The whole server is away: the other shards need not be tried.
 			if !sleep(ctx, pause) {
 				return

@@ -2,14 +2,6 @@ package connect
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"fmt"
-	"net"
-	"net/url"
-	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -44,9 +36,44 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// idleCheck is after how much idleness a connection is tried with a PING before
-// it is lent: at every lending that would double a call's cost.
-const idleCheck = 10 * time.Second
+// Server lends connections to Redis, in whichever way it is reached.
+type Server interface {
+	// Conn lends a connection to the server that has a key; any, where key is
+	// empty. The caller closes it.
+	Conn(ctx context.Context, key string) (redis.Conn, error)
+	// Name tells where it is, without a password.
+	Name() string
+	// Close ends the connections that are not lent.
+	Close() error
+}
+
+// Open prepares connections to Redis. It reaches for nothing yet: a server that is
+// away is an error of Conn. A URL is one of
+//
+//	redis://[USER:PASSWORD@]HOST:PORT[/DATABASE]
+//	redis+sentinel://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…]/MASTER[?db=DATABASE&…]
+//	redis+cluster://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…]
+//
+// or the same with rediss, for TLS. See [OpenSingle], [OpenSentinel] and
+// [OpenCluster].
+func Open(rawURL string, o Options) (Server, error) {
+	scheme, _, _ := strings.Cut(rawURL, "://")
+	switch strings.ToLower(scheme) {
+	case "redis+sentinel", "rediss+sentinel":
+		return orNil(OpenSentinel(rawURL, o))
+	case "redis+cluster", "rediss+cluster":
+		return orNil(OpenCluster(rawURL, o))
+	}
+	return orNil(OpenSingle(rawURL, o))
+}
+
+// orNil keeps a nil pointer from becoming a Server that is not nil.
+func orNil[S Server](s S, err error) (Server, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
 
 // Single is one Redis server, and a pool of connections to it.
 type Single struct {
@@ -54,52 +81,25 @@ type Single struct {
 	name string
 }
 
-// Open prepares connections to a redis:// or rediss:// URL,
-// redis://USER:PASSWORD@HOST:PORT/DATABASE. It reaches for nothing yet: a server
-// that is away is an error of Conn.
-func Open(rawURL string, o Options) (*Single, error) {
+// OpenSingle prepares connections to the one server of a redis:// or rediss://
+// URL.
+func OpenSingle(rawURL string, o Options) (*Single, error) {
 	o = o.withDefaults()
 	target, err := parse(rawURL)
 	if err != nil {
 		return nil, err
 	}
-	dial := []redis.DialOption{
-		redis.DialConnectTimeout(o.ConnectTimeout),
-		redis.DialReadTimeout(o.ReadTimeout),
-		redis.DialWriteTimeout(o.WriteTimeout),
-		redis.DialDatabase(target.database),
-		redis.DialUsername(target.user),
-		redis.DialPassword(target.password),
-		redis.DialClientName("rounds"),
-	}
-	if target.tls {
-		config, err := tlsConfig(target.host, o)
-		if err != nil {
+	if !target.tls {
+		if err := refuseUnusedFiles(o); err != nil {
 			return nil, err
 		}
-		dial = append(dial, redis.DialUseTLS(true), redis.DialTLSConfig(config), redis.DialTLSHandshakeTimeout(o.ConnectTimeout))
-	} else if o.CAFile != "" || o.CertFile != "" || o.KeyFile != "" {
-		return nil, errors.New("redis URL: certificates are given, but only rediss:// uses them")
 	}
-	return &Single{
-		name: target.address,
-		pool: &redis.Pool{
-			MaxIdle:     o.MaxConns,
-			MaxActive:   o.MaxConns,
-			Wait:        true,
-			IdleTimeout: 5 * time.Minute,
-			DialContext: func(ctx context.Context) (redis.Conn, error) {
-				return redis.DialContext(ctx, "tcp", target.address, dial...)
-			},
-			TestOnBorrowContext: func(ctx context.Context, c redis.Conn, used time.Time) error {
-				if time.Since(used) < idleCheck {
-					return nil
-				}
-				_, err := redis.DoContext(c, ctx, "PING")
-				return err
-			},
-		},
-	}, nil
+	d, err := newDialer(credentials{target.user, target.password}, target.database, target.tls, o)
+	if err != nil {
+		return nil, err
+	}
+	dial := func(ctx context.Context) (redis.Conn, error) { return d.dial(ctx, target.address) }
+	return &Single{name: target.address, pool: newPool(o, dial, nil)}, nil
 }
 
 // Conn lends a connection. All keys live on the one server.
@@ -112,80 +112,3 @@ func (s *Single) Name() string { return s.name }
 
 // Close ends the connections that are not lent.
 func (s *Single) Close() error { return s.pool.Close() }
-
-type target struct {
-	address, host  string
-	user, password string
-	database       int
-	tls            bool
-}
-
-// parse reads the URL. Its errors never hold the URL, which may hold a password.
-func parse(rawURL string) (target, error) {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		return target{}, errors.New("redis URL: cannot be read; it looks like redis://HOST:PORT")
-	}
-	t := target{tls: u.Scheme == "rediss"}
-	switch u.Scheme {
-	case "redis", "rediss":
-	case "redis+sentinel", "redis+cluster":
-		return target{}, fmt.Errorf("redis URL: %s:// is not supported by this version", u.Scheme)
-	default:
-		return target{}, fmt.Errorf("redis URL: must begin with redis:// or rediss://, begins with %q", u.Scheme)
-	}
-	if t.host = u.Hostname(); t.host == "" {
-		return target{}, errors.New("redis URL: host is missing")
-	}
-	if strings.Contains(t.host, ":") && !strings.HasPrefix(u.Host, "[") {
-		return target{}, errors.New("redis URL: one host and one port, an IPv6 address in brackets")
-	}
-	port := u.Port()
-	if port == "" {
-		port = "6379"
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return target{}, errors.New("redis URL: the port must be 1 to 65535")
-	}
-	t.address = net.JoinHostPort(t.host, port)
-	t.user = u.User.Username()
-	t.password, _ = u.User.Password()
-	if t.user != "" && t.password == "" {
-		return target{}, errors.New("redis URL: a user needs a password, as in redis://USER:PASSWORD@HOST:PORT")
-	}
-	if database := strings.Trim(u.Path, "/"); database != "" {
-		if t.database, err = strconv.Atoi(database); err != nil || t.database < 0 {
-			return target{}, errors.New("redis URL: the database behind the port must be a number")
-		}
-	}
-	if u.RawQuery != "" || u.Fragment != "" {
-		return target{}, errors.New("redis URL: nothing may follow the database")
-	}
-	return t, nil
-}
-
-func tlsConfig(host string, o Options) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host}
-	if o.CAFile != "" {
-		pem, err := os.ReadFile(o.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("redis CA file: %w", err)
-		}
-		roots, err := x509.SystemCertPool()
-		if err != nil {
-			roots = x509.NewCertPool()
-		}
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("redis CA file %s: no certificate in it", o.CAFile)
-		}
-		config.RootCAs = roots
-	}
-	if o.CertFile != "" || o.KeyFile != "" {
-		pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("redis client certificate: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
-}

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t *testing.T, process *redistest.Server, o connect.Options) *connect.Single {
 	t.Helper()
-	server, err := connect.Open(process.URL(), o)
+	server, err := connect.OpenSingle(process.URL(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -20,8 +21,8 @@ func (r *reading) checkRedis(s *redisSettings) {
 		switch scheme, rest, _ := strings.Cut(s.URL, "://"); {
 		case rest == "":
 			r.fault("ROUNDS_REDIS_URL", "must be a URL such as redis://HOST:PORT")
-		case scheme != "redis" && scheme != "rediss":
-			r.fault("ROUNDS_REDIS_URL", "must begin with redis:// or rediss://")
+		case !slices.Contains([]string{"redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}, scheme):
+			r.fault("ROUNDS_REDIS_URL", "must begin with redis://, rediss://, redis+sentinel:// or redis+cluster://")
 		}
 	}
 	if err := circulate.ValidateNamespace(s.Namespace); err != nil {

@@ -67,6 +67,20 @@ func (h *held) all() []circulate.Pending {
 	return all
 }
 
+// others gives what of pending is not held.
+func (h *held) others(pending []circulate.Pending) []circulate.Pending {
+	if h.total == 0 {
+		return pending
+	}
+	known := make(map[string]bool, h.total)
+	for _, a := range h.accounts {
+		for _, p := range a.queue {
+			known[p.Position] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(pending), func(p circulate.Pending) bool { return known[p.Position] })
+}
+
 // take takes up to n messages whose time has come out of the queues, in the
 // stream's order. Their accounts stay, with nothing in them if need be, until
 // they are settled.

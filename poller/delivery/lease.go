@@ -80,7 +80,7 @@ func (s *session) trouble(step string, err error) {
 	case errors.Is(err, circulate.ErrNoGroup):
 		s.ensure()
 	case circulate.Unknown(err):
-		s.unsure = true
+		s.unsure, s.last = true, circulate.StreamStart
 	}
 	if s.failures < 5 {
 		s.failures++

@@ -13,9 +13,10 @@ import (
 // is blamed.
 const suspect = 2
 
-// recover delivers what is pending in the shard after the last position seen: at
+// recover delivers what is pending in the shard, but for what is held here: at
 // first all of it, whoever was given it, later what a read of unknown outcome may
-// have left. It ends early where the session does.
+// have left. That may be anywhere: the group may have been rewound. It ends early
+// where the session does.
 //
 // XAUTOCLAIM would take over and tell neither how often a message was delivered
 // nor leave that as it is: so XPENDING says what there is, and XCLAIM takes what is
@@ -37,7 +38,9 @@ func (s *session) recover(first bool) {
 		if len(pending) == 0 {
 			break
 		}
-		s.takeOver(pending)
+		if s.takeOver(s.held.others(pending)) {
+			s.last = pending[len(pending)-1].Position
+		}
 	}
 	if !s.goesOn() {
 		return
@@ -55,8 +58,9 @@ func (s *session) recover(first bool) {
 	}
 }
 
-// takeOver delivers pending messages in their order.
-func (s *session) takeOver(pending []circulate.Pending) {
+// takeOver delivers pending messages in their order, and reports whether it got to
+// the end of them.
+func (s *session) takeOver(pending []circulate.Pending) bool {
 	for from := 0; from < len(pending) && s.goesOn(); {
 		to := from
 		for to < len(pending) && pending[to].Deliveries < suspect {
@@ -75,11 +79,12 @@ func (s *session) takeOver(pending []circulate.Pending) {
 			ok = s.alone(pending[from])
 		}
 		if !ok {
-			return // what was not reached is asked for again
+			return false // what was not reached is asked for again
 		}
 		s.last = pending[to-1].Position
 		from = to
 	}
+	return s.goesOn()
 }
 
 // alone delivers a suspect while no other one is delivered in this process.

@@ -3,6 +3,7 @@
 //
 //	go run ./testing/bench ring [--json]
 //	go run ./testing/bench cadence [--json]
+//	go run ./testing/bench delivery [--json]
 //
 // It starts the redis-server that it measures, in memory and without
 // persistence, on a free loopback port.
@@ -58,9 +59,13 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	const usage = "usage: bench ring|cadence [--json] [--for 4s] [--accounts 1000000]"
+	const usage = "usage: bench ring|cadence [--json] [--for 4s] [--accounts 1000000]\n" +
+		"       bench delivery [--json] [--for 10s] [--messages 300000] [--waiting 10000000]"
 	if len(args) == 0 {
 		return errors.New(usage)
+	}
+	if args[0] == "consume" { // what bench delivery starts
+		return consume(ctx, args[1:], out)
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "one JSON object a line")
@@ -81,6 +86,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		b := &cadenceBench{report: reporter{out, *asJSON}, length: *length, accounts: *accounts}
 		return b.run(ctx)
+	case "delivery":
+		b := &deliveryBench{}
+		flags.DurationVar(&b.each, "for", 10*time.Second, "how long latency is measured")
+		flags.IntVar(&b.rounds, "rounds", 3, "how often each rate is measured, in turn; medians are printed")
+		flags.IntVar(&b.messages, "messages", 300_000, "messages to consume in each round")
+		flags.IntVar(&b.waiting, "waiting", 0, "measure the consumer's memory while so many messages wait")
+		flags.StringVar(&b.profile, "profile", "", "write a CPU profile of the last round's consumer to this file")
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		b.report = reporter{out, *asJSON}
+		return b.run(ctx)
 	}
 	return errors.New(usage)
 }
@@ -99,7 +116,7 @@ func startRedis() (*redistest.Server, *connect.Single, func(), error) {
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	single, err := connect.Open(server.URL(), connect.Options{})
+	single, err := connect.OpenSingle(server.URL(), connect.Options{})
 	if err != nil {
 		server.Kill()
 		return nil, nil, nil, err

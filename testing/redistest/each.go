@@ -42,7 +42,7 @@ func Embedded(tb testing.TB) *connect.Embedded {
 // Connect opens a pool to a server and closes it with the test.
 func Connect(tb testing.TB, s *Server) *connect.Single {
 	tb.Helper()
-	single, err := connect.Open(s.URL(), connect.Options{CAFile: s.CAFile()})
+	single, err := connect.OpenSingle(s.URL(), connect.Options{CAFile: s.CAFile()})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -23,8 +23,10 @@ type Server struct {
 	Port int
 	Dir  string // its working directory, where AOF and TLS files are
 
+	config string // a configuration file, read before the arguments
 	args   []string
 	tls    bool
+	quick  bool
 	cmd    *exec.Cmd
 	exited chan struct{}
 	log    bytes.Buffer
@@ -62,6 +64,10 @@ func Launch(path, dir string, options ...Option) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	return launchAt(path, dir, port, options)
+}
+
+func launchAt(path, dir string, port int, options []Option) (*Server, error) {
 	s := &Server{Port: port, Dir: dir}
 	for _, o := range options {
 		o(s)
@@ -102,7 +108,11 @@ func freePort() (int, error) {
 
 func (s *Server) start(path string) error {
 	port := strconv.Itoa(s.Port)
-	args := []string{"--bind", "127.0.0.1", "--save", "", "--dir", s.Dir}
+	var args []string
+	if s.config != "" {
+		args = append(args, s.config)
+	}
+	args = append(args, "--bind", "127.0.0.1", "--save", "", "--dir", s.Dir)
 	if s.tls {
 		args = append(args, "--port", "0", "--tls-port", port, "--tls-auth-clients", "no",
 			"--tls-cert-file", filepath.Join(s.Dir, "server.pem"), "--tls-key-file", filepath.Join(s.Dir, "server.key"),
@@ -166,7 +176,7 @@ func (s *Server) URL() string {
 
 // Dial opens a connection of the caller's own.
 func (s *Server) Dial() (redis.Conn, error) {
-	single, err := connect.Open(s.URL(), connect.Options{CAFile: s.CAFile()})
+	single, err := connect.OpenSingle(s.URL(), connect.Options{CAFile: s.CAFile()})
 	if err != nil {
 		return nil, err
 	}

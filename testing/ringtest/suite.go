@@ -61,6 +61,7 @@ func Run(t *testing.T, server redistest.Redis) {
 			"tickets are never used twice":                        ticketsNeverTwice,
 			"scripts flushed are loaded again":                    scriptFlush,
 			"messages are trimmed but not unread":                 trimMessages,
+			"messages are trimmed to a number":                    trimToANumber,
 			"replicas":                                            replicas,
 			"only what is due earlier wakes":                      wakes,
 			"limit, the rate holds":                               rateHolds,

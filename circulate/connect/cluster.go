@@ -1,0 +1,165 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Cluster is the nodes of a Redis Cluster, a pool of connections to each, and the
+// map of which serves what.
+//
+// The map is read when the first connection is asked for, when a node says that it
+// does not serve a slot, when one cannot be reached, and when a connection is lost.
+// There is no goroutine: whoever asks for a connection next reads it again, while
+// the others go by the old one.
+type Cluster struct {
+	seeds []string
+	dial  *dialer
+	o     Options
+
+	slots [slotCount]atomic.Pointer[node] // nil: nobody serves it, as far as we know
+
+	mu     sync.Mutex
+	nodes  map[string]*node // by address
+	closed bool
+
+	reading chan struct{} // has a value while the map is being read
+	reads   atomic.Int64  // how often it was
+	began   atomic.Int64  // when the last reading did, unix ns
+	stale   atomic.Bool   // it should be read again
+}
+
+// node is a server of a cluster.
+type node struct {
+	address string
+	pool    *redis.Pool
+	left    atomic.Bool // it serves nothing any more
+}
+
+var errClosed = errors.New("redis cluster: closed")
+
+// OpenCluster prepares connections to the cluster of a redis+cluster:// or
+// rediss+cluster:// URL, which names some of its nodes. MaxConns counts for each
+// node.
+func OpenCluster(rawURL string, o Options) (*Cluster, error) {
+	o = o.withDefaults()
+	s, err := parseCluster(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	if !s.tls {
+		if err := refuseUnusedFiles(o); err != nil {
+			return nil, err
+		}
+	}
+	d, err := newDialer(s.nodes, 0, s.tls, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{seeds: s.addresses, dial: d, o: o, nodes: make(map[string]*node), reading: make(chan struct{}, 1)}, nil
+}
+
+// Conn lends a connection to the node that serves the key's slot; to any, where
+// key is empty.
+//
+// A single command that the node redirects, by MOVED, ASK or TRYAGAIN, was not done
+// and is sent to where it belongs. In a pipeline such a reply is the caller's: of
+// the commands in it just those were not done that were refused; of a transaction,
+// nothing, if one of its commands or its EXEC was. The map is read again, so that
+// the caller's next try goes right.
+func (c *Cluster) Conn(ctx context.Context, key string) (redis.Conn, error) {
+	slot := rand.IntN(slotCount)
+	if key != "" {
+		slot = Slot(key)
+	}
+	n, conn, err := c.lend(ctx, slot)
+	if err != nil {
+		return nil, err
+	}
+	return &clusterConn{cluster: c, slot: slot, node: n, conn: conn}, nil
+}
+
+func (c *Cluster) lend(ctx context.Context, slot int) (*node, redis.Conn, error) {
+	c.refresh(ctx)
+	n := c.slots[slot].Load()
+	if n == nil {
+		if err := c.read(ctx); err != nil {
+			return nil, nil, err
+		}
+		if n = c.slots[slot].Load(); n == nil {
+			return nil, nil, fmt.Errorf("redis cluster: no node serves slot %d", slot)
+		}
+	}
+	conn, err := n.pool.GetContext(ctx)
+	if err == nil {
+		return n, conn, nil
+	}
+	c.suspect()
+	if ctx.Err() != nil || c.read(ctx) != nil {
+		return nil, nil, err
+	}
+	other := c.slots[slot].Load() // another may have taken over
+	if other == nil || other == n {
+		return nil, nil, err
+	}
+	conn, err = other.pool.GetContext(ctx)
+	return other, conn, err
+}
+
+// NodeOf names the node that serves a key, as far as is known.
+func (c *Cluster) NodeOf(key string) string {
+	if n := c.slots[Slot(key)].Load(); n != nil {
+		return n.address
+	}
+	return "unknown"
+}
+
+// Nodes are the addresses of all nodes that serve slots.
+func (c *Cluster) Nodes(ctx context.Context) ([]string, error) {
+	if err := c.read(ctx); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	addresses := make([]string, 0, len(c.nodes))
+	for address := range c.nodes {
+		addresses = append(addresses, address)
+	}
+	slices.Sort(addresses)
+	return addresses, nil
+}
+
+// ConnTo lends a connection to the node at an address that Nodes gave. What it
+// redirects is not sent on.
+func (c *Cluster) ConnTo(ctx context.Context, address string) (redis.Conn, error) {
+	c.mu.Lock()
+	n := c.nodes[address]
+	c.mu.Unlock()
+	if n == nil {
+		return nil, fmt.Errorf("redis cluster: %s serves nothing", address)
+	}
+	return n.pool.GetContext(ctx)
+}
+
+// Name is the addresses that the URL had, without a password.
+func (c *Cluster) Name() string { return "cluster " + strings.Join(c.seeds, ",") }
+
+// Close ends the connections that are not lent.
+func (c *Cluster) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	var errs []error
+	for _, n := range c.nodes {
+		errs = append(errs, n.pool.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,193 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const (
+	// maxRedirects is how often one command is sent on.
+	maxRedirects = 5
+	// A slot that is on its way refuses commands of several keys (TRYAGAIN) until
+	// all of them have arrived. Short ways are waited for; longer ones are the
+	// caller's to wait for.
+	tryAgainFor   = 200 * time.Millisecond
+	tryAgainPause = 5 * time.Millisecond
+)
+
+type redirect byte
+
+const (
+	stay redirect = iota
+	movedTo
+	askAt
+	tryAgain
+)
+
+// observe takes an outcome at a node, and tells where to go on where that refused.
+// What is no reply is unknown, and nobody may go on.
+func (c *Cluster) observe(at *node, err error) (redirect, string) {
+	if err == nil {
+		return stay, ""
+	}
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		c.suspect()
+		return stay, ""
+	}
+	code, rest, _ := strings.Cut(string(reply), " ")
+	switch code {
+	case "TRYAGAIN":
+		return tryAgain, ""
+	case "CLUSTERDOWN", "MASTERDOWN":
+		c.suspect()
+	case "MOVED", "ASK":
+		number, address, _ := strings.Cut(rest, " ")
+		slot, err := strconv.Atoi(number)
+		host, port, splitErr := net.SplitHostPort(address)
+		if err != nil || splitErr != nil || slot < 0 || slot >= slotCount {
+			return stay, ""
+		}
+		address = hostOr(host, port, at.address)
+		if code == "ASK" {
+			return askAt, address
+		}
+		c.moved(slot, address)
+		return movedTo, address
+	}
+	return stay, ""
+}
+
+// single does one command, and does it elsewhere if the node says that it did not
+// do it and where to go. Do has the time that is left; 0 where there is no limit.
+func (k *clusterConn) single(timeout time.Duration, do func(conn redis.Conn, left time.Duration) (any, error), name string, args []any) (any, error) {
+	var deadline time.Time
+	if timeout > 0 {
+		deadline = time.Now().Add(timeout)
+	}
+	left := func() time.Duration {
+		if deadline.IsZero() {
+			return 0
+		}
+		return max(time.Nanosecond, time.Until(deadline))
+	}
+	patience := time.Now().Add(tryAgainFor)
+	pause := tryAgainPause
+	var refused error
+	asking := ""
+	for hops := 0; ; hops++ {
+		var reply any
+		var err error
+		at := k.node
+		if asking == "" {
+			if lendErr := k.lendAgain(left()); lendErr != nil {
+				return nil, stillRefused(refused, lendErr)
+			}
+			at = k.node
+			reply, err = do(k.conn, left())
+		} else {
+			at = &node{address: asking}
+			if reply, err = k.ask(asking, left(), name, args); errors.Is(err, errNotAsked) {
+				return nil, stillRefused(refused, err)
+			}
+			asking = ""
+		}
+		where, address := k.cluster.observe(at, err)
+		switch {
+		case where == stay || (where != tryAgain && hops == maxRedirects):
+			return reply, err
+		case where == tryAgain:
+			if now := time.Now(); now.After(patience) || !deadline.IsZero() && now.Add(pause).After(deadline) {
+				return reply, err
+			}
+			time.Sleep(pause)
+			pause = min(2*pause, 8*tryAgainPause)
+			hops--
+		case !deadline.IsZero() && !time.Now().Before(deadline):
+			return reply, err
+		}
+		refused = err
+		if where == askAt {
+			asking = address
+		}
+		if where != tryAgain {
+			// Given back first: who holds one node's while he waits for another's
+			// may wait for somebody who does the reverse.
+			_ = k.release()
+		}
+	}
+}
+
+// stillRefused says that a command was redirected and could not be sent on: it was
+// not done, as the redirection says.
+func stillRefused(refused, err error) error {
+	if refused == nil {
+		return err
+	}
+	return fmt.Errorf("%w (and there: %v)", refused, err)
+}
+
+// lendAgain sees to it that there is a connection to the slot's node.
+func (k *clusterConn) lendAgain(timeout time.Duration) error {
+	if k.conn != nil {
+		return nil
+	}
+	if timeout == 0 {
+		timeout = k.cluster.o.ReadTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	n, conn, err := k.cluster.lend(ctx, k.slot)
+	if err != nil {
+		return err
+	}
+	k.node, k.conn = n, conn
+	return nil
+}
+
+var errNotAsked = errors.New("redis cluster: cannot be reached")
+
+// ask does a command at the node that a slot is on its way to.
+func (k *clusterConn) ask(address string, timeout time.Duration, name string, args []any) (any, error) {
+	if timeout == 0 {
+		timeout = k.cluster.o.ReadTimeout
+	}
+	deadline := time.Now().Add(timeout)
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	k.cluster.mu.Lock()
+	if k.cluster.closed {
+		k.cluster.mu.Unlock()
+		return nil, fmt.Errorf("%w: %w", errNotAsked, errClosed)
+	}
+	n := k.cluster.nodeAt(address)
+	k.cluster.mu.Unlock()
+	conn, err := n.pool.GetContext(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotAsked, err)
+	}
+	defer conn.Close()
+	if err := conn.Send("ASKING"); err != nil {
+		return nil, err
+	}
+	if err := conn.Send(name, args...); err != nil {
+		return nil, err
+	}
+	if err := conn.Flush(); err != nil {
+		return nil, err
+	}
+	if _, err := redis.ReceiveWithTimeout(conn, max(time.Nanosecond, time.Until(deadline))); err != nil {
+		var reply redis.Error
+		if !errors.As(err, &reply) {
+			return nil, err
+		}
+	}
+	return redis.ReceiveWithTimeout(conn, max(time.Nanosecond, time.Until(deadline)))
+}

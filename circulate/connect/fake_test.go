@@ -1,0 +1,93 @@
+package connect_test
+
+import (
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// fake is a server that answers as the test says, and counts what it was asked.
+type fake struct {
+	*server.Server
+	mu    sync.Mutex
+	asked map[string]int
+}
+
+type handler = func(c *server.Peer, args []string)
+
+func startFake(t *testing.T, handlers map[string]handler) *fake {
+	t.Helper()
+	s, err := server.NewServer("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	f := &fake{Server: s, asked: make(map[string]int)}
+	for name, handle := range handlers {
+		f.on(t, name, handle)
+	}
+	if handlers["CLIENT"] == nil {
+		f.on(t, "CLIENT", func(c *server.Peer, _ []string) { c.WriteOK() })
+	}
+	return f
+}
+
+func (f *fake) on(t *testing.T, name string, handle handler) {
+	t.Helper()
+	if err := f.Register(name, func(c *server.Peer, _ string, args []string) {
+		f.mu.Lock()
+		f.asked[name]++
+		f.mu.Unlock()
+		handle(c, args)
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *fake) count(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked[name]
+}
+
+func (f *fake) address() string { return f.Addr().String() }
+
+func (f *fake) hostPort() (string, string) {
+	host, port, _ := net.SplitHostPort(f.address())
+	return host, port
+}
+
+// slots answers CLUSTER SLOTS: all of them at one address.
+func slots(address func() string) handler {
+	return func(c *server.Peer, _ []string) {
+		host, text, _ := net.SplitHostPort(address())
+		port, _ := strconv.Atoi(text)
+		c.Block(func(w *server.Writer) {
+			w.WriteLen(1)
+			w.WriteLen(3)
+			w.WriteInt(0)
+			w.WriteInt(16383)
+			w.WriteLen(2)
+			w.WriteBulk(host)
+			w.WriteInt(port)
+		})
+	}
+}
+
+func says(text string) handler { return func(c *server.Peer, _ []string) { c.WriteBulk(text) } }
+
+func refuses(text string) handler { return func(c *server.Peer, _ []string) { c.WriteError(text) } }
+
+// closedAddress is one where nobody listens.
+func closedAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

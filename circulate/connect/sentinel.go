@@ -1,0 +1,198 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Sentinel is the server that Redis Sentinel names as the master, and a pool of
+// connections to it.
+//
+// Its word is not enough: each new connection asks the server for its ROLE and is
+// closed unless that is master. Sentinels are asked again when a connection cannot
+// be opened or is lost, when the server says that it may not write (READONLY,
+// NOREPLICAS), when one of them publishes +switch-master, and each second: so a
+// master that is cut off from them, but not from us, is left at once when another
+// has its place, though it answers as if nothing were.
+type Sentinel struct {
+	addresses []string
+	master    string
+	data      *dialer
+	sentinels []*redis.Pool
+	pool      *redis.Pool
+
+	mu      sync.Mutex
+	current verdict
+	doubt   bool      // current is to be asked for again before it is used
+	asked   time.Time // when sentinels were, last
+
+	asking  chan struct{} // has a value while sentinels are being asked
+	started sync.Once
+	ctx     context.Context
+	end     context.CancelFunc
+	all     sync.WaitGroup
+	changed chan struct{} // has a value when the follower should ask at once
+}
+
+// verdict is what sentinels say.
+type verdict struct {
+	address string
+	epoch   int64 // of the failover that made it so; the greater is the later
+}
+
+// OpenSentinel prepares connections to the master of a redis+sentinel:// URL:
+//
+//	redis+sentinel://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…]/MASTER[?db=DATABASE]
+//
+// HOST:PORT are the sentinels, of which all should be named; user, password and
+// database are of the master. Parameters sentinel_user and sentinel_password are
+// for sentinels that want one. With rediss+sentinel both speak TLS;
+// sentinel_tls=true or false says otherwise of the sentinels.
+func OpenSentinel(rawURL string, o Options) (*Sentinel, error) {
+	o = o.withDefaults()
+	t, err := parseSentinel(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	if !t.tls && !t.sentinelTLS {
+		if err := refuseUnusedFiles(o); err != nil {
+			return nil, err
+		}
+	}
+	data, err := newDialer(t.nodes, t.database, t.tls, o)
+	if err != nil {
+		return nil, err
+	}
+	quick := o
+	quick.ConnectTimeout = min(o.ConnectTimeout, askTimeout)
+	word, err := newDialer(t.sentinels, 0, t.sentinelTLS, quick)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sentinel{
+		addresses: t.addresses, master: t.master, data: data,
+		doubt: true, asking: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+	}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	for _, address := range t.addresses {
+		s.sentinels = append(s.sentinels, newPool(quick, func(ctx context.Context) (redis.Conn, error) {
+			return word.dial(ctx, address)
+		}, nil))
+	}
+	s.pool = newPool(o, s.dialMaster, s.stillMaster)
+	return s, nil
+}
+
+// Conn lends a connection to the master.
+func (s *Sentinel) Conn(ctx context.Context, _ string) (redis.Conn, error) {
+	s.started.Do(func() {
+		s.all.Go(s.follow)
+		s.all.Go(s.listen)
+	})
+	return s.pool.GetContext(ctx)
+}
+
+// Name is the master's name and the sentinels' addresses, without a password.
+func (s *Sentinel) Name() string {
+	return "master " + s.master + " of sentinels " + strings.Join(s.addresses, ",")
+}
+
+// Master is the address that sentinels gave last, "" before any did.
+func (s *Sentinel) Master() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current.address
+}
+
+// Close ends the connections that are not lent.
+func (s *Sentinel) Close() error {
+	s.end()
+	s.started.Do(func() {}) // whoever asks for a connection from now on starts nothing
+	s.all.Wait()
+	err := s.pool.Close()
+	for _, p := range s.sentinels {
+		err = errors.Join(err, p.Close())
+	}
+	return err
+}
+
+// suspect has sentinels asked before the next connection is opened, and soon.
+func (s *Sentinel) suspect() {
+	s.mu.Lock()
+	s.doubt = true
+	s.mu.Unlock()
+	s.signal()
+}
+
+func (s *Sentinel) signal() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// dialMaster opens a connection to whom sentinels name, if he agrees.
+func (s *Sentinel) dialMaster(ctx context.Context) (redis.Conn, error) {
+	address, err := s.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := s.data.dial(ctx, address)
+	if err == nil {
+		if err = requireMaster(ctx, conn); err != nil {
+			_ = conn.Close()
+		}
+	}
+	if err != nil {
+		s.suspect()
+		return nil, fmt.Errorf("redis %s, which sentinels name as the master: %w", address, err)
+	}
+	return &sentinelConn{Conn: conn, of: s, address: address}, nil
+}
+
+// stillMaster drops connections to who is not the master any more.
+func (s *Sentinel) stillMaster(ctx context.Context, c redis.Conn, used time.Time) error {
+	k := c.(*sentinelConn)
+	if s.left(k.address) {
+		return errNotMaster
+	}
+	if time.Since(used) < idleCheck {
+		return nil
+	}
+	return requireMaster(ctx, c)
+}
+
+// left reports whether the master is at another address now.
+func (s *Sentinel) left(address string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current.address != address
+}
+
+var errNotMaster = errors.New("is not the master")
+
+// requireMaster asks a server for its ROLE. A user who may not ask learns it from
+// READONLY.
+func requireMaster(ctx context.Context, conn redis.Conn) error {
+	reply, err := redis.Values(redis.DoContext(conn, ctx, "ROLE"))
+	var refused redis.Error
+	if errors.As(err, &refused) && (strings.HasPrefix(string(refused), "NOPERM") || strings.HasPrefix(string(refused), "ERR unknown command")) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(reply) == 0 {
+		return errNotMaster
+	}
+	if role, err := redis.String(reply[0], nil); err != nil || role != "master" {
+		return fmt.Errorf("%w but %s", errNotMaster, role)
+	}
+	return nil
+}

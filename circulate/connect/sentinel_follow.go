@@ -1,0 +1,67 @@
+package connect
+
+import (
+	"context"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// follow asks sentinels again and again, until Close.
+func (s *Sentinel) follow() {
+	tick := time.NewTicker(followInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		case <-s.changed:
+		}
+		release, err := s.mayAsk(s.ctx)
+		if err != nil {
+			return
+		}
+		_, _ = s.ask(s.ctx) // where none answers, what was said last stands until one does
+		release()
+		select {
+		case <-s.ctx.Done():
+		case <-time.After(doubtInterval):
+		}
+	}
+}
+
+// listen has sentinels asked at once when one of them says that the master is
+// another. It listens to one at a time; that none can be heard costs a second.
+func (s *Sentinel) listen() {
+	for i := 0; s.ctx.Err() == nil; i++ {
+		s.listenTo(s.sentinels[i%len(s.sentinels)])
+		select {
+		case <-s.ctx.Done():
+		case <-time.After(followInterval):
+		}
+	}
+}
+
+func (s *Sentinel) listenTo(pool *redis.Pool) {
+	ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
+	defer cancel()
+	conn, err := pool.GetContext(ctx)
+	if err != nil {
+		return
+	}
+	sub := redis.PubSubConn{Conn: conn}
+	defer sub.Close()
+	if sub.Subscribe("+switch-master") != nil {
+		return
+	}
+	for {
+		// One that says nothing until the read time-out may be dead: the next is tried.
+		switch sub.ReceiveContext(s.ctx).(type) {
+		case error:
+			return
+		case redis.Message:
+			s.signal()
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// nearRetention is the part of the retention, or of the messages that are kept,
+// from which on a group that has not dealt with them is warned about.
+const nearRetention = 0.8
+
+// groupMetrics are of consumer groups. Their names are few, and given by whoever
+// runs the consumers.
+type groupMetrics struct {
+	lag, unread, pending, unsettled, near *prometheus.GaugeVec
+}
+
+func newGroupMetrics(f promauto.Factory) groupMetrics {
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: name, Help: help}, []string{"group"})
+	}
+	return groupMetrics{
+		lag:       gauge("group_lag", "Messages that a consumer group has not read."),
+		unread:    gauge("group_oldest_unread_seconds", "For how long the oldest message waits that a consumer group has not read."),
+		pending:   gauge("group_pending", "Messages that a consumer group has read and not acknowledged."),
+		unsettled: gauge("group_oldest_pending_seconds", "How old the oldest message is that a consumer group has read and not acknowledged."),
+		near: gauge("group_near_retention", "1 where a consumer group has not dealt with messages that are past 80 % of their retention, "+
+			"or with 80 % of those that are kept: soon they hold the streams back."),
+	}
+}
+
+func (g *groupMetrics) all() []*prometheus.GaugeVec {
+	return []*prometheus.GaugeVec{g.lag, g.unread, g.pending, g.unsettled, g.near}
+}
+
+func (g *groupMetrics) set(group string, s circulate.GroupState, near bool) {
+	g.lag.WithLabelValues(group).Set(float64(s.Lag))
+	g.unread.WithLabelValues(group).Set(s.OldestUnread.Seconds())
+	g.pending.WithLabelValues(group).Set(float64(s.Pending))
+	g.unsettled.WithLabelValues(group).Set(s.OldestPending.Seconds())
+	value := 0.0
+	if near {
+		value = 1
+	}
+	g.near.WithLabelValues(group).Set(value)
+}
+
+// forget shows nothing of a group, or of any.
+func (g *groupMetrics) forget(groups ...string) {
+	for _, vec := range g.all() {
+		if len(groups) == 0 {
+			vec.Reset()
+		}
+		for _, group := range groups {
+			vec.DeleteLabelValues(group)
+		}
+	}
+}
+
+// groupWatch looks how far consumer groups have got.
+type groupWatch struct {
+	*Monitor
+	near map[string]bool // by group, as it was last found
+}
+
+// look shows how far each group has got, and warns of those that will hold
+// messages back before they do.
+func (w *groupWatch) look(ctx context.Context) error {
+	groups, err := w.ring.Groups(ctx)
+	if err != nil {
+		return err
+	}
+	for group := range w.near {
+		if !slices.Contains(groups, group) {
+			delete(w.near, group)
+			w.metrics.groups.forget(group)
+		}
+	}
+	for _, group := range groups {
+		var sum circulate.GroupState
+		for shard := range w.ring.Shards() {
+			s, err := w.ring.GroupState(ctx, shard, group)
+			if errors.Is(err, circulate.ErrNoGroup) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			sum.Lag += s.Lag
+			sum.Pending += s.Pending
+			sum.OldestUnread = max(sum.OldestUnread, s.OldestUnread)
+			sum.OldestPending = max(sum.OldestPending, s.OldestPending)
+		}
+		if !w.duty.held() {
+			return nil
+		}
+		near := w.config.near(sum)
+		w.metrics.groups.set(group, sum, near)
+		w.tell(group, sum, near)
+	}
+	return nil
+}
+
+// near reports whether a group will soon hold messages back.
+func (c Config) near(s circulate.GroupState) bool {
+	oldest := max(s.OldestUnread, s.OldestPending)
+	return c.Retention > 0 && float64(oldest) >= nearRetention*float64(c.Retention) ||
+		c.Kept > 0 && float64(s.Lag+s.Pending) >= nearRetention*float64(c.Kept)
+}
+
+// tell logs a change, once.
+func (w *groupWatch) tell(group string, s circulate.GroupState, near bool) {
+	was := w.near[group]
+	w.near[group] = near
+	switch {
+	case near && !was:
+		w.log.Warn("a consumer group falls behind: messages that it has not dealt with will soon be past their retention, and are kept all the same. "+
+			"Let it catch up, or remove it", "group", group, "unread", s.Lag, "pending", s.Pending,
+			"oldest", max(s.OldestUnread, s.OldestPending).Round(time.Second), "retention", w.config.Retention, "kept", w.config.Kept)
+	case was && !near:
+		w.log.Info("a consumer group has caught up", "group", group)
+	}
+}
+
+// level is how many messages a stream may have, so that all have Kept together:
+// the longest are cut first.
+func (m *Monitor) level(ctx context.Context) (int, error) {
+	if m.config.Kept == 0 {
+		return math.MaxInt, nil
+	}
+	lengths := make([]int, m.ring.Shards())
+	for shard := range lengths {
+		c, err := m.ring.Count(ctx, shard)
+		if err != nil {
+			return 0, err
+		}
+		lengths[shard] = c.Messages
+	}
+	return levelOf(lengths, m.config.Kept), nil
+}
+
+// levelOf is the highest level to which lengths may be cut for their sum to be
+// at most kept; any, if it is already.
+func levelOf(lengths []int, kept int) int {
+	slices.Sort(lengths)
+	for i, length := range lengths {
+		if rest := len(lengths) - i; length > kept/rest {
+			return kept / rest
+		}
+		kept -= length
+	}
+	return math.MaxInt
+}
+
+// trimShard drops what is past its retention, and what is above the level.
+func (m *Monitor) trimShard(ctx context.Context, shard, level int) (dropped int, heldBack bool, err error) {
+	if m.config.Retention > 0 {
+		if dropped, heldBack, err = m.ring.TrimMessages(ctx, shard, m.config.Retention); err != nil {
+			return dropped, heldBack, err
+		}
+	}
+	if level == math.MaxInt {
+		return dropped, heldBack, nil
+	}
+	more, held, err := m.ring.TrimMessagesTo(ctx, shard, level)
+	return dropped + more, heldBack || held, err
+}

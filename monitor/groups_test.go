@@ -1,0 +1,153 @@
+package monitor_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/monitor"
+)
+
+// found puts messages into a shard's stream.
+func (w *world) found(shard, n int) {
+	w.Helper()
+	for i := range n {
+		w.do("XADD", key(w.ring, shard, "messages"), "*", "account", "a", "kind", "k", "id", fmt.Sprint(i), "type", "t", "time", "", "data", "{}")
+	}
+}
+
+// expectLengths expects so many messages in each shard's stream.
+func (w *world) expectLengths(want ...int64) {
+	w.Helper()
+	for shard, n := range want {
+		if got := w.do("XLEN", key(w.ring, shard, "messages")); got != n {
+			w.Errorf("shard %d has %v messages, want %d", shard, got, n)
+		}
+	}
+}
+
+// read reads so many messages of a shard for a group, and acknowledges them if
+// told to.
+func (w *world) read(shard int, group string, n int, acknowledge bool) {
+	w.Helper()
+	lease, _, err := w.ring.LeaseShard(w.Context(), shard, group, alice, time.Minute)
+	if err != nil {
+		w.Fatal(err)
+	}
+	batch, err := w.ring.ReadGroup(w.Context(), lease, n, 1<<20, false)
+	if err != nil || len(batch.Messages) != n {
+		w.Fatalf("read %d, %v", len(batch.Messages), err)
+	}
+	for _, m := range batch.Messages {
+		if !acknowledge {
+			break
+		}
+		if n, err := w.ring.Acknowledge(w.Context(), shard, group, []string{m.Position}); n != 1 || err != nil {
+			w.Fatal(n, err)
+		}
+	}
+}
+
+func (w *world) ensure(group string, shards ...int) {
+	w.Helper()
+	for _, shard := range shards {
+		if _, err := w.ring.EnsureGroup(w.Context(), shard, group, circulate.StreamStart); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+const groupGauges = `rounds_group_lag rounds_group_near_retention rounds_group_oldest_pending_seconds rounds_group_oldest_unread_seconds rounds_group_pending`
+
+// exposedGroups expects the groups' gauges, each with its values by group.
+func (w *world) exposedGroups(want map[string][5]int) {
+	w.Helper()
+	var text strings.Builder
+	names := strings.Fields(groupGauges)
+	for i, name := range names {
+		if len(want) > 0 {
+			fmt.Fprintf(&text, "# TYPE %s gauge\n", name)
+		}
+		for _, group := range []string{"billing", "crm"} {
+			if values, ok := want[group]; ok {
+				fmt.Fprintf(&text, "%s{group=%q} %d\n", name, group, values[i])
+			}
+		}
+	}
+	w.exposed(text.String(), names...)
+}
+
+func TestGroupsShowHowFarTheyAre(t *testing.T) {
+	inFakeTime(t, 2, func(w *world) {
+		w.ensure("crm", 0, 1)
+		w.ensure("billing", 1)
+		w.found(0, 3)
+		w.found(1, 2)
+		w.read(0, "crm", 1, false)
+		w.read(0, "crm", 1, true)
+		w.read(1, "crm", 2, true)
+		stop := w.run(monitor.Config{Retention: 100 * time.Minute})
+		time.Sleep(time.Minute + time.Second)
+		// By the last look, a minute after the messages: nothing is near. The embedded
+		// server does not count what is unread, which is at most what there is.
+		w.exposedGroups(map[string][5]int{"crm": {3, 0, 60, 60, 1}, "billing": {2, 0, 0, 60, 0}})
+		w.read(1, "billing", 2, true)
+		time.Sleep(79 * time.Minute) // past 80 of 100 minutes
+		w.exposedGroups(map[string][5]int{"crm": {3, 1, 4800, 4800, 1}, "billing": {0, 0, 0, 0, 0}})
+		w.exposed("# TYPE rounds_streams_held_back gauge\nrounds_streams_held_back 0", "rounds_streams_held_back")
+
+		// The warning came first; then messages stay, and that is told as well.
+		time.Sleep(31 * time.Minute)
+		w.expectLengths(3, 0)
+		w.exposed("# TYPE rounds_streams_held_back gauge\nrounds_streams_held_back 1", "rounds_streams_held_back")
+		if removed, err := w.ring.RemoveGroup(w.Context(), "crm"); !removed || err != nil {
+			w.Fatal(removed, err)
+		}
+		time.Sleep(10 * time.Minute)
+		w.expectLengths(0, 0)
+		w.exposedGroups(map[string][5]int{"billing": {0, 0, 0, 0, 0}})
+		stop()
+	})
+}
+
+func TestTheLongestStreamsAreCut(t *testing.T) {
+	inFakeTime(t, 4, func(w *world) {
+		for shard, n := range []int{5, 100, 40, 0} {
+			w.found(shard, n)
+		}
+		stop := w.run(monitor.Config{Kept: 200, TrimInterval: time.Minute})
+		time.Sleep(90 * time.Second)
+		w.expectLengths(5, 100, 40, 0)
+		stop()
+		w.newMetrics()
+
+		w.ensure("crm", 2)
+		w.read(2, "crm", 8, true)
+		stop = w.run(monitor.Config{Kept: 45, TrimInterval: time.Minute})
+		time.Sleep(45 * time.Second)
+		w.expectLengths(5, 20, 32, 0) // of the third all that the group has not read
+		w.exposed("# TYPE rounds_messages_trimmed_total counter\nrounds_messages_trimmed_total 88\n"+
+			"# TYPE rounds_streams_held_back gauge\nrounds_streams_held_back 1", "rounds_messages_trimmed_total", "rounds_streams_held_back")
+		near := func(want int) {
+			w.Helper()
+			w.exposed(fmt.Sprintf("# TYPE rounds_group_near_retention gauge\nrounds_group_near_retention{group=%q} %d", "crm", want), "rounds_group_near_retention")
+		}
+		near(0)
+		w.found(2, 4) // now 80 % of what is kept
+		time.Sleep(time.Minute)
+		near(1)
+		w.read(2, "crm", 36, true)
+		time.Sleep(time.Minute)
+		w.expectLengths(5, 20, 20, 0)
+		near(0)
+		stop()
+	})
+}
+
+func TestKeptIsJudged(t *testing.T) {
+	if _, err := monitor.New(nil, monitor.Config{Kept: -1}, monitor.Options{}); err == nil || !strings.Contains(err.Error(), "kept: must not be negative") {
+		t.Errorf("got %v", err)
+	}
+}
