@@ -15,6 +15,8 @@ const (
 	sealList     = 'l'
 	sealParked   = 'p'
 	sealRevival  = 'r'
+	sealAudit    = 'a'
+	sealDead     = 'd'
 )
 
 func seal(kind byte, content []byte) string {

@@ -47,19 +47,23 @@ for a = 5, #ARGV, 5 do
     end
   end
   if letter == 'c' or letter == 'u' then
+    local fresh = take_ticket(ticket_seq, now)
+    local reason = letter == 'u' and redis.call('HGET', reasons, id)
+    local stays = reason and sub(reason, 1, #stays_parked) == stays_parked
+    -- Scheduled before the fresh ticket makes void what travels: twice in a place
+    -- is put right by the next claim, in none it is lost.
+    if not stays then redis.call('ZADD', schedule, due, id) end
     redis.call('HSET', accounts, id, record)
     local keep = current and not forget and cursor_behind(current) or ''
     local history = current and history_behind(current) or seconds(now) .. NO_MARKS
-    redis.call('HSET', tickets, id, take_ticket(ticket_seq, now) .. ARGV[a + 4] .. REGISTERED .. history .. keep)
+    redis.call('HSET', tickets, id, fresh .. ARGV[a + 4] .. REGISTERED .. history .. keep)
     if letter == 'u' then
       if forget then redis.call('HDEL', cursors, id) end
       redis.call('HDEL', states, id)
       redis.call('ZADD', changes, change_stamp(), id)
       changed = true
     end
-    local reason = letter == 'u' and redis.call('HGET', reasons, id)
-    if not (reason and sub(reason, 1, #stays_parked) == stays_parked) then
-      redis.call('ZADD', schedule, due, id)
+    if not stays then
       first = math.min(first, due)
       if reason then
         redis.call('ZREM', parked, id)

@@ -39,9 +39,9 @@ for a = 5, #ARGV, 3 do
   elseif reason ~= '' and redis.call('HGET', reasons, id) ~= reason then
     letters[#letters + 1] = 'o'
   else
-    renew(tickets, ticket_seq, id, current, now, rule)
     local due = math.max(now, tonumber(ARGV[a + 1]))
     redis.call('ZADD', schedule, due, id)
+    renew(tickets, ticket_seq, id, current, now, rule)
     first = math.min(first, due)
     redis.call('ZREM', parked, id)
     redis.call('HDEL', reasons, id)

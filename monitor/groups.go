@@ -122,7 +122,7 @@ func (w *groupWatch) tell(group string, s circulate.GroupState, near bool) {
 	w.near[group] = near
 	switch {
 	case near && !was:
-		w.log.Warn("a consumer group falls behind: messages that it has not dealt with will soon be past their retention, and are kept all the same. "+
+		w.log.Warn("a consumer group falls behind: messages that it has not dealt with will soon be past their retention, or too many, and are kept all the same. "+
 			"Let it catch up, or remove it", "group", group, "unread", s.Lag, "pending", s.Pending,
 			"oldest", max(s.OldestUnread, s.OldestPending).Round(time.Second), "retention", w.config.Retention, "kept", w.config.Kept)
 	case was && !near:

@@ -25,6 +25,7 @@ func (s *Server) describe(api huma.API) ([]byte, error) {
 		{Name: "circulation", Description: "When, and whether."},
 		{Name: "transfer", Description: "Many accounts at once, as lines of JSON."},
 		{Name: "messages", Description: "What was found."},
+		{Name: "delivery", Description: "Who has had it: consumer groups, webhook endpoints, dead letters."},
 		{Name: "service", Description: "How it is doing."},
 	}
 	if s.options.Token != "" {
@@ -41,6 +42,9 @@ func (s *Server) describe(api huma.API) ([]byte, error) {
 	accountPath.Put.RequestBody.Content["application/json"].Schema = &withoutID
 	schemas.setBody(doc.Paths["/v1/accounts/{id}/nudge"].Post, reflect.TypeFor[NudgeRequest](), false)
 	schemas.setBody(doc.Paths["/v1/parked:revive"].Post, reflect.TypeFor[ReviveRequest](), true)
+	schemas.setBody(doc.Paths["/v1/dead:replay"].Post, reflect.TypeFor[ReplayRequest](), true)
+	schemas.setBody(doc.Paths["/v1/dead:drop"].Post, reflect.TypeFor[DropRequest](), true)
+	schemas.setBody(doc.Paths["/v1/groups/{name}/read"].Post, reflect.TypeFor[GroupReadRequest](), true)
 	created := *accountPath.Put.Responses["200"]
 	accountPath.Put.Responses["200"].Description = "It was there."
 	created.Description = "It is new."

@@ -67,6 +67,12 @@ func (s *Server) problem(ctx context.Context, doing string, err error) *problem 
 		return newProblem(http.StatusConflict, "an account has this id already; PUT changes it")
 	case errors.Is(err, accounts.ErrParked):
 		return newProblem(http.StatusConflict, "the account is parked and is not checked; resume it first")
+	case errors.Is(err, accounts.ErrNoGroup):
+		return newProblem(http.StatusNotFound, "there is no such consumer group")
+	case errors.Is(err, accounts.ErrGroupAlive):
+		return newProblem(http.StatusConflict, "consumers of the group are running, and would make it anew: end them first, and try again 15 s later")
+	case errors.Is(err, accounts.ErrNoWebhook):
+		return newProblem(http.StatusNotFound, "there is no such webhook endpoint")
 	case errors.Is(err, errClosing) || errors.Is(context.Cause(ctx), errClosing):
 		return unavailable("the server is shutting down")
 	case ctx.Err() != nil: // the caller has gone

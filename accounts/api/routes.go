@@ -81,10 +81,12 @@ func (s *Server) routes() (http.Handler, error) {
 	revive.MaxBodyBytes = maxRevival
 	huma.Register(api, revive, s.reviveParked)
 
+	s.deliveryRoutes(api)
 	huma.Register(api, huma.Operation{
 		OperationID: "get-stats", Method: http.MethodGet, Path: "/v1/stats", Tags: []string{"service"},
 		Summary: "Accounts by place, lateness, replicas", Errors: []int{401, 503},
 	}, s.getStats)
+	s.auditRoutes(api)
 
 	mux.HandleFunc("POST /v1/accounts:import", s.importAccounts)
 	mux.HandleFunc("GET /v1/accounts:export", s.exportAccounts)

@@ -76,7 +76,11 @@ func (s *Server) Close() { s.close() }
 // stream is the context of a request that may last: it ends with the server,
 // too. The caller calls the function when it is done.
 func (s *Server) stream(r *http.Request) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(r.Context())
+	return s.lasting(r.Context())
+}
+
+func (s *Server) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.closing, func() { cancel(errClosing) })
 	return ctx, func() {
 		stop()

@@ -281,8 +281,9 @@ func TestOpenAPI(t *testing.T) {
 		"/v1/accounts": "get post", "/v1/accounts/{id}": "delete get put", "/v1/accounts/{id}/pause": "post",
 		"/v1/accounts/{id}/resume": "post", "/v1/accounts/{id}/nudge": "post", "/v1/accounts:import": "post",
 		"/v1/accounts/{id}/schedule": "get", "/v1/parked": "get", "/v1/parked:revive": "post",
-		"/v1/accounts:export": "get", "/v1/messages": "get", "/v1/stats": "get", "/healthz": "get", "/readyz": "get",
-		"/metrics": "get", "/openapi.json": "get",
+		"/v1/accounts:export": "get", "/v1/messages": "get", "/v1/stats": "get", "/v1/audit": "get", "/v1/audit:repair": "post", "/healthz": "get", "/readyz": "get",
+		"/v1/groups": "get", "/v1/groups/{name}": "delete", "/v1/groups/{name}/read": "post", "/v1/webhooks": "get", "/v1/webhooks/{name}/enable": "post",
+		"/v1/dead": "get", "/v1/dead:replay": "post", "/v1/dead:drop": "post", "/metrics": "get", "/openapi.json": "get",
 	}
 	tags := make(map[string]bool)
 	for _, tag := range doc.Tags {
@@ -306,7 +307,7 @@ func TestOpenAPI(t *testing.T) {
 				}
 			}
 			// What is described is there.
-			r := f.request(strings.ToUpper(method), strings.ReplaceAll(path, "{id}", "a"), "")
+			r := f.request(strings.ToUpper(method), strings.NewReplacer("{id}", "a", "{name}", "a").Replace(path), "")
 			if got := f.do(r); got.status == http.StatusMethodNotAllowed || strings.Contains(got.body, "no such route") {
 				t.Errorf("%s %s: %d", method, path, got.status)
 			}

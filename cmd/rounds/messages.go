@@ -31,15 +31,21 @@ func newMessagesCommand(env environment) *cobra.Command {
 }
 
 func newTailCommand(env environment) *cobra.Command {
-	from, limit, jsonOutput := "", 0, false
+	from, group, limit, jsonOutput := "", "", 0, false
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Print found messages as they come, until interrupted",
 		Long: `Print found messages as they come, until interrupted. A connection that breaks is
-made again, and the messages go on where they stopped.`,
+made again, and the messages go on where they stopped.
+
+With --group they are read as a consumer of that group, which is made if it is
+new: each is printed, then acknowledged, and goes to one consumer of the group.
+What was printed and could not be acknowledged any more is printed again by the
+next one. Without it nothing is acknowledged, and nobody else notices.`,
 		Example: `  rounds messages tail
   rounds messages tail --from start --json | jq .data
-  rounds messages tail --limit 1`,
+  rounds messages tail --limit 1
+  rounds messages tail --group audit --from start`,
 		Args: cobra.NoArgs,
 		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
 			if from != client.FromStart && from != client.FromNow {
@@ -58,6 +64,13 @@ made again, and the messages go on where they stopped.`,
 			lost := func(err error, pause time.Duration) {
 				fmt.Fprintf(env.stderr, "rounds: %v; trying again in %v\n", err, pause.Round(100*time.Millisecond))
 			}
+			if group != "" {
+				// A limit is the API's to keep, lest more are given than printed.
+				err := calls.Consume(cmd.Context(), group, from, limit, func(m api.GroupMessage) error {
+					return printMessage(env.stdout, m.Message, jsonOutput)
+				}, lost)
+				return ended(cmd.Context(), err)
+			}
 			err := calls.Tail(cmd.Context(), from, show, lost)
 			if errors.Is(err, errEnough) {
 				return nil
@@ -65,7 +78,8 @@ made again, and the messages go on where they stopped.`,
 			return ended(cmd.Context(), err)
 		}),
 	}
-	cmd.Flags().StringVar(&from, "from", client.FromNow, "where to begin: `start` or now")
+	cmd.Flags().StringVar(&from, "from", client.FromNow, "where to begin: `start` or now; with --group, where the group begins if it is new")
+	cmd.Flags().StringVar(&group, "group", "", "read as a consumer of this `group`, and acknowledge what was printed")
 	cmd.Flags().IntVar(&limit, "limit", 0, "end after this many; 0: never")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
 	return cmd

@@ -49,13 +49,21 @@ func startRoles(ctx context.Context, group *errgroup.Group, env environment, s s
 			DeadAfter:     s.Monitor.DeadAfter,
 			SweepInterval: s.Monitor.SweepInterval,
 			Retention:     s.Monitor.MessageRetention,
+			Kept:          s.Monitor.MessagesKept,
 			Quarantine:    s.Monitor.quarantine(),
 			ProbeInterval: s.Monitor.ProbeParked,
-		}, monitor.Options{Log: log, Metrics: monitor.NewMetrics(registry)})
+			AuditInterval: s.Monitor.AuditInterval,
+			AuditRepair:   s.Monitor.AuditRepair,
+		}, monitor.Options{Log: log, Metrics: monitor.NewMetrics(registry), Registration: accounts.Restored})
 		if err != nil {
 			return err
 		}
 		group.Go(func() error { return m.Run(ctx) })
+	}
+	if s.API.Roles.has(roleDelivery) {
+		if err := startDelivery(ctx, group, env, s, ring, registry, log); err != nil {
+			return err
+		}
 	}
 	return startFront(ctx, group, s, ring, checkers, metrics, log, front)
 }
@@ -117,7 +125,7 @@ func (s monitorSettings) quarantine() int {
 }
 
 // countSetAside shows what the ring found unusable.
-func countSetAside(registry *prometheus.Registry, ring *circulate.Ring) {
+func countSetAside(registry prometheus.Registerer, ring *circulate.Ring) {
 	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Namespace: "rounds", Name: "set_aside_total",
 		Help: "Keys of a wrong type and texts that were no entry, moved out of the way.",

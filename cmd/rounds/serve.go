@@ -33,12 +33,14 @@ func newServeCommand(env environment) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the service",
 		Long: `Run the service, with all its roles or some: api serves HTTP, poller checks
-accounts, monitor requeues what dead or stuck pollers held. Any number of
-processes of any roles may share one Redis.
+accounts, monitor requeues what dead or stuck pollers held, and delivery, which
+must be asked for, hands messages to the endpoints of ROUNDS_WEBHOOKS_FILE. Any
+number of processes of any roles may share one Redis.
 
 ` + settingsHelp(),
 		Example: `  rounds serve
   ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds serve --roles poller
+  rounds serve --roles api,poller,monitor,delivery --webhooks-file webhooks.json
   rounds serve --redis-url redis://127.0.0.1:6379 --api-addr 127.0.0.1:9000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -112,6 +114,9 @@ func serve(ctx context.Context, env environment, s settings, log *slog.Logger, s
 		return err
 	}
 	log.Info("ring open", "redis", server.Name(), "namespace", ring.Namespace(), "shards", ring.Shards(), "roles", strings.Join(s.API.Roles, ","))
+	for _, warning := range connect.Durability(ctx, server) {
+		log.Warn(warning)
+	}
 	countSetAside(registry, ring)
 
 	notify := newNotifier(env.lookup)

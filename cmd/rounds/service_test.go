@@ -19,9 +19,10 @@ const testToken = "s3cret"
 
 // service is an API with nobody behind it who checks.
 type service struct {
-	t    *testing.T
-	ring *circulate.Ring
-	url  string
+	t     *testing.T
+	redis redistest.Redis
+	ring  *circulate.Ring
+	url   string
 }
 
 // kinds knows the kind feed, which wants a url and no more.
@@ -40,7 +41,8 @@ func (kinds) Validate(kind string, config json.RawMessage) error {
 
 func startService(t *testing.T) *service {
 	t.Helper()
-	ring, err := circulate.Open(t.Context(), redistest.Embedded(t), circulate.Options{Shards: 4})
+	redis := redistest.Embedded(t)
+	ring, err := circulate.Open(t.Context(), redis, circulate.Options{Shards: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +55,7 @@ func startService(t *testing.T) *service {
 	web := httptest.NewServer(server)
 	t.Cleanup(web.Close)
 	t.Cleanup(server.Close)
-	return &service{t: t, ring: ring, url: web.URL}
+	return &service{t: t, redis: redis, ring: ring, url: web.URL}
 }
 
 // output is what a command printed.

@@ -13,16 +13,17 @@ import (
 // bounds (min, max), its choices (oneof), and whether its value may be shown
 // (secret). The flags, the help and the README's table are made from them.
 type settings struct {
-	Redis   redisSettings
-	API     apiSettings
-	Access  accessSettings
-	Poller  pollerSettings
-	Monitor monitorSettings
-	Log     logSettings
+	Redis    redisSettings
+	API      apiSettings
+	Access   accessSettings
+	Poller   pollerSettings
+	Monitor  monitorSettings
+	Delivery deliverySettings
+	Log      logSettings
 }
 
 type redisSettings struct {
-	URL       string `env:"ROUNDS_REDIS_URL" secret:"in part" about:"where Redis is: redis://[USER:PASSWORD@]HOST:PORT[/DATABASE], or rediss:// for TLS; unset: one inside the process, in memory"`
+	URL       string `env:"ROUNDS_REDIS_URL" secret:"in part" about:"where Redis is: redis://[USER:PASSWORD@]HOST:PORT[/DATABASE], redis+sentinel://[USER:PASSWORD@]HOST:PORT[,…]/MASTER[?db=N&sentinel_user=U&sentinel_password=P&sentinel_tls=BOOL] or redis+cluster://[USER:PASSWORD@]HOST:PORT[,…], with rediss for TLS; unset: one inside the process, in memory"`
 	CAFile    string `env:"ROUNDS_REDIS_CA_FILE" about:"PEM file with the authorities that Redis' certificate may come from, besides the system's"`
 	CertFile  string `env:"ROUNDS_REDIS_CERT_FILE" about:"PEM file with the certificate to show to Redis"`
 	KeyFile   string `env:"ROUNDS_REDIS_KEY_FILE" about:"PEM file with that certificate's key"`
@@ -31,7 +32,7 @@ type redisSettings struct {
 }
 
 type apiSettings struct {
-	Roles   roleSet `env:"ROUNDS_ROLES,default=api,poller,monitor" oneof:"api poller monitor" about:"what this process does: api, poller, monitor or several of them, separated by commas"`
+	Roles   roleSet `env:"ROUNDS_ROLES,default=api,poller,monitor" oneof:"api poller monitor delivery" about:"what this process does: api, poller, monitor, delivery or several of them, separated by commas"`
 	Addr    string  `env:"ROUNDS_API_ADDR,default=127.0.0.1:8080" about:"where the API listens, as HOST:PORT; off loopback only with a token"`
 	OpsAddr string  `env:"ROUNDS_OPS_ADDR" about:"where a process without the API serves /metrics, /healthz and /readyz, as HOST:PORT; unset: nowhere"`
 }
@@ -47,10 +48,10 @@ type pollerSettings struct {
 	Concurrency       int           `env:"ROUNDS_CONCURRENCY,default=256" min:"1" max:"100000" about:"how many checks a replica makes at once"`
 	CheckTimeout      time.Duration `env:"ROUNDS_CHECK_TIMEOUT,default=30s" min:"10ms" max:"1h" about:"how long one check may take"`
 	HeartbeatInterval time.Duration `env:"ROUNDS_HEARTBEAT_INTERVAL,default=2s" min:"10ms" max:"1h" about:"how often a replica says that it is alive"`
-	GracePeriod       time.Duration `env:"ROUNDS_GRACE_PERIOD,default=20s" min:"0s" max:"1h" about:"how long checks under way may go on at shutdown"`
-	AllowPrivate      bool          `env:"ROUNDS_ALLOW_PRIVATE_ADDRESSES,default=false" about:"whether checks may reach loopback, private and link-local addresses"`
+	GracePeriod       time.Duration `env:"ROUNDS_GRACE_PERIOD,default=20s" min:"0s" max:"1h" about:"how long checks and deliveries under way may go on at shutdown"`
+	AllowPrivate      bool          `env:"ROUNDS_ALLOW_PRIVATE_ADDRESSES,default=false" about:"whether checks and webhooks may reach loopback, private and link-local addresses"`
 	Limits            string        `env:"ROUNDS_LIMITS" about:"limits that all replicas share, separated by semicolons: KIND, KIND/* for each of its hosts or credentials, or KIND/KEY for one, then rate=N/s, /m or /h, burst=N, concurrency=N; such as feed/* rate=2/s concurrency=4"`
-	SecretsDir        string        `env:"ROUNDS_SECRETS_DIR" about:"directory with one file for each secret that records refer to"`
+	SecretsDir        string        `env:"ROUNDS_SECRETS_DIR" about:"directory with one file for each secret that records and webhooks refer to"`
 }
 
 type monitorSettings struct {
@@ -59,7 +60,15 @@ type monitorSettings struct {
 	DeadAfter        time.Duration `env:"ROUNDS_DEAD_AFTER,default=10s" min:"30ms" max:"24h" about:"after how long a silent replica counts as dead; at least three times ROUNDS_HEARTBEAT_INTERVAL"`
 	QuarantineAfter  int           `env:"ROUNDS_QUARANTINE_AFTER,default=5" min:"0" max:"1000" about:"how often in a row an account is taken from replicas that die or hang until it is parked; 0: never"`
 	ProbeParked      time.Duration `env:"ROUNDS_PROBE_PARKED,default=0s" min:"0s" max:"8760h" about:"after how long an account that is parked for failures or a refused credential is tried once more; 0: never"`
-	MessageRetention time.Duration `env:"ROUNDS_MESSAGE_RETENTION,default=168h" min:"0s" max:"87600h" about:"how long found messages are kept; 0: for ever"`
+	AuditInterval    time.Duration `env:"ROUNDS_AUDIT_INTERVAL,default=10m" min:"1s" max:"8760h" about:"how often an audit begins of whether every account is in exactly one place, at most"`
+	AuditRepair      bool          `env:"ROUNDS_AUDIT_REPAIR,default=false" about:"whether these audits put right what they find, rather than only showing it"`
+	MessageRetention time.Duration `env:"ROUNDS_MESSAGE_RETENTION,default=168h" min:"0s" max:"87600h" about:"how long found messages are kept, and longer where a consumer group has not dealt with them; 0: for ever"`
+	MessagesKept     int           `env:"ROUNDS_MESSAGES_KEPT,default=0" min:"0" max:"1000000000" about:"how many found messages are kept, about, and more where a consumer group has not dealt with them; 0: any number"`
+}
+
+type deliverySettings struct {
+	WebhooksFile string `env:"ROUNDS_WEBHOOKS_FILE" about:"JSON file with the endpoints that the role delivery hands messages to"`
+	WebhooksFrom string `env:"ROUNDS_WEBHOOKS_FROM,default=start" oneof:"start now" about:"where an endpoint begins that is new: start, with the oldest message that is kept, or now"`
 }
 
 type logSettings struct {
@@ -69,9 +78,10 @@ type logSettings struct {
 
 // The roles that a process may have.
 const (
-	roleAPI     = "api"
-	rolePoller  = "poller"
-	roleMonitor = "monitor"
+	roleAPI      = "api"
+	rolePoller   = "poller"
+	roleMonitor  = "monitor"
+	roleDelivery = "delivery"
 )
 
 // roleSet is the roles of one process, in the order of the constants.
@@ -82,12 +92,12 @@ func (r *roleSet) UnmarshalText(text []byte) error {
 	given := strings.Split(string(text), ",")
 	for i := range given {
 		given[i] = strings.TrimSpace(given[i])
-		if !slices.Contains([]string{roleAPI, rolePoller, roleMonitor}, given[i]) {
+		if !slices.Contains([]string{roleAPI, rolePoller, roleMonitor, roleDelivery}, given[i]) {
 			return fmt.Errorf("no role is named %q", given[i])
 		}
 	}
 	*r = nil
-	for _, role := range []string{roleAPI, rolePoller, roleMonitor} {
+	for _, role := range []string{roleAPI, rolePoller, roleMonitor, roleDelivery} {
 		if slices.Contains(given, role) {
 			*r = append(*r, role)
 		}

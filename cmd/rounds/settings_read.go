@@ -32,6 +32,7 @@ func readSettings(env environment, flags *pflag.FlagSet) (settings, error) {
 	r.checkAddresses(&s)
 	r.checkTimes(&s)
 	r.checkLimits(env, &s)
+	r.checkWebhooks(&s)
 	return s, errors.Join(r.faults...)
 }
 

@@ -56,7 +56,7 @@ func settingsTable() []setting { return settingsOf(reflect.TypeFor[settings]()) 
 func secretRow() setting {
 	return setting{
 		Name: secrets.EnvPrefix + "NAME", Secret: "yes",
-		About: "the secret NAME that records refer to, where ROUNDS_SECRETS_DIR has no such file",
+		About: "the secret NAME that records and webhooks refer to, where ROUNDS_SECRETS_DIR has no such file",
 	}
 }
 

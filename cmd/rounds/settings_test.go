@@ -44,9 +44,10 @@ func TestSettingsDefaults(t *testing.T) {
 			Concurrency: 256, CheckTimeout: 30 * time.Second, HeartbeatInterval: 2 * time.Second, GracePeriod: 20 * time.Second,
 		},
 		Monitor: monitorSettings{
-			LongTimeout: 5 * time.Minute, SweepInterval: 5 * time.Second, DeadAfter: 10 * time.Second, QuarantineAfter: 5, MessageRetention: 7 * 24 * time.Hour,
+			LongTimeout: 5 * time.Minute, SweepInterval: 5 * time.Second, DeadAfter: 10 * time.Second, QuarantineAfter: 5, AuditInterval: 10 * time.Minute, MessageRetention: 7 * 24 * time.Hour,
 		},
-		Log: logSettings{Level: slog.LevelInfo, Format: "auto"},
+		Delivery: deliverySettings{WebhooksFrom: "start"},
+		Log:      logSettings{Level: slog.LevelInfo, Format: "auto"},
 	}
 	empty := make(map[string]string)
 	for _, s := range settingsTable() {
@@ -96,12 +97,12 @@ func TestSettingsReportEveryFault(t *testing.T) {
 	}
 	got := err.Error()
 	for _, want := range []string{
-		`ROUNDS_REDIS_URL is "http://xxxxx@redis:6379?xxxxx": must begin with redis:// or rediss://`,
+		`ROUNDS_REDIS_URL is "http://xxxxx@redis:6379?xxxxx": must begin with redis://, rediss://, redis+sentinel:// or redis+cluster://`,
 		`ROUNDS_REDIS_CERT_FILE is "/nowhere/cert.pem": must be a file that can be read: there is none`,
 		`ROUNDS_REDIS_KEY_FILE: must be set where ROUNDS_REDIS_CERT_FILE is`,
 		`ROUNDS_NAMESPACE is "a b": must be 1 to 64 letters`,
 		`ROUNDS_SHARDS is "16385": must be a whole number from 0 to 16384`,
-		`ROUNDS_ROLES is "api,worker": must be one or more of api, poller, monitor, separated by commas`,
+		`ROUNDS_ROLES is "api,worker": must be one or more of api, poller, monitor, delivery, separated by commas`,
 		`ROUNDS_API_ADDR is "8080": must be HOST:PORT`,
 		`ROUNDS_API_TOKEN: must hold printable ASCII without spaces`,
 		`ROUNDS_API_URL is "localhost:8080": must be a URL such as http://`,
@@ -156,7 +157,6 @@ func TestSettingsAgainstEachOther(t *testing.T) {
 		{"two tokens", map[string]string{"ROUNDS_API_TOKEN": "s3cret", "ROUNDS_API_TOKEN_FILE": file}, "ROUNDS_API_TOKEN_FILE is"},
 		{"user in the URL", map[string]string{"ROUNDS_API_URL": "http://me:s3cret@host"}, `ROUNDS_API_URL is "http://xxxxx@host": must not hold a user`},
 		{"unpaired key", map[string]string{"ROUNDS_REDIS_KEY_FILE": file}, "ROUNDS_REDIS_CERT_FILE: must be set"},
-		{"sentinel", map[string]string{"ROUNDS_REDIS_URL": "redis+sentinel://a:1,b:2/main"}, `ROUNDS_REDIS_URL is "redis+sentinel://a:1,b:2/main": must begin with redis:// or rediss://`},
 	} {
 		_, err := read(t, c.variables)
 		switch {

@@ -32,6 +32,7 @@ var mayImport = []struct {
 	{"poller/checkers/...", append([]string{"poller", "circulate"}, checkerHelpers...)},
 	{"poller/delivery/...", []string{"accounts", "circulate", "poller/delivery", "poller/checkers/fetch", "poller/checkers/secrets"}},
 	{"monitor", []string{"accounts", "circulate"}},
+	{"deployments/examples/...", []string{"accounts", "circulate", "circulate/connect", "poller", "poller/delivery", "poller/delivery/sqlonce"}},
 	{"cmd/...", []string{"cmd/...", "accounts/...", "circulate/...", "monitor/...", "poller/..."}},
 }
 

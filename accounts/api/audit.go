@@ -1,0 +1,77 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// Audit is what a check of the conservation law came to.
+type Audit struct {
+	Accounts int                 `json:"accounts" doc:"Registered accounts that were looked at."`
+	Unjudged int                 `json:"unjudged" doc:"Accounts in lists that moved too fast to be read: to be looked at again."`
+	Kinds    []AuditCount        `json:"kinds" nullable:"false" doc:"How many findings there are, by kind; only of kinds that were found."`
+	Findings []circulate.Finding `json:"findings" nullable:"false" doc:"The first 1000 of them."`
+	Audited  int                 `json:"shards_audited" doc:"Shards that are done, with the requests before this one."`
+	Shards   int                 `json:"shards" doc:"All shards there are."`
+	Next     string              `json:"next,omitempty" doc:"There is more: ask again with this cursor. Left out at the end."`
+}
+
+// AuditCount says how much of one kind was found.
+type AuditCount struct {
+	Kind     circulate.Violation `json:"kind" enum:"lost,doubled,orphan,no_record,garbage"`
+	Found    int                 `json:"found"`
+	Repaired int                 `json:"repaired"`
+}
+
+// auditRoutes are those that check the conservation law.
+func (s *Server) auditRoutes(api huma.API) {
+	const bound = " A request ends with the first shard that brings it to 20,000 accounts. Where the reply has a next, ask again with it; to repeat a request is safe."
+	huma.Register(api, huma.Operation{
+		OperationID: "get-audit", Method: http.MethodGet, Path: "/v1/audit", Tags: []string{"service"},
+		Summary: "Check the conservation law",
+		Description: "Every registered account is in exactly one place: scheduled, waiting, claimed or parked. " +
+			"lost: in none; doubled: in several; orphan: scheduled or parked and not registered; no_record: registered without a record; garbage: a text in a list that is no entry." + bound,
+		Errors: []int{401, 422, 503},
+	}, func(ctx context.Context, r *auditRequest) (*auditReply, error) { return s.audit(ctx, r, false) })
+	huma.Register(api, huma.Operation{
+		OperationID: "repair-audit", Method: http.MethodPost, Path: "/v1/audit:repair", Tags: []string{"service"},
+		Summary: "Check the conservation law, and put right what is found",
+		Description: "lost: due at once, or registered again from its record; doubled: in one place; orphan: set aside; no_record: parked, until it is registered again or deleted. " +
+			"garbage is left to the next claim, which sets it aside." + bound,
+		Errors: []int{401, 422, 503},
+	}, func(ctx context.Context, r *auditRequest) (*auditReply, error) { return s.audit(ctx, r, true) })
+}
+
+type auditRequest struct {
+	Cursor string `query:"cursor" doc:"The next of the reply before."`
+}
+
+type auditReply struct {
+	Body Audit
+}
+
+func (s *Server) audit(ctx context.Context, r *auditRequest, repair bool) (*auditReply, error) {
+	done, err := s.options.Registry.Audit(ctx, accounts.AuditQuery{Repair: repair, Cursor: r.Cursor})
+	if errors.Is(err, accounts.ErrCursor) {
+		return nil, badCursor("query.cursor", err)
+	}
+	if err != nil {
+		return nil, s.problem(ctx, "audit", err)
+	}
+	reply := Audit{
+		Accounts: done.Accounts, Unjudged: done.Unjudged, Kinds: []AuditCount{}, Findings: done.Findings,
+		Audited: done.Audited, Shards: done.Shards, Next: done.Next,
+	}
+	for _, kind := range []circulate.Violation{circulate.Lost, circulate.Doubled, circulate.Orphan, circulate.NoRecord, circulate.Garbage} {
+		if n := done.Found[kind]; n > 0 {
+			reply.Kinds = append(reply.Kinds, AuditCount{kind, n, done.Repaired[kind]})
+		}
+	}
+	return &auditReply{reply}, nil
+}

@@ -1,0 +1,124 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rounds-dev/rounds/accounts"
+)
+
+// DeadLetter is a message that a consumer group could not handle.
+type DeadLetter struct {
+	DeadID     string `json:"dead_id" doc:"To replay or drop it by."`
+	Group      string `json:"group" doc:"That could not handle it."`
+	Error      string `json:"error" doc:"What its last delivery failed with."`
+	Deliveries int    `json:"deliveries" doc:"How often it was delivered."`
+	Origin     string `json:"origin" doc:"Where it stood in the shard's stream of messages; position is that among the dead letters."`
+	Message
+}
+
+// DeadList is a page of dead letters.
+type DeadList struct {
+	Dead []DeadLetter `json:"dead" nullable:"false"`
+	Next string       `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one. A page may be short, even empty, and not be the last."`
+}
+
+// ReplayRequest says which dead letters are to be delivered again.
+type ReplayRequest struct {
+	_      struct{} `additionalProperties:"false"`
+	IDs    []string `json:"ids,omitempty" maxItems:"1000" doc:"These; or else group."`
+	Group  string   `json:"group,omitempty" doc:"All that this consumer group has now."`
+	Cursor string   `json:"cursor,omitempty" doc:"The next of the reply before, with the same group."`
+}
+
+// DropRequest says which dead letters are to be forgotten.
+type DropRequest struct {
+	_   struct{} `additionalProperties:"false"`
+	IDs []string `json:"ids" minItems:"1" maxItems:"1000"`
+}
+
+// Replayed is what a replay came to.
+type Replayed struct {
+	Replayed int    `json:"replayed" doc:"Stand at the end of their streams again, for the group that could not handle them."`
+	NotFound int    `json:"not_found" doc:"No dead letter has the id, or not any more."`
+	NoGroup  int    `json:"no_group" doc:"Stay dead, because their group is not there to have them."`
+	Next     string `json:"next,omitempty" doc:"There may be more: ask again with this cursor. Left out at the end."`
+}
+
+// Dropped is what a drop came to.
+type Dropped struct {
+	Dropped  int `json:"dropped"`
+	NotFound int `json:"not_found" doc:"No dead letter has the id, or not any more."`
+}
+
+type deadRequest struct {
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"At most this many."`
+	Cursor string `query:"cursor" doc:"The next of the page before."`
+	Group  string `query:"group" doc:"Only those of this consumer group."`
+}
+
+type deadReply struct {
+	Body DeadList
+}
+
+func (s *Server) listDead(ctx context.Context, r *deadRequest) (*deadReply, error) {
+	page, err := s.options.Registry.Dead(ctx, accounts.DeadQuery{Limit: r.Limit, Cursor: r.Cursor, Group: r.Group})
+	if errors.Is(err, accounts.ErrCursor) {
+		return nil, badCursor("query.cursor", err)
+	}
+	if err != nil {
+		return nil, s.problem(ctx, "list dead letters", err)
+	}
+	list := DeadList{Dead: make([]DeadLetter, len(page.Letters)), Next: page.Next}
+	for i := range page.Letters {
+		l := &page.Letters[i]
+		list.Dead[i] = DeadLetter{
+			DeadID: l.ID, Group: l.Group, Error: l.Error, Deliveries: l.Deliveries, Origin: l.Origin, Message: messageOf(&l.Found),
+		}
+	}
+	return &deadReply{list}, nil
+}
+
+type deadInput struct {
+	RawBody []byte `contentType:"application/json"`
+}
+
+type replayReply struct {
+	Body Replayed
+}
+
+func (s *Server) replayDead(ctx context.Context, r *deadInput) (*replayReply, error) {
+	choice, err := accounts.DecodeDeadChoice(r.RawBody, true)
+	if err != nil {
+		return nil, s.problem(ctx, "replay dead letters", err)
+	}
+	var done accounts.Replayed
+	if choice.Group != "" {
+		done, err = s.options.Registry.ReplayGroup(ctx, choice.Group, choice.Cursor)
+	} else {
+		done, err = s.options.Registry.ReplayDead(ctx, choice.IDs)
+	}
+	if errors.Is(err, accounts.ErrCursor) {
+		return nil, badCursor("body.cursor", err)
+	}
+	if err != nil {
+		return nil, s.problem(ctx, "replay dead letters", err)
+	}
+	return &replayReply{Replayed{Replayed: done.Replayed, NotFound: done.NotFound, NoGroup: done.NoGroup, Next: done.Next}}, nil
+}
+
+type dropReply struct {
+	Body Dropped
+}
+
+func (s *Server) dropDead(ctx context.Context, r *deadInput) (*dropReply, error) {
+	choice, err := accounts.DecodeDeadChoice(r.RawBody, false)
+	if err != nil {
+		return nil, s.problem(ctx, "drop dead letters", err)
+	}
+	dropped, err := s.options.Registry.DropDead(ctx, choice.IDs)
+	if err != nil {
+		return nil, s.problem(ctx, "drop dead letters", err)
+	}
+	return &dropReply{Dropped{Dropped: dropped, NotFound: max(0, len(choice.IDs)-dropped)}}, nil
+}

@@ -1,0 +1,81 @@
+package accounts
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// DeadChoice says which dead letters are meant: those named, or all that a group
+// has.
+type DeadChoice struct {
+	IDs    []string
+	Group  string
+	Cursor string // with a group: where the call before ended; empty for the first
+}
+
+// DecodeDeadChoice reads a choice strictly:
+//
+//	{"ids": ["12:1767225600000-0"]} or, if groups may be chosen, {"group": "crm"}
+//
+// It gives every fault at once, as Faults.
+func DecodeDeadChoice(text []byte, groups bool) (DeadChoice, error) {
+	var c DeadChoice
+	fields, err := object(text)
+	if err != nil {
+		return c, err
+	}
+	known := "is not a field of this choice, which has ids"
+	if groups {
+		known += ", group and cursor"
+	}
+	var faults Faults
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		value := fields[name]
+		switch {
+		case name == "ids":
+			var ids []*string // null is no string
+			if json.Unmarshal(value, &ids) != nil || slices.Contains(ids, nil) {
+				faults = append(faults, Fault{name, "must be an array of strings"})
+				continue
+			}
+			for _, id := range ids {
+				c.IDs = append(c.IDs, *id)
+			}
+		case name == "group" && groups:
+			faults = readText(faults, name, value, &c.Group)
+		case name == "cursor" && groups:
+			faults = readText(faults, name, value, &c.Cursor)
+		default:
+			faults = append(faults, Fault{name, known})
+		}
+	}
+	if len(faults) == 0 {
+		faults = c.faults(groups)
+	}
+	if len(faults) > 0 {
+		return c, faults
+	}
+	return c, nil
+}
+
+func (c DeadChoice) faults(groups bool) Faults {
+	var faults Faults
+	switch {
+	case c.Group != "" && len(c.IDs) > 0:
+		faults = append(faults, Fault{"ids", "must not be given together with group"})
+	case c.Group != "":
+		if err := circulate.ValidateGroup(c.Group); err != nil {
+			faults = append(faults, Fault{"group", err.Error()})
+		}
+	case c.Cursor != "":
+		faults = append(faults, Fault{"cursor", "must be given together with group only"})
+	case len(c.IDs) == 0 && groups:
+		faults = append(faults, Fault{"ids", "must be given, or else group"})
+	case len(c.IDs) == 0:
+		faults = append(faults, Fault{"ids", "must be given"})
+	}
+	return faults
+}

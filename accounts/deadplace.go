@@ -1,0 +1,109 @@
+package accounts
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// deadPlace is how far a walk through dead letters came: behind one of them in a
+// shard. Until, if not 0, is the time after which none is meant, unix ms.
+type deadPlace struct {
+	shard  int
+	behind mark
+	until  uint64
+}
+
+// after is the place behind a page, of which that many were asked for.
+func (p deadPlace) after(page []circulate.DeadLetter, asked int) (deadPlace, error) {
+	if len(page) < asked {
+		return deadPlace{shard: p.shard + 1, until: p.until}, nil
+	}
+	behind, err := parseMark(page[len(page)-1].Position)
+	return deadPlace{p.shard, behind, p.until}, err
+}
+
+func (p deadPlace) seal(shards int) string {
+	var content []byte
+	for _, n := range []uint64{uint64(shards), uint64(p.shard), p.until, p.behind.ms, p.behind.seq} {
+		content = binary.AppendUvarint(content, n)
+	}
+	return seal(sealDead, content)
+}
+
+// deadPlace reads a cursor; empty is the beginning.
+func (r *Registry) deadPlace(cursor string) (deadPlace, error) {
+	if cursor == "" {
+		return deadPlace{}, nil
+	}
+	content, err := unseal(sealDead, cursor)
+	if err != nil {
+		return deadPlace{}, err
+	}
+	var numbers [5]uint64
+	for i := range numbers {
+		n, size := binary.Uvarint(content)
+		if size <= 0 {
+			return deadPlace{}, fmt.Errorf("%w: it names no place", ErrCursor)
+		}
+		numbers[i], content = n, content[size:]
+	}
+	if numbers[0] != uint64(r.ring.Shards()) || numbers[1] >= numbers[0] || len(content) > 0 {
+		return deadPlace{}, fmt.Errorf("%w: it is of a ring with another number of shards", ErrCursor)
+	}
+	return deadPlace{shard: int(numbers[1]), until: numbers[2], behind: mark{numbers[3], numbers[4]}}, nil
+}
+
+// deadID is a dead letter's id: SHARD:MS-SEQ.
+func deadID(shard int, position string) string { return strconv.Itoa(shard) + ":" + position }
+
+// parseDeadIDs gives the places of dead letters, or Faults.
+func parseDeadIDs(ids []string) ([]deadPlace, error) {
+	var faults Faults
+	switch {
+	case len(ids) == 0:
+		faults = append(faults, Fault{"ids", "must not be empty"})
+	case len(ids) > MaxDeadIDs:
+		return nil, Faults{{"ids", fmt.Sprintf("must be at most %d, are %d", MaxDeadIDs, len(ids))}}
+	}
+	places := make([]deadPlace, len(ids))
+	for i, id := range ids {
+		shard, position, err := parseEntryID(id)
+		if err != nil {
+			faults = append(faults, Fault{fmt.Sprintf("ids[%d]", i), err.Error()})
+		}
+		places[i] = deadPlace{shard: shard, behind: position}
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return places, nil
+}
+
+// parseEntryID reads SHARD:MS-SEQ, exactly as it is written.
+func parseEntryID(id string) (shard int, position mark, err error) {
+	number, at, _ := strings.Cut(id, ":")
+	shard, err = strconv.Atoi(number)
+	if err == nil {
+		position, err = parseMark(at)
+	}
+	if err != nil || shard < 0 || shard >= circulate.MaxShards || strconv.Itoa(shard)+":"+position.String() != id {
+		return 0, mark{}, errors.New("must be an id as it was listed, such as 12:1767225600000-0")
+	}
+	return shard, position, nil
+}
+
+// previous is the position before one.
+func (m mark) previous() mark {
+	switch {
+	case m.seq > 0:
+		return mark{m.ms, m.seq - 1}
+	case m.ms > 0:
+		return mark{m.ms - 1, 1<<63 - 1}
+	}
+	return m
+}

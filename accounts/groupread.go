@@ -1,0 +1,199 @@
+package accounts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	// MaxGroupWait is how long a read of a group may wait for messages: less than
+	// its consumer may be silent.
+	MaxGroupWait = 10 * time.Second
+	// groupBeat is how often a consumer that waits says that it is alive, and sees
+	// whether its shards are still its own.
+	groupBeat = time.Second
+)
+
+// GroupRead is one turn of a consumer that reads a group from afar: it
+// acknowledges what it has dealt with, and asks for more. A consumer has one turn
+// at a time. What it was given and does not acknowledge with its next turn is
+// given again, to it or to another consumer.
+type GroupRead struct {
+	Consumer    string        // ten letters or digits; empty: its first turn names it
+	From        string        // FromStart or FromNow, where the group begins if it is new; empty: it must be there
+	Acknowledge []string      // ids
+	Limit       int           // 0: MessageLimit
+	Wait        time.Duration // for a first message, at most
+	Leave       bool          // give nothing more, and what is not acknowledged to others at once
+}
+
+// GroupMessage is a message that a consumer was given.
+type GroupMessage struct {
+	ID       string // to acknowledge it by: its shard and its position there
+	Delivery int    // 1 at first; one more for each time that it was given before
+	circulate.Found
+}
+
+// GroupBatch is what a turn brought.
+type GroupBatch struct {
+	Consumer     string
+	Acknowledged int // that were pending
+	Messages     []GroupMessage
+}
+
+// validate gives all faults of a turn, and the positions to acknowledge, by shard.
+func (q GroupRead) validate(group string, shards int) (map[int][]string, error) {
+	var faults Faults
+	if err := circulate.ValidateGroup(group); err != nil {
+		faults = append(faults, Fault{"group", err.Error()})
+	}
+	if q.Consumer != "" {
+		if err := circulate.ValidateReplica(q.Consumer); err != nil {
+			faults = append(faults, Fault{"consumer", "must be ten letters or digits"})
+		}
+	}
+	if q.From != "" && q.From != FromStart && q.From != FromNow {
+		faults = append(faults, Fault{"from", "must be start or now"})
+	}
+	if q.Limit < 0 || q.Limit > MaxMessageLimit {
+		faults = append(faults, Fault{"limit", fmt.Sprintf("must be 1 to %d", MaxMessageLimit)})
+	}
+	if q.Wait < 0 || q.Wait > MaxGroupWait {
+		faults = append(faults, Fault{"wait", fmt.Sprintf("must be 0s to %v", MaxGroupWait)})
+	}
+	if len(q.Acknowledge) > MaxMessageLimit {
+		return nil, append(faults, Fault{"acknowledge", fmt.Sprintf("must be at most %d", MaxMessageLimit)})
+	}
+	positions := make(map[int][]string)
+	for i, id := range q.Acknowledge {
+		shard, position, err := parseEntryID(id)
+		if err == nil && shard >= shards {
+			err = errors.New("names a shard that this ring has not got")
+		}
+		if err != nil {
+			faults = append(faults, Fault{fmt.Sprintf("acknowledge[%d]", i), err.Error()})
+			continue
+		}
+		positions[shard] = append(positions[shard], position.String())
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return positions, nil
+}
+
+// DecodeGroupRead reads a turn strictly:
+//
+//	{"consumer": "…", "acknowledge": ["12:1767225600000-0"], "limit": 100, "wait": "10s"}
+//
+// What it gives as Faults is of the text; ReadGroup judges the values.
+func DecodeGroupRead(text []byte) (GroupRead, error) {
+	var q GroupRead
+	fields, err := object(text)
+	if err != nil {
+		return q, err
+	}
+	var faults Faults
+	wait := ""
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		value := fields[name]
+		switch name {
+		case "consumer":
+			faults = readText(faults, name, value, &q.Consumer)
+		case "from":
+			faults = readText(faults, name, value, &q.From)
+		case "acknowledge":
+			if json.Unmarshal(value, &q.Acknowledge) != nil {
+				faults = append(faults, Fault{name, "must be an array of strings"})
+			}
+		case "limit":
+			// Nothing and 0 would be the same once read.
+			if !isNull(value) && (json.Unmarshal(value, &q.Limit) != nil || q.Limit == 0) {
+				faults = append(faults, Fault{name, fmt.Sprintf("must be 1 to %d", MaxMessageLimit)})
+			}
+		case "wait":
+			faults = readText(faults, name, value, &wait)
+		case "leave":
+			if json.Unmarshal(value, &q.Leave) != nil {
+				faults = append(faults, Fault{name, "must be true or false"})
+			}
+		default:
+			faults = append(faults, Fault{name, "is not a field of a read, which has consumer, from, acknowledge, limit, wait and leave"})
+		}
+	}
+	if wait != "" {
+		if q.Wait, err = time.ParseDuration(wait); err != nil {
+			faults = append(faults, Fault{"wait", fmt.Sprintf("must be a duration such as 5s, at most %v", MaxGroupWait)})
+		}
+	}
+	if len(faults) > 0 {
+		return q, faults
+	}
+	return q, nil
+}
+
+// ReadGroup is one turn of a consumer. Its shards are leased to it until some time
+// after its last turn, so that an account's messages have one order whichever
+// consumer of the group has them. Without From, a group that is not there is
+// ErrNoGroup.
+//
+// After an unknown outcome the same turn may be asked for again.
+func (r *Registry) ReadGroup(ctx context.Context, group string, q GroupRead) (GroupBatch, error) {
+	positions, err := q.validate(group, r.ring.Shards())
+	if err != nil {
+		return GroupBatch{}, err
+	}
+	if q.Limit == 0 {
+		q.Limit = MessageLimit
+	}
+	if q.Consumer == "" {
+		q.Consumer = circulate.NewReplica()
+	}
+	batch := GroupBatch{Consumer: q.Consumer}
+	if q.From != "" && !q.Leave {
+		if err := r.ensureGroup(ctx, group, q.From); err != nil {
+			return batch, err
+		}
+	}
+	for shard, list := range positions {
+		n, err := r.ring.Acknowledge(ctx, shard, group, list)
+		if err != nil {
+			return batch, err
+		}
+		batch.Acknowledged += n
+	}
+	t := &groupTurn{registry: r, group: group, GroupRead: q, shards: make(map[int]*groupShard)}
+	if q.Leave {
+		return batch, t.leave(ctx)
+	}
+	batch.Messages, err = t.read(ctx)
+	if errors.Is(err, circulate.ErrNoGroup) {
+		// It will not come back, and must not keep shards from others meanwhile.
+		if leaveErr := t.leave(ctx); leaveErr != nil {
+			return batch, leaveErr
+		}
+		err = fmt.Errorf("%w: %q", ErrNoGroup, strings.ToValidUTF8(group, ""))
+	}
+	return batch, err
+}
+
+// ensureGroup makes the group in every shard, before anything is read: what is
+// found from now on must not be missed in a shard that is somebody else's yet.
+func (r *Registry) ensureGroup(ctx context.Context, group, from string) error {
+	after := circulate.StreamStart
+	if from == FromNow {
+		after = circulate.StreamEnd
+	}
+	return r.eachShard(ctx, func(ctx context.Context, shard int) error {
+		_, err := r.ring.EnsureGroup(ctx, shard, group, after)
+		return err
+	})
+}

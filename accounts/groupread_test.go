@@ -1,0 +1,234 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// tail is a consumer that reads a group by turns.
+type tail struct {
+	*testing.T
+	registry *Registry
+	turn     GroupRead
+}
+
+func newTail(t *testing.T, r *Registry) *tail {
+	return &tail{T: t, registry: r, turn: GroupRead{From: FromStart, Limit: 7}}
+}
+
+// next is a turn, which acknowledges what the one before brought, if told to.
+func (c *tail) next(acknowledge bool, change func(q *GroupRead)) []GroupMessage {
+	c.Helper()
+	q := c.turn
+	if !acknowledge {
+		q.Acknowledge = nil
+	}
+	if change != nil {
+		change(&q)
+	}
+	batch, err := c.registry.ReadGroup(context.Background(), "tail", q)
+	if err != nil {
+		c.Fatal(err)
+	}
+	if batch.Acknowledged > len(q.Acknowledge) || len(batch.Messages) > max(q.Limit, MessageLimit) {
+		c.Errorf("%d of %d acknowledged, %d messages", batch.Acknowledged, len(q.Acknowledge), len(batch.Messages))
+	}
+	c.turn.Consumer, c.turn.From, c.turn.Acknowledge = batch.Consumer, "", nil
+	for _, m := range batch.Messages {
+		c.turn.Acknowledge = append(c.turn.Acknowledge, m.ID)
+	}
+	return batch.Messages
+}
+
+func TestReadGroup(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+		ctx := context.Background()
+		r, ring := newRegistry(t, server, 4)
+		for i := range 6 {
+			stream(t, r, ring, fmt.Sprint("id-", i), 10)
+		}
+		got := make(map[string][]string)
+		take := func(messages []GroupMessage) {
+			t.Helper()
+			for _, m := range messages {
+				if m.Delivery != 1 || m.Kind != "plain" || string(m.Message.Data) != `{"n":1}` {
+					t.Errorf("%+v", m)
+				}
+				got[m.Account] = append(got[m.Account], m.Message.ID)
+			}
+		}
+		a := newTail(t, r)
+		take(a.next(true, nil))
+		take(a.next(true, nil))
+		// What is not acknowledged comes again, and counts; a lost reply does so too.
+		first := a.next(true, nil)
+		again := a.next(false, func(q *GroupRead) { q.Limit = 1000 })
+		for _, m := range first {
+			at := slices.IndexFunc(again, func(n GroupMessage) bool { return n.ID == m.ID })
+			if at < 0 || again[at].Delivery != 2 || again[at].Message.ID != m.Message.ID {
+				t.Errorf("%s does not come again", m.ID)
+			}
+		}
+		for i := range again {
+			again[i].Delivery = 1
+		}
+		take(again)
+		if rest := a.next(true, nil); len(rest) != 0 {
+			t.Errorf("%d more", len(rest))
+		}
+		for i := range 6 {
+			if ids := got[fmt.Sprint("id-", i)]; !slices.Equal(ids, []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}) {
+				t.Errorf("id-%d: %v", i, ids)
+			}
+		}
+		g, err := r.Group(ctx, "tail")
+		if err != nil || g.Lag != 0 || g.Pending != 0 || !slices.Equal(g.Consumers, []string{a.turn.Consumer}) {
+			t.Errorf("%+v, %v", g, err)
+		}
+
+		// Another one has its part at once where the first has left, and what that
+		// one did not acknowledge.
+		for i := range 4 {
+			stream(t, r, ring, fmt.Sprint("more-", i), 2)
+		}
+		left := a.next(true, func(q *GroupRead) { q.Limit = 3 })
+		a.next(false, func(q *GroupRead) { q.Leave, q.Acknowledge = true, []string{left[0].ID} })
+		b := newTail(t, r)
+		rest := b.next(true, func(q *GroupRead) { q.From, q.Limit = FromNow, 100 })
+		if len(rest) != 7 || slices.ContainsFunc(rest, func(m GroupMessage) bool { return m.ID == left[0].ID }) {
+			t.Errorf("%d are left to the second: %+v", len(rest), rest)
+		}
+		b.next(true, func(q *GroupRead) { q.Leave = true })
+		if g, err = r.Group(ctx, "tail"); err != nil || g.Lag != 0 || g.Pending != 0 || len(g.Consumers) != 0 {
+			t.Errorf("%+v, %v", g, err)
+		}
+	})
+}
+
+// Consumers divide the shards among them, and no message is given to two.
+func TestReadGroupTogether(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+		r, ring := newRegistry(t, server, 16)
+		a, b := newTail(t, r), newTail(t, r)
+		a.next(true, nil)
+		b.next(true, nil)
+		for i := range 40 {
+			stream(t, r, ring, fmt.Sprint("id-", i), 2)
+		}
+		had := make(map[string]int)
+		// The first gives up its part only with the turn that notices the second.
+		for range 50 {
+			for i, c := range []*tail{a, b} {
+				for _, m := range c.next(true, func(q *GroupRead) { q.Wait = time.Millisecond }) {
+					if by, twice := had[m.ID]; twice {
+						t.Errorf("%s was given to %d and %d", m.ID, by, i)
+					}
+					had[m.ID] = i
+				}
+			}
+		}
+		a.next(true, func(q *GroupRead) { q.Leave = true })
+		for range 20 {
+			for _, m := range b.next(true, nil) {
+				had[m.ID] = 1
+			}
+		}
+		if len(had) != 80 {
+			t.Errorf("%d messages, want 80", len(had))
+		}
+	})
+}
+
+func TestReadGroupWaits(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+		r, ring := newRegistry(t, server, 4)
+		stream(t, r, ring, "before", 1)
+		c := newTail(t, r)
+		c.turn.From = FromNow
+		if got := c.next(true, nil); len(got) != 0 {
+			t.Fatalf("%+v came before now", got)
+		}
+		done := make(chan []GroupMessage)
+		go func() { done <- c.next(true, func(q *GroupRead) { q.Wait = MaxGroupWait }) }()
+		stream(t, r, ring, "after", 1)
+		if got := <-done; len(got) != 1 || got[0].Account != "after" {
+			t.Errorf("%+v", got)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		go cancel()
+		_, err := r.ReadGroup(ctx, "tail", GroupRead{Consumer: c.turn.Consumer, Acknowledge: c.turn.Acknowledge, Wait: MaxGroupWait})
+		if err == nil {
+			t.Error("a wait that was cancelled ended well")
+		}
+	})
+}
+
+// What was replayed for one group is acknowledged unseen by the others.
+func TestReadGroupPassesOthers(t *testing.T) {
+	ctx := context.Background()
+	r, ring := newRegistry(t, redistest.Embedded(t), 2)
+	stream(t, r, ring, "a", 3)
+	bury(t, ring, "crm")
+	c := newTail(t, r)
+	if got := c.next(true, nil); len(got) != 3 {
+		t.Fatalf("%+v", got)
+	}
+	if done, err := r.ReplayGroup(ctx, "crm", ""); err != nil || done.Replayed != 3 {
+		t.Fatal(done, err)
+	}
+	if got := c.next(true, nil); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+	if g, err := r.Group(ctx, "tail"); err != nil || g.Pending != 0 || g.Lag != 0 {
+		t.Errorf("%+v, %v", g, err)
+	}
+}
+
+func TestReadGroupRefuses(t *testing.T) {
+	ctx := context.Background()
+	r, ring := newRegistry(t, redistest.Embedded(t), 2)
+	if _, err := r.ReadGroup(ctx, "none", GroupRead{}); !errors.Is(err, ErrNoGroup) {
+		t.Errorf("no group: %v", err)
+	}
+	c := newTail(t, r)
+	c.next(true, nil)
+	if removed, err := ring.RemoveGroup(ctx, "tail"); !removed || err != nil {
+		t.Fatal(removed, err)
+	}
+	if _, err := r.ReadGroup(ctx, "tail", c.turn); !errors.Is(err, ErrNoGroup) {
+		t.Errorf("a group that was removed: %v", err)
+	}
+	for field, q := range map[string]GroupRead{
+		"consumer":       {Consumer: "x"},
+		"from":           {From: "1-1"},
+		"limit":          {Limit: 1001},
+		"wait":           {Wait: MaxGroupWait + 1},
+		"acknowledge[1]": {Acknowledge: []string{"0:1-1", "2:1-1"}},
+		"acknowledge[0]": {Acknowledge: []string{"1-1"}},
+		"acknowledge":    {Acknowledge: make([]string, 1001)},
+	} {
+		var faults Faults
+		if _, err := r.ReadGroup(ctx, "tail", q); !errors.As(err, &faults) || len(faults) != 1 || faults[0].Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	for field, text := range map[string]string{
+		RecordField: `[]`, "limit": `{"limit":0}`, "wait": `{"wait":"soon"}`, "acknowledge": `{"acknowledge":"0:1-1"}`,
+		"leave": `{"leave":1}`, "from": `{"from":1}`, "consumer": `{"consumer":[]}`, "group": `{"group":"x"}`,
+	} {
+		var faults Faults
+		if _, err := DecodeGroupRead([]byte(text)); !errors.As(err, &faults) || len(faults) != 1 || faults[0].Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if _, err := r.ReadGroup(ctx, "a b", GroupRead{}); err == nil || circulate.ValidateGroup("a b") == nil {
+		t.Error("a name that is none")
+	}
+}

@@ -1,0 +1,104 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// groupWindow is how long a consumer may be silent and still count as alive: as
+// long as its peers wait unless told otherwise, before they take over what it left.
+const groupWindow = 15 * time.Second
+
+var (
+	// ErrNoGroup reports a consumer group that is not there.
+	ErrNoGroup = errors.New("accounts: no such consumer group")
+	// ErrGroupAlive reports a consumer group that consumers are reading.
+	ErrGroupAlive = errors.New("accounts: the group has consumers that are running")
+)
+
+// Group is a consumer group and how far it has got.
+type Group struct {
+	Name          string
+	Lag           int           // messages that it has not read
+	Pending       int           // that it has read and not acknowledged
+	OldestUnread  time.Duration // for how long the first waits that it has not read
+	OldestPending time.Duration // how old the first is that it has not acknowledged
+	Consumers     []string      // that are alive
+}
+
+// Groups gives the consumer groups, by name.
+func (r *Registry) Groups(ctx context.Context) ([]Group, error) {
+	names, err := r.ring.Groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	groups := make([]Group, 0, len(names))
+	for _, name := range names {
+		g, err := r.Group(ctx, name)
+		if errors.Is(err, ErrNoGroup) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, g)
+	}
+	return groups, nil
+}
+
+// Group gives a consumer group, or ErrNoGroup.
+func (r *Registry) Group(ctx context.Context, name string) (Group, error) {
+	if circulate.ValidateGroup(name) != nil {
+		return Group{}, fmt.Errorf("%w: %q", ErrNoGroup, name)
+	}
+	states := make([]circulate.GroupState, r.ring.Shards())
+	missing := make([]bool, len(states))
+	err := r.eachShard(ctx, func(ctx context.Context, shard int) (err error) {
+		states[shard], err = r.ring.GroupState(ctx, shard, name)
+		if errors.Is(err, circulate.ErrNoGroup) {
+			missing[shard], err = true, nil
+		}
+		return err
+	})
+	if err != nil {
+		return Group{}, err
+	}
+	if !slices.Contains(missing, false) {
+		return Group{}, fmt.Errorf("%w: %q", ErrNoGroup, name)
+	}
+	g := Group{Name: name}
+	for _, s := range states {
+		g.Lag += s.Lag
+		g.Pending += s.Pending
+		g.OldestUnread = max(g.OldestUnread, s.OldestUnread)
+		g.OldestPending = max(g.OldestPending, s.OldestPending)
+	}
+	g.Consumers, err = r.ring.Consumers(ctx, name, groupWindow)
+	return g, err
+}
+
+// RemoveGroup forgets a consumer group, what it has read and what is pending; its
+// dead letters stay. It gives ErrNoGroup for one that is not there, and
+// ErrGroupAlive for one with consumers that are running: they would make it anew.
+func (r *Registry) RemoveGroup(ctx context.Context, name string) error {
+	if circulate.ValidateGroup(name) != nil {
+		return fmt.Errorf("%w: %q", ErrNoGroup, name)
+	}
+	alive, err := r.ring.Consumers(ctx, name, groupWindow)
+	if err != nil {
+		return err
+	}
+	if len(alive) > 0 {
+		return fmt.Errorf("%w: %q", ErrGroupAlive, name)
+	}
+	removed, err := r.ring.RemoveGroup(ctx, name)
+	if err == nil && !removed {
+		err = fmt.Errorf("%w: %q", ErrNoGroup, name)
+	}
+	return err
+}

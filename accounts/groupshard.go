@@ -1,0 +1,55 @@
+package accounts
+
+import (
+	"context"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// readShard gives up to n messages of a shard, first those that are pending, and
+// ends early after so many bytes of data.
+func (t *groupTurn) readShard(ctx context.Context, shard *groupShard, n, bytes int) ([]GroupMessage, error) {
+	ring, lease := t.registry.ring, shard.lease
+	var messages []GroupMessage
+	deliveries := make(map[string]int)
+	keep := func(batch circulate.GroupBatch) error {
+		for _, f := range batch.Messages {
+			messages = append(messages, GroupMessage{ID: deadID(f.Shard, f.Position), Delivery: max(1, deliveries[f.Position]), Found: f})
+			bytes -= len(f.Message.Data)
+		}
+		_, err := ring.Acknowledge(ctx, lease.Shard, t.group, batch.Others)
+		return err
+	}
+	for after := circulate.StreamStart; len(messages) < n && bytes > 0; {
+		const few = 64 // each may be large
+		pending, err := ring.Pending(ctx, lease, after, min(few, n-len(messages)))
+		if err != nil {
+			return nil, err
+		}
+		if len(pending) == 0 {
+			break
+		}
+		for i := range pending {
+			pending[i].Deliveries++
+			deliveries[pending[i].Position] = pending[i].Deliveries
+		}
+		again, err := ring.Redeliver(ctx, lease, pending)
+		if err == nil {
+			err = keep(again)
+		}
+		if err != nil {
+			return nil, err
+		}
+		after = pending[len(pending)-1].Position
+	}
+	if len(messages) >= n || bytes <= 0 {
+		return messages, nil
+	}
+	fresh, err := ring.ReadGroup(ctx, lease, n-len(messages), bytes, true)
+	if err != nil {
+		return nil, err
+	}
+	shard.end = fresh.End
+	shard.ready = fresh.End == ""
+	return messages, keep(fresh)
+}

@@ -1,0 +1,224 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// nodesPoll is how often shards of several nodes are looked at by a turn that
+// waits: no wait can be for all of them.
+const nodesPoll = 250 * time.Millisecond
+
+// groupTurn is a turn of a consumer under way.
+type groupTurn struct {
+	GroupRead
+	registry *Registry
+	group    string
+
+	mu     sync.Mutex
+	shards map[int]*groupShard // that the consumer has leased
+}
+
+// groupShard is a shard that is the consumer's for now.
+type groupShard struct {
+	lease  *circulate.Lease
+	leased time.Time // when it was asked for
+	ready  bool      // there may be something to read
+	end    string    // where its stream ended when it was read; empty: not known
+}
+
+// read gives the next messages, as soon as there are any or the wait is over.
+func (t *groupTurn) read(ctx context.Context) ([]GroupMessage, error) {
+	deadline := time.Now().Add(t.Wait)
+	for {
+		if err := t.take(ctx); err != nil {
+			return nil, err
+		}
+		messages, err := t.collect(ctx)
+		left := time.Until(deadline)
+		if len(messages) > 0 || err != nil || left <= 0 {
+			return messages, err
+		}
+		if err := t.await(ctx, min(left, groupBeat)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// take says that the consumer is alive, and leases the shards that are its part
+// among those that are.
+func (t *groupTurn) take(ctx context.Context) error {
+	ring := t.registry.ring
+	alive, err := ring.JoinGroup(ctx, t.group, t.Consumer, groupWindow)
+	if err != nil {
+		return err
+	}
+	return t.registry.eachShard(ctx, func(ctx context.Context, shard int) error {
+		t.mu.Lock()
+		held := t.shards[shard]
+		t.mu.Unlock()
+		if circulate.Preferred(shard, alive) != t.Consumer {
+			return t.release(ctx, shard, held)
+		}
+		if held != nil && time.Since(held.leased) < groupWindow/3 {
+			return nil
+		}
+		return t.lease(ctx, shard)
+	})
+}
+
+// lease leases a shard unless another consumer has it. What is the consumer's own
+// already it is given anew.
+func (t *groupTurn) lease(ctx context.Context, shard int) error {
+	asked := time.Now()
+	lease, _, err := t.registry.ring.LeaseShard(ctx, shard, t.group, t.Consumer, groupWindow)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	held := t.shards[shard]
+	switch {
+	case lease == nil:
+		delete(t.shards, shard)
+	case held == nil:
+		t.shards[shard] = &groupShard{lease: lease, leased: asked, ready: true}
+	default:
+		held.lease, held.leased = lease, asked
+	}
+	return nil
+}
+
+// release gives a shard back that is another's part now. A lease of an earlier
+// turn is not known here, and ends by itself.
+func (t *groupTurn) release(ctx context.Context, shard int, held *groupShard) error {
+	if held == nil {
+		return nil
+	}
+	t.mu.Lock()
+	delete(t.shards, shard)
+	t.mu.Unlock()
+	_, err := t.registry.ring.ReleaseLease(ctx, held.lease)
+	return err
+}
+
+// collect reads the shards that may have something, each first what is pending
+// there: a dead consumer left it, or this one was given it and did not acknowledge
+// it.
+func (t *groupTurn) collect(ctx context.Context) ([]GroupMessage, error) {
+	shards := t.registry.ring.Shards()
+	begin := rand.N(shards) // so that no shard is always the last
+	var all []GroupMessage
+	size := 0
+	for i := range shards {
+		if len(all) >= t.Limit || size >= pageBytes {
+			break
+		}
+		shard := t.shards[(begin+i)%shards]
+		if shard == nil || !shard.ready {
+			continue
+		}
+		messages, err := t.readShard(ctx, shard, t.Limit-len(all), pageBytes-size)
+		if errors.Is(err, circulate.ErrLeaseLost) {
+			delete(t.shards, shard.lease.Shard) // it is another's now, with what is pending there
+			continue
+		}
+		if err != nil {
+			// What was read is pending, and comes with the next turn.
+			return nil, err
+		}
+		for _, m := range messages {
+			size += len(m.Message.Data)
+		}
+		all = append(all, messages...)
+		if t.From == "" {
+			continue
+		}
+		// The names of dead consumers cost nothing: whoever comes next asks again.
+		_, _ = t.registry.ring.ForgetConsumers(ctx, shard.lease)
+	}
+	// By when they were written; those of a shard stay in its stream's order.
+	slices.SortStableFunc(all, func(a, b GroupMessage) int {
+		p, _ := parseMark(a.Position)
+		q, _ := parseMark(b.Position)
+		switch {
+		case p.before(q):
+			return -1
+		case q.before(p):
+			return 1
+		}
+		return 0
+	})
+	return all, nil
+}
+
+// await waits until some shard may have a message.
+func (t *groupTurn) await(ctx context.Context, d time.Duration) error {
+	ring := t.registry.ring
+	ends, nodes := make(map[int]string, len(t.shards)), make(map[string]bool)
+	for n, shard := range t.shards {
+		if shard.ready {
+			return nil
+		}
+		ends[n] = shard.end
+		nodes[ring.Node(n)] = true
+	}
+	if len(nodes) == 1 {
+		ready, err := ring.AwaitMessages(ctx, ends, max(d, time.Millisecond))
+		for _, shard := range ready {
+			t.shards[shard].ready = true
+		}
+		return errors.Join(err, context.Cause(ctx))
+	}
+	if len(nodes) > 1 {
+		d = min(d, nodesPoll)
+	}
+	for _, shard := range t.shards {
+		shard.ready = true
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// leave gives all shards back, with what is pending there, and forgets the
+// consumer.
+func (t *groupTurn) leave(ctx context.Context) error {
+	ring := t.registry.ring
+	err := t.registry.eachShard(ctx, func(ctx context.Context, shard int) error {
+		t.mu.Lock()
+		held := t.shards[shard]
+		t.mu.Unlock()
+		if held != nil {
+			return t.release(ctx, shard, held)
+		}
+		state, err := ring.GroupState(ctx, shard, t.group)
+		if errors.Is(err, circulate.ErrNoGroup) || err == nil && state.Holder != t.Consumer {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		// Only who has a lease can give it back, and that of an earlier turn is not
+		// known here.
+		lease, _, err := ring.LeaseShard(ctx, shard, t.group, t.Consumer, groupWindow)
+		if err != nil || lease == nil {
+			return err
+		}
+		_, err = ring.ReleaseLease(ctx, lease)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return ring.QuitGroup(ctx, t.group, t.Consumer)
+}

@@ -1,0 +1,75 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+)
+
+// DeadQuery chooses dead letters. The zero DeadQuery chooses all.
+type DeadQuery struct {
+	Group  string
+	Cursor string // of the page before; empty: the first page
+	Limit  int    // 0: as the API likes
+}
+
+// Dead gives a page of dead letters.
+func (c *Client) Dead(ctx context.Context, q DeadQuery) (api.DeadList, error) {
+	values := url.Values{}
+	for name, value := range map[string]string{"group": q.Group, "cursor": q.Cursor} {
+		if value != "" {
+			values.Set(name, value)
+		}
+	}
+	if q.Limit > 0 {
+		values.Set("limit", strconv.Itoa(q.Limit))
+	}
+	path := "/v1/dead"
+	if len(values) > 0 {
+		path += "?" + values.Encode()
+	}
+	var page api.DeadList
+	err := c.call(ctx, http.MethodGet, path, nil, &page)
+	return page, err
+}
+
+// ReplayDead has dead letters delivered again, as far as one call goes.
+func (c *Client) ReplayDead(ctx context.Context, r api.ReplayRequest) (api.Replayed, error) {
+	var done api.Replayed
+	err := c.call(ctx, http.MethodPost, "/v1/dead:replay", r, &done)
+	return done, err
+}
+
+// DropDead forgets dead letters.
+func (c *Client) DropDead(ctx context.Context, ids []string) (api.Dropped, error) {
+	var done api.Dropped
+	err := c.call(ctx, http.MethodPost, "/v1/dead:drop", api.DropRequest{IDs: ids}, &done)
+	return done, err
+}
+
+// Groups gives the consumer groups.
+func (c *Client) Groups(ctx context.Context) (api.GroupList, error) {
+	var list api.GroupList
+	err := c.call(ctx, http.MethodGet, "/v1/groups", nil, &list)
+	return list, err
+}
+
+// RemoveGroup forgets a consumer group.
+func (c *Client) RemoveGroup(ctx context.Context, name string) error {
+	return c.call(ctx, http.MethodDelete, namedPath("/v1/groups/", name), nil, nil)
+}
+
+// Webhooks gives the webhook endpoints.
+func (c *Client) Webhooks(ctx context.Context) (api.WebhookList, error) {
+	var list api.WebhookList
+	err := c.call(ctx, http.MethodGet, "/v1/webhooks", nil, &list)
+	return list, err
+}
+
+// EnableWebhook lets a webhook endpoint have messages again.
+func (c *Client) EnableWebhook(ctx context.Context, name string) error {
+	return c.call(ctx, http.MethodPost, namedPath("/v1/webhooks/", name)+"/enable", nil, nil)
+}

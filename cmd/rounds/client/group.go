@@ -1,0 +1,110 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	// groupWait is how long a turn waits for messages.
+	groupWait = 10 * time.Second
+	// groupPage is how many messages a turn may bring.
+	groupPage = 100
+	// leaveTimeout bounds the last turn, when the caller wants to end.
+	leaveTimeout = 5 * time.Second
+)
+
+// namedPath is a path that ends in a name. A dot alone must not look like a
+// directory.
+func namedPath(before, name string) string {
+	escaped := url.PathEscape(name)
+	switch escaped {
+	case ".":
+		escaped = "%2E"
+	case "..":
+		escaped = "%2E%2E"
+	}
+	return before + escaped
+}
+
+// Consume reads a consumer group, which begins at from if it is new, and calls
+// read for each message, for ever. Those that read was given and has returned from
+// without an error are acknowledged then, with the next turn or the last. Limit,
+// if not 0, is how many messages it is given at most.
+//
+// It ends as Tail does, but acknowledges and leaves the group before. What is not
+// acknowledged is given to other consumers.
+func (c *Client) Consume(ctx context.Context, group, from string, limit int, read func(api.GroupMessage) error, lost func(err error, pause time.Duration)) error {
+	path := namedPath("/v1/groups/", group) + "/read"
+	// The name is its own choice, so that a first turn may be asked for again, too.
+	turn := api.GroupReadRequest{Consumer: circulate.NewReplica(), From: from, Wait: groupWait.String()}
+	pause, given, connected := c.firstPause, 0, false
+	for {
+		turn.Limit = groupPage
+		if limit > 0 {
+			turn.Limit = min(groupPage, limit-given)
+		}
+		var batch api.GroupBatch
+		err := c.call(ctx, http.MethodPost, path, turn, &batch)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return c.leave(ctx, path, turn, context.Cause(ctx))
+		case !connected || refused(err):
+			return err
+		default:
+			// The turn may have been done: asked for again, it acknowledges nothing
+			// twice, and gives what its lost reply had.
+			wait := pause/2 + rand.N(pause/2)
+			lost(err, wait)
+			select {
+			case <-ctx.Done():
+				return c.leave(ctx, path, turn, context.Cause(ctx))
+			case <-time.After(wait):
+			}
+			pause = min(2*pause, lastPause)
+			continue
+		}
+		pause, connected = c.firstPause, true
+		turn = api.GroupReadRequest{Consumer: batch.Consumer, Wait: groupWait.String()}
+		for _, m := range batch.Messages {
+			if ctx.Err() != nil {
+				return c.leave(ctx, path, turn, context.Cause(ctx))
+			}
+			if err := read(m); err != nil {
+				return c.leave(ctx, path, turn, err)
+			}
+			turn.Acknowledge = append(turn.Acknowledge, m.Handle)
+			given++
+		}
+		if limit > 0 && given >= limit {
+			return c.leave(ctx, path, turn, nil)
+		}
+	}
+}
+
+// leave acknowledges what was read last and leaves the group. It gives the error
+// that the consumer ends with; where there is none, its own.
+func (c *Client) leave(ctx context.Context, path string, turn api.GroupReadRequest, why error) error {
+	// Even though the caller wants to end: what was read must not come again.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	turn.From, turn.Limit, turn.Wait, turn.Leave = "", 0, "", true
+	err := c.call(ctx, http.MethodPost, path, turn, nil)
+	for err != nil && !refused(err) {
+		select {
+		case <-ctx.Done():
+			return cmp.Or(why, err)
+		case <-time.After(c.firstPause):
+		}
+		err = c.call(ctx, http.MethodPost, path, turn, nil)
+	}
+	return cmp.Or(why, err)
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+)
+
+// A message that its endpoint answers with an error becomes a dead letter after
+// about a day: 5 s, 10 s, 20 s … and then once an hour. Only answers count. An
+// endpoint that cannot be reached, or asks for a pause, buries nothing, however
+// long that lasts.
+const (
+	webhookDeliveries  = 34
+	webhookFirstPause  = 5 * time.Second
+	webhookLongestWait = time.Hour
+)
+
+// webhookBackoff is how long a message waits after so many failed deliveries,
+// less up to a tenth by chance.
+func webhookBackoff(deliveries int) time.Duration {
+	pause := min(webhookLongestWait, webhookFirstPause<<min(max(deliveries-1, 0), 16))
+	return pause - rand.N(pause/10)
+}
+
+func newWebhookClient(s pollerSettings) *fetch.Client {
+	return fetch.New(fetch.Options{UserAgent: fetch.UserAgent(version()), AllowPrivate: s.AllowPrivate})
+}
+
+// readWebhooks reads the endpoints from their file; none is named, none is there.
+// The error has every fault, each with its field.
+func readWebhooks(path string, client webhook.Client) ([]webhook.Endpoint, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return webhook.Read(file, client)
+}
+
+// checkWebhooks reads the endpoints for their faults; startDelivery reads them
+// for use.
+func (r *reading) checkWebhooks(s *settings) {
+	r.checkFile(webhooksFile, s.Delivery.WebhooksFile)
+	if r.bad[webhooksFile] {
+		return
+	}
+	client := newWebhookClient(s.Poller)
+	defer client.Close()
+	_, err := readWebhooks(s.Delivery.WebhooksFile, client)
+	faults := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		faults = joined.Unwrap()
+	}
+	for _, fault := range faults {
+		if fault != nil {
+			r.fault(webhooksFile, strings.TrimPrefix(fault.Error(), "webhooks: "))
+		}
+	}
+}
+
+const webhooksFile = "ROUNDS_WEBHOOKS_FILE"
+
+// startDelivery starts a consumer for each endpoint in the group.
+func startDelivery(ctx context.Context, group *errgroup.Group, env environment, s settings, ring *circulate.Ring,
+	registry *prometheus.Registry, log *slog.Logger) error {
+	log = log.With("role", roleDelivery)
+	client := newWebhookClient(s.Poller)
+	endpoints, err := readWebhooks(s.Delivery.WebhooksFile, client)
+	if err != nil {
+		return fmt.Errorf("%s: %w", webhooksFile, err)
+	}
+	if len(endpoints) == 0 {
+		log.Warn("the role delivery has nothing to do: " + webhooksFile + " names no endpoint")
+		return nil
+	}
+	start, err := deliveryStart(ctx, s.Delivery.WebhooksFrom, ring)
+	if err != nil || start == "" {
+		return err
+	}
+	consumers, err := newConsumers(endpoints, client, start, s, ring, secrets.Source{Dir: s.Poller.SecretsDir, Lookup: env.lookup}, registry, log)
+	if err != nil {
+		return err
+	}
+	running, ctx := errgroup.WithContext(ctx)
+	for i, c := range consumers {
+		log.Info("delivering", "endpoint", endpoints[i].Name, "group", c.Group)
+		running.Go(func() error { return c.Run(ctx) })
+	}
+	group.Go(func() error {
+		defer client.Close()
+		return running.Wait()
+	})
+	return nil
+}
+
+// newConsumers makes the consumers of the endpoints, in their order.
+func newConsumers(endpoints []webhook.Endpoint, client *fetch.Client, start string, s settings, ring *circulate.Ring,
+	source secrets.Source, registry *prometheus.Registry, log *slog.Logger) ([]delivery.Consumer, error) {
+	consumed, delivered := delivery.NewMetrics(registry), webhook.NewMetrics(registry)
+	consumers := make([]delivery.Consumer, len(endpoints))
+	var errs []error
+	for i, endpoint := range endpoints {
+		sink, err := webhook.New(endpoint, webhook.Options{
+			Client: client, Secrets: source, Namespace: ring.Namespace(), Store: ring, Log: log, Metrics: delivered,
+		})
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		consumers[i] = delivery.Consumer{
+			Ring: ring, Group: endpoint.Group(), Handler: sink, Start: start,
+			MaxDeliveries: webhookDeliveries, Backoff: webhookBackoff, HandlerTimeout: sink.HandlerTimeout(),
+			Grace: max(s.Poller.GracePeriod, time.Nanosecond), // none at all is not the default
+			Log:   log, Metrics: consumed,
+		}
+	}
+	return consumers, errors.Join(errs...)
+}
+
+// deliveryStart is where an endpoint begins that is new: with what is kept, or
+// with what is found from now on. Then it is a position rather than the end of a
+// stream, which may be reached only later. It is "" if ctx is done before.
+func deliveryStart(ctx context.Context, from string, ring *circulate.Ring) (string, error) {
+	if from == "start" {
+		return circulate.StreamStart, nil
+	}
+	for {
+		now, err := ring.Now(ctx, 0)
+		if err == nil {
+			return fmt.Sprintf("%d-0", now.UnixMilli()), nil
+		}
+		if !circulate.Unavailable(err) {
+			return "", err
+		}
+		select {
+		case <-ctx.Done():
+			return "", nil
+		case <-time.After(openRetry):
+		}
+	}
+}

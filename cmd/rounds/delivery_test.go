@@ -1,0 +1,210 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+const signingKey = "whsec_b2xkLXNpZ25pbmcta2V5LW9mLTI0LWJ5dGVz"
+
+// receiver takes what is signed, and counts it by its id.
+type receiver struct {
+	url string
+
+	mu     sync.Mutex
+	bodies map[string][]string // by webhook-id
+	got    chan struct{}
+}
+
+func startReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{bodies: make(map[string][]string), got: make(chan struct{}, 1)}
+	verifier, err := standardwebhooks.NewWebhook(signingKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, err := io.ReadAll(q.Body)
+		if err != nil || verifier.Verify(body, q.Header) != nil {
+			t.Errorf("a delivery that is not signed: %v", q.Header)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		id := q.Header.Get("Webhook-Id")
+		r.bodies[id] = append(r.bodies[id], string(body))
+		select {
+		case r.got <- struct{}{}:
+		default:
+		}
+	}))
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
+
+// await waits until so many messages came, each under an id of its own.
+func (r *receiver) await(t *testing.T, n int) {
+	t.Helper()
+	for deadline := time.After(30 * time.Second); ; {
+		r.mu.Lock()
+		got := len(r.bodies)
+		r.mu.Unlock()
+		if got >= n {
+			break
+		}
+		select {
+		case <-r.got:
+		case <-deadline:
+			t.Fatalf("%d messages came, want %d", got, n)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := make(map[string]string)
+	for id, bodies := range r.bodies {
+		for _, body := range bodies {
+			if other, ok := seen[body]; ok && other != id || body != bodies[0] {
+				t.Errorf("one message under %s and %s, or two under one: %s", other, id, body)
+			}
+			seen[body] = id
+		}
+	}
+}
+
+func writeWebhooks(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "webhooks.json")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestServeDelivers(t *testing.T) {
+	server := redistest.Start(t)
+	ring, err := circulate.Open(t.Context(), redistest.Connect(t, server), circulate.Options{Shards: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{t: t, ring: ring}
+	find := func(id string, n int) {
+		t.Helper()
+		if _, err := accounts.NewRegistry(ring, kinds{}).Create(t.Context(), accounts.Account{ID: id, Kind: "feed", Config: []byte(`{"url":"u"}`)}); err != nil {
+			t.Fatal(err)
+		}
+		messages := make([]circulate.Message, n)
+		for i := range messages {
+			messages[i] = circulate.Message{ID: fmt.Sprint(i)}
+		}
+		s.find(id, messages...)
+	}
+	receiver := startReceiver(t)
+	variables := map[string]string{
+		"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_ROLES": "delivery", "ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true", "ROUNDS_SECRET_CRM": signingKey,
+		"ROUNDS_WEBHOOKS_FILE": writeWebhooks(t, fmt.Sprintf(`{"endpoints":[{"name":"crm","url":%q,"secrets":[{"secret":"CRM"}],"ordered":true}]}`, receiver.url)),
+	}
+	find("before", 3)
+	p := startProgram(t, variables, "serve")
+	receiver.await(t, 3)
+	find("while", 20)
+	receiver.await(t, 23)
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+	// What it delivered it has acknowledged, and nothing is left of it.
+	state, err := accounts.NewRegistry(ring, kinds{}).Group(t.Context(), webhook.Endpoint{Name: "crm"}.Group())
+	if err != nil || state.Pending != 0 || state.Lag != 0 || len(state.Consumers) != 0 {
+		t.Errorf("%+v, %v", state, err)
+	}
+	find("after", 2)
+	variables["ROUNDS_WEBHOOKS_FROM"] = "now" // the endpoint is not new: it goes on where it stopped
+	p = startProgram(t, variables, "serve")
+	receiver.await(t, 25)
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+	if (webhook.Endpoint{Name: "x"}).Group() != accounts.WebhookGroup+"x" {
+		t.Error("the API knows the endpoints' groups by another name")
+	}
+}
+
+func TestANewEndpointMayBeginNow(t *testing.T) {
+	s := startService(t)
+	s.must("account", "add", "old", "--kind", "feed", "--set", "url=u")
+	s.find("old", circulate.Message{ID: "1"})
+	start, err := deliveryStart(t.Context(), "now", s.ring)
+	if err != nil || circulate.ValidatePosition(start) != nil || start == circulate.StreamStart {
+		t.Errorf("now is %q, %v", start, err)
+	}
+	if start, err := deliveryStart(t.Context(), "start", s.ring); err != nil || start != circulate.StreamStart {
+		t.Errorf("start is %q, %v", start, err)
+	}
+}
+
+func TestServeSaysThatThereIsNothingToDeliver(t *testing.T) {
+	p := startProgram(t, map[string]string{"ROUNDS_ROLES": "delivery"}, "serve")
+	p.log.await(t, "the role delivery has nothing to do: ROUNDS_WEBHOOKS_FILE names no endpoint")
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSettingsReportFaultsOfWebhooks(t *testing.T) {
+	path := writeWebhooks(t, `{"endpoints":[{"name":"CRM","url":"http://127.0.0.1/","secrets":[{"secret":"A"}]},{"name":"b","secret":"s3cret"}]}`)
+	_, err := read(t, map[string]string{"ROUNDS_WEBHOOKS_FILE": path, "ROUNDS_CONCURRENCY": "lots", "ROUNDS_WEBHOOKS_FROM": "then", "ROUNDS_MESSAGES_KEPT": "-1"})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		"endpoints[0].name: must be 1 to 56", "endpoints[0].url: must not be a private address", "endpoints[1].secret: unknown field", "endpoints[1].url: missing",
+		"endpoints[1].secrets: missing", "ROUNDS_CONCURRENCY", "ROUNDS_WEBHOOKS_FROM", "ROUNDS_MESSAGES_KEPT",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("not reported: %s", want)
+		}
+	}
+	if strings.Contains(err.Error(), "s3cret") || t.Failed() {
+		t.Log(err)
+	}
+	if _, err := read(t, map[string]string{"ROUNDS_WEBHOOKS_FILE": "/nowhere/webhooks.json"}); err == nil || !strings.Contains(err.Error(), "must be a file that can be read: there is none") {
+		t.Errorf("no file: %v", err)
+	}
+	good := writeWebhooks(t, `{"endpoints":[]}`)
+	if s, err := read(t, map[string]string{"ROUNDS_WEBHOOKS_FILE": good, "ROUNDS_ROLES": "delivery,api"}); err != nil || !slices.Equal(s.API.Roles, roleSet{"api", "delivery"}) {
+		t.Errorf("%+v, %v", s.API, err)
+	}
+}
+
+// An endpoint that answers with errors for hours must not bury its messages.
+func TestWebhookBackoffLastsAboutADay(t *testing.T) {
+	var least, most time.Duration
+	for n := 1; n < webhookDeliveries; n++ {
+		pause := webhookBackoff(n)
+		if pause < time.Second || pause > time.Hour {
+			t.Errorf("pause %d is %v", n, pause)
+		}
+		full := min(webhookLongestWait, webhookFirstPause<<min(n-1, 16))
+		least, most = least+full-full/10, most+full
+	}
+	if least < 20*time.Hour || most > 26*time.Hour {
+		t.Errorf("a message is dead after %v to %v", least, most)
+	}
+}
