@@ -16,7 +16,7 @@ if wrong then return wrong end
 
 -- The change goes first: what a script adds may be left over, what it removes
 -- may not.
-for _, id in ipairs(ARGV) do redis.call('ZADD', KEYS[1], change_stamp(), id) end
+for _, id in ipairs(ARGV) do redis.call('ZADD', KEYS[1], change_stamp(KEYS[1]), id) end
 redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1025)
 local gone = redis.call('HDEL', KEYS[2], unpack(ARGV))
 redis.call('ZREM', KEYS[3], unpack(ARGV))

@@ -103,8 +103,11 @@ local function wake(channel, shard, due)
 end
 
 -- When a record changes, unix µs: unlike a counter it never comes back to what
--- it was, even after a failover that forgot the latest changes.
-local function change_stamp()
+-- it was, even after a failover that forgot the latest changes; and where the
+-- clock went back it is still after every change there is, or a replica that
+-- knows those would not see this one.
+local function change_stamp(changes)
   local t = redis.call('TIME')
-  return format('%.0f', tonumber(t[1]) * 1000000 + tonumber(t[2]))
+  local newest = redis.call('ZREVRANGE', changes, 0, 0, 'WITHSCORES')
+  return format('%.0f', math.max(tonumber(t[1]) * 1000000 + tonumber(t[2]), (tonumber(newest[2]) or 0) + 1))
 end

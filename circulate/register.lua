@@ -60,7 +60,7 @@ for a = 5, #ARGV, 5 do
     if letter == 'u' then
       if forget then redis.call('HDEL', cursors, id) end
       redis.call('HDEL', states, id)
-      redis.call('ZADD', changes, change_stamp(), id)
+      redis.call('ZADD', changes, change_stamp(changes), id)
       changed = true
     end
     if not stays then

@@ -244,12 +244,17 @@ func sample(server *connect.Single) (used, error) {
 	if u.commands, err = usedCommands(server); err != nil {
 		return u, err
 	}
+	u.own, err = ownCPU()
+	return u, err
+}
+
+// ownCPU is how many seconds of processor time this process has used.
+func ownCPU() (float64, error) {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		return u, err
+		return 0, err
 	}
-	u.own = time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds()
-	return u, nil
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds(), nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -96,6 +96,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}
+		if b.rounds < 1 || b.messages < 1 {
+			return errors.New("rounds and messages must be at least 1")
+		}
 		b.report = reporter{out, *asJSON}
 		return b.run(ctx)
 	}

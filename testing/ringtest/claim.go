@@ -141,6 +141,19 @@ func claimTellsChanges(f *fixture) {
 	if got := turn(); got != `{"id":"a"}` {
 		f.Fatalf("record %q", got)
 	}
+	// The clock was an hour ahead when another record changed, and went back.
+	now, err := f.ring.Now(ctx, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.do("ZADD", f.key("changes"), now.Add(time.Hour).UnixMicro(), "b")
+	turn()
+	f.upsert(circulate.Updated, circulate.Registration{ID: "a", Record: []byte("after the clock went back")})
+	if got := turn(); got != "after the clock went back" {
+		f.Errorf("record %q", got)
+	}
+	f.upsert(circulate.Updated, circulate.Registration{ID: "a", Record: []byte(`{"id":"a"}`)})
+	turn()
 	// Behind the ring's back: what is known is not read again.
 	f.do("HSET", f.key("accounts"), "a", "unseen")
 	if got := turn(); got != `{"id":"a"}` {

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/testing/simulate/faketime"
+)
+
+// Far more is due than the replicas can check: urgent accounts go first, and yet
+// each lane gets its turns, though replicas die meanwhile.
+func TestNoLaneStarves(t *testing.T) {
+	t.Parallel()
+	faketime.Run(t, faketime.Options{Seed: 1, Shards: 1}, func(w *faketime.World) {
+		sum := newSummary()
+		s := &simulation{plan: plan{seed: 1, replicas: 2, monitors: 1, accounts: 60, places: 2},
+			world: w, summary: sum, random: rand.New(rand.NewPCG(1, 1)), up: newUpstream(1)}
+		defer s.end()
+		s.up.slow = 100 // some seconds a check
+		if !s.begin() {
+			return
+		}
+		for range 4 {
+			time.Sleep(4 * time.Minute)
+			if c, err := w.Census(); err != nil || c.Waiting < 10 {
+				t.Errorf("there is enough room for all: %+v, %v", c, err)
+			}
+			s.fleet.anyReplica().Kill()
+			time.Sleep(time.Minute)
+			s.fleet.replace()
+		}
+		s.up.mu.Lock()
+		lanes, all := s.up.byLane, s.up.counts.checks
+		s.up.mu.Unlock()
+		t.Logf("%d checks: %v", all, lanes)
+		for lane, least := range map[string]int{"urgent": all / 4, "": all / 10, "low": all / 32} {
+			if lanes[lane] < least {
+				t.Errorf("lane %q got %d of %d checks, want at least %d", lane, lanes[lane], all, least)
+			}
+		}
+		s.oracle.glance()
+		sum.expectNone(t)
+	})
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/simulate/faketime"
+)
+
+// lateness is how late a check may be when all is well: replicas that look after
+// a shard of another's have some patience.
+const lateness = 5 * time.Second
+
+// oracle judges a world when it is at rest.
+type oracle struct {
+	world    *faketime.World
+	up       *upstream
+	reg      *registrar
+	violated func(format string, args ...any)
+
+	position []string       // how far each shard's stream was read
+	last     map[string]int // account and line -> its last message in the stream
+	lines    map[string]int // account and life -> lines in the stream
+	messages int
+}
+
+func newOracle(w *faketime.World, up *upstream, reg *registrar, violated func(string, ...any)) *oracle {
+	o := &oracle{world: w, up: up, reg: reg, violated: violated, last: make(map[string]int), lines: make(map[string]int)}
+	for range w.Ring().Shards() {
+		o.position = append(o.position, circulate.StreamStart)
+	}
+	return o
+}
+
+// glance holds what holds at every moment, whatever is going on: of the
+// conservation law that nobody is lost or in two places, and the streams.
+func (o *oracle) glance() {
+	if !o.world.Serves() {
+		return
+	}
+	c, err := o.world.Census()
+	if err != nil {
+		o.violated("census: %v", err)
+		return
+	}
+	for _, text := range c.Broken(true) {
+		o.violated("I1: %s", text)
+	}
+	o.read()
+}
+
+// judge holds everything, after all faults have healed and what they did has
+// been made good.
+func (o *oracle) judge() *faketime.Census {
+	o.read()
+	c, err := o.world.Census()
+	if err != nil {
+		o.violated("census: %v", err)
+		return nil
+	}
+	for _, text := range c.Broken(false) {
+		o.violated("I1: %s", text)
+	}
+	for _, text := range c.Leftover {
+		o.violated("I6: left over: %s", text)
+	}
+	if c.Aside > 0 {
+		o.violated("I1: %d texts were set aside", c.Aside)
+	}
+	if n := len(c.Accounts); c.Waiting > 2*n || len(c.Held) > 2*n {
+		o.violated("I6: %d entries wait and %d are held, of %d accounts", c.Waiting, len(c.Held), n)
+	}
+	o.registrations(c)
+	for _, a := range c.Accounts {
+		o.onCadence(c, a)
+		o.committed(a)
+	}
+	return c
+}
+
+// registrations holds what is there against what must be.
+func (o *oracle) registrations(c *faketime.Census) {
+	o.reg.mu.Lock()
+	defer o.reg.mu.Unlock()
+	for _, id := range o.reg.ids {
+		var is state
+		if a, ok := c.Accounts[id]; ok {
+			is = state{true, strings.HasPrefix(a.Reason, circulate.ReasonPaused), a.Record}
+		}
+		if !o.reg.beliefs[id].mayBe(is) {
+			o.violated("I5: %q is %v, and must be %v", id, belief{is}, o.reg.beliefs[id])
+		}
+		o.reg.beliefs[id] = belief{is}
+	}
+	for id := range c.Accounts {
+		if _, ok := o.reg.beliefs[id]; !ok {
+			o.violated("I5: %q was never registered", id)
+		}
+	}
+}
+
+// onCadence holds an account to when it must be checked.
+func (o *oracle) onCadence(c *faketime.Census, a *faketime.Resident) {
+	var record accounts.Account
+	if err := json.Unmarshal([]byte(a.Record), &record); err != nil {
+		o.violated("I5: the record of %q: %v", a.ID, err)
+		return
+	}
+	every, err := cadence.Parse(record.Cadence)
+	if err != nil {
+		o.violated("I5: the record of %q: %v", a.ID, err)
+		return
+	}
+	// A wish of the upstream to wait may be longer than the interval.
+	longest := max(every.Interval(), 3*time.Minute)
+	if a.Failures != "" {
+		longest = time.Hour
+	}
+	for _, e := range a.Queued {
+		if late := c.Now.Sub(e.Stamp); late > lateness {
+			o.violated("I6: %q has been waiting for %v", a.ID, late)
+		}
+	}
+	for _, e := range a.Claims {
+		if age := c.Now.Sub(e.Stamp); age > lateness {
+			o.violated("I2: %q has been held by %s for %v", a.ID, e.Replica, age)
+		}
+	}
+	if !a.Due.IsZero() {
+		if late := c.Now.Sub(a.Due); late > lateness {
+			o.violated("I6: %q has been due for %v", a.ID, late)
+		}
+		if ahead := a.Due.Sub(c.Now); ahead > longest+time.Second {
+			o.violated("I6: %q, %s, is due in %v", a.ID, every, ahead)
+		}
+	}
+	if a.Reason == "" && a.Failures == "" && every.Interval() <= time.Minute {
+		o.up.mu.Lock()
+		last := o.up.last[a.ID]
+		o.up.mu.Unlock()
+		if since := time.Since(last); since > longest+lateness && !o.reg.touchedSince(a.ID, last) {
+			o.violated("I6: %q, %s, was last checked %v ago", a.ID, every, since)
+		}
+	}
+}
+
+// read reads what is new in the streams: each line of an account's messages must
+// go on where it ended.
+func (o *oracle) read() {
+	for shard := range o.position {
+		for {
+			found, err := o.world.Ring().Messages(context.Background(), shard, o.position[shard], 1000)
+			if err != nil {
+				o.violated("stream: %v", err)
+				return
+			}
+			for i := range found {
+				o.take(&found[i])
+			}
+			if len(found) < 1000 {
+				break
+			}
+		}
+	}
+}
+
+func (o *oracle) take(f *circulate.Found) {
+	o.position[f.Shard] = f.Position
+	o.messages++
+	var life, line, n int
+	if _, err := fmt.Sscanf(f.Message.ID, "%d.%d.%d", &life, &line, &n); err != nil {
+		o.violated("I4: a message %q that nobody found", f.Message.ID)
+		return
+	}
+	key := fmt.Sprintf("%s %d.%d", f.Account, life, line)
+	was, known := o.last[key]
+	if !known {
+		of := fmt.Sprintf("%s %d", f.Account, life)
+		o.lines[of]++
+		o.up.mu.Lock()
+		most := 1 + o.up.dropped[of]
+		o.up.mu.Unlock()
+		if o.lines[of] > most {
+			o.violated("I4: %q began anew without a reason: %s", f.Account, f.Message.ID)
+		}
+	}
+	if n != was+1 {
+		o.violated("I4: message %d of %s follows %d", n, key, was)
+	}
+	o.last[key] = n
+}
+
+// committed holds an account's cursor against the stream.
+func (o *oracle) committed(a *faketime.Resident) {
+	if a.Cursor == "" {
+		return
+	}
+	o.read() // what came since
+	dot := strings.LastIndexByte(a.Cursor, '.')
+	var n int
+	if _, err := fmt.Sscan(a.Cursor[dot+1:], &n); err != nil || dot < 0 {
+		o.violated("I4: the cursor of %q is %q", a.ID, a.Cursor)
+		return
+	}
+	if last := o.last[a.ID+" "+a.Cursor[:dot]]; last < n {
+		o.violated("I4: the cursor of %q is %s, and the last message %d", a.ID, a.Cursor, last)
+	}
+}
