@@ -69,8 +69,10 @@ func TestOutageForgetsAfterAMinute(t *testing.T) {
 
 func TestOutageTriesEachHostNowAndThen(t *testing.T) {
 	o, at := newOutage(), time.Date(2026, 8, 8, 10, 0, 0, 0, time.UTC)
-	if !o.admits("a", at) || !o.admits("a", at) {
-		t.Error("a check is held up without an outage")
+	for range 2 {
+		if !o.admits("a", at) {
+			t.Error("a check is held up without an outage")
+		}
 	}
 	play(o, &at, "-a", "-b", "-c")
 	at = at.Add(outageProbe)

@@ -50,7 +50,7 @@ func week(t *testing.T, start time.Time) {
 		"cron 0 6 * * * America/New_York ~100m": nil, // spread: see below
 	}
 	inFakeTime(t, func(w *world) {
-		time.Sleep(start.Sub(time.Now()))
+		time.Sleep(time.Until(start))
 		w.faulty.quiet = true
 		w.checker.check = func(_ context.Context, r poller.Request) (poller.Result, error) {
 			if len(w.checker.calls(r.Account))%3 == 0 {

@@ -85,7 +85,7 @@ func (k *clusterConn) single(timeout time.Duration, do func(conn redis.Conn, lef
 	for hops := 0; ; hops++ {
 		var reply any
 		var err error
-		at := k.node
+		var at *node
 		if asking == "" {
 			if lendErr := k.lendAgain(left()); lendErr != nil {
 				return nil, stillRefused(refused, lendErr)

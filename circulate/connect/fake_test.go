@@ -55,11 +55,6 @@ func (f *fake) count(name string) int {
 
 func (f *fake) address() string { return f.Addr().String() }
 
-func (f *fake) hostPort() (string, string) {
-	host, port, _ := net.SplitHostPort(f.address())
-	return host, port
-}
-
 // slots answers CLUSTER SLOTS: all of them at one address.
 func slots(address func() string) handler {
 	return func(c *server.Peer, _ []string) {

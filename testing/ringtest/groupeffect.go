@@ -22,7 +22,7 @@ func (f *fixture) apply(remember time.Duration, found []circulate.Found, want st
 		f.Errorf("tag %q", f.ring.Tag(0))
 	}
 	applied, failed, err := f.ring.Apply(context.Background(), 0, count, a, found)
-	if err != nil || fmt.Sprintf("%s", applied) != want || len(failed) != len(errs) {
+	if err != nil || string(applied) != want || len(failed) != len(errs) {
 		f.Fatalf("applied %s, %q, %v; want %s", applied, failed, err, want)
 	}
 	for i, e := range errs {
