@@ -2,6 +2,8 @@ package poller
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -53,6 +55,15 @@ func (h *holding) suspicious(shard int) bool {
 	return was
 }
 
+// suspects are the shards to be looked at, and forgets that.
+func (h *holding) suspects() []int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	shards := slices.Sorted(maps.Keys(h.lost))
+	clear(h.lost)
+	return shards
+}
+
 func (h *holding) has(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,5 +98,15 @@ func (p *Pool) reclaim(ctx context.Context, shard int) error {
 			return nil
 		}
 		passed += len(held) - n
+	}
+}
+
+// reclaimAll gives back, before the replica signs off, what it may hold without
+// knowing.
+func (p *Pool) reclaimAll() {
+	for _, shard := range p.holding.suspects() {
+		if err := p.reclaim(p.commits, shard); err != nil {
+			p.log.Warn("what may be held was not looked for; it will be requeued", "shard", shard, "error", err)
+		}
 	}
 }

@@ -134,6 +134,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	p.releaseAll()
 	endGathering()
 	committing.Wait()
+	p.reclaimAll()
 	endHeart()
 	beating.Wait()
 	return p.retire(base)

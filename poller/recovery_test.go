@@ -3,6 +3,7 @@ package poller_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -136,4 +137,53 @@ func (w *world) another() *world {
 	other.ring = ring
 	other.newMetrics()
 	return &other
+}
+
+// A replica that goes down gives back what it holds because the reply to its
+// claim was lost, too.
+func TestShutdownReleasesWhatIsHeldUnknown(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		w.register("every 1m", names("a", 20)...)
+		var lost atomic.Bool
+		w.faulty.set(func(command string) fault {
+			if command == "EVALSHA" && lost.Load() {
+				return replyLost
+			}
+			return healthy
+		})
+		stop := w.start(poller.Config{})
+		time.Sleep(10 * time.Minute)
+		lost.Store(true)
+		time.Sleep(30 * time.Second)
+		held := 0
+		for _, id := range names("a", 20) {
+			if w.lookPast(id).Place == circulate.Claimed {
+				held++
+			}
+		}
+		if held == 0 {
+			t.Error("no claim's reply was lost")
+		}
+		lost.Store(false)
+		stop()
+		for _, id := range names("a", 20) {
+			if v := w.look(id); v.Place == circulate.Claimed {
+				t.Errorf("%s is still held by %s", id, v.Replica)
+			}
+		}
+	})
+}
+
+// lookPast looks past the faults.
+func (w *world) lookPast(id string) circulate.View {
+	w.Helper()
+	ring, err := circulate.Open(w.Context(), w.server, circulate.Options{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	views, err := ring.Look(w.Context(), ring.ShardOf(id), []string{id})
+	if err != nil || len(views) != 1 {
+		w.Fatalf("look at %q: %v, %v", id, views, err)
+	}
+	return views[0]
 }

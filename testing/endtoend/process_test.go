@@ -1,102 +1,55 @@
 package endtoend
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"io"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
 // build makes the binary.
 func build(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "rounds")
-	if out, err := exec.Command("go", "build", "-o", path, "github.com/rounds-dev/rounds/cmd/rounds").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	path, err := processes.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
 
 // process is one running program.
-type process struct {
-	name   string
-	cmd    *exec.Cmd
-	log    *journal
-	exited chan struct{}
-	err    error
-}
+type process struct{ *processes.Process }
 
-// journal keeps what a process writes, for many readers.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
-
-// start starts the binary with settings and arguments, and nothing of this
-// process' own environment that could change it.
+// start starts the binary and ends it with the test, which shows the end of what
+// it wrote if it failed.
 func start(t *testing.T, name, path string, settings []string, args ...string) *process {
 	t.Helper()
-	p := &process{name: name, cmd: exec.Command(path, args...), log: &journal{}, exited: make(chan struct{})}
-	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, settings...)
-	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-	if err := p.cmd.Start(); err != nil {
+	p, err := processes.Start(name, path, settings, args...)
+	if err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.exited)
-	}()
 	t.Cleanup(func() {
-		p.kill()
+		p.Kill()
 		if t.Failed() {
-			lines := strings.Split(p.log.String(), "\n")
+			lines := strings.Split(p.Log(), "\n")
 			t.Logf("%s said, at the end:\n%s", name, strings.Join(lines[max(0, len(lines)-25):], "\n"))
 		}
 	})
-	return p
+	return &process{p}
 }
 
 // kill is kill -9.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.exited
-}
+func (p *process) kill() { p.Kill() }
 
 // terminate sends SIGTERM and expects a clean end.
 func (p *process) terminate(t *testing.T) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-p.exited:
-	case <-time.After(40 * time.Second):
-		t.Fatalf("%s did not end after SIGTERM", p.name)
-	}
-	if p.err != nil {
-		t.Errorf("%s ended with %v", p.name, p.err)
+	if err := p.Terminate(40 * time.Second); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -104,13 +57,8 @@ func (p *process) terminate(t *testing.T) {
 func (p *process) replica(t *testing.T) string {
 	t.Helper()
 	var name string
-	eventually(t, 20*time.Second, p.name+" polls", func() bool {
-		for line := range strings.Lines(p.log.String()) {
-			var entry struct{ Msg, Replica string }
-			if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "polling" {
-				name = entry.Replica
-			}
-		}
+	eventually(t, 20*time.Second, p.Name+" polls", func() bool {
+		name = p.Replica()
 		return name != ""
 	})
 	return name
@@ -133,12 +81,11 @@ func eventually(t *testing.T, within time.Duration, what string, so func() bool)
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := processes.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addr
 }
 
 // status is that of a GET, 0 where nobody answers.

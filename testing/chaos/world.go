@@ -1,0 +1,324 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/testing/processes"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+const (
+	namespace = "rounds"
+	shards    = 16
+
+	deadAfter   = 2 * time.Second
+	checkTime   = 3 * time.Second
+	longTimeout = 6 * time.Second
+	graceTime   = time.Second
+
+	roleAPI     = "api"
+	rolePoller  = "poller"
+	roleMonitor = "monitor"
+)
+
+// settings are what all processes run with: short times, so that recovery is
+// quick.
+func settings() []string {
+	return []string{
+		"ROUNDS_NAMESPACE=" + namespace, fmt.Sprint("ROUNDS_SHARDS=", shards), "ROUNDS_ALLOW_PRIVATE_ADDRESSES=true",
+		"ROUNDS_HEARTBEAT_INTERVAL=500ms", "ROUNDS_SWEEP_INTERVAL=500ms",
+		fmt.Sprint("ROUNDS_DEAD_AFTER=", deadAfter), fmt.Sprint("ROUNDS_CHECK_TIMEOUT=", checkTime),
+		fmt.Sprint("ROUNDS_LONG_TIMEOUT=", longTimeout), fmt.Sprint("ROUNDS_GRACE_PERIOD=", graceTime),
+	}
+}
+
+// world is everything that runs.
+type world struct {
+	binary    string
+	redisPath string
+	redis     *redistest.Server
+	proxies   *proxies
+	third     *third
+	clients   *clients
+	base      []string // the accounts that are there from the start to the end
+	log       io.Writer
+
+	mu      sync.Mutex
+	members []*member
+	started map[string][]*instance // by role, the dead included
+}
+
+// member is a place for a process, which is killed and started again.
+type member struct {
+	name, role string
+	addr       string // of its HTTP
+	process    *instance
+}
+
+// instance is one process of a member.
+type instance struct {
+	*processes.Process
+	id string
+}
+
+func newWorld(dir, binary, redisPath string, log io.Writer) (*world, error) {
+	address, err := processes.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	_, digits, _ := strings.Cut(address, ":")
+	port, err := strconv.Atoi(digits)
+	if err != nil {
+		return nil, err
+	}
+	server, err := redistest.Launch(redisPath, dir, redistest.WithPort(port), redistest.WithAOF(),
+		redistest.WithArgs("--enable-debug-command", "local", "--auto-aof-rewrite-percentage", "0", "--busy-reply-threshold", "100"))
+	if err != nil {
+		return nil, fmt.Errorf("redis-server: %w", err)
+	}
+	w := &world{
+		binary: binary, redisPath: redisPath, redis: server, proxies: newProxies(server.Addr()), log: log,
+		started: make(map[string][]*instance),
+	}
+	if w.third, err = newThird(3); err != nil {
+		w.close()
+		return nil, err
+	}
+	for _, name := range []string{"api-0", "poller-0", "poller-1", "poller-2", "monitor-0", "monitor-1"} {
+		if err := w.start(name); err != nil {
+			w.close()
+			return nil, err
+		}
+	}
+	w.clients = newClients("http://"+w.member("api-0").addr, w.third)
+	return w, nil
+}
+
+// start starts a member's process, of a new member or one whose process is gone.
+func (w *world) start(name string) error {
+	role, _, _ := strings.Cut(name, "-")
+	m := w.member(name)
+	if m == nil {
+		addr, err := processes.FreeAddress()
+		if err != nil {
+			return err
+		}
+		m = &member{name: name, role: role, addr: addr}
+	}
+	redisAddr, err := w.proxies.open(name)
+	if err != nil {
+		return err
+	}
+	variable := "ROUNDS_OPS_ADDR="
+	if role == roleAPI {
+		variable = "ROUNDS_API_ADDR="
+	}
+	p, err := processes.Start(name, w.binary, append(settings(), "ROUNDS_REDIS_URL=redis://"+redisAddr, variable+m.addr), "serve", "--roles", role)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m.process = &instance{p, fmt.Sprintf("%s#%d", name, len(w.started[role]))}
+	w.started[role] = append(w.started[role], m.process)
+	if !slices.Contains(w.members, m) {
+		w.members = append(w.members, m)
+	}
+	return nil
+}
+
+// dismiss ends a member for good.
+func (w *world) dismiss(name string) error {
+	m := w.member(name)
+	w.mu.Lock()
+	w.members = slices.DeleteFunc(slices.Clone(w.members), func(other *member) bool { return other == m })
+	w.mu.Unlock()
+	return m.process.Terminate(20 * time.Second)
+}
+
+func (w *world) member(name string) *member {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range w.members {
+		if m.name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// ofRole gives the members of a role; of all roles if it is empty.
+func (w *world) ofRole(role string) []member {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var found []member
+	for _, m := range w.members {
+		if role == "" || m.role == role {
+			found = append(found, *m)
+		}
+	}
+	return found
+}
+
+func (w *world) names(role string) []string {
+	var names []string
+	for _, m := range w.ofRole(role) {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// everyProcess gives all that a role ever had, the dead included; those of all
+// roles if it is empty.
+func (w *world) everyProcess(role string) []*instance {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var found []*instance
+	for of, all := range w.started {
+		if role == "" || of == role {
+			found = append(found, all...)
+		}
+	}
+	return found
+}
+
+// ready tells what is not, empty if everything is.
+func (w *world) ready(ctx context.Context) string {
+	for _, m := range w.ofRole("") {
+		if m.process.Ended() {
+			return m.name + " has ended: " + lastLines(m.process.Log(), 1)
+		}
+		if _, err := get(ctx, "http://"+m.addr+"/readyz"); err != nil {
+			return m.name + " is not ready: " + err.Error()
+		}
+	}
+	return ""
+}
+
+// lastLines gives the last n lines of a log as one.
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], " ")
+}
+
+// admin asks Redis itself, past all proxies, on a plain connection: one that says
+// its name first is refused by a Redis that is busy.
+func (w *world) admin(name string, args ...any) (any, error) {
+	conn, err := redis.Dial("tcp", w.redis.Addr(), redis.DialConnectTimeout(5*time.Second), redis.DialReadTimeout(15*time.Second))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return conn.Do(name, args...)
+}
+
+// set changes Redis' settings, given as name, value and so on.
+func (w *world) set(pairs ...any) error {
+	_, err := w.admin("CONFIG", append([]any{"SET"}, pairs...)...)
+	return err
+}
+
+// held is how many accounts a poller has in processing_list.
+func (w *world) held(name string) int { return w.heldBy(w.member(name).process.Replica()) }
+
+// heldBy is how many accounts a replica has in processing_list; it need not run
+// any more.
+func (w *world) heldBy(replica string) int {
+	conn, err := w.redis.Dial()
+	if err != nil {
+		return 0
+	}
+	defer conn.Close()
+	for shard := range shards {
+		if err := conn.Send("LRANGE", key(shard, "processing_list"), 0, -1); err != nil {
+			return 0
+		}
+	}
+	replies, err := redis.Values(conn.Do(""))
+	if err != nil || replica == "" {
+		return 0
+	}
+	n := 0
+	for _, reply := range replies {
+		texts, _ := redis.Strings(reply, nil) // nothing where the key is no list
+		for _, text := range texts {
+			if strings.Contains(text, "|"+replica+"|") {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// populate registers the accounts that stay, of both kinds and all priorities,
+// some of which always take a while.
+func (w *world) populate(ctx context.Context, n int) error {
+	var records bytes.Buffer
+	for i := range n {
+		record := map[string]any{"kind": "http", "cadence": "every 1s", "priority": []string{"normal", "low", "normal", "urgent"}[i/2%4]}
+		route, id := "connector", fmt.Sprintf("http-%04d", i)
+		if i%4 == 3 {
+			route, id, record["kind"] = "feed", fmt.Sprintf("feed-%04d", i), "feed"
+		}
+		if i%8 == 0 {
+			record["cadence"] = "every 2s"
+		}
+		if i%10 == 5 {
+			w.third.slowDown(id, 700*time.Millisecond)
+		}
+		record["id"], record["config"] = id, map[string]string{"url": w.third.address(route, id, i)}
+		line, err := json.Marshal(record)
+		if err != nil {
+			return err
+		}
+		records.Write(append(line, '\n'))
+		w.base = append(w.base, id)
+		w.third.Post(id)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.clients.url+"/v1/accounts:import", &records)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || !bytes.Contains(text, []byte(fmt.Sprintf(`"created":%d`, n))) {
+		return fmt.Errorf("import: %d %s %w", answer.StatusCode, text, err)
+	}
+	return nil
+}
+
+// audits reports whether the binary can repair a ring.
+func (w *world) audits() bool {
+	out, err := exec.Command(w.binary, "audit", "--help").CombinedOutput()
+	return err == nil && bytes.Contains(out, []byte("--repair"))
+}
+
+// close ends everything that was started.
+func (w *world) close() {
+	for _, m := range w.ofRole("") {
+		m.process.Kill()
+	}
+	http.DefaultClient.CloseIdleConnections()
+	w.proxies.close()
+	if w.third != nil {
+		w.third.close()
+	}
+	w.redis.Kill()
+}

@@ -1,0 +1,151 @@
+package processes
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Build makes the binary in a directory and gives its path.
+func Build(dir string) (string, error) {
+	path := filepath.Join(dir, "rounds")
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/rounds-dev/rounds/cmd/rounds").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// Process is one running program.
+type Process struct {
+	Name string
+
+	cmd    *exec.Cmd
+	log    journal
+	exited chan struct{}
+	err    error
+}
+
+// Start starts a binary with settings and arguments, and nothing of this
+// process' own environment that could change it.
+func Start(name, path string, settings []string, args ...string) (*Process, error) {
+	p := &Process{Name: name, cmd: exec.Command(path, args...), exited: make(chan struct{})}
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, settings...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+// Kill is kill -9; it waits until the process is gone.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may have ended by itself
+	<-p.exited
+}
+
+// Terminate sends SIGTERM and expects a clean end within a time.
+func (p *Process) Terminate(within time.Duration) error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("%s: %w", p.Name, err)
+	}
+	select {
+	case <-p.exited:
+	case <-time.After(within):
+		return fmt.Errorf("%s did not end within %v of SIGTERM", p.Name, within)
+	}
+	if p.err != nil {
+		return fmt.Errorf("%s ended with %w", p.Name, p.err)
+	}
+	return nil
+}
+
+// Freeze stops the process as SIGSTOP does.
+func (p *Process) Freeze() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen process go on.
+func (p *Process) Thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Ended reports whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// Log is all that the process wrote so far.
+func (p *Process) Log() string { return p.log.String() }
+
+// LogCount is how often a text is in what the process wrote so far.
+func (p *Process) LogCount(text string) int { return p.log.count(text) }
+
+// Replica is the name that a poller has given itself, empty before it polls.
+func (p *Process) Replica() string {
+	name := ""
+	for line := range strings.Lines(p.log.String()) {
+		var entry struct{ Msg, Replica string }
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "polling" {
+			name = entry.Replica
+		}
+	}
+	return name
+}
+
+// The ports that FreeAddress gives are below those that systems give to outgoing
+// connections, which would otherwise take one while its process is restarted.
+const leastPort, mostPort = 20_000, 31_999
+
+// FreeAddress is a loopback address that nobody listens on, and that stays free
+// while a process on it is killed and started again.
+func FreeAddress() (string, error) {
+	var err error
+	for range 100 {
+		var l net.Listener
+		l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", leastPort+rand.IntN(mostPort-leastPort+1)))
+		if err == nil {
+			return l.Addr().String(), l.Close()
+		}
+	}
+	return "", fmt.Errorf("no free port: %w", err)
+}
+
+// journal keeps what a process writes, for many readers.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write appends what the process wrote.
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+// String is all of it.
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+func (j *journal) count(text string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return bytes.Count(j.text.Bytes(), []byte(text))
+}
