@@ -96,6 +96,18 @@
 // read it: it tells which records changed since the replica's last claim of the
 // shard, and [Records] keeps the others.
 //
+// # Messages and groups
+//
+// Return and Progress append to the shard's stream. A consumer group reads it
+// under a lease for each shard, with a token from ticket_seq, so that one
+// consumer has an account's messages at a time; steps under a lease that was lost
+// do nothing. What cannot be handled goes to the dead stream. See package delivery.
+//
+// # Audit
+//
+// [Ring.Audit] compares places and tickets in small steps, confirms what looks
+// wrong at one moment before it counts, and can put it right.
+//
 // # Unknown outcomes
 //
 // A time-out or a cut connection says nothing about whether a step was done
