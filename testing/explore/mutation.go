@@ -43,7 +43,7 @@ func mutations() []mutation {
 			old: "or ticket_of(current) ~= ticket_of(entry)", new: "",
 			pollers: 1, monitors: 1, changes: 1},
 		{name: "tickets reused after deregistering", script: "register",
-			old: "take_ticket(ticket_seq, now) ..", new: "(current and take_ticket(ticket_seq, now) or '" + ticketText(firstTicket) + "') ..",
+			old: "take_ticket(ticket_seq, now)\n    local reason", new: "current and take_ticket(ticket_seq, now) or '" + ticketText(firstTicket) + "'\n    local reason",
 			pollers: 1, monitors: 2, changes: 4},
 		{name: "promote without removing from the schedule", script: "claim",
 			old: "redis.call('ZREM', schedule, unpack(ids))", new: "",
