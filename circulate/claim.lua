@@ -46,9 +46,10 @@ if #due == 0 and redis.call('EXISTS', queue, urgent, low) == 0 then
   return {now, next_due()}
 end
 
-local wrong, there = mistyped(queue, 'list', processing, 'list', tickets, 'hash', ticket_seq, 'string', cursors, 'hash',
-  failures, 'hash', nudges, 'hash', changes, 'zset', set_aside, 'list',
-  strikes, 'hash', states, 'hash', urgent, 'list', low, 'list', turns, 'string')
+local wrong, there = mistyped_mostly(
+  {queue, 'list', processing, 'list', tickets, 'hash', ticket_seq, 'string'},
+  {cursors, 'hash', failures, 'hash', nudges, 'hash', changes, 'zset', set_aside, 'list', strikes, 'hash',
+    states, 'hash', urgent, 'list', low, 'list', turns, 'string'})
 if wrong then return wrong end
 
 -- Promote. An id without a ticket is not registered and just leaves the schedule.

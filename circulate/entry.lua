@@ -91,6 +91,21 @@ local function mistyped(...)
   return nil, there
 end
 
+-- Is mistyped for keys that are often there, and for others that are mostly not,
+-- which are asked about one by one only where there is any of them.
+local function mistyped_mostly(often, rarely)
+  local wrong, there = mistyped(unpack(often))
+  if wrong then return wrong end
+  local keys = {}
+  for i = 1, #rarely, 2 do keys[#keys + 1] = rarely[i] end
+  if redis.call('EXISTS', unpack(keys)) == 0 then return nil, there end
+  local more
+  wrong, more = mistyped(unpack(rarely))
+  if wrong then return wrong end
+  for key in pairs(more) do there[key] = true end
+  return nil, there
+end
+
 -- The first due time of a schedule; huge where it is empty.
 local function first_due(schedule)
   local first = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')

@@ -34,9 +34,10 @@ local strikes, nudges, parked, reasons = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local messages, states, urgent, low, errors = KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
 local n = tonumber(ARGV[1])
 
-local wrong, there = mistyped(processing, 'list', queue, 'list', schedule, 'zset', tickets, 'hash', ticket_seq, 'string',
-  cursors, 'hash', failures, 'hash', strikes, 'hash', nudges, 'hash', parked, 'zset', reasons, 'hash', messages, 'stream',
-  states, 'hash', urgent, 'list', low, 'list', errors, 'hash')
+local wrong, there = mistyped_mostly(
+  {processing, 'list', queue, 'list', schedule, 'zset', tickets, 'hash', ticket_seq, 'string', messages, 'stream'},
+  {cursors, 'hash', failures, 'hash', strikes, 'hash', nudges, 'hash', parked, 'zset', reasons, 'hash',
+    states, 'hash', urgent, 'list', low, 'list', errors, 'hash'})
 if wrong then return wrong end
 
 -- Does LREM list -1 for each of n entries and returns the set of those for which

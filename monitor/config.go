@@ -15,7 +15,7 @@ type Config struct {
 	LongTimeout   time.Duration // a claim older than this is stale; 5 min
 	DeadAfter     time.Duration // a replica silent for this long is dead; 10 s
 	SweepInterval time.Duration // 5 s
-	CountInterval time.Duration // how often accounts are counted for the metrics; 30 s
+	CountInterval time.Duration // how often accounts are counted for the metrics; 1 min
 	TrimInterval  time.Duration // 10 min
 	Retention     time.Duration // how long messages are kept; 0 = for ever
 	Kept          int           // how many messages are kept, about, over all streams; 0 = any number
@@ -39,7 +39,7 @@ func (c Config) withDefaults() Config {
 		value time.Duration
 	}{
 		{&c.LongTimeout, 5 * time.Minute}, {&c.DeadAfter, 10 * time.Second}, {&c.SweepInterval, 5 * time.Second},
-		{&c.CountInterval, 30 * time.Second}, {&c.TrimInterval, 10 * time.Minute}, {&c.AuditInterval, 10 * time.Minute},
+		{&c.CountInterval, time.Minute}, {&c.TrimInterval, 10 * time.Minute}, {&c.AuditInterval, 10 * time.Minute},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value

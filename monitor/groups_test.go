@@ -117,7 +117,7 @@ func TestTheLongestStreamsAreCut(t *testing.T) {
 		for shard, n := range []int{5, 100, 40, 0} {
 			w.found(shard, n)
 		}
-		stop := w.run(monitor.Config{Kept: 200, TrimInterval: time.Minute})
+		stop := w.run(monitor.Config{Kept: 200, TrimInterval: time.Minute, CountInterval: 30 * time.Second})
 		time.Sleep(90 * time.Second)
 		w.expectLengths(5, 100, 40, 0)
 		stop()
@@ -125,7 +125,7 @@ func TestTheLongestStreamsAreCut(t *testing.T) {
 
 		w.ensure("crm", 2)
 		w.read(2, "crm", 8, true)
-		stop = w.run(monitor.Config{Kept: 45, TrimInterval: time.Minute})
+		stop = w.run(monitor.Config{Kept: 45, TrimInterval: time.Minute, CountInterval: 30 * time.Second})
 		time.Sleep(45 * time.Second)
 		w.expectLengths(5, 20, 32, 0) // of the third all that the group has not read
 		w.exposed("# TYPE rounds_messages_trimmed_total counter\nrounds_messages_trimmed_total 88\n"+

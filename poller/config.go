@@ -22,7 +22,7 @@ type Config struct {
 	IdleInterval   time.Duration // the longest that a shard goes without being looked at; 30 s
 	Limits         Limits        // that replicas share; none
 	CommitInterval time.Duration // the longest that a result waits for others of its shard; 2 ms
-	GatherInterval time.Duration // likewise on a busy replica, and the least between its claims of a shard; 100 ms
+	GatherInterval time.Duration // likewise on a busy replica, and the least between its claims of a shard; 150 ms
 }
 
 const (
@@ -50,7 +50,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.RecordsKept, 500_000)
 	setDefault(&c.IdleInterval, 30*time.Second)
 	setDefault(&c.CommitInterval, 2*time.Millisecond)
-	setDefault(&c.GatherInterval, 100*time.Millisecond)
+	setDefault(&c.GatherInterval, 150*time.Millisecond)
 	return c
 }
 
