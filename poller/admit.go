@@ -34,7 +34,8 @@ func (p *Pool) admit(ctx context.Context, flights []*flight) []*flight {
 // answer nobody may start.
 func (p *Pool) withinLimits(ctx context.Context, flights []*flight) []*flight {
 	var asking []*candidate
-	for _, f := range flights {
+	asks := make([]*candidate, len(flights)) // in the place of each; nil: no limit
+	for i, f := range flights {
 		if f.record.limits == (limitsOfCheck{}) {
 			continue
 		}
@@ -42,7 +43,7 @@ func (p *Pool) withinLimits(ctx context.Context, flights []*flight) []*flight {
 		if p.letters.Rule(accounts.RuleLimit) == f.claim.Rule {
 			c.promised = f.claim.Due
 		}
-		f.asks, asking = c, append(asking, c)
+		asks[i], asking = c, append(asking, c)
 	}
 	if len(asking) == 0 {
 		return flights
@@ -50,18 +51,18 @@ func (p *Pool) withinLimits(ctx context.Context, flights []*flight) []*flight {
 	p.limiter.ask(ctx, asking)
 	const unanswered = "limit_unanswered"
 	admitted := flights[:0:len(flights)]
-	for _, f := range flights {
+	for i, f := range flights {
+		c := asks[i]
 		switch {
-		case f.asks == nil || f.asks.admitted():
+		case c == nil || c.admitted():
 			admitted = append(admitted, f)
-		case f.asks.err != nil:
+		case c.err != nil:
 			f.cleared()
 			f.putBack(unanswered, f.now().Add(upTo(unansweredPause)))
 		default:
 			f.cleared()
-			f.putBack(accounts.RuleLimit, f.asks.until)
+			f.putBack(accounts.RuleLimit, c.until)
 		}
-		f.asks = nil
 	}
 	return admitted
 }

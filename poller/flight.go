@@ -22,7 +22,6 @@ type flight struct {
 
 	found   bool // a page before brought messages
 	suspect bool // it has the one place for those
-	asks    *candidate
 
 	owner atomic.Int32 // who settles it: the first to claim that
 }

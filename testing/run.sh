@@ -55,34 +55,25 @@ as_root() {
 	fi
 }
 
-install_redis() {
+# install installs the first argument by apt-get, or else the second by dnf, the
+# third by apk, the fourth by brew.
+install() {
 	if command -v apt-get >/dev/null; then
-		as_root apt-get update -qq && as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server
+		as_root apt-get update -qq && as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1"
 	elif command -v dnf >/dev/null; then
-		as_root dnf install -y -q redis || as_root dnf install -y -q valkey-compat-redis
+		as_root dnf install -y -q "$2"
 	elif command -v apk >/dev/null; then
-		as_root apk add --quiet redis
+		as_root apk add --quiet "$3"
 	elif command -v brew >/dev/null; then
-		brew install --quiet redis
+		brew install --quiet "$4"
 	else
 		echo "no package manager that this script knows (apt-get, dnf, apk, brew)" >&2
 		return 1
 	fi
 }
 
-install_postgres() {
-	if command -v apt-get >/dev/null; then
-		as_root apt-get update -qq && as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql
-	elif command -v dnf >/dev/null; then
-		as_root dnf install -y -q postgresql-server
-	elif command -v apk >/dev/null; then
-		as_root apk add --quiet postgresql
-	elif command -v brew >/dev/null; then
-		brew install --quiet postgresql
-	else
-		echo "no package manager that this script knows (apt-get, dnf, apk, brew)" >&2
-		return 1
-	fi
+install_redis() {
+	install redis-server redis redis redis || { command -v dnf >/dev/null && as_root dnf install -y -q valkey-compat-redis; }
 }
 
 # postgres_bin gives where a PostgreSQL is, in PATH or where testing/pgtest looks beside it.
@@ -113,7 +104,7 @@ if postgres=$(postgres_bin); then
 	say "$("$postgres" --version)"
 else
 	say "installing postgresql, which the tests start on ports of their own"
-	if ! install_postgres || ! postgres_bin >/dev/null; then
+	if ! install postgresql postgresql-server postgresql postgresql || ! postgres_bin >/dev/null; then
 		[ -z "$strict" ] || die "postgresql cannot be installed: install it and try again"
 		echo "postgresql cannot be installed: tests that need it will fail"
 	fi

@@ -28,7 +28,7 @@ func good() fstest.MapFS {
 	source(m, "poller/checkers/feed/feed.go", "feed", "poller", "poller/checkers/fetch", "poller/checkers/secrets")
 	source(m, "monitor/sweep.go", "monitor", "accounts", "circulate")
 	source(m, "cmd/rounds/main.go", "main", "poller", "monitor", "accounts/api", "poller/checkers/feed", "circulate/connect", "cmd/rounds/client")
-	source(m, "poller/checkers/checkertest/suite.go", "checkertest", "poller", "testing/upstream")
+	source(m, "testing/checktest/suite.go", "checktest", "poller", "testing/upstream")
 	source(m, "testing/chaos/chaos.go", "chaos", "poller", "testing/redistest")
 	return m
 }
@@ -80,8 +80,8 @@ func TestBadImports(t *testing.T) {
 		{"monitor/bad.go", "poller/checkers/fetch"},
 		{"cmd/rounds/bad.go", "testing/upstream"},
 		{"poller/bad.go", "testing/redistest"},
-		{"poller/checkers/feed/bad.go", "poller/checkers/checkertest"},
-		{"cmd/rounds/bad.go", "poller/checkers/checkertest"},
+		{"poller/checkers/feed/bad.go", "testing/checktest"},
+		{"cmd/rounds/bad.go", "testing/checktest"},
 		{"poller/unplanned/bad.go", "circulate"},
 		{"circulate/bad.go", "cmd/rounds/client"},
 	} {

@@ -95,12 +95,9 @@ func faults(t tree) []string {
 	return found
 }
 
-// isSuite reports whether a folder holds what only tests use: all of testing/,
-// and suites such as poller/checkers/checkertest. It may import what tests may,
-// and only tests may import it.
-func isSuite(dir string) bool {
-	return strings.HasPrefix(dir, "testing/") || strings.HasSuffix(dir, "test")
-}
+// isSuite reports whether a folder holds what only tests use: all of testing/. It
+// may import what tests may, and only tests may import it.
+func isSuite(dir string) bool { return strings.HasPrefix(dir, "testing/") }
 
 func allowed(from, to string) bool {
 	for _, rule := range mayImport {

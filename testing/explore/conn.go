@@ -6,12 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/testing/mutants"
 )
 
 // operation is what Redis does as one: a command, a script, or all from MULTI to
@@ -37,14 +38,14 @@ func parseOperation(text string) operation {
 // scripts are the texts that clients sent, by the digest by which they name them.
 // A mutation changes the text behind the digest.
 type scripts struct {
-	mutate func(name, text string) (string, error)
+	mutate func(text string) (string, error)
 
 	mu    sync.Mutex
 	texts map[string]string // by the digest that clients know
 	err   error             // a mutation that does not fit
 }
 
-func newScripts(mutate func(name, text string) (string, error)) *scripts {
+func newScripts(mutate func(text string) (string, error)) *scripts {
 	return &scripts{mutate: mutate, texts: make(map[string]string)}
 }
 
@@ -61,7 +62,7 @@ func (s *scripts) add(text string) string {
 		run := text
 		if s.mutate != nil {
 			var err error
-			if run, err = s.mutate(scriptName(text), text); err != nil {
+			if run, err = s.mutate(text); err != nil {
 				run, s.err = text, err
 			}
 		}
@@ -77,19 +78,6 @@ func (s *scripts) text(sha string) (string, bool) {
 	return text, ok
 }
 
-var stepComment = regexp.MustCompile(`(?m)^-- ([a-z]{3,12}(?: aside)?): `)
-
-// scriptName is what a script's own first comment says that it is, behind the
-// part that all of them share.
-func scriptName(text string) string {
-	for _, m := range stepComment.FindAllStringSubmatch(text, -1) {
-		if m[1] != "entry" {
-			return m[1]
-		}
-	}
-	return "script"
-}
-
 // describe says in a line what an operation does.
 func (s *scripts) describe(o operation) string {
 	var parts []string
@@ -101,7 +89,7 @@ func (s *scripts) describe(o operation) string {
 			var keys int
 			_, _ = fmt.Sscan(c[2], &keys)
 			args = append(args, c[3+keys:]...)
-			parts = append(parts, scriptName(text)+" "+strings.Join(args, " "))
+			parts = append(parts, mutants.ScriptName(text)+" "+strings.Join(args, " "))
 		case c[0] == "MULTI" || c[0] == "EXEC" || c[0] == "TIME":
 		default:
 			parts = append(parts, strings.Join(c, " "))

@@ -19,11 +19,11 @@ type Config struct {
 	// Without, a step that makes a ticket current that is neither fresh nor was
 	// current before is a fault, and so only current ones need be kept in mind.
 	Remember   bool
-	Mutate     func(name, text string) (string, error) // what a script is in the place of its text
-	RestAnyway bool                                    // and that, whatever failed before
-	Replays    int                                     // so many states are reached once more, from the start
-	MaxStates  int                                     // 0: no bound
-	Rest       bool                                    // the law's strict half holds as well wherever all actors rest
+	Mutate     func(text string) (string, error) // what a script is in the place of its text
+	RestAnyway bool                              // and that, whatever failed before
+	Replays    int                               // so many states are reached once more, from the start
+	MaxStates  int                               // 0: no bound
+	Rest       bool                              // the law's strict half holds as well wherever all actors rest
 }
 
 // Action is a choice: who goes on, how, and what becomes of it.

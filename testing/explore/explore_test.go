@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/rounds-dev/rounds/testing/mutants"
 )
 
 func search(t *testing.T, c Config) Result {
@@ -79,10 +81,10 @@ func TestBarePattern(t *testing.T) {
 // TestMutations breaks each rule of the protocol: the explorer must find what
 // comes of it.
 func TestMutations(t *testing.T) {
-	for _, m := range mutations() {
-		t.Run(m.name, func(t *testing.T) {
+	for _, m := range mutants.By(mutants.Explore) {
+		t.Run(m.Rule, func(t *testing.T) {
 			t.Parallel()
-			config, err := m.config()
+			config, err := broken(m)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,11 +93,11 @@ func TestMutations(t *testing.T) {
 				t.Fatal("nothing was found")
 			}
 			t.Logf("%s\n%s", r.Fault, r.Text)
-			whole, err := ringConfig(m.pollers, m.monitors, 1, []string{"registrar", "pauser", "clock"})
+			whole, err := around(m)
 			if err != nil {
 				t.Fatal(err)
 			}
-			whole.Crashes, whole.Cuts, whole.Changes, whole.MaxStates = m.crashes, m.cuts, m.changes, 2000
+			whole.MaxStates = 2000
 			if r := search(t, whole); r.Fault != "" {
 				t.Errorf("with the rule unbroken: %s\n%s", r.Fault, r.Text)
 			}

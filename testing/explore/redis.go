@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/mutants"
 )
 
 // store is the Redis in the process, which does one operation at a time.
@@ -79,7 +80,7 @@ func (s *store) load(known string) (string, error) {
 	}
 	sha, err := redis.String(s.conn.Do("SCRIPT", "LOAD", text))
 	if err != nil {
-		return "", fmt.Errorf("load %s: %w", scriptName(text), err)
+		return "", fmt.Errorf("load %s: %w", mutants.ScriptName(text), err)
 	}
 	s.loaded[known] = sha
 	return sha, nil

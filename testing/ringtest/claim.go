@@ -30,6 +30,24 @@ func claimInOrder(f *fixture) {
 	}
 }
 
+// claimStamped: how old a claim is must be told by one clock, Redis' own.
+func claimStamped(f *fixture) {
+	before, err := f.ring.Now(context.Background(), 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.register("a")
+	f.claim(alice, "a")
+	after, err := f.ring.Now(context.Background(), 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	stamp := f.oldest()[0].Entry.Stamp
+	if stamp.Before(before.Truncate(time.Millisecond)) || stamp.After(after) {
+		f.Errorf("stamped %v, claimed between %v and %v", stamp, before, after)
+	}
+}
+
 func claimPromotesDue(f *fixture) {
 	f.register("again", "later")
 	c := f.claim(alice, "again", "later")

@@ -14,6 +14,7 @@ func Run(t *testing.T, server redistest.Redis) {
 	t.Run("ring", func(t *testing.T) {
 		for name, test := range map[string]func(*fixture){
 			"claim takes the longest waiting first":               claimInOrder,
+			"claim is stamped by Redis' clock":                    claimStamped,
 			"claim promotes what is due and no more":              claimPromotesDue,
 			"claim says when the next is due":                     claimNextDue,
 			"claim drops what is void":                            claimDropsVoid,

@@ -20,8 +20,8 @@ type plan struct {
 	monitors int
 	shards   int
 	accounts int
-	places   int                      // for checks, of each replica; 0: the default
-	mutate   func(text string) string // breaks a script on purpose; nil: none
+	places   int                               // for checks, of each replica; 0: the default
+	mutate   func(text string) (string, error) // breaks a script on purpose; nil: none
 }
 
 func (p plan) with(seed uint64) plan {

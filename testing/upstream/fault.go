@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -13,6 +14,7 @@ type Fault struct {
 	Delay      time.Duration // answer so much later
 	Hang       bool          // answer only after Heal
 	Garbage    bool          // answer 200 with neither feed nor JSON
+	Bytes      int           // answer 200 with so many spaces
 	ErrorKind  string        // answer with a connector's error object of this kind
 	Status     int           // answer this status; with ErrorKind 0 means 200
 	RetryAfter string        // the header's value with Status
@@ -63,6 +65,8 @@ func (f *Fault) answer(w http.ResponseWriter, r *http.Request, healed <-chan str
 	switch {
 	case f.Garbage:
 		_, _ = w.Write([]byte("\x00garbage{<\xff"))
+	case f.Bytes > 0:
+		_, _ = w.Write(bytes.Repeat([]byte(" "), f.Bytes))
 	case f.ErrorKind != "":
 		f.header(w)
 		_ = json.NewEncoder(w).Encode(map[string]any{

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/checkertest"
+	"github.com/rounds-dev/rounds/testing/checktest"
 )
 
 func TestPage(t *testing.T) {
@@ -107,11 +107,11 @@ func TestAnswersThatBreakTheRules(t *testing.T) {
 		}
 	}
 	_, err := ask(t, 200, nil, `{}`)
-	if got := checkertest.Failure(t, err); got.Kind != poller.Protocol || got.Scope != poller.ScopeChecker || !strings.Contains(got.Message, "messages: missing") {
+	if got := checktest.Failure(t, err); got.Kind != poller.Protocol || got.Scope != poller.ScopeChecker || !strings.Contains(got.Message, "messages: missing") {
 		t.Errorf("got %v, scope %s", got, got.Scope)
 	}
 	_, err = ask(t, 200, nil, strings.Repeat(" ", maxBody+1))
-	if got := checkertest.Failure(t, err); got.Kind != poller.Protocol || got.Code != "too_large" {
+	if got := checktest.Failure(t, err); got.Kind != poller.Protocol || got.Code != "too_large" {
 		t.Errorf("too large: got %v", got)
 	}
 }
@@ -123,7 +123,7 @@ func TestReportedErrors(t *testing.T) {
 	} {
 		for _, status := range []int{200, 400, 404, 410, 429, 500, 503} {
 			_, err := ask(t, status, http.Header{"Retry-After": {"9"}}, `{"error": {"kind": "`+kind+`", "code": "E1", "message": "it broke"}, "retry_after": 30}`)
-			got := checkertest.Failure(t, err)
+			got := checktest.Failure(t, err)
 			if got.Kind != want || got.Scope != poller.ScopeAccount || got.Code != "E1" || got.Message != "it broke" || got.RetryAfter != 30*time.Second {
 				t.Errorf("%s, %d: got %+v", kind, status, got)
 			}
@@ -131,7 +131,7 @@ func TestReportedErrors(t *testing.T) {
 	}
 	for wait, want := range map[string]time.Duration{`0`: time.Second, `1e6`: 24 * time.Hour, `1.5`: 1500 * time.Millisecond, `null`: 9 * time.Second} {
 		_, err := ask(t, 200, http.Header{"Retry-After": {"9"}}, `{"error": {"kind": "rate_limited"}, "retry_after": `+wait+`}`)
-		if got := checkertest.Failure(t, err); got.RetryAfter != want || got.Code != "rate_limited" {
+		if got := checktest.Failure(t, err); got.RetryAfter != want || got.Code != "rate_limited" {
 			t.Errorf("retry_after %s: got %+v", wait, got)
 		}
 	}
@@ -157,13 +157,13 @@ func TestBareStatus(t *testing.T) {
 	} {
 		for _, body := range []string{``, `{"detail": "x"}`, `{"error": "x"}`, `{"error": {"text": "x"}}`, `<html>`} {
 			_, err := ask(t, status, nil, body)
-			if got := checkertest.Failure(t, err); got.Kind != want.kind || got.Scope != want.scope {
+			if got := checktest.Failure(t, err); got.Kind != want.kind || got.Scope != want.scope {
 				t.Errorf("%d %s: got %v, scope %s", status, body, got, got.Scope)
 			}
 		}
 	}
 	_, err := ask(t, 500, nil, `{"error": {"kind": "other"}}`)
-	if got := checkertest.Failure(t, err); got.Kind != poller.Protocol {
+	if got := checktest.Failure(t, err); got.Kind != poller.Protocol {
 		t.Errorf("unknown kind: got %v", got)
 	}
 }
@@ -174,7 +174,7 @@ func TestWhatAConnectorSaysIsScrubbed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = ask(t, 200, nil, `{"error": {"kind": "auth", "code": "`+apiToken+`", "message": `+string(raw)+`}}`)
-	got := checkertest.Failure(t, err)
+	got := checktest.Failure(t, err)
 	want := "GET https://…@api.example.com/x?… failed with [secret] and [secret] at /y?…"
 	if got.Message != want || got.Code != "auth" {
 		t.Errorf("got  %s %s\nwant %s", got.Code, got.Message, want)

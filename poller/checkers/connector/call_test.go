@@ -13,8 +13,8 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/checkertest"
 	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/upstream"
 )
 
@@ -29,7 +29,7 @@ func ask(t *testing.T, status int, header http.Header, answer string) (poller.Re
 		_, _ = io.WriteString(w, answer)
 	}))
 	defer server.Close()
-	checker := New(checkertest.Client(t, fetch.Options{}), source())
+	checker := New(checktest.Client(t, fetch.Options{}), source())
 	return checker.Check(t.Context(), poller.Request{CheckID: "c1", Config: signedConfig(server.URL), Limit: 200})
 }
 
@@ -42,7 +42,7 @@ func TestRequest(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	defer server.Close()
-	checker := New(checkertest.Client(t, fetch.Options{}), source())
+	checker := New(checktest.Client(t, fetch.Options{}), source())
 	config := string(signedConfig(server.URL + "/?a=1&b=<2>"))
 	deadline := time.Now().Add(time.Minute)
 	ctx, cancel := context.WithDeadline(t.Context(), deadline)
@@ -99,14 +99,14 @@ func TestFirstRequestIsNull(t *testing.T) {
 
 func TestSignatureIsChecked(t *testing.T) {
 	for secret, want := range map[string]string{signingKey: "", "whsec_b3RoZXIta2V5LW9mLTI0LWJ5dGVzLi4uIQ==": "http_401"} {
-		u := checkertest.Upstream(t, upstream.Options{SigningSecret: secret})
-		checker := New(checkertest.Client(t, fetch.Options{}), source())
+		u := checktest.Upstream(t, upstream.Options{SigningSecret: secret})
+		checker := New(checktest.Client(t, fetch.Options{}), source())
 		_, err := checker.Check(t.Context(), poller.Request{CheckID: "c1", Config: signedConfig(u.URL("connector", "a"))})
 		if want == "" && err != nil {
 			t.Error(err)
 		}
 		if want != "" {
-			if got := checkertest.Failure(t, err); got.Code != want || got.Scope != poller.ScopeChecker || got.Kind != poller.Transient {
+			if got := checktest.Failure(t, err); got.Code != want || got.Scope != poller.ScopeChecker || got.Kind != poller.Transient {
 				t.Errorf("got %v, scope %s", got, got.Scope)
 			}
 		}
@@ -114,7 +114,7 @@ func TestSignatureIsChecked(t *testing.T) {
 }
 
 func TestSecretsThatCannotBeUsed(t *testing.T) {
-	checker := New(checkertest.Client(t, fetch.Options{}), source())
+	checker := New(checktest.Client(t, fetch.Options{}), source())
 	for config, name := range map[string]string{
 		`{"url": "http://127.0.0.1", "signing_secret": {"secret": "NONE"}}`:           "NONE",
 		`{"url": "http://127.0.0.1", "signing_secret": {"secret": "SHORT"}}`:          "SHORT",
@@ -123,7 +123,7 @@ func TestSecretsThatCannotBeUsed(t *testing.T) {
 		`{"url": "http://127.0.0.1", "headers": {"X-Whatever": {"secret": "LINES"}}}`: "LINES",
 	} {
 		_, err := checker.Check(t.Context(), poller.Request{Config: json.RawMessage(config)})
-		got := checkertest.Failure(t, err)
+		got := checktest.Failure(t, err)
 		if got.Code != "secret" || got.Kind != poller.Transient || got.Scope != poller.ScopeChecker || !strings.Contains(got.Message, name) {
 			t.Errorf("%s: got %v", config, got)
 		}

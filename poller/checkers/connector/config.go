@@ -3,17 +3,12 @@ package connector
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
-	"golang.org/x/net/http/httpguts"
-
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
 	"github.com/rounds-dev/rounds/poller/checkers/fields"
 	"github.com/rounds-dev/rounds/poller/checkers/secrets"
-)
-
-const (
-	maxHeaders     = 32
-	maxHeaderValue = 4 << 10 // bytes
 )
 
 // config is a record's config, read.
@@ -61,8 +56,8 @@ func parseHeaders(r *fields.Reader) []header {
 		r.Fault("headers", "must be an object")
 		return nil
 	}
-	if len(values) > maxHeaders {
-		r.Fault("headers", "must be at most 32")
+	if len(values) > fetch.MaxHeaders {
+		r.Fault("headers", "must be at most "+strconv.Itoa(fetch.MaxHeaders))
 		return nil
 	}
 	var headers []header
@@ -80,20 +75,16 @@ func parseHeaders(r *fields.Reader) []header {
 
 // parseHeader reads one header, or says what is wrong with it.
 func parseHeader(name string, raw json.RawMessage) (header, string) {
-	lower := strings.ToLower(name)
-	if !httpguts.ValidHeaderFieldName(name) {
-		return header{}, "is not a header's name"
-	}
-	if reserved(lower) {
-		return header{}, "is set by rounds itself"
+	if fault := fetch.HeaderNameFault(name); fault != "" {
+		return header{}, fault
 	}
 	h := header{name: name}
 	if json.Unmarshal(raw, &h.value) == nil && string(raw) != "null" {
 		switch {
-		case credential(lower):
+		case fetch.CredentialHeader(name):
 			return header{}, secrets.ErrNotReference.Error()
-		case !validValue(h.value):
-			return header{}, "must be one line of at most 4096 bytes"
+		case !fetch.ValidHeaderValue(h.value):
+			return header{}, "must be one line of at most " + strconv.Itoa(fetch.MaxHeaderValue) + " bytes"
 		}
 		return h, ""
 	}
@@ -106,28 +97,4 @@ func parseHeader(name string, raw json.RawMessage) (header, string) {
 	}
 	h.ref = ref
 	return h, ""
-}
-
-func validValue(value string) bool {
-	return len(value) <= maxHeaderValue && httpguts.ValidHeaderFieldValue(value)
-}
-
-// reserved reports headers that would break the call or forge a signature.
-func reserved(name string) bool {
-	switch name {
-	case "accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "expect",
-		"host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "user-agent":
-		return true
-	}
-	return strings.HasPrefix(name, "webhook-") || strings.HasPrefix(name, "proxy-")
-}
-
-// credential reports headers whose values are secrets by all appearance.
-func credential(name string) bool {
-	for _, part := range []string{"authorization", "cookie", "token", "secret", "password", "api-key", "apikey"} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return false
 }

@@ -7,9 +7,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/checkertest"
 	"github.com/rounds-dev/rounds/poller/checkers/fetch"
 	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/testing/checktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,7 +40,7 @@ func signedConfig(url string) json.RawMessage {
 }
 
 func TestSuite(t *testing.T) {
-	checkertest.Run(t, checkertest.Subject{
+	checktest.RunHTTP(t, checktest.HTTP{
 		New:    func(client *fetch.Client) poller.Checker { return New(client, source()) },
 		Config: signedConfig,
 		Route:  "connector",

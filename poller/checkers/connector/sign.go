@@ -11,6 +11,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
 	"github.com/rounds-dev/rounds/poller/checkers/secrets"
 )
 
@@ -50,8 +51,8 @@ func (c config) resolve(source secrets.Source) (resolved, error) {
 			if value, err = source.Get(h.ref.Name); err != nil {
 				return resolved{}, err
 			}
-			if !validValue(value) {
-				return resolved{}, fmt.Errorf("secret %s: must be one line of at most %d bytes to be a header", h.ref.Name, maxHeaderValue)
+			if !fetch.ValidHeaderValue(value) {
+				return resolved{}, fmt.Errorf("secret %s: must be one line of at most %d bytes to be a header", h.ref.Name, fetch.MaxHeaderValue)
 			}
 			r.values = append(r.values, value)
 		}

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/checkertest"
 	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/testing/checktest"
 )
 
 func check(t *testing.T, s *site, cursor []byte, limit int) poller.Result {
 	t.Helper()
-	checker := New(checkertest.Client(t, fetch.Options{}))
+	checker := New(checktest.Client(t, fetch.Options{}))
 	result, err := checker.Check(t.Context(), poller.Request{Config: config(s.url), Cursor: cursor, Limit: limit})
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestMovedFeed(t *testing.T) {
 func TestUnasked304(t *testing.T) {
 	s := newSite(t)
 	s.etag = `"1"`
-	checker := New(checkertest.Client(t, fetch.Options{}))
+	checker := New(checktest.Client(t, fetch.Options{}))
 	cursor := `{"v":1,"url":"` + urlDigest(s.url) + `","etag":"\"1\""}`
 	if _, err := checker.Check(t.Context(), poller.Request{Config: config(s.url), Cursor: []byte(cursor)}); err != nil {
 		t.Errorf("asked: %v", err)
@@ -161,7 +161,7 @@ func TestLargeFeed(t *testing.T) {
 
 func TestLargeFeedWithoutDates(t *testing.T) {
 	_, err := parse([]byte(rss(guids(strings.Split(strings.Repeat("x ", 1)+strings.Join(numbers(maxItems+1), " "), " ")...)...)))
-	if got := checkertest.Failure(t, err); got.Code != "too_many_items" {
+	if got := checktest.Failure(t, err); got.Code != "too_many_items" {
 		t.Errorf("got %v", got)
 	}
 }

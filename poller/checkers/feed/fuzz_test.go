@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/checkertest"
+	"github.com/rounds-dev/rounds/testing/checktest"
 )
 
 func FuzzAnswer(f *testing.F) {
@@ -20,7 +20,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		items, err := parse(body)
 		if err != nil {
-			checkertest.Failure(t, err)
+			checktest.Failure(t, err)
 			return
 		}
 		first, err := report(items, mustDecode(t, nil), poller.Request{Limit: 1 << 20}, validators{})

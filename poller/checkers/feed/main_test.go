@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/checkertest"
 	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/testing/checktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestSuite(t *testing.T) {
 	for _, route := range []string{"feed", "atom", "jsonfeed"} {
 		t.Run(route, func(t *testing.T) {
-			checkertest.Run(t, checkertest.Subject{
+			checktest.RunHTTP(t, checktest.HTTP{
 				New:    func(client *fetch.Client) poller.Checker { return New(client) },
 				Config: config,
 				Route:  route,

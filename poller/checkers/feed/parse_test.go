@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/checkertest"
+	"github.com/rounds-dev/rounds/testing/checktest"
 )
 
 func parsed(t *testing.T, body string) []poller.Message {
@@ -116,7 +116,7 @@ func TestNotAFeed(t *testing.T) {
 		"pieces":           {rss("<x:a>" + strings.Repeat("<b/>x", 1<<20) + "</x:a>"), "not_a_feed"},
 	} {
 		_, err := parse([]byte(c.body))
-		got := checkertest.Failure(t, err)
+		got := checktest.Failure(t, err)
 		if got.Kind != poller.Protocol || got.Code != c.code || strings.Contains(got.Message, "unauthorized") {
 			t.Errorf("%s: got %v", name, got)
 		}

@@ -11,6 +11,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
 	"github.com/rounds-dev/rounds/poller/checkers/secrets"
 )
 
@@ -55,8 +56,8 @@ func resolve(e Endpoint, source secrets.Source) (*signer, error) {
 			if value, err = source.Get(h.Secret.Name); err != nil {
 				return nil, err
 			}
-			if !validValue(value) {
-				return nil, fmt.Errorf("secret %s: must be one line of at most %d bytes to be a header", h.Secret.Name, maxHeaderValue)
+			if !fetch.ValidHeaderValue(value) {
+				return nil, fmt.Errorf("secret %s: must be one line of at most %d bytes to be a header", h.Secret.Name, fetch.MaxHeaderValue)
 			}
 		}
 		s.header.Set(h.Name, value)

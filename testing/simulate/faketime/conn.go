@@ -228,7 +228,7 @@ func (w *World) run(timeout time.Duration, commands []command) ([]reply, error) 
 		return replies, nil
 	}
 	for _, it := range commands {
-		it = w.mutants.instead(it)
+		it.args = w.mutants.Instead(it.name, it.args)
 		if err := conn.Send(it.name, it.args...); err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/mutants"
 )
 
 // Options are a world's settings.
@@ -21,7 +22,7 @@ type Options struct {
 
 	// Mutate changes the text of every script before Redis gets it, to see
 	// whether a broken rule is noticed; nil: no script is changed.
-	Mutate func(text string) string
+	Mutate func(text string) (string, error)
 }
 
 // World is an embedded Redis and all that reaches it.
@@ -31,7 +32,7 @@ type World struct {
 
 	redis   *connect.Embedded
 	seed    uint64
-	mutants *mutants
+	mutants *mutants.Rewriter
 	ring    *circulate.Ring // by a link without faults
 
 	mu      sync.Mutex
@@ -47,7 +48,7 @@ type World struct {
 func Run(t *testing.T, o Options, test func(w *World)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &World{T: t, Journal: &Journal{}, redis: connect.NewEmbedded(), seed: o.Seed, mutants: newMutants(o.Mutate)}
+		w := &World{T: t, Journal: &Journal{}, redis: connect.NewEmbedded(), seed: o.Seed, mutants: mutants.NewRewriter(o.Mutate)}
 		defer func() {
 			if err := w.redis.Close(); err != nil {
 				t.Error(err)

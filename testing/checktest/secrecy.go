@@ -1,8 +1,6 @@
-package checkertest
+package checktest
 
 import (
-	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,9 +12,6 @@ import (
 	"github.com/rounds-dev/rounds/poller/checkers/fetch"
 )
 
-// hidden is what must appear in no error, beside Subject.Secret.
-const hidden = "hush-hush"
-
 func serve(t *testing.T, handler http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -24,20 +19,20 @@ func serve(t *testing.T, handler http.HandlerFunc) string {
 	return server.URL
 }
 
-func (s Subject) privateAddresses(t *testing.T) {
-	checker := s.New(fetch.New(fetch.Options{}))
+func (h HTTP) privateAddresses(t *testing.T) {
+	checker := h.New(fetch.New(fetch.Options{}))
 	for _, url := range []string{"http://127.0.0.1:1/", "http://[::1]:1/", "http://10.0.0.1/", "http://169.254.169.254/"} {
-		if err := checker.Validate(s.Config(url)); err == nil {
+		if err := checker.Validate(h.Config(url)); err == nil {
 			t.Errorf("%s: valid", url)
 		}
 	}
 	// A name is judged once it is resolved.
 	server := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a private address was reached") })
 	url := strings.Replace(server, "127.0.0.1", "localhost", 1)
-	if err := checker.Validate(s.Config(url)); err != nil {
+	if err := checker.Validate(h.Config(url)); err != nil {
 		t.Errorf("localhost: %v", err)
 	}
-	_, err := checker.Check(t.Context(), s.request(url, nil))
+	_, err := checker.Check(t.Context(), h.request(url))
 	if got := Failure(t, err); got.Code != string(fetch.CodeRefusedAddress) {
 		t.Errorf("localhost: got %v", got)
 	}
@@ -45,7 +40,7 @@ func (s Subject) privateAddresses(t *testing.T) {
 	for _, target := range []string{strings.Replace(server, "127.0.0.1", "127.0.0.2", 1), "http://10.0.0.1/"} {
 		hop := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, target, http.StatusFound) })
 		client := Client(t, fetch.Options{})
-		_, err := s.New(client).Check(t.Context(), s.request(hop, nil))
+		_, err := h.New(client).Check(t.Context(), h.request(hop))
 		if got := Failure(t, err).Code; got != string(fetch.CodeRefusedAddress) && got != "http_302" {
 			t.Errorf("redirect to %s: got %s", target, got)
 		}
@@ -54,9 +49,9 @@ func (s Subject) privateAddresses(t *testing.T) {
 
 // noSecretIsTold fails in every way there is, on a URL whose path and query are
 // secret and that the other side repeats wherever it can.
-func (s Subject) noSecretIsTold(t *testing.T) {
+func (h HTTP) noSecretIsTold(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request, status int) {
-		text := r.URL.String() + " " + hidden
+		text := r.URL.String() + " " + Hidden
 		for _, values := range r.Header {
 			text += " " + strings.Join(values, " ")
 		}
@@ -72,13 +67,13 @@ func (s Subject) noSecretIsTold(t *testing.T) {
 			<-r.Context().Done()
 		}),
 		"reset":          serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
-		"bad location":   serve(t, location("http://["+hidden)),
-		"login location": serve(t, location("http://"+hidden+":"+hidden+"@example.com/")),
-		"far location":   serve(t, location("http://10.0.0.1/?q="+hidden)),
-		"file location":  serve(t, location("file:///"+hidden)),
+		"bad location":   serve(t, location("http://["+Hidden)),
+		"login location": serve(t, location("http://"+Hidden+":"+Hidden+"@example.com/")),
+		"far location":   serve(t, location("http://10.0.0.1/?q="+Hidden)),
+		"file location":  serve(t, location("file:///"+Hidden)),
 		"too large": serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			for range 10 << 20 / len(hidden) {
-				if _, err := w.Write([]byte(hidden)); err != nil {
+			for range 10 << 20 / len(Hidden) {
+				if _, err := w.Write([]byte(Hidden)); err != nil {
 					return
 				}
 			}
@@ -95,50 +90,12 @@ func (s Subject) noSecretIsTold(t *testing.T) {
 		if name == "timeout" {
 			options.Timeout = 50 * time.Millisecond
 		}
-		checker := s.New(Client(t, options))
-		_, err := checker.Check(t.Context(), s.request(url+"/"+hidden+"?token="+hidden, nil))
+		checker := h.New(Client(t, options))
+		_, err := checker.Check(t.Context(), h.request(url+"/"+Hidden+"?token="+Hidden))
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		s.tellsNothing(t, name, err)
-	}
-}
-
-func (s Subject) noSecretIsToldByValidate(t *testing.T) {
-	checker := s.New(Client(t, fetch.Options{}))
-	for _, config := range []string{
-		`"` + hidden + `"`, `{`, `[]`, `{"url": {"x": "` + hidden + `"}}`, `{"url": "` + hidden + `"}`, `{"other": "` + hidden + `"}`,
-		string(s.Config("http://user:" + hidden + "@example.com/?q=" + hidden)),
-		string(s.Config("http://[" + hidden)),
-		string(s.Config("ftp://example.com/" + hidden)),
-	} {
-		err := checker.Validate(json.RawMessage(config))
-		if err == nil {
-			t.Errorf("%s: valid", config)
-		}
-		s.tellsNothing(t, config, err)
-		request := s.request("", nil)
-		request.Config = json.RawMessage(config)
-		_, err = checker.Check(t.Context(), request)
-		s.tellsNothing(t, config, err)
-	}
-	err := checker.Validate(json.RawMessage(`{"url": "gopher://x", "zebra": 1, "ape": 2}`))
-	for _, field := range []string{"config.url", "config.zebra", "config.ape"} {
-		if err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("%s: not all faults at once: %v", field, err)
-		}
-	}
-}
-
-// tellsNothing looks through all texts that an error can be asked for.
-func (s Subject) tellsNothing(t *testing.T, name string, err error) {
-	t.Helper()
-	for ; err != nil; err = errors.Unwrap(err) {
-		for _, secret := range []string{hidden, s.Secret, "token="} {
-			if secret != "" && strings.Contains(err.Error(), secret) {
-				t.Errorf("%s: %T tells %q: %v", name, err, secret, err)
-			}
-		}
+		tellsNothing(t, name, err, []string{h.Secret})
 	}
 }
 

@@ -1,0 +1,126 @@
+// Package checktest is the suite that every checker must pass, whatever it talks
+// to: cursors resume exactly, no message comes twice, contexts end a check,
+// oversized and malformed answers are errors, and no secret is told.
+//
+// Run holds a Kind to it, over the fake third party that the Kind brings. A
+// checker over HTTP passes RunAddresses as well, and one that package upstream
+// can serve passes RunHTTP, which is all of it.
+package checktest
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/rounds-dev/rounds/poller"
+)
+
+// Hidden is a text for places where a careless error would quote it, such as a
+// faulty config. No error may hold it.
+const Hidden = "hush-hush"
+
+// Kind is a kind of checker under test.
+type Kind struct {
+	// Start starts a fake third party for one test and ends it with the test.
+	Start func(t *testing.T) Party
+	// Invalid are configs that Validate must refuse; they may hold Hidden.
+	Invalid []string
+	// Faulty is a config with a fault in each of these Fields, which its error
+	// must all name, as in "config.url".
+	Faulty string
+	Fields []string
+}
+
+// Party is a fake third party. Accounts exist as soon as they are named.
+type Party struct {
+	// New makes a checker that asks it, as another replica would have one.
+	New func() poller.Checker
+	// Config is a valid config for an account.
+	Config func(account string) json.RawMessage
+	// Post adds n messages to an account.
+	Post func(account string, n int)
+	// ID is the id of an account's n-th message, counted from 1; nil: not judged.
+	ID func(account string, n int) string
+	// Faults are ways in which it fails. One of them at least should be an answer
+	// that is too large, one a malformed one and one hang.
+	Faults []Fault
+	// Heal ends an account's fault.
+	Heal func(account string)
+	// Secrets are what a checker knows and must not tell.
+	Secrets []string
+}
+
+// Fault is a way in which a third party fails an account until it is healed.
+type Fault struct {
+	Name  string
+	Break func(account string)
+	// Kind is what the check's error must have; empty only where it hangs.
+	Kind poller.ErrorKind
+	// Scope and Code are what it must have if they are not empty.
+	Scope poller.ErrorScope
+	Code  string
+	// Hangs says that only the context ends the check.
+	Hangs bool
+}
+
+// Run runs the suite.
+func Run(t *testing.T, k Kind) {
+	t.Run("each message once", func(t *testing.T) { eachMessageOnce(t, k.Start(t)) })
+	t.Run("cursors resume exactly", func(t *testing.T) { cursorsResume(t, k.Start(t)) })
+	t.Run("broken cursor", func(t *testing.T) { brokenCursor(t, k.Start(t)) })
+	t.Run("contexts end a check", func(t *testing.T) { contextsEnd(t, k.Start(t)) })
+	t.Run("faults are errors", func(t *testing.T) { faultsAreErrors(t, k.Start(t)) })
+	t.Run("many at once", func(t *testing.T) { manyAtOnce(t, k.Start(t)) })
+	t.Run("configs are judged", func(t *testing.T) { k.configsAreJudged(t, k.Start(t)) })
+}
+
+// Failure gives the *poller.CheckError that an error must be.
+func Failure(t *testing.T, err error) *poller.CheckError {
+	t.Helper()
+	var failed *poller.CheckError
+	if !errors.As(err, &failed) {
+		t.Fatalf("got %v, want a *poller.CheckError", err)
+	}
+	return failed
+}
+
+// request asks for 7 messages of an account at most.
+func (p Party) request(account string, cursor []byte) poller.Request {
+	return poller.Request{Account: account, CheckID: "c1", Config: p.Config(account), Cursor: cursor, Limit: 7, Attempt: 1}
+}
+
+// page checks once and holds the result to what the pool relies on.
+func (p Party) page(t *testing.T, checker poller.Checker, r poller.Request) poller.Result {
+	t.Helper()
+	result, err := checker.Check(t.Context(), r)
+	if err != nil {
+		tellsNothing(t, "check", err, p.Secrets)
+		t.Fatalf("cursor %q: %v", r.Cursor, err)
+	}
+	judge(t, result, r.Limit, p.Secrets)
+	return result
+}
+
+// drain checks until there is no more, and gives the ids and the cursor.
+func (p Party) drain(t *testing.T, checker poller.Checker, account string, cursor []byte) (ids []string, _ []byte) {
+	t.Helper()
+	for range 100 {
+		result := p.page(t, checker, p.request(account, cursor))
+		ids = append(ids, idsOf(result)...)
+		if result.Cursor != nil {
+			cursor = result.Cursor
+		}
+		if !result.HasMore {
+			return ids, cursor
+		}
+	}
+	t.Fatal("no end after 100 pages")
+	return nil, nil
+}
+
+func idsOf(result poller.Result) (ids []string) {
+	for _, m := range result.Messages {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}

@@ -1,0 +1,108 @@
+// Package mutants is one table of the protocol's rules, each broken on purpose:
+// what would notice if somebody broke it by mistake. Every mutant names the tool
+// that must find it, and that tool's tests run all of its own:
+//
+//   - explore, which runs every interleaving of single steps,
+//   - simulate, which runs whole replicas under faults in fake time,
+//   - the conformance suite of package ringtest.
+//
+// A mutant that does not fit the script any more is an error and not a miss:
+// whoever changes the script says anew how it breaks.
+package mutants
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// all scripts have this text in front.
+const all = "entry"
+
+// Tool is what finds a mutant.
+type Tool string
+
+const (
+	Explore     Tool = "explore"
+	Simulate    Tool = "simulate"
+	Conformance Tool = "conformance"
+)
+
+// Mutant breaks one rule.
+type Mutant struct {
+	Rule   string // what it does against the rules, and its name
+	Script string // the step that it changes, by the script's own name, or all; "" where it is the monitor's code
+	Old    string // the part of its text, which must be there exactly once
+	New    string
+	By     Tool
+
+	Bounds Bounds // for explore: within which it is found
+	Test   string // of the conformance suite: the one that must fail
+}
+
+// Bounds are how many of each there are in an exploration.
+type Bounds struct{ Pollers, Monitors, Crashes, Cuts, Changes int }
+
+// By gives the mutants that a tool must find.
+func By(tool Tool) []Mutant {
+	var found []Mutant
+	for _, m := range table() {
+		if m.By == tool {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+// Named gives the mutant of a rule.
+func Named(rule string) (Mutant, bool) {
+	for _, m := range table() {
+		if m.Rule == rule {
+			return m, true
+		}
+	}
+	return Mutant{}, false
+}
+
+// Apply gives what runs in the place of a script: its text changed, or as it is
+// where the mutant changes another one.
+func (m Mutant) Apply(text string) (string, error) {
+	if m.Script == "" || m.Script != all && m.Script != ScriptName(text) {
+		return text, nil
+	}
+	if n := strings.Count(text, m.Old); n != 1 {
+		return "", fmt.Errorf("mutant %q: %s.lua has %d times %q", m.Rule, m.Script, n, m.Old)
+	}
+	return strings.Replace(text, m.Old, m.New, 1), nil
+}
+
+var stepComment = regexp.MustCompile(`(?m)^-- ([a-z]{3,12}(?: aside)?): `)
+
+// ScriptName is what a script's own first comment says that it is, behind the
+// part that all of them share.
+func ScriptName(text string) string {
+	for _, m := range stepComment.FindAllStringSubmatch(text, -1) {
+		if m[1] != "entry" {
+			return m[1]
+		}
+	}
+	return "script"
+}
+
+// Markdown is the table as the README has it.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString("| rule broken | in | found by |\n|---|---|---|\n")
+	for _, m := range table() {
+		in := "`" + m.Script + ".lua`"
+		if m.Script == "" {
+			in = "the monitor"
+		}
+		by := string(m.By)
+		if m.Test != "" {
+			by += ": " + m.Test
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", m.Rule, in, by)
+	}
+	return b.String()
+}

@@ -1,0 +1,64 @@
+package mutants
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestTable(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, m := range table() {
+		if seen[m.Rule] {
+			t.Errorf("%q is there twice", m.Rule)
+		}
+		seen[m.Rule] = true
+		switch m.By {
+		case Explore:
+			if m.Bounds.Pollers == 0 {
+				t.Errorf("%q: without bounds", m.Rule)
+			}
+		case Simulate:
+		case Conformance:
+			if m.Test == "" {
+				t.Errorf("%q: no test finds it", m.Rule)
+			}
+		default:
+			t.Errorf("%q: nobody finds it", m.Rule)
+		}
+		if m.Script != "" && m.Old == m.New {
+			t.Errorf("%q changes nothing", m.Rule)
+		}
+	}
+	if len(seen) < 12 {
+		t.Errorf("%d mutants", len(seen))
+	}
+}
+
+func TestApply(t *testing.T) {
+	m := Mutant{Rule: "r", Script: "claim", Old: "x = 1", New: "x = 2"}
+	for _, tt := range []struct{ text, want, fault string }{
+		{"-- entry: shared\n-- claim: takes\nx = 1\n", "-- entry: shared\n-- claim: takes\nx = 2\n", ""},
+		{"-- entry: shared\n-- return: gives\nx = 1\n", "-- entry: shared\n-- return: gives\nx = 1\n", ""},
+		{"-- claim: takes\n", "", "0 times"},
+		{"-- claim: takes\nx = 1\nx = 1\n", "", "2 times"},
+	} {
+		got, err := m.Apply(tt.text)
+		if got != tt.want || (err == nil) != (tt.fault == "") || err != nil && !strings.Contains(err.Error(), tt.fault) {
+			t.Errorf("%q became %q, %v", tt.text, got, err)
+		}
+	}
+}
+
+func TestReadmeHasTheTable(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- mutants -->\n", "<!-- /mutants -->"
+	_, rest, found := strings.Cut(string(readme), begin)
+	shown, _, ended := strings.Cut(rest, end)
+	if !found || !ended || shown != Markdown() {
+		t.Errorf("between %q and %q the README must have:\n%s", begin, end, Markdown())
+	}
+}
