@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+func TestMedianAndRatio(t *testing.T) {
+	near(t, "of three", median([]float64{9, 1, 4}), 4)
+	near(t, "of four", median([]float64{9, 1, 4, 6}), 5)
+	near(t, "of none", median(nil), 0)
+	// Each round's ratio counts, not that of the medians.
+	near(t, "ratio", ratio([]float64{10, 20, 90}, []float64{5, 20, 30}), 2)
+}
+
+func TestTargetsSayWhetherTheyWereMet(t *testing.T) {
+	var out bytes.Buffer
+	r := newResults(options{}, &out)
+	r.target("a", 12, "at least", 12, "×")
+	r.target("b", 0.49, "at least", 0.5, "×")
+	r.target("c", 0.3, "at most", 0.3, "×")
+	r.target("d", 0.31, "at most", 0.3, "×")
+	for i, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
+		if want := []string{"met", "missed", "met", "missed"}[i]; !strings.HasSuffix(line, ": "+want) {
+			t.Errorf("%q does not end in %s", line, want)
+		}
+	}
+}
+
+func TestJSONIsOneObjectALine(t *testing.T) {
+	var out bytes.Buffer
+	r := newResults(options{json: true}, &out)
+	r.section("part")
+	r.note("for people")
+	r.figure("ring_vs_asynq", 13.5, "×")
+	var f figure
+	if err := json.Unmarshal(out.Bytes(), &f); err != nil || f != (figure{"ring_vs_asynq", 13.5, "×"}) {
+		t.Errorf("got %+v, %v, of %q", f, err, out.String())
+	}
+}
+
+// TestPartsAreKept has one part measured after another, as with --only: the file
+// has both, and the later run of the same replaces the earlier.
+func TestPartsAreKept(t *testing.T) {
+	dir := t.TempDir()
+	for _, run := range []struct {
+		figure string
+		value  float64
+	}{{"a", 1}, {"b", 2}, {"a", 3}} {
+		r := newResults(options{}, &bytes.Buffer{})
+		r.figure(run.figure, run.value, "")
+		r.point(run.figure, "line", 1, run.value)
+		r.point(run.figure, "other line", 1, run.value)
+		r.Samples = append(r.Samples, sample{Name: run.figure, Rate: run.value})
+		if err := r.save(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := readResults(filepath.Join(dir, "measured.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, errA := r.value("a")
+	b, errB := r.value("b")
+	if errA != nil || errB != nil || a != 3 || b != 2 || len(r.Figures) != 2 || len(r.Series) != 4 || len(r.Samples) != 2 {
+		t.Errorf("kept %+v, %v, %v", r, errA, errB)
+	}
+	// A quick run's figures are no replacement for those of a full one, or the other way round.
+	quick := newResults(options{quick: true}, &bytes.Buffer{})
+	quick.figure("c", 1, "")
+	if err := quick.save(dir); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = readResults(filepath.Join(dir, "measured.json")); err != nil || len(r.Figures) != 1 {
+		t.Errorf("kept %+v, %v", r, err)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "h", Buckets: []float64{1, 2, 4}})
+	state := func() *dto.Histogram {
+		var m dto.Metric
+		if err := h.Write(&m); err != nil {
+			t.Fatal(err)
+		}
+		return m.GetHistogram()
+	}
+	h.Observe(3.5) // before: not to be counted
+	before := state()
+	for range 10 {
+		h.Observe(0.5)
+	}
+	for range 10 {
+		h.Observe(1.5)
+	}
+	near(t, "p50", quantile(0.5, before, state()), 1)
+	near(t, "p75", quantile(0.75, before, state()), 1.5)
+	near(t, "of nothing", quantile(0.5, state(), state()), 0)
+}
+
+func TestDrawingsAreDrawn(t *testing.T) {
+	dir := t.TempDir()
+	r := newResults(options{}, &bytes.Buffer{})
+	for _, d := range drawings() {
+		for _, x := range []float64{1, 10, 100} {
+			r.point(d.name, "first", x, 1000*x)
+			r.point(d.name, "second", x, 2000)
+		}
+	}
+	if err := drawAll(r, dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range drawings() {
+		text, err := os.ReadFile(filepath.Join(dir, d.name+".svg"))
+		if err != nil || !bytes.Contains(text, []byte("<svg")) || !bytes.Contains(text, []byte("second")) {
+			t.Errorf("%s: %d bytes, %v", d.name, len(text), err)
+		}
+	}
+}
+
+func TestFlagsWinOverQuick(t *testing.T) {
+	o := options{each: time.Second, rounds: 2, pairs: 1}
+	o.keep("kills", options{each: time.Minute, rounds: 9, pairs: 7})
+	if o.pairs != 7 || o.rounds != 2 || o.each != time.Second {
+		t.Errorf("got %+v", o)
+	}
+}
+
+func TestPartsThatDoNotExistAreRefused(t *testing.T) {
+	err := run(t.Context(), []string{"--only", "cycles,nonsense"}, &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), `"nonsense"`) {
+		t.Errorf("got %v", err)
+	}
+}

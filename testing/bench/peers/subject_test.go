@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+const testAccounts = 1000
+
+// TestSubjectsKeepWhatTheyHave runs each system for a moment, with few in flight and
+// with many: afterwards each still has every account, task or delivery, waiting. One
+// that lost some would be measured too fast.
+func TestSubjectsKeepWhatTheyHave(t *testing.T) {
+	waiting := map[string]func(*server) (float64, error){
+		"ring":   func(s *server) (float64, error) { return s.sum("*}:message_queue", "LLEN") },
+		"asynq":  func(s *server) (float64, error) { return s.sum("asynq:{default}:pending", "LLEN") },
+		"rmq":    func(s *server) (float64, error) { return s.sum(`rmq::queue::\[accounts\]::ready`, "LLEN") },
+		"poller": func(s *server) (float64, error) { return s.sum("*}:message_queue", "LLEN") },
+	}
+	for kind, count := range waiting {
+		t.Run(kind, func(t *testing.T) {
+			process := redistest.Start(t)
+			conn, err := process.Dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			s := &server{process, conn}
+			it := serve(t, spec{Kind: kind, Redis: process.URL(), Accounts: testAccounts, Shards: 4, Cadence: tightCadence})
+			for _, held := range []int{0, 200} {
+				it.tell(order{Do: "start", Settings: settings{Servers: 2, Concurrency: 8, Pool: 10, InFlight: held, Warm: true}})
+				a := it.tell(order{Do: "measure", For: 500 * time.Millisecond})
+				it.tell(order{Do: "stop"})
+				if a.Cycles == 0 || a.Seconds < 0.5 || a.Allocs == 0 {
+					t.Errorf("%d in flight: measured %+v", held, a)
+				}
+				if n, err := count(s); err != nil || n != testAccounts {
+					t.Errorf("%d in flight: %v of %d are waiting afterwards, %v", held, n, testAccounts, err)
+				}
+			}
+		})
+	}
+}
+
+func TestSubjectTellsWhatIsWrong(t *testing.T) {
+	it := serve(t, spec{Kind: "ring", Redis: redistest.Start(t).URL(), Accounts: 1})
+	if a := it.ask(order{Do: "dance"}); a.Error == "" {
+		t.Errorf("got %+v", a)
+	}
+	if err := serveSubject(t.Context(), []string{`{"kind":"none"}`}, nil, io.Discard); err == nil {
+		t.Error("a kind that does not exist was accepted")
+	}
+}
+
+func TestMemoryIsThatOfTheServerAlone(t *testing.T) {
+	process := redistest.Start(t)
+	conn, err := redis.Dial("tcp", process.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	s := &server{process, conn}
+	before, err := s.memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Do("SETRANGE", "key", 1<<20-1, "x"); err != nil {
+		t.Fatal(err)
+	}
+	after, err := s.memory()
+	if grown := after - before; err != nil || grown < 1<<20 || grown > 1.5*(1<<20) {
+		t.Errorf("a MiB took %v bytes, %v", grown, err)
+	}
+}
+
+// served is a subject in a goroutine, with its input and output.
+type served struct {
+	*testing.T
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func serve(t *testing.T, s spec) *served {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ordersOut, ordersIn := io.Pipe()
+	answersOut, answersIn := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- serveSubject(t.Context(), []string{string(text)}, ordersOut, answersIn) }()
+	it := &served{t, ordersIn, bufio.NewReader(answersOut)}
+	t.Cleanup(func() {
+		_ = ordersIn.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	if a := it.read(); a.Error != "" {
+		t.Fatal(a.Error)
+	}
+	return it
+}
+
+func (s *served) read() (a answer) {
+	s.Helper()
+	line, err := s.out.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &a)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	return a
+}
+
+func (s *served) ask(o order) answer {
+	s.Helper()
+	line, err := json.Marshal(o)
+	if err == nil {
+		_, err = s.in.Write(append(line, '\n'))
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	return s.read()
+}
+
+// tell is ask, of what must succeed.
+func (s *served) tell(o order) answer {
+	s.Helper()
+	a := s.ask(o)
+	if a.Error != "" {
+		s.Fatalf("%s: %s", o.Do, a.Error)
+	}
+	return a
+}
