@@ -75,6 +75,10 @@ func OpenCluster(rawURL string, o Options) (*Cluster, error) {
 // the commands in it just those were not done that were refused; of a transaction,
 // nothing, if one of its commands or its EXEC was. The map is read again, so that
 // the caller's next try goes right.
+//
+// What a node answers after it has left the map is an error, as of a connection that
+// was cut: a master that was frozen while its replica took its place does what it was
+// told before, and that will be forgotten.
 func (c *Cluster) Conn(ctx context.Context, key string) (redis.Conn, error) {
 	slot := rand.IntN(slotCount)
 	if key != "" {

@@ -3,7 +3,6 @@ package connect
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -17,7 +16,6 @@ type clusterConn struct {
 	node    *node
 	conn    redis.Conn // nil after a redirection: lent anew by the next command
 	piping  bool       // something was sent without waiting for its reply
-	hearing bool       // it subscribed
 }
 
 func (k *clusterConn) Do(name string, args ...any) (any, error) {
@@ -52,7 +50,7 @@ func (k *clusterConn) DoContext(ctx context.Context, name string, args ...any) (
 func (k *clusterConn) Send(name string, args ...any) error {
 	// Written once: while one goroutine receives, another may send.
 	if !k.piping {
-		k.piping, k.hearing = true, strings.EqualFold(name, "SUBSCRIBE")
+		k.piping = true
 	}
 	return k.inner().Send(name, args...)
 }
@@ -71,11 +69,18 @@ func (k *clusterConn) ReceiveContext(ctx context.Context) (any, error) {
 
 func (k *clusterConn) observed(reply any, err error) (any, error) {
 	k.cluster.observe(k.node, err)
-	if err == nil && k.hearing && k.node.left.Load() {
+	if err == nil && k.node.left.Load() {
 		// It may be out of the cluster, where nothing is published any more.
-		return nil, fmt.Errorf("redis cluster: %s serves nothing any more", k.node.address)
+		return nil, k.node.replaced()
 	}
 	return reply, err
+}
+
+// replaced is the outcome of what was done by a node that serves nothing any more,
+// as a master does that was frozen while its replica took its place: nobody knows if
+// it counts.
+func (n *node) replaced() error {
+	return fmt.Errorf("redis cluster: answered by %s, which serves nothing any more", n.address)
 }
 
 // inner is the connection that there is now. Only a single command can have left

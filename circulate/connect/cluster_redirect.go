@@ -101,6 +101,8 @@ func (k *clusterConn) single(timeout time.Duration, do func(conn redis.Conn, lef
 		}
 		where, address := k.cluster.observe(at, err)
 		switch {
+		case err == nil && at.left.Load():
+			return nil, at.replaced()
 		case where == stay || (where != tryAgain && hops == maxRedirects):
 			return reply, err
 		case where == tryAgain:

@@ -19,7 +19,9 @@ import (
 // be opened or is lost, when the server says that it may not write (READONLY,
 // NOREPLICAS), when one of them publishes +switch-master, and each second: so a
 // master that is cut off from them, but not from us, is left at once when another
-// has its place, though it answers as if nothing were.
+// has its place, though it answers as if nothing were. What it answers then to calls
+// that were under way is an error, as of a connection that was cut: what it did will
+// be forgotten.
 type Sentinel struct {
 	addresses []string
 	master    string

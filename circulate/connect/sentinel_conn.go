@@ -14,15 +14,24 @@ import (
 // inside the pool: what it finds wrong closes it there.
 type sentinelConn struct {
 	redis.Conn
-	of         *Sentinel
-	address    string
-	demoted    atomic.Bool
-	subscribed atomic.Bool
+	of      *Sentinel
+	address string
+	demoted atomic.Bool
 }
 
-// observe takes an outcome, which goes to the caller as it is.
+// errReplaced is the outcome of what was done, or published, by a server whose place
+// another has taken meanwhile: nobody knows if it counts.
+var errReplaced = errors.New("answered after another server had become the master")
+
+// observe takes an outcome, which goes to the caller as it is, unless it comes from
+// who is not the master any more: one that was frozen, or cut off, does and
+// acknowledges what will be forgotten.
 func (k *sentinelConn) observe(reply any, err error) (any, error) {
 	if err == nil {
+		if k.of.left(k.address) {
+			k.demoted.Store(true)
+			return nil, errReplaced
+		}
 		return reply, nil
 	}
 	var refused redis.Error
@@ -58,29 +67,12 @@ func (k *sentinelConn) DoContext(ctx context.Context, name string, args ...any) 
 	return k.observe(redis.DoContext(k.Conn, ctx, name, args...))
 }
 
-func (k *sentinelConn) Send(name string, args ...any) error {
-	if strings.EqualFold(name, "SUBSCRIBE") {
-		k.subscribed.Store(true)
-	}
-	return k.Conn.Send(name, args...)
-}
-
-func (k *sentinelConn) Receive() (any, error) { return k.received(k.Conn.Receive()) }
+func (k *sentinelConn) Receive() (any, error) { return k.observe(k.Conn.Receive()) }
 
 func (k *sentinelConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
-	return k.received(redis.ReceiveWithTimeout(k.Conn, timeout))
+	return k.observe(redis.ReceiveWithTimeout(k.Conn, timeout))
 }
 
 func (k *sentinelConn) ReceiveContext(ctx context.Context) (any, error) {
-	return k.received(redis.ReceiveContext(k.Conn, ctx))
-}
-
-// received is observe, and ends a subscription at who is not the master any more:
-// nothing need be heard from there, though the connection lives.
-func (k *sentinelConn) received(reply any, err error) (any, error) {
-	if err == nil && k.subscribed.Load() && k.of.left(k.address) {
-		k.demoted.Store(true)
-		return nil, errNotMaster
-	}
-	return k.observe(reply, err)
+	return k.observe(redis.ReceiveContext(k.Conn, ctx))
 }

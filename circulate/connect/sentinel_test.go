@@ -1,8 +1,11 @@
 package connect_test
 
 import (
+	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/gomodule/redigo/redis"
@@ -14,20 +17,21 @@ import (
 // sentinel is a fake that names an address as the master of that epoch.
 func sentinel(t *testing.T, address, epoch string) *fake {
 	t.Helper()
+	return startFake(t, map[string]handler{"SENTINEL": names(address, epoch), "SUBSCRIBE": refuses("ERR not here")})
+}
+
+func names(address, epoch string) handler {
 	host, port, _ := strings.Cut(address, ":")
-	return startFake(t, map[string]handler{
-		"SENTINEL": func(c *server.Peer, args []string) {
-			switch {
-			case args[1] != "main":
-				c.WriteNull()
-			case strings.EqualFold(args[0], "MASTER"):
-				c.WriteStrings([]string{"name", "main", "config-epoch", epoch})
-			default:
-				c.WriteStrings([]string{host, port})
-			}
-		},
-		"SUBSCRIBE": refuses("ERR not here"),
-	})
+	return func(c *server.Peer, args []string) {
+		switch {
+		case args[1] != "main":
+			c.WriteNull()
+		case strings.EqualFold(args[0], "MASTER"):
+			c.WriteStrings([]string{"name", "main", "config-epoch", epoch})
+		default:
+			c.WriteStrings([]string{host, port})
+		}
+	}
 }
 
 func openSentinel(t *testing.T, rest string, fakes ...*fake) *connect.Sentinel {
@@ -82,6 +86,61 @@ func TestLatestWordCounts(t *testing.T) {
 	defer conn.Close()
 	if got, err := redis.String(conn.Do("GET", "key")); got != "now" || err != nil || s.Master() != now.address() {
 		t.Errorf("%q, %v; master %s", got, err, s.Master())
+	}
+}
+
+// TestReplyOfAReplacedMasterIsNoReply has a master answer a call only after another
+// has its place, as one does that was frozen: that it was done does not count.
+func TestReplyOfAReplacedMasterIsNoReply(t *testing.T) {
+	t.Parallel()
+	for name, get := range map[string]func(conn redis.Conn) (any, error){
+		"command": func(conn redis.Conn) (any, error) { return conn.Do("GET", "key") },
+		"pipeline": func(conn redis.Conn) (any, error) {
+			if err := errors.Join(conn.Send("GET", "key"), conn.Flush()); err != nil {
+				return nil, err
+			}
+			return conn.Receive()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked, answer := make(chan struct{}), make(chan struct{})
+			zombie := startFake(t, map[string]handler{"ROLE": role("master"), "GET": func(c *server.Peer, _ []string) {
+				asked <- struct{}{}
+				<-answer
+				c.WriteBulk("late")
+			}})
+			next := startFake(t, map[string]handler{"ROLE": role("master"), "GET": says("next")})
+			var word atomic.Pointer[handler]
+			say := func(address, epoch string) {
+				h := names(address, epoch)
+				word.Store(&h)
+			}
+			say(zombie.address(), "1")
+			s := openSentinel(t, "main", startFake(t, map[string]handler{
+				"SENTINEL":  func(c *server.Peer, args []string) { (*word.Load())(c, args) },
+				"SUBSCRIBE": refuses("ERR not here"),
+			}))
+			conn, err := s.Conn(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			done := make(chan error, 1)
+			go func() {
+				_, err := get(conn)
+				done <- err
+			}()
+			<-asked
+			say(next.address(), "2")
+			for s.Master() != next.address() {
+				<-time.After(time.Millisecond)
+			}
+			answer <- struct{}{}
+			if err := <-done; err == nil || !strings.Contains(err.Error(), "another server had become the master") || conn.Err() == nil {
+				t.Errorf("got %v; the connection: %v", err, conn.Err())
+			}
+		})
 	}
 }
 

@@ -26,7 +26,7 @@ type census struct {
 }
 
 // take reads the whole ring, each shard in one transaction.
-func take(conn redis.Conn) (census, error) {
+func take(from *reader) (census, error) {
 	c := census{places: make(map[string][]string), reasons: make(map[string]string)}
 	lists := []string{"message_queue", "message_queue:urgent", "message_queue:low", "processing_list"}
 	sets := []string{"schedule", "parked"}
@@ -38,6 +38,7 @@ func take(conn redis.Conn) (census, error) {
 		for _, name := range lists {
 			send = append(send, []any{"LRANGE", key(shard, name), 0, -1})
 		}
+		conn := from.shard(shard)
 		for _, command := range send {
 			if err := conn.Send(command[0].(string), command[1:]...); err != nil {
 				return c, err
@@ -108,11 +109,11 @@ func (c census) faults(running bool) []string {
 
 // streams counts each message of the streams, by account and message id, and
 // gives when the last copy of it was written.
-func streams(conn redis.Conn) (counts map[[2]string]int, written map[[2]string]time.Time, err error) {
+func streams(from *reader) (counts map[[2]string]int, written map[[2]string]time.Time, err error) {
 	counts, written = make(map[[2]string]int), make(map[[2]string]time.Time)
 	for shard := range shards {
-		for from := "-"; ; {
-			entries, err := redis.Values(conn.Do("XRANGE", key(shard, "messages"), from, "+", "COUNT", 1000))
+		for first := "-"; ; {
+			entries, err := redis.Values(from.shard(shard).Do("XRANGE", key(shard, "messages"), first, "+", "COUNT", 1000))
 			if err != nil {
 				return nil, nil, err
 			}
@@ -134,7 +135,7 @@ func streams(conn redis.Conn) (counts map[[2]string]int, written map[[2]string]t
 				at, _ := strconv.ParseInt(ms, 10, 64)
 				counts[m]++
 				written[m] = time.UnixMilli(at)
-				from = "(" + position
+				first = "(" + position
 			}
 		}
 	}

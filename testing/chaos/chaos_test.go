@@ -1,13 +1,13 @@
 package main
 
 import (
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -16,24 +16,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // little time.
 func quick() []string {
 	return []string{
-		"poller-kill-holding-many", "poller-freeze-past-dead", "monitor-kill", "api-kill", "poller-sigterm-mid-check",
-		"redis-kill-always", "redis-power-loss-everysec", "redis-script-flush", "redis-client-kill-storm", "redis-noreplicas", "redis-readonly", "redis-misconf",
-		"net-replies-cut", "net-flapping", "net-replies-lost-all", "net-partition-poller",
-		"check-severed", "garbage-in-queues", "wrong-type", "storm-register-race",
+		"poller-kill-holding-many", "poller-freeze-past-dead", "monitor-kill", "poller-sigterm-mid-check",
+		"redis-kill-always", "redis-power-loss-everysec", "redis-script-flush", "redis-noreplicas",
+		"net-replies-cut", "net-replies-lost-all", "check-severed", "garbage-in-queues", "storm-register-race",
+		"sentinel-master-kill", "sentinel-writes-lost", "sentinel-all-down",
+		"cluster-slots-move", "cluster-slot-half-moved", "cluster-master-kill",
 	}
 }
 
-// TestShortRun injects some of the faults, each at most once, from a fixed seed.
+// TestShortRun injects some of the faults in each world, each at most once, from a
+// fixed seed.
 func TestShortRun(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") != "" || os.Getenv("ROUNDS_TEST_REQUIRE_REDIS") != "" {
-			t.Fatal("redis-server is not installed, and here it must be")
-		}
-		t.Skip("redis-server is not installed")
-	}
+	redistest.LookPath(t)
 	var progress strings.Builder
 	r, err := unleash(t.Context(), options{
-		length: 90 * time.Second, seed: 20261121, faults: quick(), rounds: 1, accounts: 90, dir: t.TempDir(), log: &progress,
+		length: 100 * time.Second, seed: 20261121, on: topologies(), faults: quick(), rounds: 1, accounts: 90, dir: t.TempDir(), log: &progress,
 	})
 	t.Log(progress.String())
 	if err != nil {
@@ -47,7 +44,16 @@ func TestShortRun(t *testing.T) {
 	if r.failed() > 0 {
 		t.Errorf("%d violations", r.failed())
 	}
-	if r.Checks == 0 || r.Messages == 0 || r.Injected == 0 {
+	injected := make(map[topology]int)
+	for _, line := range r.Rows {
+		injected[line.World] += line.Injected
+	}
+	for _, on := range topologies() {
+		if injected[on] == 0 {
+			t.Errorf("no fault was injected on %s", on)
+		}
+	}
+	if r.Checks == 0 || r.Messages == 0 {
 		t.Error("nothing happened")
 	}
 }

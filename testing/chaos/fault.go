@@ -2,14 +2,18 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
 // fault is one way to break the service.
 type fault struct {
 	name      string
+	on        topology
 	invariant string // what it is most likely to break
 	sign      sign   // what operators see of it
 	straggler bool   // a live poller may be cut from its claims: its checks may overlap others
@@ -17,6 +21,10 @@ type fault struct {
 
 	// inject does it, lasts as long as it lasts, and gives what ends it.
 	inject func(t *turn) (heal func() error, err error)
+
+	// mend, if there is one, comes after the recovery, and puts together again what
+	// the service can do without, so that the next fault finds it whole.
+	mend func(t *turn) error
 }
 
 // turn is one injection of a fault.
@@ -26,6 +34,8 @@ type turn struct {
 	fault  *fault
 	number int
 	random *rand.Rand
+	rate   float64           // checks a second, usually
+	former *redistest.Server // the master that another has replaced
 
 	injected, healed time.Time
 	recovery         time.Duration
@@ -33,6 +43,8 @@ type turn struct {
 	seen             bool // the sign moved
 	faults           []string
 	rollback         time.Time // Redis may have lost what it acknowledged from then on; zero: nothing
+	lostUntil        time.Time // and until then; zero: until it was healed
+	torn             bool      // meanwhile two servers took themselves for the master
 }
 
 // fail notes a violation that the turn itself found.
@@ -102,7 +114,7 @@ const (
 )
 
 // play injects the fault, heals it, waits for recovery and looks at the ring.
-func (t *turn) play(rate float64) error {
+func (t *turn) play() error {
 	before := t.fault.sign.read(t, t.world)
 	watching, endWatch := context.WithCancel(t)
 	defer endWatch()
@@ -123,7 +135,7 @@ func (t *turn) play(rate float64) error {
 	if t.done = err == nil; err != nil {
 		t.fail("not injected: " + err.Error())
 	}
-	t.recover(rate)
+	t.recover()
 	wait := time.NewTimer(signWithin)
 	defer wait.Stop()
 	select {
@@ -134,22 +146,36 @@ func (t *turn) play(rate float64) error {
 	case <-t.Done():
 		return t.Err()
 	}
-	return t.look()
+	t.look()
+	if t.fault.mend != nil {
+		if err := t.fault.mend(t); err != nil {
+			t.fail("not put together again: " + err.Error())
+		}
+	}
+	return t.Err()
 }
 
 // look notes what is wrong with the ring now.
-func (t *turn) look() error {
-	conn, err := t.redis.Dial()
-	if err != nil {
-		return err
+func (t *turn) look() {
+	var failed error
+	if !t.until(func() bool {
+		var c census
+		if c, failed = t.census(); failed == nil {
+			t.faults = append(t.faults, c.faults(true)...)
+		}
+		return failed == nil
+	}) {
+		t.fail(fmt.Sprintf("the ring could not be read: %v", failed))
 	}
-	defer conn.Close()
-	c, err := take(conn)
+}
+
+func (w *world) census() (census, error) {
+	from, err := w.reader()
 	if err != nil {
-		return err
+		return census{}, err
 	}
-	t.faults = append(t.faults, c.faults(true)...)
-	return nil
+	defer from.close()
+	return take(from)
 }
 
 // watch closes seen once the sign has moved.
@@ -173,14 +199,14 @@ func (t *turn) watch(ctx context.Context, before reading, seen chan<- struct{}) 
 // many as usual, and each account checked again. Accounts whose check timed out
 // meanwhile, as happens on a machine with much else to do, are put off for half a
 // minute by design; they are nudged after a while.
-func (t *turn) recover(rate float64) {
+func (t *turn) recover() {
 	within := t.fault.within
 	if within == 0 {
 		within = recoverWithin
 	}
 	why, nudged := "", false
 	for {
-		if why = t.missing(rate); why == "" {
+		if why = t.missing(); why == "" {
 			t.recovery = time.Since(t.healed)
 			return
 		}
@@ -191,9 +217,7 @@ func (t *turn) recover(rate float64) {
 		}
 		if !nudged && time.Since(t.healed) > nudgeAfter {
 			nudged = true
-			if err := t.look(); err != nil { // before: a nudge might hide a loss
-				t.fail("the ring could not be read: " + err.Error())
-			}
+			t.look() // before: a nudge might hide a loss
 			t.clients.nudge(t, t.third.givenUp(t.third.unchecked(t.base, t.healed), t.injected))
 		}
 		if t.last(50*time.Millisecond) != nil {
@@ -202,28 +226,15 @@ func (t *turn) recover(rate float64) {
 	}
 }
 
-func (t *turn) missing(rate float64) string {
+func (t *turn) missing() string {
 	if why := t.ready(t); why != "" {
 		return why
 	}
 	if behind := t.third.unchecked(t.base, t.healed); len(behind) > 0 {
 		return "not checked again: " + strings.Join(behind[:min(5, len(behind))], " ") + more(len(behind)-5)
 	}
-	if now := time.Now(); now.Sub(t.healed) < time.Second || float64(t.third.begun(now.Add(-time.Second))) < 0.6*rate {
+	if now := time.Now(); now.Sub(t.healed) < time.Second || float64(t.third.begun(now.Add(-time.Second))) < 0.6*t.rate {
 		return "fewer checks than before"
 	}
 	return ""
-}
-
-// schedule draws which fault comes when: all of them in an order of the seed's,
-// then again in another.
-func schedule(seed uint64, faults []fault, turns int) []*fault {
-	random := rand.New(rand.NewPCG(seed, 0))
-	var order []*fault
-	for len(order) < turns {
-		for _, i := range random.Perm(len(faults)) {
-			order = append(order, &faults[i])
-		}
-	}
-	return order[:turns]
 }

@@ -90,14 +90,19 @@ func (t *turn) dawdle(by time.Duration) func() {
 // answerSwiftly has those answer at once that always take a while.
 func (t *turn) answerSwiftly() { t.third.misbehave(t.base, upstream.Fault{}) }
 
-// holder is a poller that holds at least so many claims: the one drawn, or
-// whichever has come to, since not all have as many shards.
+// holder is a poller that holds at least so many claims.
 func (t *turn) holder(least int) (name string, err error) {
+	return t.whichever(func(name string) bool { return t.held(name) >= least })
+}
+
+// whichever is a poller of which something is so: the one drawn, or whichever it has
+// come to, since not all have as many shards.
+func (t *turn) whichever(so func(name string) bool) (name string, err error) {
 	drawn := t.one(rolePoller)
 	names := append([]string{drawn}, t.names(rolePoller)...)
 	if !t.until(func() bool {
 		for _, name = range names {
-			if t.held(name) >= least {
+			if so(name) {
 				return true
 			}
 		}
@@ -106,6 +111,15 @@ func (t *turn) holder(least int) (name string, err error) {
 		return drawn, errNoClaims
 	}
 	return name, nil
+}
+
+// running is how many checks a poller said last that it does.
+func (t *turn) running(name string) int {
+	text, err := get(t, "http://"+t.member(name).addr+"/metrics")
+	if err != nil {
+		return 0
+	}
+	return int(sum(text, "rounds_checks_running", nil))
 }
 
 // killPoller kills a poller that holds at least so many claims; 0: none.
@@ -188,7 +202,8 @@ func terminate(by time.Duration) func(t *turn) (func() error, error) {
 		if err := t.last(time.Second); err != nil { // until they hold those and no others
 			return nil, err
 		}
-		name, err := t.holder(10)
+		// What Redis has under its name may be claims that it never heard of.
+		name, err := t.whichever(func(name string) bool { return t.held(name) >= 10 && t.running(name) >= 5 })
 		if err != nil {
 			return nil, err
 		}

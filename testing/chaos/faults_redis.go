@@ -6,8 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // ofRedis are what Redis does to its clients.
@@ -90,35 +88,6 @@ func powerLoss(t *turn) (func() error, error) {
 	return func() error {
 		return errors.Join(t.redis.Relaunch(t.redisPath), t.set("appendfsync", "always"))
 	}, errors.Join(err, t.last(500*time.Millisecond))
-}
-
-// loading is a restart that takes a while to read its data.
-func loading(t *turn) (func() error, error) {
-	base := func() string {
-		files, err := filepath.Glob(filepath.Join(t.redis.Dir, "appendonlydir", "*.base.rdb"))
-		if err != nil || len(files) != 1 {
-			return ""
-		}
-		return files[0]
-	}
-	before := base()
-	if _, err := t.admin("CLIENT", "PAUSE", 30000, "WRITE"); err != nil {
-		return nil, err
-	}
-	if _, err := t.admin("BGREWRITEAOF"); err != nil {
-		return nil, err
-	}
-	if !t.until(func() bool { now := base(); return now != "" && now != before }) {
-		return nil, errors.New("the append-only file was not rewritten")
-	}
-	size, err := redis.Int(t.admin("DBSIZE"))
-	if err != nil {
-		return nil, err
-	}
-	t.redis.Kill()
-	each := 4 * time.Second / time.Duration(max(1, size))
-	err = t.redis.Relaunch(t.redisPath, "--key-load-delay", fmt.Sprint(each.Microseconds()), "--loading-process-events-interval-bytes", "1024")
-	return func() error { return t.set("key-load-delay", "0") }, err
 }
 
 // repeated does a command of Redis so many times.

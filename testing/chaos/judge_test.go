@@ -24,8 +24,8 @@ func TestOverlapping(t *testing.T) {
 		{"one after the other", check{account: "a", began: at(2000), ended: at(2500)}, nil, 0, 0},
 		{"overlapping", check{account: "a", began: at(1999), ended: at(2500)}, nil, 1, 0},
 		{"within", check{account: "a", began: at(1100), ended: at(1200)}, nil, 1, 0},
-		{"with a straggler", check{account: "a", began: at(1100), ended: at(2500)}, []span{{at(0), at(1100)}}, 0, 1},
-		{"with a straggler at another time", check{account: "a", began: at(1100), ended: at(2500)}, []span{{at(0), at(1000)}}, 1, 0},
+		{"with a straggler", check{account: "a", began: at(1100), ended: at(2500)}, []span{{from: at(0), to: at(1100)}}, 0, 1},
+		{"with a straggler at another time", check{account: "a", began: at(1100), ended: at(2500)}, []span{{from: at(0), to: at(1000)}}, 1, 0},
 		{"cut, and seen late", check{account: "a", began: at(900), ended: at(1100), cut: true}, nil, 0, 0},
 		{"cut, but long before", check{account: "a", began: at(900), ended: at(1300), cut: true}, nil, 1, 0},
 	} {
@@ -63,10 +63,13 @@ func TestFollow(t *testing.T) {
 		{"registered twice", ops{op(register, done, 201, 1), op(register, done, 201, 2)}, nil, absent | active | paused, true},
 		{"lost at once", ops{op(register, done, 201, 1), op(pause, refused, 404, 2)}, nil, absent | active | paused, true},
 		{"raced", ops{op(register, done, 201, 1), racing, op(deregister, done, 204, 3)}, nil, absent, false},
-		{"before what was lost", ops{op(register, done, 201, 1)}, []span{{at(2), at(3)}}, active, false},
-		{"lost", ops{op(register, done, 201, 2)}, []span{{at(2), at(3)}}, absent | active, false},
-		{"two lost", ops{op(register, done, 201, 1), op(pause, done, 200, 2), op(deregister, done, 204, 3)}, []span{{at(2), at(3)}}, absent | active | paused, false},
-		{"certain again", ops{op(register, done, 201, 2), op(deregister, done, 204, 4)}, []span{{at(2), at(3)}}, absent, false},
+		{"before what was lost", ops{op(register, done, 201, 1)}, []span{{from: at(2), to: at(3)}}, active, false},
+		{"lost", ops{op(register, done, 201, 2)}, []span{{from: at(2), to: at(3)}}, absent | active, false},
+		{"two lost", ops{op(register, done, 201, 1), op(pause, done, 200, 2), op(deregister, done, 204, 3)}, []span{{from: at(2), to: at(3)}}, absent | active | paused, false},
+		{"seen to be lost too early", ops{op(register, done, 201, 2), op(pause, refused, 404, 3)}, []span{{from: at(2), to: at(3)}}, absent | active | paused, true},
+		{"seen by another server", ops{op(register, done, 201, 2), op(pause, refused, 404, 3)}, []span{{at(2), at(3), true}}, absent | active, false},
+		{"certain again, though torn before", ops{op(register, done, 201, 2), op(deregister, refused, 404, 4), op(pause, done, 200, 5)}, []span{{at(2), at(3), true}}, absent | active | paused, true},
+		{"certain again", ops{op(register, done, 201, 2), op(deregister, done, 204, 4)}, []span{{from: at(2), to: at(3)}}, absent, false},
 	} {
 		f := follow(c.ops, c.lost)["a"]
 		if f.standing != c.want || (f.violation != nil) != c.fault {
@@ -113,7 +116,7 @@ func TestSum(t *testing.T) {
 func TestScheduleComesFromTheSeed(t *testing.T) {
 	names := func(seed uint64) []string {
 		var names []string
-		for _, f := range schedule(seed, allFaults(true), 150) {
+		for _, f := range schedule(seed, allFaults(true), 200) {
 			names = append(names, f.name)
 		}
 		return names

@@ -12,7 +12,6 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -26,8 +25,10 @@ var errViolated = errors.New("something did not hold")
 type options struct {
 	length   time.Duration // of the faults; what comes before and after is not counted
 	seed     uint64
-	faults   []string // empty: all
-	rounds   int      // at most so often each fault; 0: as often as there is time
+	on       []topology // empty: all
+	faults   []string   // empty: all
+	complete bool       // if the time is up, go on until each fault has come once
+	rounds   int        // at most so often each fault; 0: as often as there is time
 	accounts int
 	binary   string // what to break; empty: built from this source
 	dir      string // for the binary and Redis' files
@@ -49,6 +50,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	flags.SetOutput(log)
 	length := flags.Duration("for", 10*time.Minute, "how long to inject faults")
 	seed := flags.Uint64("seed", 0, "which schedule; 0: one drawn now")
+	on := flags.String("on", "", "only in these worlds, separated by commas: server, sentinel, cluster")
 	names := flags.String("faults", "", "only these, separated by commas")
 	binary := flags.String("binary", "", "a rounds binary, in place of one built now")
 	asJSON := flags.Bool("json", false, "print the report as JSON")
@@ -58,7 +60,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	}
 	if *show {
 		for _, f := range allFaults(true) {
-			fmt.Fprintf(out, "%-28s %-10s %s\n", f.name, f.invariant, f.sign.name)
+			fmt.Fprintf(out, "%-28s %-10s %-10s %s\n", f.name, f.on, f.invariant, f.sign.name)
 		}
 		return nil
 	}
@@ -71,6 +73,15 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	}
 	if *names != "" {
 		o.faults = strings.Split(*names, ",")
+	}
+	for name := range strings.SplitSeq(*on, ",") {
+		if *on != "" && !slices.Contains(topologies(), topology(name)) {
+			return fmt.Errorf("--on: %q: no such world", name)
+		}
+		o.on = append(o.on, topology(name))
+	}
+	if *on == "" {
+		o.on = topologies()
 	}
 	dir, err := os.MkdirTemp("", "chaos")
 	if err != nil {
@@ -91,28 +102,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	return nil
 }
 
-// allFaults are all there are; some need a binary that can repair a ring.
-func allFaults(audits bool) []fault {
-	return slices.Concat(ofProcesses(), ofRedis(), ofNetwork(), ofThirds(), ofData(audits))
-}
-
-// chosen gives the faults with the names, all if there are none.
-func chosen(faults []fault, names []string) ([]fault, error) {
-	if len(names) == 0 {
-		return faults, nil
-	}
-	var some []fault
-	for _, name := range names {
-		i := slices.IndexFunc(faults, func(f fault) bool { return f.name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("--faults: %q: no such fault, or this binary cannot bear it", name)
-		}
-		some = append(some, faults[i])
-	}
-	return some, nil
-}
-
-// unleash does a whole run.
+// unleash does a whole run: in each world those faults that are possible there.
 func unleash(ctx context.Context, o options) (*report, error) {
 	redisPath, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -123,69 +113,24 @@ func unleash(ctx context.Context, o options) (*report, error) {
 			return nil, err
 		}
 	}
-	w, err := newWorld(o.dir, o.binary, redisPath, o.log)
+	faults, err := chosen(allFaults(audits(o.binary)), o.on, o.faults)
 	if err != nil {
 		return nil, err
 	}
-	defer w.close()
-	faults, err := chosen(allFaults(w.audits()), o.faults)
-	if err != nil {
-		return nil, err
-	}
-	rate, err := w.warmUp(ctx, o.accounts)
-	if err != nil {
-		return nil, err
-	}
-	before := w.goroutines(ctx)
-	fmt.Fprintf(o.log, "seed %d: %d kinds of fault, %.0f checks a second\n", o.seed, len(faults), rate)
-
-	working, endWork := context.WithCancel(ctx)
-	var workers sync.WaitGroup
-	defer workers.Wait()
-	defer endWork()
-	for i, name := range []string{"client-a", "client-b"} {
-		workers.Go(func() { w.clients.run(working, name, rand.New(rand.NewPCG(o.seed, uint64(i)<<32))) })
-	}
-	workers.Go(func() { w.post(working, o.seed) })
-	began := time.Now()
-	turns, err := w.play(ctx, o, faults, rate)
-	if err != nil {
-		return nil, err
-	}
-	took := time.Since(began)
-	endWork()
-	workers.Wait()
-	r, err := w.conclude(ctx, turns, before)
-	if err != nil {
-		return nil, err
-	}
-	r.Seed, r.Length, r.Accounts = o.seed, took.Round(time.Second).String(), o.accounts
-	return r, nil
-}
-
-// play injects faults until the time is up.
-func (w *world) play(ctx context.Context, o options, faults []fault, rate float64) ([]*turn, error) {
-	const most = 100_000 // turns, far beyond any run
-	limit := most
-	if o.rounds > 0 {
-		limit = o.rounds * len(faults)
-	}
-	var turns []*turn
-	began := time.Now()
-	for n, f := range schedule(o.seed, faults, limit) {
-		if time.Since(began) > o.length {
-			break
+	total := &report{Seed: o.seed}
+	for _, on := range o.on {
+		own := slices.DeleteFunc(slices.Clone(faults), func(f fault) bool { return f.on != on })
+		if len(own) == 0 {
+			continue
 		}
-		t := &turn{Context: ctx, world: w, fault: f, number: n, random: rand.New(rand.NewPCG(o.seed, uint64(n)+1))}
-		if err := t.play(rate); err != nil {
-			return nil, fmt.Errorf("%s, turn %d: %w", f.name, n, err)
+		share := o
+		share.length = o.length * time.Duration(len(own)) / time.Duration(len(faults))
+		share.complete = o.length >= usually*time.Duration(len(faults))
+		r, err := share.phase(ctx, on, own, redisPath)
+		if err != nil {
+			return nil, fmt.Errorf("on %s: %w", on, err)
 		}
-		turns = append(turns, t)
-		fmt.Fprintf(o.log, "%5.0f s  %-28s lasted %4.1f s, recovered in %4.1f s  %s\n", time.Since(began).Seconds(), f.name,
-			t.healed.Sub(t.injected).Seconds(), t.recovery.Seconds(), strings.Join(t.faults[:min(2, len(t.faults))], "; "))
-		if err := t.last(t.between(300*time.Millisecond, time.Second)); err != nil {
-			return nil, err
-		}
+		total.add(r)
 	}
-	return turns, nil
+	return total, nil
 }

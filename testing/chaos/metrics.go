@@ -77,19 +77,48 @@ func logged(role, text string) sign {
 	}}
 }
 
-// errorStat is how often Redis answered with an error, as its INFO has it.
+// errorStat is how often Redis answered with an error, as its servers' INFO has it.
 func errorStat(code string) sign {
 	return sign{"redis INFO errorstat_" + code, func(_ context.Context, w *world) reading {
-		text, err := redis.String(w.admin("INFO", "errorstats"))
+		return w.info("errorstats", "errorstat_"+code+":count=", func(n float64) float64 { return n })
+	}}
+}
+
+// withoutReplica is 1 of a master that no replica follows.
+func withoutReplica() sign {
+	return sign{"redis INFO connected_slaves is 0", func(_ context.Context, w *world) reading {
+		return w.info("replication", "role:master\r\nconnected_slaves:", func(n float64) float64 { return 1 - min(n, 1) })
+	}}
+}
+
+// info reads a field of the INFO of all servers that answer; not of those that lack
+// it.
+func (w *world) info(section, field string, of func(float64) float64) reading {
+	r := reading{}
+	for _, s := range w.store.servers() {
+		text, err := redis.String(ask(s, time.Second, "INFO", section))
 		if err != nil {
-			return nil
+			continue
 		}
-		_, after, found := strings.Cut(text, "errorstat_"+code+":count=")
-		if !found {
-			return reading{}
+		if _, after, found := strings.Cut(text, field); found {
+			n, _ := strconv.ParseFloat(strings.TrimSpace(strings.SplitN(after, "\n", 2)[0]), 64)
+			r[s.Addr()] = of(n)
 		}
-		n, _ := strconv.ParseFloat(strings.TrimSpace(strings.SplitN(after, "\n", 2)[0]), 64)
-		return reading{"redis": n}
+	}
+	return r
+}
+
+// sentinelsAway is redis_exporter's metric for servers that do not answer: 1 here
+// of each sentinel.
+func sentinelsAway() sign {
+	return sign{"redis_up == 0 (sentinels)", func(_ context.Context, w *world) reading {
+		r := reading{}
+		for _, one := range w.sentinels.Sentinels {
+			if _, err := ask(one, time.Second, "PING"); err != nil {
+				r[one.Addr()] = 1
+			}
+		}
+		return r
 	}}
 }
 

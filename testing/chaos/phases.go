@@ -6,8 +6,78 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 )
+
+// usually is how long a fault takes on average, with the recovery from it.
+const usually = 6500 * time.Millisecond
+
+// phase does the run in one world.
+func (o options) phase(ctx context.Context, on topology, faults []fault, redisPath string) (*report, error) {
+	w, err := newWorld(on, o.dir, o.binary, redisPath, o.log)
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	rate, err := w.warmUp(ctx, o.accounts)
+	if err != nil {
+		return nil, err
+	}
+	before := w.goroutines(ctx)
+	fmt.Fprintf(o.log, "seed %d, on %s: %d kinds of fault, %.0f checks a second\n", o.seed, on, len(faults), rate)
+
+	working, endWork := context.WithCancel(ctx)
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer endWork()
+	for i, name := range []string{"client-a", "client-b"} {
+		workers.Go(func() { w.clients.run(working, name, rand.New(rand.NewPCG(o.seed, uint64(i)<<32))) })
+	}
+	workers.Go(func() { w.post(working, o.seed) })
+	began := time.Now()
+	turns, err := w.play(ctx, o, faults, rate)
+	if err != nil {
+		return nil, err
+	}
+	took := time.Since(began)
+	endWork()
+	workers.Wait()
+	r, err := w.conclude(ctx, turns, before)
+	if err != nil {
+		return nil, err
+	}
+	r.length, r.Accounts = took, o.accounts
+	return r, nil
+}
+
+// play injects faults until the time is up.
+func (w *world) play(ctx context.Context, o options, faults []fault, rate float64) ([]*turn, error) {
+	const most = 100_000 // turns, far beyond any run
+	limit := most
+	if o.rounds > 0 {
+		limit = o.rounds * len(faults)
+	}
+	var turns []*turn
+	began := time.Now()
+	for n, f := range schedule(o.seed, faults, limit) {
+		if time.Since(began) > o.length && (!o.complete || n >= len(faults)) {
+			break
+		}
+		t := &turn{Context: ctx, world: w, fault: f, number: n, rate: rate, random: rand.New(rand.NewPCG(o.seed, uint64(n)+1))}
+		if err := t.play(); err != nil {
+			return nil, fmt.Errorf("%s, turn %d: %w", f.name, n, err)
+		}
+		turns = append(turns, t)
+		fmt.Fprintf(o.log, "%5.0f s  %-28s lasted %4.1f s, recovered in %4.1f s  %s\n", time.Since(began).Seconds(), f.name,
+			t.healed.Sub(t.injected).Seconds(), t.recovery.Seconds(), strings.Join(t.faults[:min(2, len(t.faults))], "; "))
+		if err := t.last(t.between(100*time.Millisecond, 500*time.Millisecond)); err != nil {
+			return nil, err
+		}
+	}
+	return turns, nil
+}
 
 // warmUp waits until everything is ready, registers the accounts that stay and
 // gives how many checks a second there are.
@@ -65,10 +135,14 @@ func (w *world) conclude(ctx context.Context, turns []*turn, before map[string]f
 	var allowed, lost []span
 	for _, t := range turns {
 		if t.fault.straggler {
-			allowed = append(allowed, span{t.injected, t.healed.Add(stragglerTime)})
+			allowed = append(allowed, span{from: t.injected, to: t.healed.Add(stragglerTime)})
 		}
 		if !t.rollback.IsZero() {
-			lost = append(lost, span{t.rollback, t.healed})
+			until := t.lostUntil
+			if until.IsZero() {
+				until = t.healed
+			}
+			lost = append(lost, span{t.rollback, until, t.torn})
 		}
 	}
 	t := &turn{Context: ctx, world: w}

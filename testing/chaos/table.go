@@ -20,6 +20,11 @@ type row struct {
 	Verdict   string   `json:"verdict"`
 	Recovery  []string `json:"recovery"`
 	Faults    []string `json:"violations,omitempty"`
+	World     topology `json:"world"`
+	// Redis itself may lose what it acknowledged shortly before or during it.
+	MayLose bool `json:"redis_may_lose_acknowledged_writes,omitempty"`
+	// A live poller may be cut from its claims.
+	MayOverlap bool `json:"checks_may_overlap,omitempty"`
 
 	least, most time.Duration
 }
@@ -37,6 +42,28 @@ type report struct {
 	Operations map[outcome]int `json:"operations"`
 	Undone     int             `json:"operations_redis_may_have_lost"`
 	Violations []string        `json:"violations,omitempty"`
+
+	length time.Duration
+}
+
+// add joins what happened in another world to the report.
+func (r *report) add(other *report) {
+	r.length += other.length
+	r.Length = r.length.Round(time.Second).String()
+	r.Rows = append(r.Rows, other.Rows...)
+	r.Injected += other.Injected
+	r.Accounts += other.Accounts
+	r.Checks += other.Checks
+	r.Messages += other.Messages
+	r.Overlaps += other.Overlaps
+	r.Undone += other.Undone
+	if r.Operations == nil {
+		r.Operations = make(map[outcome]int)
+	}
+	for o, n := range other.Operations {
+		r.Operations[o] += n
+	}
+	r.Violations = append(r.Violations, other.Violations...)
 }
 
 // summarize puts the turns of each fault together, and violations that the whole
@@ -47,7 +74,8 @@ func summarize(turns []*turn, v verdict) *report {
 	for _, t := range turns {
 		line := byName[t.fault.name]
 		if line == nil {
-			line = &row{Fault: t.fault.name, Invariant: t.fault.invariant, Sign: t.fault.sign.name, Verdict: "held", least: t.recovery}
+			line = &row{Fault: t.fault.name, Invariant: t.fault.invariant, Sign: t.fault.sign.name, Verdict: "held",
+				World: t.fault.on, MayOverlap: t.fault.straggler, least: t.recovery}
 			byName[t.fault.name] = line
 			r.Rows = append(r.Rows, line)
 		}
@@ -58,6 +86,7 @@ func summarize(turns []*turn, v verdict) *report {
 		if t.seen {
 			line.Seen++
 		}
+		line.MayLose = line.MayLose || !t.rollback.IsZero()
 		line.Recovery = append(line.Recovery, t.recovery.Round(10*time.Millisecond).String())
 		line.least, line.most = min(line.least, t.recovery), max(line.most, t.recovery)
 		line.Faults = append(line.Faults, t.faults...)
@@ -93,6 +122,18 @@ func (r *report) failed() int {
 	return n
 }
 
+// marks are what is judged less strictly.
+func (r *row) marks() string {
+	marks := ""
+	if r.MayOverlap {
+		marks += " ~"
+	}
+	if r.MayLose {
+		marks += " *"
+	}
+	return marks
+}
+
 const shown = 12 // violations of one kind
 
 // write prints the report, for machines or for people.
@@ -103,17 +144,26 @@ func (r *report) write(out io.Writer, asJSON bool) error {
 		return encoder.Encode(r)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "FAULT\tINJECTED\tINVARIANT\tVERDICT\tRECOVERY\tSHOWS IN")
+	fmt.Fprintln(table, "FAULT\tON\tINJECTED\tINVARIANT\tVERDICT\tRECOVERY\tSEEN\tSHOWS IN")
 	for _, line := range r.Rows {
 		recovery := fmt.Sprintf("%.1f s", line.most.Seconds())
 		if line.Injected > 1 {
 			recovery = fmt.Sprintf("%.1f to %.1f s", line.least.Seconds(), line.most.Seconds())
 		}
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\n", line.Fault, line.Injected, line.Invariant, line.Verdict, recovery, line.Sign)
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%d\t%s\n", line.Fault, line.World, line.Injected,
+			line.Invariant+line.marks(), line.Verdict, recovery, line.Seen, line.Sign)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	fmt.Fprint(out, `
+SEEN counts the injections in which the metric or log line moved.
+~ a live poller may be cut from its claims meanwhile: its checks may overlap others', and are counted.
+* Redis itself may lose what it acknowledged shortly before or during it. Judged is that it comes to an
+  earlier state of each shard, consistent: each account in one place, each message in the stream once, found
+  again under the same account and message id where it was forgotten. Acknowledged operations of that time
+  may be undone, and are counted.
+`)
 	for _, line := range r.Rows {
 		list(out, line.Fault, line.Faults)
 	}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -49,8 +48,11 @@ func settings() []string {
 type world struct {
 	binary    string
 	redisPath string
-	redis     *redistest.Server
-	proxies   *proxies
+	store     store
+	redis     *redistest.Server    // onServer only, as are the proxies
+	proxies   *proxies             // nil elsewhere
+	sentinels *redistest.Sentinels // onSentinel only
+	cluster   *redistest.Cluster   // onCluster only
 	third     *third
 	clients   *clients
 	base      []string // the accounts that are there from the start to the end
@@ -74,26 +76,13 @@ type instance struct {
 	id string
 }
 
-func newWorld(dir, binary, redisPath string, log io.Writer) (*world, error) {
-	address, err := processes.FreeAddress()
+func newWorld(on topology, dir, binary, redisPath string, log io.Writer) (*world, error) {
+	w := &world{binary: binary, redisPath: redisPath, log: log, started: make(map[string][]*instance)}
+	err := w.launch(on, dir)
+	if err == nil {
+		w.third, err = newThird(3)
+	}
 	if err != nil {
-		return nil, err
-	}
-	_, digits, _ := strings.Cut(address, ":")
-	port, err := strconv.Atoi(digits)
-	if err != nil {
-		return nil, err
-	}
-	server, err := redistest.Launch(redisPath, dir, redistest.WithPort(port), redistest.WithAOF(),
-		redistest.WithArgs("--enable-debug-command", "local", "--auto-aof-rewrite-percentage", "0", "--busy-reply-threshold", "100"))
-	if err != nil {
-		return nil, fmt.Errorf("redis-server: %w", err)
-	}
-	w := &world{
-		binary: binary, redisPath: redisPath, redis: server, proxies: newProxies(server.Addr()), log: log,
-		started: make(map[string][]*instance),
-	}
-	if w.third, err = newThird(3); err != nil {
 		w.close()
 		return nil, err
 	}
@@ -118,7 +107,7 @@ func (w *world) start(name string) error {
 		}
 		m = &member{name: name, role: role, addr: addr}
 	}
-	redisAddr, err := w.proxies.open(name)
+	redisURL, err := w.store.url(name)
 	if err != nil {
 		return err
 	}
@@ -126,7 +115,7 @@ func (w *world) start(name string) error {
 	if role == roleAPI {
 		variable = "ROUNDS_API_ADDR="
 	}
-	p, err := processes.Start(name, w.binary, append(settings(), "ROUNDS_REDIS_URL=redis://"+redisAddr, variable+m.addr), "serve", "--roles", role)
+	p, err := processes.Start(name, w.binary, append(settings(), "ROUNDS_REDIS_URL="+redisURL, variable+m.addr), "serve", "--roles", role)
 	if err != nil {
 		return err
 	}
@@ -214,15 +203,9 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], " ")
 }
 
-// admin asks Redis itself, past all proxies, on a plain connection: one that says
-// its name first is refused by a Redis that is busy.
+// admin asks the one server that there is.
 func (w *world) admin(name string, args ...any) (any, error) {
-	conn, err := redis.Dial("tcp", w.redis.Addr(), redis.DialConnectTimeout(5*time.Second), redis.DialReadTimeout(15*time.Second))
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	return conn.Do(name, args...)
+	return ask(w.redis, 15*time.Second, name, args...)
 }
 
 // set changes Redis' settings, given as name, value and so on.
@@ -237,23 +220,14 @@ func (w *world) held(name string) int { return w.heldBy(w.member(name).process.R
 // heldBy is how many accounts a replica has in processing_list; it need not run
 // any more.
 func (w *world) heldBy(replica string) int {
-	conn, err := w.redis.Dial()
-	if err != nil {
-		return 0
-	}
-	defer conn.Close()
-	for shard := range shards {
-		if err := conn.Send("LRANGE", key(shard, "processing_list"), 0, -1); err != nil {
-			return 0
-		}
-	}
-	replies, err := redis.Values(conn.Do(""))
+	from, err := w.reader()
 	if err != nil || replica == "" {
 		return 0
 	}
+	defer from.close()
 	n := 0
-	for _, reply := range replies {
-		texts, _ := redis.Strings(reply, nil) // nothing where the key is no list
+	for shard := range shards {
+		texts, _ := redis.Strings(from.shard(shard).Do("LRANGE", key(shard, "processing_list"), 0, -1)) // nothing where the key is no list
 		for _, text := range texts {
 			if strings.Contains(text, "|"+replica+"|") {
 				n++
@@ -304,9 +278,9 @@ func (w *world) populate(ctx context.Context, n int) error {
 	return nil
 }
 
-// audits reports whether the binary can repair a ring.
-func (w *world) audits() bool {
-	out, err := exec.Command(w.binary, "audit", "--help").CombinedOutput()
+// audits reports whether a binary can repair a ring.
+func audits(binary string) bool {
+	out, err := exec.Command(binary, "audit", "--help").CombinedOutput()
 	return err == nil && bytes.Contains(out, []byte("--repair"))
 }
 
@@ -316,9 +290,10 @@ func (w *world) close() {
 		m.process.Kill()
 	}
 	http.DefaultClient.CloseIdleConnections()
-	w.proxies.close()
 	if w.third != nil {
 		w.third.close()
 	}
-	w.redis.Kill()
+	if w.store != nil {
+		w.store.kill()
+	}
 }

@@ -1,7 +1,6 @@
 package redistest
 
 import (
-	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,7 +20,7 @@ const (
 // Cluster is a Redis Cluster of three masters, which serve a third of the slots
 // each, and as many replicas of each as were asked for.
 type Cluster struct {
-	Masters  []*Server
+	Masters  []*Server // that it began with
 	Replicas []*Server // of Masters[i]: [i], [i+3], …
 	ids      map[*Server]string
 }
@@ -30,72 +29,99 @@ type Cluster struct {
 // server.
 func StartCluster(tb testing.TB, replicas int, options ...Option) *Cluster {
 	tb.Helper()
+	c, err := LaunchCluster(LookPath(tb), tb.TempDir(), replicas, options...)
+	must(tb, err)
+	tb.Cleanup(c.Kill)
+	return c
+}
+
+// LaunchCluster starts one outside of any test, from the redis-server at a path, in
+// a directory of the caller's, who kills it.
+func LaunchCluster(path, dir string, replicas int, options ...Option) (*Cluster, error) {
 	c := &Cluster{ids: make(map[*Server]string)}
+	if err := c.launch(path, dir, replicas, options); err != nil {
+		c.Kill()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Cluster) launch(path, dir string, replicas int, options []Option) error {
 	for i := range clusterMasters * (1 + replicas) {
-		s := startNode(tb, options)
-		c.ids[s] = must(tb, redis.String)(s.command("CLUSTER", "MYID"))
+		s, err := launchNode(path, filepath.Join(dir, "node"+strconv.Itoa(i)), options)
+		if err != nil {
+			return err
+		}
 		if i < clusterMasters {
 			c.Masters = append(c.Masters, s)
 		} else {
 			c.Replicas = append(c.Replicas, s)
 		}
+		if c.ids[s], err = redis.String(s.command("CLUSTER", "MYID")); err != nil {
+			return err
+		}
 	}
 	all := c.Servers()
 	for i, s := range all {
-		c.do(tb, s, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
-		if i < clusterMasters {
-			args := []any{"ADDSLOTS"}
-			for slot := i * clusterSlots / clusterMasters; slot < (i+1)*clusterSlots/clusterMasters; slot++ {
-				args = append(args, slot)
-			}
-			c.do(tb, s, "CLUSTER", args...)
-		}
-		if i > 0 {
-			c.do(tb, s, "CLUSTER", "MEET", "127.0.0.1", all[0].Port)
+		if err := c.introduce(i, s, all[0]); err != nil {
+			return err
 		}
 	}
-	eventually(tb, "every node knows all others", func() bool {
+	err := await("every node knows all others", func() bool {
 		return !slices.ContainsFunc(all, func(s *Server) bool {
 			return s.field("CLUSTER", "cluster_known_nodes") != strconv.Itoa(len(all))
 		})
 	})
+	if err != nil {
+		return err
+	}
 	for i, s := range c.Replicas {
-		c.do(tb, s, "CLUSTER", "REPLICATE", c.ids[c.Masters[i%clusterMasters]])
+		if _, err := s.command("CLUSTER", "REPLICATE", c.ids[c.Masters[i%clusterMasters]]); err != nil {
+			return err
+		}
 	}
-	eventually(tb, "the cluster is ready", func() bool { return c.ready() })
-	return c
+	return c.AwaitWhole()
 }
 
-// startNode starts a server whose cluster bus, 10,000 above its port, has a port too.
-func startNode(tb testing.TB, options []Option) *Server {
-	tb.Helper()
-	options = append(slices.Clone(options), WithArgs("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
+// introduce makes the i-th server a member, and gives it its slots if it is to be a
+// master.
+func (c *Cluster) introduce(i int, s, first *Server) error {
+	if _, err := s.command("CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
+		return err
+	}
+	if i < clusterMasters {
+		args := []any{"ADDSLOTS"}
+		for slot := i * clusterSlots / clusterMasters; slot < (i+1)*clusterSlots/clusterMasters; slot++ {
+			args = append(args, slot)
+		}
+		if _, err := s.command("CLUSTER", args...); err != nil {
+			return err
+		}
+	}
+	if i == 0 {
+		return nil
+	}
+	_, err := s.command("CLUSTER", "MEET", "127.0.0.1", first.Port)
+	return err
+}
+
+// launchNode starts a server whose cluster bus, 10,000 above its port, has a port
+// too.
+func launchNode(path, dir string, options []Option) (*Server, error) {
+	return launchLasting(path, dir, append(slices.Clone(options), WithArgs("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
 		"--cluster-node-timeout", silence(options, "1000", "15000"), "--repl-diskless-sync-delay", "0",
-		"--cluster-replica-validity-factor", "0"))
-	path := lookPath(tb)
-	for range 50 {
-		port, err := freePort()
-		if err != nil {
-			tb.Fatal(err)
-		}
-		bus, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+10_000))
-		if port+10_000 > 65_535 || err != nil {
-			continue
-		}
-		_ = bus.Close()
-		s, err := launchAt(path, tb.TempDir(), port, options)
-		if err != nil {
-			tb.Fatalf("redis-server: %v", err)
-		}
-		tb.Cleanup(s.Kill)
-		return s
-	}
-	tb.Fatal("no two free ports 10,000 apart")
-	return nil
+		"--cluster-replica-validity-factor", "0")))
 }
 
-// Servers are all of them, masters first.
+// Servers are all of them, those that began as masters first.
 func (c *Cluster) Servers() []*Server { return slices.Concat(c.Masters, c.Replicas) }
+
+// Kill ends all of them.
+func (c *Cluster) Kill() {
+	for _, s := range c.Servers() {
+		s.Kill()
+	}
+}
 
 // URL is the cluster's, with the addresses of all that it began with.
 func (c *Cluster) URL() string {
@@ -114,88 +140,7 @@ func (c *Cluster) URL() string {
 func (c *Cluster) Connect(tb testing.TB) *connect.Cluster {
 	tb.Helper()
 	server, err := connect.OpenCluster(c.URL(), connect.Options{CAFile: c.Masters[0].CAFile()})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { _ = server.Close() })
 	return server
-}
-
-// Owner is the server that serves a slot, by the word of one that lives.
-func (c *Cluster) Owner(tb testing.TB, slot int) *Server {
-	tb.Helper()
-	for _, s := range c.Servers() {
-		nodes, err := redis.String(s.command("CLUSTER", "NODES"))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(nodes) {
-			fields := strings.Fields(line)
-			if len(fields) < 9 || strings.Contains(fields[2], "fail") {
-				continue
-			}
-			for _, r := range fields[8:] {
-				first, last, both := strings.Cut(r, "-")
-				if !both {
-					last = first
-				}
-				from, err1 := strconv.Atoi(first)
-				to, err2 := strconv.Atoi(last)
-				if err1 == nil && err2 == nil && from <= slot && slot <= to {
-					return c.byID(tb, fields[0])
-				}
-			}
-		}
-	}
-	tb.Fatalf("nobody serves slot %d", slot)
-	return nil
-}
-
-func (c *Cluster) byID(tb testing.TB, id string) *Server {
-	tb.Helper()
-	for s, own := range c.ids {
-		if own == id {
-			return s
-		}
-	}
-	tb.Fatalf("no server has the id %s", id)
-	return nil
-}
-
-// Promoted waits until a replica serves the slots of a master that was killed, and
-// gives it.
-func (c *Cluster) Promoted(tb testing.TB, killed *Server) *Server {
-	tb.Helper()
-	var promoted *Server
-	eventually(tb, "a replica is promoted", func() bool {
-		i := slices.Index(c.Masters, killed)
-		for j := i; j < len(c.Replicas); j += clusterMasters {
-			if role, err := redis.Values(c.Replicas[j].command("ROLE")); err == nil && string(role[0].([]byte)) == "master" {
-				promoted = c.Replicas[j]
-			}
-		}
-		return promoted != nil && promoted.field("CLUSTER", "cluster_state") == "ok"
-	})
-	return promoted
-}
-
-func (c *Cluster) ready() bool {
-	for i, s := range c.Servers() {
-		if s.field("CLUSTER", "cluster_state") != "ok" || s.field("CLUSTER", "cluster_slots_ok") != strconv.Itoa(clusterSlots) {
-			return false
-		}
-		if i >= clusterMasters && s.field("INFO", "master_link_status") != "up" {
-			return false
-		}
-	}
-	return true
-}
-
-func (c *Cluster) do(tb testing.TB, s *Server, name string, args ...any) any {
-	tb.Helper()
-	reply, err := s.command(name, args...)
-	if err != nil {
-		tb.Fatalf("%s %.3v: %v\n%s", name, args, err, filepath.Base(s.Dir))
-	}
-	return reply
 }

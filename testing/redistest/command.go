@@ -2,11 +2,16 @@ package redistest
 
 import (
 	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
 // WithQuickFailover has a server of a cluster or of sentinels taken for dead after
@@ -27,12 +32,25 @@ func silence(options []Option, quick, slow string) string {
 
 // command does a command on a connection of its own.
 func (s *Server) command(name string, args ...any) (any, error) {
-	conn, err := s.Dial()
+	return s.commandWithin(connect.Options{}, name, args...)
+}
+
+// glance is command for who does not wait for a server that does not answer.
+func (s *Server) glance(name string, args ...any) (any, error) {
+	return s.commandWithin(connect.Options{ConnectTimeout: time.Second, ReadTimeout: time.Second}, name, args...)
+}
+
+func (s *Server) commandWithin(o connect.Options, name string, args ...any) (any, error) {
+	conn, err := s.dial(o)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	return conn.Do(name, args...)
+	reply, err := conn.Do(name, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s %.3v at %s: %w", name, args, filepath.Base(s.Dir), err)
+	}
+	return reply, nil
 }
 
 // field is one of CLUSTER INFO or INFO; empty where the server does not answer.
@@ -41,7 +59,7 @@ func (s *Server) field(name, field string) string {
 	if name == "CLUSTER" {
 		args = append(args, "INFO")
 	}
-	text, err := redis.String(s.command(name, args...))
+	text, err := redis.String(s.glance(name, args...))
 	if err != nil {
 		return ""
 	}
@@ -53,26 +71,50 @@ func (s *Server) field(name, field string) string {
 	return ""
 }
 
-// eventually waits until something is so, for at most 30 seconds.
-func eventually(tb testing.TB, what string, is func() bool) {
-	tb.Helper()
+// await waits until something is so, for at most 30 seconds.
+func await(what string, is func() bool) error {
 	deadline := time.After(30 * time.Second)
 	for !is() {
 		select {
 		case <-deadline:
-			tb.Fatalf("after 30 s not so: %s", what)
+			return fmt.Errorf("after 30 s not so: %s", what)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+	return nil
 }
 
-func must[T any](tb testing.TB, read func(any, error) (T, error)) func(any, error) T {
-	return func(reply any, err error) T {
-		tb.Helper()
-		value, err := read(reply, err)
-		if err != nil {
-			tb.Fatal(fmt.Errorf("redis: %w", err))
-		}
-		return value
+// must ends the test on an error.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
+}
+
+// The ports of servers that are killed and started again are below those that
+// systems give to outgoing connections, which would otherwise take one meanwhile;
+// so are those of a cluster's bus, 10,000 above.
+const leastPort, mostPort, busAbove = 20_000, 22_699, 10_000
+
+// lastingPort is a free port that stays free while its server is away.
+func lastingPort(random func(n int) int) (int, error) {
+	var err error
+	for range 200 {
+		port := leastPort + random(mostPort-leastPort+1)
+		if err = free(port); err == nil {
+			if err = free(port + busAbove); err == nil {
+				return port, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("no two free ports %d apart: %w", busAbove, err)
+}
+
+func free(port int) error {
+	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+	if err != nil {
+		return err
+	}
+	return l.Close()
 }

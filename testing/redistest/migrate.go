@@ -14,38 +14,78 @@ type Migration struct {
 	from, to *Server
 }
 
-// Migrate announces a slot's way to a master. Commands of keys that are not there,
-// or no more, are redirected from now on.
+// Migrate is BeginMigration in a test.
 func (c *Cluster) Migrate(tb testing.TB, slot int, to *Server) *Migration {
 	tb.Helper()
-	m := &Migration{cluster: c, slot: slot, from: c.Owner(tb, slot), to: to}
-	c.do(tb, m.to, "CLUSTER", "SETSLOT", slot, "IMPORTING", c.ids[m.from])
-	c.do(tb, m.from, "CLUSTER", "SETSLOT", slot, "MIGRATING", c.ids[m.to])
+	m, err := c.BeginMigration(slot, to)
+	must(tb, err)
 	return m
 }
 
-// MoveKeys moves up to n keys and reports how many.
-func (m *Migration) MoveKeys(tb testing.TB, n int) int {
-	tb.Helper()
-	keys := must(tb, redis.Strings)(m.from.command("CLUSTER", "GETKEYSINSLOT", m.slot, n))
-	for _, key := range keys {
-		m.cluster.do(tb, m.from, "MIGRATE", "127.0.0.1", m.to.Port, key, 0, 5000)
+// BeginMigration announces a slot's way to a master. Commands of keys that are not
+// there, or no more, are redirected from now on.
+func (c *Cluster) BeginMigration(slot int, to *Server) (*Migration, error) {
+	from, err := c.Serving(slot)
+	if err != nil {
+		return nil, err
 	}
-	return len(keys)
+	m := &Migration{cluster: c, slot: slot, from: from, to: to}
+	if _, err := m.to.command("CLUSTER", "SETSLOT", slot, "IMPORTING", c.ids[m.from]); err != nil {
+		return nil, err
+	}
+	_, err = m.from.command("CLUSTER", "SETSLOT", slot, "MIGRATING", c.ids[m.to])
+	return m, err
 }
 
-// Finish moves the other keys and ends the migration.
+// MoveKeys is Move in a test.
+func (m *Migration) MoveKeys(tb testing.TB, n int) int {
+	tb.Helper()
+	moved, err := m.Move(n)
+	must(tb, err)
+	return moved
+}
+
+// Move moves up to n keys and reports how many.
+func (m *Migration) Move(n int) (int, error) {
+	keys, err := redis.Strings(m.from.command("CLUSTER", "GETKEYSINSLOT", m.slot, n))
+	if err != nil {
+		return 0, err
+	}
+	for i, key := range keys {
+		if _, err := m.from.command("MIGRATE", "127.0.0.1", m.to.Port, key, 0, 5000); err != nil {
+			return i, err
+		}
+	}
+	return len(keys), nil
+}
+
+// Finish is End in a test.
 func (m *Migration) Finish(tb testing.TB) {
 	tb.Helper()
-	for m.MoveKeys(tb, 100) > 0 {
+	must(tb, m.End())
+}
+
+// End moves the other keys and ends the migration.
+func (m *Migration) End() error {
+	for {
+		moved, err := m.Move(100)
+		if err != nil {
+			return err
+		}
+		if moved == 0 {
+			break
+		}
 	}
 	for _, s := range []*Server{m.to, m.from} {
-		m.cluster.do(tb, s, "CLUSTER", "SETSLOT", m.slot, "NODE", m.cluster.ids[m.to])
+		if _, err := s.command("CLUSTER", "SETSLOT", m.slot, "NODE", m.cluster.ids[m.to]); err != nil {
+			return err
+		}
 	}
-	for _, s := range m.cluster.Masters {
+	for _, s := range m.cluster.Servers() {
 		if s != m.to && s != m.from {
 			// It learns by gossip too, if it cannot be told.
 			_, _ = s.command("CLUSTER", "SETSLOT", m.slot, "NODE", m.cluster.ids[m.to])
 		}
 	}
+	return nil
 }

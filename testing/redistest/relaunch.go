@@ -9,8 +9,17 @@ func WithPort(port int) Option { return func(s *Server) { s.Port = port } }
 // outside of any test. The further arguments of redis-server count for this time
 // only.
 func (s *Server) Relaunch(path string, more ...string) error {
+	if err := s.RelaunchLoading(path, more...); err != nil {
+		return err
+	}
+	return s.AwaitReady(readyWithin)
+}
+
+// RelaunchLoading is Relaunch for who wants to see the server load its data: it
+// does not wait until that is done.
+func (s *Server) RelaunchLoading(path string, more ...string) error {
 	usual := s.args
 	s.args = append(slices.Clone(usual), more...)
 	defer func() { s.args = usual }()
-	return s.start(path)
+	return s.begin(path)
 }

@@ -1,14 +1,14 @@
 package redistest
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
@@ -26,45 +26,85 @@ type Sentinels struct {
 // master and replica.
 func StartSentinels(tb testing.TB, options ...Option) *Sentinels {
 	tb.Helper()
-	options = append(options, WithArgs("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--repl-timeout", "5"))
-	master := Start(tb, options...)
-	replica := Start(tb, append(options, WithArgs("--replicaof", "127.0.0.1", strconv.Itoa(master.Port)))...)
-	s := &Sentinels{Servers: []*Server{master, replica}}
-	eventually(tb, "the replica is up to date", func() bool { return replica.field("INFO", "master_link_status") == "up" })
-	for range 3 {
-		s.Sentinels = append(s.Sentinels, startSentinel(tb, master, silence(options, "500", "5000")))
-	}
-	eventually(tb, "the sentinels know each other and the replica", func() bool {
-		for _, one := range s.Sentinels {
-			state, err := redis.StringMap(one.command("SENTINEL", "MASTER", SentinelMaster))
-			if err != nil || state["num-other-sentinels"] != "2" || state["num-slaves"] != "1" || state["flags"] != "master" {
-				return false
-			}
-		}
-		return true
-	})
+	s, err := LaunchSentinels(LookPath(tb), tb.TempDir(), options...)
+	must(tb, err)
+	tb.Cleanup(s.Kill)
 	return s
 }
 
-func startSentinel(tb testing.TB, master *Server, downAfter string) *Server {
-	tb.Helper()
-	path, dir := lookPath(tb), tb.TempDir()
-	port, err := freePort()
-	if err != nil {
-		tb.Fatal(err)
+// LaunchSentinels starts them outside of any test, from the redis-server at a path,
+// in a directory of the caller's, who kills them.
+func LaunchSentinels(path, dir string, options ...Option) (*Sentinels, error) {
+	s := &Sentinels{}
+	if err := s.launch(path, dir, options); err != nil {
+		s.Kill()
+		return nil, err
 	}
+	return s, nil
+}
+
+func (s *Sentinels) launch(path, dir string, options []Option) error {
+	options = append(options, WithArgs("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--repl-timeout", "5"))
+	for i := range 2 {
+		own := options
+		if i > 0 {
+			own = append(options, WithArgs("--replicaof", "127.0.0.1", strconv.Itoa(s.Servers[0].Port)))
+		}
+		server, err := launchLasting(path, filepath.Join(dir, "server"+strconv.Itoa(i)), own)
+		if err != nil {
+			return err
+		}
+		s.Servers = append(s.Servers, server)
+	}
+	replica := s.Servers[1]
+	if err := await("the replica is up to date", func() bool { return replica.field("INFO", "master_link_status") == "up" }); err != nil {
+		return err
+	}
+	for i := range 3 {
+		one, err := launchSentinel(path, filepath.Join(dir, "sentinel"+strconv.Itoa(i)), s.Servers[0], silence(options, "500", "5000"))
+		if err != nil {
+			return err
+		}
+		s.Sentinels = append(s.Sentinels, one)
+	}
+	return s.AwaitWhole()
+}
+
+// launchLasting starts a server on a port that stays its own while it is away.
+func launchLasting(path, dir string, options []Option) (*Server, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	var failed error
+	for range 5 { // another test may be quicker to take the port
+		port, err := lastingPort(rand.IntN)
+		if err != nil {
+			return nil, err
+		}
+		s, err := launchAt(path, dir, port, options)
+		if err == nil {
+			return s, nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	return nil, fmt.Errorf("redis-server: %w", failed)
+}
+
+func launchSentinel(path, dir string, master *Server, downAfter string) (*Server, error) {
 	config := filepath.Join(dir, "sentinel.conf")
 	text := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d 2\nsentinel down-after-milliseconds %[1]s %[3]s\n"+
 		"sentinel failover-timeout %[1]s 3000\nsentinel parallel-syncs %[1]s 1\n", SentinelMaster, master.Port, downAfter)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		tb.Fatal(err)
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(config, []byte(text), 0o600)); err != nil {
+		return nil, err
 	}
-	s, err := launchAt(path, dir, port, []Option{WithArgs("--sentinel"), func(s *Server) { s.config = config }})
-	if err != nil {
-		tb.Fatalf("redis-server --sentinel: %v", err)
+	return launchLasting(path, dir, []Option{WithArgs("--sentinel"), func(s *Server) { s.config = config }})
+}
+
+// Kill ends all of them.
+func (s *Sentinels) Kill() {
+	for _, server := range append(s.Sentinels, s.Servers...) {
+		server.Kill()
 	}
-	tb.Cleanup(s.Kill)
-	return s
 }
 
 // URL is that of the master that the sentinels name.
@@ -80,56 +120,7 @@ func (s *Sentinels) URL() string {
 func (s *Sentinels) Connect(tb testing.TB) *connect.Sentinel {
 	tb.Helper()
 	server, err := connect.OpenSentinel(s.URL(), connect.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { _ = server.Close() })
 	return server
-}
-
-// Master is the server that most sentinels name.
-func (s *Sentinels) Master(tb testing.TB) *Server {
-	tb.Helper()
-	votes := make(map[string]int)
-	for _, one := range s.Sentinels {
-		if address, err := redis.Strings(one.command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SentinelMaster)); err == nil && len(address) == 2 {
-			votes[address[1]]++
-		}
-	}
-	for _, server := range s.Servers {
-		if 2*votes[strconv.Itoa(server.Port)] > len(s.Sentinels) {
-			return server
-		}
-	}
-	tb.Fatalf("the sentinels do not agree: %v", votes)
-	return nil
-}
-
-// Failover has the sentinels promote the replica though the master lives, and
-// waits until all name it.
-func (s *Sentinels) Failover(tb testing.TB) {
-	tb.Helper()
-	from := s.Master(tb)
-	eventually(tb, "a failover begins", func() bool {
-		_, err := s.Sentinels[0].command("SENTINEL", "FAILOVER", SentinelMaster)
-		return err == nil
-	})
-	s.AwaitOther(tb, from)
-}
-
-// AwaitOther waits until all sentinels name another master than the one given, and
-// gives it.
-func (s *Sentinels) AwaitOther(tb testing.TB, than *Server) *Server {
-	tb.Helper()
-	port := strconv.Itoa(than.Port)
-	eventually(tb, "all sentinels name another master", func() bool {
-		for _, one := range s.Sentinels {
-			address, err := redis.Strings(one.command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SentinelMaster))
-			if err != nil || len(address) != 2 || address[1] == port {
-				return false
-			}
-		}
-		return true
-	})
-	return s.Master(tb)
 }

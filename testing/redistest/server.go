@@ -48,7 +48,7 @@ func WithArgs(args ...string) Option {
 // Start starts a server and ends it with the test.
 func Start(tb testing.TB, options ...Option) *Server {
 	tb.Helper()
-	path := lookPath(tb)
+	path := LookPath(tb)
 	s, err := Launch(path, tb.TempDir(), options...)
 	if err != nil {
 		tb.Fatalf("redis-server: %v", err)
@@ -78,13 +78,15 @@ func launchAt(path, dir string, port int, options []Option) (*Server, error) {
 		}
 	}
 	if err := s.start(path); err != nil {
+		s.Kill()
 		return nil, err
 	}
 	return s, nil
 }
 
-// lookPath finds redis-server, or ends the test in the way the place demands.
-func lookPath(tb testing.TB) string {
+// LookPath finds redis-server, or ends the test in the way the place demands: it
+// is skipped, and failed where redis-server must be installed.
+func LookPath(tb testing.TB) string {
 	tb.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err == nil {
@@ -107,6 +109,14 @@ func freePort() (int, error) {
 }
 
 func (s *Server) start(path string) error {
+	if err := s.begin(path); err != nil {
+		return err
+	}
+	return s.AwaitReady(readyWithin)
+}
+
+// begin starts the process and waits for nothing.
+func (s *Server) begin(path string) error {
 	port := strconv.Itoa(s.Port)
 	var args []string
 	if s.config != "" {
@@ -132,13 +142,15 @@ func (s *Server) start(path string) error {
 		_ = cmd.Wait() // that it has ended is all that matters
 		close(exited)
 	}(s.cmd)
-	return s.awaitReady()
+	return nil
 }
 
-// awaitReady asks until the server answers; one that is loading its data does
+const readyWithin = 20 * time.Second
+
+// AwaitReady asks until the server answers; one that is loading its data does
 // not count.
-func (s *Server) awaitReady() error {
-	deadline := time.After(20 * time.Second)
+func (s *Server) AwaitReady(within time.Duration) error {
+	deadline := time.After(within)
 	for {
 		if s.ready() {
 			return nil
@@ -147,7 +159,7 @@ func (s *Server) awaitReady() error {
 		case <-s.exited:
 			return fmt.Errorf("ended at once:\n%s", s.log.String())
 		case <-deadline:
-			return fmt.Errorf("not ready after 20 s")
+			return fmt.Errorf("not ready after %v", within)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -175,8 +187,11 @@ func (s *Server) URL() string {
 }
 
 // Dial opens a connection of the caller's own.
-func (s *Server) Dial() (redis.Conn, error) {
-	single, err := connect.OpenSingle(s.URL(), connect.Options{CAFile: s.CAFile()})
+func (s *Server) Dial() (redis.Conn, error) { return s.dial(connect.Options{}) }
+
+func (s *Server) dial(o connect.Options) (redis.Conn, error) {
+	o.CAFile = s.CAFile()
+	single, err := connect.OpenSingle(s.URL(), o)
 	if err != nil {
 		return nil, err
 	}
@@ -200,6 +215,9 @@ func (o owned) Close() error {
 
 // Kill ends the server as kill -9 does and waits until it is gone.
 func (s *Server) Kill() {
+	if s.exited == nil {
+		return // it never started
+	}
 	_ = s.cmd.Process.Kill()
 	<-s.exited
 }
@@ -207,7 +225,7 @@ func (s *Server) Kill() {
 // Restart starts the server again on its port and directory, after a Kill.
 func (s *Server) Restart(tb testing.TB) {
 	tb.Helper()
-	if err := s.start(lookPath(tb)); err != nil {
+	if err := s.start(LookPath(tb)); err != nil {
 		tb.Fatalf("redis-server: %v", err)
 	}
 }
@@ -220,3 +238,13 @@ func (s *Server) Thaw() error { return s.cmd.Process.Signal(syscall.SIGCONT) }
 
 // Pid is the process.
 func (s *Server) Pid() int { return s.cmd.Process.Pid }
+
+// Ended reports whether the process has ended.
+func (s *Server) Ended() bool {
+	select {
+	case <-s.exited:
+		return true
+	default:
+		return false
+	}
+}

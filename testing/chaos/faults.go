@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// allFaults are all there are; some need a binary that can repair a ring.
+func allFaults(audits bool) []fault {
+	return slices.Concat(
+		in(onServer, slices.Concat(ofProcesses(), ofRedis(), ofNetwork(), ofThirds(), ofData(audits))),
+		in(onSentinel, ofSentinel()),
+		in(onCluster, ofCluster()))
+}
+
+// in says in which world faults are injected.
+func in(on topology, faults []fault) []fault {
+	for i := range faults {
+		faults[i].on = on
+	}
+	return faults
+}
+
+// chosen gives the faults with the names, all if there are none, of some worlds.
+func chosen(faults []fault, on []topology, names []string) ([]fault, error) {
+	faults = slices.DeleteFunc(faults, func(f fault) bool { return !slices.Contains(on, f.on) })
+	if len(names) == 0 {
+		return faults, nil
+	}
+	var some []fault
+	for _, name := range names {
+		i := slices.IndexFunc(faults, func(f fault) bool { return f.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("--faults: %q: no such fault in these worlds, or this binary cannot bear it", name)
+		}
+		some = append(some, faults[i])
+	}
+	return some, nil
+}
+
+// schedule draws which fault comes when: all of them in an order of the seed's,
+// then again in another.
+func schedule(seed uint64, faults []fault, turns int) []*fault {
+	random := rand.New(rand.NewPCG(seed, 0))
+	var order []*fault
+	for len(order) < turns {
+		for _, i := range random.Perm(len(faults)) {
+			order = append(order, &faults[i])
+		}
+	}
+	return order[:turns]
+}

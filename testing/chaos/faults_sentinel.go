@@ -1,0 +1,182 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// ofSentinel are faults of a master, its replica and three sentinels. Where a
+// replica takes the master's place, Redis forgets what the replica had not got yet,
+// acknowledged or not.
+func ofSentinel() []fault {
+	failed := counter(rolePoller, "rounds_redis_errors_total")
+	fenced := counter(rolePoller, "rounds_returns_total", `outcome="fenced"`)
+	orphaned := counter(roleMonitor, "rounds_requeued_total", `reason="orphaned"`)
+	unheard := counter(rolePoller, "rounds_wakeups_lost_total")
+	return []fault{
+		{name: "sentinel-failover", invariant: "I1 I3 I4", sign: unheard, straggler: true, mend: regroup, inject: func(t *turn) (func() error, error) {
+			var err error
+			t.losing()
+			t.torn = true
+			if t.former, err = t.sentinels.Named(); err == nil {
+				_, err = t.sentinels.Promote()
+			}
+			t.lostUntil = time.Now().Add(switched)
+			return nil, err // the old master lives on, and takes itself for one until it is told
+		}},
+		{name: "sentinel-master-kill", invariant: "I1 I3 I4", sign: failed, straggler: true, mend: regroup, inject: masterKilled},
+		{name: "sentinel-master-freeze", invariant: "I1 I3 I4", sign: failed, straggler: true, mend: regroup, inject: masterFrozen},
+		{name: "sentinel-writes-lost", invariant: "I1 I3 I4", sign: fenced, straggler: true, mend: regroup, inject: masterWritesLost},
+		{name: "sentinel-poller-kill", invariant: "I1 I2 I3", sign: orphaned, straggler: true, mend: regroup, inject: func(t *turn) (func() error, error) {
+			poller, err := t.holder(5)
+			if err != nil {
+				return nil, err
+			}
+			t.member(poller).process.Kill()
+			heal, err := masterKilled(t)
+			restart := t.startAgain([]string{poller})
+			return func() error { return errors.Join(healed(heal), restart()) }, errors.Join(err, t.last(deadAfter))
+		}},
+		{name: "sentinel-replica-down", invariant: "I1 I5 I6", sign: withoutReplica(), mend: regroup, inject: func(t *turn) (func() error, error) {
+			master, err := t.sentinels.Named()
+			if err != nil {
+				return nil, err
+			}
+			replica := t.sentinels.Other(master)
+			replica.Kill()
+			return func() error { return t.follow(replica, master) }, errors.Join(t.last(3*time.Second), t.working())
+		}},
+		{name: "sentinel-one-down", invariant: "I6", sign: sentinelsAway(), mend: regroup, inject: sentinelsKilled(1, nil)},
+		{name: "sentinel-all-down", invariant: "I6", sign: sentinelsAway(), mend: regroup, inject: sentinelsKilled(3, nil)},
+		// The last sentinel sees the master go and may not replace it alone.
+		{name: "sentinel-no-quorum", invariant: "I1 I5 I6", sign: failed, mend: regroup, inject: sentinelsKilled(2, func(t *turn, master *redistest.Server) (func() error, error) {
+			master.Kill()
+			return func() error { return master.Relaunch(t.redisPath, "--replicaof", "no", "one") }, t.last(2500 * time.Millisecond)
+		})},
+	}
+}
+
+// healed calls what ends a fault, if there is anything.
+func healed(heal func() error) error {
+	if heal == nil {
+		return nil
+	}
+	return heal()
+}
+
+// masterKilled has the sentinels replace a master that was killed, amid checks.
+func masterKilled(t *turn) (func() error, error) {
+	return t.replaced(func(master *redistest.Server) error {
+		master.Kill()
+		return nil
+	}, func(master, next *redistest.Server) error { return t.follow(master, next) })
+}
+
+// masterFrozen has them replace one that goes on later as if nothing had been.
+func masterFrozen(t *turn) (func() error, error) {
+	return t.replaced((*redistest.Server).Freeze, func(master, _ *redistest.Server) error {
+		t.former = master
+		return master.Thaw()
+	})
+}
+
+// masterWritesLost has them replace one that its replica had lost sight of for a
+// while, in which it acknowledged what is then forgotten.
+func masterWritesLost(t *turn) (func() error, error) {
+	return t.replaced(func(master *redistest.Server) error {
+		return t.cutOff(master, t.sentinels.Other(master))
+	}, func(master, next *redistest.Server) error { return t.follow(master, next) })
+}
+
+// replaced breaks the master, while pollers hold claims, and waits until another
+// has its place.
+func (t *turn) replaced(strike func(master *redistest.Server) error, heal func(master, next *redistest.Server) error) (func() error, error) {
+	hurry := t.dawdle(1500 * time.Millisecond)
+	defer hurry()
+	if _, err := t.holder(10); err != nil {
+		return nil, err
+	}
+	master, err := t.sentinels.Named()
+	if err == nil {
+		err = t.sentinels.TakeForDeadAfter(quickSilence)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.losing()
+	if err = strike(master); err != nil {
+		return nil, err
+	}
+	t.silenced()
+	next, err := t.sentinels.AwaitNamed(master)
+	return func() error {
+		return errors.Join(t.sentinels.TakeForDeadAfter(patience), heal(master, next))
+	}, errors.Join(err, t.last(t.between(200*time.Millisecond, time.Second)))
+}
+
+// follow starts a server that was killed as a replica of the master of now.
+func (t *turn) follow(s, master *redistest.Server) error {
+	return s.Relaunch(t.redisPath, "--replicaof", "127.0.0.1", fmt.Sprint(master.Port))
+}
+
+// sentinelsKilled kills so many, then does what else is to be done, and starts them
+// again.
+func sentinelsKilled(n int, then func(t *turn, master *redistest.Server) (func() error, error)) func(t *turn) (func() error, error) {
+	return func(t *turn) (func() error, error) {
+		master, err := t.sentinels.Named()
+		if err != nil {
+			return nil, err
+		}
+		var gone []*redistest.Server
+		for _, i := range t.random.Perm(len(t.sentinels.Sentinels))[:n] {
+			gone = append(gone, t.sentinels.Sentinels[i])
+			t.sentinels.Sentinels[i].Kill()
+		}
+		var heal func() error
+		if then != nil {
+			if err = t.sentinels.TakeForDeadAfter(quickSilence); err == nil {
+				heal, err = then(t, master)
+			}
+		} else {
+			err = errors.Join(t.last(3*time.Second), t.working())
+		}
+		return func() error {
+			errs := []error{healed(heal)}
+			for _, one := range gone {
+				errs = append(errs, one.Relaunch(t.redisPath))
+			}
+			return errors.Join(append(errs, t.sentinels.TakeForDeadAfter(patience))...)
+		}, err
+	}
+}
+
+// working notes where checks do not go on during a fault that should not matter.
+func (t *turn) working() error {
+	if n := t.third.begun(time.Now().Add(-time.Second)); float64(n) < 0.6*t.rate {
+		t.fail(fmt.Sprintf("I6: %d checks in a second of the fault, of %.0f usual ones", n, t.rate))
+	}
+	return t.Err()
+}
+
+// regroup has the former master, if it lives and takes itself for one still, follow
+// the new one, and waits until all is as it was. Before that nothing may have been
+// written there any more.
+func regroup(t *turn) error {
+	master, err := t.sentinels.Named()
+	if err != nil {
+		return err
+	}
+	other := t.sentinels.Other(master)
+	if t.former == other {
+		if err := t.deserted(other); err != nil {
+			return err
+		}
+		if _, err := ask(other, time.Second, "REPLICAOF", "127.0.0.1", master.Port); err != nil {
+			return err
+		}
+	}
+	return t.sentinels.AwaitWhole()
+}
