@@ -76,7 +76,7 @@ func (c *Client) do(ctx context.Context, call Call) (*Response, error) {
 	request.Header.Del("Accept-Encoding")
 	request.Header.Set("User-Agent", c.options.UserAgent)
 
-	client := http.Client{Transport: c.transport, CheckRedirect: checkRedirect(call.MaxRedirects)}
+	client := http.Client{Transport: c.round, CheckRedirect: checkRedirect(call.MaxRedirects)}
 	answer, err := client.Do(request)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,9 @@ type Options struct {
 	HeaderTimeout time.Duration  // from the request to the answer's header; 0: only ctx limits it
 	Timeout       time.Duration  // for a whole call whose ctx has no deadline; 0: 30 s
 	Resolver      *net.Resolver  // nil: the system's
+	// Transport replaces the network, for tests in fake time. Then no address is
+	// judged.
+	Transport http.RoundTripper
 }
 
 // UserAgent is what upstreams see of a version of this program.
@@ -30,7 +33,9 @@ func UserAgent(version string) string {
 // in a process: it holds the connections that are kept open.
 type Client struct {
 	options   Options
+	dialer    *net.Dialer
 	transport *http.Transport
+	round     http.RoundTripper // transport, or Options.Transport
 }
 
 // New makes a client.
@@ -38,7 +43,7 @@ func New(options Options) *Client {
 	options.UserAgent = cmp.Or(options.UserAgent, "rounds (+https://github.com/rounds-dev/rounds)")
 	options.Timeout = cmp.Or(options.Timeout, 30*time.Second)
 	c := &Client{options: options}
-	dialer := &net.Dialer{
+	c.dialer = &net.Dialer{
 		Timeout:  cmp.Or(options.DialTimeout, 10*time.Second),
 		Resolver: options.Resolver,
 		Control:  c.control,
@@ -46,7 +51,7 @@ func New(options Options) *Client {
 	c.transport = &http.Transport{
 		Proxy: nil, // a proxy would be checked in place of the address behind it
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, address)
+			return c.dialer.DialContext(ctx, network, address)
 		},
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    cmp.Or(options.TLSTimeout, 10*time.Second),
@@ -55,6 +60,10 @@ func New(options Options) *Client {
 		MaxIdleConns:           1024,
 		MaxIdleConnsPerHost:    32, // many accounts share a host
 		IdleConnTimeout:        90 * time.Second,
+	}
+	c.round = c.transport
+	if options.Transport != nil {
+		c.round = options.Transport
 	}
 	return c
 }

@@ -1,0 +1,103 @@
+package imap
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/rounds-dev/rounds/poller/checkers/fields"
+	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+)
+
+const (
+	portImplicit = 993 // RFC 8314
+	portPlain    = 143
+	maxText      = 1 << 10 // bytes of a user or a mailbox
+)
+
+// How a connection is encrypted.
+const (
+	tlsImplicit = "implicit"
+	tlsStart    = "starttls"
+	tlsNone     = "none"
+)
+
+// config is a record's config, read.
+type config struct {
+	host     string // in lower case
+	port     int
+	tls      string
+	user     string
+	password secrets.Ref
+	mailbox  string
+}
+
+func (c *Checker) parse(raw json.RawMessage) (config, error) {
+	r := fields.New(raw)
+	read := config{host: strings.TrimSuffix(strings.ToLower(r.Text("host")), "."), tls: tlsImplicit, mailbox: "INBOX"}
+	if read.host != "" {
+		if err := c.client.ValidateHost(read.host); err != nil {
+			r.Fault("host", hostFault(err))
+		}
+	}
+	if raw := r.Take("tls"); raw != nil {
+		read.tls = ""
+		if json.Unmarshal(raw, &read.tls) != nil || read.tls != tlsImplicit && read.tls != tlsStart && read.tls != tlsNone {
+			r.Fault("tls", "must be implicit, starttls or none")
+		}
+	}
+	read.port = portPlain
+	if read.tls == tlsImplicit {
+		read.port = portImplicit
+	}
+	if raw := r.Take("port"); raw != nil && (json.Unmarshal(raw, &read.port) != nil || read.port < 1 || read.port > 65535) {
+		r.Fault("port", "must be a number from 1 to 65535")
+	}
+	read.user = oneLine(r, "user", r.Text("user"))
+	ref, err := secrets.ParseRef(r.Take("password"))
+	switch {
+	case err != nil:
+		r.Fault("password", err.Error())
+	case ref.IsZero():
+		r.Fault("password", "missing")
+	}
+	read.password = ref
+	if raw := r.Take("mailbox"); raw != nil {
+		if json.Unmarshal(raw, &read.mailbox) != nil || read.mailbox == "" {
+			r.Fault("mailbox", "must be a string that is not empty")
+		}
+		read.mailbox = oneLine(r, "mailbox", read.mailbox)
+	}
+	return read, r.Err()
+}
+
+// hostFault leaves the port out of what is said of a host.
+func hostFault(err error) string {
+	if strings.Contains(err.Error(), "private") {
+		return err.Error()
+	}
+	return "must be a name or an address, without a port"
+}
+
+func oneLine(r *fields.Reader, name, text string) string {
+	if len(text) > maxText || strings.ContainsFunc(text, unicode.IsControl) {
+		r.Fault(name, fmt.Sprintf("must be one line of at most %d bytes", maxText))
+	}
+	return text
+}
+
+// password finds the secret. An error names it, never its value.
+func (c *Checker) password(config config) (string, error) {
+	value, err := c.secrets.Get(config.password.Name)
+	if err != nil {
+		return "", err
+	}
+	if len(value) > maxText || strings.ContainsFunc(value, unicode.IsControl) {
+		return "", fmt.Errorf("secret %s: %w", config.password.Name, errPassword)
+	}
+	return value, nil
+}
+
+var errPassword = errors.New("must be one line of at most 1024 bytes to be a password")

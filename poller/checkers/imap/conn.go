@@ -1,0 +1,54 @@
+package imap
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+)
+
+// metered is a connection that bounds what is read from it, for the client
+// library bounds nothing but time, and remembers how reading ended, which the
+// library's errors no longer tell.
+type metered struct {
+	net.Conn
+	room     atomic.Int64
+	tooLarge atomic.Bool
+	broken   atomic.Pointer[error] // of the first read that failed
+	unusable atomic.Bool           // see grammar
+	ended    func() bool           // stops the watch of the context
+}
+
+// meter lets most bytes be read, and closes the connection when ctx is done.
+func meter(ctx context.Context, conn net.Conn, most int64) *metered {
+	m := &metered{Conn: conn}
+	m.room.Store(most)
+	m.ended = context.AfterFunc(ctx, func() { _ = conn.Close() })
+	return m
+}
+
+// allow lets n bytes more be read.
+func (m *metered) allow(n int64) { m.room.Add(n) }
+
+// Read reads while there is room.
+func (m *metered) Read(p []byte) (int, error) {
+	if m.room.Load() <= 0 {
+		m.tooLarge.Store(true)
+		return 0, net.ErrClosed
+	}
+	n, err := m.Conn.Read(p)
+	m.room.Add(-int64(n))
+	m.note(err)
+	return n, err
+}
+
+func (m *metered) note(err error) {
+	if err != nil {
+		m.broken.CompareAndSwap(nil, &err)
+	}
+}
+
+// Close closes the connection and ends the watch.
+func (m *metered) Close() error {
+	m.ended()
+	return m.Conn.Close()
+}

@@ -1,0 +1,47 @@
+package imap
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-imap/v2/imapclient"
+)
+
+// Whatever a server says, a check ends.
+func FuzzServer(f *testing.F) {
+	f.Add([]byte("* PREAUTH [CAPABILITY IMAP4rev1] hello\r\n" + "* 2 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 6] n\r\nT1 OK done\r\n* SEARCH 4 5\r\nT2 OK done\r\n" + mailAt(4) + mailAt(5) + "T3 OK done\r\n"))
+	f.Add([]byte("* OK [CAPABILITY IMAP4rev1 LOGINDISABLED AUTH=PLAIN] hello\r\n+ \r\nT1 OK [CAPABILITY IMAP4rev2] in\r\n* LIST () \"/\" {3}\r\nabc\r\nT2 NO [LIMIT] no\r\n"))
+	f.Add([]byte("* BYE [UNAVAILABLE] later\r\n"))
+	f.Fuzz(func(t *testing.T, said []byte) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		near, far := net.Pipe()
+		var server sync.WaitGroup
+		server.Go(func() { _, _ = io.Copy(io.Discard, far) })
+		server.Go(func() {
+			_, _ = far.Write(said)
+			_ = far.Close()
+		})
+		defer server.Wait()
+		s := &session{ctx: ctx, conn: meter(ctx, near, overhead)}
+		s.client = imapclient.New(&guarded{Conn: s.conn, below: s.conn}, nil)
+		defer s.close()
+		if s.client.WaitGreeting() != nil || s.login("a", "b") != nil {
+			return
+		}
+		box, err := s.examine("INBOX")
+		if err != nil {
+			return
+		}
+		if result, err := s.page(box, cursor{validity: 7, last: 3}, 3); err == nil && len(result.Messages) > 3 {
+			t.Errorf("%d messages", len(result.Messages))
+		}
+		if ctx.Err() != nil {
+			t.Error("only the time ended the check")
+		}
+	})
+}

@@ -1,0 +1,189 @@
+package imap
+
+import (
+	"net"
+	"strings"
+)
+
+const (
+	maxNesting = 16      // of lists in what is asked for here there are three
+	maxAnswer  = 1 << 20 // bytes of one line, literals not counted
+	maxDigits  = 10      // of a literal's size
+	maxWords   = 64      // bytes of tag and type
+)
+
+// guarded is the plain side of a connection. It holds what a server says to the
+// outline of the grammar before the client library reads it, for that calls itself
+// for every list within a list of a body structure, asked for or not: a megabyte
+// of parentheses would take the whole process down.
+type guarded struct {
+	net.Conn
+	below    *metered
+	greeting *strings.Reader // read before all else; nil: none
+	grammar  grammar
+}
+
+// Read reads what keeps to the grammar.
+func (g *guarded) Read(p []byte) (int, error) {
+	if g.greeting != nil && g.greeting.Len() > 0 {
+		return g.greeting.Read(p)
+	}
+	n, err := g.Conn.Read(p)
+	for _, b := range p[:n] {
+		if !g.grammar.accept(b) {
+			g.below.unusable.Store(true)
+			return 0, net.ErrClosed
+		}
+	}
+	// TLS can end without the connection below it doing so.
+	g.below.note(err)
+	return n, err
+}
+
+// grammar follows answers byte by byte (RFC 9051, section 9). It knows lines that
+// end in free text, where nothing has a meaning, from those made of tokens, where
+// a quotation mark begins a string and a brace a literal. What the library might
+// read in another way it refuses: a line break in a string or in a response code.
+type grammar struct {
+	state   state
+	line    []byte // its first bytes, until it is known what it is
+	length  int    // of the line so far
+	depth   int    // of lists
+	literal int64  // what is left of it
+	digits  int    // of its size so far
+	fresh   bool   // free text begins: a response code may
+	code    bool   // within one
+}
+
+type state uint8
+
+const (
+	atStart   state = iota // of a line, until it is known what it is
+	inText                 // free text
+	inTokens               // tokens
+	inString               // a quoted string
+	inEscape               // … behind a backslash
+	inSize                 // of a literal
+	behind                 // the size's brace: nothing but a line break may come
+	inLiteral              // bytes that have no meaning
+)
+
+// accept takes a byte and reports whether it may be there.
+func (g *grammar) accept(b byte) bool {
+	if g.state == inLiteral {
+		if g.literal--; g.literal == 0 {
+			g.state = inTokens
+		}
+		return true
+	}
+	if g.length++; g.length > maxAnswer {
+		return false
+	}
+	switch g.state {
+	case atStart:
+		return g.begin(b)
+	case inText:
+		return g.text(b)
+	case inTokens:
+		return g.token(b)
+	case inString:
+		switch b {
+		case '"':
+			g.state = inTokens
+		case '\\':
+			g.state = inEscape
+		}
+		return b != '\r' && b != '\n'
+	case inEscape:
+		g.state = inString
+		return b != '\r' && b != '\n'
+	case inSize:
+		return g.size(b)
+	default: // behind
+		if b == '\n' {
+			if g.state = inLiteral; g.literal == 0 {
+				g.state = inTokens
+			}
+		}
+		return b == '\n' || b == '\r' || b == ' '
+	}
+}
+
+// begin reads the words that say what the rest of the line is: tag and type, with
+// a number between them at times.
+func (g *grammar) begin(b byte) bool {
+	switch {
+	case b == '\n':
+		g.end()
+		return true
+	case b == '\r':
+		return true
+	case b != ' ':
+		g.line = append(g.line, b)
+		return len(g.line) <= maxWords && b > ' ' && !strings.ContainsRune(`(){}[]"\%`, rune(b))
+	}
+	words := strings.Fields(string(g.line))
+	g.line = append(g.line, b)
+	if len(words) == 1 && words[0] == "+" {
+		g.state = inText
+		return true
+	}
+	if len(words) < 2 || len(words) == 2 && words[1][0] >= '0' && words[1][0] <= '9' {
+		return len(g.line) <= maxWords
+	}
+	switch strings.ToUpper(words[len(words)-1]) {
+	case "OK", "NO", "BAD", "BYE", "PREAUTH":
+		g.state, g.fresh = inText, true
+	default:
+		g.state = inTokens
+	}
+	return true
+}
+
+// text passes over free text, but not over the end of a code that is still open.
+func (g *grammar) text(b byte) bool {
+	if g.fresh {
+		g.fresh, g.code = false, b == '['
+	}
+	switch b {
+	case ']':
+		g.code = false
+	case '\n':
+		open := g.code
+		g.end()
+		return !open
+	}
+	return true
+}
+
+func (g *grammar) token(b byte) bool {
+	switch b {
+	case '(':
+		g.depth++
+	case ')':
+		g.depth--
+	case '"':
+		g.state = inString
+	case '{':
+		g.state, g.literal, g.digits = inSize, 0, 0
+	case '\n':
+		g.end()
+	}
+	return g.depth <= maxNesting
+}
+
+func (g *grammar) size(b byte) bool {
+	switch {
+	case b == '}':
+		g.state = behind
+		return g.digits > 0
+	case b < '0' || b > '9':
+		return false
+	}
+	g.literal = 10*g.literal + int64(b-'0')
+	g.digits++
+	return g.digits <= maxDigits
+}
+
+// end begins the next line.
+func (g *grammar) end() { *g = grammar{line: g.line[:0]} }

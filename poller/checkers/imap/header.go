@@ -1,0 +1,75 @@
+package imap
+
+import (
+	"bytes"
+	"io"
+	"mime"
+	"strings"
+
+	"golang.org/x/net/html/charset"
+)
+
+const maxFields = 1000 // of one header
+
+// field is one field of a header.
+type field struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// header is a mail's or a part's header, in its order.
+type header []field
+
+// split takes a mail or a part apart. Unlike net/mail it has no mercy to ask for:
+// lines that are no fields are passed over, as mail programs do, for a message
+// must not be lost for one of its lines.
+func split(raw []byte) (header, []byte) {
+	var h header
+	for len(raw) > 0 {
+		line, rest, _ := bytes.Cut(raw, []byte("\n"))
+		raw = rest
+		text := strings.TrimSuffix(string(line), "\r")
+		switch {
+		case text == "":
+			return h, raw
+		case text[0] == ' ' || text[0] == '\t':
+			if len(h) > 0 {
+				h[len(h)-1].Value += " " + strings.TrimSpace(text)
+			}
+			continue
+		}
+		name, value, ok := strings.Cut(text, ":")
+		if name = strings.TrimSpace(name); ok && name != "" && !strings.ContainsAny(name, " \t") && len(h) < maxFields {
+			h = append(h, field{cut(valid(name), 256), strings.TrimSpace(value)})
+		}
+	}
+	return h, nil
+}
+
+// get gives the first field of a name, or nothing.
+func (h header) get(name string) string {
+	for _, f := range h {
+		if strings.EqualFold(f.Name, name) {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// decoder reads encoded words (RFC 2047) of any charset that browsers know.
+func decoder() *mime.WordDecoder { return &mime.WordDecoder{CharsetReader: charsetReader} }
+
+func charsetReader(name string, input io.Reader) (io.Reader, error) {
+	return charset.NewReaderLabel(name, input)
+}
+
+// decodeWords gives a field's text in UTF-8; what cannot be decoded stays as it is.
+func decodeWords(text string) string {
+	if decoded, err := decoder().DecodeHeader(text); err == nil {
+		text = decoded
+	}
+	return valid(text)
+}
+
+// valid gives a text that is UTF-8.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

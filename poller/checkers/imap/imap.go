@@ -1,0 +1,139 @@
+// Package imap checks mailboxes over IMAP4rev1 (RFC 3501) and IMAP4rev2 (RFC
+// 9051): the kind "imap".
+//
+// The config has
+//
+//	host      a name or an address; required
+//	port      993 unless given, and 143 where tls is not implicit
+//	tls       "implicit", the default, "starttls", or "none", which is refused
+//	          towards the public internet
+//	user      required
+//	password  {"secret": "NAME"}; required
+//	mailbox   INBOX unless given
+//
+// A check opens a connection, looks, and closes it. The mailbox is opened with
+// EXAMINE and read with PEEK: nothing in it changes, no message becomes seen.
+//
+// A message is reported once by its UID; its id is UIDVALIDITY:UID. See data for
+// what is told of it. The time is the INTERNALDATE: when the server got it.
+//
+// # Cursor
+//
+// The cursor is UIDVALIDITY:UID of the last message reported. A first check
+// begins with the mailbox' newest 10,000 messages, and pages through them. If
+// UIDVALIDITY has changed the UIDs mean other messages now (RFC 3501, section
+// 2.3.1.1): the check begins as a first one does and says CursorReset; messages
+// come again, under other ids and the same message_id.
+//
+// # Failures
+//
+// A refused login is auth, unless the answer's code says that the server is
+// unavailable, or that a limit was hit, which is rate_limited. A greeting of BYE
+// is transient and the host's. An answer that cannot be read, or has more bytes
+// than were asked for, is a protocol error. Of the server's texts nothing is
+// told but codes.
+package imap
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+)
+
+const (
+	defaultLimit   = 200              // of messages, for a request that names none
+	defaultTimeout = 30 * time.Second // of a check whose context has no deadline
+)
+
+// Options are the settings of a Checker. The zero Options are usable.
+type Options struct {
+	// Roots are the authorities that servers' certificates may come from; nil: the
+	// system's.
+	Roots *x509.CertPool
+}
+
+// Checker checks mailboxes. It is safe for concurrent use.
+type Checker struct {
+	client  *fetch.Client
+	secrets secrets.Source
+	options Options
+}
+
+var _ poller.Checker = (*Checker)(nil)
+
+// New makes a checker that connects as client may, and finds in secrets what
+// configs refer to.
+func New(client *fetch.Client, secrets secrets.Source, o Options) *Checker {
+	return &Checker{client: client, secrets: secrets, options: o}
+}
+
+// Kind is "imap".
+func (*Checker) Kind() string { return "imap" }
+
+// Validate judges a config; see the package's doc. It does not look whether the
+// password exists: it is the poller's, and may come later.
+func (c *Checker) Validate(raw json.RawMessage) error {
+	_, err := c.parse(raw)
+	return err
+}
+
+// RateKey is the server: its host, with the port unless that is 993 or 143.
+func (c *Checker) RateKey(raw json.RawMessage) string {
+	config, err := c.parse(raw)
+	if err != nil {
+		return ""
+	}
+	if config.port == portImplicit || config.port == portPlain {
+		return config.host
+	}
+	return net.JoinHostPort(config.host, strconv.Itoa(config.port))
+}
+
+// Check looks for messages behind the cursor, oldest first. All its errors are
+// *poller.CheckError. The connection is closed as soon as ctx is done.
+func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
+	config, err := c.parse(r.Config)
+	if err != nil {
+		return poller.Result{}, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: err.Error()}
+	}
+	at, err := parseCursor(r.Cursor)
+	if err != nil {
+		return poller.Result{}, &poller.CheckError{
+			Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err,
+		}
+	}
+	password, err := c.password(config)
+	if err != nil {
+		// Not the record's fault: the poller was deployed without the secret.
+		return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "secret", Message: err.Error()}
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, defaultTimeout)
+		defer cancel()
+	}
+	s, err := c.open(ctx, config)
+	if err != nil {
+		return poller.Result{}, err
+	}
+	defer s.close()
+	if err := s.login(config.user, password); err != nil {
+		return poller.Result{}, err
+	}
+	box, err := s.examine(config.mailbox)
+	if err != nil {
+		return poller.Result{}, err
+	}
+	limit := defaultLimit
+	if r.Limit > 0 {
+		limit = r.Limit
+	}
+	return s.page(box, at, limit)
+}

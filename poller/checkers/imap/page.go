@@ -1,0 +1,256 @@
+package imap
+
+import (
+	"io"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+)
+
+const (
+	firstMost = 10_000 // messages that a first check begins with, the newest
+
+	// UIDs are searched for in windows, because an answer has 11 bytes for each
+	// message at most, and a mailbox may have millions.
+	firstWindow = 4 << 10 // UIDs
+	maxWindow   = 64 << 10
+	maxWindows  = 16        // of one check; then the next page goes on
+	searchBytes = 12        // for a UID in an answer
+	searchSlack = 64 << 10  // for what else a server says meanwhile
+	fetchAtOnce = 25        // messages asked for by one FETCH
+	maxRaw      = 128 << 10 // bytes read of one message
+	fetchSlack  = 4 << 10   // bytes of an answer around one message
+	maxPage     = 4 << 20   // bytes of data on a page; then the next page goes on
+)
+
+// page reports what is new since the cursor, up to limit messages.
+func (s *session) page(box mailbox, at cursor, limit int) (poller.Result, error) {
+	var result poller.Result
+	before := at
+	if at.validity != box.validity {
+		result.CursorReset = at.validity != 0
+		start, err := s.start(box)
+		if err != nil {
+			return poller.Result{}, err
+		}
+		at = cursor{validity: box.validity, last: start}
+	}
+	found, err := s.search(box, at.last, limit)
+	if err != nil {
+		return poller.Result{}, err
+	}
+	messages, done, err := s.fetch(box, found.uids)
+	if err != nil {
+		return poller.Result{}, err
+	}
+	result.Messages = messages
+	result.HasMore = found.more || done < len(found.uids)
+	if at.last = max(at.last, found.passed); done > 0 {
+		at.last = found.uids[done-1]
+	}
+	if at != before {
+		result.Cursor = at.encode()
+	}
+	return result, nil
+}
+
+// start gives the UID before the first message that a first check reports.
+func (s *session) start(box mailbox) (uint32, error) {
+	if box.count <= firstMost {
+		return 0, nil
+	}
+	s.conn.allow(fetchSlack)
+	command := s.client.Fetch(imap.SeqSetNum(box.count-firstMost+1), &imap.FetchOptions{UID: true})
+	got, err := command.Collect()
+	if err != nil {
+		return 0, s.failed(err, "read", readRefused)
+	}
+	if len(got) != 1 || got[0].UID == 0 {
+		// It was expunged just now: the next check counts anew.
+		return 0, &poller.CheckError{Kind: poller.Transient, Code: "expunged", Message: "read: the mailbox changed while it was counted"}
+	}
+	return uint32(got[0].UID) - 1, nil
+}
+
+// found is what a search brought.
+type found struct {
+	uids   []uint32 // in ascending order
+	more   bool     // there may be more behind them
+	passed uint32   // up to this UID there is nothing, if uids is empty; 0: not known
+}
+
+// search looks for UIDs behind last, window by window, until there are limit of
+// them or the mailbox ends.
+func (s *session) search(box mailbox, last uint32, limit int) (found, error) {
+	var f found
+	window := uint32(firstWindow)
+	for range maxWindows {
+		if last == math.MaxUint32 || box.next != 0 && last+1 >= box.next {
+			return f, nil
+		}
+		to := uint32(math.MaxUint32)
+		if box.next == 0 {
+			to = 0 // *, the last message there is
+		} else if window < to-last {
+			to = last + window
+		}
+		more, err := s.searchWindow(last, to, limit, &f.uids)
+		if err != nil || more || len(f.uids) == limit {
+			f.more = more || len(f.uids) == limit && to != 0 && to+1 < box.next
+			return f, err
+		}
+		if to == 0 || to == math.MaxUint32 {
+			return f, nil
+		}
+		last = to
+		// Behind the end there may be messages that the server has not shown yet, so
+		// that the cursor must not pass them.
+		if len(f.uids) == 0 && to+1 < box.next {
+			f.passed = to
+		}
+		window = min(2*window, maxWindow)
+	}
+	f.more = true
+	return f, nil
+}
+
+// searchWindow adds the UIDs from last+1 to a UID, 0 for the end, up to limit, and
+// reports whether it left some out.
+func (s *session) searchWindow(last, to uint32, limit int, uids *[]uint32) (more bool, err error) {
+	room := int64(maxWindow)
+	if to != 0 {
+		room = int64(min(to-last, maxWindow))
+	}
+	s.conn.allow(room*searchBytes + searchSlack)
+	command := s.client.UIDSearch(&imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: imap.UID(last + 1), Stop: imap.UID(to)}}}}, nil)
+	data, err := command.Wait()
+	if err != nil {
+		return false, s.failed(err, "read", readRefused)
+	}
+	set, ok := data.All.(imap.UIDSet)
+	if data.All != nil && !ok {
+		return false, broken("protocol", "the server answered a search for UIDs with other numbers")
+	}
+	for _, r := range set {
+		// "n:*" has the last message even if its UID is less than n (RFC 3501,
+		// section 6.4.8), and a server may answer anything at all.
+		for uid := max(uint32(r.Start), last+1); uid <= uint32(r.Stop) && (to == 0 || uid <= to); uid++ {
+			if len(*uids) == limit {
+				return true, nil
+			}
+			*uids = append(*uids, uid)
+			if uid == math.MaxUint32 {
+				break
+			}
+		}
+	}
+	return false, nil
+}
+
+// fetch reads messages, and tells how many of the UIDs it got through: fewer than
+// all where the page is full of bytes. One that is gone is passed over.
+func (s *session) fetch(box mailbox, uids []uint32) (messages []poller.Message, done int, err error) {
+	bytes := 0
+	for chunk := range slices.Chunk(uids, fetchAtOnce) {
+		got, err := s.fetchChunk(box, chunk)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, uid := range chunk {
+			if m, ok := got[uid]; ok {
+				bytes += len(m.Data)
+				messages = append(messages, m)
+			}
+		}
+		done += len(chunk)
+		if bytes >= maxPage {
+			break
+		}
+	}
+	return messages, done, nil
+}
+
+func (s *session) fetchChunk(box mailbox, uids []uint32) (map[uint32]poller.Message, error) {
+	s.conn.allow(int64(len(uids)) * (maxRaw + fetchSlack))
+	var set imap.UIDSet
+	for _, uid := range uids {
+		set.AddNum(imap.UID(uid))
+	}
+	command := s.client.Fetch(set, &imap.FetchOptions{
+		UID: true, InternalDate: true, RFC822Size: true,
+		BodySection: []*imap.FetchItemBodySection{{Peek: true, Partial: &imap.SectionPartial{Offset: 0, Size: maxRaw}}},
+	})
+	got := make(map[uint32]poller.Message, len(uids))
+	var fault error
+	for item := command.Next(); item != nil; item = command.Next() {
+		uid, m, err := read(item, box)
+		if err != nil {
+			fault = err // told after the command: its own error says more
+			continue
+		}
+		got[uid] = m
+	}
+	if err := command.Close(); err != nil {
+		return nil, s.failed(err, "read", readRefused)
+	}
+	return got, fault
+}
+
+// broken is an answer to FETCH that breaks the rules.
+func broken(code, text string) error {
+	return &poller.CheckError{Kind: poller.Protocol, Code: code, Message: "read: " + text}
+}
+
+// read makes a message of one FETCH answer.
+func read(item *imapclient.FetchMessageData, box mailbox) (uint32, poller.Message, error) {
+	var (
+		uid   uint32
+		at    time.Time
+		size  int64
+		raw   []byte
+		whole bool
+	)
+	for part := item.Next(); part != nil; part = item.Next() {
+		switch part := part.(type) {
+		case imapclient.FetchItemDataUID:
+			uid = uint32(part.UID)
+		case imapclient.FetchItemDataInternalDate:
+			at = part.Time
+		case imapclient.FetchItemDataRFC822Size:
+			size = part.Size
+		case imapclient.FetchItemDataBodySection:
+			if part.Literal == nil {
+				break
+			}
+			var err error
+			if raw, err = io.ReadAll(io.LimitReader(part.Literal, maxRaw+1)); err != nil {
+				return 0, poller.Message{}, broken(string(fetch.CodeReset), "the connection broke off")
+			}
+			if len(raw) > maxRaw {
+				return 0, poller.Message{}, broken(string(fetch.CodeTooLarge), "the server sent more of a message than was asked for")
+			}
+			whole = true
+		}
+	}
+	if !whole {
+		// The server told of the message's flags before it told what was asked for,
+		// say. Left out, it would be lost.
+		return 0, poller.Message{}, broken("protocol", "the server told of a message without its text")
+	}
+	id := string(cursor{box.validity, uid}.encode())
+	return uid, poller.Message{ID: id, Type: "mail", Time: usable(at), Data: dataOf(raw, max(size, int64(len(raw))))}, nil
+}
+
+// usable drops times that RFC 3339 has no form for; zero is unknown.
+func usable(at time.Time) time.Time {
+	if at = at.UTC(); at.Year() < 1 || at.Year() > 9998 {
+		return time.Time{}
+	}
+	return at
+}

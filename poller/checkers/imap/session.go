@@ -1,0 +1,125 @@
+package imap
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+	"github.com/emersion/go-sasl"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+)
+
+// overhead is how many bytes may be read besides searches and messages: a
+// handshake, a greeting, capabilities, flags.
+const overhead = 256 << 10
+
+// session is one connection.
+type session struct {
+	ctx    context.Context
+	conn   *metered
+	client *imapclient.Client
+}
+
+// open connects and waits for the greeting.
+func (c *Checker) open(ctx context.Context, config config) (*session, error) {
+	conn, err := c.client.Dial(ctx, net.JoinHostPort(config.host, strconv.Itoa(config.port)))
+	if err != nil {
+		return nil, fetch.CheckError(err)
+	}
+	if config.tls == tlsNone && !private(conn.RemoteAddr()) {
+		_ = conn.Close()
+		return nil, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: "config.tls: must not be none towards the public internet"}
+	}
+	s := &session{ctx: ctx, conn: meter(ctx, conn, overhead)}
+	if err := s.encrypt(config, c.options); err != nil {
+		_ = s.conn.Close()
+		return nil, err
+	}
+	if err := s.client.WaitGreeting(); err != nil {
+		err = s.failed(err, "greeting", readRefused)
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// encrypt makes the client, over TLS as the config has it.
+func (s *session) encrypt(config config, o Options) error {
+	plain := &guarded{Conn: s.conn, below: s.conn}
+	if config.tls != tlsNone {
+		settings := &tls.Config{ServerName: config.host, RootCAs: o.Roots, MinVersion: tls.VersionTLS12}
+		if config.tls == tlsStart {
+			if err := upgrade(s.conn); err != nil {
+				return s.failed(err, "STARTTLS", startRefused)
+			}
+			plain.greeting = strings.NewReader("* OK TLS\r\n") // there is no other behind STARTTLS
+		} else {
+			settings.NextProtos = []string{"imap"} // RFC 8314, section 5
+		}
+		encrypted := tls.Client(s.conn, settings)
+		if err := encrypted.HandshakeContext(s.ctx); err != nil {
+			return fetch.CheckError(fetch.Broken(s.ctx, err))
+		}
+		plain.Conn = encrypted
+	}
+	s.client = imapclient.New(plain, nil)
+	return nil
+}
+
+// private reports whether the other end is known not to be on the public internet.
+func private(remote net.Addr) bool {
+	addr, err := netip.ParseAddrPort(remote.String())
+	return err == nil && !fetch.Public(addr.Addr())
+}
+
+// close ends the connection without a word: LOGOUT would cost a round trip, and
+// nothing is open that the server would have to be told of.
+func (s *session) close() {
+	_ = s.conn.Close()
+	_ = s.client.Close()
+}
+
+// login logs in, by LOGIN, or by SASL PLAIN where the server disables that. A
+// server that greets with PREAUTH knows us already.
+func (s *session) login(user, password string) error {
+	if s.client.State() == imap.ConnStateAuthenticated {
+		return nil
+	}
+	caps := s.client.Caps()
+	var err error
+	if caps.Has(imap.CapLoginDisabled) && caps.Has(imap.AuthCap("PLAIN")) {
+		err = s.client.Authenticate(sasl.NewPlainClient("", user, password))
+	} else {
+		err = s.client.Login(user, password).Wait()
+	}
+	if err != nil {
+		return s.failed(err, "login", loginRefused)
+	}
+	return nil
+}
+
+// mailbox is an open mailbox.
+type mailbox struct {
+	validity uint32
+	next     uint32 // UIDNEXT; 0: the server does not say
+	count    uint32
+}
+
+// examine opens a mailbox so that nothing in it changes.
+func (s *session) examine(name string) (mailbox, error) {
+	data, err := s.client.Select(name, &imap.SelectOptions{ReadOnly: true}).Wait()
+	if err != nil {
+		return mailbox{}, s.failed(err, "mailbox", examineRefused)
+	}
+	if data.UIDValidity == 0 {
+		return mailbox{}, &poller.CheckError{Kind: poller.Protocol, Code: "protocol", Message: "mailbox: the server tells no UIDVALIDITY"}
+	}
+	return mailbox{validity: data.UIDValidity, next: uint32(data.UIDNext), count: data.NumMessages}, nil
+}

@@ -1,0 +1,92 @@
+package imap
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func decoded(t *testing.T, mail string) data {
+	t.Helper()
+	mail = strings.ReplaceAll(mail, "\n", "\r\n")
+	var d data
+	raw := dataOf([]byte(mail), int64(len(mail)))
+	if err := json.Unmarshal(raw, &d); err != nil || len(raw) > maxData {
+		t.Fatalf("%d bytes: %v", len(raw), err)
+	}
+	return d
+}
+
+func TestTexts(t *testing.T) {
+	const mixed = "Content-Type: multipart/mixed; boundary=x\n\n--x\n"
+	for mail, want := range map[string]string{
+		"\nplain":                                                                                             "text/plain plain",
+		"Content-Type: text/html\n\n<p>":                                                                      "text/html <p>",
+		"Content-Type: nonsense;;;\n\nplain":                                                                  "text/plain plain",
+		"Content-Type: application/pdf\n\n%PDF":                                                               " ",
+		"Content-Transfer-Encoding: base64\n\naGVs\nbG8=":                                                     "text/plain hello",
+		"Content-Transfer-Encoding: base64\n\n!!!":                                                            "text/plain !!!",
+		"Content-Transfer-Encoding: quoted-printable\n\nh=C3=A9=\nllo":                                        "text/plain héllo",
+		"Content-Type: text/plain; charset=gb2312\n\n\xc4\xe3\xba\xc3":                                        "text/plain 你好",
+		"Content-Type: text/plain; charset=nobodys\n\nx\xff":                                                  "text/plain x\uFFFD",
+		mixed + "Content-Type: text/html\n\n<p>\n--x\n\nplain\n--x--":                                         "text/plain plain",
+		mixed + "Content-Type: text/html\n\n<p>\n--x--":                                                       "text/html <p>",
+		mixed + "Content-Disposition: attachment\n\nfile\n--x\n\nplain\n--x--":                                "text/plain plain",
+		mixed + "Content-Type: multipart/alternative; boundary=y\n\n--y\n\ninner\n--y--\n--x\n\nouter\n--x--": "text/plain inner",
+		mixed + "\nno end": "text/plain no end",
+		"Content-Type: multipart/mixed\n\nno boundary": " ",
+	} {
+		d := decoded(t, mail)
+		if got := d.TextType + " " + d.Text; got != want {
+			t.Errorf("%q: got %q, want %q", mail, got, want)
+		}
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	d := decoded(t, "From x Mon\nSubject: =?utf-8?B?5L2g5aW9?=\n =?iso-8859-1?Q?_=E9?=\nno field\nFrom: =?utf-8?Q?J=C3=B6rg?= <j@example.com>, broken@\n"+
+		"To: undisclosed-recipients:;\nDate: yesterday\nMessage-ID: <a@b> x\nX: \xff\n\ntext")
+	if d.Subject != "你好 é" || d.From[0].Name != "Jörg <j@example.com>, broken@" || d.To != nil || d.Date != "" || d.MessageID != "a@b" || d.Text != "text" {
+		t.Errorf("got %+v", d)
+	}
+	if last := d.Headers[len(d.Headers)-1]; last.Value != "\uFFFD" || len(d.Headers) != 6 {
+		t.Errorf("got %+v", d.Headers)
+	}
+}
+
+// Whatever a mail holds, its data stays within the limit and says what is missing.
+func TestBounds(t *testing.T) {
+	for name, mail := range map[string]string{
+		"control characters": "\n" + strings.Repeat("\x01", maxRaw-10),
+		"a long subject":     "Subject: " + strings.Repeat("x", maxRaw-100) + "\n\n",
+		"many addresses":     "From: " + strings.Repeat("\"\\\"\\\"\\\"\\\"\" <a@example.com>, ", 3000) + "b@example.com\n\n",
+		"many headers":       strings.Repeat("X: y\n", 20_000) + "\n",
+		"many parts":         "Content-Type: multipart/mixed; boundary=x\n\n" + strings.Repeat("--x\nContent-Type: image/png\n\n\n", 3000) + "--x\n\ntext",
+		"deep parts":         strings.Repeat("Content-Type: multipart/mixed; boundary=x\n\n--x\n", 2000),
+	} {
+		raw := dataOf([]byte(mail), int64(len(mail)))
+		var d data
+		if err := json.Unmarshal(raw, &d); err != nil || len(raw) > maxData {
+			t.Errorf("%s: %d bytes: %v", name, len(raw), err)
+		}
+		if !d.Truncated && !strings.HasSuffix(name, "parts") {
+			t.Errorf("%s: not said to be truncated", name)
+		}
+	}
+	if d := dataOf([]byte("Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\nContent-Type: image/png\r\n\r\nxxx"), 1<<20); !strings.Contains(string(d), `"truncated":true`) {
+		t.Errorf("a text that was not reached: got %s", d)
+	}
+}
+
+func FuzzData(f *testing.F) {
+	f.Add([]byte("Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\ntext\r\n--x--"), int64(9))
+	f.Add([]byte("Subject: =?utf-8?B?5L2g5aW9?=\r\nContent-Transfer-Encoding: base64\r\n\r\naGVsbG8="), int64(0))
+	f.Fuzz(func(t *testing.T, raw []byte, size int64) {
+		if len(raw) > maxRaw {
+			raw = raw[:maxRaw]
+		}
+		if got := dataOf(raw, size); !json.Valid(got) || len(got) > maxData {
+			t.Errorf("%d bytes: %.200s", len(got), got)
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package imapd
+
+import (
+	"errors"
+	"io"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapserver"
+	"github.com/emersion/go-imap/v2/imapserver/imapmemserver"
+)
+
+// Fault is what an account does wrong, at the first step that it names.
+type Fault struct {
+	Hang   string      // "login", "select" or "fetch": answer that only after Heal
+	Login  *imap.Error // answer to a login
+	Select *imap.Error // answer to the opening of a mailbox
+	Search string      // written in place of the answer to a search
+	Fetch  string      // likewise to FETCH
+	Bytes  int64       // each text that FETCH gives has so many bytes
+	Cut    bool        // FETCH ends the connection
+}
+
+// Fail sets an account's fault, in place of any it had.
+func (s *Server) Fail(name string, f Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.account(name)
+	a.heal()
+	a.fault, a.healed = &f, make(chan struct{})
+}
+
+// Heal ends an account's fault and releases what hangs.
+func (s *Server) Heal(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.account(name).heal()
+}
+
+func (a *account) heal() {
+	if a.healed != nil {
+		close(a.healed)
+	}
+	a.fault, a.healed = nil, nil
+}
+
+// session is one connection: that of the library, with faults.
+type session struct {
+	*imapmemserver.UserSession // nil before the login
+	server                     *Server
+	conn                       *imapserver.Conn
+	name                       string
+}
+
+// fault gives the fault of the account, after having hung at a step if it says so.
+func (s *session) fault(step string) Fault {
+	s.server.mu.Lock()
+	a := s.server.account(s.name)
+	f, healed := a.fault, a.healed
+	s.server.mu.Unlock()
+	if f == nil {
+		return Fault{}
+	}
+	if f.Hang == step {
+		<-healed
+		return Fault{}
+	}
+	return *f
+}
+
+// Login knows every account.
+func (s *session) Login(name, password string) error {
+	s.server.mu.Lock()
+	s.server.logins++
+	user := s.server.account(name).user
+	s.server.mu.Unlock()
+	s.name = name
+	if f := s.fault("login"); f.Login != nil {
+		return f.Login
+	}
+	if err := user.Login(name, password); err != nil {
+		return err
+	}
+	s.UserSession = imapmemserver.NewUserSession(user)
+	return nil
+}
+
+// Select opens a mailbox.
+func (s *session) Select(name string, o *imap.SelectOptions) (*imap.SelectData, error) {
+	if f := s.fault("select"); f.Select != nil {
+		return nil, f.Select
+	}
+	return s.UserSession.Select(name, o)
+}
+
+// Search answers a search.
+func (s *session) Search(kind imapserver.NumKind, criteria *imap.SearchCriteria, o *imap.SearchOptions) (*imap.SearchData, error) {
+	if f := s.fault("search"); f.Search != "" {
+		_, _ = s.conn.NetConn().Write([]byte(f.Search))
+	}
+	return s.UserSession.Search(kind, criteria, o)
+}
+
+// Fetch gives mails.
+func (s *session) Fetch(w *imapserver.FetchWriter, set imap.NumSet, o *imap.FetchOptions) error {
+	f := s.fault("fetch")
+	switch {
+	case f.Fetch != "":
+		_, _ = s.conn.NetConn().Write([]byte(f.Fetch))
+	case f.Cut:
+		return s.conn.NetConn().Close()
+	case f.Bytes > 0:
+		return s.fetchLarge(w, set, o, f.Bytes)
+	}
+	return s.UserSession.Fetch(w, set, o)
+}
+
+// fetchLarge answers with more than was asked for.
+func (s *session) fetchLarge(w *imapserver.FetchWriter, set imap.NumSet, o *imap.FetchOptions, size int64) error {
+	uids, _ := set.(imap.UIDSet)
+	for _, r := range uids {
+		m := w.CreateMessage(1)
+		m.WriteUID(r.Start)
+		body := m.WriteBodySection(o.BodySection[0], size)
+		_, err := io.Copy(body, io.LimitReader(endless{}, size))
+		// Both are to be closed whatever came of it: they hold the connection's lock.
+		if err := errors.Join(err, body.Close(), m.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endless is a text of the letter x.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}

@@ -1,0 +1,170 @@
+// Package imapd is a fake mail server for tests: IMAP over TCP or TLS on a free
+// port of 127.0.0.1, with any number of accounts, that fails on demand.
+//
+// An account exists as soon as it is named, with a mailbox INBOX; its user is its
+// name, and its password Password. Its mails are numbered from 1, and are so in
+// their subjects.
+package imapd
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapserver"
+	"github.com/emersion/go-imap/v2/imapserver/imapmemserver"
+)
+
+// Password is every account's.
+const Password = "correct-horse-battery"
+
+// Server is the fake. It is safe for concurrent use.
+type Server struct {
+	Port  int            // of 127.0.0.1
+	Roots *x509.CertPool // what its certificate comes from
+
+	server *imapserver.Server
+	done   chan struct{}
+
+	mu       sync.Mutex
+	accounts map[string]*account
+	logins   int
+}
+
+// account is one user.
+type account struct {
+	user   *imapmemserver.User
+	posted int
+	fault  *Fault
+	healed chan struct{} // closed when the fault ends
+}
+
+// Start starts a server; encryption is "implicit", "starttls" or "none". Close
+// ends it.
+func Start(encryption string) (*Server, error) {
+	certificate, err := newCertificate()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Roots: x509.NewCertPool(), accounts: make(map[string]*account), done: make(chan struct{})}
+	s.Roots.AddCert(certificate.Leaf)
+	settings := &tls.Config{Certificates: []tls.Certificate{certificate}}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s.Port = listener.Addr().(*net.TCPAddr).Port
+	options := &imapserver.Options{
+		NewSession: func(conn *imapserver.Conn) (imapserver.Session, *imapserver.GreetingData, error) {
+			return &session{server: s, conn: conn}, nil, nil
+		},
+		Caps:         imap.CapSet{imap.CapIMAP4rev1: {}},
+		Logger:       log.New(io.Discard, "", 0),
+		InsecureAuth: encryption == "none",
+	}
+	switch encryption {
+	case "implicit":
+		listener = tls.NewListener(listener, settings)
+	case "starttls":
+		options.TLSConfig = settings
+	}
+	s.server = imapserver.New(options)
+	go func() {
+		defer close(s.done)
+		_ = s.server.Serve(listener)
+	}()
+	return s, nil
+}
+
+// Close ends the server and cuts off what is under way.
+func (s *Server) Close() {
+	s.mu.Lock()
+	for _, a := range s.accounts {
+		a.heal()
+	}
+	s.mu.Unlock()
+	_ = s.server.Close()
+	<-s.done
+}
+
+// Post adds n mails to an account.
+func (s *Server) Post(name string, n int) {
+	for range n {
+		s.mu.Lock()
+		a := s.account(name)
+		a.posted++
+		number := a.posted
+		s.mu.Unlock()
+		s.Deliver(name, fmt.Sprintf("From: Anna <anna@example.com>\r\nTo: %s@example.com\r\nSubject: mail %d\r\n"+
+			"Message-ID: <%d.%s@example.com>\r\nDate: Sun, 06 Nov 1994 08:49:37 +0000\r\n\r\nHello %d\r\n", name, number, number, name, number))
+	}
+}
+
+// Deliver adds a mail as it is.
+func (s *Server) Deliver(name, mail string) {
+	s.mu.Lock()
+	user := s.account(name).user
+	s.mu.Unlock()
+	if _, err := user.Append("INBOX", literal{bytes.NewReader([]byte(mail))}, &imap.AppendOptions{Time: time.Now()}); err != nil {
+		panic(err) // INBOX is always there
+	}
+}
+
+// literal is a mail as the library wants it.
+type literal struct{ *bytes.Reader }
+
+// Expunge removes the mail with a UID.
+func (s *Server) Expunge(name string, uid uint32) error {
+	s.mu.Lock()
+	user := s.account(name).user
+	s.mu.Unlock()
+	box := imapmemserver.NewUserSession(user)
+	if _, err := box.Select("INBOX", &imap.SelectOptions{}); err != nil {
+		return err
+	}
+	defer func() { _ = box.Close() }()
+	set := imap.UIDSetNum(imap.UID(uid))
+	if err := box.Store(nil, set, &imap.StoreFlags{Op: imap.StoreFlagsAdd, Silent: true, Flags: []imap.Flag{imap.FlagDeleted}}, nil); err != nil {
+		return err
+	}
+	return box.Expunge(nil, &set)
+}
+
+// Recreate deletes the mailbox and makes it anew, under another UIDVALIDITY.
+func (s *Server) Recreate(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.account(name)
+	if err := a.user.Delete("INBOX"); err != nil {
+		return err
+	}
+	a.posted = 0
+	return a.user.Create("INBOX", nil)
+}
+
+// Logins is how many logins were tried.
+func (s *Server) Logins() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logins
+}
+
+// account finds or makes an account. The caller has the lock.
+func (s *Server) account(name string) *account {
+	a := s.accounts[name]
+	if a == nil {
+		a = &account{user: imapmemserver.NewUser(name, Password)}
+		if err := a.user.Create("INBOX", nil); err != nil {
+			panic(err) // it is the first
+		}
+		s.accounts[name] = a
+	}
+	return a
+}
