@@ -1,0 +1,120 @@
+package wecomcrypt
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// EventMessages is the event that says that an account of customer service has
+// messages or events to fetch (https://developer.work.weixin.qq.com/document/path/94670).
+const EventMessages = "kf_msg_or_event"
+
+// TokenLife is how long the token of an EventMessages may be used.
+const TokenLife = 10 * time.Minute
+
+// Event is what a callback tells.
+type Event struct {
+	XMLName    xml.Name `xml:"xml"`
+	ToUserName string   `xml:"ToUserName"` // the corp id
+	CreateTime int64    `xml:"CreateTime"` // unix seconds
+	MsgType    string   `xml:"MsgType"`    // "event"
+	Event      string   `xml:"Event"`
+	Token      string   `xml:"Token"`    // for kf/sync_msg, for TokenLife
+	OpenKfID   string   `xml:"OpenKfId"` // the account
+}
+
+// At is when the event was; the zero time where it does not say.
+func (e *Event) At() time.Time {
+	if e.CreateTime <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(e.CreateTime, 0)
+}
+
+// ErrXML reports a text that is no XML of a callback.
+var ErrXML = errors.New("wecomcrypt: it is not the XML of a callback")
+
+// envelope is the body of a callback.
+type envelope struct {
+	XMLName    xml.Name `xml:"xml"`
+	ToUserName string   `xml:"ToUserName"`
+	Encrypt    string   `xml:"Encrypt"`
+	AgentID    string   `xml:"AgentID,omitempty"`
+}
+
+// ParseBody gives the encrypted text of a callback's body, or ErrXML.
+func ParseBody(body []byte) (encrypted string, err error) {
+	var e envelope
+	if err := decode(body, &e); err != nil || e.Encrypt == "" {
+		return "", ErrXML
+	}
+	return e.Encrypt, nil
+}
+
+// ParseEvent reads a decrypted message, or gives ErrXML. What it has besides is
+// passed over: WeCom adds fields.
+func ParseEvent(message []byte) (Event, error) {
+	var e Event
+	if err := decode(message, &e); err != nil {
+		return Event{}, ErrXML
+	}
+	return e, nil
+}
+
+// decode reads one XML element and nothing after it. No entity is known but
+// those of XML itself, and a document type is not looked at.
+func decode(text []byte, into any) error {
+	d := xml.NewDecoder(bytes.NewReader(text))
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if more, ok := token.(xml.CharData); !ok || len(bytes.TrimSpace(more)) > 0 {
+			return ErrXML
+		}
+	}
+}
+
+// Seal makes a callback of an event, as WeCom would send it: the query and the
+// body of its POST. It is for tests and fakes.
+func (c *Crypt) Seal(e Event, nonce string, now time.Time) (query url.Values, body []byte, err error) {
+	message, err := xml.Marshal(e)
+	if err != nil {
+		return nil, nil, fmt.Errorf("wecomcrypt: %w", err)
+	}
+	encrypted := c.Encrypt(message)
+	body, err = xml.Marshal(envelope{ToUserName: e.ToUserName, Encrypt: encrypted})
+	if err != nil {
+		return nil, nil, fmt.Errorf("wecomcrypt: %w", err)
+	}
+	return c.query(encrypted, nonce, now), body, nil
+}
+
+// SealEcho makes the query of the GET with which WeCom verifies an address. It
+// is for tests and fakes.
+func (c *Crypt) SealEcho(echo, nonce string, now time.Time) url.Values {
+	encrypted := c.Encrypt([]byte(echo))
+	query := c.query(encrypted, nonce, now)
+	query.Set("echostr", encrypted)
+	return query
+}
+
+func (c *Crypt) query(encrypted, nonce string, now time.Time) url.Values {
+	timestamp := strconv.FormatInt(now.Unix(), 10)
+	return url.Values{
+		"msg_signature": {c.Sign(timestamp, nonce, encrypted)}, "timestamp": {timestamp}, "nonce": {nonce},
+	}
+}
