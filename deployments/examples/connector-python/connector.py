@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""A connector for rounds in the standard library of Python 3.
+
+It reports the lines of text files: an account NAME has the file NAME.log in a
+directory, and each of its lines is a message. All state is in the cursor, the
+number of bytes that were read, so that any number of copies may run.
+
+    export CONNECTOR_SECRET=whsec_$(head -c 24 /dev/urandom | base64)
+    python3 connector.py --dir /var/log/inbox --port 9000
+"""
+
+import argparse
+import base64
+import datetime
+import hashlib
+import hmac
+import json
+import os
+import re
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+MAX_REQUEST = 1 << 20  # bytes
+MAX_LINE = 64 << 10  # bytes of one message; the rest of a longer line is left out
+MAX_PAGE = 4 << 20  # bytes of lines on a page
+TOLERANCE = 300  # seconds that a signature may be old, or ahead
+
+
+class Failure(Exception):
+    """An error of the account, which rounds acts on by its kind."""
+
+    def __init__(self, kind, message):
+        super().__init__(message)
+        self.kind = kind
+
+
+def signed(key, headers, body):
+    """Whether a request is signed as Standard Webhooks says."""
+    message_id, timestamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
+    try:
+        if abs(time.time() - int(timestamp)) > TOLERANCE:
+            return False
+    except ValueError:
+        return False
+    content = message_id.encode() + b"." + timestamp.encode() + b"." + body
+    expected = base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()
+    # There may be several, one for each secret while they are changed.
+    for signature in headers.get("webhook-signature", "").split():
+        version, _, value = signature.partition(",")
+        if version == "v1" and hmac.compare_digest(value.encode(), expected.encode()):
+            return True
+    return False
+
+
+def check(directory, request):
+    """One page: the lines behind the cursor, or None where there are none."""
+    name = request["account"]["id"]
+    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}", name):
+        raise Failure("config", "the account's id must be letters, digits, dots, dashes and underscores")
+    cursor, reset = request.get("cursor"), False
+    if cursor is None:
+        cursor = 0
+    if not isinstance(cursor, int) or isinstance(cursor, bool) or cursor < 0:
+        raise Failure("cursor_invalid", "the cursor must be a number of bytes")
+    try:
+        file = open(os.path.join(directory, name + ".log"), "rb")
+    except FileNotFoundError:
+        raise Failure("gone", "there is no such file") from None
+    with file:
+        if cursor > os.fstat(file.fileno()).st_size:  # the file was begun anew
+            cursor, reset = 0, True
+        modified = datetime.datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, datetime.timezone.utc)
+        file.seek(cursor)
+        messages, end, more = [], cursor, False
+        for line in iter(file.readline, b""):
+            if not line.endswith(b"\n"):
+                break  # it is still being written
+            if len(messages) == request["limit"] or end - cursor >= MAX_PAGE:
+                more = True
+                break
+            messages.append(
+                {
+                    # The text is in it, for another file may have taken the name.
+                    "id": f"{end}-{hashlib.sha256(line).hexdigest()[:16]}",
+                    "type": "line",
+                    "time": modified.isoformat(),
+                    "data": {"text": line[:MAX_LINE].decode("utf-8", "replace").rstrip("\r\n")},
+                }
+            )
+            end += len(line)
+    if not messages and not reset:
+        return None
+    return {"messages": messages, "next_cursor": end, "has_more": more, "cursor_reset": reset}
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = 30
+
+    def do_POST(self):
+        try:
+            length = int(self.headers.get("content-length", ""))
+        except ValueError:
+            length = -1
+        if not 0 <= length <= MAX_REQUEST:
+            self.close_connection = True
+            return self.answer(413 if length > MAX_REQUEST else 411)
+        body = self.rfile.read(length)
+        if not signed(self.server.key, self.headers, body):
+            return self.answer(401)
+        try:
+            request = json.loads(body)
+            request["account"]["id"], request["limit"]
+        except (ValueError, KeyError, TypeError):
+            return self.answer(400)
+        try:
+            page = check(self.server.directory, request)
+        except Failure as failure:
+            return self.answer(200, {"error": {"kind": failure.kind, "code": failure.kind, "message": str(failure)}})
+        except OSError:
+            return self.answer(503)
+        return self.answer(204) if page is None else self.answer(200, page)
+
+    def answer(self, status, value=None):
+        body = b"" if value is None else json.dumps(value).encode()
+        self.send_response(status)
+        if status != 204:
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass  # rounds logs what fails
+
+
+def main():
+    parser = argparse.ArgumentParser(description="A connector for rounds that reports the lines of files.")
+    parser.add_argument("--dir", default=".", help="where the files are, NAME.log for the account NAME")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=9000, help="0: any that is free")
+    options = parser.parse_args()
+    try:
+        key = base64.b64decode(os.environ["CONNECTOR_SECRET"].removeprefix("whsec_"), validate=True)
+    except (KeyError, ValueError):
+        sys.exit("CONNECTOR_SECRET must hold base64, with or without whsec_ before it")
+    server = ThreadingHTTPServer((options.host, options.port), Handler)
+    server.daemon_threads = True
+    server.key, server.directory = key, options.dir
+    print(f"http://{options.host}:{server.server_address[1]}/", flush=True)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        pass
+
+
+if __name__ == "__main__":
+    main()

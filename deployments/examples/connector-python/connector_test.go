@@ -1,0 +1,142 @@
+// Package connectorpython runs the connector in Python and holds it to the
+// protocol.
+package connectorpython
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/connector"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/testing/checktest"
+)
+
+const signingKey = "whsec_c2lnbmluZy1rZXktb2YtMjQtYnl0ZXMh"
+
+// start runs the connector on a directory and gives its URL.
+func start(t *testing.T, dir string) string {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		if os.Getenv("CI") != "" || os.Getenv("ROUNDS_TEST_REQUIRE_REDIS") != "" {
+			t.Fatal("python3 is not installed, and here it must be")
+		}
+		t.Skip("python3 is not installed: the connector did not run")
+	}
+	cmd := exec.CommandContext(t.Context(), python, "connector.py", "--dir", dir, "--port", "0")
+	cmd.Env = append(os.Environ(), "CONNECTOR_SECRET="+signingKey)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // that it has ended is all that matters
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the connector did not start: %v", err)
+	}
+	return strings.TrimSpace(line)
+}
+
+func write(t *testing.T, dir, account, text string) {
+	t.Helper()
+	file, err := os.OpenFile(filepath.Join(dir, account+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checker(t *testing.T) *connector.Checker {
+	t.Helper()
+	return connector.New(checktest.Client(t, fetch.Options{}), secrets.Source{Lookup: func(name string) (string, bool) {
+		return signingKey, name == secrets.EnvPrefix+"FILES"
+	}})
+}
+
+func config(url string) json.RawMessage {
+	return fmt.Appendf(nil, `{"url":%q,"signing_secret":{"secret":"FILES"}}`, url)
+}
+
+func TestConnectorKeepsTheProtocol(t *testing.T) {
+	dir := t.TempDir()
+	url := start(t, dir)
+	for n := range 120 {
+		write(t, dir, "a", fmt.Sprintf("line %d\n", n))
+	}
+	findings, err := checker(t).Verify(t.Context(), connector.Trial{Config: config(url), Account: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range findings {
+		if f.Verdict != connector.Pass {
+			t.Errorf("%s: %s: %s", f.Verdict, f.Rule, f.Seen)
+		}
+	}
+}
+
+func TestConnectorReportsEachLineOnce(t *testing.T) {
+	dir := t.TempDir()
+	url := start(t, dir)
+	check := func(account string, cursor []byte) (texts []string, _ poller.Result, _ error) {
+		result, err := checker(t).Check(context.Background(), poller.Request{Account: account, CheckID: "c", Config: config(url), Cursor: cursor, Limit: 2, Attempt: 1})
+		for _, m := range result.Messages {
+			var data struct{ Text string }
+			if err := json.Unmarshal(m.Data, &data); err != nil {
+				t.Error(err)
+			}
+			texts = append(texts, data.Text)
+		}
+		return texts, result, err
+	}
+	write(t, dir, "a", "one\ntwo\nthree\nnot yet")
+	first, result, err := check("a", nil)
+	if err != nil || !slices.Equal(first, []string{"one", "two"}) || !result.HasMore {
+		t.Fatalf("got %q, %+v, %v", first, result, err)
+	}
+	second, result, err := check("a", result.Cursor)
+	if err != nil || !slices.Equal(second, []string{"three"}) || result.HasMore {
+		t.Fatalf("got %q, %+v, %v", second, result, err)
+	}
+	cursor := result.Cursor
+	if none, result, err := check("a", cursor); err != nil || none != nil || result.Cursor != nil {
+		t.Errorf("nothing new: got %q, %+v, %v", none, result, err)
+	}
+	write(t, dir, "a", ", but now\n")
+	if third, _, err := check("a", cursor); err != nil || !slices.Equal(third, []string{"not yet, but now"}) {
+		t.Errorf("got %q, %v", third, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a.log"), []byte("new\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if anew, result, err := check("a", cursor); err != nil || !slices.Equal(anew, []string{"new"}) || !result.CursorReset {
+		t.Errorf("begun anew: got %q, %+v, %v", anew, result, err)
+	}
+	for account, kind := range map[string]poller.ErrorKind{"nobody": poller.Gone, "../a": poller.ConfigInvalid} {
+		_, _, err := check(account, nil)
+		if got := checktest.Failure(t, err); got.Kind != kind || got.Scope != poller.ScopeAccount {
+			t.Errorf("%s: got %v", account, got)
+		}
+	}
+}
