@@ -1,11 +1,11 @@
 package accounts
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
-	"unicode/utf8"
 )
 
 // MaxRecord is the most bytes that a record may have as text.
@@ -37,7 +37,7 @@ func Decode(record []byte) (Account, error) {
 			faults = readText(faults, name, value, &a.Cadence)
 		case "config":
 			if !isNull(value) {
-				a.Config = value
+				a.Config = bytes.Clone(value) // the text may be the caller's
 			}
 		case "labels":
 			a.Labels, faults = readLabels(faults, value)
@@ -61,35 +61,18 @@ func Decode(record []byte) (Account, error) {
 	return a, nil
 }
 
-// object takes a JSON object apart.
-func object(text []byte) (map[string]json.RawMessage, error) {
-	// The decoder would put a replacement character for what is no UTF-8, and
-	// so make one id of several.
-	if !utf8.Valid(text) {
-		return nil, Faults{{RecordField, "must be UTF-8"}}
-	}
-	var fields map[string]json.RawMessage
-	err := json.Unmarshal(text, &fields)
-	var mistyped *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &mistyped), err == nil && fields == nil:
-		return nil, Faults{{RecordField, "must be a JSON object"}}
-	case err != nil:
-		return nil, Faults{{RecordField, "is not JSON: " + err.Error()}}
-	}
-	return fields, nil
-}
-
 func readText(faults Faults, name string, value json.RawMessage, text *string) Faults {
-	if json.Unmarshal(value, text) != nil {
+	read, ok := textOf(value)
+	if !ok && !isNull(value) {
 		return append(faults, Fault{name, "must be a string"})
 	}
+	*text = read
 	return faults
 }
 
 func readLabels(faults Faults, value json.RawMessage) (map[string]string, Faults) {
-	var values map[string]json.RawMessage
-	if json.Unmarshal(value, &values) != nil {
+	values, ok := membersOf(value)
+	if !ok && !isNull(value) {
 		return nil, append(faults, Fault{"labels", "must be an object of strings"})
 	}
 	if len(values) == 0 {
@@ -97,12 +80,12 @@ func readLabels(faults Faults, value json.RawMessage) (map[string]string, Faults
 	}
 	labels := make(map[string]string, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		var text *string // null is no string
-		if json.Unmarshal(values[name], &text) != nil || text == nil {
+		text, ok := textOf(values[name])
+		if !ok {
 			faults = append(faults, Fault{"labels." + name, "must be a string"})
 			continue
 		}
-		labels[name] = *text
+		labels[name] = text
 	}
 	return labels, faults
 }

@@ -35,6 +35,9 @@ type Explanation struct {
 	Marks   []string // how the last checks went, the newest first
 	Error   string   // what went wrong with the last check; empty: nothing
 	ErrorAt time.Time
+
+	Retention time.Duration // for how long the third party keeps its messages; 0: not known
+	Skip      time.Time     // messages from before are passed over until it has caught up; zero: none is
 }
 
 // Waits is what a due account waits for.
@@ -80,7 +83,9 @@ func (r *Registry) Explain(ctx context.Context, id string) (Explanation, error) 
 	if err != nil {
 		return Explanation{}, err
 	}
-	return explain(&views[0], shard, turn), nil
+	e := explain(&views[0], shard, turn)
+	e.readRetention(r.kinds)
+	return e, nil
 }
 
 // explain puts together what is known of an account. Between the look and the
@@ -101,6 +106,7 @@ func explain(v *circulate.View, shard int, turn circulate.Turn) Explanation {
 			e.Waits.Lane = laneWord(turn.Lane)
 		}
 	}
+	e.Skip = SkipBefore(turn.State)
 	if e.Fault == "" {
 		e.readCadence(turn.State)
 	}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-
-	"github.com/rounds-dev/rounds/circulate"
 )
 
 const (
@@ -67,90 +65,20 @@ func (r *Registry) Import(ctx context.Context, in io.Reader, report func(BadLine
 	return summary, nil
 }
 
-// readLines hands every good line on to the writer, and tells the bad ones.
-func (r *Registry) readLines(lines *lineReader, w *batchWriter, report func(BadLine) error) (Summary, error) {
-	var s Summary
-	clock := r.clock(w.ctx)
-	flushed := time.Now()
-	for {
-		if lines.mayBlock() && time.Since(flushed) > heldTime {
-			if err := w.flush(); err != nil {
-				return s, err
-			}
-			flushed = time.Now()
-		}
-		line, err := lines.next()
-		var a Account
-		var faults Faults
-		switch {
-		case errors.Is(err, io.EOF):
-			return s, nil
-		case errors.Is(err, errLong):
-			faults = Faults{{RecordField, fmt.Sprintf("must be at most %d bytes", MaxRecord)}}
-		case err != nil:
-			return s, fmt.Errorf("%w: line %d: %w", ErrInput, lines.number+1, err)
-		default:
-			a, err = Read(line, r.kinds)
-			if err == nil {
-				err = r.inTime(w.ctx, a, clock)
-			} else {
-				err = a.withPast(err, clock)
-			}
-			if err != nil && !errors.As(err, &faults) {
-				return s, err
-			}
-		}
-		s.Lines++
-		if faults != nil {
-			s.Failed++
-			bad := BadLine{Line: lines.number, Faults: faults}
-			if circulate.ValidateID(a.ID) == nil {
-				bad.ID = a.ID
-			}
-			err = report(bad)
-		} else {
-			err = w.add(a)
-		}
-		if err != nil {
-			return s, err
-		}
-	}
-}
-
-// clock gives the time by Redis' clock: asked once, and what has passed since
-// then here.
-func (r *Registry) clock(ctx context.Context) func() (time.Time, error) {
-	var server, local time.Time
-	return func() (time.Time, error) {
-		if server.IsZero() {
-			now, err := r.ring.Now(ctx, 0)
-			if err != nil {
-				return time.Time{}, err
-			}
-			server, local = now, time.Now()
-		}
-		return server.Add(time.Since(local)), nil
-	}
-}
-
 // inTime gives Faults for a valid account whose time is past, unless it is there
 // with this very record.
-func (r *Registry) inTime(ctx context.Context, a Account, clock func() (time.Time, error)) error {
+func (r *Registry) inTime(ctx context.Context, a Account, record []byte, clock func() (time.Time, error)) error {
 	_, err := a.firstDue(clock)
 	var faults Faults
 	if !errors.As(err, &faults) {
 		return err
 	}
-	record, err := a.Encode()
+	there, _, err := r.ring.Glance(ctx, r.ring.ShardOf(a.ID), []string{a.ID})
 	if err != nil {
 		return err
 	}
-	views, err := r.ring.Look(ctx, r.ring.ShardOf(a.ID), []string{a.ID})
-	if err != nil {
-		return err
-	}
-	for i := range views {
-		if bytes.Equal(views[i].Record, record) {
+	for i := range there {
+		if bytes.Equal(there[i].Record, record) {
 			return nil
 		}
 	}

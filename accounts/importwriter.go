@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"time"
@@ -44,20 +45,16 @@ func newBatchWriter(ctx context.Context, r *Registry) *batchWriter {
 	return w
 }
 
-// add takes a record, and blocks while too many wait to be written. It gives the
-// error of whatever was written before.
-func (w *batchWriter) add(a Account) error {
-	record, err := a.Encode()
-	if err != nil {
-		return err
-	}
+// add takes an account and its record, and blocks while too many wait to be
+// written. It gives the error of whatever was written before.
+func (w *batchWriter) add(a Account, record []byte) error {
 	shard := w.registry.ring.ShardOf(a.ID)
 	b := w.pending[shard]
 	if b == nil {
 		b = &batch{shard: shard}
 		w.pending[shard] = b
 	}
-	a.Config = nil // the record has it
+	a.Config, a.Labels = nil, nil // the record has them
 	b.accounts, b.records = append(b.accounts, a), append(b.records, record)
 	b.bytes += len(record)
 	w.held += len(record)
@@ -117,46 +114,19 @@ func (w *batchWriter) work(queue <-chan *batch) {
 }
 
 func (w *batchWriter) write(b *batch) error {
-	r := w.registry
-	ids := make([]string, len(b.accounts))
-	for i := range b.accounts {
-		ids[i] = b.accounts[i].ID
-	}
-	views, err := r.ring.Look(w.ctx, b.shard, ids)
+	items, err := w.changes(b)
 	if err != nil {
 		return err
 	}
-	var now time.Time
-	if len(views) > 0 {
-		now = views[0].Now
-	} else if now, err = r.ring.Now(w.ctx, b.shard); err != nil {
-		return err
-	}
-	kinds := make(map[string]string, len(views))
-	for i := range views {
-		kinds[views[i].ID] = kindOf(views[i].Record)
-	}
-	items := make([]circulate.Registration, len(b.accounts))
-	for i := range b.accounts {
-		a := &b.accounts[i]
-		rhythm, err := cadence.Parse(a.Cadence)
-		if err != nil {
-			return err // it was valid a moment ago
+	var outcomes []circulate.Registered
+	if len(items) > 0 {
+		if outcomes, err = w.registry.ring.Upsert(w.ctx, b.shard, items); err != nil {
+			return err
 		}
-		// A time that came meanwhile has no slot left: at once, which is zero.
-		due, _ := rhythm.After(a.ID, now, cadence.State{})
-		before, known := kinds[a.ID]
-		items[i] = circulate.Registration{
-			ID: a.ID, Record: b.records[i], Due: due, Priority: a.lane(),
-			ForgetCursor: known && before != a.Kind,
-		}
-	}
-	outcomes, err := r.ring.Upsert(w.ctx, b.shard, items)
-	if err != nil {
-		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.unchanged += len(b.records) - len(items)
 	for _, o := range outcomes {
 		switch o {
 		case circulate.Created:
@@ -168,4 +138,61 @@ func (w *batchWriter) write(b *batch) error {
 		}
 	}
 	return nil
+}
+
+// changes gives those of a batch that change something, in their order: what is
+// there with the very same record needs not be sent.
+func (w *batchWriter) changes(b *batch) ([]circulate.Registration, error) {
+	ids := make([]string, len(b.accounts))
+	for i := range b.accounts {
+		ids[i] = b.accounts[i].ID
+	}
+	there, now, err := w.registry.ring.Glance(w.ctx, b.shard, ids)
+	if err != nil {
+		return nil, err
+	}
+	// As they will be once the lines before are written: an id may come again.
+	records := make(map[string][]byte, len(ids))
+	for i := range there {
+		records[there[i].ID] = there[i].Record
+	}
+	items := make([]circulate.Registration, 0, len(ids))
+	for i := range b.accounts {
+		a := &b.accounts[i]
+		before, known := records[a.ID]
+		if known && bytes.Equal(before, b.records[i]) {
+			continue
+		}
+		records[a.ID] = b.records[i]
+		rhythm, err := cadence.Parse(a.Cadence)
+		if err != nil {
+			return nil, err // it was valid a moment ago
+		}
+		// A time that came meanwhile has no slot left: at once, which is zero.
+		due, _ := rhythm.After(a.ID, now, cadence.State{})
+		items = append(items, circulate.Registration{
+			ID: a.ID, Record: b.records[i], Due: due, Priority: a.lane(),
+			ForgetCursor: known && kindOf(before) != a.Kind,
+		})
+	}
+	return items, nil
+}
+
+// clock tells the time by Redis' clock: asked once, and what has passed since
+// then here. It is safe for concurrent use.
+func (r *Registry) clock(ctx context.Context) func() (time.Time, error) {
+	var mu sync.Mutex
+	var server, local time.Time
+	return func() (time.Time, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if server.IsZero() {
+			now, err := r.ring.Now(ctx, 0)
+			if err != nil {
+				return time.Time{}, err
+			}
+			server, local = now, time.Now()
+		}
+		return server.Add(time.Since(local)), nil
+	}
 }

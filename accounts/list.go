@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sort"
-
-	"github.com/rounds-dev/rounds/circulate"
 )
 
 const (
@@ -21,14 +19,16 @@ const (
 	// looks at before it lets the caller go on: a filter that few pass must not
 	// make one request of a walk through a million.
 	lookBudget = 5000
+	// passedPerLook is how many ids that the selector passes over cost what a look
+	// at one account does.
+	passedPerLook = 20
 )
 
 // Query says which accounts List gives.
 type Query struct {
-	Limit  int             // 1 to MaxListLimit; 0 means ListLimit
-	Cursor string          // where the page before ended; empty for the first
-	Kind   string          // only these; empty for all
-	Place  circulate.Place // only those there; empty for all
+	Limit    int    // 1 to MaxListLimit; 0 means ListLimit
+	Cursor   string // where the page before ended; empty for the first
+	Selector Selector
 }
 
 // Page is a part of a list.
@@ -51,6 +51,9 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 	if q.Limit < 0 || q.Limit > MaxListLimit {
 		return Page{}, Faults{{"limit", fmt.Sprintf("must be 1 to %d, is %d", MaxListLimit, q.Limit)}}
 	}
+	if err := q.Selector.Validate(); err != nil {
+		return Page{}, err
+	}
 	at := listCursor{}
 	if q.Cursor != "" {
 		var err error
@@ -61,11 +64,18 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 	page := Page{Views: make([]View, 0, min(q.Limit, ListLimit))}
 	looked := 0
 	for ; at.shard < r.ring.Shards(); at = (listCursor{shard: at.shard + 1}) {
+		if looked >= lookBudget { // all in the shards before were passed over
+			page.Next = at.String(r.ring.Shards())
+			return page, nil
+		}
 		ids, err := r.idsOf(ctx, at.shard)
 		if err != nil {
 			return Page{}, err
 		}
 		ids = ids[sort.Search(len(ids), func(i int) bool { return ids[i] > at.after }):]
+		passed := len(ids)
+		ids = q.Selector.passes(ids)
+		looked += (passed - len(ids)) / passedPerLook
 		for len(ids) > 0 {
 			if len(page.Views) == q.Limit || looked >= lookBudget {
 				page.Next = at.String(r.ring.Shards())
@@ -78,8 +88,8 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 				return Page{}, err
 			}
 			for i := range views {
-				if v := viewOf(&views[i]); q.matches(&v) {
-					page.Views = append(page.Views, v)
+				if v := &views[i]; q.Selector.matches(v.Record, v.Place, v.Reason) {
+					page.Views = append(page.Views, viewOf(v))
 				}
 			}
 			at.after = batch[len(batch)-1]
@@ -88,10 +98,6 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 		}
 	}
 	return page, nil
-}
-
-func (q *Query) matches(v *View) bool {
-	return (q.Kind == "" || q.Kind == v.Kind) && (q.Place == "" || q.Place == v.State.Place)
 }
 
 // listCursor is how far a list came: behind an id of a shard, in the order of

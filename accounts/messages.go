@@ -3,7 +3,6 @@ package accounts
 import (
 	"container/heap"
 	"context"
-	"fmt"
 
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -31,7 +30,7 @@ const (
 // what empty means, FromNow, or the text of an earlier Position. What is none of
 // them is ErrCursor.
 func (r *Registry) Position(ctx context.Context, from string) (Position, error) {
-	p := Position{make([]mark, r.ring.Shards())}
+	p := r.atStart()
 	switch from {
 	case "", FromStart:
 		return p, nil
@@ -45,10 +44,10 @@ func (r *Registry) Position(ctx context.Context, from string) (Position, error) 
 		})
 	}
 	p, err := ParsePosition(from)
-	if err == nil && len(p.marks) != r.ring.Shards() {
-		err = fmt.Errorf("%w: it is of %d shards, this ring has %d", ErrCursor, len(p.marks), r.ring.Shards())
+	if err != nil {
+		return p, err
 	}
-	return p, err
+	return p.in(r.atStart())
 }
 
 // Messages gives up to limit found messages behind a position, in the order in

@@ -103,7 +103,7 @@ func TestMessages(t *testing.T) {
 
 func TestPositionOfAnotherRing(t *testing.T) {
 	r, _ := newRegistry(t, redistest.Embedded(t), 4)
-	other := Position{make([]mark, 5)}
+	other := Position{marks: make([]mark, 5)}
 	cursor := listCursor{}.String(4)
 	sealed := other.String()
 	for _, text := range []string{sealed, sealed[1:], sealed[:len(sealed)-1], sealed + "\n", cursor, "0-0", "START"} {
@@ -114,7 +114,7 @@ func TestPositionOfAnotherRing(t *testing.T) {
 }
 
 func TestPositionText(t *testing.T) {
-	p := Position{make([]mark, 64)}
+	p := Position{marks: make([]mark, 64)}
 	for i := range p.marks {
 		if i%3 > 0 {
 			p.marks[i] = mark{uint64(1_700_000_000_000 + i*3_600_000), uint64(i)}
@@ -140,7 +140,7 @@ func TestPositionText(t *testing.T) {
 // What ParsePosition accepts, String gives back to the letter; both for texts
 // as they come, and for contents with a checksum that holds.
 func FuzzParsePosition(f *testing.F) {
-	p := Position{[]mark{{1, 2}, {}, {1_700_000_000_000, 0}}}
+	p := Position{marks: []mark{{1, 2}, {}, {1_700_000_000_000, 0}}}
 	f.Add(p.String(), []byte{3, 5, 1, 0, 0})
 	f.Add("AAAA", []byte{1, 0, 0})
 	f.Fuzz(func(t *testing.T, text string, content []byte) {

@@ -15,6 +15,9 @@ import (
 // shard. Its text is opaque to callers and survives restarts on either side.
 type Position struct {
 	marks []mark
+
+	generation int // of the shards that accounts are in, or go to
+	sources    int // how many of the shards, the first ones, accounts leave
 }
 
 // mark is a place in one stream: that of its last message read, by its id.
@@ -50,7 +53,9 @@ func (p *Position) Pass(f *circulate.Found) error {
 }
 
 // Clone is a copy that moves on its own.
-func (p *Position) Clone() Position { return Position{slices.Clone(p.marks)} }
+func (p *Position) Clone() Position {
+	return Position{slices.Clone(p.marks), p.generation, p.sources}
+}
 
 // String gives the position as ParsePosition reads it: the number of shards, the
 // newest of their times, and for each shard how much older its own is, and its
@@ -60,7 +65,13 @@ func (p *Position) String() string {
 	for _, m := range p.marks {
 		newest = max(newest, m.ms)
 	}
-	content := binary.AppendUvarint(make([]byte, 0, 16+6*len(p.marks)), uint64(len(p.marks)))
+	content := make([]byte, 0, 24+6*len(p.marks))
+	if p.generation > 0 {
+		content = append(content, 0) // where their number changed, and no number of shards
+		content = binary.AppendUvarint(content, uint64(p.generation))
+		content = binary.AppendUvarint(content, uint64(p.sources))
+	}
+	content = binary.AppendUvarint(content, uint64(len(p.marks)))
 	content = binary.AppendUvarint(content, newest)
 	for _, m := range p.marks {
 		if m == (mark{}) {
@@ -90,11 +101,17 @@ func ParsePosition(text string) (Position, error) {
 		content = content[n:]
 		return v
 	}
-	shards, newest := number(), number()
-	if err != nil || shards == 0 || shards > circulate.MaxShards || newest > math.MaxInt64 {
+	shards := number()
+	var generation, sources uint64
+	if shards == 0 {
+		generation, sources, shards = number(), number(), number()
+	}
+	newest := number()
+	if err != nil || shards == 0 || shards > 2*circulate.MaxShards || newest > math.MaxInt64 ||
+		generation > math.MaxInt32 || sources >= shards {
 		return Position{}, malformed
 	}
-	p := Position{make([]mark, shards)}
+	p := Position{make([]mark, shards), int(generation), int(sources)}
 	for i := range p.marks {
 		older := number()
 		if older == 0 {

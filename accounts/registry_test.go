@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -230,10 +231,10 @@ func TestList(t *testing.T) {
 		if ids, pages := walk(Query{Limit: 7}); !slices.Equal(ids, want) || pages != 43 {
 			t.Errorf("all: %d accounts on %d pages", len(ids), pages)
 		}
-		if ids, _ := walk(Query{Limit: 1000, Kind: "web"}); !slices.Equal(ids, web) {
+		if ids, _ := walk(Query{Limit: 1000, Selector: Selector{Kinds: []string{"web"}}}); !slices.Equal(ids, web) {
 			t.Errorf("by kind: %v", ids)
 		}
-		if ids, _ := walk(Query{Limit: 2, Place: circulate.Parked}); !slices.Equal(ids, parked) {
+		if ids, _ := walk(Query{Limit: 2, Selector: Selector{States: []string{"parked"}}}); !slices.Equal(ids, parked) {
 			t.Errorf("by place: %v", ids)
 		}
 		if page, err := r.List(ctx, Query{Limit: 300}); err != nil || page.Next != "" {
@@ -241,7 +242,7 @@ func TestList(t *testing.T) {
 		}
 
 		other := listCursor{shard: 1, after: "x"}
-		position := Position{make([]mark, ring.Shards())}
+		position := Position{marks: make([]mark, ring.Shards())}
 		for _, cursor := range []string{"x", "a b", other.String(9), listCursor{shard: 8}.String(8), position.String()} {
 			if _, err := r.List(ctx, Query{Cursor: cursor}); !errors.Is(err, ErrCursor) {
 				t.Errorf("cursor %q: %v", cursor, err)
@@ -304,7 +305,7 @@ func TestStats(t *testing.T) {
 			if err := ring.KeepStaleness(ctx, []byte(found)); err != nil {
 				t.Fatal(err)
 			}
-			if s, err := r.Stats(ctx); err != nil || (s.Staleness == nil) != (want == nil) || want != nil && *s.Staleness != *want {
+			if s, err := r.Stats(ctx); err != nil || (s.Staleness == nil) != (want == nil) || want != nil && !reflect.DeepEqual(s.Staleness, want) {
 				t.Errorf("staleness of %s: %+v, %v", found, s.Staleness, err)
 			}
 		}

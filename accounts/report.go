@@ -11,4 +11,5 @@ type Report struct {
 	MessagesPerSecond float64 `json:"messages_per_second"`
 	LatenessP50       float64 `json:"lateness_p50_seconds"`
 	LatenessP99       float64 `json:"lateness_p99_seconds"`
+	Layout            string  `json:"layout,omitempty"` // the shards that it knows, as circulate.Ring.Layout has them
 }

@@ -14,4 +14,6 @@ type Staleness struct {
 	Max            float64   `json:"seconds_max" doc:"All are."`
 	Stalest        string    `json:"stalest" doc:"The id of one that is as stale as that; empty if there is none."`
 	ParkedExcluded int       `json:"parked_excluded" doc:"Parked accounts, which are not among the scanned."`
+
+	Headroom []Headroom `json:"headroom,omitempty" doc:"Of the kinds whose third party keeps messages for a while only, how long until it forgets some; of accounts that were not checked with complete success for an hour, parked ones among them."`
 }

@@ -30,7 +30,7 @@ func rules() map[circulate.Rule]string {
 		circulate.RuleResumed:    RuleResumed,
 		circulate.RuleNudged:     RuleNudged,
 		circulate.RuleProbed:     RuleProbed,
-		'l':                      RuleLimit,
+		circulate.RuleTurn:       RuleLimit,
 		'o':                      RuleOutage,
 		'i':                      RuleIsolation,
 		'c':                      "cadence",

@@ -15,6 +15,7 @@
 -- KEYS[13]  message_queue:urgent  LIST
 -- KEYS[14]  message_queue:low     LIST
 -- KEYS[15]  turns            STRING  accounts taken while several lanes waited
+-- KEYS[16]  leaving          STRING  until when nothing is taken, as accounts go to other shards
 -- ARGV[1]   the replica that claims
 -- ARGV[2]   how many accounts, at most
 -- ARGV[3]   up to which change the replica knows the shard's records
@@ -28,7 +29,7 @@
 local queue, processing, schedule = KEYS[1], KEYS[2], KEYS[3]
 local tickets, ticket_seq, cursors = KEYS[4], KEYS[5], KEYS[6]
 local failures, nudges, changes, set_aside, strikes, states = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local urgent, low, turns = KEYS[13], KEYS[14], KEYS[15]
+local urgent, low, turns, leaving = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
 local replica, want, known = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local now = clock()
 
@@ -49,8 +50,15 @@ end
 local wrong, there = mistyped_mostly(
   {queue, 'list', processing, 'list', tickets, 'hash', ticket_seq, 'string'},
   {cursors, 'hash', failures, 'hash', nudges, 'hash', changes, 'zset', set_aside, 'list', strikes, 'hash',
-    states, 'hash', urgent, 'list', low, 'list', turns, 'string'})
+    states, 'hash', urgent, 'list', low, 'list', turns, 'string', leaving, 'string'})
 if wrong then return wrong end
+
+-- Who moves the accounts says so again and again: one that has stopped, or a
+-- clock that went back, holds nobody up for long.
+if there[leaving] then
+  local till = tonumber(redis.call('GET', leaving)) or 0
+  if till > now and till - now <= 10000 then return {now, till} end
+end
 
 -- Promote. An id without a ticket is not registered and just leaves the schedule.
 if #due > 0 then

@@ -19,6 +19,11 @@ func (r *Ring) Deregister(ctx context.Context, shard int, ids []string) (int, er
 	if err := r.checkBatch("deregister", len(ids)); err != nil {
 		return 0, err
 	}
+	return r.countAnywhere(ctx, shard, ids, r.deregisterIn)
+}
+
+// deregisterIn is Deregister in this very shard.
+func (r *Ring) deregisterIn(ctx context.Context, shard int, ids []string) (int, error) {
 	k := &r.keys[shard]
 	return redis.Int(r.run(ctx, deregisterScript, shard, []string{
 		k.changes, k.tickets, k.schedule, k.parked,

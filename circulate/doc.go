@@ -81,7 +81,8 @@
 //
 // A replica sleeps until the first due time of its shards, which every claim
 // tells it. A step that puts something before that publishes "SS due" on NS:wake
-// ([Ring.Subscribe]); nothing else is published. Losing a message loses no
+// ([Ring.Subscribe]), and so does a nudge to now: a busy replica lets what is due
+// gather, and a nudge is not to wait for that. Losing a message loses no
 // account: a replica that cannot listen looks at every shard each second.
 //
 // # Limits
@@ -89,6 +90,15 @@
 // Limits that replicas share ([Limit]) are no part of a shard: a HASH and a ZSET
 // of their own at NS:limits:{NAME}. Who is denied is returned with the time at
 // which it may run, and waits in the schedule.
+//
+// # Credentials
+//
+// Nor are credentials that a third party issues and all replicas share
+// ([Ring.TakeCredential]): a HASH at NS:credentials:{OWNER}:NAME, both digests. One
+// replica at a time fetches it, under a fence; what came of it, a refusal too,
+// is told to all. An owner that its third party wants left alone is paused for
+// all, in the HASH NS:credentials:{OWNER}:pause. Values are sealed by those who put
+// them there.
 //
 // # Records
 //
@@ -107,6 +117,60 @@
 //
 // [Ring.Audit] compares places and tickets in small steps, confirms what looks
 // wrong at one moment before it counts, and can put it right.
+//
+// # Changing the number of shards
+//
+// NS:meta says how the namespace is divided: generation, shards, and while that
+// changes next or previous. Each change makes a new generation with keys of its own,
+// {NS:gN:SS}, so that every account moves, from any number to any other, and no name
+// ever means two things. A ring that is opened meanwhile has the old shards, which
+// come first, and the new ones, and all steps work on both; one that was opened
+// before finds out by [Ring.AwaitChange], and [Follow] has a process begin with the
+// new ring before it ends with the old one.
+//
+//	Reshard   meta gets next. From then on programs that know nothing of
+//	          changes are kept out by the format.
+//	Receive   each new shard takes accounts: its arrivals SET is made, and the
+//	          consumer groups.
+//	Move      for each old shard, from the first time on and for good, leaving is
+//	          there: no account is made in it any more. For [MoveGate] at a time
+//	          nothing is claimed there, so that what comes back can be moved.
+//	          depart takes accounts that are not claimed out of all their places
+//	          and into departures, with all that the shard has of them;
+//	          arrive puts them into their new shards, under fresh tickets;
+//	          settle takes them out of departures.
+//	Complete  is arrive and settle for what is in departures. Anybody may do it.
+//	Confirm   [KeptFor] after the settling asks the new shard whether it still
+//	          knows the accounts, and has them arrive again where its Redis has
+//	          lost them.
+//	Moved     meta: the new shards are the ring's, once nothing but messages is
+//	          left in the old ones.
+//	Drained   meta: the old shards are forgotten, once their messages are.
+//
+// An account is at every moment in the places of its old shard, or in departures, or
+// in the places of its new shard, and each of the three scripts takes it from one to
+// the next in one atomic step on one shard. A process that stops leaves it in one of
+// them, and whoever goes on goes on from there. arrive remembers whom it has seen in
+// arrivals, and a shard that is done with a change never has that again: so a step
+// that is repeated, or comes late by any time, brings nobody twice, and nobody back
+// who was deregistered. What is claimed is moved after its return; a check is never
+// voided by a move.
+//
+// A step that goes by ids looks in the old shard, completes what is on its way, and
+// looks in the new one: an account only ever goes on in this order, and so is not
+// missed. Absence is taken for granted only after meta was read again: a ring that
+// was opened before gives [ErrResharding] instead. A registration in a shard that
+// has leaving is refused by the script, and made in the new shard.
+//
+// While all goes well an account is late by what its shard takes to move, at most;
+// one that was on its way when a mover died, until the next sweep of any monitor;
+// one that waited in a shard whose mover died, for MoveGate. A consumer group reads a
+// new shard only when it has acknowledged all that was found in the old shards that
+// accounts of it came from, so that an account's messages keep their order. Walks
+// over all accounts give one that moves meanwhile perhaps twice, and never not at all.
+//
+// Left behind is one key for each old shard, leaving, for thirty days: it keeps a
+// process that slept through the change from making anything there.
 //
 // # Unknown outcomes
 //

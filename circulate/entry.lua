@@ -30,7 +30,7 @@ local function ticket_of(entry) return sub(entry, 1, 14) end
 -- Marks are the letters of its last checks, the newest first, MARK_OK one of a
 -- complete success, '-' none. A cursor longer than SHORT is in the cursors HASH.
 local SHORT = 44
-local REGISTERED, RESUMED, NUDGED = 'r', 'e', 'g'
+local REGISTERED, RESUMED, NUDGED, TURN = 'r', 'e', 'g', 'l'
 local MARK_OK, NO_MARKS = '+', '--------'
 
 -- Whatever a lane may be that this version does not know, it is a normal one.

@@ -15,6 +15,11 @@ var (
 	// ErrNotRegistered reports an id that no account has.
 	ErrNotRegistered = errors.New("circulate: account not registered")
 
+	// ErrResharding reports that accounts go to other shards than those that the
+	// caller's ring was opened with: nothing was done, and is to be tried again with
+	// one that is opened anew.
+	ErrResharding = errors.New("circulate: the number of shards is changing; try again")
+
 	// ErrMismatch reports that the namespace in Redis was made with other
 	// settings than the caller's.
 	ErrMismatch = errors.New("circulate: settings disagree with Redis")
@@ -36,7 +41,7 @@ func Unknown(err error) bool {
 
 // verdict tells the ring's own findings, which are as certain as a reply.
 func verdict(err error) bool {
-	for _, known := range []error{ErrClaimLost, ErrNotRegistered, ErrParked, ErrMismatch, ErrMalformedEntry, errReply, errInput} {
+	for _, known := range []error{ErrClaimLost, ErrNotRegistered, ErrParked, ErrMismatch, ErrResharding, ErrMalformedEntry, errReply, errInput} {
 		if errors.Is(err, known) {
 			return true
 		}

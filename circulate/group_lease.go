@@ -42,13 +42,18 @@ type Lease struct {
 func (l *Lease) Token() string { return l.token }
 
 // LeaseShard takes the lease of a shard for a consumer. Where another one has it,
-// lease is nil, and after tells how long it may last at most if it is not renewed.
+// lease is nil, and after tells how long it may last at most if it is not renewed. So
+// it is with a new shard whose accounts have messages in old ones that the group has
+// not dealt with: an account's messages keep their order.
 func (r *Ring) LeaseShard(ctx context.Context, shard int, group, consumer string, ttl time.Duration) (lease *Lease, after time.Duration, err error) {
 	if err := errors.Join(checkGroup("lease", group), ValidateReplica(consumer)); err != nil {
 		return nil, 0, err
 	}
 	if ttl < time.Millisecond {
 		return nil, 0, fmt.Errorf("%w: lease: ttl: must be at least 1ms, is %v", errInput, ttl)
+	}
+	if ahead, err := r.ahead(ctx, shard, group); err != nil || ahead {
+		return nil, aheadPause, err
 	}
 	k := &r.keys[shard]
 	reply, err := redis.Values(r.run(ctx, groupLeaseScript, shard, []string{k.leases, k.ticketSeq}, group, consumer, ttl.Milliseconds()))

@@ -35,6 +35,12 @@ type shardKeys struct {
 	dead       string // STREAM  messages that a consumer group could not handle
 	leases     string // HASH  consumer group -> token|expiry|consumer, who reads the shard for it
 	setAside   string // LIST  entries that were none, the latest only
+
+	// While the number of shards changes; see reshard.go.
+	leaving    string // STRING  the shard's accounts go to other shards; until when nothing is claimed
+	departures string // HASH  target:number -> accounts on their way
+	departed   string // HASH  likewise -> when|accounts that have arrived, kept for a while
+	arrivals   string // SET  ids that have come from other shards; '' always
 }
 
 // all gives every key with the type that it must have.
@@ -46,6 +52,7 @@ func (k *shardKeys) all() []typedKey {
 		{k.reasons, "hash"}, {k.messages, "stream"}, {k.setAside, "list"},
 		{k.urgent, "list"}, {k.low, "list"}, {k.turns, "string"}, {k.errors, "hash"},
 		{k.dead, "stream"}, {k.leases, "hash"},
+		{k.leaving, "string"}, {k.departures, "hash"}, {k.departed, "hash"}, {k.arrivals, "set"},
 	}
 }
 
@@ -77,7 +84,21 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 		dead:       tag + "dead",
 		leases:     tag + "leases",
 		setAside:   tag + "set_aside",
+		leaving:    tag + "leaving",
+		departures: tag + "departures",
+		departed:   tag + "departed",
+		arrivals:   tag + "arrivals",
 	}
+}
+
+// generationKeys are the keys of a shard of some generation. A namespace begins
+// with generation 0, and each change of the number of shards makes a new one,
+// whose names no other has: {NS:SS} and {NS:g1:SS}.
+func generationKeys(namespace string, generation, shards, shard int) shardKeys {
+	if generation > 0 {
+		namespace += ":g" + strconv.Itoa(generation)
+	}
+	return newShardKeys(namespace, shards, shard)
 }
 
 func metaKey(namespace string) string     { return namespace + ":meta" }
@@ -118,6 +139,15 @@ func limitKeys(namespace, name string) (state, leases string) {
 	}
 	state = namespace + ":limits:{" + name + "}"
 	return state, state + ":leases"
+}
+
+// credentialKeys are a credential, a HASH, and the pause of its owner, likewise.
+// They share a hash tag of the owner's. Owners and names are replaced by their
+// digests: they are any text, and whose they are is nobody's business.
+func credentialKeys(namespace string, ref CredentialRef) (credential, pause string) {
+	owner, name := sha256.Sum256([]byte(ref.Owner)), sha256.Sum256([]byte(ref.Name))
+	tag := namespace + ":credentials:{" + hex.EncodeToString(owner[:16]) + "}:"
+	return tag + hex.EncodeToString(name[:16]), tag + "pause"
 }
 
 var plainLimitPattern = regexp.MustCompile(`^[A-Za-z0-9_./:@*-]{1,100}$`)

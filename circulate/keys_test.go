@@ -19,6 +19,7 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 		"{rounds:07}:park_reasons", "{rounds:07}:messages", "{rounds:07}:set_aside",
 		"{rounds:07}:message_queue:urgent", "{rounds:07}:message_queue:low", "{rounds:07}:turns", "{rounds:07}:errors",
 		"{rounds:07}:dead", "{rounds:07}:leases",
+		"{rounds:07}:leaving", "{rounds:07}:departures", "{rounds:07}:departed", "{rounds:07}:arrivals",
 	}
 	keys := newShardKeys("rounds", 64, 7)
 	var got []string
@@ -60,6 +61,18 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 		if name != want {
 			t.Errorf("%q, want %q", name, want)
 		}
+	}
+}
+
+func TestCredentialsShareTheirOwnersTag(t *testing.T) {
+	one, pause := credentialKeys("ns", CredentialRef{Owner: "{a}", Name: "x"})
+	two, same := credentialKeys("ns", CredentialRef{Owner: "{a}", Name: "y"})
+	other, _ := credentialKeys("ns", CredentialRef{Owner: "b", Name: "x"})
+	if pause != same || hashTag(one) != hashTag(pause) || hashTag(two) != hashTag(one) || one == two || hashTag(other) == hashTag(one) {
+		t.Errorf("got %q, %q, %q and %q", one, two, pause, other)
+	}
+	if !strings.HasPrefix(one, "ns:credentials:{") {
+		t.Errorf("got %q", one)
 	}
 }
 

@@ -2,6 +2,7 @@ package circulate
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -110,9 +111,18 @@ func (r *Ring) pipelineNode(ctx context.Context, s *script, calls []limitCall, i
 // setLimitAside renames what has the wrong type to be a limit's, so that it holds
 // nobody up for ever.
 func (r *Ring) setLimitAside(ctx context.Context, keys []string) bool {
+	return r.setAsideTyped(ctx, keys, "hash", "zset")
+}
+
+// setAsideTyped renames those of the keys that have not the type they must have,
+// and reports whether there were any.
+func (r *Ring) setAsideTyped(ctx context.Context, keys []string, types ...any) bool {
 	suffix := ":set_aside:" + strconv.FormatInt(time.Now().UnixNano(), 36)
-	moved, err := redis.Strings(r.eval(ctx, setAsideScript,
-		[]string{keys[0], keys[1], keys[0] + suffix, keys[1] + suffix}, []any{"hash", "zset"}))
+	all := slices.Clone(keys)
+	for _, key := range keys {
+		all = append(all, key+suffix)
+	}
+	moved, err := redis.Strings(r.eval(ctx, setAsideScript, all, types))
 	for _, name := range moved {
 		r.log.Error("key had the wrong type and was set aside", "key", name, "now", name+suffix)
 	}

@@ -54,6 +54,15 @@ func (r *Ring) Look(ctx context.Context, shard int, ids []string) ([]View, error
 	if err := r.checkBatch("look", len(ids)); err != nil {
 		return nil, err
 	}
+	views, err := r.lookIn(ctx, shard, ids)
+	if err != nil || len(views) == len(ids) {
+		return views, err
+	}
+	return r.lookBeyond(ctx, shard, ids, views)
+}
+
+// lookIn is Look in this very shard.
+func (r *Ring) lookIn(ctx context.Context, shard int, ids []string) ([]View, error) {
 	k := &r.keys[shard]
 	answer, err := redis.Values(r.run(ctx, lookScript, shard, []string{
 		k.tickets, k.accounts, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.processing, k.nudges, k.errors,

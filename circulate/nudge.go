@@ -30,7 +30,11 @@ type Nudge struct {
 // being checked is checked again upon its return. It gives ErrNotRegistered or
 // ErrParked where there is nothing to check.
 func (r *Ring) Nudge(ctx context.Context, n Nudge) error {
-	shard := r.ShardOf(n.ID)
+	return r.whereverIs(ctx, n.ID, func(ctx context.Context, shard int) error { return r.nudgeIn(ctx, shard, n) })
+}
+
+// nudgeIn is Nudge in this very shard.
+func (r *Ring) nudgeIn(ctx context.Context, shard int, n Nudge) error {
 	k := &r.keys[shard]
 	where, err := redis.String(r.run(ctx, nudgeScript, shard,
 		[]string{k.tickets, k.schedule, k.parked, k.nudges},

@@ -10,6 +10,9 @@
 -- ARGV[4]  how many ms the hint lives
 -- ARGV[5], ARGV[6]  the channel to wake replicas on, and the shard
 --
+-- A check that is asked for at once wakes replicas in any case: what is due
+-- already may be waiting for more of its shard, and this is not to.
+--
 -- Returns scheduled, circulating, parked or unknown. An account that circulates
 -- is waiting or claimed, and nobody here knows which: the nudge is kept, and the
 -- claim or the return that comes next obeys it.
@@ -40,8 +43,10 @@ if hint ~= '' or not scheduled then
   redis.call('HSET', nudges, id, stamp(due) .. '|' .. stamp(expiry) .. '|' .. hint)
 end
 if scheduled then
-  if due < tonumber(scheduled) then
-    if due < first_due(schedule) then wake(ARGV[5], ARGV[6], due) end
+  if due <= now or due < first_due(schedule) then wake(ARGV[5], ARGV[6], due) end
+  -- Who waits for its turn in a limit's line keeps it: asking again sooner would
+  -- be denied, and take another place at the line's end.
+  if due < tonumber(scheduled) and rule_behind(current) ~= TURN then
     redis.call('ZADD', schedule, due, id)
     redis.call('HSET', tickets, id, sub(current, 1, 15) .. NUDGED .. sub(current, 17))
   end

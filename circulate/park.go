@@ -29,10 +29,12 @@ func (r *Ring) Park(ctx context.Context, shard int, reason string, ids []string)
 	if err := r.checkBatch("park", len(ids)); err != nil {
 		return 0, err
 	}
-	k := &r.keys[shard]
-	return redis.Int(r.run(ctx, parkScript, shard,
-		[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons},
-		append([]any{reason}, anyOf(ids)...)...))
+	return r.countAnywhere(ctx, shard, ids, func(ctx context.Context, shard int, ids []string) (int, error) {
+		k := &r.keys[shard]
+		return redis.Int(r.run(ctx, parkScript, shard,
+			[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons},
+			append([]any{reason}, anyOf(ids)...)...))
+	})
 }
 
 // Resume brings a parked account back, due then, with its failures and strikes
@@ -54,6 +56,12 @@ type Resumption struct {
 	// Reason is why it must be parked to be brought back, word for word: one that
 	// was paused since the caller looked stays parked. Empty: whyever it is.
 	Reason string
+
+	// ForgetCursor has the account checked as if it never had been; not for Probe.
+	ForgetCursor bool
+	// State is what its cadence keeps from now on, as Return's; not for Probe,
+	// which leaves it as it is.
+	State string
 }
 
 // Resumed is what became of one resumption.
@@ -70,14 +78,14 @@ const (
 // ResumeAll is Resume for accounts of one shard. Outcomes stand in the order of
 // the items.
 func (r *Ring) ResumeAll(ctx context.Context, shard int, items []Resumption) ([]Resumed, error) {
-	return r.resume(ctx, shard, items, RuleResumed, 0)
+	return r.resumeAnywhere(ctx, shard, items, RuleResumed, 0)
 }
 
 // Probe is ResumeAll on probation: failures, strikes and what the cadence keeps
 // stay, so that the next failure parks an account again and only a success gives
 // it a clean slate.
 func (r *Ring) Probe(ctx context.Context, shard int, items []Resumption) ([]Resumed, error) {
-	return r.resume(ctx, shard, items, RuleProbed, 1)
+	return r.resumeAnywhere(ctx, shard, items, RuleProbed, 1)
 }
 
 func (r *Ring) resume(ctx context.Context, shard int, items []Resumption, rule Rule, keep int) ([]Resumed, error) {
@@ -86,11 +94,15 @@ func (r *Ring) resume(ctx context.Context, shard int, items []Resumption, rule R
 	}
 	args := append(r.wakeArgs(shard), string(rule), keep)
 	for _, it := range items {
-		args = append(args, it.ID, max(0, it.Due.UnixMilli()), it.Reason)
+		forget := 0
+		if it.ForgetCursor && keep == 0 {
+			forget = 1
+		}
+		args = append(args, it.ID, max(0, it.Due.UnixMilli()), it.Reason, forget, it.State)
 	}
 	k := &r.keys[shard]
 	letters, err := redis.Bytes(r.run(ctx, resumeScript, shard,
-		[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.states}, args...))
+		[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.states, k.cursors}, args...))
 	if err != nil {
 		return nil, err
 	}

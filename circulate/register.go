@@ -40,14 +40,14 @@ const (
 // Register brings new accounts of one shard into circulation and leaves alone
 // those that exist. Outcomes stand in the order of the items.
 func (r *Ring) Register(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
-	return r.register(ctx, shard, items, 0)
+	return r.registerAnywhere(ctx, shard, items, 0)
 }
 
 // Upsert is Register, and changes the records of accounts that exist. A changed
 // account gets a fresh ticket and is due anew; one that is parked comes back,
 // unless it was paused.
 func (r *Ring) Upsert(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
-	return r.register(ctx, shard, items, 1)
+	return r.registerAnywhere(ctx, shard, items, 1)
 }
 
 func (r *Ring) register(ctx context.Context, shard int, items []Registration, change int) ([]Registered, error) {
@@ -69,6 +69,7 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 	k := &r.keys[shard]
 	letters, err := redis.Bytes(r.run(ctx, registerScript, shard, []string{
 		k.tickets, k.ticketSeq, k.accounts, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.cursors, k.changes, k.states, k.errors,
+		k.leaving,
 	}, args...))
 	if err != nil {
 		return nil, err

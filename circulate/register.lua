@@ -12,6 +12,7 @@
 -- KEYS[10] changes       ZSET  id -> when its record changed, unix µs
 -- KEYS[11] states        HASH  id -> what its cadence keeps
 -- KEYS[12] errors        HASH  id -> when|what went wrong with its last check
+-- KEYS[13] leaving       STRING  there: the shard's accounts go to other shards
 -- ARGV[1]  1 to change accounts that exist, 0 to leave them alone
 -- ARGV[2]  how a reason begins that an update does not lift
 -- ARGV[3], ARGV[4]  the channel to wake replicas on, and the shard
@@ -19,15 +20,16 @@
 -- now), 1 to forget the cursor if the record changes, its lane
 --
 -- Returns a text of one letter each: c created, u updated, s the same as it
--- was, e exists and was left alone.
+-- was, e exists and was left alone, m belongs to another shard by now.
 
 local tickets, ticket_seq, accounts, schedule, parked = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local reasons, failures, strikes, cursors, changes = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local states, errors = KEYS[11], KEYS[12]
 local change_existing, stays_parked = ARGV[1] == '1', ARGV[2]
 
-local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', accounts, 'hash', schedule, 'zset', parked, 'zset',
-  reasons, 'hash', failures, 'hash', strikes, 'hash', cursors, 'hash', changes, 'zset', states, 'hash', errors, 'hash')
+local wrong, there = mistyped(tickets, 'hash', ticket_seq, 'string', accounts, 'hash', schedule, 'zset', parked, 'zset',
+  reasons, 'hash', failures, 'hash', strikes, 'hash', cursors, 'hash', changes, 'zset', states, 'hash', errors, 'hash',
+  KEYS[13], 'string')
 if wrong then return wrong end
 
 local now = clock()
@@ -35,7 +37,7 @@ local letters, changed = {}, false
 local was_first, first = first_due(schedule), math.huge
 for a = 5, #ARGV, 5 do
   local id, record, due, forget = ARGV[a], ARGV[a + 1], math.max(now, tonumber(ARGV[a + 2])), ARGV[a + 3] == '1'
-  local letter = 'c'
+  local letter = there[KEYS[13]] and 'm' or 'c'
   local current = redis.call('HGET', tickets, id)
   if current then
     if not change_existing then
@@ -59,7 +61,11 @@ for a = 5, #ARGV, 5 do
     redis.call('HSET', tickets, id, fresh .. ARGV[a + 4] .. REGISTERED .. history .. keep)
     if letter == 'u' then
       if forget then redis.call('HDEL', cursors, id) end
-      redis.call('HDEL', states, id)
+      -- What the cadence kept was of the old record. That messages are passed over
+      -- (WithSkip of package accounts) was asked for, and holds.
+      local kept = redis.call('HGET', states, id)
+      local skip = kept and string.match(kept, '^s%d+')
+      if skip then redis.call('HSET', states, id, skip) elseif kept then redis.call('HDEL', states, id) end
       redis.call('ZADD', changes, change_stamp(changes), id)
       changed = true
     end

@@ -1,7 +1,7 @@
 -- resume: bring parked accounts back into circulation, with a clean slate or on
 -- probation.
 --
--- KEYS[1]  tickets       HASH  id -> current ticket, short cursor
+-- KEYS[1]  tickets       HASH  id -> current ticket and what stands behind it
 -- KEYS[2]  ticket_seq    STRING
 -- KEYS[3]  schedule      ZSET  id -> due
 -- KEYS[4]  parked        ZSET  id -> parked at
@@ -9,28 +9,30 @@
 -- KEYS[6]  failures      HASH  id -> failures in a row
 -- KEYS[7]  strikes       HASH  id -> requeues since the last return
 -- KEYS[8]  states        HASH  id -> what its cadence keeps
+-- KEYS[9]  cursors       HASH  id -> long cursor
 -- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
 -- ARGV[3]  the rule that brings them back
 -- ARGV[4]  1 to keep what they failed with: the next failure parks them again
--- then three for each account: id, due (ms; what is past means now), the reason
--- for which it must be parked ('' = whichever)
+-- then five for each account: id, due (ms; what is past means now), the reason
+-- for which it must be parked ('' = whichever), 1 to forget its cursor, what its
+-- cadence keeps from now on where the slate is clean
 --
 -- Returns a text of one letter each: r resumed, c was in circulation and was
 -- left alone, o is parked for another reason and was left alone, n not
 -- registered.
 
 local tickets, ticket_seq, schedule, parked = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local reasons, failures, strikes, states = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local reasons, failures, strikes, states, cursors = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 
 local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', schedule, 'zset', parked, 'zset', reasons, 'hash',
-  failures, 'hash', strikes, 'hash', states, 'hash')
+  failures, 'hash', strikes, 'hash', states, 'hash', cursors, 'hash')
 if wrong then return wrong end
 
 local rule, keep = ARGV[3], ARGV[4] == '1'
 local now, letters = clock(), {}
 local was_first, first = first_due(schedule), math.huge
-for a = 5, #ARGV, 3 do
-  local id, reason = ARGV[a], ARGV[a + 2]
+for a = 5, #ARGV, 5 do
+  local id, reason, forget, state = ARGV[a], ARGV[a + 2], ARGV[a + 3] == '1', ARGV[a + 4]
   local current = redis.call('HGET', tickets, id)
   if not current then
     letters[#letters + 1] = 'n'
@@ -41,14 +43,15 @@ for a = 5, #ARGV, 3 do
   else
     local due = math.max(now, tonumber(ARGV[a + 1]))
     redis.call('ZADD', schedule, due, id)
-    renew(tickets, ticket_seq, id, current, now, rule)
+    renew(tickets, ticket_seq, id, forget and sub(current, 1, 32) or current, now, rule)
+    if forget then redis.call('HDEL', cursors, id) end
     first = math.min(first, due)
     redis.call('ZREM', parked, id)
     redis.call('HDEL', reasons, id)
     if not keep then
       redis.call('HDEL', failures, id)
       redis.call('HDEL', strikes, id)
-      redis.call('HDEL', states, id)
+      if state ~= '' then redis.call('HSET', states, id, state) else redis.call('HDEL', states, id) end
     end
     letters[#letters + 1] = 'r'
   end

@@ -54,7 +54,8 @@ type Return struct {
 // Return gives accounts of one shard back. Each is written whole or, where the
 // claim was lost, not at all; the outcomes stand in the order of the items. It
 // is safe to repeat after an unknown outcome: what had been written then shows
-// as Fenced.
+// as Fenced. Of an account that was nudged to an earlier time meanwhile, Due is
+// set to the zero time: its shard is worth a look at once.
 func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome, error) {
 	if err := r.checkBatch("return", len(items)); err != nil {
 		return nil, err
@@ -80,8 +81,11 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	}
 	outcomes := make([]Outcome, len(items))
 	for i := range outcomes {
-		if verdict[i] == '1' {
+		switch verdict[i] {
+		case '1':
 			outcomes[i] = Written
+		case '2':
+			outcomes[i], items[i].Due = Written, time.Time{}
 		}
 	}
 	return outcomes, nil

@@ -25,8 +25,9 @@
 --   error i TEXT
 --   message i KIND ID TYPE TIME DATA
 --
--- Returns a text of n letters: 1 where all of it was written, 0 where the claim
--- was lost and nothing was.
+-- Returns a text of n letters: 1 where all of it was written, 2 where it was, and
+-- the account is due before that, for it was nudged, 0 where the claim was lost
+-- and nothing was.
 
 local processing, queue, schedule = KEYS[1], KEYS[2], KEYS[3]
 local tickets, ticket_seq, cursors, failures = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
@@ -157,14 +158,16 @@ for k, i in ipairs(held) do
     if struck then redis.call('HDEL', strikes, id) end
   end
   if nudged then
-    -- Due 0: this check was the answer. Otherwise the nudge came meanwhile.
+    -- Due 0: this check was the answer, or there was none and the hint is for the
+    -- next. Otherwise the nudge came meanwhile.
     local nudge = redis.call('HGET', nudges, id)
     if nudge then
       local asked = tonumber(sub(nudge, 1, 13))
       if asked == 0 then
-        redis.call('HDEL', nudges, id)
-      elseif asked < due then
+        if mark ~= '-' then redis.call('HDEL', nudges, id) end
+      elseif asked < due and rule ~= TURN then
         due, rule = asked, NUDGED
+        verdict[i] = '2'
       end
     end
   end

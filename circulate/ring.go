@@ -22,7 +22,10 @@ const (
 	// MaxBatch is the most accounts that one step may handle.
 	MaxBatch = 1000
 
+	// formatVersion is that of a namespace whose number of shards never changed.
 	formatVersion = 2
+	// formatResharded keeps programs out that know nothing of such a change.
+	formatResharded = 3
 	// callTimeout bounds a call whose context sets no earlier deadline.
 	callTimeout = 10 * time.Second
 )
@@ -45,10 +48,13 @@ type Options struct {
 type Ring struct {
 	server    Server
 	namespace string
-	keys      []shardKeys
+	layout    layout
+	keys      []shardKeys // those of the shards that accounts leave, if any, and then the others
+	sources   int         // how many of them accounts leave
 	log       *slog.Logger
 
 	setAside atomic.Int64
+	left     atomic.Bool // there is nothing to be looked for in the shards that accounts leave
 }
 
 // Open joins a namespace, or makes it where there is none. A namespace whose
@@ -66,63 +72,51 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	shards, err := agree(ctx, server, o)
+	first := layout{shards: o.Shards}
+	if first.shards == 0 {
+		first.shards = DefaultShards
+	}
+	l, err := agree(ctx, server, o.Namespace, first)
 	if err != nil {
 		return nil, err
 	}
-	r := &Ring{server: &watched{Server: server, log: o.Log}, namespace: o.Namespace, log: o.Log, keys: make([]shardKeys, shards)}
-	for i := range r.keys {
-		r.keys[i] = newShardKeys(o.Namespace, shards, i)
+	if o.Shards != 0 && o.Shards != l.shards && l == (layout{shards: l.shards}) {
+		return nil, fmt.Errorf("%w: namespace %q has %d shards, the settings say %d", ErrMismatch, o.Namespace, l.shards, o.Shards)
 	}
+	r := &Ring{server: &watched{Server: server, log: o.Log}, namespace: o.Namespace, log: o.Log, layout: l, keys: l.keys(o.Namespace)}
+	r.sources = l.leaving().shards
+	r.left.Store(l.previous > 0)
 	return r, nil
-}
-
-// agree writes the namespace's meta where there is none, and otherwise holds
-// the caller's settings against it. It returns the number of shards.
-func agree(ctx context.Context, server Server, o Options) (int, error) {
-	first := o.Shards
-	if first == 0 {
-		first = DefaultShards
-	}
-	key := metaKey(o.Namespace)
-	replies, err := pipeline(ctx, server, key,
-		command{"HSETNX", key, "shards", first},
-		command{"HSETNX", key, "format", formatVersion},
-		command{"HMGET", key, "shards", "format"})
-	if err != nil {
-		return 0, fmt.Errorf("open namespace %q: %w", o.Namespace, err)
-	}
-	meta, err := redis.Ints(replies[2], nil)
-	if err != nil || len(meta) != 2 {
-		return 0, fmt.Errorf("open namespace %q: meta is unreadable: %w", o.Namespace, errors.Join(errReply, err))
-	}
-	shards, format := meta[0], meta[1]
-	switch {
-	case format != formatVersion:
-		return 0, fmt.Errorf("%w: namespace %q has format %d, this program has %d", ErrMismatch, o.Namespace, format, formatVersion)
-	case o.Shards != 0 && o.Shards != shards:
-		return 0, fmt.Errorf("%w: namespace %q has %d shards, the settings say %d", ErrMismatch, o.Namespace, shards, o.Shards)
-	case shards < 1 || shards > MaxShards:
-		return 0, fmt.Errorf("%w: namespace %q says it has %d shards", ErrMismatch, o.Namespace, shards)
-	}
-	return shards, nil
 }
 
 // Check reports whether Redis answers and the namespace is still the one that
 // was opened.
 func (r *Ring) Check(ctx context.Context) error {
-	_, err := agree(ctx, r.server, Options{Namespace: r.namespace, Shards: len(r.keys)})
-	return err
+	l, err := r.readLayout(ctx)
+	if err != nil {
+		return err
+	}
+	if now, then := l.lasting(), r.layout.lasting(); now.generation == then.generation && now.shards != then.shards {
+		return fmt.Errorf("%w: namespace %q has %d shards, it had %d when it was opened", ErrMismatch, r.namespace, now.shards, then.shards)
+	}
+	return nil
 }
 
 // Namespace is what the ring's keys begin with.
 func (r *Ring) Namespace() string { return r.namespace }
 
-// Shards is the number of shards.
+// Shards is the number of shards: while it changes, of those that accounts
+// leave, which come first, and those that they go to.
 func (r *Ring) Shards() int { return len(r.keys) }
 
-// ShardOf is the shard that an account lives in.
-func (r *Ring) ShardOf(id string) int { return shardOf(id, len(r.keys)) }
+// ShardOf is the shard that an account lives in; while their number changes, the
+// first where it may be. The steps that go by ids look for it further by themselves.
+func (r *Ring) ShardOf(id string) int {
+	if r.sources > 0 && !r.left.Load() {
+		return shardOf(id, r.sources)
+	}
+	return r.target(id)
+}
 
 // SetAside counts what was found unusable and moved out of the way since the
 // ring was opened: keys of a wrong type, texts that are no entry.

@@ -77,48 +77,93 @@ func (a *Ages) Add(page Ages) {
 	}
 }
 
+// Telling says which accounts a scan for staleness tells one by one. The zero
+// Telling is none.
+type Telling struct {
+	Kinds []string      // whose records name one of these kinds …
+	From  time.Duration // … and that are so stale, in whole seconds
+}
+
+// Stale is an account that a scan for staleness tells. Its record may name one of
+// the kinds asked for elsewhere than as its kind.
+type Stale struct {
+	ID     string
+	Age    time.Duration // since a check last succeeded completely
+	Parked time.Time     // since when it is parked; the zero time: it is not
+	Reason string        // why it is
+	Record []byte
+}
+
 // Staleness looks at about n of a shard's accounts, wherever they are, and gives
 // the cursor to go on with, until that is ScanDone; it begins with an empty one.
-// It costs Redis five commands, the ones inside the script among them. An account
-// that is registered throughout is counted, in rare cases twice.
-func (r *Ring) Staleness(ctx context.Context, shard int, cursor string, n int) (Ages, string, error) {
+// It costs Redis five commands, the ones inside the script among them, and two
+// more where some are told. An account that is registered throughout is counted,
+// in rare cases twice.
+func (r *Ring) Staleness(ctx context.Context, shard int, cursor string, n int, tell Telling) (Ages, []Stale, string, error) {
 	if cursor == "" {
 		cursor = ScanDone
 	}
 	k := &r.keys[shard]
-	answer, err := redis.Values(r.run(ctx, stalenessScript, shard, []string{k.tickets, k.parked}, cursor, n))
+	args := append([]any{cursor, n, int64(tell.From / time.Second)}, anyOf(tell.Kinds)...)
+	answer, err := redis.Values(r.run(ctx, stalenessScript, shard, []string{k.tickets, k.parked, k.accounts, k.reasons}, args...))
 	if err != nil {
-		return Ages{}, "", err
+		return Ages{}, nil, "", err
 	}
-	ages, next, err := readAges(answer)
+	ages, told, next, err := readAges(answer)
 	if err != nil {
-		return Ages{}, "", fmt.Errorf("staleness, shard %d: %w", shard, errors.Join(errReply, err))
+		return Ages{}, nil, "", fmt.Errorf("staleness, shard %d: %w", shard, errors.Join(errReply, err))
 	}
-	return ages, next, nil
+	return ages, told, next, nil
 }
 
-func readAges(answer []any) (Ages, string, error) {
+func readAges(answer []any) (Ages, []Stale, string, error) {
 	var a Ages
 	var now, most int64
 	var next string
 	var stalest []byte
-	rest, err := redis.Scan(answer, &now, &next, &a.Parked, &most, &stalest)
+	var told []any
+	rest, err := redis.Scan(answer, &now, &next, &a.Parked, &most, &stalest, &told)
 	if err != nil {
-		return Ages{}, "", err
+		return Ages{}, nil, "", err
+	}
+	stale, err := readStale(told)
+	if err != nil {
+		return Ages{}, nil, "", err
 	}
 	a.Now, a.Max, a.Stalest = time.UnixMilli(now), time.Duration(max(0, most))*time.Second, string(stalest)
 	pairs, err := redis.Ints(rest, nil)
 	if err != nil || len(pairs)%2 != 0 {
-		return Ages{}, "", errors.Join(errReply, err)
+		return Ages{}, nil, "", errors.Join(errReply, err)
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i] < 0 {
-			return Ages{}, "", errReply
+			return Ages{}, nil, "", errReply
 		}
 		a.buckets[min(pairs[i], staleBuckets-1)] += pairs[i+1]
 		a.Scanned += pairs[i+1]
 	}
-	return a, next, nil
+	return a, stale, next, nil
+}
+
+func readStale(told []any) ([]Stale, error) {
+	var all []Stale
+	for len(told) > 0 {
+		var s Stale
+		var age int64
+		var parked []byte
+		rest, err := redis.Scan(told, &s.ID, &age, &parked, &s.Reason, &s.Record)
+		if err != nil {
+			return nil, err
+		}
+		if len(parked) > 0 {
+			if s.Parked, err = score(parked); err != nil {
+				return nil, err
+			}
+		}
+		s.Age, told = time.Duration(age)*time.Second, rest
+		all = append(all, s)
+	}
+	return all, nil
 }
 
 // KeepStaleness keeps what a whole scan found, opaque to the ring, for

@@ -2,6 +2,7 @@ package circulate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -27,7 +28,20 @@ type Turn struct {
 
 // Turn looks for one account in the lanes of message_queue, at one moment.
 func (r *Ring) Turn(ctx context.Context, id string) (Turn, error) {
-	shard := r.ShardOf(id)
+	var turn Turn
+	err := r.whereverIs(ctx, id, func(ctx context.Context, shard int) (err error) {
+		turn, err = r.turnIn(ctx, shard, id)
+		return err
+	})
+	if errors.Is(err, ErrNotRegistered) {
+		err = nil
+	}
+	return turn, err
+}
+
+// turnIn is Turn in this very shard. Of an account that it has not got it gives
+// ErrNotRegistered.
+func (r *Ring) turnIn(ctx context.Context, shard int, id string) (Turn, error) {
 	k := &r.keys[shard]
 	results, err := transact(ctx, r.server, k.queue,
 		command{"HGET", k.tickets, id}, command{"HGET", k.states, id},
@@ -39,7 +53,7 @@ func (r *Ring) Turn(ctx context.Context, id string) (Turn, error) {
 		return Turn{}, fmt.Errorf("turn, shard %d: %w", shard, err)
 	}
 	var w Turn
-	ticket, _ := redis.String(results[0], nil) // none: it is not registered, and waits nowhere
+	ticket, none := redis.String(results[0], nil)
 	w.State, _ = redis.String(results[1], nil) // none: there is none
 	for i, length := range []*int{&w.Urgent, &w.Normal, &w.Low} {
 		if *length, err = redis.Int(results[2+i], nil); err != nil {
@@ -58,6 +72,9 @@ func (r *Ring) Turn(ctx context.Context, id string) (Turn, error) {
 				return w, nil
 			}
 		}
+	}
+	if none != nil {
+		return w, ErrNotRegistered // and it waits nowhere
 	}
 	return w, nil
 }

@@ -31,7 +31,7 @@ type Woken struct {
 // by themselves.
 func (r *Ring) Wake(ctx context.Context, shard int) error {
 	channel := wakeChannel(r.namespace)
-	if _, err := pipeline(ctx, r.server, channel, command{"PUBLISH", channel, strconv.Itoa(shard) + " 0"}); err != nil {
+	if _, err := pipeline(ctx, r.server, channel, command{"PUBLISH", channel, r.shardName(shard) + " 0"}); err != nil {
 		return fmt.Errorf("wake, shard %d: %w", shard, err)
 	}
 	return nil
@@ -75,7 +75,7 @@ func (r *Ring) Subscribe(ctx context.Context, subscribed func(), wake func(Woken
 			}
 			subscribed()
 		case redis.Message:
-			if w, err := parseWake(string(message.Data)); err == nil && w.Shard < len(r.keys) {
+			if w, err := r.parseWake(string(message.Data)); err == nil {
 				wake(w)
 			}
 		}
@@ -100,22 +100,58 @@ func pingOn(ctx context.Context, sub redis.PubSubConn) {
 	}
 }
 
-func parseWake(text string) (Woken, error) {
-	shard, due, ok := strings.Cut(text, " ")
-	n, err := strconv.Atoi(shard)
-	if !ok || err != nil || n < 0 {
-		return Woken{}, errReply
-	}
+func (r *Ring) parseWake(text string) (Woken, error) {
+	name, due, ok := strings.Cut(text, " ")
 	ms, err := strconv.ParseInt(due, 10, 64)
-	if err != nil {
+	if !ok || err != nil {
 		return Woken{}, errReply
 	}
-	return Woken{Shard: n, Due: time.UnixMilli(ms)}, nil
+	shard, err := r.shardNamed(name)
+	return Woken{Shard: shard, Due: time.UnixMilli(ms)}, err
+}
+
+// shardName is what a shard is called among processes that may know others: its
+// number, and in front of it the generation that made it, unless it was the first.
+func (r *Ring) shardName(shard int) string {
+	d := r.layout.leaving()
+	if shard >= r.sources {
+		shard -= r.sources
+		d = r.layout.lasting()
+	}
+	if d.generation == 0 {
+		return strconv.Itoa(shard)
+	}
+	return strconv.Itoa(d.generation) + "." + strconv.Itoa(shard)
+}
+
+// shardNamed is the shard with a name, if the ring has it.
+func (r *Ring) shardNamed(name string) (int, error) {
+	generation := 0
+	number := name
+	if first, rest, ok := strings.Cut(name, "."); ok {
+		g, err := strconv.Atoi(first)
+		if err != nil || g < 1 {
+			return 0, errReply
+		}
+		generation, number = g, rest
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 0 {
+		return 0, errReply
+	}
+	from, to := r.layout.leaving(), r.layout.lasting()
+	switch {
+	case r.sources > 0 && generation == from.generation && n < r.sources:
+		return n, nil
+	case generation == to.generation && n < len(r.keys)-r.sources:
+		return r.sources + n, nil
+	}
+	return 0, errReply
 }
 
 func wakeChannel(namespace string) string { return namespace + ":wake" }
 
 // wakeArgs are what a script needs to publish for a shard.
 func (r *Ring) wakeArgs(shard int) []any {
-	return []any{wakeChannel(r.namespace), strconv.Itoa(shard)}
+	return []any{wakeChannel(r.namespace), r.shardName(shard)}
 }

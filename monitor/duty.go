@@ -96,6 +96,9 @@ func (m *Monitor) onDuty(ctx context.Context) {
 	if m.config.ProbeInterval > 0 {
 		tasks.Go(func() { m.repeat(ctx, "probe", m.probePause(), m.probe) })
 	}
+	if m.ring.Sources() > 0 {
+		tasks.Go(func() { m.repeat(ctx, "reshard", dutyRest, newReshard(m).turn) })
+	}
 	tasks.Wait()
 	if err := m.duty.resign(ctx); err != nil {
 		m.log.Debug("another monitor takes over later", "error", err)

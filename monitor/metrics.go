@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -21,7 +22,10 @@ type Metrics struct {
 
 	quarantined  prometheus.Counter
 	probed       prometheus.Counter
+	moved        prometheus.Counter
 	staleness    *stalenessSummary
+	headroom     *prometheus.GaugeVec
+	headroomLow  *prometheus.GaugeVec
 	scanSeconds  dutyGauge
 	lost         dutyGauge
 	duplicated   dutyGauge
@@ -64,7 +68,13 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "Accounts parked because they were taken from replicas too often in a row."}),
 		probed: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "probed_total",
 			Help: "Parked accounts that were tried again."}),
-		staleness:   newStalenessSummary(),
+		moved: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "accounts_moved_total",
+			Help: "Accounts brought to other shards, as the number of shards changes."}),
+		staleness: newStalenessSummary(),
+		headroom: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "headroom_seconds",
+			Help: "The least time until a third party forgets messages that no check has fetched, by kind; of accounts not checked with success for an hour."}, []string{"kind"}),
+		headroomLow: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "headroom_accounts",
+			Help: "Accounts whose third party will forget messages, by kind and how much is left of what it keeps: low (less than half), critical (less than a quarter), past (nothing)."}, []string{"kind", "state"}),
 		scanSeconds: onDuty("staleness_scan_seconds", "How long the last scan for staleness took."),
 		lost:        onDuty("audit_lost", "Accounts that the last audit found in no place. Must be 0."),
 		duplicated:  onDuty("audit_duplicated", "Accounts that the last audit found in several places. Must be 0."),
@@ -108,6 +118,18 @@ func (m *Metrics) set(c circulate.Count) {
 	m.overdue.set(c.Overdue.Seconds())
 }
 
+// setHeadroom shows what a scan found. The states do not overlap.
+func (m *Metrics) setHeadroom(found []accounts.Headroom) {
+	m.headroom.Reset()
+	m.headroomLow.Reset()
+	for _, h := range found {
+		m.headroom.WithLabelValues(h.Kind).Set(h.Least)
+		m.headroomLow.WithLabelValues(h.Kind, "low").Set(float64(h.Low - h.Critical))
+		m.headroomLow.WithLabelValues(h.Kind, "critical").Set(float64(h.Critical - h.Past))
+		m.headroomLow.WithLabelValues(h.Kind, "past").Set(float64(h.Past))
+	}
+}
+
 // offDuty forgets what another monitor finds now.
 func (m *Metrics) offDuty() {
 	m.duty.Set(0)
@@ -115,6 +137,8 @@ func (m *Metrics) offDuty() {
 	m.groups.forget()
 	m.accounts.Reset()
 	m.findings.Reset()
+	m.headroom.Reset()
+	m.headroomLow.Reset()
 	for _, g := range []dutyGauge{m.messages, m.overdue, m.heldBack, m.scanSeconds, m.lost, m.duplicated, m.unjudged, m.auditSeconds} {
 		g.forget()
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -19,6 +20,9 @@ type Options struct {
 	// Registration says how an account whose ticket is gone is registered again
 	// from its record, by Redis' clock; nil: due at once, of normal priority.
 	Registration func(id string, record []byte, now time.Time) circulate.Registration
+
+	// Retentions says for how long third parties keep messages; nil: not known.
+	Retentions accounts.Retentions
 }
 
 // Monitor sweeps a ring.
@@ -30,6 +34,9 @@ type Monitor struct {
 	duty    *duty
 
 	registration func(id string, record []byte, now time.Time) circulate.Registration
+
+	retentions accounts.Retentions
+	warned     map[string]warning // of the scan alone, by kind
 
 	beats map[string]time.Time // heartbeats as the last sweep saw them; nil: it did not
 }
@@ -48,7 +55,7 @@ func New(ring *circulate.Ring, config Config, o Options) (*Monitor, error) {
 		o.Metrics = NewMetrics(nil)
 	}
 	return &Monitor{ring: ring, config: config, log: o.Log.With("role", "monitor"), metrics: o.Metrics,
-		duty: newDuty(ring), registration: o.Registration}, nil
+		duty: newDuty(ring), registration: o.Registration, retentions: o.Retentions, warned: make(map[string]warning)}, nil
 }
 
 // Run sweeps at once and then every interval, until ctx is done; then it returns
@@ -59,6 +66,9 @@ func (m *Monitor) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	tasks.Go(func() { m.onDuty(ctx) })
+	if m.ring.Sources() > 0 {
+		tasks.Go(func() { every(ctx, m.config.SweepInterval, m.log, "bring accounts home", m.bringHome) })
+	}
 	every(ctx, m.config.SweepInterval, m.log, "sweep", func(ctx context.Context) error {
 		swept, err := m.Sweep(ctx)
 		m.report(swept, err)

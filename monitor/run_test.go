@@ -105,6 +105,8 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_accounts{place="parked"} 1
 			rounds_accounts{place="scheduled"} 2
 			rounds_accounts{place="waiting"} 4
+			# TYPE rounds_accounts_moved_total counter
+			rounds_accounts_moved_total 0
 			# TYPE rounds_audit_duplicated gauge
 			rounds_audit_duplicated 0
 			# TYPE rounds_audit_findings gauge

@@ -26,19 +26,24 @@ const (
 
 // scan looks how long ago each account was last checked with complete success. It
 // goes by who is registered, not by where anyone is: what fell out of the ring
-// gets older here.
+// gets older here. Parked accounts are left out of how stale accounts are, but
+// not of what may be lost.
 func (m *Monitor) scan(ctx context.Context) error {
 	began := time.Now()
 	pause := min(scanPause, scanWithin/time.Duration(m.ring.Shards()))
 	var all circulate.Ages
+	rooms := newHeadrooms(m.retentions)
 	for shard := range m.ring.Shards() {
 		for cursor := ""; cursor != circulate.ScanDone; {
-			page, next, err := m.ring.Staleness(ctx, shard, cursor, scanPage)
+			page, told, next, err := m.ring.Staleness(ctx, shard, cursor, scanPage, rooms.tell())
 			if err != nil {
 				return err
 			}
 			all.Add(page)
 			cursor = next
+			if err := m.tryAgain(ctx, shard, rooms.add(page.Now, told)); err != nil {
+				return err
+			}
 			if next == circulate.ScanDone {
 				rest(ctx, pause)
 			} else {
@@ -49,12 +54,15 @@ func (m *Monitor) scan(ctx context.Context) error {
 			}
 		}
 	}
+	headroom := rooms.sorted()
+	m.warnOfLoss(headroom)
+	m.metrics.setHeadroom(headroom)
 	m.metrics.staleness.set(&all)
 	m.metrics.scanSeconds.set(time.Since(began).Seconds())
 	found, err := json.Marshal(accounts.Staleness{
 		At: all.Now.UTC(), Scanned: all.Scanned,
 		P50: all.Quantile(0.5).Seconds(), P99: all.Quantile(0.99).Seconds(), Max: all.Max.Seconds(),
-		Stalest: all.Stalest, ParkedExcluded: all.Parked,
+		Stalest: all.Stalest, ParkedExcluded: all.Parked, Headroom: headroom,
 	})
 	if err != nil {
 		return err

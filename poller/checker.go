@@ -50,8 +50,8 @@ type Result struct {
 	Cursor []byte
 	// HasMore asks for another page at once. It may come without messages.
 	HasMore bool
-	// NextPollAfter is the least time until the next check; zero leaves it to
-	// the account's cadence.
+	// NextPollAfter is the least time until the next check, or with HasMore until
+	// the next page; zero leaves it to the account's cadence.
 	NextPollAfter time.Duration
 	// CursorReset says that the upstream no longer knew the cursor, so that
 	// messages may be missing or come again.

@@ -14,7 +14,7 @@ type ErrorKind string
 const (
 	Transient     ErrorKind = "transient"      // try again with backoff; counts to the retry budget
 	RateLimited   ErrorKind = "rate_limited"   // try again after RetryAfter; counts to nothing
-	AuthFailed    ErrorKind = "auth"           // the account's credential is refused; parked after a few
+	AuthFailed    ErrorKind = "auth"           // the account's credential is refused; parked after a few, or at once where it is Final
 	Gone          ErrorKind = "gone"           // the account no longer exists upstream; parked at once
 	ConfigInvalid ErrorKind = "config"         // the record cannot be used; parked at once
 	CursorInvalid ErrorKind = "cursor_invalid" // the upstream refuses the cursor; it is dropped
@@ -39,6 +39,7 @@ type CheckError struct {
 	RetryAfter time.Duration // the upstream's wish; honoured in full
 	Code       string        // short and stable, for people and metrics: "http_503", "timeout"
 	Message    string        // for people; never a secret, never a query string
+	Final      bool          // of AuthFailed: only somebody's doing can change it, and trying again may do harm
 	Network    bool          // the third party was not reached, or the connection broke: it may be our own network
 	Err        error         // the cause, for errors.Is; its text is never shown
 }

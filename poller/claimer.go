@@ -149,7 +149,9 @@ func (p *Pool) claimShard(ctx context.Context, shard, n int) (started int, next 
 	p.metrics.claims.Inc()
 	batch, err := p.ring.Claim(ctx, shard, p.config.Replica, n, p.records.Known(shard))
 	if err != nil {
-		if circulate.Unknown(err) {
+		if circulate.Unknown(err) || circulate.Unavailable(err) {
+			// What answers next may be another server, and remember less: that this
+			// replica holds what it has returned.
 			p.holding.lose(shard)
 		}
 		return 0, time.Time{}, err
@@ -184,6 +186,7 @@ func (p *Pool) claimShard(ctx context.Context, shard, n int) (started int, next 
 			checkID:  fmt.Sprintf("%d-%s", shard, batch.Claims[i].Ticket()),
 			serverAt: batch.Now,
 			localAt:  received,
+			skip:     accounts.SkipBefore(batch.Claims[i].State),
 		}
 	}
 	flights = p.admit(ctx, flights)

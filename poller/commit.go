@@ -56,6 +56,7 @@ func (p *Pool) committed(shard int, items []circulate.Return, outcomes []circula
 				p.metrics.returns.WithLabelValues("unknown").Inc()
 			} else {
 				p.metrics.returns.WithLabelValues("fenced").Inc()
+				p.holding.lose(shard) // the claim may have been forgotten, and others like it
 				p.log.Info("a check came too late and was not written", "account", item.Claim.ID, "shard", shard)
 			}
 			continue

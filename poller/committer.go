@@ -66,7 +66,7 @@ func (c *committer) submit(item circulate.Return) {
 	}
 	g.items = append(g.items, item)
 	g.bytes += size(&item)
-	wake := g.full() || len(c.pending) == 1 && len(g.items) == 1
+	wake := g.full() || len(c.pending) == 1 && len(g.items) == 1 || c.crowded()
 	c.mu.Unlock()
 	if wake {
 		select {
@@ -75,6 +75,10 @@ func (c *committer) submit(item circulate.Return) {
 		}
 	}
 }
+
+// crowded reports that checks may soon wait for results to be written: lingering
+// would cost more than small batches do.
+func (c *committer) crowded() bool { return 4*len(c.slots) >= 3*cap(c.slots) }
 
 func (g *gathering) full() bool { return len(g.items) >= commitBatch || g.bytes >= commitBytes }
 
@@ -122,6 +126,9 @@ func (c *committer) take(now time.Time, all bool) (ready []batchOfShard, wait ti
 	defer c.mu.Unlock()
 	wait = time.Hour
 	linger := c.linger(now)
+	if c.crowded() {
+		linger = 0
+	}
 	for shard, g := range c.pending {
 		left := linger - now.Sub(g.since)
 		if !all && !g.full() && left > 0 {

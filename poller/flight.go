@@ -20,6 +20,9 @@ type flight struct {
 	serverAt time.Time // Redis' clock at the claim …
 	localAt  time.Time // … and ours
 
+	skip    time.Time // messages from before are passed over; zero: none is
+	skipped int
+
 	found   bool // a page before brought messages
 	suspect bool // it has the one place for those
 
@@ -86,12 +89,13 @@ func (f *flight) run() {
 		if empty++; len(result.Messages) > 0 {
 			empty = 0
 		}
+		f.passOver(&result)
 		switch {
 		case result.HasMore && empty >= maxEmptyPages:
 			f.fail(&CheckError{Kind: Protocol, Scope: ScopeAccount, Code: "empty_pages",
 				Message: fmt.Sprintf("%d empty pages in a row that say there is more", empty)})
 			return
-		case !result.HasMore || page >= maxPages || time.Since(began) >= maxDrain || p.stopping():
+		case !result.HasMore || result.NextPollAfter > 0 || page >= maxPages || time.Since(began) >= maxDrain || p.stopping():
 			f.succeed(result)
 			return
 		}

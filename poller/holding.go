@@ -46,6 +46,13 @@ func (h *holding) lose(shard int) {
 	h.lost[shard] = true
 }
 
+// loseAll is lose for each shard.
+func (h *holding) loseAll(shards int) {
+	for shard := range shards {
+		h.lose(shard)
+	}
+}
+
 // suspicious reports whether a shard is to be looked at, and forgets that.
 func (h *holding) suspicious(shard int) bool {
 	h.mu.Lock()

@@ -8,16 +8,29 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-const listenRetry = 100 * time.Millisecond
+const (
+	listenRetry = 100 * time.Millisecond
+	// wakeGap is the least between claims of a shard for which a busy replica is
+	// woken: each costs Redis what a large one does, but who asks for a check at
+	// once is not to wait for Config.GatherInterval.
+	wakeGap = 25 * time.Millisecond
+)
 
 // listen is told by Redis when something becomes due earlier than was known,
 // until ctx is done. While it cannot listen, and once when it can again, every
-// shard is looked at: so what it missed costs a moment, and no account.
+// shard is looked at: so what it missed costs a moment, and no account. As it may
+// be another server that it listens to then, one that took over without the last
+// writes, each shard is looked through for claims that the replica has returned.
 func (p *Pool) listen(ctx context.Context) {
+	again := false
 	for try := 0; ctx.Err() == nil; try++ {
 		err := p.ring.Subscribe(ctx, func() {
 			try = 0
 			p.hearing.Store(true)
+			if again {
+				p.holding.loseAll(p.ring.Shards())
+			}
+			again = true
 			p.timetable.bringAll(time.Now())
 		}, func(w circulate.Woken) {
 			p.metrics.woken.Inc()
@@ -25,7 +38,11 @@ func (p *Pool) listen(ctx context.Context) {
 			if now := time.Now(); at.Before(now) {
 				at = now // from here on the others are patient
 			}
-			p.timetable.bring(w.Shard, at.Add(p.timetable.patience(w.Shard, rand.Float64())))
+			gap := time.Duration(0)
+			if p.meter.isBusy(time.Now()) {
+				gap = wakeGap
+			}
+			p.timetable.wake(w.Shard, at.Add(p.timetable.patience(w.Shard, rand.Float64())), gap)
 		})
 		if p.hearing.Swap(false) && ctx.Err() == nil {
 			p.metrics.deaf.Inc()

@@ -29,6 +29,7 @@ type Metrics struct {
 	outage       prometheus.Gauge
 	woken        prometheus.Counter
 	deaf         prometheus.Counter
+	passedOver   *prometheus.CounterVec
 }
 
 // NewMetrics registers a pool's metrics; a nil registry counts for nobody.
@@ -50,6 +51,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		lateness: f.NewHistogram(prometheus.HistogramOpts{Namespace: "rounds", Name: "lateness_seconds",
 			Help: "How much later than due checks started.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 22)}),
 		messages:    counters("messages_found_total", "Messages written to the streams, by kind.", "kind"),
+		passedOver:  counters("messages_passed_over_total", "Messages dropped because their accounts were resumed from now, by kind.", "kind"),
 		parked:      counters("parked_total", "Accounts parked by a check's outcome, by kind.", "kind"),
 		panics:      counters("checker_panics_total", "Checks that panicked, by kind.", "kind"),
 		abandoned:   counter("checks_abandoned_total", "Checks that went on past their time and were abandoned."),

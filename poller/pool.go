@@ -59,6 +59,10 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("poller: %w", err)
 	}
+	limits, err := config.Limits.withDefaults(checkers)
+	if err != nil {
+		return nil, fmt.Errorf("poller: limits: %w", err)
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -77,7 +81,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 		outage:   newOutage(),
 		holding:  newHolding(),
 	}
-	p.limiter = newLimiter(ring, config.Limits, leaseOf(config), p.log, p.metrics)
+	p.limiter = newLimiter(ring, limits, leaseOf(config), p.log, p.metrics)
 	p.records = circulate.NewRecords(ring, config.RecordsKept, recordTTL, p.decode)
 	p.committer = newCommitter(p.linger, 4*config.Concurrency+commitBatch, p.commit)
 	return p, nil
@@ -175,6 +179,7 @@ func (p *Pool) beatOn(ctx context.Context) {
 func (p *Pool) beat(ctx context.Context) error {
 	report := p.tally.report(time.Now())
 	report.Host, report.Concurrency, report.InFlight = p.config.Host, p.config.Concurrency, p.running.count()
+	report.Layout = p.ring.Layout()
 	text, err := json.Marshal(report)
 	if err != nil {
 		return err

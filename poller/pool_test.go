@@ -160,6 +160,7 @@ func TestFailures(t *testing.T) {
 		"gone":          {&poller.CheckError{Kind: poller.Gone, Code: "http_410", Message: "no such feed"}, circulate.Parked, 1, "gone: http_410: no such feed", [2]int{1, 1}},
 		"config":        {&poller.CheckError{Kind: poller.ConfigInvalid, Code: "c", Message: "m"}, circulate.Parked, 1, "config: c: m", [2]int{1, 1}},
 		"auth":          {&poller.CheckError{Kind: poller.AuthFailed, Code: "c", Message: "m"}, circulate.Scheduled, 2, "", [2]int{2, 2}},
+		"auth, final":   {&poller.CheckError{Kind: poller.AuthFailed, Final: true, Code: "c", Message: "m"}, circulate.Parked, 1, "auth: c: m", [2]int{1, 1}},
 		"gone, checker": {&poller.CheckError{Kind: poller.Gone, Scope: poller.ScopeChecker}, circulate.Scheduled, 0, "", [2]int{20, 41}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -187,3 +187,51 @@ func (w *world) lookPast(id string) circulate.View {
 	}
 	return views[0]
 }
+
+// A server that took over without the last writes says that a replica holds what
+// it has long returned. The replica finds out when it listens again, and not the
+// monitors after the long timeout.
+func TestClaimsRememberedByAnotherServerAreGivenBack(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		const replica = "forgotten0"
+		for _, id := range names("a", 20) {
+			w.registerDue(id, "every 1h", time.Now().Add(time.Hour))
+		}
+		stop := w.start(poller.Config{Replica: replica})
+		defer stop()
+		time.Sleep(time.Minute)
+		conn, err := w.server.Conn(w.Context(), "")
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer conn.Close()
+		for _, id := range names("a", 20) { // due, and nobody is told
+			key := w.ring.Tag(w.ring.ShardOf(id)) + ":schedule"
+			if _, err := conn.Do("ZADD", key, time.Now().UnixMilli(), id); err != nil {
+				w.Fatal(err)
+			}
+		}
+		for shard := range w.ring.Shards() {
+			if _, err := w.ring.Claim(w.Context(), shard, replica, 100, 0); err != nil {
+				w.Fatal(err)
+			}
+		}
+		if v := w.look("a00"); v.Place != circulate.Claimed || v.Replica != replica {
+			w.Fatalf("a00 is %s by %q", v.Place, v.Replica)
+		}
+		cut := true
+		w.faulty.set(func(command string) fault {
+			if command == "subscription" && cut {
+				cut = false
+				return notDone
+			}
+			return healthy
+		})
+		time.Sleep(10 * time.Second)
+		for _, id := range names("a", 20) {
+			if v := w.look(id); v.Place == circulate.Claimed || len(w.checker.calls(id)) == 0 {
+				w.Errorf("%s is %s, and was checked %d times", id, v.Place, len(w.checker.calls(id)))
+			}
+		}
+	})
+}

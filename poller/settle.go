@@ -16,6 +16,8 @@ func (f *flight) succeed(result Result) {
 	mark := accounts.MarkOK
 	if result.HasMore {
 		mark = accounts.MarkMore
+	} else {
+		f.caughtUp()
 	}
 	f.pool.outage.reached(f.host(), time.Now())
 	item := f.decide(cadence.Outcome{
@@ -84,7 +86,7 @@ func (f *flight) decide(o cadence.Outcome, mark string) circulate.Return {
 	next := cadence.Decide(f.record.cadence, f.record.account.Policy(), f.claim.ID, before, o, f.now(), rand.Float64)
 	return circulate.Return{
 		Claim: f.claim, Kind: f.record.account.Kind, Due: next.Due, Park: next.Park,
-		Failures: next.State.Failures, State: next.State.Encode(),
+		Failures: next.State.Failures, State: accounts.WithSkip(next.State.Encode(), f.skip),
 		Rule: f.pool.letters.Rule(next.Rule), Mark: f.pool.letters.Mark(mark),
 	}
 }
@@ -115,7 +117,7 @@ func (f *flight) hand(item circulate.Return, outcome string) {
 // outcomeOf says what a failure means for the next check. Only what is the
 // account's own fault counts against it.
 func outcomeOf(err *CheckError) cadence.Outcome {
-	o := cadence.Outcome{Class: cadence.Transient, RetryAfter: err.RetryAfter, Text: err.Code + ": " + err.Message}
+	o := cadence.Outcome{Class: cadence.Transient, RetryAfter: err.RetryAfter, Final: err.Final, Text: err.Code + ": " + err.Message}
 	switch {
 	case err.Kind == RateLimited:
 		o.Class = cadence.Throttled

@@ -17,11 +17,12 @@ const patience = 250 * time.Millisecond
 // timetable knows when each shard is next worth a claim. Shards take turns, and
 // no two claimers work on one at a time.
 type timetable struct {
-	mu     sync.Mutex
-	at     []time.Time // when to claim next; of a busy shard: asked for meanwhile
-	busy   []bool
-	next   int           // whose turn it is
-	sooner chan struct{} // has a value after a shard's time came nearer
+	mu      sync.Mutex
+	at      []time.Time // when to claim next; of a busy shard: asked for meanwhile
+	busy    []bool
+	claimed []time.Time   // when a claim last began
+	next    int           // whose turn it is
+	sooner  chan struct{} // has a value after a shard's time came nearer
 
 	peers []string // the replicas that share the shards, sorted
 	ours  []bool   // shard -> it is this replica's part
@@ -32,7 +33,7 @@ var never = time.Unix(1<<40, 0)
 
 func newTimetable(shards int, now time.Time) *timetable {
 	t := &timetable{
-		at: make([]time.Time, shards), busy: make([]bool, shards), ours: make([]bool, shards),
+		at: make([]time.Time, shards), busy: make([]bool, shards), ours: make([]bool, shards), claimed: make([]time.Time, shards),
 		sooner: make(chan struct{}, 1),
 	}
 	for i := range t.at {
@@ -54,7 +55,7 @@ func (t *timetable) take(now time.Time, idle time.Duration) (shard int, ok bool,
 		}
 		until := t.at[shard].Sub(now)
 		if until <= 0 {
-			t.busy[shard], t.at[shard] = true, never
+			t.busy[shard], t.at[shard], t.claimed[shard] = true, never, now
 			t.next = (shard + 1) % len(t.at)
 			return shard, true, 0
 		}
@@ -77,6 +78,17 @@ func (t *timetable) put(shard int, at time.Time) {
 func (t *timetable) bring(shard int, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.bringLocked(shard, at)
+}
+
+// wake has a shard claimed no later than at, or than a gap after its last claim
+// began where that is later.
+func (t *timetable) wake(shard int, at time.Time, gap time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if after := t.claimed[shard].Add(gap); at.Before(after) {
+		at = after
+	}
 	t.bringLocked(shard, at)
 }
 

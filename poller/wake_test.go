@@ -3,6 +3,7 @@ package poller_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,6 +41,48 @@ func TestWhatIsDueEarlierIsCheckedAtOnce(t *testing.T) {
 			t.Errorf("the new account was checked %v", calls)
 		}
 		stops()
+	})
+}
+
+// TestANudgeDoesNotWaitForOthers has a replica so busy that it gathers work,
+// with something overdue in the schedule at every moment.
+func TestANudgeDoesNotWaitForOthers(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		items := make([][]circulate.Registration, 2)
+		for i := range 2300 { // a second
+			id := fmt.Sprint("a", i)
+			shard := w.ring.ShardOf(id)
+			items[shard] = append(items[shard], circulate.Registration{ID: id, Record: fmt.Appendf(nil, `{"id":%q,"kind":"scripted","cadence":"every 1s"}`, id)})
+		}
+		for shard, all := range items {
+			for part := range slices.Chunk(all, circulate.MaxBatch) {
+				if _, err := w.ring.Register(w.Context(), shard, part); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		w.register("every 1h", "n")
+		stop := w.start(poller.Config{Concurrency: 1000})
+		time.Sleep(time.Second)
+		most := time.Duration(0)
+		for range 8 {
+			id := "n"
+			before, nudged := len(w.checker.calls(id)), time.Now()
+			if err := w.ring.Nudge(w.Context(), circulate.Nudge{ID: id}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(203 * time.Millisecond)
+			calls := w.checker.calls(id)
+			if len(calls) != before+1 {
+				t.Fatalf("%d checks after a nudge, want one more than %d", len(calls), before)
+			}
+			most = max(most, calls[before].at.Sub(nudged))
+		}
+		t.Logf("from nudge to check %v at most", most)
+		if most > 50*time.Millisecond {
+			t.Errorf("a check began %v after its nudge", most)
+		}
+		stop()
 	})
 }
 

@@ -109,6 +109,13 @@ else
 		echo "postgresql cannot be installed: tests that need it will fail"
 	fi
 fi
+if ! command -v python3 >/dev/null; then
+	say "installing python3, for the connector in deployments/examples"
+	if ! install python3 python3 python3 python3 || ! command -v python3 >/dev/null; then
+		[ -z "$strict" ] || die "python3 cannot be installed: install it and try again"
+		echo "python3 cannot be installed: the connector in Python is not tested"
+	fi
+fi
 if [ -n "$strict" ]; then
 	export ROUNDS_TEST_REQUIRE_REDIS=1 # a skipped test is a failed one
 fi

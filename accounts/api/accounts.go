@@ -95,10 +95,6 @@ func (s *Server) pauseAccount(ctx context.Context, r *AccountID) (*accountReply,
 	return s.viewed(ctx, "pause account")(s.options.Registry.Pause(ctx, r.ID))
 }
 
-func (s *Server) resumeAccount(ctx context.Context, r *AccountID) (*accountReply, error) {
-	return s.viewed(ctx, "resume account")(s.options.Registry.Resume(ctx, r.ID))
-}
-
 type nudgeInput struct {
 	AccountID
 	RawBody []byte `contentType:"application/json"`
@@ -123,10 +119,13 @@ func (s *Server) viewed(ctx context.Context, doing string) func(accounts.View, e
 }
 
 type listRequest struct {
-	Limit  int             `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"At most this many."`
-	Cursor string          `query:"cursor" doc:"The next of the page before."`
-	Kind   string          `query:"kind" doc:"Only accounts of this kind."`
-	State  circulate.Place `query:"state" enum:"scheduled,waiting,claimed,parked" doc:"Only accounts that are there."`
+	Limit  int      `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"At most this many."`
+	Cursor string   `query:"cursor" doc:"The next of the page before."`
+	Kind   []string `query:"kind,explode" doc:"Only accounts of this kind, or of one of several."`
+	State  []string `query:"state,explode" enum:"active,paused,parked,scheduled,waiting,claimed" doc:"Only accounts in this state, or in one of several. active: in circulation; parked: out of it, paused ones among them."`
+	Label  []string `query:"label,explode" example:"team=news" doc:"Only accounts that have this label, NAME=VALUE; of several, all."`
+	Prefix []string `query:"prefix,explode" doc:"Only accounts whose id begins so, or with one of several."`
+	Reason []string `query:"reason,explode" doc:"Only parked accounts whose reason begins so, or with one of several."`
 }
 
 type listReply struct {
@@ -134,7 +133,11 @@ type listReply struct {
 }
 
 func (s *Server) listAccounts(ctx context.Context, r *listRequest) (*listReply, error) {
-	page, err := s.options.Registry.List(ctx, accounts.Query{Limit: r.Limit, Cursor: r.Cursor, Kind: r.Kind, Place: r.State})
+	chosen, err := accounts.NewSelector(r.Kind, r.State, r.Label, r.Prefix, r.Reason)
+	if err != nil {
+		return nil, badQuery(err)
+	}
+	page, err := s.options.Registry.List(ctx, accounts.Query{Limit: r.Limit, Cursor: r.Cursor, Selector: chosen})
 	if errors.Is(err, accounts.ErrCursor) {
 		return nil, badCursor("query.cursor", err)
 	}

@@ -6,7 +6,8 @@
 // which /docs shows; the types of this package are the same in Go.
 //
 // Where a token is set, every route demands it as a bearer token, but /healthz
-// and /readyz, which tell nothing, and the page at /docs, which asks for it.
+// and /readyz, which tell nothing, the page at /docs, which asks for it, and the
+// callbacks of WeCom, which are signed.
 // Without one the API must not be reachable from other machines (CheckListen),
 // and it answers only to requests that name this one: a page from elsewhere in a
 // browser on this machine gets nothing.

@@ -41,6 +41,7 @@ func (s *Server) describe(api huma.API) ([]byte, error) {
 	withoutID.Required = []string{"kind"} // the path has the id
 	accountPath.Put.RequestBody.Content["application/json"].Schema = &withoutID
 	schemas.setBody(doc.Paths["/v1/accounts/{id}/nudge"].Post, reflect.TypeFor[NudgeRequest](), false)
+	schemas.setBody(doc.Paths["/v1/accounts/{id}/resume"].Post, reflect.TypeFor[ResumeRequest](), false)
 	schemas.setBody(doc.Paths["/v1/parked:revive"].Post, reflect.TypeFor[ReviveRequest](), true)
 	schemas.setBody(doc.Paths["/v1/dead:replay"].Post, reflect.TypeFor[ReplayRequest](), true)
 	schemas.setBody(doc.Paths["/v1/dead:drop"].Post, reflect.TypeFor[DropRequest](), true)
@@ -52,11 +53,19 @@ func (s *Server) describe(api huma.API) ([]byte, error) {
 
 	doc.AddOperation(schemas.importing())
 	doc.AddOperation(schemas.exporting())
+	for _, action := range []accounts.Action{accounts.PauseAll, accounts.ResumeAll, accounts.DeleteAll} {
+		doc.AddOperation(schemas.bulk(action))
+	}
 	doc.AddOperation(schemas.messages())
 	doc.AddOperation(schemas.probe("/healthz", "Whether the process serves", "Always ok, whatever Redis does.", nil))
 	doc.AddOperation(schemas.probe("/readyz", "Whether Redis can be used", "", []int{http.StatusServiceUnavailable}))
 	if s.options.Metrics != nil {
 		doc.AddOperation(plain("/metrics", "get-metrics", "Metrics for Prometheus", "text/plain"))
+	}
+	if s.options.Callbacks != nil {
+		for _, o := range callbackOperations() {
+			doc.AddOperation(o)
+		}
 	}
 	doc.AddOperation(plain("/openapi.json", "get-openapi", "This description", "application/json"))
 	return json.Marshal(doc)
@@ -107,12 +116,13 @@ func (d describer) importing() *huma.Operation {
 func (d describer) exporting() *huma.Operation {
 	return d.problems(&huma.Operation{
 		OperationID: "export-accounts", Method: http.MethodGet, Path: "/v1/accounts:export", Tags: []string{"transfer"},
-		Summary:     "The records of all accounts",
-		Description: "One a line, as import takes them. If it fails half way the connection is cut.",
+		Summary:     "The records of accounts",
+		Description: "Of all, or of those that the parameters select: one a line, as import takes them. If it fails half way the connection is cut.",
+		Parameters:  selecting(),
 		Responses: map[string]*huma.Response{"200": {
 			Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": d.media(reflect.TypeFor[Record]())},
 		}},
-	}, http.StatusUnauthorized, http.StatusServiceUnavailable)
+	}, http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
 }
 
 func (d describer) messages() *huma.Operation {

@@ -45,6 +45,14 @@ func unavailable(reason string) *problem {
 	return p
 }
 
+// resharding is the problem of a process that does not know yet where accounts go
+// whose shards are changing: a moment later it does.
+func resharding() *problem {
+	p := unavailable("the number of shards is changing: try again")
+	p.headers.Set("Retry-After", "1")
+	return p
+}
+
 func (p *problem) write(w http.ResponseWriter) {
 	for name, values := range p.headers {
 		w.Header()[name] = values
@@ -73,6 +81,8 @@ func (s *Server) problem(ctx context.Context, doing string, err error) *problem 
 		return newProblem(http.StatusConflict, "consumers of the group are running, and would make it anew: end them first, and try again 15 s later")
 	case errors.Is(err, accounts.ErrNoWebhook):
 		return newProblem(http.StatusNotFound, "there is no such webhook endpoint")
+	case errors.Is(err, circulate.ErrResharding):
+		return resharding()
 	case errors.Is(err, errClosing) || errors.Is(context.Cause(ctx), errClosing):
 		return unavailable("the server is shutting down")
 	case ctx.Err() != nil: // the caller has gone

@@ -50,11 +50,11 @@ func (s *Server) routes() (http.Handler, error) {
 		Summary: "Take an account out of circulation", Description: "Until it is resumed; a change of its record does not bring it back. A check under way is not written.",
 		Errors: []int{401, 404, 503},
 	}, s.pauseAccount)
-	huma.Register(api, huma.Operation{
+	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "resume-account", Method: http.MethodPost, Path: "/v1/accounts/{id}/resume", Tags: []string{"circulation"},
-		Summary: "Bring a parked account back", Description: "Whyever it was parked: due at once, its failures forgotten. One that circulates is left alone.",
-		Errors: []int{401, 404, 503},
-	}, s.resumeAccount)
+		Summary: "Bring a parked account back", Description: "Whyever it was parked: due at once, its failures forgotten. One that circulates is left alone. The body may be left out.",
+		Errors: []int{400, 401, 404, 413, 503},
+	}), s.resumeAccount)
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "nudge-account", Method: http.MethodPost, Path: "/v1/accounts/{id}/nudge", Tags: []string{"circulation"},
 		Summary: "Check an account sooner", Description: "At once, or within a time. The body may be left out. 409 if the account is parked.",
@@ -87,9 +87,13 @@ func (s *Server) routes() (http.Handler, error) {
 		Summary: "Accounts by place, lateness, replicas", Errors: []int{401, 503},
 	}, s.getStats)
 	s.auditRoutes(api)
+	s.reshardRoutes(api)
 
 	mux.HandleFunc("POST /v1/accounts:import", s.importAccounts)
 	mux.HandleFunc("GET /v1/accounts:export", s.exportAccounts)
+	mux.HandleFunc("POST /v1/accounts:pause", s.bulk(accounts.PauseAll))
+	mux.HandleFunc("POST /v1/accounts:resume", s.bulk(accounts.ResumeAll))
+	mux.HandleFunc("POST /v1/accounts:delete", s.bulk(accounts.DeleteAll))
 	mux.HandleFunc("GET /v1/messages", s.getMessages)
 	if s.options.Metrics != nil {
 		mux.Handle("GET /metrics", s.options.Metrics)
@@ -106,6 +110,7 @@ func (s *Server) routes() (http.Handler, error) {
 	open := http.NewServeMux()
 	open.HandleFunc("GET /healthz", healthy)
 	open.Handle("GET /readyz", &readiness{check: s.options.Ring.Check, log: s.options.Log})
+	s.addCallbacks(open)
 	open.HandleFunc("GET /docs", docs)
 	open.HandleFunc("GET /docs/{file}", docs)
 	open.Handle("/", s.guarded(found(mux.ServeMux)))

@@ -40,6 +40,10 @@ type Schedule struct {
 	Error     string    `json:"last_error,omitempty" doc:"What went wrong with the last check, if it did."`
 	ErrorAt   time.Time `json:"last_error_at,omitzero"`
 
+	Retention *float64  `json:"retention_seconds,omitempty" doc:"For how long the third party keeps messages; left out where that is not known."`
+	Headroom  *float64  `json:"headroom_seconds,omitempty" doc:"How long until it forgets messages that no check has fetched; negative if that is past."`
+	Skip      time.Time `json:"passing_over_before,omitzero" doc:"It was resumed from now: messages from before this are passed over until it has caught up."`
+
 	// NeverSucceeded tells a command what the time alone does not.
 	NeverSucceeded bool `json:"never_succeeded,omitempty" doc:"No check ever succeeded completely, as far as is known."`
 }
@@ -73,7 +77,7 @@ func scheduleOf(e *accounts.Explanation) Schedule {
 		Cadence: e.Cadence, Slots: make([]time.Time, len(e.Slots)), Nudged: inUTC(e.Nudged),
 		Failures: e.State.Failures, Strikes: e.State.Strikes,
 		Succeeded: inUTC(e.History.Succeeded), NeverSucceeded: e.NeverSucceeded(),
-		Checks: append([]string{}, e.Marks...), Error: e.Error, ErrorAt: inUTC(e.ErrorAt),
+		Checks: append([]string{}, e.Marks...), Error: e.Error, ErrorAt: inUTC(e.ErrorAt), Skip: inUTC(e.Skip),
 	}
 	for i, slot := range e.Slots {
 		s.Slots[i] = inUTC(slot)
@@ -81,6 +85,10 @@ func scheduleOf(e *accounts.Explanation) Schedule {
 	if stale, ok := e.Staleness(); ok {
 		seconds := stale.Seconds()
 		s.Staleness = &seconds
+	}
+	if left, ok := e.Headroom(); ok {
+		keeps, seconds := e.Retention.Seconds(), left.Seconds()
+		s.Retention, s.Headroom = &keeps, &seconds
 	}
 	if w := e.Waits; w != nil {
 		s.Lanes = &Lanes{Lane: w.Lane, Ahead: w.Ahead, Urgent: w.Urgent, Normal: w.Normal, Low: w.Low}

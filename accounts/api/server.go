@@ -20,6 +20,9 @@ type Options struct {
 	Log     *slog.Logger // failures that are not the caller's; nil: nowhere
 	Version string       // of the program, for the description
 
+	Callbacks       *accounts.Callbacks // that WeCom calls, open to all; nil: there are no such routes
+	CallbackMetrics *CallbackMetrics    // nil: nobody counts them
+
 	DeadAfter    time.Duration // a replica silent for so long is not alive; 10 s
 	PollInterval time.Duration // how often a follower looks for new messages; 250 ms
 	Heartbeat    time.Duration // how often an idle follower is sent a comment; 15 s

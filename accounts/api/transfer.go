@@ -61,9 +61,15 @@ func (s *Server) importError(ctx context.Context, done accounts.Summary, err err
 	return fmt.Sprintf("import stopped: %d of the %d lines that were read are done, and to import all again is safe: %s", done.Done(), done.Lines, why)
 }
 
-// exportAccounts writes every record. Where that fails half way, the connection
-// is cut: a reply that ended well would pass for all there is.
+// exportAccounts writes the records of all accounts that are selected. Where that
+// fails half way, the connection is cut: a reply that ended well would pass for
+// all there is.
 func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
+	chosen, _, err := readQuery(r)
+	if err != nil {
+		badQuery(err).write(w)
+		return
+	}
 	ctx, end := s.stream(r)
 	defer end()
 	w.Header().Set("Content-Type", "application/x-ndjson")
@@ -72,7 +78,7 @@ func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
 	}
 	out := &patientWriter{out: w, connection: http.NewResponseController(w)}
 	_ = out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and that must not end it
-	done, err := s.options.Registry.Export(ctx, out)
+	done, err := s.options.Registry.Export(ctx, chosen, out)
 	switch {
 	case out.err != nil: // the caller has gone
 		panic(http.ErrAbortHandler)

@@ -56,6 +56,7 @@ func TestDecideRules(t *testing.T) {
 		"a budget of many":         {"every 1s", cadence.Policy{RetryBudget: 1000}, cadence.State{Failures: 998}, fail(cadence.Transient), cadence.RuleBackoff, 45 * time.Minute, 999, ""},
 		"gone":                     {"every 1s", cadence.Policy{}, cadence.State{}, fail(cadence.Gone), cadence.RuleGone, -1, 1, "gone: why"},
 		"config":                   {"every 1s", cadence.Policy{}, cadence.State{}, fail(cadence.ConfigInvalid), cadence.RuleConfig, -1, 1, "config: why"},
+		"refused for good":         {"every 1s", cadence.Policy{}, cadence.State{}, cadence.Outcome{Class: cadence.AuthFailed, Final: true, Text: "why"}, cadence.RuleAuth, -1, 1, "auth: why"},
 		"refused once":             {"every 1s", cadence.Policy{}, cadence.State{Failures: 9}, fail(cadence.AuthFailed), cadence.RuleBackoff, 45 * time.Minute, 10, ""},
 		"refused, little backoff":  {"every 1s", cadence.Policy{}, cadence.State{}, fail(cadence.AuthFailed), cadence.RuleBackoff, 5 * time.Minute, 1, ""},
 		"refused thrice, quickly":  {"every 1s", cadence.Policy{}, cadence.State{Refusals: 2, FirstRefusal: instant(t, "2026-08-08T09:50:00.001Z")}, fail(cadence.AuthFailed), cadence.RuleBackoff, 5 * time.Minute, 1, ""},

@@ -54,6 +54,7 @@ type Outcome struct {
 	More       bool          // the upstream has more: again at once, behind the others
 	RetryAfter time.Duration // the upstream's wish; honoured in full
 	PollAfter  time.Duration // a success that asks for a pause: a floor
+	Final      bool          // of AuthFailed: nothing will come of trying again; parked at once
 	Text       string        // of the failure; goes into the reason of parking
 }
 

@@ -106,7 +106,7 @@ func (p Policy) park(s State, o Outcome, now time.Time) (rule, reason string) {
 		return RuleGone, "gone: " + o.Text
 	case o.Class == ConfigInvalid:
 		return RuleConfig, "config: " + o.Text
-	case o.Class == AuthFailed && s.Refusals >= AuthBudget && now.Sub(s.FirstRefusal) >= AuthOver:
+	case o.Class == AuthFailed && (o.Final || s.Refusals >= AuthBudget && now.Sub(s.FirstRefusal) >= AuthOver):
 		return RuleAuth, "auth: " + o.Text
 	case o.Class == Transient && s.Failures >= p.retryBudget():
 		return RuleRetryBudget, fmt.Sprintf("retry budget: %d failures in a row, the last: %s", s.Failures, o.Text)

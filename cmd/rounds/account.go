@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -28,46 +26,10 @@ func newAccountCommand(env environment) *cobra.Command {
 		newNudgeCommand(env),
 		newImportCommand(env),
 		newExportCommand(env),
-		newEachCommand(env, "rm", "removed", (*client.Client).Remove, &cobra.Command{
-			Short: "Deregister accounts",
-			Long: `Deregister accounts: they are checked no more, and their cursors are forgotten.
-Messages that were found stay.`,
-			Example: `  rounds account rm news`,
-			Aliases: []string{"remove"},
-		}),
-		newEachCommand(env, "pause", "paused", (*client.Client).Pause, &cobra.Command{
-			Short:   "Take accounts out of circulation until they are resumed",
-			Example: `  rounds account pause news`,
-		}),
-		newEachCommand(env, "resume", "resumed", (*client.Client).Resume, &cobra.Command{
-			Short:   "Put parked accounts back into circulation, paused ones among them",
-			Example: `  rounds account resume news`,
-		}),
+		newRemoveCommand(env),
+		newPauseCommand(env),
+		newResumeCommand(env),
 	)
-	return cmd
-}
-
-// newEachCommand completes a command that does one thing to each account that is
-// named.
-func newEachCommand(env environment, name, done string, do func(*client.Client, context.Context, string) error, cmd *cobra.Command) *cobra.Command {
-	cmd.Use = name + " ID..."
-	cmd.Args = cobra.MinimumNArgs(1)
-	cmd.ValidArgsFunction = completeIDs(env)
-	cmd.RunE = withClient(env, func(cmd *cobra.Command, ids []string, calls *client.Client) error {
-		var failed []error
-		for _, id := range ids {
-			err := do(calls, cmd.Context(), id)
-			if client.Status(err) == 0 && err != nil {
-				return errors.Join(append(failed, err)...) // the next would fare no better
-			}
-			if err != nil {
-				failed = append(failed, fmt.Errorf("%s: %w", id, err))
-				continue
-			}
-			fmt.Fprintln(env.stdout, id, done)
-		}
-		return errors.Join(failed...)
-	})
 	return cmd
 }
 

@@ -13,26 +13,32 @@ import (
 )
 
 func newExportCommand(env environment) *cobra.Command {
-	return &cobra.Command{
+	var chosen selectorFlags
+	cmd := &cobra.Command{
 		Use:   "export [FILE]",
-		Short: "Write every account's record, one a line",
-		Long: `Write every account's record, one a line, as "account import" takes them: to a
-file, or to standard output where there is none or it is -. A file is there only
-once it is complete.`,
+		Short: "Write the records of accounts, one a line",
+		Long: `Write the record of every account, or of those that the flags select, one a line,
+as "account import" takes them: to a file, or to standard output where there is
+none or it is -. A file is there only once it is complete.`,
 		Example: `  rounds account export accounts.ndjson
+  rounds account export --kind feed --label team=news feeds.ndjson
   rounds account export | wc -l`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
+			selector, err := chosen.read()
+			if err != nil {
+				return err
+			}
 			if len(args) == 0 || args[0] == "-" {
-				_, err := calls.Export(cmd.Context(), env.stdout)
+				_, err := calls.Export(cmd.Context(), selector, env.stdout)
 				return exportError(err)
 			}
 			lines := 0
-			err := writeWhole(args[0], func(w io.Writer) error {
+			err = writeWhole(args[0], func(w io.Writer) error {
 				bar := newProgress(env, "lines written")
 				defer bar.done()
 				var err error
-				lines, err = calls.Export(cmd.Context(), io.MultiWriter(w, bar))
+				lines, err = calls.Export(cmd.Context(), selector, io.MultiWriter(w, bar))
 				return err
 			})
 			if err != nil {
@@ -42,6 +48,8 @@ once it is complete.`,
 			return nil
 		}),
 	}
+	chosen.declare(cmd.Flags())
+	return cmd
 }
 
 func exportError(err error) error {

@@ -105,16 +105,22 @@ func clockTime(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 func newListCommand(env environment) *cobra.Command {
 	var query client.Query
+	var chosen selectorFlags
 	limit, jsonOutput := 0, false
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List accounts and where they are",
 		Example: `  rounds account list
   rounds account list --state parked
+  rounds account list --label team=news --prefix customer-
   rounds account list --kind feed --json | jq -r .id`,
 		Aliases: []string{"ls"},
 		Args:    cobra.NoArgs,
 		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+			var err error
+			if query.Selector, err = chosen.read(); err != nil {
+				return err
+			}
 			table := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
 			if !jsonOutput {
 				fmt.Fprintln(table, "ID\tKIND\tCADENCE\tPRIORITY\tFAILURES\tSTATE")
@@ -144,8 +150,7 @@ func newListCommand(env environment) *cobra.Command {
 			}
 		}),
 	}
-	cmd.Flags().StringVar(&query.Kind, "kind", "", "only those of this kind")
-	cmd.Flags().StringVar(&query.State, "state", "", "only those that are `scheduled`, waiting, claimed or parked")
+	chosen.declare(cmd.Flags())
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0: all")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
 	return cmd

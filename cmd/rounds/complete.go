@@ -14,8 +14,8 @@ import (
 // completionTimeout bounds what a person waits for at a Tab key.
 const completionTimeout = time.Second
 
-// completeIDs offers the ids of the first page of accounts. It looks no further:
-// there may be millions, and the API cannot search by prefix.
+// completeIDs offers the ids of the first page of those accounts whose ids begin
+// so. It looks no further: there may be millions.
 func completeIDs(env environment) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		access, err := readAccess(env, cmd.Flags())
@@ -30,7 +30,11 @@ func completeIDs(env environment) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 		defer cancel()
-		page, err := calls.List(ctx, client.Query{Limit: pageSize})
+		query := client.Query{Limit: pageSize}
+		if begun != "" {
+			query.Prefixes = []string{begun}
+		}
+		page, err := calls.List(ctx, query)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

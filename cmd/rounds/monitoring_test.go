@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
@@ -66,6 +67,7 @@ func programMetrics(t *testing.T) metricBook {
 	monitor.NewMetrics(b)
 	delivery.NewMetrics(b)
 	webhook.NewMetrics(b)
+	api.NewCallbackMetrics(b)
 	countSetAside(b, ring)
 	return b
 }
@@ -196,7 +198,7 @@ func TestAlertRules(t *testing.T) {
 	}
 	for _, name := range []string{
 		"AccountsLost", "AccountsDuplicated", "Stale", "Late", "Overdue", "SweepsFail", "NoMonitorOnDuty", "ReplicasMissing", "NoReplica",
-		"RedisErrors", "OutageSuspected", "ParkedRising", "StreamsHeldBack", "DeadLetters",
+		"HeadroomLow", "MessagesAboutToBeLost", "CallbacksFail", "RedisErrors", "OutageSuspected", "ParkedRising", "StreamsHeldBack", "DeadLetters",
 	} {
 		if !names["Rounds"+name] {
 			t.Errorf("there is no rule Rounds%s", name)

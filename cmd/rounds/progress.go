@@ -46,9 +46,20 @@ func (p *progress) add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lines += n
+	p.showLocked(fmt.Sprintf("%d %s", p.lines, p.what))
+}
+
+// show says how far something is that does not count lines.
+func (p *progress) show(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.showLocked(text)
+}
+
+func (p *progress) showLocked(text string) {
 	if p.w != nil && time.Since(p.shown) >= progressPause {
 		p.shown, p.dirty = time.Now(), true
-		fmt.Fprintf(p.w, "\r\x1b[K%d %s", p.lines, p.what)
+		fmt.Fprintf(p.w, "\r\x1b[K%s", text)
 	}
 }
 

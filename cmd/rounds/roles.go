@@ -19,20 +19,23 @@ import (
 	"github.com/rounds-dev/rounds/poller/checkers/connector"
 	"github.com/rounds-dev/rounds/poller/checkers/feed"
 	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/checkers/imap"
 	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
 )
 
-// newCheckers gives every kind that this program knows. They share one client.
-func newCheckers(env environment, s pollerSettings) (poller.Checkers, error) {
+// newCheckers gives every kind that this program knows. They share one client,
+// and through tokens what access tokens all replicas have.
+func newCheckers(env environment, s pollerSettings, tokens wecomkf.Tokens) (poller.Checkers, error) {
 	client := fetch.New(fetch.Options{UserAgent: fetch.UserAgent(version()), AllowPrivate: s.AllowPrivate})
 	source := secrets.Source{Dir: s.SecretsDir, Lookup: env.lookup}
-	return poller.NewCheckers(feed.New(client), connector.New(client, source))
+	return poller.NewCheckers(feed.New(client), connector.New(client, source), imap.New(client, source, imap.Options{}), wecomkf.New(client, source, tokens))
 }
 
 // startRoles starts what the process is to do in the group.
 func startRoles(ctx context.Context, group *errgroup.Group, env environment, s settings, ring *circulate.Ring,
 	registry *prometheus.Registry, metrics http.Handler, log *slog.Logger, front *frontDoor) error {
-	checkers, err := newCheckers(env, s.Poller)
+	checkers, err := newCheckers(env, s.Poller, ring)
 	if err != nil {
 		return err
 	}
@@ -54,7 +57,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, env environment, s s
 			ProbeInterval: s.Monitor.ProbeParked,
 			AuditInterval: s.Monitor.AuditInterval,
 			AuditRepair:   s.Monitor.AuditRepair,
-		}, monitor.Options{Log: log, Metrics: monitor.NewMetrics(registry), Registration: accounts.Restored})
+		}, monitor.Options{Log: log, Metrics: monitor.NewMetrics(registry), Registration: accounts.Restored, Retentions: checkers})
 		if err != nil {
 			return err
 		}
@@ -65,34 +68,33 @@ func startRoles(ctx context.Context, group *errgroup.Group, env environment, s s
 			return err
 		}
 	}
-	return startFront(ctx, group, s, ring, checkers, metrics, log, front)
+	return startFront(ctx, env, s, ring, checkers, registry, metrics, log, front)
 }
 
-// startFront opens the front door to what the process serves, and closes it
-// when ctx is done.
-func startFront(ctx context.Context, group *errgroup.Group, s settings, ring *circulate.Ring,
-	checkers poller.Checkers, metrics http.Handler, log *slog.Logger, front *frontDoor) error {
+// startFront opens the front door to what the process serves. What would last
+// ends when ctx is done.
+func startFront(ctx context.Context, env environment, s settings, ring *circulate.Ring,
+	checkers poller.Checkers, registry *prometheus.Registry, metrics http.Handler, log *slog.Logger, front *frontDoor) error {
 	if front == nil {
 		return nil
 	}
 	if !s.API.Roles.has(roleAPI) {
 		front.show(api.Ops(ring, metrics))
 	} else {
-		server, err := api.New(api.Options{
+		options := api.Options{
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
 			Log: log.With("role", "api"), Version: version(), DeadAfter: s.Monitor.DeadAfter,
-		})
+		}
+		if err := addCallbacks(&options, env, s, ring, registry, options.Log); err != nil {
+			return err
+		}
+		server, err := api.New(options)
 		if err != nil {
 			return err
 		}
-		front.http.RegisterOnShutdown(server.Close)
+		context.AfterFunc(ctx, server.Close)
 		front.show(server)
 	}
-	group.Go(func() error {
-		<-ctx.Done()
-		front.shutDown()
-		return nil
-	})
 	return nil
 }
 

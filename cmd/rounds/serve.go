@@ -8,12 +8,11 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -94,9 +93,7 @@ func serve(ctx context.Context, env environment, s settings, log *slog.Logger, s
 	}
 	defer server.Close()
 
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	metrics := newExposition()
 
 	front, err := listen(s.API, log)
 	if err != nil {
@@ -113,19 +110,45 @@ func serve(ctx context.Context, env environment, s settings, log *slog.Logger, s
 	if err != nil || ring == nil {
 		return err
 	}
-	log.Info("ring open", "redis", server.Name(), "namespace", ring.Namespace(), "shards", ring.Shards(), "roles", strings.Join(s.API.Roles, ","))
 	for _, warning := range connect.Durability(ctx, server) {
 		log.Warn(warning)
 	}
-	countSetAside(registry, ring)
 
 	notify := newNotifier(env.lookup)
 	group, ctx := errgroup.WithContext(ctx)
-	if err := startRoles(ctx, group, env, s, ring, registry, metrics, log, front); err != nil {
-		return err
+	var ready sync.Once
+	work := func(ctx context.Context, ring *circulate.Ring) error {
+		log.Info("ring open", "redis", server.Name(), "namespace", ring.Namespace(), "shards", ring.Shards(),
+			"layout", ring.Layout(), "roles", strings.Join(s.API.Roles, ","))
+		group, ctx := errgroup.WithContext(ctx)
+		registry := prometheus.NewRegistry()
+		countSetAside(registry, ring)
+		if err := startRoles(ctx, group, env, s, ring, registry, metrics, log, front); err != nil {
+			return err
+		}
+		metrics.roles.Store(registry)
+		ready.Do(func() {
+			if err := notify.Ready(); err != nil {
+				log.Warn("the service manager could not be told", "error", err)
+			}
+		})
+		group.Go(func() error {
+			<-ctx.Done()
+			return nil
+		})
+		return group.Wait()
 	}
-	if err := notify.Ready(); err != nil {
-		log.Warn("the service manager could not be told", "error", err)
+	group.Go(func() error {
+		return circulate.Follow(ctx, ring, func(ctx context.Context) (*circulate.Ring, error) {
+			return openRing(ctx, server, s.Redis, log, front)
+		}, work)
+	})
+	if front != nil {
+		group.Go(func() error {
+			<-ctx.Done()
+			front.shutDown()
+			return nil
+		})
 	}
 	group.Go(func() error {
 		notify.Watch(ctx, func(context.Context) bool { return true })

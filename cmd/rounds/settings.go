@@ -35,6 +35,8 @@ type apiSettings struct {
 	Roles   roleSet `env:"ROUNDS_ROLES,default=api,poller,monitor" oneof:"api poller monitor delivery" about:"what this process does: api, poller, monitor, delivery or several of them, separated by commas"`
 	Addr    string  `env:"ROUNDS_API_ADDR,default=127.0.0.1:8080" about:"where the API listens, as HOST:PORT; off loopback only with a token"`
 	OpsAddr string  `env:"ROUNDS_OPS_ADDR" about:"where a process without the API serves /metrics, /healthz and /readyz, as HOST:PORT; unset: nowhere"`
+
+	CallbacksFile string `env:"ROUNDS_CALLBACKS_FILE" about:"JSON file with the callbacks of WeCom that the API obeys"`
 }
 
 // accessSettings are what the API and those who call it must agree on.
@@ -59,7 +61,7 @@ type monitorSettings struct {
 	SweepInterval    time.Duration `env:"ROUNDS_SWEEP_INTERVAL,default=5s" min:"10ms" max:"1h" about:"how often stuck accounts are looked for"`
 	DeadAfter        time.Duration `env:"ROUNDS_DEAD_AFTER,default=10s" min:"30ms" max:"24h" about:"after how long a silent replica counts as dead; at least three times ROUNDS_HEARTBEAT_INTERVAL"`
 	QuarantineAfter  int           `env:"ROUNDS_QUARANTINE_AFTER,default=5" min:"0" max:"1000" about:"how often in a row an account is taken from replicas that die or hang until it is parked; 0: never"`
-	ProbeParked      time.Duration `env:"ROUNDS_PROBE_PARKED,default=0s" min:"0s" max:"8760h" about:"after how long an account that is parked for failures or a refused credential is tried once more; 0: never"`
+	ProbeParked      time.Duration `env:"ROUNDS_PROBE_PARKED,default=0s" min:"0s" max:"8760h" about:"after how long an account that is parked for failures or a refused credential is tried once more; 0: never, but for kinds whose third party keeps messages for a while only"`
 	AuditInterval    time.Duration `env:"ROUNDS_AUDIT_INTERVAL,default=10m" min:"1s" max:"8760h" about:"how often an audit begins of whether every account is in exactly one place, at most"`
 	AuditRepair      bool          `env:"ROUNDS_AUDIT_REPAIR,default=false" about:"whether these audits put right what they find, rather than only showing it"`
 	MessageRetention time.Duration `env:"ROUNDS_MESSAGE_RETENTION,default=168h" min:"0s" max:"87600h" about:"how long found messages are kept, and longer where a consumer group has not dealt with them; 0: for ever"`

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
 )
 
 func (r *reading) checkRedis(s *redisSettings) {
@@ -141,7 +142,7 @@ func (r *reading) checkTimes(s *settings) {
 
 // checkLimits reads the limits for their faults; newPool reads them for use.
 func (r *reading) checkLimits(env environment, s *settings) {
-	checkers, err := newCheckers(env, s.Poller)
+	checkers, err := newCheckers(env, s.Poller, wecomkf.NewMemory())
 	if err == nil {
 		_, err = poller.ParseLimits(s.Poller.Limits, checkers.Kinds())
 	}

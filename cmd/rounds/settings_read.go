@@ -33,6 +33,7 @@ func readSettings(env environment, flags *pflag.FlagSet) (settings, error) {
 	r.checkTimes(&s)
 	r.checkLimits(env, &s)
 	r.checkWebhooks(&s)
+	r.checkCallbacks(env, &s)
 	return s, errors.Join(r.faults...)
 }
 

@@ -72,6 +72,11 @@ func printStats(w io.Writer, s api.Stats) error {
 		fmt.Fprintf(table, "staleness\tp50 %s, p99 %s, most %s (%s), of %d accounts at %s\n", seconds(stale.P50), seconds(stale.P99),
 			seconds(stale.Max), oneLine(stale.Stalest), stale.Scanned, clockTime(stale.At))
 	}
+	if s.Staleness != nil {
+		for _, h := range s.Staleness.Headroom {
+			fmt.Fprintf(table, "headroom\t%s\n", headroomIn(h))
+		}
+	}
 	fmt.Fprintf(table, "messages\t%d kept\n", s.Messages)
 	fmt.Fprintf(table, "shards\t%d\n", s.Shards)
 	if err := table.Flush(); err != nil {

@@ -25,7 +25,8 @@ var mayImport = []struct {
 }{
 	{"circulate", nil},
 	{"circulate/connect", []string{"circulate"}},
-	{"accounts", []string{"circulate", "accounts/cadence"}},
+	{"accounts", []string{"circulate", "accounts/cadence", "accounts/wecomcrypt"}},
+	{"accounts/wecomcrypt", nil},
 	{"accounts/cadence", nil},
 	{"accounts/...", []string{"accounts", "accounts/cadence", "circulate"}}, // api, dashboard: not each other
 	{"poller", []string{"accounts", "accounts/cadence", "circulate"}},

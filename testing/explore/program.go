@@ -70,7 +70,11 @@ func (o opened) step(op operation) string {
 	case "HMGET":
 		var all []string
 		for _, field := range c[2:] {
-			all = append(all, fmt.Sprintf(`{"b":%q}`, o.fields[field]))
+			if value, ok := o.fields[field]; ok {
+				all = append(all, fmt.Sprintf(`{"b":%q}`, value))
+			} else {
+				all = append(all, `{}`)
+			}
 		}
 		return `[{"a":[` + strings.Join(all, ",") + `]}]`
 	}

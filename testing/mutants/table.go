@@ -64,7 +64,7 @@ func table() []Mutant {
 			Old: "if struck then redis.call('HDEL', strikes, id) end", New: "",
 			Test: "failures and strikes"},
 		{Rule: "a nudge moves the due time later", By: Conformance, Script: "nudge",
-			Old: "if due < tonumber(scheduled) then", New: "if due ~= tonumber(scheduled) then",
+			Old: "if due < tonumber(scheduled) and", New: "if due ~= tonumber(scheduled) and",
 			Test: "nudge moves earlier, never later"},
 		{Rule: "a nudge of a claimed account is forgotten", By: Conformance, Script: "return",
 			Old: "due, rule = asked, NUDGED", New: "",

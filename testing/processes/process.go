@@ -78,6 +78,9 @@ func (p *Process) Freeze() error { return p.cmd.Process.Signal(syscall.SIGSTOP) 
 // Thaw lets a frozen process go on.
 func (p *Process) Thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
+// Pid is the process' id.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
 // Ended reports whether the process has ended.
 func (p *Process) Ended() bool {
 	select {

@@ -78,7 +78,7 @@ func nudgeHint(f *fixture) {
 	if string(c.Hint) != "token" {
 		f.Fatalf("hint %q after a requeue", c.Hint)
 	}
-	f.ret(circulate.Written, circulate.Return{Claim: c})
+	f.ret(circulate.Written, circulate.Return{Claim: c, Mark: circulate.MarkOK})
 	c = f.claim(bob, "a")[0]
 	if c.Hint != nil {
 		f.Errorf("hint %q came twice", c.Hint)
@@ -115,4 +115,35 @@ func nudgesMerge(f *fixture) {
 	if c := f.claim(alice, "a")[0]; string(c.Hint) != "new" {
 		f.Errorf("hint %q, want the newest", c.Hint)
 	}
+}
+
+// nudgeInLine: who asks again while it waits for its turn in a limit's line keeps
+// the turn, and what the nudge brought along waits with it.
+func nudgeInLine(f *fixture) {
+	f.register("a")
+	c := f.claim(alice, "a")[0]
+	turn := soon(c)
+	f.nudge(circulate.Nudge{ID: "a"}) // while it is being denied
+	f.ret(circulate.Written, circulate.Return{Claim: c, Due: turn, Rule: circulate.RuleTurn})
+	f.nudge(circulate.Nudge{ID: "a", Hint: []byte("token"), Lives: time.Hour})
+	if v := f.look("a"); v.Place != circulate.Scheduled || v.Due.UnixMilli() != turn.UnixMilli() || v.Rule != circulate.RuleTurn {
+		f.Fatalf("%s, due %v by %c, want %v", v.Place, v.Due, v.Rule, turn)
+	}
+	f.do("ZADD", f.key("schedule"), c.Due.UnixMilli(), "a") // its turn has come …
+	c = f.claim(alice, "a")[0]
+	if string(c.Hint) != "token" {
+		f.Fatalf("hint %q", c.Hint)
+	}
+	f.ret(circulate.Written, circulate.Return{Claim: c, Due: turn, Rule: circulate.RuleTurn}) // … and it is denied again
+	f.do("ZADD", f.key("schedule"), c.Due.UnixMilli(), "a")
+	c = f.claim(alice, "a")[0]
+	if string(c.Hint) != "token" {
+		f.Errorf("hint %q after it was put back unchecked", c.Hint)
+	}
+	f.ret(circulate.Written, circulate.Return{Claim: c, Due: turn, Mark: circulate.MarkOK})
+	f.do("ZADD", f.key("schedule"), c.Due.UnixMilli(), "a")
+	if c = f.claim(alice, "a")[0]; c.Hint != nil {
+		f.Errorf("hint %q after a check that had it", c.Hint)
+	}
+	f.conserved()
 }

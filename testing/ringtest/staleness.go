@@ -3,6 +3,8 @@ package ringtest
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -31,12 +33,19 @@ func staleness(f *fixture) {
 		f.Fatal(err)
 	}
 	f.do("HSET", f.key("tickets"), "unreadable", "x")
+	kind := func(id, record string) { f.do("HSET", f.key("accounts"), id, record) }
+	kind("old", `{"id":"old","kind":"k"}`)
+	kind("parked", `{"id":"parked","kind":"k"}`)
+	kind("oldest", `{"id":"oldest","kind":"other"}`)
+	kind("a1", `{"id":"a1","kind":"k"}`) // too young
 	var all circulate.Ages
+	var told []circulate.Stale
 	for cursor := ""; cursor != circulate.ScanDone; {
-		page, next, err := f.ring.Staleness(ctx, 0, cursor, 10)
+		page, stale, next, err := f.ring.Staleness(ctx, 0, cursor, 10, circulate.Telling{Kinds: []string{"none", "k"}, From: 30 * time.Minute})
 		if err != nil {
 			f.Fatal(err)
 		}
+		told = append(told, stale...)
 		all.Add(page)
 		cursor = next
 	}
@@ -53,6 +62,19 @@ func staleness(f *fixture) {
 	about("the median", all.Quantile(0.5), time.Minute)
 	about("the 99th", all.Quantile(0.99), time.Hour)
 	about("the highest", all.Max, 240*time.Hour)
+	slices.SortFunc(told, func(a, b circulate.Stale) int { return strings.Compare(a.ID, b.ID) })
+	told = slices.CompactFunc(told, func(a, b circulate.Stale) bool { return a.ID == b.ID })
+	if len(told) != 2 || told[0].ID != "old" || told[1].ID != "parked" {
+		f.Fatalf("told %v", told)
+	}
+	about("the old one's age", told[0].Age, time.Hour)
+	about("the parked one's age", told[1].Age, 1000*time.Hour)
+	if !told[0].Parked.IsZero() || told[0].Reason != "" || string(told[0].Record) != `{"id":"old","kind":"k"}` {
+		f.Errorf("%+v", told[0])
+	}
+	if told[1].Reason != "gone" || told[1].Parked.Before(now) {
+		f.Errorf("%+v", told[1])
+	}
 	if n, err := f.ring.LastStaleness(ctx); err != nil || n != nil {
 		f.Errorf("%q is kept, %v", n, err)
 	}

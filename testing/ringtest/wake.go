@@ -60,6 +60,13 @@ func wakes(f *fixture) {
 	expect("a nudge that is not the first", 0)
 	f.nudge(circulate.Nudge{ID: "c", Within: 3 * time.Hour})
 	expect("a nudge that is", 1)
+	f.nudge(circulate.Nudge{ID: "c"})
+	expect("a nudge to now", 1)
+	f.nudge(circulate.Nudge{ID: "a"})
+	expect("another, behind it", 1)
+	if b := f.batch(alice, 10); len(b.Claims) != 2 {
+		f.Errorf("claimed %+v", b.Claims)
+	}
 	if _, err := f.ring.Park(ctx, 0, circulate.ReasonPaused, []string{"b"}); err != nil {
 		f.Fatal(err)
 	}

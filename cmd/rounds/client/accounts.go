@@ -3,8 +3,6 @@ package client
 import (
 	"context"
 	"net/http"
-	"net/url"
-	"strconv"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
@@ -12,24 +10,12 @@ import (
 
 // Query chooses accounts. The zero Query chooses all.
 type Query struct {
-	Kind   string
-	State  string
+	accounts.Selector
 	Cursor string // of the page before; empty: the first page
 	Limit  int    // 0: as the API likes
 }
 
-// accountPath is an account's path. An id may hold slashes, and a dot alone must
-// not look like a directory.
-func accountPath(id string) string {
-	escaped := url.PathEscape(id)
-	switch escaped {
-	case ".":
-		escaped = "%2E"
-	case "..":
-		escaped = "%2E%2E"
-	}
-	return "/v1/accounts/" + escaped
-}
+func accountPath(id string) string { return namedPath("/v1/accounts/", id) }
 
 // Add registers an account that is not there yet.
 func (c *Client) Add(ctx context.Context, a accounts.Account) (api.Account, error) {
@@ -54,24 +40,8 @@ func (c *Client) Get(ctx context.Context, id string) (api.Account, error) {
 
 // List gives a page of accounts.
 func (c *Client) List(ctx context.Context, q Query) (api.AccountList, error) {
-	values := url.Values{}
-	set := func(name, value string) {
-		if value != "" {
-			values.Set(name, value)
-		}
-	}
-	set("kind", q.Kind)
-	set("state", q.State)
-	set("cursor", q.Cursor)
-	if q.Limit > 0 {
-		set("limit", strconv.Itoa(q.Limit))
-	}
-	path := "/v1/accounts"
-	if len(values) > 0 {
-		path += "?" + values.Encode()
-	}
 	var page api.AccountList
-	err := c.call(ctx, http.MethodGet, path, nil, &page)
+	err := c.call(ctx, http.MethodGet, pagePath("/v1/accounts", q.Cursor, q.Limit, selection(q.Selector)...), nil, &page)
 	return page, err
 }
 
@@ -88,6 +58,11 @@ func (c *Client) Pause(ctx context.Context, id string) error {
 // Resume puts a parked account back into circulation.
 func (c *Client) Resume(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodPost, accountPath(id)+"/resume", nil, nil)
+}
+
+// ResumeFrom is Resume that says from where the account goes on.
+func (c *Client) ResumeFrom(ctx context.Context, id string, from accounts.ResumeFrom) error {
+	return c.call(ctx, http.MethodPost, accountPath(id)+"/resume", api.ResumeRequest{From: from}, nil)
 }
 
 // Nudge asks for a check of an account.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
 )
 
@@ -35,23 +36,15 @@ func (c *Client) Import(ctx context.Context, records io.Reader, bad func(api.Bad
 		return api.ImportSummary{}, err
 	}
 	defer answer.Body.Close()
-	lines := bufio.NewReader(answer.Body)
+	lines := answerLines{bufio.NewReader(answer.Body)}
 	for {
-		text, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) && len(bytes.TrimSpace(text)) == 0 {
-			return api.ImportSummary{}, fmt.Errorf("%w before its summary: some lines may have been taken, import again", ErrCutOff)
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return api.ImportSummary{}, fmt.Errorf("%w: %w", ErrCutOff, err)
-		}
-		if len(bytes.TrimSpace(text)) == 0 {
-			continue
-		}
 		var line importLine
-		if err := json.Unmarshal(text, &line); err != nil {
-			return api.ImportSummary{}, fmt.Errorf("the answer to the import cannot be read: %w", err)
-		}
+		err := lines.next(&line)
 		switch {
+		case errors.Is(err, io.EOF):
+			return api.ImportSummary{}, fmt.Errorf("%w before its summary: some lines may have been taken, import again", ErrCutOff)
+		case err != nil:
+			return api.ImportSummary{}, err
 		case line.Summary != nil && line.Error != "":
 			return *line.Summary, errors.New(line.Error)
 		case line.Summary != nil:
@@ -65,9 +58,73 @@ func (c *Client) Import(ctx context.Context, records io.Reader, bad func(api.Bad
 	}
 }
 
-// Export writes every account's record, one a line, as Import takes them.
-func (c *Client) Export(ctx context.Context, w io.Writer) (lines int, err error) {
-	answer, err := c.send(ctx, http.MethodGet, "/v1/accounts:export", http.Header{"Accept": {"application/x-ndjson"}}, nil)
+// Bulk does something to all accounts that are selected, and calls progress now
+// and then. Without an error all was done; otherwise what is returned tells how
+// far it came, and to do the same again is safe.
+func (c *Client) Bulk(ctx context.Context, b accounts.Bulk, progress func(api.BulkProgress)) (api.BulkProgress, error) {
+	pairs := selection(b.Selector)
+	if b.All {
+		pairs = append(pairs, "all", "true")
+	}
+	if b.DryRun {
+		pairs = append(pairs, "dry_run", "true")
+	}
+	path := queryPath("/v1/accounts:"+string(b.Action), pairs...)
+	answer, err := c.send(ctx, http.MethodPost, path, http.Header{"Accept": {"application/x-ndjson"}}, nil)
+	if err != nil {
+		return api.BulkProgress{}, err
+	}
+	defer answer.Body.Close()
+	lines := answerLines{bufio.NewReader(answer.Body)}
+	var last api.BulkProgress
+	for {
+		var line api.BulkLine
+		err := lines.next(&line)
+		switch {
+		case errors.Is(err, io.EOF):
+			return last, fmt.Errorf("%w before its summary: more accounts may have been changed, run it again", ErrCutOff)
+		case err != nil && context.Cause(ctx) != nil:
+			return last, context.Cause(ctx)
+		case err != nil:
+			return last, err
+		case line.Summary != nil && line.Error != "":
+			return *line.Summary, errors.New(line.Error)
+		case line.Summary != nil:
+			return *line.Summary, nil
+		case line.Error != "":
+			return last, errors.New(line.Error)
+		case line.Progress != nil:
+			last = *line.Progress
+			progress(last)
+		}
+	}
+}
+
+// answerLines reads an answer line by line.
+type answerLines struct{ in *bufio.Reader }
+
+// next decodes the next line that is not blank. At the end it gives io.EOF.
+func (l answerLines) next(into any) error {
+	for {
+		text, err := l.in.ReadBytes('\n')
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			return fmt.Errorf("%w: %w", ErrCutOff, err)
+		case len(bytes.TrimSpace(text)) > 0:
+			if err := json.Unmarshal(text, into); err != nil {
+				return fmt.Errorf("the answer cannot be read: %w", err)
+			}
+			return nil
+		case err != nil:
+			return io.EOF
+		}
+	}
+}
+
+// Export writes the record of every account that is selected, one a line, as
+// Import takes them.
+func (c *Client) Export(ctx context.Context, chosen accounts.Selector, w io.Writer) (lines int, err error) {
+	answer, err := c.send(ctx, http.MethodGet, queryPath("/v1/accounts:export", selection(chosen)...), http.Header{"Accept": {"application/x-ndjson"}}, nil)
 	if err != nil {
 		return 0, err
 	}

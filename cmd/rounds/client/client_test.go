@@ -49,7 +49,9 @@ func TestRequests(t *testing.T) {
 		answer(w, http.StatusOK, "application/json", "{}")
 	})
 	ctx := t.Context()
-	_, err := c.List(ctx, Query{Kind: "a b", State: "parked", Cursor: "x", Limit: 5})
+	_, err := c.List(ctx, Query{Selector: accounts.Selector{
+		Kinds: []string{"a b", "c"}, States: []string{"parked"}, Labels: map[string]string{"x": "=", "team": "a&b"}, Prefixes: []string{"p/"}, Reasons: []string{"auth"},
+	}, Cursor: "x", Limit: 5})
 	_, err2 := c.List(ctx, Query{})
 	_, err3 := c.Put(ctx, accounts.Account{ID: "a/b?c", Kind: "feed"})
 	_, err4 := c.Schedule(ctx, "a/b")
@@ -62,7 +64,7 @@ func TestRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"GET /v1/accounts?cursor=x&kind=a+b&limit=5&state=parked",
+		"GET /v1/accounts?cursor=x&kind=a+b&kind=c&label=team%3Da%26b&label=x%3D%3D&limit=5&prefix=p%2F&reason=auth&state=parked",
 		"GET /v1/accounts",
 		`PUT /v1/accounts/a%2Fb%3Fc {"id":"a/b?c","kind":"feed"}`,
 		"GET /v1/accounts/a%2Fb/schedule",
@@ -187,7 +189,7 @@ func TestExportThatIsCutOff(t *testing.T) {
 			}
 			panic(http.ErrAbortHandler)
 		})
-		if _, err := c.Export(t.Context(), io.Discard); !errors.Is(err, ErrCutOff) {
+		if _, err := c.Export(t.Context(), accounts.Selector{}, io.Discard); !errors.Is(err, ErrCutOff) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -195,7 +197,7 @@ func TestExportThatIsCutOff(t *testing.T) {
 	c := faked(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "{\"id\":\"a\"}\n{\"id\":\"b\"}")
 	})
-	if lines, err := c.Export(t.Context(), &out); err != nil || lines != 2 || out.String() != "{\"id\":\"a\"}\n{\"id\":\"b\"}\n" {
+	if lines, err := c.Export(t.Context(), accounts.Selector{}, &out); err != nil || lines != 2 || out.String() != "{\"id\":\"a\"}\n{\"id\":\"b\"}\n" {
 		t.Errorf("got %d, %v, %q", lines, err, out.String())
 	}
 }

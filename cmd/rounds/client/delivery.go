@@ -3,8 +3,6 @@ package client
 import (
 	"context"
 	"net/http"
-	"net/url"
-	"strconv"
 
 	"github.com/rounds-dev/rounds/accounts/api"
 )
@@ -18,21 +16,8 @@ type DeadQuery struct {
 
 // Dead gives a page of dead letters.
 func (c *Client) Dead(ctx context.Context, q DeadQuery) (api.DeadList, error) {
-	values := url.Values{}
-	for name, value := range map[string]string{"group": q.Group, "cursor": q.Cursor} {
-		if value != "" {
-			values.Set(name, value)
-		}
-	}
-	if q.Limit > 0 {
-		values.Set("limit", strconv.Itoa(q.Limit))
-	}
-	path := "/v1/dead"
-	if len(values) > 0 {
-		path += "?" + values.Encode()
-	}
 	var page api.DeadList
-	err := c.call(ctx, http.MethodGet, path, nil, &page)
+	err := c.call(ctx, http.MethodGet, pagePath("/v1/dead", q.Cursor, q.Limit, "group", q.Group), nil, &page)
 	return page, err
 }
 

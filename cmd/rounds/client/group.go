@@ -5,7 +5,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/api"
@@ -20,19 +19,6 @@ const (
 	// leaveTimeout bounds the last turn, when the caller wants to end.
 	leaveTimeout = 5 * time.Second
 )
-
-// namedPath is a path that ends in a name. A dot alone must not look like a
-// directory.
-func namedPath(before, name string) string {
-	escaped := url.PathEscape(name)
-	switch escaped {
-	case ".":
-		escaped = "%2E"
-	case "..":
-		escaped = "%2E%2E"
-	}
-	return before + escaped
-}
 
 // Consume reads a consumer group, which begins at from if it is new, and calls
 // read for each message, for ever. Those that read was given and has returned from

@@ -3,8 +3,6 @@ package client
 import (
 	"context"
 	"net/http"
-	"net/url"
-	"strconv"
 
 	"github.com/rounds-dev/rounds/accounts/api"
 )
@@ -26,21 +24,8 @@ func (c *Client) Schedule(ctx context.Context, id string) (api.Schedule, error) 
 
 // Parked gives a page of parked accounts.
 func (c *Client) Parked(ctx context.Context, q ParkedQuery) (api.ParkedList, error) {
-	values := url.Values{}
-	for name, value := range map[string]string{"kind": q.Kind, "reason": q.Reason, "cursor": q.Cursor} {
-		if value != "" {
-			values.Set(name, value)
-		}
-	}
-	if q.Limit > 0 {
-		values.Set("limit", strconv.Itoa(q.Limit))
-	}
-	path := "/v1/parked"
-	if len(values) > 0 {
-		path += "?" + values.Encode()
-	}
 	var page api.ParkedList
-	err := c.call(ctx, http.MethodGet, path, nil, &page)
+	err := c.call(ctx, http.MethodGet, pagePath("/v1/parked", q.Cursor, q.Limit, "kind", q.Kind, "reason", q.Reason), nil, &page)
 	return page, err
 }
 

@@ -1,0 +1,52 @@
+package accounts
+
+import (
+	"sync"
+	"time"
+)
+
+// recentCallbacks is how many callbacks of one period are remembered, at most.
+const recentCallbacks = 1 << 15
+
+// recently remembers texts for at least twice CallbackWindow, which is as long as
+// a callback may be repeated, unless there are more than it has room for: then
+// the oldest are forgotten. A callback that is obeyed twice costs a check.
+type recently struct {
+	limit int
+
+	mu         sync.Mutex
+	young, old map[string]struct{}
+	since      time.Time // of the young
+}
+
+func newRecently(limit int) *recently {
+	return &recently{limit: limit, young: make(map[string]struct{})}
+}
+
+func (r *recently) has(text string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.age(now)
+	_, young := r.young[text]
+	_, old := r.old[text]
+	return young || old
+}
+
+func (r *recently) add(text string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.age(now)
+	r.young[text] = struct{}{}
+}
+
+// age lets a generation go after a period, or when there is no more room.
+func (r *recently) age(now time.Time) {
+	passed := now.Sub(r.since)
+	if passed < 2*CallbackWindow && len(r.young) < r.limit {
+		return
+	}
+	r.old, r.young, r.since = r.young, make(map[string]struct{}), now
+	if passed >= 4*CallbackWindow {
+		r.old = nil
+	}
+}

@@ -1,0 +1,393 @@
+package accounts
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/wecomcrypt"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
+)
+
+const (
+	sampleToken = "QDG6eK"
+	sampleKey   = "jWmYm7qr5nMoAUwZRjGtBxmz3KA1tkAj3ykkR6q2B2C"
+)
+
+// called is a ring whose accounts WeCom calls about, in fake time.
+type called struct {
+	*testing.T
+	ring      *circulate.Ring
+	callbacks *Callbacks
+	crypt     *wecomcrypt.Crypt
+	log       *bytes.Buffer
+	seq       int
+}
+
+func inCallbackTime(t *testing.T, test func(c *called)) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(30 * 365 * 24 * time.Hour) // WeCom writes ten digits
+		server := connect.NewEmbedded()
+		defer func() {
+			if err := server.Close(); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}()
+		ring, err := circulate.Open(t.Context(), server, circulate.Options{Shards: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &called{T: t, ring: ring, log: new(bytes.Buffer)}
+		config := CallbackConfig{Name: "acme", CorpID: "ww1", Account: "wecom:{corp_id}:{open_kfid}"}
+		callback, err := NewCallback(config, sampleToken, sampleKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.crypt = callback.crypt
+		if c.callbacks, err = NewCallbacks(ring, []*Callback{callback}, slog.New(slog.NewTextHandler(c.log, nil))); err != nil {
+			t.Fatal(err)
+		}
+		test(c)
+	})
+}
+
+// scheduled has an account that is due in an hour.
+func (c *called) scheduled(id string) {
+	c.Helper()
+	if _, err := c.ring.Register(c.Context(), c.ring.ShardOf(id), []circulate.Registration{{ID: id, Due: time.Now().Add(time.Hour)}}); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *called) event(openKfID string) wecomcrypt.Event {
+	c.seq++
+	return wecomcrypt.Event{ToUserName: "ww1", CreateTime: time.Now().Unix(), MsgType: "event", Event: wecomcrypt.EventMessages,
+		Token: fmt.Sprint("token", c.seq), OpenKfID: openKfID}
+}
+
+func (c *called) seal(e wecomcrypt.Event) (url.Values, []byte) {
+	c.Helper()
+	query, body, err := c.crypt.Seal(e, fmt.Sprint("nonce", c.seq), time.Now())
+	if err != nil {
+		c.Fatal(err)
+	}
+	return query, body
+}
+
+func (c *called) receive(name string, query url.Values, body []byte, want CallbackResult) {
+	c.Helper()
+	got, err := c.callbacks.Receive(c.Context(), name, query, body)
+	refused := want == CallbackRefused || want == CallbackStale || want == CallbackNoSuch
+	if got != want || errors.Is(err, ErrCallback) != refused || !refused && want != CallbackUnavailable && err != nil {
+		c.Errorf("%s, %v, want %s", got, err, want)
+	}
+}
+
+// hint claims an account, which must be due, and gives its hint.
+func (c *called) hint(id string) string {
+	c.Helper()
+	claims := claimAll(c, c.ring)
+	if claims[id] == nil {
+		c.Fatalf("%s is not due", id)
+	}
+	hint := string(claims[id].Hint)
+	giveBack(c, c.ring, circulate.Return{Claim: claims[id], Due: time.Now().Add(time.Hour)})
+	return hint
+}
+
+func TestAnEventHasItsAccountChecked(t *testing.T) {
+	inCallbackTime(t, func(c *called) {
+		const id = "wecom:ww1:wk1"
+		c.scheduled(id)
+		query, body := c.seal(c.event("wk1"))
+		c.receive("acme", query, body, CallbackNudged)
+		if hint := c.hint(id); hint != `{"token":"token1"}` {
+			c.Errorf("hint %s", hint)
+		}
+		// Once more, it is not obeyed; another is.
+		c.receive("acme", query, body, CallbackRepeated)
+		if n := len(claimAll(c, c.ring)); n != 0 {
+			c.Errorf("%d accounts are due", n)
+		}
+		query, body = c.seal(c.event("wk1"))
+		c.receive("acme", query, body, CallbackNudged)
+		// The token is good for ten minutes after the event, however late it is used.
+		time.Sleep(wecomcrypt.TokenLife + time.Second)
+		if hint := c.hint(id); hint != "" {
+			c.Errorf("hint %s after its time", hint)
+		}
+		late := c.event("wk1")
+		late.CreateTime -= 9 * 60
+		query, body = c.seal(late)
+		c.receive("acme", query, body, CallbackNudged)
+		time.Sleep(2 * time.Minute)
+		if hint := c.hint(id); hint != "" {
+			c.Errorf("hint %s of an event eleven minutes ago", hint)
+		}
+		late.CreateTime -= 3600
+		c.seq++
+		query, body = c.seal(late)
+		c.receive("acme", query, body, CallbackNudged)
+		if hint := c.hint(id); hint != "" {
+			c.Errorf("hint %s of an event an hour ago", hint)
+		}
+	})
+}
+
+func TestEventsThatNobodyWaitsFor(t *testing.T) {
+	inCallbackTime(t, func(c *called) {
+		other := c.event("wk1")
+		other.Event = "kf_account_auth_change"
+		query, body := c.seal(other)
+		c.receive("acme", query, body, CallbackIgnored)
+		query, body = c.seal(c.event(""))
+		c.receive("acme", query, body, CallbackIgnored)
+		for range 3 {
+			query, body = c.seal(c.event("wk2"))
+			c.receive("acme", query, body, CallbackUnknownAccount)
+		}
+		query, body = c.seal(c.event(strings.Repeat("k", 300)))
+		c.receive("acme", query, body, CallbackUnknownAccount)
+		c.scheduled("wecom:ww1:wk3")
+		if _, err := c.ring.Park(c.Context(), c.ring.ShardOf("wecom:ww1:wk3"), circulate.ReasonPaused, []string{"wecom:ww1:wk3"}); err != nil {
+			c.Fatal(err)
+		}
+		query, body = c.seal(c.event("wk3"))
+		c.receive("acme", query, body, CallbackParked)
+		if n := strings.Count(c.log.String(), "account=wecom:ww1:wk2"); n != 1 {
+			c.Errorf("the unknown account is told of %d times", n)
+		}
+		if strings.Count(c.log.String(), "is parked") != 1 || strings.Contains(c.log.String(), "token") {
+			c.Error(c.log)
+		}
+	})
+}
+
+func TestCallbacksThatAreRefused(t *testing.T) {
+	inCallbackTime(t, func(c *called) {
+		c.scheduled("wecom:ww1:wk1")
+		query, body := c.seal(c.event("wk1"))
+		with := func(name string, values ...string) url.Values {
+			changed := url.Values{}
+			for k, v := range query {
+				changed[k] = v
+			}
+			changed[name] = values
+			return changed
+		}
+		c.receive("nobody", query, body, CallbackNoSuch)
+		c.receive("", query, body, CallbackNoSuch)
+		c.receive("acme", query, nil, CallbackRefused)
+		c.receive("acme", query, []byte("<xml><Encrypt>AAAA</Encrypt></xml>"), CallbackRefused)
+		c.receive("acme", with("msg_signature"), body, CallbackRefused)
+		c.receive("acme", with("msg_signature", strings.Repeat("0", 40)), body, CallbackRefused)
+		c.receive("acme", with("nonce", query.Get("nonce"), "x"), body, CallbackRefused)
+		c.receive("acme", with("timestamp", "1"), body, CallbackRefused)
+
+		// Signed, but with a boundary moved, or by whom we do not know.
+		encrypted, err := wecomcrypt.ParseBody(body)
+		if err != nil {
+			c.Fatal(err)
+		}
+		for _, moved := range [][2]string{{"", query.Get("nonce") + query.Get("timestamp")}, {query.Get("timestamp") + "1", "n"}, {"17000000x0", "n"}, {query.Get("timestamp"), ""}} {
+			signed := url.Values{"timestamp": {moved[0]}, "nonce": {moved[1]}, "msg_signature": {c.crypt.Sign(moved[0], moved[1], encrypted)}}
+			c.receive("acme", signed, body, CallbackRefused)
+		}
+		for _, credentials := range [][3]string{{"other", sampleKey, "ww1"}, {sampleToken, strings.Repeat("b", 43), "ww1"}, {sampleToken, sampleKey, "ww2"}} {
+			forged, err := wecomcrypt.New(credentials[0], credentials[1], credentials[2])
+			if err != nil {
+				c.Fatal(err)
+			}
+			query, body, err := forged.Seal(c.event("wk1"), "n", time.Now())
+			if err != nil {
+				c.Fatal(err)
+			}
+			c.receive("acme", query, body, CallbackRefused)
+		}
+		for _, off := range []time.Duration{-CallbackWindow - time.Second, CallbackWindow + 2*time.Second} {
+			query, body, err := c.crypt.Seal(c.event("wk1"), "n", time.Now().Add(off))
+			if err != nil {
+				c.Fatal(err)
+			}
+			c.receive("acme", query, body, CallbackStale)
+		}
+		time.Sleep(CallbackWindow + time.Second)
+		c.receive("acme", query, body, CallbackStale)
+		if n := len(claimAll(c, c.ring)); n != 0 {
+			c.Errorf("%d accounts are due", n)
+		}
+	})
+}
+
+func TestTheAddressIsVerified(t *testing.T) {
+	inCallbackTime(t, func(c *called) {
+		query := c.crypt.SealEcho("1616140317555161061", "n", time.Now())
+		echo, result, err := c.callbacks.Echo(c.Context(), "acme", query)
+		if err != nil || result != CallbackVerified || string(echo) != "1616140317555161061" {
+			c.Errorf("%q, %s, %v", echo, result, err)
+		}
+		if _, result, err := c.callbacks.Echo(c.Context(), "nobody", query); result != CallbackNoSuch || !errors.Is(err, ErrCallback) {
+			c.Errorf("%s, %v", result, err)
+		}
+		query.Set("echostr", "P9nA")
+		if _, result, err := c.callbacks.Echo(c.Context(), "acme", query); result != CallbackRefused || !errors.Is(err, ErrCallback) {
+			c.Errorf("%s, %v", result, err)
+		}
+		// An event that somebody overheard is not decrypted for them.
+		overheard, body := c.seal(c.event("wk1"))
+		encrypted, err := wecomcrypt.ParseBody(body)
+		if err != nil {
+			c.Fatal(err)
+		}
+		overheard.Set("echostr", encrypted)
+		if echo, result, err := c.callbacks.Echo(c.Context(), "acme", overheard); result != CallbackRefused || !errors.Is(err, ErrCallback) || echo != nil {
+			c.Errorf("%q, %s, %v", echo, result, err)
+		}
+		time.Sleep(time.Hour)
+		if _, result, _ := c.callbacks.Echo(c.Context(), "acme", c.crypt.SealEcho("1", "n", time.Now().Add(-time.Hour))); result != CallbackStale {
+			c.Errorf("%s", result)
+		}
+	})
+}
+
+func TestARingThatIsAwayIsToldApart(t *testing.T) {
+	inCallbackTime(t, func(c *called) {
+		c.scheduled("wecom:ww1:wk1")
+		query, body := c.seal(c.event("wk1"))
+		ctx, cancel := context.WithCancel(c.Context())
+		cancel()
+		if result, err := c.callbacks.Receive(ctx, "acme", query, body); result != CallbackUnavailable || err == nil || errors.Is(err, ErrCallback) {
+			c.Errorf("%s, %v", result, err)
+		}
+		c.receive("acme", query, body, CallbackNudged) // it comes again, and is not taken for a repetition
+	})
+}
+
+func TestRecentlyIsBounded(t *testing.T) {
+	r, now := newRecently(100), time.Unix(1_700_000_000, 0)
+	for i := range 1000 {
+		r.add(fmt.Sprint(i), now)
+	}
+	if n := len(r.young) + len(r.old); n > 201 {
+		t.Errorf("%d are remembered", n)
+	}
+	if !r.has("999", now.Add(2*CallbackWindow)) || r.has("1", now) {
+		t.Error("it remembers the wrong ones")
+	}
+	if r.has("999", now.Add(5*CallbackWindow)) {
+		t.Error("it remembers for too long")
+	}
+}
+
+func TestReadCallbacks(t *testing.T) {
+	all, err := ReadCallbacks(strings.NewReader(`{"callbacks":[
+		{"name":"acme","corp_id":"ww1","token":{"secret":"T"},"aes_key":{"secret":"K"}},
+		{"name":"other","corp_id":"ww2","token":{"secret":"T2"},"aes_key":{"secret":"K2"},"account":"{corp_id}/{open_kfid}"}]}`))
+	if err != nil || len(all) != 2 || all[0] != (CallbackConfig{"acme", "ww1", "T", "K", "{open_kfid}"}) || all[1].account("wk") != "ww2/wk" {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	_, err = ReadCallbacks(strings.NewReader(`{"x":1,"callbacks":[
+		{"name":"A","corp_id":"a b","token":"s3cret","aes_key":{"secret":""},"account":"fixed","more":1},
+		{"name":"b"}, {"name":"b","corp_id":"c","token":{"secret":"T"},"aes_key":{"secret":"K"},"account":"{open_kfid}{x}"}, 3]}`))
+	var faults Faults
+	if !errors.As(err, &faults) || strings.Contains(err.Error(), "s3cret") {
+		t.Fatal(err)
+	}
+	for _, field := range []string{
+		"x", "callbacks[0].name", "callbacks[0].corp_id", "callbacks[0].token", "callbacks[0].aes_key", "callbacks[0].account", "callbacks[0].more",
+		"callbacks[1].corp_id", "callbacks[1].token", "callbacks[1].aes_key", "callbacks[2].name", "callbacks[2].account", "callbacks[3]",
+	} {
+		if !strings.Contains(err.Error(), field+": ") {
+			t.Errorf("no fault of %s in\n%v", field, err)
+		}
+	}
+	for _, text := range []string{"", "[]", "{}", `{"callbacks":3}`, `{"callbacks":null}`, strings.Repeat(" ", maxCallbackFile+1)} {
+		if _, err := ReadCallbacks(strings.NewReader(text)); !errors.As(err, &faults) {
+			t.Errorf("%.20q: %v", text, err)
+		}
+	}
+	if _, err := NewCallback(all[0], "", "k"); !errors.As(err, &faults) || len(faults) != 2 {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestDecodeResumption(t *testing.T) {
+	for text, want := range map[string]ResumeFrom{
+		"": ResumeCursor, "{}": ResumeCursor, `{"from":null}`: ResumeCursor, `{"from":"cursor"}`: ResumeCursor, `{"from":"now"}`: ResumeNow, `{"from":"backfill"}`: ResumeBackfill,
+	} {
+		if got, err := DecodeResumption([]byte(text)); err != nil || got != want {
+			t.Errorf("%s: %s, %v", text, got, err)
+		}
+	}
+	for text, fields := range map[string]int{"[]": 1, "x": 1, `{"from":3}`: 1, `{"from":"then","to":"x"}`: 2, `{"from":""}`: 1} {
+		var faults Faults
+		if _, err := DecodeResumption([]byte(text)); !errors.As(err, &faults) || len(faults) != fields {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	at := time.UnixMilli(1_700_000_000_123)
+	for _, state := range []string{"", "i1000", "i1000 r2@5"} {
+		if got := SkipBefore(WithSkip(state, at)); !got.Equal(at) {
+			t.Errorf("%q: %v", state, got)
+		}
+		if got := SkipBefore(state); !got.IsZero() || WithSkip(state, got) != state {
+			t.Errorf("%q: %v", state, got)
+		}
+	}
+	for _, state := range []string{"s", "sx", "s-1", "s99999999999999999999", "i1 s5"} {
+		if got := SkipBefore(state); !got.IsZero() {
+			t.Errorf("%q: %v", state, got)
+		}
+	}
+}
+
+// keeper keeps messages of "plain" accounts for two hours.
+type keeper struct{ testKinds }
+
+func (keeper) Retaining() []string { return []string{"plain"} }
+
+func (keeper) Retention(string, json.RawMessage) time.Duration { return 2 * time.Hour }
+
+func TestExplainTellsTheHeadroom(t *testing.T) {
+	inCallbackTime(t, func(c *called) {
+		ctx := c.Context()
+		r := NewRegistry(c.ring, keeper{})
+		if _, err := r.Create(ctx, Account{ID: "a", Kind: "plain"}); err != nil {
+			c.Fatal(err)
+		}
+		if _, err := r.Pause(ctx, "a"); err != nil {
+			c.Fatal(err)
+		}
+		time.Sleep(150 * time.Minute)
+		e, err := r.Explain(ctx, "a")
+		if left, ok := e.Headroom(); err != nil || !ok || left > -30*time.Minute || left < -31*time.Minute || !e.Skip.IsZero() {
+			c.Errorf("%v, %v, %v", left, ok, err)
+		}
+		if _, err := r.ResumeFrom(ctx, "a", ResumeNow); err != nil {
+			c.Fatal(err)
+		}
+		if e, err = r.Explain(ctx, "a"); err != nil || e.Now.Sub(e.Skip).Abs() > time.Second {
+			c.Errorf("%v, %v", e.Skip, err)
+		}
+		if _, err := r.ResumeFrom(ctx, "none", ResumeBackfill); !errors.Is(err, ErrNotFound) {
+			c.Error(err)
+		}
+		if _, err := r.ResumeFrom(ctx, "a", "then"); err == nil {
+			c.Error("no fault")
+		}
+		e, err = NewRegistry(c.ring, testKinds{}).Explain(ctx, "a")
+		if _, ok := e.Headroom(); ok || err != nil {
+			c.Error("what nobody knows is told")
+		}
+	})
+}

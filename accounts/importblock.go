@@ -1,0 +1,138 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	// A block of lines is read, judged by several goroutines at once, and handed
+	// on in its order. It ends where the next line has to be waited for.
+	blockLines = 512
+	blockBytes = 256 << 10
+
+	// judgedTogether is how many lines a goroutine judges at least: fewer are not
+	// worth one.
+	judgedTogether = 32
+)
+
+// line is one of a block, and what was found of it.
+type line struct {
+	number  int
+	text    []byte
+	account Account
+	record  []byte // as it is kept
+	faults  Faults
+	err     error // why it could not be judged
+}
+
+// readLines hands every good line on to the writer, and tells the bad ones.
+func (r *Registry) readLines(in *lineReader, w *batchWriter, report func(BadLine) error) (Summary, error) {
+	var s Summary
+	clock := r.clock(w.ctx)
+	flushed := time.Now()
+	for {
+		if in.mayBlock() && time.Since(flushed) > heldTime {
+			if err := w.flush(); err != nil {
+				return s, err
+			}
+			flushed = time.Now()
+		}
+		block, readErr := readBlock(in)
+		r.judge(w.ctx, block, clock)
+		for i := range block {
+			if err := block[i].hand(w, report, &s); err != nil {
+				return s, err
+			}
+		}
+		switch {
+		case errors.Is(readErr, io.EOF):
+			return s, nil
+		case readErr != nil:
+			return s, fmt.Errorf("%w: line %d: %w", ErrInput, in.number+1, readErr)
+		}
+	}
+}
+
+// readBlock waits for a line, and takes those behind it that have come already.
+// What was read is given even with an error.
+func readBlock(in *lineReader) ([]line, error) {
+	var block []line
+	text := make([]byte, 0, 32<<10)
+	for size := 0; len(block) == 0 || len(block) < blockLines && size < blockBytes && !in.mayBlock(); {
+		next, err := in.next()
+		switch {
+		case errors.Is(err, errLong):
+			block = append(block, line{number: in.number, faults: Faults{{RecordField, fmt.Sprintf("must be at most %d bytes", MaxRecord)}}})
+			continue
+		case err != nil:
+			return block, err
+		}
+		// The reader's own text is void with the next line.
+		start := len(text)
+		text = append(text, next...)
+		block = append(block, line{number: in.number, text: text[start:len(text):len(text)]})
+		size += len(next)
+	}
+	return block, nil
+}
+
+// judge reads and judges the lines of a block.
+func (r *Registry) judge(ctx context.Context, block []line, clock func() (time.Time, error)) {
+	workers := max(1, min(runtime.GOMAXPROCS(0), len(block)/judgedTogether))
+	each := (len(block) + workers - 1) / workers
+	var wg sync.WaitGroup
+	for len(block) > each {
+		part := block[:each]
+		block = block[each:]
+		wg.Go(func() { r.judgePart(ctx, part, clock) })
+	}
+	r.judgePart(ctx, block, clock)
+	wg.Wait()
+}
+
+func (r *Registry) judgePart(ctx context.Context, part []line, clock func() (time.Time, error)) {
+	for i := range part {
+		l := &part[i]
+		if l.faults != nil {
+			continue
+		}
+		a, err := Read(l.text, r.kinds)
+		if err == nil {
+			l.record, err = a.Encode()
+		} else {
+			err = a.withPast(err, clock)
+		}
+		if err == nil {
+			err = r.inTime(ctx, a, l.record, clock)
+		}
+		if err != nil && !errors.As(err, &l.faults) {
+			l.err = err
+		}
+		l.account = a
+	}
+}
+
+// hand gives a good line to the writer and a bad one to report, and counts it.
+func (l *line) hand(w *batchWriter, report func(BadLine) error, s *Summary) error {
+	if l.err != nil {
+		return l.err
+	}
+	s.Lines++
+	if l.faults == nil {
+		return w.add(l.account, l.record)
+	}
+	s.Failed++
+	bad := BadLine{Line: l.number, Faults: l.faults}
+	if circulate.ValidateID(l.account.ID) == nil {
+		bad.ID = l.account.ID
+	}
+	return report(bad)
+}

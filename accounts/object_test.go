@@ -1,0 +1,42 @@
+package accounts
+
+import (
+	"encoding/json"
+	"testing"
+	"unicode/utf8"
+)
+
+// An object is taken apart as the decoder would do it.
+func FuzzObject(f *testing.F) {
+	for _, text := range []string{
+		``, ` `, `{`, `{}`, ` { } `, `null`, `"a"`, `[1]`, `{}{}`, `{"a":1}`, "\t{ \"a\" : 1 ,\r\n\"b\":[{\"]\":\"}\\\"\"},2] , \"c\" :null}\n",
+		`{"a":1,"a":{"a":2}}`, `{"\u0061":true,"a":false}`, `{"":""}`, `{"a\\":"\\"}`, `{"a":"\ud800"}`, `{"ü":"\u00fc"}`, `{"a":-1.5e+3}`, "{\"a\":\"\xff\"}",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if !utf8.Valid(text) {
+			if _, err := object(text); err == nil {
+				t.Fatalf("%q: no error", text)
+			}
+			return
+		}
+		var want map[string]json.RawMessage
+		wantErr := json.Unmarshal(text, &want)
+		got, err := object(text)
+		if (err == nil) != (wantErr == nil && want != nil) || len(got) != len(want) {
+			t.Fatalf("%q: got %q, %v; want %q, %v", text, got, err, want, wantErr)
+		}
+		for name, value := range want {
+			if string(got[name]) != string(value) {
+				t.Fatalf("%q: %q is %q, want %q", text, name, got[name], value)
+			}
+			var plain *string
+			wantErr := json.Unmarshal(value, &plain)
+			read, ok := textOf(got[name])
+			if ok != (wantErr == nil && plain != nil) || ok && read != *plain {
+				t.Fatalf("%q: %q is read as %q, %t", text, value, read, ok)
+			}
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package accounts
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// A reader's position outlives a change of the number of shards, whichever of the
+// processes that serve it know of the change.
+func TestPositionOverAChangeOfShards(t *testing.T) {
+	a, b, c, d, e := mark{1, 1}, mark{2, 2}, mark{3, 3}, mark{4, 4}, mark{5, 5}
+	start := func(generation, sources, shards int) Position {
+		return Position{make([]mark, shards), generation, sources}
+	}
+	before, during, after := Position{[]mark{a, b}, 0, 0}, Position{[]mark{a, b, c, d, e}, 1, 2}, Position{[]mark{c, d, e}, 1, 0}
+	for _, test := range []struct {
+		name     string
+		position Position
+		start    Position
+		want     []mark
+		err      error
+	}{
+		{"nothing has changed", before, start(0, 0, 2), []mark{a, b}, nil},
+		{"the change has begun", before, start(1, 2, 5), []mark{a, b, {}, {}, {}}, nil},
+		{"it is under way", during, start(1, 2, 5), []mark{a, b, c, d, e}, nil},
+		{"it is over", during, start(1, 0, 3), []mark{c, d, e}, nil},
+		{"and was not seen", before, start(1, 0, 3), []mark{{}, {}, {}}, nil},
+		{"another process saw its end first", after, start(1, 2, 5), []mark{{}, {}, c, d, e}, nil},
+		{"the next has begun", after, start(2, 3, 4), []mark{c, d, e, {}}, nil},
+		{"the next has begun, and the end was not seen", during, start(2, 3, 4), []mark{c, d, e, {}}, nil},
+		{"two are over", during, start(3, 0, 2), []mark{{}, {}}, nil},
+		{"another process saw its beginning first", during, start(0, 0, 2), nil, circulate.ErrResharding},
+		{"of another ring", before, start(0, 0, 3), nil, ErrCursor},
+		{"of another ring that changes", during, start(1, 3, 6), nil, ErrCursor},
+		{"of another ring before a change", before, start(1, 4, 5), nil, ErrCursor},
+	} {
+		read, err := ParsePosition(test.position.String())
+		if err != nil || read.String() != test.position.String() {
+			t.Fatalf("%s: %v", test.name, err)
+		}
+		got, err := read.in(test.start)
+		if !errors.Is(err, test.err) || err == nil && (!slices.Equal(got.marks, test.want) || got.generation != test.start.generation || got.sources != test.start.sources) {
+			t.Errorf("%s: %+v, %v, want %v, %v", test.name, got, err, test.want, test.err)
+		}
+	}
+}

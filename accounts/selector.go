@@ -1,0 +1,200 @@
+package accounts
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// The states that accounts are selected by, besides the places of the ring.
+const (
+	StateActive = "active" // in circulation: in any place but parked
+	StatePaused = "paused" // parked by somebody, until it is resumed
+)
+
+// States are all that accounts can be selected by.
+func States() []string {
+	return []string{
+		StateActive, StatePaused, string(circulate.Parked),
+		string(circulate.Scheduled), string(circulate.Waiting), string(circulate.Claimed),
+	}
+}
+
+const (
+	// MaxSelected is the most values that one field of a Selector may have.
+	MaxSelected = 100
+	maxReason   = 1024
+)
+
+// Selector says which accounts are meant: those that every field selects. A field
+// without a value selects all. Of several kinds, states, prefixes or reasons an
+// account needs one; of several labels it needs all. The zero Selector is every
+// account.
+type Selector struct {
+	Kinds    []string
+	States   []string          // of States
+	Labels   map[string]string // name and value
+	Prefixes []string          // that ids begin with
+	Reasons  []string          // that the reasons of parked accounts begin with
+}
+
+// NewSelector makes a selector of what somebody wrote; a label is NAME=VALUE. It
+// gives every fault at once, as Faults with the fields kind, state, label, prefix
+// and reason.
+func NewSelector(kinds, states, labels, prefixes, reasons []string) (Selector, error) {
+	s := Selector{Kinds: kinds, States: states, Prefixes: prefixes, Reasons: reasons}
+	var faults Faults
+	if len(labels) > 0 {
+		s.Labels = make(map[string]string, len(labels))
+	}
+	for _, label := range labels {
+		name, value, ok := strings.Cut(label, "=")
+		before, twice := s.Labels[name]
+		switch {
+		case !ok:
+			faults = append(faults, Fault{"label", fmt.Sprintf("must be NAME=VALUE, is %q", label)})
+		case twice && before != value:
+			faults = append(faults, Fault{"label", fmt.Sprintf("%q must not have two values: no account has", name)})
+		default:
+			s.Labels[name] = value
+		}
+	}
+	if err := s.Validate(); err != nil {
+		return s, append(faults, err.(Faults)...)
+	}
+	if len(faults) > 0 {
+		return s, faults
+	}
+	return s, nil
+}
+
+// Validate gives every fault of the selector as Faults, or nil.
+func (s Selector) Validate() error {
+	var faults Faults
+	values := func(field string, most int, values []string) {
+		if len(values) > MaxSelected {
+			faults = append(faults, Fault{field, fmt.Sprintf("must be at most %d, are %d", MaxSelected, len(values))})
+		}
+		for _, value := range values {
+			switch {
+			case value == "":
+				faults = append(faults, Fault{field, "must not be empty: leave it out to select all"})
+			case len(value) > most:
+				faults = append(faults, Fault{field, fmt.Sprintf("must have at most %d bytes, has %d", most, len(value))})
+			case !utf8.ValidString(value):
+				faults = append(faults, Fault{field, "must be UTF-8"})
+			}
+		}
+	}
+	values("kind", MaxLabel, s.Kinds)
+	values("state", MaxLabel, s.States)
+	for _, state := range s.States {
+		if state != "" && !slices.Contains(States(), state) {
+			faults = append(faults, Fault{"state", fmt.Sprintf("must be one of %s, is %q", strings.Join(States(), ", "), state)})
+		}
+	}
+	if len(s.Labels) > MaxLabels {
+		faults = append(faults, Fault{"label", fmt.Sprintf("must be at most %d, are %d", MaxLabels, len(s.Labels))})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
+		if name == "" || len(name) > MaxLabel || len(s.Labels[name]) > MaxLabel {
+			faults = append(faults, Fault{"label", fmt.Sprintf("name and value must have at most %d bytes, the name at least one", MaxLabel)})
+		}
+	}
+	values("prefix", circulate.MaxIDLength, s.Prefixes)
+	values("reason", maxReason, s.Reasons)
+	if len(faults) == 0 {
+		return nil
+	}
+	return faults
+}
+
+// Empty reports whether the selector selects every account.
+func (s Selector) Empty() bool {
+	return len(s.Kinds)+len(s.States)+len(s.Labels)+len(s.Prefixes)+len(s.Reasons) == 0
+}
+
+// namesParked reports whether accounts are meant that are parked for whatever
+// reason, rather than paused.
+func (s *Selector) namesParked() bool {
+	return len(s.Reasons) > 0 || slices.Contains(s.States, string(circulate.Parked))
+}
+
+// named reports whether the id is selected.
+func (s *Selector) named(id string) bool { return oneOf(s.Prefixes, id, strings.HasPrefix) }
+
+// passes filters ids, in place.
+func (s *Selector) passes(ids []string) []string {
+	if len(s.Prefixes) == 0 {
+		return ids
+	}
+	return slices.DeleteFunc(ids, func(id string) bool { return !s.named(id) })
+}
+
+// needsPlace reports whether Glance does not tell enough.
+func (s *Selector) needsPlace() bool {
+	return slices.ContainsFunc(s.States, func(state string) bool {
+		return state != StateActive && state != StatePaused && state != string(circulate.Parked)
+	})
+}
+
+// matches judges an account whose place is only told if it is parked, or must be
+// known: see needsPlace.
+func (s *Selector) matches(record []byte, place circulate.Place, reason string) bool {
+	return s.inState(place, reason) && s.hasReason(place, reason) && s.matchesRecord(record)
+}
+
+func (s *Selector) inState(place circulate.Place, reason string) bool {
+	if len(s.States) == 0 {
+		return true
+	}
+	for _, state := range s.States {
+		switch {
+		case state == string(place),
+			state == StateActive && place != circulate.Parked,
+			state == StatePaused && place == circulate.Parked && paused(reason):
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Selector) hasReason(place circulate.Place, reason string) bool {
+	return len(s.Reasons) == 0 || place == circulate.Parked && oneOf(s.Reasons, reason, strings.HasPrefix)
+}
+
+// matchesRecord judges what an account is, whatever became of it. A record that
+// cannot be read has no kind and no labels.
+func (s *Selector) matchesRecord(record []byte) bool {
+	if len(s.Kinds) == 0 && len(s.Labels) == 0 {
+		return true
+	}
+	fields, err := object(record)
+	if err != nil {
+		return false
+	}
+	if len(s.Kinds) > 0 {
+		if kind, ok := textIn(fields, "kind"); !ok || !slices.Contains(s.Kinds, kind) {
+			return false
+		}
+	}
+	if len(s.Labels) == 0 {
+		return true
+	}
+	labels, _ := membersOf(fields["labels"])
+	for name, value := range s.Labels {
+		if has, ok := textIn(labels, name); !ok || has != value {
+			return false
+		}
+	}
+	return true
+}
+
+// oneOf reports whether fn holds for one of the values, or there are none.
+func oneOf(values []string, text string, fn func(text, value string) bool) bool {
+	return len(values) == 0 || slices.ContainsFunc(values, func(value string) bool { return fn(text, value) })
+}

@@ -1,0 +1,34 @@
+package accounts
+
+import (
+	"context"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// inOrder has a walk go through all shards, from one to before another, so that no
+// account is missed while the number of shards changes: first those that accounts
+// leave, and then, with none on its way, those that they go to. Where the number
+// began to change since the ring was opened, accounts may be where the walk did not
+// come, and it gives circulate.ErrResharding.
+func (r *Registry) inOrder(ctx context.Context, walk func(ctx context.Context, from, to int) error) error {
+	sources := r.ring.Sources()
+	if sources > 0 {
+		if err := walk(ctx, 0, sources); err != nil {
+			return err
+		}
+		for shard := range sources {
+			if _, err := r.ring.Complete(ctx, shard); err != nil {
+				return err
+			}
+		}
+	}
+	if err := walk(ctx, sources, r.ring.Shards()); err != nil {
+		return err
+	}
+	changed, err := r.ring.Changed(ctx)
+	if err == nil && changed {
+		err = circulate.ErrResharding
+	}
+	return err
+}

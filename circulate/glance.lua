@@ -1,0 +1,34 @@
+-- glance: what some accounts are, without where they are: look at less.
+--
+-- KEYS[1]  tickets       HASH  id -> current ticket
+-- KEYS[2]  accounts      HASH  id -> record
+-- KEYS[3]  parked        ZSET  id -> parked at
+-- KEYS[4]  park_reasons  HASH  id -> reason
+-- ARGV     ids
+--
+-- Returns {now, then for each id: {} where it is not registered, {record}, or
+-- {record, reason} where it is parked}.
+
+local tickets, accounts, parked, reasons = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+
+local wrong, there = mistyped(tickets, 'hash', accounts, 'hash', parked, 'zset', reasons, 'hash')
+if wrong then return wrong end
+
+-- All of them with one command of each key: a command for each account is what
+-- makes looking slow.
+local current = redis.call('HMGET', tickets, unpack(ARGV))
+local records = redis.call('HMGET', accounts, unpack(ARGV))
+local since = there[parked] and redis.call('ZMSCORE', parked, unpack(ARGV)) or {}
+local why = there[parked] and redis.call('HMGET', reasons, unpack(ARGV)) or {}
+
+local answer = {clock()}
+for i = 1, #ARGV do
+  if not current[i] then
+    answer[i + 1] = {}
+  elseif since[i] then
+    answer[i + 1] = {records[i] or '', why[i] or ''}
+  else
+    answer[i + 1] = {records[i] or ''}
+  end
+end
+return answer

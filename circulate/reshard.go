@@ -1,0 +1,205 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed reshard_meta.lua
+var reshardMetaLua string
+
+var reshardMetaScript = newScript("change meta", reshardMetaLua)
+
+// ErrReshardingOther reports that another change of the number of shards is not
+// over.
+var ErrReshardingOther = fmt.Errorf("%w: another change of the number of shards is not over", errInput)
+
+// Phase is how far a change of the number of shards has come.
+type Phase string
+
+const (
+	// Steady: the number does not change.
+	Steady Phase = "steady"
+	// Moving: accounts go to the new shards.
+	Moving Phase = "moving"
+	// Draining: all accounts have moved; messages are left in the old shards.
+	Draining Phase = "draining"
+)
+
+// Resharding is a change of the number of shards.
+type Resharding struct {
+	Phase    Phase
+	From, To int // numbers of shards; the same where it is steady
+
+	layout layout
+}
+
+// Layout is what Ring.Layout gives of a ring that knows of it.
+func (r Resharding) Layout() string { return r.layout.name() }
+
+func (l layout) resharding() Resharding {
+	switch {
+	case l.next > 0:
+		return Resharding{Moving, l.shards, l.next, l}
+	case l.previous > 0:
+		return Resharding{Draining, l.previous, l.shards, l}
+	}
+	return Resharding{Steady, l.shards, l.shards, l}
+}
+
+// Resharding tells how the namespace is divided now, which the ring may not know:
+// see Changed.
+func (r *Ring) Resharding(ctx context.Context) (Resharding, error) {
+	l, err := r.readLayout(ctx)
+	return l.resharding(), err
+}
+
+// Reshard begins to change the number of shards; to begin what is under way is
+// no fault. From then on accounts may move, and whoever opens a ring sees the old
+// shards and the new ones. It gives ErrReshardingOther where a change to another
+// number is not over.
+func (r *Ring) Reshard(ctx context.Context, to int) (Resharding, error) {
+	if to < 1 || to > MaxShards {
+		return Resharding{}, fmt.Errorf("%w: reshard: shards: must be 1 to %d, is %d", errInput, MaxShards, to)
+	}
+	l, err := r.readLayout(ctx)
+	if err != nil {
+		return Resharding{}, err
+	}
+	switch now := l.resharding(); {
+	case now.Phase == Moving && now.To == to, now.Phase == Draining && now.To == to, now.Phase == Steady && now.To == to:
+		return now, nil
+	case now.Phase != Steady:
+		return now, fmt.Errorf("%w: from %d to %d, %s", ErrReshardingOther, now.From, now.To, now.Phase)
+	}
+	next := l
+	next.next = to
+	return r.changeLayout(ctx, l, next)
+}
+
+// Moved ends the moving: the new shards are the ring's, once nothing is left in the
+// old ones but messages. It does nothing before, and reports whether it is so.
+func (r *Ring) Moved(ctx context.Context) (bool, error) {
+	l, err := r.readLayout(ctx)
+	if err != nil || l.next == 0 || l.view() != r.layout.view() {
+		return err == nil && l.next == 0, err
+	}
+	for source := range r.sources {
+		left, err := r.Left(ctx, source)
+		if err != nil || !left.none() {
+			return false, err
+		}
+	}
+	r.left.Store(true)
+	_, err = r.changeLayout(ctx, l, layout{generation: l.generation + 1, shards: l.next, previous: l.shards})
+	return err == nil, err
+}
+
+// changeLayout writes meta if it is what it was.
+func (r *Ring) changeLayout(ctx context.Context, was, becomes layout) (Resharding, error) {
+	before, after := was.values(), becomes.values()
+	var args []any
+	for i, field := range metaFields {
+		args = append(args, field, before[i], after[i])
+	}
+	args = append(args, "format", was.format(), becomes.format())
+	done, err := redis.Bool(r.eval(ctx, reshardMetaScript, []string{metaKey(r.namespace)}, args))
+	if err != nil {
+		return Resharding{}, fmt.Errorf("reshard: %w", err)
+	}
+	if !done {
+		return Resharding{}, fmt.Errorf("%w: it was changed at the same time", ErrReshardingOther)
+	}
+	return becomes.resharding(), nil
+}
+
+// afterlife is how long it is remembered of a shard that it was left, so that a
+// process that slept for as long makes nothing in it; remainsFor how long what is
+// empty is kept for those who have yet to see that it is not used any more.
+const (
+	afterlife  = 30 * 24 * time.Hour
+	remainsFor = time.Hour
+)
+
+// Drained ends the change: the old shards are forgotten, once no messages and no
+// dead letters are in them. With drop, messages that every consumer group has
+// handled go with them. It does nothing before, and reports whether it is so.
+func (r *Ring) Drained(ctx context.Context, drop bool) (bool, error) {
+	l, err := r.readLayout(ctx)
+	if err != nil || l.previous == 0 || l.view() != r.layout.view() {
+		return err == nil && l.previous == 0 && l.next == 0, err
+	}
+	for source := range r.sources {
+		left, err := r.Left(ctx, source)
+		if err != nil || !left.none() {
+			return false, err
+		}
+		if drained, err := r.drained(ctx, source, drop); err != nil || !drained {
+			return false, err
+		}
+	}
+	for shard := range r.keys {
+		if err := r.forget(ctx, shard); err != nil {
+			return false, err
+		}
+	}
+	_, err = r.changeLayout(ctx, l, layout{generation: l.generation, shards: l.shards})
+	return err == nil, err
+}
+
+// drained reports whether a shard has no messages that somebody may still want.
+func (r *Ring) drained(ctx context.Context, shard int, drop bool) (bool, error) {
+	k := &r.keys[shard]
+	replies, err := pipeline(ctx, r.server, k.messages, command{"XLEN", k.messages}, command{"XLEN", k.dead})
+	if err != nil {
+		return false, fmt.Errorf("drained, shard %d: %w", shard, err)
+	}
+	if replies[1] != int64(0) || replies[0] != int64(0) && !drop {
+		return false, nil
+	}
+	groups, err := r.groupsOf(ctx, shard)
+	if err != nil {
+		return false, err
+	}
+	for _, group := range groups {
+		if s, err := r.GroupState(ctx, shard, group); err != nil || s.Lag > 0 || s.Pending > 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// forget lets what is left of a change go: an old shard with all its keys, or what
+// a new one remembers of those that came.
+func (r *Ring) forget(ctx context.Context, shard int) error {
+	k := &r.keys[shard]
+	if shard >= r.sources {
+		if _, err := pipeline(ctx, r.server, k.arrivals, command{"DEL", k.arrivals}); err != nil {
+			return fmt.Errorf("forget arrivals, shard %d: %w", shard, err)
+		}
+		return nil
+	}
+	var commands []command
+	for _, key := range k.all() {
+		if key.name != k.leaving {
+			commands = append(commands, command{"PEXPIRE", key.name, remainsFor.Milliseconds()})
+		}
+	}
+	groups, err := r.groupsOf(ctx, shard)
+	if err != nil {
+		return err
+	}
+	for _, group := range groups {
+		commands = append(commands, command{"PEXPIRE", k.appliedKey(group), remainsFor.Milliseconds()})
+	}
+	commands = append(commands, command{"PEXPIRE", k.leaving, afterlife.Milliseconds()},
+		command{"PEXPIRE", k.setAside, afterlife.Milliseconds()})
+	if _, err := pipeline(ctx, r.server, k.leaving, commands...); err != nil {
+		return fmt.Errorf("forget, shard %d: %w", shard, err)
+	}
+	return nil
+}

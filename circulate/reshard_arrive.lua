@@ -1,0 +1,59 @@
+-- arrive: put accounts that departed from another shard into this one, each once.
+--
+-- KEYS[1]   tickets     HASH  id -> current ticket and what stands behind it
+-- KEYS[2]   ticket_seq  STRING
+-- KEYS[3]   schedule    ZSET  id -> due
+-- KEYS[4]   parked      ZSET  id -> parked at
+-- KEYS[5]   arrivals    SET   ids that have arrived; '' always
+-- KEYS[6…]  accounts, and the other HASHes that have a field for each account, in
+--           the order that depart has them
+-- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
+-- ARGV[3]   the accounts, as depart wrote them
+--
+-- Returns how many came, or -1 where the shard takes none from others: it never
+-- did, or has taken all there were.
+
+local tickets, ticket_seq, schedule, parked, arrivals = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+
+local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', schedule, 'zset', parked, 'zset', arrivals, 'set')
+for k = 6, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
+if wrong then return wrong end
+if redis.call('EXISTS', arrivals) == 0 then return -1 end
+
+local all, from = ARGV[3], 1
+local function read()
+  if byte(all, from) == 45 then
+    from = from + 1
+    return false
+  end
+  local colon = string.find(all, ':', from, true)
+  local first = colon + 1
+  from = first + tonumber(sub(all, from, colon - 1))
+  return sub(all, first, from - 1)
+end
+
+local now, came = clock(), 0
+local was_first, first = first_due(schedule), math.huge
+while from <= #all do
+  local id, place, at, behind = read(), read(), read(), read()
+  local fields = {}
+  for k = 6, #KEYS do fields[k] = read() end
+  -- Who has been here before may have left since for good: a departure that is
+  -- repeated, by whoever repeats it and whenever, brings nobody back.
+  if redis.call('SISMEMBER', arrivals, id) == 0 and redis.call('HEXISTS', tickets, id) == 0 then
+    if place == 'p' then
+      redis.call('ZADD', parked, at, id)
+    else
+      redis.call('ZADD', schedule, at, id)
+      first = math.min(first, tonumber(at))
+    end
+    for k = 6, #KEYS do
+      if fields[k] then redis.call('HSET', KEYS[k], id, fields[k]) end
+    end
+    redis.call('HSET', tickets, id, take_ticket(ticket_seq, now) .. behind)
+    came = came + 1
+  end
+  redis.call('SADD', arrivals, id)
+end
+if first < was_first then wake(ARGV[1], ARGV[2], first) end
+return came

@@ -1,0 +1,88 @@
+-- depart: take accounts out of a shard, to be brought to others. They are on their
+-- way until settle says that they have arrived.
+--
+-- KEYS[1]   tickets       HASH  id -> current ticket and what stands behind it
+-- KEYS[2]   ticket_seq    STRING
+-- KEYS[3]   schedule      ZSET  id -> due
+-- KEYS[4]   parked        ZSET  id -> parked at
+-- KEYS[5]   departures    HASH  target:number -> accounts
+-- KEYS[6]   leaving       STRING
+-- KEYS[7…9] the lanes of message_queue  LISTs
+-- KEYS[10…] accounts, and the other HASHes that have a field for each account, in
+--           the order that arrive has them
+-- ARGV[1]   after how many bytes no more are taken
+-- then four for each account: its id, the number of its target, and of one that was
+-- seen waiting in a lane the lane, 1 to 3, and its entry there, otherwise 0 and ''
+--
+-- An account that is claimed stays: it departs once it is back. The entries go too,
+-- void ones among them, so that whoever asks again sees others.
+--
+-- Returns pairs: field of departures, accounts. An account is its id, a letter (s
+-- scheduled, p parked), due or parked at, what stands behind its ticket, and its
+-- fields, each LENGTH:VALUE, or - where there is none.
+
+local tickets, ticket_seq, schedule, parked, departures, leaving = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local FIELDS = 10
+
+local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', schedule, 'zset', parked, 'zset', departures, 'hash',
+  leaving, 'string')
+for k = 7, FIELDS - 1 do wrong = wrong or mistyped(KEYS[k], 'list') end
+for k = FIELDS, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
+if wrong then return wrong end
+if redis.call('EXISTS', leaving) == 0 then return redis.error_reply('ERR the shard is not being left') end
+
+local function text(value)
+  return value and #value .. ':' .. value or '-'
+end
+
+local now, most = clock(), tonumber(ARGV[1])
+local gone, batches, order, entries, bytes = {}, {}, {}, {}, 0
+local seen = {}
+for a = 2, #ARGV, 4 do
+  local id, target, lane, entry = ARGV[a], ARGV[a + 1], tonumber(ARGV[a + 2]), ARGV[a + 3]
+  local current = not seen[id] and redis.call('HGET', tickets, id)
+  seen[id] = true
+  local waits = lane > 0 and current and ticket_of(current) == ticket_of(entry)
+  if lane > 0 and not waits then entries[#entries + 1] = a end
+  if current then
+    local place, at = 's', redis.call('ZSCORE', schedule, id)
+    local out = redis.call('ZSCORE', parked, id)
+    if out then
+      place, at = 'p', out
+    elseif not at and waits then
+      at = sub(entry, 16, 28)
+    end
+    if at then
+      local parts = {text(id), text(place), text(format('%.0f', tonumber(at))), text(sub(current, 15))}
+      for k = FIELDS, #KEYS do parts[#parts + 1] = text(redis.call('HGET', KEYS[k], id)) end
+      local account = table.concat(parts)
+      local batch = batches[target]
+      if not batch then
+        batch = {}
+        batches[target] = batch
+        order[#order + 1] = target
+      end
+      batch[#batch + 1] = account
+      gone[#gone + 1] = id
+      if waits then entries[#entries + 1] = a end
+      bytes = bytes + #account
+      if bytes >= most then break end
+    end
+  end
+end
+
+local answer = {}
+local number = #order > 0 and take_tickets(ticket_seq, #order, now)
+for i, target in ipairs(order) do
+  local field, accounts = target .. ':' .. format('%014d', number + i), table.concat(batches[target])
+  redis.call('HSET', departures, field, accounts)
+  answer[2 * i - 1], answer[2 * i] = field, accounts
+end
+if #gone > 0 then
+  redis.call('HDEL', tickets, unpack(gone))
+  redis.call('ZREM', schedule, unpack(gone))
+  redis.call('ZREM', parked, unpack(gone))
+  for k = FIELDS, #KEYS do redis.call('HDEL', KEYS[k], unpack(gone)) end
+end
+for _, a in ipairs(entries) do redis.call('LREM', KEYS[6 + tonumber(ARGV[a + 2])], -1, ARGV[a + 3]) end
+return answer

@@ -1,0 +1,67 @@
+package circulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// aheadPause is when to ask again for the lease of a new shard whose turn has not
+// come.
+const aheadPause = time.Second
+
+// ahead reports whether a new shard may have messages of accounts of which the group
+// has earlier ones to deal with, in the old shards that they came from. It has none
+// once those are empty, and all that they found is read and acknowledged.
+func (r *Ring) ahead(ctx context.Context, shard int, group string) (bool, error) {
+	if shard < r.sources || r.sources == 0 {
+		return false, nil
+	}
+	common := gcd(r.sources, len(r.keys)-r.sources)
+	for source := (shard - r.sources) % common; source < r.sources; source += common {
+		if left, err := r.Left(ctx, source); err != nil || !left.Marked || left.Accounts > 0 {
+			return true, err
+		}
+		s, err := r.GroupState(ctx, source, group)
+		if errors.Is(err, ErrNoGroup) {
+			continue // it came when there was nothing left to read
+		}
+		if err != nil || s.Lag > 0 || s.Pending > 0 {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// groupsOf gives the consumer groups of a shard.
+func (r *Ring) groupsOf(ctx context.Context, shard int) ([]string, error) {
+	key := r.keys[shard].messages
+	replies, err := pipeline(ctx, r.server, key, command{"XINFO", "GROUPS", key})
+	if hasCode(err, "no such key") {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("groups, shard %d: %w", shard, err)
+	}
+	groups, err := redis.Values(replies[0], nil)
+	if err != nil {
+		return nil, fmt.Errorf("groups, shard %d: %w", shard, err)
+	}
+	var names []string
+	for _, g := range groups {
+		info, err := redis.Values(g, nil)
+		if err != nil {
+			return nil, fmt.Errorf("groups, shard %d: %w", shard, errors.Join(errReply, err))
+		}
+		for i := 0; i+1 < len(info); i += 2 {
+			if field, _ := redis.String(info[i], nil); field == "name" {
+				name, _ := redis.String(info[i+1], nil)
+				names = append(names, name)
+			}
+		}
+	}
+	return names, nil
+}

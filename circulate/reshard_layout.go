@@ -1,0 +1,175 @@
+package circulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// layout is how a namespace is divided, as its meta says.
+type layout struct {
+	generation int // how often the number of shards was changed
+	shards     int // of this generation
+	next       int // of the one after it, while accounts go there; 0: they do not
+	previous   int // of the one before, while there is something left in it; 0: there is not
+}
+
+// division is the shards of one generation.
+type division struct{ generation, shards int }
+
+// leaving is the shards that accounts leave; none where the number does not change.
+func (l layout) leaving() division {
+	switch {
+	case l.next > 0:
+		return division{l.generation, l.shards}
+	case l.previous > 0:
+		return division{l.generation - 1, l.previous}
+	}
+	return division{}
+}
+
+// lasting is the shards that accounts are in, or go to.
+func (l layout) lasting() division {
+	if l.next > 0 {
+		return division{l.generation + 1, l.next}
+	}
+	return division{l.generation, l.shards}
+}
+
+// view is what a process must know of a layout to work with it: the same before
+// and after the last account has moved.
+func (l layout) view() [2]division { return [2]division{l.leaving(), l.lasting()} }
+
+// keys are those of all its shards, those that accounts leave first.
+func (l layout) keys(namespace string) []shardKeys {
+	var keys []shardKeys
+	for _, d := range l.view() {
+		for shard := range d.shards {
+			keys = append(keys, generationKeys(namespace, d.generation, d.shards, shard))
+		}
+	}
+	return keys
+}
+
+func (l layout) validate() error {
+	for _, n := range []int{l.shards, max(1, l.next), max(1, l.previous)} {
+		if n < 1 || n > MaxShards {
+			return fmt.Errorf("it says it has %d shards", n)
+		}
+	}
+	if l.generation < 0 || l.next < 0 || l.previous < 0 || l.next > 0 && l.previous > 0 || l.previous > 0 && l.generation == 0 {
+		return fmt.Errorf("it says generation %d, next %d, previous %d", l.generation, l.next, l.previous)
+	}
+	return nil
+}
+
+// metaFields are the fields of NS:meta, in the order of layout.
+var metaFields = [...]string{"generation", "shards", "next", "previous"}
+
+// values are the fields as meta has them; empty for those that are not there.
+func (l layout) values() [4]string {
+	var values [4]string
+	for i, n := range [...]int{l.generation, l.shards, l.next, l.previous} {
+		if n > 0 {
+			values[i] = fmt.Sprint(n)
+		}
+	}
+	return values
+}
+
+func (l layout) format() int {
+	if l == (layout{shards: l.shards}) {
+		return formatVersion
+	}
+	return formatResharded
+}
+
+// agree reads a namespace's meta. Where there is none it is made as first.
+func agree(ctx context.Context, server Server, namespace string, first layout) (layout, error) {
+	key := metaKey(namespace)
+	read := command{"HMGET", key, "format"}
+	write := []command{}
+	for i, value := range first.values() {
+		read = append(read, metaFields[i])
+		if value != "" {
+			write = append(write, command{"HSETNX", key, metaFields[i], value})
+		}
+	}
+	write = append(write, command{"HSETNX", key, "format", first.format()}, read)
+	replies, err := pipeline(ctx, server, key, read)
+	if err != nil {
+		return layout{}, fmt.Errorf("open namespace %q: %w", namespace, err)
+	}
+	if meta, err := redis.Values(replies[0], nil); err == nil && len(meta) == 5 && (bytesAt(meta, 0) == nil || bytesAt(meta, 2) == nil) {
+		if replies, err = pipeline(ctx, server, key, write...); err != nil {
+			return layout{}, fmt.Errorf("open namespace %q: %w", namespace, err)
+		}
+	}
+	meta, err := redis.Values(replies[len(replies)-1], nil)
+	if err != nil || len(meta) != 5 {
+		return layout{}, fmt.Errorf("open namespace %q: meta is unreadable: %w", namespace, errors.Join(errReply, err))
+	}
+	var l layout
+	var format int
+	for i, into := range [...]*int{&format, &l.generation, &l.shards, &l.next, &l.previous} {
+		if meta[i] == nil {
+			continue
+		}
+		if *into, err = redis.Int(meta[i], nil); err != nil {
+			return layout{}, fmt.Errorf("open namespace %q: meta is unreadable: %w", namespace, errors.Join(errReply, err))
+		}
+	}
+	if format != formatVersion && format != formatResharded {
+		return layout{}, fmt.Errorf("%w: namespace %q has format %d, this program has %d and %d",
+			ErrMismatch, namespace, format, formatVersion, formatResharded)
+	}
+	if err := l.validate(); err != nil {
+		return layout{}, fmt.Errorf("%w: namespace %q: %w", ErrMismatch, namespace, err)
+	}
+	return l, nil
+}
+
+// read gives the layout as it is now.
+func (r *Ring) readLayout(ctx context.Context) (layout, error) {
+	return agree(ctx, r.server, r.namespace, r.layout)
+}
+
+// Changed reports whether the number of shards is another one, or on its way to
+// become another, since the ring was opened: then whoever works with it opens it
+// anew, and works with that one.
+func (r *Ring) Changed(ctx context.Context) (bool, error) {
+	l, err := r.readLayout(ctx)
+	if err != nil {
+		return false, err
+	}
+	if l.view() != r.layout.view() {
+		return true, nil
+	}
+	if l.previous > 0 {
+		r.left.Store(true)
+	}
+	return false, nil
+}
+
+// Generation is how often the number of shards was changed, a change that is under
+// way among them.
+func (r *Ring) Generation() int { return r.layout.lasting().generation }
+
+// Sources is how many of the shards, the first ones, accounts are leaving or have
+// left; 0 where the number of shards does not change.
+func (r *Ring) Sources() int { return r.sources }
+
+// Layout names what the ring was opened with: its generation and number of shards,
+// and while that changes those before. Two rings with the same see the same shards.
+func (r *Ring) Layout() string { return r.layout.name() }
+
+func (l layout) name() string {
+	from, to := l.leaving(), l.lasting()
+	name := fmt.Sprintf("%d:%d", to.generation, to.shards)
+	if from.shards > 0 {
+		name = fmt.Sprintf("%d:%d>%s", from.generation, from.shards, name)
+	}
+	return name
+}

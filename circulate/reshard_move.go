@@ -1,0 +1,339 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	//go:embed reshard_receive.lua
+	reshardReceiveLua string
+	//go:embed reshard_leave.lua
+	reshardLeaveLua string
+	//go:embed reshard_depart.lua
+	reshardDepartLua string
+	//go:embed reshard_arrive.lua
+	reshardArriveLua string
+	//go:embed reshard_settle.lua
+	reshardSettleLua string
+
+	reshardReceiveScript = newScript("receive", reshardReceiveLua)
+	reshardLeaveScript   = newScript("leave", reshardLeaveLua)
+	reshardDepartScript  = newScript("depart", reshardDepartLua)
+	reshardArriveScript  = newScript("arrive", reshardArriveLua)
+	reshardSettleScript  = newScript("settle", reshardSettleLua)
+)
+
+const (
+	// MoveGate is for how long a Move keeps claims from its shard.
+	MoveGate = 2 * time.Second
+	// KeptFor is how long accounts that have arrived are kept where they departed.
+	KeptFor = 5 * time.Second
+
+	moveBatch = 128
+	moveBytes = 1 << 20
+)
+
+// errNotReceiving reports a shard that accounts cannot go to.
+var errNotReceiving = fmt.Errorf("%w: the shard takes no accounts from others", errInput)
+
+// accountFields are the HASHes that have a field for each account, in the order in
+// which it travels.
+func (k *shardKeys) accountFields() []string {
+	return []string{k.accounts, k.cursors, k.failures, k.states, k.errors, k.strikes, k.nudges, k.reasons}
+}
+
+// Receive makes the new shards ready for accounts: each takes those that depart
+// from old ones, and has the consumer groups of the old ones, from its start. It is
+// done before the first Move, and safe to repeat.
+func (r *Ring) Receive(ctx context.Context) error {
+	groups := make(map[string]bool)
+	for source := range r.sources {
+		names, err := r.groupsOf(ctx, source)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			groups[name] = true
+		}
+	}
+	for target := r.sources; target < len(r.keys); target++ {
+		k := &r.keys[target]
+		ready, err := redis.Bool(r.run(ctx, reshardReceiveScript, target, []string{k.arrivals, k.ticketSeq}))
+		if err != nil {
+			return err
+		}
+		if !ready {
+			return fmt.Errorf("receive, shard %d: %w", target, errNotReceiving)
+		}
+		for _, group := range slices.Sorted(maps.Keys(groups)) {
+			if _, err := r.EnsureGroup(ctx, target, group, StreamStart); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Sequence gives the old shards in the order in which they are best left: those that
+// have a new shard in common after each other, so that its messages wait for as few.
+func (r *Ring) Sequence() []int {
+	common := gcd(max(1, r.sources), len(r.keys)-r.sources)
+	order := make([]int, 0, r.sources)
+	for class := range common {
+		for source := class; source < r.sources; source += common {
+			order = append(order, source)
+		}
+	}
+	return order
+}
+
+func gcd(a, b int) int {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// Move brings some accounts of an old shard to the new ones: those that wait, then
+// those due first, then the parked. Claimed ones stay until they are back. For
+// MoveGate nothing is claimed there, so that this happens. It tells how many it
+// moved and how many are left.
+//
+// An account departs, arrives and is settled, each in one atomic step on one
+// shard. Whatever stops in between, it is in one place or on its way, and Complete
+// goes on with it.
+func (r *Ring) Move(ctx context.Context, source int) (moved, left int, err error) {
+	if source < 0 || source >= r.sources {
+		return 0, 0, fmt.Errorf("%w: move: shard %d is not being left", errInput, source)
+	}
+	k := &r.keys[source]
+	left, err = redis.Int(r.run(ctx, reshardLeaveScript, source, []string{k.leaving, k.tickets}, MoveGate.Milliseconds()))
+	if err != nil {
+		return 0, 0, err
+	}
+	if _, err := r.Complete(ctx, source); err != nil || left == 0 {
+		return 0, left, err
+	}
+	items, err := r.movable(ctx, source)
+	if err != nil || len(items) == 0 {
+		return 0, left, err
+	}
+	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.departures, k.leaving, k.urgent, k.queue, k.low},
+		k.accountFields()...)
+	batches, err := redis.Strings(r.run(ctx, reshardDepartScript, source, keys, append([]any{moveBytes}, items...)...))
+	if err != nil {
+		return 0, left, err
+	}
+	moved, err = r.deliver(ctx, source, batches)
+	return moved, max(0, left-moved), err
+}
+
+// movable gives accounts of a shard as depart takes them.
+func (r *Ring) movable(ctx context.Context, source int) ([]any, error) {
+	k := &r.keys[source]
+	replies, err := settlingTypes(ctx, r, source,
+		command{"LRANGE", k.urgent, -moveBatch, -1}, command{"LRANGE", k.queue, -moveBatch, -1}, command{"LRANGE", k.low, -moveBatch, -1},
+		command{"ZRANGE", k.schedule, 0, moveBatch - 1}, command{"ZRANGE", k.parked, 0, moveBatch - 1})
+	if err != nil {
+		return nil, fmt.Errorf("move, shard %d: %w", source, err)
+	}
+	var items []any
+	for i, reply := range replies {
+		texts, err := redis.Strings(reply, nil)
+		if err != nil {
+			return nil, fmt.Errorf("move, shard %d: %w", source, err)
+		}
+		lane := i + 1
+		if lane > 3 {
+			lane = 0
+		}
+		for j := range texts {
+			id, entry := texts[j], ""
+			if lane > 0 {
+				entry = texts[len(texts)-1-j] // the tail is next in line
+				e, err := ParseEntry(entry)
+				if err != nil {
+					continue // a claim sets it aside
+				}
+				id = e.ID
+			}
+			if len(items) == 4*moveBatch {
+				return items, nil
+			}
+			items = append(items, id, r.target(id)-r.sources, lane, entry)
+		}
+	}
+	return items, nil
+}
+
+// settlingTypes is pipeline on a shard whose mistyped keys are set aside.
+func settlingTypes(ctx context.Context, r *Ring, shard int, commands ...command) ([]any, error) {
+	return settingAside(ctx, r, shard, func() ([]any, error) {
+		return pipeline(ctx, r.server, r.keys[shard].tickets, commands...)
+	})
+}
+
+// Complete brings to their shards the accounts of an old shard that are on their
+// way, because whoever moved them has stopped, or is about to: anybody may do it,
+// any number at once. It tells how many came.
+func (r *Ring) Complete(ctx context.Context, source int) (int, error) {
+	k := &r.keys[source]
+	replies, err := pipeline(ctx, r.server, k.departures, command{"HLEN", k.departures})
+	if err != nil || replies[0] == int64(0) {
+		return 0, err
+	}
+	if replies, err = pipeline(ctx, r.server, k.departures, command{"HGETALL", k.departures}); err != nil {
+		return 0, fmt.Errorf("complete, shard %d: %w", source, err)
+	}
+	batches, err := redis.Strings(replies[0], nil)
+	if err != nil {
+		return 0, fmt.Errorf("complete, shard %d: %w", source, err)
+	}
+	return r.deliver(ctx, source, batches)
+}
+
+// deliver has batches, pairs of field and accounts, arrive, and settles them.
+func (r *Ring) deliver(ctx context.Context, source int, batches []string) (came int, err error) {
+	if len(batches) == 0 {
+		return 0, nil
+	}
+	var settled []any
+	for i := 0; i+1 < len(batches); i += 2 {
+		n, err := r.arrive(ctx, batches[i], batches[i+1])
+		if err != nil {
+			return came, err
+		}
+		came += n
+		settled = append(settled, batches[i])
+	}
+	k := &r.keys[source]
+	_, err = r.run(ctx, reshardSettleScript, source, []string{k.departures, k.departed}, settled...)
+	return came, err
+}
+
+// arrive puts a batch into the shard that its field names.
+func (r *Ring) arrive(ctx context.Context, field, accounts string) (int, error) {
+	number, _, _ := strings.Cut(field, ":")
+	target, err := strconv.Atoi(number)
+	if target += r.sources; err != nil || target < r.sources || target >= len(r.keys) {
+		return 0, fmt.Errorf("arrive: departure %q: %w", field, errors.Join(errReply, err))
+	}
+	k := &r.keys[target]
+	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.arrivals}, k.accountFields()...)
+	came, err := redis.Int(r.run(ctx, reshardArriveScript, target, keys, append(r.wakeArgs(target), accounts)...))
+	if err == nil && came < 0 {
+		err = fmt.Errorf("arrive, shard %d: %w", target, errNotReceiving)
+	}
+	return max(0, came), err
+}
+
+// Confirm forgets accounts of an old shard that arrived KeptFor ago or before, and
+// that their new shard still knows of. Those that it has lost, its Redis having
+// lost what was written last, arrive once more.
+func (r *Ring) Confirm(ctx context.Context, source int) error {
+	k := &r.keys[source]
+	for cursor := ScanDone; ; {
+		replies, err := pipeline(ctx, r.server, k.departed, command{"TIME"}, command{"HSCAN", k.departed, cursor, "COUNT", 16})
+		if err != nil {
+			return fmt.Errorf("confirm, shard %d: %w", source, err)
+		}
+		now, err := serverTime(replies[0])
+		if err != nil {
+			return err
+		}
+		var pairs []string
+		if page, err := redis.Values(replies[1], nil); err != nil {
+			return fmt.Errorf("confirm, shard %d: %w", source, err)
+		} else if _, err := redis.Scan(page, &cursor, &pairs); err != nil {
+			return fmt.Errorf("confirm, shard %d: %w", source, errors.Join(errReply, err))
+		}
+		for i := 0; i+1 < len(pairs); i += 2 {
+			if err := r.confirm(ctx, source, now, pairs[i], pairs[i+1]); err != nil {
+				return err
+			}
+		}
+		if cursor == ScanDone {
+			return nil
+		}
+	}
+}
+
+func (r *Ring) confirm(ctx context.Context, source int, now time.Time, field, value string) error {
+	at, accounts, _ := strings.Cut(value, "|")
+	since, err := digits(at)
+	id, idErr := firstOf(accounts)
+	if err := errors.Join(err, idErr); err != nil {
+		return fmt.Errorf("confirm, shard %d: %q: %w", source, field, err)
+	}
+	// One from the future was written before the clock went back.
+	if age := now.Sub(time.UnixMilli(since)); age >= 0 && age < KeptFor {
+		return nil
+	}
+	k, arrivals := &r.keys[source], r.keys[r.target(id)].arrivals
+	// A batch arrives as a whole: one of its accounts stands for all.
+	known, err := pipeline(ctx, r.server, arrivals, command{"SISMEMBER", arrivals, id})
+	if err != nil {
+		return fmt.Errorf("confirm, shard %d: %w", source, err)
+	}
+	if known[0] == int64(0) {
+		if _, err := r.arrive(ctx, field, accounts); err != nil {
+			return err
+		}
+		r.log.Warn("accounts were lost by the shard that they had moved to, and are there again", "shard", r.target(id))
+		_, err := pipeline(ctx, r.server, k.departed, command{"HSET", k.departed, field, fmt.Sprintf("%013d|%s", now.UnixMilli(), accounts)})
+		return err
+	}
+	_, err = pipeline(ctx, r.server, k.departed, command{"HDEL", k.departed, field})
+	return err
+}
+
+// firstOf is the id of the first account of a batch.
+func firstOf(accounts string) (string, error) {
+	length, rest, ok := strings.Cut(accounts, ":")
+	n, err := strconv.Atoi(length)
+	if !ok || err != nil || n < 1 || n > len(rest) {
+		return "", errors.Join(errReply, err)
+	}
+	return rest[:n], nil
+}
+
+// Leftover is what is left in a shard that accounts leave.
+type Leftover struct {
+	Accounts int // that have not departed
+	Transit  int // batches of accounts on their way
+	Kept     int // batches that have arrived, and are not yet confirmed
+
+	Records int  // of accounts; more than accounts where a ticket was lost, which an audit repairs
+	Marked  bool // it is being left: who is not there any more will not come back
+}
+
+func (l Leftover) none() bool { return l.Marked && l.Accounts+l.Transit+l.Kept+l.Records == 0 }
+
+// Left tells what is left in an old shard.
+func (r *Ring) Left(ctx context.Context, source int) (Leftover, error) {
+	k := &r.keys[source]
+	results, err := settlingTypes(ctx, r, source, command{"HLEN", k.tickets}, command{"HLEN", k.departures}, command{"HLEN", k.departed},
+		command{"HLEN", k.accounts}, command{"EXISTS", k.leaving})
+	if err != nil {
+		return Leftover{}, fmt.Errorf("left, shard %d: %w", source, err)
+	}
+	var l Leftover
+	var leaving int
+	for i, into := range []*int{&l.Accounts, &l.Transit, &l.Kept, &l.Records, &leaving} {
+		if *into, err = redis.Int(results[i], nil); err != nil {
+			return Leftover{}, fmt.Errorf("left, shard %d: %w", source, err)
+		}
+	}
+	l.Marked = leaving == 1
+	return l, nil
+}

@@ -1,0 +1,197 @@
+package circulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// While the number of shards changes, an account is in the shard that it leaves, on
+// its way, or in the one that it goes to, and only ever goes on from one to the
+// next. So whoever looks there in this order misses none; and what a step does
+// where it finds the account goes along with it. Only a registration must be kept
+// from the shard that is being left, and the script sees to that.
+//
+// A process whose ring was opened before looks where the account is no more. It
+// takes no absence for granted before it has read meta: that was changed before the
+// first account moved.
+
+// target is the shard that an account is in once the number has changed.
+func (r *Ring) target(id string) int { return r.sources + shardOf(id, len(r.keys)-r.sources) }
+
+// beyond tells where accounts are if a step has not found them in a shard: by
+// shard, their places among the ids. It gives none where they are nowhere.
+func (r *Ring) beyond(ctx context.Context, shard int, ids []string) (map[int][]int, error) {
+	if shard >= r.sources {
+		return nil, r.unchanged(ctx)
+	}
+	if _, err := r.Complete(ctx, shard); err != nil {
+		return nil, err
+	}
+	byTarget := make(map[int][]int)
+	for i, id := range ids {
+		t := r.target(id)
+		byTarget[t] = append(byTarget[t], i)
+	}
+	return byTarget, nil
+}
+
+// unchanged gives ErrResharding where there may be shards by now that the ring does
+// not know.
+func (r *Ring) unchanged(ctx context.Context) error {
+	if changed, err := r.Changed(ctx); err != nil {
+		return fmt.Errorf("read the number of shards: %w", err)
+	} else if changed {
+		return ErrResharding
+	}
+	return nil
+}
+
+// whereverIs does a step with an account in the shard that has it. The step, and so
+// this, gives ErrNotRegistered where that is none.
+func (r *Ring) whereverIs(ctx context.Context, id string, step func(ctx context.Context, shard int) error) error {
+	shard := r.ShardOf(id)
+	for {
+		err := step(ctx, shard)
+		if !errors.Is(err, ErrNotRegistered) {
+			return err
+		}
+		next, beyondErr := r.beyond(ctx, shard, []string{id})
+		switch {
+		case beyondErr != nil:
+			return beyondErr
+		case len(next) == 0:
+			return err
+		}
+		shard = r.target(id)
+	}
+}
+
+// countAnywhere does a step with accounts in the shards that have them, and counts
+// those that it found. Doing it twice must be as good as once.
+func (r *Ring) countAnywhere(ctx context.Context, shard int, ids []string,
+	step func(ctx context.Context, shard int, ids []string) (int, error)) (int, error) {
+	n, err := step(ctx, shard, ids)
+	if err != nil || n >= len(ids) {
+		return n, err
+	}
+	next, err := r.beyond(ctx, shard, ids)
+	if err != nil {
+		return n, err
+	}
+	for target, places := range next {
+		more, err := step(ctx, target, pick(ids, places))
+		n += more
+		if err != nil {
+			return n, err
+		}
+	}
+	if len(next) > 0 && n < len(ids) {
+		err = r.unchanged(ctx)
+	}
+	return min(n, len(ids)), err // one that moved in between has been found twice
+}
+
+// lookBeyond looks for the accounts that are not among the views of a shard, and
+// gives all views in the order of the ids.
+func (r *Ring) lookBeyond(ctx context.Context, shard int, ids []string, views []View) ([]View, error) {
+	known := make(map[string]View, len(ids))
+	for _, v := range views {
+		known[v.ID] = v
+	}
+	var missing []string
+	for _, id := range ids {
+		if _, ok := known[id]; !ok {
+			missing = append(missing, id)
+		}
+	}
+	next, err := r.beyond(ctx, shard, missing)
+	if err != nil {
+		return nil, err
+	}
+	if len(next) == 0 {
+		return views, nil
+	}
+	for target, places := range next {
+		more, err := r.Look(ctx, target, pick(missing, places))
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range more {
+			known[v.ID] = v
+		}
+	}
+	views = views[:0]
+	for _, id := range ids {
+		if v, ok := known[id]; ok {
+			views = append(views, v)
+		}
+	}
+	return views, nil
+}
+
+func (r *Ring) registerAnywhere(ctx context.Context, shard int, items []Registration, change int) ([]Registered, error) {
+	outcomes, err := anywhere(ctx, r, shard, items, elsewhereRegistered, func(it *Registration) string { return it.ID },
+		func(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
+			return r.register(ctx, shard, items, change)
+		})
+	if err == nil && slices.Contains(outcomes, elsewhereRegistered) {
+		err = ErrResharding
+	}
+	return outcomes, err
+}
+
+// elsewhereRegistered is the outcome of a registration in a shard that is being left.
+const elsewhereRegistered Registered = 'm'
+
+func (r *Ring) resumeAnywhere(ctx context.Context, shard int, items []Resumption, rule Rule, keep int) ([]Resumed, error) {
+	return anywhere(ctx, r, shard, items, NotRegistered, func(it *Resumption) string { return it.ID },
+		func(ctx context.Context, shard int, items []Resumption) ([]Resumed, error) {
+			return r.resume(ctx, shard, items, rule, keep)
+		})
+}
+
+// anywhere does a step with items of one shard, and once more elsewhere with those
+// whose outcome says that they are not there.
+func anywhere[Item any, Outcome comparable](ctx context.Context, r *Ring, shard int, items []Item, absent Outcome,
+	id func(*Item) string, step func(ctx context.Context, shard int, items []Item) ([]Outcome, error)) ([]Outcome, error) {
+	outcomes, err := step(ctx, shard, items)
+	if err != nil {
+		return nil, err
+	}
+	var places []int
+	var ids []string
+	for i, o := range outcomes {
+		if o == absent {
+			places, ids = append(places, i), append(ids, id(&items[i]))
+		}
+	}
+	if len(places) == 0 {
+		return outcomes, nil
+	}
+	next, err := r.beyond(ctx, shard, ids)
+	if err != nil {
+		return nil, err
+	}
+	for target, chosen := range next {
+		again := pick(places, chosen)
+		more, err := anywhere(ctx, r, target, pick(items, again), absent, id, step)
+		if err != nil {
+			return nil, err
+		}
+		for i, o := range more {
+			outcomes[again[i]] = o
+		}
+	}
+	return outcomes, nil
+}
+
+// pick gives those in some places.
+func pick[T any](all []T, places []int) []T {
+	picked := make([]T, len(places))
+	for i, p := range places {
+		picked[i] = all[p]
+	}
+	return picked
+}

@@ -1,0 +1,22 @@
+-- settle: accounts have arrived. They are kept for a while, for their new shard
+-- may yet lose them: what a server wrote last does not survive each of its ends.
+--
+-- KEYS[1]  departures  HASH  target:number -> accounts
+-- KEYS[2]  departed    HASH  target:number -> when|accounts
+-- ARGV     fields
+--
+-- Returns how many batches had not been settled.
+
+local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'hash')
+if wrong then return wrong end
+
+local now, n = clock(), 0
+for _, field in ipairs(ARGV) do
+  local accounts = redis.call('HGET', KEYS[1], field)
+  if accounts then
+    redis.call('HSET', KEYS[2], field, stamp(now) .. '|' .. accounts)
+    redis.call('HDEL', KEYS[1], field)
+    n = n + 1
+  end
+end
+return n

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+)
+
+const callbacksFile = "ROUNDS_CALLBACKS_FILE"
+
+// readCallbacks reads the callbacks from their file, with their secrets; no file,
+// no callbacks. The error has every fault, each with its field.
+func readCallbacks(path string, source secrets.Source) ([]*accounts.Callback, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	configs, err := accounts.ReadCallbacks(file)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*accounts.Callback, len(configs))
+	var faults accounts.Faults
+	for i, config := range configs {
+		field := func(name string) string { return fmt.Sprintf("callbacks[%d].%s", i, name) }
+		token, tokenErr := source.Get(config.Token)
+		if tokenErr != nil {
+			faults = append(faults, accounts.Fault{Field: field("token"), Reason: tokenErr.Error()})
+		}
+		key, keyErr := source.Get(config.AESKey)
+		if keyErr != nil {
+			faults = append(faults, accounts.Fault{Field: field("aes_key"), Reason: keyErr.Error()})
+		}
+		if tokenErr != nil || keyErr != nil {
+			continue
+		}
+		var wrong accounts.Faults
+		if all[i], err = accounts.NewCallback(config, token, key); errors.As(err, &wrong) {
+			for _, f := range wrong {
+				faults = append(faults, accounts.Fault{Field: field(f.Field), Reason: "the secret " + f.Reason})
+			}
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return all, nil
+}
+
+// checkCallbacks reads the callbacks for their faults; newCallbacks reads them
+// for use. A process without the API has no secrets of theirs, and need not.
+func (r *reading) checkCallbacks(env environment, s *settings) {
+	r.checkFile(callbacksFile, s.API.CallbacksFile)
+	if r.bad[callbacksFile] || !s.API.Roles.has(roleAPI) {
+		return
+	}
+	_, err := readCallbacks(s.API.CallbacksFile, secrets.Source{Dir: s.Poller.SecretsDir, Lookup: env.lookup})
+	var faults accounts.Faults
+	if !errors.As(err, &faults) {
+		if err != nil {
+			r.fault(callbacksFile, reasonOf(err))
+		}
+		return
+	}
+	for _, f := range faults {
+		r.fault(callbacksFile, f.Error())
+	}
+}
+
+// addCallbacks has the API obey the callbacks that are configured, if any.
+func addCallbacks(o *api.Options, env environment, s settings, ring *circulate.Ring, registry prometheus.Registerer, log *slog.Logger) error {
+	all, err := readCallbacks(s.API.CallbacksFile, secrets.Source{Dir: s.Poller.SecretsDir, Lookup: env.lookup})
+	if err != nil {
+		return fmt.Errorf("%s: %w", callbacksFile, err)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	o.CallbackMetrics = api.NewCallbackMetrics(registry)
+	o.Callbacks, err = accounts.NewCallbacks(ring, all, log)
+	if err == nil {
+		log.Info("callbacks are obeyed", "callbacks", len(all), "at", "/v1/callbacks/wecom/NAME")
+	}
+	return err
+}

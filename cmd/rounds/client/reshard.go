@@ -1,0 +1,29 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+)
+
+// Resharding tells how far a change of the number of shards has come.
+func (c *Client) Resharding(ctx context.Context) (api.Resharding, error) {
+	var done api.Resharding
+	err := c.call(ctx, http.MethodGet, "/v1/reshard", nil, &done)
+	return done, err
+}
+
+// Reshard begins a change of the number of shards.
+func (c *Client) Reshard(ctx context.Context, r api.ReshardRequest) (api.Resharding, error) {
+	var done api.Resharding
+	err := c.call(ctx, http.MethodPost, "/v1/reshard", r, &done)
+	return done, err
+}
+
+// FinishResharding forgets the shards of before a change.
+func (c *Client) FinishResharding(ctx context.Context) (api.Resharding, error) {
+	var done api.Resharding
+	err := c.call(ctx, http.MethodPost, "/v1/reshard:finish", nil, &done)
+	return done, err
+}

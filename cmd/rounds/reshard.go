@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+// reshardPoll is how often a change of the number of shards is asked after.
+const reshardPoll = time.Second
+
+func newReshardCommand(env environment) *cobra.Command {
+	to, dryRun, finish, jsonOutput := 0, false, false, false
+	cmd := &cobra.Command{
+		Use:   "reshard",
+		Short: "Change the number of shards, while the service goes on",
+		Long: `Change the number of shards, while the service goes on. The monitors move the
+accounts, one old shard after the other; this command shows how far they are, and
+ends when all have moved. It may be interrupted, and run again to see the rest.
+Without --to it tells how things are.
+
+Every process must be of a version that knows this command; from then on
+ROUNDS_SHARDS has no meaning for the namespace. Messages that are in the old
+shards are delivered from there, before an account's later ones, and the old
+shards are forgotten when their retention is over; --finish does so as soon as
+every consumer group has handled them. Only then can the number change again.`,
+		Example: `  rounds reshard --to 128 --dry-run
+  rounds reshard --to 128
+  rounds reshard --finish`,
+		Args: cobra.NoArgs,
+		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+			var done api.Resharding
+			var err error
+			asked := cmd.Flags().Changed("to")
+			switch {
+			case asked && finish:
+				return errors.New("--to and --finish are two steps")
+			case dryRun && !asked:
+				return errors.New("--dry-run needs --to")
+			case finish:
+				done, err = calls.FinishResharding(cmd.Context())
+			case asked:
+				done, err = calls.Reshard(cmd.Context(), api.ReshardRequest{Shards: to, DryRun: dryRun})
+			default:
+				done, err = calls.Resharding(cmd.Context())
+			}
+			if err == nil && asked && !dryRun {
+				done, err = watchReshard(cmd.Context(), env, calls, done)
+			}
+			if err != nil {
+				return err
+			}
+			if jsonOutput {
+				return printJSON(env.stdout, done)
+			}
+			printReshard(env.stdout, done, dryRun)
+			return nil
+		}),
+	}
+	cmd.Flags().IntVar(&to, "to", 0, "how many shards there are to be")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what there would be to do")
+	cmd.Flags().BoolVar(&finish, "finish", false, "forget the old shards, and the handled messages in them")
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the outcome as JSON")
+	return cmd
+}
+
+// watchReshard shows on standard error how far a change is, until all accounts have
+// moved. While the processes take it on they may answer for the number before.
+func watchReshard(ctx context.Context, env environment, calls *client.Client, done api.Resharding) (api.Resharding, error) {
+	shown := ""
+	for done.Phase == circulate.Moving {
+		if text := reshardProgress(done); text != shown {
+			shown = text
+			fmt.Fprintln(env.stderr, text)
+		}
+		select {
+		case <-ctx.Done():
+			return done, errors.New("interrupted: the monitors go on; run it again to see the rest")
+		case <-time.After(reshardPoll):
+		}
+		next, err := calls.Resharding(ctx)
+		if err != nil && client.Status(err) != 503 && ctx.Err() == nil {
+			return done, err
+		}
+		if err == nil {
+			done = next
+		}
+	}
+	return done, nil
+}
+
+func reshardProgress(r api.Resharding) string {
+	if len(r.Behind) > 0 {
+		return fmt.Sprintf("%d to %d shards: waiting until these replicas know the new ones: %s", r.From, r.To, strings.Join(r.Behind, ", "))
+	}
+	if r.Left+r.Transit == 0 {
+		return fmt.Sprintf("%d to %d shards: all of %d accounts have moved, waiting until that is confirmed", r.From, r.To, r.Accounts)
+	}
+	return fmt.Sprintf("%d to %d shards: %d of %d accounts have moved", r.From, r.To, max(0, r.Accounts-r.Left), r.Accounts)
+}
+
+func printReshard(w io.Writer, r api.Resharding, dryRun bool) {
+	switch {
+	case dryRun && r.Phase == circulate.Steady && r.From != r.To:
+		fmt.Fprintf(w, "%d accounts would move from %d to %d shards\n", r.Left, r.From, r.To)
+	case r.Phase == circulate.Steady:
+		fmt.Fprintf(w, "%d shards, %d accounts\n", r.From, r.Accounts)
+	case r.Phase == circulate.Moving:
+		fmt.Fprintln(w, reshardProgress(r))
+	default:
+		fmt.Fprintf(w, "%d accounts are in %d shards; %d messages are left in the %d before, until their retention is over or reshard --finish\n",
+			r.Accounts, r.To, r.Messages, r.From)
+	}
+}

@@ -1,0 +1,123 @@
+package monitor
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	// headroomFrom is since when an account must not have been checked with complete
+	// success for the scan to look how long its third party keeps its messages.
+	headroomFrom = time.Hour
+	// retentionTries is how often a parked account is tried again while its third
+	// party still has what came since: WeCom keeps three days, which makes every
+	// six hours.
+	retentionTries = 12
+	// headroomRepeat is how often a warning is repeated.
+	headroomRepeat = time.Hour
+)
+
+// headrooms is what a scan finds of the accounts whose third party keeps
+// messages for a while only.
+type headrooms struct {
+	known accounts.Retentions // nil: nothing is known
+	kinds map[string]*accounts.Headroom
+}
+
+func newHeadrooms(known accounts.Retentions) *headrooms {
+	return &headrooms{known: known, kinds: make(map[string]*accounts.Headroom)}
+}
+
+// tell is which accounts the scan has to tell.
+func (h *headrooms) tell() circulate.Telling {
+	if h.known == nil {
+		return circulate.Telling{}
+	}
+	return circulate.Telling{Kinds: h.known.Retaining(), From: headroomFrom}
+}
+
+// add counts accounts and gives those that are to be tried again: parked for a
+// reason that may pass by itself, for a part of what is kept.
+func (h *headrooms) add(now time.Time, told []circulate.Stale) (try []circulate.ParkedAccount) {
+	for _, s := range told {
+		var record struct {
+			Kind   string          `json:"kind"`
+			Config json.RawMessage `json:"config"`
+		}
+		if json.Unmarshal(s.Record, &record) != nil {
+			continue // the audit tells of it
+		}
+		keeps := h.known.Retention(record.Kind, record.Config)
+		if keeps <= 0 {
+			continue
+		}
+		if h.kinds[record.Kind] == nil {
+			h.kinds[record.Kind] = &accounts.Headroom{Kind: record.Kind}
+		}
+		h.kinds[record.Kind].Add(s.ID, keeps, s.Age, !s.Parked.IsZero())
+		if !s.Parked.IsZero() && mayPass(s.Reason) && now.Sub(s.Parked) >= keeps/retentionTries {
+			try = append(try, circulate.ParkedAccount{ID: s.ID, Since: s.Parked, Reason: s.Reason})
+		}
+	}
+	return try
+}
+
+// sorted gives them by kind.
+func (h *headrooms) sorted() []accounts.Headroom {
+	var all []accounts.Headroom
+	for _, kind := range slices.Sorted(maps.Keys(h.kinds)) {
+		all = append(all, *h.kinds[kind])
+	}
+	return all
+}
+
+// tryAgain tries parked accounts of a shard again before what came to them is
+// forgotten, whatever Config.ProbeInterval: somebody who parks accounts for ever
+// does not mean to lose what they get.
+func (m *Monitor) tryAgain(ctx context.Context, shard int, try []circulate.ParkedAccount) error {
+	if len(try) == 0 {
+		return nil
+	}
+	n, err := m.probeAll(ctx, shard, try)
+	if n > 0 {
+		m.log.Info("parked accounts are tried again, for their third party keeps messages for a while only", "accounts", n)
+	}
+	return err
+}
+
+// warnOfLoss warns of accounts whose third party will forget messages before
+// long: when there are more of them than at the warning before, and now and then
+// while there are any.
+func (m *Monitor) warnOfLoss(found []accounts.Headroom) {
+	for _, h := range found {
+		told := m.warned[h.Kind]
+		if h.Low == 0 {
+			delete(m.warned, h.Kind)
+			continue
+		}
+		if !told.at.IsZero() && time.Since(told.at) < headroomRepeat && h.Low+h.Critical+h.Past <= told.weight {
+			continue
+		}
+		m.warned[h.Kind] = warning{time.Now(), h.Low + h.Critical + h.Past}
+		left := time.Duration(h.Least * float64(time.Second)).Round(time.Second)
+		m.log.Warn("accounts were not checked for so long that messages will be lost: their third party forgets them",
+			"kind", h.Kind, "accounts", h.Low, "parked", h.Parked, "critical", h.Critical, "past", h.Past, "first_in", left, "first", h.Account)
+	}
+	for kind := range m.warned {
+		if !slices.ContainsFunc(found, func(h accounts.Headroom) bool { return h.Kind == kind }) {
+			delete(m.warned, kind)
+		}
+	}
+}
+
+// warning is when one was given, and of how much.
+type warning struct {
+	at     time.Time
+	weight int
+}

@@ -1,0 +1,197 @@
+package monitor_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/monitor"
+)
+
+// threeDays keeps messages of the kind "wecom" for as long as a config says, or
+// three days.
+type threeDays struct{}
+
+func (threeDays) Retaining() []string { return []string{"wecom"} }
+
+func (threeDays) Retention(kind string, config json.RawMessage) time.Duration {
+	if kind != "wecom" {
+		return 0
+	}
+	var c struct{ Hours int }
+	if _ = json.Unmarshal(config, &c); c.Hours != 0 {
+		return time.Duration(c.Hours) * time.Hour
+	}
+	return 72 * time.Hour
+}
+
+// logbook keeps what is logged.
+type logbook struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logbook) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *logbook) count(part string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), part)
+}
+
+// watch runs a monitor that knows retentions for a while, and gives its log and
+// what its metric said last.
+func (w *world) watch(d time.Duration) (log *logbook, shown string) {
+	w.Helper()
+	w.newMetrics()
+	log = new(logbook)
+	m, err := monitor.New(w.ring, monitor.Config{SweepInterval: time.Minute}, monitor.Options{
+		Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: monitor.NewMetrics(w.registry), Retentions: threeDays{},
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.Context())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	time.Sleep(d)
+	shown = w.headroomShown()
+	cancel()
+	if err := <-done; err != nil {
+		w.Error(err)
+	}
+	return log, shown
+}
+
+// headroomShown is what the metric says of how many accounts there are.
+func (w *world) headroomShown() (shown string) {
+	w.Helper()
+	families, err := w.registry.Gather()
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "rounds_headroom_accounts" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			shown += fmt.Sprint(m.GetLabel()[1].GetValue(), "=", m.GetGauge().GetValue(), " ")
+		}
+	}
+	return shown
+}
+
+func (w *world) registerKind(kind, config string, ids ...string) {
+	w.Helper()
+	for _, id := range ids {
+		record := fmt.Appendf(nil, `{"id":%q,"kind":%q,"config":%s}`, id, kind, config)
+		if _, err := w.ring.Register(w.Context(), w.ring.ShardOf(id), []circulate.Registration{{ID: id, Record: record}}); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+func (w *world) park(reason, id string) {
+	w.Helper()
+	if _, err := w.ring.Park(w.Context(), w.ring.ShardOf(id), reason, []string{id}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// TestHeadroomShrinks lets accounts that nobody checks come near to losing
+// messages: a paused one, one that is late, and one whose third party keeps less.
+func TestHeadroomShrinks(t *testing.T) {
+	inFakeTime(t, 4, func(w *world) {
+		w.registerKind("wecom", `{}`, "paused", "late")
+		w.registerKind("wecom", `{"hours":240}`, "kept for long")
+		w.registerKind("feed", `{"x":{"kind":"wecom"}}`, "of another kind")
+		w.park(circulate.ReasonPaused, "paused")
+		at := func(hours int, want string, least float64, low, critical, past int) {
+			w.Helper()
+			time.Sleep(time.Until(time.Date(2000, 1, 1, hours, 0, 0, 0, time.UTC)))
+			log, shown := w.watch(2 * time.Minute)
+			s := w.staleness()
+			if len(s.Headroom) != 1 {
+				w.Fatalf("after %d h: %+v", hours, s.Headroom)
+			}
+			h := s.Headroom[0]
+			if h.Kind != "wecom" || h.Low != low || h.Critical != critical || h.Past != past || h.Least > least || h.Least < least-180 {
+				w.Errorf("after %d h: %+v", hours, h)
+			}
+			if low > 0 && h.Parked != 1 {
+				w.Errorf("after %d h: %d of those are parked", hours, h.Parked)
+			}
+			if shown != want {
+				w.Errorf("after %d h: %q is shown, want %q", hours, shown, want)
+			}
+			warnings := log.count("messages will be lost")
+			if wanted := map[bool]int{true: 1}[low > 0]; warnings != wanted {
+				w.Errorf("after %d h: %d warnings, want %d", hours, warnings, wanted)
+			}
+		}
+		at(2, "critical=0 low=0 past=0 ", 70*3600, 0, 0, 0)
+		at(37, "critical=0 low=2 past=0 ", 35*3600, 2, 0, 0)
+		at(55, "critical=2 low=0 past=0 ", 17*3600, 2, 2, 0)
+		at(73, "critical=0 low=0 past=2 ", -3600, 2, 2, 2)
+	})
+}
+
+// TestParkedAccountsAreTriedBeforeTheirMessagesAreGone leaves accounts parked
+// for seven hours, of seventy-two, with no probe interval at all.
+func TestParkedAccountsAreTriedBeforeTheirMessagesAreGone(t *testing.T) {
+	inFakeTime(t, 4, func(w *world) {
+		w.registerKind("wecom", `{}`, "auth", "budget", "gone", "paused")
+		w.registerKind("feed", `{}`, "feed")
+		for id, reason := range map[string]string{
+			"auth": "auth: refused", "budget": "retry budget: 16 failures in a row", "gone": "gone: deleted", "paused": circulate.ReasonPaused, "feed": "auth: refused",
+		} {
+			w.park(reason, id)
+		}
+		w.registerKind("wecom", `{"hours":240}`, "kept for long")
+		w.park("auth: refused", "kept for long")
+		time.Sleep(5 * time.Hour)
+		w.watch(2 * time.Minute)
+		w.placed(circulate.Parked, "auth", "budget", "gone", "paused", "feed", "kept for long")
+		time.Sleep(2 * time.Hour)
+		if log, _ := w.watch(2 * time.Minute); log.count("tried again") == 0 {
+			w.Error("it is not logged")
+		}
+		w.placed(circulate.Scheduled, "auth", "budget")
+		w.placed(circulate.Parked, "gone", "paused", "feed", "kept for long")
+		if v := w.look("auth"); v.Rule != circulate.RuleProbed {
+			w.Errorf("it is due by %c", v.Rule)
+		}
+		// Parked anew it is left alone for another six hours.
+		w.park("auth: refused", "auth")
+		w.watch(2 * time.Minute)
+		w.placed(circulate.Parked, "auth")
+	})
+}
+
+// TestHeadroomNeedsToKnow scans without knowing how long anything is kept.
+func TestHeadroomNeedsToKnow(t *testing.T) {
+	inFakeTime(t, 2, func(w *world) {
+		w.registerKind("wecom", `{}`, "a")
+		time.Sleep(100 * time.Hour)
+		stop := w.run(monitor.Config{})
+		time.Sleep(2 * time.Minute)
+		stop()
+		if s := w.staleness(); s == nil || s.Headroom != nil {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+var _ accounts.Retentions = threeDays{}

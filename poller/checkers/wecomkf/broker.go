@@ -1,0 +1,175 @@
+package wecomkf
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller"
+)
+
+const (
+	fetchLease    = 30 * time.Second      // more than fetching and telling of it take
+	obtainTimeout = 25 * time.Second      // of a check that waits for another replica
+	obtainPoll    = 25 * time.Millisecond // doubled each time, to obtainPollMax
+	obtainPollMax = 400 * time.Millisecond
+
+	// freshFor is for how long a process believes in a token without a look at
+	// what the others know: that it was dropped, or the corporation paused.
+	freshFor = time.Second
+	heldMost = 4096 // tokens in a process
+)
+
+// token is an access token; version names it for drop.
+type token struct {
+	value   string
+	version int64
+}
+
+// broker gets tokens from those who share them, or from WeCom for all of them.
+type broker struct {
+	store   Tokens
+	fetch   func(context.Context, *grant) (issued, *poller.CheckError)
+	flights singleflight.Group
+
+	mu   sync.Mutex
+	held map[circulate.CredentialRef]held
+}
+
+type held struct {
+	token
+	fresh, expires time.Time // until when it is
+}
+
+func newBroker(store Tokens, fetch func(context.Context, *grant) (issued, *poller.CheckError)) *broker {
+	return &broker{store: store, fetch: fetch, held: make(map[circulate.CredentialRef]held)}
+}
+
+// obtained is the outcome of a flight.
+type obtained struct {
+	token  token
+	failed *poller.CheckError
+}
+
+// token gives a token of another version than not. However many ask, one asks
+// for them; who stops to wait stops nobody else.
+func (b *broker) token(ctx context.Context, g *grant, not int64) (token, *poller.CheckError) {
+	if h, ok := b.known(g.ref); ok && h.version != not && time.Now().Before(h.fresh) {
+		return h.token, nil
+	}
+	key := g.ref.Owner + "|" + g.ref.Name + "|" + strconv.FormatInt(not, 10)
+	flight := b.flights.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), obtainTimeout)
+		defer cancel()
+		t, failed := b.obtain(ctx, g, not)
+		return obtained{t, failed}, nil
+	})
+	select {
+	case <-ctx.Done():
+		return token{}, waited(ctx.Err())
+	case done := <-flight:
+		o := done.Val.(obtained)
+		if o.failed != nil {
+			copied := *o.failed // each check's own
+			return token{}, &copied
+		}
+		return o.token, nil
+	}
+}
+
+func waited(cause error) *poller.CheckError {
+	e := &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeRateKey, Code: "timeout", Message: "no access token in time", Err: cause}
+	if errors.Is(cause, context.Canceled) {
+		e.Scope, e.Code = poller.ScopeEgress, "canceled"
+	}
+	return e
+}
+
+// obtain looks what the others know until there is a token or a reason why there
+// is none, and fetches one where that has become its task.
+func (b *broker) obtain(ctx context.Context, g *grant, not int64) (token, *poller.CheckError) {
+	for poll := obtainPoll; ; poll = min(2*poll, obtainPollMax) {
+		c, err := b.store.TakeCredential(ctx, g.ref, fetchLease)
+		if err != nil {
+			return b.withoutStore(g, not, err)
+		}
+		var failed *poller.CheckError
+		if c.Fence != 0 {
+			var t token
+			if t, failed = b.fetchFor(ctx, g, c.Fence); failed == nil {
+				return t, nil
+			}
+		}
+		switch {
+		case c.Paused > 0:
+			return token{}, paused(c.Paused)
+		case c.Value != nil && c.Version != not:
+			value, err := g.unseal(c.Value)
+			if err == nil {
+				t := token{value, c.Version}
+				b.hold(g.ref, t, c.Expires)
+				return t, nil
+			}
+			if !b.drop(ctx, g, c.Version) {
+				return token{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "seal",
+					Message: "the access token's seal is broken: somebody else writes to Redis", Err: err}
+			}
+			continue
+		case failed != nil:
+			return token{}, failed
+		case c.Refused > 0:
+			return token{}, g.reasonError(c.Reason, 0)
+		case c.Failed > 0:
+			return token{}, g.reasonError(c.Reason, c.Failed)
+		case c.Value != nil:
+			return token{}, g.failure(codeBadToken, "") // it stays, though we were refused it
+		}
+		if !sleep(ctx, max(time.Millisecond, min(c.Wait, poll))) {
+			return token{}, waited(ctx.Err())
+		}
+	}
+}
+
+// withoutStore goes on with a token that is known here while Redis is away.
+func (b *broker) withoutStore(g *grant, not int64, err error) (token, *poller.CheckError) {
+	if h, ok := b.known(g.ref); ok && h.version != not && time.Now().Before(h.expires) {
+		return h.token, nil
+	}
+	return token{}, &poller.CheckError{
+		Kind: poller.Transient, Scope: poller.ScopeEgress, Code: "token_store", Message: "the access tokens that replicas share are out of reach", Err: err,
+	}
+}
+
+// drop takes the token of that version from everybody, and reports whether there
+// is another to be had.
+func (b *broker) drop(ctx context.Context, g *grant, version int64) bool {
+	b.mu.Lock()
+	if b.held[g.ref].version == version {
+		delete(b.held, g.ref)
+	}
+	b.mu.Unlock()
+	dropped, err := b.store.DropCredential(ctx, g.ref, version)
+	return dropped || err != nil // unknown: whoever asks for another will find out
+}
+
+func (b *broker) known(ref circulate.CredentialRef) (held, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h, ok := b.held[ref]
+	return h, ok
+}
+
+func (b *broker) hold(ref circulate.CredentialRef, t token, life time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.held) >= heldMost {
+		clear(b.held) // it is only a copy
+	}
+	now := time.Now()
+	b.held[ref] = held{t, now.Add(min(freshFor, life)), now.Add(life)}
+}

@@ -1,0 +1,141 @@
+package wecomkf
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+)
+
+const (
+	maxBody   = 8 << 20
+	busyTries = 3 // more after one that WeCom was too busy for
+	busyPause = 200 * time.Millisecond
+)
+
+// answer is what every answer of the API has.
+type answer struct {
+	ErrCode *int   `json:"errcode"`
+	ErrMsg  string `json:"errmsg"`
+}
+
+// head gives the code, and fails where there is none: that is no answer of
+// WeCom's.
+func (a answer) head() (code int, errmsg string, ok bool) {
+	if a.ErrCode == nil {
+		return 0, "", false
+	}
+	return *a.ErrCode, a.ErrMsg, true
+}
+
+type headed interface {
+	head() (code int, errmsg string, ok bool)
+}
+
+// call makes a call until WeCom is not too busy for it, and reads the answer into
+// a. The URL's query holds secrets: it is in no error. The code is codeOK where
+// the answer was nothing at all, by status 204.
+func (c *Checker) call(ctx context.Context, call fetch.Call, a headed) (code int, errmsg string, failed *poller.CheckError) {
+	for try := 0; ; try++ {
+		if code, errmsg, failed = c.callOnce(ctx, call, a); failed != nil || code != codeBusy || try == busyTries {
+			return code, errmsg, failed
+		}
+		if !sleep(ctx, busyPause<<try) {
+			return code, errmsg, nil
+		}
+	}
+}
+
+func (c *Checker) callOnce(ctx context.Context, call fetch.Call, a headed) (code int, errmsg string, failed *poller.CheckError) {
+	call.MaxBody = maxBody
+	response, err := c.client.Do(ctx, call)
+	if err != nil {
+		return 0, "", callError(err)
+	}
+	switch {
+	case response.Status == http.StatusNoContent:
+		return codeOK, "", nil
+	case response.Status < 200 || response.Status > 299:
+		return 0, "", statusError(response)
+	}
+	if !utf8.Valid(response.Body) || json.Unmarshal(response.Body, a) != nil {
+		return 0, "", protocolError("is not the JSON that it must be")
+	}
+	code, errmsg, ok := a.head()
+	if !ok {
+		return 0, "", protocolError("errcode: missing")
+	}
+	return code, errmsg, nil
+}
+
+// callError is fetch.CheckError, but blames no account for what all of a
+// corporation's accounts meet; a URL that is refused is the record's fault.
+func callError(err error) *poller.CheckError {
+	e := fetch.CheckError(err)
+	switch fetch.Code(e.Code) {
+	case fetch.CodeRefusedAddress, fetch.CodeRefusedURL:
+	default:
+		if e.Scope == poller.ScopeAccount {
+			e.Scope = poller.ScopeRateKey
+		}
+	}
+	return e
+}
+
+// statusError says what a status other than a success means: that of something in
+// between, as WeCom itself answers 200.
+func statusError(response *fetch.Response) *poller.CheckError {
+	e := &poller.CheckError{
+		Kind: poller.Transient, Scope: poller.ScopeRateKey, Code: fmt.Sprintf("http_%d", response.Status),
+		Message: fmt.Sprintf("the API answered %d %s", response.Status, http.StatusText(response.Status)),
+	}
+	switch response.Status {
+	case http.StatusTooManyRequests:
+		e.Kind, e.RetryAfter = poller.RateLimited, response.RetryAfter()
+	case http.StatusServiceUnavailable:
+		e.RetryAfter = response.RetryAfter()
+	}
+	return e
+}
+
+func protocolError(text string) *poller.CheckError {
+	return &poller.CheckError{Kind: poller.Protocol, Scope: poller.ScopeRateKey, Code: "protocol", Message: "WeCom's answer: " + text}
+}
+
+// getToken asks for an access token, and tells for how long it is good.
+func (c *Checker) getToken(ctx context.Context, g *grant) (issued, *poller.CheckError) {
+	query := url.Values{"corpid": {g.corp}, "corpsecret": {g.secret}}
+	var a struct {
+		answer
+		AccessToken string `json:"access_token"`
+		ExpiresIn   int    `json:"expires_in"` // seconds
+	}
+	code, errmsg, failed := c.call(ctx, fetch.Call{URL: g.base + "/cgi-bin/gettoken?" + query.Encode()}, &a)
+	switch {
+	case failed != nil:
+		return issued{}, failed
+	case code != codeOK:
+		return issued{code: code, errmsg: errmsg}, nil
+	case a.AccessToken == "" || a.ExpiresIn < 1:
+		return issued{}, protocolError("access_token or expires_in: missing")
+	}
+	return issued{token: a.AccessToken, life: min(time.Duration(a.ExpiresIn)*time.Second, maxLife)}, nil
+}
+
+// sleep waits, and reports whether ctx let it.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

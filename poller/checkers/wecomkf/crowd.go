@@ -1,0 +1,90 @@
+package wecomkf
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+)
+
+const (
+	crowdGrowth = 30 * time.Second // without a complaint, after which one more is let in
+	crowdWait   = time.Second      // that a check waits for another to leave
+	crowdPoll   = 20 * time.Millisecond
+)
+
+// crowds hold how many calls this process makes at once for each owner that
+// WeCom complained about. The limit that all replicas share should keep below
+// that; what others do in the corporation's name it does not know of. A complaint
+// halves what is under way, and each crowdGrowth without one lets one more in,
+// until nothing is held.
+type crowds struct {
+	mu sync.Mutex
+	of map[string]*crowd // by owner
+}
+
+type crowd struct {
+	inside int
+	most   int // 0: any number
+	since  time.Time
+	peak   int // inside at the first complaint
+}
+
+// enter lets a call in, after a short wait where there are too many. The caller
+// calls done when it has ended.
+func (c *crowds) enter(ctx context.Context, owner string) (done func(), failed *poller.CheckError) {
+	for began := time.Now(); !c.try(owner); {
+		if time.Since(began) >= crowdWait || !sleep(ctx, crowdPoll) {
+			return nil, codeError(codeConcurrency)
+		}
+	}
+	return func() { c.leave(owner) }, nil
+}
+
+func (c *crowds) try(owner string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = make(map[string]*crowd)
+	}
+	if c.of[owner] == nil {
+		c.of[owner] = &crowd{}
+	}
+	of := c.of[owner]
+	if of.most > 0 {
+		grown := int(time.Since(of.since) / crowdGrowth)
+		of.most += grown
+		of.since = of.since.Add(time.Duration(grown) * crowdGrowth)
+		if of.most > of.peak {
+			of.most = 0
+		}
+	}
+	if of.most > 0 && of.inside >= of.most {
+		return false
+	}
+	of.inside++
+	return true
+}
+
+func (c *crowds) leave(owner string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := c.of[owner]
+	if of.inside--; of.inside == 0 && of.most == 0 {
+		delete(c.of, owner)
+	}
+}
+
+// lower has fewer calls made at once. The caller is inside.
+func (c *crowds) lower(owner string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of, now := c.of[owner], time.Now()
+	if of.most == 0 {
+		of.peak = of.inside
+	} else if now.Sub(of.since) < crowdWait {
+		return // those that were let in before complain of the same crowd
+	}
+	of.most, of.since = max(1, of.inside/2), now
+}

@@ -1,0 +1,129 @@
+package wecomkf
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/upstream/wecom"
+)
+
+// The memory of a process does as the ring does; see ringtest for that.
+func TestMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, ref := NewMemory(), circulate.CredentialRef{Owner: "o", Name: "n"}
+		take := func() circulate.Credential {
+			t.Helper()
+			c, err := m.TakeCredential(t.Context(), ref, time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		settle := func(want bool, fence int64, value string) {
+			t.Helper()
+			s := circulate.CredentialSettlement{As: circulate.Fetched, Value: []byte(value), For: time.Hour, Refresh: 50 * time.Minute}
+			if got, err := m.SettleCredential(t.Context(), ref, fence, s); err != nil || got != want {
+				t.Errorf("settle: %t, %v", got, err)
+			}
+		}
+		first := take()
+		settle(false, first.Fence+1, "forged")
+		time.Sleep(time.Minute)
+		second := take()
+		settle(false, first.Fence, "late")
+		settle(true, second.Fence, "one")
+		settle(false, second.Fence, "again")
+		if c := take(); string(c.Value) != "one" || c.Fence != 0 || c.Expires != time.Hour {
+			t.Errorf("got %+v", c)
+		}
+		time.Sleep(50 * time.Minute)
+		if c, other := take(), take(); c.Fence == 0 || string(c.Value) != "one" || other.Fence != 0 || string(other.Value) != "one" || other.Wait != time.Minute {
+			t.Errorf("time to replace it: %+v, %+v", c, other)
+		}
+		time.Sleep(10 * time.Minute)
+		if c := take(); c.Value != nil || c.Fence == 0 {
+			t.Errorf("expired: %+v", c)
+		}
+	})
+}
+
+// stuck drops nothing, and nobody knows that.
+type stuck struct{ Tokens }
+
+func (stuck) DropCredential(context.Context, circulate.CredentialRef, int64) (bool, error) {
+	return false, errors.New("cut")
+}
+
+// A token that was refused is not used once more, whoever still has it.
+func TestRefusedTokenIsNotUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, stuck{NewMemory()}, 1, noLimits)
+		ids := w.accounts(1, 1)
+		w.wecom.Fail(corp, wecom.SyncMsg, wecom.Fault{Code: 40014})
+		if _, failed := w.page(0, ids[0], ""); failed == nil || failed.Code != "wecom_40014" {
+			t.Errorf("got %v", failed)
+		}
+		if s := w.wecom.Stats(corp); s.SyncMsg != 1 {
+			t.Errorf("got %+v", s)
+		}
+
+		w = newWorld(t, NewMemory(), 1, noLimits)
+		b := w.replicas[0].broker
+		g, err := newGrant(config{corp: corp, baseURL: DefaultBaseURL}, secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old, failed := b.token(t.Context(), g, 0)
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		b.drop(t.Context(), g, old.version)
+		b.hold(g.ref, old, time.Hour) // by a check that had asked before
+		if got, failed := b.token(t.Context(), g, old.version); failed != nil || got.version == old.version {
+			t.Errorf("got %+v, %v", got, failed)
+		}
+	})
+}
+
+// away is a Redis that is gone after a while.
+type away struct {
+	Tokens
+	gone bool
+}
+
+func (a *away) TakeCredential(ctx context.Context, ref circulate.CredentialRef, lease time.Duration) (circulate.Credential, error) {
+	if a.gone {
+		return circulate.Credential{}, errors.New("redis is away")
+	}
+	return a.Tokens.TakeCredential(ctx, ref, lease)
+}
+
+// While Redis is away a replica goes on with the token that it has, as long as
+// that lives, and fetches none on its own.
+func TestRedisIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tokens := &away{Tokens: NewMemory()}
+		w := newWorld(t, tokens, 2, noLimits)
+		ids := w.accounts(1, 1)
+		w.round(ids)
+		tokens.gone = true
+		time.Sleep(time.Hour)
+		if codes := w.round(ids); len(codes) != 0 {
+			t.Errorf("got %v", codes)
+		}
+		if _, failed := w.page(1, ids[0], ""); failed == nil || failed.Code != "token_store" || failed.Scope != "egress" {
+			t.Errorf("a replica that has none: %v", failed)
+		}
+		time.Sleep(2 * time.Hour)
+		if codes := w.round(ids); codes["token_store"] != 1 {
+			t.Errorf("expired: %v", codes)
+		}
+		if s := w.wecom.Stats(corp); s.GetToken != 1 {
+			t.Errorf("got %+v", s)
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package wecomkf
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+)
+
+// maxLimit is the most messages that WeCom gives on a page.
+const maxLimit = 1000
+
+// syncRequest is the body of kf/sync_msg.
+type syncRequest struct {
+	Cursor      string `json:"cursor,omitempty"` // none: from the oldest
+	Token       string `json:"token,omitempty"`  // of a callback
+	Limit       int    `json:"limit"`
+	VoiceFormat int    `json:"voice_format"`
+	OpenKfID    string `json:"open_kfid"`
+}
+
+// syncAnswer is what it answers.
+type syncAnswer struct {
+	answer
+	NextCursor string            `json:"next_cursor"`
+	HasMore    int               `json:"has_more"` // 0 or 1, which may come with an empty list
+	List       []json.RawMessage `json:"msg_list"`
+}
+
+// page is an answer, read.
+type page struct {
+	messages []poller.Message
+	next     string // WeCom's cursor; empty: unchanged
+	hasMore  bool
+	wait     time.Duration // for the next page
+}
+
+// sync asks for a page. What can be mended is, once: a token that is refused,
+// and a callback's token that is not known any more.
+func (c *Checker) sync(ctx context.Context, g *grant, q syncRequest) (page, *poller.CheckError) {
+	done, failed := c.crowds.enter(ctx, g.ref.Owner)
+	if failed != nil {
+		return page{}, failed
+	}
+	defer done()
+	var refused int64 // the version of a token that was
+	for {
+		token, failed := c.broker.token(ctx, g, refused)
+		if failed != nil {
+			return page{}, failed
+		}
+		if q.Token == "" {
+			if failed := c.paces.call(g.ref.Owner + "|" + q.OpenKfID); failed != nil {
+				return page{}, failed
+			}
+		}
+		read, code, errmsg, failed := c.syncOnce(ctx, g, q, token.value)
+		if failed != nil {
+			return page{}, failed
+		}
+		switch code {
+		case codeOK:
+			p, failed := read.page()
+			if p.hasMore && q.Token == "" {
+				p.wait = c.paces.wait(g.ref.Owner + "|" + q.OpenKfID)
+			}
+			return p, failed
+		case codeBadMsgToken:
+			if q.Token != "" {
+				q.Token = ""
+				continue
+			}
+		case codeBadToken, codeTokenExpired, codeBadSecret, codeBadCorp:
+			if refused == 0 {
+				if !c.broker.drop(ctx, g, token.version) {
+					return page{}, g.failure(codeBadToken, "") // it is the new one of a moment ago
+				}
+				refused = token.version
+				continue
+			}
+		case codeConcurrency:
+			c.crowds.lower(g.ref.Owner)
+		case codeRate:
+			return page{}, c.broker.pause(ctx, g)
+		}
+		return page{}, g.failure(code, errmsg)
+	}
+}
+
+func (c *Checker) syncOnce(ctx context.Context, g *grant, q syncRequest, token string) (read syncAnswer, code int, errmsg string, failed *poller.CheckError) {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return read, 0, "", &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor cannot be sent", Err: err}
+	}
+	query := url.Values{"access_token": {token}}
+	code, errmsg, failed = c.call(ctx, fetch.Call{
+		Method: http.MethodPost, URL: g.base + "/cgi-bin/kf/sync_msg?" + query.Encode(), Body: body,
+		Header: http.Header{"Content-Type": {"application/json"}},
+	}, &read)
+	return read, code, errmsg, failed
+}
+
+// page reads an answer's list. Nothing of it counts if anything is wrong.
+func (a *syncAnswer) page() (page, *poller.CheckError) {
+	p := page{next: a.NextCursor, hasMore: a.HasMore != 0, messages: make([]poller.Message, 0, len(a.List))}
+	known := make(map[string]bool, len(a.List))
+	for i, raw := range a.List {
+		m, err := message(raw)
+		if err != nil {
+			return page{}, protocolError(fmt.Sprintf("msg_list[%d] %v", i, err))
+		}
+		if known[m.ID] {
+			continue // of two that nothing tells apart one is enough
+		}
+		known[m.ID] = true
+		p.messages = append(p.messages, m)
+	}
+	if p.hasMore && p.next == "" {
+		return page{}, protocolError("next_cursor: missing, though there is more")
+	}
+	return p, nil
+}
+
+// failure is codeError with what only the grant or the answer knows.
+func (g *grant) failure(code int, errmsg string) *poller.CheckError {
+	e := codeError(code)
+	switch code {
+	case codeBadSecret, codeBadCorp, codeSecretType:
+		e.Message += ": see the secret " + g.secretName
+	case codeBadIP:
+		if addr := addressIn(errmsg); addr != "" {
+			e.Message += ": " + addr
+		}
+	}
+	return e
+}

@@ -1,0 +1,151 @@
+// Package wecomkf checks customer-service accounts of WeCom (微信客服) with
+// kf/sync_msg. It is the kind "wecom-kf".
+//
+// The config has
+//
+//	corp_id       the corporation; required
+//	open_kfid     the customer-service account; required
+//	secret        {"secret": "NAME"}, the secret of the application that may read
+//	              it; required
+//	base_url      where the API is, if not https://qyapi.weixin.qq.com: the secret
+//	              is sent there
+//	voice_format  of voice messages: 0 AMR, 1 Silk; 0 if missing
+//
+// and whose records may name a base_url may have the secrets that they refer to
+// sent anywhere: as with the kind http, registering accounts is for the trusted.
+//
+// A message is an element of msg_list. Its data is the element's JSON, as it
+// came; its id is the msgid, or "sha256:" and the digest of the JSON, as events
+// may lack a msgid; its time is send_time, to the second; its type is the msgtype, or
+// "event." and the event_type, as in "event.enter_session". The first check
+// begins with the oldest message that WeCom still has: it keeps them for three
+// days. The cursor is bound to open_kfid: a record that names another one begins
+// anew.
+//
+// A nudge's hint {"token": "…"}, from the callback kf_msg_or_event, is passed on
+// as token, which lifts a strict limit. A token that WeCom knows no more is left
+// out, and the same page asked for at once. Without a token further pages wait
+// as long as the limit wants it.
+//
+// Access tokens are shared by all that share a Tokens: fetched by one of them for
+// all, replaced before they expire, dropped when WeCom refuses them. A secret that
+// WeCom refuses is not tried again for an hour, by nobody, unless its value
+// changes: WeCom bans addresses that try wrong secrets. Tokens are sealed with a
+// key that is derived from the secret; see seal.
+package wecomkf
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+)
+
+// Kind is the kind's name in records.
+const Kind = "wecom-kf"
+
+// Checker checks customer-service accounts. It is safe for concurrent use.
+type Checker struct {
+	client  *fetch.Client
+	secrets secrets.Source
+	broker  *broker
+	crowds  crowds
+	paces   paces
+}
+
+var (
+	_ poller.Checker        = (*Checker)(nil)
+	_ poller.DefaultLimiter = (*Checker)(nil)
+	_ poller.Retainer       = (*Checker)(nil)
+)
+
+// New makes a checker that calls through client, finds in secrets what configs
+// refer to, and shares access tokens through tokens: a *circulate.Ring, or what
+// NewMemory gives.
+func New(client *fetch.Client, secrets secrets.Source, tokens Tokens) *Checker {
+	c := &Checker{client: client, secrets: secrets, paces: paces{most: paceCalls}}
+	c.broker = newBroker(tokens, c.getToken)
+	return c
+}
+
+// Kind is "wecom-kf".
+func (*Checker) Kind() string { return Kind }
+
+// Validate judges a config; see the package's doc. It does not look whether the
+// secret exists: that is the poller's, and may come later.
+func (c *Checker) Validate(raw json.RawMessage) error {
+	_, err := c.parse(raw)
+	return err
+}
+
+// RateKey is the corporation: WeCom's limits are its.
+func (c *Checker) RateKey(raw json.RawMessage) string {
+	config, err := c.parse(raw)
+	if err != nil {
+		return ""
+	}
+	return config.corp
+}
+
+// DefaultLimit keeps the calls of a corporation below what WeCom answers with
+// 45033.
+func (*Checker) DefaultLimit() string { return "concurrency=5" }
+
+// Retention is how long WeCom keeps messages.
+func (*Checker) Retention(json.RawMessage) time.Duration { return 3 * 24 * time.Hour }
+
+// Check asks for one page. All its errors are *poller.CheckError.
+func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
+	config, err := c.parse(r.Config)
+	if err != nil {
+		return poller.Result{}, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: err.Error()}
+	}
+	at, err := decodeCursor(r.Cursor, config.openKfID)
+	if err != nil {
+		return poller.Result{}, &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err}
+	}
+	secret, err := c.secrets.Get(config.secret.Name)
+	if err != nil {
+		// Not the record's fault: the poller was deployed without the secret.
+		return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "secret", Message: err.Error()}
+	}
+	g, err := newGrant(config, secret)
+	if err != nil {
+		return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "seal", Message: "the access token cannot be sealed", Err: err}
+	}
+	page, failed := c.sync(ctx, g, syncRequest{
+		Cursor: at, Token: tokenOf(r.Hint), Limit: limitOf(r.Limit), VoiceFormat: config.voiceFormat, OpenKfID: config.openKfID,
+	})
+	if failed != nil {
+		return poller.Result{}, failed
+	}
+	result := poller.Result{Messages: page.messages, HasMore: page.hasMore, NextPollAfter: page.wait}
+	if page.next != "" && page.next != at {
+		if result.Cursor, err = encodeCursor(page.next, config.openKfID); err != nil {
+			return poller.Result{}, &poller.CheckError{Kind: poller.Protocol, Code: "cursor", Message: "the cursor cannot be written", Err: err}
+		}
+	}
+	return result, nil
+}
+
+// tokenOf is the callback's token in a hint; empty if there is none.
+func tokenOf(hint json.RawMessage) string {
+	var h struct {
+		Token string `json:"token"`
+	}
+	if len(hint) == 0 || json.Unmarshal(hint, &h) != nil {
+		return "" // somebody's own hint, which asks for a check all the same
+	}
+	return h.Token
+}
+
+// limitOf brings the number of messages wanted into WeCom's bounds.
+func limitOf(wanted int) int {
+	if wanted < 1 || wanted > maxLimit {
+		return maxLimit
+	}
+	return wanted
+}

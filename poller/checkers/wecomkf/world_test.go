@@ -1,0 +1,118 @@
+package wecomkf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/testing/upstream/wecom"
+)
+
+// world is replicas that check accounts of one corporation, without a network.
+type world struct {
+	*testing.T
+	wecom    *wecom.WeCom
+	tokens   Tokens
+	replicas []*Checker
+	secret   string // as deployed
+
+	mu      sync.Mutex
+	cursors map[string][]byte
+	found   map[string][]int // the numbers of an account's messages, as found
+}
+
+func newWorld(t *testing.T, tokens Tokens, replicas int, options wecom.Options) *world {
+	w := &world{T: t, wecom: wecom.New(options), tokens: tokens, secret: secret, cursors: make(map[string][]byte), found: make(map[string][]int)}
+	w.wecom.AddCorp(corp, secret)
+	client := fetch.New(fetch.Options{Transport: w.wecom})
+	lookup := secrets.Source{Lookup: func(string) (string, bool) { return w.secret, true }}
+	for range replicas {
+		w.replicas = append(w.replicas, New(client, lookup, tokens))
+	}
+	return w
+}
+
+// accounts adds accounts with n texts each.
+func (w *world) accounts(count, n int) (ids []string) {
+	for i := range count {
+		id := fmt.Sprintf("wk%04d", i)
+		w.wecom.AddAccount(corp, id)
+		w.wecom.PostN(id, n)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// page checks an account once, by the n-th replica.
+func (w *world) page(n int, id string, hint string) (poller.Result, *poller.CheckError) {
+	w.Helper()
+	w.mu.Lock()
+	cursor := w.cursors[id]
+	w.mu.Unlock()
+	r := poller.Request{Account: id, CheckID: "c", Config: configOf("", id), Cursor: cursor, Limit: 100, Attempt: 1}
+	if hint != "" {
+		r.Hint = []byte(hint)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	result, err := w.replicas[n%len(w.replicas)].Check(ctx, r)
+	var failed *poller.CheckError
+	if err != nil && !errors.As(err, &failed) {
+		w.Fatalf("%s: %v", id, err)
+	}
+	for _, hidden := range []string{secret, w.secret, "corpsecret", w.wecom.Token(corp)} {
+		if failed != nil && hidden != "" && strings.Contains(failed.Error(), hidden) {
+			w.Errorf("%s: %v tells %q", id, failed, hidden)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if result.Cursor != nil {
+		w.cursors[id] = result.Cursor
+	}
+	for _, m := range result.Messages {
+		w.found[id] = append(w.found[id], wecom.Number(m.Data))
+	}
+	return result, failed
+}
+
+// round checks each account once, all at once, and gives what failed, by code.
+func (w *world) round(ids []string) map[string]int {
+	w.Helper()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	codes := make(map[string]int)
+	for n, id := range ids {
+		all.Go(func() {
+			if _, failed := w.page(n, id, ""); failed != nil {
+				mu.Lock()
+				codes[failed.Code]++
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return codes
+}
+
+// complete expects that each account's messages were found once, in order.
+func (w *world) complete(ids []string, n int) {
+	w.Helper()
+	want := make([]int, n)
+	for i := range want {
+		want[i] = i + 1
+	}
+	for _, id := range ids {
+		if got := w.found[id]; !slices.Equal(got, want) {
+			w.Errorf("%s: found %v, want 1 to %d", id, got, n)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package poller_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/poller"
+)
+
+// tides is a checker of your own: it checks accounts of the kind "tides", which
+// have a new message each time.
+type tides struct{ done func() }
+
+func (tides) Kind() string                   { return "tides" }
+func (tides) Validate(json.RawMessage) error { return nil }
+func (tides) RateKey(json.RawMessage) string { return "" }
+
+func (t tides) Check(_ context.Context, r poller.Request) (poller.Result, error) {
+	last, _ := strconv.Atoi(string(r.Cursor)) // none at first
+	if last == 3 {
+		t.done() // the example ends; an account is checked for ever
+		return poller.Result{}, nil
+	}
+	next := strconv.Itoa(last + 1)
+	return poller.Result{Messages: []poller.Message{{ID: "tide-" + next, Data: json.RawMessage(next)}}, Cursor: []byte(next)}, nil
+}
+
+// A program of your own with a checker of its own, and no other process: Redis is
+// in it as well. The pool checks the account, each time from the cursor that the
+// check before left, and what it finds is in the stream of the account's shard.
+func Example() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	server := connect.NewEmbedded() // connect.Open("redis://…") in earnest
+	defer server.Close()
+	ring, err1 := circulate.Open(ctx, server, circulate.Options{Shards: 1})
+	checkers, err2 := poller.NewCheckers(tides{done: cancel})
+	if err := errors.Join(err1, err2); err != nil {
+		fmt.Println(err)
+		return
+	}
+	account := accounts.Account{ID: "harbour", Kind: "tides", Cadence: "every 0s"}
+	_, err1 = accounts.NewRegistry(ring, checkers).Create(ctx, account)
+	pool, err2 := poller.New(ring, checkers, poller.Config{}, poller.Options{})
+	if err := errors.Join(err1, err2); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := pool.Run(ctx); err != nil { // until ctx is done
+		fmt.Println(err)
+	}
+	found, err := ring.Messages(context.Background(), ring.ShardOf("harbour"), circulate.StreamStart, 10)
+	for _, m := range found {
+		fmt.Println(m.Account, m.Message.ID, string(m.Message.Data))
+	}
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// harbour tide-1 1
+	// harbour tide-2 2
+	// harbour tide-3 3
+}

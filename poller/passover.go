@@ -1,0 +1,39 @@
+package poller
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+)
+
+// passOver drops from a page what was before the account was resumed "from now",
+// while that is asked for. Third parties tell a message's time in whole seconds,
+// so that of the very second is kept.
+func (f *flight) passOver(page *Result) {
+	if f.skip.IsZero() {
+		return
+	}
+	first, untimed := f.skip.Truncate(time.Second), f.now().Before(f.skip.Add(accounts.SkipUntimed))
+	all := len(page.Messages)
+	page.Messages = slices.DeleteFunc(slices.Clone(page.Messages), func(m Message) bool {
+		if m.Time.IsZero() {
+			return untimed
+		}
+		return m.Time.Before(first)
+	})
+	if n := all - len(page.Messages); n > 0 {
+		f.skipped += n
+		f.pool.metrics.passedOver.WithLabelValues(f.record.account.Kind).Add(float64(n))
+	}
+}
+
+// caughtUp ends the passing over: the check has nothing left to fetch.
+func (f *flight) caughtUp() {
+	if f.skip.IsZero() {
+		return
+	}
+	f.pool.log.Info("an account has caught up; messages from before it was resumed were passed over",
+		"account", f.claim.ID, "kind", f.record.account.Kind, "resumed", f.skip, "messages", f.skipped)
+	f.skip = time.Time{}
+}

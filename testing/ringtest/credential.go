@@ -1,0 +1,239 @@
+package ringtest
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+var someCredential = circulate.CredentialRef{Owner: "corp {1}", Name: "token"}
+
+func (f *fixture) take(ref circulate.CredentialRef) circulate.Credential {
+	f.Helper()
+	c, err := f.ring.TakeCredential(context.Background(), ref, time.Minute)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return c
+}
+
+func (f *fixture) settleCredential(want bool, ref circulate.CredentialRef, fence int64, s circulate.CredentialSettlement) {
+	f.Helper()
+	if got, err := f.ring.SettleCredential(context.Background(), ref, fence, s); err != nil || got != want {
+		f.Fatalf("settle as %s: %t, %v; want %t", s.As, got, err, want)
+	}
+}
+
+// credentialKey finds the one key of a credential or of its owner's pause.
+func (f *fixture) credentialKey(pause bool) string {
+	f.Helper()
+	for _, key := range f.strings("KEYS", f.ns+":credentials:*") {
+		if strings.HasSuffix(key, ":pause") == pause {
+			return key
+		}
+	}
+	f.Fatal("no such key")
+	return ""
+}
+
+// lapse has what a field says be over.
+func (f *fixture) lapse(pause bool, field string) {
+	f.Helper()
+	f.do("HSET", f.credentialKey(pause), field, "1")
+}
+
+func fetched(value string) circulate.CredentialSettlement {
+	return circulate.CredentialSettlement{As: circulate.Fetched, Value: []byte(value), For: time.Hour, Refresh: 50 * time.Minute}
+}
+
+// credentialOnce has many ask for a credential that nobody has.
+func credentialOnce(f *fixture) {
+	var all sync.WaitGroup
+	var fences atomic.Int64
+	for range 20 {
+		all.Go(func() {
+			c, err := f.ring.TakeCredential(context.Background(), someCredential, time.Minute)
+			switch {
+			case err != nil:
+				f.Error(err)
+			case c.Fence != 0:
+				fences.Add(1)
+			case c.Wait <= 0 || c.Wait > time.Minute || c.Value != nil:
+				f.Errorf("got %+v", c)
+			}
+		})
+	}
+	all.Wait()
+	if fences.Load() != 1 {
+		f.Errorf("%d were to fetch it", fences.Load())
+	}
+	if other := f.take(circulate.CredentialRef{Owner: "corp {1}", Name: "other"}); other.Fence == 0 {
+		f.Errorf("another credential: %+v", other)
+	}
+}
+
+func credentialLives(f *fixture) {
+	first := f.take(someCredential)
+	f.settleCredential(false, someCredential, first.Fence+1, fetched("forged"))
+	f.settleCredential(true, someCredential, first.Fence, fetched("\x00one\xff"))
+	f.settleCredential(false, someCredential, first.Fence, fetched("again"))
+	c := f.take(someCredential)
+	if string(c.Value) != "\x00one\xff" || c.Version == 0 || c.Fence != 0 || c.Expires <= 59*time.Minute || c.Expires > time.Hour {
+		f.Fatalf("got %+v", c)
+	}
+	if ms := f.number("PTTL", f.credentialKey(false)); ms < 3_600_000 || ms > 7_200_000 {
+		f.Errorf("forgotten after %d ms", ms)
+	}
+
+	// Time to replace it: one does, the others go on with what there is.
+	f.lapse(false, "refresh")
+	second, third := f.take(someCredential), f.take(someCredential)
+	if second.Fence <= first.Fence || second.Value == nil || third.Fence != 0 || third.Value == nil || third.Wait == 0 {
+		f.Fatalf("got %+v and %+v", second, third)
+	}
+	// Who fetches it is gone; then it comes back, too late.
+	f.lapse(false, "lease")
+	fourth := f.take(someCredential)
+	if fourth.Fence <= second.Fence {
+		f.Fatalf("got %+v", fourth)
+	}
+	f.settleCredential(false, someCredential, second.Fence, fetched("late"))
+	f.settleCredential(true, someCredential, fourth.Fence, fetched("two"))
+	if c := f.take(someCredential); string(c.Value) != "two" {
+		f.Errorf("got %+v", c)
+	}
+	f.lapse(false, "expires")
+	if c := f.take(someCredential); c.Value != nil || c.Fence == 0 {
+		f.Errorf("expired: got %+v", c)
+	}
+}
+
+// credentialDrops takes away the very one that was refused.
+func credentialDrops(f *fixture) {
+	ctx := context.Background()
+	drop := func(want bool, version int64) {
+		f.Helper()
+		if got, err := f.ring.DropCredential(ctx, someCredential, version); err != nil || got != want {
+			f.Fatalf("drop: %t, %v; want %t", got, err, want)
+		}
+	}
+	renew := func(value string) int64 {
+		f.Helper()
+		f.settleCredential(true, someCredential, f.take(someCredential).Fence, fetched(value))
+		return f.take(someCredential).Version
+	}
+	one := renew("one")
+	drop(true, one)
+	drop(true, one)
+	two := renew("two")
+	drop(true, one) // a replica that still had the first
+	if c := f.take(someCredential); string(c.Value) != "two" {
+		f.Fatalf("got %+v", c)
+	}
+	drop(false, two)
+	f.lapse(false, "dropped")
+	drop(true, two)
+	if c := f.take(someCredential); c.Value != nil || c.Fence == 0 {
+		f.Errorf("got %+v", c)
+	}
+}
+
+func credentialRefused(f *fixture) {
+	refused := circulate.CredentialSettlement{As: circulate.Refused, Reason: "40001", For: time.Hour}
+	f.settleCredential(true, someCredential, f.take(someCredential).Fence, refused)
+	for range 3 {
+		if c := f.take(someCredential); c.Fence != 0 || c.Refused <= 59*time.Minute || c.Reason != "40001" {
+			f.Fatalf("got %+v", c)
+		}
+	}
+	f.lapse(false, "refused")
+	failed := circulate.CredentialSettlement{As: circulate.Failed, Reason: "timeout", For: time.Minute}
+	f.settleCredential(true, someCredential, f.take(someCredential).Fence, failed)
+	if c := f.take(someCredential); c.Fence != 0 || c.Failed <= 59*time.Second || c.Reason != "timeout" {
+		f.Fatalf("got %+v", c)
+	}
+	f.lapse(false, "failed")
+	f.settleCredential(true, someCredential, f.take(someCredential).Fence, fetched("one"))
+	if c := f.take(someCredential); c.Refused != 0 || c.Failed != 0 || c.Reason != "" || string(c.Value) != "one" {
+		f.Errorf("got %+v", c)
+	}
+}
+
+func ownerPauses(f *fixture) {
+	pause := func(want time.Duration) {
+		f.Helper()
+		got, err := f.ring.PauseOwner(context.Background(), someCredential.Owner, "45009", 10*time.Minute, time.Minute, 5*time.Minute, time.Hour)
+		if err != nil || got > want || got < want-10*time.Second {
+			f.Fatalf("paused for %v, %v; want %v", got, err, want)
+		}
+	}
+	pause(time.Minute)
+	pause(time.Minute) // the same limit, met by another check
+	for _, name := range []string{"token", "other"} {
+		c := f.take(circulate.CredentialRef{Owner: someCredential.Owner, Name: name})
+		if c.Paused <= 50*time.Second || c.PauseReason != "45009" || c.Fence != 0 {
+			f.Errorf("%s: %+v", name, c)
+		}
+	}
+	if c := f.take(circulate.CredentialRef{Owner: "another", Name: "token"}); c.Paused != 0 || c.Fence == 0 {
+		f.Errorf("another owner: %+v", c)
+	}
+	ended := func(ago time.Duration) {
+		f.Helper()
+		f.do("HSET", f.credentialKey(true), "until", time.Now().Add(-ago).UnixMilli())
+	}
+	for _, want := range []time.Duration{5 * time.Minute, time.Hour, time.Hour} {
+		ended(time.Minute)
+		pause(want)
+	}
+	ended(11 * time.Minute)
+	pause(time.Minute)
+	if ms := f.number("PTTL", f.credentialKey(true)); ms <= 600_000 || ms > 660_000 {
+		f.Errorf("forgotten after %d ms", ms)
+	}
+}
+
+func credentialBadInput(f *fixture) {
+	ctx := context.Background()
+	good := circulate.CredentialSettlement{As: circulate.Fetched, Value: []byte("x"), For: time.Minute, Refresh: time.Minute}
+	with := func(change func(*circulate.CredentialSettlement)) circulate.CredentialSettlement {
+		s := good
+		change(&s)
+		return s
+	}
+	for field, s := range map[string]circulate.CredentialSettlement{
+		"as":      with(func(s *circulate.CredentialSettlement) { s.As = "odd" }),
+		"value":   with(func(s *circulate.CredentialSettlement) { s.Value = nil }),
+		"refresh": with(func(s *circulate.CredentialSettlement) { s.Refresh = time.Hour }),
+		"for":     with(func(s *circulate.CredentialSettlement) { s.For = 0 }),
+		"reason":  {As: circulate.Refused, Reason: strings.Repeat("x", 300), For: time.Minute},
+	} {
+		if _, err := f.ring.SettleCredential(ctx, someCredential, 1, s); err == nil || !strings.Contains(err.Error(), field+":") || circulate.Unknown(err) {
+			f.Errorf("%s: %v", field, err)
+		}
+	}
+	_, err := f.ring.TakeCredential(ctx, circulate.CredentialRef{}, 0)
+	for _, field := range []string{"owner", "name", "lease"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			f.Errorf("not all faults at once: %v", err)
+		}
+	}
+	if _, err := f.ring.PauseOwner(ctx, "x", "", time.Minute); err == nil || !strings.Contains(err.Error(), "steps") {
+		f.Errorf("no steps: %v", err)
+	}
+	if keys := f.strings("KEYS", f.ns+":credentials:*"); len(keys) > 0 {
+		f.Errorf("something was written: %q", keys)
+	}
+	// What is no credential is set aside, and holds nobody up.
+	f.take(someCredential)
+	key := f.credentialKey(false)
+	f.do("DEL", key)
+	f.do("SET", key, "x")
+	if c := f.take(someCredential); c.Fence == 0 || f.ring.SetAside() != 1 {
+		f.Errorf("got %+v, %d set aside", c, f.ring.SetAside())
+	}
+}

@@ -1,0 +1,29 @@
+package wecom
+
+import (
+	"crypto/rand"
+	"net/url"
+
+	"github.com/rounds-dev/rounds/accounts/wecomcrypt"
+)
+
+// CallbackToken gives a token as the event kf_msg_or_event brings it.
+func (w *WeCom) CallbackToken(openKfID string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	value := "ENC" + rand.Text()
+	w.accounts[openKfID].tokens[value] = w.options.Now().Add(w.options.CallbackLife)
+	return value
+}
+
+// Callback gives the query and the body of the POST with which WeCom tells that
+// an account has messages to fetch. The crypt is that of the address it goes to.
+func (w *WeCom) Callback(crypt *wecomcrypt.Crypt, openKfID string) (url.Values, []byte, error) {
+	token, now := w.CallbackToken(openKfID), w.options.Now()
+	w.mu.Lock()
+	corp := w.accounts[openKfID].corp
+	w.mu.Unlock()
+	return crypt.Seal(wecomcrypt.Event{
+		ToUserName: corp, CreateTime: now.Unix(), MsgType: "event", Event: wecomcrypt.EventMessages, Token: token, OpenKfID: openKfID,
+	}, rand.Text()[:10], now)
+}

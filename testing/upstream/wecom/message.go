@@ -1,0 +1,96 @@
+package wecom
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// account is a customer-service account.
+type account struct {
+	corp, id string
+	posted   []posted
+	tokens   map[string]time.Time // of callbacks, until when they hold
+	calls    []time.Time          // without one, within a minute
+	fault    *fault
+	blank    bool // the last page was left empty
+}
+
+type posted struct {
+	at  time.Time
+	raw json.RawMessage
+}
+
+// Types are the msgtypes of messages that are no events.
+func Types() []string {
+	return []string{"text", "image", "voice", "video", "file", "location", "link", "business_card", "miniprogram", "msgmenu"}
+}
+
+// Events are the event_types.
+func Events() []string {
+	return []string{"enter_session", "msg_send_fail", "servicer_status_change", "session_status_change",
+		"user_recall_msg", "servicer_recall_msg", "reject_customer_msg_switch_change"}
+}
+
+// PostN adds n texts to an account and gives the number of the last.
+func (w *WeCom) PostN(openKfID string, n int) int {
+	last := 0
+	for range n {
+		last = w.Post(openKfID, "text")
+	}
+	return last
+}
+
+// Post adds a message of a msgtype to an account and gives its number.
+func (w *WeCom) Post(openKfID, msgType string) int {
+	return w.post(openKfID, func(n int, element map[string]any) {
+		element["msgid"], element["msgtype"] = MessageID(openKfID, n), msgType
+		element["origin"], element["external_userid"] = 3, "wm-customer"
+		element[msgType] = map[string]any{"n": n, "content": fmt.Sprintf("message %d of %s 你好", n, openKfID)}
+	})
+}
+
+// PostEvent adds an event, which has no msgid, and gives its number.
+func (w *WeCom) PostEvent(openKfID, eventType string) int {
+	return w.post(openKfID, func(n int, element map[string]any) {
+		element["origin"], element["msgtype"] = 4, "event"
+		element["event"] = map[string]any{"event_type": eventType, "open_kfid": openKfID, "n": n}
+	})
+}
+
+func (w *WeCom) post(openKfID string, fill func(n int, element map[string]any)) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a, now := w.accounts[openKfID], w.options.Now()
+	n := len(a.posted) + 1
+	element := map[string]any{"open_kfid": openKfID, "send_time": now.Unix()}
+	fill(n, element)
+	raw, err := json.Marshal(element)
+	if err != nil {
+		panic(err) // of maps and texts there is always JSON
+	}
+	a.posted = append(a.posted, posted{now, raw})
+	return n
+}
+
+// Number gives the number that a message or event of this fake has in it; 0: it
+// has none.
+func Number(raw json.RawMessage) int {
+	var element map[string]json.RawMessage
+	var content struct {
+		N int `json:"n"`
+	}
+	var msgType string
+	if json.Unmarshal(raw, &element) != nil || json.Unmarshal(element["msgtype"], &msgType) != nil ||
+		json.Unmarshal(element[msgType], &content) != nil {
+		return 0
+	}
+	return content.N
+}
+
+// Posted is how many messages and events an account has had.
+func (w *WeCom) Posted(openKfID string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.accounts[openKfID].posted)
+}

@@ -1,0 +1,174 @@
+// Package wecom is a fake of WeCom's customer-service API for tests: gettoken and
+// kf/sync_msg, with the limits that the real one has, and all its errors on
+// demand.
+//
+// Corporations, their secrets and their accounts are added by the test. An
+// account's messages are numbered from 1, whatever their type, and have the number
+// in them, so that a test can tell each from all others: see Number. They have the msgid
+// MessageID(account, number); events have none.
+package wecom
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"time"
+)
+
+// Options are the settings of a fake. The zero Options are what the real WeCom
+// does; a negative number means no such limit.
+type Options struct {
+	TokenLife         time.Duration    // of an access token; 2 h
+	Window            time.Duration    // for which messages are kept; 72 h
+	CallbackLife      time.Duration    // of a callback's token; 10 min
+	Concurrency       int              // calls of a corporation at once, else 45033; 5
+	CallsWithoutToken int              // of sync_msg, of an account in a minute, else 45009; 10
+	CallsPerMinute    int              // of sync_msg, of a corporation, else 45009; any number
+	BanAfter          int              // wrong secrets, then 60020 for an hour; 5
+	EmptyPages        bool             // between two pages has_more comes with an empty one
+	Latency           time.Duration    // of sync_msg
+	Now               func() time.Time // time.Now
+}
+
+// WeCom is the fake. It is safe for concurrent use.
+type WeCom struct {
+	options Options
+	routes  *http.ServeMux
+	base    string // where it is served, set once by Serve
+
+	mu          sync.Mutex
+	corps       map[string]*corp
+	accounts    map[string]*account // by open_kfid
+	wrong       int                 // secrets tried since the last ban
+	bannedUntil time.Time
+	healed      chan struct{} // closed by Heal
+}
+
+// New makes a fake, to be used as an http.Handler.
+func New(options Options) *WeCom {
+	setDefault(&options.TokenLife, 2*time.Hour)
+	setDefault(&options.Window, 72*time.Hour)
+	setDefault(&options.CallbackLife, 10*time.Minute)
+	setDefault(&options.Concurrency, 5)
+	setDefault(&options.CallsWithoutToken, 10)
+	setDefault(&options.CallsPerMinute, -1)
+	setDefault(&options.BanAfter, 5)
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	w := &WeCom{options: options, routes: http.NewServeMux(), corps: make(map[string]*corp), accounts: make(map[string]*account), healed: make(chan struct{})}
+	w.routes.HandleFunc("GET /cgi-bin/gettoken", w.getToken)
+	w.routes.HandleFunc("POST /cgi-bin/kf/sync_msg", w.syncMsg)
+	return w
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// ServeHTTP answers one request.
+func (w *WeCom) ServeHTTP(rw http.ResponseWriter, r *http.Request) { w.routes.ServeHTTP(rw, r) }
+
+// Serve starts a fake on a free port of 127.0.0.1. The returned function stops it,
+// cutting off what is under way.
+func Serve(options Options) (*WeCom, func(), error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	w := New(options)
+	w.base = "http://" + listener.Addr().String()
+	server := &http.Server{Handler: w, ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener)
+	}()
+	return w, func() {
+		_ = server.Close()
+		<-done
+	}, nil
+}
+
+// URL is where the API is; empty if the fake was not started by Serve.
+func (w *WeCom) URL() string { return w.base }
+
+// RoundTrip answers one request without a network, as an http.RoundTripper in
+// fake time. Whoever gives up before the answer comes gets none.
+func (w *WeCom) RoundTrip(r *http.Request) (*http.Response, error) {
+	recorder := httptest.NewRecorder()
+	w.ServeHTTP(recorder, r)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	response := recorder.Result()
+	response.Request = r
+	return response, nil
+}
+
+// AddCorp adds a corporation, or gives it another secret: its tokens are void then.
+func (w *WeCom) AddCorp(id, secret string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.corps[id]
+	if c == nil {
+		c = &corp{id: id, faults: make(map[string]*fault)}
+		w.corps[id] = c
+	}
+	c.secret, c.token = secret, token{}
+}
+
+// LimitCalls gives a corporation a limit of its own in the place of
+// Options.CallsPerMinute.
+func (w *WeCom) LimitCalls(corp string, perMinute int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.corps[corp].most = perMinute
+}
+
+// AddAccount adds a customer-service account to a corporation, unless it is there.
+func (w *WeCom) AddAccount(corp, openKfID string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.accounts[openKfID] != nil {
+		return
+	}
+	w.accounts[openKfID] = &account{corp: corp, id: openKfID, tokens: make(map[string]time.Time)}
+}
+
+// Stats is what a fake knows of a corporation.
+type Stats struct {
+	GetToken     int // calls of gettoken
+	Tokens       int // different tokens that it gave
+	WrongSecrets int // of the calls, how many had a wrong secret
+	SyncMsg      int // calls of sync_msg
+	WithoutToken int // of these, without a callback's token
+	AtOnce       int // the most calls of sync_msg at once
+	MostInMinute int // the most calls of sync_msg in a minute, where those are limited
+	Refused      int // calls of sync_msg that were answered with an error
+}
+
+// Stats gives a corporation's numbers.
+func (w *WeCom) Stats(corp string) Stats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.corps[corp]; c != nil {
+		return c.stats
+	}
+	return Stats{}
+}
+
+// Banned reports whether our address is.
+func (w *WeCom) Banned() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.options.Now().Before(w.bannedUntil)
+}
+
+// MessageID is the msgid of an account's n-th message, counted from 1.
+func MessageID(openKfID string, n int) string { return fmt.Sprintf("%s-%d", openKfID, n) }
