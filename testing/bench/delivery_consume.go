@@ -121,8 +121,11 @@ func (c *counting) Handle(ctx context.Context, batch []delivery.Delivery) []erro
 }
 
 // peakMemory is the most that this process had in memory at once, in bytes.
-func peakMemory() (float64, error) {
-	text, err := os.ReadFile("/proc/self/status")
+func peakMemory() (float64, error) { return peakMemoryOf("self") }
+
+// peakMemoryOf is the same of a process by its id.
+func peakMemoryOf(pid string) (float64, error) {
+	text, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {
 		return 0, err
 	}
@@ -132,5 +135,5 @@ func peakMemory() (float64, error) {
 			return kib * 1024, err
 		}
 	}
-	return 0, fmt.Errorf("/proc/self/status: no VmHWM")
+	return 0, fmt.Errorf("/proc/%s/status: no VmHWM", pid)
 }

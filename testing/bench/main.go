@@ -4,6 +4,8 @@
 //	go run ./testing/bench ring [--json]
 //	go run ./testing/bench cadence [--json]
 //	go run ./testing/bench delivery [--json]
+//	go run ./testing/bench bulk [--json]
+//	go run ./testing/bench wecom [--json]
 //
 // It starts the redis-server that it measures, in memory and without
 // persistence, on a free loopback port.
@@ -60,12 +62,17 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	const usage = "usage: bench ring|cadence [--json] [--for 4s] [--accounts 1000000]\n" +
-		"       bench delivery [--json] [--for 10s] [--messages 300000] [--waiting 10000000]"
+		"       bench delivery [--json] [--for 10s] [--messages 300000] [--waiting 10000000]\n" +
+		"       bench bulk [--json] [--accounts 1000000]\n" +
+		"       bench wecom [--json] [--for 1m] [--accounts 5000]"
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
 	if args[0] == "consume" { // what bench delivery starts
 		return consume(ctx, args[1:], out)
+	}
+	if args[0] == "bulkserve" { // what bench bulk starts
+		return bulkServe(ctx, args[1:], os.Stdin, out)
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "one JSON object a line")
@@ -100,6 +107,31 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return errors.New("rounds and messages must be at least 1")
 		}
 		b.report = reporter{out, *asJSON}
+		return b.run(ctx)
+	case "wecom":
+		length := flags.Duration("for", time.Minute, "how long each of its two halves is measured, after one interval")
+		flags.Lookup("accounts").DefValue = "5000"
+		if err := flags.Set("accounts", "5000"); err != nil {
+			return err
+		}
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		if *accounts < wecomCorps {
+			return fmt.Errorf("accounts must be at least %d", wecomCorps)
+		}
+		b := &wecomBench{report: reporter{out, *asJSON}, length: *length, accounts: *accounts}
+		return b.run(ctx)
+	case "bulk":
+		b := &bulkBench{}
+		flags.StringVar(&b.profile, "profile", "", "write a CPU profile of the process that serves to this file")
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		if *accounts < 1 {
+			return errors.New("accounts must be at least 1")
+		}
+		b.report, b.accounts = reporter{out, *asJSON}, *accounts
 		return b.run(ctx)
 	}
 	return errors.New(usage)

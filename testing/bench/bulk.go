@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// bulkBench measures what is done with very many accounts at once through the
+// API: one process serves it, this one calls it, and Redis is on the same machine
+// as both.
+type bulkBench struct {
+	report   reporter
+	accounts int
+	profile  string // of the process that serves; empty: none
+}
+
+func (b *bulkBench) run(ctx context.Context) error {
+	redis, server, stop, err := startRedis()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	served, err := startBulkServer(ctx, redis, b.profile)
+	if err != nil {
+		return err
+	}
+	defer served.stop()
+	calls := client.New(served.url, "")
+	defer calls.Close()
+
+	steps := []struct {
+		name string
+		do   func() (int, error)
+	}{
+		{"import", func() (int, error) {
+			s, err := calls.Import(ctx, records(b.accounts), noBadLine)
+			return s.Created, err
+		}},
+		{"import_unchanged", func() (int, error) {
+			s, err := calls.Import(ctx, records(b.accounts), noBadLine)
+			return s.Unchanged, err
+		}},
+		{"export", func() (int, error) { return calls.Export(ctx, accounts.Selector{}, io.Discard) }},
+		{"pause", func() (int, error) { return bulkOf(ctx, calls, accounts.PauseAll) }},
+		{"resume", func() (int, error) { return bulkOf(ctx, calls, accounts.ResumeAll) }},
+		{"delete", func() (int, error) { return bulkOf(ctx, calls, accounts.DeleteAll) }},
+	}
+	of := countWord(b.accounts)
+	for _, step := range steps {
+		before, err := usedCPU(server)
+		if err != nil {
+			return err
+		}
+		servedBefore, err := served.usedCPU()
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		done, err := step.do()
+		took := time.Since(began)
+		if err == nil && done != b.accounts {
+			err = fmt.Errorf("%d accounts of %d", done, b.accounts)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+		after, err := usedCPU(server)
+		if err != nil {
+			return err
+		}
+		servedAfter, err := served.usedCPU()
+		if err != nil {
+			return err
+		}
+		b.report.figure(step.name+"_"+of+"_seconds", took.Seconds(), "s")
+		b.report.figure(step.name+"_redis_cpu", (after-before)*1e6/float64(b.accounts), "µs/account of Redis")
+		b.report.figure(step.name+"_cpu", (servedAfter-servedBefore)*1e6/float64(b.accounts), "µs/account of the process that serves")
+	}
+	peak, err := served.peakMemory()
+	if err != nil {
+		return err
+	}
+	b.report.figure("rss_mib", peak/(1<<20), "MiB, the most that the process which serves had")
+	return nil
+}
+
+// bulkOf does something to all accounts, by a selector that each is held against.
+func bulkOf(ctx context.Context, calls *client.Client, action accounts.Action) (int, error) {
+	chosen := accounts.Selector{Kinds: []string{"feed"}, Labels: map[string]string{"tier": "gold"}}
+	did, err := calls.Bulk(ctx, accounts.Bulk{Action: action, Selector: chosen}, func(api.BulkProgress) {})
+	return did.Changed, err
+}
+
+func noBadLine(bad api.BadLine) error {
+	return fmt.Errorf("line %d was not taken: %v", bad.Line, bad.Errors)
+}
+
+// countWord is a number of accounts as figures are named by it.
+func countWord(n int) string {
+	switch {
+	case n >= 1_000_000 && n%1_000_000 == 0:
+		return strconv.Itoa(n/1_000_000) + "m"
+	case n >= 1000 && n%1000 == 0:
+		return strconv.Itoa(n/1000) + "k"
+	}
+	return strconv.Itoa(n)
+}
+
+// records gives so many records, one a line of about 150 bytes.
+func records(n int) io.Reader { return &recordReader{left: n} }
+
+type recordReader struct {
+	left, number int
+	text         bytes.Buffer
+}
+
+// Read gives what comes next.
+func (r *recordReader) Read(p []byte) (int, error) {
+	for r.text.Len() < len(p) && r.left > 0 {
+		r.number++
+		r.left--
+		// Cheaply: whoever calls has the processors to share.
+		number := strconv.Itoa(10_000_000 + r.number)
+		r.text.WriteString(`{"id":"customer-`)
+		r.text.WriteString(number)
+		r.text.WriteString(`","kind":"feed","config":{"url":"https://feeds.example.com/`)
+		r.text.WriteString(number)
+		r.text.WriteString(`.xml"},"cadence":"every 10m","labels":{"team":"team-`)
+		r.text.WriteString(number[len(number)-1:])
+		r.text.WriteString(`","tier":"gold"}}` + "\n")
+	}
+	return r.text.Read(p)
+}
+
+// bulkServer is a process that serves the API.
+type bulkServer struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	url   string
+}
+
+// startBulkServer starts this program anew, to serve the API until its input ends.
+func startBulkServer(ctx context.Context, redis *redistest.Server, profile string) (*bulkServer, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, "bulkserve", "--redis", redis.URL(), "--profile="+profile)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	s := &bulkServer{cmd: cmd, stdin: stdin}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		s.stop()
+		return nil, errors.Join(errors.New("the process that serves did not start"), err)
+	}
+	s.url = strings.TrimSpace(line)
+	return s, nil
+}
+
+func (s *bulkServer) stop() {
+	_ = s.stdin.Close()
+	_ = s.cmd.Wait()
+}
+
+func (s *bulkServer) peakMemory() (float64, error) {
+	return peakMemoryOf(strconv.Itoa(s.cmd.Process.Pid))
+}
+
+// usedCPU is how many seconds of processor time the process has used.
+func (s *bulkServer) usedCPU() (float64, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	// Behind the name, which may hold spaces: state and so on, as proc(5) has it.
+	_, behind, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(behind)
+	if len(fields) < 13 {
+		return 0, errors.New("/proc: a stat without times")
+	}
+	user, err := strconv.ParseFloat(fields[11], 64)
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.ParseFloat(fields[12], 64)
+	return (user + system) / clockTicks, err
+}
+
+// clockTicks is how many of proc(5)'s clock ticks make a second: USER_HZ, on every
+// Linux that Go runs on.
+const clockTicks = 100

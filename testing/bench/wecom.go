@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/testing/corps"
+)
+
+const (
+	wecomCorps    = 10
+	callbackEvery = 50 * time.Millisecond // on average
+	wecomGroup    = "bench"
+)
+
+// wecomBench measures one process with all roles that checks customer-service
+// accounts from a fake of WeCom: what it takes while only the cadence asks for
+// checks, and then how soon a callback leads to a check and to its message in the
+// stream, as a consumer sees it.
+type wecomBench struct {
+	report   reporter
+	length   time.Duration
+	accounts int
+	world    *corps.World
+
+	mu        sync.Mutex
+	called    map[string]time.Time // by account: when its callback was sent
+	toCheck   []time.Duration
+	toStream  []time.Duration
+	callbacks int
+}
+
+func (b *wecomBench) run(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "rounds-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	b.called = make(map[string]time.Time)
+	all := make([]corps.Corp, wecomCorps)
+	for i := range all {
+		all[i] = corps.Corp{ID: fmt.Sprint("corp", i), Accounts: b.accounts / wecomCorps}
+	}
+	b.world, err = corps.Open(ctx, dir, corps.Options{Corps: all, Every: interval, OnSync: b.sync})
+	defer b.world.Close()
+	if err != nil {
+		return err
+	}
+	if err := pause(ctx, interval+10*time.Second); err != nil { // every account was checked once
+		return err
+	}
+	if err := b.usage(ctx, all); err != nil {
+		return err
+	}
+	return b.callback(ctx, all)
+}
+
+// usage is what the process takes by its cadence alone.
+func (b *wecomBench) usage(ctx context.Context, all []corps.Corp) error {
+	calls := func() (n int) {
+		for _, c := range all {
+			n += b.world.Fake.Stats(c.ID).SyncMsg
+		}
+		return n
+	}
+	callsBefore, began := calls(), time.Now()
+	cpuBefore, err := processCPU(b.world.Main.Pid())
+	if err != nil {
+		return err
+	}
+	if err := pause(ctx, b.length); err != nil {
+		return err
+	}
+	cpu, err := processCPU(b.world.Main.Pid())
+	if err != nil {
+		return err
+	}
+	peak, err := peakMemoryOf(strconv.Itoa(b.world.Main.Pid()))
+	if err != nil {
+		return err
+	}
+	took := time.Since(began).Seconds()
+	b.report.figure("checks", float64(calls()-callsBefore)/took, "checks/s")
+	b.report.figure("cpu_share", (cpu-cpuBefore)/took, "of a core")
+	b.report.figure("rss_mib", peak/(1<<20), "MiB, at most")
+	return nil
+}
+
+// callback has callbacks come now and then.
+func (b *wecomBench) callback(ctx context.Context, all []corps.Corp) error {
+	server, err := connect.Open(b.world.Redis.URL(), connect.Options{})
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	ring, err := circulate.Open(ctx, server, circulate.Options{})
+	if err != nil {
+		return err
+	}
+	consuming, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- delivery.Consumer{Ring: ring, Group: wecomGroup, Start: circulate.StreamEnd, Handler: delivery.Each(b.arrived)}.Run(consuming)
+	}()
+	if err := pause(ctx, settleIdle); err != nil {
+		return err
+	}
+	for end := time.Now().Add(b.length); time.Now().Before(end); {
+		if err := pause(ctx, time.Duration(rand.ExpFloat64()*float64(callbackEvery))); err != nil {
+			return err
+		}
+		c := all[rand.IntN(len(all))]
+		id := c.Account(rand.IntN(c.Accounts))
+		if !b.call(id) {
+			continue // the one before is still under way
+		}
+		b.world.Fake.Post(id, "text")
+		b.start(id)
+		if err := b.world.Callback(ctx, c.ID, id); err != nil {
+			return err
+		}
+		b.callbacks++
+	}
+	if err := pause(ctx, 5*time.Second); err != nil {
+		return err
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		return err
+	}
+	return b.tell()
+}
+
+// call makes an account's callback the one that is waited for.
+func (b *wecomBench) call(id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, underWay := b.called[id]
+	return !underWay
+}
+
+func (b *wecomBench) start(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.called[id] = time.Now()
+}
+
+// sync is a check's call as it comes in; with a token, it is a callback's.
+func (b *wecomBench) sync(openKfID, token string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if at, ok := b.called[openKfID]; ok && token != "" {
+		b.toCheck = append(b.toCheck, time.Since(at))
+	}
+}
+
+func (b *wecomBench) arrived(_ context.Context, d delivery.Delivery) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if at, ok := b.called[d.Account]; ok {
+		b.toStream = append(b.toStream, time.Since(at))
+		delete(b.called, d.Account)
+	}
+	return nil
+}
+
+func (b *wecomBench) tell() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.toCheck) == 0 || len(b.toStream) == 0 {
+		return errors.New("no callback led to a check")
+	}
+	b.report.figure("callbacks", float64(b.callbacks), "")
+	b.report.figure("callbacks_without_message", float64(len(b.called)), "")
+	for _, f := range []struct {
+		name string
+		all  []time.Duration
+	}{{"callback_to_check", b.toCheck}, {"callback_to_stream", b.toStream}} {
+		slices.Sort(f.all)
+		b.report.figure(f.name+"_p50_ms", ms(f.all[len(f.all)/2]), "ms")
+		b.report.figure(f.name+"_p99_ms", ms(f.all[len(f.all)*99/100]), "ms")
+	}
+	return nil
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// processCPU is the processor time that a process has taken, in seconds.
+func processCPU(pid int) (float64, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	// The name may have spaces; behind it are the state and 49 numbers, of which
+	// the 11th and 12th are user and system time in hundredths of a second.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 13 {
+		return 0, errors.New("/proc/PID/stat is not as expected")
+	}
+	user, err := strconv.ParseFloat(fields[11], 64)
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.ParseFloat(fields[12], 64)
+	return (user + system) / 100, err
+}

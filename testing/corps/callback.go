@@ -1,0 +1,99 @@
+package corps
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// Callback has WeCom tell the program that an account has messages to fetch.
+func (w *World) Callback(ctx context.Context, corp, openKfID string) error {
+	query, body, err := w.Fake.Callback(w.crypts[corp], openKfID)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.api+"/v1/callbacks/wecom/"+corp+"?"+query.Encode(), bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "text/xml")
+	answer, err := w.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 4096))
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("callback of %s: %s: %s", openKfID, answer.Status, text)
+	}
+	return nil
+}
+
+// Parked gives the reasons of the accounts that are out of circulation.
+func (w *World) Parked(ctx context.Context) (map[string]string, error) {
+	parked := make(map[string]string)
+	for cursor := ""; ; {
+		var page struct {
+			Parked []struct {
+				ID     string `json:"id"`
+				Reason string `json:"reason"`
+			} `json:"parked"`
+			Next string `json:"next"`
+		}
+		if err := w.get(ctx, "/v1/parked?limit=1000&cursor="+cursor, &page); err != nil {
+			return nil, err
+		}
+		for _, p := range page.Parked {
+			parked[p.ID] = p.Reason
+		}
+		if cursor = page.Next; cursor == "" {
+			return parked, nil
+		}
+	}
+}
+
+func (w *World) get(ctx context.Context, path string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.api+path, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := w.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", path, answer.Status)
+	}
+	return json.NewDecoder(answer.Body).Decode(into)
+}
+
+// watched tells of each sync_msg before it is answered.
+func watched(next http.Handler, onSync func(openKfID, token string)) http.Handler {
+	if onSync == nil {
+		return next
+	}
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+			if err != nil {
+				return
+			}
+			var call struct {
+				OpenKfID string `json:"open_kfid"`
+				Token    string `json:"token"`
+			}
+			if json.Unmarshal(body, &call) == nil {
+				onSync(call.OpenKfID, call.Token)
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		next.ServeHTTP(rw, r)
+	})
+}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// TestEndures is the run in short, with fewer accounts.
+func TestEndures(t *testing.T) {
+	redistest.LookPath(t)
+	findings, err := run(t.Context(), t.TempDir(), plan{length: 25 * time.Second, accounts: 120, seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range findings {
+		if !f.holds {
+			t.Errorf("expected: %s; found: %s", f.expected, f.found)
+			continue
+		}
+		t.Logf("%s: %s", f.expected, f.found)
+	}
+}

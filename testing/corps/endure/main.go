@@ -1,0 +1,67 @@
+// Command endure has the program check 500 accounts of customer service over three
+// corporations of a fake WeCom while everything goes wrong that WeCom's error
+// table knows, tokens are revoked and replicas are killed:
+//
+//	go run ./testing/corps/endure --for 10m [--accounts 500] [--seed 1]
+//
+// One corporation is healthy and has the errors, one has more accounts than its
+// limit of calls lets through, of one the program knows a wrong secret. Half of the
+// messages are announced by callbacks. In the end every message of every healthy
+// account must be in the streams once; it prints what was expected and what came.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "endure:", err)
+		os.Exit(1)
+	}
+}
+
+func command(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("endure", flag.ContinueOnError)
+	length := flags.Duration("for", 10*time.Minute, "how long messages are posted and errors injected")
+	accounts := flags.Int("accounts", 500, "accounts: two fifths healthy, two fifths limited, the rest with a wrong secret")
+	seed := flags.Uint64("seed", 1, "of what is chosen by chance")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *accounts < 50 {
+		return fmt.Errorf("--accounts must be at least 50")
+	}
+	dir, err := os.MkdirTemp("", "rounds-endure-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	findings, err := run(ctx, dir, plan{length: *length, accounts: *accounts, seed: *seed})
+	if err != nil {
+		return err
+	}
+	wrong := 0
+	fmt.Fprintf(out, "| expected | found | |\n|---|---|---|\n")
+	for _, f := range findings {
+		verdict := "ok"
+		if !f.holds {
+			verdict, wrong = "VIOLATED", wrong+1
+		}
+		fmt.Fprintf(out, "| %s | %s | %s |\n", f.expected, f.found, verdict)
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d expectations do not hold", wrong)
+	}
+	return nil
+}

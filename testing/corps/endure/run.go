@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rounds-dev/rounds/testing/corps"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+type plan struct {
+	length   time.Duration
+	accounts int
+	seed     uint64
+}
+
+const (
+	every      = 10 * time.Second
+	pollers    = 3
+	busyCalls  = 480 // that the limited corporation may make in a minute
+	busyRate   = 7   // a second, which the program is told
+	endsWithin = 5 * time.Minute
+)
+
+// endurance is a run.
+type endurance struct {
+	plan
+	world             *corps.World
+	random            *rand.Rand
+	calm, busy, wrong corps.Corp
+	doomed            map[int]int // of calm: the n-th account and the errcode that parks it
+	seen              *watcher
+	injected          map[string]int // how often each error was
+	callbacks         int
+	kills             int
+}
+
+func run(ctx context.Context, dir string, p plan) (findings []finding, err error) {
+	e := &endurance{
+		plan: p, random: rand.New(rand.NewPCG(p.seed, 7)), seen: newWatcher(), injected: make(map[string]int),
+		calm: corps.Corp{ID: "calm", Accounts: p.accounts * 2 / 5}, busy: corps.Corp{ID: "busy", Accounts: p.accounts * 2 / 5},
+	}
+	e.wrong = corps.Corp{ID: "wrong", Known: "an-old-secret", Accounts: p.accounts - e.calm.Accounts - e.busy.Accounts}
+	e.world, err = corps.Open(ctx, dir, corps.Options{
+		Corps: []corps.Corp{e.calm, e.busy, e.wrong}, Every: every, Pollers: pollers, OnSync: e.seen.sync,
+		Settings: []string{fmt.Sprintf("ROUNDS_LIMITS=wecom-kf/busy rate=%d/s concurrency=5", busyRate)},
+		Redis:    []redistest.Option{redistest.WithAOF()},
+	})
+	defer e.world.Close()
+	if err != nil {
+		return nil, err
+	}
+	e.world.Fake.LimitCalls(e.busy.ID, busyCalls)
+	if err := e.post(ctx); err != nil {
+		return nil, err
+	}
+	e.world.Fake.Heal()
+	e.doom() // Heal has healed these too
+	return e.judge(ctx)
+}
+
+// post posts messages and breaks things until the time is over.
+func (e *endurance) post(ctx context.Context) error {
+	e.doom()
+	began := time.Now()
+	faults := time.NewTicker(max(time.Second, e.length/100))
+	defer faults.Stop()
+	posts := time.NewTicker(40 * time.Millisecond)
+	defer posts.Stop()
+	events := e.events()
+	for time.Since(began) < e.length {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-posts.C:
+			if err := e.postOne(ctx); err != nil {
+				return err
+			}
+		case <-faults.C:
+			e.breakSomething()
+		}
+		for len(events) > 0 && time.Since(began) >= time.Duration(events[0].at*float64(e.length)) {
+			if err := events[0].do(); err != nil {
+				return err
+			}
+			events = events[1:]
+		}
+	}
+	return nil
+}
+
+// postOne posts a message to an account, and has a callback tell of every other.
+// That a callback finds nobody, while its account is parked or the API busy, is no
+// harm: the cadence goes on.
+func (e *endurance) postOne(ctx context.Context) error {
+	c := e.calm
+	if e.random.IntN(2) == 0 {
+		c = e.busy
+	}
+	id := c.Account(e.random.IntN(c.Accounts))
+	if types := messageTypes(); e.random.IntN(4) == 0 {
+		e.world.Fake.PostEvent(id, types.events[e.random.IntN(len(types.events))])
+	} else {
+		e.world.Fake.Post(id, types.messages[e.random.IntN(len(types.messages))])
+	}
+	if e.random.IntN(2) == 0 {
+		return nil
+	}
+	if err := e.world.Callback(ctx, c.ID, id); err != nil {
+		return err
+	}
+	e.callbacks++
+	return nil
+}
+
+// event is what is done once, at a part of the time.
+type event struct {
+	at float64
+	do func() error
+}
+
+func (e *endurance) events() []event {
+	kill := func(i int) func() error {
+		return func() error {
+			e.kills++
+			e.world.Pollers[i].Kill()
+			return e.world.Restart(i)
+		}
+	}
+	revoke := func() error {
+		e.world.Fake.Revoke(e.calm.ID)
+		e.world.Fake.Revoke(e.busy.ID)
+		e.injected["token revoked"]++
+		return nil
+	}
+	return []event{
+		{0.15, revoke}, {0.25, kill(0)}, {0.35, e.limitOnce}, {0.5, revoke}, {0.6, kill(1)}, {0.75, revoke},
+		{0.8, func() error {
+			e.kills++
+			if err := e.world.Pollers[2].Terminate(40 * time.Second); err != nil {
+				return err
+			}
+			return e.world.Restart(2)
+		}},
+	}
+}
