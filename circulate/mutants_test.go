@@ -12,17 +12,21 @@ import (
 	"github.com/rounds-dev/rounds/testing/ringtest"
 )
 
-// brokenRule names the rule that TestRingWithARuleBroken breaks.
-const brokenRule = "ROUNDS_TEST_BROKEN_RULE"
+// brokenRule names the rule that TestRingWithARuleBroken breaks, noRule none.
+const (
+	brokenRule = "ROUNDS_TEST_BROKEN_RULE"
+	noRule     = "none"
+)
 
 // TestRingWithARuleBroken is the suite on a server whose scripts are rewritten on
-// the way. Nothing is changed in them, and it must pass, unless the environment
-// names a rule.
+// the way. It does something only where TestMutantsAreFound runs it.
 func TestRingWithARuleBroken(t *testing.T) {
-	t.Parallel()
-	rule := os.Getenv(brokenRule)
+	rule, asked := os.LookupEnv(brokenRule)
+	if !asked {
+		return
+	}
 	m, found := mutants.Named(rule)
-	if rule != "" && !found {
+	if rule != noRule && !found {
 		t.Fatalf("no rule is called %q", rule)
 	}
 	server := m.On(redistest.Embedded(t))
@@ -36,16 +40,25 @@ func TestRingWithARuleBroken(t *testing.T) {
 const doesNotFit = "the mutant does not fit:"
 
 // TestMutantsAreFound runs this very test binary with each rule broken in turn
-// that is the suite's to notice. It must fail, and say what failed.
+// that is the suite's to notice: the test that the rule names must fail then, and
+// pass where no rule is broken.
 func TestMutantsAreFound(t *testing.T) {
 	t.Parallel()
-	for _, m := range mutants.By(mutants.Conformance) {
+	all := mutants.By(mutants.Conformance)
+	tests := make([]string, len(all))
+	for i, m := range all {
+		tests[i] = strings.NewReplacer(" ", "_", "'", ".").Replace(m.Test)
+	}
+	t.Run(noRule, func(t *testing.T) {
+		t.Parallel()
+		if out, err := runBroken(t, noRule, strings.Join(tests, "|")); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	})
+	for i, m := range all {
 		t.Run(m.Rule, func(t *testing.T) {
 			t.Parallel()
-			test := strings.NewReplacer(" ", "_", "'", ".").Replace(m.Test)
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRingWithARuleBroken$/^ring$/^"+test+"$", "-test.timeout=60s")
-			cmd.Env = append(os.Environ(), brokenRule+"="+m.Rule)
-			out, err := cmd.CombinedOutput()
+			out, err := runBroken(t, m.Rule, tests[i])
 			switch {
 			case err == nil:
 				t.Fatal("nobody noticed")
@@ -54,4 +67,10 @@ func TestMutantsAreFound(t *testing.T) {
 			}
 		})
 	}
+}
+
+func runBroken(t *testing.T, rule, tests string) ([]byte, error) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRingWithARuleBroken$/^ring$/^("+tests+")$", "-test.timeout=60s")
+	cmd.Env = append(os.Environ(), brokenRule+"="+rule)
+	return cmd.CombinedOutput()
 }

@@ -33,13 +33,14 @@ type endurance struct {
 	doomed            map[int]int // of calm: the n-th account and the errcode that parks it
 	seen              *watcher
 	injected          map[string]int // how often each error was
+	revoked           map[string]bool
 	callbacks         int
 	kills             int
 }
 
 func run(ctx context.Context, dir string, p plan) (findings []finding, err error) {
 	e := &endurance{
-		plan: p, random: rand.New(rand.NewPCG(p.seed, 7)), seen: newWatcher(), injected: make(map[string]int),
+		plan: p, random: rand.New(rand.NewPCG(p.seed, 7)), seen: newWatcher(), injected: make(map[string]int), revoked: make(map[string]bool),
 		calm: corps.Corp{ID: "calm", Accounts: p.accounts * 2 / 5}, busy: corps.Corp{ID: "busy", Accounts: p.accounts * 2 / 5},
 	}
 	e.wrong = corps.Corp{ID: "wrong", Known: "an-old-secret", Accounts: p.accounts - e.calm.Accounts - e.busy.Accounts}
@@ -130,8 +131,8 @@ func (e *endurance) events() []event {
 		}
 	}
 	revoke := func() error {
-		e.world.Fake.Revoke(e.calm.ID)
-		e.world.Fake.Revoke(e.busy.ID)
+		e.revoke(e.calm.ID)
+		e.revoke(e.busy.ID)
 		e.injected["token revoked"]++
 		return nil
 	}
