@@ -37,11 +37,12 @@ end
 
 local now, most = clock(), tonumber(ARGV[1])
 local gone, batches, order, entries, bytes = {}, {}, {}, {}, 0
-local seen = {}
+local departed = {}
 for a = 2, #ARGV, 4 do
   local id, target, lane, entry = ARGV[a], ARGV[a + 1], tonumber(ARGV[a + 2]), ARGV[a + 3]
-  local current = not seen[id] and redis.call('HGET', tickets, id)
-  seen[id] = true
+  -- An id may come more than once, under a void entry first: only who has
+  -- departed has nothing current left.
+  local current = not departed[id] and redis.call('HGET', tickets, id)
   local waits = lane > 0 and current and ticket_of(current) == ticket_of(entry)
   if lane > 0 and not waits then entries[#entries + 1] = a end
   if current then
@@ -64,6 +65,7 @@ for a = 2, #ARGV, 4 do
       end
       batch[#batch + 1] = account
       gone[#gone + 1] = id
+      departed[id] = true
       if waits then entries[#entries + 1] = a end
       bytes = bytes + #account
       if bytes >= most then break end

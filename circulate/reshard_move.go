@@ -322,14 +322,16 @@ func (l Leftover) none() bool { return l.Marked && l.Accounts+l.Transit+l.Kept+l
 // Left tells what is left in an old shard.
 func (r *Ring) Left(ctx context.Context, source int) (Leftover, error) {
 	k := &r.keys[source]
-	results, err := settlingTypes(ctx, r, source, command{"HLEN", k.tickets}, command{"HLEN", k.departures}, command{"HLEN", k.departed},
-		command{"HLEN", k.accounts}, command{"EXISTS", k.leaving})
+	// In this order: what the mark keeps out is counted after it was seen, and an
+	// account that goes on meanwhile is met further on.
+	results, err := settlingTypes(ctx, r, source, command{"EXISTS", k.leaving}, command{"HLEN", k.tickets}, command{"HLEN", k.departures},
+		command{"HLEN", k.departed}, command{"HLEN", k.accounts})
 	if err != nil {
 		return Leftover{}, fmt.Errorf("left, shard %d: %w", source, err)
 	}
 	var l Leftover
 	var leaving int
-	for i, into := range []*int{&l.Accounts, &l.Transit, &l.Kept, &l.Records, &leaving} {
+	for i, into := range []*int{&leaving, &l.Accounts, &l.Transit, &l.Kept, &l.Records} {
 		if *into, err = redis.Int(results[i], nil); err != nil {
 			return Leftover{}, fmt.Errorf("left, shard %d: %w", source, err)
 		}

@@ -26,7 +26,12 @@ func (r *Ring) beyond(ctx context.Context, shard int, ids []string) (map[int][]i
 	if shard >= r.sources {
 		return nil, r.unchanged(ctx)
 	}
-	if _, err := r.Complete(ctx, shard); err != nil {
+	_, err := r.Complete(ctx, shard)
+	if errors.Is(err, errNotReceiving) {
+		// Where the change has ended since it was read who is on the way, nobody is.
+		_, err = r.Complete(ctx, shard)
+	}
+	if err != nil {
 		return nil, err
 	}
 	byTarget := make(map[int][]int)

@@ -11,11 +11,13 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// poller claims, and does with each claim one of what a replica may do.
-func poller(accounts int) *program {
+// poller claims from any one of some shards, and does with each claim one of what
+// a replica may do.
+func poller(accounts int, shards, ways []int) *program {
 	return &program{name: "poller", named: true, run: func(a *actor) error {
 		ctx := context.Background()
-		b, err := a.ring.Claim(ctx, 0, a.name, accounts, 0)
+		a.shard = shards[a.choose(len(shards))]
+		b, err := a.ring.Claim(ctx, a.shard, a.name, accounts, 0)
 		if circulate.Unknown(err) {
 			return nil // what it may have claimed is left to the monitors
 		}
@@ -23,7 +25,7 @@ func poller(accounts int) *program {
 			return err
 		}
 		for i := range b.Claims {
-			if err := a.hold(ctx, b.Claims[i:]); err != nil {
+			if err := a.hold(ctx, b.Claims[i:], ways); err != nil {
 				return err
 			}
 		}
@@ -31,26 +33,45 @@ func poller(accounts int) *program {
 	}}
 }
 
+// choose is pick where there is a choice.
+func (a *actor) choose(n int) int {
+	if n == 1 {
+		return 0
+	}
+	return a.pick(n)
+}
+
+// The ways to go on with a claim.
+const (
+	returnNow = iota
+	returnLater
+	returnParked
+	release
+	progress
+)
+
+func everyWay() []int { return []int{returnNow, returnLater, returnParked, release, progress} }
+
 // hold goes on with the first of some claims until it is not held any more.
-func (a *actor) hold(ctx context.Context, claims []circulate.Claim) error {
+func (a *actor) hold(ctx context.Context, claims []circulate.Claim, ways []int) error {
 	c := &claims[0]
 	for {
 		var live []string
 		for i := range claims {
 			live = append(live, claims[i].ID+" "+claims[i].Ticket())
 		}
-		a.at("holds", live...)
+		a.at(fmt.Sprint("holds ", a.shard), live...)
 		var err error
-		switch a.pick(5) {
-		case 0:
+		switch ways[a.choose(len(ways))] {
+		case returnNow:
 			err = a.give(ctx, c, time.Time{})
-		case 1:
+		case returnLater:
 			err = a.give(ctx, c, later())
-		case 2:
-			_, err = a.ring.Return(ctx, 0, []circulate.Return{{Claim: c, Rule: 'd', Mark: '?', Park: "gone"}})
-		case 3:
-			_, err = a.ring.Release(ctx, 0, []*circulate.Claim{c})
-		case 4:
+		case returnParked:
+			_, err = a.ring.Return(ctx, a.shard, []circulate.Return{{Claim: c, Rule: 'd', Mark: '?', Park: "gone"}})
+		case release:
+			_, err = a.ring.Release(ctx, a.shard, []*circulate.Claim{c})
+		case progress:
 			err = a.ring.Progress(ctx, c, circulate.Page{Kind: "k", Messages: []circulate.Message{{ID: c.Ticket()}}})
 			if err == nil {
 				continue // there is more
@@ -68,20 +89,21 @@ func (a *actor) hold(ctx context.Context, claims []circulate.Claim) error {
 
 // give returns a claim whose check found one message.
 func (a *actor) give(ctx context.Context, c *circulate.Claim, due time.Time) error {
-	_, err := a.ring.Return(ctx, 0, []circulate.Return{{
+	_, err := a.ring.Return(ctx, a.shard, []circulate.Return{{
 		Claim: c, Due: due, Kind: "k", Rule: 'd', Mark: circulate.MarkOK,
 		Messages: []circulate.Message{{ID: c.Ticket()}},
 	}})
 	return err
 }
 
-// monitor looks at what is held and takes any of it away: to it, every entry may
+// monitor looks at what is held in any one of some shards and takes any of it away: to it, every entry may
 // be stale, which is more than any clock would have it do. With compensates it
 // breaks a rule: after an unknown outcome it takes out what it may have added.
-func monitor(compensates bool) *program {
+func monitor(shards []int, compensates bool) *program {
 	return &program{name: "monitor", eager: true, run: func(a *actor) error {
 		ctx := context.Background()
-		held, _, err := a.ring.Oldest(ctx, 0, 0, 8)
+		a.shard = shards[a.choose(len(shards))]
+		held, _, err := a.ring.Oldest(ctx, a.shard, 0, 8)
 		if err != nil {
 			return unless(circulate.Unknown(err), err)
 		}
@@ -90,8 +112,8 @@ func monitor(compensates bool) *program {
 			return nil
 		}
 		entry := held[i].Entry.String()
-		a.at("suspects", entry)
-		_, err = a.ring.Requeue(ctx, 0, held[i])
+		a.at(fmt.Sprint("suspects ", a.shard), entry)
+		_, err = a.ring.Requeue(ctx, a.shard, held[i])
 		if circulate.Unknown(err) && compensates {
 			return a.takeBack(ctx, entry)
 		}

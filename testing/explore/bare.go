@@ -100,4 +100,5 @@ func (l bareLaw) holds(s snapshot) (fault, strict string) {
 }
 
 func (bareLaw) mayWrite(snapshot, emitted) string                 { return "" }
+func (bareLaw) goesOn(_, _ snapshot, step string) string          { return "" }
 func (bareLaw) recovers(*store, snapshot) (fault string, _ error) { return "", nil }

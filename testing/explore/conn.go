@@ -42,11 +42,12 @@ type scripts struct {
 
 	mu    sync.Mutex
 	texts map[string]string // by the digest that clients know
+	names map[string]string // likewise, what their own comments say
 	err   error             // a mutation that does not fit
 }
 
 func newScripts(mutate func(text string) (string, error)) *scripts {
-	return &scripts{mutate: mutate, texts: make(map[string]string)}
+	return &scripts{mutate: mutate, texts: make(map[string]string), names: make(map[string]string)}
 }
 
 func digest(text string) string {
@@ -66,7 +67,7 @@ func (s *scripts) add(text string) string {
 				run, s.err = text, err
 			}
 		}
-		s.texts[sha] = run
+		s.texts[sha], s.names[sha] = run, mutants.ScriptName(text)
 	}
 	return sha
 }
@@ -76,6 +77,16 @@ func (s *scripts) text(sha string) (string, bool) {
 	defer s.mu.Unlock()
 	text, ok := s.texts[sha]
 	return text, ok
+}
+
+// name is the name of the script that an operation is, "" where it is none.
+func (s *scripts) name(o operation) string {
+	if o[0][0] != "EVALSHA" {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names[o[0][1]]
 }
 
 // describe says in a line what an operation does.
@@ -162,7 +173,7 @@ func (c *conn) Receive() (any, error) {
 				n++
 			}
 		}
-		for n < len(c.sent) && c.sent[n][0] == "TIME" {
+		for n < len(c.sent) && (c.sent[n][0] == "TIME" || c.sent[n-1][0] == "TIME") {
 			n++
 		}
 		next := operation(c.sent[:n:n])

@@ -4,6 +4,7 @@
 //	go run ./testing/explore --pollers 2 --monitors 2 --crashes 2 --cuts 1 --changes 0
 //	go run ./testing/explore --pollers 3 --monitors 2 --crashes 1 --cuts 1 --changes 0
 //	go run ./testing/explore --accounts 2 --crashes 0 --cuts 0 --changes 0
+//	go run ./testing/explore --reshard 1:2 --pollers 1 --monitors 1 --crashes 1 --cuts 0 --changes 1
 //
 // It prints how many states there are and whether all of them were reached, or
 // the shortest way to one in which the law does not hold. Complete were, on two
@@ -16,6 +17,13 @@
 //	2 × 2, 1                       1, 1, 1                  438,692   57
 //	3 × 2, 1                       2, 1, 0                  460,627   34
 //	2 × 2, 2                       0, 0, 0                  246,139   48
+//
+// Of a change of the number of shards from 1 to 2, complete with one account:
+//
+//	pollers, monitors, movers, others      crashes, cuts, changes    states   seconds
+//	1, 1, 1, registrars old and new        1, 0, 1                  184,574   27
+//	1, 0, 1, a registrar and an auditor    1, 0, 1                  334,509   15
+//	0, 0, 2 that end it, two registrars    0, 0, 2                   50,805   in the tests
 //
 // # What is explored
 //
@@ -31,6 +39,19 @@
 // was done or was not, and its caller cannot know), and whose turn it is among the
 // lanes of message_queue. Crashes, cuts and changes are bounded in number; rounds,
 // and how time passes, are not.
+//
+// # A change of the number of shards
+//
+// With reshard the namespace has begun to change, the new shards take accounts, and
+// none has moved. Movers do each step of the change in any order and any number of
+// times: move, complete, confirm and, with ends, receive again, end the moving, end
+// the change. Pollers and monitors work on any shard where an account may be.
+// Registrars, who here make several steps of one thing, know only the old shards or
+// open their ring first; auditors must find nothing. An account has a cursor at
+// first, and no check changes it.
+//
+// Nothing keeps claims from a shard for longer than the explorer wants, and what has
+// departed is old enough to be confirmed at once: that may happen at any time.
 //
 // # How
 //
@@ -65,13 +86,20 @@
 // stop for ever, a monitor and a poller that come later get every account that is
 // not parked exactly once in each round. See law.go.
 //
+// While the number of shards changes, all that in each shard, and each account in one
+// of its two shards, or on its way, but never in two of them. No step but a
+// registrar's makes one appear or disappear, and none takes its cursor. From every
+// state: a mover that comes later ends the moving, and all accounts come round in
+// their new shards. See reshard_law.go.
+//
 // The bare pattern is explored as well, and each way in which it fails is found
 // (bare.go); and so is what comes of each rule of the protocol being broken
 // (mutation.go).
 //
 // # Not explored
 //
-// More than one shard: shards share nothing. Batches longer than the accounts
-// there are, long cursors, hints, low lanes, keys of a wrong type, and what Redis
-// itself may lose.
+// More than one shard, but for a change of their number: shards share nothing. In
+// such a change: nudges, messages that are left, and keys whose time to live ends.
+// Batches longer than the accounts there are, long cursors, hints, low lanes, keys
+// of a wrong type, and what Redis itself may lose.
 package main

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Tokens that come up in a step, in the numbers that the state has while the step
@@ -91,6 +92,9 @@ func (e *explorer) choose(at int, s *state, i int, a *stance, o *option, before 
 		}
 		return nil
 	}
+	if i >= 0 && s.changes == 0 && e.begins(a) {
+		return nil
+	}
 	q := question{place: s.place, option: o.id}
 	known := e.steps.places[s.place].tokens
 	var strangers []int // the state's tokens that Redis knows nothing of
@@ -156,8 +160,13 @@ func (e *explorer) apply(at int, s *state, i int, o *option, r *answer, stranger
 		if e.config.Surroundings[action.Actor-len(e.actors)].changes {
 			next.changes--
 		}
-	} else if action.Fate != done {
-		next.cuts--
+	} else {
+		if e.begins(&s.actors[i]) {
+			next.changes--
+		}
+		if action.Fate != done {
+			next.cuts--
+		}
 	}
 	placed := make([]int, len(r.tokens))
 	for k, t := range r.tokens {
@@ -195,6 +204,13 @@ func (e *explorer) apply(at int, s *state, i int, o *option, r *answer, stranger
 		e.visit(next, at, chain(before, action))
 	}
 	return nil
+}
+
+// begins reports whether an actor's next operation is the first of a round that
+// counts as a change.
+func (e *explorer) begins(a *stance) bool {
+	p := e.actors[a.of]
+	return p.changes && a.node == e.nodes.starts[p]
 }
 
 // told is where an actor then is: in one way, or in several if it has to pick.
@@ -258,6 +274,10 @@ func reads(o operation) bool { return o[0][0] == "LLEN" || o[0][0] == "LRANGE" }
 //   - the length of processing_list, and what is in it. Whatever comes in between
 //     might as well come first; but if it empties the list, and then the second
 //     reads nothing and has no consequence.
+//   - a mover reads the lanes of message_queue one after the other: in the urgent
+//     and in the low one nobody ever waits who moves.
+//   - messages, of which here there are none kept, are asked for, and keys are given
+//     a time to live, which here never ends.
 //   - to forget a strike after a compensation: nothing but the count is touched,
 //     and upon that no step decides.
 func goesOn(o operation, n *node) bool {
@@ -265,7 +285,15 @@ func goesOn(o operation, n *node) bool {
 		return false
 	}
 	next := n.options[0].op[0]
-	return o[0][0] == "LLEN" && next[0] == "LRANGE" || next[0] == "HDEL" && next[1] == tag+"strikes"
+	switch {
+	case next[0] == "HDEL":
+		return strings.HasSuffix(next[1], "}:strikes")
+	case next[0] == "PEXPIRE" || next[0] == "XLEN" || next[0] == "XINFO":
+		return true
+	case next[0] == "LRANGE" && o[0][0] == "LRANGE":
+		return strings.HasSuffix(o[0][1], ":urgent") || strings.HasSuffix(next[1], ":low")
+	}
+	return o[0][0] == "LLEN" && next[0] == "LRANGE"
 }
 
 // rewind puts an actor at the start of its next round.

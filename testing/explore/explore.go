@@ -11,10 +11,13 @@ type Config struct {
 	Actors       []*program // who keeps something in mind between two operations
 	Surroundings []*program // who does not
 	Law          law
+	Shards       []string             // the tags of their keys; nil: there is one
 	Begin        func(s *store) error // what Redis holds at first
 	Crashes      int                  // at most so many: an actor stops, and a new one takes its place
 	Cuts         int                  // at most so many operations end in a cut connection, done or not
-	Changes      int                  // at most so many steps of the surroundings, but for the clock's
+	// Changes are at most so many steps of the surroundings, but for the clock's, or
+	// rounds of actors whose programs are changes.
+	Changes int
 	// Remember has every ticket kept in mind under which a message was written.
 	// Without, a step that makes a ticket current that is neither fresh nor was
 	// current before is a fault, and so only current ones need be kept in mind.
@@ -24,6 +27,13 @@ type Config struct {
 	Replays    int                               // so many states are reached once more, from the start
 	MaxStates  int                               // 0: no bound
 	Rest       bool                              // the law's strict half holds as well wherever all actors rest
+}
+
+func (c *Config) shards() []string {
+	if c.Shards == nil {
+		return []string{tag}
+	}
+	return c.Shards
 }
 
 // Action is a choice: who goes on, how, and what becomes of it.
@@ -86,7 +96,7 @@ type visited struct {
 
 func explore(c Config) (result Result, err error) {
 	s := newScripts(c.Mutate)
-	st, err := openStore(s)
+	st, err := openStore(s, c.shards())
 	if err != nil {
 		return Result{}, err
 	}
@@ -124,7 +134,7 @@ func explore(c Config) (result Result, err error) {
 
 func (e *explorer) begin() error {
 	m := e.steps.store.embedded.Miniredis()
-	if err := restore(m, nil, 0); err != nil {
+	if err := restore(m, e.steps.store.shards, nil, 0); err != nil {
 		return err
 	}
 	if err := e.config.Begin(e.steps.store); err != nil {

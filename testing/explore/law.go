@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,9 @@ type law interface {
 	holds(s snapshot) (fault, strict string)
 	// mayWrite tells why a message must not be written in a snapshot.
 	mayWrite(before snapshot, e emitted) string
+	// goesOn tells what a step, of that name where it is a script, did to an
+	// account that is nobody's to do.
+	goesOn(before, after snapshot, step string) string
 	// recovers lets all who are under way stop for ever, and tells which account
 	// then does not come round.
 	recovers(s *store, from snapshot) (fault string, err error)
@@ -23,6 +27,19 @@ type law interface {
 // ringLaw is the conservation law of package circulate, by the key names that the
 // protocol documents.
 type ringLaw struct{}
+
+// everyTicket gives those that are current, by shard and account.
+func everyTicket(s snapshot) map[string]string {
+	all := make(map[string]string)
+	for _, k := range s {
+		if shard, rest, ok := splitTag(k.name); ok && rest == "tickets" {
+			for id, ticket := range tickets(s.shard(shard)) {
+				all[shard+id] = ticket
+			}
+		}
+	}
+	return all
+}
 
 // tickets are those that are current, by account.
 func tickets(s snapshot) map[string]string {
@@ -36,8 +53,8 @@ func tickets(s snapshot) map[string]string {
 
 // revived tells which ticket became current in a step without being fresh.
 func revived(before, after snapshot) string {
-	was := tickets(before)
-	for id, ticket := range tickets(after) {
+	was := everyTicket(before)
+	for id, ticket := range everyTicket(after) {
 		if t := tokens(ticket); was[id] != ticket && (len(t) != 1 || t[0] <= fresh) {
 			return fmt.Sprintf("revived: %s has the ticket %s again", id, ticket)
 		}
@@ -110,15 +127,17 @@ func (ringLaw) mayWrite(before snapshot, e emitted) string {
 	return ""
 }
 
+func (ringLaw) goesOn(before, after snapshot, step string) string { return "" }
+
 // recovers has a monitor and a poller that come later take over: whoever is
 // registered and not parked is claimed once in each of two rounds.
 func (ringLaw) recovers(st *store, from snapshot) (string, error) {
 	m := st.embedded.Miniredis()
-	if err := restore(m, from, 0); err != nil {
+	if err := restore(m, st.shards, from, 0); err != nil {
 		return "", err
 	}
 	d := &direct{store: st}
-	a, err := newActor(nameText(reserved), d, st.scripts)
+	a, err := newActor(nameText(reserved), nil, d, st.scripts)
 	if err != nil {
 		return "", err
 	}
@@ -164,7 +183,7 @@ func (ringLaw) recovers(st *store, from snapshot) (string, error) {
 func (a *actor) claimAll(ctx context.Context) (map[string]int, error) {
 	claimed := make(map[string]int)
 	for range 100 {
-		b, err := a.ring.Claim(ctx, 0, a.name, 10, 0)
+		b, err := a.ring.Claim(ctx, a.shard, a.name, 10, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -191,9 +210,13 @@ type direct struct {
 }
 
 func (d *direct) step(o operation) string {
+	if err := d.store.elapse(); err != nil {
+		d.err = err
+		return cut
+	}
 	reply, err := d.store.do(o)
 	if err != nil {
-		d.err = err
+		d.err = errors.Join(d.err, err)
 		return cut
 	}
 	return reply
@@ -205,13 +228,15 @@ func (d *direct) at(string, []string) {}
 // passTime makes all that is scheduled due.
 func (d *direct) passTime() {
 	m := d.store.embedded.Miniredis()
-	scheduled, err := m.SortedSet(tag + "schedule")
-	if err != nil {
-		return // there is none
-	}
-	for id := range scheduled {
-		if _, err := m.ZAdd(tag+"schedule", float64(frozen().UnixMilli()), id); err != nil {
-			d.err = err
+	for _, shard := range d.store.shards {
+		scheduled, err := m.SortedSet(shard + "schedule")
+		if err != nil {
+			continue // there is none
+		}
+		for id := range scheduled {
+			if _, err := m.ZAdd(shard+"schedule", float64(frozen().UnixMilli()), id); err != nil {
+				d.err = err
+			}
 		}
 	}
 }

@@ -17,6 +17,14 @@ func main() {
 	}
 }
 
+// list reads names with commas between them.
+func list(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("explore", flag.ContinueOnError)
 	pollers := flags.Int("pollers", 2, "how many pollers")
@@ -26,16 +34,29 @@ func run(args []string, out io.Writer) error {
 	cuts := flags.Int("cuts", 1, "at most so many cut connections")
 	changes := flags.Int("changes", 2, "at most so many steps of those around, but for the clock's")
 	roles := flags.String("around", "registrar,pauser,nudger,clock", "who else changes what circulates")
+	reshard := flags.String("reshard", "", "explore a change of the number of shards instead, as 1:2")
+	movers := flags.Int("movers", 1, "with reshard: how many movers")
+	auditors := flags.Int("auditors", 0, "with reshard: how many auditors")
+	ends := flags.Bool("ends", false, "with reshard: the movers end the change too")
+	empty := flags.Bool("empty", false, "with reshard: no account is registered at first")
+	registrars := flags.String("registrars", "old,new", "with reshard, in the place of around: who knows only the old shards, or the new ones too")
+	deeds := flags.String("deeds", "register,upsert,deregister,pause,resume", "with reshard: what those do")
 	most := flags.Int("states", 0, "give up after so many states; 0: never")
 	profile := flags.String("profile", "", "write a CPU profile there")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	var around []string
-	if *roles != "" {
-		around = strings.Split(*roles, ",")
+	c, err := ringConfig(*pollers, *monitors, *accounts, list(*roles))
+	if *reshard != "" {
+		b := reshardBounds{
+			accounts: *accounts, pollers: *pollers, monitors: *monitors, movers: *movers, auditors: *auditors, ways: everyWay(),
+			registrars: list(*registrars), deeds: list(*deeds), ends: *ends, empty: *empty,
+		}
+		if n, _ := fmt.Sscanf(*reshard, "%d:%d", &b.from, &b.to); n != 2 || b.from < 1 || b.from > 9 || b.to < 1 || b.to > 9 {
+			return fmt.Errorf("reshard %q: must be two numbers from 1 to 9, as 1:2", *reshard)
+		}
+		c, err = reshardConfig(b)
 	}
-	c, err := ringConfig(*pollers, *monitors, *accounts, around)
 	if err != nil {
 		return err
 	}

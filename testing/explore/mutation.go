@@ -11,7 +11,7 @@ func broken(m mutants.Mutant) (Config, error) {
 	}
 	c.Remember = true
 	if m.Script == "" {
-		breaks := monitor(true)
+		breaks := monitor([]int{0}, true)
 		for i, p := range c.Actors {
 			if p.name == breaks.name {
 				c.Actors[i] = breaks
@@ -24,6 +24,16 @@ func broken(m mutants.Mutant) (Config, error) {
 
 // around is the ring unbroken, within a mutant's bounds.
 func around(m mutants.Mutant) (Config, error) {
+	if b := m.Bounds; b.Movers > 0 {
+		r := reshardBounds{
+			from: 1, to: 2, accounts: 1, pollers: b.Pollers, monitors: b.Monitors, movers: b.Movers,
+			ways: everyWay(), crashes: b.Crashes, cuts: b.Cuts, changes: b.Changes,
+		}
+		if b.Changes > 0 {
+			r.registrars, r.deeds = []string{"old", "new"}, []string{"register", "deregister"}
+		}
+		return reshardConfig(r)
+	}
 	var roles []string
 	if m.Bounds.Changes > 0 {
 		roles = []string{"registrar", "pauser"}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,12 @@ type program struct {
 	changes bool // each of its steps counts against Config.Changes
 	// renamed programs are another replica in each round.
 	renamed bool
+	// meta is how the namespace was divided when its ring was opened; nil where it
+	// has one shard.
+	meta map[string]string
+	// forgets tells, of an operation that comes next, that of all the program was
+	// told since at only live matters from now on.
+	forgets func(label string, do []string, last string, now operation) (live []string, ok bool)
 	run     func(a *actor) error
 }
 
@@ -30,6 +37,7 @@ type actor struct {
 	server *server
 	name   string // of the replica
 	driver driver
+	shard  int // that it works on
 }
 
 // driver decides, for a program under way, when it goes on and with what.
@@ -47,9 +55,13 @@ func (a *actor) pick(n int) int { return a.driver.pick(n) }
 func (a *actor) at(label string, live ...string) { a.driver.at(label, live) }
 
 // newActor makes an actor with a ring of its own, as a process has.
-func newActor(name string, d driver, s *scripts) (*actor, error) {
-	opening := &server{holder: opened{make(map[string]string)}, scripts: s}
-	ring, err := circulate.Open(context.Background(), opening, circulate.Options{Shards: 1})
+func newActor(name string, meta map[string]string, d driver, s *scripts) (*actor, error) {
+	o, fields := circulate.Options{}, maps.Clone(meta)
+	if meta == nil {
+		o.Shards, fields = 1, make(map[string]string)
+	}
+	opening := &server{holder: opened{fields}, scripts: s}
+	ring, err := circulate.Open(context.Background(), opening, o)
 	if err != nil {
 		return nil, err
 	}
@@ -111,11 +123,29 @@ type recital struct {
 	label string // what at was told last
 	live  []string
 	since int // how many events came before that
+
+	program *program
+	scripts *scripts
+	base    string   // what the program itself told at last
+	did     []string // names of the scripts that it did since
 }
 
 type stopped struct{}
 
 func (r *recital) step(o operation) string {
+	if r.program.forgets != nil {
+		last := ""
+		if r.next > 0 {
+			last = r.events[r.next-1].reply
+		}
+		name := r.scripts.name(o)
+		if live, ok := r.program.forgets(r.base, append(r.did, name), last, o); ok {
+			r.label, r.live, r.since = r.base+" "+name+o[0][0], live, r.next
+		}
+		if name != "" {
+			r.did = append(r.did, name)
+		}
+	}
 	if r.next == len(r.events) {
 		r.stop = pending{op: o}
 		panic(stopped{})
@@ -135,12 +165,13 @@ func (r *recital) pick(n int) int {
 
 func (r *recital) at(label string, live []string) {
 	r.label, r.live, r.since = label, live, r.next
+	r.base, r.did = label, nil
 }
 
 // recite runs a program through events.
 func recite(p *program, name string, events []event, s *scripts) (r *recital, err error) {
-	r = &recital{events: events}
-	a, err := newActor(name, r, s)
+	r = &recital{events: events, program: p, scripts: s}
+	a, err := newActor(name, p.meta, r, s)
 	if err != nil {
 		return nil, err
 	}

@@ -33,12 +33,12 @@ func (e *explorer) path(at int) []int {
 }
 
 func (e *explorer) replayTo(at int) (err error) {
-	st, err := openStore(e.nodes.scripts)
+	st, err := openStore(e.nodes.scripts, e.config.shards())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
-	if err := restore(st.embedded.Miniredis(), nil, 0); err != nil {
+	if err := restore(st.embedded.Miniredis(), st.shards, nil, 0); err != nil {
 		return err
 	}
 	if err := e.config.Begin(st); err != nil {
@@ -94,13 +94,15 @@ type live struct {
 
 func start(p *program, name string, s *scripts) (*live, error) {
 	l := &live{program: p, wants: make(chan pending), given: make(chan event), ended: make(chan struct{})}
-	a, err := newActor(name, l, s)
+	a, err := newActor(name, p.meta, l, s)
 	if err != nil {
 		return nil, err
 	}
 	go func() {
-		for p.run(a) == nil {
+		// Each round is another process, for a ring may learn something.
+		for err == nil && p.run(a) == nil {
 			l.ask(pending{done: true})
+			a, err = newActor(name, p.meta, l, s)
 		}
 	}()
 	return l, nil
@@ -177,13 +179,18 @@ func (l *live) act(st *store, a *Action) error {
 	reply := cut
 	if a.Fate != cutLost {
 		m := st.embedded.Miniredis()
-		if err := m.Set(tag+"turns", fmt.Sprint(a.Turns)); err != nil {
-			return err
-		}
-		if ids, err := m.HKeys(tag + "accounts"); err == nil {
-			for _, id := range ids {
-				m.HSet(tag+"accounts", id, before) // so that every update changes something
+		for _, shard := range st.shards {
+			if err := m.Set(shard+"turns", fmt.Sprint(a.Turns)); err != nil {
+				return err
 			}
+			if ids, err := m.HKeys(shard + "accounts"); err == nil {
+				for _, id := range ids {
+					m.HSet(shard+"accounts", id, before) // so that every update changes something
+				}
+			}
+		}
+		if err := st.elapse(); err != nil {
+			return err
 		}
 		answer, err := st.do(op)
 		if err != nil {

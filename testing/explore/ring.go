@@ -14,7 +14,7 @@ func ringConfig(pollers, monitors, accounts int, roles []string) (Config, error)
 		return Config{}, err
 	}
 	c := Config{Surroundings: around, Law: ringLaw{}, Rest: true, Crashes: 2, Cuts: 1}
-	p, m := poller(accounts), monitor(false)
+	p, m := poller(accounts, []int{0}, everyWay()), monitor([]int{0}, false)
 	for range pollers {
 		c.Actors = append(c.Actors, p)
 	}
@@ -23,7 +23,7 @@ func ringConfig(pollers, monitors, accounts int, roles []string) (Config, error)
 	}
 	c.Begin = func(st *store) error {
 		d := &direct{store: st}
-		a, err := newActor(nameText(reserved), d, st.scripts)
+		a, err := newActor(nameText(reserved), nil, d, st.scripts)
 		if err != nil {
 			return err
 		}

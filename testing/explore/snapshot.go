@@ -12,8 +12,18 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// The tag of the one shard's keys, and the names that the law speaks of.
+// tag is in front of the keys of the first shard: of the one there is, unless the
+// number of shards changes.
 const tag = "{rounds:0}:"
+
+// metaName is the key that says how the namespace is divided.
+const metaName = "rounds:meta"
+
+// splitTag takes a key's name apart. It reports false of one that is of no shard.
+func splitTag(name string) (shard, rest string, ok bool) {
+	shard, rest, ok = strings.Cut(name, "}:")
+	return shard + "}:", rest, ok && strings.HasPrefix(shard, "{rounds:")
+}
 
 // before is what every record says, before each step.
 const before = "before"
@@ -61,8 +71,20 @@ func (s snapshot) get(name string) []string {
 	return nil
 }
 
-// emitted is a message that a step appended to the stream.
+// shard is what one shard holds, as if it were the first.
+func (s snapshot) shard(of string) snapshot {
+	var all snapshot
+	for _, k := range s {
+		if at, rest, ok := splitTag(k.name); ok && at == of {
+			all = append(all, key{tag + rest, k.kind, k.elements})
+		}
+	}
+	return all
+}
+
+// emitted is a message that a step appended to a shard's stream.
 type emitted struct {
+	shard   string // its tag
 	account string
 	id      string
 }
@@ -94,6 +116,8 @@ func dump(m *miniredis.Miniredis) (snapshot, []emitted, error) {
 			}
 			slices.Sort(k.elements)
 			k.elements = strings.Split(strings.Join(k.elements, group), group)
+		case "set":
+			k.elements, err = m.Members(name)
 		case "string":
 			var text string
 			text, err = m.Get(name)
@@ -103,6 +127,7 @@ func dump(m *miniredis.Miniredis) (snapshot, []emitted, error) {
 			entries, err = m.Stream(name)
 			for _, e := range entries {
 				var found emitted
+				found.shard, _, _ = splitTag(name)
 				for i := 0; i+1 < len(e.Values); i += 2 {
 					switch e.Values[i] {
 					case "account":
@@ -132,15 +157,22 @@ func dump(m *miniredis.Miniredis) (snapshot, []emitted, error) {
 //   - strikes, changes: counted and listed for the caller, never decided upon;
 //   - what a record says: it is compared with a new one, and here every update
 //     brings one that differs;
+//   - for how long nothing is claimed from a shard whose accounts move, and since
+//     when what has moved is kept: any time may pass, and here it always has;
 //   - an account's history, and the rule that decided when it is due: they are
 //     copied along; but for a nudge's, which decides upon the lane.
 //
 // The turns of the lanes do decide; the explorer chooses them at each claim. The
 // sequence of tickets is set before each step above every ticket that is in use.
 func normalise(k key) (key, bool) {
-	name, ours := strings.CutPrefix(k.name, tag)
-	if !ours && strings.Contains(k.name, ":") {
+	_, name, ours := splitTag(k.name)
+	switch {
+	case k.name == metaName:
+		return k, true
+	case !ours && strings.Contains(k.name, ":"):
 		return k, false // the namespace's, written once
+	case !ours:
+		name = k.name // of the bare pattern
 	}
 	switch name {
 	case "messages", "strikes", "changes", "turns", "ticket_seq":
@@ -149,23 +181,38 @@ func normalise(k key) (key, bool) {
 		for i := 1; i < len(k.elements); i += 2 {
 			k.elements[i] = before
 		}
+	case "leaving":
+		k.elements = []string{past} // how long nothing is claimed: it may be over
+	case "departed":
+		for i := 1; i < len(k.elements); i += 2 {
+			k.elements[i] = past + k.elements[i][len(past):] // whether it is long ago
+		}
 	case "tickets":
 		for i := 1; i < len(k.elements); i += 2 {
-			// ticket(14) lane(1) rule(1) success(8) marks(8) cursor
-			if v := k.elements[i]; len(v) >= 32 {
-				rule := byte('d')
-				if v[15] == byte(circulate.RuleNudged) {
-					rule = v[15]
-				}
-				k.elements[i] = v[:15] + string(rule) + "00000000--------" + v[32:]
-			}
+			k.elements[i] = level(k.elements[i])
 		}
 	}
 	return k, true
 }
 
-// restore makes the server hold a snapshot and nothing else.
-func restore(m *miniredis.Miniredis, s snapshot, turns int) error {
+// level takes from what tickets has of an account what no step decides upon.
+func level(v string) string {
+	// ticket(14) lane(1) rule(1) success(8) marks(8) cursor
+	if len(v) < 32 {
+		return v
+	}
+	rule := byte('d')
+	if v[15] == byte(circulate.RuleNudged) {
+		rule = v[15]
+	}
+	return v[:15] + string(rule) + "00000000--------" + v[32:]
+}
+
+// past is a time that is over, as scripts write it.
+const past = "0000000000001"
+
+// restore makes the server hold a snapshot of some shards and nothing else.
+func restore(m *miniredis.Miniredis, shards []string, s snapshot, turns int) error {
 	m.FlushAll()
 	for _, k := range s {
 		switch k.kind {
@@ -175,6 +222,10 @@ func restore(m *miniredis.Miniredis, s snapshot, turns int) error {
 			}
 		case "hash":
 			m.HSet(k.name, k.elements...)
+		case "set":
+			if _, err := m.SetAdd(k.name, k.elements...); err != nil {
+				return err
+			}
 		case "zset":
 			for i := 0; i+1 < len(k.elements); i += 2 {
 				score, err := strconv.ParseFloat(k.elements[i+1], 64)
@@ -191,8 +242,13 @@ func restore(m *miniredis.Miniredis, s snapshot, turns int) error {
 			}
 		}
 	}
-	if err := m.Set(tag+"ticket_seq", ticketText(fresh)); err != nil {
-		return err
+	for _, shard := range shards {
+		if err := m.Set(shard+"ticket_seq", ticketText(fresh)); err != nil {
+			return err
+		}
+		if err := m.Set(shard+"turns", strconv.Itoa(turns)); err != nil {
+			return err
+		}
 	}
-	return m.Set(tag+"turns", strconv.Itoa(turns))
+	return nil
 }

@@ -67,8 +67,8 @@ func (st *steps) enter(s snapshot) (int, []int, error) {
 	}
 	s = parseSnapshot(text)
 	p := place{text: text, tokens: len(order)}
-	p.lanes = severalLanes(s)
-	for _, of := range tickets(s) {
+	p.lanes = severalLanes(s, st.store.shards)
+	for _, of := range everyTicket(s) {
 		p.current = append(p.current, tokens(of)...)
 	}
 	p.fault, p.strict = st.law.holds(s)
@@ -86,7 +86,11 @@ func (st *steps) enter(s snapshot) (int, []int, error) {
 
 // severalLanes reports whether a claim may find accounts in more than one lane,
 // so that it matters whose turn it is. Nobody here is in the low one.
-func severalLanes(s snapshot) bool {
+func severalLanes(s snapshot, shards []string) bool {
+	return slices.ContainsFunc(shards, func(shard string) bool { return severalLanesIn(s.shard(shard)) })
+}
+
+func severalLanesIn(s snapshot) bool {
 	urgent, normal := s.get("message_queue:urgent") != nil, s.get("message_queue") != nil
 	scheduled, tickets := s.get("schedule"), s.get("tickets")
 	for i := 0; i < len(scheduled); i += 2 {
@@ -106,7 +110,7 @@ func (st *steps) do(q question, o *option) ([]answer, error) {
 		return answers, nil
 	}
 	turns := []int{0}
-	if st.places[q.place].lanes && strings.Contains(o.text, tag+"turns") {
+	if st.places[q.place].lanes && strings.Contains(o.text, "}:turns") {
 		turns = []int{0, 3}
 	}
 	op := parseOperation(rewrite(o.text, func(t int) int { return int(q.known[slices.Index(o.known, t)]) }))
@@ -129,7 +133,7 @@ func (st *steps) do(q question, o *option) ([]answer, error) {
 func (st *steps) run(from int, op operation, turns int) (answer, error) {
 	m := st.store.embedded.Miniredis()
 	was := parseSnapshot(st.places[from].text)
-	if err := restore(m, was, turns); err != nil {
+	if err := restore(m, st.store.shards, was, turns); err != nil {
 		return answer{}, err
 	}
 	reply, err := st.store.do(op)
@@ -154,6 +158,9 @@ func (st *steps) run(from int, op operation, turns int) (answer, error) {
 	}
 	if a.fault == "" && st.renewed {
 		a.fault = revived(was, after)
+	}
+	if a.fault == "" {
+		a.fault = st.law.goesOn(was, after, st.store.scripts.name(op))
 	}
 	if a.place, a.tokens, err = st.enter(after); err != nil {
 		return answer{}, err

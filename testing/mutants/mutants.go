@@ -41,7 +41,7 @@ type Mutant struct {
 }
 
 // Bounds are how many of each there are in an exploration.
-type Bounds struct{ Pollers, Monitors, Crashes, Cuts, Changes int }
+type Bounds struct{ Pollers, Monitors, Movers, Crashes, Cuts, Changes int }
 
 // By gives the mutants that a tool must find.
 func By(tool Tool) []Mutant {
@@ -89,12 +89,21 @@ func ScriptName(text string) string {
 	return "script"
 }
 
+// file is where the step's text is.
+func (m Mutant) file() string {
+	switch m.Script {
+	case "depart", "arrive":
+		return "reshard_" + m.Script + ".lua"
+	}
+	return m.Script + ".lua"
+}
+
 // Markdown is the table as the README has it.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString("| rule broken | in | found by |\n|---|---|---|\n")
 	for _, m := range table() {
-		in := "`" + m.Script + ".lua`"
+		in := "`" + m.file() + "`"
 		if m.Script == "" {
 			in = "the monitor"
 		}

@@ -109,6 +109,7 @@ func Run(t *testing.T, server redistest.Redis) {
 			"audit of long lists":                                 auditLongLists,
 			"audit under load finds nothing":                      auditUnderLoad,
 			"reshard keeps all that an account has":               reshardKeepsAll,
+			"reshard passes over void entries":                    reshardVoid,
 			"reshard fences rings from before":                    reshardFencesTheOld,
 			"reshard, steps find accounts wherever they are":      reshardSteps,
 			"reshard, a mover that stops anywhere":                reshardCrashes,
