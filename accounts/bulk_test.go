@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -16,6 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/bubble"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -233,22 +233,19 @@ func TestBulkStopsWhereRedisRefuses(t *testing.T) {
 	}
 }
 
-// slowServer takes its time to lend a connection.
-type slowServer struct{ circulate.Server }
-
-func (s slowServer) Conn(ctx context.Context, key string) (redis.Conn, error) {
-	time.Sleep(time.Second)
-	return s.Server.Conn(ctx, key)
-}
-
 // Who asked for it is told how far it is, and when that fails all of it ends.
 func TestBulkTellsHowFarItIs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := connect.NewEmbedded()
-		defer server.Close()
+	bubble.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		r, _ := newRegistry(t, server, 2)
 		fillBulk(t, r, 1200)
-		slow, _ := newRegistry(t, slowServer{server}, 2)
+		away := &bubble.Faulty{Server: server} // a second from Redis
+		away.Set(func(s bubble.Step) bubble.Fate {
+			if s.At == bubble.Connect {
+				time.Sleep(time.Second)
+			}
+			return bubble.Healthy
+		})
+		slow, _ := newRegistry(t, away, 2)
 		told, last := 0, Progress{}
 		done, err := slow.Bulk(t.Context(), Bulk{Action: PauseAll, All: true}, func(p Progress) error {
 			if p.Seen < last.Seen || p.Changed < last.Changed {

@@ -10,12 +10,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/wecomcrypt"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/bubble"
 )
 
 const (
@@ -25,8 +24,7 @@ const (
 
 // called is a ring whose accounts WeCom calls about, in fake time.
 type called struct {
-	*testing.T
-	ring      *circulate.Ring
+	*bubble.World
 	callbacks *Callbacks
 	crypt     *wecomcrypt.Crypt
 	log       *bytes.Buffer
@@ -34,28 +32,18 @@ type called struct {
 }
 
 func inCallbackTime(t *testing.T, test func(c *called)) {
-	synctest.Test(t, func(t *testing.T) {
+	t.Helper()
+	bubble.Run(t, 4, func(b *bubble.World) {
 		time.Sleep(30 * 365 * 24 * time.Hour) // WeCom writes ten digits
-		server := connect.NewEmbedded()
-		defer func() {
-			if err := server.Close(); err != nil {
-				t.Error(err)
-			}
-			synctest.Wait()
-		}()
-		ring, err := circulate.Open(t.Context(), server, circulate.Options{Shards: 4})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := &called{T: t, ring: ring, log: new(bytes.Buffer)}
+		c := &called{World: b, log: new(bytes.Buffer)}
 		config := CallbackConfig{Name: "acme", CorpID: "ww1", Account: "wecom:{corp_id}:{open_kfid}"}
 		callback, err := NewCallback(config, sampleToken, sampleKey)
 		if err != nil {
-			t.Fatal(err)
+			b.Fatal(err)
 		}
 		c.crypt = callback.crypt
-		if c.callbacks, err = NewCallbacks(ring, []*Callback{callback}, slog.New(slog.NewTextHandler(c.log, nil))); err != nil {
-			t.Fatal(err)
+		if c.callbacks, err = NewCallbacks(b.Ring, []*Callback{callback}, slog.New(slog.NewTextHandler(c.log, nil))); err != nil {
+			b.Fatal(err)
 		}
 		test(c)
 	})
@@ -64,7 +52,7 @@ func inCallbackTime(t *testing.T, test func(c *called)) {
 // scheduled has an account that is due in an hour.
 func (c *called) scheduled(id string) {
 	c.Helper()
-	if _, err := c.ring.Register(c.Context(), c.ring.ShardOf(id), []circulate.Registration{{ID: id, Due: time.Now().Add(time.Hour)}}); err != nil {
+	if _, err := c.Ring.Register(c.Context(), c.Ring.ShardOf(id), []circulate.Registration{{ID: id, Due: time.Now().Add(time.Hour)}}); err != nil {
 		c.Fatal(err)
 	}
 }
@@ -96,12 +84,12 @@ func (c *called) receive(name string, query url.Values, body []byte, want Callba
 // hint claims an account, which must be due, and gives its hint.
 func (c *called) hint(id string) string {
 	c.Helper()
-	claims := claimAll(c, c.ring)
+	claims := claimAll(c, c.Ring)
 	if claims[id] == nil {
 		c.Fatalf("%s is not due", id)
 	}
 	hint := string(claims[id].Hint)
-	giveBack(c, c.ring, circulate.Return{Claim: claims[id], Due: time.Now().Add(time.Hour)})
+	giveBack(c, c.Ring, circulate.Return{Claim: claims[id], Due: time.Now().Add(time.Hour)})
 	return hint
 }
 
@@ -116,7 +104,7 @@ func TestAnEventHasItsAccountChecked(t *testing.T) {
 		}
 		// Once more, it is not obeyed; another is.
 		c.receive("acme", query, body, CallbackRepeated)
-		if n := len(claimAll(c, c.ring)); n != 0 {
+		if n := len(claimAll(c, c.Ring)); n != 0 {
 			c.Errorf("%d accounts are due", n)
 		}
 		query, body = c.seal(c.event("wk1"))
@@ -159,7 +147,7 @@ func TestEventsThatNobodyWaitsFor(t *testing.T) {
 		query, body = c.seal(c.event(strings.Repeat("k", 300)))
 		c.receive("acme", query, body, CallbackUnknownAccount)
 		c.scheduled("wecom:ww1:wk3")
-		if _, err := c.ring.Park(c.Context(), c.ring.ShardOf("wecom:ww1:wk3"), circulate.ReasonPaused, []string{"wecom:ww1:wk3"}); err != nil {
+		if _, err := c.Ring.Park(c.Context(), c.Ring.ShardOf("wecom:ww1:wk3"), circulate.ReasonPaused, []string{"wecom:ww1:wk3"}); err != nil {
 			c.Fatal(err)
 		}
 		query, body = c.seal(c.event("wk3"))
@@ -223,7 +211,7 @@ func TestCallbacksThatAreRefused(t *testing.T) {
 		}
 		time.Sleep(CallbackWindow + time.Second)
 		c.receive("acme", query, body, CallbackStale)
-		if n := len(claimAll(c, c.ring)); n != 0 {
+		if n := len(claimAll(c, c.Ring)); n != 0 {
 			c.Errorf("%d accounts are due", n)
 		}
 	})
@@ -361,7 +349,7 @@ func (keeper) Retention(string, json.RawMessage) time.Duration { return 2 * time
 func TestExplainTellsTheHeadroom(t *testing.T) {
 	inCallbackTime(t, func(c *called) {
 		ctx := c.Context()
-		r := NewRegistry(c.ring, keeper{})
+		r := NewRegistry(c.Ring, keeper{})
 		if _, err := r.Create(ctx, Account{ID: "a", Kind: "plain"}); err != nil {
 			c.Fatal(err)
 		}
@@ -385,7 +373,7 @@ func TestExplainTellsTheHeadroom(t *testing.T) {
 		if _, err := r.ResumeFrom(ctx, "a", "then"); err == nil {
 			c.Error("no fault")
 		}
-		e, err = NewRegistry(c.ring, testKinds{}).Explain(ctx, "a")
+		e, err = NewRegistry(c.Ring, testKinds{}).Explain(ctx, "a")
 		if _, ok := e.Headroom(); ok || err != nil {
 			c.Error("what nobody knows is told")
 		}

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/bubble"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -183,10 +183,8 @@ func TestExplainLife(t *testing.T) {
 
 // Staleness is counted from the last complete success, by Redis' clock.
 func TestExplainStaleness(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		ctx := context.Background()
-		server := connect.NewEmbedded()
-		defer server.Close()
 		r, ring := newRegistry(t, server, 1)
 		if _, err := r.Create(ctx, Account{ID: "a", Kind: "plain"}); err != nil {
 			t.Fatal(err)

@@ -38,7 +38,8 @@ type Page struct {
 }
 
 // List gives accounts, a page at a time, in an order of its own that stays: what
-// is registered throughout a walk is in it once. With a filter a page may have
+// is registered throughout a walk is in it once, or twice if it goes to another
+// shard meanwhile, as their number changes. With a filter a page may have
 // fewer than were asked for, or none, and still not be the last. A cursor that
 // this ring never gave is ErrCursor.
 //
@@ -67,6 +68,11 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 		if looked >= lookBudget { // all in the shards before were passed over
 			page.Next = at.String(r.ring.Shards())
 			return page, nil
+		}
+		if at.after == "" {
+			if err := r.enter(ctx, at.shard); err != nil {
+				return Page{}, err
+			}
 		}
 		ids, err := r.idsOf(ctx, at.shard)
 		if err != nil {
@@ -97,7 +103,7 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 			looked += len(batch)
 		}
 	}
-	return page, nil
+	return page, r.complete(ctx)
 }
 
 // listCursor is how far a list came: behind an id of a shard, in the order of

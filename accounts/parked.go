@@ -61,6 +61,11 @@ func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error
 		}
 		// Never more than fit, so that what was looked at is what was given.
 		want := min(lookCount, q.Limit-len(page.Accounts))
+		if at.behind.ID == "" {
+			if err := r.enter(ctx, at.shard); err != nil {
+				return ParkedPage{}, err
+			}
+		}
 		parked, _, err := r.ring.ParkedPage(ctx, at.shard, at.behind, want)
 		if err != nil {
 			return ParkedPage{}, err
@@ -75,7 +80,7 @@ func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error
 		looked += len(parked)
 		at = at.after(parked, want)
 	}
-	return page, nil
+	return page, r.complete(ctx)
 }
 
 // lookAt gives those of some parked accounts that are meant, as far as they are

@@ -109,6 +109,11 @@ func (w *revivalWalk) selected(ctx context.Context) error {
 			return nil
 		}
 		shard := w.place.shard
+		if w.place.behind.ID == "" {
+			if err := r.enter(ctx, shard); err != nil {
+				return err
+			}
+		}
 		page, _, err := r.ring.ParkedPage(ctx, shard, w.place.behind, lookCount)
 		if err != nil {
 			return err
@@ -128,7 +133,7 @@ func (w *revivalWalk) selected(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return r.complete(ctx)
 }
 
 // meant gives those of a page that are to be revived, and counts the paused ones

@@ -6,21 +6,19 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/bubble"
 )
 
 // A cadence that names times is waited for, and a time that is past is refused
 // with the reason, whichever way it comes; but what is there already may stay.
 func TestTimedCadences(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		ctx := context.Background()
-		server := connect.NewEmbedded()
-		defer server.Close()
 		r, ring := newRegistry(t, server, 4)
 		now, err := ring.Now(ctx, 0)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/bubble"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -48,6 +49,84 @@ func TestBulkWhileTheNumberOfShardsChanges(t *testing.T) {
 			}
 			if moved, _, err := ring.Move(ctx, 0); err != nil || moved == 0 {
 				t.Fatalf("%d moved, %v", moved, err)
+			}
+		}
+	})
+}
+
+// Accounts that are on their way, because who moved them has stopped, are in every
+// list; whoever does not know of the change says that some may be missing.
+func TestListsWhileTheNumberOfShardsChanges(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+		ctx := t.Context()
+		before, old := newRegistry(t, server, 2)
+		fillBulk(t, before, 600)
+		if _, err := before.Bulk(ctx, Bulk{Action: PauseAll, All: true}, noReport); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := old.Reshard(ctx, 3); err != nil {
+			t.Fatal(err)
+		}
+		faulty := &bubble.Faulty{Server: server}
+		ring, err := circulate.Open(ctx, faulty, circulate.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ring.Receive(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for name, list := range map[string]func(r *Registry) (int, error){
+			"list": func(r *Registry) (int, error) {
+				seen := make(map[string]bool)
+				for q := (Query{}); ; {
+					page, err := r.List(ctx, q)
+					for _, v := range page.Views {
+						seen[v.ID] = true
+					}
+					if q.Cursor = page.Next; q.Cursor == "" || err != nil {
+						return len(seen), err
+					}
+				}
+			},
+			"parked": func(r *Registry) (int, error) {
+				seen := make(map[string]bool)
+				for q := (ParkedQuery{}); ; {
+					page, err := r.Parked(ctx, q)
+					for _, a := range page.Accounts {
+						seen[a.ID] = true
+					}
+					if q.Cursor = page.Next; q.Cursor == "" || err != nil {
+						return len(seen), err
+					}
+				}
+			},
+			"revive": func(r *Registry) (int, error) {
+				done, err := r.Revive(ctx, Revival{Reason: circulate.ReasonPaused, DryRun: true})
+				return done.Revived, err
+			},
+		} {
+			scripts := 0
+			faulty.Set(func(s bubble.Step) bubble.Fate {
+				if s.At == bubble.Call && s.Command == "EVALSHA" {
+					scripts++
+				}
+				if scripts == 3 { // leave, depart: what departed does not arrive
+					return bubble.NotDone
+				}
+				return bubble.Healthy
+			})
+			if _, _, err := ring.Move(ctx, 0); err == nil {
+				t.Fatalf("%s: nobody is on the way", name)
+			}
+			faulty.Set(nil)
+			if left, err := ring.Left(ctx, 0); err != nil || left.Transit == 0 {
+				t.Fatalf("%s: nobody is on the way: %+v, %v", name, left, err)
+			}
+			if n, err := list(NewRegistry(ring, testKinds{})); err != nil || n != 600 {
+				t.Errorf("%s: %d accounts, %v", name, n, err)
+			}
+			if n, err := list(before); !errors.Is(err, circulate.ErrResharding) {
+				t.Errorf("%s by the number of before: %d, %v", name, n, err)
 			}
 		}
 	})

@@ -40,7 +40,7 @@ func (r *Ring) pollMessages(ctx context.Context, shards []int, after map[int]str
 // readyShards gives the shards that have messages. One that another node serves now
 // counts as one that has, so that whoever waits for it goes there.
 func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]string) ([]int, error) {
-	key := r.keys[shards[0]].messages
+	key, began := r.keys[shards[0]].messages, time.Now()
 	conn, err := lend(ctx, r.server, key)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]stri
 		reply, err := redis.ReceiveWithTimeout(conn, max(time.Nanosecond, time.Until(deadline)))
 		switch {
 		case err != nil && !replied(err):
-			note(r.server, key, err)
+			note(r.server, key, began, err)
 			return nil, err
 		case hasMoved(err) || err == nil && reply != nil:
 			ready = append(ready, shard)
@@ -73,7 +73,7 @@ func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]stri
 			failed = err
 		}
 	}
-	note(r.server, key, failed)
+	note(r.server, key, began, failed)
 	if len(ready) > 0 {
 		return ready, nil
 	}

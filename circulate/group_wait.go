@@ -60,6 +60,7 @@ func (r *Ring) AwaitMessages(ctx context.Context, after map[int]string, block ti
 	for _, shard := range shards {
 		args = append(args, after[shard])
 	}
+	began := time.Now()
 	conn, err := lend(ctx, r.server, r.keys[shards[0]].messages)
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (r *Ring) AwaitMessages(ctx context.Context, after map[int]string, block ti
 	if err == redis.ErrNil {
 		return nil, nil
 	}
-	note(r.server, r.keys[shards[0]].messages, err)
+	note(r.server, r.keys[shards[0]].messages, began, err)
 	if err != nil {
 		return nil, fmt.Errorf("await messages: %w", err)
 	}

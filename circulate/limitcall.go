@@ -66,12 +66,12 @@ func (r *Ring) pipelineLimits(ctx context.Context, s *script, calls []limitCall)
 
 // pipelineNode does so for the limits of one node.
 func (r *Ring) pipelineNode(ctx context.Context, s *script, calls []limitCall, items []int, replies []limitReply) {
-	key := calls[items[0]].keys[0]
+	key, began := calls[items[0]].keys[0], time.Now()
 	fail := func(from int, err error) {
 		for _, i := range items[from:] {
 			replies[i].err = err
 		}
-		note(r.server, key, err)
+		note(r.server, key, began, err)
 	}
 	conn, err := lend(ctx, r.server, key)
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *Ring) pipelineNode(ctx context.Context, s *script, calls []limitCall, i
 		}
 		replies[i] = limitReply{reply, err}
 	}
-	note(r.server, key, nil)
+	note(r.server, key, began, nil)
 }
 
 // setLimitAside renames what has the wrong type to be a limit's, so that it holds

@@ -51,6 +51,7 @@ func settingAside[T any](ctx context.Context, r *Ring, shard int, do func() (T, 
 }
 
 func (r *Ring) eval(ctx context.Context, s *script, keys []string, args []any) (any, error) {
+	began := time.Now()
 	conn, err := lend(ctx, r.server, keys[0])
 	if err != nil {
 		return nil, err
@@ -67,7 +68,7 @@ func (r *Ring) eval(ctx context.Context, s *script, keys []string, args []any) (
 		full[0] = s.text
 		reply, err = call(ctx, conn, "EVAL", full...)
 	}
-	note(r.server, keys[0], err)
+	note(r.server, keys[0], began, err)
 	return reply, err
 }
 
@@ -118,13 +119,14 @@ const maxMoves = 3
 // An error reply to any of them is returned as the error. Where the shard has moved
 // to another node, and so none was done, they are sent there.
 func pipeline(ctx context.Context, server Server, key string, commands ...command) (replies []any, err error) {
+	began := time.Now()
 	for range 1 + maxMoves {
 		replies, err = pipelineOnce(ctx, server, key, commands)
 		if !hasMoved(err) || !noneDone(commands, replies) {
 			break
 		}
 	}
-	note(server, key, err)
+	note(server, key, began, err)
 	return replies, err
 }
 

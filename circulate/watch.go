@@ -30,16 +30,17 @@ type absence struct {
 func (w *watched) Conn(ctx context.Context, key string) (redis.Conn, error) {
 	conn, err := w.Server.Conn(ctx, key)
 	if err != nil {
-		w.noteAt(key, err)
+		w.noteAt(key, time.Now(), err)
 	}
 	return conn, err
 }
 
-// note takes the outcome of a call to a server that is one.
-func (w *watched) note(err error) { w.noteAt("", err) }
+// note takes the outcome of a call to a server that is one, begun now.
+func (w *watched) note(err error) { w.noteAt("", time.Now(), err) }
 
-// noteAt takes the outcome of a call that concerned a key.
-func (w *watched) noteAt(key string, err error) {
+// noteAt takes the outcome of a call that concerned a key, and began at a time: one
+// that had its answer before the server went away does not say that it is back.
+func (w *watched) noteAt(key string, began time.Time, err error) {
 	if errors.Is(err, context.Canceled) || redirected(err) {
 		return // our own doing; a shard on its way, at a node that serves
 	}
@@ -65,7 +66,7 @@ func (w *watched) noteAt(key string, err error) {
 	}
 	for name, a := range w.away {
 		// The node itself is back, or this one serves now what that one did.
-		if name == node || nodeOf(w.Server, a.key) == node {
+		if began.After(a.since) && (name == node || nodeOf(w.Server, a.key) == node) {
 			delete(w.away, name)
 			w.log.Info("redis serves again", about(name, "away", time.Since(a.since).Round(time.Millisecond))...)
 		}
@@ -80,8 +81,8 @@ func about(node string, args ...any) []any {
 	return append(args, "node", node)
 }
 
-func note(server Server, key string, err error) {
+func note(server Server, key string, began time.Time, err error) {
 	if w, ok := server.(*watched); ok {
-		w.noteAt(key, err)
+		w.noteAt(key, began, err)
 	}
 }

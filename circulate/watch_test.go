@@ -117,3 +117,16 @@ func TestOurOwnDoingIsNoAbsence(t *testing.T) {
 	w.note(nil)
 	log.expect(t, tellsBack)
 }
+
+// An answer from before the server went away does not say that it is back.
+func TestLateAnswerIsNoReturn(t *testing.T) {
+	log := &told{}
+	w := &watched{Server: absent{}, log: slog.New(log)}
+	began := time.Now()
+	w.noteAt("key", began, errors.New("EOF"))
+	w.noteAt("key", began, nil)
+	w.noteAt("key", began, errors.New("EOF"))
+	log.expect(t, tellsAway)
+	w.noteAt("key", time.Now().Add(time.Second), nil)
+	log.expect(t, tellsBack)
+}

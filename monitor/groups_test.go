@@ -14,7 +14,7 @@ import (
 func (w *world) found(shard, n int) {
 	w.Helper()
 	for i := range n {
-		w.do("XADD", key(w.ring, shard, "messages"), "*", "account", "a", "kind", "k", "id", fmt.Sprint(i), "type", "t", "time", "", "data", "{}")
+		w.Do("XADD", key(w.Ring, shard, "messages"), "*", "account", "a", "kind", "k", "id", fmt.Sprint(i), "type", "t", "time", "", "data", "{}")
 	}
 }
 
@@ -22,7 +22,7 @@ func (w *world) found(shard, n int) {
 func (w *world) expectLengths(want ...int64) {
 	w.Helper()
 	for shard, n := range want {
-		if got := w.do("XLEN", key(w.ring, shard, "messages")); got != n {
+		if got := w.Do("XLEN", key(w.Ring, shard, "messages")); got != n {
 			w.Errorf("shard %d has %v messages, want %d", shard, got, n)
 		}
 	}
@@ -32,11 +32,11 @@ func (w *world) expectLengths(want ...int64) {
 // told to.
 func (w *world) read(shard int, group string, n int, acknowledge bool) {
 	w.Helper()
-	lease, _, err := w.ring.LeaseShard(w.Context(), shard, group, alice, time.Minute)
+	lease, _, err := w.Ring.LeaseShard(w.Context(), shard, group, alice, time.Minute)
 	if err != nil {
 		w.Fatal(err)
 	}
-	batch, err := w.ring.ReadGroup(w.Context(), lease, n, 1<<20, false)
+	batch, err := w.Ring.ReadGroup(w.Context(), lease, n, 1<<20, false)
 	if err != nil || len(batch.Messages) != n {
 		w.Fatalf("read %d, %v", len(batch.Messages), err)
 	}
@@ -44,7 +44,7 @@ func (w *world) read(shard int, group string, n int, acknowledge bool) {
 		if !acknowledge {
 			break
 		}
-		if n, err := w.ring.Acknowledge(w.Context(), shard, group, []string{m.Position}); n != 1 || err != nil {
+		if n, err := w.Ring.Acknowledge(w.Context(), shard, group, []string{m.Position}); n != 1 || err != nil {
 			w.Fatal(n, err)
 		}
 	}
@@ -53,7 +53,7 @@ func (w *world) read(shard int, group string, n int, acknowledge bool) {
 func (w *world) ensure(group string, shards ...int) {
 	w.Helper()
 	for _, shard := range shards {
-		if _, err := w.ring.EnsureGroup(w.Context(), shard, group, circulate.StreamStart); err != nil {
+		if _, err := w.Ring.EnsureGroup(w.Context(), shard, group, circulate.StreamStart); err != nil {
 			w.Fatal(err)
 		}
 	}
@@ -102,7 +102,7 @@ func TestGroupsShowHowFarTheyAre(t *testing.T) {
 		time.Sleep(31 * time.Minute)
 		w.expectLengths(3, 0)
 		w.exposed("# TYPE rounds_streams_held_back gauge\nrounds_streams_held_back 1", "rounds_streams_held_back")
-		if removed, err := w.ring.RemoveGroup(w.Context(), "crm"); !removed || err != nil {
+		if removed, err := w.Ring.RemoveGroup(w.Context(), "crm"); !removed || err != nil {
 			w.Fatal(removed, err)
 		}
 		time.Sleep(10 * time.Minute)
@@ -121,7 +121,7 @@ func TestTheLongestStreamsAreCut(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		w.expectLengths(5, 100, 40, 0)
 		stop()
-		w.newMetrics()
+		w.NewMetrics()
 
 		w.ensure("crm", 2)
 		w.read(2, "crm", 8, true)

@@ -2,7 +2,6 @@ package monitor_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -14,6 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
+	"github.com/rounds-dev/rounds/testing/bubble"
 )
 
 // threeDays keeps messages of the kind "wecom" for as long as a config says, or
@@ -55,30 +55,25 @@ func (l *logbook) count(part string) int {
 // what its metric said last.
 func (w *world) watch(d time.Duration) (log *logbook, shown string) {
 	w.Helper()
-	w.newMetrics()
+	w.NewMetrics()
 	log = new(logbook)
-	m, err := monitor.New(w.ring, monitor.Config{SweepInterval: time.Minute}, monitor.Options{
-		Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: monitor.NewMetrics(w.registry), Retentions: threeDays{},
+	m, err := monitor.New(w.Ring, monitor.Config{SweepInterval: time.Minute}, monitor.Options{
+		Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: monitor.NewMetrics(w.Metrics), Retentions: threeDays{},
 	})
 	if err != nil {
 		w.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(w.Context())
-	done := make(chan error, 1)
-	go func() { done <- m.Run(ctx) }()
+	stop := bubble.Go(w, m.Run)
 	time.Sleep(d)
 	shown = w.headroomShown()
-	cancel()
-	if err := <-done; err != nil {
-		w.Error(err)
-	}
+	stop()
 	return log, shown
 }
 
 // headroomShown is what the metric says of how many accounts there are.
 func (w *world) headroomShown() (shown string) {
 	w.Helper()
-	families, err := w.registry.Gather()
+	families, err := w.Metrics.Gather()
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -97,7 +92,7 @@ func (w *world) registerKind(kind, config string, ids ...string) {
 	w.Helper()
 	for _, id := range ids {
 		record := fmt.Appendf(nil, `{"id":%q,"kind":%q,"config":%s}`, id, kind, config)
-		if _, err := w.ring.Register(w.Context(), w.ring.ShardOf(id), []circulate.Registration{{ID: id, Record: record}}); err != nil {
+		if _, err := w.Ring.Register(w.Context(), w.Ring.ShardOf(id), []circulate.Registration{{ID: id, Record: record}}); err != nil {
 			w.Fatal(err)
 		}
 	}
@@ -105,7 +100,7 @@ func (w *world) registerKind(kind, config string, ids ...string) {
 
 func (w *world) park(reason, id string) {
 	w.Helper()
-	if _, err := w.ring.Park(w.Context(), w.ring.ShardOf(id), reason, []string{id}); err != nil {
+	if _, err := w.Ring.Park(w.Context(), w.Ring.ShardOf(id), reason, []string{id}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -163,20 +158,20 @@ func TestParkedAccountsAreTriedBeforeTheirMessagesAreGone(t *testing.T) {
 		w.park("auth: refused", "kept for long")
 		time.Sleep(5 * time.Hour)
 		w.watch(2 * time.Minute)
-		w.placed(circulate.Parked, "auth", "budget", "gone", "paused", "feed", "kept for long")
+		w.Placed(circulate.Parked, "auth", "budget", "gone", "paused", "feed", "kept for long")
 		time.Sleep(2 * time.Hour)
 		if log, _ := w.watch(2 * time.Minute); log.count("tried again") == 0 {
 			w.Error("it is not logged")
 		}
-		w.placed(circulate.Scheduled, "auth", "budget")
-		w.placed(circulate.Parked, "gone", "paused", "feed", "kept for long")
-		if v := w.look("auth"); v.Rule != circulate.RuleProbed {
+		w.Placed(circulate.Scheduled, "auth", "budget")
+		w.Placed(circulate.Parked, "gone", "paused", "feed", "kept for long")
+		if v := w.Look("auth"); v.Rule != circulate.RuleProbed {
 			w.Errorf("it is due by %c", v.Rule)
 		}
 		// Parked anew it is left alone for another six hours.
 		w.park("auth: refused", "auth")
 		w.watch(2 * time.Minute)
-		w.placed(circulate.Parked, "auth")
+		w.Placed(circulate.Parked, "auth")
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 // strike has a replica claim an account and never come back with it.
 func (w *world) strike(m *monitor.Monitor, id string) {
 	w.Helper()
-	if len(w.claim(w.ring.ShardOf(id), alice, 1)) != 1 {
+	if len(w.claim(w.Ring.ShardOf(id), alice, 1)) != 1 {
 		w.Fatalf("%q was not there to claim", id)
 	}
 	w.pass(6*time.Minute, alice)
@@ -26,23 +26,23 @@ func TestFiveStrikesEndInQuarantine(t *testing.T) {
 		m := w.monitor(monitor.Config{})
 		for range 4 {
 			w.strike(m, "a")
-			w.placed(circulate.Waiting, "a")
+			w.Placed(circulate.Waiting, "a")
 		}
 		w.strike(m, "a")
-		v := w.look("a")
+		v := w.Look("a")
 		if v.Place != circulate.Parked || v.Reason != "quarantine: taken from a replica 5 times in a row, last from "+alice+": its checks hang or kill replicas" {
 			w.Errorf("%s, %q", v.Place, v.Reason)
 		}
 		if n := len(w.claim(0, bob, 10)); n != 0 {
 			w.Errorf("%d claimed", n)
 		}
-		expectLaw(w.T, w.server, w.ring, 1)
-		if err := w.ring.Resume(w.Context(), "a", time.Time{}); err != nil {
+		expectLaw(w.T, w.Server, w.Ring, 1)
+		if err := w.Ring.Resume(w.Context(), "a", time.Time{}); err != nil {
 			w.Fatal(err)
 		}
 		w.strike(m, "a")
-		w.placed(circulate.Waiting, "a") // it has a clean slate
-		if v := w.look("a"); v.Strikes != 1 {
+		w.Placed(circulate.Waiting, "a") // it has a clean slate
+		if v := w.Look("a"); v.Strikes != 1 {
 			w.Errorf("%d strikes", v.Strikes)
 		}
 	})
@@ -55,15 +55,15 @@ func TestReturnedChecksWipeStrikesOut(t *testing.T) {
 		for range 3 {
 			w.strike(m, "a")
 			c := w.claim(0, bob, 1)[0]
-			outcomes, err := w.ring.Return(w.Context(), 0, []circulate.Return{{Claim: &c, Mark: circulate.MarkOK}})
+			outcomes, err := w.Ring.Return(w.Context(), 0, []circulate.Return{{Claim: &c, Mark: circulate.MarkOK}})
 			if err != nil || outcomes[0] != circulate.Written {
 				w.Fatal(outcomes, err)
 			}
 		}
-		w.placed(circulate.Waiting, "a")
+		w.Placed(circulate.Waiting, "a")
 		w.strike(m, "a")
 		w.strike(m, "a")
-		w.placed(circulate.Parked, "a")
+		w.Placed(circulate.Parked, "a")
 	})
 }
 
@@ -74,7 +74,7 @@ func TestQuarantineCanBeTurnedOff(t *testing.T) {
 		for range 8 {
 			w.strike(m, "a")
 		}
-		w.placed(circulate.Waiting, "a")
+		w.Placed(circulate.Waiting, "a")
 	})
 }
 
@@ -82,13 +82,13 @@ func TestQuarantineCanBeTurnedOff(t *testing.T) {
 func TestQuarantineLeavesAloneWhoWasDealtWith(t *testing.T) {
 	for name, deal := range map[string]func(w *world) (circulate.Place, string){
 		"paused": func(w *world) (circulate.Place, string) {
-			if _, err := w.ring.Park(context.Background(), 0, circulate.ReasonPaused, []string{"a"}); err != nil {
+			if _, err := w.Ring.Park(context.Background(), 0, circulate.ReasonPaused, []string{"a"}); err != nil {
 				w.Fatal(err)
 			}
 			return circulate.Parked, circulate.ReasonPaused
 		},
 		"changed": func(w *world) (circulate.Place, string) {
-			if _, err := w.ring.Upsert(context.Background(), 0, []circulate.Registration{{ID: "a", Record: []byte(`{"new":1}`)}}); err != nil {
+			if _, err := w.Ring.Upsert(context.Background(), 0, []circulate.Registration{{ID: "a", Record: []byte(`{"new":1}`)}}); err != nil {
 				w.Fatal(err)
 			}
 			return circulate.Scheduled, ""
@@ -104,10 +104,10 @@ func TestQuarantineLeavesAloneWhoWasDealtWith(t *testing.T) {
 				if s := w.sweep(m, 1, 0); s.Quarantined != 0 {
 					w.Errorf("swept %+v", s)
 				}
-				if v := w.look("a"); v.Place != place || v.Reason != reason {
+				if v := w.Look("a"); v.Place != place || v.Reason != reason {
 					w.Errorf("%s, %q", v.Place, v.Reason)
 				}
-				expectLaw(w.T, w.server, w.ring, 1)
+				expectLaw(w.T, w.Server, w.Ring, 1)
 			})
 		})
 	}
@@ -121,23 +121,23 @@ func TestParkedAccountsAreTriedAgain(t *testing.T) {
 		}
 		for id, reason := range reasons {
 			w.register(id)
-			c := w.claim(w.ring.ShardOf(id), alice, 1)[0]
-			outcomes, err := w.ring.Return(w.Context(), c.Shard, []circulate.Return{{Claim: &c, Failures: 16, Park: reason}})
+			c := w.claim(w.Ring.ShardOf(id), alice, 1)[0]
+			outcomes, err := w.Ring.Return(w.Context(), c.Shard, []circulate.Return{{Claim: &c, Failures: 16, Park: reason}})
 			if err != nil || outcomes[0] != circulate.Written {
 				w.Fatal(outcomes, err)
 			}
 		}
 		stopA := w.run(monitor.Config{ProbeInterval: time.Hour, ProbeRate: 1})
-		w.newMetrics()
+		w.NewMetrics()
 		stopB := w.run(monitor.Config{ProbeInterval: time.Hour, ProbeRate: 1}) // a second one changes nothing
 		time.Sleep(time.Hour - time.Second)
-		w.placed(circulate.Parked, "a", "b", "c", "p", "q", "g")
+		w.Placed(circulate.Parked, "a", "b", "c", "p", "q", "g")
 		time.Sleep(2 * time.Minute)
-		w.placed(circulate.Scheduled, "a", "b", "c")
-		w.placed(circulate.Parked, "p", "q", "g")
+		w.Placed(circulate.Scheduled, "a", "b", "c")
+		w.Placed(circulate.Parked, "p", "q", "g")
 		due := make(map[int64]bool)
 		for _, id := range []string{"a", "b", "c"} {
-			v := w.look(id)
+			v := w.Look(id)
 			if v.Failures != 16 || v.Rule != circulate.RuleProbed {
 				w.Errorf("%q: %d failures, rule %c", id, v.Failures, v.Rule)
 			}
@@ -154,14 +154,14 @@ func TestParkedAccountsAreTriedAgain(t *testing.T) {
 func TestWithoutProbeIntervalParkedStaysParked(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		w.register("a")
-		if _, err := w.ring.Park(w.Context(), 0, "retry budget: 16", []string{"a"}); err != nil {
+		if _, err := w.Ring.Park(w.Context(), 0, "retry budget: 16", []string{"a"}); err != nil {
 			w.Fatal(err)
 		}
 		stop := w.run(monitor.Config{SweepInterval: time.Hour, CountInterval: time.Hour})
 		time.Sleep(6 * time.Hour)
 		stop()
-		w.placed(circulate.Parked, "a")
-		if strings.Contains(w.look("a").Reason, "quarantine") {
+		w.Placed(circulate.Parked, "a")
+		if strings.Contains(w.Look("a").Reason, "quarantine") {
 			w.Error("the reason changed")
 		}
 	})

@@ -9,29 +9,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/prometheus/common/expfmt"
 	"go.uber.org/goleak"
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
+	"github.com/rounds-dev/rounds/testing/bubble"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
 // run runs a monitor until the function it returns is called.
 func (w *world) run(config monitor.Config) (stop func()) {
 	w.Helper()
-	m := w.monitor(config)
-	ctx, cancel := context.WithCancel(w.Context())
-	done := make(chan error, 1)
-	go func() { done <- m.Run(ctx) }()
+	end := bubble.Go(w, w.monitor(config).Run)
 	return func() {
 		w.Helper()
-		cancel()
 		began := time.Now()
-		if err := <-done; err != nil || time.Since(began) > 0 {
-			w.Errorf("Run ended after %v with %v", time.Since(began), err)
+		if end(); time.Since(began) > 0 {
+			w.Errorf("Run ended after %v", time.Since(began))
 		}
 	}
 }
@@ -39,7 +35,7 @@ func (w *world) run(config monitor.Config) (stop func()) {
 // exposed expects metrics as they are scraped, but for their help.
 func (w *world) exposed(want string, names ...string) {
 	w.Helper()
-	families, err := w.registry.Gather()
+	families, err := w.Metrics.Gather()
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -81,7 +77,7 @@ func TestMetricsAfterAMinute(t *testing.T) {
 				default:
 					continue // and then she dies
 				}
-				if outcomes, err := w.ring.Return(w.Context(), shard, []circulate.Return{item}); err != nil || outcomes[0] != circulate.Written {
+				if outcomes, err := w.Ring.Return(w.Context(), shard, []circulate.Return{item}); err != nil || outcomes[0] != circulate.Written {
 					w.Fatal(outcomes, err)
 				}
 			}
@@ -155,7 +151,7 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_stream_messages 4
 			# TYPE rounds_sweeps_total counter
 			rounds_sweeps_total{outcome="ok"} 13`)
-		families, err := w.registry.Gather()
+		families, err := w.Metrics.Gather()
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -173,41 +169,39 @@ func TestDeadReplicasAccountsAreBackWithinTwentySeconds(t *testing.T) {
 			time.Sleep(phase)
 			w.register(id)
 			w.beat(alice)
-			if len(w.claim(w.ring.ShardOf(id), alice, 10)) != 1 {
+			if len(w.claim(w.Ring.ShardOf(id), alice, 10)) != 1 {
 				w.Fatal("nothing was claimed")
 			}
 			died := time.Now()
-			for w.look(id).Place == circulate.Claimed && time.Since(died) < time.Minute {
+			for w.Look(id).Place == circulate.Claimed && time.Since(died) < time.Minute {
 				time.Sleep(100 * time.Millisecond)
 			}
 			if took := time.Since(died); took < 10*time.Second || took > 20*time.Second {
 				w.Errorf("phase %v: claimable again after %v", phase, took)
 			}
 			stop()
-			if n, err := w.ring.Deregister(w.Context(), w.ring.ShardOf(id), []string{id}); n != 1 || err != nil {
+			if n, err := w.Ring.Deregister(w.Context(), w.Ring.ShardOf(id), []string{id}); n != 1 || err != nil {
 				w.Fatal(n, err)
 			}
-			w.newMetrics()
+			w.NewMetrics()
 		}
 	})
 }
-
-func (w *world) newMetrics() { w.registry = prometheus.NewRegistry() }
 
 func TestRunOutlivesAnOutageAndTellsOfIt(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		w.register("a")
 		w.beat(alice)
-		w.claim(w.ring.ShardOf("a"), alice, 1)
+		w.claim(w.Ring.ShardOf("a"), alice, 1)
 		stop := w.run(monitor.Config{Retention: time.Hour})
 		time.Sleep(time.Second)
-		w.embedded.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
+		w.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
 		time.Sleep(10 * time.Minute)
 		w.exposed(`
 			# TYPE rounds_sweeps_total counter
 			rounds_sweeps_total{outcome="failed"} 120
 			rounds_sweeps_total{outcome="ok"} 1`, "rounds_sweeps_total")
-		w.embedded.Miniredis().SetError("")
+		w.Miniredis().SetError("")
 		w.beat(alice)
 		time.Sleep(4*time.Second + time.Millisecond) // the first sweep after it
 		w.exposed(`
@@ -217,7 +211,7 @@ func TestRunOutlivesAnOutageAndTellsOfIt(t *testing.T) {
 			rounds_requeued_total{reason="set_aside"} 0
 			rounds_requeued_total{reason="stale"} 1
 			rounds_requeued_total{reason="unknown"} 0`, "rounds_requeued_total")
-		w.placed(circulate.Waiting, "a")
+		w.Placed(circulate.Waiting, "a")
 		stop()
 	})
 }
@@ -228,7 +222,7 @@ func TestMessagesAreKeptForTheirRetention(t *testing.T) {
 		find := func(message string) {
 			for shard := range 2 {
 				for _, c := range w.claim(shard, alice, 10) {
-					outcomes, err := w.ring.Return(w.Context(), shard, []circulate.Return{{Claim: &c, Messages: []circulate.Message{{ID: message}}}})
+					outcomes, err := w.Ring.Return(w.Context(), shard, []circulate.Return{{Claim: &c, Messages: []circulate.Message{{ID: message}}}})
 					if err != nil || outcomes[0] != circulate.Written {
 						w.Fatal(outcomes, err)
 					}
@@ -246,11 +240,11 @@ func TestMessagesAreKeptForTheirRetention(t *testing.T) {
 		w.exposed("# TYPE rounds_messages_trimmed_total counter\nrounds_messages_trimmed_total 4", "rounds_messages_trimmed_total")
 
 		// A group that has not read holds its own shard's back, and says so.
-		w.do("XGROUP", "CREATE", key(w.ring, w.ring.ShardOf("a"), "messages"), "readers", "0")
+		w.Do("XGROUP", "CREATE", key(w.Ring, w.Ring.ShardOf("a"), "messages"), "readers", "0")
 		time.Sleep(time.Hour)
 		w.messages("a", "new")
 		w.exposed("# TYPE rounds_streams_held_back gauge\nrounds_streams_held_back 1", "rounds_streams_held_back")
-		w.do("XGROUP", "DESTROY", key(w.ring, w.ring.ShardOf("a"), "messages"), "readers")
+		w.Do("XGROUP", "DESTROY", key(w.Ring, w.Ring.ShardOf("a"), "messages"), "readers")
 		time.Sleep(11 * time.Minute)
 		w.messages("a")
 		w.exposed("# TYPE rounds_messages_trimmed_total counter\nrounds_messages_trimmed_total 8\n"+
@@ -263,7 +257,7 @@ func TestWithoutRetentionMessagesStay(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		w.register("a")
 		c := w.claim(0, alice, 1)[0]
-		if _, err := w.ring.Return(w.Context(), 0, []circulate.Return{{Claim: &c, Messages: []circulate.Message{{ID: "1"}}}}); err != nil {
+		if _, err := w.Ring.Return(w.Context(), 0, []circulate.Return{{Claim: &c, Messages: []circulate.Message{{ID: "1"}}}}); err != nil {
 			w.Fatal(err)
 		}
 		stop := w.run(monitor.Config{SweepInterval: time.Hour, CountInterval: time.Hour})
@@ -276,7 +270,7 @@ func TestWithoutRetentionMessagesStay(t *testing.T) {
 // messages expects the ids of an account's messages in the stream.
 func (w *world) messages(account string, want ...string) {
 	w.Helper()
-	found, err := w.ring.Messages(w.Context(), w.ring.ShardOf(account), circulate.StreamStart, 1000)
+	found, err := w.Ring.Messages(w.Context(), w.Ring.ShardOf(account), circulate.StreamStart, 1000)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 
 func (w *world) staleness() *accounts.Staleness {
 	w.Helper()
-	text, err := w.ring.LastStaleness(w.Context())
+	text, err := w.Ring.LastStaleness(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -33,10 +33,10 @@ func (w *world) staleness() *accounts.Staleness {
 func TestStalenessFindsWhoFellOutOfTheRing(t *testing.T) {
 	inFakeTime(t, 4, func(w *world) {
 		w.register("lost", "parked")
-		if _, err := w.ring.Park(w.Context(), w.ring.ShardOf("parked"), circulate.ReasonPaused, []string{"parked"}); err != nil {
+		if _, err := w.Ring.Park(w.Context(), w.Ring.ShardOf("parked"), circulate.ReasonPaused, []string{"parked"}); err != nil {
 			w.Fatal(err)
 		}
-		w.do("ZREM", key(w.ring, w.ring.ShardOf("lost"), "schedule"), "lost")
+		w.Do("ZREM", key(w.Ring, w.Ring.ShardOf("lost"), "schedule"), "lost")
 		time.Sleep(time.Hour)
 		for i := range 99 {
 			w.register(fmt.Sprint("a", i))
@@ -68,8 +68,8 @@ func TestOneMonitorIsOnDuty(t *testing.T) {
 		w.register("a")
 		stopFirst := w.run(monitor.Config{})
 		time.Sleep(time.Second)
-		first := w.registry
-		w.newMetrics()
+		first := w.Metrics
+		w.NewMetrics()
 		stopSecond := w.run(monitor.Config{})
 		time.Sleep(2 * time.Minute)
 		shared := []string{
@@ -77,7 +77,7 @@ func TestOneMonitorIsOnDuty(t *testing.T) {
 			"rounds_audit_lost", "rounds_audit_duplicated", "rounds_audit_unjudged", "rounds_audit_findings", "rounds_audit_seconds",
 		}
 		shown := func() (n int) {
-			families, err := w.registry.Gather()
+			families, err := w.Metrics.Gather()
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -100,12 +100,12 @@ func TestOneMonitorIsOnDuty(t *testing.T) {
 		w.exposed("# TYPE rounds_monitor_on_duty gauge\nrounds_monitor_on_duty 1", "rounds_monitor_on_duty")
 
 		// The duty is lost to another: what was found is forgotten.
-		w.do("SET", "{rounds:replicas}:duties", "another")
+		w.Do("SET", "{rounds:replicas}:duties", "another")
 		time.Sleep(time.Minute)
 		if n := shown(); n != 0 {
 			w.Errorf("off duty, %d of %v are shown", n, shared)
 		}
 		stopSecond()
-		w.registry = first
+		w.Metrics = first
 	})
 }

@@ -1,7 +1,6 @@
 package monitor_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
+	"github.com/rounds-dev/rounds/testing/bubble"
 )
 
 func TestClaimsBeyondTheLongTimeoutAreRequeued(t *testing.T) {
@@ -21,17 +21,17 @@ func TestClaimsBeyondTheLongTimeoutAreRequeued(t *testing.T) {
 		}
 		w.pass(5*time.Minute, alice)
 		w.sweep(m, 0, 0)
-		w.placed(circulate.Claimed, "a", "b", "c", "d")
+		w.Placed(circulate.Claimed, "a", "b", "c", "d")
 		w.pass(time.Second, alice)
 		if s := w.sweep(m, 4, 0); s.Inspected != 4 || len(s.Dead) != 0 {
 			w.Errorf("swept %+v", s)
 		}
-		w.placed(circulate.Waiting, "a", "b", "c", "d")
-		if v := w.look("a"); v.Strikes != 1 {
+		w.Placed(circulate.Waiting, "a", "b", "c", "d")
+		if v := w.Look("a"); v.Strikes != 1 {
 			w.Errorf("%d strikes, want 1", v.Strikes)
 		}
 		w.sweep(m, 0, 0)
-		expectLaw(w.T, w.server, w.ring, 4)
+		expectLaw(w.T, w.Server, w.Ring, 4)
 	})
 }
 
@@ -44,17 +44,17 @@ func TestDeadReplicasClaimsNeedTwoSweeps(t *testing.T) {
 		w.pass(11*time.Second, bob)
 		m := w.monitor(monitor.Config{})
 		w.sweep(m, 0, 0) // it has nothing to compare with
-		w.placed(circulate.Claimed, "a", "b", "c")
+		w.Placed(circulate.Claimed, "a", "b", "c")
 		w.pass(time.Second, bob)
 		if s := w.sweep(m, 0, 2); len(s.Dead) != 1 || s.Dead[alice] != 2 {
 			w.Errorf("taken from %v, want 2 of alice's", s.Dead)
 		}
-		w.placed(circulate.Waiting, "a", "b")
-		w.placed(circulate.Claimed, "c")
+		w.Placed(circulate.Waiting, "a", "b")
+		w.Placed(circulate.Claimed, "c")
 		w.pass(2*time.Minute, bob)
 		w.sweep(m, 0, 0)
-		w.placed(circulate.Claimed, "c")
-		expectLaw(w.T, w.server, w.ring, 3)
+		w.Placed(circulate.Claimed, "c")
+		expectLaw(w.T, w.Server, w.Ring, 3)
 	})
 }
 
@@ -64,21 +64,19 @@ func TestNobodyIsTakenForDeadAfterAFailedSweep(t *testing.T) {
 		m := w.monitor(monitor.Config{})
 		for name, set := range map[string]struct{ fail, heal func() }{
 			"Redis was away": {
-				func() { w.embedded.Miniredis().SetError("LOADING Redis is loading the dataset in memory") },
-				func() { w.embedded.Miniredis().SetError("") },
+				func() { w.Miniredis().SetError("LOADING Redis is loading the dataset in memory") },
+				func() { w.Miniredis().SetError("") },
 			},
 			"one shard was": {
 				func() {
-					w.server.set(func(f *faulty) {
-						f.refuse = func(key string) error {
-							if strings.HasPrefix(key, "{rounds:1}") {
-								return errors.New("connection refused")
-							}
-							return nil
+					w.Server.Set(func(s bubble.Step) bubble.Fate {
+						if s.At == bubble.Connect && strings.HasPrefix(s.Key, "{rounds:1}") {
+							return bubble.NotDone
 						}
+						return bubble.Healthy
 					})
 				},
-				func() { w.server.set(func(f *faulty) { f.refuse = nil }) },
+				func() { w.Server.Set(nil) },
 			},
 		} {
 			w.beat(alice)
@@ -99,8 +97,8 @@ func TestNobodyIsTakenForDeadAfterAFailedSweep(t *testing.T) {
 			if err != nil || s.Orphaned == 0 {
 				w.Errorf("%s: swept %+v, %v", name, s, err)
 			}
-			w.placed(circulate.Waiting, "a", "b", "c", "d")
-			expectLaw(w.T, w.server, w.ring, 4)
+			w.Placed(circulate.Waiting, "a", "b", "c", "d")
+			expectLaw(w.T, w.Server, w.Ring, 4)
 		}
 	})
 }
@@ -119,16 +117,16 @@ func TestReplicaThatBeatsAgainAfterAnOutageKeepsItsClaims(t *testing.T) {
 		w.claim(0, alice, 1)
 		w.beat(alice)
 		w.sweep(m, 0, 0)
-		w.embedded.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
+		w.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
 		time.Sleep(time.Minute)
 		if _, err := m.Sweep(w.Context()); err == nil {
 			w.Fatal("swept without Redis")
 		}
-		w.embedded.Miniredis().SetError("")
+		w.Miniredis().SetError("")
 		w.sweep(m, 0, 0)
 		w.beat(alice)
 		w.sweep(m, 0, 0)
-		w.placed(circulate.Claimed, "a")
+		w.Placed(circulate.Claimed, "a")
 	})
 }
 
@@ -147,7 +145,7 @@ func TestLiveReplicasKeepWhatTheyHold(t *testing.T) {
 			w.pass(5*time.Second, alice, bob)
 			w.sweep(m, 0, 0)
 		}
-		w.placed(circulate.Claimed, ids...)
+		w.Placed(circulate.Claimed, ids...)
 	})
 }
 
@@ -167,14 +165,14 @@ func TestReplicaThatIsNotRememberedIsDead(t *testing.T) {
 			w.Errorf("taken from %v", s.Dead)
 		}
 		// Alice signs off without giving back what she holds.
-		if err := w.ring.Retire(w.Context(), alice); err != nil {
+		if err := w.Ring.Retire(w.Context(), alice); err != nil {
 			w.Fatal(err)
 		}
 		w.sweep(m, 0, 0)
 		if s := w.sweep(m, 0, 1); s.Dead[alice] != 1 {
 			w.Errorf("taken from %v", s.Dead)
 		}
-		w.placed(circulate.Waiting, "a", "b")
+		w.Placed(circulate.Waiting, "a", "b")
 	})
 }
 
@@ -189,11 +187,11 @@ func TestClaimsYoungerThanDeadAfterAreLeftAlone(t *testing.T) {
 		w.sweep(m, 0, 0)
 		w.pass(6 * time.Second)
 		w.sweep(m, 0, 1)
-		w.placed(circulate.Waiting, "a")
-		w.placed(circulate.Claimed, "b")
+		w.Placed(circulate.Waiting, "a")
+		w.Placed(circulate.Claimed, "b")
 		w.pass(24*time.Second + time.Millisecond)
 		w.sweep(m, 0, 1)
-		w.placed(circulate.Waiting, "b")
+		w.Placed(circulate.Waiting, "b")
 	})
 }
 
@@ -204,22 +202,22 @@ func TestClaimsFromTheFutureAreRequeuedBeyondTheLongTimeoutOnly(t *testing.T) {
 		w.claim(0, alice, 2)
 		m := w.monitor(monitor.Config{LongTimeout: time.Minute})
 		for _, back := range []time.Duration{0, time.Second, 30 * time.Second, time.Minute} {
-			w.embedded.Miniredis().SetTime(claimed.Add(-back))
+			w.Miniredis().SetTime(claimed.Add(-back))
 			w.beat(alice)
 			w.sweep(m, 0, 0)
 			w.sweep(m, 0, 0)
 		}
-		w.placed(circulate.Claimed, "a", "b")
-		w.embedded.Miniredis().SetTime(claimed.Add(-time.Minute - time.Millisecond))
+		w.Placed(circulate.Claimed, "a", "b")
+		w.Miniredis().SetTime(claimed.Add(-time.Minute - time.Millisecond))
 		w.beat(alice)
 		w.sweep(m, 2, 0)
-		w.placed(circulate.Waiting, "a", "b")
+		w.Placed(circulate.Waiting, "a", "b")
 		if n := len(w.claim(0, bob, 10)); n != 2 {
 			w.Errorf("claimed %d, want 2", n)
 		}
 		w.beat(bob)
 		w.sweep(m, 0, 0)
-		expectLaw(w.T, w.server, w.ring, 2)
+		expectLaw(w.T, w.Server, w.Ring, 2)
 	})
 }
 
@@ -234,11 +232,11 @@ func TestMoreThanOneStepOfEntries(t *testing.T) {
 				for i := range accounts {
 					w.register(fmt.Sprint("a", i))
 				}
-				w.embedded.Miniredis().SetTime(time.Now().Add(ahead))
+				w.Miniredis().SetTime(time.Now().Add(ahead))
 				bobs, fromFuture := 0, 0
 				for i := range accounts {
 					if i == accounts/2 {
-						w.embedded.Miniredis().SetTime(time.Time{})
+						w.Miniredis().SetTime(time.Time{})
 					}
 					replica := []string{alice, bob, alice, alice, carol}[i%5]
 					if len(w.claim(0, replica, 1)) != 1 {
@@ -270,7 +268,7 @@ func TestMoreThanOneStepOfEntries(t *testing.T) {
 				if s := w.sweep(m, accounts-bobs-fromFuture, 0); s.Inspected != accounts-bobs-fromFuture {
 					w.Errorf("swept %+v", s)
 				}
-				expectLaw(w.T, w.server, w.ring, accounts)
+				expectLaw(w.T, w.Server, w.Ring, accounts)
 			})
 		})
 	}
@@ -293,10 +291,10 @@ func TestGarbageIsSetAside(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		w.register("a", "b")
 		w.claim(0, alice, 1)
-		list := key(w.ring, 0, "processing_list")
+		list := key(w.Ring, 0, "processing_list")
 		garbage := []string{"garbage", "", strings.Repeat("x", 1000), "\xff\x00", fmt.Sprintf("%014d|%013d|%s|", 1, 1, alice)}
 		for i, text := range garbage {
-			w.do([]string{"LPUSH", "RPUSH"}[i%2], list, text)
+			w.Do([]string{"LPUSH", "RPUSH"}[i%2], list, text)
 		}
 		w.claim(0, alice, 1)
 		w.beat(alice)
@@ -304,38 +302,38 @@ func TestGarbageIsSetAside(t *testing.T) {
 		if s := w.sweep(m, 0, 0); s.SetAside != len(garbage) {
 			w.Errorf("swept %+v, want %d set aside", s, len(garbage))
 		}
-		if n := w.do("LLEN", key(w.ring, 0, "set_aside")); n != int64(len(garbage)) || w.ring.SetAside() != int64(len(garbage)) {
-			w.Errorf("%v texts are kept, %d counted, want %d", n, w.ring.SetAside(), len(garbage))
+		if n := w.Do("LLEN", key(w.Ring, 0, "set_aside")); n != int64(len(garbage)) || w.Ring.SetAside() != int64(len(garbage)) {
+			w.Errorf("%v texts are kept, %d counted, want %d", n, w.Ring.SetAside(), len(garbage))
 		}
 		if s := w.sweep(m, 0, 0); s.SetAside != 0 || s.Inspected != 2 {
 			w.Errorf("swept %+v", s)
 		}
-		w.placed(circulate.Claimed, "a", "b")
-		expectLaw(w.T, w.server, w.ring, 2)
+		w.Placed(circulate.Claimed, "a", "b")
+		expectLaw(w.T, w.Server, w.Ring, 2)
 	})
 }
 
 func TestMistypedListStopsNoSweep(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		w.register("a", "b", "c", "d")
-		shard := w.ring.ShardOf("a")
-		w.do("SET", key(w.ring, shard, "processing_list"), "no list")
+		shard := w.Ring.ShardOf("a")
+		w.Do("SET", key(w.Ring, shard, "processing_list"), "no list")
 		w.claim(1-shard, carol, 100)
 		m := w.monitor(monitor.Config{})
 		w.sweep(m, 0, 0)
-		if w.ring.SetAside() != 1 {
-			w.Errorf("%d keys set aside, want 1", w.ring.SetAside())
+		if w.Ring.SetAside() != 1 {
+			w.Errorf("%d keys set aside, want 1", w.Ring.SetAside())
 		}
 		w.claim(shard, carol, 100)
 		w.pass(11 * time.Second)
 		w.sweep(m, 0, 4)
-		w.placed(circulate.Waiting, "a", "b", "c", "d")
+		w.Placed(circulate.Waiting, "a", "b", "c", "d")
 
 		// A queue that nothing can be pushed to, and strikes that do not count.
 		w.claim(shard, carol, 100)
-		w.do("DEL", key(w.ring, shard, "message_queue"), key(w.ring, shard, "strikes"))
-		w.do("SET", key(w.ring, shard, "message_queue"), "no list")
-		w.do("SET", key(w.ring, shard, "strikes"), "no hash")
+		w.Do("DEL", key(w.Ring, shard, "message_queue"), key(w.Ring, shard, "strikes"))
+		w.Do("SET", key(w.Ring, shard, "message_queue"), "no list")
+		w.Do("SET", key(w.Ring, shard, "strikes"), "no hash")
 		w.pass(11 * time.Second)
 		if s, err := m.Sweep(w.Context()); err != nil || s.Orphaned == 0 {
 			w.Errorf("swept %+v, %v", s, err)
@@ -343,8 +341,8 @@ func TestMistypedListStopsNoSweep(t *testing.T) {
 		if n := len(w.claim(shard, bob, 100)); n == 0 {
 			w.Error("nothing to claim after it")
 		}
-		w.placed(circulate.Claimed, "a")
-		expectLaw(w.T, w.server, w.ring, 4)
+		w.Placed(circulate.Claimed, "a")
+		expectLaw(w.T, w.Server, w.Ring, 4)
 	})
 }
 
@@ -355,26 +353,25 @@ func TestReturnInBetweenIsCompensated(t *testing.T) {
 		w.pass(5*time.Minute+time.Second, alice)
 		m := w.monitor(monitor.Config{})
 		given := false
-		w.server.set(func(f *faulty) {
-			f.sending = func(name string) {
-				if name == "LREM" && !given { // the monitor has seen the entry, and is about to take it
-					given = true
-					outcomes, err := w.ring.Return(w.Context(), 0, []circulate.Return{{Claim: &claims[0], Due: time.Now().Add(time.Hour)}})
-					if err != nil || outcomes[0] != circulate.Written {
-						w.Errorf("return: %v, %v", outcomes, err)
-					}
+		w.Server.Set(func(s bubble.Step) bubble.Fate {
+			if s.At == bubble.Send && s.Command == "LREM" && !given { // the monitor has seen the entry, and is about to take it
+				given = true
+				outcomes, err := w.Ring.Return(w.Context(), 0, []circulate.Return{{Claim: &claims[0], Due: time.Now().Add(time.Hour)}})
+				if err != nil || outcomes[0] != circulate.Written {
+					w.Errorf("return: %v, %v", outcomes, err)
 				}
 			}
+			return bubble.Healthy
 		})
 		if s := w.sweep(m, 1, 0); s.Compensated != 1 {
 			w.Errorf("swept %+v, want one compensated", s)
 		}
-		w.placed(circulate.Scheduled, claims[0].ID)
-		w.placed(circulate.Waiting, claims[1].ID)
-		if v := w.look(claims[0].ID); v.Strikes != 0 {
+		w.Placed(circulate.Scheduled, claims[0].ID)
+		w.Placed(circulate.Waiting, claims[1].ID)
+		if v := w.Look(claims[0].ID); v.Strikes != 0 {
 			w.Errorf("%d strikes, want 0", v.Strikes)
 		}
-		expectLaw(w.T, w.server, w.ring, 2)
+		expectLaw(w.T, w.Server, w.Ring, 2)
 	})
 }
 
@@ -385,19 +382,22 @@ func TestRequeueWithoutAReplyIsLookedAtAgain(t *testing.T) {
 		w.pass(5*time.Minute+time.Second, alice)
 		m := w.monitor(monitor.Config{})
 		cut := false
-		w.server.set(func(f *faulty) {
-			f.sending = func(name string) { cut = cut || name == "LPUSH" }
-			f.receive = func() bool { return cut }
+		w.Server.Set(func(s bubble.Step) bubble.Fate {
+			cut = cut || s.At == bubble.Send && s.Command == "LPUSH"
+			if s.At == bubble.Receive && cut {
+				return bubble.ReplyLost
+			}
+			return bubble.Healthy
 		})
 		s, err := m.Sweep(w.Context())
 		if err == nil || s.Unknown != 1 || s.Stale != 0 || s.Compensated != 0 {
 			w.Errorf("swept %+v, %v; want one unknown", s, err)
 		}
 		cut = false
-		w.server.set(func(f *faulty) { f.sending, f.receive = nil, nil })
+		w.Server.Set(nil)
 		w.sweep(m, 2, 0) // the first one had been done
-		w.placed(circulate.Waiting, "a", "b", "c")
-		expectLaw(w.T, w.server, w.ring, 3)
+		w.Placed(circulate.Waiting, "a", "b", "c")
+		expectLaw(w.T, w.Server, w.Ring, 3)
 	})
 }
 

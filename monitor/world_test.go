@@ -1,23 +1,16 @@
 package monitor_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/monitor"
+	"github.com/rounds-dev/rounds/testing/bubble"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,38 +21,17 @@ const (
 	carol = "carol00000"
 )
 
-// world is a ring on the embedded server, in fake time.
-type world struct {
-	*testing.T
-	embedded *connect.Embedded
-	server   *faulty
-	ring     *circulate.Ring
-	registry *prometheus.Registry
-}
+// world is a ring that is monitored.
+type world struct{ *bubble.World }
 
 func inFakeTime(t *testing.T, shards int, test func(w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, embedded: connect.NewEmbedded(), registry: prometheus.NewRegistry()}
-		w.server = &faulty{Server: w.embedded}
-		ring, err := circulate.Open(t.Context(), w.server, circulate.Options{Shards: shards, Log: testLog(t)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.ring = ring
-		defer func() {
-			if err := w.embedded.Close(); err != nil {
-				t.Error(err)
-			}
-			synctest.Wait()
-		}()
-		test(w)
-	})
+	bubble.Run(t, shards, func(w *bubble.World) { test(&world{w}) })
 }
 
 func (w *world) monitor(config monitor.Config) *monitor.Monitor {
 	w.Helper()
-	m, err := monitor.New(w.ring, config, monitor.Options{Log: testLog(w.T), Metrics: monitor.NewMetrics(w.registry)})
+	m, err := monitor.New(w.Ring, config, monitor.Options{Log: bubble.Log(w.T), Metrics: monitor.NewMetrics(w.Metrics)})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -70,17 +42,14 @@ func (w *world) monitor(config monitor.Config) *monitor.Monitor {
 func (w *world) register(ids ...string) {
 	w.Helper()
 	for _, id := range ids {
-		outcomes, err := w.ring.Register(w.Context(), w.ring.ShardOf(id), []circulate.Registration{{ID: id, Record: []byte("{}")}})
-		if err != nil || outcomes[0] != circulate.Created {
-			w.Fatalf("register %q: %q, %v", id, outcomes, err)
-		}
+		w.Register(circulate.Registration{ID: id, Record: []byte("{}")})
 	}
 }
 
 // claim claims up to n accounts of a shard.
 func (w *world) claim(shard int, replica string, n int) []circulate.Claim {
 	w.Helper()
-	b, err := w.ring.Claim(w.Context(), shard, replica, n, 0)
+	b, err := w.Ring.Claim(w.Context(), shard, replica, n, 0)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -90,7 +59,7 @@ func (w *world) claim(shard int, replica string, n int) []circulate.Claim {
 func (w *world) beat(replicas ...string) {
 	w.Helper()
 	for _, r := range replicas {
-		if _, err := w.ring.Heartbeat(w.Context(), r, nil, time.Minute); err != nil {
+		if _, err := w.Ring.Heartbeat(w.Context(), r, nil, time.Minute); err != nil {
 			w.Fatal(err)
 		}
 	}
@@ -120,38 +89,6 @@ func (w *world) sweep(m *monitor.Monitor, stale, orphaned int) monitor.Swept {
 		w.Errorf("swept %+v, want %d stale and %d orphaned", s, stale, orphaned)
 	}
 	return s
-}
-
-func (w *world) look(id string) circulate.View {
-	w.Helper()
-	views, err := w.ring.Look(w.Context(), w.ring.ShardOf(id), []string{id})
-	if err != nil || len(views) != 1 {
-		w.Fatalf("look at %q: %v, %v", id, views, err)
-	}
-	return views[0]
-}
-
-func (w *world) placed(want circulate.Place, ids ...string) {
-	w.Helper()
-	for _, id := range ids {
-		if got := w.look(id).Place; got != want {
-			w.Errorf("%q is %s, want %s", id, got, want)
-		}
-	}
-}
-
-func (w *world) do(name string, args ...any) any {
-	w.Helper()
-	conn, err := w.embedded.Conn(w.Context(), "")
-	if err != nil {
-		w.Fatal(err)
-	}
-	defer conn.Close()
-	reply, err := conn.Do(name, args...)
-	if err != nil {
-		w.Fatalf("%s %v: %v", name, args, err)
-	}
-	return reply
 }
 
 // expectLaw expects each of so many accounts in exactly one place under its
@@ -204,79 +141,4 @@ func expectLaw(t *testing.T, server circulate.Server, ring *circulate.Ring, acco
 
 func key(ring *circulate.Ring, shard int, name string) string {
 	return fmt.Sprintf("{%s:%0*d}:%s", ring.Namespace(), len(fmt.Sprint(ring.Shards()-1)), shard, name)
-}
-
-// faulty is a server that the test comes in between.
-type faulty struct {
-	circulate.Server
-
-	mu      sync.Mutex
-	refuse  func(key string) error // of connections
-	sending func(name string)      // before a command is sent
-	receive func() (cut bool)      // after a reply is received
-}
-
-func (f *faulty) set(change func(f *faulty)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	change(f)
-}
-
-var errCut = errors.New("connection cut")
-
-func (f *faulty) Conn(ctx context.Context, key string) (redis.Conn, error) {
-	f.mu.Lock()
-	refuse := f.refuse
-	f.mu.Unlock()
-	if refuse != nil {
-		if err := refuse(key); err != nil {
-			return nil, err
-		}
-	}
-	conn, err := f.Server.Conn(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return &faultyConn{conn, f}, nil
-}
-
-type faultyConn struct {
-	redis.Conn
-	faulty *faulty
-}
-
-func (c *faultyConn) Send(name string, args ...any) error {
-	c.faulty.mu.Lock()
-	sending := c.faulty.sending
-	c.faulty.mu.Unlock()
-	if sending != nil {
-		sending(name)
-	}
-	return c.Conn.Send(name, args...)
-}
-
-func (c *faultyConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
-	reply, err := redis.ReceiveWithTimeout(c.Conn, timeout)
-	c.faulty.mu.Lock()
-	receive := c.faulty.receive
-	c.faulty.mu.Unlock()
-	if receive != nil && receive() {
-		return nil, errCut
-	}
-	return reply, err
-}
-
-func (c *faultyConn) DoWithTimeout(timeout time.Duration, name string, args ...any) (any, error) {
-	return redis.DoWithTimeout(c.Conn, timeout, name, args...)
-}
-
-func testLog(t *testing.T) *slog.Logger {
-	return slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelInfo}))
-}
-
-type testWriter struct{ t *testing.T }
-
-func (w testWriter) Write(line []byte) (int, error) {
-	w.t.Log(strings.TrimSpace(string(line)))
-	return len(line), nil
 }

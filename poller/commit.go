@@ -10,9 +10,11 @@ import (
 // commit writes a batch of returns, however long Redis is away, until the claims
 // are not ours any more. To repeat is safe: what an earlier try wrote shows as
 // fenced.
-func (p *Pool) commit(shard int, items []circulate.Return) {
+func (p *Pool) commit(shard int, items []circulate.Return) { p.commitAgain(shard, items, false) }
+
+// commitAgain is commit of what may have been written by a try of unknown outcome.
+func (p *Pool) commitAgain(shard int, items []circulate.Return, unknown bool) {
 	giveUp := time.Now().Add(p.config.LongTimeout)
-	unknown := false
 	for try := 0; ; try++ {
 		outcomes, err := p.ring.Return(p.commits, shard, items)
 		if err == nil {
@@ -24,7 +26,7 @@ func (p *Pool) commit(shard int, items []circulate.Return) {
 		if !circulate.Unavailable(err) && !circulate.Denied(err) && len(items) > 1 {
 			// Redis serves and refuses this batch: find out for which of them.
 			for i := range items {
-				p.commit(shard, items[i:i+1])
+				p.commitAgain(shard, items[i:i+1], unknown)
 			}
 			return
 		}

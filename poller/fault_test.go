@@ -141,11 +141,12 @@ func TestOutage(t *testing.T) {
 func TestCutRepliesAndConnections(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
 			inFakeTime(t, func(w *world) {
 				random := rand.New(rand.NewPCG(seed, 0))
 				ids := []string{"a", "b", "c", "d", "e", "f"}
 				w.checker.check = counter(200, 3)
-				w.register("every 1s", ids...)
+				w.register("every 3s", ids...)
 				w.faulty.set(func(string) fault {
 					if n := random.IntN(20); n < 2 {
 						return fault(n + 1)
@@ -154,7 +155,7 @@ func TestCutRepliesAndConnections(t *testing.T) {
 				})
 				unwatch, stop := w.watch(), w.start(poller.Config{})
 				for range 5 {
-					time.Sleep(2 * time.Minute)
+					time.Sleep(time.Minute)
 					w.newMetrics()
 					next := w.start(poller.Config{})
 					stop()

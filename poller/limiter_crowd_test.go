@@ -8,11 +8,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/bubble"
 )
 
 // crowd are accounts that come to be checked as from a pool's shards: several
@@ -47,8 +47,7 @@ type visitor struct {
 
 func inCrowd(t *testing.T, rules string, test func(c *crowd)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		server := connect.NewEmbedded()
+	bubble.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		ring, err := circulate.Open(t.Context(), server, circulate.Options{Shards: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -68,9 +67,6 @@ func inCrowd(t *testing.T, rules string, test func(c *crowd)) {
 		time.Sleep(time.Hour) // what runs ends
 		cancel()
 		<-done
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 

@@ -2,7 +2,6 @@ package poller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/bubble"
 )
 
 // cutting is a server whose connections break before a reply that was waited for.
@@ -26,32 +26,23 @@ type cutting struct {
 	asked   int // scripts sent
 }
 
-type cutConn struct {
-	redis.Conn
-	server *cutting
-}
-
 func (s *cutting) Conn(ctx context.Context, key string) (redis.Conn, error) {
-	conn, err := s.Embedded.Conn(ctx, key)
-	return &cutConn{conn, s}, err
+	server := &bubble.Faulty{Server: s.Embedded}
+	server.Set(s.fate)
+	return server.Conn(ctx, key)
 }
 
-func (c *cutConn) Send(name string, args ...any) error {
-	c.server.asked++
-	return c.Conn.Send(name, args...)
-}
-
-func (c *cutConn) DoWithTimeout(timeout time.Duration, name string, args ...any) (any, error) {
-	return redis.DoWithTimeout(c.Conn, timeout, name, args...)
-}
-
-func (c *cutConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
-	reply, err := redis.ReceiveWithTimeout(c.Conn, timeout)
-	if c.server.replies == 0 {
-		return nil, errors.New("connection cut")
+func (s *cutting) fate(step bubble.Step) bubble.Fate {
+	switch step.At {
+	case bubble.Send:
+		s.asked++
+	case bubble.Receive:
+		if s.replies == 0 {
+			return bubble.ReplyLost
+		}
+		s.replies--
 	}
-	c.server.replies--
-	return reply, err
+	return bubble.Healthy
 }
 
 // counted is the sum of a collector's counters.
@@ -74,8 +65,8 @@ func counted(t *testing.T, c prometheus.Collector) (sum float64) {
 // limiterAt tests a limiter by itself, in fake time.
 func limiterAt(t *testing.T, rules string, test func(t *testing.T, l *limiter, server *cutting)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		server := &cutting{Embedded: connect.NewEmbedded(), replies: -1}
+	bubble.Redis(t, func(t *testing.T, embedded *connect.Embedded) {
+		server := &cutting{Embedded: embedded, replies: -1}
 		ring, err := circulate.Open(t.Context(), server, circulate.Options{Shards: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -86,9 +77,6 @@ func limiterAt(t *testing.T, rules string, test func(t *testing.T, l *limiter, s
 		}
 		server.asked = 0
 		test(t, newLimiter(ring, limits, time.Minute, slog.New(slog.NewTextHandler(io.Discard, nil)), NewMetrics(nil)), server)
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 

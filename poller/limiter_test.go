@@ -63,6 +63,7 @@ func TestStandingOverloadIsSharedAndCostsLittle(t *testing.T) {
 			between(100*time.Millisecond, 500*time.Millisecond), 9, 3, 3},
 	} {
 		t.Run(test.rules, func(t *testing.T) {
+			t.Parallel()
 			inCrowd(t, test.rules, func(c *crowd) {
 				c.held, c.interval = test.held, test.interval
 				c.come(test.accounts, func(i int) string { return fmt.Sprint("host-", i%4) })

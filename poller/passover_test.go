@@ -80,6 +80,7 @@ func TestResumingSaysFromWhere(t *testing.T) {
 		accounts.ResumeBackfill: append(idsOf(0, 30), idsOf(0, 300)...),
 	} {
 		t.Run(string(from), func(t *testing.T) {
+			t.Parallel()
 			inFakeTime(t, func(w *world) {
 				w.faulty.quiet = true
 				time.Sleep(time.Until(time.Now().Truncate(every).Add(every + time.Second)))

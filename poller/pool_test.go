@@ -190,6 +190,7 @@ func TestRetryBudgetParks(t *testing.T) {
 			}
 			return poller.Result{}, errors.New("down")
 		}
+		w.faulty.quiet = true
 		w.register("every 1m", "a")
 		stop := w.start(poller.Config{IdleInterval: time.Hour, Heartbeat: time.Hour})
 		time.Sleep(24 * time.Hour)
@@ -360,7 +361,7 @@ func TestStartStop(t *testing.T) {
 			w.newMetrics()
 		}
 		stop := w.start(poller.Config{})
-		time.Sleep(10 * time.Minute)
+		time.Sleep(3 * time.Minute)
 		stop()
 		for _, id := range []string{"a", "b", "c", "d"} {
 			if got := w.found(id); !slices.Equal(got, numbers(300)) {

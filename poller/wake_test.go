@@ -65,7 +65,7 @@ func TestANudgeDoesNotWaitForOthers(t *testing.T) {
 		stop := w.start(poller.Config{Concurrency: 1000})
 		time.Sleep(time.Second)
 		most := time.Duration(0)
-		for range 8 {
+		for range 5 {
 			id := "n"
 			before, nudged := len(w.checker.calls(id)), time.Now()
 			if err := w.ring.Nudge(w.Context(), circulate.Nudge{ID: id}); err != nil {

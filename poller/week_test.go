@@ -24,7 +24,10 @@ func TestAWeekOfEveryCadence(t *testing.T) {
 		time.Date(2000, 3, 23, 0, 0, 0, 0, time.UTC),
 		time.Date(2000, 10, 26, 0, 0, 0, 0, time.UTC),
 	} {
-		t.Run(start.Format("2006-01-02"), func(t *testing.T) { week(t, start) })
+		t.Run(start.Format("2006-01-02"), func(t *testing.T) {
+			t.Parallel()
+			week(t, start)
+		})
 	}
 }
 

@@ -143,49 +143,28 @@ func TestRedirectionsToNowhereAreCertain(t *testing.T) {
 // its place, as a master does that was frozen: that it was done does not count.
 func TestReplyOfAReplacedNodeIsNoReply(t *testing.T) {
 	t.Parallel()
-	for name, get := range map[string]func(conn redis.Conn) (any, error){
-		"command": func(conn redis.Conn) (any, error) { return conn.Do("GET", "key") },
-		"pipeline": func(conn redis.Conn) (any, error) {
-			if err := errors.Join(conn.Send("GET", "key"), conn.Flush()); err != nil {
-				return nil, err
-			}
-			return conn.Receive()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			asked, answer := make(chan struct{}), make(chan struct{})
-			next := node(t, nil)
-			zombie := startFake(t, map[string]handler{"GET": func(c *server.Peer, _ []string) {
-				asked <- struct{}{}
-				<-answer
-				c.WriteBulk("late")
-			}})
-			var serving atomic.Pointer[fake]
-			serving.Store(zombie)
-			zombie.on(t, "CLUSTER", slots(func() string { return serving.Load().address() }))
-			c := openCluster(t, zombie.address())
-			conn, err := c.Conn(t.Context(), "key")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			done := make(chan error, 1)
-			go func() {
-				_, err := get(conn)
-				done <- err
-			}()
-			<-asked
+	answeringLate(t, func(t *testing.T, late handler, ask func(conn redis.Conn, replace func()) error) {
+		next := node(t, nil)
+		zombie := startFake(t, map[string]handler{"GET": late})
+		var serving atomic.Pointer[fake]
+		serving.Store(zombie)
+		zombie.on(t, "CLUSTER", slots(func() string { return serving.Load().address() }))
+		c := openCluster(t, zombie.address())
+		conn, err := c.Conn(t.Context(), "key")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		err = ask(conn, func() {
 			serving.Store(next)
 			if _, err := c.Nodes(t.Context()); err != nil { // reads the map
-				t.Fatal(err)
-			}
-			answer <- struct{}{}
-			if err := <-done; err == nil || !strings.Contains(err.Error(), "serves nothing any more") {
-				t.Errorf("got %v", err)
+				t.Error(err)
 			}
 		})
-	}
+		if err == nil || !strings.Contains(err.Error(), "serves nothing any more") {
+			t.Errorf("got %v", err)
+		}
+	})
 }
 
 func TestPipelinesAreNotSentOn(t *testing.T) {

@@ -1,12 +1,14 @@
 package connect_test
 
 import (
+	"errors"
 	"net"
 	"strconv"
 	"sync"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2/server"
+	"github.com/gomodule/redigo/redis"
 )
 
 // fake is a server that answers as the test says, and counts what it was asked.
@@ -85,4 +87,42 @@ func closedAddress(t *testing.T) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
+}
+
+// answeringLate is a test of a server that answers a GET, by itself or in a pipeline,
+// only after another has its place, as one does that was frozen. The test gets that
+// server's handler, and a function that asks, has the server replaced meanwhile and
+// gives the call's error.
+func answeringLate(t *testing.T, test func(t *testing.T, late handler, ask func(conn redis.Conn, replace func()) error)) {
+	t.Helper()
+	for name, get := range map[string]func(conn redis.Conn) (any, error){
+		"command": func(conn redis.Conn) (any, error) { return conn.Do("GET", "key") },
+		"pipeline": func(conn redis.Conn) (any, error) {
+			if err := errors.Join(conn.Send("GET", "key"), conn.Flush()); err != nil {
+				return nil, err
+			}
+			return conn.Receive()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked, answer := make(chan struct{}), make(chan struct{})
+			late := func(c *server.Peer, _ []string) {
+				asked <- struct{}{}
+				<-answer
+				c.WriteBulk("late")
+			}
+			test(t, late, func(conn redis.Conn, replace func()) error {
+				done := make(chan error, 1)
+				go func() {
+					_, err := get(conn)
+					done <- err
+				}()
+				<-asked
+				replace()
+				answer <- struct{}{}
+				return <-done
+			})
+		})
+	}
 }

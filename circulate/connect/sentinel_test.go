@@ -1,7 +1,6 @@
 package connect_test
 
 import (
-	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -93,55 +92,34 @@ func TestLatestWordCounts(t *testing.T) {
 // has its place, as one does that was frozen: that it was done does not count.
 func TestReplyOfAReplacedMasterIsNoReply(t *testing.T) {
 	t.Parallel()
-	for name, get := range map[string]func(conn redis.Conn) (any, error){
-		"command": func(conn redis.Conn) (any, error) { return conn.Do("GET", "key") },
-		"pipeline": func(conn redis.Conn) (any, error) {
-			if err := errors.Join(conn.Send("GET", "key"), conn.Flush()); err != nil {
-				return nil, err
-			}
-			return conn.Receive()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			asked, answer := make(chan struct{}), make(chan struct{})
-			zombie := startFake(t, map[string]handler{"ROLE": role("master"), "GET": func(c *server.Peer, _ []string) {
-				asked <- struct{}{}
-				<-answer
-				c.WriteBulk("late")
-			}})
-			next := startFake(t, map[string]handler{"ROLE": role("master"), "GET": says("next")})
-			var word atomic.Pointer[handler]
-			say := func(address, epoch string) {
-				h := names(address, epoch)
-				word.Store(&h)
-			}
-			say(zombie.address(), "1")
-			s := openSentinel(t, "main", startFake(t, map[string]handler{
-				"SENTINEL":  func(c *server.Peer, args []string) { (*word.Load())(c, args) },
-				"SUBSCRIBE": refuses("ERR not here"),
-			}))
-			conn, err := s.Conn(t.Context(), "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			done := make(chan error, 1)
-			go func() {
-				_, err := get(conn)
-				done <- err
-			}()
-			<-asked
+	answeringLate(t, func(t *testing.T, late handler, ask func(conn redis.Conn, replace func()) error) {
+		zombie := startFake(t, map[string]handler{"ROLE": role("master"), "GET": late})
+		next := startFake(t, map[string]handler{"ROLE": role("master"), "GET": says("next")})
+		var word atomic.Pointer[handler]
+		say := func(address, epoch string) {
+			h := names(address, epoch)
+			word.Store(&h)
+		}
+		say(zombie.address(), "1")
+		s := openSentinel(t, "main", startFake(t, map[string]handler{
+			"SENTINEL":  func(c *server.Peer, args []string) { (*word.Load())(c, args) },
+			"SUBSCRIBE": refuses("ERR not here"),
+		}))
+		conn, err := s.Conn(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		err = ask(conn, func() {
 			say(next.address(), "2")
 			for s.Master() != next.address() {
 				<-time.After(time.Millisecond)
 			}
-			answer <- struct{}{}
-			if err := <-done; err == nil || !strings.Contains(err.Error(), "another server had become the master") || conn.Err() == nil {
-				t.Errorf("got %v; the connection: %v", err, conn.Err())
-			}
 		})
-	}
+		if err == nil || !strings.Contains(err.Error(), "another server had become the master") || conn.Err() == nil {
+			t.Errorf("got %v; the connection: %v", err, conn.Err())
+		}
+	})
 }
 
 // TestReadOnlyServerIsLeft meets a master that became a replica behind a connection

@@ -50,15 +50,7 @@ func TestServeObeysCallbacks(t *testing.T) {
 		callbacksFile: writeWebhooks(t, `{"callbacks":[{"name":"acme","corp_id":"ww1","token":{"secret":"TOKEN"},"aes_key":{"secret":"KEY"},"account":"kf:{open_kfid}"}]}`),
 	}, "serve")
 	p.log.await(t, `"msg":"callbacks are obeyed"`)
-	var listening struct{ Addr string }
-	for line := range strings.Lines(p.log.String()) {
-		if strings.Contains(line, `"listening"`) {
-			if err := json.Unmarshal([]byte(line), &listening); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	base := "http://" + listening.Addr
+	base := p.base(t)
 	awaitStatus(t, base+"/readyz", http.StatusOK)
 	calls := client.New(base, "bearer")
 	defer calls.Close()

@@ -14,6 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/testing/redistest"
@@ -68,6 +69,7 @@ func programMetrics(t *testing.T) metricBook {
 	delivery.NewMetrics(b)
 	webhook.NewMetrics(b)
 	api.NewCallbackMetrics(b)
+	wecomkf.Counting(ring, b)
 	countSetAside(b, ring)
 	return b
 }

@@ -35,7 +35,7 @@ func newCheckers(env environment, s pollerSettings, tokens wecomkf.Tokens) (poll
 // startRoles starts what the process is to do in the group.
 func startRoles(ctx context.Context, group *errgroup.Group, env environment, s settings, ring *circulate.Ring,
 	registry *prometheus.Registry, metrics http.Handler, log *slog.Logger, front *frontDoor) error {
-	checkers, err := newCheckers(env, s.Poller, ring)
+	checkers, err := newCheckers(env, s.Poller, wecomkf.Counting(ring, registry))
 	if err != nil {
 		return err
 	}

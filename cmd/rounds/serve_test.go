@@ -85,6 +85,21 @@ func startProgram(t *testing.T, variables map[string]string, args ...string) *pr
 	return p
 }
 
+// base is the URL under which the program serves, as soon as it logs it as JSON.
+func (p *program) base(t *testing.T) string {
+	t.Helper()
+	p.log.await(t, `"msg":"listening"`)
+	var listening struct{ Addr string }
+	for line := range strings.Lines(p.log.String()) {
+		if strings.Contains(line, `"listening"`) {
+			if err := json.Unmarshal([]byte(line), &listening); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return "http://" + listening.Addr
+}
+
 func TestDemoShowsMessages(t *testing.T) {
 	p := startProgram(t, nil, "demo")
 	for _, text := range []string{"/docs", "feed-1/1", "connector-1/1", "feed-2/2"} {
@@ -139,16 +154,7 @@ func TestServeWithoutRedisUntilThereIsOne(t *testing.T) {
 	p := startProgram(t, map[string]string{
 		"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_API_ADDR": freeLoopback(t), "ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true", "ROUNDS_LOG_FORMAT": "json",
 	}, "serve")
-	p.log.await(t, `"msg":"listening"`)
-	var listening struct{ Addr string }
-	for line := range strings.Lines(p.log.String()) {
-		if strings.Contains(line, `"listening"`) {
-			if err := json.Unmarshal([]byte(line), &listening); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	base := "http://" + listening.Addr
+	base := p.base(t)
 	awaitStatus(t, base+"/readyz", http.StatusServiceUnavailable)
 	awaitStatus(t, base+"/healthz", http.StatusOK)
 	awaitStatus(t, base+"/v1/accounts", http.StatusServiceUnavailable)

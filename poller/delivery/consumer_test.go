@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
@@ -48,7 +47,7 @@ func atLeastOnce(lines []string) []string {
 func (w *world) nothingLeft() {
 	w.Helper()
 	for shard := range w.shards {
-		s, err := w.ring.GroupState(context.Background(), shard, "g")
+		s, err := w.Ring.GroupState(context.Background(), shard, "g")
 		if err != nil || s.OldestUnread != 0 || s.Pending != 0 {
 			w.Errorf("shard %d: %+v, %v", shard, s, err)
 		}
@@ -59,7 +58,7 @@ func (w *world) nothingLeft() {
 func (w *world) consumerNames() (n int) {
 	w.Helper()
 	for shard := range w.shards {
-		n += len(w.do("XINFO", "CONSUMERS", w.ring.Tag(shard)+":messages", "g").([]any))
+		n += len(w.Do("XINFO", "CONSUMERS", w.Ring.Tag(shard)+":messages", "g").([]any))
 	}
 	return n
 }
@@ -139,12 +138,12 @@ func TestFailedMessagesHoldTheirAccountAndEndAsDeadLetters(t *testing.T) {
 		expect(t, j.of("bad"), []string{"0#1", "1#1", "1#2"})
 		time.Sleep(2 * time.Minute)
 		expect(t, j.of("bad"), []string{"0#1", "1#1", "1#2", "1#3", "2#1", "3#1"})
-		letters, err := w.ring.DeadLetters(context.Background(), 0, circulate.StreamStart, 10)
+		letters, err := w.Ring.DeadLetters(context.Background(), 0, circulate.StreamStart, 10)
 		if err != nil || len(letters) != 1 || letters[0].Message.ID != "1" || letters[0].Deliveries != 3 || letters[0].Error != "cannot be read" {
 			t.Fatalf("dead letters %+v, %v", letters, err)
 		}
 		j.answers(nil)
-		if _, err := w.ring.ReplayDead(context.Background(), 0, letters[0].Position); err != nil {
+		if _, err := w.Ring.ReplayDead(context.Background(), 0, letters[0].Position); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
@@ -204,7 +203,7 @@ func TestPanicsAreContainedAndBlamedOnOne(t *testing.T) {
 				t.Errorf("%s: %d handled, want %d", account, len(got), want)
 			}
 		}
-		letters, err := w.ring.DeadLetters(context.Background(), 0, circulate.StreamStart, 10)
+		letters, err := w.Ring.DeadLetters(context.Background(), 0, circulate.StreamStart, 10)
 		if err != nil || len(letters) != 1 || letters[0].Account+letters[0].Message.ID != "b5" || !strings.Contains(letters[0].Error, "panicked: poison") {
 			t.Errorf("dead letters %+v, %v", letters, err)
 		}
@@ -225,7 +224,7 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 		}}
 		c := w.start(delivery.Consumer{Handler: j.handler(), Batch: 10, HeldMax: 50, MaxDeliveries: 1000, Backoff: func(int) time.Duration { return time.Minute }})
 		time.Sleep(10 * time.Minute)
-		s, err := w.ring.GroupState(context.Background(), 0, "g")
+		s, err := w.Ring.GroupState(context.Background(), 0, "g")
 		if err != nil || s.Pending > 60 || s.OldestUnread == 0 {
 			t.Errorf("%+v, %v", s, err)
 		}
@@ -323,7 +322,7 @@ func TestIdleConsumersAreQuickAndAskLittle(t *testing.T) {
 
 func TestRedisAwayAndBack(t *testing.T) {
 	inFakeTime(t, 4, func(w *world) {
-		server := w.server.(*connect.Embedded).Miniredis()
+		server := w.Miniredis()
 		var j journal
 		c := w.start(delivery.Consumer{Handler: j.handler()})
 		for i := range 3 {
@@ -336,8 +335,8 @@ func TestRedisAwayAndBack(t *testing.T) {
 				expect(t, atLeastOnce(j.of(account)), numbered(0, 20*(i+1)))
 			}
 		}
-		w.do("FLUSHALL")
-		w.do("HSET", "rounds:meta", "shards", 4, "format", 1)
+		w.Do("FLUSHALL")
+		w.Do("HSET", "rounds:meta", "shards", 4, "format", 1)
 		w.add(5, "a")
 		time.Sleep(20 * time.Second)
 		expect(t, atLeastOnce(j.of("a")), numbered(0, 65))

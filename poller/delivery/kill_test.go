@@ -14,6 +14,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/testing/bubble"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -26,7 +27,7 @@ var record = circulate.NewEffect("record", `
 // effect is a handler that records.
 func (w *world) effect(remember time.Duration) *delivery.Effect {
 	return &delivery.Effect{Effect: record, Remember: remember, Keys: func(shard int) []string {
-		return []string{w.ring.Tag(shard) + ":applied", w.ring.Tag(shard) + ":order"}
+		return []string{w.Ring.Tag(shard) + ":applied", w.Ring.Tag(shard) + ":order"}
 	}}
 }
 
@@ -34,7 +35,7 @@ func (w *world) effect(remember time.Duration) *delivery.Effect {
 func (w *world) applied() (n int) {
 	w.Helper()
 	for shard := range w.shards {
-		n += int(w.do("HLEN", w.ring.Tag(shard)+":applied").(int64))
+		n += int(w.Do("HLEN", w.Ring.Tag(shard)+":applied").(int64))
 	}
 	return n
 }
@@ -45,14 +46,14 @@ func (w *world) appliedOnce() {
 	w.Helper()
 	counts, order := make(map[string]string), make(map[string][]string)
 	for shard := range w.shards {
-		of, err := redis.StringMap(w.do("HGETALL", w.ring.Tag(shard)+":applied"), nil)
+		of, err := redis.StringMap(w.Do("HGETALL", w.Ring.Tag(shard)+":applied"), nil)
 		if err != nil {
 			w.Fatal(err)
 		}
 		for name, n := range of {
 			counts[name] = n
 		}
-		names, err := redis.Strings(w.do("LRANGE", w.ring.Tag(shard)+":order", 0, -1), nil)
+		names, err := redis.Strings(w.Do("LRANGE", w.Ring.Tag(shard)+":order", 0, -1), nil)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -81,24 +82,24 @@ func (w *world) appliedOnce() {
 
 // deaths are the ways in which a consumer ends without a word, by the step that it
 // is at.
-var deaths = map[string]func(step string) death{
-	"before a read":               func(step string) death { return deathAt(step, "read", before) },
-	"after a read":                func(step string) death { return deathAt(step, "read", after) },
-	"in the handler":              func(step string) death { return deathAt(step, "effect", before) },
-	"after the effect":            func(step string) death { return deathAt(step, "effect", after) },
-	"before a takeover":           func(step string) death { return deathAt(step, "redeliver", before) },
-	"during a takeover":           func(step string) death { return deathAt(step, "redeliver", after) },
-	"while it lists what is left": func(step string) death { return deathAt(step, "pending", after) },
-	"while it forgets":            func(step string) death { return deathAt(step, "forget", after) },
-	"as it gets a lease":          func(step string) death { return deathAt(step, "lease", after) },
-	"as it gives a lease back":    func(step string) death { return deathAt(step, "release", before) },
+var deaths = map[string]func(step string) bubble.Fate{
+	"before a read":               func(step string) bubble.Fate { return deathAt(step, "read", bubble.NotDone) },
+	"after a read":                func(step string) bubble.Fate { return deathAt(step, "read", bubble.ReplyLost) },
+	"in the handler":              func(step string) bubble.Fate { return deathAt(step, "effect", bubble.NotDone) },
+	"after the effect":            func(step string) bubble.Fate { return deathAt(step, "effect", bubble.ReplyLost) },
+	"before a takeover":           func(step string) bubble.Fate { return deathAt(step, "redeliver", bubble.NotDone) },
+	"during a takeover":           func(step string) bubble.Fate { return deathAt(step, "redeliver", bubble.ReplyLost) },
+	"while it lists what is left": func(step string) bubble.Fate { return deathAt(step, "pending", bubble.ReplyLost) },
+	"while it forgets":            func(step string) bubble.Fate { return deathAt(step, "forget", bubble.ReplyLost) },
+	"as it gets a lease":          func(step string) bubble.Fate { return deathAt(step, "lease", bubble.ReplyLost) },
+	"as it gives a lease back":    func(step string) bubble.Fate { return deathAt(step, "release", bubble.NotDone) },
 }
 
-func deathAt(step, at string, d death) death {
+func deathAt(step, at string, d bubble.Fate) bubble.Fate {
 	if step == at {
 		return d
 	}
-	return lives
+	return bubble.Healthy
 }
 
 // TestEffectsAreAppliedOnceWhereverConsumersDie has one consumer after the other
@@ -124,11 +125,11 @@ func TestEffectsAreAppliedOnceWhereverConsumersDie(t *testing.T) {
 					<-before.done
 					doomed := w.start(settings)
 					var steps atomic.Int32
-					doomed.at(func(step string) death {
-						if d := die(step); d != lives && steps.Add(1) > int32(round%2) {
+					doomed.at(func(step string) bubble.Fate {
+						if d := die(step); d != bubble.Healthy && steps.Add(1) > int32(round%2) {
 							return d
 						}
-						return lives
+						return bubble.Healthy
 					})
 					for range 10 {
 						w.add(1, accounts...)
@@ -166,11 +167,11 @@ func TestConsumersAllDie(t *testing.T) {
 			w.add(5, "a", "b", "c", "d", "e")
 			c := w.start(delivery.Consumer{Handler: w.effect(0), Batch: 4})
 			var steps atomic.Int32
-			c.at(func(string) death {
+			c.at(func(string) bubble.Fate {
 				if steps.Add(1) > int32(5+3*round) {
-					return death(1 + round%2)
+					return bubble.NotDone + bubble.Fate(round%2)
 				}
-				return lives
+				return bubble.Healthy
 			})
 			time.Sleep(time.Duration(5+round) * time.Second)
 			c.kill()
@@ -194,9 +195,9 @@ func TestRewoundGroupsApplyOnceWhatIsRemembered(t *testing.T) {
 			w.add(50, "a", "b", "c")
 			time.Sleep(10 * time.Second)
 			for shard := range w.shards {
-				stream := w.ring.Tag(shard) + ":messages"
+				stream := w.Ring.Tag(shard) + ":messages"
 				// At once: the consumer would make the group anew where it had got to.
-				w.do("EVAL", `redis.call('XGROUP', 'DESTROY', KEYS[1], 'g'); redis.call('XGROUP', 'CREATE', KEYS[1], 'g', '0-0')`, 1, stream)
+				w.Do("EVAL", `redis.call('XGROUP', 'DESTROY', KEYS[1], 'g'); redis.call('XGROUP', 'CREATE', KEYS[1], 'g', '0-0')`, 1, stream)
 			}
 		}
 		time.Sleep(time.Minute)
@@ -235,7 +236,7 @@ func TestPoisonKillsNoNeighbours(t *testing.T) {
 		w.nothingLeft()
 		var dead []string
 		for shard := range w.shards {
-			letters, err := w.ring.DeadLetters(context.Background(), shard, circulate.StreamStart, 10)
+			letters, err := w.Ring.DeadLetters(context.Background(), shard, circulate.StreamStart, 10)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -276,7 +277,7 @@ func TestFrozenConsumerDoesNoHarm(t *testing.T) {
 func TestKillsOnARealRedis(t *testing.T) {
 	t.Parallel()
 	process := redistest.Start(t, redistest.WithAOF())
-	w := newWorld(t, redistest.Connect(t, process), 4)
+	w := newWorld(bubble.On(t, redistest.Connect(t, process), 4))
 	accounts := []string{"a", "b", "c", "d", "e", "f"}
 	w.add(20, accounts...)
 	settings := delivery.Consumer{Batch: 8, TakeOver: time.Second}
@@ -317,7 +318,7 @@ func TestKillsOnARealRedis(t *testing.T) {
 // addWhenBack writes once Redis answers again.
 func (w *world) addWhenBack(accounts []string) {
 	w.Helper()
-	w.until(func() bool { return w.ring.Check(context.Background()) == nil })
+	w.until(func() bool { return w.Ring.Check(context.Background()) == nil })
 	w.add(10, accounts...)
 }
 

@@ -4,59 +4,37 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"log/slog"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
-	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/testing/bubble"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a ring with messages in it.
 type world struct {
-	*testing.T
-	server  circulate.Server
-	ring    *circulate.Ring
-	metrics *prometheus.Registry
+	*bubble.World
 	shards  int
 	written []string       // ACCOUNT/ID in order
 	count   map[string]int // account -> how many
 	names   *scriptNames
 }
 
-func newWorld(t *testing.T, server circulate.Server, shards int) *world {
-	t.Helper()
-	ring, err := circulate.Open(t.Context(), server, circulate.Options{Shards: shards, Log: testLog(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &world{T: t, server: server, ring: ring, metrics: prometheus.NewRegistry(), shards: shards, count: make(map[string]int), names: &scriptNames{of: make(map[string]string)}}
+func newWorld(w *bubble.World) *world {
+	return &world{World: w, shards: w.Ring.Shards(), count: make(map[string]int), names: &scriptNames{of: make(map[string]string)}}
 }
 
-// inFakeTime runs a test in a bubble, on the embedded server.
 func inFakeTime(t *testing.T, shards int, test func(w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		server := connect.NewEmbedded()
-		defer func() {
-			_ = server.Close()
-			synctest.Wait()
-		}()
-		test(newWorld(t, server, shards))
-	})
+	bubble.Run(t, shards, func(w *bubble.World) { test(newWorld(w)) })
 }
 
 // add writes n messages of each account, in turns, numbered from where the last
@@ -74,31 +52,13 @@ func (w *world) add(n int, accounts ...string) {
 func (w *world) write(name string) {
 	w.Helper()
 	account, id, _ := strings.Cut(name, "/")
-	w.do("XADD", w.key(account, "messages"), "*", "account", account, "kind", "feed", "id", id, "type", "text", "time", "", "data", `{"n":1}`)
+	w.Do("XADD", w.Key(w.Ring.ShardOf(account), "messages"), "*", "account", account, "kind", "feed", "id", id, "type", "text", "time", "", "data", `{"n":1}`)
 	w.written = append(w.written, name)
-}
-
-func (w *world) key(account, name string) string {
-	return w.ring.Tag(w.ring.ShardOf(account)) + ":" + name
-}
-
-func (w *world) do(name string, args ...any) any {
-	w.Helper()
-	conn, err := w.server.Conn(context.Background(), "")
-	if err != nil {
-		w.Fatal(err)
-	}
-	defer conn.Close()
-	reply, err := conn.Do(name, args...)
-	if err != nil {
-		w.Fatalf("%s %v: %v", name, args, err)
-	}
-	return reply
 }
 
 // consumer is one that runs.
 type consumer struct {
-	*cuttable
+	*process
 	cancel context.CancelFunc
 	done   chan error
 }
@@ -106,22 +66,20 @@ type consumer struct {
 // start runs a consumer with connections of its own until it is stopped.
 func (w *world) start(c delivery.Consumer) *consumer {
 	w.Helper()
-	server := &cuttable{Server: w.server, names: w.names}
-	ring, err := circulate.Open(context.Background(), server, circulate.Options{Log: testLog(w.T)})
-	if err != nil {
-		w.Fatal(err)
-	}
-	c.Ring, c.Log = ring, testLog(w.T)
+	own, server := &process{names: w.names}, &bubble.Faulty{Server: w.Redis}
+	server.Set(own.fate)
+	ring := w.Open(server)
+	c.Ring, c.Log = ring, bubble.Log(w)
 	if c.Group == "" {
 		c.Group = "g"
 	}
 	if effect, ok := c.Handler.(*delivery.Effect); ok {
-		own := *effect
-		own.Ring = ring
-		c.Handler = &own
+		effect := *effect
+		effect.Ring = ring
+		c.Handler = &effect
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	running := &consumer{cuttable: server, cancel: cancel, done: make(chan error, 1)}
+	running := &consumer{process: own, cancel: cancel, done: make(chan error, 1)}
 	go func() { running.done <- c.Run(ctx) }()
 	return running
 }
@@ -135,64 +93,49 @@ func (c *consumer) stop(t testing.TB) {
 	}
 }
 
-// cuttable is a server that a process may die in front of: from then on nothing
-// that it sends arrives.
-type cuttable struct {
-	circulate.Server
-
+// process is one that may die in front of Redis: from then on nothing that it sends
+// arrives.
+type process struct {
 	mu    sync.Mutex
 	dead  bool
 	names *scriptNames
-	die   func(step string) death
+	die   func(step string) bubble.Fate
 	calls map[string]int
 
 	freezeAt       string
 	freeze, frozen <-chan struct{}
 }
 
-type death uint8
-
-const (
-	lives  death = iota
-	before       // it dies, and the step is not done
-	after        // the step is done, and it dies before the reply
-)
-
-func (c *cuttable) kill() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.dead = true
+func (p *process) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dead = true
 }
 
-func (c *cuttable) isDead() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.dead
+func (p *process) isDead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
 }
 
 // at has the process die as told, by steps: the names of scripts, and commands.
-func (c *cuttable) at(die func(step string) death) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.die = die
+func (p *process) at(die func(step string) bubble.Fate) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.die = die
 }
 
-var errCut = errors.New("connection cut")
-
-func (c *cuttable) Conn(ctx context.Context, key string) (redis.Conn, error) {
-	if c.isDead() {
-		return nil, errCut
+// fate is what becomes of the process's steps.
+func (p *process) fate(s bubble.Step) bubble.Fate {
+	switch s.At {
+	case bubble.Call, bubble.Send:
+		return p.verdict(p.step(s.Command, s.Args))
+	case bubble.Connect, bubble.Called:
+		if p.isDead() {
+			return bubble.NotDone
+		}
 	}
-	conn, err := c.Server.Conn(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return &cuttableConn{conn, c}, nil
-}
-
-type cuttableConn struct {
-	redis.Conn
-	server *cuttable
+	return bubble.Healthy
 }
 
 var scriptName = regexp.MustCompile(`(?m)^-- (\w+): `)
@@ -221,81 +164,54 @@ func (n *scriptNames) name(command string, args []any) string {
 }
 
 // step names what a command does, and counts it.
-func (c *cuttable) step(command string, args []any) string {
-	name := c.names.name(command, args)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.calls == nil {
-		c.calls = make(map[string]int)
+func (p *process) step(command string, args []any) string {
+	name := p.names.name(command, args)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.calls == nil {
+		p.calls = make(map[string]int)
 	}
-	c.calls[name]++
+	p.calls[name]++
 	return name
 }
 
-func (c *cuttable) verdict(step string) death {
-	d, frozen := c.decide(step)
+func (p *process) verdict(step string) bubble.Fate {
+	d, frozen := p.decide(step)
 	if frozen != nil {
 		<-frozen
 	}
 	return d
 }
 
-func (c *cuttable) decide(step string) (death, <-chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.dead {
-		return before, nil
+func (p *process) decide(step string) (bubble.Fate, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return bubble.NotDone, nil
 	}
-	if c.freeze != nil && step == c.freezeAt {
-		c.frozen = c.freeze
+	if p.freeze != nil && step == p.freezeAt {
+		p.frozen = p.freeze
 	}
-	if c.die == nil {
-		return lives, c.frozen
+	if p.die == nil {
+		return bubble.Healthy, p.frozen
 	}
-	d := c.die(step)
-	c.dead = d != lives
-	return d, c.frozen
+	d := p.die(step)
+	p.dead = d != bubble.Healthy
+	return d, p.frozen
 }
 
 // freezes stops the process when it is about to do a step, until thawed is closed.
-func (c *cuttable) freezes(step string, thawed <-chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.freezeAt, c.freeze = step, thawed
-}
-
-func (c *cuttableConn) DoWithTimeout(timeout time.Duration, name string, args ...any) (any, error) {
-	switch c.server.verdict(c.server.step(name, args)) {
-	case before:
-		return nil, errCut
-	case after:
-		_, _ = redis.DoWithTimeout(c.Conn, timeout, name, args...)
-		return nil, errCut
-	}
-	reply, err := redis.DoWithTimeout(c.Conn, timeout, name, args...)
-	if c.server.isDead() {
-		return nil, errCut
-	}
-	return reply, err
-}
-
-// Send is how pipelines begin.
-func (c *cuttableConn) Send(name string, args ...any) error {
-	if c.server.verdict(c.server.step(name, args)) != lives {
-		return errCut
-	}
-	return c.Conn.Send(name, args...)
-}
-
-func (c *cuttableConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
-	return redis.ReceiveWithTimeout(c.Conn, timeout)
+func (p *process) freezes(step string, thawed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.freezeAt, p.freeze = step, thawed
 }
 
 // commands is how many commands the consumer has sent.
-func (c *cuttable) commands() (sum int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, n := range c.calls {
+func (p *process) commands() (sum int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, n := range p.calls {
 		sum += n
 	}
 	return sum
@@ -356,15 +272,4 @@ func (j *journal) of(account string) []string {
 		}
 	}
 	return got
-}
-
-func testLog(t testing.TB) *slog.Logger {
-	return slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelInfo}))
-}
-
-type testWriter struct{ t testing.TB }
-
-func (w testWriter) Write(line []byte) (int, error) {
-	w.t.Log(strings.TrimSpace(string(line)))
-	return len(line), nil
 }

@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"runtime/pprof"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -47,17 +45,11 @@ func bulkServe(ctx context.Context, args []string, in io.Reader, out io.Writer) 
 		return err
 	}
 	defer routes.Close()
-	if *profile != "" {
-		file, err := os.Create(*profile)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		if err := pprof.StartCPUProfile(file); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
+	endProfile, err := startProfile(*profile)
+	if err != nil {
+		return err
 	}
+	defer endProfile()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

@@ -25,6 +25,17 @@ type header []field
 // must not be lost for one of its lines.
 func split(raw []byte) (header, []byte) {
 	var h header
+	// Lines that go on with the last field are joined once it ends: a mail may have
+	// tens of thousands of them.
+	var folded []string
+	end := func() {
+		if len(folded) > 0 {
+			last := &h[len(h)-1]
+			last.Value = strings.Join(append([]string{last.Value}, folded...), " ")
+			folded = folded[:0]
+		}
+	}
+	defer end()
 	for len(raw) > 0 {
 		line, rest, _ := bytes.Cut(raw, []byte("\n"))
 		raw = rest
@@ -34,12 +45,13 @@ func split(raw []byte) (header, []byte) {
 			return h, raw
 		case text[0] == ' ' || text[0] == '\t':
 			if len(h) > 0 {
-				h[len(h)-1].Value += " " + strings.TrimSpace(text)
+				folded = append(folded, strings.TrimSpace(text))
 			}
 			continue
 		}
 		name, value, ok := strings.Cut(text, ":")
 		if name = strings.TrimSpace(name); ok && name != "" && !strings.ContainsAny(name, " \t") && len(h) < maxFields {
+			end()
 			h = append(h, field{cut(valid(name), 256), strings.TrimSpace(value)})
 		}
 	}

@@ -90,3 +90,15 @@ func FuzzData(f *testing.F) {
 		}
 	})
 }
+
+// A header may be folded into as many lines as a mail has room for.
+func TestFoldedHeader(t *testing.T) {
+	const lines = 40_000
+	h, body := split([]byte("Subject: a\r\n" + strings.Repeat(" b\n", lines) + "To: c\n\td\n \n\ne\n"))
+	if len(h) != 2 || h[0].Value != "a"+strings.Repeat(" b", lines) || h[1].Value != "c d " || string(body) != "e\n" {
+		t.Errorf("%d fields, To is %q, the body %q", len(h), h.get("to"), body)
+	}
+	if h, _ := split([]byte(" b\nTo: c\n d")); len(h) != 1 || h[0].Value != "c d" {
+		t.Errorf("got %q", h)
+	}
+}

@@ -94,6 +94,7 @@ func waited(cause error) *poller.CheckError {
 // is none, and fetches one where that has become its task.
 func (b *broker) obtain(ctx context.Context, g *grant, not int64) (token, *poller.CheckError) {
 	for poll := obtainPoll; ; poll = min(2*poll, obtainPollMax) {
+		wait := time.Duration(0) // before another look
 		c, err := b.store.TakeCredential(ctx, g.ref, fetchLease)
 		if err != nil {
 			return b.withoutStore(g, not, err)
@@ -119,7 +120,7 @@ func (b *broker) obtain(ctx context.Context, g *grant, not int64) (token, *polle
 				return token{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "seal",
 					Message: "the access token's seal is broken: somebody else writes to Redis", Err: err}
 			}
-			continue
+			wait = poll // it may be there still: what became of the drop may be unknown
 		case failed != nil:
 			return token{}, failed
 		case c.Refused > 0:
@@ -129,7 +130,7 @@ func (b *broker) obtain(ctx context.Context, g *grant, not int64) (token, *polle
 		case c.Value != nil:
 			return token{}, g.failure(codeBadToken, "") // it stays, though we were refused it
 		}
-		if !sleep(ctx, max(time.Millisecond, min(c.Wait, poll))) {
+		if !sleep(ctx, max(time.Millisecond, wait, min(c.Wait, poll))) {
 			return token{}, waited(ctx.Err())
 		}
 	}

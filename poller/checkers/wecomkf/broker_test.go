@@ -222,6 +222,27 @@ func TestFetcherIsGone(t *testing.T) {
 	})
 }
 
+// Whose turn it is to fetch when it has waited nearly as long as it may has all of
+// the time to fetch: it does not tell the others that fetching takes too long.
+func TestFetchingAtTheLastMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tokens := NewMemory()
+		w := newWorld(t, tokens, 1, noLimits)
+		ids := w.accounts(1, 1)
+		g, err := newGrant(config{corp: corp, baseURL: DefaultBaseURL}, secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := tokens.TakeCredential(t.Context(), g.ref, obtainTimeout-busyPause); err != nil || c.Fence == 0 {
+			t.Fatalf("got %+v, %v", c, err)
+		}
+		w.wecom.Fail(corp, wecom.GetToken, wecom.Fault{Code: codeBusy, Times: busyTries})
+		if codes := w.round(ids); len(codes) != 0 {
+			t.Errorf("failed: %v", codes)
+		}
+	})
+}
+
 // Who reads Redis gets neither a token nor a secret, and who writes there cannot
 // have another one used.
 func TestTokensAreSealed(t *testing.T) {

@@ -33,7 +33,9 @@ type issued struct {
 // fetchFor fetches a token for all, and tells what came of it even where ctx is
 // done by then.
 func (b *broker) fetchFor(ctx context.Context, g *grant, fence int64) (token, *poller.CheckError) {
-	calling, cancel := context.WithTimeout(ctx, fetchTimeout)
+	// All of its time: what is left of ctx may be a moment, and that the call took
+	// longer would be told to all.
+	calling, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
 	got, failed := b.fetch(calling, g)
 	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)

@@ -22,6 +22,7 @@ type paces struct {
 	most  int // calls in a paceWindow
 	mu    sync.Mutex
 	calls map[string][]time.Time // by account, the oldest first
+	swept time.Time              // when idle accounts were last forgotten
 }
 
 // call counts a call, unless it is one too many.
@@ -57,7 +58,9 @@ func (p *paces) wait(account string) time.Duration {
 
 // recent gives the calls that still count.
 func (p *paces) recent(account string, now time.Time) []time.Time {
-	if len(p.calls) > pacedMost {
+	// Not with each call: where more accounts than that are busy, none goes.
+	if len(p.calls) > pacedMost && now.Sub(p.swept) >= paceWindow {
+		p.swept = now
 		for id, calls := range p.calls {
 			if now.Sub(calls[len(calls)-1]) >= paceWindow {
 				delete(p.calls, id)

@@ -1,17 +1,15 @@
 package wecomkf
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/testing/bubble"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
@@ -20,23 +18,17 @@ import (
 // calls are made at once than WeCom allows; nobody is parked for any of it. Others,
 // with a wrong secret, are parked at once, at the price of one try.
 func TestPools(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Run(t, 2, func(b *bubble.World) {
 		w := wecom.New(wecom.Options{EmptyPages: true, Latency: 30 * time.Millisecond})
 		w.AddCorp(corp, secret)
 		w.AddCorp("wwother", secret)
-		server := connect.NewEmbedded()
-		defer func() {
-			_ = server.Close()
-			synctest.Wait()
-		}()
-		ring := openRing(t, server)
 		const accounts = 12
 		for n := range accounts {
 			id := fmt.Sprintf("wk%02d", n)
 			w.AddAccount(corp, id)
 			w.PostN(id, 250*(n%3))
-			register(t, ring, id, string(configOf("", id)))
-			register(t, ring, "wrong-"+id, fmt.Sprintf(`{"corp_id":"wwother","open_kfid":%q,"secret":{"secret":"WRONG"}}`, id))
+			register(b, id, string(configOf("", id)))
+			register(b, "wrong-"+id, fmt.Sprintf(`{"corp_id":"wwother","open_kfid":%q,"secret":{"secret":"WRONG"}}`, id))
 		}
 		source := source(secret)
 		deployed := source.Lookup
@@ -49,8 +41,8 @@ func TestPools(t *testing.T) {
 		client := fetch.New(fetch.Options{Transport: w})
 		var stops []func()
 		for range 2 {
-			own := openRing(t, server)
-			stops = append(stops, startPool(t, own, New(client, source, own)))
+			own := b.Open(b.Redis)
+			stops = append(stops, startPool(b, own, New(client, source, own)))
 		}
 
 		random := rand.New(rand.NewPCG(1, 2))
@@ -83,18 +75,18 @@ func TestPools(t *testing.T) {
 
 		for n := range accounts {
 			id := fmt.Sprintf("wk%02d", n)
-			found := numbersOf(t, ring, id)
+			found := b.Found(id)
 			posted := w.Posted(id)
 			for i, got := range found {
-				if got != i+1 {
-					t.Fatalf("%s: message %d is the %dth found", id, got, i+1)
+				if wecom.Number(got.Message.Data) != i+1 {
+					t.Fatalf("%s: message %d is the %dth found", id, wecom.Number(got.Message.Data), i+1)
 				}
 			}
 			if len(found) != posted {
 				t.Errorf("%s: found %d of %d", id, len(found), posted)
 			}
-			placed(t, ring, id, circulate.Scheduled)
-			placed(t, ring, "wrong-"+id, circulate.Parked)
+			b.Placed(circulate.Scheduled, id)
+			b.Placed(circulate.Parked, "wrong-"+id)
 		}
 		s, other := w.Stats(corp), w.Stats("wwother")
 		if s.AtOnce > 5 {
@@ -109,70 +101,20 @@ func TestPools(t *testing.T) {
 	})
 }
 
-func openRing(t *testing.T, server circulate.Server) *circulate.Ring {
-	t.Helper()
-	ring, err := circulate.Open(t.Context(), server, circulate.Options{Shards: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ring
+func register(b *bubble.World, id, config string) {
+	b.Helper()
+	b.Register(circulate.Registration{ID: id, Record: fmt.Appendf(nil, `{"id":%q,"kind":%q,"cadence":"every 60s","config":%s}`, id, Kind, config)})
 }
 
-func register(t *testing.T, ring *circulate.Ring, id, config string) {
-	t.Helper()
-	record := fmt.Appendf(nil, `{"id":%q,"kind":%q,"cadence":"every 60s","config":%s}`, id, Kind, config)
-	outcomes, err := ring.Register(t.Context(), ring.ShardOf(id), []circulate.Registration{{ID: id, Record: record}})
-	if err != nil || outcomes[0] != circulate.Created {
-		t.Fatalf("register %s: %v, %v", id, outcomes, err)
-	}
-}
-
-func startPool(t *testing.T, ring *circulate.Ring, checker poller.Checker) (stop func()) {
-	t.Helper()
+func startPool(b *bubble.World, ring *circulate.Ring, checker poller.Checker) (stop func()) {
+	b.Helper()
 	checkers, err := poller.NewCheckers(checker)
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	pool, err := poller.New(ring, checkers, poller.Config{PageLimit: 50}, poller.Options{})
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- pool.Run(ctx) }()
-	return func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-func placed(t *testing.T, ring *circulate.Ring, id string, want circulate.Place) {
-	t.Helper()
-	views, err := ring.Look(context.Background(), ring.ShardOf(id), []string{id})
-	if err != nil || len(views) != 1 || views[0].Place != want {
-		t.Errorf("%s: %+v, %v; want %s", id, views, err, want)
-	}
-}
-
-// numbersOf gives the numbers of an account's messages, as they are in the stream.
-func numbersOf(t *testing.T, ring *circulate.Ring, account string) (numbers []int) {
-	t.Helper()
-	after := circulate.StreamStart
-	for {
-		found, err := ring.Messages(context.Background(), ring.ShardOf(account), after, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(found) == 0 {
-			return numbers
-		}
-		for _, m := range found {
-			if m.Account == account {
-				numbers = append(numbers, wecom.Number(m.Message.Data))
-			}
-			after = m.Position
-		}
-	}
+	return bubble.Go(b, pool.Run)
 }

@@ -29,9 +29,11 @@
 //
 // Access tokens are shared by all that share a Tokens: fetched by one of them for
 // all, replaced before they expire, dropped when WeCom refuses them. A secret that
-// WeCom refuses is not tried again for an hour, by nobody, unless its value
-// changes: WeCom bans addresses that try wrong secrets. Tokens are sealed with a
-// key that is derived from the secret; see seal.
+// WeCom refuses is not tried again for an hour, by nobody, whoever resumes or
+// nudges an account meanwhile: WeCom bans addresses that try wrong secrets. Another
+// value counts at once, for the refusal is of that value: put it where the pollers
+// find it, and resume the accounts that were parked. Tokens are sealed with a key
+// that is derived from the secret; see seal.
 package wecomkf
 
 import (

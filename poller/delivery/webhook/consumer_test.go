@@ -1,45 +1,26 @@
 package webhook_test
 
 import (
-	"context"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+	"github.com/rounds-dev/rounds/testing/bubble"
 )
 
 // An endpoint that was away loses nothing and buries nothing; a message
 // that it cannot stand ends in the dead letters, and those behind it go on.
 func TestUnderAConsumer(t *testing.T) {
 	inFakeTime(t, func(w *world) {
-		server := connect.NewEmbedded()
-		defer func() {
-			_ = server.Close()
-			synctest.Wait()
-		}()
-		ring, err := circulate.Open(w.Context(), server, circulate.Options{Shards: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ring := w.Ring
 		add := func(name string) {
 			account, _, _ := strings.Cut(name, "/")
-			conn, err := server.Conn(context.Background(), "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			key := ring.Tag(ring.ShardOf(account)) + ":messages"
-			if _, err := conn.Do("XADD", key, "*", "account", account, "kind", "feed", "id", name, "type", "item", "time", "", "data", "{}"); err != nil {
-				t.Fatal(err)
-			}
+			w.Do("XADD", w.Key(ring.ShardOf(account), "messages"), "*", "account", account, "kind", "feed", "id", name, "type", "item", "time", "", "data", "{}")
 		}
 		var want []string
 		for _, account := range []string{"a", "b", "c"} {
@@ -52,13 +33,11 @@ func TestUnderAConsumer(t *testing.T) {
 		w.options.Store = ring
 		sink := w.sink(func(e *webhook.Endpoint) { e.Ordered = true })
 		w.receiver.goAway()
-		ctx, cancel := context.WithCancel(w.Context())
-		done := make(chan error, 1)
 		consumer := delivery.Consumer{
 			Ring: ring, Group: webhook.Endpoint{Name: "crm"}.Group(), Handler: sink, HandlerTimeout: sink.HandlerTimeout(),
-			Backoff: func(int) time.Duration { return 30 * time.Second }, Log: testLog(t, io.Discard),
+			Backoff: func(int) time.Duration { return 30 * time.Second }, Log: bubble.Log(w),
 		}
-		go func() { done <- consumer.Run(ctx) }()
+		stop := bubble.Go(w, consumer.Run)
 		time.Sleep(3 * time.Minute)
 		w.receiver.expect(t)
 
@@ -83,10 +62,7 @@ func TestUnderAConsumer(t *testing.T) {
 			t.Errorf("while b/2 fails: got %q", got)
 		}
 		time.Sleep(5 * time.Minute)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		stop()
 		got := taken()
 		for _, account := range []string{"a", "b", "c"} {
 			of := func(names []string) []string {

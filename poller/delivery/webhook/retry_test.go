@@ -112,7 +112,7 @@ func TestBreakerOpensProbesAndCloses(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		state := func(want float64) {
 			t.Helper()
-			if got := gathered(t, w.registry, "rounds_webhook_breaker_state", "crm"); got != want {
+			if got := w.Counted("rounds_webhook_breaker_state", "crm"); got != want {
 				t.Errorf("breaker state %v, want %v", got, want)
 			}
 		}

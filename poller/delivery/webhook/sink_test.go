@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/poller/checkers/secrets"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
@@ -87,12 +85,7 @@ func TestOnlyWantedKindsAreSent(t *testing.T) {
 
 func TestGoneDisablesInAllReplicasUntilEnabled(t *testing.T) {
 	inFakeTime(t, func(w *world) {
-		server := connect.NewEmbedded()
-		defer server.Close()
-		ring, err := circulate.Open(w.Context(), server, circulate.Options{Shards: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ring := w.Ring
 		w.options.Store = ring
 		sink, peer := w.sink(nil), w.sink(nil)
 		if err := one(w.Context(), peer, "p/1"); err != nil {
@@ -100,10 +93,10 @@ func TestGoneDisablesInAllReplicasUntilEnabled(t *testing.T) {
 		}
 		// The store is away just when the endpoint says so: it is told later.
 		w.receiver.say(func(_ int, _ *http.Request, answer http.ResponseWriter) {
-			server.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
+			w.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
 			answer.WriteHeader(http.StatusGone)
 		})
-		err = one(w.Context(), sink, "a/1")
+		err := one(w.Context(), sink, "a/1")
 		is(t, err, webhook.Disabled, false)
 		if !errors.Is(err, webhook.ErrDisabled) {
 			t.Errorf("got %v", err)
@@ -111,7 +104,7 @@ func TestGoneDisablesInAllReplicasUntilEnabled(t *testing.T) {
 		w.receiver.seen()
 		w.receiver.status(http.StatusOK)
 		is(t, one(w.Context(), sink, "a/1"), webhook.Disabled, false)
-		server.Miniredis().SetError("")
+		w.Miniredis().SetError("")
 		is(t, one(w.Context(), sink, "a/1"), webhook.Disabled, false)
 		if d, ok, err := ring.EndpointDisabled(w.Context(), "crm"); !ok || err != nil || d.Reason != "answered 410 Gone" {
 			t.Errorf("stored: %+v, %v, %v", d, ok, err)
@@ -122,7 +115,7 @@ func TestGoneDisablesInAllReplicasUntilEnabled(t *testing.T) {
 			within(t, "after", after, time.Second, time.Minute)
 		}
 		w.receiver.expect(t)
-		if gathered(t, w.registry, "rounds_webhook_disabled", "crm") != 1 {
+		if w.Counted("rounds_webhook_disabled", "crm") != 1 {
 			t.Error("the metric does not show it")
 		}
 
@@ -134,12 +127,12 @@ func TestGoneDisablesInAllReplicasUntilEnabled(t *testing.T) {
 			t.Error(err)
 		}
 		w.receiver.expect(t, "a/1")
-		if gathered(t, w.registry, "rounds_webhook_disabled", "crm") != 0 {
+		if w.Counted("rounds_webhook_disabled", "crm") != 0 {
 			t.Error("the metric still shows it")
 		}
 
 		// A standing that is known outlives the store; one that is not does not.
-		server.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
+		w.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
 		time.Sleep(15 * time.Second)
 		if err := one(w.Context(), sink, "a/2"); err != nil {
 			t.Error(err)

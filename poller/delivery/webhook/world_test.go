@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
@@ -15,10 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -26,6 +22,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/checkers/secrets"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+	"github.com/rounds-dev/rounds/testing/bubble"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -159,19 +156,18 @@ func slow(d time.Duration) func(int, *http.Request, http.ResponseWriter) {
 
 // world is a sink and its endpoint in fake time.
 type world struct {
-	*testing.T
+	*bubble.World
 	receiver *receiver
 	vault    *vault
-	registry *prometheus.Registry
 	options  webhook.Options
 }
 
 func inFakeTime(t *testing.T, test func(w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, receiver: &receiver{}, vault: newVault(), registry: prometheus.NewRegistry()}
+	bubble.Run(t, 1, func(b *bubble.World) {
+		w := &world{World: b, receiver: &receiver{}, vault: newVault()}
 		w.options = webhook.Options{
-			Client: w.receiver, Secrets: w.vault.source(), Namespace: "rounds", Log: testLog(t, io.Discard), Metrics: webhook.NewMetrics(w.registry),
+			Client: w.receiver, Secrets: w.vault.source(), Namespace: "rounds", Log: bubble.Log(b), Metrics: webhook.NewMetrics(b.Metrics),
 		}
 		test(w)
 	})
@@ -192,35 +188,7 @@ func (w *world) sink(change func(*webhook.Endpoint)) *webhook.Sink {
 
 // counted is how many deliveries ended so.
 func (w *world) counted(outcome webhook.Outcome) int {
-	return int(gathered(w.T, w.registry, "rounds_webhook_deliveries_total", string(outcome)))
-}
-
-// gathered sums a metric over its series with a label's value; "" is all.
-func gathered(t *testing.T, registry *prometheus.Registry, name, label string) float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := 0.0
-	for _, family := range families {
-		if family.GetName() != name {
-			continue
-		}
-		for _, m := range family.GetMetric() {
-			for _, l := range m.GetLabel() {
-				if label == "" || l.GetValue() == label {
-					sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-					break
-				}
-			}
-		}
-	}
-	return sum
-}
-
-func testLog(t *testing.T, also io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), also), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return int(w.Counted("rounds_webhook_deliveries_total", string(outcome)))
 }
 
 // message is one that was found: "a/1" is message 1 of account a.

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/bubble"
 	"github.com/rounds-dev/rounds/testing/mutants"
 )
 
@@ -47,14 +47,8 @@ type World struct {
 // must have ended when it returns.
 func Run(t *testing.T, o Options, test func(w *World)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := &World{T: t, Journal: &Journal{}, redis: connect.NewEmbedded(), seed: o.Seed, mutants: mutants.NewRewriter(o.Mutate)}
-		defer func() {
-			if err := w.redis.Close(); err != nil {
-				t.Error(err)
-			}
-			synctest.Wait()
-		}()
+	bubble.Redis(t, func(t *testing.T, server *connect.Embedded) {
+		w := &World{T: t, Journal: &Journal{}, redis: server, seed: o.Seed, mutants: mutants.NewRewriter(o.Mutate)}
 		if err := w.serve(); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,43 @@
+package wecomkf
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// counting is a Tokens that counts.
+type counting struct {
+	Tokens
+	fetches *prometheus.CounterVec
+	pauses  prometheus.Counter
+}
+
+// Counting counts in a registry what a checker does to tokens: how often it
+// fetched one, and how often it had a corporation paused. None is labelled by
+// corporation. A nil registry counts for nobody.
+func Counting(tokens Tokens, registry prometheus.Registerer) Tokens {
+	f := promauto.With(registry)
+	return &counting{tokens,
+		f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "wecom_token_fetches_total",
+			Help: "Access tokens of WeCom that this process fetched, by result: value, refused (the secret is, for an hour) or failed."}, []string{"result"}),
+		f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "wecom_pauses_total",
+			Help: "Answers of WeCom to this process that a corporation makes too many calls, each of which has it paused or meets that it is."}),
+	}
+}
+
+// SettleCredential counts what came of fetching, written or not.
+func (c *counting) SettleCredential(ctx context.Context, ref circulate.CredentialRef, fence int64, s circulate.CredentialSettlement) (bool, error) {
+	c.fetches.WithLabelValues(string(s.As)).Inc()
+	return c.Tokens.SettleCredential(ctx, ref, fence, s)
+}
+
+// PauseOwner counts that it was asked for.
+func (c *counting) PauseOwner(ctx context.Context, owner, reason string, memory time.Duration, steps ...time.Duration) (time.Duration, error) {
+	c.pauses.Inc()
+	return c.Tokens.PauseOwner(ctx, owner, reason, memory, steps...)
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"os"
+	"runtime/pprof"
+)
+
+// startProfile has a CPU profile written to a file, if it has a name, until the
+// function that it gives is called.
+func startProfile(name string) (end func(), err error) {
+	if name == "" {
+		return func() {}, nil
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = file.Close()
+	}, nil
+}

@@ -1,0 +1,114 @@
+package bubble_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"go.uber.org/goleak"
+
+	"github.com/rounds-dev/rounds/testing/bubble"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const timeout = time.Second
+
+// One INCR after the other meets a fate: what its caller gets, and whether it was
+// done all the same.
+func TestFates(t *testing.T) {
+	call := func(conn redis.Conn) error {
+		_, err := redis.DoWithTimeout(conn, timeout, "INCR", "n")
+		return err
+	}
+	pipeline := func(conn redis.Conn) error {
+		if err := errors.Join(conn.Send("INCR", "n"), conn.Flush()); err != nil {
+			return err
+		}
+		_, err := redis.ReceiveWithTimeout(conn, timeout)
+		return err
+	}
+	bubble.Run(t, 1, func(w *bubble.World) {
+		want := int64(0)
+		for _, c := range []struct {
+			at    bubble.Point
+			fate  bubble.Fate
+			do    func(conn redis.Conn) error
+			cut   bool
+			times int64
+		}{
+			{bubble.Connect, bubble.NotDone, nil, true, 0},
+			{bubble.Call, bubble.Healthy, call, false, 1},
+			{bubble.Call, bubble.NotDone, call, true, 0},
+			{bubble.Call, bubble.ReplyLost, call, true, 1},
+			{bubble.Called, bubble.ReplyLost, call, true, 1},
+			{bubble.Called, bubble.ReplyLost, pipeline, false, 1}, // that is another point
+			{bubble.Send, bubble.NotDone, pipeline, true, 0},
+			{bubble.Receive, bubble.Healthy, pipeline, false, 1},
+			{bubble.Receive, bubble.ReplyLost, pipeline, true, 1},
+			{bubble.Notified, bubble.ReplyLost, pipeline, false, 1},
+		} {
+			w.Server.Set(func(s bubble.Step) bubble.Fate {
+				if s.At == c.at {
+					return c.fate
+				}
+				return bubble.Healthy
+			})
+			conn, err := w.Server.Conn(w.Context(), "{rounds:0}:messages")
+			if err == nil {
+				err = c.do(conn)
+				_ = conn.Close()
+			}
+			if want += c.times; c.cut != errors.Is(err, bubble.ErrCut) || !c.cut && err != nil {
+				w.Errorf("%d at %d: %v", c.fate, c.at, err)
+			}
+			if n, err := redis.Int64(w.Do("INCRBY", "n", 0), nil); n != want || err != nil {
+				w.Errorf("%d at %d: done %d times, want %d: %v", c.fate, c.at, n, want, err)
+			}
+		}
+	})
+}
+
+// A subscription is told something at a point of its own, and when it is quiet
+// waits as long as it takes, however often it would be pinged.
+func TestSubscriptions(t *testing.T) {
+	for _, quiet := range []bool{false, true} {
+		bubble.Run(t, 1, func(w *bubble.World) {
+			w.Server.Quiet = quiet
+			told := 0
+			w.Server.Set(func(s bubble.Step) bubble.Fate {
+				if s.At == bubble.Notified {
+					told++
+				}
+				return bubble.Healthy
+			})
+			conn, err := w.Server.Conn(w.Context(), "")
+			if err != nil {
+				w.Fatal(err)
+			}
+			defer conn.Close()
+			if err := errors.Join(conn.Send("SUBSCRIBE", "c"), conn.Flush()); err != nil {
+				w.Fatal(err)
+			}
+			if _, err := redis.ReceiveWithTimeout(conn, timeout); err != nil {
+				w.Fatal(err)
+			}
+			published := make(chan struct{})
+			go func() {
+				defer close(published)
+				time.Sleep(time.Hour)
+				w.Do("PUBLISH", "c", "x")
+			}()
+			defer func() { <-published }()
+			if err := errors.Join(conn.Send("PING"), conn.Flush()); err != nil {
+				w.Fatal(err)
+			}
+			began := time.Now()
+			_, err = redis.ReceiveWithTimeout(conn, timeout)
+			if waited := time.Since(began); err != nil || told != 2 || quiet != (waited == time.Hour) {
+				w.Errorf("quiet %t: told %d times, waited %v: %v", quiet, told, waited, err)
+			}
+		})
+	}
+}
