@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -60,11 +61,17 @@ func Start(tb testing.TB, options ...Option) *Server {
 // Launch starts the redis-server at a path outside of any test, in a directory
 // of the caller's, who kills it.
 func Launch(path, dir string, options ...Option) (*Server, error) {
-	port, err := freePort()
-	if err != nil {
-		return nil, err
+	for try := 1; ; try++ {
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		s, err := launchAt(path, dir, port, options)
+		// Somebody else may have taken the port meanwhile.
+		if err == nil || try == 5 || !strings.Contains(err.Error(), "Address already in use") {
+			return s, err
+		}
 	}
-	return launchAt(path, dir, port, options)
 }
 
 func launchAt(path, dir string, port int, options []Option) (*Server, error) {

@@ -9,9 +9,9 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// connector answers as a connector of the http kind does. A cursor that is
-// beyond the last message is one that this upstream never gave out: it starts
-// anew and says so.
+// connector answers as a connector of the http kind does. A cursor that is no
+// number it refuses as cursor_invalid. One that is beyond the last message is one
+// that this upstream never gave out: it starts anew and says so.
 func (u *Upstream) connector(w http.ResponseWriter, r *http.Request, id string) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || !u.signed(body, r.Header) {
@@ -23,8 +23,8 @@ func (u *Upstream) connector(w http.ResponseWriter, r *http.Request, id string) 
 		Account struct {
 			ID string `json:"id"`
 		} `json:"account"`
-		Cursor *int `json:"cursor"`
-		Limit  int  `json:"limit"`
+		Cursor json.RawMessage `json:"cursor"`
+		Limit  int             `json:"limit"`
 	}
 	if json.Unmarshal(body, &request) != nil || request.CheckID == "" || request.CheckID != r.Header.Get(standardwebhooks.HeaderWebhookID) {
 		w.WriteHeader(http.StatusBadRequest)
@@ -35,8 +35,10 @@ func (u *Upstream) connector(w http.ResponseWriter, r *http.Request, id string) 
 		limit = most
 	}
 	cursor, reset := 0, false
-	if request.Cursor != nil {
-		cursor = *request.Cursor
+	if len(request.Cursor) > 0 && json.Unmarshal(request.Cursor, &cursor) != nil {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"error":{"kind":"cursor_invalid","code":"cursor","message":"the cursor is not a number"}}`)
+		return
 	}
 	a := u.account(id)
 	a.mu.Lock()

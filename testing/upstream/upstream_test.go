@@ -90,6 +90,7 @@ func TestConnectorPages(t *testing.T) {
 		{`2`, `"next_cursor":3`, `a-2`},
 		{`3`, `"messages":[]`, `a-3`},
 		{`99`, `"cursor_reset":true`, `a-3`},
+		{`"of another"`, `"kind":"cursor_invalid"`, `messages`},
 	} {
 		status, body := post(t, u.URL("connector", "a"), `{"check_id":"c1","limit":200,"cursor":`+c.cursor+`}`)
 		if status != 200 || !strings.Contains(body, c.want) || strings.Contains(body, c.not) {
