@@ -183,9 +183,8 @@ func (f *flight) progress(result Result) bool {
 		f.cleared()
 		p.places.give(1)
 		p.holding.remove(f.claim.ID)
-		if circulate.Unknown(err) {
-			p.holding.lose(f.claim.Shard)
-		}
+		// Lost after a reply that did not come may be held under another entry.
+		p.holding.lose(f.claim.Shard)
 	}
 	return false
 }

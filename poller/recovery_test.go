@@ -236,3 +236,28 @@ func TestClaimsRememberedByAnotherServerAreGivenBack(t *testing.T) {
 		}
 	})
 }
+
+// A pool has ended only when what its shutdown broke off is given back, however
+// slow Redis is.
+func TestShutdownWaitsForWhatItReleases(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		w.checker.check = func(ctx context.Context, _ poller.Request) (poller.Result, error) {
+			<-ctx.Done()
+			return poller.Result{}, ctx.Err()
+		}
+		w.register("every 1m", names("a", 20)...)
+		stop := w.start(poller.Config{GracePeriod: time.Second})
+		time.Sleep(5 * time.Second)
+		if v := w.look("a00"); v.Place != circulate.Claimed {
+			w.Fatalf("a00 is %s", v.Place)
+		}
+		w.faulty.slow.Store(int64(50 * time.Millisecond))
+		stop()
+		w.faulty.slow.Store(0)
+		for _, id := range names("a", 20) {
+			if v := w.look(id); v.Place == circulate.Claimed {
+				w.Errorf("%s is still claimed", id)
+			}
+		}
+	})
+}

@@ -9,6 +9,7 @@ import (
 type running struct {
 	mu      sync.Mutex
 	flights map[*flight]struct{}
+	ended   []*flight     // by the shutdown, and to be released
 	empty   chan struct{} // has a value after the last one was removed
 }
 
@@ -25,6 +26,20 @@ func (r *running) add(f *flight) {
 func (r *running) remove(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.removeLocked(f)
+}
+
+// end keeps a flight that the shutdown has ended for who seizes it.
+func (r *running) end(f *flight) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.flights[f]; ok {
+		r.ended = append(r.ended, f)
+		r.removeLocked(f)
+	}
+}
+
+func (r *running) removeLocked(f *flight) {
 	delete(r.flights, f)
 	if len(r.flights) == 0 {
 		select {
@@ -55,13 +70,15 @@ func (r *running) drained(d time.Duration) bool {
 	return true
 }
 
-// seize settles every flight that still runs and gives them all.
+// seize settles every flight that still runs, and gives those and the ones that the
+// shutdown has ended.
 func (r *running) seize() []*flight {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var seized []*flight
+	seized := r.ended
+	r.ended = nil
 	for f := range r.flights {
-		if f.settledBy(settledByShutdown) {
+		if f.settledBy(settledByShutdown) || f.owner.Load() == settledByShutdown {
 			seized = append(seized, f)
 			delete(r.flights, f)
 		}

@@ -27,14 +27,13 @@ func (f *flight) succeed(result Result) {
 	f.settle(item, "ok")
 }
 
-// fail returns the account with a failure, or unchecked where it was the
-// shutdown that ended the check.
+// fail returns the account with a failure, or leaves it to be released, unchecked,
+// where it was the shutdown that ended the check.
 func (f *flight) fail(err *CheckError) {
 	if f.pool.checks.Err() != nil {
 		if f.settledBy(settledByShutdown) {
-			f.pool.running.remove(f)
 			f.cleared()
-			f.pool.release(f.pool.commits, f.claim.Shard, []*circulate.Claim{f.claim})
+			f.pool.running.end(f)
 		}
 		return
 	}

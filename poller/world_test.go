@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,7 +147,8 @@ func (s *scripted) calls(account string) []call {
 // faulty is a server whose calls fail as the test says.
 type faulty struct {
 	circulate.Server
-	quiet bool // see bubble.Faulty
+	quiet bool         // see bubble.Faulty
+	slow  atomic.Int64 // how long a connection to a shard is waited for, in ns
 
 	mu   sync.Mutex
 	fail func(command string) fault
@@ -180,6 +183,9 @@ func (f *faulty) fate(s bubble.Step) fault {
 func (f *faulty) Conn(ctx context.Context, key string) (redis.Conn, error) {
 	server := &bubble.Faulty{Server: f.Server, Quiet: f.quiet}
 	server.Set(f.fate)
+	if strings.Contains(key, ":processing_list") {
+		time.Sleep(time.Duration(f.slow.Load()))
+	}
 	return server.Conn(ctx, key)
 }
 
