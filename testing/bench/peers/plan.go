@@ -119,7 +119,7 @@ func printPlan(path string, out io.Writer) error {
 		fmt.Fprintf(out, "| %s | %.1f %s | %s |\n", row.name, row.value, row.unit, row.where)
 	}
 	fmt.Fprintf(out, "\nAssumed: a check every %.0f s that takes %.1f s; masters at %.0f %% of a core and replicas at %.0f %%; %.1f bytes of memory provided for each used; "+
-		"%g messages a day and account, kept for %g days; a replica for each master; %.2f a month for a core and %.2f for a GiB.\n\n",
+		"messages a day and account: %g, kept for %g days; a replica for each master; %.2f a month for a core and %.2f for a GiB.\n\n",
 		c.interval, c.checkSeconds, 100*c.redisLoad, 100*c.replicaLoad, c.headroom, c.perDay, c.days, c.corePrice, c.gibPrice)
 	fmt.Fprintf(out, "| accounts | checks/s | masters | shards | Redis memory | pollers' cores | pollers' memory | in flight | Redis commands/s | cost a month |\n")
 	fmt.Fprintf(out, "|---|---|---|---|---|---|---|---|---|---|\n")
