@@ -192,25 +192,4 @@ func (s *bulkServer) peakMemory() (float64, error) {
 }
 
 // usedCPU is how many seconds of processor time the process has used.
-func (s *bulkServer) usedCPU() (float64, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/stat")
-	if err != nil {
-		return 0, err
-	}
-	// Behind the name, which may hold spaces: state and so on, as proc(5) has it.
-	_, behind, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(behind)
-	if len(fields) < 13 {
-		return 0, errors.New("/proc: a stat without times")
-	}
-	user, err := strconv.ParseFloat(fields[11], 64)
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.ParseFloat(fields[12], 64)
-	return (user + system) / clockTicks, err
-}
-
-// clockTicks is how many of proc(5)'s clock ticks make a second: USER_HZ, on every
-// Linux that Go runs on.
-const clockTicks = 100
+func (s *bulkServer) usedCPU() (float64, error) { return processCPU(s.cmd.Process.Pid) }

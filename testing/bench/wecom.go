@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -123,8 +122,8 @@ func (b *wecomBench) callback(ctx context.Context, all []corps.Corp) error {
 		}
 		c := all[rand.IntN(len(all))]
 		id := c.Account(rand.IntN(c.Accounts))
-		if !b.call(id) {
-			continue // the one before is still under way
+		if b.underWay(id) {
+			continue
 		}
 		b.world.Fake.Post(id, "text")
 		b.start(id)
@@ -143,12 +142,12 @@ func (b *wecomBench) callback(ctx context.Context, all []corps.Corp) error {
 	return b.tell()
 }
 
-// call makes an account's callback the one that is waited for.
-func (b *wecomBench) call(id string) bool {
+// underWay reports whether an account's last callback has not led to its message yet.
+func (b *wecomBench) underWay(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_, underWay := b.called[id]
-	return !underWay
+	_, waits := b.called[id]
+	return waits
 }
 
 func (b *wecomBench) start(id string) {
@@ -196,23 +195,3 @@ func (b *wecomBench) tell() error {
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// processCPU is the processor time that a process has taken, in seconds.
-func processCPU(pid int) (float64, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, err
-	}
-	// The name may have spaces; behind it are the state and 49 numbers, of which
-	// the 11th and 12th are user and system time in hundredths of a second.
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(fields) < 13 {
-		return 0, errors.New("/proc/PID/stat is not as expected")
-	}
-	user, err := strconv.ParseFloat(fields[11], 64)
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.ParseFloat(fields[12], 64)
-	return (user + system) / 100, err
-}

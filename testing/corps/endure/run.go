@@ -8,6 +8,7 @@ import (
 
 	"github.com/rounds-dev/rounds/testing/corps"
 	"github.com/rounds-dev/rounds/testing/redistest"
+	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
 type plan struct {
@@ -101,10 +102,10 @@ func (e *endurance) postOne(ctx context.Context) error {
 		c = e.busy
 	}
 	id := c.Account(e.random.IntN(c.Accounts))
-	if types := messageTypes(); e.random.IntN(4) == 0 {
-		e.world.Fake.PostEvent(id, types.events[e.random.IntN(len(types.events))])
+	if e.random.IntN(4) == 0 {
+		e.world.Fake.PostEvent(id, anyOf(e.random, wecom.Events()))
 	} else {
-		e.world.Fake.Post(id, types.messages[e.random.IntN(len(types.messages))])
+		e.world.Fake.Post(id, anyOf(e.random, wecom.Types()))
 	}
 	if e.random.IntN(2) == 0 {
 		return nil
@@ -115,6 +116,8 @@ func (e *endurance) postOne(ctx context.Context) error {
 	e.callbacks++
 	return nil
 }
+
+func anyOf(random *rand.Rand, names []string) string { return names[random.IntN(len(names))] }
 
 // event is what is done once, at a part of the time.
 type event struct {

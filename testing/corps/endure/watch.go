@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
 // watcher notes when each account was asked about.
@@ -55,7 +53,3 @@ func (w *watcher) quantile(ids []string, q float64) time.Duration {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-type kinds struct{ messages, events []string }
-
-func messageTypes() kinds { return kinds{wecom.Types(), wecom.Events()} }
