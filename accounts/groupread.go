@@ -186,14 +186,23 @@ func (r *Registry) ReadGroup(ctx context.Context, group string, q GroupRead) (Gr
 }
 
 // ensureGroup makes the group in every shard, before anything is read: what is
-// found from now on must not be missed in a shard that is somebody else's yet.
+// found from now on must not be missed in a shard that is somebody else's yet. New
+// shards come first: in them a group is as old as in those that accounts leave.
 func (r *Registry) ensureGroup(ctx context.Context, group, from string) error {
 	after := circulate.StreamStart
 	if from == FromNow {
 		after = circulate.StreamEnd
 	}
-	return r.eachShard(ctx, func(ctx context.Context, shard int) error {
-		_, err := r.ring.EnsureGroup(ctx, shard, group, after)
-		return err
-	})
+	for _, old := range []bool{false, true} {
+		if err := r.eachShard(ctx, func(ctx context.Context, shard int) error {
+			if shard < r.ring.Sources() != old {
+				return nil
+			}
+			_, err := r.ring.EnsureGroup(ctx, shard, group, after)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

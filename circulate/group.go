@@ -53,7 +53,9 @@ func checkGroup(step, group string) error {
 
 // EnsureGroup makes a consumer group in a shard unless it has it. A new one reads
 // what comes after the position: StreamStart for all there is, StreamEnd for what
-// comes from now on.
+// comes from now on. In a new shard it reads all there is wherever an old shard whose
+// accounts go there has the group already: it is as old as that one. So whoever makes a group everywhere
+// begins with the last shard.
 func (r *Ring) EnsureGroup(ctx context.Context, shard int, group, after string) (created bool, err error) {
 	if err := checkGroup("ensure group", group); err != nil {
 		return false, err
@@ -64,6 +66,9 @@ func (r *Ring) EnsureGroup(ctx context.Context, shard int, group, after string) 
 		}
 	}
 	key := r.keys[shard].messages
+	if after, err = r.groupStart(ctx, shard, group, after); err != nil {
+		return false, fmt.Errorf("ensure group, shard %d: %w", shard, err)
+	}
 	_, err = settingAside(ctx, r, shard, func() ([]any, error) {
 		return pipeline(ctx, r.server, key, command{"XGROUP", "CREATE", key, group, after, "MKSTREAM"})
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -17,11 +18,7 @@ const aheadPause = time.Second
 // has earlier ones to deal with, in the old shards that they came from. It has none
 // once those are empty, and all that they found is read and acknowledged.
 func (r *Ring) ahead(ctx context.Context, shard int, group string) (bool, error) {
-	if shard < r.sources || r.sources == 0 {
-		return false, nil
-	}
-	common := gcd(r.sources, len(r.keys)-r.sources)
-	for source := (shard - r.sources) % common; source < r.sources; source += common {
+	for _, source := range r.origins(shard) {
 		if left, err := r.Left(ctx, source); err != nil || !left.Marked || left.Accounts > 0 {
 			return true, err
 		}
@@ -34,6 +31,51 @@ func (r *Ring) ahead(ctx context.Context, shard int, group string) (bool, error)
 		}
 	}
 	return false, nil
+}
+
+// origins gives the old shards that accounts of a shard may come from; none where it
+// is an old one itself.
+func (r *Ring) origins(shard int) []int {
+	if shard < r.sources || r.sources == 0 {
+		return nil
+	}
+	var from []int
+	common := gcd(r.sources, len(r.keys)-r.sources)
+	for source := (shard - r.sources) % common; source < r.sources; source += common {
+		from = append(from, source)
+	}
+	return from
+}
+
+// groupStart is where a group begins in a shard that has not got it, if it is to
+// begin after a position.
+func (r *Ring) groupStart(ctx context.Context, shard int, group, after string) (string, error) {
+	origins := r.origins(shard)
+	if len(origins) == 0 || after == StreamStart {
+		return after, nil
+	}
+	if names, err := r.groupsOf(ctx, shard); err != nil || slices.Contains(names, group) {
+		return after, err
+	}
+	if after == StreamEnd {
+		// Before the old shards are looked at: whoever makes the group there in
+		// between, with a ring that knows no new ones, misses nothing here.
+		last, err := r.LastMessage(ctx, shard)
+		if err != nil {
+			return "", err
+		}
+		after = last
+	}
+	for _, source := range origins {
+		names, err := r.groupsOf(ctx, source)
+		if err != nil {
+			return "", err
+		}
+		if slices.Contains(names, group) {
+			return StreamStart, nil
+		}
+	}
+	return after, nil
 }
 
 // groupsOf gives the consumer groups of a shard.

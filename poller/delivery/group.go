@@ -32,6 +32,8 @@ type group struct {
 
 	sessions map[int]*session // shard -> who reads it; of manage alone
 
+	made int // shards, the last ones, that have the group since this consumer joined; of manage alone
+
 	mu      sync.Mutex
 	reached map[int]string // shard -> the last position that this process has seen
 }
@@ -52,6 +54,7 @@ func (g *group) manage(ctx context.Context) {
 				g.failed("join", err)
 			}
 		}
+		g.make(ctx)
 		for shard := range g.Ring.Shards() {
 			g.tend(ctx, shard, circulate.Preferred(shard, alive) == g.name, try)
 		}
@@ -98,6 +101,25 @@ func (g *group) join(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	return g.Ring.JoinGroup(ctx, g.Group, g.name, g.TakeOver)
+}
+
+// make makes the group in every shard, those of its peers and those whose turn comes
+// later among them: what is found from now on is the group's wherever it is found.
+// New shards come first, which are last: in them a group is as old as in the others.
+func (g *group) make(ctx context.Context) {
+	for ; g.made < g.Ring.Shards() && ctx.Err() == nil; g.made++ {
+		shard := g.Ring.Shards() - 1 - g.made
+		step, cancel := context.WithTimeout(ctx, stepTimeout)
+		created, err := g.Ring.EnsureGroup(step, shard, g.Group, g.after(shard))
+		cancel()
+		if err != nil {
+			g.failed("ensure group", err)
+			return
+		}
+		if created {
+			g.Log.Debug("consumer group made", "shard", shard, "after", g.after(shard))
+		}
+	}
 }
 
 // quit tells the peers that this consumer is gone, so that they need not wait.

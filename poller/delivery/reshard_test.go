@@ -1,0 +1,51 @@
+package delivery_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/delivery"
+)
+
+// A group that begins with what is found from now on is in every shard as soon as
+// its first consumer joins: in those of its peers, and in those whose turn comes
+// only when accounts have moved.
+func TestFromNowWhileTheNumberOfShardsChanges(t *testing.T) {
+	inFakeTime(t, 2, func(w *world) {
+		w.Register(circulate.Registration{ID: "stays"}, circulate.Registration{ID: "moves"})
+		if w.Ring.ShardOf("stays") == w.Ring.ShardOf("moves") {
+			t.Fatal("both are in one shard")
+		}
+		if _, err := w.Ring.Reshard(w.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		ring := w.Open(w.Redis)
+		if err := ring.Receive(w.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if moved, _, err := ring.Move(w.Context(), w.Ring.ShardOf("moves")); err != nil || moved != 1 {
+			t.Fatalf("%d moved, %v", moved, err)
+		}
+		var j journal
+		c := w.start(delivery.Consumer{Handler: j.handler(), Start: circulate.StreamEnd})
+		time.Sleep(2 * time.Second)
+		home := ring.Sources()
+		for w.Do("HEXISTS", ring.Tag(home)+":tickets", "moves") != int64(1) {
+			home++
+		}
+		w.Do("XADD", ring.Tag(home)+":messages", "*", "account", "moves", "kind", "feed", "id", "0", "type", "text", "time", "", "data", "{}")
+		time.Sleep(10 * time.Second)
+		if lines := j.of("moves"); len(lines) > 0 {
+			t.Errorf("%q, before the accounts of the old shards have moved", lines)
+		}
+		for source := range ring.Sources() {
+			if _, _, err := ring.Move(w.Context(), source); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		expect(t, j.of("moves"), []string{"0#1"})
+		c.stop(t)
+	})
+}

@@ -1,0 +1,63 @@
+package ringtest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// reshardFromNow has groups begin with what is found from now on while accounts
+// move: nothing is missed that is found after one was made anywhere.
+func reshardFromNow(fx *fixture) {
+	f, ctx := newResharding(fx, fromShards, toShards), context.Background()
+	f.registerAll(f.old, []string{"a"})
+	ring := f.begin()
+	if err := moveAll(ring); err != nil {
+		f.Fatal(err)
+	}
+	home := 0
+	find := func(id string) {
+		f.Helper()
+		c := f.claimOf(ring, alice)["a"]
+		home = c.Shard
+		f.give(ring, circulate.Written, circulate.Return{Claim: c, Messages: []circulate.Message{message(id)}})
+	}
+	join := func(r *circulate.Ring, group string) {
+		f.Helper()
+		for shard := r.Shards() - 1; shard >= 0; shard-- {
+			if _, err := r.EnsureGroup(ctx, shard, group, circulate.StreamEnd); err != nil {
+				f.Fatal(err)
+			}
+		}
+	}
+	find("before")
+	join(ring, "knows")
+	join(f.old, "learns") // it knows the old shards only
+	find("after")
+	join(ring, "learns")
+	join(ring, "knows")
+	read := func(group string) []string {
+		f.Helper()
+		lease, _, err := ring.LeaseShard(ctx, home, group, alice, time.Minute)
+		if err != nil || lease == nil {
+			f.Fatalf("lease of shard %d: %v, %v", home, lease, err)
+		}
+		batch, err := ring.ReadGroup(ctx, lease, 10, 1<<20, false)
+		if err != nil {
+			f.Fatal(err)
+		}
+		var found []string
+		for _, m := range batch.Messages {
+			found = append(found, m.Message.ID)
+		}
+		return found
+	}
+	if got := fmt.Sprint(read("knows")); got != "[after]" {
+		f.Errorf("a group that was made in all shards read %s", got)
+	}
+	if got := fmt.Sprint(read("learns")); got != "[before after]" {
+		f.Errorf("a group that was made in the old shards read %s, want all of the new one", got)
+	}
+}
