@@ -119,6 +119,31 @@ func auditFindsTheRest(f *fixture) {
 	f.claimAll("a")
 }
 
+// auditLeavesChanged loses an account and has it come back between the moment at
+// which an audit judges it lost and its repair: whoever claimed it meanwhile keeps it.
+func auditLeavesChanged(f *fixture) {
+	ctx := context.Background()
+	f.register("a")
+	f.claim(alice, "a")
+	f.do("DEL", f.key("processing_list"))
+	var mine *circulate.Claim
+	steps := 0
+	found, err := f.ring.AuditShard(ctx, 0, circulate.AuditOptions{Repair: true, Pause: func(context.Context) error {
+		// The first step reads who is registered, the second one judges.
+		if steps++; steps == 2 {
+			f.upsert(circulate.Updated, circulate.Registration{ID: "a", Record: []byte("new")})
+			mine = f.claim(bob, "a")[0]
+		}
+		return nil
+	}})
+	if err != nil || len(found.Findings) != 1 || found.Findings[0] != (circulate.Finding{Kind: circulate.Lost, ID: "a"}) {
+		f.Fatalf("found %+v, %v; want one that is lost and not repaired", found, err)
+	}
+	f.placed("a", circulate.Claimed)
+	f.ret(circulate.Written, circulate.Return{Claim: mine, Due: soon(mine)})
+	f.conserved()
+}
+
 // auditRebuilds flushes all but the records.
 func auditRebuilds(f *fixture) {
 	ids := []string{"a", "b", "c", "d"}

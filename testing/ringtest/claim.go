@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -132,6 +133,54 @@ func claimSetsGarbageAside(f *fixture) {
 		f.Errorf("%d counted, want %d", f.ring.SetAside(), len(garbage))
 	}
 	f.conserved()
+}
+
+// setAsideBounded has more set aside than is kept, by each step that does so: the
+// newest are kept.
+func setAsideBounded(f *fixture) {
+	ctx := context.Background()
+	const most = 1000
+	garbage := func(key, what string, n int) {
+		args := []any{f.key(key)}
+		for i := range n {
+			args = append(args, fmt.Sprintf("%s %d", what, i))
+		}
+		f.do("LPUSH", args...)
+	}
+	for what, set := range map[string]func() (newest string){
+		"claim": func() string {
+			garbage("message_queue", "claim", most+5)
+			for range 2 {
+				f.batch(alice, most)
+			}
+			return fmt.Sprint("claim ", most+4)
+		},
+		"requeue": func() string {
+			garbage("processing_list", "requeue", 5)
+			for _, h := range f.oldest() {
+				f.requeue(circulate.SetAsideEntry, h)
+			}
+			return "requeue 4"
+		},
+		"repair": func() string {
+			for i := range 5 {
+				f.do("ZADD", f.key("schedule"), 1, fmt.Sprint("ghost ", i))
+			}
+			found, err := f.ring.AuditShard(ctx, 0, circulate.AuditOptions{Repair: true})
+			if err != nil || len(found.Findings) != 5 {
+				f.Fatalf("%+v, %v", found, err)
+			}
+			return "not registered: ghost "
+		},
+	} {
+		f.do("DEL", f.key("set_aside"))
+		garbage("set_aside", "before", most)
+		newest := set()
+		aside := f.strings("LRANGE", f.key("set_aside"), 0, -1)
+		if len(aside) != most || !strings.HasPrefix(aside[0], newest) {
+			f.Errorf("by a %s: %d texts are set aside, the newest %q; want %d and %q", what, len(aside), aside[0], most, newest)
+		}
+	}
 }
 
 func claimTellsChanges(f *fixture) {

@@ -57,6 +57,31 @@ func upsertFences(f *fixture) {
 	f.conserved()
 }
 
+// upsertForgets changes what an account is, as another kind does: no cursor of the
+// old one may come with its next claim, wherever it was kept.
+func upsertForgets(f *fixture) {
+	for _, cursor := range []string{"short", strings.Repeat("l", 45), strings.Repeat("l", 4096)} {
+		id := fmt.Sprint("a", len(cursor))
+		f.register(id)
+		c := f.claim(alice, id)[0]
+		f.ret(circulate.Written, circulate.Return{Claim: c, Cursor: []byte(cursor)})
+		c = f.claim(alice, id)[0]
+		if string(c.Cursor) != cursor {
+			f.Fatalf("cursor of %d bytes came back with %d", len(cursor), len(c.Cursor))
+		}
+		f.upsert(circulate.Updated, circulate.Registration{ID: id, Record: []byte("other kind"), ForgetCursor: true})
+		c = f.claim(alice, id)[0]
+		if c.Cursor != nil {
+			f.Errorf("a cursor of %d bytes was to be forgotten", len(cursor))
+		}
+		f.ret(circulate.Written, circulate.Return{Claim: c, Due: soon(c)})
+		if n := f.number("HLEN", f.key("cursors")); n != 0 {
+			f.Errorf("%d long cursors are kept, behind one of %d bytes", n, len(cursor))
+		}
+	}
+	f.conserved()
+}
+
 func upsertRevives(f *fixture) {
 	f.register("failed", "paused")
 	c := f.claim(alice, "failed", "paused")
