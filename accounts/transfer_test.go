@@ -122,6 +122,33 @@ func TestImportLastWins(t *testing.T) {
 	}
 }
 
+// Lines that change an account and change it back leave it as it was, and count as
+// changes: what is there is compared with the line before, not with what was there
+// when the import began.
+func TestImportThereAndBack(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+		ctx := context.Background()
+		r, _ := newRegistry(t, server, 4)
+		line := func(label string) string {
+			return `{"id":"a","kind":"plain","labels":{"n":"` + label + `"}}` + "\n"
+		}
+		for _, lines := range [][]string{{"A"}, {"B", "A"}, {"A", "B", "A"}, {"B", "C", "B"}, {"A", "A", "B", "B", "A"}} {
+			last := lines[len(lines)-1]
+			var text strings.Builder
+			for _, label := range lines {
+				text.WriteString(line(label))
+			}
+			s, err := r.Import(ctx, strings.NewReader(text.String()), noBadLines(t))
+			if err != nil || s.Done() != len(lines) {
+				t.Errorf("%v: %+v, %v", lines, s, err)
+			}
+			if v, err := r.Get(ctx, "a"); err != nil || v.Labels["n"] != last {
+				t.Errorf("%v: left %q, %v", lines, v.Labels["n"], err)
+			}
+		}
+	})
+}
+
 func TestImportForgetsCursorsOfOtherKinds(t *testing.T) {
 	ctx := context.Background()
 	r, ring := newRegistry(t, redistest.Embedded(t), 1)

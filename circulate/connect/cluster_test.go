@@ -167,6 +167,29 @@ func TestReplyOfAReplacedNodeIsNoReply(t *testing.T) {
 	})
 }
 
+// TestUnknownIsNotSentAgain has a node do a command and then break the connection, or
+// keep silent: nobody knows that it was done, and so it is the caller's to say what now.
+func TestUnknownIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	for name, get := range map[string]handler{
+		"cut":    func(c *server.Peer, _ []string) { c.Close() },
+		"silent": func(*server.Peer, []string) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := node(t, map[string]handler{"GET": get})
+			got, err := do1(t, openCluster(t, f.address()), 100*time.Millisecond)
+			var reply redis.Error
+			if err == nil || errors.As(err, &reply) {
+				t.Errorf("%v, %v: want an error that is no reply", got, err)
+			}
+			if n := f.count("GET"); n != 1 {
+				t.Errorf("done %d times, want once", n)
+			}
+		})
+	}
+}
+
 func TestPipelinesAreNotSentOn(t *testing.T) {
 	t.Parallel()
 	right := node(t, map[string]handler{"GET": says("right")})
