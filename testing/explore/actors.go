@@ -97,9 +97,8 @@ func (a *actor) give(ctx context.Context, c *circulate.Claim, due time.Time) err
 }
 
 // monitor looks at what is held in any one of some shards and takes any of it away: to it, every entry may
-// be stale, which is more than any clock would have it do. With compensates it
-// breaks a rule: after an unknown outcome it takes out what it may have added.
-func monitor(shards []int, compensates bool) *program {
+// be stale, which is more than any clock would have it do.
+func monitor(shards []int) *program {
 	return &program{name: "monitor", eager: true, run: func(a *actor) error {
 		ctx := context.Background()
 		a.shard = shards[a.choose(len(shards))]
@@ -111,12 +110,8 @@ func monitor(shards []int, compensates bool) *program {
 		if i == len(held) {
 			return nil
 		}
-		entry := held[i].Entry.String()
-		a.at(fmt.Sprint("suspects ", a.shard), entry)
+		a.at(fmt.Sprint("suspects ", a.shard), held[i].Entry.String())
 		_, err = a.ring.Requeue(ctx, a.shard, held[i])
-		if circulate.Unknown(err) && compensates {
-			return a.takeBack(ctx, entry)
-		}
 		return unless(circulate.Unknown(err), err)
 	}}
 }
@@ -126,15 +121,6 @@ func unless(known bool, err error) error {
 		return nil
 	}
 	return err
-}
-
-// takeBack is the compensation of a requeue.
-func (a *actor) takeBack(ctx context.Context, entry string) error {
-	a.at("takes back", entry)
-	_, err := a.transact(ctx,
-		[]any{"LREM", tag + "message_queue", 1, entry},
-		[]any{"LREM", tag + "processing_list", 1, entry})
-	return unless(errors.Is(err, errCut), err)
 }
 
 // transact runs commands in MULTI.

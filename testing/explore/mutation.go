@@ -10,14 +10,6 @@ func broken(m mutants.Mutant) (Config, error) {
 		return Config{}, err
 	}
 	c.Remember = true
-	if m.Script == "" {
-		breaks := monitor([]int{0}, true)
-		for i, p := range c.Actors {
-			if p.name == breaks.name {
-				c.Actors[i] = breaks
-			}
-		}
-	}
 	c.Mutate = m.Apply
 	return c, nil
 }

@@ -76,7 +76,7 @@ func reshardConfig(b reshardBounds) (Config, error) {
 			c.Actors = append(c.Actors, p)
 		}
 	}
-	p, m := poller(b.accounts, shards, b.ways), monitor(shards, false)
+	p, m := poller(b.accounts, shards, b.ways), monitor(shards)
 	p.meta, m.meta = moving, moving
 	add(b.pollers, p)
 	add(b.monitors, m)

@@ -14,7 +14,7 @@ func ringConfig(pollers, monitors, accounts int, roles []string) (Config, error)
 		return Config{}, err
 	}
 	c := Config{Surroundings: around, Law: ringLaw{}, Rest: true, Crashes: 2, Cuts: 1}
-	p, m := poller(accounts, []int{0}, everyWay()), monitor([]int{0}, false)
+	p, m := poller(accounts, []int{0}, everyWay()), monitor([]int{0})
 	for range pollers {
 		c.Actors = append(c.Actors, p)
 	}

@@ -4,10 +4,12 @@
 //
 //   - explore, which runs every interleaving of single steps,
 //   - simulate, which runs whole replicas under faults in fake time,
-//   - the conformance suite of package ringtest.
+//   - the conformance suite of package ringtest,
+//   - a test of a package, for rules that are kept in Go: TestCodeMutantsAreFound
+//     builds the package with the rule broken (go test -overlay) and runs that test.
 //
-// A mutant that does not fit the script any more is an error and not a miss:
-// whoever changes the script says anew how it breaks.
+// A mutant that does not fit the script or the source any more is an error and not a
+// miss: whoever changes it says anew how it breaks.
 package mutants
 
 import (
@@ -26,18 +28,21 @@ const (
 	Explore     Tool = "explore"
 	Simulate    Tool = "simulate"
 	Conformance Tool = "conformance"
+	Code        Tool = "code"
 )
 
 // Mutant breaks one rule.
 type Mutant struct {
 	Rule   string // what it does against the rules, and its name
-	Script string // the step that it changes, by the script's own name, or all; "" where it is the monitor's code
+	Script string // the step that it changes, by the script's own name, or all; "" where it is code
+	File   string // the Go source that it changes, from the module's root; "" where it is a script
 	Old    string // the part of its text, which must be there exactly once
 	New    string
 	By     Tool
 
-	Bounds Bounds // for explore: within which it is found
-	Test   string // of the conformance suite: the one that must fail
+	Bounds  Bounds // for explore: within which it is found
+	Test    string // of the conformance suite, or of a package: the one that must fail; A/B is a subtest
+	Package string // for code: the test's, from the module's root
 }
 
 // Bounds are how many of each there are in an exploration.
@@ -70,8 +75,12 @@ func (m Mutant) Apply(text string) (string, error) {
 	if m.Script == "" || m.Script != all && m.Script != ScriptName(text) {
 		return text, nil
 	}
+	return m.replace(text)
+}
+
+func (m Mutant) replace(text string) (string, error) {
 	if n := strings.Count(text, m.Old); n != 1 {
-		return "", fmt.Errorf("mutant %q: %s.lua has %d times %q", m.Rule, m.Script, n, m.Old)
+		return "", fmt.Errorf("mutant %q: %s has %d times %q", m.Rule, m.file(), n, m.Old)
 	}
 	return strings.Replace(text, m.Old, m.New, 1), nil
 }
@@ -92,6 +101,8 @@ func ScriptName(text string) string {
 // file is where the step's text is.
 func (m Mutant) file() string {
 	switch m.Script {
+	case "":
+		return m.File
 	case "depart", "arrive":
 		return "reshard_" + m.Script + ".lua"
 	}
@@ -103,15 +114,14 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString("| rule broken | in | found by |\n|---|---|---|\n")
 	for _, m := range table() {
-		in := "`" + m.file() + "`"
-		if m.Script == "" {
-			in = "the monitor"
-		}
 		by := string(m.By)
+		if m.By == Code {
+			by = m.Package
+		}
 		if m.Test != "" {
 			by += ": " + m.Test
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", m.Rule, in, by)
+		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", m.Rule, m.file(), by)
 	}
 	return b.String()
 }

@@ -23,10 +23,14 @@ func TestTable(t *testing.T) {
 			if m.Test == "" {
 				t.Errorf("%q: no test finds it", m.Rule)
 			}
+		case Code:
+			if m.Test == "" || m.Package == "" || m.File == "" || m.Script != "" {
+				t.Errorf("%q: it needs a file, and a package's test that finds it", m.Rule)
+			}
 		default:
 			t.Errorf("%q: nobody finds it", m.Rule)
 		}
-		if m.Script != "" && m.Old == m.New {
+		if m.Old == m.New {
 			t.Errorf("%q changes nothing", m.Rule)
 		}
 	}
