@@ -60,6 +60,8 @@ if there[leaving] then
   if till > now and till - now <= 10000 then return {now, till} end
 end
 
+even_when_full(tickets)
+
 -- Promote. An id without a ticket is not registered and just leaves the schedule.
 if #due > 0 then
   local ids, promoted = {}, {u = {}, n = {}, l = {}}

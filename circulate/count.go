@@ -2,6 +2,7 @@ package circulate
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"time"
 
@@ -23,41 +24,37 @@ type Count struct {
 	Overdue time.Duration
 }
 
-// Count counts a shard. The commands run in one transaction, so that no account
-// is counted twice.
+//go:embed count.lua
+var countLua string
+
+var countScript = newScript("count", countLua)
+
+// Count counts a shard at one moment, so that no account is counted twice.
 func (r *Ring) Count(ctx context.Context, shard int) (Count, error) {
 	k := &r.keys[shard]
-	results, err := transact(ctx, r.server, k.queue,
-		command{"TIME"},
-		command{"HLEN", k.tickets}, command{"ZCARD", k.schedule}, command{"LLEN", k.queue},
-		command{"LLEN", k.processing}, command{"ZCARD", k.parked}, command{"XLEN", k.messages},
-		command{"LLEN", k.urgent}, command{"LLEN", k.low},
-		command{"ZRANGE", k.schedule, 0, 0, "WITHSCORES"},
-		command{"LINDEX", k.queue, -1}, command{"LINDEX", k.urgent, -1}, command{"LINDEX", k.low, -1})
-	if err != nil {
-		return Count{}, fmt.Errorf("count, shard %d: %w", shard, err)
-	}
-	var c Count
-	for i, field := range []*int{&c.Registered, &c.Scheduled, &c.Waiting, &c.Claimed, &c.Parked, &c.Messages, &c.Urgent, &c.Low} {
-		if *field, err = redis.Int(results[i+1], nil); err != nil {
-			return Count{}, fmt.Errorf("count, shard %d: %w", shard, err)
-		}
-	}
-	c.Waiting += c.Urgent + c.Low
-	now, err := serverTime(results[0])
+	results, err := redis.Values(r.run(ctx, countScript, shard, []string{
+		k.tickets, k.schedule, k.queue, k.processing, k.parked, k.messages, k.urgent, k.low,
+	}))
 	if err != nil {
 		return Count{}, err
 	}
-	if first, err := redis.ByteSlices(results[9], nil); err == nil && len(first) == 2 {
-		if due, err := score(first[1]); err == nil {
-			c.Overdue = max(c.Overdue, now.Sub(due))
+	var c Count
+	var now int64
+	var first []byte
+	var oldest [3]string
+	if _, err := redis.Scan(results, &now, &c.Registered, &c.Scheduled, &c.Waiting, &c.Claimed, &c.Parked, &c.Messages, &c.Urgent, &c.Low,
+		&first, &oldest[0], &oldest[1], &oldest[2]); err != nil {
+		return Count{}, fmt.Errorf("count, shard %d: %w: %w", shard, errReply, err)
+	}
+	c.Waiting += c.Urgent + c.Low
+	if len(first) > 0 {
+		if due, err := score(first); err == nil {
+			c.Overdue = max(c.Overdue, time.UnixMilli(now).Sub(due))
 		}
 	}
-	for _, last := range results[10:13] {
-		if text, err := redis.String(last, nil); err == nil {
-			if entry, err := ParseEntry(text); err == nil {
-				c.Overdue = max(c.Overdue, now.Sub(entry.Stamp))
-			}
+	for _, text := range oldest {
+		if entry, err := ParseEntry(text); err == nil {
+			c.Overdue = max(c.Overdue, time.UnixMilli(now).Sub(entry.Stamp))
 		}
 	}
 	return c, nil

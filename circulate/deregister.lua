@@ -14,6 +14,7 @@ local wrong = mistyped(KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4
 for k = 5, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
 if wrong then return wrong end
 
+even_when_full(KEYS[2])
 -- The change goes first: what a script adds may be left over, what it removes
 -- may not.
 for _, id in ipairs(ARGV) do redis.call('ZADD', KEYS[1], change_stamp(KEYS[1]), id) end

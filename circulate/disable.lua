@@ -7,5 +7,6 @@
 -- Returns what the hash has of it now. One that was disabled before stays as it
 -- is: the first reason is the one to look at.
 
+even_when_full(KEYS[1])
 redis.call('HSETNX', KEYS[1], ARGV[1], format('%.0f', clock()) .. '|' .. ARGV[2])
 return redis.call('HGET', KEYS[1], ARGV[1])

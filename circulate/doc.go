@@ -172,6 +172,15 @@
 // Left behind is one key for each old shard, leaving, for thirty days: it keeps a
 // process that slept through the change from making anything there.
 //
+// # A full Redis
+//
+// A Redis at its memory limit refuses every command that could need more, and all of
+// MULTI. What frees, moves or only reads goes on there: Claim, Return and Progress
+// without messages, Release, Requeue, which is a script then, Deregister, Park, Resume,
+// Quarantine, Look, Count, heartbeats, duty, trimming, and all that consumer groups do.
+// What adds is refused before it has written anything ([Full]): Return and Progress
+// with messages, Register and Upsert of something new, Nudge.
+//
 // # Unknown outcomes
 //
 // A time-out or a cut connection says nothing about whether a step was done

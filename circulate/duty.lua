@@ -14,5 +14,8 @@ if ttl <= 0 then
   redis.call('DEL', duties)
   return 0
 end
+-- Removed first: a full Redis refuses a script that begins with SET, and it is who is
+-- on duty that trims.
+redis.call('DEL', duties)
 redis.call('SET', duties, who, 'PX', ttl)
 return 1

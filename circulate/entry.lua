@@ -106,6 +106,16 @@ local function mistyped_mostly(often, rarely)
   return nil, there
 end
 
+-- On a Redis at its memory limit a script must not begin with a command that could
+-- need more, but may go on with one. A step that frees, or moves what is there,
+-- begins with a removal of nothing from a HASH: so a full Redis does not stop what
+-- makes room.
+local function even_when_full(hash) redis.call('HDEL', hash, '') end
+
+-- The opposite: a write of nothing that a full Redis refuses, before a step that
+-- adds has written anything.
+local function only_with_room(ticket_seq) redis.call('INCRBY', ticket_seq, 0) end
+
 -- The first due time of a schedule; huge where it is empty.
 local function first_due(schedule)
   local first = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')

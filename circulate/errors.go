@@ -73,6 +73,11 @@ func Unavailable(err error) bool {
 	return false
 }
 
+// Full reports whether Redis is at its memory limit and refuses what could need
+// more of it. What was refused was not done. Steps that free, or only read, are not
+// refused.
+func Full(err error) bool { return hasCode(err, "OOM ") }
+
 // redirected reports whether a node of a cluster has not done what it was asked to,
 // as another one serves the key now (MOVED), or is getting it (ASK, TRYAGAIN).
 func redirected(err error) bool {

@@ -120,8 +120,8 @@ func (r *Ring) JoinGroup(ctx context.Context, group, consumer string, window tim
 
 // QuitGroup forgets a consumer that has given back its leases.
 func (r *Ring) QuitGroup(ctx context.Context, group, consumer string) error {
-	consumers, reports := consumersKey(r.namespace, group), consumerReportsKey(r.namespace, group)
-	_, err := transact(ctx, r.server, consumers, command{"ZREM", consumers, consumer}, command{"HDEL", reports, consumer})
+	_, err := r.eval(ctx, retireScript,
+		[]string{consumersKey(r.namespace, group), consumerReportsKey(r.namespace, group)}, []any{consumer})
 	if err != nil {
 		return fmt.Errorf("quit group: %w", err)
 	}

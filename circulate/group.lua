@@ -10,6 +10,7 @@ local function holds(leases, group, token, consumer, ttl, now)
   if not lease or sub(lease, 1, 14) ~= token then return false end
   local left = tonumber(sub(lease, 16, 28)) - now
   if left < 0.75 * ttl or left > ttl then
+    even_when_full(leases) -- what consumers are done with can be trimmed
     redis.call('HSET', leases, group, token .. '|' .. stamp(now + ttl) .. '|' .. consumer)
   end
   return true

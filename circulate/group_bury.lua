@@ -23,6 +23,7 @@ if not holds(KEYS[1], group, ARGV[3], ARGV[2], tonumber(ARGV[4]), clock()) then 
 if not redis.call('XPENDING', stream, group, position, position, 1)[1] then return 'gone' end
 local entry = redis.call('XRANGE', stream, position, position)[1]
 if entry then
+  even_when_full(KEYS[1]) -- or it would hold back what comes after it for ever
   redis.call('XADD', dead, '*', 'for', group, 'error', ARGV[7], 'deliveries', ARGV[6], 'position', position, unpack(entry[2]))
 end
 redis.call('XACK', stream, group, position)

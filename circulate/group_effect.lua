@@ -35,6 +35,9 @@ for i = 1, own do args[i] = ARGV[4 + 7 * n + i] end
 for i = 1, n do positions[i] = ARGV[7 * i - 2] end
 
 local pending = pending_of(stream, group, positions)
+-- A full Redis would make each effect fail, and end as a dead letter what can be
+-- trimmed once it is applied. Nothing is acknowledged here, but that is a write.
+redis.call('XACK', stream, group, '0-0')
 local verdict, failed, done, out = {}, {}, {}, { '' }
 local message = {} -- one for all: a table for each would cost more than all else here
 for i = 1, n do

@@ -18,6 +18,7 @@ if lease and #lease >= 30 then
   local left, holder = (tonumber(sub(lease, 16, 28)) or 0) - now, sub(lease, 30)
   if left > 0 and holder ~= consumer then return { '', left, holder } end
 end
+even_when_full(KEYS[1])
 local token = take_ticket(KEYS[2], now)
 redis.call('HSET', KEYS[1], group, token .. '|' .. stamp(now + ttl) .. '|' .. consumer)
 return { token }

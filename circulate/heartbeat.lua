@@ -9,6 +9,8 @@
 --
 -- Returns the replicas that are alive.
 
+-- A full Redis must not make a replica look dead.
+even_when_full(KEYS[2])
 local now = clock()
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])

@@ -31,6 +31,7 @@ for a = 5, #ARGV do
     hold = hold and hold + (took - hold) / 8 or took
   end
 end
+even_when_full(state)
 -- A limit whose state is gone owes nothing and needs no advice.
 if there[state] then
   if refunded == 0 then

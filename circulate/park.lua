@@ -20,6 +20,7 @@ local tickets, ticket_seq, schedule, parked, reasons = KEYS[1], KEYS[2], KEYS[3]
 local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', schedule, 'zset', parked, 'zset', reasons, 'hash')
 if wrong then return wrong end
 
+even_when_full(tickets)
 local now, known = clock(), 0
 for a = 2, #ARGV do
   local id = ARGV[a]

@@ -11,6 +11,9 @@
 -- ARGV[4]  the cursor to set, otherwise empty
 -- then, four for each message: id, type, time, data
 --
+-- A Redis at its memory limit refuses a page with messages, before anything is
+-- written.
+--
 -- Returns the entry that the claim has from now on, or false if it was lost and
 -- nothing was written.
 
@@ -21,6 +24,8 @@ local id = sub(entry, ID)
 local wrong = mistyped(processing, 'list', tickets, 'hash', ticket_seq, 'string', cursors, 'hash', messages, 'stream')
 if wrong then return wrong end
 
+-- Messages are not taken by a Redis that is full.
+if #ARGV > 4 then only_with_room(ticket_seq) else even_when_full(tickets) end
 local current = redis.call('HGET', tickets, id)
 if redis.call('LREM', processing, -1, entry) ~= 1 or not current or ticket_of(current) ~= ticket_of(entry) then
   return false

@@ -24,6 +24,7 @@ local current = redis.call('HGET', tickets, id)
 if not current or ticket_of(current) ~= ticket_of(entry) then return 0 end
 if (tonumber(redis.call('HGET', strikes, id) or '0') or 0) < enough then return 0 end
 
+even_when_full(tickets)
 local now = clock()
 redis.call('ZADD', parked, 'NX', now, id)
 redis.call('HSET', reasons, id, reason)

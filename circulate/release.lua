@@ -19,6 +19,7 @@ local wrong = mistyped(processing, 'list', queue, 'list', tickets, 'hash', ticke
   KEYS[5], 'list', KEYS[6], 'list')
 if wrong then return wrong end
 
+even_when_full(tickets)
 local now = clock()
 local back = 0
 -- The last is pushed first, so that the first is the first to be taken again.

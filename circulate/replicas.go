@@ -9,10 +9,18 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-//go:embed heartbeat.lua
-var heartbeatLua string
+var (
+	//go:embed heartbeat.lua
+	heartbeatLua string
+	//go:embed replicas.lua
+	replicasLua string
+	//go:embed retire.lua
+	retireLua string
 
-var heartbeatScript = newScript("heartbeat", heartbeatLua)
+	heartbeatScript = newScript("heartbeat", heartbeatLua)
+	replicasScript  = newScript("replicas", replicasLua)
+	retireScript    = newScript("retire", retireLua)
+)
 
 // replicaMemory is how long a silent replica is remembered. One that is not
 // remembered counts as dead all the same.
@@ -42,8 +50,7 @@ func (r *Ring) Heartbeat(ctx context.Context, replica string, report []byte, win
 
 // Retire forgets a replica that has given back all it held.
 func (r *Ring) Retire(ctx context.Context, replica string) error {
-	replicas, reports := replicasKey(r.namespace), reportsKey(r.namespace)
-	if _, err := transact(ctx, r.server, replicas, command{"ZREM", replicas, replica}, command{"HDEL", reports, replica}); err != nil {
+	if _, err := r.eval(ctx, retireScript, []string{replicasKey(r.namespace), reportsKey(r.namespace)}, []any{replica}); err != nil {
 		return fmt.Errorf("retire: %w", err)
 	}
 	return nil
@@ -52,16 +59,18 @@ func (r *Ring) Retire(ctx context.Context, replica string) error {
 // Replicas gives the replicas that are remembered, and the time now by the same
 // clock.
 func (r *Ring) Replicas(ctx context.Context) ([]Replica, time.Time, error) {
-	key := replicasKey(r.namespace)
-	results, err := transact(ctx, r.server, key,
-		command{"TIME"}, command{"ZRANGE", key, 0, -1, "WITHSCORES"}, command{"HGETALL", reportsKey(r.namespace)})
+	results, err := redis.Values(r.eval(ctx, replicasScript, []string{replicasKey(r.namespace), reportsKey(r.namespace)}, nil))
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("replicas: %w", err)
 	}
-	now, err := serverTime(results[0])
-	if err != nil {
-		return nil, time.Time{}, err
+	if len(results) != 3 {
+		return nil, time.Time{}, fmt.Errorf("replicas: %w", errReply)
 	}
+	ms, err := redis.Int64(results[0], nil)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("replicas: %w", err)
+	}
+	now := time.UnixMilli(ms)
 	beats, err := redis.ByteSlices(results[1], nil)
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("replicas: %w", err)

@@ -2,11 +2,17 @@ package circulate
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
+
+//go:embed requeue.lua
+var requeueLua string
+
+var requeueScript = newScript("requeue", requeueLua)
 
 // Held is an entry seen in processing_list. It may be gone by the time that the
 // caller looks at it.
@@ -80,6 +86,9 @@ const (
 // An error after which nobody knows whether the first transaction ran is never
 // compensated: it may have been the one that moved the entry. What it may have
 // left is a second copy, which the next claim drops by its ticket.
+//
+// A Redis at its memory limit refuses every transaction, before it has done
+// anything: there it is a script, which has nothing to compensate.
 func (r *Ring) Requeue(ctx context.Context, shard int, h Held) (Requeued, error) {
 	outcome, _, err := r.Strike(ctx, shard, h)
 	return outcome, err
@@ -98,6 +107,9 @@ func (r *Ring) Strike(ctx context.Context, shard int, h Held) (outcome Requeued,
 		command{"LREM", k.processing, -1, h.text},
 		command{"LPUSH", k.queue, h.text},
 		command{"HINCRBY", k.strikes, h.Entry.ID, 1})
+	if Full(err) {
+		return r.strikeFull(ctx, shard, h)
+	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("requeue, shard %d: %w", shard, err)
 	}
@@ -113,6 +125,19 @@ func (r *Ring) Strike(ctx context.Context, shard int, h Held) (outcome Requeued,
 	}
 	outcome, err = r.compensate(ctx, shard, h)
 	return outcome, 0, err
+}
+
+// strikeFull is Strike on a Redis that is full.
+func (r *Ring) strikeFull(ctx context.Context, shard int, h Held) (Requeued, int, error) {
+	k := &r.keys[shard]
+	strikes, err := redis.Int(r.run(ctx, requeueScript, shard, []string{k.processing, k.queue, k.strikes}, h.text))
+	switch {
+	case err != nil:
+		return 0, 0, err
+	case strikes == 0:
+		return Compensated, 0, nil
+	}
+	return Moved, strikes, nil
 }
 
 // compensate takes out what a requeue added whose entry had been returned.

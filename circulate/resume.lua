@@ -28,6 +28,7 @@ local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', schedule, 'zset', 
   failures, 'hash', strikes, 'hash', states, 'hash', cursors, 'hash')
 if wrong then return wrong end
 
+even_when_full(tickets)
 local rule, keep = ARGV[3], ARGV[4] == '1'
 local now, letters = clock(), {}
 local was_first, first = first_due(schedule), math.huge

@@ -56,6 +56,9 @@ type Return struct {
 // is safe to repeat after an unknown outcome: what had been written then shows
 // as Fenced. Of an account that was nudged to an earlier time meanwhile, Due is
 // set to the zero time: its shard is worth a look at once.
+//
+// A Redis at its memory limit refuses items with messages, and none of the batch is
+// written then; items without go through. See Full.
 func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome, error) {
 	if err := r.checkBatch("return", len(items)); err != nil {
 		return nil, err
@@ -64,6 +67,9 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	args[0] = len(items)
 	for i := range items {
 		args = append(args, items[i].Claim.entry, items[i].what())
+	}
+	if brings(items) {
+		args = append(args, "messages")
 	}
 	for i := range items {
 		args = items[i].appendExtras(args, i+1)
@@ -128,4 +134,14 @@ func (it *Return) appendExtras(args []any, place int) []any {
 		args = it.Messages[j].appendFields(args)
 	}
 	return args
+}
+
+// brings reports whether any of some returns has messages.
+func brings(items []Return) bool {
+	for i := range items {
+		if len(items[i].Messages) > 0 {
+			return true
+		}
+	}
+	return false
 }

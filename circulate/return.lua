@@ -20,10 +20,14 @@
 -- then n times:  entry as claimed, and: the rule that decided (a letter), the
 --   check's mark (a letter; '-' = it was not checked), next due (ms; what is past
 --   means now)
+-- then the word messages, where any come along
 -- then, for some of them, with i the place among the n:
 --   cursor i VALUE · nocursor i · failures i N · state i VALUE · park i REASON ·
 --   error i TEXT
 --   message i KIND ID TYPE TIME DATA
+--
+-- A Redis at its memory limit refuses a batch with messages, before anything is
+-- written, and takes any other.
 --
 -- Returns a text of n letters: 1 where all of it was written, 2 where it was, and
 -- the account is due before that, for it was nudged, 0 where the claim was lost
@@ -72,6 +76,9 @@ local function remove(list, n, entry)
   return removed
 end
 
+local brings = ARGV[2 * n + 2] == 'messages'
+if brings then only_with_room(ticket_seq) else even_when_full(tickets) end
+
 local now = clock()
 local ids = {}
 for i = 1, n do ids[i] = sub(ARGV[2 * i], ID) end
@@ -92,7 +99,7 @@ end
 if #held == 0 then return table.concat(verdict) end
 
 local short, set_cursors, drop_cursors, set_failures, drop_failures, park = {}, {}, {}, {}, {}, {}
-local a = 2 * n + 2
+local a = 2 * n + (brings and 3 or 2)
 while a <= #ARGV do
   local op, i = ARGV[a], tonumber(ARGV[a + 1])
   local holds, id, value = verdict[i] == '1', ids[i], ARGV[a + 2]

@@ -2,9 +2,9 @@ package circulate
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -14,6 +14,11 @@ import (
 // account. What stands further back is not worth what a longer look would cost
 // the replicas.
 const turnDepth = 5000
+
+//go:embed turn.lua
+var turnLua string
+
+var turnScript = newScript("turn", turnLua)
 
 // Turn is what a due account waits behind, and what its cadence keeps.
 type Turn struct {
@@ -43,37 +48,26 @@ func (r *Ring) Turn(ctx context.Context, id string) (Turn, error) {
 // ErrNotRegistered.
 func (r *Ring) turnIn(ctx context.Context, shard int, id string) (Turn, error) {
 	k := &r.keys[shard]
-	results, err := transact(ctx, r.server, k.queue,
-		command{"HGET", k.tickets, id}, command{"HGET", k.states, id},
-		command{"LLEN", k.urgent}, command{"LLEN", k.queue}, command{"LLEN", k.low},
-		command{"LRANGE", k.urgent, -turnDepth, -1},
-		command{"LRANGE", k.queue, -turnDepth, -1},
-		command{"LRANGE", k.low, -turnDepth, -1})
+	results, err := redis.Values(r.run(ctx, turnScript, shard,
+		[]string{k.tickets, k.states, k.urgent, k.queue, k.low}, id, turnDepth))
 	if err != nil {
-		return Turn{}, fmt.Errorf("turn, shard %d: %w", shard, err)
+		return Turn{}, err
 	}
 	var w Turn
-	ticket, none := redis.String(results[0], nil)
-	w.State, _ = redis.String(results[1], nil) // none: there is none
-	for i, length := range []*int{&w.Urgent, &w.Normal, &w.Low} {
-		if *length, err = redis.Int(results[2+i], nil); err != nil {
-			return Turn{}, fmt.Errorf("turn, shard %d: %w", shard, err)
-		}
+	var registered bool
+	var lane, ahead int
+	var text string
+	if _, err := redis.Scan(results, &registered, &w.State, &w.Urgent, &w.Normal, &w.Low, &lane, &text, &ahead); err != nil {
+		return Turn{}, fmt.Errorf("turn, shard %d: %w: %w", shard, errReply, err)
 	}
-	for i, lane := range []Priority{Urgent, Normal, Low} {
-		entries, err := redis.Strings(results[5+i], nil)
-		if err != nil {
-			return Turn{}, fmt.Errorf("turn, shard %d: %w", shard, err)
+	if lane > 0 {
+		entry, err := ParseEntry(text)
+		if err != nil || lane > 3 {
+			return Turn{}, fmt.Errorf("turn, shard %d: %w", shard, errReply)
 		}
-		for ahead := range entries {
-			entry, err := ParseEntry(entries[len(entries)-1-ahead])
-			if err == nil && entry.ID == id && strings.HasPrefix(ticket, entries[len(entries)-1-ahead][:ticketWidth]) {
-				w.Lane, w.Since, w.Ahead = lane, entry.Stamp, ahead
-				return w, nil
-			}
-		}
+		w.Lane, w.Since, w.Ahead = [...]Priority{Urgent, Normal, Low}[lane-1], entry.Stamp, ahead
 	}
-	if none != nil {
+	if !registered {
 		return w, ErrNotRegistered // and it waits nowhere
 	}
 	return w, nil

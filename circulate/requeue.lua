@@ -1,0 +1,18 @@
+-- requeue: take a stale entry from its holder, on a Redis that is full: it refuses
+-- the transaction that Requeue is otherwise.
+--
+-- KEYS[1]  processing_list  LIST
+-- KEYS[2]  message_queue    LIST
+-- KEYS[3]  strikes          HASH  id -> requeues since the last return
+-- ARGV[1]  the entry
+--
+-- Returns how many strikes the account has now, or 0 where somebody has returned it.
+
+local processing, queue, strikes, entry = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+
+local wrong = mistyped(processing, 'list', queue, 'list', strikes, 'hash')
+if wrong then return wrong end
+
+if redis.call('LREM', processing, -1, entry) == 0 then return 0 end
+redis.call('LPUSH', queue, entry)
+return redis.call('HINCRBY', strikes, sub(entry, ID), 1)

@@ -1,0 +1,92 @@
+package ringtest
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// fullGroup: what a group is done with can be trimmed, so it must get on.
+func fullGroup(f *fullFixture) {
+	ctx := context.Background()
+	f.group(circulate.StreamStart)
+	positions := f.add("a/1", "a/2", "a/3")
+	f.full()
+	alive, err := f.ring.JoinGroup(ctx, group, alice, time.Minute)
+	if err != nil || len(alive) != 1 {
+		f.Errorf("alive: %v, %v", alive, err)
+	}
+	l := f.lease(alice)
+	f.read(l, "a/1", "a/2", "a/3")
+	// Most of its time is used up: what comes next renews it.
+	f.limit(false)
+	f.do("HSET", f.key("leases"), group, l.Token()+"|0000000000001|"+alice)
+	f.full()
+	f.pending(l, 1, 1, 1)
+	if lease := f.text("HGET", f.key("leases"), group); strings.Contains(lease, "|0000000000001|") {
+		f.Errorf("the lease was not renewed: %s", lease)
+	}
+	if n, err := f.ring.Acknowledge(ctx, 0, group, positions[:1]); err != nil || n != 1 {
+		f.Errorf("acknowledged %d, %v", n, err)
+	}
+	if buried, err := f.ring.Bury(ctx, l, circulate.Pending{Position: positions[1], Deliveries: 8}, "bad"); err != nil || !buried {
+		f.Errorf("buried: %v, %v", buried, err)
+	}
+	f.pending(l, 1)
+	letters, err := f.ring.DeadLetters(ctx, 0, circulate.StreamStart, 1)
+	if err != nil || len(letters) != 1 {
+		f.Fatalf("dead letters: %v, %v", letters, err)
+	}
+	_, err = f.ring.ReplayDead(ctx, 0, letters[0].Position)
+	f.refused("replay", err)
+	f.must("quit", f.ring.QuitGroup(ctx, group, alice))
+}
+
+func fullEffect(f *fullFixture) {
+	f.group(circulate.StreamStart)
+	l := f.lease(alice)
+	f.add("a/1", "a/2")
+	f.full()
+	found := f.read(l, "a/1", "a/2")
+	f.apply(time.Hour, found, "11")
+	f.pending(l)
+}
+
+func fullLimit(f *fullFixture) {
+	ctx := context.Background()
+	limit := circulate.Limit{Name: "http/api.example.com", Concurrency: 1, Lease: time.Minute}
+	answers, err := f.ring.Acquire(ctx, []circulate.Asks{{Limit: limit, Asks: []circulate.Ask{{CheckID: "a"}}}})
+	if err != nil || answers[0].Err != nil {
+		f.Fatal(answers, err)
+	}
+	f.full()
+	f.must("leave", f.ring.Leave(ctx, []circulate.Leaving{{Limit: limit, CheckIDs: []string{"a"}}}))
+}
+
+func fullEndpoint(f *fullFixture) {
+	ctx := context.Background()
+	f.full()
+	d, err := f.ring.DisableEndpoint(ctx, "crm", "410")
+	if err != nil || d.Name != "crm" {
+		f.Errorf("%+v, %v", d, err)
+	}
+	if was, err := f.ring.EnableEndpoint(ctx, "crm"); err != nil || !was {
+		f.Errorf("enabled: %v, %v", was, err)
+	}
+}
+
+// fullOpen: a process that is started anew joins.
+func fullOpen(f *fullFixture) {
+	f.register("a")
+	f.full()
+	again, err := circulate.Open(context.Background(), f.server, circulate.Options{Namespace: f.ns})
+	if err != nil {
+		f.Fatal(err)
+	}
+	if n, err := again.Count(context.Background(), 0); err != nil || n.Registered != 1 {
+		f.Errorf("%+v, %v", n, err)
+	}
+	f.must("check", again.Check(context.Background()))
+}
