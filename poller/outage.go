@@ -6,54 +6,56 @@ import (
 )
 
 const (
-	outageWindow = 60 * time.Second
-	outageBucket = 5 * time.Second
-	outageHosts  = 3   // that must be out of reach
-	outageShare  = 0.5 // of the checks that must fail by the network
-	outageProbe  = 15 * time.Second
-	hostsKept    = 1024 // of each bucket, and of an outage
+	outageWindow = 60 * time.Second // after which a try says nothing any more
+	outageHosts  = 3                // that must be out of reach, and checks that must have failed
+	outageProbe  = 15 * time.Second // between tries of a host that does not answer
+	outageMemory = time.Hour        // for how long it counts that a host has answered
+	hostsKept    = 16384
+	hostsGlanced = 256 // from so many hosts on they are looked over once in outageGlance
+	outageGlance = 50 * time.Millisecond
 )
 
-// outage suspects our own network to be down: when at least half of the checks
-// of the last minute failed by the network, at three hosts or more. While it does,
-// no failure of that kind is held against an account, and each host is tried
-// only now and then. It ends when at least half of the hosts that were tried last
-// answered again.
+// outage suspects our own network to be down: when of the hosts that were tried
+// in the last minute half and more are out of reach, three at least. Both ends
+// have this one measure, and it counts hosts: a share of checks would say little,
+// for a host that is out of reach is tried only now and then.
+//
+// While our network seems to be down no failure of that kind is held against an
+// account. A host that answers has all its checks, whatever the others do.
+//
+// A host that is down by itself must not keep the suspicion alive. It counts to the
+// three, and to nothing else: before an outage who has been out of reach for more
+// than a minute, and during one who had not answered before it began.
 type outage struct {
 	mu      sync.Mutex
-	buckets [int(outageWindow / outageBucket)]outageCount
-	down    bool
-	hosts   map[string]hostState // during an outage
+	hosts   map[string]*hostState
+	glanced time.Time
+
+	down      bool
+	began     time.Time
+	strangers bool      // nobody had answered before it began: everybody counts
+	back      int       // hosts that have answered since, and not failed after that
+	mixed     time.Time // since when there are any
 }
 
-type outageCount struct {
-	began           time.Time
-	checks, network int
-	hosts           map[string]struct{} // out of reach
-}
+func newOutage() *outage { return &outage{hosts: make(map[string]*hostState)} }
 
-type hostState struct {
-	tried    time.Time
-	answered bool // the last try was
-	known    bool // the last try has ended
-}
-
-func newOutage() *outage { return &outage{} }
-
-// admits reports whether a check of a host may start. During an outage it is
-// the one try of the host for a while.
+// admits reports whether a check of a host may start. During an outage a host
+// that does not answer has one try for a while.
 func (o *outage) admits(host string, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.down {
 		return true
 	}
-	h, ok := o.hosts[host]
-	if ok && now.Sub(h.tried) < outageProbe || !ok && len(o.hosts) >= hostsKept {
+	h := o.host(host)
+	if h.answers() {
+		return true
+	}
+	if !h.tried.IsZero() && now.Sub(h.tried) < outageProbe {
 		return false
 	}
 	h.tried = now
-	o.hosts[host] = h
 	return true
 }
 
@@ -61,11 +63,26 @@ func (o *outage) admits(host string, now time.Time) bool {
 func (o *outage) reached(host string, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	h := o.host(host)
+	if h.first.IsZero() {
+		h.first = now
+	}
+	wasBack := o.isBack(h)
+	h.ended, h.answered, h.away, h.inRow = now, now, time.Time{}, 0
 	if !o.down {
-		o.bucket(now).checks++
 		return
 	}
-	o.tried(host, true, now)
+	if !wasBack {
+		if o.back == 0 {
+			o.mixed = now
+		}
+		o.back++
+		h.back = o.began
+	}
+	o.strangers = o.strangers && now.Sub(o.mixed) < outageWindow
+	if o.glance(now) && o.over(now) {
+		o.end()
+	}
 }
 
 // unreached tells that a host could not be reached, and reports whether that is
@@ -73,87 +90,21 @@ func (o *outage) reached(host string, now time.Time) {
 func (o *outage) unreached(host string, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.down {
-		o.tried(host, false, now)
-		return o.down
+	h := o.host(host)
+	if o.isBack(h) {
+		o.back--
+		h.back = time.Time{}
 	}
-	b := o.bucket(now)
-	b.checks++
-	b.network++
-	if b.hosts == nil {
-		b.hosts = make(map[string]struct{})
+	if h.away.IsZero() {
+		h.away, h.tried = now, now
 	}
-	if len(b.hosts) < hostsKept {
-		b.hosts[host] = struct{}{}
-	}
-	o.down = o.suspicious(now)
-	if o.down {
-		o.hosts = make(map[string]hostState)
-		for i := range o.buckets {
-			for host := range o.buckets[i].hosts {
-				o.tried(host, false, now)
-			}
-		}
+	h.ended = now
+	h.inRow++
+	if !o.down && o.glance(now) && o.suspicious(now) {
+		o.down, o.began, o.back = true, now, 0
+		o.strangers = !o.anyWitness()
 	}
 	return o.down
-}
-
-func (o *outage) suspicious(now time.Time) bool {
-	checks, network, hosts := 0, 0, make(map[string]struct{})
-	for i := range o.buckets {
-		b := &o.buckets[i]
-		if now.Sub(b.began) >= outageWindow {
-			continue
-		}
-		checks += b.checks
-		network += b.network
-		for host := range b.hosts {
-			if len(hosts) < outageHosts {
-				hosts[host] = struct{}{}
-			}
-		}
-	}
-	return len(hosts) >= outageHosts && float64(network) >= outageShare*float64(checks)
-}
-
-// tried notes how a try of a host ended, and ends the outage when enough did
-// well.
-func (o *outage) tried(host string, answered bool, now time.Time) {
-	h, ok := o.hosts[host]
-	if !ok && len(o.hosts) >= hostsKept {
-		return
-	}
-	if !ok {
-		h.tried = now
-	}
-	h.answered, h.known = answered, true
-	o.hosts[host] = h
-	if !answered {
-		return
-	}
-	known, well := 0, 0
-	for _, h := range o.hosts {
-		if h.known {
-			known++
-			if h.answered {
-				well++
-			}
-		}
-	}
-	if 2*well >= known {
-		o.down, o.hosts = false, nil
-		clear(o.buckets[:]) // the minute begins anew
-	}
-}
-
-// bucket is that of now, emptied of what is older than the window.
-func (o *outage) bucket(now time.Time) *outageCount {
-	began := now.Truncate(outageBucket)
-	b := &o.buckets[int(began.UnixNano()/int64(outageBucket))%len(o.buckets)]
-	if !b.began.Equal(began) {
-		*b = outageCount{began: began}
-	}
-	return b
 }
 
 // suspected reports whether our own network seems to be down.
@@ -161,4 +112,76 @@ func (o *outage) suspected() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.down
+}
+
+// suspicious is the measure before an outage. That three checks must have failed
+// keeps the one that breaks off at the only host that is alive from being enough.
+func (o *outage) suspicious(now time.Time) bool {
+	away, out, well, checks := 0, 0, 0, 0
+	for _, h := range o.hosts {
+		switch {
+		case h.ended.IsZero() || now.Sub(h.ended) >= outageWindow:
+		case h.away.IsZero():
+			well++
+		default:
+			away++
+			if now.Sub(h.away) < outageWindow {
+				out++
+				checks += h.inRow
+			}
+		}
+	}
+	return away >= outageHosts && checks >= outageHosts && out >= well
+}
+
+// over is the same measure during one. What answered since it began, or just
+// before, counts for as long as it does not fail; a failure only as long as it is
+// new. Where a few hosts have answered for long and the others have not, it is the
+// others that are down.
+func (o *outage) over(now time.Time) bool {
+	out, well := 0, 0
+	for _, h := range o.hosts {
+		switch {
+		case h.answers():
+			if h.answered.After(o.began.Add(-outageWindow)) {
+				well++
+			}
+		case !h.ended.IsZero() && now.Sub(h.ended) < outageWindow && (o.strangers || o.witnessed(h)):
+			out++
+		}
+	}
+	return well >= out || now.Sub(o.mixed) >= outageMemory
+}
+
+// witnessed reports whether a host had answered until the outage began, or nearly.
+func (o *outage) witnessed(h *hostState) bool {
+	return !h.first.IsZero() && h.first.Before(o.began) && o.began.Sub(h.away) < outageWindow
+}
+
+func (o *outage) anyWitness() bool {
+	for _, h := range o.hosts {
+		if o.began.Sub(h.answered) < outageMemory && (h.answers() || o.witnessed(h)) {
+			return true
+		}
+	}
+	return false
+}
+
+// end ends an outage. What failed during it says nothing of the next one.
+func (o *outage) end() {
+	o.down = false
+	for _, h := range o.hosts {
+		if !h.answers() {
+			h.ended, h.inRow = time.Time{}, 0
+		}
+	}
+}
+
+// glance reports whether it is time to look all hosts over.
+func (o *outage) glance(now time.Time) bool {
+	if len(o.hosts) >= hostsGlanced && now.Sub(o.glanced) < outageGlance {
+		return false
+	}
+	o.glanced = now
+	return true
 }

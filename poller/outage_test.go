@@ -93,3 +93,48 @@ func TestOutageTriesEachHostNowAndThen(t *testing.T) {
 		t.Errorf("%d hosts are kept", len(o.hosts))
 	}
 }
+
+// A host that is down by itself counts to the three, and to nothing else.
+func TestHostsThatAreDownByThemselvesDecideNothing(t *testing.T) {
+	o, at := newOutage(), time.Date(2026, 8, 8, 10, 0, 0, 0, time.UTC)
+	dead := []string{"-dead", "-dead2", "-dead3", "-dead4"}
+	for range 20 { // for longer than a minute, beside one that is alive
+		play(o, &at, append(dead, "+live")...)
+	}
+	if got := play(o, &at, append(dead, "-live", "-live", "+live", "-live")...); got != "........" {
+		t.Errorf("%s: two checks that broke off at the only host alive are no outage", got)
+	}
+	if got := play(o, &at, "-live", "-live"); got != ".d" {
+		t.Errorf("%s, want .d: it does not answer any more", got)
+	}
+	if got := play(o, &at, append(dead, "-new", "+live")...); got != "ddddd." {
+		t.Errorf("%s, want ddddd.: the only one that had answered does again", got)
+	}
+	if got := play(o, &at, append(dead, "-new", "+live")...); got != "......" {
+		t.Errorf("%s: it is over", got)
+	}
+}
+
+// Whoever answers has all its checks at once, even while the others do not.
+func TestAHostThatAnswersHasAllItsChecks(t *testing.T) {
+	o, at := newOutage(), time.Date(2026, 8, 8, 10, 0, 0, 0, time.UTC)
+	if got := play(o, &at, "+a", "+b", "+c", "-a", "-b", "-c", "-a", "-b", "+a"); got != ".....dddd" {
+		t.Fatal(got)
+	}
+	for range 3 {
+		if !o.admits("a", at) || o.admits("b", at) {
+			t.Fatal("a answers, and b does not")
+		}
+	}
+	// Not for ever: after an hour the others are down by themselves.
+	for range 60 {
+		at = at.Add(59 * time.Second)
+		play(o, &at, "-b", "-c", "+a")
+	}
+	if o.suspected() {
+		t.Error("it is still suspected")
+	}
+	if got := play(o, &at, "-b", "-c", "-d", "+a"); got != "...." {
+		t.Errorf("%s: b and c have been down for an hour", got)
+	}
+}
