@@ -100,6 +100,12 @@
 // all, in the HASH NS:credentials:{OWNER}:pause. Values are sealed by those who put
 // them there.
 //
+// # Processes
+//
+// Every process of the service says that it is there, whatever its roles, and
+// monitors count those that go silent without leaving ([Roster]): a ZSET and a LIST
+// at {NS:replicas}:processes and {NS:replicas}:left. No account depends on it.
+//
 // # Records
 //
 // What a checker needs to know of an account rarely changes. A claim does not

@@ -113,6 +113,13 @@ func reportsKey(namespace string) string { return "{" + replicasKey(namespace) +
 func stalenessKey(namespace string) string { return "{" + replicasKey(namespace) + "}:staleness" }
 func dutiesKey(namespace string) string    { return "{" + replicasKey(namespace) + "}:duties" }
 
+// rosterKeys are which processes there are, a ZSET, process -> when it said so last,
+// unix ms, and which have left, a LIST. They live where the reports do.
+func rosterKeys(namespace string) []string {
+	tag := "{" + replicasKey(namespace) + "}:"
+	return []string{tag + "processes", tag + "left"}
+}
+
 // appliedKey has the messages of a shard that a group's effects remember: a
 // ZSET, account NUL message id -> until when, unix ms.
 func (k *shardKeys) appliedKey(group string) string { return k.messages + ":applied:" + group }

@@ -71,7 +71,7 @@ func (r *Ring) pipelineNode(ctx context.Context, s *script, calls []limitCall, i
 		for _, i := range items[from:] {
 			replies[i].err = err
 		}
-		note(r.server, key, began, err)
+		noteCall(r.server, key, began, err)
 	}
 	conn, err := lend(ctx, r.server, key)
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *Ring) pipelineNode(ctx context.Context, s *script, calls []limitCall, i
 		}
 		replies[i] = limitReply{reply, err}
 	}
-	note(r.server, key, began, nil)
+	noteCall(r.server, key, began, nil)
 }
 
 // setLimitAside renames what has the wrong type to be a limit's, so that it holds

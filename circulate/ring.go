@@ -41,6 +41,10 @@ type Options struct {
 	Namespace string       // what keys begin with; DefaultNamespace
 	Shards    int          // 0: as the namespace has, or DefaultShards where it is new
 	Log       *slog.Logger // what was set aside is told here; nil: nowhere
+
+	// Observe is told how long each call to Redis took and what came of it, from
+	// any goroutine; nil: nobody is.
+	Observe func(took time.Duration, err error)
 }
 
 // Ring is the protocol over all shards of one namespace. It is safe for
@@ -54,7 +58,8 @@ type Ring struct {
 	log       *slog.Logger
 
 	setAside atomic.Int64
-	left     atomic.Bool // there is nothing to be looked for in the shards that accounts leave
+	resent   atomic.Int64 // scripts
+	left     atomic.Bool  // there is nothing to be looked for in the shards that accounts leave
 }
 
 // Open joins a namespace, or makes it where there is none. A namespace whose
@@ -83,7 +88,7 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	if o.Shards != 0 && o.Shards != l.shards && l == (layout{shards: l.shards}) {
 		return nil, fmt.Errorf("%w: namespace %q has %d shards, the settings say %d", ErrMismatch, o.Namespace, l.shards, o.Shards)
 	}
-	r := &Ring{server: &watched{Server: server, log: o.Log}, namespace: o.Namespace, log: o.Log, layout: l, keys: l.keys(o.Namespace)}
+	r := &Ring{server: &watched{Server: server, log: o.Log, observe: o.Observe}, namespace: o.Namespace, log: o.Log, layout: l, keys: l.keys(o.Namespace)}
 	r.sources = l.leaving().shards
 	r.left.Store(l.previous > 0)
 	return r, nil
@@ -121,6 +126,10 @@ func (r *Ring) ShardOf(id string) int {
 // SetAside counts what was found unusable and moved out of the way since the
 // ring was opened: keys of a wrong type, texts that are no entry.
 func (r *Ring) SetAside() int64 { return r.setAside.Load() }
+
+// ScriptsSent counts how often a script's text had to be sent because Redis did not
+// know it: at its first use, and after Redis forgot it.
+func (r *Ring) ScriptsSent() int64 { return r.resent.Load() }
 
 // Now is the time by the clock that decides: that of the shard's Redis.
 func (r *Ring) Now(ctx context.Context, shard int) (time.Time, error) {

@@ -54,6 +54,7 @@ func (r *Ring) eval(ctx context.Context, s *script, keys []string, args []any) (
 	began := time.Now()
 	conn, err := lend(ctx, r.server, keys[0])
 	if err != nil {
+		noteCall(r.server, keys[0], began, err)
 		return nil, err
 	}
 	defer conn.Close()
@@ -65,10 +66,11 @@ func (r *Ring) eval(ctx context.Context, s *script, keys []string, args []any) (
 	full = append(full, args...)
 	reply, err := call(ctx, conn, "EVALSHA", full...)
 	if hasCode(err, "NOSCRIPT") {
+		r.resent.Add(1)
 		full[0] = s.text
 		reply, err = call(ctx, conn, "EVAL", full...)
 	}
-	note(r.server, keys[0], began, err)
+	noteCall(r.server, keys[0], began, err)
 	return reply, err
 }
 
@@ -126,7 +128,7 @@ func pipeline(ctx context.Context, server Server, key string, commands ...comman
 			break
 		}
 	}
-	note(server, key, began, err)
+	noteCall(server, key, began, err)
 	return replies, err
 }
 

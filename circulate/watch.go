@@ -14,7 +14,8 @@ import (
 // nodes, that of each.
 type watched struct {
 	Server
-	log *slog.Logger
+	log     *slog.Logger
+	observe func(took time.Duration, err error) // nil: nobody is told
 
 	mu   sync.Mutex
 	away map[string]absence // by node, as NodeOf names it
@@ -84,5 +85,14 @@ func about(node string, args ...any) []any {
 func note(server Server, key string, began time.Time, err error) {
 	if w, ok := server.(*watched); ok {
 		w.noteAt(key, began, err)
+	}
+}
+
+// noteCall is note for a call that does not wait for anything: how long it took says
+// something of Redis.
+func noteCall(server Server, key string, began time.Time, err error) {
+	note(server, key, began, err)
+	if w, ok := server.(*watched); ok && w.observe != nil {
+		w.observe(time.Since(began), err)
 	}
 }

@@ -130,3 +130,20 @@ func TestLateAnswerIsNoReturn(t *testing.T) {
 	w.noteAt("key", time.Now().Add(time.Second), nil)
 	log.expect(t, tellsBack)
 }
+
+// TestCallsAreObserved tells of each call once, of one that found no connection too.
+func TestCallsAreObserved(t *testing.T) {
+	var seen []error
+	refused := errors.New("connection refused")
+	w := &watched{Server: absent{refused}, log: slog.New(slog.DiscardHandler), observe: func(_ time.Duration, err error) { seen = append(seen, err) }}
+	r := &Ring{server: w, log: w.log}
+	if _, err := r.eval(context.Background(), attendScript, []string{"a", "b"}, nil); err == nil {
+		t.Error("a script was done")
+	}
+	if _, err := pipeline(context.Background(), w, "key", command{"TIME"}); err == nil {
+		t.Error("a pipeline was done")
+	}
+	if len(seen) != 2 || !errors.Is(seen[0], refused) || !errors.Is(seen[1], refused) {
+		t.Errorf("observed %v", seen)
+	}
+}

@@ -19,6 +19,8 @@ type Metrics struct {
 	heldBack dutyGauge
 	duty     prometheus.Gauge
 	groups   groupMetrics
+	left     *prometheus.CounterVec
+	gone     *prometheus.CounterVec
 
 	quarantined  prometheus.Counter
 	probed       prometheus.Counter
@@ -64,6 +66,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		duty: f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: "monitor_on_duty",
 			Help: "1 where this monitor does what one of them need do, otherwise 0."}),
 		groups: newGroupMetrics(f),
+		left: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "processes_left_total",
+			Help: "Processes of the service that ended as they should, by their roles; each is counted by one monitor."}, []string{"roles"}),
+		gone: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "processes_lost_total",
+			Help: "Processes of the service that went silent without leaving, as killed, frozen and cut off ones do, by their roles; each is counted by one monitor."}, []string{"roles"}),
 		quarantined: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "quarantined_total",
 			Help: "Accounts parked because they were taken from replicas too often in a row."}),
 		probed: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "probed_total",

@@ -69,6 +69,9 @@ func (m *Monitor) Run(ctx context.Context) error {
 	if m.ring.Sources() > 0 {
 		tasks.Go(func() { every(ctx, m.config.SweepInterval, m.log, "bring accounts home", m.bringHome) })
 	}
+	tasks.Go(func() {
+		every(ctx, m.config.SweepInterval, m.log, "look who attends", (&attendance{monitor: m}).look)
+	})
 	every(ctx, m.config.SweepInterval, m.log, "sweep", func(ctx context.Context) error {
 		swept, err := m.Sweep(ctx)
 		m.report(swept, err)

@@ -35,6 +35,8 @@ type Cluster struct {
 	reads   atomic.Int64  // how often it was
 	began   atomic.Int64  // when the last reading did, unix ns
 	stale   atomic.Bool   // it should be read again
+
+	redirected atomic.Int64 // commands
 }
 
 // node is a server of a cluster.
@@ -152,6 +154,10 @@ func (c *Cluster) ConnTo(ctx context.Context, address string) (redis.Conn, error
 	}
 	return n.pool.GetContext(ctx)
 }
+
+// Redirected counts the commands that a node refused because another serves their
+// slot, or because it is on its way.
+func (c *Cluster) Redirected() int64 { return c.redirected.Load() }
 
 // Name is the addresses that the URL had, without a password.
 func (c *Cluster) Name() string { return "cluster " + strings.Join(c.seeds, ",") }

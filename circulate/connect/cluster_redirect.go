@@ -45,10 +45,12 @@ func (c *Cluster) observe(at *node, err error) (redirect, string) {
 	code, rest, _ := strings.Cut(string(reply), " ")
 	switch code {
 	case "TRYAGAIN":
+		c.redirected.Add(1)
 		return tryAgain, ""
 	case "CLUSTERDOWN", "MASTERDOWN":
 		c.suspect()
 	case "MOVED", "ASK":
+		c.redirected.Add(1)
 		number, address, _ := strings.Cut(rest, " ")
 		slot, err := strconv.Atoi(number)
 		host, port, splitErr := net.SplitHostPort(address)

@@ -56,6 +56,9 @@ func TestMovedIsFollowedAndRemembered(t *testing.T) {
 	if n := wrong.count("GET"); n != 1 {
 		t.Errorf("the wrong node was asked %d times", n)
 	}
+	if n := c.Redirected(); n != 1 {
+		t.Errorf("%d redirects are counted", n)
+	}
 	if got := c.NodeOf("key"); got != right.address() {
 		t.Errorf("node of the key: %s", got)
 	}

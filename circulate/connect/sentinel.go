@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -40,6 +41,8 @@ type Sentinel struct {
 	end     context.CancelFunc
 	all     sync.WaitGroup
 	changed chan struct{} // has a value when the follower should ask at once
+
+	silent atomic.Int64 // answers that did not come
 }
 
 // verdict is what sentinels say.
@@ -99,6 +102,10 @@ func (s *Sentinel) Conn(ctx context.Context, _ string) (redis.Conn, error) {
 	})
 	return s.pool.GetContext(ctx)
 }
+
+// Silent counts how often a sentinel was asked, as each is every second, and could
+// not be reached or told nothing.
+func (s *Sentinel) Silent() int64 { return s.silent.Load() }
 
 // Name is the master's name and the sentinels' addresses, without a password.
 func (s *Sentinel) Name() string {

@@ -66,6 +66,9 @@ func (s *Sentinel) ask(ctx context.Context) (string, error) {
 		asked.Go(func() {
 			v, err := askSentinel(ctx, s.sentinels[i], s.master)
 			if err != nil {
+				if ctx.Err() == nil { // else the others had told enough
+					s.silent.Add(1)
+				}
 				err = fmt.Errorf("%s: %w", s.addresses[i], err)
 			}
 			answers <- answer{v, err}

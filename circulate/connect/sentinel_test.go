@@ -66,9 +66,13 @@ func TestSentinelsWordIsChecked(t *testing.T) {
 		t.Fatalf("who may not ask must make do: %v", err)
 	}
 	_ = conn.Close()
-	_, err = openSentinel(t, "other", sentinel(t, replica.address(), "1")).Conn(t.Context(), "")
+	ignorant := openSentinel(t, "other", sentinel(t, replica.address(), "1"))
+	_, err = ignorant.Conn(t.Context(), "")
 	if err == nil || !strings.Contains(err.Error(), `"other"`) || !strings.Contains(err.Error(), "knows no master of that name") {
 		t.Errorf("another name: %v", err)
+	}
+	if ignorant.Silent() == 0 {
+		t.Error("a sentinel that told nothing is not counted")
 	}
 }
 

@@ -70,7 +70,8 @@ func programMetrics(t *testing.T) metricBook {
 	webhook.NewMetrics(b)
 	api.NewCallbackMetrics(b)
 	wecomkf.Counting(ring, b)
-	countSetAside(b, ring)
+	countRing(b, ring)
+	newRedisMetrics(b, redistest.Embedded(t))
 	return b
 }
 

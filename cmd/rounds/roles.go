@@ -126,10 +126,14 @@ func (s monitorSettings) quarantine() int {
 	return s.QuarantineAfter
 }
 
-// countSetAside shows what the ring found unusable.
-func countSetAside(registry prometheus.Registerer, ring *circulate.Ring) {
+// countRing shows what the ring itself counts.
+func countRing(registry prometheus.Registerer, ring *circulate.Ring) {
 	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Namespace: "rounds", Name: "set_aside_total",
 		Help: "Keys of a wrong type and texts that were no entry, moved out of the way.",
 	}, func() float64 { return float64(ring.SetAside()) }))
+	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: "rounds", Name: "scripts_sent_total",
+		Help: "Scripts whose text had to be sent because Redis did not know them: at their first use, and after it forgot them.",
+	}, func() float64 { return float64(ring.ScriptsSent()) }))
 }

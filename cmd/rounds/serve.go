@@ -94,6 +94,7 @@ func serve(ctx context.Context, env environment, s settings, log *slog.Logger, s
 	defer server.Close()
 
 	metrics := newExposition()
+	calls := newRedisMetrics(metrics.process, server)
 
 	front, err := listen(s.API, log)
 	if err != nil {
@@ -106,7 +107,7 @@ func serve(ctx context.Context, env environment, s settings, log *slog.Logger, s
 		}
 	}
 
-	ring, err := openRing(ctx, server, s.Redis, log, front)
+	ring, err := openRing(ctx, server, s.Redis, calls, log, front)
 	if err != nil || ring == nil {
 		return err
 	}
@@ -117,12 +118,13 @@ func serve(ctx context.Context, env environment, s settings, log *slog.Logger, s
 	notify := newNotifier(env.lookup)
 	group, ctx := errgroup.WithContext(ctx)
 	var ready sync.Once
+	process := circulate.Process{Name: circulate.NewReplica(), Roles: strings.Join(s.API.Roles, ",")}
 	work := func(ctx context.Context, ring *circulate.Ring) error {
 		log.Info("ring open", "redis", server.Name(), "namespace", ring.Namespace(), "shards", ring.Shards(),
 			"layout", ring.Layout(), "roles", strings.Join(s.API.Roles, ","))
 		group, ctx := errgroup.WithContext(ctx)
 		registry := prometheus.NewRegistry()
-		countSetAside(registry, ring)
+		countRing(registry, ring)
 		if err := startRoles(ctx, group, env, s, ring, registry, metrics, log, front); err != nil {
 			return err
 		}
@@ -133,14 +135,14 @@ func serve(ctx context.Context, env environment, s settings, log *slog.Logger, s
 			}
 		})
 		group.Go(func() error {
-			<-ctx.Done()
+			attend(ctx, ring, process, s.Poller.HeartbeatInterval)
 			return nil
 		})
 		return group.Wait()
 	}
 	group.Go(func() error {
 		return circulate.Follow(ctx, ring, func(ctx context.Context) (*circulate.Ring, error) {
-			return openRing(ctx, server, s.Redis, log, front)
+			return openRing(ctx, server, s.Redis, calls, log, front)
 		}, work)
 	})
 	if front != nil {
@@ -166,9 +168,9 @@ func serve(ctx context.Context, env environment, s settings, log *slog.Logger, s
 
 // openRing tries until Redis is there or ctx is done; then the ring is nil.
 // Settings that disagree with what is in Redis end it at once.
-func openRing(ctx context.Context, server circulate.Server, s redisSettings, log *slog.Logger, front *frontDoor) (*circulate.Ring, error) {
+func openRing(ctx context.Context, server circulate.Server, s redisSettings, calls redisMetrics, log *slog.Logger, front *frontDoor) (*circulate.Ring, error) {
 	for try := 0; ; try++ {
-		ring, err := circulate.Open(ctx, server, circulate.Options{Namespace: s.Namespace, Shards: s.Shards, Log: log})
+		ring, err := circulate.Open(ctx, server, circulate.Options{Namespace: s.Namespace, Shards: s.Shards, Log: log, Observe: calls.observe})
 		if err == nil {
 			if try > 0 {
 				log.Info("redis is there")

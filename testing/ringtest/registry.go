@@ -265,3 +265,42 @@ func replicas(f *fixture) {
 		f.Errorf("%d reports are kept, want 1", n)
 	}
 }
+
+// attendance tells of a process while it attends, of its leaving once, and to one of
+// several that it is forgotten.
+func attendance(f *fixture) {
+	ctx := context.Background()
+	roster := f.ring.Roster()
+	api, poller := circulate.Process{Name: alice, Roles: "api,monitor"}, circulate.Process{Name: bob, Roles: "poller"}
+	f.do("ZADD", "{"+f.ns+":replicas}:processes", 1, "poller|forgotten0")
+	for _, p := range []circulate.Process{api, poller, api} {
+		if err := roster.Attend(ctx, p); err != nil {
+			f.Fatal(err)
+		}
+	}
+	now, err := f.ring.Now(ctx, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	there, left, err := roster.Look(ctx)
+	if err != nil || len(there) != 2 || len(left) != 0 || now.Sub(there[api]).Abs() > time.Minute || now.Sub(there[poller]).Abs() > time.Minute {
+		f.Fatal(there, left, err)
+	}
+	for range 2 { // the second time it is not there any more
+		if err := roster.Leave(ctx, api); err != nil {
+			f.Fatal(err)
+		}
+	}
+	there, left, err = roster.Look(ctx)
+	if err != nil || len(there) != 1 || !slices.Equal(left, []circulate.Process{api}) {
+		f.Error(there, left, err)
+	}
+	if _, left, err = roster.Look(ctx); err != nil || len(left) != 0 {
+		f.Error("told twice", left, err)
+	}
+	first, err := roster.Forget(ctx, poller)
+	second, errAgain := roster.Forget(ctx, poller)
+	if !first || second || err != nil || errAgain != nil {
+		f.Error(first, second, err, errAgain)
+	}
+}

@@ -70,6 +70,7 @@ func Run(t *testing.T, server redistest.Redis) {
 			"messages are trimmed but not unread":                 trimMessages,
 			"messages are trimmed to a number":                    trimToANumber,
 			"replicas":                                            replicas,
+			"processes attend and leave":                          attendance,
 			"only what is due earlier wakes":                      wakes,
 			"limit, the rate holds":                               rateHolds,
 			"limit, the denied come back in order":                rateLine,

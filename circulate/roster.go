@@ -1,0 +1,105 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed attend.lua
+var attendLua string
+
+//go:embed roster.lua
+var rosterLua string
+
+var (
+	attendScript = newScript("attend", attendLua)
+	rosterScript = newScript("roster", rosterLua)
+)
+
+const (
+	processMemory = 24 * time.Hour // a silent process is forgotten after it, where no monitor looks
+	processesLeft = 1000           // of which nobody has been told
+	rosterMost    = 1000
+)
+
+// Process is a running process of the service.
+type Process struct {
+	Name  string // one that no other process has
+	Roles string // what it does: names joined by commas
+}
+
+func (p Process) member() string { return p.Roles + "|" + p.Name }
+
+func processOf(member string) Process {
+	roles, name, _ := strings.Cut(member, "|")
+	return Process{Name: name, Roles: roles}
+}
+
+// Roster is who runs, of any role. No account depends on it: it is there so that
+// operators see what is gone, of processes that hold no accounts as well.
+type Roster struct{ ring *Ring }
+
+// Roster gives that of the ring's namespace.
+func (r *Ring) Roster() Roster { return Roster{r} }
+
+// Attend says that a process is there.
+func (r Roster) Attend(ctx context.Context, p Process) error { return r.say(ctx, p, 0) }
+
+// Leave says that a process ends as it should.
+func (r Roster) Leave(ctx context.Context, p Process) error { return r.say(ctx, p, 1) }
+
+func (r Roster) say(ctx context.Context, p Process, leaves int) error {
+	if _, err := r.ring.eval(ctx, attendScript, rosterKeys(r.ring.namespace),
+		[]any{p.member(), leaves, processMemory.Milliseconds(), processesLeft}); err != nil {
+		return fmt.Errorf("attend: %w", err)
+	}
+	return nil
+}
+
+// Look gives the processes that said that they are there, with the times at which
+// they said so last by Redis' clock, and those that have left since somebody looked.
+func (r Roster) Look(ctx context.Context) (there map[Process]time.Time, left []Process, err error) {
+	replies, err := redis.Values(r.ring.eval(ctx, rosterScript, rosterKeys(r.ring.namespace), []any{rosterMost}))
+	if err != nil {
+		return nil, nil, fmt.Errorf("roster: %w", err)
+	}
+	if len(replies) != 2 {
+		return nil, nil, fmt.Errorf("roster: %w", errReply)
+	}
+	said, err := redis.ByteSlices(replies[0], nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("roster: %w", err)
+	}
+	there = make(map[Process]time.Time, len(said)/2)
+	for i := 0; i+1 < len(said); i += 2 {
+		at, err := score(said[i+1])
+		if err != nil {
+			return nil, nil, fmt.Errorf("roster: %w", err)
+		}
+		there[processOf(string(said[i]))] = at
+	}
+	gone, err := redis.Strings(replies[1], nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("roster: %w", err)
+	}
+	for _, member := range gone {
+		left = append(left, processOf(member))
+	}
+	return there, left, nil
+}
+
+// Forget takes a process off the roster, and reports whether it was on it: of
+// several that find it silent, one is told so.
+func (r Roster) Forget(ctx context.Context, p Process) (bool, error) {
+	key := rosterKeys(r.ring.namespace)[0]
+	replies, err := pipeline(ctx, r.ring.server, key, command{"ZREM", key, p.member()})
+	if err != nil {
+		return false, fmt.Errorf("roster: %w", err)
+	}
+	return redis.Bool(replies[0], nil)
+}

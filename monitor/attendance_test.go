@@ -1,0 +1,76 @@
+package monitor_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/monitor"
+	"github.com/rounds-dev/rounds/testing/bubble"
+)
+
+// attend has processes say every second that they are there.
+func (w *world) attend(d time.Duration, processes ...circulate.Process) {
+	w.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {
+		for _, p := range processes {
+			if err := w.Ring.Roster().Attend(w.Context(), p); err != nil {
+				w.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestProcessesThatGoAreCounted has one leave and one go silent; each is counted once,
+// though two monitors look, and those that stay are not.
+func TestProcessesThatGoAreCounted(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		stays := circulate.Process{Name: alice, Roles: "monitor"}
+		leaves, dies := circulate.Process{Name: bob, Roles: "api"}, circulate.Process{Name: carol, Roles: "poller"}
+		one := w.monitor(monitor.Config{DeadAfter: 10 * time.Second, SweepInterval: time.Second})
+		two, err := monitor.New(w.Ring, monitor.Config{DeadAfter: 10 * time.Second, SweepInterval: time.Second}, monitor.Options{})
+		if err != nil {
+			w.Fatal(err)
+		}
+		stop := bubble.Go(w, one.Run)
+		w.attend(20*time.Second, stays, leaves, dies)
+		w.exposed("", "rounds_processes_lost_total", "rounds_processes_left_total")
+		if err := w.Ring.Roster().Leave(w.Context(), leaves); err != nil {
+			w.Fatal(err)
+		}
+		w.attend(9*time.Second, stays)
+		w.exposed(`# TYPE rounds_processes_left_total counter
+			rounds_processes_left_total{roles="api"} 1`, "rounds_processes_lost_total", "rounds_processes_left_total")
+		w.attend(3*time.Second, stays)
+		w.exposed(`# TYPE rounds_processes_left_total counter
+			rounds_processes_left_total{roles="api"} 1
+			# TYPE rounds_processes_lost_total counter
+			rounds_processes_lost_total{roles="poller"} 1`, "rounds_processes_lost_total", "rounds_processes_left_total")
+		stopTwo := bubble.Go(w, two.Run)
+		w.attend(time.Minute, stays)
+		stop()
+		stopTwo()
+		w.exposed(`# TYPE rounds_processes_lost_total counter
+			rounds_processes_lost_total{roles="poller"} 1`, "rounds_processes_lost_total")
+	})
+}
+
+// TestNobodyIsLostWhileRedisIsAway has Redis refuse everybody, monitors included, for
+// a minute: that nobody was heard of says nothing of them. Nor does it where Redis
+// answers and takes no words, as one does that is out of memory.
+func TestNobodyIsLostWhileRedisIsAway(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		process := circulate.Process{Name: alice, Roles: "poller"}
+		stop := bubble.Go(w, w.monitor(monitor.Config{DeadAfter: 10 * time.Second, SweepInterval: time.Second}).Run)
+		w.attend(20*time.Second, process)
+		w.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
+		time.Sleep(time.Minute)
+		w.Miniredis().SetError("")
+		time.Sleep(5 * time.Second) // late, and not silent under anybody's eyes
+		w.attend(20*time.Second, process)
+		time.Sleep(time.Minute) // nobody is heard
+		w.attend(5*time.Second, process)
+		stop()
+		w.exposed("", "rounds_processes_lost_total")
+	})
+}
