@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"sort"
 	"strconv"
@@ -15,6 +16,9 @@ import (
 
 // key names what a shard has, as circulate does.
 func key(shard int, name string) string { return fmt.Sprintf("{%s:%02d}:%s", namespace, shard, name) }
+
+// shardOf is the shard that an account lives in, as circulate has it.
+func shardOf(id string) int { return int(crc32.ChecksumIEEE([]byte(id)) % shards) }
 
 const ticketWidth = 14 // of the digits that a value of tickets begins with
 

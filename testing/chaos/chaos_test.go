@@ -37,7 +37,7 @@ func TestShortRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var table strings.Builder
-	if err := r.write(&table, false); err != nil {
+	if err := r.markdown(&table); err != nil {
 		t.Fatal(err)
 	}
 	t.Log(table.String())
@@ -51,6 +51,9 @@ func TestShortRun(t *testing.T) {
 	for _, on := range topologies() {
 		if injected[on] == 0 {
 			t.Errorf("no fault was injected on %s", on)
+		}
+		if r.control(on).Injected == 0 {
+			t.Errorf("no control on %s", on)
 		}
 	}
 	if r.Checks == 0 || r.Messages == 0 {

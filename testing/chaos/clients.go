@@ -72,7 +72,7 @@ func (c *clients) request(ctx context.Context, kind, account string) (outcome, i
 	case register:
 		path = "/v1/accounts"
 		body, _ = json.Marshal(map[string]any{ // plain strings are always marshalled
-			"id": account, "kind": "http", "cadence": "every 2s", "config": map[string]string{"url": c.third.address("connector", account, len(account))},
+			"id": account, "kind": "http", "cadence": "every 2s", "config": c.third.config(routeConnector, account, len(account)),
 		})
 	case deregister:
 		method, path = http.MethodDelete, "/v1/accounts/"+account
@@ -140,8 +140,7 @@ func (c *clients) run(ctx context.Context, name string, random *rand.Rand) {
 	}
 }
 
-// nudge asks for checks of accounts at once, as an operator does after an outage
-// of the third party that put them off.
+// nudge asks for checks of accounts at once, whose client wants them all.
 func (c *clients) nudge(ctx context.Context, ids []string) {
 	var group sync.WaitGroup
 	for worker := range 8 {

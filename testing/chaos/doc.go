@@ -1,7 +1,11 @@
 // Command chaos breaks a running service on purpose, one fault after the other,
 // and judges what came of it:
 //
-//	go run ./testing/chaos --for 10m --seed 1 [--on server,sentinel,cluster] [--faults a,b] [--json] [--list] [--binary PATH]
+//	go run ./testing/chaos --for 10m --seed 1 [--report FILE] [--on server,sentinel,cluster] [--faults a,b] [--list] [--binary PATH]
+//	go run ./testing/chaos --draw FILE [--into PAGE]
+//
+// The first prints what came of it, and writes it as JSON to a file, with seed, commit,
+// time and machine. The second draws the same page from such a file.
 //
 // There are three worlds, one after the other, and faults of each: a redis-server
 // with an append-only file, which every process reaches through a proxy of its own
@@ -17,11 +21,30 @@
 // faults in the same order with the same choices; how far a run gets depends on
 // its length.
 //
-// After each fault chaos waits until all processes are ready, the checks of a
-// second are as many as before and every account has been checked again; that is
-// the recovery time, and too much of it a violation. Then it reads every shard,
-// each in one transaction: every account must be in exactly one place. It also
-// expects the metric or log line that the table names to have moved.
+// # Recovery
+//
+// After each fault chaos waits until all processes are ready, every account has been
+// checked again, and there are as many checks a second as before: fullShare of them,
+// over rateOver. It does nothing for that; nobody is nudged. More than restWithin is a
+// violation. Accounts whose checks failed wait out their backoff, half a minute after a
+// first failure: the next fault need not wait for them, but they must be back
+// wholeWithin the end. Then it reads every shard, each in one transaction: every account
+// must be in exactly one place.
+//
+// What the fault did is computed from what the third party saw. A fault knows which
+// accounts it concerns: those of a poller, a shard or a host, or all. One of them is
+// interrupted if it waits for a good check longer than its cadence and its usual delay,
+// by more than overdue, and back when that check begins. Recovery from the injection,
+// and from the end of the fault, is when the last of the interrupted is back.
+//
+// # Controls
+//
+// Between the faults there are controls, turns like the others in which nothing is
+// injected. What they show is in the table beside what the faults do. A fault must show
+// in a metric of the service (where only a spare part of Redis is gone, in one of Redis'),
+// and a metric that moves in any control of the run is no sign of a fault.
+//
+// # The end
 //
 // At the end everything is told to stop and the whole history is judged, apart
 // from what the service says of itself:
@@ -34,10 +57,11 @@
 //     reason, processing_list is empty and no replica is left;
 //   - each message that the third party gave out and that the account's cursor has
 //     passed is in the streams exactly once;
-//   - two checks of one account never overlap, except while a live poller may have
-//     been cut from its claims (frozen, partitioned, or its claim rolled back by
-//     Redis): there overlaps are counted. A check whose caller went away counts as
-//     ended up to 250 ms before the third party saw that;
+//   - two checks of one account never overlap, except where one of them is of a live
+//     poller that may have been cut from its claims (frozen or partitioned), or began
+//     before Redis had rolled back all pollers' claims: such overlaps are counted. A
+//     check whose caller went away counts as ended up to 250 ms before the third party
+//     saw that;
 //   - no check of an account begins long after it was paused or deregistered;
 //   - no process has many more goroutines at the end than after the start.
 //
@@ -60,5 +84,6 @@
 // always, as redis-kill does. A checker that panics cannot be had from outside
 // the process either: malformed, oversized and cut answers take its place.
 //
-// TestShortRun is a run of some of the faults with a fixed seed.
+// TestShortRun is a run of some of the faults with a fixed seed. TestBrokenRuleIsFound
+// runs a service with a mistake, which must be found.
 package main

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,11 +15,13 @@ type fault struct {
 	name      string
 	on        topology
 	invariant string // what it is most likely to break
-	sign      sign   // what operators see of it
+	sign      sign   // what operators see of it; none of a control
 	straggler bool   // a live poller may be cut from its claims: its checks may overlap others
+	control   bool   // nothing is injected
 	within    time.Duration
 
-	// inject does it, lasts as long as it lasts, and gives what ends it.
+	// inject does it, lasts as long as it lasts, and gives what ends it. It says whom
+	// it hits, by one of the turn's hit methods; otherwise it hits every account.
 	inject func(t *turn) (heal func() error, err error)
 
 	// mend, if there is one, comes after the recovery, and puts together again what
@@ -32,19 +34,24 @@ type turn struct {
 	context.Context
 	*world
 	fault  *fault
+	signs  []sign // all of the world's faults, for a control
 	number int
 	random *rand.Rand
-	rate   float64           // checks a second, usually
 	former *redistest.Server // the master that another has replaced
 
 	injected, healed time.Time
-	recovery         time.Duration
-	done             bool // it was injected
-	seen             bool // the sign moved
+	done             bool     // it was injected
+	seen             bool     // the sign moved
+	moved            []string // in a control: the signs that did
 	faults           []string
-	rollback         time.Time // Redis may have lost what it acknowledged from then on; zero: nothing
-	lostUntil        time.Time // and until then; zero: until it was healed
-	torn             bool      // meanwhile two servers took themselves for the master
+
+	hit       map[string]bool // the accounts concerned; nil: all
+	concerned []string        // the processes whose checks may overlap others'; nil: all
+	was       recovery        // computed at the end
+
+	rollback  time.Time // Redis may have lost what it acknowledged from then on; zero: nothing
+	lostUntil time.Time // and until then; zero: until it was healed
+	torn      bool      // meanwhile two servers took themselves for the master
 }
 
 // fail notes a violation that the turn itself found.
@@ -73,13 +80,12 @@ func (t *turn) one(role string) string {
 	return names[t.random.IntN(len(names))]
 }
 
-// some draws accounts that stay.
+// some draws accounts that stay, of those that are well: what one fault did is not to be
+// seen in another.
 func (t *turn) some(n int) []string {
-	ids := make([]string, 0, n)
-	for _, i := range t.random.Perm(len(t.base))[:min(n, len(t.base))] {
-		ids = append(ids, t.base[i])
-	}
-	return ids
+	ids := t.ailing.without(t.base)
+	t.random.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	return ids[:min(n, len(ids))]
 }
 
 // connectors are those of some accounts that have a connector.
@@ -94,8 +100,10 @@ func (t *turn) connectors(n int) []string {
 }
 
 // until waits for something, for ten seconds at most, and reports whether it came.
-func (t *turn) until(so func() bool) bool {
-	for began := time.Now(); time.Since(began) < 10*time.Second; {
+func (t *turn) until(so func() bool) bool { return t.untilWithin(10*time.Second, so) }
+
+func (t *turn) untilWithin(d time.Duration, so func() bool) bool {
+	for began := time.Now(); time.Since(began) < d; {
 		if so() {
 			return true
 		}
@@ -106,135 +114,44 @@ func (t *turn) until(so func() bool) bool {
 	return false
 }
 
-const (
-	recoverWithin = 20 * time.Second // the usual
-	backoffWithin = 45 * time.Second // where checks failed that wait out their backoff
-	signWithin    = 5 * time.Second  // after recovery
-	nudgeAfter    = 5 * time.Second
-)
-
-// play injects the fault, heals it, waits for recovery and looks at the ring.
-func (t *turn) play() error {
-	before := t.fault.sign.read(t, t.world)
-	watching, endWatch := context.WithCancel(t)
-	defer endWatch()
-	seen := make(chan struct{})
-	go t.watch(watching, before, seen)
-
-	t.injected = time.Now()
-	heal, err := t.fault.inject(t)
-	if heal != nil {
-		if healErr := heal(); err == nil {
-			err = healErr
-		}
+// hits says which accounts the fault concerns.
+func (t *turn) hits(ids ...string) {
+	if t.hit == nil {
+		t.hit = make(map[string]bool)
 	}
-	t.healed = time.Now()
-	if t.Err() != nil {
-		return t.Err()
-	}
-	if t.done = err == nil; err != nil {
-		t.fail("not injected: " + err.Error())
-	}
-	t.recover()
-	wait := time.NewTimer(signWithin)
-	defer wait.Stop()
-	select {
-	case <-seen:
-		t.seen = true
-	case <-wait.C:
-		t.fail("I7: " + t.fault.sign.name + " did not move")
-	case <-t.Done():
-		return t.Err()
-	}
-	t.look()
-	if t.fault.mend != nil {
-		if err := t.fault.mend(t); err != nil {
-			t.fail("not put together again: " + err.Error())
-		}
-	}
-	return t.Err()
-}
-
-// look notes what is wrong with the ring now.
-func (t *turn) look() {
-	var failed error
-	if !t.until(func() bool {
-		var c census
-		if c, failed = t.census(); failed == nil {
-			t.faults = append(t.faults, c.faults(true)...)
-		}
-		return failed == nil
-	}) {
-		t.fail(fmt.Sprintf("the ring could not be read: %v", failed))
+	for _, id := range ids {
+		t.hit[id] = true
 	}
 }
 
-func (w *world) census() (census, error) {
-	from, err := w.reader()
-	if err != nil {
-		return census{}, err
+// hitsPollers says that it concerns what some pollers hold, or have checked last, and
+// that their checks may overlap others'.
+func (t *turn) hitsPollers(names ...string) {
+	t.hits()
+	for _, name := range names {
+		p := t.member(name).process
+		t.concerned = append(t.concerned, p.id)
+		t.hits(t.claimsOf(p.Replica())...)
+		t.hits(t.third.checkedBy(p.id, time.Now().Add(-longestCadence-time.Second))...)
 	}
-	defer from.close()
-	return take(from)
 }
 
-// watch closes seen once the sign has moved.
-func (t *turn) watch(ctx context.Context, before reading, seen chan<- struct{}) {
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if t.fault.sign.read(ctx, t.world).moved(before) && ctx.Err() == nil {
-			close(seen)
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+// hitsShards says that it concerns the accounts of some shards.
+func (t *turn) hitsShards(concerned func(shard int) bool) {
+	t.hits()
+	for _, id := range t.base {
+		if concerned(shardOf(id)) {
+			t.hits(id)
 		}
 	}
 }
 
-// recover waits until all is as before: every process ready, checks a second as
-// many as usual, and each account checked again. Accounts whose check timed out
-// meanwhile, as happens on a machine with much else to do, are put off for half a
-// minute by design; they are nudged after a while.
-func (t *turn) recover() {
-	within := t.fault.within
-	if within == 0 {
-		within = recoverWithin
-	}
-	why, nudged := "", false
-	for {
-		if why = t.missing(); why == "" {
-			t.recovery = time.Since(t.healed)
-			return
-		}
-		if time.Since(t.healed) > within {
-			t.recovery = time.Since(t.healed)
-			t.fail("I6: not recovered after " + within.String() + ": " + why)
-			return
-		}
-		if !nudged && time.Since(t.healed) > nudgeAfter {
-			nudged = true
-			t.look() // before: a nudge might hide a loss
-			t.clients.nudge(t, t.third.givenUp(t.third.unchecked(t.base, t.healed), t.injected))
-		}
-		if t.last(50*time.Millisecond) != nil {
-			return
+// hitsHosts says that it concerns the accounts of some of the third party's hosts.
+func (t *turn) hitsHosts(hosts ...*host) {
+	t.hits()
+	for _, id := range t.base {
+		if slices.Contains(hosts, t.usual[id].host) {
+			t.hits(id)
 		}
 	}
-}
-
-func (t *turn) missing() string {
-	if why := t.ready(t); why != "" {
-		return why
-	}
-	if behind := t.third.unchecked(t.base, t.healed); len(behind) > 0 {
-		return "not checked again: " + strings.Join(behind[:min(5, len(behind))], " ") + more(len(behind)-5)
-	}
-	if now := time.Now(); now.Sub(t.healed) < time.Second || float64(t.third.begun(now.Add(-time.Second))) < 0.6*t.rate {
-		return "fewer checks than before"
-	}
-	return ""
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 )
 
@@ -30,6 +29,9 @@ func chosen(faults []fault, on []topology, names []string) ([]fault, error) {
 	}
 	var some []fault
 	for _, name := range names {
+		if name == controlName {
+			continue // comes in any case
+		}
 		i := slices.IndexFunc(faults, func(f fault) bool { return f.name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("--faults: %q: no such fault in these worlds, or this binary cannot bear it", name)
@@ -37,17 +39,4 @@ func chosen(faults []fault, on []topology, names []string) ([]fault, error) {
 		some = append(some, faults[i])
 	}
 	return some, nil
-}
-
-// schedule draws which fault comes when: all of them in an order of the seed's,
-// then again in another.
-func schedule(seed uint64, faults []fault, turns int) []*fault {
-	random := rand.New(rand.NewPCG(seed, 0))
-	var order []*fault
-	for len(order) < turns {
-		for _, i := range random.Perm(len(faults)) {
-			order = append(order, &faults[i])
-		}
-	}
-	return order[:turns]
 }

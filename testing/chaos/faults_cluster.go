@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -16,8 +17,9 @@ func ofCluster() []fault {
 	failed := counter(rolePoller, "rounds_redis_errors_total")
 	fenced := counter(rolePoller, "rounds_returns_total", `outcome="fenced"`)
 	orphaned := counter(roleMonitor, "rounds_requeued_total", `reason="orphaned"`)
+	redirects := counter("", "rounds_redis_redirects_total")
 	return []fault{
-		{name: "cluster-slots-move", invariant: "I1 I4 I5", sign: errorStat("MOVED"), mend: whole, inject: func(t *turn) (func() error, error) {
+		{name: "cluster-slots-move", invariant: "I1 I4 I5", sign: redirects, mend: whole, inject: func(t *turn) (func() error, error) {
 			return nil, t.move(6)
 		}},
 		{name: "cluster-slot-half-moved", invariant: "I1 I4 I5", sign: failed, mend: whole, inject: func(t *turn) (func() error, error) {
@@ -35,6 +37,9 @@ func ofCluster() []fault {
 		}},
 		{name: "cluster-master-restart", invariant: "I1 I4 I5", sign: failed, mend: whole, inject: func(t *turn) (func() error, error) {
 			master, _, err := t.pair()
+			if err == nil {
+				err = t.hitsServedBy(master)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -44,6 +49,9 @@ func ofCluster() []fault {
 		{name: "cluster-master-freeze", invariant: "I1 I3 I5", sign: failed, mend: whole, inject: func(t *turn) (func() error, error) {
 			master, _, err := t.pair()
 			if err == nil {
+				err = t.hitsServedBy(master)
+			}
+			if err == nil {
 				err = master.Freeze()
 			}
 			if err != nil {
@@ -51,8 +59,15 @@ func ofCluster() []fault {
 			}
 			return master.Thaw, t.last(t.between(3*time.Second, 4*time.Second))
 		}},
-		{name: "cluster-failover", invariant: "I1 I4 I5", sign: errorStat("MOVED"), mend: whole, inject: func(t *turn) (func() error, error) {
-			_, err := t.cluster.PromoteReplica(slotOf(t.random.IntN(shards)))
+		{name: "cluster-failover", invariant: "I1 I4 I5", sign: redirects, mend: whole, inject: func(t *turn) (func() error, error) {
+			shard := t.random.IntN(shards)
+			master, err := t.cluster.Serving(slotOf(shard))
+			if err == nil {
+				err = t.hitsServedBy(master)
+			}
+			if err == nil {
+				_, err = t.cluster.PromoteReplica(slotOf(shard))
+			}
 			return nil, err
 		}},
 		{name: "cluster-master-kill", invariant: "I1 I3 I4", sign: failed, straggler: true, mend: whole, inject: func(t *turn) (func() error, error) {
@@ -67,7 +82,7 @@ func ofCluster() []fault {
 		{name: "cluster-writes-lost", invariant: "I1 I3 I4", sign: fenced, straggler: true, mend: whole, inject: func(t *turn) (func() error, error) {
 			return t.succeeded(t.cutOff, func(master *redistest.Server) error { return master.Relaunch(t.redisPath) })
 		}},
-		{name: "cluster-script-flush", invariant: "I6", sign: errorStat("NOSCRIPT"), mend: whole, inject: everywhere(8, 150*time.Millisecond, "SCRIPT", "FLUSH")},
+		{name: "cluster-script-flush", invariant: "I6", sign: counter(rolePoller, "rounds_scripts_sent_total").times(forgotten), mend: whole, inject: everywhere(8, 150*time.Millisecond, "SCRIPT", "FLUSH")},
 		{name: "cluster-client-kill-storm", invariant: "I1 I3", sign: failed, mend: whole, inject: everywhere(15, 100*time.Millisecond, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")},
 	}
 }
@@ -106,7 +121,9 @@ func (t *turn) elsewhere(slot int) (*redistest.Server, error) {
 // move moves some shards to other masters, key by key, so that steps meet every
 // state in between.
 func (t *turn) move(n int) error {
-	for _, shard := range t.random.Perm(shards)[:n] {
+	moving := t.random.Perm(shards)[:n]
+	t.hitsShards(func(shard int) bool { return slices.Contains(moving, shard) })
+	for _, shard := range moving {
 		to, err := t.elsewhere(slotOf(shard))
 		if err != nil {
 			return err
@@ -144,7 +161,9 @@ func (t *turn) halfMoved(n int, then func(to *redistest.Server) error) (func() e
 		return errors.Join(errs...)
 	}
 	var to *redistest.Server
-	for _, shard := range t.random.Perm(shards)[:n] {
+	moving := t.random.Perm(shards)[:n]
+	t.hitsShards(func(shard int) bool { return slices.Contains(moving, shard) })
+	for _, shard := range moving {
 		var err error
 		if to, err = t.elsewhere(slotOf(shard)); err != nil {
 			return end, err
@@ -164,9 +183,18 @@ func (t *turn) halfMoved(n int, then func(to *redistest.Server) error) (func() e
 	}
 	err := t.last(t.between(2*time.Second, 3*time.Second))
 	if then != nil && err == nil {
-		err = then(to)
+		err = errors.Join(t.hitsServedBy(to), then(to))
 	}
 	return end, err
+}
+
+// hitsServedBy says that the fault concerns the shards that a server has.
+func (t *turn) hitsServedBy(master *redistest.Server) error {
+	having, err := t.store.serving()
+	if err == nil {
+		t.hitsShards(func(shard int) bool { return having[shard] == master })
+	}
+	return err
 }
 
 // keysOf counts a shard's keys.
@@ -198,7 +226,11 @@ func (t *turn) succeeded(strike func(master, replica *redistest.Server) error, h
 	if err != nil {
 		return nil, err
 	}
+	if err = t.hitsServedBy(master); err != nil {
+		return nil, err
+	}
 	t.losing()
+	t.injected = time.Now()
 	if err = strike(master, replica); err != nil {
 		return nil, err
 	}

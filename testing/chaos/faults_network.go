@@ -6,7 +6,7 @@ import "time"
 func ofNetwork() []fault {
 	failed := counter(rolePoller, "rounds_redis_errors_total")
 	orphaned := counter(roleMonitor, "rounds_requeued_total", `reason="orphaned"`)
-	late := above(rolePoller, "rounds_lateness_seconds", "0.128")
+	late := above(rolePoller, "rounds_redis_call_seconds", "0.256").times(3)
 	sweeps := counter(roleMonitor, "rounds_sweeps_total", `outcome="failed"`)
 	long := deadAfter + 1500*time.Millisecond
 	return []fault{
@@ -19,9 +19,10 @@ func ofNetwork() []fault {
 		{name: "net-requests-cut", invariant: "I1 I3 I4", sign: failed, straggler: true, inject: toxin(rolePoller, "limit_data", "upstream", `{"bytes":2500}`, 3*time.Second)},
 		{name: "net-requests-lost", invariant: "I2 I3", sign: orphaned, straggler: true, inject: toxin(rolePoller, "timeout", "upstream", `{"timeout":0}`, long)},
 		{name: "net-replies-lost", invariant: "I3 I4", sign: failed, straggler: true, inject: toxin(rolePoller, "timeout", "downstream", `{"timeout":0}`, long)},
-		{name: "net-replies-lost-long", invariant: "I3 I4", sign: failed, straggler: true, within: backoffWithin, inject: toxin(rolePoller, "timeout", "downstream", `{"timeout":0}`, longTimeout+2*time.Second)},
+		{name: "net-replies-lost-long", invariant: "I3 I4", sign: failed, straggler: true, inject: toxin(rolePoller, "timeout", "downstream", `{"timeout":0}`, longTimeout+2*time.Second)},
 		{name: "net-half-open", invariant: "I2 I3", sign: failed, straggler: true, inject: func(t *turn) (func() error, error) {
 			names := []string{t.one(rolePoller)}
+			t.strikes(names...)
 			for _, stream := range []string{"upstream", "downstream"} {
 				if err := t.proxies.toxin(names, "timeout", stream, `{"timeout":0}`); err != nil {
 					return nil, err
@@ -45,7 +46,7 @@ func ofNetwork() []fault {
 		{name: "net-partition-poller", invariant: "I2 I3", sign: orphaned, straggler: true, inject: partition(rolePoller, 1, long)},
 		{name: "net-partition-pollers", invariant: "I2 I3", sign: failed, straggler: true, inject: partition(rolePoller, 3, long)},
 		{name: "net-partition-monitor", invariant: "I2", sign: sweeps, inject: partition(roleMonitor, 1, long)},
-		{name: "net-partition-api", invariant: "I5", sign: logged(roleAPI, "request failed"), inject: partition(roleAPI, 1, 3*time.Second)},
+		{name: "net-partition-api", invariant: "I5", sign: counter(roleAPI, "rounds_redis_calls_failed_total"), inject: partition(roleAPI, 1, 3*time.Second)},
 		{name: "net-partition-all", invariant: "I1 I6", sign: failed, straggler: true, inject: partition("", 6, long)},
 	}
 }
@@ -66,6 +67,7 @@ func toxin(role, kind, stream, attributes string, length time.Duration) func(t *
 		names := []string{t.one(role)}
 		hurry := t.dawdle(800 * time.Millisecond)
 		defer hurry()
+		t.strikes(names...)
 		if err := t.proxies.toxin(names, kind, stream, attributes); err != nil {
 			return nil, err
 		}
@@ -89,6 +91,7 @@ func partition(role string, n int, length time.Duration) func(t *turn) (func() e
 			if n == 1 {
 				names = []string{name}
 			}
+			t.strikes(names...)
 		}
 		return func() error { return t.proxies.accept(names) }, firstOf(t.proxies.refuse(names), t.last(length))
 	}

@@ -15,25 +15,26 @@ func ofProcesses() []fault {
 	orphaned := counter(roleMonitor, "rounds_requeued_total", `reason="orphaned"`)
 	fenced := counter(rolePoller, "rounds_returns_total", `outcome="fenced"`)
 	return []fault{
-		{name: "poller-kill-idle", invariant: "I1 I6", sign: down(rolePoller), inject: killPoller(0)},
+		{name: "poller-kill-idle", invariant: "I1 I6", sign: lost(rolePoller), inject: killPoller(0)},
 		{name: "poller-kill-mid-check", invariant: "I1 I2", sign: orphaned, inject: killPoller(1)},
 		{name: "poller-kill-holding-many", invariant: "I1 I2", sign: orphaned, inject: killPoller(15)},
-		{name: "pollers-kill-all", invariant: "I1 I2", sign: down(rolePoller), inject: kill(rolePoller)},
-		{name: "monitor-kill", invariant: "I2", sign: down(roleMonitor), inject: func(t *turn) (func() error, error) {
+		{name: "pollers-kill-all", invariant: "I1 I2", sign: lost(rolePoller), inject: kill(rolePoller)},
+		{name: "monitor-kill", invariant: "I2", sign: lost(roleMonitor), inject: func(t *turn) (func() error, error) {
 			name := t.one(roleMonitor)
 			t.member(name).process.Kill()
 			return func() error { return t.start(name) }, t.last(t.between(time.Second, 2*time.Second))
 		}},
 		{name: "monitor-kill-mid-requeue", invariant: "I1 I2", sign: orphaned, inject: killWhileRequeueing},
-		{name: "monitors-kill-all", invariant: "I2", sign: down(roleMonitor), inject: kill(roleMonitor)},
-		{name: "api-kill", invariant: "I5", sign: down(roleAPI), inject: kill(roleAPI)},
+		{name: "monitors-kill-all", invariant: "I2", sign: lost(roleMonitor), inject: kill(roleMonitor)},
+		{name: "api-kill", invariant: "I5", sign: lost(roleAPI), inject: kill(roleAPI)},
 		{name: "poller-freeze-past-dead", invariant: "I3", straggler: true, sign: orphaned, inject: freeze(rolePoller, deadAfter+1500*time.Millisecond)},
-		{name: "poller-freeze-past-long", invariant: "I3", straggler: true, sign: fenced, within: backoffWithin, inject: freeze(rolePoller, longTimeout+2*time.Second)},
-		{name: "monitor-freeze", invariant: "I1 I2", sign: down(roleMonitor), inject: freeze(roleMonitor, 4*time.Second)},
-		{name: "api-freeze", invariant: "I5", sign: down(roleAPI), inject: freeze(roleAPI, 3500*time.Millisecond)},
-		{name: "poller-sigterm-mid-check", invariant: "I1 I6", sign: logged(rolePoller, "going down: no more claims"), inject: terminate(500 * time.Millisecond)},
-		{name: "poller-sigterm-past-grace", invariant: "I1 I6", sign: logged(rolePoller, "grace period over"), inject: terminate(2500 * time.Millisecond)},
-		{name: "pollers-rolling-restart", invariant: "I1 I6", sign: logged(rolePoller, "going down: no more claims"), inject: func(t *turn) (func() error, error) {
+		{name: "poller-freeze-past-long", invariant: "I3", straggler: true, sign: fenced, inject: freeze(rolePoller, longTimeout+2*time.Second)},
+		{name: "monitor-freeze", invariant: "I1 I2", sign: lost(roleMonitor), inject: freeze(roleMonitor, 4*time.Second)},
+		{name: "api-freeze", invariant: "I5", sign: lost(roleAPI), inject: freeze(roleAPI, 3500*time.Millisecond)},
+		{name: "poller-sigterm-mid-check", invariant: "I1 I6", sign: left(rolePoller), inject: terminate(500 * time.Millisecond)},
+		{name: "poller-sigterm-past-grace", invariant: "I1 I6", sign: left(rolePoller), inject: terminate(2500 * time.Millisecond)},
+		{name: "pollers-rolling-restart", invariant: "I1 I6", sign: left(rolePoller), inject: func(t *turn) (func() error, error) {
+			t.hitsPollers(t.names(rolePoller)...)
 			for _, name := range t.names(rolePoller) {
 				if err := t.member(name).process.Terminate(20 * time.Second); err != nil {
 					t.fail("I6: " + err.Error())
@@ -61,6 +62,9 @@ func ofProcesses() []fault {
 func kill(role string) func(t *turn) (func() error, error) {
 	return func(t *turn) (func() error, error) {
 		names := t.names(role)
+		if role == rolePoller {
+			t.hitsPollers(names...)
+		}
 		for _, name := range names {
 			t.member(name).process.Kill()
 		}
@@ -77,6 +81,13 @@ func (t *turn) startAgain(names []string) func() error {
 		}
 		return nil
 	}
+}
+
+// strikes says that what the fault is comes now, after what was made ready for it, and
+// to which pollers.
+func (t *turn) strikes(names ...string) {
+	t.hitsPollers(names...)
+	t.injected = time.Now()
 }
 
 // dawdle has answers take so long that pollers hold claims, until the function
@@ -138,6 +149,7 @@ func killPoller(holding int) func(t *turn) (func() error, error) {
 			defer t.third.behave(t.base)
 			t.until(func() bool { return t.held(name) == 0 })
 		}
+		t.strikes(name)
 		t.member(name).process.Kill()
 		// The poller stays away until the monitors have noticed.
 		return t.startAgain([]string{name}), t.last(deadAfter + time.Second)
@@ -154,6 +166,7 @@ func killWhileRequeueing(t *turn) (func() error, error) {
 		hurry()
 		return nil, err
 	}
+	t.strikes(poller)
 	t.member(poller).process.Kill()
 	hurry()
 	restart := t.startAgain([]string{poller, monitor})
@@ -178,19 +191,16 @@ func freeze(role string, length time.Duration) func(t *turn) (func() error, erro
 				return nil, err
 			}
 		}
+		if role == rolePoller {
+			t.strikes(name)
+		}
 		p := t.member(name).process
 		err := p.Freeze()
 		hurry() // those that come now; what is under way stays slow
 		if err != nil {
 			return nil, err
 		}
-		return func() error {
-			err := p.Thaw()
-			if role == rolePoller {
-				t.clients.nudge(t, t.base) // the others gave up slow checks, and put them off
-			}
-			return err
-		}, t.last(length)
+		return p.Thaw, t.last(length)
 	}
 }
 
@@ -209,6 +219,7 @@ func terminate(by time.Duration) func(t *turn) (func() error, error) {
 		}
 		p := t.member(name).process
 		replica := p.Replica()
+		t.strikes(name)
 		if err := p.Terminate(20 * time.Second); err != nil {
 			t.fail("I6: " + err.Error())
 		}

@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +21,7 @@ func ofThirds() []fault {
 	outage := counter(rolePoller, "rounds_outage_suspected")
 	return []fault{
 		{name: "check-hung", invariant: "I3 I6", sign: ended("transient"), inject: misbehaving(30, checkTime+time.Second, upstream.Fault{Hang: true})},
-		{name: "check-slow", invariant: "I3", sign: above(rolePoller, "rounds_check_seconds", "1.024"), inject: misbehaving(100, 4*time.Second, upstream.Fault{Delay: 1700 * time.Millisecond})},
+		{name: "check-slow", invariant: "I3", sign: above(rolePoller, "rounds_check_seconds", "1.024").times(10), inject: misbehaving(100, 4*time.Second, upstream.Fault{Delay: 1700 * time.Millisecond})},
 		{name: "check-garbage", invariant: "I4", sign: ended("protocol"), inject: misbehaving(60, 3*time.Second, upstream.Fault{Garbage: true})},
 		{name: "check-throttled", invariant: "I6", sign: ended("rate_limited"), inject: misbehaving(80, 3*time.Second, upstream.Fault{Status: http.StatusTooManyRequests, RetryAfter: "1"})},
 		{name: "check-error-500", invariant: "I4 I6", sign: ended("transient"), inject: misbehaving(60, 3*time.Second, upstream.Fault{Status: http.StatusInternalServerError})},
@@ -34,24 +36,26 @@ func ofThirds() []fault {
 			return t.hostsDown(len(t.third.hosts), func() error { return t.last(4 * time.Second) })
 		}},
 		// Replicas judge by the last minute, so it takes that long to be suspected.
-		{name: "own-network-down", invariant: "I6", within: 90 * time.Second, sign: outage, inject: func(t *turn) (func() error, error) {
-			return t.hostsDown(len(t.third.hosts), func() error {
-				for began := time.Now(); time.Since(began) < 90*time.Second && !outage.read(t, t.world).moved(nil); {
-					if err := t.last(time.Second); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
+		{name: "own-network-down", invariant: "I6", within: wholeWithin, sign: outage, inject: func(t *turn) (func() error, error) {
+			return t.hostsDown(len(t.third.hosts), t.untilSuspected)
 		}},
 	}
 }
 
-// misbehaving has some connectors answer badly. Afterwards those accounts are
-// nudged, as operators do who would not have them wait out their backoff.
+// untilSuspected lasts until a poller suspects its own network. They judge by the last
+// minute, so it takes that long.
+func (t *turn) untilSuspected() error {
+	t.untilWithin(90*time.Second, func() bool {
+		return t.fault.sign.of(t.snap(t)).grown(nil) > 0 || t.last(time.Second) != nil
+	})
+	return t.Err()
+}
+
+// misbehaving has some connectors answer badly.
 func misbehaving(n int, length time.Duration, f upstream.Fault) func(t *turn) (func() error, error) {
 	return func(t *turn) (func() error, error) {
 		ids := t.connectors(n)
+		t.hits(ids...)
 		t.third.misbehave(ids, f)
 		return t.goodAgain(ids), t.last(length)
 	}
@@ -60,6 +64,7 @@ func misbehaving(n int, length time.Duration, f upstream.Fault) func(t *turn) (f
 func wicked(n int, k wickedness) func(t *turn) (func() error, error) {
 	return func(t *turn) (func() error, error) {
 		ids := t.connectors(n)
+		t.hits(ids...)
 		t.third.beWicked(ids, k)
 		return t.goodAgain(ids), t.last(3 * time.Second)
 	}
@@ -68,16 +73,14 @@ func wicked(n int, k wickedness) func(t *turn) (func() error, error) {
 func (t *turn) goodAgain(ids []string) func() error {
 	return func() error {
 		t.third.behave(ids)
-		// What hung is over within a check's time, and only then put off.
-		err := t.last(100 * time.Millisecond)
-		t.clients.nudge(t, ids)
-		return err
+		return nil
 	}
 }
 
-// gone parks accounts, which are then resumed.
+// gone parks accounts, which an operator then resumes: that is its end.
 func gone(t *turn) (func() error, error) {
 	ids := t.connectors(20)
+	t.hits(ids...)
 	t.third.misbehave(ids, upstream.Fault{Status: http.StatusGone})
 	return func() error {
 		t.third.behave(ids)
@@ -95,14 +98,17 @@ func (t *turn) hostsDown(n int, last func() error) (func() error, error) {
 	hosts := make([]*host, 0, n)
 	for _, i := range t.random.Perm(len(t.third.hosts))[:n] {
 		hosts = append(hosts, t.third.hosts[i])
-		t.third.hosts[i].down()
+	}
+	t.hitsHosts(hosts...)
+	for _, h := range hosts {
+		h.down()
 	}
 	return func() error {
 		var errs []error
 		for _, h := range hosts {
 			errs = append(errs, t.third.up(h))
 		}
-		t.clients.nudge(t, t.base)
+		t.ails(slices.Collect(maps.Keys(t.hit))...)
 		return errors.Join(errs...)
 	}, last()
 }
@@ -114,7 +120,7 @@ func ofData(audits bool) []fault {
 		{name: "garbage-in-queues", invariant: "I1 I6", sign: setAside, inject: garbage("message_queue", "message_queue:urgent", "message_queue:low")},
 		{name: "garbage-in-processing", invariant: "I1 I6", sign: counter(roleMonitor, "rounds_requeued_total", `reason="set_aside"`), inject: garbage("processing_list")},
 		{name: "wrong-type", invariant: "I1 I6", sign: setAside, inject: wrongType},
-		{name: "storm-register-race", invariant: "I1 I5", sign: counter(rolePoller, "rounds_void_entries_total"), inject: func(t *turn) (func() error, error) {
+		{name: "storm-register-race", invariant: "I1 I5", sign: counter(rolePoller, "rounds_void_entries_total").times(4), inject: func(t *turn) (func() error, error) {
 			ids := make([]string, 8)
 			for i := range ids {
 				ids[i] = fmt.Sprintf("storm-%d-%d", t.number, i)
@@ -122,9 +128,9 @@ func ofData(audits bool) []fault {
 			t.clients.storm(t, ids, t.random.Uint64(), 3*time.Second)
 			return nil, t.Err()
 		}},
-		{name: "storm-nudge", invariant: "I3 I6", sign: counter(rolePoller, "rounds_wakeups_total"), inject: func(t *turn) (func() error, error) {
+		{name: "storm-nudge", invariant: "I3 I6", sign: counter(rolePoller, "rounds_wakeups_total").times(1200), inject: func(t *turn) (func() error, error) {
 			var group sync.WaitGroup
-			for range 4 {
+			for range 10 {
 				ids := t.some(len(t.base))
 				group.Go(func() { t.clients.nudge(t, ids) })
 			}
@@ -142,8 +148,11 @@ func ofData(audits bool) []fault {
 			}
 			return nil
 		}
-		lost := func(names ...string) func(t *turn) (func() error, error) {
+		found := counter(roleMonitor, "rounds_audits_total", `outcome="violated"`)
+		// They last until an audit has found them: then an operator repairs.
+		deleted := func(names ...string) func(t *turn) (func() error, error) {
 			return func(t *turn) (func() error, error) {
+				before := t.snap(t)
 				for shard := range shards {
 					for _, name := range names {
 						if _, err := t.admin("DEL", key(shard, name)); err != nil {
@@ -151,17 +160,21 @@ func ofData(audits bool) []fault {
 						}
 					}
 				}
-				return func() error { return repaired(t) }, t.last(longTimeout / 3)
+				t.untilWithin(auditedWithin, func() bool { return found.shown(before, t.snap(t)) || t.last(signEvery) != nil })
+				return func() error { return repaired(t) }, t.Err()
 			}
 		}
-		found := logged("", "the conservation law does not hold") // by whichever process repairs
 		faults = append(faults,
-			fault{name: "schedule-deleted", invariant: "I1", straggler: true, sign: found, inject: lost("schedule")},
-			fault{name: "lists-deleted", invariant: "I1", straggler: true, sign: found, inject: lost("message_queue", "message_queue:urgent", "message_queue:low", "processing_list")},
+			fault{name: "schedule-deleted", invariant: "I1", straggler: true, sign: found, inject: deleted("schedule")},
+			fault{name: "lists-deleted", invariant: "I1", straggler: true, sign: found, inject: deleted("message_queue", "message_queue:urgent", "message_queue:low", "processing_list")},
 		)
 	}
 	return faults
 }
+
+// auditedWithin is in what time an audit finds what is lost: another monitor takes over
+// what one does that was killed only half a minute later.
+const auditedWithin = time.Minute
 
 // garbage puts texts into lists that are no entries, where they are found at
 // once.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,39 +33,6 @@ type span struct {
 }
 
 func (s span) has(at time.Time) bool { return !at.Before(s.from) && !at.After(s.to) }
-
-const (
-	cutTolerance   = 250 * time.Millisecond // by which the third party may see a caller's going too late
-	stragglerTime  = longTimeout + 2*time.Second
-	lastCheckAfter = longTimeout + 6*time.Second // that a frozen poller may begin a check it had claimed
-)
-
-// overlapping finds checks of one account that ran at the same time, apart from
-// those within the spans.
-func overlapping(history []check, allowed []span) (faults []violation, lawful int) {
-	slices.SortFunc(history, func(a, b check) int {
-		return cmp.Or(strings.Compare(a.account, b.account), a.began.Compare(b.began))
-	})
-	var before check
-	for _, c := range history {
-		end := before.ended
-		if before.cut {
-			end = end.Add(-cutTolerance)
-		}
-		if c.account == before.account && c.began.Before(end) {
-			if slices.ContainsFunc(allowed, func(s span) bool { return s.has(c.began) }) {
-				lawful++
-			} else {
-				faults = append(faults, violation{c.began, fmt.Sprintf("I3: two checks of %s overlapped by %v without a straggler",
-					c.account, before.ended.Sub(c.began).Round(time.Millisecond))})
-			}
-		}
-		if c.account != before.account || c.ended.After(before.ended) {
-			before = c
-		}
-	}
-	return faults, lawful
-}
 
 // standing is what an account may be: absent, active, paused, or several of them
 // where an outcome is unknown.
@@ -205,7 +171,7 @@ func reached(before standing, ops []operation) standing {
 
 // judge reads Redis at the end, when nothing runs any more, and holds it against
 // what the clients and the third party have seen.
-func (w *world) judge(allowed, lost []span, settled time.Time) (verdict, error) {
+func (w *world) judge(allowed []*excuse, lost []span, settled time.Time) (verdict, error) {
 	v := verdict{operations: make(map[outcome]int)}
 	fault := func(at time.Time, format string, args ...any) {
 		v.violations = append(v.violations, violation{at, fmt.Sprintf(format, args...)})

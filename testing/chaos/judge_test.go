@@ -1,40 +1,11 @@
 package main
 
 import (
-	"slices"
-	"strings"
 	"testing"
 	"time"
 )
 
 func at(ms int) time.Time { return time.UnixMilli(int64(ms)) }
-
-// The checker itself is tried on histories of which it is known what is wrong.
-func TestOverlapping(t *testing.T) {
-	history := func(second check) []check {
-		return []check{second, {account: "b", began: at(0), ended: at(5000)}, {account: "a", began: at(1000), ended: at(2000)}}
-	}
-	for _, c := range []struct {
-		name   string
-		second check
-		spans  []span
-		faults int
-		lawful int
-	}{
-		{"one after the other", check{account: "a", began: at(2000), ended: at(2500)}, nil, 0, 0},
-		{"overlapping", check{account: "a", began: at(1999), ended: at(2500)}, nil, 1, 0},
-		{"within", check{account: "a", began: at(1100), ended: at(1200)}, nil, 1, 0},
-		{"with a straggler", check{account: "a", began: at(1100), ended: at(2500)}, []span{{from: at(0), to: at(1100)}}, 0, 1},
-		{"with a straggler at another time", check{account: "a", began: at(1100), ended: at(2500)}, []span{{from: at(0), to: at(1000)}}, 1, 0},
-		{"cut, and seen late", check{account: "a", began: at(900), ended: at(1100), cut: true}, nil, 0, 0},
-		{"cut, but long before", check{account: "a", began: at(900), ended: at(1300), cut: true}, nil, 1, 0},
-	} {
-		faults, lawful := overlapping(history(c.second), c.spans)
-		if len(faults) != c.faults || lawful != c.lawful {
-			t.Errorf("%s: got %v and %d", c.name, faults, lawful)
-		}
-	}
-}
 
 func TestFollow(t *testing.T) {
 	type ops = []operation
@@ -97,50 +68,5 @@ func TestCensusFaults(t *testing.T) {
 		if (len(found) > 0) != c.lies {
 			t.Errorf("%v: got %v", c.places, found)
 		}
-	}
-}
-
-func TestSum(t *testing.T) {
-	const text = "# HELP a b\nrounds_a{x=\"1\",y=\"2\"} 3\nrounds_a{x=\"2\"} 4\nrounds_ab 5\nrounds_b 6e+00\n"
-	if got := sum(text, "rounds_a", nil); got != 7 {
-		t.Errorf("got %v", got)
-	}
-	if got := sum(text, "rounds_a", []string{`x="1"`}); got != 3 {
-		t.Errorf("got %v", got)
-	}
-	if got := sum(text, "rounds_b", nil); got != 6 {
-		t.Errorf("got %v", got)
-	}
-}
-
-func TestScheduleComesFromTheSeed(t *testing.T) {
-	names := func(seed uint64) []string {
-		var names []string
-		for _, f := range schedule(seed, allFaults(true), 200) {
-			names = append(names, f.name)
-		}
-		return names
-	}
-	if !slices.Equal(names(7), names(7)) || slices.Equal(names(7), names(8)) {
-		t.Error("a schedule is not its seed's")
-	}
-	all := allFaults(true)
-	first := names(7)[:len(all)]
-	slices.Sort(first)
-	if len(slices.Compact(first)) != len(all) {
-		t.Error("a fault comes twice before others came once, or two have one name")
-	}
-}
-
-func TestReportFailsOnViolations(t *testing.T) {
-	f := &fault{name: "f", sign: sign{name: "m"}}
-	turns := []*turn{{fault: f, injected: at(10)}, {fault: f, injected: at(20), faults: []string{"x"}}}
-	r := summarize(turns, verdict{violations: []violation{{at(15), "y"}, {at(5), "z"}, {time.Time{}, "w"}}})
-	var out strings.Builder
-	if err := r.write(&out, false); err != nil {
-		t.Fatal(err)
-	}
-	if r.failed() != 4 || len(r.Violations) != 2 || !strings.Contains(out.String(), "VIOLATED") {
-		t.Errorf("got %d: %s", r.failed(), out.String())
 	}
 }

@@ -53,7 +53,9 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	on := flags.String("on", "", "only in these worlds, separated by commas: server, sentinel, cluster")
 	names := flags.String("faults", "", "only these, separated by commas")
 	binary := flags.String("binary", "", "a rounds binary, in place of one built now")
-	asJSON := flags.Bool("json", false, "print the report as JSON")
+	file := flags.String("report", "", "write the report to this file as well, as JSON")
+	drawn := flags.String("draw", "", "inject nothing: print the page of the report in this file")
+	into := flags.String("into", "", "with --draw: put the page between "+strings.TrimSpace(pageBegin)+" and "+pageEnd+" of this file")
 	show := flags.Bool("list", false, "print the faults and end")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -63,6 +65,9 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 			fmt.Fprintf(out, "%-28s %-10s %-10s %s\n", f.name, f.on, f.invariant, f.sign.name)
 		}
 		return nil
+	}
+	if *drawn != "" {
+		return draw(*drawn, *into, out)
 	}
 	if *length <= 0 {
 		return fmt.Errorf("--for: must be more than 0, is %v", *length)
@@ -93,7 +98,12 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("seed %d: %w", o.seed, err)
 	}
-	if err := r.write(out, *asJSON); err != nil {
+	if *file != "" {
+		if err := r.save(*file); err != nil {
+			return err
+		}
+	}
+	if err := r.markdown(out); err != nil {
 		return err
 	}
 	if r.failed() > 0 {
@@ -117,14 +127,15 @@ func unleash(ctx context.Context, o options) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	total := &report{Seed: o.seed}
+	total := &report{Seed: o.seed, Began: time.Now(), Machine: thisMachine(redisPath)}
+	total.Commit, total.Modified = source()
 	for _, on := range o.on {
 		own := slices.DeleteFunc(slices.Clone(faults), func(f fault) bool { return f.on != on })
-		if len(own) == 0 {
+		if len(own) == 0 && len(faults) > 0 {
 			continue
 		}
 		share := o
-		share.length = o.length * time.Duration(len(own)) / time.Duration(len(faults))
+		share.length = o.length * time.Duration(max(1, len(own))) / time.Duration(max(1, len(faults)))
 		share.complete = o.length >= usually*time.Duration(len(faults))
 		r, err := share.phase(ctx, on, own, redisPath)
 		if err != nil {

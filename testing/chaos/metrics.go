@@ -5,117 +5,132 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
 
+// snapshot is all that can be read of the metrics at one moment.
+type snapshot struct {
+	pages   map[string]page   // by process
+	servers map[string]string // INFO of each server of Redis, by address
+}
+
+// page is what a process shows at /metrics.
+type page struct{ role, text string }
+
+// snap reads the metrics of all processes that answer, and INFO where a sign is in
+// it.
+func (w *world) snap(ctx context.Context) snapshot {
+	s := snapshot{pages: make(map[string]page), servers: make(map[string]string)}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, m := range w.ofRole("") {
+		all.Go(func() {
+			if text, err := get(ctx, "http://"+m.addr+"/metrics"); err == nil {
+				mu.Lock()
+				s.pages[m.process.id] = page{m.role, text}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if w.sentinels != nil {
+		for _, server := range w.store.servers() {
+			if text, err := redis.String(ask(server, time.Second, "INFO", "replication")); err == nil {
+				s.servers[server.Addr()] = text
+			}
+		}
+	}
+	return s
+}
+
 // reading is a figure of each process, by process.
 type reading map[string]float64
 
-// moved reports whether any process' figure grew. One that was not there before
-// began at 0.
-func (r reading) moved(before reading) bool {
+// grown adds up by how much the figures grew. One that was not there before began at
+// 0.
+func (r reading) grown(before reading) float64 {
+	total := 0.0
 	for name, now := range r {
-		if now > before[name] {
-			return true
-		}
+		total += max(0, now-before[name])
 	}
-	return false
+	return total
 }
 
-// sign is what an operator sees of a fault.
+// sign is what an operator sees of a fault: a figure that grows, by so much at least.
 type sign struct {
-	name string
-	read func(ctx context.Context, w *world) reading
+	name  string
+	least float64 // 0: by anything
+	of    func(s snapshot) reading
 }
 
-// counter is a metric of a role's processes, the sum over the series that have
-// all of some labels, given as name="value".
-func counter(role, metric string, labels ...string) sign {
-	name := metric
-	if len(labels) > 0 {
-		name += "{" + strings.Join(labels, ",") + "}"
-	}
-	return sign{name, func(ctx context.Context, w *world) reading {
-		return w.scrape(ctx, role, func(text string) float64 { return sum(text, metric, labels) })
-	}}
+// shown reports whether the sign moved from one moment to another.
+func (s sign) shown(before, now snapshot) bool {
+	grown := s.of(now).grown(s.of(before))
+	return grown > 0 && grown >= s.least
 }
 
-// above is how many observations of a histogram were more than one of its bounds.
-func above(role, histogram, bound string) sign {
-	return sign{histogram + " above " + bound, func(ctx context.Context, w *world) reading {
-		return w.scrape(ctx, role, func(text string) float64 {
-			return sum(text, histogram+"_count", nil) - sum(text, histogram+"_bucket", []string{`le="` + bound + `"`})
-		})
-	}}
+// times makes a sign of one that must grow by so much: of what also happens without
+// the fault, but less often.
+func (s sign) times(least float64) sign {
+	s.name, s.least = s.name+" by "+strconv.FormatFloat(least, 'f', -1, 64), least
+	return s
 }
 
-// down is Prometheus' own metric up: 1 here while a process cannot be scraped.
-func down(role string) sign {
-	return sign{"up == 0 (" + role + ")", func(ctx context.Context, w *world) reading {
+// scraped is a figure of the pages of a role; of all roles if it is empty.
+func scraped(name, role string, figure func(text string) float64) sign {
+	return sign{name: name, of: func(s snapshot) reading {
 		r := reading{}
-		for _, m := range w.ofRole(role) {
-			if _, err := get(ctx, "http://"+m.addr+"/metrics"); err != nil {
-				r[m.name] = 1
+		for process, page := range s.pages {
+			if role == "" || page.role == role {
+				r[process] = figure(page.text)
 			}
 		}
 		return r
 	}}
 }
 
-// logged is how often a text is in a role's logs.
-func logged(role, text string) sign {
-	return sign{"log: " + text, func(_ context.Context, w *world) reading {
-		r := reading{}
-		for _, p := range w.everyProcess(role) {
-			r[p.id] = float64(p.LogCount(text))
-		}
-		return r
-	}}
-}
-
-// errorStat is how often Redis answered with an error, as its servers' INFO has it.
-func errorStat(code string) sign {
-	return sign{"redis INFO errorstat_" + code, func(_ context.Context, w *world) reading {
-		return w.info("errorstats", "errorstat_"+code+":count=", func(n float64) float64 { return n })
-	}}
-}
-
-// withoutReplica is 1 of a master that no replica follows.
-func withoutReplica() sign {
-	return sign{"redis INFO connected_slaves is 0", func(_ context.Context, w *world) reading {
-		return w.info("replication", "role:master\r\nconnected_slaves:", func(n float64) float64 { return 1 - min(n, 1) })
-	}}
-}
-
-// info reads a field of the INFO of all servers that answer; not of those that lack
-// it.
-func (w *world) info(section, field string, of func(float64) float64) reading {
-	r := reading{}
-	for _, s := range w.store.servers() {
-		text, err := redis.String(ask(s, time.Second, "INFO", section))
-		if err != nil {
-			continue
-		}
-		if _, after, found := strings.Cut(text, field); found {
-			n, _ := strconv.ParseFloat(strings.TrimSpace(strings.SplitN(after, "\n", 2)[0]), 64)
-			r[s.Addr()] = of(n)
-		}
+// counter is a metric of a role's processes, the sum over the series that have all of
+// some labels, given as name="value".
+func counter(role, metric string, labels ...string) sign {
+	name := metric
+	if len(labels) > 0 {
+		name += "{" + strings.Join(labels, ",") + "}"
 	}
-	return r
+	return scraped(name, role, func(text string) float64 { return sum(text, metric, labels) })
 }
 
-// sentinelsAway is redis_exporter's metric for servers that do not answer: 1 here
-// of each sentinel.
-func sentinelsAway() sign {
-	return sign{"redis_up == 0 (sentinels)", func(_ context.Context, w *world) reading {
+// above is how many observations of a histogram were more than one of its bounds.
+func above(role, histogram, bound string) sign {
+	return scraped(histogram+" above "+bound, role, func(text string) float64 {
+		return sum(text, histogram+"_count", nil) - sum(text, histogram+"_bucket", []string{`le="` + bound + `"`})
+	})
+}
+
+// lost and left are processes of a role that a monitor counts: those that went silent,
+// and those that ended as they should.
+func lost(role string) sign {
+	return counter(roleMonitor, "rounds_processes_lost_total", `roles="`+role+`"`)
+}
+
+func left(role string) sign {
+	return counter(roleMonitor, "rounds_processes_left_total", `roles="`+role+`"`)
+}
+
+// withoutReplica is 1 of a master that no replica follows. It is Redis' own metric, for
+// nothing of it reaches the service.
+func withoutReplica() sign {
+	return sign{name: "redis INFO connected_slaves is 0", of: func(s snapshot) reading {
 		r := reading{}
-		for _, one := range w.sentinels.Sentinels {
-			if _, err := ask(one, time.Second, "PING"); err != nil {
-				r[one.Addr()] = 1
+		for server, text := range s.servers {
+			r[server] = 0
+			if strings.Contains(text, "role:master\r\nconnected_slaves:0\r\n") {
+				r[server] = 1
 			}
 		}
 		return r
@@ -143,14 +158,15 @@ func sum(text, metric string, labels []string) float64 {
 	return total
 }
 
-func (w *world) scrape(ctx context.Context, role string, figure func(text string) float64) reading {
-	r := reading{}
-	for _, m := range w.ofRole(role) {
-		if text, err := get(ctx, "http://"+m.addr+"/metrics"); err == nil {
-			r[m.process.id] = figure(text)
+// signsOf gives each sign of some faults once.
+func signsOf(faults []fault) []sign {
+	var signs []sign
+	for _, f := range faults {
+		if f.sign.of != nil && !slices.ContainsFunc(signs, func(s sign) bool { return s.name == f.sign.name }) {
+			signs = append(signs, f.sign)
 		}
 	}
-	return r
+	return signs
 }
 
 // get is the body of a GET that was answered with 200, within a second.

@@ -21,11 +21,11 @@ func (o options) phase(ctx context.Context, on topology, faults []fault, redisPa
 		return nil, err
 	}
 	defer w.close()
-	rate, err := w.warmUp(ctx, o.accounts)
-	if err != nil {
+	if err := w.warmUp(ctx, o.accounts); err != nil {
 		return nil, err
 	}
 	before := w.goroutines(ctx)
+	_, rate := w.rate(w.base)
 	fmt.Fprintf(o.log, "seed %d, on %s: %d kinds of fault, %.0f checks a second\n", o.seed, on, len(faults), rate)
 
 	working, endWork := context.WithCancel(ctx)
@@ -37,7 +37,7 @@ func (o options) phase(ctx context.Context, on topology, faults []fault, redisPa
 	}
 	workers.Go(func() { w.post(working, o.seed) })
 	began := time.Now()
-	turns, err := w.play(ctx, o, faults, rate)
+	turns, err := w.play(ctx, o, on, faults)
 	if err != nil {
 		return nil, err
 	}
@@ -48,55 +48,72 @@ func (o options) phase(ctx context.Context, on topology, faults []fault, redisPa
 	if err != nil {
 		return nil, err
 	}
-	r.length, r.Accounts = took, o.accounts
+	r.Length, r.Accounts = took.Seconds(), o.accounts
 	return r, nil
 }
 
 // play injects faults until the time is up.
-func (w *world) play(ctx context.Context, o options, faults []fault, rate float64) ([]*turn, error) {
-	const most = 100_000 // turns, far beyond any run
-	limit := most
-	if o.rounds > 0 {
-		limit = o.rounds * len(faults)
+func (w *world) play(ctx context.Context, o options, on topology, faults []fault) ([]*turn, error) {
+	const most = 200 // times each, far beyond any run
+	rounds := o.rounds
+	if rounds == 0 {
+		rounds = most
 	}
+	signs := signsOf(faults)
 	var turns []*turn
 	began := time.Now()
-	for n, f := range schedule(o.seed, faults, limit) {
-		if time.Since(began) > o.length && (!o.complete || n >= len(faults)) {
+	order := schedule(o.seed, on, faults, rounds)
+	for n, f := range order {
+		if time.Since(began) > o.length && (!o.complete || n >= len(order)/rounds) {
 			break
 		}
-		t := &turn{Context: ctx, world: w, fault: f, number: n, rate: rate, random: rand.New(rand.NewPCG(o.seed, uint64(n)+1))}
+		t := &turn{Context: ctx, world: w, fault: f, signs: signs, number: n, random: rand.New(rand.NewPCG(o.seed, uint64(n)+1))}
 		if err := t.play(); err != nil {
 			return nil, fmt.Errorf("%s, turn %d: %w", f.name, n, err)
 		}
 		turns = append(turns, t)
-		fmt.Fprintf(o.log, "%5.0f s  %-28s lasted %4.1f s, recovered in %4.1f s  %s\n", time.Since(began).Seconds(), f.name,
-			t.healed.Sub(t.injected).Seconds(), t.recovery.Seconds(), strings.Join(t.faults[:min(2, len(t.faults))], "; "))
+		fmt.Fprintf(o.log, "%5.0f s  %-28s lasted %4.1f s, took %4.1f s  %s\n", time.Since(began).Seconds(), f.name,
+			t.healed.Sub(t.injected).Seconds(), time.Since(t.healed).Seconds(), strings.Join(append(t.moved, t.faults[:min(2, len(t.faults))]...), "; "))
 		if err := t.last(t.between(100*time.Millisecond, 500*time.Millisecond)); err != nil {
 			return nil, err
 		}
 	}
+	// Those that wait out their backoff still.
+	t := &turn{Context: ctx, world: w}
+	for w.ailing.review(w.third); len(w.ailing.since) > 0; w.ailing.review(w.third) {
+		if err := t.last(100 * time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+	w.assess(turns)
 	return turns, nil
 }
 
-// warmUp waits until everything is ready, registers the accounts that stay and
-// gives how many checks a second there are.
-func (w *world) warmUp(ctx context.Context, accounts int) (rate float64, err error) {
+// warmUp waits until everything is ready, registers the accounts that stay and counts
+// how often each is checked.
+func (w *world) warmUp(ctx context.Context, accounts int) error {
 	t := &turn{Context: ctx, world: w}
 	if !t.until(func() bool { return w.ready(ctx) == "" }) {
-		return 0, errors.New(w.ready(ctx))
+		return errors.New(w.ready(ctx))
 	}
 	if err := w.populate(ctx, accounts); err != nil {
-		return 0, err
+		return err
 	}
 	if !t.until(func() bool { return len(w.third.unchecked(w.base, time.Time{})) == 0 }) {
-		return 0, errors.New("not every account is checked")
+		return errors.New("not every account is checked")
 	}
 	began := time.Now()
-	if err := t.last(4 * time.Second); err != nil {
-		return 0, err
+	if err := t.last(2 * longestCadence); err != nil {
+		return err
 	}
-	return float64(w.third.begun(began)) / time.Since(began).Seconds(), nil
+	took := time.Since(began).Seconds()
+	w.third.each(began, func(c *check) {
+		if u, ok := w.usual[c.account]; ok && c.began.After(began) {
+			u.rate += 1 / took
+			w.usual[c.account] = u
+		}
+	})
+	return nil
 }
 
 // post has messages arrive until ctx is done.
@@ -118,7 +135,7 @@ func (w *world) post(ctx context.Context, seed uint64) {
 func (w *world) goroutines(ctx context.Context) map[string]float64 {
 	most := make(map[string]float64)
 	for _, role := range []string{roleAPI, rolePoller, roleMonitor} {
-		for _, n := range counter(role, "go_goroutines").read(ctx, w) {
+		for _, n := range counter(role, "go_goroutines").of(w.snap(ctx)) {
 			most[role] = max(most[role], n)
 		}
 	}
@@ -126,16 +143,17 @@ func (w *world) goroutines(ctx context.Context) map[string]float64 {
 }
 
 const (
-	settleWithin    = 50 * time.Second // the longest backoff after a first or second failure, and some
-	spareGoroutines = 150              // that connections opened meanwhile may take
+	settleWithin    = wholeWithin
+	spareGoroutines = 150 // that connections opened meanwhile may take
 )
 
 // conclude lets things settle, ends all processes in the proper way and judges.
 func (w *world) conclude(ctx context.Context, turns []*turn, before map[string]float64) (*report, error) {
-	var allowed, lost []span
+	var allowed []*excuse
+	var lost []span
 	for _, t := range turns {
 		if t.fault.straggler {
-			allowed = append(allowed, span{from: t.injected, to: t.healed.Add(stragglerTime)})
+			allowed = append(allowed, t.excuse())
 		}
 		if !t.rollback.IsZero() {
 			until := t.lostUntil
@@ -170,7 +188,7 @@ func (w *world) conclude(ctx context.Context, turns []*turn, before map[string]f
 		return nil, err
 	}
 	v.violations = append(v.violations, late...)
-	return summarize(turns, v), nil
+	return summarize(turns, v, allowed), nil
 }
 
 // certainlyActive are the accounts that must be checked on.

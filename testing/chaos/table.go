@@ -1,39 +1,70 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
-// row is a fault and all its turns.
+// row is a fault and all its turns. Of the figures each is the greatest of any turn,
+// those in seconds to a tenth.
 type row struct {
 	Fault     string   `json:"fault"`
+	World     topology `json:"world"`
 	Injected  int      `json:"injected"`
 	Invariant string   `json:"invariant"`
-	Sign      string   `json:"sign"`
-	Seen      int      `json:"seen"`
 	Verdict   string   `json:"verdict"`
-	Recovery  []string `json:"recovery"`
 	Faults    []string `json:"violations,omitempty"`
-	World     topology `json:"world"`
+	Sign      string   `json:"sign,omitempty"`
+	Seen      int      `json:"seen"`
+
+	Lasted         float64 `json:"lasted_seconds"`
+	Hit            int     `json:"accounts_hit"`
+	Interrupted    int     `json:"accounts_interrupted"`
+	Longest        float64 `json:"longest_wait_seconds"`
+	AfterInjection float64 `json:"back_after_injection_seconds"`
+	AfterEnd       float64 `json:"back_after_end_seconds"`
+
 	// Redis itself may lose what it acknowledged shortly before or during it.
 	MayLose bool `json:"redis_may_lose_acknowledged_writes,omitempty"`
 	// A live poller may be cut from its claims.
 	MayOverlap bool `json:"checks_may_overlap,omitempty"`
+	Overlaps   int  `json:"checks_that_overlapped,omitempty"`
+}
 
-	least, most time.Duration
+// add takes a turn in.
+func (r *row) add(t *turn) {
+	if t.done {
+		r.Injected++
+	}
+	if t.seen {
+		r.Seen++
+	}
+	r.MayLose = r.MayLose || !t.rollback.IsZero()
+	r.Hit = max(r.Hit, t.was.hit)
+	r.Interrupted = max(r.Interrupted, t.was.interrupted)
+	for _, figure := range []struct {
+		most *float64
+		of   time.Duration
+	}{
+		{&r.Lasted, t.healed.Sub(t.injected)}, {&r.Longest, t.was.longest},
+		{&r.AfterInjection, t.was.afterInjection}, {&r.AfterEnd, t.was.afterEnd},
+	} {
+		*figure.most = max(*figure.most, float64(figure.of.Round(100*time.Millisecond))/float64(time.Second))
+	}
+	r.Faults = append(r.Faults, t.faults...)
 }
 
 // report is what a run came to.
 type report struct {
 	Seed       uint64          `json:"seed"`
-	Length     string          `json:"length"`
+	Commit     string          `json:"commit"`
+	Modified   bool            `json:"modified,omitempty"` // files of the commit were changed
+	Began      time.Time       `json:"began"`
+	Length     float64         `json:"seconds"`
+	Machine    machine         `json:"machine"`
 	Rows       []*row          `json:"faults"`
+	Controls   []*row          `json:"controls"`
 	Injected   int             `json:"injected"`
 	Accounts   int             `json:"accounts"`
 	Checks     int             `json:"checks"`
@@ -42,15 +73,13 @@ type report struct {
 	Operations map[outcome]int `json:"operations"`
 	Undone     int             `json:"operations_redis_may_have_lost"`
 	Violations []string        `json:"violations,omitempty"`
-
-	length time.Duration
 }
 
 // add joins what happened in another world to the report.
 func (r *report) add(other *report) {
-	r.length += other.length
-	r.Length = r.length.Round(time.Second).String()
+	r.Length += other.Length
 	r.Rows = append(r.Rows, other.Rows...)
+	r.Controls = append(r.Controls, other.Controls...)
 	r.Injected += other.Injected
 	r.Accounts += other.Accounts
 	r.Checks += other.Checks
@@ -67,29 +96,38 @@ func (r *report) add(other *report) {
 }
 
 // summarize puts the turns of each fault together, and violations that the whole
-// history showed with the fault in whose time they fell.
-func summarize(turns []*turn, v verdict) *report {
+// history showed with the fault in whose time they fell. A sign that moved in a
+// control is none.
+func summarize(turns []*turn, v verdict, excuses []*excuse) *report {
 	r := &report{Checks: v.checks, Messages: v.messages, Overlaps: v.overlaps, Operations: v.operations, Undone: v.undone}
 	byName := make(map[string]*row)
+	var moved []string
 	for _, t := range turns {
 		line := byName[t.fault.name]
 		if line == nil {
 			line = &row{Fault: t.fault.name, Invariant: t.fault.invariant, Sign: t.fault.sign.name, Verdict: "held",
-				World: t.fault.on, MayOverlap: t.fault.straggler, least: t.recovery}
+				World: t.fault.on, MayOverlap: t.fault.straggler}
 			byName[t.fault.name] = line
-			r.Rows = append(r.Rows, line)
+			if t.fault.control {
+				r.Controls = append(r.Controls, line)
+			} else {
+				r.Rows = append(r.Rows, line)
+			}
 		}
-		if t.done {
-			line.Injected++
+		line.add(t)
+		moved = append(moved, t.moved...)
+		if t.done && !t.fault.control {
 			r.Injected++
 		}
-		if t.seen {
-			line.Seen++
+	}
+	for _, line := range r.Rows {
+		if slices.Contains(moved, line.Sign) {
+			line.Seen = 0
+			line.Faults = append(line.Faults, "I7: "+line.Sign+" moved in a control as well: it is no sign of the fault")
 		}
-		line.MayLose = line.MayLose || !t.rollback.IsZero()
-		line.Recovery = append(line.Recovery, t.recovery.Round(10*time.Millisecond).String())
-		line.least, line.most = min(line.least, t.recovery), max(line.most, t.recovery)
-		line.Faults = append(line.Faults, t.faults...)
+	}
+	for _, e := range excuses {
+		byName[e.fault].Overlaps += e.used
 	}
 	for _, found := range v.violations {
 		blamed := ""
@@ -104,7 +142,7 @@ func summarize(turns []*turn, v verdict) *report {
 			r.Violations = append(r.Violations, found.what)
 		}
 	}
-	for _, line := range r.Rows {
+	for _, line := range slices.Concat(r.Rows, r.Controls) {
 		if len(line.Faults) > 0 {
 			line.Verdict = "VIOLATED"
 		}
@@ -116,82 +154,18 @@ func summarize(turns []*turn, v verdict) *report {
 // failed counts the violations.
 func (r *report) failed() int {
 	n := len(r.Violations)
-	for _, line := range r.Rows {
+	for _, line := range slices.Concat(r.Rows, r.Controls) {
 		n += len(line.Faults)
 	}
 	return n
 }
 
-// marks are what is judged less strictly.
-func (r *row) marks() string {
-	marks := ""
-	if r.MayOverlap {
-		marks += " ~"
-	}
-	if r.MayLose {
-		marks += " *"
-	}
-	return marks
-}
-
-const shown = 12 // violations of one kind
-
-// write prints the report, for machines or for people.
-func (r *report) write(out io.Writer, asJSON bool) error {
-	if asJSON {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
-	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "FAULT\tON\tINJECTED\tINVARIANT\tVERDICT\tRECOVERY\tSEEN\tSHOWS IN")
-	for _, line := range r.Rows {
-		recovery := fmt.Sprintf("%.1f s", line.most.Seconds())
-		if line.Injected > 1 {
-			recovery = fmt.Sprintf("%.1f to %.1f s", line.least.Seconds(), line.most.Seconds())
+// control is a world's row of controls; an empty one where there is none.
+func (r *report) control(on topology) *row {
+	for _, line := range r.Controls {
+		if line.World == on {
+			return line
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%d\t%s\n", line.Fault, line.World, line.Injected,
-			line.Invariant+line.marks(), line.Verdict, recovery, line.Seen, line.Sign)
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprint(out, `
-SEEN counts the injections in which the metric or log line moved.
-~ a live poller may be cut from its claims meanwhile: its checks may overlap others', and are counted.
-* Redis itself may lose what it acknowledged shortly before or during it. Judged is that it comes to an
-  earlier state of each shard, consistent: each account in one place, each message in the stream once, found
-  again under the same account and message id where it was forgotten. Acknowledged operations of that time
-  may be undone, and are counted.
-`)
-	for _, line := range r.Rows {
-		list(out, line.Fault, line.Faults)
-	}
-	list(out, "at the end", r.Violations)
-	fmt.Fprintf(out, "\nseed %d, %s: %d faults of %d kinds injected; %d accounts that stayed, %d checks, %d messages; operations: %d done, %d refused, %d unknown\n",
-		r.Seed, r.Length, r.Injected, len(r.Rows), r.Accounts, r.Checks, r.Messages, r.Operations[done], r.Operations[refused], r.Operations[unknown])
-	_, err := fmt.Fprintf(out, "%d checks overlapped another while a poller may have been cut from its claims; %d acknowledged operations fell into a time that Redis may lose; %d violations\n",
-		r.Overlaps, r.Undone, r.failed())
-	return err
-}
-
-func list(out io.Writer, title string, faults []string) {
-	if len(faults) == 0 {
-		return
-	}
-	fmt.Fprintf(out, "\n%s:\n", title)
-	for _, text := range faults[:min(shown, len(faults))] {
-		fmt.Fprintln(out, "  "+text)
-	}
-	if rest := more(len(faults) - shown); rest != "" {
-		fmt.Fprintln(out, " "+rest)
-	}
-}
-
-// more says that so many are not shown.
-func more(n int) string {
-	if n <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(" and %d more", n)
+	return &row{}
 }

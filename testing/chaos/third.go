@@ -8,7 +8,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rounds-dev/rounds/testing/processes"
@@ -37,25 +39,33 @@ type check struct {
 	ended      time.Time
 	cut        bool // the caller went away
 	misbehaved bool // the answer was a fault
+	caller     *caller
 }
+
+// caller is a connection, and who is at its other end.
+type caller struct{ process atomic.Pointer[string] }
+
+// process names who made the check; empty where nobody knows: what says so is in the
+// checks of connectors alone, which share their connections with those of feeds.
+func (c check) process() string {
+	if c.caller == nil || c.caller.process.Load() == nil {
+		return ""
+	}
+	return *c.caller.process.Load()
+}
+
+// processHeader has the name of the process that makes a check.
+const processHeader = "X-Chaos-Process"
+
+type callerKey struct{}
 
 // checked sums up an account's checks.
 type checked struct {
 	last   time.Time // when the last one began that was answered as it should be
 	any    time.Time // when the last one of any kind began
-	gaveUp time.Time // when a caller last went away before the answer
+	failed check     // the last one that was not
 	cursor int       // the highest that a check came with
 }
-
-// wickedness is an answer that package upstream does not give.
-type wickedness int
-
-const (
-	oversized wickedness = iota + 1 // more than any checker takes
-	severed                         // the connection ends in the middle of it
-)
-
-const oversize = 9 << 20
 
 // host is one listener.
 type host struct {
@@ -94,7 +104,10 @@ func (t *third) up(h *host) error {
 	if err != nil {
 		return fmt.Errorf("third party: %w", err)
 	}
-	h.addr, h.server, h.done = listener.Addr().String(), &http.Server{Handler: t.handler, ReadHeaderTimeout: 10 * time.Second}, make(chan struct{})
+	h.addr, h.server, h.done = listener.Addr().String(), &http.Server{Handler: t.handler, ReadHeaderTimeout: 10 * time.Second,
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, callerKey{}, &caller{})
+		}}, make(chan struct{})
 	go func(server *http.Server, done chan struct{}) {
 		defer close(done)
 		_ = server.Serve(listener) // ends with down
@@ -108,15 +121,35 @@ func (h *host) down() {
 	<-h.done
 }
 
-// address is where an account's n-th host has it.
-func (t *third) address(route, id string, n int) string {
-	return "http://" + t.hosts[n%len(t.hosts)].addr + t.URL(route, id)
+// hostOf is where the n-th account is.
+func (t *third) hostOf(n int) *host { return t.hosts[n%len(t.hosts)] }
+
+// config is what the n-th account is registered with: its address, and for a connector
+// that each check tells whose it is.
+func (t *third) config(route, id string, n int) map[string]any {
+	config := map[string]any{"url": "http://" + t.hostOf(n).addr + t.URL(route, id)}
+	if route == routeConnector {
+		config["headers"] = map[string]any{processHeader: map[string]string{"secret": processSecret}}
+	}
+	return config
 }
+
+const (
+	routeConnector = "connector"
+	routeFeed      = "feed"
+)
+
+// processSecret is what each process has its own name in.
+const processSecret = "PROCESS"
 
 // record writes a check down around what it comes to.
 func (t *third) record(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	c := &check{account: id, began: time.Now()}
+	c.caller, _ = r.Context().Value(callerKey{}).(*caller) // every connection has one
+	if process := r.Header.Get(processHeader); process != "" {
+		c.caller.process.Store(&process)
+	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	if err != nil {
 		return // nothing of it was a check yet
@@ -155,9 +188,9 @@ func (t *third) end(ctx context.Context, c *check) {
 	t.checks = append(t.checks, *c)
 	a := t.account(c.account)
 	switch {
-	case c.cut:
-		a.gaveUp = c.ended
-	case !c.misbehaved && c.began.After(a.last):
+	case c.cut || c.misbehaved:
+		a.failed = *c
+	case c.began.After(a.last):
 		a.last = c.began
 	}
 }
@@ -169,42 +202,6 @@ func (t *third) account(id string) *checked {
 		t.accounts[id] = a
 	}
 	return a
-}
-
-func (k wickedness) answer(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "application/json")
-	switch k {
-	case oversized:
-		chunk := bytes.Repeat([]byte(" "), 1<<16)
-		for n := 0; n < oversize; n += len(chunk) {
-			if _, err := w.Write(chunk); err != nil {
-				return
-			}
-		}
-	case severed:
-		w.Header().Set("Content-Length", "1000")
-		_, _ = w.Write([]byte(`{"messages":[{"id":"`))
-		panic(http.ErrAbortHandler) // the server's way to cut a connection
-	}
-}
-
-// watchedWriter sees whether an answer is a fault.
-type watchedWriter struct {
-	http.ResponseWriter
-	status  int
-	garbage bool
-}
-
-// WriteHeader notes the status.
-func (w *watchedWriter) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write notes what is no answer of a connector or a feed.
-func (w *watchedWriter) Write(p []byte) (int, error) {
-	w.garbage = w.garbage || bytes.HasPrefix(p, []byte{0}) || bytes.HasPrefix(p, []byte(`{"error"`))
-	return w.ResponseWriter.Write(p)
 }
 
 // misbehave gives accounts a fault, and behave takes it away again.
@@ -240,17 +237,38 @@ func (t *third) slowDown(id string, by time.Duration) {
 	t.Fail(id, t.slow[id])
 }
 
-// begun counts the checks that began after a time.
-func (t *third) begun(since time.Time) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := len(t.open)
-	for i := len(t.checks) - 1; i >= 0 && t.checks[i].ended.After(since); i-- {
-		if t.checks[i].began.After(since) {
+// begun counts the checks of some accounts that began after a time.
+func (t *third) begun(ids []string, since time.Time) int {
+	n := 0
+	t.each(since, func(c *check) {
+		if c.began.After(since) && slices.Contains(ids, c.account) {
 			n++
 		}
-	}
+	})
 	return n
+}
+
+// checkedBy gives the accounts that a process has begun to check since a time.
+func (t *third) checkedBy(process string, since time.Time) []string {
+	var ids []string
+	t.each(since, func(c *check) {
+		if c.began.After(since) && c.process() == process {
+			ids = append(ids, c.account)
+		}
+	})
+	return ids
+}
+
+// each calls fn for each check that was not over at a time.
+func (t *third) each(since time.Time, fn func(c *check)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for c := range t.open {
+		fn(c)
+	}
+	for i := len(t.checks) - 1; i >= 0 && t.checks[i].ended.After(since); i-- {
+		fn(&t.checks[i])
+	}
 }
 
 // unchecked gives those that have had no good check since a time.
@@ -266,17 +284,35 @@ func (t *third) unchecked(ids []string, since time.Time) []string {
 	return behind
 }
 
-// givenUp gives those of some accounts whose caller went away since a time.
-func (t *third) givenUp(ids []string, since time.Time) []string {
+// failing gives those of some accounts whose last check has failed since a time. One
+// that ended because its caller did is none: nobody puts off the account for it.
+func (t *third) failing(ids []string, since time.Time, ended func(process string) bool) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var found []string
 	for _, id := range ids {
-		if a := t.accounts[id]; a != nil && a.gaveUp.After(since) {
+		a := t.accounts[id]
+		if a != nil && a.failed.ended.After(since) && a.failed.began.After(a.last) && !(a.failed.cut && ended(a.failed.process())) {
 			found = append(found, id)
 		}
 	}
 	return found
+}
+
+// good gives when the good checks of each account began, in order.
+func (t *third) good() map[string][]time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	times := make(map[string][]time.Time)
+	for _, c := range t.checks {
+		if !c.cut && !c.misbehaved {
+			times[c.account] = append(times[c.account], c.began)
+		}
+	}
+	for _, of := range times {
+		slices.SortFunc(of, time.Time.Compare)
+	}
+	return times
 }
 
 // lastBegun is when the last check of an account began.
@@ -304,7 +340,7 @@ func (t *third) history() []check {
 	defer t.mu.Unlock()
 	all := append([]check(nil), t.checks...)
 	for c := range t.open {
-		all = append(all, check{account: c.account, began: c.began, ended: time.Now()})
+		all = append(all, check{account: c.account, began: c.began, ended: time.Now(), caller: c.caller})
 	}
 	return all
 }

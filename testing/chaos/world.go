@@ -15,6 +15,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/checkers/secrets"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -41,6 +43,7 @@ func settings() []string {
 		"ROUNDS_HEARTBEAT_INTERVAL=500ms", "ROUNDS_SWEEP_INTERVAL=500ms",
 		fmt.Sprint("ROUNDS_DEAD_AFTER=", deadAfter), fmt.Sprint("ROUNDS_CHECK_TIMEOUT=", checkTime),
 		fmt.Sprint("ROUNDS_LONG_TIMEOUT=", longTimeout), fmt.Sprint("ROUNDS_GRACE_PERIOD=", graceTime),
+		"ROUNDS_AUDIT_INTERVAL=2s",
 	}
 }
 
@@ -56,6 +59,8 @@ type world struct {
 	third     *third
 	clients   *clients
 	base      []string // the accounts that are there from the start to the end
+	usual     map[string]usual
+	ailing    ailing
 	log       io.Writer
 
 	mu      sync.Mutex
@@ -77,7 +82,8 @@ type instance struct {
 }
 
 func newWorld(on topology, dir, binary, redisPath string, log io.Writer) (*world, error) {
-	w := &world{binary: binary, redisPath: redisPath, log: log, started: make(map[string][]*instance)}
+	w := &world{binary: binary, redisPath: redisPath, log: log, started: make(map[string][]*instance),
+		usual: make(map[string]usual), ailing: ailing{since: make(map[string]*turn)}}
 	err := w.launch(on, dir)
 	if err == nil {
 		w.third, err = newThird(3)
@@ -115,13 +121,17 @@ func (w *world) start(name string) error {
 	if role == roleAPI {
 		variable = "ROUNDS_API_ADDR="
 	}
-	p, err := processes.Start(name, w.binary, append(settings(), "ROUNDS_REDIS_URL="+redisURL, variable+m.addr), "serve", "--roles", role)
+	w.mu.Lock()
+	id := fmt.Sprintf("%s#%d", name, len(w.started[role]))
+	w.mu.Unlock()
+	p, err := processes.Start(name, w.binary, append(settings(), "ROUNDS_REDIS_URL="+redisURL, variable+m.addr,
+		secrets.EnvPrefix+processSecret+"="+id), "serve", "--roles", role)
 	if err != nil {
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	m.process = &instance{p, fmt.Sprintf("%s#%d", name, len(w.started[role]))}
+	m.process = &instance{p, id}
 	w.started[role] = append(w.started[role], m.process)
 	if !slices.Contains(w.members, m) {
 		w.members = append(w.members, m)
@@ -170,18 +180,18 @@ func (w *world) names(role string) []string {
 	return names
 }
 
-// everyProcess gives all that a role ever had, the dead included; those of all
-// roles if it is empty.
-func (w *world) everyProcess(role string) []*instance {
+// hasEnded reports whether a process is gone.
+func (w *world) hasEnded(id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var found []*instance
-	for of, all := range w.started {
-		if role == "" || of == role {
-			found = append(found, all...)
+	for _, all := range w.started {
+		for _, p := range all {
+			if p.id == id {
+				return p.Ended()
+			}
 		}
 	}
-	return found
+	return false
 }
 
 // ready tells what is not, empty if everything is.
@@ -219,22 +229,25 @@ func (w *world) held(name string) int { return w.heldBy(w.member(name).process.R
 
 // heldBy is how many accounts a replica has in processing_list; it need not run
 // any more.
-func (w *world) heldBy(replica string) int {
+func (w *world) heldBy(replica string) int { return len(w.claimsOf(replica)) }
+
+// claimsOf gives them.
+func (w *world) claimsOf(replica string) []string {
 	from, err := w.reader()
 	if err != nil || replica == "" {
-		return 0
+		return nil
 	}
 	defer from.close()
-	n := 0
+	var ids []string
 	for shard := range shards {
 		texts, _ := redis.Strings(from.shard(shard).Do("LRANGE", key(shard, "processing_list"), 0, -1)) // nothing where the key is no list
 		for _, text := range texts {
-			if strings.Contains(text, "|"+replica+"|") {
-				n++
+			if e, err := circulate.ParseEntry(text); err == nil && e.Replica == replica {
+				ids = append(ids, e.ID)
 			}
 		}
 	}
-	return n
+	return ids
 }
 
 // populate registers the accounts that stay, of both kinds and all priorities,
@@ -243,17 +256,20 @@ func (w *world) populate(ctx context.Context, n int) error {
 	var records bytes.Buffer
 	for i := range n {
 		record := map[string]any{"kind": "http", "cadence": "every 1s", "priority": []string{"normal", "low", "normal", "urgent"}[i/2%4]}
-		route, id := "connector", fmt.Sprintf("http-%04d", i)
+		route, id := routeConnector, fmt.Sprintf("http-%04d", i)
 		if i%4 == 3 {
-			route, id, record["kind"] = "feed", fmt.Sprintf("feed-%04d", i), "feed"
+			route, id, record["kind"] = routeFeed, fmt.Sprintf("feed-%04d", i), "feed"
 		}
+		u := usual{cadence: time.Second, host: w.third.hostOf(i)}
 		if i%8 == 0 {
-			record["cadence"] = "every 2s"
+			u.cadence, record["cadence"] = longestCadence, "every 2s"
 		}
 		if i%10 == 5 {
-			w.third.slowDown(id, 700*time.Millisecond)
+			u.delay = 700 * time.Millisecond
+			w.third.slowDown(id, u.delay)
 		}
-		record["id"], record["config"] = id, map[string]string{"url": w.third.address(route, id, i)}
+		w.usual[id] = u
+		record["id"], record["config"] = id, w.third.config(route, id, i)
 		line, err := json.Marshal(record)
 		if err != nil {
 			return err

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// controlName is what the control is called in the table.
+const controlName = "control"
+
+// controlsEvery is after how many faults a control comes, and leastControls how many
+// there are in a world at least.
+const (
+	controlsEvery = 12
+	leastControls = 2
+)
+
+// control is a turn like the others in which nothing is injected. What a fault does is
+// what a control does not: a sign that moves in one is none.
+func control(on topology) *fault {
+	return &fault{name: controlName, on: on, invariant: "I1 I6", control: true, inject: func(t *turn) (func() error, error) {
+		return nil, t.last(t.between(2*time.Second, 4*time.Second))
+	}}
+}
+
+// schedule draws which fault comes when: all of them in an order of the seed's, with
+// controls between them, then again in another.
+func schedule(seed uint64, on topology, faults []fault, rounds int) []*fault {
+	random := rand.New(rand.NewPCG(seed, 0))
+	var order []*fault
+	for range rounds {
+		order = append(order, aRound(random, on, faults)...)
+	}
+	return order
+}
+
+func aRound(random *rand.Rand, on topology, faults []fault) []*fault {
+	var order []*fault
+	for _, i := range random.Perm(len(faults)) {
+		order = append(order, &faults[i])
+	}
+	controls := max(leastControls, len(faults)/controlsEvery)
+	if len(faults) == 0 {
+		controls = 1
+	}
+	var with []*fault
+	for i := range controls {
+		from, to := i*len(order)/controls, (i+1)*len(order)/controls
+		with = append(append(with, order[from:to]...), control(on))
+	}
+	return with
+}

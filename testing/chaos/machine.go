@@ -1,0 +1,65 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// machine is where a run was made.
+type machine struct {
+	CPU    string `json:"cpu,omitempty"`
+	Cores  int    `json:"cores"`
+	Memory int    `json:"memory_mib,omitempty"`
+	OS     string `json:"os"`
+	Go     string `json:"go"`
+	Redis  string `json:"redis"`
+}
+
+// thisMachine tells what can be known of it; what cannot stays empty.
+func thisMachine(redisPath string) machine {
+	m := machine{Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
+		CPU: fieldOf("/proc/cpuinfo", "model name")}
+	kib, _, _ := strings.Cut(fieldOf("/proc/meminfo", "MemTotal"), " ")
+	if n, err := strconv.Atoi(kib); err == nil {
+		m.Memory = n >> 10
+	}
+	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		m.OS += " " + strings.TrimSpace(string(kernel))
+	}
+	m.Redis = printed(redisPath, "--version")
+	if _, after, found := strings.Cut(m.Redis, "v="); found {
+		m.Redis, _, _ = strings.Cut(after, " ")
+	}
+	return m
+}
+
+// fieldOf is the value of the first line of a file that begins with a name.
+func fieldOf(path, name string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if before, after, found := strings.Cut(line, ":"); found && strings.TrimSpace(before) == name {
+			return strings.TrimSpace(after)
+		}
+	}
+	return ""
+}
+
+// source is the commit that was run, and whether files of it were changed since;
+// empty outside a repository.
+func source() (commit string, modified bool) {
+	return printed("git", "rev-parse", "HEAD"), printed("git", "status", "--porcelain", "--untracked-files=no") != ""
+}
+
+func printed(name string, args ...string) string {
+	out, err := exec.Command(name, args...).Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}
