@@ -41,7 +41,7 @@ func TestProcessesThatGoAreCounted(t *testing.T) {
 		w.attend(9*time.Second, stays)
 		w.exposed(`# TYPE rounds_processes_left_total counter
 			rounds_processes_left_total{roles="api"} 1`, "rounds_processes_lost_total", "rounds_processes_left_total")
-		w.attend(3*time.Second, stays)
+		w.attend(6*time.Second, stays)
 		w.exposed(`# TYPE rounds_processes_left_total counter
 			rounds_processes_left_total{roles="api"} 1
 			# TYPE rounds_processes_lost_total counter
