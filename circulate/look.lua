@@ -29,10 +29,9 @@ local held
 local function claimed(id, ticket)
   if not held then
     held = {}
-    for _, entry in ipairs(redis.call('LRANGE', processing, 0, -1)) do held[sub(entry, ID)] = entry end
+    for _, entry in ipairs(redis.call('LRANGE', processing, 0, -1)) do held[ticket_of(entry) .. sub(entry, ID)] = entry end
   end
-  local entry = held[id]
-  return entry and ticket_of(entry) == ticket_of(ticket) and entry or ''
+  return held[ticket_of(ticket) .. id] or ''
 end
 
 local answer = {clock()}
