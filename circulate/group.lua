@@ -3,11 +3,12 @@
 -- The fields of a message, as they are replied.
 local FIELDS = { 'account', 'kind', 'id', 'type', 'time', 'data', 'group' }
 
--- Reports whether a lease is held under the token. One that has used up a quarter
+-- Reports whether the consumer holds a lease under the token: a server that lost its
+-- last writes may have given the token once more. A lease that has used up a quarter
 -- of its time begins anew.
 local function holds(leases, group, token, consumer, ttl, now)
   local lease = redis.call('HGET', leases, group)
-  if not lease or sub(lease, 1, 14) ~= token then return false end
+  if not lease or sub(lease, 1, 14) ~= token or sub(lease, 30) ~= consumer then return false end
   local left = tonumber(sub(lease, 16, 28)) - now
   if left < 0.75 * ttl or left > ttl then
     even_when_full(leases) -- what consumers are done with can be trimmed

@@ -10,7 +10,7 @@
 -- Returns 1 where the lease was still held, otherwise 0.
 
 local lease = redis.call('HGET', KEYS[1], ARGV[1])
-if not lease or sub(lease, 1, 14) ~= ARGV[3] then return 0 end
+if not lease or sub(lease, 1, 14) ~= ARGV[3] or sub(lease, 30) ~= ARGV[2] then return 0 end
 pcall(forget, KEYS[2], ARGV[1], ARGV[2]) -- the group may be gone
 redis.call('HDEL', KEYS[1], ARGV[1])
 return 1
