@@ -221,7 +221,7 @@ func (a *audit) repair(ctx context.Context, kind Violation, args ...any) error {
 		k := a.keys
 		var err error
 		repaired, err = redis.Bool(a.ring.run(ctx, repairScript, a.shard,
-			[]string{k.tickets, k.schedule, k.parked, k.accounts, k.ticketSeq, k.setAside},
+			[]string{k.tickets, k.schedule, k.parked, k.accounts, k.ticketSeq, k.setAside, k.ticketMark},
 			append(a.ring.wakeArgs(a.shard), args...)...))
 		if err != nil {
 			return err

@@ -16,6 +16,7 @@
 -- KEYS[14]  message_queue:low     LIST
 -- KEYS[15]  turns            STRING  accounts taken while several lanes waited
 -- KEYS[16]  leaving          STRING  until when nothing is taken, as accounts go to other shards
+-- KEYS[17]  ticket_mark      STRING
 -- ARGV[1]   the replica that claims
 -- ARGV[2]   how many accounts, at most
 -- ARGV[3]   up to which change the replica knows the shard's records
@@ -27,7 +28,7 @@
 -- is false where the replica must forget every record that it knows.
 
 local queue, processing, schedule = KEYS[1], KEYS[2], KEYS[3]
-local tickets, ticket_seq, cursors = KEYS[4], KEYS[5], KEYS[6]
+local tickets, cursors, sequence = KEYS[4], KEYS[6], {KEYS[5], KEYS[17]}
 local failures, nudges, changes, set_aside, strikes, states = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local urgent, low, turns, leaving = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
 local replica, want, known = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -48,7 +49,7 @@ if #due == 0 and redis.call('EXISTS', queue, urgent, low) == 0 then
 end
 
 local wrong, there = mistyped_mostly(
-  {queue, 'list', processing, 'list', tickets, 'hash', ticket_seq, 'string'},
+  {queue, 'list', processing, 'list', tickets, 'hash', KEYS[5], 'string'},
   {cursors, 'hash', failures, 'hash', nudges, 'hash', changes, 'zset', set_aside, 'list', strikes, 'hash',
     states, 'hash', urgent, 'list', low, 'list', turns, 'string', leaving, 'string'})
 if wrong then return wrong end
@@ -137,12 +138,12 @@ if #taken > 0 then
     end
   end
   if malformed > 0 then redis.call('LTRIM', set_aside, 0, 999) end
+  local ticket = #claimed > 0 and take_tickets(sequence, #claimed, now)
 
   -- The taken entries stand at the head: the fresh ones take their place.
   redis.call('LTRIM', processing, #taken, -1)
   if #claimed > 0 then
     local held = '|' .. stamp(now) .. '|' .. replica .. '|'
-    local ticket = take_tickets(ticket_seq, #claimed, now)
     for i, id in ipairs(claimed) do
       local fresh = format('%014d', ticket + i)
       issued[2 * i - 1], issued[2 * i] = id, fresh .. behind[i]

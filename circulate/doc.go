@@ -31,6 +31,15 @@
 // searched for in order to be got rid of, a second copy does no harm, and of two
 // checks of one account at most one is ever written.
 //
+// The counter is ticket_seq. A second key, ticket_mark, has a number that no ticket
+// has reached yet: it is written once in 4,096 tickets. A counter that is lost, or is
+// no number any more, begins above the mark, in a time that does not depend on the
+// number of accounts. If the mark is lost as well, the counter begins at ten for each
+// millisecond since 1970, and a shard that handed out more for all of its life may
+// give a ticket again. A server that forgot its last writes repeats tickets, too.
+// That harms nobody: an entry must be in processing_list to the letter, with its
+// stamp and its replica, and a lease must be the very consumer's.
+//
 // Behind the ticket, in the same field, stands what else is short and every
 // account has: its lane, what decided when it is due, when a check last succeeded,
 // how the last eight went, and its cursor, where that has at most 44 bytes, as
@@ -70,12 +79,15 @@
 //
 // All but Requeue are Lua scripts, in a file each beside their callers. A script
 // checks types and arguments before its first write, and adds before it removes.
+// Tickets are taken before anything is removed, and a claim whose messages the stream
+// refuses is put back, so that a step that fails leaves its accounts where they were.
 // Times come from Redis' TIME alone; no step looks at a client's clock.
 //
 // Return of a batch does what one LREM for each entry would do. When the batch is
 // not much smaller than the list it reads the list once instead and puts what
 // remains in its place, so that the cost of a return does not grow with what is
-// in flight.
+// in flight. A batch of claims that were lost does not walk through a longer list for
+// each of them: after a few it reads the list once, to know which are there.
 //
 // # Wake-ups
 //

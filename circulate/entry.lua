@@ -49,26 +49,54 @@ end
 
 local function stamp(ms) return format('%013d', ms) end
 
--- Takes n tickets and returns the number before the first. A sequence that is
--- gone begins above whatever the old one can have reached: ten for each
--- millisecond since 1970.
-local function take_tickets(ticket_seq, n, now)
-  local last = redis.call('INCRBY', ticket_seq, n)
-  if last == n then
-    last = redis.call('INCRBY', ticket_seq, now * 10)
+-- A sequence of tickets is two keys: ticket_seq has the last one handed out, and
+-- ticket_mark a number that none has reached, at most BLOCK further on.
+local LAST_TICKET = 99999999999999
+local BLOCK = 4096
+
+-- Writes the mark for a sequence that has come to a ticket.
+local function mark(sequence, last)
+  redis.call('SET', sequence[2], format('%.0f', last - last % BLOCK + BLOCK))
+end
+
+-- Begins a sequence that is lost, or is no number that can be counted on, n
+-- tickets above its mark. Should that be lost as well, ten for each millisecond
+-- since 1970 are more than a shard hands out in the long run.
+local function begin_tickets(sequence, n, now)
+  local known = redis.pcall('GET', sequence[2])
+  known = type(known) == 'string' and tonumber(known) or 0
+  local last = now * 10 + n
+  if known + n > last and known % 1 == 0 and known < LAST_TICKET - BLOCK then last = known + n end
+  redis.call('SET', sequence[1], format('%.0f', last))
+  mark(sequence, last)
+  return last
+end
+
+-- Takes n tickets, at most BLOCK, and returns the number before the first. That is
+-- refused where the server takes no writes, so it stands before whatever removes.
+-- A ticket that is not used harms nobody.
+local function take_tickets(sequence, n, now)
+  local last = redis.pcall('INCRBY', sequence[1], n)
+  if type(last) == 'table' and not (string.find(last.err, 'not an integer', 1, true) or string.find(last.err, 'overflow', 1, true)) then
+    last = redis.call('INCRBY', sequence[1], n) -- refused, and so is the step
+  end
+  if type(last) ~= 'number' or last <= n or last > LAST_TICKET then
+    last = begin_tickets(sequence, n, now)
+  elseif last % BLOCK < n then
+    mark(sequence, last)
   end
   return last - n
 end
 
 -- Takes one ticket, as entries have it.
-local function take_ticket(ticket_seq, now)
-  return format('%014d', take_tickets(ticket_seq, 1, now) + 1)
+local function take_ticket(sequence, now)
+  return format('%014d', take_tickets(sequence, 1, now) + 1)
 end
 
 -- Gives an account a fresh ticket, and another rule if one is given, and leaves
 -- what stands behind it.
-local function renew(tickets, ticket_seq, id, current, now, rule)
-  local fresh = take_ticket(ticket_seq, now)
+local function renew(tickets, sequence, id, current, now, rule)
+  local fresh = take_ticket(sequence, now)
   redis.call('HSET', tickets, id, fresh .. lane_behind(current) .. (rule or rule_behind(current)) .. sub(current, 17))
   return fresh
 end
@@ -109,12 +137,8 @@ end
 -- On a Redis at its memory limit a script must not begin with a command that could
 -- need more, but may go on with one. A step that frees, or moves what is there,
 -- begins with a removal of nothing from a HASH: so a full Redis does not stop what
--- makes room.
+-- makes room. One that adds begins with its tickets, which a full Redis refuses.
 local function even_when_full(hash) redis.call('HDEL', hash, '') end
-
--- The opposite: a write of nothing that a full Redis refuses, before a step that
--- adds has written anything.
-local function only_with_room(ticket_seq) redis.call('INCRBY', ticket_seq, 0) end
 
 -- The first due time of a schedule; huge where it is empty.
 local function first_due(schedule)

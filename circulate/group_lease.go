@@ -56,7 +56,7 @@ func (r *Ring) LeaseShard(ctx context.Context, shard int, group, consumer string
 		return nil, aheadPause, err
 	}
 	k := &r.keys[shard]
-	reply, err := redis.Values(r.run(ctx, groupLeaseScript, shard, []string{k.leases, k.ticketSeq}, group, consumer, ttl.Milliseconds()))
+	reply, err := redis.Values(r.run(ctx, groupLeaseScript, shard, []string{k.leases, k.ticketSeq, k.ticketMark}, group, consumer, ttl.Milliseconds()))
 	if err != nil {
 		return nil, 0, err
 	}

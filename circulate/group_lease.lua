@@ -2,6 +2,7 @@
 --
 -- KEYS[1]  leases      HASH    group -> token|expiry|consumer
 -- KEYS[2]  ticket_seq  STRING
+-- KEYS[3]  ticket_mark STRING
 -- ARGV[1]  the group
 -- ARGV[2]  the consumer
 -- ARGV[3]  for how many ms
@@ -19,6 +20,6 @@ if lease and #lease >= 30 then
   if left > 0 and holder ~= consumer then return { '', left, holder } end
 end
 even_when_full(KEYS[1])
-local token = take_ticket(KEYS[2], now)
+local token = take_ticket({KEYS[2], KEYS[3]}, now)
 redis.call('HSET', KEYS[1], group, token .. '|' .. stamp(now + ttl) .. '|' .. consumer)
 return { token }

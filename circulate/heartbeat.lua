@@ -14,7 +14,8 @@ even_when_full(KEYS[2])
 local now = clock()
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
-local silent = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[3]))
+-- Some at a time: another heartbeat follows soon.
+local silent = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[3]), 'LIMIT', 0, 1000)
 if #silent > 0 then
   redis.call('ZREM', KEYS[1], unpack(silent))
   redis.call('HDEL', KEYS[2], unpack(silent))

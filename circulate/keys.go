@@ -21,6 +21,7 @@ type shardKeys struct {
 	schedule   string // ZSET  id -> due, unix ms
 	tickets    string // HASH  id -> current ticket, and behind it what is short; absent = not registered
 	ticketSeq  string // STRING  the last ticket handed out
+	ticketMark string // STRING  a ticket that was not yet handed out, a little further on
 	accounts   string // HASH  id -> the record
 	changes    string // ZSET  id -> when its record changed, unix µs; the latest only
 	cursors    string // HASH  id -> cursor, where it is too long to stand behind the ticket
@@ -52,6 +53,7 @@ func (k *shardKeys) all() []typedKey {
 		{k.reasons, "hash"}, {k.messages, "stream"}, {k.setAside, "list"},
 		{k.urgent, "list"}, {k.low, "list"}, {k.turns, "string"}, {k.errors, "hash"},
 		{k.dead, "stream"}, {k.leases, "hash"},
+		{k.ticketMark, "string"},
 		{k.leaving, "string"}, {k.departures, "hash"}, {k.departed, "hash"}, {k.arrivals, "set"},
 	}
 }
@@ -70,6 +72,7 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 		schedule:   tag + "schedule",
 		tickets:    tag + "tickets",
 		ticketSeq:  tag + "ticket_seq",
+		ticketMark: tag + "ticket_mark",
 		accounts:   tag + "accounts",
 		changes:    tag + "changes",
 		cursors:    tag + "cursors",

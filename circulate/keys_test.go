@@ -18,7 +18,7 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 		"{rounds:07}:failures", "{rounds:07}:states", "{rounds:07}:strikes", "{rounds:07}:nudges", "{rounds:07}:parked",
 		"{rounds:07}:park_reasons", "{rounds:07}:messages", "{rounds:07}:set_aside",
 		"{rounds:07}:message_queue:urgent", "{rounds:07}:message_queue:low", "{rounds:07}:turns", "{rounds:07}:errors",
-		"{rounds:07}:dead", "{rounds:07}:leases",
+		"{rounds:07}:dead", "{rounds:07}:leases", "{rounds:07}:ticket_mark",
 		"{rounds:07}:leaving", "{rounds:07}:departures", "{rounds:07}:departed", "{rounds:07}:arrivals",
 	}
 	keys := newShardKeys("rounds", 64, 7)
@@ -35,6 +35,7 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 		keys.schedule:   "{rounds:07}:schedule",
 		keys.tickets:    "{rounds:07}:tickets",
 		keys.ticketSeq:  "{rounds:07}:ticket_seq",
+		keys.ticketMark: "{rounds:07}:ticket_mark",
 		keys.accounts:   "{rounds:07}:accounts",
 		keys.cursors:    "{rounds:07}:cursors",
 		keys.failures:   "{rounds:07}:failures",

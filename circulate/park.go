@@ -32,7 +32,7 @@ func (r *Ring) Park(ctx context.Context, shard int, reason string, ids []string)
 	return r.countAnywhere(ctx, shard, ids, func(ctx context.Context, shard int, ids []string) (int, error) {
 		k := &r.keys[shard]
 		return redis.Int(r.run(ctx, parkScript, shard,
-			[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons},
+			[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.ticketMark},
 			append([]any{reason}, anyOf(ids)...)...))
 	})
 }
@@ -102,7 +102,7 @@ func (r *Ring) resume(ctx context.Context, shard int, items []Resumption, rule R
 	}
 	k := &r.keys[shard]
 	letters, err := redis.Bytes(r.run(ctx, resumeScript, shard,
-		[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.states, k.cursors}, args...))
+		[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.states, k.cursors, k.ticketMark}, args...))
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@
 -- KEYS[3]  schedule      ZSET  id -> due
 -- KEYS[4]  parked        ZSET  id -> parked at
 -- KEYS[5]  park_reasons  HASH  id -> reason
+-- KEYS[6]  ticket_mark   STRING
 -- ARGV[1]  the reason
 -- then ids
 --
@@ -15,9 +16,9 @@
 -- nobody. It takes effect between what is added and what is removed: an account
 -- that travels is void only once it is parked, and stays scheduled until then.
 
-local tickets, ticket_seq, schedule, parked, reasons = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local tickets, sequence, schedule, parked, reasons = KEYS[1], {KEYS[2], KEYS[6]}, KEYS[3], KEYS[4], KEYS[5]
 
-local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', schedule, 'zset', parked, 'zset', reasons, 'hash')
+local wrong = mistyped(tickets, 'hash', KEYS[2], 'string', schedule, 'zset', parked, 'zset', reasons, 'hash')
 if wrong then return wrong end
 
 even_when_full(tickets)
@@ -27,7 +28,7 @@ for a = 2, #ARGV do
   local current = redis.call('HGET', tickets, id)
   if current then
     known = known + 1
-    local fresh = take_ticket(ticket_seq, now)
+    local fresh = take_ticket(sequence, now)
     redis.call('ZADD', parked, 'NX', now, id)
     redis.call('HSET', reasons, id, ARGV[1])
     redis.call('HSET', tickets, id, fresh .. lane_behind(current) .. rule_behind(current) .. sub(current, 17))

@@ -41,7 +41,7 @@ func (r *Ring) Progress(ctx context.Context, c *Claim, p Page) error {
 	}
 	k := &r.keys[c.Shard]
 	renewed, err := redis.String(r.run(ctx, progressScript, c.Shard,
-		[]string{k.processing, k.tickets, k.ticketSeq, k.cursors, k.messages}, args...))
+		[]string{k.processing, k.tickets, k.ticketSeq, k.cursors, k.messages, k.ticketMark}, args...))
 	switch {
 	case errors.Is(err, redis.ErrNil):
 		return ErrClaimLost

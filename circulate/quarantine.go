@@ -23,5 +23,5 @@ func (r *Ring) Quarantine(ctx context.Context, shard int, h Held, strikes int, r
 	}
 	k := &r.keys[shard]
 	return redis.Bool(r.run(ctx, quarantineScript, shard,
-		[]string{k.tickets, k.ticketSeq, k.parked, k.reasons, k.strikes}, h.text, strikes, reason))
+		[]string{k.tickets, k.ticketSeq, k.parked, k.reasons, k.strikes, k.ticketMark}, h.text, strikes, reason))
 }

@@ -6,6 +6,7 @@
 -- KEYS[3]  parked        ZSET  id -> parked at
 -- KEYS[4]  park_reasons  HASH  id -> reason
 -- KEYS[5]  strikes       HASH  id -> requeues since the last return
+-- KEYS[6]  ticket_mark   STRING
 -- ARGV[1]  the entry that was requeued
 -- ARGV[2]  how many strikes it takes
 -- ARGV[3]  the reason
@@ -13,10 +14,10 @@
 -- Returns 1 where it is parked now, 0 where it was left alone: somebody has
 -- claimed, changed, parked or deregistered it since, or it has fewer strikes.
 
-local tickets, ticket_seq, parked, reasons, strikes = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local tickets, sequence, parked, reasons, strikes = KEYS[1], {KEYS[2], KEYS[6]}, KEYS[3], KEYS[4], KEYS[5]
 local entry, enough, reason = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
-local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', parked, 'zset', reasons, 'hash', strikes, 'hash')
+local wrong = mistyped(tickets, 'hash', KEYS[2], 'string', parked, 'zset', reasons, 'hash', strikes, 'hash')
 if wrong then return wrong end
 
 local id = sub(entry, ID)
@@ -28,5 +29,5 @@ even_when_full(tickets)
 local now = clock()
 redis.call('ZADD', parked, 'NX', now, id)
 redis.call('HSET', reasons, id, reason)
-renew(tickets, ticket_seq, id, current, now)
+renew(tickets, sequence, id, current, now)
 return 1

@@ -69,7 +69,7 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 	k := &r.keys[shard]
 	letters, err := redis.Bytes(r.run(ctx, registerScript, shard, []string{
 		k.tickets, k.ticketSeq, k.accounts, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.cursors, k.changes, k.states, k.errors,
-		k.leaving,
+		k.leaving, k.ticketMark,
 	}, args...))
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@
 -- KEYS[11] states        HASH  id -> what its cadence keeps
 -- KEYS[12] errors        HASH  id -> when|what went wrong with its last check
 -- KEYS[13] leaving       STRING  there: the shard's accounts go to other shards
+-- KEYS[14] ticket_mark   STRING
 -- ARGV[1]  1 to change accounts that exist, 0 to leave them alone
 -- ARGV[2]  how a reason begins that an update does not lift
 -- ARGV[3], ARGV[4]  the channel to wake replicas on, and the shard
@@ -22,12 +23,12 @@
 -- Returns a text of one letter each: c created, u updated, s the same as it
 -- was, e exists and was left alone, m belongs to another shard by now.
 
-local tickets, ticket_seq, accounts, schedule, parked = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local tickets, sequence, accounts, schedule, parked = KEYS[1], {KEYS[2], KEYS[14]}, KEYS[3], KEYS[4], KEYS[5]
 local reasons, failures, strikes, cursors, changes = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local states, errors = KEYS[11], KEYS[12]
 local change_existing, stays_parked = ARGV[1] == '1', ARGV[2]
 
-local wrong, there = mistyped(tickets, 'hash', ticket_seq, 'string', accounts, 'hash', schedule, 'zset', parked, 'zset',
+local wrong, there = mistyped(tickets, 'hash', KEYS[2], 'string', accounts, 'hash', schedule, 'zset', parked, 'zset',
   reasons, 'hash', failures, 'hash', strikes, 'hash', cursors, 'hash', changes, 'zset', states, 'hash', errors, 'hash',
   KEYS[13], 'string')
 if wrong then return wrong end
@@ -49,7 +50,7 @@ for a = 5, #ARGV, 5 do
     end
   end
   if letter == 'c' or letter == 'u' then
-    local fresh = take_ticket(ticket_seq, now)
+    local fresh = take_ticket(sequence, now)
     local reason = letter == 'u' and redis.call('HGET', reasons, id)
     local stays = reason and sub(reason, 1, #stays_parked) == stays_parked
     -- Scheduled before the fresh ticket makes void what travels: twice in a place

@@ -10,7 +10,7 @@ import (
 //go:embed release.lua
 var releaseLua string
 
-var releaseScript = newScript("release", releaseLua)
+var releaseScript = newListScript("release", releaseLua)
 
 // Release puts claims of one shard back unchecked, next in line and as late as
 // they were, as a replica does that is shutting down. It reports how many it
@@ -43,6 +43,6 @@ func (r *Ring) ReleaseHeld(ctx context.Context, shard int, held []Held) (int, er
 func (r *Ring) release(ctx context.Context, shard int, entries []any) (int, error) {
 	k := &r.keys[shard]
 	return redis.Int(r.run(ctx, releaseScript, shard,
-		[]string{k.processing, k.queue, k.tickets, k.ticketSeq, k.urgent, k.low},
+		[]string{k.processing, k.queue, k.tickets, k.ticketSeq, k.urgent, k.low, k.ticketMark},
 		append(r.wakeArgs(shard), entries...)...))
 }

@@ -6,6 +6,7 @@
 -- KEYS[4]  accounts    HASH  id -> record
 -- KEYS[5]  ticket_seq  STRING
 -- KEYS[6]  set_aside   LIST
+-- KEYS[7]  ticket_mark STRING
 -- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
 -- ARGV[3]  how, and then
 --   settle ID TICKET    a fresh ticket, and one place: parked, or else where it
@@ -16,10 +17,10 @@
 --
 -- Returns 1 where something was put right, otherwise 0.
 
-local tickets, schedule, parked, accounts, ticket_seq, set_aside = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local tickets, schedule, parked, accounts, sequence, set_aside = KEYS[1], KEYS[2], KEYS[3], KEYS[4], {KEYS[5], KEYS[7]}, KEYS[6]
 local how, id = ARGV[3], ARGV[4]
 
-local wrong = mistyped(tickets, 'hash', schedule, 'zset', parked, 'zset', accounts, 'hash', ticket_seq, 'string',
+local wrong = mistyped(tickets, 'hash', schedule, 'zset', parked, 'zset', accounts, 'hash', KEYS[5], 'string',
   set_aside, 'list')
 if wrong then return wrong end
 
@@ -39,11 +40,11 @@ end
 if how == 'settle' then
   if not current or ticket_of(current) ~= ARGV[5] then return 0 end
   place(now)
-  renew(tickets, ticket_seq, id, current, now)
+  renew(tickets, sequence, id, current, now)
 elseif how == 'restore' then
   if current or redis.call('HEXISTS', accounts, id) == 0 then return 0 end
   place(tonumber(ARGV[5]))
-  redis.call('HSET', tickets, id, take_ticket(ticket_seq, now) .. ARGV[6] .. REGISTERED .. seconds(now) .. NO_MARKS)
+  redis.call('HSET', tickets, id, take_ticket(sequence, now) .. ARGV[6] .. REGISTERED .. seconds(now) .. NO_MARKS)
 else
   if current or redis.call('HEXISTS', accounts, id) == 1 then return 0 end
   redis.call('LPUSH', set_aside, 'not registered: ' .. id)

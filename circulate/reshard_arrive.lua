@@ -5,7 +5,8 @@
 -- KEYS[3]   schedule    ZSET  id -> due
 -- KEYS[4]   parked      ZSET  id -> parked at
 -- KEYS[5]   arrivals    SET   ids that have arrived; '' always
--- KEYS[6…]  accounts, and the other HASHes that have a field for each account, in
+-- KEYS[6]   ticket_mark STRING
+-- KEYS[7…]  accounts, and the other HASHes that have a field for each account, in
 --           the order that depart has them
 -- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
 -- ARGV[3]   the accounts, as depart wrote them
@@ -13,10 +14,11 @@
 -- Returns how many came, or -1 where the shard takes none from others: it never
 -- did, or has taken all there were.
 
-local tickets, ticket_seq, schedule, parked, arrivals = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local tickets, sequence, schedule, parked, arrivals = KEYS[1], {KEYS[2], KEYS[6]}, KEYS[3], KEYS[4], KEYS[5]
+local FIELDS = 7
 
-local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', schedule, 'zset', parked, 'zset', arrivals, 'set')
-for k = 6, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
+local wrong = mistyped(tickets, 'hash', KEYS[2], 'string', schedule, 'zset', parked, 'zset', arrivals, 'set')
+for k = FIELDS, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
 if wrong then return wrong end
 if redis.call('EXISTS', arrivals) == 0 then return -1 end
 
@@ -37,7 +39,7 @@ local was_first, first = first_due(schedule), math.huge
 while from <= #all do
   local id, place, at, behind = read(), read(), read(), read()
   local fields = {}
-  for k = 6, #KEYS do fields[k] = read() end
+  for k = FIELDS, #KEYS do fields[k] = read() end
   -- Who has been here before may have left since for good: a departure that is
   -- repeated, by whoever repeats it and whenever, brings nobody back.
   if redis.call('SISMEMBER', arrivals, id) == 0 and redis.call('HEXISTS', tickets, id) == 0 then
@@ -47,10 +49,10 @@ while from <= #all do
       redis.call('ZADD', schedule, at, id)
       first = math.min(first, tonumber(at))
     end
-    for k = 6, #KEYS do
+    for k = FIELDS, #KEYS do
       if fields[k] then redis.call('HSET', KEYS[k], id, fields[k]) end
     end
-    redis.call('HSET', tickets, id, take_ticket(ticket_seq, now) .. behind)
+    redis.call('HSET', tickets, id, take_ticket(sequence, now) .. behind)
     came = came + 1
   end
   redis.call('SADD', arrivals, id)

@@ -8,7 +8,8 @@
 -- KEYS[5]   departures    HASH  target:number -> accounts
 -- KEYS[6]   leaving       STRING
 -- KEYS[7…9] the lanes of message_queue  LISTs
--- KEYS[10…] accounts, and the other HASHes that have a field for each account, in
+-- KEYS[10]  ticket_mark   STRING
+-- KEYS[11…] accounts, and the other HASHes that have a field for each account, in
 --           the order that arrive has them
 -- ARGV[1]   after how many bytes no more are taken
 -- then four for each account: its id, the number of its target, and of one that was
@@ -21,12 +22,13 @@
 -- scheduled, p parked), due or parked at, what stands behind its ticket, and its
 -- fields, each LENGTH:VALUE, or - where there is none.
 
-local tickets, ticket_seq, schedule, parked, departures, leaving = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local FIELDS = 10
+local tickets, schedule, parked, departures, leaving = KEYS[1], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local sequence = {KEYS[2], KEYS[10]}
+local FIELDS = 11
 
-local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', schedule, 'zset', parked, 'zset', departures, 'hash',
+local wrong = mistyped(tickets, 'hash', KEYS[2], 'string', schedule, 'zset', parked, 'zset', departures, 'hash',
   leaving, 'string')
-for k = 7, FIELDS - 1 do wrong = wrong or mistyped(KEYS[k], 'list') end
+for k = 7, 9 do wrong = wrong or mistyped(KEYS[k], 'list') end
 for k = FIELDS, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
 if wrong then return wrong end
 if redis.call('EXISTS', leaving) == 0 then return redis.error_reply('ERR the shard is not being left') end
@@ -74,7 +76,7 @@ for a = 2, #ARGV, 4 do
 end
 
 local answer = {}
-local number = #order > 0 and take_tickets(ticket_seq, #order, now)
+local number = #order > 0 and take_tickets(sequence, #order, now)
 for i, target in ipairs(order) do
   local field, accounts = target .. ':' .. format('%014d', number + i), table.concat(batches[target])
   redis.call('HSET', departures, field, accounts)
@@ -86,5 +88,15 @@ if #gone > 0 then
   redis.call('ZREM', parked, unpack(gone))
   for k = FIELDS, #KEYS do redis.call('HDEL', KEYS[k], unpack(gone)) end
 end
-for _, a in ipairs(entries) do redis.call('LREM', KEYS[6 + tonumber(ARGV[a + 2])], -1, ARGV[a + 3]) end
+-- They were seen near the tail. One that is not there any more would cost a walk
+-- through the whole lane; one that has got further from it is void, and a claim drops it.
+local near = {}
+for _, a in ipairs(entries) do
+  local lane = KEYS[6 + tonumber(ARGV[a + 2])]
+  if not near[lane] then
+    near[lane] = {}
+    for _, entry in ipairs(redis.call('LRANGE', lane, -4000, -1)) do near[lane][entry] = true end
+  end
+  if near[lane][ARGV[a + 3]] then redis.call('LREM', lane, -1, ARGV[a + 3]) end
+end
 return answer

@@ -68,7 +68,7 @@ func (r *Ring) Receive(ctx context.Context) error {
 	}
 	for target := r.sources; target < len(r.keys); target++ {
 		k := &r.keys[target]
-		ready, err := redis.Bool(r.run(ctx, reshardReceiveScript, target, []string{k.arrivals, k.ticketSeq}))
+		ready, err := redis.Bool(r.run(ctx, reshardReceiveScript, target, []string{k.arrivals, k.ticketSeq, k.ticketMark}))
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (r *Ring) Move(ctx context.Context, source int) (moved, left int, err error
 	if err != nil || len(items) == 0 {
 		return 0, left, err
 	}
-	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.departures, k.leaving, k.urgent, k.queue, k.low},
+	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.departures, k.leaving, k.urgent, k.queue, k.low, k.ticketMark},
 		k.accountFields()...)
 	batches, err := redis.Strings(r.run(ctx, reshardDepartScript, source, keys, append([]any{moveBytes}, items...)...))
 	if err != nil {
@@ -229,7 +229,7 @@ func (r *Ring) arrive(ctx context.Context, field, accounts string) (int, error) 
 		return 0, fmt.Errorf("arrive: departure %q: %w", field, errors.Join(errReply, err))
 	}
 	k := &r.keys[target]
-	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.arrivals}, k.accountFields()...)
+	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.arrivals, k.ticketMark}, k.accountFields()...)
 	came, err := redis.Int(r.run(ctx, reshardArriveScript, target, keys, append(r.wakeArgs(target), accounts)...))
 	if err == nil && came < 0 {
 		err = fmt.Errorf("arrive, shard %d: %w", target, errNotReceiving)

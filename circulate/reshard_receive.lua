@@ -3,6 +3,7 @@
 --
 -- KEYS[1]  arrivals    SET
 -- KEYS[2]  ticket_seq  STRING
+-- KEYS[3]  ticket_mark STRING
 --
 -- Returns 1 where it does, 0 where it did so before.
 
@@ -12,5 +13,5 @@ if wrong then return wrong end
 if redis.call('EXISTS', KEYS[1]) == 1 then return 1 end
 if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
 redis.call('SADD', KEYS[1], '')
-take_ticket(KEYS[2], clock())
+take_ticket({KEYS[2], KEYS[3]}, clock())
 return 1

@@ -10,6 +10,7 @@
 -- KEYS[7]  strikes       HASH  id -> requeues since the last return
 -- KEYS[8]  states        HASH  id -> what its cadence keeps
 -- KEYS[9]  cursors       HASH  id -> long cursor
+-- KEYS[10] ticket_mark   STRING
 -- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
 -- ARGV[3]  the rule that brings them back
 -- ARGV[4]  1 to keep what they failed with: the next failure parks them again
@@ -21,10 +22,10 @@
 -- left alone, o is parked for another reason and was left alone, n not
 -- registered.
 
-local tickets, ticket_seq, schedule, parked = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local tickets, sequence, schedule, parked = KEYS[1], {KEYS[2], KEYS[10]}, KEYS[3], KEYS[4]
 local reasons, failures, strikes, states, cursors = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 
-local wrong = mistyped(tickets, 'hash', ticket_seq, 'string', schedule, 'zset', parked, 'zset', reasons, 'hash',
+local wrong = mistyped(tickets, 'hash', KEYS[2], 'string', schedule, 'zset', parked, 'zset', reasons, 'hash',
   failures, 'hash', strikes, 'hash', states, 'hash', cursors, 'hash')
 if wrong then return wrong end
 
@@ -44,7 +45,7 @@ for a = 5, #ARGV, 5 do
   else
     local due = math.max(now, tonumber(ARGV[a + 1]))
     redis.call('ZADD', schedule, due, id)
-    renew(tickets, ticket_seq, id, forget and sub(current, 1, 32) or current, now, rule)
+    renew(tickets, sequence, id, forget and sub(current, 1, 32) or current, now, rule)
     if forget then redis.call('HDEL', cursors, id) end
     first = math.min(first, due)
     redis.call('ZREM', parked, id)

@@ -13,7 +13,7 @@ import (
 //go:embed return.lua
 var returnLua string
 
-var returnScript = newScript("return", returnLua)
+var returnScript = newListScript("return", returnLua)
 
 // Outcome is what became of one account's return.
 type Outcome uint8
@@ -77,7 +77,7 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	k := &r.keys[shard]
 	verdict, err := redis.Bytes(r.run(ctx, returnScript, shard, []string{
 		k.processing, k.queue, k.schedule, k.tickets, k.ticketSeq, k.cursors, k.failures, k.strikes, k.nudges,
-		k.parked, k.reasons, k.messages, k.states, k.urgent, k.low, k.errors,
+		k.parked, k.reasons, k.messages, k.states, k.urgent, k.low, k.errors, k.ticketMark,
 	}, args...))
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@
 -- KEYS[14]  message_queue:urgent  LIST
 -- KEYS[15]  message_queue:low     LIST
 -- KEYS[16]  errors           HASH    id -> when|what went wrong with its last check
+-- KEYS[17]  ticket_mark      STRING
 -- ARGV[1]   n, how many accounts
 -- then n times:  entry as claimed, and: the rule that decided (a letter), the
 --   check's mark (a letter; '-' = it was not checked), next due (ms; what is past
@@ -34,50 +35,20 @@
 -- and nothing was.
 
 local processing, queue, schedule = KEYS[1], KEYS[2], KEYS[3]
-local tickets, ticket_seq, cursors, failures = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local tickets, sequence, cursors, failures = KEYS[4], {KEYS[5], KEYS[17]}, KEYS[6], KEYS[7]
 local strikes, nudges, parked, reasons = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local messages, states, urgent, low, errors = KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
 local n = tonumber(ARGV[1])
 
 local wrong, there = mistyped_mostly(
-  {processing, 'list', queue, 'list', schedule, 'zset', tickets, 'hash', ticket_seq, 'string', messages, 'stream'},
+  {processing, 'list', queue, 'list', schedule, 'zset', tickets, 'hash', KEYS[5], 'string', messages, 'stream'},
   {cursors, 'hash', failures, 'hash', strikes, 'hash', nudges, 'hash', parked, 'zset', reasons, 'hash',
     states, 'hash', urgent, 'list', low, 'list', errors, 'hash'})
 if wrong then return wrong end
 
--- Does LREM list -1 for each of n entries and returns the set of those for which
--- it would have answered 1. One LREM costs time with the length of the list, so
--- for many entries of a list not much longer the list is read once and what
--- remains is put in its place: pushed behind, then the old part cut off.
-local function remove(list, n, entry)
-  local removed = {}
-  if n < 8 or redis.call('LLEN', list) > 8 * n then
-    for i = 1, n do removed[i] = redis.call('LREM', list, -1, entry(i)) == 1 end
-    return removed
-  end
-  local wanted = {}
-  for i = n, 1, -1 do wanted[entry(i)] = i end
-  local all, kept = redis.call('LRANGE', list, 0, -1), {}
-  local first = #all + 1
-  for j = #all, 1, -1 do
-    local i = wanted[all[j]]
-    if i then
-      removed[i] = true
-      wanted[all[j]] = nil
-    else
-      first = first - 1
-      kept[first] = all[j]
-    end
-  end
-  for from = first, #all, 4000 do
-    redis.call('RPUSH', list, unpack(kept, from, math.min(from + 3999, #all)))
-  end
-  redis.call('LTRIM', list, #all, -1)
-  return removed
-end
-
+-- Messages are not taken by a Redis that is full: it refuses the tickets.
 local brings = ARGV[2 * n + 2] == 'messages'
-if brings then only_with_room(ticket_seq) else even_when_full(tickets) end
+if not brings then even_when_full(tickets) end
 
 local now = clock()
 local ids = {}
@@ -86,10 +57,13 @@ local current = redis.call('HMGET', tickets, unpack(ids))
 
 -- A claim holds if its entry is still in processing_list and under the current
 -- ticket. The entry goes in any case: under another ticket it is void.
-local removed = remove(processing, n, function(i) return ARGV[2 * i] end)
+local entries = {}
+for i = 1, n do entries[i] = ARGV[2 * i] end
+local ticket = take_tickets(sequence, n, now)
+local removed = remove(processing, entries)
 local verdict, held = {}, {}
 for i = 1, n do
-  if removed[i] and current[i] and sub(current[i], 1, 14) == sub(ARGV[2 * i], 1, 14) then
+  if removed[i] and current[i] and sub(current[i], 1, 14) == sub(entries[i], 1, 14) then
     verdict[i] = '1'
     held[#held + 1] = i
   else
@@ -106,8 +80,13 @@ while a <= #ARGV do
   a = a + 3
   if op == 'message' then
     if holds then
-      redis.call('XADD', messages, '*', 'account', id, 'kind', value,
+      local added = redis.pcall('XADD', messages, '*', 'account', id, 'kind', value,
         'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3])
+      if type(added) == 'table' and added.err then
+        -- A stream that takes nothing more: the claims are as they were.
+        for k = 1, #held do redis.call('RPUSH', processing, entries[held[k]]) end
+        return added
+      end
     end
     a = a + 4
   elseif op == 'nocursor' then
@@ -147,7 +126,6 @@ local struck, nudged, erred = there[strikes], there[nudges], there[errors]
 
 -- One fresh ticket and one place each. What still travels under the old ticket
 -- is void from here on.
-local ticket = take_tickets(ticket_seq, #held, now)
 local waits = '|' .. stamp(now) .. '|' .. NOBODY .. '|'
 local succeeded = seconds(now)
 local issued, again, later = {}, {u = {}, n = {}, l = {}}, {}

@@ -16,6 +16,9 @@ import (
 //go:embed entry.lua
 var entryLua string
 
+//go:embed list.lua
+var listLua string
+
 // script is a step that Redis runs as one: entry.lua and the step's own text.
 type script struct {
 	name string
@@ -28,6 +31,9 @@ func newScript(name, text string) *script {
 	sum := sha1.Sum([]byte(text))
 	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
 }
+
+// newListScript is newScript with what is in list.lua.
+func newListScript(name, text string) *script { return newScript(name, listLua+text) }
 
 // run does a step on a shard.
 func (r *Ring) run(ctx context.Context, s *script, shard int, keys []string, args ...any) (any, error) {

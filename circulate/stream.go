@@ -67,18 +67,36 @@ func (r *Ring) TrimMessages(ctx context.Context, shard int, age time.Duration) (
 	if oldest != nil && oldest.before(limit) {
 		keepFrom = *oldest
 	}
-	replies, err := pipeline(ctx, r.server, key,
-		command{"XTRIM", key, "MINID", keepFrom.String()},
-		command{"XRANGE", key, "-", "(" + limit.String(), "COUNT", 1})
-	if err != nil {
-		return 0, false, fmt.Errorf("trim, shard %d: %w", shard, err)
+	// One command would hold the server up for as long as all of them take. What is
+	// left when no whole node of the stream can go is the part of one.
+	for n := trimAtOnce; n > 0; dropped += n {
+		if n, err = r.trimBefore(ctx, key, "~", keepFrom.String(), "LIMIT", trimAtOnce); err != nil {
+			return dropped, false, fmt.Errorf("trim, shard %d: %w", shard, err)
+		}
 	}
-	dropped, err = redis.Int(replies[0], nil)
+	n, err := r.trimBefore(ctx, key, keepFrom.String())
 	if err != nil {
-		return 0, false, fmt.Errorf("trim, shard %d: %w", shard, err)
+		return dropped, false, fmt.Errorf("trim, shard %d: %w", shard, err)
 	}
-	left, err := redis.Values(replies[1], nil)
+	dropped += n
+	replies, err := pipeline(ctx, r.server, key, command{"XRANGE", key, "-", "(" + limit.String(), "COUNT", 1})
+	if err != nil {
+		return dropped, false, fmt.Errorf("trim, shard %d: %w", shard, err)
+	}
+	left, err := redis.Values(replies[0], nil)
 	return dropped, len(left) > 0, err
+}
+
+// trimAtOnce is how many messages one command drops at most, about a millisecond's
+// work.
+const trimAtOnce = 10_000
+
+func (r *Ring) trimBefore(ctx context.Context, key string, args ...any) (int, error) {
+	replies, err := pipeline(ctx, r.server, key, append(command{"XTRIM", key, "MINID"}, args...))
+	if err != nil {
+		return 0, err
+	}
+	return redis.Int(replies[0], nil)
 }
 
 // oldestUnread is the first position that some group may still need, nil where

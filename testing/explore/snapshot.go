@@ -163,7 +163,8 @@ func dump(m *miniredis.Miniredis) (snapshot, []emitted, error) {
 //     copied along; but for a nudge's, which decides upon the lane.
 //
 // The turns of the lanes do decide; the explorer chooses them at each claim. The
-// sequence of tickets is set before each step above every ticket that is in use.
+// sequence of tickets is set before each step above every ticket that is in use,
+// and its mark matters only where the sequence is lost.
 func normalise(k key) (key, bool) {
 	_, name, ours := splitTag(k.name)
 	switch {
@@ -175,7 +176,7 @@ func normalise(k key) (key, bool) {
 		name = k.name // of the bare pattern
 	}
 	switch name {
-	case "messages", "strikes", "changes", "turns", "ticket_seq":
+	case "messages", "strikes", "changes", "turns", "ticket_seq", "ticket_mark":
 		return k, false
 	case "accounts":
 		for i := 1; i < len(k.elements); i += 2 {

@@ -88,10 +88,10 @@ func (m Mutant) replace(text string) (string, error) {
 var stepComment = regexp.MustCompile(`(?m)^-- ([a-z]{3,12}(?: aside)?): `)
 
 // ScriptName is what a script's own first comment says that it is, behind the
-// part that all of them share.
+// parts that it shares with others.
 func ScriptName(text string) string {
 	for _, m := range stepComment.FindAllStringSubmatch(text, -1) {
-		if m[1] != "entry" {
+		if m[1] != "entry" && m[1] != "list" {
 			return m[1]
 		}
 	}

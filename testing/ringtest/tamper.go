@@ -1,0 +1,187 @@
+package ringtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// badSequences are what may stand in ticket_seq once somebody had a hand in it.
+var badSequences = []string{"abc", "", "1.5", "-7", "9223372036854775807", "99999999999999"}
+
+// sequenceSpoilt spoils ticket_seq before each step that takes tickets: each must
+// be done all the same, and no account be lost or get a ticket that it had before.
+func sequenceSpoilt(f *fixture) {
+	ctx := context.Background()
+	had := make(map[string]bool)
+	for _, bad := range badSequences {
+		id := "a" + bad
+		step := func(name string, do func() error) {
+			f.Helper()
+			f.do("SET", f.key("ticket_seq"), bad)
+			if err := do(); err != nil {
+				f.Errorf("ticket_seq %q, %s: %v", bad, name, err)
+			}
+			if held := f.text("HGET", f.key("tickets"), id); had[held[:14]] {
+				f.Errorf("ticket_seq %q, %s: ticket %s twice", bad, name, held[:14])
+			} else {
+				had[held[:14]] = true
+			}
+			f.conserved()
+		}
+		var c *circulate.Claim
+		claim := func() error { c = f.claim(alice, id)[0]; return nil }
+		step("register", func() error { f.register(id); return nil })
+		step("claim", claim)
+		step("progress", func() error {
+			return f.ring.Progress(ctx, c, circulate.Page{Kind: "feed", Messages: []circulate.Message{message("1")}})
+		})
+		step("release", func() error {
+			if n, err := f.ring.Release(ctx, 0, []*circulate.Claim{c}); n != 1 || err != nil {
+				return fmt.Errorf("released %d: %w", n, err)
+			}
+			return nil
+		})
+		step("claim", claim)
+		step("return", func() error { f.ret(circulate.Written, circulate.Return{Claim: c, Due: soon(c)}); return nil })
+		step("park", func() error { _, err := f.ring.Park(ctx, 0, "gone", []string{id}); return err })
+	}
+}
+
+// sequenceLost loses the sequence of a shard that handed out tickets faster than
+// any number of them in a millisecond would tell.
+func sequenceLost(f *fixture) {
+	f.register("a", "b")
+	highest := func() string {
+		return max(f.text("HGET", f.key("tickets"), "a")[:14], f.text("HGET", f.key("tickets"), "b")[:14])
+	}
+	turn := func() {
+		for _, c := range f.claim(alice, "a", "b") {
+			f.ret(circulate.Written, circulate.Return{Claim: c})
+		}
+	}
+	// A thousand million tickets, of which the next takes the mark along.
+	last := f.number("INCRBY", f.key("ticket_seq"), 1_000_000_000)
+	f.do("INCRBY", f.key("ticket_seq"), 4095-last%4096)
+	turn()
+	for range 3 {
+		before := highest()
+		f.do("DEL", f.key("ticket_seq"))
+		for _, c := range f.claim(alice, "a", "b") {
+			if c.Ticket() <= before {
+				f.Fatalf("ticket %s after %s", c.Ticket(), before)
+			}
+			f.ret(circulate.Written, circulate.Return{Claim: c})
+		}
+	}
+}
+
+// streamExhausted has the stream refuse what a check found: the check is not
+// written, and its account is claimed as before.
+func streamExhausted(f *fixture) {
+	ctx := context.Background()
+	f.register("a", "b")
+	claims := f.claim(alice, "a", "b")
+	f.do("XADD", f.key("messages"), "18446744073709551615-18446744073709551615", "account", "a")
+	page := []circulate.Message{message("1")}
+	items := []circulate.Return{{Claim: claims[0], Due: soon(claims[0])}, {Claim: claims[1], Due: soon(claims[1]), Messages: page, Cursor: []byte("next")}}
+	if outcomes, err := f.ring.Return(ctx, 0, items); err == nil {
+		f.Errorf("return: %v", outcomes)
+	}
+	if err := f.ring.Progress(ctx, claims[1], circulate.Page{Kind: "feed", Messages: page, Cursor: []byte("next")}); err == nil || errors.Is(err, circulate.ErrClaimLost) {
+		f.Errorf("progress: %v", err)
+	}
+	f.placed("a", circulate.Claimed)
+	f.placed("b", circulate.Claimed)
+	f.do("DEL", f.key("messages"))
+	for i := range items {
+		f.ret(circulate.Written, items[i])
+	}
+	f.conserved()
+}
+
+func lookPastVoid(f *fixture) {
+	f.register("a")
+	f.claim(alice, "a")
+	void := "00000000000001|0000000000001|" + bob + "|a"
+	f.do("RPUSH", f.key("processing_list"), void)
+	f.do("LPUSH", f.key("processing_list"), void)
+	if v := f.look("a"); v.Place != circulate.Claimed || v.Replica != alice {
+		f.Errorf("%s by %q, want claimed by %q", v.Place, v.Replica, alice)
+	}
+}
+
+// leaseTokenTwice is a server that gave a token, lost that, and gave it to
+// somebody else.
+func leaseTokenTwice(f *fixture) {
+	ctx := context.Background()
+	f.group(circulate.StreamStart)
+	mine := f.lease(alice)
+	f.add("a/1")
+	lease := f.text("HGET", f.key("leases"), group)
+	f.do("HSET", f.key("leases"), group, strings.Replace(lease, alice, bob, 1))
+	if b, err := f.ring.ReadGroup(ctx, mine, 1, 1, false); !errors.Is(err, circulate.ErrLeaseLost) {
+		f.Errorf("read %v under somebody else's lease: %v", b.Messages, err)
+	}
+	if held, err := f.ring.ReleaseLease(ctx, mine); held || err != nil {
+		f.Errorf("release of somebody else's lease: %v, %v", held, err)
+	}
+}
+
+// manySilent has more replicas forgotten at once than Lua can hand to a command.
+func manySilent(f *fixture) {
+	ctx := context.Background()
+	const silent = 9000
+	for from := 0; from < silent; from += 1000 {
+		beats := []any{f.ns + ":replicas"}
+		for i := range 1000 {
+			beats = append(beats, 1, fmt.Sprintf("r%09d", from+i))
+		}
+		f.do("ZADD", beats...)
+	}
+	for range silent / 1000 {
+		alive, err := f.ring.Heartbeat(ctx, alice, nil, time.Minute)
+		if err != nil || !slices.Equal(alive, []string{alice}) {
+			f.Fatalf("alive %q, %v", alive, err)
+		}
+	}
+	if n := f.number("ZCARD", f.ns+":replicas"); n != 1 {
+		f.Errorf("%d are remembered, want 1", n)
+	}
+}
+
+// returnManyLost returns claims of a long list most of which are not in it.
+func returnManyLost(f *fixture) {
+	ctx := context.Background()
+	var ids []string
+	for i := range 300 {
+		ids = append(ids, fmt.Sprintf("%03d", i))
+	}
+	f.register(ids...)
+	claims := f.claim(alice, ids...)
+	for _, h := range f.oldest() { // the first hundred
+		f.requeue(circulate.Moved, h)
+	}
+	items := make([]circulate.Return, 0, 20)
+	for i := range 20 {
+		items = append(items, circulate.Return{Claim: claims[95+i], Due: soon(claims[0])})
+	}
+	outcomes, err := f.ring.Return(ctx, 0, items)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i, o := range outcomes {
+		if want := circulate.Outcome(min(1, (95+i)/100)); o != want {
+			f.Errorf("%s: %v, want %v", ids[95+i], o, want)
+		}
+	}
+	if n, err := f.ring.Release(ctx, 0, append(slices.Clone(claims[80:110]), claims[290])); n != 1 || err != nil {
+		f.Errorf("released %d, want 1: %v", n, err)
+	}
+	f.conserved()
+}
