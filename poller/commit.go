@@ -84,9 +84,11 @@ func (p *Pool) release(ctx context.Context, shard int, claims []*circulate.Claim
 	for _, c := range claims {
 		p.holding.remove(c.ID)
 	}
+	if n < len(claims) {
+		p.holding.lose(shard) // what is not known to be free may be held
+	}
 	if err != nil {
 		p.metrics.redisErrors.WithLabelValues("release").Inc()
-		p.holding.lose(shard)
 		p.log.Warn("claims could not be released; they will be requeued", "shard", shard, "accounts", len(claims), "error", err)
 	}
 }

@@ -27,6 +27,9 @@ type flight struct {
 	suspect bool // it has the one place for those
 
 	owner atomic.Int32 // who settles it: the first to claim that
+
+	written atomic.Pointer[chan struct{}] // closed when the page is that is being written, or was last
+	unsure  bool                          // the claim's entry is not known any more
 }
 
 // Codes of failures that have marks of their own.
@@ -160,8 +163,15 @@ func (f *flight) abandon() {
 }
 
 // progress commits a page of several and reports whether the claim still holds.
+// Who settles the flight meanwhile waits for it: the claim has another entry then.
 func (f *flight) progress(result Result) bool {
 	p := f.pool
+	written := make(chan struct{})
+	defer close(written)
+	f.written.Store(&written)
+	if f.owner.Load() != 0 { // not before: who settles the flight has seen it, or is seen
+		return false
+	}
 	page := circulate.Page{Kind: f.record.account.Kind, Messages: result.Messages, Cursor: result.Cursor}
 	err := p.ring.Progress(p.commits, f.claim, page)
 	for try := 0; try < progressRetries && circulate.Unknown(err); try++ {
@@ -178,15 +188,43 @@ func (f *flight) progress(result Result) bool {
 	// returned, and the account is in good hands or will be found.
 	p.metrics.returns.WithLabelValues(outcomeLabel(err)).Inc()
 	p.log.Debug("a page was not committed", "account", f.claim.ID, "error", err)
+	f.unsure = true
 	if f.settledBy(settledBySelf) {
 		p.running.remove(f)
 		f.cleared()
 		p.places.give(1)
-		p.holding.remove(f.claim.ID)
-		// Lost after a reply that did not come may be held under another entry.
-		p.holding.lose(f.claim.Shard)
+		f.forgo()
 	}
 	return false
+}
+
+// forgo lets go of a claim whose entry is not known. Lost after a reply that did
+// not come it may be held under another one, which is looked for.
+func (f *flight) forgo() {
+	f.pool.holding.remove(f.claim.ID)
+	f.pool.holding.lose(f.claim.Shard)
+}
+
+// isWriting reports whether a page is being written.
+func (f *flight) isWriting() bool {
+	written := f.written.Load()
+	if written == nil {
+		return false
+	}
+	select {
+	case <-*written:
+		return false
+	default:
+		return true
+	}
+}
+
+// awaitWriting waits until no page is being written. As the flight is settled,
+// none will be after that.
+func (f *flight) awaitWriting() {
+	if written := f.written.Load(); written != nil {
+		<-*written
+	}
 }
 
 func outcomeLabel(err error) string {

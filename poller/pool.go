@@ -144,10 +144,32 @@ func (p *Pool) Run(ctx context.Context) error {
 	return p.retire(base)
 }
 
-// releaseAll gives back, unchecked, what still runs.
+// releaseAll gives back, unchecked, what still runs. Where a page is being written
+// the claim is given back after that, by the entry that it then has.
 func (p *Pool) releaseAll() {
-	byShard := make(map[int][]*circulate.Claim)
+	var idle, writing []*flight
 	for _, f := range p.running.seize() {
+		if f.isWriting() {
+			writing = append(writing, f)
+		} else {
+			idle = append(idle, f)
+		}
+	}
+	p.releaseFlights(idle)
+	for _, f := range writing {
+		f.awaitWriting()
+	}
+	p.releaseFlights(writing)
+}
+
+// releaseFlights gives back flights that are settled.
+func (p *Pool) releaseFlights(flights []*flight) {
+	byShard := make(map[int][]*circulate.Claim)
+	for _, f := range flights {
+		if f.unsure {
+			f.forgo()
+			continue
+		}
 		byShard[f.claim.Shard] = append(byShard[f.claim.Shard], f.claim)
 	}
 	for shard, claims := range byShard {

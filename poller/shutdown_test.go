@@ -1,0 +1,101 @@
+package poller_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/testing/bubble"
+)
+
+// A page is on its way to Redis when a replica goes down: the claim has another
+// entry when the reply is there, and it is that one which is released. What the
+// replica does not know it looks for.
+func TestShutdownWaitsForAPageUnderWay(t *testing.T) {
+	for name, tt := range map[string]struct {
+		slow    bubble.Point
+		fate    bubble.Fate
+		written int
+	}{
+		"its reply is late":           {bubble.Called, bubble.Healthy, 1},
+		"its reply is late and lost":  {bubble.Called, bubble.ReplyLost, 1},
+		"it is done late":             {bubble.Call, bubble.Healthy, 1},
+		"it is cut off after a while": {bubble.Call, bubble.NotDone, 1}, // by the second try
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFakeTime(t, func(w *world) {
+				var pages atomic.Int32
+				w.checker.check = func(context.Context, poller.Request) (poller.Result, error) {
+					if pages.Add(1) > 1 {
+						return poller.Result{}, errors.New("no more than that")
+					}
+					return poller.Result{Messages: []poller.Message{{ID: "1"}}, Cursor: []byte("1"), HasMore: true}, nil
+				}
+				server := &bubble.Faulty{Server: w.server}
+				var once atomic.Bool
+				server.Set(func(s bubble.Step) bubble.Fate {
+					if s.At == tt.slow && isProgress(s) && !once.Swap(true) {
+						time.Sleep(4 * time.Second)
+						return tt.fate
+					}
+					return bubble.Healthy
+				})
+				ring, err := circulate.Open(w.Context(), server, circulate.Options{Log: testLog(w.T)})
+				if err != nil {
+					w.Fatal(err)
+				}
+				w.ring = ring
+				w.register("every 1h", "a")
+				stop := w.start(poller.Config{GracePeriod: time.Second})
+				time.Sleep(time.Second)
+				if v := w.look("a"); v.Place != circulate.Claimed {
+					w.Errorf("it is %s", v.Place)
+				}
+				began := time.Now()
+				stop()
+				if took := time.Since(began); took > 10*time.Second {
+					w.Errorf("it took %v to end", took)
+				}
+				v := w.look("a")
+				defer time.Sleep(time.Minute) // what should have ended may not have
+				if v.Place != circulate.Waiting || v.Strikes != 0 || v.Failures != 0 {
+					w.Errorf("it is %s by %q, with %d strikes and %d failures", v.Place, v.Replica, v.Strikes, v.Failures)
+				}
+				if found := w.found("a"); len(found) != tt.written {
+					w.Errorf("messages %v, want %d", found, tt.written)
+				}
+			})
+		})
+	}
+}
+
+// isProgress reports whether a step is that of a page of "a": it brings the one
+// message, and its account is still claimed afterwards.
+func isProgress(s bubble.Step) bool {
+	if s.Command != "EVALSHA" && s.Command != "EVAL" {
+		return false
+	}
+	text := func(arg any) []byte {
+		switch arg := arg.(type) {
+		case string:
+			return []byte(arg)
+		case []byte:
+			return arg
+		}
+		return nil
+	}
+	set, entry := false, false
+	for _, arg := range s.Args[1:] {
+		set = set || bytes.Equal(text(arg), []byte("set"))
+		entry = entry || bytes.HasSuffix(text(arg), []byte("|a"))
+	}
+	if e, failed := s.Reply.(error); failed && e != nil {
+		return false // NOSCRIPT: it is sent again
+	}
+	return set && entry && (s.At == bubble.Call || s.Reply != nil)
+}
