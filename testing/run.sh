@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
 #
 # Runs everything that a change must pass: formatting, vet, staticcheck, and all
-# tests with the race detector, against the embedded Redis and a real one.
+# tests with the race detector, against the embedded Redis and a real one; of the
+# module in testing/bench/peers as well.
 #
-#   testing/run.sh            skips what needs redis-server where that cannot be installed
+#   testing/run.sh            does without what cannot be installed, and says so
 #   testing/run.sh --strict   fails there; so it is where CI is set
 #
 # Arguments behind -- go to "go test":  testing/run.sh -- -run TestClaim ./circulate/...
+# Then the tests of the other module are left out.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
+peers=testing/bench/peers # a module of its own
 
-usage() { sed -n '3,9s/^# \{0,1\}//p' testing/run.sh; }
+usage() { sed -n '3,11s/^# \{0,1\}//p' testing/run.sh; }
 say() { printf '\n== %s\n' "$*"; }
 die() {
 	printf 'testing/run.sh: %s\n' "$*" >&2
@@ -89,6 +92,25 @@ postgres_bin() {
 	return 1
 }
 
+# compiler tells whether Go finds a C compiler that works, which the race detector needs.
+compiler() {
+	local cc
+	read -r -a cc <<<"$(go env CC)"
+	echo 'int main(void) { return 0; }' | "${cc[@]}" -x c -o /dev/null - 2>/dev/null
+}
+
+# within runs a command in the folder of the other module.
+within() { (cd "$peers" && "$@"); }
+
+# tested runs "go test" and keeps what it prints.
+tested() { go test ${race:+-race} -count=1 "$@" 2>&1 | tee -a "$log"; }
+
+# slowest prints the packages that took longest.
+slowest() {
+	say "the ten slowest packages, in seconds"
+	awk '$1 == "ok" && $3 ~ /^[0-9.]+s$/ { print substr($3, 1, length($3) - 1), $2 }' "$log" | sort -rn | head -n 10 || true
+}
+
 command -v go >/dev/null || die "go is needed: https://go.dev/dl"
 
 if command -v redis-server >/dev/null; then
@@ -116,6 +138,18 @@ if ! command -v python3 >/dev/null; then
 		echo "python3 cannot be installed: the connector in Python is not tested"
 	fi
 fi
+race=yes
+if ! compiler; then
+	say "installing a C compiler, for the race detector"
+	if ! install build-essential gcc build-base gcc || ! compiler; then
+		[ -z "$strict" ] || die "no C compiler can be installed: install one and try again"
+		echo "no C compiler can be installed: the tests run without the race detector"
+		race=
+	fi
+fi
+if [ -n "$race" ]; then
+	export CGO_ENABLED=1 # an environment that forbids it forbids the race detector
+fi
 if [ -n "$strict" ]; then
 	export ROUNDS_TEST_REQUIRE_REDIS=1 # a skipped test is a failed one
 fi
@@ -127,14 +161,28 @@ $unformatted"
 
 say go vet
 go vet ./...
+within go vet ./...
 
 say staticcheck
 go run "$staticcheck" ./...
+within go run "$staticcheck" ./...
 
+say "go build, $peers"
+within go build -o /dev/null ./...
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+failed=
 say go test
 if [ $# -eq 0 ]; then
-	set -- ./...
+	tested ./... || failed=yes
+	say "go test, $peers"
+	within tested ./... || failed=yes
+else
+	tested "$@" || failed=yes
 fi
-go test -race -count=1 "$@"
+slowest
+printf '\n%d s in all\n' "$SECONDS"
+[ -z "$failed" ] || die "tests failed"
 
 say "all passed"

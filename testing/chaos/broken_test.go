@@ -3,13 +3,13 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rounds-dev/rounds/testing/mutants"
+	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -65,7 +65,7 @@ func broken(t *testing.T, dir, rule string) string {
 	if err != nil || changed == string(text) {
 		t.Fatalf("%q is not broken: %v", rule, err)
 	}
-	other, overlay, binary := filepath.Join(dir, "broken.lua"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "broken")
+	other, overlay := filepath.Join(dir, "broken.lua"), filepath.Join(dir, "overlay.json")
 	replaced, err := json.Marshal(map[string]any{"Replace": map[string]string{script: other}})
 	if err != nil {
 		t.Fatal(err)
@@ -75,8 +75,9 @@ func broken(t *testing.T, dir, rule string) string {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", binary, "github.com/rounds-dev/rounds/cmd/rounds").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	binary, err := processes.Build(dir, "-overlay", overlay)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return binary
 }

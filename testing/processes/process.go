@@ -15,10 +15,14 @@ import (
 	"time"
 )
 
-// Build makes the binary in a directory and gives its path.
-func Build(dir string) (string, error) {
+// Build makes the binary in a directory, as the image has it, and gives its path.
+// Further flags are for go build.
+func Build(dir string, flags ...string) (string, error) {
 	path := filepath.Join(dir, "rounds")
-	if out, err := exec.Command("go", "build", "-o", path, "github.com/rounds-dev/rounds/cmd/rounds").CombinedOutput(); err != nil {
+	args := append([]string{"build", "-trimpath", "-o", path}, flags...)
+	command := exec.Command("go", append(args, "github.com/rounds-dev/rounds/cmd/rounds")...)
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return path, nil
