@@ -13,7 +13,7 @@ import (
 //go:embed claim.lua
 var claimLua string
 
-var claimScript = newScript("claim", claimLua)
+var claimScript = newVitalScript("claim", claimLua)
 
 // Claim is an account that a replica holds, until it returns or releases it or
 // the monitor takes it away.

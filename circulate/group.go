@@ -23,6 +23,9 @@ import (
 //go:embed group.lua
 var groupLua string
 
+// joinScript is the heartbeat of a group's consumer.
+var joinScript = newScript("join group", heartbeatLua)
+
 // newGroupScript is newScript with what is in group.lua.
 func newGroupScript(name, text string) *script { return newScript(name, groupLua+text) }
 
@@ -109,7 +112,7 @@ func (r *Ring) JoinGroup(ctx context.Context, group, consumer string, window tim
 	if err := errors.Join(checkGroup("join group", group), ValidateReplica(consumer)); err != nil {
 		return nil, err
 	}
-	alive, err = redis.Strings(r.eval(ctx, heartbeatScript,
+	alive, err = redis.Strings(r.eval(ctx, joinScript,
 		[]string{consumersKey(r.namespace, group), consumerReportsKey(r.namespace, group)},
 		[]any{consumer, "", replicaMemory.Milliseconds(), window.Milliseconds()}))
 	if err != nil {

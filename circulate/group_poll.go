@@ -41,7 +41,7 @@ func (r *Ring) pollMessages(ctx context.Context, shards []int, after map[int]str
 // counts as one that has, so that whoever waits for it goes there.
 func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]string) ([]int, error) {
 	key, began := r.keys[shards[0]].messages, time.Now()
-	conn, err := lend(ctx, r.server, key)
+	conn, err := lendFor(ctx, r.server, key, blocking)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ type placer interface {
 func (r *Ring) Node(shard int) string { return nodeOf(r.server, r.keys[shard].messages) }
 
 func nodeOf(server Server, key string) string {
-	if w, ok := server.(*watched); ok {
+	if w, ok := watchedBy(server); ok {
 		server = w.Server
 	}
 	if p, ok := server.(placer); ok {
@@ -61,7 +61,7 @@ func (r *Ring) AwaitMessages(ctx context.Context, after map[int]string, block ti
 		args = append(args, after[shard])
 	}
 	began := time.Now()
-	conn, err := lend(ctx, r.server, r.keys[shards[0]].messages)
+	conn, err := lendFor(ctx, r.server, r.keys[shards[0]].messages, blocking)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 //go:embed progress.lua
 var progressLua string
 
-var progressScript = newScript("progress", progressLua)
+var progressScript = newVitalScript("progress", progressLua)
 
 // Page is one page of a check that has more.
 type Page struct {

@@ -17,9 +17,9 @@ var (
 	//go:embed retire.lua
 	retireLua string
 
-	heartbeatScript = newScript("heartbeat", heartbeatLua)
-	replicasScript  = newScript("replicas", replicasLua)
-	retireScript    = newScript("retire", retireLua)
+	heartbeatScript = newVitalScript("heartbeat", heartbeatLua)
+	replicasScript  = newVitalScript("replicas", replicasLua)
+	retireScript    = newVitalScript("retire", retireLua)
 )
 
 // replicaMemory is how long a silent replica is remembered. One that is not

@@ -32,7 +32,7 @@ func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Tim
 	key := r.keys[shard].processing
 	if skip == 0 {
 		// Mostly nobody holds anything, and one command shows it.
-		length, err := pipeline(ctx, r.server, key, command{"LLEN", key})
+		length, err := pipeline(ctx, vital{r.server}, key, command{"LLEN", key})
 		switch {
 		case err == nil && length[0] == int64(0):
 			return nil, time.Time{}, nil
@@ -41,7 +41,7 @@ func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Tim
 		}
 	}
 	replies, err := settingAside(ctx, r, shard, func() ([]any, error) {
-		return pipeline(ctx, r.server, key, command{"LRANGE", key, -skip - n, -skip - 1}, command{"TIME"})
+		return pipeline(ctx, vital{r.server}, key, command{"LRANGE", key, -skip - n, -skip - 1}, command{"TIME"})
 	})
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("oldest, shard %d: %w", shard, err)
@@ -103,7 +103,7 @@ func (r *Ring) Strike(ctx context.Context, shard int, h Held) (outcome Requeued,
 		outcome, err = r.setAsideEntry(ctx, shard, h)
 		return outcome, 0, err
 	}
-	results, err := transact(ctx, r.server, k.processing,
+	results, err := transact(ctx, vital{r.server}, k.processing,
 		command{"LREM", k.processing, -1, h.text},
 		command{"LPUSH", k.queue, h.text},
 		command{"HINCRBY", k.strikes, h.Entry.ID, 1})
@@ -143,7 +143,7 @@ func (r *Ring) strikeFull(ctx context.Context, shard int, h Held) (Requeued, int
 // compensate takes out what a requeue added whose entry had been returned.
 func (r *Ring) compensate(ctx context.Context, shard int, h Held) (Requeued, error) {
 	k := &r.keys[shard]
-	results, err := transact(ctx, r.server, k.processing,
+	results, err := transact(ctx, vital{r.server}, k.processing,
 		command{"LREM", k.queue, 1, h.text},
 		command{"LREM", k.processing, 1, h.text},
 		command{"HINCRBY", k.strikes, h.Entry.ID, -1})
@@ -162,7 +162,7 @@ func (r *Ring) compensate(ctx context.Context, shard int, h Held) (Requeued, err
 
 func (r *Ring) setAsideEntry(ctx context.Context, shard int, h Held) (Requeued, error) {
 	k := &r.keys[shard]
-	if _, err := transact(ctx, r.server, k.processing,
+	if _, err := transact(ctx, vital{r.server}, k.processing,
 		command{"LREM", k.processing, -1, h.text},
 		command{"LPUSH", k.setAside, h.text},
 		command{"LTRIM", k.setAside, 0, 999}); err != nil {

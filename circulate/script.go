@@ -24,6 +24,7 @@ type script struct {
 	name string
 	text string
 	sha  string
+	kind purpose // of its calls
 }
 
 func newScript(name, text string) *script {
@@ -32,8 +33,15 @@ func newScript(name, text string) *script {
 	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
 }
 
-// newListScript is newScript with what is in list.lua.
-func newListScript(name, text string) *script { return newScript(name, listLua+text) }
+// newListScript is newVitalScript with what is in list.lua.
+func newListScript(name, text string) *script { return newVitalScript(name, listLua+text) }
+
+// newVitalScript is newScript for a step that must not wait behind others.
+func newVitalScript(name, text string) *script {
+	s := newScript(name, text)
+	s.kind = vitally
+	return s
+}
 
 // run does a step on a shard.
 func (r *Ring) run(ctx context.Context, s *script, shard int, keys []string, args ...any) (any, error) {
@@ -58,7 +66,7 @@ func settingAside[T any](ctx context.Context, r *Ring, shard int, do func() (T, 
 
 func (r *Ring) eval(ctx context.Context, s *script, keys []string, args []any) (any, error) {
 	began := time.Now()
-	conn, err := lend(ctx, r.server, keys[0])
+	conn, err := lendFor(ctx, r.server, keys[0], s.kind)
 	if err != nil {
 		noteCall(r.server, keys[0], began, err)
 		return nil, err
@@ -103,18 +111,6 @@ func remaining(ctx context.Context) (time.Duration, error) {
 		return 0, errors.Join(errNotSent, context.DeadlineExceeded)
 	}
 	return timeout, nil
-}
-
-func lend(ctx context.Context, server Server, key string) (redis.Conn, error) {
-	// Bounded even where the caller's context is not: the pool may be trying
-	// connections of a server that keeps silent, one after the other.
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	conn, err := server.Conn(ctx, key)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNotSent, err)
-	}
-	return conn, nil
 }
 
 // command is a plain command, its name first.

@@ -36,10 +36,15 @@ func TestFrozenServerHoldsNobodyUpAndNothingIsDoubled(t *testing.T) {
 		},
 		"claim": func(ctx context.Context) error { _, err := ring.Claim(ctx, 0, bob, 10, 0); return err },
 	}
-	// One idle connection for each: what they send waits in Redis' own buffers.
+	// One idle connection for each, of those that it uses: what they send waits in
+	// Redis' own buffers.
 	var conns []redis.Conn
-	for range calls {
-		conn, err := server.Conn(t.Context(), "")
+	for name := range calls {
+		lend := server.VitalConn
+		if name == "register" {
+			lend = server.Conn
+		}
+		conn, err := lend(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}

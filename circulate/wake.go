@@ -31,7 +31,7 @@ type Woken struct {
 // by themselves.
 func (r *Ring) Wake(ctx context.Context, shard int) error {
 	channel := wakeChannel(r.namespace)
-	if _, err := pipeline(ctx, r.server, channel, command{"PUBLISH", channel, r.shardName(shard) + " 0"}); err != nil {
+	if _, err := pipeline(ctx, vital{r.server}, channel, command{"PUBLISH", channel, r.shardName(shard) + " 0"}); err != nil {
 		return fmt.Errorf("wake, shard %d: %w", shard, err)
 	}
 	return nil
@@ -42,7 +42,7 @@ func (r *Ring) Wake(ctx context.Context, shard int) error {
 // published earlier may have been missed, and from then on nothing is. It
 // returns nil where ctx is done.
 func (r *Ring) Subscribe(ctx context.Context, subscribed func(), wake func(Woken)) error {
-	conn, err := lend(ctx, r.server, wakeChannel(r.namespace))
+	conn, err := lendFor(ctx, r.server, wakeChannel(r.namespace), blocking)
 	if err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}

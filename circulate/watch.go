@@ -29,11 +29,25 @@ type absence struct {
 
 // Conn lends a connection and tells whether that was possible.
 func (w *watched) Conn(ctx context.Context, key string) (redis.Conn, error) {
-	conn, err := w.Server.Conn(ctx, key)
+	return w.connFor(ctx, key, ordinary)
+}
+
+// connFor is Conn for a purpose.
+func (w *watched) connFor(ctx context.Context, key string, p purpose) (redis.Conn, error) {
+	conn, err := connFor(ctx, w.Server, key, p)
 	if err != nil {
 		w.noteAt(key, time.Now(), err)
 	}
 	return conn, err
+}
+
+// watchedBy is what a ring knows a server by.
+func watchedBy(server Server) (*watched, bool) {
+	if v, ok := server.(vital); ok {
+		server = v.Server
+	}
+	w, ok := server.(*watched)
+	return w, ok
 }
 
 // note takes the outcome of a call to a server that is one, begun now.
@@ -83,7 +97,7 @@ func about(node string, args ...any) []any {
 }
 
 func note(server Server, key string, began time.Time, err error) {
-	if w, ok := server.(*watched); ok {
+	if w, ok := watchedBy(server); ok {
 		w.noteAt(key, began, err)
 	}
 }

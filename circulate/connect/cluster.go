@@ -13,7 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Cluster is the nodes of a Redis Cluster, a pool of connections to each, and the
+// Cluster is the nodes of a Redis Cluster, pools of connections to each, and the
 // map of which serves what.
 //
 // The map is read when the first connection is asked for, when a node says that it
@@ -42,7 +42,7 @@ type Cluster struct {
 // node is a server of a cluster.
 type node struct {
 	address string
-	pool    *redis.Pool
+	pools   *pools
 	left    atomic.Bool // it serves nothing any more
 }
 
@@ -50,7 +50,7 @@ var errClosed = errors.New("redis cluster: closed")
 
 // OpenCluster prepares connections to the cluster of a redis+cluster:// or
 // rediss+cluster:// URL, which names some of its nodes. MaxConns counts for each
-// node.
+// node and purpose.
 func OpenCluster(rawURL string, o Options) (*Cluster, error) {
 	o = o.withDefaults()
 	s, err := parseCluster(rawURL)
@@ -82,18 +82,32 @@ func OpenCluster(rawURL string, o Options) (*Cluster, error) {
 // was cut: a master that was frozen while its replica took its place does what it was
 // told before, and that will be forgotten.
 func (c *Cluster) Conn(ctx context.Context, key string) (redis.Conn, error) {
+	return c.connFor(ctx, key, ordinary)
+}
+
+// VitalConn lends a connection for a heartbeat, a claim or what returns a claim.
+func (c *Cluster) VitalConn(ctx context.Context, key string) (redis.Conn, error) {
+	return c.connFor(ctx, key, vital)
+}
+
+// BlockingConn lends a connection for a call that blocks, or a subscription.
+func (c *Cluster) BlockingConn(ctx context.Context, key string) (redis.Conn, error) {
+	return c.connFor(ctx, key, blocking)
+}
+
+func (c *Cluster) connFor(ctx context.Context, key string, p purpose) (redis.Conn, error) {
 	slot := rand.IntN(slotCount)
 	if key != "" {
 		slot = Slot(key)
 	}
-	n, conn, err := c.lend(ctx, slot)
+	n, conn, err := c.lend(ctx, slot, p)
 	if err != nil {
 		return nil, err
 	}
-	return &clusterConn{cluster: c, slot: slot, node: n, conn: conn}, nil
+	return &clusterConn{cluster: c, slot: slot, purpose: p, node: n, conn: conn}, nil
 }
 
-func (c *Cluster) lend(ctx context.Context, slot int) (*node, redis.Conn, error) {
+func (c *Cluster) lend(ctx context.Context, slot int, p purpose) (*node, redis.Conn, error) {
 	c.refresh(ctx)
 	n := c.slots[slot].Load()
 	if n == nil {
@@ -104,7 +118,7 @@ func (c *Cluster) lend(ctx context.Context, slot int) (*node, redis.Conn, error)
 			return nil, nil, fmt.Errorf("redis cluster: no node serves slot %d", slot)
 		}
 	}
-	conn, err := n.pool.GetContext(ctx)
+	conn, err := n.pools.lend(ctx, p)
 	if err == nil {
 		return n, conn, nil
 	}
@@ -116,7 +130,7 @@ func (c *Cluster) lend(ctx context.Context, slot int) (*node, redis.Conn, error)
 	if other == nil || other == n {
 		return nil, nil, err
 	}
-	conn, err = other.pool.GetContext(ctx)
+	conn, err = other.pools.lend(ctx, p)
 	return other, conn, err
 }
 
@@ -152,7 +166,7 @@ func (c *Cluster) ConnTo(ctx context.Context, address string) (redis.Conn, error
 	if n == nil {
 		return nil, fmt.Errorf("redis cluster: %s serves nothing", address)
 	}
-	return n.pool.GetContext(ctx)
+	return n.pools.lend(ctx, ordinary)
 }
 
 // Redirected counts the commands that a node refused because another serves their
@@ -169,7 +183,7 @@ func (c *Cluster) Close() error {
 	c.closed = true
 	var errs []error
 	for _, n := range c.nodes {
-		errs = append(errs, n.pool.Close())
+		errs = append(errs, n.pools.Close())
 	}
 	return errors.Join(errs...)
 }

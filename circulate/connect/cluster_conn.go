@@ -13,6 +13,7 @@ import (
 type clusterConn struct {
 	cluster *Cluster
 	slot    int
+	purpose purpose
 	node    *node
 	conn    redis.Conn // nil after a redirection: lent anew by the next command
 	piping  bool       // something was sent without waiting for its reply

@@ -130,7 +130,7 @@ func (c *Cluster) apply(ranges []slotRange) error {
 		if !serving[address] {
 			n.left.Store(true)
 			delete(c.nodes, address)
-			_ = n.pool.Close()
+			_ = n.pools.Close()
 		}
 	}
 	return nil
@@ -140,9 +140,8 @@ func (c *Cluster) apply(ranges []slotRange) error {
 func (c *Cluster) nodeAt(address string) *node {
 	n := c.nodes[address]
 	if n == nil {
-		n = &node{address: address, pool: newPool(c.o, func(ctx context.Context) (redis.Conn, error) {
-			return c.dial.dial(ctx, address)
-		}, nil)}
+		dial := func(ctx context.Context) (redis.Conn, error) { return c.dial.dial(ctx, address) }
+		n = &node{address: address, pools: newPools(c.o, dial, nil)}
 		c.nodes[address] = n
 	}
 	return n

@@ -148,7 +148,7 @@ func (k *clusterConn) lendAgain(timeout time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	n, conn, err := k.cluster.lend(ctx, k.slot)
+	n, conn, err := k.cluster.lend(ctx, k.slot, k.purpose)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (k *clusterConn) ask(address string, timeout time.Duration, name string, ar
 	}
 	n := k.cluster.nodeAt(address)
 	k.cluster.mu.Unlock()
-	conn, err := n.pool.GetContext(ctx)
+	conn, err := n.pools.lend(ctx, k.purpose)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotAsked, err)
 	}

@@ -14,7 +14,7 @@ type Options struct {
 	// besides the system's authorities, and who we are.
 	CAFile, CertFile, KeyFile string
 
-	MaxConns       int           // at most this many connections; 64
+	MaxConns       int           // at most this many connections for each purpose; 64
 	ConnectTimeout time.Duration // 3 s
 	ReadTimeout    time.Duration // of a call without a deadline of its own; 10 s
 	WriteTimeout   time.Duration // 5 s
@@ -41,6 +41,12 @@ type Server interface {
 	// Conn lends a connection to the server that has a key; any, where key is
 	// empty. The caller closes it.
 	Conn(ctx context.Context, key string) (redis.Conn, error)
+	// VitalConn is Conn for heartbeats, claims and what returns claims. These have
+	// connections of their own.
+	VitalConn(ctx context.Context, key string) (redis.Conn, error)
+	// BlockingConn is Conn for calls that Redis holds back until something happens,
+	// and for subscriptions. These have connections of their own, too.
+	BlockingConn(ctx context.Context, key string) (redis.Conn, error)
 	// Name tells where it is, without a password.
 	Name() string
 	// Close ends the connections that are not lent.
@@ -75,10 +81,10 @@ func orNil[S Server](s S, err error) (Server, error) {
 	return s, nil
 }
 
-// Single is one Redis server, and a pool of connections to it.
+// Single is one Redis server, and pools of connections to it.
 type Single struct {
-	pool *redis.Pool
-	name string
+	pools *pools
+	name  string
 }
 
 // OpenSingle prepares connections to the one server of a redis:// or rediss://
@@ -99,16 +105,30 @@ func OpenSingle(rawURL string, o Options) (*Single, error) {
 		return nil, err
 	}
 	dial := func(ctx context.Context) (redis.Conn, error) { return d.dial(ctx, target.address) }
-	return &Single{name: target.address, pool: newPool(o, dial, nil)}, nil
+	return &Single{name: target.address, pools: newPools(o, dial, nil)}, nil
 }
 
 // Conn lends a connection. All keys live on the one server.
-func (s *Single) Conn(ctx context.Context, _ string) (redis.Conn, error) {
-	return s.pool.GetContext(ctx)
+func (s *Single) Conn(ctx context.Context, key string) (redis.Conn, error) {
+	return s.connFor(ctx, key, ordinary)
+}
+
+// VitalConn lends a connection for a heartbeat, a claim or what returns a claim.
+func (s *Single) VitalConn(ctx context.Context, key string) (redis.Conn, error) {
+	return s.connFor(ctx, key, vital)
+}
+
+// BlockingConn lends a connection for a call that blocks, or a subscription.
+func (s *Single) BlockingConn(ctx context.Context, key string) (redis.Conn, error) {
+	return s.connFor(ctx, key, blocking)
+}
+
+func (s *Single) connFor(ctx context.Context, _ string, p purpose) (redis.Conn, error) {
+	return s.pools.lend(ctx, p)
 }
 
 // Name is the server's address, without a password.
 func (s *Single) Name() string { return s.name }
 
 // Close ends the connections that are not lent.
-func (s *Single) Close() error { return s.pool.Close() }
+func (s *Single) Close() error { return s.pools.Close() }

@@ -13,7 +13,7 @@ import (
 // tests. It listens nowhere, and what it holds goes with the process.
 type Embedded struct {
 	server *miniredis.Miniredis
-	pool   *redis.Pool
+	pools  *pools
 }
 
 // NewEmbedded starts one.
@@ -32,13 +32,27 @@ func NewEmbedded() *Embedded {
 	}
 	return &Embedded{
 		server: server,
-		pool:   &redis.Pool{MaxIdle: 64, MaxActive: 64, Wait: true, DialContext: dial},
+		pools:  newPools(Options{}.withDefaults(), dial, nil),
 	}
 }
 
 // Conn lends a connection.
-func (e *Embedded) Conn(ctx context.Context, _ string) (redis.Conn, error) {
-	return e.pool.GetContext(ctx)
+func (e *Embedded) Conn(ctx context.Context, key string) (redis.Conn, error) {
+	return e.connFor(ctx, key, ordinary)
+}
+
+// VitalConn lends a connection for a heartbeat, a claim or what returns a claim.
+func (e *Embedded) VitalConn(ctx context.Context, key string) (redis.Conn, error) {
+	return e.connFor(ctx, key, vital)
+}
+
+// BlockingConn lends a connection for a call that blocks, or a subscription.
+func (e *Embedded) BlockingConn(ctx context.Context, key string) (redis.Conn, error) {
+	return e.connFor(ctx, key, blocking)
+}
+
+func (e *Embedded) connFor(ctx context.Context, _ string, p purpose) (redis.Conn, error) {
+	return e.pools.lend(ctx, p)
 }
 
 // Name says what it is.
@@ -49,7 +63,7 @@ func (e *Embedded) Miniredis() *miniredis.Miniredis { return e.server }
 
 // Close ends the server and forgets all it held.
 func (e *Embedded) Close() error {
-	err := e.pool.Close()
+	err := e.pools.Close()
 	e.server.Close()
 	return err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Sentinel is the server that Redis Sentinel names as the master, and a pool of
+// Sentinel is the server that Redis Sentinel names as the master, and pools of
 // connections to it.
 //
 // Its word is not enough: each new connection asks the server for its ROLE and is
@@ -28,7 +28,7 @@ type Sentinel struct {
 	master    string
 	data      *dialer
 	sentinels []*redis.Pool
-	pool      *redis.Pool
+	pools     *pools
 
 	mu      sync.Mutex
 	current verdict
@@ -90,17 +90,31 @@ func OpenSentinel(rawURL string, o Options) (*Sentinel, error) {
 			return word.dial(ctx, address)
 		}, nil))
 	}
-	s.pool = newPool(o, s.dialMaster, s.stillMaster)
+	s.pools = newPools(o, s.dialMaster, s.stillMaster)
 	return s, nil
 }
 
 // Conn lends a connection to the master.
-func (s *Sentinel) Conn(ctx context.Context, _ string) (redis.Conn, error) {
+func (s *Sentinel) Conn(ctx context.Context, key string) (redis.Conn, error) {
+	return s.connFor(ctx, key, ordinary)
+}
+
+// VitalConn lends a connection for a heartbeat, a claim or what returns a claim.
+func (s *Sentinel) VitalConn(ctx context.Context, key string) (redis.Conn, error) {
+	return s.connFor(ctx, key, vital)
+}
+
+// BlockingConn lends a connection for a call that blocks, or a subscription.
+func (s *Sentinel) BlockingConn(ctx context.Context, key string) (redis.Conn, error) {
+	return s.connFor(ctx, key, blocking)
+}
+
+func (s *Sentinel) connFor(ctx context.Context, _ string, p purpose) (redis.Conn, error) {
 	s.started.Do(func() {
 		s.all.Go(s.follow)
 		s.all.Go(s.listen)
 	})
-	return s.pool.GetContext(ctx)
+	return s.pools.lend(ctx, p)
 }
 
 // Silent counts how often a sentinel was asked, as each is every second, and could
@@ -124,7 +138,7 @@ func (s *Sentinel) Close() error {
 	s.end()
 	s.started.Do(func() {}) // whoever asks for a connection from now on starts nothing
 	s.all.Wait()
-	err := s.pool.Close()
+	err := s.pools.Close()
 	for _, p := range s.sentinels {
 		err = errors.Join(err, p.Close())
 	}

@@ -65,14 +65,7 @@ func settingsHelp() string {
 	return b.String()
 }
 
-// redisServer is a Redis, wherever it is.
-type redisServer interface {
-	circulate.Server
-	Name() string
-	Close() error
-}
-
-func openRedis(s redisSettings, log *slog.Logger) (redisServer, error) {
+func openRedis(s redisSettings, log *slog.Logger) (connect.Server, error) {
 	if s.URL == "" {
 		log.Warn("ROUNDS_REDIS_URL is not set: using a Redis inside this process, in memory; everything in it goes with the process")
 		return connect.NewEmbedded(), nil

@@ -1,0 +1,66 @@
+package circulate_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// TestVitalStepsNeedNoOrdinaryConnection takes every connection that an ordinary
+// call or a blocking read may have, and keeps them. Heartbeats, claims, returns and
+// requeues go on, while an ordinary call waits.
+func TestVitalStepsNeedNoOrdinaryConnection(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+		divided := server.(connect.Server)
+		ring := openRing(t, server, 1)
+		register(t, ring, "a", "b", "c", "d")
+		const most = 64 // by default
+		for range most {
+			for _, lend := range []func(context.Context, string) (redis.Conn, error){divided.Conn, divided.BlockingConn} {
+				conn, err := lend(t.Context(), "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = conn.Close() })
+			}
+		}
+		// Long enough for any step, and for the ordinary call too short at any rate.
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, err := ring.Heartbeat(ctx, alice, nil, time.Minute); err != nil {
+			t.Errorf("heartbeat: %v", err)
+		}
+		batch, err := ring.Claim(ctx, 0, alice, 4, 0)
+		if err != nil || len(batch.Claims) != 4 {
+			t.Fatalf("claim: %v, %v", batch.Claims, err)
+		}
+		if _, err := ring.Return(ctx, 0, []circulate.Return{{Claim: &batch.Claims[0], Due: time.Now().Add(time.Hour)}}); err != nil {
+			t.Errorf("return: %v", err)
+		}
+		if err := ring.Progress(ctx, &batch.Claims[1], circulate.Page{Cursor: []byte("1")}); err != nil {
+			t.Errorf("progress: %v", err)
+		}
+		if n, err := ring.Release(ctx, 0, []*circulate.Claim{&batch.Claims[2]}); err != nil || n != 1 {
+			t.Errorf("release: %d, %v", n, err)
+		}
+		held, _, err := ring.Oldest(ctx, 0, 0, 1)
+		if err != nil || len(held) != 1 {
+			t.Fatalf("oldest: %v, %v", held, err)
+		}
+		if outcome, err := ring.Requeue(ctx, 0, held[0]); err != nil || outcome != circulate.Moved {
+			t.Errorf("requeue: %v, %v", outcome, err)
+		}
+		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if err := ring.Check(short); err == nil {
+			t.Error("an ordinary call has had a connection of those that are kept for others")
+		}
+	})
+}
