@@ -24,10 +24,14 @@ import (
 var groupLua string
 
 // joinScript is the heartbeat of a group's consumer.
-var joinScript = newScript("join group", heartbeatLua)
+var joinScript = newVitalScript("join group", heartbeatLua)
 
 // newGroupScript is newScript with what is in group.lua.
-func newGroupScript(name, text string) *script { return newScript(name, groupLua+text) }
+func newGroupScript(name, text string) *script {
+	s := newScript(name, groupLua+text)
+	s.kind = forGroups
+	return s
+}
 
 var (
 	// ErrLeaseLost reports that another consumer may read the shard now.
@@ -73,7 +77,7 @@ func (r *Ring) EnsureGroup(ctx context.Context, shard int, group, after string) 
 		return false, fmt.Errorf("ensure group, shard %d: %w", shard, err)
 	}
 	_, err = settingAside(ctx, r, shard, func() ([]any, error) {
-		return pipeline(ctx, r.server, key, command{"XGROUP", "CREATE", key, group, after, "MKSTREAM"})
+		return pipeline(ctx, grouped{r.server}, key, command{"XGROUP", "CREATE", key, group, after, "MKSTREAM"})
 	})
 	if hasCode(err, "BUSYGROUP") {
 		return false, nil
@@ -99,7 +103,7 @@ func (r *Ring) Acknowledge(ctx context.Context, shard int, group string, positio
 	for _, p := range positions {
 		ack = append(ack, p)
 	}
-	replies, err := pipeline(ctx, r.server, key, ack)
+	replies, err := pipeline(ctx, grouped{r.server}, key, ack)
 	if err != nil {
 		return 0, fmt.Errorf("acknowledge, shard %d: %w", shard, err)
 	}

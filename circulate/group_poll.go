@@ -13,10 +13,10 @@ const (
 	pollPauseMax = 100 * time.Millisecond
 )
 
-// pollMessages is AwaitMessages on a node of a cluster, where one command concerns
+// pollMessages is await on a node of a cluster, where one command concerns
 // one slot and so one shard, and a connection to wait on for each shard would be too
 // many: it looks at all of them at once, again and again.
-func (r *Ring) pollMessages(ctx context.Context, shards []int, after map[int]string, block time.Duration) ([]int, error) {
+func (r *Ring) pollMessages(ctx context.Context, shards []int, after map[int]string, block time.Duration) ([]arrival, error) {
 	deadline := time.Now().Add(block)
 	for pause := pollPauseMin; ; pause = min(2*pause, pollPauseMax) {
 		ready, err := r.readyShards(ctx, shards, after)
@@ -37,9 +37,9 @@ func (r *Ring) pollMessages(ctx context.Context, shards []int, after map[int]str
 	}
 }
 
-// readyShards gives the shards that have messages. One that another node serves now
-// counts as one that has, so that whoever waits for it goes there.
-func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]string) ([]int, error) {
+// readyShards gives the first messages of the shards that have some. One that another
+// node serves now counts as one that has, so that whoever waits for it goes there.
+func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]string) ([]arrival, error) {
 	key, began := r.keys[shards[0]].messages, time.Now()
 	conn, err := lendFor(ctx, r.server, key, blocking)
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]stri
 		return nil, err
 	}
 	deadline := time.Now().Add(timeout)
-	var ready []int
+	var ready []arrival
 	var failed error
 	for _, shard := range shards {
 		reply, err := redis.ReceiveWithTimeout(conn, max(time.Nanosecond, time.Until(deadline)))
@@ -67,8 +67,14 @@ func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]stri
 		case err != nil && !replied(err):
 			note(r.server, key, began, err)
 			return nil, err
-		case hasMoved(err) || err == nil && reply != nil:
-			ready = append(ready, shard)
+		case hasMoved(err):
+			ready = append(ready, arrival{shard: shard})
+		case err == nil && reply != nil:
+			position, err := onlyArrival(reply)
+			if err != nil {
+				return nil, err
+			}
+			ready = append(ready, arrival{shard, position})
 		case err != nil && !redirected(err):
 			failed = err
 		}
@@ -78,4 +84,17 @@ func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]stri
 		return ready, nil
 	}
 	return nil, failed
+}
+
+// onlyArrival is the position that XREAD of one stream replied.
+func onlyArrival(reply any) (string, error) {
+	streams, err := redis.Values(reply, nil)
+	if err != nil || len(streams) != 1 {
+		return "", errReply
+	}
+	pair, err := redis.Values(streams[0], nil)
+	if err != nil || len(pair) != 2 {
+		return "", errReply
+	}
+	return firstPosition(pair[1])
 }

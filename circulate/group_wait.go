@@ -3,6 +3,7 @@ package circulate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -35,19 +36,32 @@ const awaitMargin = 2 * time.Second
 // AwaitMessages waits until some shard has a message after the position given for
 // it, but no longer than block, and gives those that have. All shards must be of
 // one node. It delivers nothing and acknowledges nothing: what it says may be read
-// then, by [Ring.ReadGroup]. It keeps a connection to itself meanwhile.
+// then, by [Ring.ReadGroup]. It keeps a connection to itself meanwhile, of those
+// for calls that block. See [Ring.Watch] for a wait that many share.
 //
 // A blocking XREADGROUP would deliver in one step less, but to whoever asked,
 // even after their lease is lost, or into a connection that is dead already.
 func (r *Ring) AwaitMessages(ctx context.Context, after map[int]string, block time.Duration) ([]int, error) {
+	arrived, err := r.await(ctx, after, block)
+	var ready []int
+	for _, a := range arrived {
+		ready = append(ready, a.shard)
+	}
+	return ready, err
+}
+
+// arrival is the first message of a shard after a position; with no position, the
+// shard may have one and is served by another node.
+type arrival struct {
+	shard    int
+	position string
+}
+
+func (r *Ring) await(ctx context.Context, after map[int]string, block time.Duration) ([]arrival, error) {
 	if len(after) == 0 || block < time.Millisecond {
 		return nil, fmt.Errorf("%w: await messages: needs a shard and at least 1ms", errInput)
 	}
-	shards := make([]int, 0, len(after))
-	for shard := range after {
-		shards = append(shards, shard)
-	}
-	slices.Sort(shards)
+	shards := slices.Sorted(maps.Keys(after))
 	if len(shards) > 1 && r.Node(shards[0]) != "" {
 		return r.pollMessages(ctx, shards, after, block)
 	}
@@ -74,16 +88,33 @@ func (r *Ring) AwaitMessages(ctx context.Context, after map[int]string, block ti
 	if err != nil {
 		return nil, fmt.Errorf("await messages: %w", err)
 	}
-	ready := make([]int, 0, len(streams))
+	arrived := make([]arrival, 0, len(streams))
 	for _, s := range streams {
 		pair, err := redis.Values(s, nil)
 		if err != nil || len(pair) != 2 {
 			return nil, errReply
 		}
 		key, _ := redis.String(pair[0], nil)
+		position, err := firstPosition(pair[1])
+		if err != nil {
+			return nil, err
+		}
 		if shard, ok := byKey[key]; ok {
-			ready = append(ready, shard)
+			arrived = append(arrived, arrival{shard, position})
 		}
 	}
-	return ready, nil
+	return arrived, nil
+}
+
+// firstPosition is the position of the first of a stream's entries.
+func firstPosition(entries any) (string, error) {
+	list, err := redis.Values(entries, nil)
+	if err != nil || len(list) == 0 {
+		return "", errReply
+	}
+	entry, err := redis.Values(list[0], nil)
+	if err != nil || len(entry) != 2 {
+		return "", errReply
+	}
+	return redis.String(entry[0], nil)
 }

@@ -15,6 +15,9 @@ type Divided interface {
 	// VitalConn lends a connection for a heartbeat, a claim, or what returns a
 	// claim: while these wait, accounts are not checked.
 	VitalConn(ctx context.Context, key string) (redis.Conn, error)
+	// GroupConn lends one for a step of a consumer group, of which there may be any
+	// number.
+	GroupConn(ctx context.Context, key string) (redis.Conn, error)
 	// BlockingConn lends one for a call that Redis holds back until something
 	// happens, or for a subscription. It is kept for seconds, or for good.
 	BlockingConn(ctx context.Context, key string) (redis.Conn, error)
@@ -26,6 +29,7 @@ type purpose uint8
 const (
 	ordinary purpose = iota
 	vitally
+	forGroups
 	blocking
 )
 
@@ -38,6 +42,8 @@ func connFor(ctx context.Context, server Server, key string, p purpose) (redis.C
 		switch p {
 		case vitally:
 			return s.VitalConn(ctx, key)
+		case forGroups:
+			return s.GroupConn(ctx, key)
 		case blocking:
 			return s.BlockingConn(ctx, key)
 		}
@@ -51,6 +57,14 @@ type vital struct{ Server }
 // Conn lends a connection that is kept for what is vital.
 func (v vital) Conn(ctx context.Context, key string) (redis.Conn, error) {
 	return connFor(ctx, v.Server, key, vitally)
+}
+
+// grouped is a server whose every call is a step of a consumer group.
+type grouped struct{ Server }
+
+// Conn lends a connection that is kept for consumer groups.
+func (g grouped) Conn(ctx context.Context, key string) (redis.Conn, error) {
+	return connFor(ctx, g.Server, key, forGroups)
 }
 
 func lend(ctx context.Context, server Server, key string) (redis.Conn, error) {

@@ -2,6 +2,7 @@ package circulate_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // TestVitalStepsNeedNoOrdinaryConnection takes every connection that an ordinary
-// call or a blocking read may have, and keeps them. Heartbeats, claims, returns and
+// call, a group or a blocking read may have, and keeps them. Heartbeats, claims, returns and
 // requeues go on, while an ordinary call waits.
 func TestVitalStepsNeedNoOrdinaryConnection(t *testing.T) {
 	t.Parallel()
@@ -21,16 +22,9 @@ func TestVitalStepsNeedNoOrdinaryConnection(t *testing.T) {
 		divided := server.(connect.Server)
 		ring := openRing(t, server, 1)
 		register(t, ring, "a", "b", "c", "d")
-		const most = 64 // by default
-		for range most {
-			for _, lend := range []func(context.Context, string) (redis.Conn, error){divided.Conn, divided.BlockingConn} {
-				conn, err := lend(t.Context(), "")
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = conn.Close() })
-			}
-		}
+		keep(t, divided.Conn, 64) // by default
+		keep(t, divided.GroupConn, 32)
+		keep(t, divided.BlockingConn, 64)
 		// Long enough for any step, and for the ordinary call too short at any rate.
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
@@ -57,10 +51,26 @@ func TestVitalStepsNeedNoOrdinaryConnection(t *testing.T) {
 		if outcome, err := ring.Requeue(ctx, 0, held[0]); err != nil || outcome != circulate.Moved {
 			t.Errorf("requeue: %v, %v", outcome, err)
 		}
+		lease := circulate.Lease{Shard: 0, Group: "g", Consumer: alice, TTL: time.Minute}
+		if _, err := ring.RenewLease(ctx, &lease); !errors.Is(err, circulate.ErrLeaseLost) {
+			t.Errorf("renew: %v", err)
+		}
 		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if err := ring.Check(short); err == nil {
 			t.Error("an ordinary call has had a connection of those that are kept for others")
 		}
 	})
+}
+
+// keep lends n connections and gives them back when the test ends.
+func keep(t *testing.T, lend func(context.Context, string) (redis.Conn, error), n int) {
+	t.Helper()
+	for range n {
+		conn, err := lend(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+	}
 }

@@ -57,6 +57,10 @@ type Ring struct {
 	sources   int         // how many of them accounts leave
 	log       *slog.Logger
 
+	lookouts lookouts
+	renewals gathering[*renewal]
+	surveys  gathering[*survey]
+
 	setAside atomic.Int64
 	resent   atomic.Int64 // scripts
 	left     atomic.Bool  // there is nothing to be looked for in the shards that accounts leave

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -165,6 +166,24 @@ func parsePosition(text string) (position, error) {
 		return position{}, errors.Join(fmt.Errorf("position %q: must be MS-SEQ", text), err)
 	}
 	return p, nil
+}
+
+// ComparePositions compares two positions, MS-SEQ, by their numbers.
+func ComparePositions(a, b string) int {
+	aMS, aSeq, _ := strings.Cut(a, "-")
+	bMS, bSeq, _ := strings.Cut(b, "-")
+	if c := compareNumbers(aMS, bMS); c != 0 {
+		return c
+	}
+	return compareNumbers(aSeq, bSeq)
+}
+
+// compareNumbers compares decimal numbers without leading zeros.
+func compareNumbers(a, b string) int {
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return strings.Compare(a, b)
 }
 
 // ValidatePosition tells what is wrong with a stream position.

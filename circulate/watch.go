@@ -43,8 +43,11 @@ func (w *watched) connFor(ctx context.Context, key string, p purpose) (redis.Con
 
 // watchedBy is what a ring knows a server by.
 func watchedBy(server Server) (*watched, bool) {
-	if v, ok := server.(vital); ok {
-		server = v.Server
+	switch s := server.(type) {
+	case vital:
+		server = s.Server
+	case grouped:
+		server = s.Server
 	}
 	w, ok := server.(*watched)
 	return w, ok

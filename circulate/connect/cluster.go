@@ -90,6 +90,11 @@ func (c *Cluster) VitalConn(ctx context.Context, key string) (redis.Conn, error)
 	return c.connFor(ctx, key, vital)
 }
 
+// GroupConn lends a connection for a step of a consumer group.
+func (c *Cluster) GroupConn(ctx context.Context, key string) (redis.Conn, error) {
+	return c.connFor(ctx, key, groups)
+}
+
 // BlockingConn lends a connection for a call that blocks, or a subscription.
 func (c *Cluster) BlockingConn(ctx context.Context, key string) (redis.Conn, error) {
 	return c.connFor(ctx, key, blocking)

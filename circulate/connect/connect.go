@@ -14,7 +14,7 @@ type Options struct {
 	// besides the system's authorities, and who we are.
 	CAFile, CertFile, KeyFile string
 
-	MaxConns       int           // at most this many connections for each purpose; 64
+	MaxConns       int           // at most this many connections for each purpose, half as many for groups; 64
 	ConnectTimeout time.Duration // 3 s
 	ReadTimeout    time.Duration // of a call without a deadline of its own; 10 s
 	WriteTimeout   time.Duration // 5 s
@@ -44,6 +44,8 @@ type Server interface {
 	// VitalConn is Conn for heartbeats, claims and what returns claims. These have
 	// connections of their own.
 	VitalConn(ctx context.Context, key string) (redis.Conn, error)
+	// GroupConn is Conn for steps of consumer groups.
+	GroupConn(ctx context.Context, key string) (redis.Conn, error)
 	// BlockingConn is Conn for calls that Redis holds back until something happens,
 	// and for subscriptions. These have connections of their own, too.
 	BlockingConn(ctx context.Context, key string) (redis.Conn, error)
@@ -116,6 +118,11 @@ func (s *Single) Conn(ctx context.Context, key string) (redis.Conn, error) {
 // VitalConn lends a connection for a heartbeat, a claim or what returns a claim.
 func (s *Single) VitalConn(ctx context.Context, key string) (redis.Conn, error) {
 	return s.connFor(ctx, key, vital)
+}
+
+// GroupConn lends a connection for a step of a consumer group.
+func (s *Single) GroupConn(ctx context.Context, key string) (redis.Conn, error) {
+	return s.connFor(ctx, key, groups)
 }
 
 // BlockingConn lends a connection for a call that blocks, or a subscription.

@@ -46,6 +46,11 @@ func (e *Embedded) VitalConn(ctx context.Context, key string) (redis.Conn, error
 	return e.connFor(ctx, key, vital)
 }
 
+// GroupConn lends a connection for a step of a consumer group.
+func (e *Embedded) GroupConn(ctx context.Context, key string) (redis.Conn, error) {
+	return e.connFor(ctx, key, groups)
+}
+
 // BlockingConn lends a connection for a call that blocks, or a subscription.
 func (e *Embedded) BlockingConn(ctx context.Context, key string) (redis.Conn, error) {
 	return e.connFor(ctx, key, blocking)

@@ -16,6 +16,7 @@ type purpose uint8
 const (
 	ordinary purpose = iota // all that is none of the others
 	vital                   // heartbeats, claims and what returns claims
+	groups                  // steps of consumer groups, of which there may be any number
 	blocking                // what Redis holds back until something happens, and subscriptions
 	purposes
 )
@@ -33,8 +34,8 @@ type pools struct {
 // zero time: that must be found out.
 type tester func(ctx context.Context, c redis.Conn, used time.Time) error
 
-// newPools makes a pool for each purpose, with the same limit. Connections are
-// opened only when they are wanted.
+// newPools makes a pool for each purpose. Connections are opened only when they are
+// wanted.
 func newPools(o Options, dial func(context.Context) (redis.Conn, error), test tester) *pools {
 	all := &pools{test: test}
 	if test == nil {
@@ -48,6 +49,10 @@ func newPools(o Options, dial func(context.Context) (redis.Conn, error), test te
 		return &pooled{fullConn: conn.(fullConn), in: all}, nil
 	}
 	for i := range all.of {
+		o := o
+		if purpose(i) == groups {
+			o.MaxConns = (o.MaxConns + 1) / 2 // all that they ask is in Redis' way
+		}
 		all.of[i] = newPool(o, lent, all.good)
 	}
 	return all

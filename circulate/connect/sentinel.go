@@ -104,6 +104,11 @@ func (s *Sentinel) VitalConn(ctx context.Context, key string) (redis.Conn, error
 	return s.connFor(ctx, key, vital)
 }
 
+// GroupConn lends a connection for a step of a consumer group.
+func (s *Sentinel) GroupConn(ctx context.Context, key string) (redis.Conn, error) {
+	return s.connFor(ctx, key, groups)
+}
+
 // BlockingConn lends a connection for a call that blocks, or a subscription.
 func (s *Sentinel) BlockingConn(ctx context.Context, key string) (redis.Conn, error) {
 	return s.connFor(ctx, key, blocking)

@@ -157,10 +157,10 @@ func (c Consumer) Run(ctx context.Context) error {
 		seed:     maphash.MakeSeed(),
 		sessions: make(map[int]*session),
 		reached:  make(map[int]string),
+		reading:  make(map[int]bool),
 		meters:   c.Metrics.of(c.Group),
 	}
 	g.Log = c.Log.With("group", c.Group, "consumer", g.name)
-	g.waiters = newWaiters(c.Ring, g.Log)
 
 	var helpers sync.WaitGroup
 	helpers.Go(func() { g.measure(ctx) })
@@ -173,8 +173,8 @@ func (c Consumer) Run(ctx context.Context) error {
 	}
 	grace.Stop()
 	g.quit()
-	g.waiters.stop()
 	helpers.Wait()
+	g.rest()
 	g.meters.clear()
 	g.Log.Debug("consumer has ended")
 	return nil

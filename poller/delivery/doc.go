@@ -36,6 +36,9 @@
 //
 // # Waiting
 //
-// Consumers do not poll. One XREAD waits for all idle shards of a Redis node, for
-// at most a second; whichever has something is read by its own session then.
+// Consumers do not poll. One XREAD waits for all shards of a Redis node, for at most
+// a second, on behalf of all groups that the process reads, however many; each
+// session of the shard that has something reads it then. So do their leases go on:
+// those of a shard are renewed in one step, every third of TakeOver, which also
+// tells a session of what it was not woken for.
 package delivery

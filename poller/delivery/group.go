@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	tick         = 250 * time.Millisecond // how often the shards are looked over; costs Redis nothing
-	heartbeat    = time.Second
-	stepTimeout  = 5 * time.Second // of a step with Redis that is not part of handling
-	farewell     = 2 * time.Second // what a handler has to return once its context is done
-	measureEvery = 15 * time.Second
+	tick          = 250 * time.Millisecond // how often the shards are looked over; costs Redis nothing
+	heartbeat     = time.Second
+	stepTimeout   = 5 * time.Second // of a step with Redis that is not part of handling
+	farewell      = 2 * time.Second // what a handler has to return once its context is done
+	measureEvery  = 15 * time.Second
+	measureAtOnce = 32 // shards
 )
 
 // group is a consumer that runs: one member of its group.
@@ -27,7 +28,6 @@ type group struct {
 	suspects  chan struct{}   // messages that may kill the process: one at a time
 	seed      maphash.Seed    // of the parts that batches are divided into
 	deferring atomic.Bool     // the last that a handler said of all it got is: later
-	waiters   *waiters
 	meters    meters
 
 	sessions map[int]*session // shard -> who reads it; of manage alone
@@ -36,12 +36,13 @@ type group struct {
 
 	mu      sync.Mutex
 	reached map[int]string // shard -> the last position that this process has seen
+	reading map[int]bool   // the shards that have a session
 }
 
 // manage keeps this consumer known to its peers, and has a session for each shard
 // that is its part, until ctx is done. The sessions end then, by themselves.
 func (g *group) manage(ctx context.Context) {
-	var alive []string
+	ours := make([]bool, g.Ring.Shards())
 	var beat time.Time
 	try := make(map[int]time.Time) // shard -> when to ask for its lease
 	for {
@@ -49,14 +50,16 @@ func (g *group) manage(ctx context.Context) {
 		if now.Sub(beat) >= min(heartbeat, g.TakeOver/5) {
 			beat = now
 			if members, err := g.join(ctx); err == nil {
-				alive = members
+				for shard := range ours {
+					ours[shard] = circulate.Preferred(shard, members) == g.name
+				}
 			} else {
 				g.failed("join", err)
 			}
 		}
 		g.make(ctx)
 		for shard := range g.Ring.Shards() {
-			g.tend(ctx, shard, circulate.Preferred(shard, alive) == g.name, try)
+			g.tend(ctx, shard, ours[shard], try)
 		}
 		g.meters.shards.Set(float64(len(g.sessions)))
 		if !sleep(ctx, tick) {
@@ -131,10 +134,35 @@ func (g *group) quit() {
 	}
 }
 
+// rest waits for what was under way in Redis on behalf of this consumer.
+func (g *group) rest() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.work), stepTimeout)
+	defer cancel()
+	g.Ring.Unwatched(ctx)
+}
+
 // failed counts a step that failed. The ring tells once that Redis is away.
 func (g *group) failed(step string, err error) {
 	g.meters.redisErrors.WithLabelValues(g.Group, step).Inc()
 	g.Log.Debug("step failed", "step", step, "error", err)
+}
+
+// reads notes whether a shard has a session.
+func (g *group) reads(shard int, is bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if is {
+		g.reading[shard] = true
+	} else {
+		delete(g.reading, shard)
+	}
+}
+
+// isRead reports whether a shard has a session.
+func (g *group) isRead(shard int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.reading[shard]
 }
 
 // reach notes how far this process has seen a shard.

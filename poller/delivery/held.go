@@ -3,7 +3,6 @@ package delivery
 import (
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -108,7 +107,7 @@ func (h *held) take(now time.Time, n int) (taken []circulate.Pending, accounts [
 		accounts = append(accounts, name)
 		a.queue, h.total, n = a.queue[part:], h.total-part, n-part
 	}
-	slices.SortFunc(taken, func(x, y circulate.Pending) int { return comparePositions(x.Position, y.Position) })
+	slices.SortFunc(taken, func(x, y circulate.Pending) int { return circulate.ComparePositions(x.Position, y.Position) })
 	return taken, accounts
 }
 
@@ -128,25 +127,7 @@ func (h *held) settled(accounts []string, failed map[string]bool, now time.Time)
 }
 
 // isAfter reports whether a position comes after another.
-func isAfter(a, b string) bool { return comparePositions(a, b) > 0 }
-
-// comparePositions compares MS-SEQ by the numbers.
-func comparePositions(a, b string) int {
-	aMS, aSeq, _ := strings.Cut(a, "-")
-	bMS, bSeq, _ := strings.Cut(b, "-")
-	if c := compareNumbers(aMS, bMS); c != 0 {
-		return c
-	}
-	return compareNumbers(aSeq, bSeq)
-}
-
-// compareNumbers compares decimal numbers without leading zeros.
-func compareNumbers(a, b string) int {
-	if len(a) != len(b) {
-		return len(a) - len(b)
-	}
-	return strings.Compare(a, b)
-}
+func isAfter(a, b string) bool { return circulate.ComparePositions(a, b) > 0 }
 
 const backoffMax = 10 * time.Minute
 

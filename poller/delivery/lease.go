@@ -40,18 +40,40 @@ func (s *session) keep(ctx context.Context) {
 		if s.silence() < s.TakeOver/3 {
 			continue
 		}
-		err := s.step(func(ctx context.Context) error {
-			_, err := s.Ring.ReadGroup(ctx, s.lease, 0, 0, false)
-			return err
-		})
-		if err != nil && ctx.Err() == nil {
-			s.failed("renew", err)
-		}
-		if errors.Is(err, circulate.ErrLeaseLost) || err != nil && s.silence() >= s.TakeOver {
+		if _, err := s.renew(); errors.Is(err, circulate.ErrLeaseLost) || err != nil && s.silence() >= s.TakeOver {
 			s.lost(err)
 			return
 		}
 	}
+}
+
+// renew renews the lease, and tells whether there may be something to read.
+func (s *session) renew() (behind bool, err error) {
+	err = s.step(func(ctx context.Context) (err error) {
+		behind, err = s.Ring.RenewLease(ctx, s.lease)
+		return err
+	})
+	if err != nil && s.work.Err() == nil {
+		s.failed("renew", err)
+	}
+	if errors.Is(err, circulate.ErrLeaseLost) {
+		s.lost(err)
+	}
+	return behind, err
+}
+
+// untilRenewal is when to renew the lease next: at times that are the same for all
+// groups of a process, each shard at its own, so that one step renews the shard's
+// leases of all of them.
+func (s *session) untilRenewal() time.Duration {
+	period := s.TakeOver / 3
+	return untilNext(period, period*time.Duration(s.shard)/time.Duration(s.Ring.Shards()))
+}
+
+// untilNext is how long it takes to the next time that lies a phase behind a
+// multiple of the period.
+func untilNext(period, phase time.Duration) time.Duration {
+	return period - (time.Duration(time.Now().UnixNano())-phase)%period
 }
 
 func (s *session) lost(why error) {

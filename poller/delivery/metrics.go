@@ -3,9 +3,11 @@ package delivery
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -93,31 +95,44 @@ func (m *meters) clear() {
 }
 
 // measure looks now and then how far the group has got in the shards that are
-// read here, until ctx is done.
+// read here, until ctx is done. All groups of a process do so at the same times,
+// and so are looked at together.
 func (g *group) measure(ctx context.Context) {
-	for sleep(ctx, measureEvery) {
-		var sum circulate.GroupState
-		complete := true
-		for shard := range g.Ring.Shards() {
-			if ctx.Err() != nil || !g.waiters.reads(shard) {
-				continue
+	for sleep(ctx, untilNext(measureEvery, 0)) {
+		if sum, err := g.survey(ctx); err != nil {
+			g.failed("group state", err)
+		} else if ctx.Err() == nil {
+			g.meters.set(sum)
+		}
+	}
+}
+
+// survey adds up how far the group has got in the shards that are read here.
+func (g *group) survey(ctx context.Context) (sum circulate.GroupState, err error) {
+	ctx, cancel := context.WithTimeout(ctx, measureEvery)
+	defer cancel()
+	var mu sync.Mutex
+	asking, ctx := errgroup.WithContext(ctx)
+	asking.SetLimit(measureAtOnce)
+	for shard := range g.Ring.Shards() {
+		if !g.isRead(shard) {
+			continue
+		}
+		asking.Go(func() error {
+			state, err := g.Ring.SurveyGroup(ctx, shard, g.Group)
+			if errors.Is(err, circulate.ErrNoGroup) {
+				return nil
 			}
-			step, cancel := context.WithTimeout(ctx, stepTimeout)
-			state, err := g.Ring.GroupState(step, shard, g.Group)
-			cancel()
-			if err != nil && !errors.Is(err, circulate.ErrNoGroup) {
-				g.failed("group state", err)
-				complete = false
-				break
-			}
+			mu.Lock()
+			defer mu.Unlock()
 			sum.Lag += state.Lag
 			sum.Pending += state.Pending
 			sum.Dead += state.Dead
 			sum.OldestUnread = max(sum.OldestUnread, state.OldestUnread)
 			sum.OldestPending = max(sum.OldestPending, state.OldestPending)
-		}
-		if complete && ctx.Err() == nil {
-			g.meters.set(sum)
-		}
+			return err
+		})
 	}
+	err = asking.Wait()
+	return sum, err
 }

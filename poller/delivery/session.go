@@ -15,6 +15,7 @@ type session struct {
 	*group
 	shard int
 	lease *circulate.Lease
+	watch *circulate.Watch
 	yield func()        // ends it after what it is at
 	ended chan struct{} // closed when it has
 
@@ -44,7 +45,10 @@ func (g *group) begin(ctx context.Context, lease *circulate.Lease, asked time.Ti
 
 func (s *session) run() {
 	defer close(s.ended)
-	defer s.waiters.enter(s.shard)()
+	s.reads(s.shard, true)
+	defer s.reads(s.shard, false)
+	s.watch = s.Ring.Watch(s.shard)
+	defer s.watch.Close()
 	keeping, stop := context.WithCancel(s.work)
 	kept := make(chan struct{})
 	go func() {
@@ -135,26 +139,36 @@ func (s *session) see(batch circulate.GroupBatch) {
 	}
 }
 
-// idle waits until the shard has something after a position, until a retry is
-// due, or until it is time to renew the lease.
+// idle waits until the shard has something after a position, or until a retry is
+// due. Meanwhile it renews the lease, and is told then if there is something that
+// it was not woken for.
 func (s *session) idle(after string) {
-	wait := s.TakeOver / 3
-	if next := s.held.next(); !next.IsZero() {
-		wait = min(wait, time.Until(next))
+	woken := make(chan struct{})
+	if after != "" {
+		defer s.watch.Park(after, func() { close(woken) })()
 	}
-	if wait <= 0 {
+	retry := s.held.next()
+	for {
+		wait := s.untilRenewal()
+		if !retry.IsZero() {
+			wait = min(wait, time.Until(retry))
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-woken:
+			s.woken = true
+		case <-timer.C:
+			if !retry.IsZero() && !time.Now().Before(retry) {
+				return
+			}
+			if behind, err := s.renew(); err == nil && !behind && s.goesOn() {
+				continue
+			}
+		case <-s.reading.Done():
+		case <-s.work.Done():
+		}
+		timer.Stop()
 		return
-	}
-	woken, leave := s.waiters.park(s.shard, after)
-	defer leave()
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-woken:
-		s.woken = true
-	case <-timer.C:
-	case <-s.reading.Done():
-	case <-s.work.Done():
 	}
 }
 

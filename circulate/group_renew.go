@@ -1,0 +1,63 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed group_renew.lua
+var groupRenewLua string
+
+// groupRenewScript is vital, as heartbeats are: a lease that cannot be renewed in time
+// is lost, and what was being handled is delivered again.
+var groupRenewScript = newVitalScript("renew", groupLua+groupRenewLua)
+
+// renewal is a lease that somebody wants renewed, and what came of it.
+type renewal struct {
+	lease  *Lease
+	behind bool
+	err    error
+	done   chan struct{}
+}
+
+// RenewLease renews a lease that its holder does not read with just now, and tells
+// whether there may be something to read. The leases of a shard whose renewals are
+// asked for at about the same time, of whatever groups, are renewed in one step:
+// what that costs does not grow with the number of groups.
+func (r *Ring) RenewLease(ctx context.Context, l *Lease) (behind bool, err error) {
+	n := &renewal{lease: l, done: make(chan struct{})}
+	r.renewals.ask(l.Shard, n, r.renew)
+	select {
+	case <-n.done:
+		return n.behind, n.err
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// renew renews leases of one shard.
+func (r *Ring) renew(shard int, all []*renewal) {
+	args := make([]any, 0, 4*len(all))
+	for _, n := range all {
+		args = append(args, n.lease.Group, n.lease.Consumer, n.lease.token, n.lease.TTL.Milliseconds())
+	}
+	k := &r.keys[shard]
+	verdict, err := redis.Bytes(r.run(context.Background(), groupRenewScript, shard, []string{k.leases, k.messages}, args...))
+	if err == nil && len(verdict) != len(all) {
+		err = fmt.Errorf("renew, shard %d: %w", shard, errReply)
+	}
+	for i, n := range all {
+		switch {
+		case err != nil:
+			n.err = err
+		case verdict[i] == '0':
+			n.err = ErrLeaseLost
+		default:
+			n.behind = verdict[i] == '2'
+		}
+		close(n.done)
+	}
+}

@@ -1,0 +1,57 @@
+-- renew: leases of many groups of a shard, at once.
+--
+-- KEYS[1]  leases    HASH    group -> token|expiry|consumer
+-- KEYS[2]  messages  STREAM
+-- ARGV     of each lease: the group, the consumer, its token, and for how many ms
+--          it lives; 256 leases at most
+--
+-- Returns a digit for each: 0 the lease is lost, 1 it is held and the group has
+-- read all there is, 2 it is held and there may be something to read.
+
+local stream, now = KEYS[2], clock()
+local names = {}
+for i = 1, #ARGV, 4 do names[#names + 1] = ARGV[i] end
+local leases = redis.call('HMGET', KEYS[1], unpack(names))
+
+-- Where a group has read up to. Redis before 7, or one that has lost count, does
+-- not tell how far that is from the end.
+local found, last = {}, nil
+local infos = redis.pcall('XINFO', 'GROUPS', stream)
+if infos.err and sub(infos.err, 1, 9) == 'WRONGTYPE' then return infos end
+if not infos.err then
+  for _, info in ipairs(infos) do
+    local fields = {}
+    for i = 1, #info, 2 do fields[info[i]] = info[i + 1] end
+    found[fields.name] = fields
+  end
+end
+local function behind(group)
+  local fields = found[group]
+  if not fields then return true end -- whoever reads will see
+  if fields.lag then return fields.lag ~= 0 end
+  if not last then
+    local info = redis.call('XINFO', 'STREAM', stream)
+    for i = 1, #info, 2 do
+      if info[i] == 'last-generated-id' then last = info[i + 1] end
+    end
+  end
+  return fields['last-delivered-id'] ~= last
+end
+
+local out, renewed = {}, {}
+for i, group in ipairs(names) do
+  local consumer, token, ttl = ARGV[4 * i - 2], ARGV[4 * i - 1], tonumber(ARGV[4 * i])
+  local lease = leases[i]
+  if not lease or sub(lease, 1, 14) ~= token or sub(lease, 30) ~= consumer then
+    out[i] = '0'
+  else
+    renewed[#renewed + 1] = group
+    renewed[#renewed + 1] = token .. '|' .. stamp(now + ttl) .. '|' .. consumer
+    out[i] = behind(group) and '2' or '1'
+  end
+end
+if renewed[1] then
+  even_when_full(KEYS[1])
+  redis.call('HSET', KEYS[1], unpack(renewed))
+end
+return table.concat(out)

@@ -1,0 +1,43 @@
+-- survey: how far many groups have got in a shard, at once.
+--
+-- KEYS[1]  messages  STREAM
+-- KEYS[2]  dead      STREAM
+-- ARGV     the groups, 256 at most
+--
+-- Returns now (unix ms), how many dead letters the shard has, and of each group:
+-- how many messages it has not read, or -1 where there is no such group, how many
+-- are pending, the last position read, the first that is unread and the first that
+-- is pending ('' where there is none).
+
+local stream, now = KEYS[1], clock()
+local dead = redis.call('XLEN', KEYS[2])
+local found = {}
+local infos = redis.pcall('XINFO', 'GROUPS', stream)
+if infos.err and sub(infos.err, 1, 9) == 'WRONGTYPE' then return infos end
+if not infos.err then
+  for _, info in ipairs(infos) do
+    local fields = {}
+    for i = 1, #info, 2 do fields[info[i]] = info[i + 1] end
+    found[fields.name] = fields
+  end
+end
+
+local out, n = { now, dead }, 2
+for _, group in ipairs(ARGV) do
+  local fields = found[group]
+  local lag, pending, last, unread, oldest = -1, 0, '', '', ''
+  if fields then
+    lag, pending, last = 0, fields.pending, fields['last-delivered-id']
+    if fields.lag ~= 0 then
+      local first = redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', 1)[1]
+      if first then
+        -- Where Redis lost count, the group cannot have more before it than there is.
+        lag, unread = tonumber(fields.lag or '') or redis.call('XLEN', stream), first[1]
+      end
+    end
+    if pending > 0 then oldest = redis.call('XPENDING', stream, group)[2] or '' end
+  end
+  out[n + 1], out[n + 2], out[n + 3], out[n + 4], out[n + 5] = lag, pending, last, unread, oldest
+  n = n + 5
+end
+return out

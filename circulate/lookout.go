@@ -1,0 +1,263 @@
+package circulate
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// lookoutBlock is how long one wait for messages lasts, at most.
+	lookoutBlock = time.Second
+	// lookoutShort is how long the first wait lasts that leaves a shard out, as
+	// whoever comes back to that shard is not waited for before the next one; each
+	// such wait in a row lasts twice as long as the one before, up to
+	// lookoutShortMax.
+	lookoutShort    = 10 * time.Millisecond
+	lookoutShortMax = 160 * time.Millisecond
+	// lookoutPause follows a wait that failed.
+	lookoutPause = 250 * time.Millisecond
+	// lookoutMemory is how long a shard is still waited for that nobody watches, so
+	// that whoever comes back to it, one turn after the other, is woken at once.
+	lookoutMemory = 15 * time.Second
+)
+
+// lookouts are those of a ring, by node.
+type lookouts struct {
+	mu    sync.Mutex
+	nodes map[string]*lookout
+}
+
+func (o *lookouts) of(r *Ring, node string) *lookout {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.nodes[node]
+	if l == nil {
+		l = &lookout{ring: r, streams: make(map[int]*watchedStream), changed: make(chan struct{}, 1)}
+		if o.nodes == nil {
+			o.nodes = make(map[string]*lookout)
+		}
+		o.nodes[node] = l
+	}
+	return l
+}
+
+func (o *lookouts) all() []*lookout {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := make([]*lookout, 0, len(o.nodes))
+	for _, l := range o.nodes {
+		all = append(all, l)
+	}
+	return all
+}
+
+// lookout waits for the messages of one node's shards, for all that watch them in
+// this process. It has a goroutine as long as somebody does.
+type lookout struct {
+	ring *Ring
+
+	mu      sync.Mutex
+	streams map[int]*watchedStream // by shard
+	short   time.Duration          // how long the last wait was that left a shard out
+	resting chan struct{}          // closed when the goroutine ends; nil: there is none
+	changed chan struct{}          // has a value after something was parked, or left
+}
+
+// watchedStream is the messages of one shard.
+type watchedStream struct {
+	watches int
+	left    time.Time // when the last watch ended
+	tail    string    // the last message that is known of; empty: none is
+	parked  map[*parking]struct{}
+	muted   bool // it has messages, and nobody is parked to be told
+}
+
+type parking struct {
+	watch *Watch
+	after string
+	wake  func()
+}
+
+func (l *lookout) enter(shard int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stream(shard).watches++
+	if l.resting == nil {
+		l.resting = make(chan struct{})
+		go l.run(l.resting)
+	}
+}
+
+// stream is the messages of a shard. The caller holds mu.
+func (l *lookout) stream(shard int) *watchedStream {
+	s := l.streams[shard]
+	if s == nil {
+		s = &watchedStream{parked: make(map[*parking]struct{})}
+		l.streams[shard] = s
+	}
+	return s
+}
+
+func (l *lookout) exit(shard int) {
+	l.mu.Lock()
+	s := l.stream(shard)
+	s.watches--
+	s.left = time.Now()
+	l.mu.Unlock()
+	l.signal()
+}
+
+func (l *lookout) signal() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// atRest is closed when nothing waits, or while somebody watches.
+func (l *lookout) atRest() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.resting != nil && !l.watched() {
+		return l.resting
+	}
+	now := make(chan struct{})
+	close(now)
+	return now
+}
+
+// watched reports whether somebody watches a shard. The caller holds mu.
+func (l *lookout) watched() bool {
+	for _, s := range l.streams {
+		if s.watches > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *lookout) park(w *Watch, after string, wake func()) (leave func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.stream(w.shard)
+	switch c := ComparePositions(after, s.tail); {
+	case s.tail == "" || c > 0:
+		s.tail = after
+	case c < 0 && w.told != s.tail:
+		w.told = s.tail
+		wake()
+		return func() {}
+	case c < 0:
+		// It was told of that message, and has not found it: Redis has lost it.
+		s.tail = after
+	}
+	p := &parking{watch: w, after: after, wake: wake}
+	s.parked[p] = struct{}{}
+	if s.muted {
+		s.muted, l.short = false, 0
+		l.signal()
+	}
+	l.signal()
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(s.parked, p)
+	}
+}
+
+func (l *lookout) run(resting chan struct{}) {
+	defer close(resting)
+	for {
+		after, block, goOn := l.next()
+		switch {
+		case !goOn:
+			return
+		case len(after) == 0:
+			<-l.changed
+			continue
+		}
+		arrived, err := l.ring.await(context.Background(), after, block)
+		if err != nil {
+			// Who watches looks by himself now and then, all the same.
+			l.ring.log.Debug("waiting for messages failed", "error", err)
+			l.pause()
+			continue
+		}
+		for _, a := range arrived {
+			l.arrive(a)
+		}
+	}
+}
+
+// pause waits a little, unless nobody watches any more.
+func (l *lookout) pause() {
+	timer := time.NewTimer(lookoutPause)
+	defer timer.Stop()
+	for {
+		l.mu.Lock()
+		watched := l.watched()
+		l.mu.Unlock()
+		if !watched {
+			return
+		}
+		select {
+		case <-timer.C:
+			return
+		case <-l.changed:
+		}
+	}
+}
+
+// next tells after which positions to wait, and for how long. With nobody to wait
+// for it ends the goroutine, and what it knew is forgotten.
+func (l *lookout) next() (after map[int]string, block time.Duration, goOn bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.watched() {
+		clear(l.streams)
+		l.resting = nil
+		return nil, 0, false
+	}
+	after, block = make(map[int]string, len(l.streams)), lookoutBlock
+	muted := false
+	for shard, s := range l.streams {
+		switch {
+		case s.watches == 0 && time.Since(s.left) > lookoutMemory:
+			delete(l.streams, shard)
+		case s.muted:
+			muted = muted || s.watches > 0
+		case s.tail != "":
+			after[shard] = s.tail
+		}
+	}
+	if muted {
+		l.short = min(lookoutShortMax, max(lookoutShort, 2*l.short))
+		block = l.short
+	}
+	return after, block, true
+}
+
+// arrive wakes who is parked before a message.
+func (l *lookout) arrive(a arrival) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.streams[a.shard]
+	if s == nil {
+		return
+	}
+	if a.position != "" && ComparePositions(a.position, s.tail) > 0 {
+		s.tail = a.position
+	}
+	if len(s.parked) == 0 {
+		s.muted = true
+		return
+	}
+	for p := range s.parked {
+		if a.position == "" || ComparePositions(p.after, a.position) < 0 {
+			delete(s.parked, p)
+			p.watch.told = a.position
+			p.wake()
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package circulate
+
+import "context"
+
+// Watch is somebody's interest in the messages of one shard. However many watches a
+// process has, of however many groups, it waits for their messages with one command
+// for each node of Redis. What a watch tells is a wake-up and nothing else: it
+// delivers nothing, and a wake-up that is lost with its connection is made up for by
+// the next wait, which asks from the same positions.
+//
+// A Watch is for one goroutine at a time. Close it.
+type Watch struct {
+	ring  *Ring
+	shard int
+	at    *lookout // of the node that serves the shard
+	told  string   // up to where there are messages, as it was told last
+}
+
+// Watch begins to watch a shard.
+func (r *Ring) Watch(shard int) *Watch {
+	w := &Watch{ring: r, shard: shard, at: r.lookouts.of(r, r.Node(shard))}
+	w.at.enter(shard)
+	return w
+}
+
+// Park has wake called once, as soon as the shard has a message after a position,
+// or at once if it has one already, until leave is called. Wake must not block. It
+// may be called in vain.
+func (w *Watch) Park(after string, wake func()) (leave func()) {
+	if at := w.ring.lookouts.of(w.ring, w.ring.Node(w.shard)); at != w.at {
+		w.at.exit(w.shard)
+		w.at = at
+		at.enter(w.shard)
+	}
+	return w.at.park(w, after, wake)
+}
+
+// Close ends the watch. It must not be parked any more.
+func (w *Watch) Close() { w.at.exit(w.shard) }
+
+// Unwatched returns when no wait for messages is under way, or at once while
+// somebody has a [Watch]: then it is theirs.
+func (r *Ring) Unwatched(ctx context.Context) {
+	for _, l := range r.lookouts.all() {
+		select {
+		case <-l.atRest():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
