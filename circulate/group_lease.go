@@ -3,7 +3,6 @@ package circulate
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"time"
 
@@ -46,11 +45,8 @@ func (l *Lease) Token() string { return l.token }
 // it is with a new shard whose accounts have messages in old ones that the group has
 // not dealt with: an account's messages keep their order.
 func (r *Ring) LeaseShard(ctx context.Context, shard int, group, consumer string, ttl time.Duration) (lease *Lease, after time.Duration, err error) {
-	if err := errors.Join(checkGroup("lease", group), ValidateReplica(consumer)); err != nil {
+	if err := checkLease(group, consumer, ttl); err != nil {
 		return nil, 0, err
-	}
-	if ttl < time.Millisecond {
-		return nil, 0, fmt.Errorf("%w: lease: ttl: must be at least 1ms, is %v", errInput, ttl)
 	}
 	if ahead, err := r.ahead(ctx, shard, group); err != nil || ahead {
 		return nil, aheadPause, err

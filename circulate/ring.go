@@ -57,9 +57,10 @@ type Ring struct {
 	sources   int         // how many of them accounts leave
 	log       *slog.Logger
 
-	lookouts lookouts
-	renewals gathering[*renewal]
-	surveys  gathering[*survey]
+	lookouts   lookouts
+	beginnings gathering[*beginning]
+	renewals   gathering[*renewal]
+	surveys    gathering[*survey]
 
 	setAside atomic.Int64
 	resent   atomic.Int64 // scripts

@@ -157,13 +157,15 @@ func (c Consumer) Run(ctx context.Context) error {
 		seed:     maphash.MakeSeed(),
 		sessions: make(map[int]*session),
 		reached:  make(map[int]string),
-		reading:  make(map[int]bool),
+		reading:  make(map[int]*session),
 		meters:   c.Metrics.of(c.Group),
 	}
 	g.Log = c.Log.With("group", c.Group, "consumer", g.name)
 
 	var helpers sync.WaitGroup
 	helpers.Go(func() { g.measure(ctx) })
+	keeping, stop := context.WithCancel(work)
+	helpers.Go(func() { g.keep(keeping) })
 	g.Log.Debug("consumer starts")
 	g.manage(ctx)
 
@@ -173,6 +175,7 @@ func (c Consumer) Run(ctx context.Context) error {
 	}
 	grace.Stop()
 	g.quit()
+	stop()
 	helpers.Wait()
 	g.rest()
 	g.meters.clear()

@@ -7,16 +7,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/rounds-dev/rounds/circulate"
 )
 
 const (
-	tick          = 250 * time.Millisecond // how often the shards are looked over; costs Redis nothing
-	heartbeat     = time.Second
-	stepTimeout   = 5 * time.Second // of a step with Redis that is not part of handling
-	farewell      = 2 * time.Second // what a handler has to return once its context is done
-	measureEvery  = 15 * time.Second
-	measureAtOnce = 32 // shards
+	tick         = 250 * time.Millisecond // how often the shards are looked over; costs Redis nothing
+	heartbeat    = time.Second
+	stepTimeout  = 5 * time.Second // of a step with Redis that is not part of handling
+	farewell     = 2 * time.Second // what a handler has to return once its context is done
+	measureEvery = 15 * time.Second
+	atOnce       = 32 // shards that are asked about
 )
 
 // group is a consumer that runs: one member of its group.
@@ -35,8 +37,8 @@ type group struct {
 	made int // shards, the last ones, that have the group since this consumer joined; of manage alone
 
 	mu      sync.Mutex
-	reached map[int]string // shard -> the last position that this process has seen
-	reading map[int]bool   // the shards that have a session
+	reached map[int]string   // shard -> the last position that this process has seen
+	reading map[int]*session // of the shards that have one
 }
 
 // manage keeps this consumer known to its peers, and has a session for each shard
@@ -58,9 +60,7 @@ func (g *group) manage(ctx context.Context) {
 			}
 		}
 		g.make(ctx)
-		for shard := range g.Ring.Shards() {
-			g.tend(ctx, shard, ours[shard], try)
-		}
+		g.take(ctx, g.wanted(ours, try), try)
 		g.meters.shards.Set(float64(len(g.sessions)))
 		if !sleep(ctx, tick) {
 			return
@@ -68,36 +68,58 @@ func (g *group) manage(ctx context.Context) {
 	}
 }
 
-// tend begins or ends the session of a shard, as it is this consumer's part.
-func (g *group) tend(ctx context.Context, shard int, ours bool, try map[int]time.Time) {
-	if s := g.sessions[shard]; s != nil {
-		select {
-		case <-s.ended:
-			delete(g.sessions, shard)
-		default:
-			if !ours {
-				s.yield()
+// wanted ends the sessions of shards that are not this consumer's part, and gives
+// those that are and have none.
+func (g *group) wanted(ours []bool, try map[int]time.Time) (shards []int) {
+	now := time.Now()
+	for shard := range ours {
+		if s := g.sessions[shard]; s != nil {
+			select {
+			case <-s.ended:
+				delete(g.sessions, shard)
+			default:
+				if !ours[shard] {
+					s.yield()
+				}
+				continue
 			}
-			return
+		}
+		if ours[shard] && !now.Before(try[shard]) {
+			shards = append(shards, shard)
 		}
 	}
-	if !ours || ctx.Err() != nil || time.Now().Before(try[shard]) {
+	return shards
+}
+
+// take asks for the leases of shards, several at a time, and begins sessions.
+func (g *group) take(ctx context.Context, shards []int, try map[int]time.Time) {
+	if len(shards) == 0 {
 		return
 	}
 	step, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	asked := time.Now()
-	lease, after, err := g.Ring.LeaseShard(step, shard, g.Group, g.name, g.TakeOver)
-	switch {
-	case err != nil:
-		g.failed("lease", err)
-		try[shard] = time.Now().Add(time.Second)
-	case lease == nil:
-		// Its holder may be giving it back just now, or be dead.
-		try[shard] = time.Now().Add(min(after, time.Second))
-	default:
-		g.sessions[shard] = g.begin(ctx, lease, asked)
+	var mu sync.Mutex
+	var asking errgroup.Group
+	asking.SetLimit(atOnce)
+	for _, shard := range shards {
+		asking.Go(func() error {
+			begun, err := g.Ring.BeginShard(step, shard, g.Group, g.name, g.TakeOver)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				g.failed("lease", err)
+				try[shard] = time.Now().Add(time.Second)
+			case begun.Lease == nil:
+				// Its holder may be giving it back just now, or be dead.
+				try[shard] = time.Now().Add(min(begun.After, time.Second))
+			default:
+				g.sessions[shard] = g.begin(ctx, begun)
+			}
+			return nil
+		})
 	}
+	_ = asking.Wait() // each has told of its own
 }
 
 func (g *group) join(ctx context.Context) ([]string, error) {
@@ -147,12 +169,12 @@ func (g *group) failed(step string, err error) {
 	g.Log.Debug("step failed", "step", step, "error", err)
 }
 
-// reads notes whether a shard has a session.
-func (g *group) reads(shard int, is bool) {
+// reads notes the session of a shard; nil: it has none any more.
+func (g *group) reads(shard int, s *session) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if is {
-		g.reading[shard] = true
+	if s != nil {
+		g.reading[shard] = s
 	} else {
 		delete(g.reading, shard)
 	}
@@ -162,7 +184,7 @@ func (g *group) reads(shard int, is bool) {
 func (g *group) isRead(shard int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.reading[shard]
+	return g.reading[shard] != nil
 }
 
 // reach notes how far this process has seen a shard.

@@ -32,19 +32,51 @@ func (s *session) silence() time.Duration {
 	return time.Since(s.live)
 }
 
-// keep renews the lease while other steps do not, until ctx is done. When it is
-// lost, or may be, the handlers are told to stop: another consumer may have their
-// accounts.
-func (s *session) keep(ctx context.Context) {
-	for sleep(ctx, s.TakeOver/12) {
-		if s.silence() < s.TakeOver/3 {
-			continue
+// keep renews leases while other steps do not, as while a handler works, until ctx
+// is done. When one is lost, or may be, the session's handlers are told to stop:
+// another consumer may have their accounts.
+func (g *group) keep(ctx context.Context) {
+	for sleep(ctx, g.TakeOver/12) {
+		g.mu.Lock()
+		for _, s := range g.reading {
+			if s.wantsKeeping() {
+				s.kept.Go(s.keep)
+			}
 		}
-		if _, err := s.renew(); errors.Is(err, circulate.ErrLeaseLost) || err != nil && s.silence() >= s.TakeOver {
-			s.lost(err)
-			return
-		}
+		g.mu.Unlock()
 	}
+}
+
+// wantsKeeping reports whether the lease must be renewed for the session, and notes
+// that this is done.
+func (s *session) wantsKeeping() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	silence := s.TakeOver / 3
+	if s.parked {
+		silence = s.TakeOver / 2 // it has tried by itself
+	}
+	if s.keeps || time.Since(s.live) < silence || s.work.Err() != nil {
+		return false
+	}
+	s.keeps = true
+	return true
+}
+
+func (s *session) keep() {
+	if _, err := s.renew(); err != nil && s.silence() >= s.TakeOver {
+		s.lost(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keeps = false
+}
+
+// parks notes whether the session waits.
+func (s *session) parks(is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parked = is
 }
 
 // renew renews the lease, and tells whether there may be something to read.

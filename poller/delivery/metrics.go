@@ -113,7 +113,7 @@ func (g *group) survey(ctx context.Context) (sum circulate.GroupState, err error
 	defer cancel()
 	var mu sync.Mutex
 	asking, ctx := errgroup.WithContext(ctx)
-	asking.SetLimit(measureAtOnce)
+	asking.SetLimit(atOnce)
 	for shard := range g.Ring.Shards() {
 		if !g.isRead(shard) {
 			continue

@@ -31,12 +31,19 @@ type session struct {
 	failures int    // steps with Redis in a row
 	stuck    bool   // a handler did not come back
 
-	mu   sync.Mutex
-	live time.Time // when the last step was sent that found the lease held
+	mu     sync.Mutex
+	live   time.Time      // when the last step was sent that found the lease held
+	parked bool           // it waits, and renews the lease itself
+	kept   sync.WaitGroup // renewals that the group's keeper has begun
+	keeps  bool           // one is under way
 }
 
-func (g *group) begin(ctx context.Context, lease *circulate.Lease, asked time.Time) *session {
-	s := &session{group: g, shard: lease.Shard, lease: lease, ended: make(chan struct{}), held: newHeld(), last: circulate.StreamStart, live: asked}
+func (g *group) begin(ctx context.Context, begun circulate.Begun) *session {
+	s := &session{group: g, shard: begun.Lease.Shard, lease: begun.Lease, ended: make(chan struct{}), held: newHeld(), last: circulate.StreamStart, live: begun.Asked}
+	if begun.End != "" { // there is nothing to do until something comes
+		s.last, s.atEnd = begun.End, true
+		g.reach(s.shard, s.last)
+	}
 	s.reading, s.yield = context.WithCancel(ctx)
 	s.work, s.lose = context.WithCancelCause(g.work)
 	go s.run()
@@ -45,19 +52,12 @@ func (g *group) begin(ctx context.Context, lease *circulate.Lease, asked time.Ti
 
 func (s *session) run() {
 	defer close(s.ended)
-	s.reads(s.shard, true)
-	defer s.reads(s.shard, false)
+	s.reads(s.shard, s)
 	s.watch = s.Ring.Watch(s.shard)
 	defer s.watch.Close()
-	keeping, stop := context.WithCancel(s.work)
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		s.keep(keeping)
-	}()
 	s.consume()
-	stop()
-	<-kept
+	s.reads(s.shard, nil) // so that no renewal begins any more
+	s.kept.Wait()
 	if s.work.Err() == nil && !s.stuck || errors.Is(context.Cause(s.work), errGraceOver) && !s.stuck {
 		s.release()
 	}
@@ -67,7 +67,11 @@ func (s *session) run() {
 
 // consume reads and delivers until it is to end or the lease is lost.
 func (s *session) consume() {
-	s.recover(true)
+	if s.atEnd {
+		s.idle(s.last)
+	} else {
+		s.recover(true)
+	}
 	for s.goesOn() {
 		if s.unsure {
 			s.recover(false)
@@ -147,6 +151,8 @@ func (s *session) idle(after string) {
 	if after != "" {
 		defer s.watch.Park(after, func() { close(woken) })()
 	}
+	s.parks(true)
+	defer s.parks(false)
 	retry := s.held.next()
 	for {
 		wait := s.untilRenewal()

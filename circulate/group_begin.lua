@@ -1,0 +1,45 @@
+-- lease: read a shard for consumer groups, each alone; for many of them at once.
+--
+-- KEYS[1]  leases      HASH    group -> token|expiry|consumer
+-- KEYS[2]  ticket_seq  STRING
+-- KEYS[3]  messages    STREAM
+-- ARGV     of each lease: the group, the consumer, and for how many ms; 256 leases
+--          at most
+--
+-- Returns three values for each: the token, '' where another has the lease; for how
+-- many ms that one still has it; and, of a group that has nothing to read, nothing
+-- pending and no consumer's name in the shard, the last position read, or ''.
+
+local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'string', KEYS[3], 'stream')
+if wrong then return wrong end
+
+local stream, now = KEYS[3], clock()
+local names, found = {}, {}
+for i = 1, #ARGV, 3 do names[#names + 1] = ARGV[i] end
+local leases = redis.call('HMGET', KEYS[1], unpack(names))
+local infos = redis.pcall('XINFO', 'GROUPS', stream)
+for _, info in ipairs(infos.err and {} or infos) do
+  local fields = {}
+  for i = 1, #info, 2 do fields[info[i]] = info[i + 1] end
+  found[fields.name] = fields
+end
+even_when_full(KEYS[1])
+
+local out, taken, n = {}, {}, 0
+for i, group in ipairs(names) do
+  local consumer, ttl, lease = ARGV[3 * i - 1], tonumber(ARGV[3 * i]), leases[i]
+  local left = lease and #lease >= 30 and (tonumber(sub(lease, 16, 28)) or 0) - now or 0
+  if taken[group] or left > 0 and sub(lease, 30) ~= consumer then
+    out[n + 1], out[n + 2], out[n + 3] = '', taken[group] or left, ''
+  else
+    local token, fields = take_ticket(KEYS[2], now), found[group]
+    redis.call('HSET', KEYS[1], group, token .. '|' .. stamp(now + ttl) .. '|' .. consumer)
+    taken[group] = ttl
+    local last = fields and fields.pending == 0 and fields.consumers == 0 and fields['last-delivered-id'] or ''
+    -- Redis before 7, or one that has lost count, does not tell the lag.
+    if last ~= '' and fields.lag ~= 0 and (fields.lag or redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', 1)[1]) then last = '' end
+    out[n + 1], out[n + 2], out[n + 3] = token, 0, last
+  end
+  n = n + 3
+end
+return out
