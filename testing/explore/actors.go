@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -12,14 +13,18 @@ import (
 )
 
 // poller claims from any one of some shards, and does with each claim one of what
-// a replica may do.
+// a replica may do; or it releases what it holds there and knows nothing of, as one
+// does whose claim had an unknown outcome.
 func poller(accounts int, shards, ways []int) *program {
 	return &program{name: "poller", named: true, run: func(a *actor) error {
 		ctx := context.Background()
 		a.shard = shards[a.choose(len(shards))]
+		if a.pick(2) == 1 {
+			return a.reclaim(ctx)
+		}
 		b, err := a.ring.Claim(ctx, a.shard, a.name, accounts, 0)
 		if circulate.Unknown(err) {
-			return nil // what it may have claimed is left to the monitors
+			return nil // what it may have claimed is left to the monitors, or to reclaim
 		}
 		if err != nil {
 			return err
@@ -31,6 +36,26 @@ func poller(accounts int, shards, ways []int) *program {
 		}
 		return nil
 	}}
+}
+
+// reclaim releases what is held under the replica's name, between two rounds: nothing
+// of it is known then.
+func (a *actor) reclaim(ctx context.Context) error {
+	held, _, err := a.ring.Oldest(ctx, a.shard, 0, 8)
+	if err != nil {
+		return unless(circulate.Unknown(err), err)
+	}
+	held = slices.DeleteFunc(held, func(h circulate.Held) bool { return h.Entry.Replica != a.name })
+	if len(held) == 0 {
+		return nil
+	}
+	var entries []string
+	for _, h := range held {
+		entries = append(entries, h.Entry.String())
+	}
+	a.at(fmt.Sprint("reclaims ", a.shard), entries...)
+	_, err = a.ring.ReleaseHeld(ctx, a.shard, held)
+	return unless(circulate.Unknown(err), err)
 }
 
 // choose is pick where there is a choice.
@@ -97,7 +122,8 @@ func (a *actor) give(ctx context.Context, c *circulate.Claim, due time.Time) err
 }
 
 // monitor looks at what is held in any one of some shards and takes any of it away: to it, every entry may
-// be stale, which is more than any clock would have it do.
+// be stale, which is more than any clock would have it do. Whatever it has requeued
+// it may quarantine, however few the strikes: to the law, their number is as good as any.
 func monitor(shards []int) *program {
 	return &program{name: "monitor", eager: true, run: func(a *actor) error {
 		ctx := context.Background()
@@ -110,8 +136,14 @@ func monitor(shards []int) *program {
 		if i == len(held) {
 			return nil
 		}
-		a.at(fmt.Sprint("suspects ", a.shard), held[i].Entry.String())
-		_, err = a.ring.Requeue(ctx, a.shard, held[i])
+		entry := held[i].Entry.String()
+		a.at(fmt.Sprint("suspects ", a.shard), entry)
+		outcome, err := a.ring.Requeue(ctx, a.shard, held[i])
+		if err != nil || outcome != circulate.Moved || a.pick(2) == 0 {
+			return unless(circulate.Unknown(err), err)
+		}
+		a.at(fmt.Sprint("quarantines ", a.shard), entry)
+		_, err = a.ring.Quarantine(ctx, a.shard, held[i], 0, "quarantine")
 		return unless(circulate.Unknown(err), err)
 	}}
 }

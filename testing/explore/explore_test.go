@@ -8,7 +8,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/mutants"
 )
 
-func search(t *testing.T, c Config) Result {
+func find(t *testing.T, c Config) Result {
 	t.Helper()
 	r, err := explore(c)
 	if err != nil {
@@ -17,37 +17,6 @@ func search(t *testing.T, c Config) Result {
 	t.Logf("%d states, %d transitions, depth %d, %d snapshots of Redis, %d operations done, %d replayed, complete: %v",
 		r.States, r.Transitions, r.Depth, r.Snapshots, r.Operations, r.Replayed, r.Complete)
 	return r
-}
-
-// TestRing explores package circulate with two pollers and two monitors on one
-// account, to the end, within several bounds.
-func TestRing(t *testing.T) {
-	for _, c := range []struct {
-		name                   string
-		each                   int // of pollers and of monitors
-		crashes, cuts, changes int
-	}{
-		{"one of each and a cut", 1, 0, 1, 0},
-		{"two crashes and a cut", 2, 2, 1, 0},
-		{"changes", 2, 0, 0, 2},
-		{"a change and a crash", 2, 1, 0, 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			config, err := ringConfig(c.each, c.each, 1, []string{"registrar", "pauser", "nudger", "clock"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			config.Crashes, config.Cuts, config.Changes, config.Replays = c.crashes, c.cuts, c.changes, 40
-			r := search(t, config)
-			if r.Fault != "" {
-				t.Fatalf("%s\n%s", r.Fault, r.Text)
-			}
-			if !r.Complete || r.Replayed != 40 || r.States < 100 {
-				t.Errorf("%+v", r)
-			}
-		})
-	}
 }
 
 // TestBarePattern finds how the pattern without tickets fails, by the shortest
@@ -68,7 +37,7 @@ func TestBarePattern(t *testing.T) {
 			t.Parallel()
 			config := bareConfig(c.look, c.crashes, c.cuts)
 			config.Replays = 10
-			r := search(t, config)
+			r := find(t, config)
 			if !strings.HasPrefix(r.Fault, c.fault) {
 				t.Fatalf("found %q, want %q", r.Fault, c.fault)
 			}
@@ -90,7 +59,7 @@ func TestMutations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := search(t, config)
+			r := find(t, config)
 			if r.Fault == "" {
 				t.Fatal("nothing was found")
 			}
@@ -100,7 +69,7 @@ func TestMutations(t *testing.T) {
 				t.Fatal(err)
 			}
 			whole.MaxStates = 2000
-			if r := search(t, whole); r.Fault != "" {
+			if r := find(t, whole); r.Fault != "" {
 				t.Errorf("with the rule unbroken: %s\n%s", r.Fault, r.Text)
 			}
 		})

@@ -33,7 +33,7 @@ func run(args []string, out io.Writer) error {
 	crashes := flags.Int("crashes", 2, "at most so many crashes")
 	cuts := flags.Int("cuts", 1, "at most so many cut connections")
 	changes := flags.Int("changes", 2, "at most so many steps of those around, but for the clock's")
-	roles := flags.String("around", "registrar,pauser,nudger,clock", "who else changes what circulates")
+	roles := flags.String("around", everyRole, "who else changes what circulates")
 	reshard := flags.String("reshard", "", "explore a change of the number of shards instead, as 1:2")
 	movers := flags.Int("movers", 1, "with reshard: how many movers")
 	auditors := flags.Int("auditors", 0, "with reshard: how many auditors")
@@ -42,9 +42,14 @@ func run(args []string, out io.Writer) error {
 	registrars := flags.String("registrars", "old,new", "with reshard, in the place of around: who knows only the old shards, or the new ones too")
 	deeds := flags.String("deeds", "register,upsert,deregister,pause,resume", "with reshard: what those do")
 	most := flags.Int("states", 0, "give up after so many states; 0: never")
+	published := flags.String("published", "", "make all searches that are published, and write how many states they have to this page: README.md")
+	short := flags.Bool("short", false, "with published: only those that the tests make too")
 	profile := flags.String("profile", "", "write a CPU profile there")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *published != "" {
+		return publish(*published, *short, out)
 	}
 	c, err := ringConfig(*pollers, *monitors, *accounts, list(*roles))
 	if *reshard != "" {

@@ -154,7 +154,8 @@ func dump(m *miniredis.Miniredis) (snapshot, []emitted, error) {
 // normalise drops and levels what says nothing about who is where: it would
 // only tell states apart that behave alike. No step's other effects depend on
 //
-//   - strikes, changes: counted and listed for the caller, never decided upon;
+//   - strikes, changes: counted and listed for the caller; a quarantine decides by strikes,
+//     and is explored with any number of them;
 //   - what a record says: it is compared with a new one, and here every update
 //     brings one that differs;
 //   - for how long nothing is claimed from a shard whose accounts move, and since
@@ -162,9 +163,10 @@ func dump(m *miniredis.Miniredis) (snapshot, []emitted, error) {
 //   - an account's history, and the rule that decided when it is due: they are
 //     copied along; but for a nudge's, which decides upon the lane.
 //
-// The turns of the lanes do decide; the explorer chooses them at each claim. The
-// sequence of tickets is set before each step above every ticket that is in use,
-// and its mark matters only where the sequence is lost.
+// The turns of the lanes do decide; the explorer chooses them at each claim. So does
+// the sequence of tickets: it is set before each step above every ticket that is in
+// use, each step is held to leaving it there (sequences), and its mark matters only
+// where the sequence is lost.
 func normalise(k key) (key, bool) {
 	_, name, ours := splitTag(k.name)
 	switch {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -146,6 +148,9 @@ func (st *steps) run(from int, op operation, turns int) (answer, error) {
 		return answer{}, err
 	}
 	a := answer{turns: turns}
+	if a.fault, err = sequences(m, st.store.shards, after, reply); err != nil {
+		return answer{}, err
+	}
 	for _, e := range out {
 		of := tokens(e.id)
 		if len(of) != 1 {
@@ -169,6 +174,32 @@ func (st *steps) run(from int, op operation, turns int) (answer, error) {
 		return answer{}, fmt.Errorf("a reply has %d tokens", len(a.told))
 	}
 	return a, nil
+}
+
+// sequences tells how a step did wrong by a shard's sequence of tickets, which restore
+// has set to fresh. As long as every step leaves it at least where it was, and at least
+// at the highest ticket that it handed out, it is above every ticket that anybody has;
+// and as scripts only add to it, that is all that there is to know of it.
+func sequences(m *miniredis.Miniredis, shards []string, after snapshot, reply string) (fault string, err error) {
+	highest := 0
+	for _, shard := range shards {
+		text, err := m.Get(shard + "ticket_seq")
+		if err != nil {
+			return "", fmt.Errorf("%sticket_seq: %w", shard, err)
+		}
+		at := tokens(text)
+		if len(at) != 1 || len(text) != len(ticketText(fresh)) || at[0] < fresh {
+			return fmt.Sprintf("sequence: that of %s went back, to %s", shard, text), nil
+		}
+		if t := slices.Max(append(tokens(after.shard(shard).String()), 0)); t > at[0] {
+			return fmt.Sprintf("sequence: %s handed out %s, and would do so again: it is at %s", shard, ticketText(t), text), nil
+		}
+		highest = max(highest, at[0])
+	}
+	if t := slices.Max(append(tokens(reply), 0)); t > highest {
+		return fmt.Sprintf("sequence: a step told of %s, and no shard has come so far", ticketText(t)), nil
+	}
+	return "", nil
 }
 
 func (st *steps) replyOf(text string, a *answer) {

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A search is one whose number of states the README publishes. The tests make those
+// that are short, and hold each to the number that is published.
+type search struct {
+	name  string
+	short bool
+
+	pollers, monitors, accounts int // of the ring
+	reshard                     *reshardBounds
+	crashes, cuts, changes      int
+}
+
+// searches are all of them.
+func searches() []search {
+	var all []search
+	ring := func(short bool, accounts, pollers, monitors, crashes, cuts, changes int) {
+		all = append(all, search{
+			name:  fmt.Sprintf("%s, %s, %s", count(accounts, "account"), count(pollers, "poller"), count(monitors, "monitor")),
+			short: short, accounts: accounts, pollers: pollers, monitors: monitors, crashes: crashes, cuts: cuts, changes: changes,
+		})
+	}
+	ring(true, 1, 1, 1, 0, 1, 0)
+	ring(true, 1, 2, 2, 2, 1, 0)
+	ring(true, 1, 2, 2, 0, 0, 2)
+	ring(true, 1, 2, 2, 1, 0, 1)
+	ring(true, 2, 1, 1, 0, 0, 1)
+	ring(true, 2, 1, 1, 1, 1, 0)
+	ring(true, 2, 2, 1, 0, 0, 0)
+	ring(false, 2, 2, 1, 1, 0, 0)
+	ring(false, 2, 2, 2, 0, 0, 0)
+	for _, r := range reshardings() {
+		b := r.reshardBounds
+		all = append(all, search{name: "resharding: " + r.name, short: true, reshard: &b, crashes: b.crashes, cuts: b.cuts, changes: b.changes})
+	}
+	return all
+}
+
+// resharding is a change of the number of shards that is explored.
+type resharding struct {
+	name string
+	reshardBounds
+}
+
+func reshardings() []resharding {
+	now, later := []int{returnNow}, []int{returnNow, returnLater}
+	comeAndGo := []string{"register", "deregister"}
+	return []resharding{
+		{"claims", reshardBounds{
+			from: 1, to: 2, accounts: 1, pollers: 1, monitors: 1, movers: 1, ways: now, crashes: 1, cuts: 1}},
+		{"two movers", reshardBounds{
+			from: 1, to: 2, accounts: 1, pollers: 1, movers: 2, ways: later, crashes: 1, cuts: 1}},
+		{"all", reshardBounds{
+			from: 1, to: 2, accounts: 1, pollers: 1, monitors: 1, movers: 1, ways: now, changes: 1,
+			registrars: []string{"old", "new"}, deeds: []string{"upsert", "deregister", "pause", "resume"}}},
+		{"come and go", reshardBounds{
+			from: 1, to: 2, accounts: 1, movers: 1, crashes: 1, cuts: 1, changes: 3,
+			registrars: []string{"old", "new"}, deeds: comeAndGo}},
+		{"never missed", reshardBounds{
+			from: 1, to: 2, accounts: 1, pollers: 1, movers: 1, ways: now, changes: 2,
+			registrars: []string{"new"}, deeds: []string{"upsert", "pause", "resume"}}},
+		{"the end, from nothing", reshardBounds{
+			from: 1, to: 2, accounts: 1, movers: 2, changes: 2, ends: true, empty: true,
+			registrars: []string{"old", "new"}, deeds: comeAndGo}},
+		{"the end, with claims", reshardBounds{
+			from: 1, to: 2, accounts: 1, pollers: 1, monitors: 1, movers: 1, ways: now, crashes: 1, ends: true}},
+		{"audits", reshardBounds{
+			from: 1, to: 2, accounts: 1, pollers: 1, movers: 1, auditors: 1, ways: now, crashes: 1}},
+		{"two accounts of one shard", reshardBounds{
+			from: 1, to: 2, accounts: 2, pollers: 1, movers: 1, ways: now, cuts: 1}},
+		{"two accounts to one shard", reshardBounds{
+			from: 2, to: 1, accounts: 2, movers: 1, changes: 2,
+			registrars: []string{"new"}, deeds: comeAndGo}},
+	}
+}
+
+// String names a search and its bounds, as the README has it.
+func (s search) String() string {
+	name := s.name + ";"
+	for _, b := range []struct {
+		n    int
+		noun string
+	}{{s.crashes, "crash"}, {s.cuts, "cut"}, {s.changes, "change"}} {
+		if b.n > 0 {
+			name += " " + count(b.n, b.noun) + ","
+		}
+	}
+	if bare, none := strings.CutSuffix(name, ";"); none {
+		return bare + "; no failure, no change"
+	}
+	return strings.TrimSuffix(name, ",")
+}
+
+func (s search) config() (Config, error) {
+	if s.reshard != nil {
+		return reshardConfig(*s.reshard)
+	}
+	c, err := ringConfig(s.pollers, s.monitors, s.accounts, strings.Split(everyRole, ","))
+	c.Crashes, c.Cuts, c.Changes = s.crashes, s.cuts, s.changes
+	return c, err
+}
+
+// everyRole is all who change what circulates.
+const everyRole = "registrar,pauser,nudger,clock"
+
+func count(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case noun == "crash":
+		noun += "e"
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
