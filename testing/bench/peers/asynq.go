@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 const (
 	asynqTask    = "check"
+	asynqQueue   = "default"
 	asynqFillers = 32
 )
 
@@ -27,6 +29,22 @@ type asynqSubject struct {
 	done    atomic.Int64
 }
 
+// queue is the n-th task's: there is one, or there are several of one weight.
+func (a *asynqSubject) queue(n int) string {
+	if a.spec.Queues <= 1 {
+		return asynqQueue
+	}
+	return fmt.Sprintf("%s%d-%d", asynqQueue, a.spec.Queues, n%a.spec.Queues)
+}
+
+func (a *asynqSubject) queues() map[string]int {
+	all := make(map[string]int)
+	for n := range max(1, a.spec.Queues) {
+		all[a.queue(n)] = 1
+	}
+	return all
+}
+
 func (a *asynqSubject) fill(ctx context.Context) error {
 	a.redis = asynq.RedisClientOpt{Addr: strings.TrimPrefix(a.spec.Redis, "redis://"), PoolSize: asynqFillers}
 	client := asynq.NewClient(a.redis)
@@ -34,7 +52,7 @@ func (a *asynqSubject) fill(ctx context.Context) error {
 	var next atomic.Int64
 	return inParallel(asynqFillers, func(int) error {
 		for n := next.Add(1) - 1; n < int64(a.spec.Accounts); n = next.Add(1) - 1 {
-			if _, err := client.EnqueueContext(ctx, asynq.NewTask(asynqTask, payload(int(n), a.spec.Bytes))); err != nil {
+			if _, err := client.EnqueueContext(ctx, asynq.NewTask(asynqTask, payload(int(n), a.spec.Bytes)), asynq.Queue(a.queue(int(n)))); err != nil {
 				return err
 			}
 		}
@@ -48,6 +66,7 @@ func (a *asynqSubject) start(ctx context.Context, s settings) error {
 	for range s.Servers {
 		server := asynq.NewServer(a.redis, asynq.Config{
 			Concurrency: s.Concurrency + s.InFlight/s.Servers, LogLevel: asynq.FatalLevel,
+			Queues:            a.queues(),
 			TaskCheckInterval: 10 * time.Millisecond, // it need not wait for long when it has found nothing
 		})
 		if err := server.Start(asynq.HandlerFunc(a.handle)); err != nil {
@@ -61,7 +80,8 @@ func (a *asynqSubject) start(ctx context.Context, s settings) error {
 
 func (a *asynqSubject) handle(ctx context.Context, t *asynq.Task) error {
 	a.hold.wait()
-	if _, err := a.client.EnqueueContext(ctx, asynq.NewTask(t.Type(), t.Payload())); err != nil {
+	queue, _ := asynq.GetQueueName(ctx) // a handler's context has it
+	if _, err := a.client.EnqueueContext(ctx, asynq.NewTask(t.Type(), t.Payload()), asynq.Queue(queue)); err != nil {
 		return err
 	}
 	a.done.Add(1)

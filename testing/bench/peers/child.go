@@ -147,7 +147,7 @@ func (b *bench) inTurns(stages ...*stage) error {
 				return err
 			}
 			s.samples = append(s.samples, x)
-			b.results.Samples = append(b.results.Samples, x)
+			b.results.sample(x)
 		}
 	}
 	for _, s := range stages {
@@ -168,19 +168,42 @@ func (b *bench) try(c *child, name string, candidates []settings) ([]sample, err
 			return nil, err
 		}
 		b.results.note("%s tried %v: %.0f cycles/s", name, s, x.Rate)
-		b.results.Samples = append(b.results.Samples, x)
+		b.results.sample(x)
 		tried = append(tried, x)
 	}
 	return tried, nil
 }
 
-// best is what gave the most cycles, among those with so many servers; 0: any.
-func best(tried []sample, servers int) settings {
-	var most sample
-	for _, x := range tried {
-		if x.Rate > most.Rate && (servers == 0 || x.Settings.Servers == servers) {
+// tried is what each of some settings gave a process.
+type tried struct {
+	child  *child
+	sample sample
+}
+
+// grid tries the same settings with each of some processes.
+func (b *bench) grid(name string, candidates []settings, children ...*child) ([]tried, error) {
+	var all []tried
+	for _, c := range children {
+		samples, err := b.try(c, fmt.Sprintf("%s_%d_queues", name, max(1, c.spec.Queues)), candidates)
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range samples {
+			all = append(all, tried{c, x})
+		}
+	}
+	b.results.figure(name+"_settings_tried", float64(len(all)), "settings of which the best goes on")
+	return all, nil
+}
+
+// best is a stage with what gave the most cycles, among those with so many servers; 0:
+// any.
+func best(name string, all []tried, servers int) *stage {
+	var most tried
+	for _, x := range all {
+		if x.sample.Rate > most.sample.Rate && (servers == 0 || x.sample.Settings.Servers == servers) {
 			most = x
 		}
 	}
-	return *most.Settings
+	return &stage{name: name, child: most.child, settings: *most.sample.Settings}
 }

@@ -13,13 +13,17 @@ const (
 	idleCadence  = "every 1h"
 )
 
-// asynqCandidates are what is tried for asynq.
+// manyQueues is how many queues asynq and rmq are tried with beside one.
+const manyQueues = 8
+
+// asynqCandidates are what is tried for asynq, with each number of queues and of tasks
+// in flight.
 func asynqCandidates(quick bool) []settings {
 	if quick {
-		return []settings{{Servers: 1, Concurrency: 64}, {Servers: 4, Concurrency: 64}, {Servers: 4, Concurrency: 64, Pool: 64}}
+		return []settings{{Servers: 1, Concurrency: 64}, {Servers: 4, Concurrency: 64, Pool: 64}}
 	}
 	var all []settings
-	for _, servers := range []int{1, 2, 4, 8} {
+	for _, servers := range []int{1, 4, 8} {
 		for _, concurrency := range []int{16, 64, 256} {
 			for _, pool := range []int{0, 64} {
 				all = append(all, settings{Servers: servers, Concurrency: concurrency, Pool: pool})
@@ -29,7 +33,7 @@ func asynqCandidates(quick bool) []settings {
 	return all
 }
 
-// rmqCandidates are what is tried for rmq.
+// rmqCandidates are what is tried for rmq, likewise.
 func rmqCandidates(quick bool) []settings {
 	if quick {
 		return []settings{{Servers: 4, Concurrency: 16, Pool: 100}, {Servers: 4, Concurrency: 16, Pool: 1000}}
@@ -66,7 +70,9 @@ func measureCycles(ctx context.Context, b *bench) error {
 		"small":  {Kind: "ring", Namespace: "small", Accounts: smallRing},
 		"poller": {Kind: "poller", Namespace: "poller", Accounts: b.count, Cadence: tightCadence},
 		"asynq":  {Kind: "asynq", Accounts: b.count},
+		"asynqs": {Kind: "asynq", Accounts: b.count, Queues: manyQueues},
 		"rmq":    {Kind: "rmq", Accounts: b.count},
+		"rmqs":   {Kind: "rmq", Accounts: b.count, Queues: manyQueues},
 	}
 	children := make(map[string]*child)
 	for name, s := range specs {
@@ -78,23 +84,23 @@ func measureCycles(ctx context.Context, b *bench) error {
 		defer c.close()
 		children[name] = c
 	}
-	asynqTried, err := b.try(children["asynq"], "asynq", asynqCandidates(b.quick))
+	asynqTried, err := b.grid("asynq", asynqCandidates(b.quick), children["asynq"], children["asynqs"])
 	if err != nil {
 		return err
 	}
-	asynqLoaded, err := b.try(children["asynq"], "asynq_10000_in_flight", loaded(asynqCandidates(true)))
+	asynqLoaded, err := b.grid("asynq_10000_in_flight", loaded(asynqCandidates(b.quick)), children["asynq"], children["asynqs"])
 	if err != nil {
 		return err
 	}
-	rmqTried, err := b.try(children["rmq"], "rmq", rmqCandidates(b.quick))
+	rmqTried, err := b.grid("rmq", rmqCandidates(b.quick), children["rmq"], children["rmqs"])
 	if err != nil {
 		return err
 	}
-	rmqLoaded, err := b.try(children["rmq"], "rmq_10000_in_flight", loaded(rmqCandidates(true)))
+	rmqLoaded, err := b.grid("rmq_10000_in_flight", loaded(rmqCandidates(b.quick)), children["rmq"], children["rmqs"])
 	if err != nil {
 		return err
 	}
-	pollerTried, err := b.try(children["poller"], "poller", pollerCandidates(b.quick))
+	pollerTried, err := b.grid("poller", pollerCandidates(b.quick), children["poller"])
 	if err != nil {
 		return err
 	}
@@ -104,13 +110,13 @@ func measureCycles(ctx context.Context, b *bench) error {
 		few       = &stage{name: "ring_100_in_flight", child: children["ring"], settings: settings{InFlight: fewInFlight}}
 		large     = &stage{name: fmt.Sprintf("ring_%d_accounts", b.large), child: children["large"]}
 		small     = &stage{name: fmt.Sprintf("ring_%d_accounts", smallRing), child: children["small"]}
-		poller    = &stage{name: "poller", child: children["poller"], settings: best(pollerTried, 1)}
+		poller    = best("poller", pollerTried, 1)
 		byDefault = &stage{name: "poller_default_settings", child: children["poller"], settings: modest}
-		asynq     = &stage{name: "asynq", child: children["asynq"], settings: best(asynqTried, 0)}
-		asynqOne  = &stage{name: "asynq_one_server", child: children["asynq"], settings: best(asynqTried, 1)}
-		asynqMany = &stage{name: "asynq_10000_in_flight", child: children["asynq"], settings: best(asynqLoaded, 0)}
-		rmq       = &stage{name: "rmq", child: children["rmq"], settings: best(rmqTried, 0)}
-		rmqMany   = &stage{name: "rmq_10000_in_flight", child: children["rmq"], settings: best(rmqLoaded, 0)}
+		asynq     = best("asynq", asynqTried, 0)
+		asynqOne  = best("asynq_one_server", asynqTried, 1)
+		asynqMany = best("asynq_10000_in_flight", asynqLoaded, 0)
+		rmq       = best("rmq", rmqTried, 0)
+		rmqMany   = best("rmq_10000_in_flight", rmqLoaded, 0)
 	)
 	if err := b.inTurns(ring, asynqMany, rmqMany, poller, asynqOne, asynq, rmq, few, large, small, byDefault); err != nil {
 		return err

@@ -37,7 +37,7 @@ func measureLoad(ctx context.Context, b *bench) error {
 			return err
 		}
 		x.Values["heap_bytes_per_account"] = x.Values["heap_bytes"] / float64(spec.Accounts)
-		b.results.Samples = append(b.results.Samples, x)
+		b.results.sample(x)
 		b.results.point("lateness", "p50", float64(rate), x.Values["lateness_p50_ms"])
 		b.results.point("lateness", "p99", float64(rate), x.Values["lateness_p99_ms"])
 		b.results.note("%d checks/s: did %.0f, %.1f µs of Redis, %.1f µs of the replica, p50 %.0f ms and p99 %.0f ms late",
@@ -83,7 +83,7 @@ func (b *bench) overHTTP(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.results.Samples = append(b.results.Samples, x)
+	b.results.sample(x)
 	b.results.figure("http_replica_cpu", x.OwnCPU, "µs of the replica's processor a check that asks a connector over HTTP")
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/bench/commit"
 )
 
 // options are what the command was asked to do.
@@ -26,6 +28,7 @@ type options struct {
 	large   int // accounts of the large ring
 	pairs   int // kills in the recovery
 	figures string
+	commit  string // of what is measured
 }
 
 func main() {
@@ -55,6 +58,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.IntVar(&o.large, "large", 1_000_000, "accounts of the large ring")
 	flags.IntVar(&o.pairs, "kills", 5, "how many processes of each system are killed")
 	flags.StringVar(&o.figures, "figures", "../figures", "where measured.json and the drawings go")
+	flags.StringVar(&o.commit, "commit", "", "which commit is measured, where git cannot tell")
 	only := flags.String("only", "", "parts to measure, separated by commas: "+strings.Join(partNames(), ", "))
 	profile := flags.Bool("profile", false, "print where the time of a cycle goes, and nothing else")
 	plan := flags.String("plan", "", "print the capacity plan from this measured.json, and measure nothing")
@@ -86,6 +90,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		o.only = []string{"profile"}
 	case *only != "":
 		o.only = strings.Split(*only, ",")
+	}
+	if o.commit == "" {
+		var err error
+		if o.commit, err = commit.Of(ctx, "."); err != nil {
+			return fmt.Errorf("commit: %w", err)
+		}
 	}
 	return measureAll(ctx, o, out)
 }
@@ -120,9 +130,11 @@ func parts() []part {
 	return []part{
 		{"memory", measureMemory},
 		{"cycles", measureCycles},
+		{"shares", measureShares},
 		{"masters", measureMasters},
 		{"sweeps", measureSweeps},
 		{"load", measureLoad},
+		{"durable", measureDurable},
 		{"idle", measureIdle},
 		{"profile", measureProfile},
 		{"recovery", measureRecovery},

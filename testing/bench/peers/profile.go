@@ -19,7 +19,7 @@ func measureProfile(ctx context.Context, b *bench) error {
 			if err != nil {
 				return err
 			}
-			b.results.Samples = append(b.results.Samples, x)
+			b.results.sample(x)
 			b.results.note("%s: %.0f cycles/s; a cycle takes %.2f µs of Redis' processor, %.2f µs of the client's, %.1f allocations, %.2f commands, %.4f scripts",
 				way.name, x.Rate, x.RedisCPU, x.OwnCPU, x.Allocs, x.Values["commands"], x.Values["scripts"])
 			return b.printCommands(x)

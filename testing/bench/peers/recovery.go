@@ -68,7 +68,7 @@ func measureRecovery(ctx context.Context, b *bench) error {
 		}
 		for _, s := range seconds {
 			b.results.note("%s: %.1f s until the last of %d was checked again", kind, s, victimHolds)
-			b.results.Samples = append(b.results.Samples, sample{Name: "recovery_" + kind, Values: map[string]float64{"seconds": s}})
+			b.results.sample(sample{Name: "recovery_" + kind, Values: map[string]float64{"seconds": s}})
 		}
 		took[kind] = seconds
 		b.results.figure("recovery_"+kind, median(seconds), fmt.Sprintf("s from kill -9 until the last of %d was checked again, median of %d kills", victimHolds, b.pairs))

@@ -13,14 +13,16 @@ import (
 
 // figure is one measured number, or a median of several.
 type figure struct {
-	Name  string  `json:"figure"`
-	Value float64 `json:"value"`
-	Unit  string  `json:"unit"`
+	Name   string  `json:"figure"`
+	Value  float64 `json:"value"`
+	Unit   string  `json:"unit"`
+	Commit string  `json:"commit"` // that it was measured at; "" of before this was kept
 }
 
 // sample is one run of one system.
 type sample struct {
 	Name     string             `json:"name"`
+	Commit   string             `json:"commit"`
 	Settings *settings          `json:"settings,omitempty"`
 	Rate     float64            `json:"cycles_per_s"`
 	RedisCPU float64            `json:"redis_cpu_us_per_cycle"`
@@ -39,6 +41,7 @@ type point struct {
 type series struct {
 	Drawing string  `json:"drawing"`
 	Name    string  `json:"name"`
+	Commit  string  `json:"commit"`
 	Points  []point `json:"points"`
 }
 
@@ -51,22 +54,24 @@ type results struct {
 	Series  []*series `json:"series"`
 	Samples []sample  `json:"samples"`
 
-	out  io.Writer
-	json bool
+	out    io.Writer
+	json   bool
+	commit string // that is measured
 }
 
 func newResults(o options, out io.Writer) *results {
 	return &results{
-		Began: time.Now().UTC(), Quick: o.quick, out: out, json: o.json,
+		Began: time.Now().UTC(), Quick: o.quick, out: out, json: o.json, commit: o.commit,
 		Machine: fmt.Sprintf("%d processors, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
 	}
 }
 
 // figure prints a figure and keeps it.
 func (r *results) figure(name string, value float64, unit string) {
-	r.Figures = append(r.Figures, figure{name, value, unit})
+	f := figure{name, value, unit, r.commit}
+	r.Figures = append(r.Figures, f)
 	if r.json {
-		line, _ := json.Marshal(figure{name, value, unit}) // a figure is always marshalled
+		line, _ := json.Marshal(f) // a figure is always marshalled
 		fmt.Fprintf(r.out, "%s\n", line)
 		return
 	}
@@ -80,6 +85,12 @@ func (r *results) target(name string, value float64, relation string, bound floa
 		verdict = "missed"
 	}
 	r.figure(name, value, fmt.Sprintf("%s; %s %g: %s", unit, relation, bound, verdict))
+}
+
+// sample keeps a run.
+func (r *results) sample(x sample) {
+	x.Commit = r.commit
+	r.Samples = append(r.Samples, x)
 }
 
 // section begins a part, for people.
@@ -101,7 +112,7 @@ func (r *results) point(drawing, name string, x, y float64) {
 	i := slices.IndexFunc(r.Series, func(s *series) bool { return s.Drawing == drawing && s.Name == name })
 	if i < 0 {
 		i = len(r.Series)
-		r.Series = append(r.Series, &series{Drawing: drawing, Name: name})
+		r.Series = append(r.Series, &series{Drawing: drawing, Name: name, Commit: r.commit})
 	}
 	r.Series[i].Points = append(r.Series[i].Points, point{x, y})
 }

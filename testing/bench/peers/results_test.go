@@ -37,12 +37,12 @@ func TestTargetsSayWhetherTheyWereMet(t *testing.T) {
 
 func TestJSONIsOneObjectALine(t *testing.T) {
 	var out bytes.Buffer
-	r := newResults(options{json: true}, &out)
+	r := newResults(options{json: true, commit: "abc"}, &out)
 	r.section("part")
 	r.note("for people")
 	r.figure("ring_vs_asynq", 13.5, "×")
 	var f figure
-	if err := json.Unmarshal(out.Bytes(), &f); err != nil || f != (figure{"ring_vs_asynq", 13.5, "×"}) {
+	if err := json.Unmarshal(out.Bytes(), &f); err != nil || f != (figure{"ring_vs_asynq", 13.5, "×", "abc"}) {
 		t.Errorf("got %+v, %v, of %q", f, err, out.String())
 	}
 }
@@ -54,12 +54,13 @@ func TestPartsAreKept(t *testing.T) {
 	for _, run := range []struct {
 		figure string
 		value  float64
-	}{{"a", 1}, {"b", 2}, {"a", 3}} {
-		r := newResults(options{}, &bytes.Buffer{})
+		commit string
+	}{{"a", 1, "first"}, {"b", 2, "second"}, {"a", 3, "third"}} {
+		r := newResults(options{commit: run.commit}, &bytes.Buffer{})
 		r.figure(run.figure, run.value, "")
 		r.point(run.figure, "line", 1, run.value)
 		r.point(run.figure, "other line", 1, run.value)
-		r.Samples = append(r.Samples, sample{Name: run.figure, Rate: run.value})
+		r.sample(sample{Name: run.figure, Rate: run.value})
 		if err := r.save(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -72,6 +73,24 @@ func TestPartsAreKept(t *testing.T) {
 	b, errB := r.value("b")
 	if errA != nil || errB != nil || a != 3 || b != 2 || len(r.Figures) != 2 || len(r.Series) != 4 || len(r.Samples) != 2 {
 		t.Errorf("kept %+v, %v, %v", r, errA, errB)
+	}
+	// Each says at which commit it was measured.
+	at := make(map[string]string)
+	for _, f := range r.Figures {
+		at[f.Name] = f.Commit
+	}
+	for _, s := range r.Series {
+		if s.Commit != at[s.Drawing] {
+			t.Errorf("a line of %s is of %q", s.Drawing, s.Commit)
+		}
+	}
+	for _, s := range r.Samples {
+		if s.Commit != at[s.Name] {
+			t.Errorf("a run of %s is of %q", s.Name, s.Commit)
+		}
+	}
+	if at["a"] != "third" || at["b"] != "second" {
+		t.Errorf("commits %v", at)
 	}
 	// A quick run's figures are no replacement for those of a full one, or the other way round.
 	quick := newResults(options{quick: true}, &bytes.Buffer{})

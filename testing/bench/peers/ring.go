@@ -24,7 +24,7 @@ type ringSubject struct {
 	ring    *circulate.Ring
 	records *circulate.Records[int]
 	s       settings
-	own     [][]circulate.Claim // what is held of each shard, each of which one worker has
+	own     [][]circulate.Claim // what is held in each lane, each of which one worker has
 }
 
 // fill registers the accounts and has each checked once, which gives it a cursor
@@ -81,7 +81,8 @@ func (r *ringSubject) claim(ctx context.Context, shard int, replica string, n in
 // start makes what is scheduled due and puts it into message_queue, where the
 // tight ring has its accounts, and claims what is to be held.
 func (r *ringSubject) start(ctx context.Context, s settings) error {
-	r.s, r.own = s, make([][]circulate.Claim, r.ring.Shards())
+	// A lane is a shard, but where there are more workers than shards they share them.
+	r.s, r.own = s, make([][]circulate.Claim, max(r.ring.Shards(), s.workers()))
 	err := eachShard(r.ring, func(shard int) error {
 		key := r.ring.Tag(shard) + ":schedule"
 		conn, err := r.server.Conn(ctx, key)
@@ -98,19 +99,19 @@ func (r *ringSubject) start(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.work(func(t *turns, shard int) (bool, error) {
-		held := len(r.own[shard])
-		if err := t.turn(ctx, shard, batch, r.keep(shard)); err != nil {
+	_, err = r.work(func(t *turns, lane int) (bool, error) {
+		held := len(r.own[lane])
+		if err := t.turn(ctx, lane, s.batch(), r.keep(lane)); err != nil {
 			return false, err
 		}
-		return len(r.own[shard]) > held && held < r.keep(shard), nil
+		return len(r.own[lane]) > held && held < r.keep(lane), nil
 	})
 	return err
 }
 
 // stop gives back what is held.
 func (r *ringSubject) stop(ctx context.Context) error {
-	_, err := r.work(func(t *turns, shard int) (bool, error) { return false, t.turn(ctx, shard, 0, 0) })
+	_, err := r.work(func(t *turns, lane int) (bool, error) { return false, t.turn(ctx, lane, 0, 0) })
 	return err
 }
 
@@ -119,25 +120,25 @@ func (r *ringSubject) stop(ctx context.Context) error {
 // from what is held.
 func (r *ringSubject) measure(ctx context.Context, d time.Duration) (int64, error) {
 	stop := time.Now().Add(d)
-	return r.work(func(t *turns, shard int) (bool, error) {
+	return r.work(func(t *turns, lane int) (bool, error) {
 		if !time.Now().Before(stop) {
 			return false, nil
 		}
-		return true, t.turn(ctx, shard, batch, r.keep(shard))
+		return true, t.turn(ctx, lane, r.s.batch(), r.keep(lane))
 	})
 }
 
-// work has the workers take their shards in turns for as long as any of them wants
+// work has the workers take their lanes in turns for as long as any of them wants
 // more, and counts the returns that were written.
-func (r *ringSubject) work(turn func(t *turns, shard int) (more bool, err error)) (int64, error) {
+func (r *ringSubject) work(turn func(t *turns, lane int) (more bool, err error)) (int64, error) {
 	var done atomic.Int64
-	err := inParallel(ringWorkers, func(w int) error {
-		t := &turns{ringSubject: r, replica: fmt.Sprintf("benchmark%d", w), items: make([]circulate.Return, 0, batch)}
+	err := inParallel(r.s.workers(), func(w int) error {
+		t := &turns{ringSubject: r, replica: fmt.Sprintf("bench%05d", w), items: make([]circulate.Return, 0, r.s.batch())}
 		defer func() { done.Add(t.done) }()
 		for more := true; more; {
 			more = false
-			for shard := w; shard < len(r.own); shard += ringWorkers {
-				again, err := turn(t, shard)
+			for lane := w; lane < len(r.own); lane += r.s.workers() {
+				again, err := turn(t, lane)
 				if err != nil {
 					return err
 				}
@@ -149,10 +150,10 @@ func (r *ringSubject) work(turn func(t *turns, shard int) (more bool, err error)
 	return done.Load(), err
 }
 
-// keep is a shard's part of what is held.
-func (r *ringSubject) keep(shard int) int {
-	keep, shards := r.s.InFlight/r.ring.Shards(), r.ring.Shards()
-	if shard < r.s.InFlight%shards {
+// keep is a lane's part of what is held.
+func (r *ringSubject) keep(lane int) int {
+	keep := r.s.InFlight / len(r.own)
+	if lane < r.s.InFlight%len(r.own) {
 		keep++
 	}
 	return keep
@@ -166,20 +167,22 @@ type turns struct {
 	done    int64
 }
 
-// turn claims some accounts of a shard and returns as many as are over keep.
-func (t *turns) turn(ctx context.Context, shard, claim, keep int) error {
+// turn claims some accounts of a lane's shard and returns as many of the lane's as are
+// over keep. Workers that share a shard share its records as well: none changes here.
+func (t *turns) turn(ctx context.Context, lane, claim, keep int) error {
+	shard := lane % t.ring.Shards()
 	var now time.Time
 	if claim > 0 {
 		b, err := t.claim(ctx, shard, t.replica, claim)
 		if err != nil {
 			return err
 		}
-		t.own[shard], now = append(t.own[shard], b.Claims...), b.Now
+		t.own[lane], now = append(t.own[lane], b.Claims...), b.Now
 	}
-	held := t.own[shard]
+	held := t.own[lane]
 	for len(held) > keep {
 		t.items = t.items[:0]
-		for len(held) > keep && len(t.items) < batch {
+		for len(held) > keep && len(t.items) < t.s.batch() {
 			i, last := rand.IntN(len(held)), len(held)-1
 			held[i], held[last] = held[last], held[i]
 			t.items = append(t.items, circulate.Return{Claim: &held[last]})
@@ -196,7 +199,7 @@ func (t *turns) turn(ctx context.Context, shard, claim, keep int) error {
 			}
 		}
 	}
-	t.own[shard] = held
+	t.own[lane] = held
 	return nil
 }
 

@@ -43,25 +43,30 @@ func (r *rmqSubject) fill(context.Context) error {
 			r.faults.Add(1)
 		}
 	}()
-	queue, err := r.queue(0)
-	if err != nil {
-		return err
-	}
-	for n := 0; n < r.spec.Accounts; n += chunk {
-		var part [][]byte
-		for i := n; i < min(n+chunk, r.spec.Accounts); i++ {
-			part = append(part, payload(i, r.spec.Bytes))
-		}
-		if err := queue.PublishBytes(part...); err != nil {
+	each := (r.spec.Accounts + r.queueCount() - 1) / r.queueCount()
+	for q := range r.queueCount() {
+		queue, err := r.queue(0, q)
+		if err != nil {
 			return err
+		}
+		for n := q * each; n < min((q+1)*each, r.spec.Accounts); n += chunk {
+			var part [][]byte
+			for i := n; i < min(n+chunk, (q+1)*each, r.spec.Accounts); i++ {
+				part = append(part, payload(i, r.spec.Bytes))
+			}
+			if err := queue.PublishBytes(part...); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// queue opens the queue anew over the i-th connection: one that has stopped is not
-// to be used again.
-func (r *rmqSubject) queue(i int) (rmq.Queue, error) {
+func (r *rmqSubject) queueCount() int { return max(1, r.spec.Queues) }
+
+// queue opens the q-th queue anew over the i-th connection: one that has stopped is
+// not to be used again.
+func (r *rmqSubject) queue(i, q int) (rmq.Queue, error) {
 	for len(r.connections) <= i {
 		c, err := rmq.OpenConnection("bench", "tcp", strings.TrimPrefix(r.spec.Redis, "redis://"), 0, r.errs)
 		if err != nil {
@@ -69,17 +74,23 @@ func (r *rmqSubject) queue(i int) (rmq.Queue, error) {
 		}
 		r.connections = append(r.connections, c)
 	}
-	return r.connections[i].OpenQueue(rmqQueue)
+	name := rmqQueue
+	if r.queueCount() > 1 {
+		name = fmt.Sprintf("%s%d-%d", rmqQueue, r.queueCount(), q%r.queueCount())
+	}
+	return r.connections[i].OpenQueue(name)
 }
 
 func (r *rmqSubject) start(ctx context.Context, s settings) error {
 	r.s, r.queues, r.held, r.stopped = s, nil, nil, false
-	for i := range s.Servers {
-		queue, err := r.queue(i)
+	// Every connection has a queue, and every queue a connection.
+	readers := max(s.Servers, r.queueCount())
+	for i := range readers {
+		queue, err := r.queue(i%s.Servers, i)
 		if err != nil {
 			return err
 		}
-		if err := queue.StartConsuming(int64(s.Pool+s.InFlight/s.Servers), rmqPoll); err != nil {
+		if err := queue.StartConsuming(int64(s.Pool+(s.InFlight+readers-1)/readers), rmqPoll); err != nil {
 			return err
 		}
 		for range s.Concurrency {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,12 +20,13 @@ const (
 
 // spec says what a subject is; it does not change while the process lives.
 type spec struct {
-	Kind      string `json:"kind"` // ring, poller, asynq, rmq, sink
+	Kind      string `json:"kind"` // ring, bare, poller, asynq, rmq
 	Redis     string `json:"redis"`
 	Namespace string `json:"namespace,omitempty"`
 	Accounts  int    `json:"accounts"`
-	Bytes     int    `json:"bytes,omitempty"` // of a record or payload
-	Shards    int    `json:"shards,omitempty"`
+	Bytes     int    `json:"bytes,omitempty"`   // of a record or payload
+	Shards    int    `json:"shards,omitempty"`  // of the bare pattern: pairs of lists
+	Queues    int    `json:"queues,omitempty"`  // that asynq's tasks and rmq's deliveries are spread over; 0: one
 	Cadence   string `json:"cadence,omitempty"` // of the poller's accounts
 	URL       string `json:"url,omitempty"`     // of a connector that the poller's accounts ask; empty: a checker that does nothing
 }
@@ -35,12 +37,17 @@ type settings struct {
 	Servers     int    `json:"servers,omitempty"`     // asynq's servers, rmq's connections, the ring's pollers
 	Concurrency int    `json:"concurrency,omitempty"` // of one of them
 	Pool        int    `json:"pool,omitempty"`        // connections of one asynq server, 0: its default; deliveries that one of rmq's connections has waiting
+	Batch       int    `json:"batch,omitempty"`       // how many the ring, or the bare pattern, claims and returns at once; 0: 128
+	Workers     int    `json:"workers,omitempty"`     // of the ring, or the bare pattern; 0: 4
 	Give        string `json:"give,omitempty"`        // how the ring gives back: "", later or news
 	Monitor     bool   `json:"monitor,omitempty"`     // a monitor runs beside the pollers
 	Warm        bool   `json:"warm,omitempty"`        // the pollers check every account once before they are measured
 
 	Settle time.Duration `json:"settle,omitempty"` // and go on for so long: what was due meanwhile is caught up with
 }
+
+func (s settings) batch() int   { return cmp.Or(s.Batch, batch) }
+func (s settings) workers() int { return cmp.Or(s.Workers, ringWorkers) }
 
 func (s settings) String() string {
 	text, _ := json.Marshal(s) // plain fields are always marshalled
@@ -82,6 +89,8 @@ func newSubject(s spec) (subject, error) {
 	switch s.Kind {
 	case "ring":
 		return &ringSubject{spec: s}, nil
+	case "bare":
+		return &bareSubject{spec: s}, nil
 	case "poller":
 		return &pollerSubject{spec: s}, nil
 	case "asynq":

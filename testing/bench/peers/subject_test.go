@@ -18,14 +18,23 @@ const testAccounts = 1000
 // with many: afterwards each still has every account, task or delivery, waiting. One
 // that lost some would be measured too fast.
 func TestSubjectsKeepWhatTheyHave(t *testing.T) {
-	waiting := map[string]func(*server) (float64, error){
-		"ring":   func(s *server) (float64, error) { return s.sum("*}:message_queue", "LLEN") },
-		"asynq":  func(s *server) (float64, error) { return s.sum("asynq:{default}:pending", "LLEN") },
-		"rmq":    func(s *server) (float64, error) { return s.sum(`rmq::queue::\[accounts\]::ready`, "LLEN") },
-		"poller": func(s *server) (float64, error) { return s.sum("*}:message_queue", "LLEN") },
-	}
-	for kind, count := range waiting {
-		t.Run(kind, func(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec     spec
+		settings settings
+		waiting  string // the lists
+	}{
+		"ring":                  {spec{Kind: "ring", Shards: 4}, settings{}, "*}:message_queue"},
+		"ring, few shards":      {spec{Kind: "ring", Shards: 1}, settings{}, "*}:message_queue"},
+		"ring, one by one":      {spec{Kind: "ring", Shards: 4}, settings{Batch: 1, Workers: 8}, "*}:message_queue"},
+		"bare":                  {spec{Kind: "bare"}, settings{Batch: 1, Workers: 8}, "*}:message_queue"},
+		"bare, lists, batches":  {spec{Kind: "bare", Shards: 4}, settings{}, "*}:message_queue"},
+		"asynq":                 {spec{Kind: "asynq"}, settings{}, "asynq:{default}:pending"},
+		"asynq, several queues": {spec{Kind: "asynq", Queues: 3}, settings{}, "asynq:{default3-?}:pending"},
+		"rmq":                   {spec{Kind: "rmq"}, settings{}, `rmq::queue::\[accounts\]::ready`},
+		"rmq, several queues":   {spec{Kind: "rmq", Queues: 3}, settings{}, `rmq::queue::\[accounts3-?\]::ready`},
+		"poller":                {spec{Kind: "poller", Shards: 4, Cadence: tightCadence}, settings{}, "*}:message_queue"},
+	} {
+		t.Run(name, func(t *testing.T) {
 			process := redistest.Start(t)
 			conn, err := process.Dial()
 			if err != nil {
@@ -33,15 +42,17 @@ func TestSubjectsKeepWhatTheyHave(t *testing.T) {
 			}
 			defer conn.Close()
 			s := &server{process, conn}
-			it := serve(t, spec{Kind: kind, Redis: process.URL(), Accounts: testAccounts, Shards: 4, Cadence: tightCadence})
+			c.spec.Redis, c.spec.Accounts = process.URL(), testAccounts
+			it := serve(t, c.spec)
 			for _, held := range []int{0, 200} {
-				it.tell(order{Do: "start", Settings: settings{Servers: 2, Concurrency: 8, Pool: 10, InFlight: held, Warm: true}})
+				c.settings.Servers, c.settings.Concurrency, c.settings.Pool, c.settings.InFlight, c.settings.Warm = 2, 8, 10, held, true
+				it.tell(order{Do: "start", Settings: c.settings})
 				a := it.tell(order{Do: "measure", For: 500 * time.Millisecond})
 				it.tell(order{Do: "stop"})
 				if a.Cycles == 0 || a.Seconds < 0.5 || a.Allocs == 0 {
 					t.Errorf("%d in flight: measured %+v", held, a)
 				}
-				if n, err := count(s); err != nil || n != testAccounts {
+				if n, err := s.sum(c.waiting, "LLEN"); err != nil || n != testAccounts {
 					t.Errorf("%d in flight: %v of %d are waiting afterwards, %v", held, n, testAccounts, err)
 				}
 			}

@@ -87,7 +87,7 @@ func (b *bench) mark(c *child, drawing, name string, x float64, s settings) erro
 	if err != nil {
 		return err
 	}
-	b.results.Samples = append(b.results.Samples, y)
+	b.results.sample(y)
 	b.results.point(drawing, name, x, y.Rate)
 	b.results.note("%s, %s, %.0f: %.0f cycles/s, %.1f µs of Redis", drawing, name, x, y.Rate, y.RedisCPU)
 	return nil
