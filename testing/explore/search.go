@@ -32,6 +32,8 @@ func searches() []search {
 	ring(true, 2, 1, 1, 0, 0, 1)
 	ring(true, 2, 1, 1, 1, 1, 0)
 	ring(true, 2, 2, 1, 0, 0, 0)
+	ring(false, 1, 2, 2, 1, 1, 1)
+	ring(false, 1, 3, 2, 2, 1, 0)
 	ring(false, 2, 2, 1, 1, 0, 0)
 	ring(false, 2, 2, 2, 0, 0, 0)
 	for _, r := range reshardings() {
