@@ -29,6 +29,7 @@ type committer struct {
 
 	mu      sync.Mutex
 	pending map[int]*gathering
+	held    map[*circulate.Claim]func() // to be called once the claim's return is written
 }
 
 // gathering are the returns of one shard that wait for others.
@@ -51,13 +52,21 @@ func newCommitter(linger func(time.Time) time.Duration, limit int, write func(in
 		kick:    make(chan struct{}, 1),
 		jobs:    make(chan batchOfShard),
 		pending: make(map[int]*gathering),
+		held:    make(map[*circulate.Claim]func()),
 	}
 }
 
 // submit takes a return over. It waits while too many are not written yet.
-func (c *committer) submit(item circulate.Return) {
+func (c *committer) submit(item circulate.Return) { c.submitHeld(item, nil) }
+
+// submitHeld is submit with what is to be called once the return is written, or
+// dropped; nil: nothing.
+func (c *committer) submitHeld(item circulate.Return, written func()) {
 	c.slots <- struct{}{}
 	c.mu.Lock()
+	if written != nil {
+		c.held[item.Claim] = written
+	}
 	shard := item.Claim.Shard
 	g, ok := c.pending[shard]
 	if !ok {
@@ -76,6 +85,19 @@ func (c *committer) submit(item circulate.Return) {
 	}
 }
 
+// letGo calls what is to be called for returns that are written.
+func (c *committer) letGo(items []circulate.Return) {
+	for i := range items {
+		c.mu.Lock()
+		written := c.held[items[i].Claim]
+		delete(c.held, items[i].Claim)
+		c.mu.Unlock()
+		if written != nil {
+			written()
+		}
+	}
+}
+
 // crowded reports that checks may soon wait for results to be written: lingering
 // would cost more than small batches do.
 func (c *committer) crowded() bool { return 4*len(c.slots) >= 3*cap(c.slots) }
@@ -90,6 +112,7 @@ func (c *committer) run(ctx context.Context) {
 		writers.Go(func() {
 			for job := range c.jobs {
 				c.write(job.shard, job.items)
+				c.letGo(job.items)
 				for range job.items {
 					<-c.slots
 				}

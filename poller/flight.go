@@ -23,6 +23,7 @@ type flight struct {
 	skip    time.Time // messages from before are passed over; zero: none is
 	skipped int
 
+	held    held // until what was found is written
 	found   bool // a page before brought messages
 	suspect bool // it has the one place for those
 
@@ -61,9 +62,13 @@ func (p *Pool) start(f *flight) {
 
 func (f *flight) run() {
 	p := f.pool
+	written := false // or about to be
 	defer func() {
 		if f.owner.Load() == settledByWatch {
 			p.abandoned.Add(-1)
+		}
+		if !written {
+			f.held.end()
 		}
 		p.limiter.left(f.record.limits, f.checkID) // not before: a check that was abandoned still runs
 	}()
@@ -99,12 +104,13 @@ func (f *flight) run() {
 				Message: fmt.Sprintf("%d empty pages in a row that say there is more", empty)})
 			return
 		case !result.HasMore || result.NextPollAfter > 0 || page >= maxPages || time.Since(began) >= maxDrain || p.stopping():
-			f.succeed(result)
+			written = f.succeed(result)
 			return
 		}
 		if !f.progress(result) {
 			return
 		}
+		f.held.free()
 	}
 }
 
@@ -113,7 +119,7 @@ func (f *flight) run() {
 // its result, if it ever comes, is dropped.
 func (f *flight) page() (result Result, err error) {
 	p := f.pool
-	ctx, cancel := context.WithTimeout(p.checks, p.config.CheckTimeout)
+	ctx, cancel := context.WithTimeout(context.WithValue(p.checks, heldKey{}, &f.held), p.config.CheckTimeout)
 	defer cancel()
 	fired := make(chan struct{})
 	watch := time.AfterFunc(p.config.CheckTimeout+abandonAfter, func() {
@@ -159,7 +165,7 @@ func (f *flight) abandon() {
 	p.metrics.abandoned.Inc()
 	p.log.Warn("a check goes on past its time and was abandoned", "kind", f.record.account.Kind, "account", f.claim.ID, "check", f.checkID)
 	err := &CheckError{Kind: Transient, Scope: ScopeAccount, Code: codeHung, Message: "the checker did not come back in time"}
-	f.hand(f.failed(err), string(err.Kind))
+	f.hand(f.failed(err), string(err.Kind), nil)
 }
 
 // progress commits a page of several and reports whether the claim still holds.

@@ -11,8 +11,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// succeed returns the account with what its last page brought.
-func (f *flight) succeed(result Result) {
+// succeed returns the account with what its last page brought. It reports whether
+// that is handed over: then what the flight holds is let go of once it is written.
+func (f *flight) succeed(result Result) bool {
 	mark := accounts.MarkOK
 	if result.HasMore {
 		mark = accounts.MarkMore
@@ -24,7 +25,7 @@ func (f *flight) succeed(result Result) {
 		Class: cadence.Succeeded, Found: f.found || len(result.Messages) > 0, More: result.HasMore, PollAfter: result.NextPollAfter,
 	}, mark)
 	item.Messages, item.Cursor = result.Messages, result.Cursor
-	f.settle(item, "ok")
+	return f.settle(item, "ok", f.held.whenWritten())
 }
 
 // fail returns the account with a failure, or leaves it to be released, unchecked,
@@ -38,7 +39,7 @@ func (f *flight) fail(err *CheckError) {
 		return
 	}
 	f.pool.log.Debug("a check failed", "account", f.claim.ID, "kind", f.record.account.Kind, "error", err)
-	f.settle(f.failed(err), string(err.Kind))
+	f.settle(f.failed(err), string(err.Kind), nil)
 }
 
 // failed makes the return of a failure. While our own network seems to be down
@@ -91,13 +92,15 @@ func (f *flight) decide(o cadence.Outcome, mark string) circulate.Return {
 }
 
 // settle hands the return over, unless the flight was abandoned meanwhile.
-func (f *flight) settle(item circulate.Return, outcome string) {
-	if f.settledBy(settledBySelf) {
-		f.hand(item, outcome)
+func (f *flight) settle(item circulate.Return, outcome string, written func()) bool {
+	if !f.settledBy(settledBySelf) {
+		return false
 	}
+	f.hand(item, outcome, written)
+	return true
 }
 
-func (f *flight) hand(item circulate.Return, outcome string) {
+func (f *flight) hand(item circulate.Return, outcome string, written func()) {
 	p := f.pool
 	p.metrics.checks.WithLabelValues(f.record.account.Kind, outcome).Inc()
 	p.metrics.checkSeconds.WithLabelValues(f.record.account.Kind).Observe(time.Since(f.localAt).Seconds())
@@ -107,7 +110,7 @@ func (f *flight) hand(item circulate.Return, outcome string) {
 		p.metrics.parked.WithLabelValues(f.record.account.Kind).Inc()
 		p.log.Warn("an account is parked", "account", f.claim.ID, "kind", f.record.account.Kind, "reason", item.Park)
 	}
-	p.committer.submit(item)
+	p.committer.submitHeld(item, written)
 	p.running.remove(f)
 	f.cleared()
 	p.places.give(1)

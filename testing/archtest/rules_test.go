@@ -14,7 +14,7 @@ const maxLines = 400
 
 // checkerHelpers are what checkers share; every other folder beside them is a
 // kind.
-var checkerHelpers = []string{"poller/checkers/fetch", "poller/checkers/fields", "poller/checkers/secrets"}
+var checkerHelpers = []string{"poller/checkers/extent", "poller/checkers/fetch", "poller/checkers/fields", "poller/checkers/secrets"}
 
 // mayImport says what of ours a package may import: exactly what is listed with
 // the first line that covers it. Tests may import anything, and only they

@@ -12,7 +12,11 @@
 // so that an item that comes and goes is reported once; see cursor. A feed of
 // more than 2,000 items is read as its newest 2,000, if all have a date: the
 // others are never reported. Without dates nobody can tell which those are, and
-// the check fails with the code too_many_items.
+// the check fails with the code too_many_items, as it does beyond 10,000 items.
+//
+// A feed is judged before the parser reads it: one that would cost far more memory
+// or time than its length lets expect is refused as not_a_feed. Nothing behind the
+// end of its root is read. HTML is resolved against xml:base within limits.
 //
 // If more is new than was asked for, the oldest come first and the feed is
 // fetched again for the rest. ETag and Last-Modified are kept only when nothing
@@ -105,7 +109,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	case answer.Status < 200 || answer.Status > 299:
 		return poller.Result{}, statusError(answer)
 	}
-	items, err := parse(answer.Body)
+	items, err := parse(ctx, answer.Body, c.client.Reserve)
 	if err != nil {
 		return poller.Result{}, err
 	}

@@ -1,7 +1,9 @@
 package feed
 
 import (
+	"bytes"
 	"encoding/json"
+	"encoding/xml"
 	"net/http"
 	"testing"
 
@@ -18,7 +20,7 @@ func FuzzAnswer(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		items, err := parse(body)
+		items, err := parse(t.Context(), body, free)
 		if err != nil {
 			checktest.Failure(t, err)
 			return
@@ -37,6 +39,86 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("again: %d messages, %v", len(again.Messages), err)
 		}
 	})
+}
+
+// FuzzGuard sets guard against the parser: what guard lets pass the parser reads
+// within bounds, and it is what guard has read.
+func FuzzGuard(f *testing.F) {
+	for _, seed := range []string{
+		rss(guids("a", "b")...),
+		rss("<title>x</title><pubDate>Sun, 06 Nov 1994 08:49:37 GMT</pubDate>"),
+		"<rss \x01version='2.0'>\x01<channel><item><b><b>",
+		"<r\x01ss><channel></rss>", "<?xml\x01 version='1.0'?><rss/>", "<rss>\x00</rss>\x01<b><b>",
+		"<?xml version='1.0' encoding='windows-1251'?><rss><channel><item><guid>\xcf</guid></item></channel></rss>",
+		"<?xml version='1.0' encoding='utf-16'?><\x00r\x00s\x00s\x00/\x00>\x00", "\xff\xfe<\x00r\x00s\x00s\x00/\x00>\x00",
+		"<?xml version='1.0' encoding='iso-2022-jp'?><rss>\x1b$B<b\x1b(B</rss>", "<rss><?xml encoding='latin1'?></rss>",
+		"<!DOCTYPE rss [<!ENTITY a '<b>'><!-- > --><!ENTITY b \"&a;&a;\">]><rss>&a;&b;&lt;&#60;&#x3c;&nbsp;&amp;lt;</rss>",
+		"<rss><channel><item><description><![CDATA[<b>]]>x<![CDATA[]]]]><![CDATA[>]]></description></item></channel></rss>",
+		`<rss xmlns:a="x" xmlns:b="x"><channel xmlns:a="y"><item><a:b a:c="d" c e=f g='"'/><b:c><c/>x<c/>y</b:c></item></channel></rss>`,
+		`<feed xmlns="http://www.w3.org/2005/Atom" xml:base="http://x/a"><entry xml:base="b"><id>1</id><link href="c"/>
+			<content type="html">&lt;a href="d"&gt;</content><summary type="xhtml"><div xmlns="http://www.w3.org/1999/xhtml"><!--><b>--></div></summary></entry></feed>`,
+		`<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"><item><link>a</link></item></rdf:RDF>`,
+		"<rss></a></b><item/></rss>", "<rss><channel><item></channel></rss>", "<rss a b=c d>", "<rss/><rss>", "<?xml version='1.1'?><rss/>",
+		`{"version":"https://jsonfeed.org/version/1.1","items":[{"id":"1","tags":["a"]},null]}`,
+		`{"version":"https://jsonfeed.org/version/1.1","items":[{"id":[[[0]]],"content_html":"\ud800\"]}"}],"items":[{}]}`, "\xef\xbb\xbf{",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if isJSON(body) {
+			cost, err := guardJSON(body)
+			if err == nil {
+				within(t, body, 4<<20+32*cost)
+			}
+			return
+		}
+		text, err := document(bytes.Clone(body))
+		if err != nil {
+			return
+		}
+		passed, counted, err := guard(t.Context(), text)
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(clean(bytes.Clone(passed)), passed) {
+			t.Errorf("the parser will drop something of %q", passed)
+		}
+		decoder := xml.NewDecoder(bytes.NewReader(passed))
+		decoder.Strict = false
+		var again ledger
+		for again.elements == 0 || len(again.open) > 0 {
+			token, err := decoder.Token()
+			if err != nil {
+				t.Fatalf("guard lets %q pass: %v", passed, err)
+			}
+			if err := again.enter(token, int(decoder.InputOffset())); err != nil {
+				t.Fatalf("of %q more is read than guard did: %v", passed, err)
+			}
+		}
+		if again.tokens != counted.tokens || again.elements != counted.elements || decoder.InputOffset() != int64(len(passed)) {
+			t.Errorf("of %q guard read %d tokens, another reads %d", passed, counted.tokens, again.tokens)
+		}
+		bound := textCost*int64(len(passed)) + counted.cost()
+		items := within(t, passed, 4<<20+32*bound+200*counted.scopeCost+2*counted.joined+8<<10*int64(counted.dates))
+		if items > counted.listed {
+			t.Errorf("of %q guard counted %d items, the parser gives %d", passed, counted.listed, items)
+		}
+	})
+}
+
+// within parses what guard let pass, and gives the number of items.
+func within(t *testing.T, body []byte, most int64) (items int) {
+	t.Helper()
+	cost := allocated(func() {
+		parsed, err := gofeedParse(&source{ctx: t.Context(), text: body})
+		if err == nil {
+			items = len(parsed.Items)
+		}
+	})
+	if cost > most {
+		t.Errorf("%.200q costs %d bytes, over %d", body, cost, most)
+	}
+	return items
 }
 
 func FuzzCursor(f *testing.F) {

@@ -2,77 +2,214 @@ package feed
 
 import (
 	"bytes"
+	"context"
 	"encoding/xml"
 	"errors"
+	"io"
 	"strings"
-
-	"golang.org/x/net/html/charset"
 )
 
+// What a feed may have, so that no answer costs the parser much more memory or
+// time than its length lets expect. All are far beyond what feeds have.
 const (
 	maxDepth      = 512     // of elements in elements; the parser recurses, and a full stack cannot be recovered from
-	maxNamespaces = 1024    // the parser looks through all of them at each foreign element
-	maxTextCost   = 2 << 30 // bytes copied while mixed text is put together, piece by piece: a fraction of a second
+	maxElements   = 200_000 // the parser keeps some 200 bytes of each
+	maxListed     = 10_000  // items and entries, of some KiB each
+	maxAttributes = 200_000
+	maxTokens     = 1 << 20
+	maxDates      = 2*maxListed + 100 // each is tried in 180 formats
+	maxDate       = 4 << 10           // bytes
+
+	maxScope     = 256       // namespaces in scope; the parser copies all of them for each element
+	maxScopeCost = 4 << 20   // of that, in all
+	maxJoined    = 256 << 20 // bytes copied while mixed text is put together, piece by piece
+	maxBaseCost  = 64 << 20  // bytes of xml:base, put before all that it may resolve
+
+	// HTML is parsed where it is resolved by xml:base, and where it stands as
+	// XHTML, however it is hidden there.
+	maxHidden = 20_000  // tags in comments and instructions
+	maxMarkup = 100_000 // tags and entities of text under an xml:base
 )
 
-// skipped are the bytes that the parser passes over, one by one, before it looks
-// whether it has XML or JSON.
-const skipped = "\xef\xbb\xbf\xfe\xff\x00 \t\r\n"
+// textCost is how many bytes the parser takes for a byte of text: it holds several
+// copies at once.
+const textCost = 8
+
+const xmlSpace = "http://www.w3.org/XML/1998/namespace"
 
 // What makes a feed too costly to parse.
 var (
 	errDepth      = errors.New("elements are nested too deeply")
+	errElements   = errors.New("too many elements")
+	errAttributes = errors.New("too many attributes")
+	errDates      = errors.New("too many dates, or too long ones")
 	errNamespaces = errors.New("too many namespaces are declared")
 	errText       = errors.New("text is broken into too many pieces")
+	errBase       = errors.New("too much depends on xml:base")
+	errMarkup     = errors.New("too much markup in its text")
+	errListed     = errors.New("too many items")
 )
 
-// guard refuses XML that would cost the parser all the stack or all the time
-// there is: a small answer is enough for either. What is not XML at all it
-// leaves to the parser, which sees no more of it than guard does.
-func guard(body []byte) error {
-	start := 0
-	for start < len(body) && strings.IndexByte(skipped, body[start]) >= 0 {
-		start++
-	}
-	if start < len(body) && body[start] == '{' {
-		return nil // JSON; its decoder limits depth itself
-	}
-	decoder := xml.NewDecoder(bytes.NewReader(body))
+var (
+	errXML  = errors.New("feed: broken XML")
+	errRoot = errors.New("feed: neither RSS nor Atom")
+)
+
+// guard reads a document as the parser will, and refuses it where that would cost
+// too much, or at the first error: the parser, which might go on there, is not to
+// see what nobody has judged. It gives the document up to the end of its root, and
+// what it has counted.
+func guard(ctx context.Context, text []byte) ([]byte, *ledger, error) {
+	from := &source{ctx: ctx, text: text}
+	decoder := xml.NewDecoder(from)
 	decoder.Strict = false // as the parser reads
-	decoder.CharsetReader = charset.NewReaderLabel
-	var texts []int // how much text each open element has
-	var cost int64
-	namespaces := 0
+	decoder.CharsetReader = func(string, io.Reader) (io.Reader, error) { return nil, errDeclared }
+	l := &ledger{}
 	for {
+		from.next(decoder.InputOffset())
 		token, err := decoder.Token()
-		if err != nil {
-			return nil
-		}
-		switch token := token.(type) {
-		case xml.StartElement:
-			texts = append(texts, 0)
-			for _, attr := range token.Attr {
-				if attr.Name.Space == "xmlns" || attr.Name.Local == "xmlns" {
-					namespaces++
-				}
-			}
-		case xml.EndElement:
-			if len(texts) > 0 {
-				texts = texts[:len(texts)-1]
-			}
-		case xml.CharData:
-			if open := len(texts) - 1; open >= 0 {
-				cost += int64(texts[open])
-				texts[open] += len(token)
-			}
-		}
 		switch {
-		case len(texts) > maxDepth:
-			return errDepth
-		case namespaces > maxNamespaces:
-			return errNamespaces
-		case cost > maxTextCost:
-			return errText
+		case err == nil:
+		case ctx.Err() != nil:
+			return nil, nil, ctx.Err()
+		case errors.Is(err, errAttributes):
+			return nil, nil, errAttributes
+		default:
+			return nil, nil, errXML // at the end as well: the root is still open
+		}
+		if err := l.enter(token, int(decoder.InputOffset())); err != nil {
+			return nil, nil, err
+		}
+		if l.elements > 0 && len(l.open) == 0 {
+			return text[:decoder.InputOffset()], l, nil
 		}
 	}
+}
+
+// ledger is what guard has counted.
+type ledger struct {
+	open []element
+
+	tokens, elements, attributes, listed, dates int
+	joined, scopeCost, baseCost                 int64
+	hidden, markup                              int
+}
+
+// element is one that is open.
+type element struct {
+	start int // where its content begins
+	text  int // bytes of text so far
+	scope int // namespaces in scope
+	base  int // bytes of xml:base in scope
+	date  bool
+}
+
+// top is the innermost open element.
+func (l *ledger) top() element {
+	if len(l.open) == 0 {
+		return element{}
+	}
+	return l.open[len(l.open)-1]
+}
+
+// enter counts a token that ends at a place of the text.
+func (l *ledger) enter(token xml.Token, at int) error {
+	l.tokens++
+	switch token := token.(type) {
+	case xml.StartElement:
+		if err := l.begin(token, at); err != nil {
+			return err
+		}
+	case xml.EndElement:
+		if e := l.top(); e.date && at-e.start > maxDate {
+			return errDates
+		}
+		l.open = l.open[:max(0, len(l.open)-1)]
+	case xml.CharData:
+		l.characters(token)
+	case xml.Comment:
+		l.hidden += bytes.Count(token, []byte("<"))
+	case xml.ProcInst:
+		l.hidden += bytes.Count(token.Inst, []byte("<"))
+	case xml.Directive:
+		l.hidden += bytes.Count(token, []byte("<"))
+	}
+	return l.verdict()
+}
+
+func (l *ledger) begin(start xml.StartElement, at int) error {
+	name := strings.ToLower(start.Name.Local)
+	if l.elements == 0 && name != "rss" && name != "rdf" && name != "feed" {
+		return errRoot
+	}
+	l.elements++
+	l.attributes += len(start.Attr)
+	e := element{start: at, scope: l.top().scope, base: l.top().base}
+	for _, attr := range start.Attr {
+		switch {
+		case attr.Name.Space == "xmlns" || attr.Name.Local == "xmlns":
+			e.scope++
+		case attr.Name.Space == xmlSpace && attr.Name.Local == "base":
+			e.base += len(attr.Value) + 1
+		}
+	}
+	switch name {
+	case "item", "entry":
+		l.listed++
+	case "pubdate", "lastbuilddate", "updated", "modified", "published", "issued", "date":
+		l.dates++
+		e.date = true
+	}
+	l.scopeCost += int64(e.scope)
+	l.baseCost += int64(e.base) * int64(1+len(start.Attr))
+	l.open = append(l.open, e)
+	if e.scope > maxScope {
+		return errNamespaces
+	}
+	return nil
+}
+
+// characters counts text, which the parser puts together piece by piece.
+func (l *ledger) characters(text xml.CharData) {
+	if len(l.open) == 0 {
+		return
+	}
+	e := &l.open[len(l.open)-1]
+	l.joined += int64(e.text)
+	e.text += len(text)
+	if e.base > 0 {
+		marks := bytes.Count(text, []byte("<")) + bytes.Count(text, []byte("&"))
+		l.markup += marks
+		l.baseCost += int64(e.base) * int64(marks)
+	}
+}
+
+// cost is about how many bytes the parser takes for what was counted, besides the
+// text: measured, and rounded up.
+func (l *ledger) cost() int64 {
+	return 400*int64(l.elements) + 150*int64(l.attributes) + 800*int64(l.listed) + 250*int64(l.markup+l.hidden) + l.scopeCost
+}
+
+func (l *ledger) verdict() error {
+	switch {
+	case len(l.open) > maxDepth:
+		return errDepth
+	case l.elements > maxElements || l.tokens > maxTokens:
+		return errElements
+	case l.listed > maxListed:
+		return errListed
+	case l.attributes > maxAttributes:
+		return errAttributes
+	case l.dates > maxDates:
+		return errDates
+	case l.scopeCost > maxScopeCost:
+		return errNamespaces
+	case l.joined > maxJoined:
+		return errText
+	case l.baseCost > maxBaseCost:
+		return errBase
+	case l.hidden > maxHidden || l.markup > maxMarkup:
+		return errMarkup
+	}
+	return nil
 }

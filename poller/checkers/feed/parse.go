@@ -2,13 +2,18 @@ package feed
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/mmcdole/gofeed"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/extent"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
 )
 
 // maxItems is how many items of a feed are looked at.
@@ -19,39 +24,91 @@ var (
 	errPanic       = errors.New("feed: the parser panicked")
 )
 
+// A reserver waits for memory, and gives what gives it back; see fetch.Reserve.
+type reserver func(ctx context.Context, bytes int64) (func(), error)
+
 // parse reads a feed and gives its items, oldest first and each once. The error
-// is a *poller.CheckError; no input makes it panic.
-func parse(body []byte) ([]item, error) {
-	if err := guard(body); err != nil {
-		return nil, &poller.CheckError{Kind: poller.Protocol, Code: "not_a_feed", Message: "the answer is not a sane feed: " + err.Error(), Err: err}
+// is a *poller.CheckError; no input makes it panic. The body is overwritten.
+func parse(ctx context.Context, body []byte, reserve reserver) ([]item, error) {
+	page := looksLikePage(body)
+	items, err := read(ctx, body, reserve)
+	var unread *fetch.Error
+	switch {
+	case err == nil:
+		return items, nil
+	case ctx.Err() != nil:
+		return nil, fetch.CheckError(fetch.Late(ctx))
+	case errors.As(err, &unread):
+		return nil, fetch.CheckError(unread)
+	case page:
+		return nil, &poller.CheckError{
+			Kind: poller.Protocol, Code: "html", Err: err,
+			Message: "the address answers an HTML page, not a feed: use the address of the page's feed",
+		}
 	}
-	parsed, err := gofeedParse(body)
+	return nil, notAFeed(err)
+}
+
+func read(ctx context.Context, body []byte, reserve reserver) ([]item, error) {
+	body, cost, err := judge(ctx, body, reserve)
 	if err != nil {
-		return nil, notAFeed(body, err)
+		return nil, err
+	}
+	release, err := reserve(ctx, cost)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	parsed, err := gofeedParse(&source{ctx: ctx, text: body})
+	if err != nil {
+		return nil, err
 	}
 	items := itemsOf(parsed)
 	if len(items) > maxItems {
 		if !allDated(items) {
-			return nil, &poller.CheckError{
-				Kind: poller.Protocol, Code: "too_many_items",
-				Message: "the feed has more than 2000 items and not all have a date, so that nobody can tell the newest",
-			}
+			return nil, errListed
 		}
 		items = items[len(items)-maxItems:]
 	}
 	return items, nil
 }
 
+// judge gives what the parser is to read, and what that will cost.
+func judge(ctx context.Context, body []byte, reserve reserver) ([]byte, int64, error) {
+	if isJSON(body) {
+		cost, err := guardJSON(body)
+		return body, cost, err
+	}
+	// The longest text is in memory more than once.
+	release, err := reserve(ctx, 4*int64(len(body)))
+	if err != nil {
+		return nil, 0, err
+	}
+	defer release()
+	text, err := document(body)
+	if err != nil {
+		return nil, 0, err
+	}
+	text, counted, err := guard(ctx, text)
+	if err != nil {
+		return nil, 0, err
+	}
+	return text, textCost*int64(len(text)) + counted.cost(), nil
+}
+
 // gofeedParse keeps the parser's panics in: it reads what strangers write.
-func gofeedParse(body []byte) (parsed *gofeed.Feed, err error) {
+func gofeedParse(from io.Reader) (parsed *gofeed.Feed, err error) {
 	defer func() {
 		if recover() != nil {
 			parsed, err = nil, errPanic
 		}
 	}()
-	parsed, err = gofeed.NewParser().Parse(bytes.NewReader(body))
+	parser := gofeed.NewParser()
+	// Nobody asks for an item's picture, which would be looked for in its HTML.
+	parser.RSSTranslator = &gofeed.DefaultRSSTranslator{DisableContentImageScan: true}
+	parsed, err = parser.Parse(from)
 	if err != nil {
-		return nil, err
+		return nil, errUnreadable // its text quotes the answer
 	}
 	// Any JSON object passes for an empty JSON Feed, an API's error too.
 	if parsed.FeedType == "json" && !strings.Contains(parsed.FeedVersion, "jsonfeed.org") && len(parsed.Items) == 0 {
@@ -60,22 +117,32 @@ func gofeedParse(body []byte) (parsed *gofeed.Feed, err error) {
 	return parsed, nil
 }
 
-// notAFeed tells people what they got, for the most frequent mistake is the
-// address of a page in place of its feed's. The parser's own text stays out: it
-// quotes the answer.
-func notAFeed(body []byte, err error) *poller.CheckError {
+// notAFeed says why an answer cannot be read.
+func notAFeed(err error) *poller.CheckError {
 	e := &poller.CheckError{
 		Kind: poller.Protocol, Code: "not_a_feed",
-		Message: "the answer is no RSS, Atom or JSON Feed, or a broken one", Err: errUnreadable,
+		Message: "the answer is no RSS, Atom or JSON Feed, or a broken one", Err: err,
 	}
-	if errors.Is(err, errPanic) || errors.Is(err, errNotJSONFeed) {
-		e.Err = err
-	}
-	start := strings.ToLower(string(bytes.TrimLeft(body[:min(len(body), 1024)], "\xef\xbb\xbf \t\r\n")))
-	if strings.HasPrefix(start, "<!doctype html") || strings.Contains(start, "<html") {
-		e.Code, e.Message = "html", "the address answers an HTML page, not a feed: use the address of the page's feed"
+	var over *extent.Error
+	switch {
+	case errors.Is(err, errListed):
+		e.Code, e.Message = "too_many_items", fmt.Sprintf("the feed has more than %d items, or more than %d and not all have a date, so that nobody can tell the newest", maxListed, maxItems)
+	case errors.As(err, &over), slices.Contains(insane, err):
+		e.Message = "the answer is not a sane feed: " + err.Error()
 	}
 	return e
+}
+
+// insane are the errors that tell something of the answer.
+var insane = []error{
+	errDepth, errElements, errAttributes, errDates, errNamespaces, errText, errBase, errMarkup, errDeclared, errGrowth,
+}
+
+// looksLikePage knows the most frequent mistake: the address of a page in place of
+// its feed's.
+func looksLikePage(body []byte) bool {
+	start := strings.ToLower(string(bytes.TrimLeft(body[:min(len(body), 1024)], "\xef\xbb\xbf \t\r\n")))
+	return strings.HasPrefix(start, "<!doctype html") || strings.Contains(start, "<html")
 }
 
 var errUnreadable = errors.New("feed: unreadable")

@@ -13,7 +13,7 @@ import (
 
 func parsed(t *testing.T, body string) []poller.Message {
 	t.Helper()
-	items, err := parse([]byte(body))
+	items, err := parse(t.Context(), []byte(body), free)
 	if err != nil {
 		t.Errorf("%.60s: %v", body, err)
 	}
@@ -115,7 +115,7 @@ func TestNotAFeed(t *testing.T) {
 		"deep after bytes": {"\xef\xbf\xbb" + rss(strings.Repeat("<x:a>", 1<<20)), "not_a_feed"},
 		"pieces":           {rss("<x:a>" + strings.Repeat("<b/>x", 1<<20) + "</x:a>"), "not_a_feed"},
 	} {
-		_, err := parse([]byte(c.body))
+		_, err := parse(t.Context(), []byte(c.body), free)
 		got := checktest.Failure(t, err)
 		if got.Kind != poller.Protocol || got.Code != c.code || strings.Contains(got.Message, "unauthorized") {
 			t.Errorf("%s: got %v", name, got)

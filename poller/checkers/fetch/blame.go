@@ -36,7 +36,8 @@ func ours(errno syscall.Errno, addr net.Addr) bool {
 // transient, but for an answer over the size limit, which is a protocol error.
 // The scope is
 //
-//   - egress for our own network and for calls that were cancelled,
+//   - egress for our own network, for calls that were cancelled, and for those that
+//     found no room,
 //   - rate key, which is the host, for connections that fail, time out or break
 //     off, for TLS, and for names that could not be looked up,
 //   - account for a name without an address, for a host that was reached but did

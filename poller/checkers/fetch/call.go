@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
-	"io"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
@@ -82,30 +80,11 @@ func (c *Client) do(ctx context.Context, call Call) (*Response, error) {
 		return nil, err
 	}
 	defer answer.Body.Close()
-	body, err := readBody(answer, cmp.Or(call.MaxBody, defaultMaxBody))
+	body, err := c.readBody(ctx, answer, cmp.Or(call.MaxBody, defaultMaxBody))
 	if err != nil {
 		return nil, err
 	}
 	return &Response{Status: answer.StatusCode, Header: answer.Header, Body: body}, nil
-}
-
-func readBody(answer *http.Response, most int64) ([]byte, error) {
-	if answer.StatusCode < 200 || answer.StatusCode > 299 {
-		// The status has said it all: a body that breaks off changes nothing.
-		body, err := io.ReadAll(io.LimitReader(answer.Body, errorBody))
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			return nil, err
-		}
-		return body, nil
-	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, most+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(body)) > most {
-		return nil, ErrTooLarge
-	}
-	return body, nil
 }
 
 // checkRedirect makes the rule for redirects of one call.

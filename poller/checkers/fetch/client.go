@@ -30,19 +30,21 @@ func UserAgent(version string) string {
 }
 
 // A Client makes calls. It is safe for concurrent use, and there should be one
-// in a process: it holds the connections that are kept open.
+// in a process: it holds the connections that are kept open, and bounds the memory
+// that answers take up.
 type Client struct {
 	options   Options
 	dialer    *net.Dialer
 	transport *http.Transport
 	round     http.RoundTripper // transport, or Options.Transport
+	room      room
 }
 
 // New makes a client.
 func New(options Options) *Client {
 	options.UserAgent = cmp.Or(options.UserAgent, "rounds (+https://github.com/rounds-dev/rounds)")
 	options.Timeout = cmp.Or(options.Timeout, 30*time.Second)
-	c := &Client{options: options}
+	c := &Client{options: options, room: newRoom()}
 	c.dialer = &net.Dialer{
 		Timeout:  cmp.Or(options.DialTimeout, 10*time.Second),
 		Resolver: options.Resolver,

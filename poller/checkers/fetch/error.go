@@ -29,6 +29,7 @@ const (
 	CodeCanceled       Code = "canceled"        // we gave up ourselves
 	CodeReset          Code = "reset"           // the connection broke off
 	CodeTooLarge       Code = "too_large"       // see ErrTooLarge
+	CodeBusy           Code = "busy"            // see ErrBusy
 	CodeRefusedAddress Code = "refused_address" // see ErrRefusedAddress
 	CodeRefusedURL     Code = "refused_url"     // the URL, or one redirected to, is not allowed
 	CodeHTTP           Code = "http"            // the answer is not HTTP, or anything else
@@ -47,18 +48,22 @@ type Error struct {
 // Error gives a fixed text for the code, with the address if it was refused.
 func (e *Error) Error() string { return e.text }
 
-// Unwrap gives the cause if it is harmless: ErrTooLarge, ErrRefusedAddress, a
+// Unwrap gives the cause if it is harmless: ErrTooLarge, ErrBusy, ErrRefusedAddress, a
 // context's error, a syscall.Errno or what Client.Validate would have said.
 func (e *Error) Unwrap() error { return e.cause }
 
 // newError drops everything of an error but what it is about.
 func newError(ctx context.Context, err error, connected bool) *Error {
+	var ours *Error
+	if errors.As(err, &ours) {
+		return ours
+	}
 	// The context knows best: what it cuts off surfaces in many guises.
 	if cause := ctx.Err(); cause != nil {
 		if errors.Is(cause, context.DeadlineExceeded) {
 			return timeout(connected)
 		}
-		return &Error{Code: CodeCanceled, text: "the call was given up", cause: context.Canceled, blame: blameUs}
+		return canceled()
 	}
 	if known := refusal(err); known != nil {
 		return known
@@ -75,6 +80,10 @@ func newError(ctx context.Context, err error, connected bool) *Error {
 		return timeout(connected)
 	}
 	return networkError(err, connected)
+}
+
+func canceled() *Error {
+	return &Error{Code: CodeCanceled, text: "the call was given up", cause: context.Canceled, blame: blameUs}
 }
 
 func timeout(connected bool) *Error {

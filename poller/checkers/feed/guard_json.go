@@ -1,0 +1,24 @@
+package feed
+
+import "github.com/rounds-dev/rounds/poller/checkers/extent"
+
+// jsonLimits are those of a JSON Feed as a whole, and listLimits of how much there
+// may be in its own arrays, of which one has the items.
+var (
+	jsonLimits = extent.Limits{Depth: 64, Values: maxElements, Within: 64}
+	listLimits = extent.Limits{Depth: 64, Values: maxListed + 1000, Within: 2}
+)
+
+// guardJSON refuses a JSON Feed that would cost the parser too much. It gives about
+// how many bytes of memory the parser will need.
+func guardJSON(body []byte) (int64, error) {
+	listed, err := listLimits.Check(body)
+	if err != nil {
+		return 0, err
+	}
+	values, err := jsonLimits.Check(body)
+	if err != nil {
+		return 0, err
+	}
+	return textCost*int64(len(body)) + 1200*int64(listed) + 250*int64(values), nil
+}

@@ -1,0 +1,72 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+)
+
+// readBody reads an answer of at most so many bytes. What is larger than smallBody
+// waits for room first.
+func (c *Client) readBody(ctx context.Context, answer *http.Response, most int64) ([]byte, error) {
+	if answer.StatusCode < 200 || answer.StatusCode > 299 {
+		// The status has said it all: a body that breaks off changes nothing.
+		body, err := io.ReadAll(io.LimitReader(answer.Body, errorBody))
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			return nil, err
+		}
+		return body, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, min(most, smallBody)+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case int64(len(body)) > most || answer.ContentLength > most:
+		return nil, ErrTooLarge
+	case len(body) <= smallBody:
+		return body, nil
+	}
+	room := most
+	if answer.ContentLength > 0 {
+		room = answer.ContentLength
+	}
+	release, err := take(ctx, c.room.answers, room, answerRoom)
+	if err != nil {
+		return nil, err
+	}
+	body, err = readLarge(answer.Body, body, int(room), int(most))
+	if err != nil {
+		release()
+		return nil, err
+	}
+	keep(ctx, release)
+	return body, nil
+}
+
+// readLarge reads on behind what is there, and copies seldom: an answer whose
+// length was said is read into its place.
+func readLarge(from io.Reader, body []byte, length, most int) ([]byte, error) {
+	size := length + 1 // one more, to see the end
+	if length == most {
+		size = min(size, 16*len(body)) // its length was not said
+	}
+	for {
+		grown := make([]byte, len(body), size)
+		copy(grown, body)
+		body = grown
+		for len(body) < cap(body) {
+			n, err := from.Read(body[len(body):cap(body)])
+			body = body[:len(body)+n]
+			switch {
+			case len(body) > most:
+				return nil, ErrTooLarge
+			case errors.Is(err, io.EOF):
+				return body, nil
+			case err != nil:
+				return nil, err
+			}
+		}
+		size = min(4*size, most+1)
+	}
+}
