@@ -89,6 +89,11 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	if err != nil {
 		return poller.Result{}, callError(err)
 	}
+	release, err := c.client.Reserve(ctx, memory*int64(len(answer.Body)))
+	if err != nil {
+		return poller.Result{}, callError(err)
+	}
+	defer release()
 	return read(answer, r.Limit, secret.values)
 }
 

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/extent"
 )
 
 const (
@@ -17,7 +18,15 @@ const (
 	maxCursor = 64 << 10  // bytes
 	maxName   = 256       // bytes of an id or a type
 	maxWait   = 366 * 24 * time.Hour
+
+	// memory is how many bytes are taken for a byte of an answer while it is taken
+	// apart, level by level.
+	memory = 5
 )
+
+// limits are what an answer may have. What is in a message's data counts for the
+// depth alone: it stays as it is.
+var limits = extent.Limits{Depth: 128, Values: 50_000, Within: 3}
 
 // An object is a JSON object, read field by field: names count exactly, null is
 // missing, and fields that nobody asks for are tolerated, so that newer
@@ -64,6 +73,9 @@ func (o object) seconds(name string) (time.Duration, bool, error) {
 func decode(body []byte, limit int) (poller.Result, error) {
 	if !utf8.Valid(body) {
 		return poller.Result{}, errors.New("not UTF-8")
+	}
+	if _, err := limits.Check(body); err != nil {
+		return poller.Result{}, err
 	}
 	var o object
 	if json.Unmarshal(body, &o) != nil || o == nil {

@@ -123,6 +123,9 @@ func statusError(answer *fetch.Response, hidden []string) *poller.CheckError {
 // hasKind tells an attempt at an error object from what frameworks answer of
 // their own accord, such as {"error": "not found"}.
 func hasKind(body []byte) bool {
+	if _, err := limits.Check(body); err != nil {
+		return false
+	}
 	var answer struct {
 		Error struct {
 			Kind string `json:"kind"`

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/extent"
 	"github.com/rounds-dev/rounds/poller/checkers/fetch"
 )
 
@@ -17,7 +18,15 @@ const (
 	maxBody   = 8 << 20
 	busyTries = 3 // more after one that WeCom was too busy for
 	busyPause = 200 * time.Millisecond
+
+	// memory is how many bytes are taken for a byte of an answer while it is taken
+	// apart.
+	memory = 4
 )
+
+// limits are what an answer may have: of a page's messages, each kept as it is,
+// only the depth counts.
+var limits = extent.Limits{Depth: 128, Values: 2 * maxLimit, Within: 2}
 
 // answer is what every answer of the API has.
 type answer struct {
@@ -64,6 +73,14 @@ func (c *Checker) callOnce(ctx context.Context, call fetch.Call, a headed) (code
 	case response.Status < 200 || response.Status > 299:
 		return 0, "", statusError(response)
 	}
+	if _, err := limits.Check(response.Body); err != nil {
+		return 0, "", protocolError(err.Error())
+	}
+	release, err := c.client.Reserve(ctx, memory*int64(len(response.Body)))
+	if err != nil {
+		return 0, "", callError(err)
+	}
+	defer release()
 	if !utf8.Valid(response.Body) || json.Unmarshal(response.Body, a) != nil {
 		return 0, "", protocolError("is not the JSON that it must be")
 	}

@@ -1,0 +1,66 @@
+package connector
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"testing"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/hostile"
+)
+
+// Whatever a connector answers costs a bounded amount of memory, and is blamed on
+// the connector.
+func TestHostileAnswers(t *testing.T) {
+	const most = 100 << 20 // bytes allocated in all, the answer and its sending among them
+	for _, b := range hostile.Bodies() {
+		if b.Route != "connector" {
+			continue
+		}
+		body := b.Make(hostile.Size)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
+		checker := New(checktest.Client(t, fetch.Options{}), secrets.Source{})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := checker.Check(t.Context(), poller.Request{Account: "a", CheckID: "c", Config: json.RawMessage(`{"url":"` + server.URL + `"}`), Limit: 200})
+		runtime.ReadMemStats(&after)
+		if cost := after.TotalAlloc - before.TotalAlloc; cost > most {
+			t.Errorf("%s: %d MiB allocated", b.Name, cost>>20)
+		}
+		var failed *poller.CheckError
+		if errors.As(err, &failed) && (failed.Kind != poller.Protocol || failed.Scope != poller.ScopeChecker) {
+			t.Errorf("%s: got %v, scope %s", b.Name, failed, failed.Scope)
+		}
+		server.Close()
+	}
+}
+
+// What a message holds is passed on as it is, to readers that break on depth.
+func TestDeepAnswersAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		body string
+		ok   bool
+	}{
+		"deep":     {`{"messages":[{"id":"1","data":` + nest(100) + `}]}`, true},
+		"too deep": {`{"messages":[{"id":"1","data":` + nest(130) + `}]}`, false},
+	} {
+		_, err := decode([]byte(c.body), 10)
+		if (err == nil) != c.ok {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func nest(depth int) string {
+	text := ""
+	for range depth {
+		text = "[" + text + "]"
+	}
+	return text
+}

@@ -1,0 +1,49 @@
+package wecomkf
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/testing/hostile"
+)
+
+// answering is a network on which tokens are had, and messages are these.
+type answering []byte
+
+func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	body := []byte(a)
+	if strings.HasSuffix(r.URL.Path, "/gettoken") {
+		body = []byte(`{"errcode":0,"errmsg":"ok","access_token":"t","expires_in":7200}`)
+	}
+	return &http.Response{StatusCode: 200, Header: http.Header{}, Request: r, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body))}, nil
+}
+
+// Whatever comes in WeCom's place costs a bounded amount of memory, and is held
+// against no account.
+func TestHostileAnswers(t *testing.T) {
+	const most = 80 << 20 // bytes allocated in all, the answer among them
+	for _, b := range hostile.Bodies() {
+		if b.Route != "wecom" {
+			continue
+		}
+		checker := New(fetch.New(fetch.Options{Transport: answering(b.Make(hostile.Size))}), source(secret), NewMemory())
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := checker.Check(t.Context(), poller.Request{Account: "wk1", CheckID: "c", Config: configOf("", "wk1"), Limit: 200})
+		runtime.ReadMemStats(&after)
+		if cost := after.TotalAlloc - before.TotalAlloc; cost > most {
+			t.Errorf("%s: %d MiB allocated", b.Name, cost>>20)
+		}
+		var failed *poller.CheckError
+		if !errors.As(err, &failed) || failed.Kind != poller.Protocol || failed.Scope != poller.ScopeRateKey {
+			t.Errorf("%s: got %v", b.Name, err)
+		}
+	}
+}
