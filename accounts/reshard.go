@@ -11,8 +11,28 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// ErrResharding reports a change of the number of shards that cannot begin.
-var ErrResharding = errors.New("accounts: the number of shards cannot be changed now")
+var (
+	// ErrResharding reports a change of the number of shards that cannot begin.
+	ErrResharding = errors.New("accounts: the number of shards cannot be changed now")
+	// ErrNoRoom reports one for which Redis has too little memory.
+	ErrNoRoom = errors.New("accounts: too little memory to change the number of shards")
+)
+
+// NoRoomError is an ErrNoRoom that tells which server has too little.
+type NoRoomError struct{ circulate.Room }
+
+// Is reports that it is an ErrNoRoom.
+func (*NoRoomError) Is(target error) bool { return target == ErrNoRoom }
+
+func (e *NoRoomError) Error() string {
+	server := "Redis"
+	if e.Node != "" {
+		server += " at " + e.Node
+	}
+	const mb = 1e6
+	return fmt.Sprintf("%s has %.1f MB left below its memory limit, and moving the accounts takes about %.1f MB: raise maxmemory or keep fewer messages",
+		server, float64(max(0, e.Free))/mb, float64(e.Need)/mb)
+}
 
 // Resharding is how far a change of the number of shards has come, or what one
 // would have to do.
@@ -24,16 +44,34 @@ type Resharding struct {
 	Kept     int      // batches that have arrived, of which the old shards keep a copy for some seconds
 	Messages int      // in old shards: they are read there, and forgotten when their time is over
 	Behind   []string // replicas that live and do not know the new shards yet
+
+	// Room is what a dry run found that each server with a limit of memory needs.
+	Room []circulate.Room
 }
 
-// Reshard begins to change the number of shards, which the monitors then do; with
-// dry it only tells what there would be to do. To ask again is safe. It gives
-// ErrResharding where another change is not over.
-func (r *Registry) Reshard(ctx context.Context, to int, deadAfter time.Duration, dry bool) (Resharding, error) {
+// ReshardOptions say how a change of the number of shards is begun.
+type ReshardOptions struct {
+	Dry   bool // only tell what there would be to do
+	Force bool // even where Redis seems to have too little memory
+}
+
+// Reshard begins to change the number of shards, which the monitors then do. To ask
+// again is safe. It gives ErrResharding where another change is not over, and
+// ErrNoRoom where Redis has too little memory below its limit.
+func (r *Registry) Reshard(ctx context.Context, to int, deadAfter time.Duration, o ReshardOptions) (Resharding, error) {
 	if to < 1 || to > circulate.MaxShards {
 		return Resharding{}, Faults{{Field: "shards", Reason: fmt.Sprintf("must be 1 to %d, is %d", circulate.MaxShards, to)}}
 	}
-	if !dry {
+	room, err := r.roomFor(ctx, to)
+	if err != nil {
+		return Resharding{}, err
+	}
+	if !o.Dry {
+		for _, server := range room {
+			if server.Free < server.Need && !o.Force {
+				return Resharding{}, &NoRoomError{server}
+			}
+		}
 		if _, err := r.ring.Reshard(ctx, to); errors.Is(err, circulate.ErrReshardingOther) {
 			return Resharding{}, fmt.Errorf("%w: %w", ErrResharding, err)
 		} else if err != nil {
@@ -41,13 +79,22 @@ func (r *Registry) Reshard(ctx context.Context, to int, deadAfter time.Duration,
 		}
 	}
 	done, err := r.Resharding(ctx, deadAfter)
-	if dry && err == nil && done.Phase == circulate.Steady {
-		done.To = to
+	if o.Dry && err == nil && done.Phase == circulate.Steady {
+		done.To, done.Room = to, room
 		if done.From != to {
 			done.Left = done.Accounts
 		}
 	}
 	return done, err
+}
+
+// roomFor is the room for a change that has not begun.
+func (r *Registry) roomFor(ctx context.Context, to int) ([]circulate.Room, error) {
+	now, err := r.ring.Resharding(ctx)
+	if err != nil || now.Phase != circulate.Steady || now.To == to {
+		return nil, err
+	}
+	return r.ring.ReshardRoom(ctx, to)
 }
 
 // Resharding tells how far a change of the number of shards has come. A replica

@@ -160,7 +160,9 @@
 //	Complete  is arrive and settle for what is in departures. Anybody may do it.
 //	Confirm   [KeptFor] after the settling asks the new shard whether it still
 //	          knows the accounts, and has them arrive again where its Redis has
-//	          lost them.
+//	          lost them. Otherwise it frees the copies that the old shard has
+//	          kept, while other accounts are still moving: so what is there
+//	          twice at any time is bounded, see [Ring.Copies].
 //	Moved     meta: the new shards are the ring's, once nothing but messages is
 //	          left in the old ones.
 //	Drained   meta: the old shards are forgotten, once their messages are.
@@ -179,6 +181,10 @@
 // missed. Absence is taken for granted only after meta was read again: a ring that
 // was opened before gives [ErrResharding] instead. A registration in a shard that
 // has leaving is refused by the script, and made in the new shard.
+//
+// All of these steps work on a Redis at its limit of memory: they begin with a
+// removal, and add no more than they then free. [Ring.ReshardRoom] estimates what
+// they take besides, about a third of what the accounts take, mostly for arrivals.
 //
 // While all goes well an account is late by what its shard takes to move, at most;
 // one that was on its way when a mover died, until the next sweep of any monitor;

@@ -39,7 +39,7 @@ type shardKeys struct {
 
 	// While the number of shards changes; see reshard.go.
 	leaving    string // STRING  the shard's accounts go to other shards; until when nothing is claimed
-	departures string // HASH  target:number -> accounts on their way
+	departures string // HASH  generation.target:number -> accounts on their way
 	departed   string // HASH  likewise -> when|accounts that have arrived, kept for a while
 	arrivals   string // SET  ids that have come from other shards; '' always
 }

@@ -34,6 +34,7 @@ local function read()
   return sub(all, first, from - 1)
 end
 
+even_when_full(tickets)
 local now, came = clock(), 0
 local was_first, first = first_due(schedule), math.huge
 while from <= #all do

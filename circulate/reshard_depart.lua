@@ -5,14 +5,14 @@
 -- KEYS[2]   ticket_seq    STRING
 -- KEYS[3]   schedule      ZSET  id -> due
 -- KEYS[4]   parked        ZSET  id -> parked at
--- KEYS[5]   departures    HASH  target:number -> accounts
+-- KEYS[5]   departures    HASH  generation.target:number -> accounts
 -- KEYS[6]   leaving       STRING
 -- KEYS[7…9] the lanes of message_queue  LISTs
 -- KEYS[10]  ticket_mark   STRING
 -- KEYS[11…] accounts, and the other HASHes that have a field for each account, in
 --           the order that arrive has them
 -- ARGV[1]   after how many bytes no more are taken
--- then four for each account: its id, the number of its target, and of one that was
+-- then four for each account: its id, the name of its target, and of one that was
 -- seen waiting in a lane the lane, 1 to 3, and its entry there, otherwise 0 and ''
 --
 -- An account that is claimed stays: it departs once it is back. The entries go too,
@@ -75,6 +75,7 @@ for a = 2, #ARGV, 4 do
   end
 end
 
+even_when_full(departures)
 local answer = {}
 local number = #order > 0 and take_tickets(sequence, #order, now)
 for i, target in ipairs(order) do

@@ -10,5 +10,6 @@
 local wrong = mistyped(KEYS[1], 'string', KEYS[2], 'hash')
 if wrong then return wrong end
 
+even_when_full(KEYS[2])
 redis.call('SET', KEYS[1], stamp(clock() + tonumber(ARGV[1])))
 return redis.call('HLEN', KEYS[2])

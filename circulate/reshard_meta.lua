@@ -18,6 +18,7 @@ for a = 1, #ARGV, 3 do
 end
 if after then return 1 end
 if not before then return 0 end
+even_when_full(meta)
 for a = 1, #ARGV, 3 do
   if ARGV[a + 2] ~= '' then redis.call('HSET', meta, ARGV[a], ARGV[a + 2]) end
 end

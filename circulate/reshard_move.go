@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -35,10 +34,7 @@ var (
 
 const (
 	// MoveGate is for how long a Move keeps claims from its shard.
-	MoveGate = 2 * time.Second
-	// KeptFor is how long accounts that have arrived are kept where they departed.
-	KeptFor = 5 * time.Second
-
+	MoveGate  = 2 * time.Second
 	moveBatch = 128
 	moveBytes = 1 << 20
 )
@@ -66,19 +62,19 @@ func (r *Ring) Receive(ctx context.Context) error {
 			groups[name] = true
 		}
 	}
+	var names []any
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		names = append(names, name)
+	}
 	for target := r.sources; target < len(r.keys); target++ {
 		k := &r.keys[target]
-		ready, err := redis.Bool(r.run(ctx, reshardReceiveScript, target, []string{k.arrivals, k.ticketSeq, k.ticketMark}))
+		ready, err := redis.Bool(r.run(ctx, reshardReceiveScript, target,
+			[]string{k.arrivals, k.ticketSeq, k.messages, k.tickets, k.ticketMark}, names...))
 		if err != nil {
 			return err
 		}
 		if !ready {
 			return fmt.Errorf("receive, shard %d: %w", target, errNotReceiving)
-		}
-		for _, group := range slices.Sorted(maps.Keys(groups)) {
-			if _, err := r.EnsureGroup(ctx, target, group, StreamStart); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -170,7 +166,7 @@ func (r *Ring) movable(ctx context.Context, source int) ([]any, error) {
 			if len(items) == 4*moveBatch {
 				return items, nil
 			}
-			items = append(items, id, r.target(id)-r.sources, lane, entry)
+			items = append(items, id, r.shardName(r.target(id)), lane, entry)
 		}
 	}
 	return items, nil
@@ -215,18 +211,28 @@ func (r *Ring) deliver(ctx context.Context, source int, batches []string) (came 
 		}
 		came += n
 		settled = append(settled, batches[i])
+		r.copies.add(source, len(batches[i])+len(batches[i+1]))
 	}
 	k := &r.keys[source]
 	_, err = r.run(ctx, reshardSettleScript, source, []string{k.departures, k.departed}, settled...)
 	return came, err
 }
 
+// targetOf is the shard that a field of departures names.
+func (r *Ring) targetOf(field string) (int, error) {
+	name, _, _ := strings.Cut(field, ":")
+	target, err := r.shardNamed(name)
+	if err != nil || target < r.sources {
+		return 0, fmt.Errorf("departure %q: %w", field, errors.Join(errReply, err))
+	}
+	return target, nil
+}
+
 // arrive puts a batch into the shard that its field names.
 func (r *Ring) arrive(ctx context.Context, field, accounts string) (int, error) {
-	number, _, _ := strings.Cut(field, ":")
-	target, err := strconv.Atoi(number)
-	if target += r.sources; err != nil || target < r.sources || target >= len(r.keys) {
-		return 0, fmt.Errorf("arrive: departure %q: %w", field, errors.Join(errReply, err))
+	target, err := r.targetOf(field)
+	if err != nil {
+		return 0, fmt.Errorf("arrive: %w", err)
 	}
 	k := &r.keys[target]
 	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.arrivals, k.ticketMark}, k.accountFields()...)
@@ -235,107 +241,4 @@ func (r *Ring) arrive(ctx context.Context, field, accounts string) (int, error) 
 		err = fmt.Errorf("arrive, shard %d: %w", target, errNotReceiving)
 	}
 	return max(0, came), err
-}
-
-// Confirm forgets accounts of an old shard that arrived KeptFor ago or before, and
-// that their new shard still knows of. Those that it has lost, its Redis having
-// lost what was written last, arrive once more.
-func (r *Ring) Confirm(ctx context.Context, source int) error {
-	k := &r.keys[source]
-	for cursor := ScanDone; ; {
-		replies, err := pipeline(ctx, r.server, k.departed, command{"TIME"}, command{"HSCAN", k.departed, cursor, "COUNT", 16})
-		if err != nil {
-			return fmt.Errorf("confirm, shard %d: %w", source, err)
-		}
-		now, err := serverTime(replies[0])
-		if err != nil {
-			return err
-		}
-		var pairs []string
-		if page, err := redis.Values(replies[1], nil); err != nil {
-			return fmt.Errorf("confirm, shard %d: %w", source, err)
-		} else if _, err := redis.Scan(page, &cursor, &pairs); err != nil {
-			return fmt.Errorf("confirm, shard %d: %w", source, errors.Join(errReply, err))
-		}
-		for i := 0; i+1 < len(pairs); i += 2 {
-			if err := r.confirm(ctx, source, now, pairs[i], pairs[i+1]); err != nil {
-				return err
-			}
-		}
-		if cursor == ScanDone {
-			return nil
-		}
-	}
-}
-
-func (r *Ring) confirm(ctx context.Context, source int, now time.Time, field, value string) error {
-	at, accounts, _ := strings.Cut(value, "|")
-	since, err := digits(at)
-	id, idErr := firstOf(accounts)
-	if err := errors.Join(err, idErr); err != nil {
-		return fmt.Errorf("confirm, shard %d: %q: %w", source, field, err)
-	}
-	// One from the future was written before the clock went back.
-	if age := now.Sub(time.UnixMilli(since)); age >= 0 && age < KeptFor {
-		return nil
-	}
-	k, arrivals := &r.keys[source], r.keys[r.target(id)].arrivals
-	// A batch arrives as a whole: one of its accounts stands for all.
-	known, err := pipeline(ctx, r.server, arrivals, command{"SISMEMBER", arrivals, id})
-	if err != nil {
-		return fmt.Errorf("confirm, shard %d: %w", source, err)
-	}
-	if known[0] == int64(0) {
-		if _, err := r.arrive(ctx, field, accounts); err != nil {
-			return err
-		}
-		r.log.Warn("accounts were lost by the shard that they had moved to, and are there again", "shard", r.target(id))
-		_, err := pipeline(ctx, r.server, k.departed, command{"HSET", k.departed, field, fmt.Sprintf("%013d|%s", now.UnixMilli(), accounts)})
-		return err
-	}
-	_, err = pipeline(ctx, r.server, k.departed, command{"HDEL", k.departed, field})
-	return err
-}
-
-// firstOf is the id of the first account of a batch.
-func firstOf(accounts string) (string, error) {
-	length, rest, ok := strings.Cut(accounts, ":")
-	n, err := strconv.Atoi(length)
-	if !ok || err != nil || n < 1 || n > len(rest) {
-		return "", errors.Join(errReply, err)
-	}
-	return rest[:n], nil
-}
-
-// Leftover is what is left in a shard that accounts leave.
-type Leftover struct {
-	Accounts int // that have not departed
-	Transit  int // batches of accounts on their way
-	Kept     int // batches that have arrived, and are not yet confirmed
-
-	Records int  // of accounts; more than accounts where a ticket was lost, which an audit repairs
-	Marked  bool // it is being left: who is not there any more will not come back
-}
-
-func (l Leftover) none() bool { return l.Marked && l.Accounts+l.Transit+l.Kept+l.Records == 0 }
-
-// Left tells what is left in an old shard.
-func (r *Ring) Left(ctx context.Context, source int) (Leftover, error) {
-	k := &r.keys[source]
-	// In this order: what the mark keeps out is counted after it was seen, and an
-	// account that goes on meanwhile is met further on.
-	results, err := settlingTypes(ctx, r, source, command{"EXISTS", k.leaving}, command{"HLEN", k.tickets}, command{"HLEN", k.departures},
-		command{"HLEN", k.departed}, command{"HLEN", k.accounts})
-	if err != nil {
-		return Leftover{}, fmt.Errorf("left, shard %d: %w", source, err)
-	}
-	var l Leftover
-	var leaving int
-	for i, into := range []*int{&leaving, &l.Accounts, &l.Transit, &l.Kept, &l.Records} {
-		if *into, err = redis.Int(results[i], nil); err != nil {
-			return Leftover{}, fmt.Errorf("left, shard %d: %w", source, err)
-		}
-	}
-	l.Marked = leaving == 1
-	return l, nil
 }

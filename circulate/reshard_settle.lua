@@ -1,8 +1,8 @@
 -- settle: accounts have arrived. They are kept for a while, for their new shard
 -- may yet lose them: what a server wrote last does not survive each of its ends.
 --
--- KEYS[1]  departures  HASH  target:number -> accounts
--- KEYS[2]  departed    HASH  target:number -> when|accounts
+-- KEYS[1]  departures  HASH  generation.target:number -> accounts
+-- KEYS[2]  departed    HASH  generation.target:number -> when|accounts
 -- ARGV     fields
 --
 -- Returns how many batches had not been settled.
@@ -10,6 +10,7 @@
 local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'hash')
 if wrong then return wrong end
 
+even_when_full(KEYS[1])
 local now, n = clock(), 0
 for _, field in ipairs(ARGV) do
   local accounts = redis.call('HGET', KEYS[1], field)

@@ -62,6 +62,7 @@ type Ring struct {
 	renewals   gathering[*renewal]
 	surveys    gathering[*survey]
 
+	copies   copies
 	setAside atomic.Int64
 	resent   atomic.Int64 // scripts
 	left     atomic.Bool  // there is nothing to be looked for in the shards that accounts leave
@@ -95,6 +96,7 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	}
 	r := &Ring{server: &watched{Server: server, log: o.Log, observe: o.Observe}, namespace: o.Namespace, log: o.Log, layout: l, keys: l.keys(o.Namespace)}
 	r.sources = l.leaving().shards
+	r.copies.in = make(map[int]int)
 	r.left.Store(l.previous > 0)
 	return r, nil
 }

@@ -15,6 +15,8 @@ const (
 	reshardStalls  = 2 * time.Second       // without progress, before another shard has its turn
 	reshardWaits   = 50 * time.Millisecond // for accounts that are claimed
 	reshardWarns   = 30 * time.Second      // between two notes of what holds it up
+	reshardFrees   = time.Second           // between two looks at what can be freed
+	reshardCopies  = 64 << 20              // bytes of copies of accounts that have moved, at most
 	reshardDrains  = 30 * time.Second      // between two looks at what is left once all have moved
 )
 
@@ -25,6 +27,8 @@ type reshard struct {
 	warned time.Time
 	ready  bool      // the new shards take accounts
 	looked time.Time // at what is left, when all had moved
+	freed  time.Time // when copies were last looked at
+	most   int       // bytes of copies that there is room for
 }
 
 func newReshard(m *Monitor) *reshard { return &reshard{Monitor: m, since: time.Now()} }
@@ -51,6 +55,11 @@ func (s *reshard) turn(ctx context.Context) error {
 		}
 		if err := s.ring.Receive(ctx); err != nil {
 			return err
+		}
+		for source := range s.ring.Sources() { // what whoever moved them before has left
+			if err := s.ring.Confirm(ctx, source); err != nil {
+				return err
+			}
 		}
 		s.ready = true
 		s.log.Info("accounts move to other shards", "from", now.From, "to", now.To)
@@ -121,6 +130,11 @@ func (s *reshard) leave(ctx context.Context, source int) error {
 		if left.Marked && left.Accounts+left.Transit == 0 {
 			return s.left(ctx, source, left)
 		}
+		if waited, err := s.free(ctx, source); err != nil {
+			return err
+		} else if waited {
+			progress = time.Now()
+		}
 		began := time.Now()
 		moved, remain, err := s.ring.Move(ctx, source)
 		s.metrics.moved.Add(float64(moved))
@@ -137,6 +151,39 @@ func (s *reshard) leave(ctx context.Context, source int) error {
 			return nil
 		case remain > 0:
 			rest(ctx, reshardWaits)
+		}
+	}
+}
+
+// free lets go, now and then, of copies of accounts that have moved. Once these take
+// much of the memory that there is, it waits until most of them are gone, which are
+// too young at first, and reports that it has waited: so accounts move in bursts, and
+// are claimed in between.
+func (s *reshard) free(ctx context.Context, source int) (waited bool, err error) {
+	much := s.ring.Copies() >= s.most
+	if !much && time.Since(s.freed) < reshardFrees {
+		return false, nil
+	}
+	for {
+		room, _, err := s.ring.FreeMemory(ctx, source)
+		if err != nil {
+			return waited, err
+		}
+		s.most = int(max(circulate.CopiesLeast, min(room/4, reshardCopies)))
+		if room <= 0 {
+			s.held("Redis is at its memory limit; accounts move slowly", "shard", source)
+		}
+		if err := s.ring.ConfirmCopies(ctx); err != nil {
+			return waited, err
+		}
+		s.freed = time.Now()
+		if copies := s.ring.Copies(); 4*copies <= s.most || !much && copies < s.most {
+			return waited, nil
+		}
+		waited = true
+		rest(ctx, reshardFrees)
+		if !s.duty.held() || ctx.Err() != nil {
+			return waited, errOffDuty
 		}
 	}
 }

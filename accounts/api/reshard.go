@@ -22,6 +22,14 @@ type Resharding struct {
 	Kept     int             `json:"unconfirmed" doc:"Batches that have arrived and are kept in their old shards for some seconds more."`
 	Messages int             `json:"old_messages" doc:"Messages in the old shards. They are delivered from there."`
 	Behind   []string        `json:"replicas_behind" nullable:"false" doc:"Replicas that do not know the new shards yet: no account moves before they do."`
+	Room     []Room          `json:"room,omitempty" doc:"Of a dry run: the room that each Redis server with a limit of memory needs and has."`
+}
+
+// Room is what a change of the number of shards needs of a Redis server.
+type Room struct {
+	Node string `json:"node,omitempty" doc:"The server's address, in a cluster."`
+	Need int64  `json:"need_bytes" doc:"What moving the accounts takes at most, about."`
+	Free int64  `json:"free_bytes" doc:"What the server has left below its limit of memory."`
 }
 
 // ReshardRequest asks for another number of shards.
@@ -29,6 +37,7 @@ type ReshardRequest struct {
 	_      struct{} `additionalProperties:"false"` // a dry run that is misspelt must not be the real one
 	Shards int      `json:"shards" minimum:"1" maximum:"16384" doc:"How many shards there are to be."`
 	DryRun bool     `json:"dry_run,omitempty" doc:"Only tell what there would be to do."`
+	Force  bool     `json:"force,omitempty" doc:"Begin even where Redis seems to have too little memory below its limit."`
 }
 
 type reshardingReply struct{ Body Resharding }
@@ -46,10 +55,11 @@ func (s *Server) reshardRoutes(api huma.API) {
 		OperationID: "reshard", Method: http.MethodPost, Path: "/v1/reshard", Tags: []string{"service"},
 		Summary: "Change the number of shards",
 		Description: "The monitors do it while the service goes on: the reply tells only that it has begun. To ask again is safe. " +
-			"409 where a change to another number is not over.",
+			"409 where a change to another number is not over, or Redis has too little memory below its limit for it: force begins it all the same.",
 		Errors: []int{401, 409, 422, 503},
 	}, func(ctx context.Context, r *struct{ Body ReshardRequest }) (*reshardingReply, error) {
-		done, err := s.options.Registry.Reshard(ctx, r.Body.Shards, s.options.DeadAfter, r.Body.DryRun)
+		done, err := s.options.Registry.Reshard(ctx, r.Body.Shards, s.options.DeadAfter,
+			accounts.ReshardOptions{Dry: r.Body.DryRun, Force: r.Body.Force})
 		return s.resharding(ctx, done, err)
 	})
 	huma.Register(api, huma.Operation{
@@ -75,12 +85,18 @@ func (s *Server) resharding(ctx context.Context, done accounts.Resharding, err e
 	if errors.Is(err, accounts.ErrResharding) {
 		return nil, newProblem(http.StatusConflict, "another change of the number of shards is not over: GET /v1/reshard tells of it")
 	}
+	if errors.Is(err, accounts.ErrNoRoom) {
+		return nil, newProblem(http.StatusConflict, err.Error()+", or force it")
+	}
 	if err != nil {
 		return nil, s.problem(ctx, "reshard", err)
 	}
 	reply := Resharding{
 		Phase: done.Phase, From: done.From, To: done.To, Accounts: done.Accounts, Left: done.Left,
 		Transit: done.Transit, Kept: done.Kept, Messages: done.Messages, Behind: done.Behind,
+	}
+	for _, server := range done.Room {
+		reply.Room = append(reply.Room, Room(server))
 	}
 	if reply.Behind == nil {
 		reply.Behind = []string{}

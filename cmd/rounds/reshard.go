@@ -19,7 +19,7 @@ import (
 const reshardPoll = time.Second
 
 func newReshardCommand(env environment) *cobra.Command {
-	to, dryRun, finish, jsonOutput := 0, false, false, false
+	to, dryRun, force, finish, jsonOutput := 0, false, false, false, false
 	cmd := &cobra.Command{
 		Use:   "reshard",
 		Short: "Change the number of shards, while the service goes on",
@@ -27,6 +27,12 @@ func newReshardCommand(env environment) *cobra.Command {
 accounts, one old shard after the other; this command shows how far they are, and
 ends when all have moved. It may be interrupted, and run again to see the rest.
 Without --to it tells how things are.
+
+Where Redis has a limit of memory (maxmemory), it must have room for a copy of
+the accounts that are moving, for their ids, and on a cluster for the accounts
+that come from other nodes: --dry-run tells how much. Without it nothing begins
+unless with --force. Should memory run out all the same, accounts are checked on
+and move slowly.
 
 Every process must be of a version that knows this command; from then on
 ROUNDS_SHARDS has no meaning for the namespace. Messages that are in the old
@@ -44,12 +50,12 @@ every consumer group has handled them. Only then can the number change again.`,
 			switch {
 			case asked && finish:
 				return errors.New("--to and --finish are two steps")
-			case dryRun && !asked:
-				return errors.New("--dry-run needs --to")
+			case (dryRun || force) && !asked:
+				return errors.New("--dry-run and --force need --to")
 			case finish:
 				done, err = calls.FinishResharding(cmd.Context())
 			case asked:
-				done, err = calls.Reshard(cmd.Context(), api.ReshardRequest{Shards: to, DryRun: dryRun})
+				done, err = calls.Reshard(cmd.Context(), api.ReshardRequest{Shards: to, DryRun: dryRun, Force: force})
 			default:
 				done, err = calls.Resharding(cmd.Context())
 			}
@@ -68,6 +74,7 @@ every consumer group has handled them. Only then can the number change again.`,
 	}
 	cmd.Flags().IntVar(&to, "to", 0, "how many shards there are to be")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what there would be to do")
+	cmd.Flags().BoolVar(&force, "force", false, "begin even where Redis seems to have too little memory below its limit")
 	cmd.Flags().BoolVar(&finish, "finish", false, "forget the old shards, and the handled messages in them")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the outcome as JSON")
 	return cmd
@@ -98,6 +105,18 @@ func watchReshard(ctx context.Context, env environment, calls *client.Client, do
 	return done, nil
 }
 
+func roomLine(r api.Room) string {
+	const mb = 1e6
+	server, verdict := "Redis", "enough"
+	if r.Node != "" {
+		server += " at " + r.Node
+	}
+	if r.Free < r.Need {
+		verdict = "too little"
+	}
+	return fmt.Sprintf("%s needs about %.1f MB of memory for it and has %.1f MB left below its limit: %s", server, float64(r.Need)/mb, float64(r.Free)/mb, verdict)
+}
+
 func reshardProgress(r api.Resharding) string {
 	if len(r.Behind) > 0 {
 		return fmt.Sprintf("%d to %d shards: waiting until these replicas know the new ones: %s", r.From, r.To, strings.Join(r.Behind, ", "))
@@ -112,6 +131,9 @@ func printReshard(w io.Writer, r api.Resharding, dryRun bool) {
 	switch {
 	case dryRun && r.Phase == circulate.Steady && r.From != r.To:
 		fmt.Fprintf(w, "%d accounts would move from %d to %d shards\n", r.Left, r.From, r.To)
+		for _, room := range r.Room {
+			fmt.Fprintln(w, roomLine(room))
+		}
 	case r.Phase == circulate.Steady:
 		fmt.Fprintf(w, "%d shards, %d accounts\n", r.From, r.Accounts)
 	case r.Phase == circulate.Moving:

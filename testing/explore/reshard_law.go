@@ -38,7 +38,8 @@ func (l reshardLaw) residents(s snapshot) map[string][]home {
 	for _, source := range l.tags[:l.from] {
 		departures := s.shard(source).get("departures")
 		for i := 0; i+1 < len(departures); i += 2 {
-			number, _, _ := strings.Cut(departures[i], ":")
+			name, _, _ := strings.Cut(departures[i], ":")
+			_, number, _ := strings.Cut(name, ".")
 			n, err := strconv.Atoi(number)
 			if err != nil || n >= l.to {
 				all["departure "+departures[i]] = []home{{}, {}}

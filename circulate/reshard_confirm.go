@@ -1,0 +1,171 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+//go:embed reshard_kept.lua
+var reshardKeptLua string
+
+var reshardKeptScript = newScript("kept", reshardKeptLua)
+
+const (
+	// KeptFor is how long accounts that have arrived are kept where they departed.
+	KeptFor = 5 * time.Second
+
+	keptPage = 64 // copies that one step looks at, about
+)
+
+// copies is how many bytes of accounts are kept in each old shard after they have
+// arrived, as far as one ring knows.
+type copies struct {
+	mu sync.Mutex
+	in map[int]int
+}
+
+func (c *copies) add(source, bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.in[source] += bytes
+}
+
+func (c *copies) set(source, bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.in[source] = bytes
+	if bytes == 0 {
+		delete(c.in, source)
+	}
+}
+
+// Copies is how many bytes the old shards keep of accounts that have arrived
+// elsewhere: what this ring has moved since it looked last, in Confirm, and what it
+// saw then. Nothing but Confirm frees them.
+func (r *Ring) Copies() (bytes int) {
+	r.copies.mu.Lock()
+	defer r.copies.mu.Unlock()
+	for _, n := range r.copies.in {
+		bytes += n
+	}
+	return bytes
+}
+
+// ConfirmCopies is Confirm of each old shard that this ring knows copies in.
+func (r *Ring) ConfirmCopies(ctx context.Context) error {
+	r.copies.mu.Lock()
+	sources := slices.Sorted(maps.Keys(r.copies.in))
+	r.copies.mu.Unlock()
+	for _, source := range sources {
+		if err := r.Confirm(ctx, source); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Confirm forgets the copies of accounts of an old shard that arrived KeptFor ago or
+// before, and that their new shard still knows of; others of the shard may go on to
+// move meanwhile. Accounts that the new shard has lost, its Redis having lost what
+// was written last, arrive once more.
+func (r *Ring) Confirm(ctx context.Context, source int) error {
+	young := 0
+	for cursor := ScanDone; ; {
+		reply, err := redis.Values(r.run(ctx, reshardKeptScript, source, []string{r.keys[source].departed}, cursor, keptPage, KeptFor.Milliseconds()))
+		if err != nil {
+			return err
+		}
+		var bytes int
+		rest, err := redis.Scan(reply, &cursor, &bytes)
+		if err != nil {
+			return fmt.Errorf("confirm, shard %d: %w: %w", source, errReply, err)
+		}
+		texts, err := redis.Strings(rest, nil)
+		if err != nil {
+			return fmt.Errorf("confirm, shard %d: %w: %w", source, errReply, err)
+		}
+		young += bytes
+		if err := r.confirm(ctx, source, texts); err != nil {
+			return err
+		}
+		if cursor == ScanDone {
+			r.copies.set(source, young)
+			return nil
+		}
+	}
+}
+
+// confirm forgets copies, pairs of field and first account, or has the accounts
+// arrive once more. A batch arrives as a whole: one of its accounts stands for all.
+func (r *Ring) confirm(ctx context.Context, source int, copies []string) error {
+	k := &r.keys[source]
+	asked := make(map[int][]int) // target -> places among the copies
+	for i := 0; i+1 < len(copies); i += 2 {
+		target, err := r.targetOf(copies[i])
+		if err != nil {
+			return fmt.Errorf("confirm, shard %d: %w", source, err)
+		}
+		asked[target] = append(asked[target], i)
+	}
+	for _, target := range slices.Sorted(maps.Keys(asked)) {
+		places, arrivals := asked[target], r.keys[target].arrivals
+		var ask []command
+		for _, i := range places {
+			ask = append(ask, command{"SISMEMBER", arrivals, copies[i+1]})
+		}
+		known, err := pipeline(ctx, r.server, arrivals, ask...)
+		if err != nil {
+			return fmt.Errorf("confirm, shard %d: %w", source, err)
+		}
+		forget := command{"HDEL", k.departed}
+		for j, i := range places {
+			if known[j] == int64(0) {
+				if err := r.again(ctx, source, target, copies[i]); err != nil {
+					return err
+				}
+				continue
+			}
+			forget = append(forget, copies[i])
+		}
+		if len(forget) == 2 {
+			continue
+		}
+		if _, err := pipeline(ctx, r.server, k.departed, forget); err != nil {
+			return fmt.Errorf("confirm, shard %d: %w", source, err)
+		}
+	}
+	return nil
+}
+
+// again has the accounts of a copy arrive that their new shard has lost.
+func (r *Ring) again(ctx context.Context, source, target int, field string) error {
+	departed := r.keys[source].departed
+	replies, err := pipeline(ctx, r.server, departed, command{"TIME"}, command{"HGET", departed, field})
+	if err != nil {
+		return fmt.Errorf("confirm, shard %d: %w", source, err)
+	}
+	now, err := serverTime(replies[0])
+	if err != nil || replies[1] == nil { // somebody else has confirmed it
+		return err
+	}
+	kept, err := redis.String(replies[1], nil)
+	if err != nil || len(kept) < 14 {
+		return fmt.Errorf("confirm, shard %d: %q: %w", source, field, errors.Join(errReply, err))
+	}
+	if _, err := r.arrive(ctx, field, kept[14:]); err != nil {
+		return err
+	}
+	r.log.Warn("accounts were lost by the shard that they had moved to, and are there again", "shard", target)
+	if _, err := pipeline(ctx, r.server, departed, command{"HSET", departed, field, fmt.Sprintf("%013d|%s", now.UnixMilli(), kept[14:])}); err != nil {
+		return fmt.Errorf("confirm, shard %d: %w", source, err)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package circulate_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// A Redis that is at its limit while accounts move keeps none of them on its way,
+// and none from being moved to the end: what moves is freed where it was.
+func TestReshardOnAFullRedis(t *testing.T) {
+	ctx, server := t.Context(), redistest.Connect(t, redistest.Start(t))
+	limit := func(bytes int) {
+		t.Helper()
+		conn, err := server.Conn(ctx, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.Do("CONFIG", "SET", "maxmemory", bytes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func(shards int) *circulate.Ring {
+		t.Helper()
+		ring, err := circulate.Open(ctx, server, circulate.Options{Shards: shards})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ring
+	}
+	const accounts = 700
+	old := open(2)
+	for i := range accounts {
+		id := fmt.Sprintf("account-%03d", i)
+		if _, err := old.Register(ctx, old.ShardOf(id), []circulate.Registration{{ID: id, Record: []byte(id)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := old.EnsureGroup(ctx, 0, "readers", circulate.StreamStart); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := old.Reshard(ctx, 3); err != nil {
+		t.Fatal(err)
+	}
+	ring := open(0)
+	lawful := func(r *circulate.Ring) {
+		t.Helper()
+		audited, err := r.Audit(ctx, circulate.AuditOptions{Records: true})
+		if err != nil || len(audited.Findings) > 0 || audited.Accounts != accounts {
+			t.Fatalf("%+v, %v", audited, err)
+		}
+	}
+
+	limit(1)
+	if err := ring.Receive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range ring.Sequence() {
+		for left := 1; left > 0; {
+			var err error
+			if _, left, err = ring.Move(ctx, source); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	lawful(ring)
+	forgetAge(t, server, ring)
+	for source := range ring.Sources() {
+		if err := ring.Confirm(ctx, source); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if done, err := ring.Moved(ctx); err != nil || !done {
+		t.Fatalf("moved: %v, %v", done, err)
+	}
+	if done, err := ring.Drained(ctx, true); err != nil || !done {
+		t.Fatalf("drained: %v, %v", done, err)
+	}
+	after := open(0)
+	if after.Shards() != 3 {
+		t.Errorf("%d shards", after.Shards())
+	}
+	lawful(after)
+}
+
+// forgetAge makes of all that has arrived what arrived long ago.
+func forgetAge(t *testing.T, server circulate.Server, ring *circulate.Ring) {
+	t.Helper()
+	conn, err := server.Conn(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const text = `for i, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+		redis.call('HDEL', KEYS[1], '')
+		redis.call('HSET', KEYS[1], field, '0000000000001' .. string.sub(redis.call('HGET', KEYS[1], field), 14))
+	end`
+	for source := range ring.Sources() {
+		if _, err := conn.Do("EVAL", text, 1, ring.Tag(source)+":departed"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

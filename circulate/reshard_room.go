@@ -1,0 +1,140 @@
+package circulate
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const (
+	// Of what accounts take, what they take besides while they move: their ids, in
+	// arrivals, the tables of HASHes that grow and others that have not shrunk, and
+	// what the allocator cannot use.
+	roomForIDs = 0.35
+	// CopiesLeast is for how many bytes of copies there must be room at least.
+	CopiesLeast = 1 << 20
+)
+
+// Room is what a change of the number of shards needs of a Redis server's memory,
+// and what that has, in bytes.
+type Room struct {
+	Node       string // its address; empty where there is one server
+	Need, Free int64
+}
+
+// ReshardRoom estimates the room that a change to another number of shards needs.
+// It gives one for each server that has a limit of memory and tells of it; of others
+// it knows nothing. A server that accounts come to from others needs room for them
+// before it is rid of its own; besides, moving takes part of what accounts take.
+func (r *Ring) ReshardRoom(ctx context.Context, to int) ([]Room, error) {
+	l, err := r.readLayout(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type server struct {
+		key      string
+		own, all int64 // what its accounts take; how many new shards it will have
+	}
+	var total int64
+	servers := make(map[string]*server)
+	at := func(key string) *server {
+		node := nodeOf(r.server, key)
+		if servers[node] == nil {
+			servers[node] = &server{key: key}
+		}
+		return servers[node]
+	}
+	for shard := range r.keys {
+		bytes, err := r.accountsMemory(ctx, shard)
+		if err != nil {
+			return nil, err
+		}
+		if bytes < 0 {
+			return nil, nil // nor does this Redis know
+		}
+		total += bytes
+		at(r.keys[shard].tickets).own += bytes
+	}
+	becomes := division{l.lasting().generation + 1, to}
+	for shard := range to {
+		at(generationKeys(r.namespace, becomes.generation, to, shard).tickets).all++
+	}
+	var rooms []Room
+	for node, s := range servers {
+		free, limited, err := r.freeMemory(ctx, s.key)
+		if err != nil {
+			return nil, err
+		}
+		if !limited {
+			continue
+		}
+		share := float64(s.all) / float64(to)
+		need := float64(total-s.own)*share + float64(total)*share*roomForIDs
+		rooms = append(rooms, Room{Node: node, Need: int64(need) + CopiesLeast, Free: free})
+	}
+	return rooms, nil
+}
+
+// accountsMemory is what a shard's accounts take, as Redis estimates it; -1 where it
+// does not.
+func (r *Ring) accountsMemory(ctx context.Context, shard int) (bytes int64, err error) {
+	k := &r.keys[shard]
+	var commands []command
+	for _, key := range append([]string{k.tickets, k.schedule, k.parked, k.urgent, k.queue, k.low}, k.accountFields()...) {
+		commands = append(commands, command{"MEMORY", "USAGE", key})
+	}
+	replies, err := pipeline(ctx, r.server, k.tickets, commands...)
+	if replied(err) && !Unavailable(err) {
+		return -1, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("memory, shard %d: %w", shard, err)
+	}
+	for _, reply := range replies {
+		if n, ok := reply.(int64); ok { // none: there is no such key
+			bytes += n
+		}
+	}
+	return bytes, nil
+}
+
+// FreeMemory is how many bytes the server of a shard has before it is at its limit;
+// limited is false where it has none, or does not tell.
+func (r *Ring) FreeMemory(ctx context.Context, shard int) (bytes int64, limited bool, err error) {
+	return r.freeMemory(ctx, r.keys[shard].tickets)
+}
+
+func (r *Ring) freeMemory(ctx context.Context, key string) (bytes int64, limited bool, err error) {
+	replies, err := pipeline(ctx, r.server, key, command{"INFO", "memory"})
+	if replied(err) && !Unavailable(err) {
+		return math.MaxInt64, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("memory: %w", err)
+	}
+	text, err := redis.String(replies[0], nil)
+	if err != nil {
+		return 0, false, fmt.Errorf("memory: %w: %w", errReply, err)
+	}
+	var used, most int64
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		n, err := strconv.ParseInt(value, 10, 64)
+		switch {
+		case err != nil:
+		case name == "used_memory":
+			used = n
+		case name == "maxmemory":
+			most = n
+		}
+	}
+	if most == 0 {
+		return math.MaxInt64, false, nil
+	}
+	return most - used, true, nil
+}
