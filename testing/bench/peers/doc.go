@@ -2,10 +2,12 @@
 // turns, and prints the ratios, one line a figure:
 //
 //	go run -C testing/bench/peers . [--quick] [--json] [--only NAME,…] [--profile]
+//	go run -C testing/bench/peers . --page ../figures/measured.json
 //	go run -C testing/bench/peers . --plan ../figures/measured.json
 //
-// It keeps every figure and every single run in ../figures/measured.json and draws
-// ../figures/*.svg from that; a quick run has a directory of its own.
+// It keeps every figure and every single run in ../figures/measured.json, each with
+// the commit that it was measured at, and draws ../figures/*.svg from that; a quick run
+// has a directory of its own. Page and plan print the tables of the README.
 //
 // # Fairness
 //
@@ -14,7 +16,8 @@
 // (payload). Each is a process of its own, filled before anything is measured; they
 // are measured in turns and in several rounds, and a ratio is the median of the
 // rounds' ratios. A peer first tries several settings, which are printed, and goes
-// on with its best. Redis' processor time is that of INFO, a cycle's is that divided
+// on with its best: numbers of servers, connections, workers and queues, all with few
+// in flight and all again with as many as the ring has. Redis' processor time is that of INFO, a cycle's is that divided
 // by the cycles.
 //
 // A cycle is: take an account, do nothing, put it back in line. Of asynq

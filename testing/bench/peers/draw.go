@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -63,6 +64,7 @@ func (d drawing) draw(r *results, path string) error {
 	if r.Quick {
 		p.Title.Text += " (a quick run)"
 	}
+	p.X.Label.Text += "\nmeasured at " + r.drawnAt(d.name)
 	p.Add(plotter.NewGrid())
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.XOffs = vg.Points(6)
@@ -96,6 +98,18 @@ func (d drawing) draw(r *results, path string) error {
 		p.Y.Min, p.Y.Max = 0, 1.3*max(1, p.Y.Max)
 	}
 	return writeSVG(p, path)
+}
+
+// drawnAt names the commits that a drawing's lines were measured at.
+func (r *results) drawnAt(drawing string) string {
+	var all []string
+	for _, s := range r.Series {
+		if s.Drawing == drawing {
+			all = append(all, "commit "+cmp.Or(s.Commit, unknown))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ", ")
 }
 
 // ticks are the values that were measured.

@@ -62,6 +62,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	only := flags.String("only", "", "parts to measure, separated by commas: "+strings.Join(partNames(), ", "))
 	profile := flags.Bool("profile", false, "print where the time of a cycle goes, and nothing else")
 	plan := flags.String("plan", "", "print the capacity plan from this measured.json, and measure nothing")
+	page := flags.String("page", "", "print the tables of comparisons from this measured.json, and measure nothing")
 	draw := flags.String("draw", "", "draw the figures from this measured.json, and measure nothing")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -69,6 +70,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	switch {
 	case *plan != "":
 		return printPlan(*plan, out)
+	case *page != "":
+		return printPage(*page, out)
 	case *draw != "":
 		r, err := readResults(*draw)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 // constants are what the capacity plan is computed from. All but the last block
 // are measured.
 type constants struct {
-	redisCPU   float64 // µs of Redis' processor a check, from the schedule and back
+	redisCPU   float64 // µs of a master's processor a check, from the schedule and back, with an append-only file and a replica
 	replicaCPU float64 // µs of a replica's processor a check that asks a connector over HTTP
 	bytes      float64 // of Redis for an account with its record
 	message    float64 // bytes of Redis for a found message
@@ -43,7 +43,7 @@ func constantsOf(r *results) (constants, error) {
 	c := assumed()
 	var errs []error
 	for name, field := range map[string]*float64{
-		"load_redis_cpu": &c.redisCPU, "http_replica_cpu": &c.replicaCPU, "bytes_per_account": &c.bytes, "bytes_per_message": &c.message,
+		"durable_load_redis_cpu": &c.redisCPU, "http_replica_cpu": &c.replicaCPU, "bytes_per_account": &c.bytes, "bytes_per_message": &c.message,
 		"replica_bytes_per_account": &c.known, "load_commands": &c.commands, "idle_commands_per_replica": &c.idle,
 	} {
 		value, err := r.value(name)
@@ -101,22 +101,22 @@ func printPlan(path string, out io.Writer) error {
 	if r.Quick {
 		fmt.Fprint(out, "From a quick run: these figures say that the computation works and nothing else.\n\n")
 	}
-	fmt.Fprintf(out, "| measured | | part, figure |\n|---|---|---|\n")
+	fmt.Fprintf(out, "| measured | | part, figure | at commit |\n|---|---|---|---|\n")
 	for _, row := range []struct {
-		name  string
-		value float64
-		unit  string
-		where string
+		name         string
+		value        float64
+		unit         string
+		part, figure string
 	}{
-		{"Redis' processor a check", c.redisCPU, "µs", "load, `load_redis_cpu`"},
-		{"a replica's processor a check over HTTP", c.replicaCPU, "µs", "load, `http_replica_cpu`"},
-		{"Redis' memory an account", c.bytes, "bytes", "memory, `bytes_per_account`"},
-		{"Redis' memory a message", c.message, "bytes", "memory, `bytes_per_message`"},
-		{"a replica's memory for an account that it knows", c.known, "bytes", "load, `replica_bytes_per_account`"},
-		{"Redis commands a check", c.commands, "", "load, `load_commands`"},
-		{"Redis commands/s of one more idle replica", c.idle, "", "idle, `idle_commands_per_replica`"},
+		{"a master's processor a check, `appendfsync everysec` and a replica attached", c.redisCPU, "µs", "durable", "durable_load_redis_cpu"},
+		{"a replica's processor a check over HTTP", c.replicaCPU, "µs", "load", "http_replica_cpu"},
+		{"Redis' memory an account", c.bytes, "bytes", "memory", "bytes_per_account"},
+		{"Redis' memory a message", c.message, "bytes", "memory", "bytes_per_message"},
+		{"a replica's memory for an account that it knows", c.known, "bytes", "load", "replica_bytes_per_account"},
+		{"Redis commands a check", c.commands, "", "load", "load_commands"},
+		{"Redis commands/s of one more idle replica", c.idle, "", "idle", "idle_commands_per_replica"},
 	} {
-		fmt.Fprintf(out, "| %s | %.1f %s | %s |\n", row.name, row.value, row.unit, row.where)
+		fmt.Fprintf(out, "| %s | %.1f %s | %s, `%s` | %s |\n", row.name, row.value, row.unit, row.part, row.figure, r.at(row.figure))
 	}
 	fmt.Fprintf(out, "\nAssumed: a check every %.0f s that takes %.1f s; masters at %.0f %% of a core and replicas at %.0f %%; %.1f bytes of memory provided for each used; "+
 		"messages a day and account: %g, kept for %g days; a replica for each master; %.2f a month for a core and %.2f for a GiB.\n\n",

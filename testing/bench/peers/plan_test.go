@@ -46,20 +46,20 @@ func near(t *testing.T, what string, got, want float64) {
 func TestPlanNamesWhatWasNotMeasured(t *testing.T) {
 	dir := t.TempDir()
 	r := newResults(options{}, &strings.Builder{})
-	r.figure("load_redis_cpu", 24, "µs")
+	r.figure("durable_load_redis_cpu", 24, "µs")
 	if err := r.save(dir); err != nil {
 		t.Fatal(err)
 	}
 	err := printPlan(filepath.Join(dir, "measured.json"), &strings.Builder{})
-	if err == nil || !strings.Contains(err.Error(), "bytes_per_account") || strings.Contains(err.Error(), "load_redis_cpu") {
+	if err == nil || !strings.Contains(err.Error(), "bytes_per_account") || strings.Contains(err.Error(), "durable_load_redis_cpu") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestPlanIsPrinted(t *testing.T) {
 	dir := t.TempDir()
-	r := newResults(options{}, &strings.Builder{})
-	for _, name := range []string{"load_redis_cpu", "http_replica_cpu", "bytes_per_account", "bytes_per_message", "replica_bytes_per_account", "load_commands", "idle_commands_per_replica"} {
+	r := newResults(options{commit: "abc"}, &strings.Builder{})
+	for _, name := range []string{"durable_load_redis_cpu", "http_replica_cpu", "bytes_per_account", "bytes_per_message", "replica_bytes_per_account", "load_commands", "idle_commands_per_replica"} {
 		r.figure(name, 30, "")
 	}
 	if err := r.save(dir); err != nil {
@@ -69,7 +69,7 @@ func TestPlanIsPrinted(t *testing.T) {
 	if err := printPlan(filepath.Join(dir, "measured.json"), &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| 1 million | 16667 | 2 |", "| 10 million |", "| 100 million | 1666667 | 100 |", "One master"} {
+	for _, want := range []string{"`durable_load_redis_cpu` | abc |", "| 1 million | 16667 | 2 |", "| 10 million |", "| 100 million | 1666667 | 100 |", "One master"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}

@@ -182,6 +182,19 @@ func (r *results) value(name string) (float64, error) {
 	return 0, fmt.Errorf("figure %q was not measured", name)
 }
 
+// at names the commit that a figure was measured at.
+func (r *results) at(name string) string {
+	for _, f := range r.Figures {
+		if f.Name == name && f.Commit != "" {
+			return f.Commit
+		}
+	}
+	return unknown
+}
+
+// unknown is the commit of what was measured before commits were kept.
+const unknown = "not kept"
+
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -127,7 +127,7 @@ func TestQuantile(t *testing.T) {
 
 func TestDrawingsAreDrawn(t *testing.T) {
 	dir := t.TempDir()
-	r := newResults(options{}, &bytes.Buffer{})
+	r := newResults(options{commit: "abc123"}, &bytes.Buffer{})
 	for _, d := range drawings() {
 		for _, x := range []float64{1, 10, 100} {
 			r.point(d.name, "first", x, 1000*x)
@@ -139,7 +139,7 @@ func TestDrawingsAreDrawn(t *testing.T) {
 	}
 	for _, d := range drawings() {
 		text, err := os.ReadFile(filepath.Join(dir, d.name+".svg"))
-		if err != nil || !bytes.Contains(text, []byte("<svg")) || !bytes.Contains(text, []byte("second")) {
+		if err != nil || !bytes.Contains(text, []byte("<svg")) || !bytes.Contains(text, []byte("second")) || !bytes.Contains(text, []byte("commit abc123")) {
 			t.Errorf("%s: %d bytes, %v", d.name, len(text), err)
 		}
 	}
@@ -157,5 +157,27 @@ func TestPartsThatDoNotExistAreRefused(t *testing.T) {
 	err := run(t.Context(), []string{"--only", "cycles,nonsense"}, &bytes.Buffer{})
 	if err == nil || !strings.Contains(err.Error(), `"nonsense"`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestPageSaysWhereFiguresAreFrom has figures of two commits and of one that was not kept.
+func TestPageSaysWhereFiguresAreFrom(t *testing.T) {
+	dir := t.TempDir()
+	for commit, figure := range map[string]string{"": "ring_vs_asynq", "abc": "ring_vs_rmq", "def": "bare_1_list_batches_10000_in_flight"} {
+		r := newResults(options{commit: commit}, &bytes.Buffer{})
+		r.figure(figure, 12345, "")
+		r.figure(strings.Replace(figure, "10000", "100", 1), 12345, "")
+		if err := r.save(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	if err := printPage(filepath.Join(dir, "measured.json"), &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"`ring_vs_asynq` | 1.23e+04 × | ≥ 12 | not kept |", "`ring_vs_rmq` | 1.23e+04 × |  | abc |", "| bare pattern, one list, batches of 128 | 12,345 | 12,345 | def |"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
 	}
 }

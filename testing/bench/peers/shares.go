@@ -10,6 +10,7 @@ const (
 // share is one way to keep accounts circulating, by what it has.
 type share struct {
 	name   string // of the figures
+	title  string // for people
 	kind   string // ring or bare
 	shards int
 	batch  int
@@ -19,13 +20,13 @@ type share struct {
 // bring, or cost.
 func shares() []share {
 	return []share{
-		{"bare_1_list_one_by_one", "bare", 1, oneByOne},
-		{"bare_64_lists_one_by_one", "bare", 64, oneByOne},
-		{"bare_1_list_batches", "bare", 1, batch},
-		{"bare_64_lists_batches", "bare", 64, batch},
-		{"ring_64_shards_one_by_one", "ring", 64, oneByOne},
-		{"ring_1_shard_batches", "ring", 1, batch},
-		{"ring_64_shards_batches", "ring", 64, batch},
+		{"bare_1_list_one_by_one", "bare pattern, one list, one by one", "bare", 1, oneByOne},
+		{"bare_64_lists_one_by_one", "bare pattern, 64 lists, one by one", "bare", 64, oneByOne},
+		{"bare_1_list_batches", "bare pattern, one list, batches of 128", "bare", 1, batch},
+		{"bare_64_lists_batches", "bare pattern, 64 lists, batches of 128", "bare", 64, batch},
+		{"ring_64_shards_one_by_one", "ring, 64 shards, one by one", "ring", 64, oneByOne},
+		{"ring_1_shard_batches", "ring, one shard, batches of 128", "ring", 1, batch},
+		{"ring_64_shards_batches", "ring, 64 shards, batches of 128", "ring", 64, batch},
 	}
 }
 
