@@ -2,7 +2,8 @@
 --
 -- KEYS[1]  leases      HASH    group -> token|expiry|consumer
 -- KEYS[2]  ticket_seq  STRING
--- KEYS[3]  messages    STREAM
+-- KEYS[3]  ticket_mark STRING
+-- KEYS[4]  messages    STREAM
 -- ARGV     of each lease: the group, the consumer, and for how many ms; 256 leases
 --          at most
 --
@@ -10,10 +11,10 @@
 -- many ms that one still has it; and, of a group that has nothing to read, nothing
 -- pending and no consumer's name in the shard, the last position read, or ''.
 
-local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'string', KEYS[3], 'stream')
+local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'string', KEYS[4], 'stream')
 if wrong then return wrong end
 
-local stream, now = KEYS[3], clock()
+local stream, now = KEYS[4], clock()
 local names, found = {}, {}
 for i = 1, #ARGV, 3 do names[#names + 1] = ARGV[i] end
 local leases = redis.call('HMGET', KEYS[1], unpack(names))
@@ -24,6 +25,7 @@ for _, info in ipairs(infos.err and {} or infos) do
   found[fields.name] = fields
 end
 even_when_full(KEYS[1])
+local ticket = take_tickets({KEYS[2], KEYS[3]}, #names, now)
 
 local out, taken, n = {}, {}, 0
 for i, group in ipairs(names) do
@@ -32,7 +34,7 @@ for i, group in ipairs(names) do
   if taken[group] or left > 0 and sub(lease, 30) ~= consumer then
     out[n + 1], out[n + 2], out[n + 3] = '', taken[group] or left, ''
   else
-    local token, fields = take_ticket(KEYS[2], now), found[group]
+    local token, fields = format('%014d', ticket + i), found[group]
     redis.call('HSET', KEYS[1], group, token .. '|' .. stamp(now + ttl) .. '|' .. consumer)
     taken[group] = ttl
     local last = fields and fields.pending == 0 and fields.consumers == 0 and fields['last-delivered-id'] or ''
