@@ -67,7 +67,8 @@ const (
 // it is applied once even if its group is rewound or made anew, or if Redis lost
 // the end of the stream and the message was found again under another position.
 // It takes about 100 bytes and the two ids for each message of that time. Each
-// group remembers for itself.
+// group remembers for itself. An account that is deregistered and registered again
+// under its id is the same one here: messages whose ids come again are skipped.
 func (r *Ring) Apply(ctx context.Context, shard int, e *Effect, a Applying, messages []Found) ([]Applied, []string, error) {
 	if len(messages) < 1 || len(messages) > MaxRead {
 		return nil, nil, fmt.Errorf("%w: apply: must be 1 to %d messages, are %d", errInput, MaxRead, len(messages))

@@ -27,7 +27,12 @@ func newRemoveCommand(env environment) *cobra.Command {
 	}, &cobra.Command{
 		Short: "Deregister accounts",
 		Long: `Deregister accounts: they are checked no more, and their cursors are forgotten.
-Messages that were found stay.` + bulkHelp + ` Where accounts
+Messages that were found stay.
+
+Consumers go on knowing an account's messages by its id. If the id is registered
+again, messages whose ids come again too are taken for those of before: sqlonce
+skips them for 14 days, an Effect for as long as it remembers, and receivers of
+webhooks for as long as they do. Give another thing another id.` + bulkHelp + ` Where accounts
 are selected it asks before it removes them, unless --yes says so.`,
 		Example: `  rounds account rm news
   rounds account rm --label customer=acme --dry-run

@@ -17,7 +17,9 @@ import (
 // for that. Two things are not covered: a group that is rewound or made anew
 // delivers again, and a Redis that lost the end of a stream has it filled again,
 // with messages under other positions. With Remember both are covered for that
-// long, by the account and the message's id.
+// long, by the account and the message's id. So an account that is deregistered and
+// registered again under its id has messages skipped for that long whose ids it had
+// before: give another thing another id.
 //
 // In both cases what Redis loses it loses of the effect and of the
 // acknowledgement alike. An effect that raises an error is not acknowledged, but

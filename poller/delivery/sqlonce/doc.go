@@ -25,6 +25,12 @@
 // write to one database need a table each, for their groups and accounts may have
 // the same names.
 //
+// An account that was deregistered and registered again under its id is the same
+// account here: what it finds under message ids that it had before is skipped, until
+// their records are pruned, after 14 days by default. Give another thing another id,
+// or delete the records of the account first: "DELETE FROM rounds_applied WHERE
+// account = …", with the table's name.
+//
 // # Order, poison
 //
 // Messages of an account are applied in order; behind one that failed they answer
