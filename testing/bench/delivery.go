@@ -8,9 +8,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate/connect"
@@ -20,8 +18,6 @@ import (
 // memoryTakes is of how many messages that wait the consumer's memory is measured:
 // more that wait, and are not read, cannot matter.
 const memoryTakes = 1_000_000
-
-const asynqWorkers = 128 // the best for it on two cores, of 10, 32, 64, 128 and 256
 
 // deliveryBench measures consumers: how many messages one process deals with in a
 // second, beside asynq on the same server in turns, and what one costs that has
@@ -36,6 +32,7 @@ type deliveryBench struct {
 
 	redis  *redistest.Server
 	server *connect.Single
+	peer   string // asynq's program
 }
 
 func (b *deliveryBench) run(ctx context.Context) error {
@@ -49,6 +46,10 @@ func (b *deliveryBench) run(ctx context.Context) error {
 		return fmt.Errorf("idle: %w", err)
 	}
 	var effects, plain, peer, processor, server []float64
+	peerAt, err := b.tryAsynq(ctx)
+	if err != nil {
+		return fmt.Errorf("asynq: %w", err)
+	}
 	for range b.rounds {
 		c, cpu, err := b.consume(ctx, b.messages, math.MaxInt, "--profile="+b.profile)
 		if err != nil {
@@ -60,7 +61,7 @@ func (b *deliveryBench) run(ctx context.Context) error {
 			return err
 		}
 		plain = append(plain, float64(c.Done)/c.Seconds)
-		if c, err = b.asynq(ctx); err != nil {
+		if c, err = b.asynq(ctx, b.messages, peerAt); err != nil {
 			return err
 		}
 		peer = append(peer, float64(c.Done)/c.Seconds)
@@ -105,28 +106,19 @@ func (b *deliveryBench) consume(ctx context.Context, messages, most int, args ..
 	return c, after - before, err
 }
 
-// asynq has the peer process tasks in a process of its own.
-func (b *deliveryBench) asynq(ctx context.Context) (c consumed, err error) {
-	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
-	if err != nil {
-		return c, err
-	}
-	dir := filepath.Join(filepath.Dir(strings.TrimSpace(string(mod))), "testing", "bench", "peers")
-	err = runJSON(exec.CommandContext(ctx, "go", "run", "-C", dir, "./asynq", "--redis", b.redis.Addr(),
-		"--tasks", strconv.Itoa(b.messages/5), "--concurrency", strconv.Itoa(asynqWorkers)), &c)
-	if err == nil {
-		err = flush(b.server)
-	}
-	return c, err
-}
-
 // memory measures what a consumer takes while very many messages wait.
 func (b *deliveryBench) memory(ctx context.Context) error {
 	c, _, err := b.consume(ctx, b.waiting, memoryTakes, "--plain")
 	if err != nil {
 		return err
 	}
+	// It ends as soon as it has taken memoryTakes: all the others waited all the time.
+	left := b.waiting - int(c.Done)
+	if left < 0 {
+		return fmt.Errorf("waiting: must be more than the %d that are taken", memoryTakes)
+	}
 	b.report.figure("waiting_messages", float64(b.waiting), "messages that waited when the consumer began")
+	b.report.figure("waiting_messages_left", float64(left), "messages that still waited when it ended")
 	b.report.figure("consumer_peak_rss_mb", c.PeakRSS/1e6, "MB")
 	b.report.figure("consumer_peak_data_kb", float64(c.BytesMax)/1e3, "kB of messages' data in handlers at once")
 	return nil

@@ -25,25 +25,40 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/bench/commit"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
 // figure is one measured number.
 type figure struct {
-	Name  string  `json:"figure"`
-	Value float64 `json:"value"`
-	Unit  string  `json:"unit"`
+	Name   string  `json:"figure"`
+	Value  float64 `json:"value"`
+	Unit   string  `json:"unit"`
+	Commit string  `json:"commit"` // that it was measured at
 }
 
 // reporter prints figures as they come.
 type reporter struct {
-	out  io.Writer
-	json bool
+	out    io.Writer
+	json   bool
+	commit string
+}
+
+// newReporter tells people once which commit is measured, and machines with each figure.
+func newReporter(ctx context.Context, out io.Writer, asJSON bool) (reporter, error) {
+	name, err := commit.Of(ctx, ".")
+	if err != nil {
+		return reporter{}, fmt.Errorf("commit: %w", err)
+	}
+	if !asJSON {
+		fmt.Fprintf(out, "at commit %s\n", name)
+	}
+	return reporter{out, asJSON, name}, nil
 }
 
 func (r reporter) figure(name string, value float64, unit string) {
 	if r.json {
-		line, _ := json.Marshal(figure{name, value, unit}) // a figure is always marshalled
+		line, _ := json.Marshal(figure{name, value, unit, r.commit}) // a figure is always marshalled
 		fmt.Fprintf(r.out, "%s\n", line)
 		return
 	}
@@ -62,7 +77,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	const usage = "usage: bench ring|cadence [--json] [--for 4s] [--accounts 1000000]\n" +
-		"       bench delivery [--json] [--for 10s] [--messages 300000] [--waiting 10000000]\n" +
+		"       bench delivery [--json] [--for 10s] [--messages 100000] [--waiting 10000000]\n" +
 		"       bench bulk [--json] [--accounts 1000000]\n" +
 		"       bench wecom [--json] [--for 1m] [--accounts 5000]"
 	if len(args) == 0 {
@@ -84,20 +99,28 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}
-		b := &ringBench{report: reporter{out, *asJSON}, each: *each, rounds: *rounds, large: *accounts}
+		report, err := newReporter(ctx, out, *asJSON)
+		if err != nil {
+			return err
+		}
+		b := &ringBench{report: report, each: *each, rounds: *rounds, large: *accounts}
 		return b.run(ctx)
 	case "cadence":
 		length := flags.Duration("for", 5*time.Minute, "how long the load is measured, after a minute to settle")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}
-		b := &cadenceBench{report: reporter{out, *asJSON}, length: *length, accounts: *accounts}
+		report, err := newReporter(ctx, out, *asJSON)
+		if err != nil {
+			return err
+		}
+		b := &cadenceBench{report: report, length: *length, accounts: *accounts}
 		return b.run(ctx)
 	case "delivery":
 		b := &deliveryBench{}
 		flags.DurationVar(&b.each, "for", 10*time.Second, "how long latency is measured")
 		flags.IntVar(&b.rounds, "rounds", 3, "how often each rate is measured, in turn; medians are printed")
-		flags.IntVar(&b.messages, "messages", 300_000, "messages to consume in each round")
+		flags.IntVar(&b.messages, "messages", 100_000, "messages, and tasks of asynq, to deal with in each round")
 		flags.IntVar(&b.waiting, "waiting", 0, "measure the consumer's memory while so many messages wait")
 		flags.StringVar(&b.profile, "profile", "", "write a CPU profile of the last round's consumer to this file")
 		if err := flags.Parse(args[1:]); err != nil {
@@ -106,7 +129,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if b.rounds < 1 || b.messages < 1 {
 			return errors.New("rounds and messages must be at least 1")
 		}
-		b.report = reporter{out, *asJSON}
+		var err error
+		if b.report, err = newReporter(ctx, out, *asJSON); err != nil {
+			return err
+		}
 		return b.run(ctx)
 	case "wecom":
 		length := flags.Duration("for", time.Minute, "how long each of its two halves is measured, after one interval")
@@ -120,7 +146,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if *accounts < wecomCorps {
 			return fmt.Errorf("accounts must be at least %d", wecomCorps)
 		}
-		b := &wecomBench{report: reporter{out, *asJSON}, length: *length, accounts: *accounts}
+		report, err := newReporter(ctx, out, *asJSON)
+		if err != nil {
+			return err
+		}
+		b := &wecomBench{report: report, length: *length, accounts: *accounts}
 		return b.run(ctx)
 	case "bulk":
 		b := &bulkBench{}
@@ -131,7 +161,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if *accounts < 1 {
 			return errors.New("accounts must be at least 1")
 		}
-		b.report, b.accounts = reporter{out, *asJSON}, *accounts
+		var err error
+		if b.report, err = newReporter(ctx, out, *asJSON); err != nil {
+			return err
+		}
+		b.accounts = *accounts
 		return b.run(ctx)
 	}
 	return errors.New(usage)
