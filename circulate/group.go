@@ -111,14 +111,15 @@ func (r *Ring) Acknowledge(ctx context.Context, shard int, group string, positio
 }
 
 // JoinGroup says that a consumer of a group is alive, and gives all that were
-// heard of within the window.
-func (r *Ring) JoinGroup(ctx context.Context, group, consumer string, window time.Duration) (alive []string, err error) {
+// heard of within the window. What the consumer declines to read others find by
+// Declined, until it joins again.
+func (r *Ring) JoinGroup(ctx context.Context, group, consumer string, window time.Duration, declines ...int) (alive []string, err error) {
 	if err := errors.Join(checkGroup("join group", group), ValidateReplica(consumer)); err != nil {
 		return nil, err
 	}
 	alive, err = redis.Strings(r.eval(ctx, joinScript,
 		[]string{consumersKey(r.namespace, group), consumerReportsKey(r.namespace, group)},
-		[]any{consumer, "", replicaMemory.Milliseconds(), window.Milliseconds()}))
+		[]any{consumer, declining(declines), replicaMemory.Milliseconds(), window.Milliseconds()}))
 	if err != nil {
 		return nil, fmt.Errorf("join group: %w", err)
 	}

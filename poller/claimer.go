@@ -187,10 +187,9 @@ func (p *Pool) claimShard(ctx context.Context, shard, n int) (started int, next 
 			serverAt: batch.Now,
 			localAt:  received,
 			skip:     accounts.SkipBefore(batch.Claims[i].State),
-			used:     accounts.UsedUntil(batch.Claims[i].State),
 		}
 	}
-	flights = p.admit(ctx, p.withRoom(shard, flights))
+	flights = p.admit(ctx, flights)
 	for _, f := range flights {
 		p.start(f)
 	}

@@ -151,6 +151,7 @@ func (c Consumer) Run(ctx context.Context) error {
 	g := &group{
 		Consumer: c,
 		name:     circulate.NewReplica(),
+		hanging:  newHanging(),
 		work:     work,
 		slots:    make(chan struct{}, c.Concurrency),
 		suspects: make(chan struct{}, 1),

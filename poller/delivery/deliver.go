@@ -91,7 +91,7 @@ func (s *session) handle(deliveries []Delivery, redisNow, received time.Time, ot
 
 // call has the batch handled. It is not ok where a handler does not come back
 // long after its context is done: then the shard is given up, for another consumer
-// to try, and the handler keeps its place among those that run.
+// to try, and the handler keeps its slot until it does.
 func (s *session) call(batch []Delivery) (errs []error, panicked, ok bool) {
 	if len(batch) == 0 {
 		return nil, false, true
@@ -138,6 +138,7 @@ func (s *session) call(batch []Delivery) (errs []error, panicked, ok bool) {
 		done <- a
 		if !verdict.CompareAndSwap(0, 1) {
 			<-s.slots
+			s.hanging.remove(s.shard)
 			s.meters.stuck.Dec()
 			s.Log.Warn("handler came back after all", "shard", s.shard)
 		}
@@ -159,7 +160,9 @@ func (s *session) call(batch []Delivery) (errs []error, panicked, ok bool) {
 		return a.errs, a.panicked, true
 	}
 	s.stuck = true
+	s.hanging.add(s.shard)
 	s.meters.stuck.Inc()
+	s.meters.givenUp.Inc()
 	s.Log.Error("handler does not return though its context is done; its shard is given up", "shard", s.shard, "messages", len(batch))
 	return nil, false, false
 }

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/rounds-dev/rounds/circulate"
 )
 
 const (
@@ -25,6 +23,7 @@ const (
 type group struct {
 	Consumer
 	name      string
+	hanging   *hanging
 	work      context.Context // of handlers: done some time after Run's
 	slots     chan struct{}   // batches in memory
 	suspects  chan struct{}   // messages that may kill the process: one at a time
@@ -33,6 +32,7 @@ type group struct {
 	meters    meters
 
 	sessions map[int]*session // shard -> who reads it; of manage alone
+	declined map[string][]int // by peers; likewise
 
 	made int // shards, the last ones, that have the group since this consumer joined; of manage alone
 
@@ -45,19 +45,29 @@ type group struct {
 // that is its part, until ctx is done. The sessions end then, by themselves.
 func (g *group) manage(ctx context.Context) {
 	ours := make([]bool, g.Ring.Shards())
-	var beat time.Time
+	var beat, learned time.Time
 	try := make(map[int]time.Time) // shard -> when to ask for its lease
+	var alive []string
+	aside := false
 	for {
 		now := time.Now()
-		if now.Sub(beat) >= min(heartbeat, g.TakeOver/5) {
+		news := g.hanging.news()
+		if aside = g.aside(aside); aside {
+			alive, beat = nil, time.Time{}
+		} else if news || now.Sub(beat) >= min(heartbeat, g.TakeOver/5) {
 			beat = now
 			if members, err := g.join(ctx); err == nil {
-				for shard := range ours {
-					ours[shard] = circulate.Preferred(shard, members) == g.name
-				}
+				alive, news = members, true
 			} else {
 				g.failed("join", err)
 			}
+			if len(alive) > 1 && now.Sub(learned) >= g.TakeOver/3 {
+				learned = now
+				g.learn(ctx)
+			}
+		}
+		if news {
+			ours = g.divide(alive)
 		}
 		g.make(ctx)
 		g.take(ctx, g.wanted(ours, try), try)
@@ -77,6 +87,9 @@ func (g *group) wanted(ours []bool, try map[int]time.Time) (shards []int) {
 			select {
 			case <-s.ended:
 				delete(g.sessions, shard)
+				if s.stuck {
+					continue // it is decided anew whose it is
+				}
 			default:
 				if !ours[shard] {
 					s.yield()
@@ -125,7 +138,8 @@ func (g *group) take(ctx context.Context, shards []int, try map[int]time.Time) {
 func (g *group) join(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	return g.Ring.JoinGroup(ctx, g.Group, g.name, g.TakeOver)
+	_, hang := g.hanging.all()
+	return g.Ring.JoinGroup(ctx, g.Group, g.name, g.TakeOver, hang...)
 }
 
 // make makes the group in every shard, those of its peers and those whose turn comes

@@ -23,6 +23,8 @@ type Metrics struct {
 	takenOver   *prometheus.CounterVec
 	lost        *prometheus.CounterVec
 	stuck       *prometheus.GaugeVec
+	aside       *prometheus.GaugeVec
+	givenUp     *prometheus.CounterVec
 	shards      *prometheus.GaugeVec
 	lag         *prometheus.GaugeVec
 	unread      *prometheus.GaugeVec
@@ -49,6 +51,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		takenOver:   counters("taken_over_total", "Pending messages taken over from another consumer, or after an unknown outcome."),
 		lost:        counters("leases_lost_total", "Shards lost to another consumer, or because Redis was away too long."),
 		stuck:       gauges("handlers_stuck", "Handlers that do not return though their context is done."),
+		aside:       gauges("aside", "1 while the process has left the group because a handler hangs in each of its slots."),
+		givenUp:     counters("shards_given_up_total", "Times that a shard was given up because a handler did not return."),
 		shards:      gauges("shards", "Shards that this process reads."),
 		lag:         gauges("lag", "Messages not read."),
 		unread:      gauges("oldest_unread_seconds", "For how long the oldest message that is not read waits."),
@@ -67,6 +71,8 @@ type meters struct {
 	takenOver prometheus.Counter
 	lost      prometheus.Counter
 	stuck     prometheus.Gauge
+	aside     prometheus.Gauge
+	givenUp   prometheus.Counter
 	shards    prometheus.Gauge
 }
 
@@ -75,7 +81,8 @@ func (m *Metrics) of(group string) meters {
 		Metrics: m, group: group,
 		latency: m.latency.WithLabelValues(group), panics: m.panics.WithLabelValues(group),
 		takenOver: m.takenOver.WithLabelValues(group), lost: m.lost.WithLabelValues(group),
-		stuck: m.stuck.WithLabelValues(group), shards: m.shards.WithLabelValues(group),
+		stuck: m.stuck.WithLabelValues(group), aside: m.aside.WithLabelValues(group),
+		givenUp: m.givenUp.WithLabelValues(group), shards: m.shards.WithLabelValues(group),
 	}
 }
 
@@ -91,6 +98,7 @@ func (m *meters) set(sum circulate.GroupState) {
 // clear shows nothing of shards that are not read here any more.
 func (m *meters) clear() {
 	m.shards.Set(0)
+	m.aside.Set(0)
 	m.set(circulate.GroupState{})
 }
 
