@@ -94,6 +94,9 @@ func startFront(ctx context.Context, env environment, s settings, ring *circulat
 		}
 		context.AfterFunc(ctx, server.Close)
 		front.show(server)
+		if front.ops != nil {
+			front.ops.show(api.Ops(ring, metrics))
+		}
 	}
 	return nil
 }

@@ -2,29 +2,23 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
 const (
-	shutdownTimeout = 5 * time.Second // of HTTP requests under way
-	openRetry       = 200 * time.Millisecond
-	openRetryMax    = 5 * time.Second
+	openRetry    = 200 * time.Millisecond
+	openRetryMax = 5 * time.Second
 )
 
 func newServeCommand(env environment) *cobra.Command {
@@ -89,7 +83,7 @@ func serve(ctx context.Context, env environment, s settings, log *slog.Logger, s
 	metrics := newExposition()
 	calls := newRedisMetrics(metrics.process, server)
 
-	front, err := listen(s.API, log)
+	front, err := listen(s.API, metrics.process, log)
 	if err != nil {
 		return err
 	}
@@ -180,7 +174,7 @@ func openRing(ctx context.Context, server circulate.Server, s redisSettings, cal
 			log.Warn("redis does not serve; trying again until it does", "error", err)
 		}
 		if front != nil {
-			front.waiting.Store(&err)
+			front.wait(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -189,62 +183,3 @@ func openRing(ctx context.Context, server circulate.Server, s redisSettings, cal
 		}
 	}
 }
-
-// frontDoor is the HTTP server, which listens before anything else is ready.
-type frontDoor struct {
-	listener net.Listener
-	http     *http.Server
-	handler  atomic.Pointer[http.Handler]
-	waiting  atomic.Pointer[error] // why the process is not ready yet
-	log      *slog.Logger
-}
-
-// listen opens the API's address, or that of the operators' routes where the
-// process has no API, or neither.
-func listen(s apiSettings, log *slog.Logger) (*frontDoor, error) {
-	name, addr := "ROUNDS_API_ADDR", s.Addr
-	if !s.Roles.has(roleAPI) {
-		name, addr = "ROUNDS_OPS_ADDR", s.OpsAddr
-	}
-	if addr == "" {
-		return nil, nil
-	}
-	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	f := &frontDoor{listener: listener, log: log}
-	f.show(api.Starting(func() error {
-		if why := f.waiting.Load(); why != nil {
-			return *why
-		}
-		return errors.New("redis has not been reached yet")
-	}))
-	f.http = &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*f.handler.Load()).ServeHTTP(w, r) }),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
-	go func() {
-		if err := f.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("HTTP ended", "error", err)
-		}
-	}()
-	log.Info("listening", "addr", listener.Addr().String())
-	return f, nil
-}
-
-// show answers from now on with a handler.
-func (f *frontDoor) show(h http.Handler) { f.handler.Store(&h) }
-
-// shutDown lets requests under way end, within a bound.
-func (f *frontDoor) shutDown() {
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
-	defer cancel()
-	if err := f.http.Shutdown(ctx); err != nil {
-		f.log.Warn("HTTP requests were cut off", "error", err)
-	}
-}
-
-func (f *frontDoor) close() { _ = f.http.Close() }

@@ -34,7 +34,9 @@ type redisSettings struct {
 type apiSettings struct {
 	Roles   roleSet `env:"ROUNDS_ROLES,default=api,poller,monitor" oneof:"api poller monitor delivery" about:"what this process does: api, poller, monitor, delivery or several of them, separated by commas"`
 	Addr    string  `env:"ROUNDS_API_ADDR,default=127.0.0.1:8080" about:"where the API listens, as HOST:PORT; off loopback only with a token"`
-	OpsAddr string  `env:"ROUNDS_OPS_ADDR" about:"where a process without the API serves /metrics, /healthz and /readyz, as HOST:PORT; unset: nowhere"`
+	OpsAddr string  `env:"ROUNDS_OPS_ADDR" about:"where /metrics, /healthz and /readyz are served apart from the API, as HOST:PORT, with connections of their own; unset: by the API alone"`
+
+	Connections int `env:"ROUNDS_API_CONNECTIONS,default=1024" min:"16" max:"1000000" about:"how many connections the API has at once; above that, those that have no whole request are closed for new ones"`
 
 	CallbacksFile string `env:"ROUNDS_CALLBACKS_FILE" about:"JSON file with the callbacks of WeCom that the API obeys"`
 }

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// busyReply is what a caller gets for whom there is no connection.
+const busyReply = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+// connections is a listener that has at most so many connections at once. When there
+// are as many, a new one takes the place of the one that has been without a request
+// for the longest: it is idle, or its request has not come whole. So neither idle
+// nor half-sent requests keep others out, whoever sends them. There is no limit for
+// each address: behind a proxy all callers have one. If all are being answered, the
+// new one is told to come back.
+type connections struct {
+	net.Listener
+	most int
+	name string
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	open   map[*connection]bool
+	warned bool
+	closed map[string]int // by reason
+}
+
+// connection is one of them.
+type connection struct {
+	net.Conn
+	of *connections
+
+	answering int       // requests; guarded by of.mu
+	since     time.Time // when it was opened, or its last request answered
+}
+
+func newConnections(listener net.Listener, name string, most int, log *slog.Logger) *connections {
+	return &connections{Listener: listener, name: name, most: most, log: log, open: make(map[*connection]bool), closed: make(map[string]int)}
+}
+
+// Accept gives the next connection that there is room for.
+func (l *connections) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if admitted := l.admit(conn); admitted != nil {
+			return admitted, nil
+		}
+		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = io.WriteString(conn, busyReply) // who is not there to hear it has gone
+		_ = conn.Close()
+	}
+}
+
+// admit counts a connection, or gives nil where there is no room for it.
+func (l *connections) admit(conn net.Conn) net.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.open) >= l.most {
+		oldest := l.idlest()
+		if oldest == nil {
+			l.closed["refused"]++
+			return nil
+		}
+		delete(l.open, oldest)
+		l.closed["displaced"]++
+		_ = oldest.Conn.Close()
+	}
+	c := &connection{Conn: conn, of: l, since: time.Now()}
+	l.open[c] = true
+	if !l.warned && len(l.open)*10 >= l.most*9 {
+		l.warned = true
+		l.log.Warn("HTTP connections are at their limit, or near it: those that wait for a request to come whole are closed for new ones", "server", l.name, "open", len(l.open), "limit", l.most)
+	}
+	return c
+}
+
+// idlest is the connection that has been without a request for the longest. The
+// caller holds mu.
+func (l *connections) idlest() (idlest *connection) {
+	for c := range l.open {
+		if c.answering == 0 && (idlest == nil || c.since.Before(idlest.since)) {
+			idlest = c
+		}
+	}
+	return idlest
+}
+
+// Close ends the connection.
+func (c *connection) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.open, c)
+	if len(c.of.open)*2 < c.of.most {
+		c.of.warned = false
+	}
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+type connectionKey struct{}
+
+// known has requests know their connection, as http.Server.ConnContext.
+func (l *connections) known(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+// answer notes which connections a handler is answering on.
+func (l *connections) answer(next http.Handler) http.Handler {
+	note := func(c *connection, by int) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		c.answering += by
+		c.since = time.Now()
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
+			note(c, 1)
+			defer note(c, -1)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Describe and Collect make it a metric.
+func (l *connections) Describe(into chan<- *prometheus.Desc) { prometheus.DescribeByCollect(l, into) }
+
+// Collect gives how many there are, and how many had to go.
+func (l *connections) Collect(into chan<- prometheus.Metric) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	labels := prometheus.Labels{"server": l.name}
+	into <- prometheus.MustNewConstMetric(prometheus.NewDesc("rounds_http_connections", "HTTP connections that are open, by server: api or ops.", nil, labels),
+		prometheus.GaugeValue, float64(len(l.open)))
+	closed := prometheus.NewDesc("rounds_http_connections_closed_total", "HTTP connections that were closed because there were too many, by server and reason: displaced while their request had not come whole, or refused while all others were being answered.",
+		[]string{"reason"}, labels)
+	for _, reason := range []string{"displaced", "refused"} {
+		into <- prometheus.MustNewConstMetric(closed, prometheus.CounterValue, float64(l.closed[reason]), reason)
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pipes is a listener of connections in the process, for fake time.
+type pipes struct {
+	incoming chan net.Conn
+	closed   chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.incoming:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { close(p.closed); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestHalfSentRequestsEnd sends requests that stop half way. Each connection is
+// closed within the time that its part has.
+func TestHalfSentRequestsEnd(t *testing.T) {
+	ignore := func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
+	read := func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
+	for name, test := range map[string]struct {
+		sent    string
+		handler http.HandlerFunc
+		within  time.Duration
+	}{
+		"nothing":                        {"", ignore, headerTimeout},
+		"half a header":                  {"GET /healthz HTTP/1.1\r\nHo", ignore, headerTimeout},
+		"half a body, not read":          {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc", ignore, bodyTimeout},
+		"half a body that is read":       {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc", read, bodyTimeout},
+		"a request, and then no further": {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", ignore, idleTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				listener := &pipes{make(chan net.Conn), make(chan struct{})}
+				limited := newConnections(listener, "api", 16, slog.New(slog.DiscardHandler))
+				server := newHTTPServer(limited, test.handler, limited.log)
+				served := make(chan error, 1)
+				go func() { served <- server.Serve(limited) }()
+				ours, theirs := net.Pipe()
+				listener.incoming <- theirs
+				began := time.Now()
+				go func() { _, _ = io.WriteString(ours, test.sent) }()
+				_, _ = io.Copy(io.Discard, ours) // to its end
+				// The server hangs up half a second after a reply that was not waited for.
+				if took := time.Since(began); took > test.within+time.Second {
+					t.Errorf("the connection was open for %v, want %v", took, test.within)
+				}
+				_ = ours.Close()
+				_ = server.Close()
+				if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestACrowdOfHalfSentRequestsKeepsNobodyOut has three times as many connections as
+// there may be, none with a whole request. A request that is whole is answered, and
+// those that are being answered are left alone.
+func TestACrowdOfHalfSentRequestsKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	const most = 16
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	limited := newConnections(inner, "api", most, slog.New(slog.NewTextHandler(&log, nil)))
+	begun, goOn := make(chan struct{}, most), make(chan struct{})
+	server := newHTTPServer(limited, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/long" {
+			begun <- struct{}{}
+			<-goOn
+		}
+		fmt.Fprint(w, "answered")
+	}, slog.New(slog.DiscardHandler))
+	go func() { _ = server.Serve(limited) }()
+	defer server.Close()
+
+	dial := func(send string) net.Conn {
+		conn, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if _, err := io.WriteString(conn, send); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	status := func(conn net.Conn) string {
+		line, _ := bufio.NewReader(conn).ReadString('\n')
+		return strings.TrimSpace(line)
+	}
+	long := dial("GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-begun
+	for range 3 * most {
+		dial("GET /healthz HTTP/1.1\r\nHo")
+	}
+	if got := status(dial("GET / HTTP/1.1\r\nHost: x\r\n\r\n")); got != "HTTP/1.1 200 OK" {
+		t.Errorf("in the crowd: %q", got)
+	}
+	for range most - 1 {
+		dial("GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
+		<-begun
+	}
+	if got := status(dial("GET / HTTP/1.1\r\nHost: x\r\n\r\n")); got != "HTTP/1.1 503 Service Unavailable" {
+		t.Errorf("while all are being answered: %q", got)
+	}
+	close(goOn)
+	if got := status(long); got != "HTTP/1.1 200 OK" {
+		t.Errorf("one that was being answered: %q", got)
+	}
+	limited.mu.Lock()
+	defer limited.mu.Unlock()
+	if limited.closed["displaced"] == 0 || limited.closed["refused"] == 0 || strings.Count(log.String(), "at their limit") != 1 {
+		t.Errorf("closed %v, logged %q", limited.closed, log.String())
+	}
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+)
+
+const (
+	shutdownTimeout = 5 * time.Second // of HTTP requests under way
+
+	// headerTimeout is how long a request's header may take, bodyTimeout the whole of
+	// a request: streams give each of their reads its own time instead.
+	headerTimeout = 10 * time.Second
+	bodyTimeout   = 30 * time.Second
+	// replyTimeout is how long a reply may take; streams give each of their writes
+	// its own time instead.
+	replyTimeout = time.Minute
+	idleTimeout  = 2 * time.Minute
+	// maxHeader holds the cursor of a reader of messages in a ring of 16,384 shards.
+	maxHeader = 256 << 10
+	// opsConnections is how many connections there are to the operators' routes:
+	// apart from the API's, so that a crowd there hides nothing.
+	opsConnections = 64
+)
+
+// frontDoor is an HTTP server, which listens before anything else is ready.
+type frontDoor struct {
+	listener net.Listener
+	http     *http.Server
+	handler  atomic.Pointer[http.Handler]
+	waiting  atomic.Pointer[error] // why the process is not ready yet
+	log      *slog.Logger
+	ops      *frontDoor // that of the operators' routes beside the API's; may be nil
+}
+
+// listen opens the API's address, and that of the operators' routes, as far as the
+// process has them. It gives nil where it has neither.
+func listen(s apiSettings, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
+	var front *frontDoor
+	var err error
+	if s.Roles.has(roleAPI) {
+		if front, err = listenAt("ROUNDS_API_ADDR", "api", s.Addr, s.Connections, registry, log); err != nil {
+			return nil, err
+		}
+	}
+	if s.OpsAddr == "" {
+		return front, nil
+	}
+	ops, err := listenAt("ROUNDS_OPS_ADDR", "ops", s.OpsAddr, opsConnections, registry, log)
+	switch {
+	case err != nil && front != nil:
+		front.close()
+		return nil, err
+	case err != nil:
+		return nil, err
+	case front == nil:
+		return ops, nil
+	}
+	front.ops = ops
+	return front, nil
+}
+
+// listenAt opens an address that a setting has.
+func listenAt(setting, name, addr string, most int, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	f := &frontDoor{listener: listener, log: log}
+	f.show(api.Starting(func() error {
+		if why := f.waiting.Load(); why != nil {
+			return *why
+		}
+		return errors.New("redis has not been reached yet")
+	}))
+	limited := newConnections(listener, name, most, log)
+	if err := registry.Register(limited); err != nil {
+		_ = listener.Close()
+		return nil, err
+	}
+	f.http = newHTTPServer(limited, func(w http.ResponseWriter, r *http.Request) { (*f.handler.Load()).ServeHTTP(w, r) }, log)
+	go func() {
+		if err := f.http.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("HTTP ended", "error", err)
+		}
+	}()
+	log.Info("listening", "addr", listener.Addr().String(), "for", name)
+	return f, nil
+}
+
+// newHTTPServer is a server whose every wait for a caller ends.
+func newHTTPServer(limited *connections, handler http.HandlerFunc, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           limited.answer(handler),
+		ConnContext:       limited.known,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       bodyTimeout,
+		WriteTimeout:      replyTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// show answers from now on with a handler.
+func (f *frontDoor) show(h http.Handler) { f.handler.Store(&h) }
+
+// wait tells why the process is not ready yet.
+func (f *frontDoor) wait(why error) {
+	f.waiting.Store(&why)
+	if f.ops != nil {
+		f.ops.wait(why)
+	}
+}
+
+// shutDown lets requests under way end, within a bound.
+func (f *frontDoor) shutDown() {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	if err := f.http.Shutdown(ctx); err != nil {
+		f.log.Warn("HTTP requests were cut off", "error", err)
+	}
+	if f.ops != nil {
+		f.ops.shutDown()
+	}
+}
+
+func (f *frontDoor) close() {
+	_ = f.http.Close()
+	if f.ops != nil {
+		f.ops.close()
+	}
+}
