@@ -62,7 +62,8 @@ func (r *Registry) audit(ctx context.Context, q AuditQuery, budget int) (Audited
 		Shards: shards, Findings: []circulate.Finding{},
 		Found: make(map[circulate.Violation]int), Repaired: make(map[circulate.Violation]int),
 	}
-	o := circulate.AuditOptions{Repair: q.Repair, Records: true, Registration: Restored, Pause: pacer()}
+	o := circulate.AuditOptions{Repair: q.Repair, Records: true, Registration: Restored, Pause: pacer(),
+		Beyond: func(f circulate.Far, now time.Time) (time.Time, bool) { return Beyond(f, now, 0) }}
 	for ; shard < shards && done.Accounts < budget; shard++ {
 		one, err := r.ring.AuditShard(ctx, shard, o)
 		if err != nil && done.Accounts+len(done.Findings) > 0 && ctx.Err() == nil {

@@ -24,6 +24,9 @@ type Stats struct {
 
 	// Staleness is what the last scan of a monitor found; nil: there was none.
 	Staleness *Staleness
+
+	// ClockStep is what monitors know of steps of Redis' clock; nil: there was none.
+	ClockStep *ClockStep
 }
 
 // Replica is one running poller process, as it last said.
@@ -56,6 +59,12 @@ func (r *Registry) Stats(ctx context.Context) (Stats, error) {
 	// What another version left there may be something else: then nothing is known.
 	if stale := new(Staleness); json.Unmarshal(found, stale) == nil {
 		s.Staleness = stale
+	}
+	if found, err = r.ring.LastClockStep(ctx); err != nil {
+		return Stats{}, err
+	}
+	if step := new(ClockStep); json.Unmarshal(found, step) == nil {
+		s.ClockStep = step
 	}
 	var mu sync.Mutex
 	err = r.eachShard(ctx, func(ctx context.Context, shard int) error {

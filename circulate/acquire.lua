@@ -25,7 +25,7 @@ if wrong then return wrong end
 
 local t = redis.call('TIME')
 local now = tonumber(t[1]) * 1000000 + tonumber(t[2])
-local known = redis.call('HMGET', state, 'tat', 'line', 'front', 'hold', 'pace', 'shape')
+local known = redis.call('HMGET', state, 'tat', 'line', 'front', 'hold', 'pace', 'shape', 'seen')
 local function number(i, otherwise) return known[i] and tonumber(known[i]) or otherwise end
 
 -- More than a whole burst is never owed: what a larger limit before or a clock
@@ -37,6 +37,20 @@ local hold, pace = math.max(LEAST_HOLD, number(4, FIRST_HOLD)), number(5, 1)
 -- The slots of a line are those of the limit as it was: another one begins anew.
 local shape = ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. ARGV[3]
 if known[6] ~= shape then line, front, pace = 0, 0, 1 end
+
+-- Where the time it was last asked at is ahead, the clock went back: what was promised
+-- and lent by then is nearer by as much.
+local ahead = number(7, 0) - now
+if ahead > 1000000 then
+  line, front = line - ahead, front - ahead
+  for _ = 1, 100 do
+    local long = redis.call('ZRANGEBYSCORE', leases, '(' .. format('%.0f', math.ceil(now / 1000) + lease), '+inf', 'WITHSCORES', 'LIMIT', 0, 1000)
+    if #long == 0 then break end
+    for i = 1, #long, 2 do
+      redis.call('ZADD', leases, math.min(math.ceil(now / 1000) + lease, math.floor(tonumber(long[i + 1]) - ahead / 1000)), long[i])
+    end
+  end
+end
 
 local held = 0
 if concurrency > 0 then
@@ -97,7 +111,7 @@ if concurrency > 0 then
   if longest[2] then redis.call('PEXPIREAT', leases, format('%.0f', tonumber(longest[2]) + 1)) end
 end
 redis.call('HSET', state, 'tat', format('%.0f', tat), 'line', format('%.0f', line), 'front', format('%.0f', front),
-  'pace', format('%.4f', pace), 'shape', shape)
+  'pace', format('%.4f', pace), 'shape', shape, 'seen', format('%.0f', now))
 local left = math.ceil((math.max(tat, line, front) - now) / 1000)
 redis.call('PEXPIRE', state, format('%.0f', math.max(0, left) + (concurrency > 0 and MEMORY or 1000)))
 return answers

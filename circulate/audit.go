@@ -31,6 +31,7 @@ const (
 	Orphan   Violation = "orphan"    // scheduled or parked and not registered, nor is there a record; repaired: set aside
 	NoRecord Violation = "no_record" // registered without a record; repaired: parked, with a reason
 	Garbage  Violation = "garbage"   // a text in a list that is no entry; claims and sweeps set it aside
+	Beyond   Violation = "beyond"    // scheduled later than it can be due; repaired: due at its next time
 )
 
 // Finding is one violation.
@@ -51,6 +52,10 @@ type AuditOptions struct {
 	// Redis' clock; nil: due at once, of normal priority. Its ID and Record are not
 	// looked at.
 	Registration func(id string, record []byte, now time.Time) Registration
+	// Beyond says of an account that is due in more than AuditFar whether that is later
+	// than it can be, and when it is due instead, by Redis' clock. Nil: nobody is looked
+	// at.
+	Beyond func(f Far, now time.Time) (due time.Time, beyond bool)
 	// Pause is called after each step, to pace; its error ends the audit. It is left
 	// out where a step was followed by repairs of what it found. Nil: no pause.
 	Pause func(ctx context.Context) error
@@ -75,6 +80,9 @@ const (
 	auditShort    = 1000 // entries of a shard that are read in that step, if there are no more
 )
 
+// AuditFar is how far ahead an account may be due without a look at its record.
+const AuditFar = time.Hour
+
 // auditLogged is how many findings of a shard are logged one by one: a shard that
 // was flushed has nothing else.
 const auditLogged = 20
@@ -98,7 +106,7 @@ type suspect struct{ id, ticket string }
 func (r *Ring) AuditShard(ctx context.Context, shard int, o AuditOptions) (Audited, error) {
 	a := &audit{ring: r, shard: shard, o: o, keys: &r.keys[shard]}
 	defer a.logRest()
-	for _, step := range []func(context.Context) error{a.travellers, a.lists, a.judge, a.strangers} {
+	for _, step := range []func(context.Context) error{a.travellers, a.lists, a.judge, a.strangers, a.beyond} {
 		if err := step(ctx); err != nil {
 			return a.found, fmt.Errorf("audit, shard %d: %w", shard, err)
 		}
@@ -203,7 +211,11 @@ func (a *audit) report(kind Violation, id string, repaired bool) {
 		a.repairs++
 	}
 	if len(a.found.Findings) <= auditLogged {
-		a.ring.log.Error("the conservation law does not hold", "kind", string(kind), "account", id, "shard", a.shard, "repaired", repaired)
+		fault := "the conservation law does not hold"
+		if kind == Beyond {
+			fault = "an account is due later than it can be"
+		}
+		a.ring.log.Error(fault, "kind", string(kind), "account", id, "shard", a.shard, "repaired", repaired)
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
+//go:embed credential.lua
+var credentialLua string
+
 //go:embed credential_take.lua
 var credentialTakeLua string
 
@@ -23,10 +26,10 @@ var credentialDropLua string
 var ownerPauseLua string
 
 var (
-	credentialTakeScript   = newScript("take credential", credentialTakeLua)
-	credentialSettleScript = newScript("settle credential", credentialSettleLua)
-	credentialDropScript   = newScript("drop credential", credentialDropLua)
-	ownerPauseScript       = newScript("pause owner", ownerPauseLua)
+	credentialTakeScript   = newScript("take credential", credentialLua+credentialTakeLua)
+	credentialSettleScript = newScript("settle credential", credentialLua+credentialSettleLua)
+	credentialDropScript   = newScript("drop credential", credentialLua+credentialDropLua)
+	ownerPauseScript       = newScript("pause owner", credentialLua+ownerPauseLua)
 )
 
 // CredentialRef names a credential that a third party issues and that all

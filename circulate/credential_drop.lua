@@ -11,10 +11,11 @@ local wrong = mistyped(KEYS[1], 'hash')
 if wrong then return wrong end
 
 local guard, now = tonumber(ARGV[2]), clock()
+rewind(KEYS[1], TIMES, now)
 local c = redis.call('HMGET', KEYS[1], 'version', 'dropped')
 if c[1] ~= ARGV[1] then return 1 end
 local since = now - (tonumber(c[2]) or 0)
 if since >= 0 and since < guard then return 0 end
-redis.call('HSET', KEYS[1], 'dropped', format('%.0f', now))
+redis.call('HSET', KEYS[1], 'dropped', format('%.0f', now), 'seen', format('%.0f', now))
 redis.call('HDEL', KEYS[1], 'value', 'version', 'expires', 'refresh')
 return 1

@@ -15,6 +15,7 @@ if wrong then return wrong end
 
 local LINGER = 3600000
 local as, payload, ms, refresh, now = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), clock()
+rewind(KEYS[1], TIMES, now)
 local c = redis.call('HMGET', KEYS[1], 'fence', 'lease', 'expires')
 if c[1] ~= ARGV[1] or not c[2] then return 0 end
 
@@ -26,5 +27,6 @@ else
   redis.call('HSET', KEYS[1], as, till, 'reason', payload)
   redis.call('HDEL', KEYS[1], 'lease')
 end
+redis.call('HSET', KEYS[1], 'seen', format('%.0f', now))
 redis.call('PEXPIRE', KEYS[1], math.max(ms, (tonumber(c[3]) or 0) - now) + LINGER)
 return 1

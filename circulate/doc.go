@@ -97,6 +97,21 @@
 // gather, and a nudge is not to wait for that. Losing a message loses no
 // account: a replica that cannot listen looks at every shard each second.
 //
+// # Redis' clock
+//
+// All times are Redis', and its clock may be wrong for a while. The monitor on duty
+// reads each shard's clock every five seconds and keeps the newest time seen
+// ([Ring.ReadClock]). Where the clock went back by [ClockStep] or more behind that, it
+// walks the schedule in small steps and moves what is due later than it can be: a slot
+// of a cadence to the next one, a wait by what the clock went back. It does the same to
+// nudges, to leases of groups that are longer than a minute, and to since when accounts
+// are parked ([Ring.Rewind]). What is not on a shard puts itself right: a limit and a
+// credential keep when they were last written, a heartbeat from the future counts as one
+// of now, and a duty that lasts longer than it is given for is free. An audit finds what
+// nobody saw happen, where it is due more than an hour ahead. A clock that goes ahead
+// makes all that it passes due at once: each account is checked once, and what was under
+// way is requeued as stale.
+//
 // # Limits
 //
 // Limits that replicas share ([Limit]) are no part of a shard: a HASH and a ZSET

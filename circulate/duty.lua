@@ -8,8 +8,12 @@
 
 local duties, who, ttl = KEYS[1], ARGV[1], tonumber(ARGV[2])
 
+-- A duty that lasts longer than it is given for is from before Redis' clock went back:
+-- its holder renews it, or is gone.
 local holder = redis.call('GET', duties)
-if holder and holder ~= who then return 0 end
+if holder and holder ~= who then
+  if ttl <= 0 or redis.call('PTTL', duties) <= ttl then return 0 end
+end
 if ttl <= 0 then
   redis.call('DEL', duties)
   return 0

@@ -104,7 +104,7 @@ func (r *Ring) Consumers(ctx context.Context, group string, window time.Duration
 	if err != nil {
 		return nil, err
 	}
-	replies, err := pipeline(ctx, r.server, key, command{"ZRANGEBYSCORE", key, at.Add(-window).UnixMilli(), "+inf"})
+	replies, err := pipeline(ctx, r.server, key, command{"ZRANGEBYSCORE", key, at.Add(-window).UnixMilli(), at.Add(window).UnixMilli()})
 	if err != nil {
 		return nil, fmt.Errorf("consumers: %w", err)
 	}

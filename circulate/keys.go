@@ -22,6 +22,7 @@ type shardKeys struct {
 	tickets    string // HASH  id -> current ticket, and behind it what is short; absent = not registered
 	ticketSeq  string // STRING  the last ticket handed out
 	ticketMark string // STRING  a ticket that was not yet handed out, a little further on
+	clock      string // HASH  newest: the newest time seen, unix ms
 	accounts   string // HASH  id -> the record
 	changes    string // ZSET  id -> when its record changed, unix µs; the latest only
 	cursors    string // HASH  id -> cursor, where it is too long to stand behind the ticket
@@ -53,7 +54,7 @@ func (k *shardKeys) all() []typedKey {
 		{k.reasons, "hash"}, {k.messages, "stream"}, {k.setAside, "list"},
 		{k.urgent, "list"}, {k.low, "list"}, {k.turns, "string"}, {k.errors, "hash"},
 		{k.dead, "stream"}, {k.leases, "hash"},
-		{k.ticketMark, "string"},
+		{k.ticketMark, "string"}, {k.clock, "hash"},
 		{k.leaving, "string"}, {k.departures, "hash"}, {k.departed, "hash"}, {k.arrivals, "set"},
 	}
 }
@@ -73,6 +74,7 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 		tickets:    tag + "tickets",
 		ticketSeq:  tag + "ticket_seq",
 		ticketMark: tag + "ticket_mark",
+		clock:      tag + "clock",
 		accounts:   tag + "accounts",
 		changes:    tag + "changes",
 		cursors:    tag + "cursors",
@@ -110,10 +112,12 @@ func replicasKey(namespace string) string { return namespace + ":replicas" }
 // reportsKey has replicasKey as its hash tag, and so lives where that does.
 func reportsKey(namespace string) string { return "{" + replicasKey(namespace) + "}:reports" }
 
-// stalenessKey has what the last scan for staleness found, a STRING; dutiesKey
-// which monitor does what only one need do, a STRING with a time to live. Both
-// live where the reports do.
+// stalenessKey has what the last scan for staleness found, a STRING; clockStepKey
+// what is known of the last steps of Redis' clock, likewise; dutiesKey which monitor
+// does what only one need do, a STRING with a time to live. They live where the
+// reports do.
 func stalenessKey(namespace string) string { return "{" + replicasKey(namespace) + "}:staleness" }
+func clockStepKey(namespace string) string { return "{" + replicasKey(namespace) + "}:clock_step" }
 func dutiesKey(namespace string) string    { return "{" + replicasKey(namespace) + "}:duties" }
 
 // rosterKeys are which processes there are, a ZSET, process -> when it said so last,

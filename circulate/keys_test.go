@@ -18,7 +18,7 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 		"{rounds:07}:failures", "{rounds:07}:states", "{rounds:07}:strikes", "{rounds:07}:nudges", "{rounds:07}:parked",
 		"{rounds:07}:park_reasons", "{rounds:07}:messages", "{rounds:07}:set_aside",
 		"{rounds:07}:message_queue:urgent", "{rounds:07}:message_queue:low", "{rounds:07}:turns", "{rounds:07}:errors",
-		"{rounds:07}:dead", "{rounds:07}:leases", "{rounds:07}:ticket_mark",
+		"{rounds:07}:dead", "{rounds:07}:leases", "{rounds:07}:ticket_mark", "{rounds:07}:clock",
 		"{rounds:07}:leaving", "{rounds:07}:departures", "{rounds:07}:departed", "{rounds:07}:arrivals",
 	}
 	keys := newShardKeys("rounds", 64, 7)
@@ -51,6 +51,8 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 
 		stalenessKey("ns"): "{ns:replicas}:staleness",
 		dutiesKey("ns"):    "{ns:replicas}:duties",
+		clockStepKey("ns"): "{ns:replicas}:clock_step",
+		keys.clock:         "{rounds:07}:clock",
 
 		keys.dead:            "{rounds:07}:dead",
 		keys.leases:          "{rounds:07}:leases",

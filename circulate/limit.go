@@ -56,8 +56,8 @@ import (
 // early, for it was nudged, keeps its slot.
 //
 // What Redis forgets in a failover is forgotten here: a limit may then be exceeded
-// once by what was taken in the time lost. A Redis clock that goes back delays by
-// as much who stands in line.
+// once by what was taken in the time lost. Where Redis' clock went back by more than
+// a second since it was last asked, a limit takes its lines and leases back by as much.
 type Limit struct {
 	Name        string        // any text; limits of one name are one limit
 	Every       time.Duration // the emission interval T, at least 1 µs; 0: no rate

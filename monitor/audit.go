@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -15,12 +16,17 @@ const auditPause = time.Second
 
 var errOffDuty = errors.New("another monitor goes on")
 
+// beyond judges accounts by their cadences alone: of how far the clock went nothing is
+// known any more.
+func beyond(f circulate.Far, now time.Time) (time.Time, bool) { return accounts.Beyond(f, now, 0) }
+
 // audit checks the conservation law once, for every account, slowly.
 func (m *Monitor) audit(ctx context.Context) error {
 	began := time.Now()
 	found, err := m.ring.Audit(ctx, circulate.AuditOptions{
 		Repair:       m.config.AuditRepair,
 		Registration: m.registration,
+		Beyond:       beyond,
 		Pause: func(ctx context.Context) error {
 			rest(ctx, auditPause)
 			if ctx.Err() == nil && !m.duty.held() {
@@ -39,7 +45,7 @@ func (m *Monitor) audit(ctx context.Context) error {
 
 // violations are the kinds of findings.
 func violations() []circulate.Violation {
-	return []circulate.Violation{circulate.Lost, circulate.Doubled, circulate.Orphan, circulate.NoRecord, circulate.Garbage}
+	return []circulate.Violation{circulate.Lost, circulate.Doubled, circulate.Orphan, circulate.NoRecord, circulate.Garbage, circulate.Beyond}
 }
 
 func (m *Metrics) repaired(a *circulate.Audited) {

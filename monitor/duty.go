@@ -81,11 +81,12 @@ func (d *duty) await(ctx context.Context) bool {
 	return false
 }
 
-// onDuty does what one monitor need do: it counts, trims, looks for staleness and
-// at consumer groups, tries parked accounts again and audits.
+// onDuty does what one monitor need do: it watches Redis' clock, counts, trims, looks
+// for staleness and at consumer groups, tries parked accounts again and audits.
 func (m *Monitor) onDuty(ctx context.Context) {
 	var tasks sync.WaitGroup
 	tasks.Go(func() { every(ctx, dutyRenew, m.log, "duty", m.renewDuty) })
+	tasks.Go(func() { m.repeat(ctx, "watch the clock", m.config.SweepInterval, newClockWatch(m).turn) })
 	tasks.Go(func() { m.repeat(ctx, "count", m.config.CountInterval, m.count) })
 	tasks.Go(func() { m.repeat(ctx, "trim", m.config.TrimInterval, m.trim) })
 	tasks.Go(func() { m.repeat(ctx, "scan for staleness", scanInterval, m.scan) })

@@ -22,6 +22,9 @@ type Metrics struct {
 	left     *prometheus.CounterVec
 	gone     *prometheus.CounterVec
 
+	clockSteps   *prometheus.CounterVec
+	clockStep    prometheus.Gauge
+	rescheduled  prometheus.Counter
 	quarantined  prometheus.Counter
 	probed       prometheus.Counter
 	moved        prometheus.Counter
@@ -66,6 +69,12 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		duty: f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: "monitor_on_duty",
 			Help: "1 where this monitor does what one of them need do, otherwise 0."}),
 		groups: newGroupMetrics(f),
+		clockSteps: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "redis_clock_steps_total",
+			Help: "Steps of Redis' clock of 10 seconds or more, by direction: ahead, back."}, []string{"direction"}),
+		clockStep: f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: "redis_clock_step_seconds",
+			Help: "How far the last step of Redis' clock went; negative: back."}),
+		rescheduled: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "rescheduled_total",
+			Help: "Accounts that were due by the clock before it went back, and were given another time."}),
 		left: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "processes_left_total",
 			Help: "Processes of the service that ended as they should, by their roles; each is counted by one monitor."}, []string{"roles"}),
 		gone: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "processes_lost_total",
@@ -87,7 +96,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		unjudged: onDuty("audit_unjudged",
 			"Accounts that the last audit could not judge, because their shard's lists moved too fast to be read."),
 		findings: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "audit_findings",
-			Help: "What else the last audit found, by kind: orphan, garbage, no_record."}, []string{"kind"}),
+			Help: "What else the last audit found, by kind: orphan, garbage, no_record, beyond."}, []string{"kind"}),
 		repairs: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "audit_repairs_total",
 			Help: "What audits put right, by kind."}, []string{"kind"}),
 		audits: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "audits_total",
@@ -112,6 +121,16 @@ func (m *Metrics) swept(s Swept, err error) {
 	} {
 		m.requeued.WithLabelValues(reason).Add(float64(n))
 	}
+}
+
+// stepped counts a step of Redis' clock.
+func (m *Metrics) stepped(seconds float64) {
+	direction := "ahead"
+	if seconds < 0 {
+		direction = "back"
+	}
+	m.clockSteps.WithLabelValues(direction).Inc()
+	m.clockStep.Set(seconds)
 }
 
 func (m *Metrics) set(c circulate.Count) {

@@ -106,12 +106,14 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			# TYPE rounds_audit_duplicated gauge
 			rounds_audit_duplicated 0
 			# TYPE rounds_audit_findings gauge
+			rounds_audit_findings{kind="beyond"} 0
 			rounds_audit_findings{kind="garbage"} 0
 			rounds_audit_findings{kind="no_record"} 0
 			rounds_audit_findings{kind="orphan"} 0
 			# TYPE rounds_audit_lost gauge
 			rounds_audit_lost 0
 			# TYPE rounds_audit_repairs_total counter
+			rounds_audit_repairs_total{kind="beyond"} 0
 			rounds_audit_repairs_total{kind="doubled"} 0
 			rounds_audit_repairs_total{kind="garbage"} 0
 			rounds_audit_repairs_total{kind="lost"} 0
@@ -133,12 +135,16 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_probed_total 0
 			# TYPE rounds_quarantined_total counter
 			rounds_quarantined_total 0
+			# TYPE rounds_redis_clock_step_seconds gauge
+			rounds_redis_clock_step_seconds 0
 			# TYPE rounds_requeued_total counter
 			rounds_requeued_total{reason="compensated"} 0
 			rounds_requeued_total{reason="orphaned"} 4
 			rounds_requeued_total{reason="set_aside"} 0
 			rounds_requeued_total{reason="stale"} 0
 			rounds_requeued_total{reason="unknown"} 0
+			# TYPE rounds_rescheduled_total counter
+			rounds_rescheduled_total 0
 			# TYPE rounds_staleness_scan_seconds gauge
 			rounds_staleness_scan_seconds 2
 			# TYPE rounds_staleness_seconds summary

@@ -164,7 +164,9 @@ func (p *Pool) claimShard(ctx context.Context, shard, n int) (started int, next 
 			p.log.Debug("what may be held was not looked for", "shard", shard, "error", err)
 		}
 	}
-	p.origin.Store(&instant{server: batch.Now, local: received})
+	reading := &instant{server: batch.Now, local: received}
+	p.origin.Store(reading)
+	p.clocks[shard].Store(reading)
 	p.metrics.void.Add(float64(batch.Void))
 	p.metrics.claimed.Add(float64(len(batch.Claims)))
 	records, err := p.records.Resolve(ctx, shard, &batch)
@@ -180,13 +182,12 @@ func (p *Pool) claimShard(ctx context.Context, shard, n int) (started int, next 
 	flights := make([]*flight, len(batch.Claims))
 	for i := range flights {
 		flights[i] = &flight{
-			pool:     p,
-			claim:    &batch.Claims[i],
-			record:   records[i],
-			checkID:  fmt.Sprintf("%d-%s", shard, batch.Claims[i].Ticket()),
-			serverAt: batch.Now,
-			localAt:  received,
-			skip:     accounts.SkipBefore(batch.Claims[i].State),
+			pool:    p,
+			claim:   &batch.Claims[i],
+			record:  records[i],
+			checkID: fmt.Sprintf("%d-%s", shard, batch.Claims[i].Ticket()),
+			localAt: received,
+			skip:    accounts.SkipBefore(batch.Claims[i].State),
 		}
 	}
 	flights = p.admit(ctx, flights)

@@ -17,8 +17,7 @@ type flight struct {
 	record  *record
 	checkID string
 
-	serverAt time.Time // Redis' clock at the claim …
-	localAt  time.Time // … and ours
+	localAt time.Time // our clock at the claim
 
 	skip    time.Time // messages from before are passed over; zero: none is
 	skipped int
@@ -50,9 +49,13 @@ const (
 // already.
 func (f *flight) settledBy(who int32) bool { return f.owner.CompareAndSwap(0, who) }
 
-// now is the time by Redis' clock: what it was at the claim, and what has passed
-// since then here. The two clocks are never held against each other.
-func (f *flight) now() time.Time { return f.serverAt.Add(time.Since(f.localAt)) }
+// now is the time by Redis' clock: what it was at the last claim of the shard, and what
+// has passed since then here. The two clocks are never held against each other. It is
+// the last one and not the flight's own: Redis' clock may have been put right since.
+func (f *flight) now() time.Time {
+	read := f.pool.clocks[f.claim.Shard].Load()
+	return read.server.Add(time.Since(read.local))
+}
 
 // start begins a check in a goroutine of its own.
 func (p *Pool) start(f *flight) {

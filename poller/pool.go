@@ -42,8 +42,9 @@ type Pool struct {
 	running    *running
 	committer  *committer
 	abandoned  atomic.Int64
-	hearing    atomic.Bool // wake-ups arrive
-	origin     atomic.Pointer[instant]
+	hearing    atomic.Bool               // wake-ups arrive
+	origin     atomic.Pointer[instant]   // of the last claim
+	clocks     []atomic.Pointer[instant] // shard -> of its last claim
 
 	checks  context.Context // of the checks; done after the grace period
 	commits context.Context // of the writes; done when all has been tried
@@ -106,6 +107,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	now := time.Now()
 	p.tally = newTally(now)
 	p.timetable = newTimetable(p.ring.Shards(), now)
+	p.clocks = make([]atomic.Pointer[instant], p.ring.Shards())
 
 	// The monitors must know the replica before it holds anything.
 	for p.beat(ctx) != nil {

@@ -24,7 +24,7 @@ type Audit struct {
 
 // AuditCount says how much of one kind was found.
 type AuditCount struct {
-	Kind     circulate.Violation `json:"kind" enum:"lost,doubled,orphan,no_record,garbage"`
+	Kind     circulate.Violation `json:"kind" enum:"lost,doubled,orphan,no_record,garbage,beyond"`
 	Found    int                 `json:"found"`
 	Repaired int                 `json:"repaired"`
 }
@@ -36,13 +36,13 @@ func (s *Server) auditRoutes(api huma.API) {
 		OperationID: "get-audit", Method: http.MethodGet, Path: "/v1/audit", Tags: []string{"service"},
 		Summary: "Check the conservation law",
 		Description: "Every registered account is in exactly one place: scheduled, waiting, claimed or parked. " +
-			"lost: in none; doubled: in several; orphan: scheduled or parked and not registered; no_record: registered without a record; garbage: a text in a list that is no entry." + bound,
+			"lost: in none; doubled: in several; orphan: scheduled or parked and not registered; no_record: registered without a record; garbage: a text in a list that is no entry; beyond: scheduled later than it can be due." + bound,
 		Errors: []int{401, 422, 503},
 	}, func(ctx context.Context, r *auditRequest) (*auditReply, error) { return s.audit(ctx, r, false) })
 	huma.Register(api, huma.Operation{
 		OperationID: "repair-audit", Method: http.MethodPost, Path: "/v1/audit:repair", Tags: []string{"service"},
 		Summary: "Check the conservation law, and put right what is found",
-		Description: "lost: due at once, or registered again from its record; doubled: in one place; orphan: set aside; no_record: parked, until it is registered again or deleted. " +
+		Description: "lost: due at once, or registered again from its record; doubled: in one place; orphan: set aside; no_record: parked, until it is registered again or deleted; beyond: due at its next time. " +
 			"garbage is left to the next claim, which sets it aside." + bound,
 		Errors: []int{401, 422, 503},
 	}, func(ctx context.Context, r *auditRequest) (*auditReply, error) { return s.audit(ctx, r, true) })
@@ -68,7 +68,7 @@ func (s *Server) audit(ctx context.Context, r *auditRequest, repair bool) (*audi
 		Accounts: done.Accounts, Unjudged: done.Unjudged, Kinds: []AuditCount{}, Findings: done.Findings,
 		Audited: done.Audited, Shards: done.Shards, Next: done.Next,
 	}
-	for _, kind := range []circulate.Violation{circulate.Lost, circulate.Doubled, circulate.Orphan, circulate.NoRecord, circulate.Garbage} {
+	for _, kind := range []circulate.Violation{circulate.Lost, circulate.Doubled, circulate.Orphan, circulate.NoRecord, circulate.Garbage, circulate.Beyond} {
 		if n := done.Found[kind]; n > 0 {
 			reply.Kinds = append(reply.Kinds, AuditCount{kind, n, done.Repaired[kind]})
 		}

@@ -24,8 +24,8 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error)
 				Urgent: stats.Urgent, Normal: max(0, stats.Waiting-stats.Urgent-stats.Low), Low: stats.Low,
 			},
 		},
-		Staleness: stats.Staleness,
-		Replicas:  make([]Replica, len(stats.Replicas)),
+		Staleness: stats.Staleness, ClockStep: stats.ClockStep,
+		Replicas: make([]Replica, len(stats.Replicas)),
 	}
 	for i, r := range stats.Replicas {
 		reply.Replicas[i] = Replica{

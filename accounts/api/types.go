@@ -108,6 +108,7 @@ type Stats struct {
 	Replicas       []Replica `json:"replicas" nullable:"false"`
 
 	Staleness *accounts.Staleness `json:"staleness,omitempty" doc:"How long ago accounts were last checked with complete success, as a monitor's last scan found it; left out until there was one."`
+	ClockStep *accounts.ClockStep `json:"redis_clock_step,omitempty" doc:"How Redis' clock went ahead or back; left out where it never did."`
 }
 
 // Places says how many accounts are where.

@@ -106,6 +106,10 @@ func (c Cadence) After(id string, now time.Time, s State) (time.Time, bool) {
 	return c.get().after(id, now, s)
 }
 
+// Longest is the longest time between two checks that succeed; 0 in the tight ring and
+// where the cadence names times by the clock.
+func (c Cadence) Longest() time.Duration { return c.get().longest() }
+
 // Timed reports whether the cadence names times by the clock: an account with it
 // waits for its first slot when it is registered, while any other one is due at
 // once.

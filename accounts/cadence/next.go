@@ -90,7 +90,7 @@ func (c Cadence) learn(s State, o Outcome, now time.Time) State {
 	}
 	s.Failures = min(s.Failures, maxFailures) + 1
 	if o.Class == AuthFailed {
-		if s.Refusals == 0 {
+		if s.Refusals == 0 || s.FirstRefusal.After(now) { // by a clock that went back since
 			s.FirstRefusal = now
 		}
 		s.Refusals++

@@ -35,9 +35,11 @@ on the move are no findings, and nothing is held up.
   no_record  registered without a record. Repaired: parked, until somebody
              registers it again or deletes it
   garbage    a text in a list that is no entry; the next claim sets it aside
+  beyond     scheduled later than it can be due, as after Redis' clock was wrong.
+             Repaired: due at its next time
 
-The exit code is 1 where accounts were lost, doubled, orphans or without a record
-and were not repaired. Accounts that could not be judged, because the lists moved
+The exit code is 1 where accounts were lost, doubled, orphans, without a record or
+beyond, and were not repaired. Accounts that could not be judged, because the lists moved
 too fast to be read, are counted and are no failure: run it again.`,
 		Example: `  rounds audit
   rounds audit --repair

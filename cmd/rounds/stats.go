@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
@@ -77,6 +78,9 @@ func printStats(w io.Writer, s api.Stats) error {
 			fmt.Fprintf(table, "headroom\t%s\n", headroomIn(h))
 		}
 	}
+	if step := s.ClockStep; step != nil {
+		fmt.Fprintf(table, "redis clock\t%s\n", clockStepIn(step))
+	}
 	fmt.Fprintf(table, "messages\t%d kept\n", s.Messages)
 	fmt.Fprintf(table, "shards\t%d\n", s.Shards)
 	if err := table.Flush(); err != nil {
@@ -105,4 +109,13 @@ func seconds(s float64) string {
 		return d.Round(time.Second).String()
 	}
 	return d.Round(time.Millisecond).String()
+}
+
+// clockStepIn is the last step of Redis' clock in words.
+func clockStepIn(step *accounts.ClockStep) string {
+	by, moved := "ahead by "+seconds(step.Seconds), ""
+	if step.Seconds < 0 {
+		by, moved = "back by "+seconds(-step.Seconds), fmt.Sprintf(", %d accounts put right", step.Moved)
+	}
+	return fmt.Sprintf("went %s at %s%s; %d steps so far", by, clockTime(step.At), moved, step.Steps)
 }

@@ -1,0 +1,185 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	//go:embed clock.lua
+	clockLua string
+	//go:embed clock_far.lua
+	clockFarLua string
+	//go:embed clock_move.lua
+	clockMoveLua string
+	//go:embed clock_rewind.lua
+	clockRewindLua string
+
+	clockScript       = newScript("clock", clockLua)
+	clockFarScript    = newScript("far", clockFarLua)
+	clockMoveScript   = newScript("move", clockMoveLua)
+	clockRewindScript = newScript("rewind", clockRewindLua)
+)
+
+// ClockStep is the least step of Redis' clock that is taken notice of: what is less
+// is over before anybody could do something about it.
+const ClockStep = 10 * time.Second
+
+// Clock is a reading of a shard's clock.
+type Clock struct {
+	Now time.Time
+	// Newest is the newest time that was read before, where the clock went back
+	// behind it by ClockStep or more; otherwise the zero time.
+	Newest time.Time
+}
+
+// Back is how far the clock went back; 0 where it did not.
+func (c Clock) Back() time.Duration {
+	if c.Newest.IsZero() {
+		return 0
+	}
+	return c.Newest.Sub(c.Now)
+}
+
+// ReadClock reads a shard's clock and keeps the newest time seen. That the clock went
+// back is told until ForgetNewest.
+func (r *Ring) ReadClock(ctx context.Context, shard int) (Clock, error) {
+	return r.readClock(ctx, shard, "")
+}
+
+// ForgetNewest says that all has been put right which was due by a clock that went
+// back: what ReadClock gave is forgotten, unless somebody has seen a newer time.
+func (r *Ring) ForgetNewest(ctx context.Context, shard int, newest time.Time) error {
+	_, err := r.readClock(ctx, shard, strconv.FormatInt(newest.UnixMilli(), 10))
+	return err
+}
+
+func (r *Ring) readClock(ctx context.Context, shard int, forget string) (Clock, error) {
+	reply, err := redis.Int64s(r.run(ctx, clockScript, shard, []string{r.keys[shard].clock}, ClockStep.Milliseconds(), forget))
+	if err != nil {
+		return Clock{}, err
+	}
+	if len(reply) != 2 {
+		return Clock{}, fmt.Errorf("clock, shard %d: %w", shard, errReply)
+	}
+	c := Clock{Now: time.UnixMilli(reply[0])}
+	if reply[1] > 0 {
+		c.Newest = time.UnixMilli(reply[1])
+	}
+	return c, nil
+}
+
+// Far is a scheduled account that is not due for a while.
+type Far struct {
+	ID     string
+	Due    time.Time
+	Rule   Rule   // what decided Due
+	Record []byte // nil where there is none
+	State  string // what its cadence keeps; opaque to the ring
+}
+
+// FarScheduled looks at about n of a shard's scheduled accounts, gives those that are
+// not due within a time, the time now, and the cursor to go on with, until that is
+// ScanDone; it begins with an empty one. An account that stays scheduled throughout is
+// looked at, in rare cases twice.
+func (r *Ring) FarScheduled(ctx context.Context, shard int, cursor string, n int, within time.Duration) ([]Far, time.Time, string, error) {
+	if cursor == "" {
+		cursor = ScanDone
+	}
+	k := &r.keys[shard]
+	reply, err := redis.Values(r.run(ctx, clockFarScript, shard, []string{k.schedule, k.tickets, k.accounts, k.states},
+		cursor, n, within.Milliseconds()))
+	if err != nil {
+		return nil, time.Time{}, "", err
+	}
+	var now int64
+	var next string
+	rest, err := redis.Scan(reply, &now, &next)
+	if err != nil || len(rest)%5 != 0 {
+		return nil, time.Time{}, "", fmt.Errorf("far, shard %d: %w", shard, errors.Join(errReply, err))
+	}
+	var all []Far
+	for len(rest) > 0 {
+		var f Far
+		var due, rule []byte
+		if rest, err = redis.Scan(rest, &f.ID, &due, &rule, &f.Record, &f.State); err != nil {
+			return nil, time.Time{}, "", fmt.Errorf("far, shard %d: %w", shard, errors.Join(errReply, err))
+		}
+		if f.Due, err = score(due); err != nil {
+			return nil, time.Time{}, "", fmt.Errorf("far, shard %d: %w", shard, err)
+		}
+		if len(rule) > 0 {
+			f.Rule = Rule(rule[0])
+		}
+		all = append(all, f)
+	}
+	return all, time.UnixMilli(now), next, nil
+}
+
+// Move is a scheduled account that is to be due at another time.
+type Move struct {
+	Far Far
+	To  time.Time
+}
+
+// MoveDue has scheduled accounts of one shard due at other times, each only if it is
+// still due when it was seen. It reports how many it moved, and is safe to repeat.
+func (r *Ring) MoveDue(ctx context.Context, shard int, moves []Move) (int, error) {
+	if err := r.checkBatch("move", len(moves)); err != nil {
+		return 0, err
+	}
+	args := r.wakeArgs(shard)
+	for _, m := range moves {
+		args = append(args, m.Far.ID, m.Far.Due.UnixMilli(), max(1, m.To.UnixMilli()))
+	}
+	k := &r.keys[shard]
+	return redis.Int(r.run(ctx, clockMoveScript, shard, []string{k.schedule, k.tickets}, args...))
+}
+
+// rewindPage is how many leases, nudges or parked accounts one step looks at.
+const rewindPage = 500
+
+// Rewind brings nearer what else of a shard ends by a clock that went back by so
+// much: the leases of consumer groups, nudges, and since when accounts are parked.
+func (r *Ring) Rewind(ctx context.Context, shard int, back time.Duration) error {
+	k := &r.keys[shard]
+	for which, cursor := "leases", ScanDone; which != ""; {
+		reply, err := redis.Values(r.run(ctx, clockRewindScript, shard, []string{k.leases, k.nudges, k.parked},
+			back.Milliseconds(), which, cursor, rewindPage))
+		if err != nil {
+			return err
+		}
+		var changed int
+		if _, err := redis.Scan(reply, &which, &cursor, &changed); err != nil {
+			return fmt.Errorf("rewind, shard %d: %w", shard, errors.Join(errReply, err))
+		}
+	}
+	return nil
+}
+
+// KeepClockStep keeps what is known of the last steps of Redis' clock, opaque to the
+// ring, for LastClockStep.
+func (r *Ring) KeepClockStep(ctx context.Context, found []byte) error {
+	key := clockStepKey(r.namespace)
+	if _, err := pipeline(ctx, r.server, key, command{"SET", key, found}); err != nil {
+		return fmt.Errorf("keep clock step: %w", err)
+	}
+	return nil
+}
+
+// LastClockStep is what KeepClockStep kept, nil where there was none.
+func (r *Ring) LastClockStep(ctx context.Context) ([]byte, error) {
+	key := clockStepKey(r.namespace)
+	replies, err := pipeline(ctx, r.server, key, command{"GET", key})
+	if err != nil {
+		return nil, fmt.Errorf("last clock step: %w", err)
+	}
+	found, _ := replies[0].([]byte)
+	return found, nil
+}

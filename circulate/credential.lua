@@ -1,0 +1,15 @@
+-- credential: what every script of credentials knows; it stands behind entry.lua.
+
+local TIMES, PAUSED = {'expires', 'refresh', 'lease', 'refused', 'failed', 'dropped'}, {'until'}
+
+-- Brings nearer the times that a HASH has in some fields, where Redis' clock went back
+-- behind the one they were last written by.
+local function rewind(key, fields, now)
+  local ahead = (tonumber(redis.call('HGET', key, 'seen') or '') or 0) - now
+  if ahead <= 1000 then return end
+  for _, field in ipairs(fields) do
+    local at = tonumber(redis.call('HGET', key, field) or '')
+    if at then redis.call('HSET', key, field, format('%.0f', math.max(1, at - ahead))) end
+  end
+  redis.call('HSET', key, 'seen', format('%.0f', now))
+end
