@@ -170,7 +170,7 @@ func (r *Registry) ReadGroup(ctx context.Context, group string, q GroupRead) (Gr
 		}
 		batch.Acknowledged += n
 	}
-	t := &groupTurn{registry: r, group: group, GroupRead: q, shards: make(map[int]*groupShard)}
+	t := &groupTurn{registry: r, group: group, GroupRead: q, shards: make(map[int]*groupShard), watches: make(map[int]*circulate.Watch)}
 	if q.Leave {
 		return batch, t.leave(ctx)
 	}

@@ -11,10 +11,6 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// nodesPoll is how often shards of several nodes are looked at by a turn that
-// waits: no wait can be for all of them.
-const nodesPoll = 250 * time.Millisecond
-
 // groupTurn is a turn of a consumer under way.
 type groupTurn struct {
 	GroupRead
@@ -23,6 +19,8 @@ type groupTurn struct {
 
 	mu     sync.Mutex
 	shards map[int]*groupShard // that the consumer has leased
+
+	watches map[int]*circulate.Watch // by shard, of those that were waited for
 }
 
 // groupShard is a shard that is the consumer's for now.
@@ -35,6 +33,7 @@ type groupShard struct {
 
 // read gives the next messages, as soon as there are any or the wait is over.
 func (t *groupTurn) read(ctx context.Context) ([]GroupMessage, error) {
+	defer t.unwatch()
 	deadline := time.Now().Add(t.Wait)
 	for {
 		if err := t.take(ctx); err != nil {
@@ -158,35 +157,40 @@ func (t *groupTurn) collect(ctx context.Context) ([]GroupMessage, error) {
 	return all, nil
 }
 
-// await waits until some shard may have a message.
+// await waits until some shard may have a message. It has no connection meanwhile:
+// all that wait in the process share one.
 func (t *groupTurn) await(ctx context.Context, d time.Duration) error {
-	ring := t.registry.ring
-	ends, nodes := make(map[int]string, len(t.shards)), make(map[string]bool)
-	for n, shard := range t.shards {
+	for _, shard := range t.shards {
 		if shard.ready {
 			return nil
 		}
-		ends[n] = shard.end
-		nodes[ring.Node(n)] = true
 	}
-	if len(nodes) == 1 {
-		ready, err := ring.AwaitMessages(ctx, ends, max(d, time.Millisecond))
-		for _, shard := range ready {
-			t.shards[shard].ready = true
+	woken := make(chan int, len(t.shards))
+	for n, shard := range t.shards {
+		if t.watches[n] == nil {
+			t.watches[n] = t.registry.ring.Watch(n)
 		}
-		return errors.Join(err, context.Cause(ctx))
+		defer t.watches[n].Park(shard.end, func() { woken <- n })()
 	}
-	if len(nodes) > 1 {
-		d = min(d, nodesPoll)
-	}
-	for _, shard := range t.shards {
-		shard.ready = true
-	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(d):
+	case <-timer.C:
 		return nil
+	case n := <-woken:
+		for t.shards[n].ready = true; len(woken) > 0; {
+			t.shards[<-woken].ready = true
+		}
+		return nil
+	}
+}
+
+// unwatch ends what await began.
+func (t *groupTurn) unwatch() {
+	for _, w := range t.watches {
+		w.Close()
 	}
 }
 
