@@ -180,7 +180,8 @@
 //	          twice at any time is bounded, see [Ring.Copies].
 //	Moved     meta: the new shards are the ring's, once nothing but messages is
 //	          left in the old ones.
-//	Drained   meta: the old shards are forgotten, once their messages are.
+//	Drained   meta: the old shards are forgotten, once their messages are. Dead
+//	          letters go to the new shards, in their order and once.
 //
 // An account is at every moment in the places of its old shard, or in departures, or
 // in the places of its new shard, and each of the three scripts takes it from one to

@@ -43,6 +43,7 @@ type shardKeys struct {
 	departures string // HASH  generation.target:number -> accounts on their way
 	departed   string // HASH  likewise -> when|accounts that have arrived, kept for a while
 	arrivals   string // SET  ids that have come from other shards; '' always
+	carried    string // HASH  old shard -> position of the last of its dead letters that has come
 }
 
 // all gives every key with the type that it must have.
@@ -55,7 +56,7 @@ func (k *shardKeys) all() []typedKey {
 		{k.urgent, "list"}, {k.low, "list"}, {k.turns, "string"}, {k.errors, "hash"},
 		{k.dead, "stream"}, {k.leases, "hash"},
 		{k.ticketMark, "string"}, {k.clock, "hash"},
-		{k.leaving, "string"}, {k.departures, "hash"}, {k.departed, "hash"}, {k.arrivals, "set"},
+		{k.leaving, "string"}, {k.departures, "hash"}, {k.departed, "hash"}, {k.arrivals, "set"}, {k.carried, "hash"},
 	}
 }
 
@@ -93,6 +94,7 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 		departures: tag + "departures",
 		departed:   tag + "departed",
 		arrivals:   tag + "arrivals",
+		carried:    tag + "carried",
 	}
 }
 

@@ -125,8 +125,8 @@ const (
 	remainsFor = time.Hour
 )
 
-// Drained ends the change: the old shards are forgotten, once no messages and no
-// dead letters are in them. With drop, messages that every consumer group has
+// Drained ends the change: the old shards are forgotten, once no messages are in them;
+// dead letters are carried to the new ones. With drop, messages that every consumer group has
 // handled go with them. It does nothing before, and reports whether it is so.
 func (r *Ring) Drained(ctx context.Context, drop bool) (bool, error) {
 	l, err := r.readLayout(ctx)
@@ -136,6 +136,9 @@ func (r *Ring) Drained(ctx context.Context, drop bool) (bool, error) {
 	for source := range r.sources {
 		left, err := r.Left(ctx, source)
 		if err != nil || !left.none() {
+			return false, err
+		}
+		if _, err := r.CarryDead(ctx, source); err != nil {
 			return false, err
 		}
 		if drained, err := r.drained(ctx, source, drop); err != nil || !drained {
@@ -178,7 +181,7 @@ func (r *Ring) drained(ctx context.Context, shard int, drop bool) (bool, error) 
 func (r *Ring) forget(ctx context.Context, shard int) error {
 	k := &r.keys[shard]
 	if shard >= r.sources {
-		if _, err := pipeline(ctx, r.server, k.arrivals, command{"DEL", k.arrivals}); err != nil {
+		if _, err := pipeline(ctx, r.server, k.arrivals, command{"DEL", k.arrivals, k.carried}); err != nil {
 			return fmt.Errorf("forget arrivals, shard %d: %w", shard, err)
 		}
 		return nil

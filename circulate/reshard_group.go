@@ -29,6 +29,11 @@ func (r *Ring) ahead(ctx context.Context, shard int, group string) (bool, error)
 		if err != nil || s.Lag > 0 || s.Pending > 0 {
 			return true, err
 		}
+		if s.Dead > 0 { // they stand before those that come of the new shard
+			if _, err := r.CarryDead(ctx, source); err != nil {
+				return true, err
+			}
+		}
 	}
 	return false, nil
 }

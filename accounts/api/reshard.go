@@ -66,12 +66,12 @@ func (s *Server) reshardRoutes(api huma.API) {
 		OperationID: "finish-resharding", Method: http.MethodPost, Path: "/v1/reshard:finish", Tags: []string{"service"},
 		Summary: "Forget the old shards now",
 		Description: "Once all accounts have moved. Messages in the old shards go that every consumer group has handled; otherwise that happens when their retention is over. " +
-			"409 where accounts are still moving, a group has messages to handle there, or there are dead letters.",
+			"409 where accounts are still moving, or a group has messages to handle there. Dead letters are carried to the new ones.",
 		Errors: []int{401, 409, 503},
 	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
 		over, err := s.options.Registry.FinishResharding(ctx)
 		if err == nil && !over {
-			return nil, newProblem(http.StatusConflict, "the old shards are still needed: accounts are moving, a consumer group has messages to handle there, or there are dead letters")
+			return nil, newProblem(http.StatusConflict, "the old shards are still needed: accounts are moving, or a consumer group has messages to handle there")
 		}
 		if err != nil {
 			return nil, s.problem(ctx, "finish resharding", err)

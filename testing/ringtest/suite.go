@@ -130,6 +130,7 @@ func Run(t *testing.T, server redistest.Redis) {
 			"reshard keeps claims away for a while":               reshardGate,
 			"reshard keeps the order of messages":                 reshardOrder,
 			"reshard, a group begun from now":                     reshardFromNow,
+			"reshard carries dead letters":                        reshardDead,
 			"reshard, random walk":                                reshardWalk,
 			"meta must agree":                                     metaAgrees,
 			"bad input is refused":                                badInput,

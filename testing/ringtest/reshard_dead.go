@@ -1,0 +1,66 @@
+package ringtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// reshardDead has dead letters carried to the new shards by one who stops at each of
+// its commands in turn: all come, once and in their order, and hold up no end.
+func reshardDead(fx *fixture) {
+	const group = "readers"
+	ctx, base := context.Background(), fx.ns
+	for _, after := range []bool{false, true} {
+		for at := 1; ; at++ {
+			fx.ns = fmt.Sprintf("%s.%d.%v", base[:min(len(base), 40)], at, after)
+			f := newResharding(fx, 1, 2)
+			f.registerAll(f.old, []string{"a"})
+			if _, err := f.old.EnsureGroup(ctx, 0, group, circulate.StreamStart); err != nil {
+				f.Fatal(err)
+			}
+			c := f.claimOf(f.old, alice)["a"]
+			f.give(f.old, circulate.Written, circulate.Return{Claim: c, Due: soon(c), Messages: []circulate.Message{message("1"), message("2"), message("3")}})
+			lease, _, err := f.old.LeaseShard(ctx, 0, group, alice, time.Minute)
+			if err != nil || lease == nil {
+				f.Fatal(lease, err)
+			}
+			batch, err := f.old.ReadGroup(ctx, lease, 10, 1<<20, false)
+			if err != nil || len(batch.Messages) != 3 {
+				f.Fatal(batch, err)
+			}
+			for _, m := range batch.Messages {
+				if dead, err := f.old.Bury(ctx, lease, circulate.Pending{Position: m.Position, Deliveries: 8}, "refused"); err != nil || !dead {
+					f.Fatal(dead, err)
+				}
+			}
+			ring := f.begin()
+			broken := &cutting{Server: f.server, left: 1000}
+			carrier := f.open(broken, 0)
+			broken.left, broken.after = at, after
+			_, failed := carrier.CarryDead(ctx, 0)
+			if failed != nil && !errors.Is(failed, errCut) {
+				f.Fatalf("cut at %d: %v", at, failed)
+			}
+			f.lawful(f.finish(ring), 1)
+			home := ring.Sources() + f.open(f.server, 0).ShardOf("a")
+			letters, err := ring.DeadLetters(ctx, home, circulate.StreamStart, 10)
+			if err != nil {
+				f.Fatal(err)
+			}
+			got := ""
+			for _, l := range letters {
+				got += fmt.Sprint(l.Account, l.Message.ID, l.Group, l.Error, l.Deliveries, " ")
+			}
+			if want := "a1readersrefused8 a2readersrefused8 a3readersrefused8 "; got != want {
+				f.Fatalf("cut at %d: the dead letters are %q, want %q", at, got, want)
+			}
+			if failed == nil {
+				break
+			}
+		}
+	}
+}
