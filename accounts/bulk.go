@@ -259,7 +259,7 @@ func (w *bulkWalk) change(ctx context.Context, shard int, meant []circulate.Glim
 // nextSlot is when an account is due next by its cadence; the zero time, which is
 // at once, where that cannot be told.
 func nextSlot(g *circulate.Glimpse, now time.Time) time.Time {
-	fields, err := object(g.Record)
+	fields, err := stored(g.Record)
 	if err != nil {
 		return time.Time{}
 	}

@@ -21,11 +21,12 @@ const retryBudgetField = "retry_budget"
 // could be read is returned even then, so that it can be judged as well.
 func Decode(record []byte) (Account, error) {
 	fields, err := object(record)
-	if err != nil {
+	if fields == nil {
 		return Account{}, err
 	}
 	var a Account
 	var faults Faults
+	errors.As(err, &faults)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		value := fields[name]
 		switch name {

@@ -46,6 +46,18 @@ func TestRead(t *testing.T) {
 		"labels":            {`{"id":"a","kind":"plain","labels":{"a":1,"b":null,"c":"d"}}`, []string{"labels.a", "labels.b"}},
 		"all at once":       {`{"kind":"web","config":{"key":"bad"},"cadence":"now","extra":1}`, []string{"extra", "id", "cadence", "config.url", "config.key"}},
 		"unknown kind":      {`{"id":"a","kind":"x"}`, []string{"kind"}},
+		"depth of 64":       {`{"id":"a","kind":"plain","config":` + strings.Repeat("[", 64) + strings.Repeat("]", 64) + `}`, nil},
+		"depth of 65":       {`{"id":"a","kind":"plain","config":` + strings.Repeat("[", 65) + strings.Repeat("]", 65) + `}`, []string{"config"}},
+		"depth of 9,000":    {`{"id":"a","kind":"plain","config":{"a":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}}`, []string{"config"}},
+		"two ids":           {`{"id":"a","id":"b","kind":"plain"}`, []string{"id"}},
+		"two in disguise":   {`{"id":"a","\u0069d":"a","kind":"plain"}`, []string{"id"}},
+		"twice in config":   {`{"id":"a","kind":"plain","config":{"a":{"b":1,"c":2,"b":1}}}`, []string{"config.a.b"}},
+		"twice in labels":   {`{"id":"a","kind":"plain","labels":{"x":"1","x":"2"}}`, []string{"labels.x"}},
+		"half a pair":       {`{"id":"a\ud800","kind":"plain"}`, []string{"id"}},
+		"the other half":    {`{"id":"\udfffa","kind":"plain"}`, []string{"id"}},
+		"a whole pair":      {`{"id":"a","kind":"plain","labels":{"x":"\ud83d\ude00"}}`, nil},
+		"half in config":    {`{"id":"a","kind":"plain","config":{"x":["\ud83d"]}}`, []string{"config.x[0]"}},
+		"half in a name":    {`{"id":"a","kind":"plain","labels":{"\ud83d":"b"}}`, []string{"labels.\ufffd"}},
 		"control in an id":  {`{"id":"a\u0000","kind":"plain"}`, []string{"id"}},
 	} {
 		a, err := Read([]byte(tt.record), testKinds{})

@@ -4,28 +4,60 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
-// object takes a JSON object apart: its fields as they stand in the text, which
-// they are parts of. Of fields of one name the last counts.
+// object takes apart a JSON object that somebody sent: its fields as they stand in
+// the text, which they are parts of. What would mean another thing to another
+// decoder is refused, see package strict; the fields are given even then.
 //
 // It does what decoding into a map does, in a third of the time: records come by
 // the million.
 func object(text []byte) (map[string]json.RawMessage, error) {
+	fields, twice, err := membersOfText(text)
+	if err != nil {
+		return nil, err
+	}
+	var faults Faults
+	for _, name := range twice {
+		faults = append(faults, Fault{strict.Printable(name), strict.Twice})
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		for _, f := range strict.Check(strict.Printable(name), fields[name]) {
+			faults = append(faults, Fault{f.Path, f.Reason})
+		}
+	}
+	if len(faults) > 0 {
+		return fields, faults
+	}
+	return fields, nil
+}
+
+// stored takes apart an object that is there already: what it was let in with
+// counts. Of fields of one name the last does.
+func stored(text []byte) (map[string]json.RawMessage, error) {
+	fields, _, err := membersOfText(text)
+	return fields, err
+}
+
+func membersOfText(text []byte) (fields map[string]json.RawMessage, twice []string, err error) {
 	// The decoder would put a replacement character for what is no UTF-8, and
 	// so make one id of several.
 	if !utf8.Valid(text) {
-		return nil, Faults{{RecordField, "must be UTF-8"}}
+		return nil, nil, Faults{{RecordField, "must be UTF-8"}}
 	}
 	if !json.Valid(text) {
-		return nil, Faults{{RecordField, "is not JSON: " + notJSON(text)}}
+		return nil, nil, Faults{{RecordField, "is not JSON: " + notJSON(text)}}
 	}
-	fields, ok := membersOf(text)
+	fields, twice, ok := members(text)
 	if !ok {
-		return nil, Faults{{RecordField, "must be a JSON object"}}
+		return nil, nil, Faults{{RecordField, "must be a JSON object"}}
 	}
-	return fields, nil
+	return fields, twice, nil
 }
 
 // notJSON says what is wrong with a text that is no JSON.
@@ -40,20 +72,30 @@ func notJSON(text []byte) string {
 
 // membersOf takes apart what is valid JSON, or nothing, if it is an object.
 func membersOf(text []byte) (map[string]json.RawMessage, bool) {
+	found, _, ok := members(text)
+	return found, ok
+}
+
+// members is membersOf that tells which names come more than once. A name that is
+// half of a surrogate pair is no name of a field, and is refused as that.
+func members(text []byte) (found map[string]json.RawMessage, twice []string, ok bool) {
 	text = bytes.Trim(text, jsonSpace)
 	if len(text) == 0 || text[0] != '{' {
-		return nil, false
+		return nil, nil, false
 	}
-	members := make(map[string]json.RawMessage, 8)
+	found = make(map[string]json.RawMessage, 8)
 	for rest := skip(text[1:], ','); rest[0] != '}'; rest = skip(rest, ',') {
 		end := stringEnd(rest)
 		name, _ := textOf(rest[:end]) // valid JSON has a string here
 		rest = skip(rest[end:], ':')
 		end = valueEnd(rest)
-		members[name] = json.RawMessage(rest[:end:end])
+		if _, known := found[name]; known {
+			twice = append(twice, name)
+		}
+		found[name] = json.RawMessage(rest[:end:end])
 		rest = rest[end:]
 	}
-	return members, true
+	return found, twice, true
 }
 
 const jsonSpace = " \t\r\n"

@@ -16,14 +16,14 @@ func FuzzObject(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if !utf8.Valid(text) {
-			if _, err := object(text); err == nil {
+			if _, err := stored(text); err == nil {
 				t.Fatalf("%q: no error", text)
 			}
 			return
 		}
 		var want map[string]json.RawMessage
 		wantErr := json.Unmarshal(text, &want)
-		got, err := object(text)
+		got, err := stored(text)
 		if (err == nil) != (wantErr == nil && want != nil) || len(got) != len(want) {
 			t.Fatalf("%q: got %q, %v; want %q, %v", text, got, err, want, wantErr)
 		}
@@ -39,4 +39,27 @@ func FuzzObject(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What somebody sends must mean one thing; what is stored is read all the same.
+func TestObjectIsStrict(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":1,"a":2}`:           "a: comes twice",
+		`{"a":{"b":1,"b":2}}`:     "a.b: comes twice",
+		`{"ids":["a","\\ud800"]}`: "",
+		`{"ids":["a","\ud800"]}`:  `ids[1]: must not have half of a surrogate pair, such as \ud800 alone`,
+		`{"a":"\ud83d\ude00"}`:    "",
+	} {
+		fields, err := object([]byte(text))
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want || fields == nil {
+			t.Errorf("%s: got %v, %q, want %q", text, fields, got, want)
+		}
+		if fields, err := stored([]byte(text)); err != nil || fields == nil {
+			t.Errorf("%s, stored: got %v", text, err)
+		}
+	}
 }

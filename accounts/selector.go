@@ -173,7 +173,7 @@ func (s *Selector) matchesRecord(record []byte) bool {
 	if len(s.Kinds) == 0 && len(s.Labels) == 0 {
 		return true
 	}
-	fields, err := object(record)
+	fields, err := stored(record)
 	if err != nil {
 		return false
 	}

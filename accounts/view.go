@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -32,9 +33,14 @@ func viewOf(v *circulate.View) View {
 		Place: v.Place, Due: v.Due, Since: v.Since, Replica: v.Replica, Reason: v.Reason,
 		Failures: v.Failures, Strikes: v.Strikes,
 	}}
-	if err := json.Unmarshal(v.Record, &view.Account); err != nil {
+	switch err := json.Unmarshal(v.Record, &view.Account); {
+	case err != nil:
 		view.Account = Account{}
 		view.Fault = "the record cannot be read: " + err.Error()
+	case strict.Depth(view.Config) > strict.MaxDepth:
+		// Within a list it might be too deep for the encoder, and with it the list.
+		view.Config = nil
+		view.Fault = "the record cannot be shown: config " + strict.Deep
 	}
 	view.ID = v.ID
 	return view

@@ -5,8 +5,13 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
+
+// maxShownDepth is how deep a message's data is shown as what it is, and not as a
+// text: within a list it might be too deep for the encoder.
+const maxShownDepth = 1000
 
 // Record is an account as it is registered.
 type Record struct {
@@ -158,7 +163,7 @@ func inUTC(t time.Time) time.Time {
 
 func messageOf(f *circulate.Found) Message {
 	m := f.Message
-	if m.Data != nil && !json.Valid(m.Data) {
+	if m.Data != nil && (!json.Valid(m.Data) || strict.Depth(m.Data) > maxShownDepth) {
 		m.Data, _ = json.Marshal(string(m.Data)) // a string always can
 	}
 	return Message{

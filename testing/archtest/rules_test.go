@@ -25,10 +25,11 @@ var mayImport = []struct {
 }{
 	{"circulate", nil},
 	{"circulate/connect", []string{"circulate"}},
-	{"accounts", []string{"circulate", "accounts/cadence", "accounts/wecomcrypt"}},
+	{"accounts", []string{"circulate", "accounts/cadence", "accounts/strict", "accounts/wecomcrypt"}},
+	{"accounts/strict", nil},
 	{"accounts/wecomcrypt", nil},
 	{"accounts/cadence", nil},
-	{"accounts/...", []string{"accounts", "accounts/cadence", "circulate"}}, // api, dashboard: not each other
+	{"accounts/...", []string{"accounts", "accounts/cadence", "accounts/strict", "circulate"}}, // api, dashboard: not each other
 	{"poller", []string{"accounts", "accounts/cadence", "circulate"}},
 	{"poller/checkers/...", append([]string{"poller", "circulate"}, checkerHelpers...)},
 	{"poller/delivery/...", []string{"accounts", "circulate", "poller/delivery", "poller/checkers/fetch", "poller/checkers/secrets"}},

@@ -1,0 +1,210 @@
+// Package strict finds in JSON what decoders take without a word, and each in its
+// own way: members of one name, halves of surrogate pairs, and depth that another
+// decoder will not bear. Such a text means one thing here and another there; two
+// ids may become one.
+package strict
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// MaxDepth is how deep arrays and objects may be nested: far more than anybody
+// writes, and what every decoder bears.
+const MaxDepth = 64
+
+// maxFaults is how many faults are told of one text.
+const maxFaults = 16
+
+// Fault is what is wrong at one place of a text.
+type Fault struct {
+	Path   string // from the name that Check was given: "config.headers.x", "ids[3]"
+	Reason string
+}
+
+// The reasons.
+const (
+	Twice     = "comes twice"
+	Deep      = "must not be nested more than 64 deep"
+	Surrogate = `must not have half of a surrogate pair, such as \ud800 alone`
+)
+
+// Check gives the faults of a value, which must be valid JSON; the path of each
+// begins with name. It is fast where there are none.
+func Check(name string, value []byte) []Fault {
+	if bytes.IndexAny(value, `{[\`) < 0 {
+		return nil // a plain text or a number, as most are
+	}
+	if Depth(value) > MaxDepth {
+		return []Fault{{name, Deep}}
+	}
+	c := checker{text: value}
+	c.value(name)
+	return c.faults
+}
+
+// Depth is how deep the arrays and objects of valid JSON are nested.
+func Depth(text []byte) int {
+	depth, most := 0, 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			i = stringEnd(text, i) - 1
+		case '{', '[':
+			depth++
+			most = max(most, depth)
+		case '}', ']':
+			depth--
+		}
+	}
+	return most
+}
+
+// Name gives the text of a member's name, quotes included, as it is in a text, and
+// whether it is whole: without half of a surrogate pair.
+func Name(quoted []byte) (name string, whole bool) {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return string(quoted[1 : len(quoted)-1]), true
+	}
+	_ = json.Unmarshal(quoted, &name) // valid JSON has a string here
+	return name, !halved(quoted)
+}
+
+// checker walks through one value.
+type checker struct {
+	text   []byte
+	at     int
+	faults []Fault
+}
+
+func (c *checker) fault(path, reason string) {
+	if len(c.faults) < maxFaults {
+		c.faults = append(c.faults, Fault{path, reason})
+	}
+}
+
+func (c *checker) space() byte {
+	for strings.IndexByte(" \t\r\n", c.text[c.at]) >= 0 {
+		c.at++
+	}
+	return c.text[c.at]
+}
+
+func (c *checker) value(path string) {
+	switch c.space() {
+	case '{':
+		c.object(path)
+	case '[':
+		c.array(path)
+	case '"':
+		end := stringEnd(c.text, c.at)
+		if halved(c.text[c.at:end]) {
+			c.fault(path, Surrogate)
+		}
+		c.at = end
+	default:
+		for c.at < len(c.text) && strings.IndexByte(",]} \t\r\n", c.text[c.at]) < 0 {
+			c.at++
+		}
+	}
+}
+
+func (c *checker) array(path string) {
+	c.at++
+	for n := 0; c.space() != ']'; n++ {
+		if c.text[c.at] == ',' {
+			c.at++
+		}
+		c.value(path + "[" + strconv.Itoa(n) + "]")
+	}
+	c.at++
+}
+
+func (c *checker) object(path string) {
+	c.at++
+	known := make(map[string]bool)
+	for c.space() != '}' {
+		if c.text[c.at] == ',' {
+			c.at++
+			c.space()
+		}
+		end := stringEnd(c.text, c.at)
+		name, whole := Name(c.text[c.at:end])
+		c.at = end
+		below := path + "." + Printable(name)
+		if !whole {
+			c.fault(below, Surrogate)
+		}
+		if known[name] {
+			c.fault(below, Twice)
+		}
+		known[name] = true
+		c.space() // the colon
+		c.at++
+		c.value(below)
+	}
+	c.at++
+}
+
+// stringEnd is where the string ends that begins at i.
+func stringEnd(text []byte, i int) int {
+	for i++; text[i] != '"'; i++ {
+		if text[i] == '\\' {
+			i++
+		}
+	}
+	return i + 1
+}
+
+// halved reports whether a string, quotes included, has half of a surrogate pair.
+func halved(quoted []byte) bool {
+	for i := 0; i < len(quoted); i++ {
+		if quoted[i] != '\\' {
+			continue
+		}
+		i++
+		if quoted[i] != 'u' {
+			continue
+		}
+		unit := unitAt(quoted, i+1)
+		i += 4
+		switch {
+		case unit < 0xd800 || unit > 0xdfff:
+		case unit >= 0xdc00: // a second half first
+			return true
+		case i+6 >= len(quoted) || quoted[i+1] != '\\' || quoted[i+2] != 'u':
+			return true
+		default:
+			if second := unitAt(quoted, i+3); second < 0xdc00 || second > 0xdfff {
+				return true
+			}
+			i += 6
+		}
+	}
+	return false
+}
+
+func unitAt(text []byte, i int) uint64 {
+	if i+4 > len(text) {
+		return 0
+	}
+	unit, _ := strconv.ParseUint(string(text[i:i+4]), 16, 32) // valid JSON has four digits
+	return unit
+}
+
+// Printable gives a name as it may stand in a line of text, cut after 64 bytes.
+func Printable(name string) string {
+	const most = 64
+	clean := strings.Map(func(char rune) rune {
+		if char < ' ' || char == 0x7f {
+			return '?'
+		}
+		return char
+	}, name)
+	if len(clean) > most {
+		clean = strings.ToValidUTF8(clean[:most], "") + "…"
+	}
+	return clean
+}
