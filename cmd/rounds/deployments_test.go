@@ -70,7 +70,7 @@ func TestComposeFile(t *testing.T) {
 	if ports := regexp.MustCompile(`(?m)^\s*- "?[0-9.:]+:\d+"?$`).FindAllString(text, -1); len(ports) != 1 {
 		t.Errorf("published: %v, want the API only", ports)
 	}
-	for _, part := range []string{"restart: unless-stopped", `test: ["CMD", "/rounds", "health"]`, "condition: service_healthy"} {
+	for _, part := range []string{"restart: unless-stopped", `test: ["CMD", "/rounds", "health"]`, "condition: service_healthy", "\n  mem_limit: 2g\n"} {
 		if !strings.Contains(parts["x-rounds"], part) {
 			t.Errorf("x-rounds has no %q", part)
 		}
@@ -130,6 +130,7 @@ func TestSystemdUnit(t *testing.T) {
 	for name, want := range map[string]string{
 		"Type": "notify", "ExecStart": "/usr/local/bin/rounds serve", "EnvironmentFile": "/etc/rounds/rounds.env", "DynamicUser": "yes",
 		"NoNewPrivileges": "yes", "ProtectSystem": "strict", "ProtectHome": "yes", "CapabilityBoundingSet": "", "Restart": "always",
+		"MemoryMax": "2G",
 	} {
 		if got, ok := service[name]; !ok || got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)

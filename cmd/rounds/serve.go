@@ -45,6 +45,7 @@ number of processes of any roles may share one Redis.
 			for _, name := range unknownVariables(env.environ) {
 				log.Warn("unknown variable: is it misspelt?", "name", name)
 			}
+			limitOwnMemory(env, log)
 			return serve(cmd.Context(), env, s, log, nil)
 		},
 	}

@@ -27,6 +27,11 @@ const (
 	maxRaw      = 128 << 10 // bytes read of one message
 	fetchSlack  = 4 << 10   // bytes of an answer around one message
 	maxPage     = 4 << 20   // bytes of data on a page; then the next page goes on
+
+	// More messages than a few wait for memory: what a page takes up at most, with
+	// the messages that overfill it.
+	fewMessages = 4
+	heldPage    = 2 * maxPage
 )
 
 // page reports what is new since the cursor, up to limit messages.
@@ -44,6 +49,11 @@ func (s *session) page(box mailbox, at cursor, limit int) (poller.Result, error)
 	found, err := s.search(box, at.last, limit)
 	if err != nil {
 		return poller.Result{}, err
+	}
+	if len(found.uids) > fewMessages {
+		if err := s.hold(s.ctx, heldPage); err != nil {
+			return poller.Result{}, fetch.CheckError(err)
+		}
 	}
 	messages, done, err := s.fetch(box, found.uids)
 	if err != nil {

@@ -25,6 +25,7 @@ type session struct {
 	ctx    context.Context
 	conn   *metered
 	client *imapclient.Client
+	hold   func(ctx context.Context, bytes int64) error // see fetch.Client.Hold
 }
 
 // open connects and waits for the greeting.
@@ -37,7 +38,7 @@ func (c *Checker) open(ctx context.Context, config config) (*session, error) {
 		_ = conn.Close()
 		return nil, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: "config.tls: must not be none towards the public internet"}
 	}
-	s := &session{ctx: ctx, conn: meter(ctx, conn, overhead)}
+	s := &session{ctx: ctx, conn: meter(ctx, conn, overhead), hold: c.client.Hold}
 	if err := s.encrypt(config, c.options); err != nil {
 		_ = s.conn.Close()
 		return nil, err

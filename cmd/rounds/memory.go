@@ -1,0 +1,91 @@
+package main
+
+import (
+	"io/fs"
+	"log/slog"
+	"math"
+	"os"
+	"path"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// memoryShare is how much of what its control group allows the process takes for
+// itself, in percent; what remains is for what the runtime does not count.
+const memoryShare = 90
+
+// limitMemory has the runtime collect garbage in time for what the process' control
+// group allows: it would be killed beyond. GOMEMLIMIT goes before, which the runtime
+// has read itself.
+func limitMemory(env environment, root fs.FS, log *slog.Logger, set func(int64) int64) {
+	if value, ok := env.lookup("GOMEMLIMIT"); ok && value != "" {
+		return
+	}
+	if allowed := allowedMemory(root); allowed > 0 {
+		limit := allowed / 100 * memoryShare
+		set(limit)
+		log.Info("memory is limited", "allowed", allowed, "limit", limit)
+	}
+}
+
+func limitOwnMemory(env environment, log *slog.Logger) {
+	limitMemory(env, os.DirFS("/"), log, debug.SetMemoryLimit)
+}
+
+// allowedMemory gives the bytes that the process' control group and those above it
+// allow, the least of them; 0: no limit is known. Root has /proc and /sys.
+func allowedMemory(root fs.FS) int64 {
+	groups, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return 0 // not Linux
+	}
+	least := int64(math.MaxInt64)
+	for line := range strings.Lines(string(groups)) {
+		// hierarchy:controllers:path; version 2 has the hierarchy 0 and no controllers.
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		top, file := "sys/fs/cgroup", "memory.max"
+		if parts[1] != "" {
+			if !hasController(parts[1], "memory") {
+				continue
+			}
+			top, file = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		}
+		least = min(least, leastOf(root, top, parts[2], file))
+	}
+	// Without a limit version 1 has the largest number of whole pages.
+	if least >= math.MaxInt64&^(1<<20-1) {
+		return 0
+	}
+	return least
+}
+
+func hasController(list, name string) bool {
+	for controller := range strings.SplitSeq(list, ",") {
+		if controller == name {
+			return true
+		}
+	}
+	return false
+}
+
+// leastOf looks in a group and all above it. Within a container the path is the
+// host's at times, and does not exist: then only the top says something.
+func leastOf(root fs.FS, top, group, file string) int64 {
+	least := int64(math.MaxInt64)
+	for at := path.Clean("/" + group); ; at = path.Dir(at) {
+		text, err := fs.ReadFile(root, path.Join(top, at, file))
+		if err == nil {
+			// "max" is no number, and means none.
+			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 {
+				least = min(least, n)
+			}
+		}
+		if at == "/" {
+			return least
+		}
+	}
+}
