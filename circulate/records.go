@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -21,6 +22,8 @@ type Records[T any] struct {
 	ring   *Ring
 	decode func(id string, record []byte) T
 	keep   time.Duration
+	most   int64        // bytes
+	bytes  atomic.Int64 // of the texts of all that is kept
 	shards []recordShard[T]
 }
 
@@ -33,13 +36,19 @@ type recordShard[T any] struct {
 
 type kept[T any] struct {
 	record T
+	size   int64 // of its text; what is decoded takes about as much
 	until  time.Time
 }
 
-// NewRecords keeps up to limit records, each for at most keep. Decode gets nil
-// for a record that is missing. What is over the limit is read at each claim.
-func NewRecords[T any](ring *Ring, limit int, keep time.Duration, decode func(id string, record []byte) T) *Records[T] {
-	r := &Records[T]{ring: ring, decode: decode, keep: keep, shards: make([]recordShard[T], ring.Shards())}
+// lookedAt is how many records that are kept are looked at for room, where there
+// is none.
+const lookedAt = 16
+
+// NewRecords keeps up to limit records whose texts have up to so many bytes in all,
+// each for at most keep. Decode gets nil for a record that is missing. What is over
+// the limits is read at each claim.
+func NewRecords[T any](ring *Ring, limit int, bytes int64, keep time.Duration, decode func(id string, record []byte) T) *Records[T] {
+	r := &Records[T]{ring: ring, decode: decode, keep: keep, most: bytes, shards: make([]recordShard[T], ring.Shards())}
 	for i := range r.shards {
 		r.shards[i].known = make(map[string]kept[T])
 		r.shards[i].limit = (limit + len(r.shards) - 1) / len(r.shards)
@@ -62,10 +71,13 @@ func (r *Records[T]) Resolve(ctx context.Context, shard int, b *Batch) ([]T, err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if b.ForgetAll {
+		for _, k := range s.known {
+			r.bytes.Add(-k.size)
+		}
 		clear(s.known)
 	}
 	for _, id := range b.Changed {
-		delete(s.known, id)
+		r.forget(s, id)
 	}
 	s.change = b.Change
 
@@ -98,9 +110,46 @@ func (r *Records[T]) Resolve(ctx context.Context, shard int, b *Batch) ([]T, err
 	for j, i := range unknown {
 		id := b.Claims[i].ID
 		records[i] = r.decode(id, texts[j])
-		if _, ok := s.known[id]; ok || len(s.known) < s.limit {
-			s.known[id] = kept[T]{records[i], now.Add(r.keep)}
-		}
+		r.remember(s, id, kept[T]{records[i], int64(len(texts[j])), now.Add(r.keep)}, now)
 	}
 	return records, nil
+}
+
+// Bytes is how many bytes the texts have of what is kept.
+func (r *Records[T]) Bytes() int64 { return r.bytes.Load() }
+
+func (r *Records[T]) forget(s *recordShard[T], id string) {
+	r.bytes.Add(-s.known[id].size)
+	delete(s.known, id)
+}
+
+// remember keeps a record if there is room for it, or if others have been kept for
+// too long.
+func (r *Records[T]) remember(s *recordShard[T], id string, k kept[T], now time.Time) {
+	r.forget(s, id)
+	for try := range 2 {
+		if len(s.known) < s.limit {
+			if r.bytes.Add(k.size) <= r.most {
+				s.known[id] = k
+				return
+			}
+			r.bytes.Add(-k.size)
+		}
+		if try == 0 {
+			r.makeRoom(s, now)
+		}
+	}
+}
+
+// makeRoom forgets what would be read again anyway, among a few.
+func (r *Records[T]) makeRoom(s *recordShard[T], now time.Time) {
+	looked := 0
+	for id, k := range s.known {
+		if now.After(k.until) {
+			r.forget(s, id)
+		}
+		if looked++; looked == lookedAt {
+			return
+		}
+	}
 }

@@ -19,6 +19,7 @@ type Config struct {
 	LongTimeout    time.Duration // the monitors'; a claim held longer is not ours any more; 5 min
 	PageLimit      int           // messages wanted of one page; 200
 	RecordsKept    int           // decoded records kept in memory; 500,000
+	RecordBytes    int64         // bytes of their texts at most; 256 MiB, so that 500,000 of 500 bytes are kept
 	IdleInterval   time.Duration // the longest that a shard goes without being looked at; 30 s
 	Limits         Limits        // that replicas share; none
 	CommitInterval time.Duration // the longest that a result waits for others of its shard; 2 ms
@@ -48,6 +49,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.LongTimeout, 5*time.Minute)
 	setDefault(&c.PageLimit, 200)
 	setDefault(&c.RecordsKept, 500_000)
+	setDefault(&c.RecordBytes, 256<<20)
 	setDefault(&c.IdleInterval, 30*time.Second)
 	setDefault(&c.CommitInterval, 2*time.Millisecond)
 	setDefault(&c.GatherInterval, 150*time.Millisecond)

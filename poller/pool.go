@@ -83,7 +83,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 		holding:  newHolding(),
 	}
 	p.limiter = newLimiter(ring, limits, leaseOf(config), p.log, p.metrics)
-	p.records = circulate.NewRecords(ring, config.RecordsKept, recordTTL, p.decode)
+	p.records = circulate.NewRecords(ring, config.RecordsKept, config.RecordBytes, recordTTL, p.decode)
 	p.committer = newCommitter(p.linger, 4*config.Concurrency+commitBatch, p.commit)
 	return p, nil
 }

@@ -156,7 +156,7 @@ func newLoad(ctx context.Context, server *connect.Single, namespace string, acco
 		return nil, err
 	}
 	l := &load{ring: ring, server: server}
-	l.records = circulate.NewRecords(ring, 2*accounts, time.Hour, func(_ string, record []byte) int { return len(record) })
+	l.records = circulate.NewRecords(ring, 2*accounts, 1<<40, time.Hour, func(_ string, record []byte) int { return len(record) })
 	shards := make([][]circulate.Registration, ring.Shards())
 	inAnHour := time.Now().Add(time.Hour)
 	for i := range accounts {

@@ -186,7 +186,7 @@ func setAsideBounded(f *fixture) {
 func claimTellsChanges(f *fixture) {
 	ctx := context.Background()
 	f.register("a", "b")
-	records := circulate.NewRecords(f.ring, 100, time.Hour, func(_ string, text []byte) string { return string(text) })
+	records := circulate.NewRecords(f.ring, 100, 1<<20, time.Hour, func(_ string, text []byte) string { return string(text) })
 	turn := func() string {
 		b, err := f.ring.Claim(ctx, 0, alice, 10, records.Known(0))
 		if err != nil {

@@ -37,7 +37,7 @@ func (r *ringSubject) fill(ctx context.Context) error {
 	if r.ring, err = circulate.Open(ctx, r.server, circulate.Options{Namespace: r.spec.Namespace, Shards: r.spec.Shards}); err != nil {
 		return err
 	}
-	r.records = circulate.NewRecords(r.ring, 2*r.spec.Accounts, 24*time.Hour, func(_ string, text []byte) int { return len(text) })
+	r.records = circulate.NewRecords(r.ring, 2*r.spec.Accounts, 1<<40, 24*time.Hour, func(_ string, text []byte) int { return len(text) })
 	text := func(n int) []byte { return record(n, r.spec.Bytes, "noop", "every 60s", "") }
 	if err := register(ctx, r.ring, r.spec.Accounts, text, func(int) time.Time { return time.Time{} }); err != nil {
 		return err
