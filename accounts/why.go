@@ -103,6 +103,10 @@ func (e *Explanation) whyDue() string {
 		return "our own network seems to be down; nothing is held against it, and it is tried again " + at + last
 	case RuleIsolation:
 		return fmt.Sprintf("replicas that checked it did not return it (%d strikes): such accounts are checked one at a time", e.State.Strikes)
+	case RuleMemory:
+		return "Redis has used so much of its memory that no messages are taken; nothing is held against it, and it is tried again " + at
+	case RuleShare:
+		return "it brought more messages than the bytes an hour that are its share, and is checked again " + at
 	case RuleRegistered:
 		return "it was registered, or its record changed, and this is its first check since"
 	case RuleResumed:

@@ -8,13 +8,15 @@ import "github.com/rounds-dev/rounds/circulate"
 
 // Rules besides those of the cadence package.
 const (
-	RuleLimit      = "limit"      // a limit that it shares: its turn is promised
-	RuleOutage     = "outage"     // our own network seems to be down
-	RuleIsolation  = "isolation"  // its checks may kill replicas: one such at a time
-	RuleRegistered = "registered" // it was registered, or its record changed
-	RuleResumed    = "resumed"    // somebody resumed it
-	RuleNudged     = "nudge"      // somebody asked for a check
-	RuleProbed     = "probe"      // it is parked, and tried again
+	RuleLimit      = "limit"        // a limit that it shares: its turn is promised
+	RuleOutage     = "outage"       // our own network seems to be down
+	RuleIsolation  = "isolation"    // its checks may kill replicas: one such at a time
+	RuleRegistered = "registered"   // it was registered, or its record changed
+	RuleResumed    = "resumed"      // somebody resumed it
+	RuleNudged     = "nudge"        // somebody asked for a check
+	RuleProbed     = "probe"        // it is parked, and tried again
+	RuleMemory     = "redis-memory" // Redis has no room for messages
+	RuleShare      = "share"        // it brought more bytes than its share
 )
 
 // Marks besides the kinds of failure.
@@ -33,6 +35,8 @@ func rules() map[circulate.Rule]string {
 		circulate.RuleTurn:       RuleLimit,
 		'o':                      RuleOutage,
 		'i':                      RuleIsolation,
+		'M':                      RuleMemory,
+		'S':                      RuleShare,
 		'c':                      "cadence",
 		'd':                      "adaptive",
 		't':                      "cron",

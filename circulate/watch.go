@@ -11,14 +11,16 @@ import (
 )
 
 // watched is a server whose absence is told once, and its return once; of several
-// nodes, that of each.
+// nodes, that of each. So is that it is at its memory limit: there it serves what
+// frees or only reads, so that success of a step does not say that there is room.
 type watched struct {
 	Server
 	log     *slog.Logger
 	observe func(took time.Duration, err error) // nil: nobody is told
 
 	mu   sync.Mutex
-	away map[string]absence // by node, as NodeOf names it
+	away map[string]absence  // by node, as NodeOf names it
+	full map[string]fullness // likewise
 }
 
 // absence is since when a node does not serve, and a key that was asked of it then.
@@ -61,6 +63,10 @@ func (w *watched) note(err error) { w.noteAt("", time.Now(), err) }
 func (w *watched) noteAt(key string, began time.Time, err error) {
 	if errors.Is(err, context.Canceled) || redirected(err) {
 		return // our own doing; a shard on its way, at a node that serves
+	}
+	if Full(err) {
+		w.noteFull(key, time.Now(), err)
+		return
 	}
 	gone := Unavailable(err)
 	if err != nil && !gone {
@@ -112,4 +118,44 @@ func noteCall(server Server, key string, began time.Time, err error) {
 	if w, ok := server.(*watched); ok && w.observe != nil {
 		w.observe(time.Since(began), err)
 	}
+}
+
+// fullness is since when a node is at its memory limit, and when it last said so.
+type fullness struct{ since, last time.Time }
+
+// roomAfter is for how long nothing was refused when a node counts as having room
+// again. One at its limit takes a little now and then.
+const roomAfter = 30 * time.Second
+
+// noteFull takes that a node refused to take more.
+func (w *watched) noteFull(key string, now time.Time, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	node := nodeOf(w.Server, key)
+	f, known := w.full[node]
+	if !known {
+		if w.full == nil {
+			w.full = make(map[string]fullness)
+		}
+		f.since = now
+		w.log.Warn("redis is at its memory limit; it takes nothing more until something is trimmed or removed", about(node, "error", err)...)
+	}
+	f.last = now
+	w.full[node] = f
+}
+
+// noteRoom takes that a node accepted what it refuses at its limit.
+func (w *watched) noteRoom(key string, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.full) == 0 {
+		return
+	}
+	node := nodeOf(w.Server, key)
+	f, known := w.full[node]
+	if !known || now.Sub(f.last) < roomAfter {
+		return
+	}
+	delete(w.full, node)
+	w.log.Info("redis has room again", about(node, "full", now.Sub(f.since).Round(time.Millisecond))...)
 }

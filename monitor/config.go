@@ -11,14 +11,23 @@ const Never = -1
 
 // Config is how a monitor works. Zero values have the defaults, but Retention and
 // Kept, where zero keeps all messages, and ProbeInterval, where it probes nobody.
+// Whatever is kept, no message is dropped that a consumer group has not dealt with.
 type Config struct {
 	LongTimeout   time.Duration // a claim older than this is stale; 5 min
 	DeadAfter     time.Duration // a replica silent for this long is dead; 10 s
 	SweepInterval time.Duration // 5 s
 	CountInterval time.Duration // how often accounts are counted for the metrics; 1 min
-	TrimInterval  time.Duration // 10 min
+	TrimInterval  time.Duration // 10 min, or a tenth of Retention where that is less
 	Retention     time.Duration // how long messages are kept; 0 = for ever
 	Kept          int           // how many messages are kept, about, over all streams; 0 = any number
+
+	// KeptBytes is how much memory all messages may take, about; zero: half of Redis'
+	// maxmemory, or less where other things fill it, and any where it has none or
+	// does not tell. Negative: any.
+	KeptBytes int64
+	// MemoryMark is from how many per cent of maxmemory on messages are trimmed at
+	// once, rather than at the next TrimInterval; 85. It should be the pollers'.
+	MemoryMark int
 
 	// Quarantine is after how many requeues with no check returned in between an
 	// account is parked; 5. Never is never.
@@ -39,11 +48,14 @@ func (c Config) withDefaults() Config {
 		value time.Duration
 	}{
 		{&c.LongTimeout, 5 * time.Minute}, {&c.DeadAfter, 10 * time.Second}, {&c.SweepInterval, 5 * time.Second},
-		{&c.CountInterval, time.Minute}, {&c.TrimInterval, 10 * time.Minute}, {&c.AuditInterval, 10 * time.Minute},
+		{&c.CountInterval, time.Minute}, {&c.TrimInterval, c.trimInterval()}, {&c.AuditInterval, 10 * time.Minute},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
+	}
+	if c.MemoryMark == 0 {
+		c.MemoryMark = 85
 	}
 	if c.Quarantine == 0 {
 		c.Quarantine = 5
@@ -52,6 +64,13 @@ func (c Config) withDefaults() Config {
 		c.ProbeRate = 10
 	}
 	return c
+}
+
+func (c Config) trimInterval() time.Duration {
+	if c.Retention <= 0 {
+		return 10 * time.Minute
+	}
+	return min(10*time.Minute, max(time.Second, c.Retention/10))
 }
 
 func (c Config) validate() error {
@@ -73,6 +92,9 @@ func (c Config) validate() error {
 	}
 	if c.Kept < 0 {
 		errs = append(errs, fmt.Errorf("kept: must not be negative, is %d", c.Kept))
+	}
+	if c.MemoryMark < 10 || c.MemoryMark > 100 {
+		errs = append(errs, fmt.Errorf("memory mark: must be 10 to 100 per cent, is %d", c.MemoryMark))
 	}
 	if c.Quarantine < Never {
 		errs = append(errs, fmt.Errorf("quarantine: must be more than 0, or Never, is %d", c.Quarantine))

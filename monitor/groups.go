@@ -3,7 +3,6 @@ package monitor
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"time"
 
@@ -128,48 +127,4 @@ func (w *groupWatch) tell(group string, s circulate.GroupState, near bool) {
 	case was && !near:
 		w.log.Info("a consumer group has caught up", "group", group)
 	}
-}
-
-// level is how many messages a stream may have, so that all have Kept together:
-// the longest are cut first.
-func (m *Monitor) level(ctx context.Context) (int, error) {
-	if m.config.Kept == 0 {
-		return math.MaxInt, nil
-	}
-	lengths := make([]int, m.ring.Shards())
-	for shard := range lengths {
-		c, err := m.ring.Count(ctx, shard)
-		if err != nil {
-			return 0, err
-		}
-		lengths[shard] = c.Messages
-	}
-	return levelOf(lengths, m.config.Kept), nil
-}
-
-// levelOf is the highest level to which lengths may be cut for their sum to be
-// at most kept; any, if it is already.
-func levelOf(lengths []int, kept int) int {
-	slices.Sort(lengths)
-	for i, length := range lengths {
-		if rest := len(lengths) - i; length > kept/rest {
-			return kept / rest
-		}
-		kept -= length
-	}
-	return math.MaxInt
-}
-
-// trimShard drops what is past its retention, and what is above the level.
-func (m *Monitor) trimShard(ctx context.Context, shard, level int) (dropped int, heldBack bool, err error) {
-	if m.config.Retention > 0 {
-		if dropped, heldBack, err = m.ring.TrimMessages(ctx, shard, m.config.Retention); err != nil {
-			return dropped, heldBack, err
-		}
-	}
-	if level == math.MaxInt {
-		return dropped, heldBack, nil
-	}
-	more, held, err := m.ring.TrimMessagesTo(ctx, shard, level)
-	return dropped + more, heldBack || held, err
 }

@@ -16,6 +16,8 @@ type Metrics struct {
 	messages dutyGauge
 	overdue  dutyGauge
 	trimmed  prometheus.Counter
+	early    prometheus.Counter
+	memory   *prometheus.GaugeVec
 	heldBack dutyGauge
 	duty     prometheus.Gauge
 	groups   groupMetrics
@@ -65,6 +67,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		overdue:  onDuty("overdue_seconds", "How long the longest overdue account has waited to be claimed."),
 		trimmed: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "messages_trimmed_total",
 			Help: "Messages dropped because they were past their retention, or too many."}),
+		early: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "messages_trimmed_early_total",
+			Help: "Messages dropped before they were past their retention, because there were too many or they took too much memory."}),
+		memory: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "redis_memory_ratio",
+			Help: "The part of its maxmemory that a Redis uses, by node. Not shown where it has none."}, []string{"node"}),
 		heldBack: onDuty("streams_held_back", "Streams with messages past their retention, or too many, that a consumer group has not dealt with."),
 		duty: f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: "monitor_on_duty",
 			Help: "1 where this monitor does what one of them need do, otherwise 0."}),
@@ -161,6 +167,7 @@ func (m *Metrics) offDuty() {
 	m.staleness.forget()
 	m.groups.forget()
 	m.accounts.Reset()
+	m.memory.Reset()
 	m.findings.Reset()
 	m.headroom.Reset()
 	m.headroomLow.Reset()

@@ -38,6 +38,10 @@ type Monitor struct {
 	retentions accounts.Retentions
 	warned     map[string]warning // of the scan alone, by kind
 
+	trims    sync.Mutex // two of them at once would each warn
+	heldTold time.Time  // when it was last warned that groups hold messages back …
+	cutTold  time.Time  // … and that messages were dropped early
+
 	beats map[string]time.Time // heartbeats as the last sweep saw them; nil: it did not
 }
 

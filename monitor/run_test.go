@@ -125,6 +125,8 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_audit_unjudged 0
 			# TYPE rounds_audits_total counter
 			rounds_audits_total{outcome="ok"} 1
+			# TYPE rounds_messages_trimmed_early_total counter
+			rounds_messages_trimmed_early_total 0
 			# TYPE rounds_messages_trimmed_total counter
 			rounds_messages_trimmed_total 0
 			# TYPE rounds_monitor_on_duty gauge

@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -196,43 +195,5 @@ func (m *Monitor) count(ctx context.Context) error {
 		sum.Overdue = max(sum.Overdue, c.Overdue)
 	}
 	m.metrics.set(sum)
-	return nil
-}
-
-// trim drops messages that are past their retention, or too many.
-func (m *Monitor) trim(ctx context.Context) error {
-	if m.config.Retention == 0 && m.config.Kept == 0 {
-		return nil
-	}
-	level, err := m.level(ctx)
-	if err != nil {
-		return fmt.Errorf("trim: %w", err)
-	}
-	dropped, held := 0, 0
-	var errs []error
-	for shard := range m.ring.Shards() {
-		n, heldBack, err := m.trimShard(ctx, shard, level)
-		if err != nil {
-			errs = append(errs, err)
-			if m.allAway(shard, err) {
-				break
-			}
-		}
-		dropped += n
-		if heldBack {
-			held++
-		}
-	}
-	m.metrics.trimmed.Add(float64(dropped))
-	if m.duty.held() && len(errs) == 0 {
-		m.metrics.heldBack.set(float64(held))
-	}
-	if held > 0 {
-		m.log.Warn("messages are past their retention, or too many, and kept because a consumer group has not dealt with them",
-			"streams", held, "retention", m.config.Retention, "kept", m.config.Kept)
-	}
-	if len(errs) > 0 {
-		return fmt.Errorf("trim: %w", errors.Join(errs...))
-	}
 	return nil
 }

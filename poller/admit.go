@@ -76,6 +76,8 @@ func (p *Pool) unsuspected(flights []*flight) []*flight {
 		switch {
 		case f.record.checker == nil:
 			admitted = append(admitted, f) // fails by itself
+		case f.usedUp(): // and was nudged
+			f.putBack(accounts.RuleShare, f.shareAgain())
 		case f.claim.Strikes >= suspectStrikes && !p.suspect.CompareAndSwap(false, true):
 			f.putBack(accounts.RuleIsolation, f.now().Add(upTo(suspectPause)))
 		default:

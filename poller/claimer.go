@@ -188,9 +188,10 @@ func (p *Pool) claimShard(ctx context.Context, shard, n int) (started int, next 
 			checkID: fmt.Sprintf("%d-%s", shard, batch.Claims[i].Ticket()),
 			localAt: received,
 			skip:    accounts.SkipBefore(batch.Claims[i].State),
+			used:    accounts.UsedUntil(batch.Claims[i].State),
 		}
 	}
-	flights = p.admit(ctx, flights)
+	flights = p.admit(ctx, p.withRoom(shard, flights))
 	for _, f := range flights {
 		p.start(f)
 	}

@@ -23,6 +23,12 @@ func (p *Pool) commitAgain(shard int, items []circulate.Return, unknown bool) {
 		}
 		p.metrics.redisErrors.WithLabelValues("return").Inc()
 		unknown = unknown || circulate.Unknown(err)
+		if circulate.Full(err) {
+			p.room.refused(shard)
+			if p.withoutMessages(shard, items) {
+				continue
+			}
+		}
 		if !circulate.Unavailable(err) && !circulate.Denied(err) && len(items) > 1 {
 			// Redis serves and refuses this batch: find out for which of them.
 			for i := range items {
@@ -65,6 +71,7 @@ func (p *Pool) committed(shard int, items []circulate.Return, outcomes []circula
 		}
 		p.metrics.returns.WithLabelValues("written").Inc()
 		p.counted(item.Kind, len(item.Messages))
+		p.room.wrote(size(item))
 		if item.Park == "" && item.Due.Before(first) {
 			first = item.Due
 		}

@@ -183,9 +183,14 @@ func split(items []circulate.Return) [][]circulate.Return {
 
 // size is about how many bytes a return writes.
 func size(item *circulate.Return) int {
-	n := len(item.Cursor)
-	for i := range item.Messages {
-		n += len(item.Messages[i].Data)
+	return len(item.Cursor) + sizeOf(item.Messages)
+}
+
+// sizeOf is about how many bytes messages take.
+func sizeOf(messages []circulate.Message) int {
+	n := 0
+	for i := range messages {
+		n += len(messages[i].Data)
 	}
 	return n
 }

@@ -16,6 +16,8 @@ type Config struct {
 	CheckTimeout   time.Duration // of one page; 30 s
 	Heartbeat      time.Duration // how often the replica says that it is alive; 2 s
 	GracePeriod    time.Duration // how long checks may go on after Run's context is done; 20 s
+	MemoryMark     int           // per cent of Redis' maxmemory, from which on no messages are taken; 85
+	AccountShare   int64         // bytes of messages an hour that an account may bring; 64 MiB, negative: any
 	LongTimeout    time.Duration // the monitors'; a claim held longer is not ours any more; 5 min
 	PageLimit      int           // messages wanted of one page; 200
 	RecordsKept    int           // decoded records kept in memory; 500,000
@@ -46,6 +48,8 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.CheckTimeout, 30*time.Second)
 	setDefault(&c.Heartbeat, 2*time.Second)
 	setDefault(&c.GracePeriod, 20*time.Second)
+	setDefault(&c.MemoryMark, 85)
+	setDefault(&c.AccountShare, 64<<20)
 	setDefault(&c.LongTimeout, 5*time.Minute)
 	setDefault(&c.PageLimit, 200)
 	setDefault(&c.RecordsKept, 500_000)
@@ -78,6 +82,9 @@ func (c Config) validate() error {
 	positive("idle interval", c.IdleInterval > 0, c.IdleInterval)
 	positive("commit interval", c.CommitInterval > 0, c.CommitInterval)
 	positive("gather interval", c.GatherInterval > 0, c.GatherInterval)
+	if c.MemoryMark < 10 || c.MemoryMark > 100 {
+		errs = append(errs, fmt.Errorf("memory mark: must be 10 to 100 per cent, is %d", c.MemoryMark))
+	}
 	if c.LongTimeout < 2*c.CheckTimeout {
 		errs = append(errs, fmt.Errorf("long timeout: must be at least twice the check timeout of %v, is %v", c.CheckTimeout, c.LongTimeout))
 	}

@@ -22,9 +22,10 @@ type flight struct {
 	skip    time.Time // messages from before are passed over; zero: none is
 	skipped int
 
-	held    held // until what was found is written
-	found   bool // a page before brought messages
-	suspect bool // it has the one place for those
+	held    held      // until what was found is written
+	found   bool      // a page before brought messages
+	used    time.Time // until when what it brought uses up the account's share
+	suspect bool      // it has the one place for those
 
 	owner atomic.Int32 // who settles it: the first to claim that
 
@@ -101,12 +102,17 @@ func (f *flight) run() {
 			empty = 0
 		}
 		f.passOver(&result)
+		if len(result.Messages) > 0 && p.room.short(f.claim.Shard) {
+			f.unwritten()
+			return
+		}
+		f.uses(&result)
 		switch {
 		case result.HasMore && empty >= maxEmptyPages:
 			f.fail(&CheckError{Kind: Protocol, Scope: ScopeAccount, Code: "empty_pages",
 				Message: fmt.Sprintf("%d empty pages in a row that say there is more", empty)})
 			return
-		case !result.HasMore || result.NextPollAfter > 0 || page >= maxPages || time.Since(began) >= maxDrain || p.stopping():
+		case !result.HasMore || result.NextPollAfter > 0 || page >= maxPages || time.Since(began) >= maxDrain || p.stopping() || f.usedUp():
 			written = f.succeed(result)
 			return
 		}
@@ -188,8 +194,14 @@ func (f *flight) progress(result Result) bool {
 		sleep(p.commits, commitRetry<<try)
 		err = p.ring.Progress(p.commits, f.claim, page)
 	}
+	if circulate.Full(err) {
+		p.room.refused(f.claim.Shard)
+		f.unwritten()
+		return false
+	}
 	if err == nil {
 		p.counted(f.record.account.Kind, len(result.Messages))
+		p.room.wrote(sizeOf(result.Messages))
 		f.found = f.found || len(result.Messages) > 0
 		return true
 	}

@@ -27,6 +27,7 @@ type Metrics struct {
 	reclaimed    prometheus.Counter
 	limited      *prometheus.CounterVec
 	outage       prometheus.Gauge
+	short        prometheus.Gauge
 	woken        prometheus.Counter
 	deaf         prometheus.Counter
 	passedOver   *prometheus.CounterVec
@@ -64,10 +65,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		heartbeats:  counters("heartbeats_total", "Heartbeats, by outcome: ok or failed.", "outcome"),
 		woken:       counter("wakeups_total", "Messages that something became due earlier than was known."),
 		deaf:        counter("wakeups_lost_total", "Times that the subscription to wake-ups was lost."),
-		putBack:     counters("put_back_total", "Claimed accounts that went back to the schedule unchecked, by reason: outage, isolation, limit, limit_unanswered.", "reason"),
+		putBack:     counters("put_back_total", "Claimed accounts that went back to the schedule unchecked, by reason: outage, isolation, limit, limit_unanswered, redis-memory, share.", "reason"),
 		limited:     counters("limit_denials_total", "Times that a limit denied a claimed account its check until later, by kind.", "kind"),
 		reclaimed:   counter("reclaimed_total", "Accounts that were held without the replica's knowing, after a lost reply, and were given back."),
 		outage:      gauge("outage_suspected", "1 while this replica's own network seems to be down and nothing is held against accounts."),
+		short:       gauge("redis_memory_short", "1 while this replica takes no messages because a Redis has used its memory up to the mark."),
 		running:     gauge("checks_running", "Checks under way."),
 		hanging:     gauge("checks_hanging", "Abandoned checks whose checker has not come back."),
 	}

@@ -38,6 +38,7 @@ type Pool struct {
 	suspect    atomic.Bool // the one place for suspects is taken
 	records    *circulate.Records[*record]
 	timetable  *timetable
+	room       *room
 	places     *places
 	running    *running
 	committer  *committer
@@ -82,6 +83,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 		outage:   newOutage(),
 		holding:  newHolding(),
 	}
+	p.room = newRoom(ring, config.MemoryMark, p.log, p.metrics)
 	p.limiter = newLimiter(ring, limits, leaseOf(config), p.log, p.metrics)
 	p.records = circulate.NewRecords(ring, config.RecordsKept, config.RecordBytes, recordTTL, p.decode)
 	p.committer = newCommitter(p.linger, 4*config.Concurrency+commitBatch, p.commit)
@@ -115,6 +117,7 @@ func (p *Pool) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+	p.room.look(ctx)
 	p.log.Info("polling", "concurrency", p.config.Concurrency, "shards", p.ring.Shards())
 	var claiming, committing, beating sync.WaitGroup
 	for range claimers {
@@ -124,6 +127,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	committing.Go(func() { p.limiter.run(gathering, p.commits) })
 	beating.Go(func() { p.beatOn(heart) })
 	beating.Go(func() { p.listen(ctx) })
+	beating.Go(func() { p.room.run(heart) })
 
 	<-ctx.Done()
 	p.log.Info("going down: no more claims", "running", p.running.count())
@@ -264,6 +268,14 @@ func (p *Pool) counted(kind string, messages int) {
 		p.metrics.messages.WithLabelValues(kind).Add(float64(messages))
 		p.tally.found(messages)
 	}
+}
+
+// serverNow is the time by Redis' clock, as the last claim had it.
+func (p *Pool) serverNow() time.Time {
+	if o := p.origin.Load(); o != nil {
+		return o.server.Add(time.Since(o.local))
+	}
+	return time.Now() // nothing was claimed yet
 }
 
 // local is a time by Redis' clock as one by ours, as the last claim had them.

@@ -84,9 +84,10 @@ func (f *flight) decide(o cadence.Outcome, mark string) circulate.Return {
 	}
 	before.Failures = f.claim.Failures
 	next := cadence.Decide(f.record.cadence, f.record.account.Policy(), f.claim.ID, before, o, f.now(), rand.Float64)
+	kept := f.withinShare(&next)
 	return circulate.Return{
 		Claim: f.claim, Kind: f.record.account.Kind, Due: next.Due, Park: next.Park,
-		Failures: next.State.Failures, State: accounts.WithSkip(next.State.Encode(), f.skip),
+		Failures: next.State.Failures, State: accounts.WithSkip(kept, f.skip),
 		Rule: f.pool.letters.Rule(next.Rule), Mark: f.pool.letters.Mark(mark),
 	}
 }

@@ -107,7 +107,7 @@ func TestBulkStops(t *testing.T) {
 	}
 
 	// Where the reply has begun, its last line says so.
-	for _, want := range []string{"Redis refuses: OOM", "the server is shutting down"} {
+	for _, want := range []string{atItsLimit, "the server is shutting down"} {
 		redis := redistest.Embedded(t)
 		server := &interrupting{Server: redis}
 		f := newFixture(t, func(o *Options) {

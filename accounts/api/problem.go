@@ -124,6 +124,8 @@ func reasonOf(err error) string {
 	switch {
 	case errors.Is(err, circulate.ErrMismatch):
 		return strings.TrimPrefix(err.Error(), "circulate: ")
+	case circulate.Full(err):
+		return "Redis is at its memory limit and takes nothing more; deleting and pausing accounts works, and it takes more once messages are trimmed"
 	case errors.As(err, &reply):
 		code, _, _ := strings.Cut(string(reply), " ")
 		return "Redis refuses: " + code

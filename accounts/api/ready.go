@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +21,7 @@ const readyTimeout = 3 * time.Second
 func Ops(ring *circulate.Ring, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthy)
-	mux.Handle("GET /readyz", &readiness{check: ring.Check, log: slog.New(slog.DiscardHandler)})
+	mux.Handle("GET /readyz", newReadiness(ring, slog.New(slog.DiscardHandler)))
 	if metrics != nil {
 		mux.Handle("GET /metrics", metrics)
 	}
@@ -52,19 +53,59 @@ type Health struct {
 // would help nobody.
 func healthy(w http.ResponseWriter, _ *http.Request) { writeJSON(w, Health{"ok"}) }
 
-// readiness tells whether Redis can be used. It logs when that changes, not at
-// every probe.
+// readyChecks is how many probes a second ask Redis; others have the last answer.
+const readyChecks = 5
+
+// readiness tells whether Redis can be used: whether it answers, and takes writes. It
+// logs when that changes, not at every probe.
 type readiness struct {
 	check  func(context.Context) error
 	log    *slog.Logger
 	failed atomic.Bool
+
+	mu     sync.Mutex // held by the one who asks
+	began  time.Time  // the last check …
+	last   error      // … and its outcome
+	second time.Time  // since when checks are counted
+	checks int
+}
+
+func newReadiness(ring *circulate.Ring, log *slog.Logger) *readiness {
+	return &readiness{log: log, check: func(ctx context.Context) error {
+		if err := ring.Check(ctx); err != nil {
+			return err
+		}
+		return ring.TryWrite(ctx)
+	}}
+}
+
+// ask checks, unless somebody has since the caller came, or there were many checks
+// just now: however many probe, Redis is asked a few times a second, and nobody waits
+// for more than two checks.
+func (h *readiness) ask(ctx context.Context) error {
+	came := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	if now.Sub(h.second) >= time.Second {
+		h.second, h.checks = now, 0
+	}
+	if h.began.After(came) || h.checks >= readyChecks {
+		return h.last
+	}
+	h.checks++
+	h.began = now
+	// Not the caller's context: others have this answer too.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
+	defer cancel()
+	h.last = h.check(ctx)
+	return h.last
 }
 
 // ServeHTTP answers a probe.
 func (h *readiness) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-	defer cancel()
-	err := h.check(ctx)
+	ctx := r.Context()
+	err := h.ask(ctx)
 	if r.Context().Err() != nil {
 		return // whoever asked has gone, and that says nothing of Redis
 	}

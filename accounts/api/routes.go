@@ -109,7 +109,7 @@ func (s *Server) routes() (http.Handler, error) {
 
 	open := http.NewServeMux()
 	open.HandleFunc("GET /healthz", healthy)
-	open.Handle("GET /readyz", &readiness{check: s.options.Ring.Check, log: s.options.Log})
+	open.Handle("GET /readyz", newReadiness(s.options.Ring, s.options.Log))
 	s.addCallbacks(open)
 	open.HandleFunc("GET /docs", docs)
 	open.HandleFunc("GET /docs/{file}", docs)

@@ -24,7 +24,7 @@ type Schedule struct {
 	Priority string          `json:"priority" enum:"urgent,normal,low" doc:"The lane it waits in when it is due; who is nudged waits among the urgent ones."`
 	Lanes    *Lanes          `json:"lanes,omitempty" doc:"What it waits for, if it waits."`
 
-	Rule    string `json:"rule" doc:"What decides when it is checked next. Scheduled: what decided when it is due (cadence, adaptive, cron, at, more, poll-after, retry-after, backoff, limit, outage, isolation, registered, resumed, nudge, probe). Waiting: priority. Claimed: claimed. Parked: paused, retry-budget, auth, gone, config, finished, isolation or parked."`
+	Rule    string `json:"rule" doc:"What decides when it is checked next. Scheduled: what decided when it is due (cadence, adaptive, cron, at, more, poll-after, retry-after, backoff, limit, outage, isolation, redis-memory, share, registered, resumed, nudge, probe). Waiting: priority. Claimed: claimed. Parked: paused, retry-budget, auth, gone, config, finished, isolation or parked."`
 	Why     string `json:"why" doc:"The same as a sentence."`
 	DueRule string `json:"due_rule" doc:"What decided when it became due, wherever it is now; one of the words for scheduled ones, or what parked it."`
 

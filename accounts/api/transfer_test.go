@@ -145,7 +145,7 @@ func TestImportStops(t *testing.T) {
 		var end ImportEnd
 		l.next(&end)
 		l.end()
-		if end.Summary.Lines != 2 || !strings.Contains(end.Error, "1 of the 2 lines") || !strings.HasSuffix(end.Error, ": Redis refuses: OOM") {
+		if end.Summary.Lines != 2 || !strings.Contains(end.Error, "1 of the 2 lines") || !strings.HasSuffix(end.Error, ": "+atItsLimit) {
 			t.Errorf("end: %+v", end)
 		}
 		if !strings.Contains(f.logs.String(), "secret") {

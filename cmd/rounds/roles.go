@@ -53,6 +53,8 @@ func startRoles(ctx context.Context, group *errgroup.Group, env environment, s s
 			SweepInterval: s.Monitor.SweepInterval,
 			Retention:     s.Monitor.MessageRetention,
 			Kept:          s.Monitor.MessagesKept,
+			KeptBytes:     int64(s.Monitor.MessagesMemory) << 20,
+			MemoryMark:    s.Poller.MemoryMark,
 			Quarantine:    s.Monitor.quarantine(),
 			ProbeInterval: s.Monitor.ProbeParked,
 			AuditInterval: s.Monitor.AuditInterval,
@@ -118,7 +120,17 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings, registr
 		Heartbeat:    s.Poller.HeartbeatInterval,
 		GracePeriod:  max(s.Poller.GracePeriod, time.Nanosecond), // none at all is not the default
 		LongTimeout:  s.Monitor.LongTimeout,
+		MemoryMark:   s.Poller.MemoryMark,
+		AccountShare: s.Poller.accountShare(),
 	}, poller.Options{Log: log, Metrics: poller.NewMetrics(registry)})
+}
+
+// accountShare is the poller's setting, in bytes: there 0 is the default.
+func (s pollerSettings) accountShare() int64 {
+	if s.AccountShare == 0 {
+		return -1
+	}
+	return int64(s.AccountShare) << 20
 }
 
 // quarantine is the monitor's setting: there 0 is the default.

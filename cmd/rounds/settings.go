@@ -55,6 +55,8 @@ type pollerSettings struct {
 	GracePeriod       time.Duration `env:"ROUNDS_GRACE_PERIOD,default=20s" min:"0s" max:"1h" about:"how long checks and deliveries under way may go on at shutdown"`
 	AllowPrivate      bool          `env:"ROUNDS_ALLOW_PRIVATE_ADDRESSES,default=false" about:"whether checks and webhooks may reach loopback, private and link-local addresses"`
 	Limits            string        `env:"ROUNDS_LIMITS" about:"limits that all replicas share, separated by semicolons: KIND, KIND/* for each of its hosts or credentials, or KIND/KEY for one, then rate=N/s, /m or /h, burst=N, concurrency=N; such as feed/* rate=2/s concurrency=4"`
+	MemoryMark        int           `env:"ROUNDS_MEMORY_MARK,default=85" min:"10" max:"100" about:"per cent of Redis' maxmemory in use from which on no messages are taken: accounts go back unchecked and are due again later"`
+	AccountShare      int           `env:"ROUNDS_ACCOUNT_SHARE,default=64" min:"0" max:"1048576" about:"how many MiB of messages an hour one account may bring, about, and as many at once; what more it has is fetched later; 0: any number"`
 	SecretsDir        string        `env:"ROUNDS_SECRETS_DIR" about:"directory with one file for each secret that records and webhooks refer to"`
 }
 
@@ -67,7 +69,8 @@ type monitorSettings struct {
 	AuditInterval    time.Duration `env:"ROUNDS_AUDIT_INTERVAL,default=10m" min:"1s" max:"8760h" about:"how often an audit begins of whether every account is in exactly one place, at most"`
 	AuditRepair      bool          `env:"ROUNDS_AUDIT_REPAIR,default=false" about:"whether these audits put right what they find, rather than only showing it"`
 	MessageRetention time.Duration `env:"ROUNDS_MESSAGE_RETENTION,default=168h" min:"0s" max:"87600h" about:"how long found messages are kept, and longer where a consumer group has not dealt with them; 0: for ever"`
-	MessagesKept     int           `env:"ROUNDS_MESSAGES_KEPT,default=0" min:"0" max:"1000000000" about:"how many found messages are kept, about, and more where a consumer group has not dealt with them; 0: any number"`
+	MessagesKept     int           `env:"ROUNDS_MESSAGES_KEPT,default=10000000" min:"0" max:"1000000000" about:"how many found messages are kept, about, and more where a consumer group has not dealt with them; 0: any number"`
+	MessagesMemory   int           `env:"ROUNDS_MESSAGES_MEMORY,default=0" min:"0" max:"1073741824" about:"how many MiB of Redis' memory found messages may take, about, and more where a consumer group has not dealt with them; 0: half of its maxmemory, or less where other things fill it, and any where it has none"`
 }
 
 type deliverySettings struct {

@@ -33,6 +33,7 @@ func RunFull(t *testing.T, server redistest.Redis, limit func(reached bool)) {
 		"limits are left":                       fullLimit,
 		"an endpoint is disabled":               fullEndpoint,
 		"opening a ring that there is":          fullOpen,
+		"memory, and trying a write":            fullMemory,
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fullFixture{newFixture(t, server), limit}

@@ -90,3 +90,20 @@ func fullOpen(f *fullFixture) {
 	}
 	f.must("check", again.Check(context.Background()))
 }
+
+func fullMemory(f *fullFixture) {
+	ctx := context.Background()
+	f.must("try a write", f.ring.TryWrite(ctx))
+	if n := f.number("EXISTS", f.key("schedule")); n != 0 {
+		f.Error("trying a write has written")
+	}
+	memory, err := f.ring.Memory(ctx, 0)
+	if err != nil || memory.Used <= 0 || memory.Share() != 0 {
+		f.Errorf("without a limit: %+v, %v", memory, err)
+	}
+	f.full()
+	if memory, err = f.ring.Memory(ctx, 0); err != nil || memory.Share() <= 1 {
+		f.Errorf("at the limit: %+v, %v", memory, err)
+	}
+	f.refused("try a write", f.ring.TryWrite(ctx))
+}

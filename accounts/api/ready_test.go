@@ -1,0 +1,76 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+const atItsLimit = "Redis is at its memory limit and takes nothing more; deleting and pausing accounts works, and it takes more once messages are trimmed"
+
+func TestReadinessAsksAFewTimesASecond(t *testing.T) {
+	var asked atomic.Int64
+	h := &readiness{log: slog.New(slog.DiscardHandler), check: func(context.Context) error {
+		asked.Add(1)
+		return errors.New("away")
+	}}
+	var probes sync.WaitGroup
+	for range 200 {
+		probes.Go(func() {
+			reply := httptest.NewRecorder()
+			h.ServeHTTP(reply, httptest.NewRequest("GET", "/readyz", nil))
+			if reply.Code != 503 {
+				t.Errorf("answered %d", reply.Code)
+			}
+		})
+	}
+	probes.Wait()
+	// A machine that is slow takes some seconds for this; 200 would take it forty.
+	if n := asked.Load(); n >= 200 {
+		t.Errorf("200 probes asked %d times", n)
+	}
+}
+
+// A Redis that answers and takes no writes is not ready, and what only adds is told why.
+func TestFullRedisIsNotReady(t *testing.T) {
+	server := redistest.Connect(t, redistest.Start(t))
+	limit := func(bytes int) {
+		t.Helper()
+		conn, err := server.Conn(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := redis.String(conn.Do("CONFIG", "SET", "maxmemory", bytes)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ring, err := circulate.Open(t.Context(), server, circulate.Options{Shards: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newReadiness(ring, slog.New(slog.DiscardHandler))
+	probe := func(code int, says string) {
+		t.Helper()
+		reply := httptest.NewRecorder()
+		h.ServeHTTP(reply, httptest.NewRequest("GET", "/readyz", nil))
+		if reply.Code != code || !strings.Contains(reply.Body.String(), says) {
+			t.Errorf("answered %d %s, want %d %s", reply.Code, reply.Body, code, says)
+		}
+	}
+	probe(200, "ready")
+	limit(1)
+	probe(503, atItsLimit)
+	limit(0)
+	probe(200, "ready")
+}

@@ -1,0 +1,127 @@
+package circulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Memory is how much a node of Redis uses of the memory that it may use.
+type Memory struct {
+	Used  int64 // bytes, but for what replicas and the append-only file are yet to be sent
+	Limit int64 // bytes; 0: it has none, or evicts keys when it gets there
+}
+
+// Share is the part of the limit that is used, 0 where there is none.
+func (m Memory) Share() float64 {
+	if m.Limit <= 0 {
+		return 0
+	}
+	return float64(m.Used) / float64(m.Limit)
+}
+
+// Memory asks the node of a shard how much of its memory it uses. Not every server
+// knows, nor may everybody ask: then it gives an error that is not [Unavailable].
+func (r *Ring) Memory(ctx context.Context, shard int) (Memory, error) {
+	key := r.keys[shard].messages
+	replies, err := pipeline(ctx, r.server, key, command{"INFO", "memory"})
+	if err != nil {
+		return Memory{}, fmt.Errorf("memory of %q: %w", r.Node(shard), err)
+	}
+	info, err := redis.String(replies[0], nil)
+	if err != nil {
+		return Memory{}, fmt.Errorf("memory of %q: %w", r.Node(shard), errReply)
+	}
+	memory, err := parseMemory(info)
+	if err != nil {
+		return Memory{}, fmt.Errorf("memory of %q: %w: %w", r.Node(shard), errReply, err)
+	}
+	return memory, nil
+}
+
+func parseMemory(info string) (Memory, error) {
+	fields := make(map[string]string)
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	used, err := strconv.ParseInt(fields["used_memory"], 10, 64)
+	if err != nil {
+		return Memory{}, errors.New("it does not tell used_memory")
+	}
+	// Not told by every server: then there is none.
+	apart, _ := strconv.ParseInt(fields["mem_not_counted_for_evict"], 10, 64)
+	limit, _ := strconv.ParseInt(fields["maxmemory"], 10, 64)
+	if policy := fields["maxmemory_policy"]; policy != "" && policy != "noeviction" {
+		limit = 0
+	}
+	return Memory{Used: max(0, used-apart), Limit: limit}, nil
+}
+
+// streamSamples is how many parts of a stream are measured to tell its size.
+const streamSamples = 16
+
+// MessageBytes is about how much memory the messages of a shard take. It fails where
+// Memory does.
+func (r *Ring) MessageBytes(ctx context.Context, shard int) (int64, error) {
+	key := r.keys[shard].messages
+	replies, err := pipeline(ctx, r.server, key, command{"MEMORY", "USAGE", key, "SAMPLES", streamSamples})
+	if err != nil {
+		return 0, fmt.Errorf("message bytes, shard %d: %w", shard, err)
+	}
+	if replies[0] == nil {
+		return 0, nil // no message was ever found
+	}
+	return redis.Int64(replies[0], nil)
+}
+
+// OneOfEachNode gives a shard of each node that Redis consists of, as far as is
+// known: shard 0 alone, where it is one.
+func (r *Ring) OneOfEachNode() []int {
+	seen := make(map[string]bool)
+	var shards []int
+	for shard := range r.keys {
+		node := r.Node(shard)
+		if node == "" {
+			return []int{shard}
+		}
+		if !seen[node] {
+			seen[node] = true
+			shards = append(shards, shard)
+		}
+	}
+	return shards
+}
+
+// TryWrite reports whether every node takes writes. It writes nothing: what it
+// asks for changes nothing, and is refused as any step is that adds.
+func (r *Ring) TryWrite(ctx context.Context) error {
+	for _, shard := range r.OneOfEachNode() {
+		if err := r.TryWriteTo(ctx, shard); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TryWriteTo is TryWrite for the node of one shard.
+func (r *Ring) TryWriteTo(ctx context.Context, shard int) error {
+	key := r.keys[shard].schedule
+	_, err := pipeline(ctx, r.server, key, command{"ZADD", key, "XX", 0, ""})
+	if hasCode(err, "WRONGTYPE") {
+		err = nil // set aside by the next step; the server takes writes
+	}
+	if err != nil {
+		return fmt.Errorf("try a write: %w", err)
+	}
+	if w, ok := r.server.(*watched); ok {
+		w.noteRoom(key, time.Now())
+	}
+	return nil
+}

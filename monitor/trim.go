@@ -1,0 +1,215 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// trimRepeat is how often a warning about messages is repeated.
+const trimRepeat = time.Hour
+
+// trim drops messages that are past their retention, or too many, or take too much
+// memory, but none that a consumer group has not dealt with.
+func (m *Monitor) trim(ctx context.Context) error {
+	m.trims.Lock()
+	defer m.trims.Unlock()
+	held := make(map[int]bool) // by shard: a group keeps something there
+	dropped, errs := m.eachShard(func(shard int) (int, error) {
+		if m.config.Retention == 0 {
+			return 0, nil
+		}
+		n, heldBack, err := m.ring.TrimMessages(ctx, shard, m.config.Retention)
+		held[shard] = heldBack
+		return n, err
+	})
+	levels, bounded, err := m.levels(ctx)
+	if m.config.Retention == 0 && !bounded && err == nil {
+		return nil // all are kept
+	}
+	early, more := 0, []error{err}
+	if err == nil {
+		early, more = m.eachShard(func(shard int) (int, error) {
+			if levels[shard] == math.MaxInt {
+				return 0, nil
+			}
+			n, heldBack, err := m.ring.TrimMessagesTo(ctx, shard, levels[shard])
+			held[shard] = held[shard] || heldBack
+			return n, err
+		})
+	}
+	m.metrics.trimmed.Add(float64(dropped + early))
+	m.metrics.early.Add(float64(early))
+	err = errors.Join(append(errs, more...)...)
+	m.tellTrimmed(early, held, err == nil)
+	if err != nil {
+		return fmt.Errorf("trim: %w", err)
+	}
+	return nil
+}
+
+// eachShard does something with each shard and adds up. Where all of Redis is away it
+// stops.
+func (m *Monitor) eachShard(do func(shard int) (int, error)) (sum int, errs []error) {
+	for shard := range m.ring.Shards() {
+		n, err := do(shard)
+		sum += n
+		if err != nil {
+			errs = append(errs, err)
+			if m.allAway(shard, err) {
+				break
+			}
+		}
+	}
+	return sum, errs
+}
+
+// tellTrimmed says what an operator should know, and not again for a while: how many
+// messages were dropped early, and where groups hold messages back.
+func (m *Monitor) tellTrimmed(early int, held map[int]bool, complete bool) {
+	streams := 0
+	for _, back := range held {
+		if back {
+			streams++
+		}
+	}
+	if m.duty.held() && complete {
+		m.metrics.heldBack.set(float64(streams))
+	}
+	if early > 0 && time.Since(m.cutTold) >= trimRepeat {
+		m.cutTold = time.Now()
+		m.log.Warn("messages are dropped before they are past their retention, the oldest first: there are too many, or they take too much of Redis' memory",
+			"messages", early, "retention", m.config.Retention, "kept", m.config.Kept)
+	}
+	if streams == 0 {
+		if complete {
+			m.heldTold = time.Time{}
+		}
+		return
+	}
+	if m.heldTold.IsZero() || time.Since(m.heldTold) >= trimRepeat {
+		m.heldTold = time.Now()
+		m.log.Warn("messages are past their retention, or too many, and kept because a consumer group has not dealt with them",
+			"streams", streams, "retention", m.config.Retention, "kept", m.config.Kept)
+	}
+}
+
+// levels is how many messages each shard's stream may have, MaxInt for any number, and
+// whether anything bounds them.
+func (m *Monitor) levels(ctx context.Context) (levels []int, bounded bool, err error) {
+	levels = slices.Repeat([]int{math.MaxInt}, m.ring.Shards())
+	parts := m.parts(ctx)
+	if m.config.Kept == 0 && len(parts) == 0 {
+		return levels, false, nil
+	}
+	lengths := make([]int, len(levels))
+	for shard := range lengths {
+		c, err := m.ring.Count(ctx, shard)
+		if err != nil {
+			return nil, true, err
+		}
+		lengths[shard] = c.Messages
+	}
+	if m.config.Kept > 0 {
+		level := levelOf(lengths, m.config.Kept)
+		for shard := range levels {
+			levels[shard] = level
+		}
+	}
+	return levels, true, m.levelBytes(ctx, parts, lengths, levels)
+}
+
+// levelOf is the highest level to which lengths may be cut for their sum to be
+// at most kept; any, if it is already.
+func levelOf(lengths []int, kept int) int {
+	lengths = slices.Sorted(slices.Values(lengths))
+	for i, length := range lengths {
+		if rest := len(lengths) - i; length > kept/rest {
+			return kept / rest
+		}
+		kept -= length
+	}
+	return math.MaxInt
+}
+
+// levelBytes lowers the levels so far that messages take no more memory than they may:
+// the streams that take most are cut first. A Redis that does not tell how much they
+// take is not held to that.
+func (m *Monitor) levelBytes(ctx context.Context, parts map[string]*part, lengths, levels []int) error {
+	for node, part := range parts {
+		sizes, sum := make([]int, len(part.shards)), 0
+		for i, shard := range part.shards {
+			size, err := m.ring.MessageBytes(ctx, shard)
+			if err != nil && circulate.Unavailable(err) {
+				return err
+			}
+			if err != nil {
+				m.log.Debug("how much memory messages take is not known", "node", node, "error", err)
+				return nil
+			}
+			sizes[i], sum = int(size), sum+int(size)
+		}
+		level := levelOf(sizes, part.most(m.config, sum))
+		for i, shard := range part.shards {
+			if sizes[i] > level {
+				levels[shard] = min(levels[shard], int(float64(lengths[shard])*float64(level)/float64(sizes[i])))
+			}
+		}
+	}
+	return nil
+}
+
+// part are shards that share a bound of memory.
+type part struct {
+	shards []int
+	memory circulate.Memory // of their node
+}
+
+// parts are the shards by node, or all where the bound is one for all.
+func (m *Monitor) parts(ctx context.Context) map[string]*part {
+	parts := make(map[string]*part)
+	if m.config.KeptBytes < 0 {
+		return parts
+	}
+	for shard := range m.ring.Shards() {
+		node := ""
+		if m.config.KeptBytes == 0 {
+			node = m.ring.Node(shard)
+		}
+		p, ok := parts[node]
+		if !ok {
+			p = new(part)
+			parts[node] = p
+			if m.config.KeptBytes == 0 {
+				var err error
+				if p.memory, err = m.ring.Memory(ctx, shard); err != nil {
+					m.log.Debug("redis does not tell of its memory", "node", node, "error", err)
+				}
+			}
+		}
+		p.shards = append(p.shards, shard)
+	}
+	for node, p := range parts {
+		if m.config.KeptBytes == 0 && p.memory.Limit == 0 {
+			delete(parts, node)
+		}
+	}
+	return parts
+}
+
+// most is how many bytes the messages of a part may take, which take so many now: half
+// of the node's memory, or what lets it stay well below the mark with all else that it
+// has, but a tenth in any case.
+func (p *part) most(c Config, now int) int {
+	if c.KeptBytes > 0 {
+		return int(c.KeptBytes)
+	}
+	limit := float64(p.memory.Limit)
+	others := float64(p.memory.Used) - float64(now)
+	return int(max(limit/10, min(limit/2, limit*float64(c.MemoryMark-10)/100-others)))
+}

@@ -1,0 +1,78 @@
+package poller_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller"
+)
+
+func TestAccountKeepsToItsShareOverAllReplicas(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		const page, share = 10_000, 200_000
+		data := []byte(`"` + strings.Repeat("x", page-2) + `"`)
+		var brought atomic.Int64
+		w.checker.check = func(_ context.Context, r poller.Request) (poller.Result, error) {
+			time.Sleep(10 * time.Millisecond)
+			n, _ := strconv.Atoi(string(r.Cursor))
+			result := poller.Result{Cursor: []byte(strconv.Itoa(n + 1)), HasMore: r.Account == "greedy"}
+			if r.Account == "greedy" {
+				brought.Add(page)
+				result.Messages = []circulate.Message{{ID: strconv.Itoa(n + 1), Data: data}}
+			} else {
+				result.Messages = []circulate.Message{{ID: strconv.Itoa(n + 1), Data: []byte(`"little"`)}}
+			}
+			return result, nil
+		}
+		w.register("every 1m", "greedy", "modest")
+		stopOne := w.start(poller.Config{AccountShare: share})
+		w.newMetrics()
+		stopTwo := w.start(poller.Config{AccountShare: share})
+		defer func() { stopOne(); stopTwo() }()
+
+		time.Sleep(time.Minute)
+		if brought := brought.Load(); brought < share || brought > share+2*page {
+			t.Errorf("brought %d at once, its share is %d", brought, share)
+		}
+		if w.rule("greedy") != accounts.RuleShare || w.look("greedy").Place != circulate.Scheduled {
+			t.Errorf("greedy: rule %s, %+v", w.rule("greedy"), w.look("greedy"))
+		}
+		// Asking for a check does not give it more.
+		for range 60 {
+			time.Sleep(time.Minute)
+			if err := w.ring.Nudge(w.Context(), circulate.Nudge{ID: "greedy"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		if brought := brought.Load(); brought < 2*share-2*page || brought > 2*share+2*page {
+			t.Errorf("brought %d in an hour after the first share, the share is %d", brought-share, share)
+		}
+		w.gapless("greedy")
+		if got := len(w.checker.calls("modest")); got < 60 {
+			t.Errorf("modest was checked %d times", got)
+		}
+		if kept := w.state("modest"); kept != "" {
+			t.Errorf("of an account with few messages is kept: %q", kept)
+		}
+		if until := accounts.UsedUntil(w.state("greedy")); until.IsZero() {
+			t.Errorf("of greedy is kept: %q", w.state("greedy"))
+		}
+	})
+}
+
+// state is what is kept of an account beside its record.
+func (w *world) state(id string) string {
+	w.Helper()
+	turn, err := w.ring.Turn(w.Context(), id)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return turn.State
+}
