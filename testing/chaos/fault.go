@@ -88,15 +88,16 @@ func (t *turn) some(n int) []string {
 	return ids[:min(n, len(ids))]
 }
 
-// connectors are those of some accounts that have a connector.
-func (t *turn) connectors(n int) []string {
-	var ids []string
-	for _, id := range t.some(len(t.base)) {
-		if len(ids) < n && strings.HasPrefix(id, "http-") {
-			ids = append(ids, id)
-		}
-	}
-	return ids
+// connectors are those of some accounts that have a connector. It waits until so many
+// are well.
+func (t *turn) connectors(n int) (ids []string) {
+	t.untilWithin(wholeWithin, func() bool {
+		t.ailing.review(t.third)
+		ids = slices.DeleteFunc(t.some(len(t.base)), func(id string) bool { return !strings.HasPrefix(id, "http-") })
+		return len(ids) >= n
+	})
+	t.injected = time.Now()
+	return ids[:min(n, len(ids))]
 }
 
 // until waits for something, for ten seconds at most, and reports whether it came.

@@ -3,10 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"os/exec"
-	"slices"
 	"sync"
 	"time"
 
@@ -84,6 +82,9 @@ func gone(t *turn) (func() error, error) {
 	t.third.misbehave(ids, upstream.Fault{Status: http.StatusGone})
 	return func() error {
 		t.third.behave(ids)
+		if err := t.last(time.Second); err != nil { // until nobody is told so any more
+			return err
+		}
 		for _, id := range ids {
 			if outcome, status := t.clients.request(t, resume, id); outcome != done {
 				return fmt.Errorf("resume %s: %v %d", id, outcome, status)
@@ -108,7 +109,6 @@ func (t *turn) hostsDown(n int, last func() error) (func() error, error) {
 		for _, h := range hosts {
 			errs = append(errs, t.third.up(h))
 		}
-		t.ails(slices.Collect(maps.Keys(t.hit))...)
 		return errors.Join(errs...)
 	}, last()
 }

@@ -3,8 +3,11 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 const (
@@ -42,36 +45,62 @@ func (w *world) rate(ids []string) (is, usually float64) {
 	return float64(w.third.begun(ids, time.Now().Add(-rateOver))) / rateOver.Seconds(), usually
 }
 
-// ailing are accounts whose last check failed because of a fault: they wait out their
-// backoff, half a minute at most after a first failure, and nobody hurries them.
+// ailing are accounts that were put off: their last check failed because of a fault, and
+// they wait out their backoff, half a minute at most after a first failure. Nobody
+// hurries them.
 type ailing struct {
 	since map[string]*turn // whose end counts
 	ended time.Time        // when the last fault did
+	noted time.Time
 }
 
-// note takes account of whose checks failed since a turn began, and of who was checked
-// well again. Who is not within wholeWithin is a violation.
+const noteEvery = 300 * time.Millisecond
+
+// note takes account of who is put off now, and of who was checked well again. Who is
+// not within wholeWithin is a violation.
 func (a *ailing) note(t *turn) {
 	a.ended = t.healed
-	if !t.fault.control {
-		sick := t.third.failing(t.base, t.injected, t.hasEnded)
-		t.ails(sick...)
-		if t.hit != nil {
-			t.hits(sick...)
+	if time.Since(a.noted) > noteEvery {
+		a.noted = time.Now()
+		for _, id := range t.putOff() {
+			if a.since[id] == nil {
+				a.since[id] = t
+				if t.hit != nil && !t.fault.control {
+					t.hits(id)
+				}
+			}
 		}
 	}
 	a.review(t.third)
 }
 
-// ails says that checks of accounts failed, as the third party may not have seen.
-func (t *turn) ails(ids ...string) {
-	for _, id := range ids {
-		t.ailing.since[id] = t
+// putOff gives the accounts that are due later than their cadence has it; none where
+// Redis cannot be asked.
+func (w *world) putOff() []string {
+	from, err := w.reader()
+	if err != nil {
+		return nil
 	}
+	defer from.close()
+	now := time.Now()
+	var ids []string
+	for shard := range shards {
+		later, err := redis.Strings(from.shard(shard).Do("ZRANGEBYSCORE", key(shard, "schedule"), now.UnixMilli(), "+inf", "WITHSCORES"))
+		if err != nil {
+			continue
+		}
+		for i := 0; i+1 < len(later); i += 2 {
+			due, err := strconv.ParseFloat(later[i+1], 64)
+			if u, ok := w.usual[later[i]]; ok && err == nil && time.UnixMilli(int64(due)).After(now.Add(u.wait())) {
+				ids = append(ids, later[i])
+			}
+		}
+	}
+	return ids
 }
 
-// review lets go of those that are well, and of those that are not within the time, the
-// faults that came meanwhile considered.
+// review lets go of those that are well, and of those that are not within the time,
+// though no fault came meanwhile.
 func (a *ailing) review(third *third) {
 	late := make(map[*turn][]string)
 	for id, t := range a.since {

@@ -32,24 +32,6 @@ func TestRecovered(t *testing.T) {
 	}
 }
 
-// TestFailing tells accounts whose checks failed from those whose poller is gone, and
-// from those that are well again.
-func TestFailing(t *testing.T) {
-	dead := "dead"
-	third := &third{accounts: map[string]*checked{
-		"well":   {last: at(5)},
-		"failed": {last: at(5), failed: check{began: at(10), ended: at(20), misbehaved: true}},
-		"again":  {last: at(15), failed: check{began: at(10), ended: at(20), misbehaved: true}},
-		"before": {last: at(1), failed: check{began: at(2), ended: at(3), misbehaved: true}},
-		"cut":    {last: at(5), failed: check{began: at(10), ended: at(20), cut: true}.by("alive")},
-		"left":   {last: at(5), failed: check{began: at(10), ended: at(20), cut: true}.by(dead)},
-	}}
-	got := third.failing([]string{"well", "failed", "again", "before", "cut", "left", "unknown"}, at(7), func(p string) bool { return p == dead })
-	if len(got) != 2 || got[0] != "failed" || got[1] != "cut" {
-		t.Errorf("got %v", got)
-	}
-}
-
 // TestAilingAreWaitedForAMinute lets go of who is well again, and tells of who is not
 // within a minute of the fault's end, unless another fault came in between.
 func TestAilingAreWaitedForAMinute(t *testing.T) {

@@ -63,7 +63,6 @@ type callerKey struct{}
 type checked struct {
 	last   time.Time // when the last one began that was answered as it should be
 	any    time.Time // when the last one of any kind began
-	failed check     // the last one that was not
 	cursor int       // the highest that a check came with
 }
 
@@ -187,10 +186,7 @@ func (t *third) end(ctx context.Context, c *check) {
 	delete(t.open, c)
 	t.checks = append(t.checks, *c)
 	a := t.account(c.account)
-	switch {
-	case c.cut || c.misbehaved:
-		a.failed = *c
-	case c.began.After(a.last):
+	if !c.cut && !c.misbehaved && c.began.After(a.last) {
 		a.last = c.began
 	}
 }
@@ -282,21 +278,6 @@ func (t *third) unchecked(ids []string, since time.Time) []string {
 		}
 	}
 	return behind
-}
-
-// failing gives those of some accounts whose last check has failed since a time. One
-// that ended because its caller did is none: nobody puts off the account for it.
-func (t *third) failing(ids []string, since time.Time, ended func(process string) bool) []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var found []string
-	for _, id := range ids {
-		a := t.accounts[id]
-		if a != nil && a.failed.ended.After(since) && a.failed.began.After(a.last) && !(a.failed.cut && ended(a.failed.process())) {
-			found = append(found, id)
-		}
-	}
-	return found
 }
 
 // good gives when the good checks of each account began, in order.

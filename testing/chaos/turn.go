@@ -17,6 +17,11 @@ const (
 
 // play injects the fault, heals it, waits for recovery and looks at the ring.
 func (t *turn) play() error {
+	// Of a fault that put off most accounts the next would show nothing.
+	t.untilWithin(wholeWithin, func() bool {
+		t.ailing.review(t.third)
+		return 2*len(t.ailing.since) <= len(t.base)
+	})
 	if t.fault.control {
 		if err := t.last(quietBefore); err != nil {
 			return err

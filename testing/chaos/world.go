@@ -180,20 +180,6 @@ func (w *world) names(role string) []string {
 	return names
 }
 
-// hasEnded reports whether a process is gone.
-func (w *world) hasEnded(id string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, all := range w.started {
-		for _, p := range all {
-			if p.id == id {
-				return p.Ended()
-			}
-		}
-	}
-	return false
-}
-
 // ready tells what is not, empty if everything is.
 func (w *world) ready(ctx context.Context) string {
 	for _, m := range w.ofRole("") {
