@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -95,7 +96,7 @@ func startFront(ctx context.Context, env environment, s settings, ring *circulat
 			return err
 		}
 		context.AfterFunc(ctx, server.Close)
-		front.show(server)
+		front.show(countRequests(registry, server))
 		if front.ops != nil {
 			front.ops.show(api.Ops(ring, metrics))
 		}
@@ -139,6 +140,14 @@ func (s monitorSettings) quarantine() int {
 		return monitor.Never
 	}
 	return s.QuarantineAfter
+}
+
+// countRequests counts what the API answers.
+func countRequests(registry prometheus.Registerer, handler http.Handler) http.Handler {
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "api_requests_total",
+		Help: "Requests that the API answered, by status code."}, []string{"code"})
+	registry.MustRegister(requests)
+	return promhttp.InstrumentHandlerCounter(requests, handler)
 }
 
 // countRing shows what the ring itself counts.

@@ -8,7 +8,7 @@ import (
 // allFaults are all there are; some need a binary that can repair a ring.
 func allFaults(audits bool) []fault {
 	return slices.Concat(
-		in(onServer, slices.Concat(ofProcesses(), ofRedis(), ofNetwork(), ofThirds(), ofData(audits))),
+		in(onServer, slices.Concat(ofProcesses(), ofRedis(), ofNetwork(), ofThirds(), ofStrangers(), ofData(audits))),
 		in(onSentinel, ofSentinel()),
 		in(onCluster, ofCluster()))
 }

@@ -6,13 +6,13 @@ import "time"
 func ofNetwork() []fault {
 	failed := counter(rolePoller, "rounds_redis_errors_total")
 	orphaned := counter(roleMonitor, "rounds_requeued_total", `reason="orphaned"`)
-	late := above(rolePoller, "rounds_redis_call_seconds", "0.256").times(3)
+	late := above(rolePoller, "rounds_redis_call_seconds", "0.256").times(8)
 	sweeps := counter(roleMonitor, "rounds_sweeps_total", `outcome="failed"`)
 	long := deadAfter + 1500*time.Millisecond
 	return []fault{
 		{name: "net-latency", invariant: "I3 I6", sign: late, inject: toxin(rolePoller, "latency", "downstream", `{"latency":300,"jitter":150}`, 3*time.Second)},
 		{name: "net-slow-drip", invariant: "I3 I6", straggler: true, sign: late, inject: toxin(rolePoller, "bandwidth", "downstream", `{"rate":2}`, 4*time.Second)},
-		{name: "net-fragments", invariant: "I3", sign: late, inject: toxin(rolePoller, "slicer", "downstream", `{"average_size":20,"size_variation":10,"delay":10000}`, 3*time.Second)},
+		{name: "net-fragments", invariant: "I3", sign: late, inject: toxin(rolePoller, "slicer", "downstream", `{"average_size":20,"size_variation":10,"delay":30000}`, 3*time.Second)},
 		{name: "net-reset", invariant: "I1 I3", sign: failed, straggler: true, inject: toxin(rolePoller, "reset_peer", "downstream", `{"timeout":0}`, 3*time.Second)},
 		{name: "net-reset-requests", invariant: "I1 I3", sign: failed, straggler: true, inject: toxin(rolePoller, "reset_peer", "upstream", `{"timeout":20}`, 3*time.Second)},
 		{name: "net-replies-cut", invariant: "I1 I3 I4", sign: failed, straggler: true, inject: toxin(rolePoller, "limit_data", "downstream", `{"bytes":1500}`, 3*time.Second)},

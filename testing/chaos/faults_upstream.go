@@ -35,7 +35,11 @@ func ofThirds() []fault {
 		}},
 		// Replicas judge by the last minute, so it takes that long to be suspected.
 		{name: "own-network-down", invariant: "I6", within: wholeWithin, sign: outage, inject: func(t *turn) (func() error, error) {
-			return t.hostsDown(len(t.third.hosts), t.untilSuspected)
+			if err := t.untilUnsuspected(); err != nil {
+				return nil, err
+			}
+			t.injected = time.Now()
+			return t.hostsDown(len(t.third.hosts), func() error { return firstOf(t.untilSuspected(), t.last(5*time.Second)) })
 		}},
 	}
 }
@@ -45,6 +49,14 @@ func ofThirds() []fault {
 func (t *turn) untilSuspected() error {
 	t.untilWithin(90*time.Second, func() bool {
 		return t.fault.sign.of(t.snap(t)).grown(nil) > 0 || t.last(time.Second) != nil
+	})
+	return t.Err()
+}
+
+// untilUnsuspected waits until no poller does any more, because of a fault before.
+func (t *turn) untilUnsuspected() error {
+	t.untilWithin(wholeWithin, func() bool {
+		return t.fault.sign.of(t.snap(t)).grown(nil) == 0 || t.last(time.Second) != nil
 	})
 	return t.Err()
 }
@@ -120,7 +132,7 @@ func ofData(audits bool) []fault {
 		{name: "garbage-in-queues", invariant: "I1 I6", sign: setAside, inject: garbage("message_queue", "message_queue:urgent", "message_queue:low")},
 		{name: "garbage-in-processing", invariant: "I1 I6", sign: counter(roleMonitor, "rounds_requeued_total", `reason="set_aside"`), inject: garbage("processing_list")},
 		{name: "wrong-type", invariant: "I1 I6", sign: setAside, inject: wrongType},
-		{name: "storm-register-race", invariant: "I1 I5", sign: counter(rolePoller, "rounds_void_entries_total").times(4), inject: func(t *turn) (func() error, error) {
+		{name: "storm-register-race", invariant: "I1 I5", sign: counter(roleAPI, "rounds_api_requests_total", `code="4`).times(100), inject: func(t *turn) (func() error, error) {
 			ids := make([]string, 8)
 			for i := range ids {
 				ids[i] = fmt.Sprintf("storm-%d-%d", t.number, i)

@@ -169,9 +169,9 @@ func (t *third) record(w http.ResponseWriter, r *http.Request) {
 	t.open[c] = true
 	t.mu.Unlock()
 	defer t.end(r.Context(), c)
-	if wicked != 0 {
+	if wicked != nil {
 		c.misbehaved = true
-		wicked.answer(w)
+		wicked(w)
 		return
 	}
 	watched := &watchedWriter{ResponseWriter: w}

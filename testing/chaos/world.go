@@ -43,7 +43,7 @@ func settings() []string {
 		"ROUNDS_HEARTBEAT_INTERVAL=500ms", "ROUNDS_SWEEP_INTERVAL=500ms",
 		fmt.Sprint("ROUNDS_DEAD_AFTER=", deadAfter), fmt.Sprint("ROUNDS_CHECK_TIMEOUT=", checkTime),
 		fmt.Sprint("ROUNDS_LONG_TIMEOUT=", longTimeout), fmt.Sprint("ROUNDS_GRACE_PERIOD=", graceTime),
-		"ROUNDS_AUDIT_INTERVAL=2s",
+		"ROUNDS_AUDIT_INTERVAL=2s", "ROUNDS_MESSAGES_MEMORY=1000000000", // nothing is trimmed: at the end all messages are counted
 	}
 }
 
