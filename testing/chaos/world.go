@@ -30,6 +30,8 @@ const (
 	longTimeout = 6 * time.Second
 	graceTime   = time.Second
 
+	apiConnections = 400
+
 	roleAPI     = "api"
 	rolePoller  = "poller"
 	roleMonitor = "monitor"
@@ -43,7 +45,8 @@ func settings() []string {
 		"ROUNDS_HEARTBEAT_INTERVAL=500ms", "ROUNDS_SWEEP_INTERVAL=500ms",
 		fmt.Sprint("ROUNDS_DEAD_AFTER=", deadAfter), fmt.Sprint("ROUNDS_CHECK_TIMEOUT=", checkTime),
 		fmt.Sprint("ROUNDS_LONG_TIMEOUT=", longTimeout), fmt.Sprint("ROUNDS_GRACE_PERIOD=", graceTime),
-		"ROUNDS_AUDIT_INTERVAL=2s", "ROUNDS_MESSAGES_MEMORY=1000000000", // nothing is trimmed: at the end all messages are counted
+		"ROUNDS_AUDIT_INTERVAL=2s", fmt.Sprint("ROUNDS_API_CONNECTIONS=", apiConnections),
+		"ROUNDS_MESSAGES_MEMORY=1000000000", // nothing is trimmed: at the end all messages are counted
 	}
 }
 
