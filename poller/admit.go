@@ -21,6 +21,8 @@ const (
 
 	outagePause = 30 * time.Second // likewise, while our own network seems to be down
 
+	unknownPause = time.Minute // likewise, for a replica that knows what this one does not
+
 	unansweredPause = 2 * time.Second // likewise, while a limit does not answer
 )
 
@@ -74,7 +76,9 @@ func (p *Pool) unsuspected(flights []*flight) []*flight {
 	admitted := flights[:0:len(flights)]
 	for _, f := range flights {
 		switch {
-		case f.record.checker == nil:
+		case f.record.unknown != "":
+			f.leave()
+		case f.record.fault != "":
 			admitted = append(admitted, f) // fails by itself
 		case f.usedUp(): // and was nudged
 			f.putBack(accounts.RuleShare, f.shareAgain())
@@ -111,6 +115,19 @@ func (f *flight) putBack(reason string, due time.Time) {
 	f.pool.committer.submit(circulate.Return{
 		Claim: f.claim, Kind: f.record.account.Kind, Due: due, Rule: rule,
 		Failures: f.claim.Failures, State: f.claim.State,
+	})
+}
+
+// leave gives an account back that another replica may know what to do with: a
+// newer one, while they are replaced. It counts as nothing against the account.
+func (f *flight) leave() {
+	p := f.pool
+	p.metrics.putBack.WithLabelValues(f.record.reason).Inc()
+	p.timetable.leave(f.claim.Shard, time.Now().Add(2*unknownPause))
+	p.committer.submit(circulate.Return{
+		Claim: f.claim, Kind: f.record.account.Kind, Due: f.now().Add(upTo(unknownPause)),
+		Failures: f.claim.Failures, State: f.claim.State,
+		Error: f.record.reason + ": " + f.record.unknown,
 	})
 }
 

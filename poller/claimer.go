@@ -30,6 +30,8 @@ type record struct {
 	rateKey string  // the checker's; empty: shared with nobody
 	limits  limitsOfCheck
 	fault   string // not empty: the record cannot be used
+	unknown string // not empty: what this version does not know, and a newer one may
+	reason  string // of giving it back for that
 }
 
 func (p *Pool) decode(id string, text []byte) *record {
@@ -47,10 +49,12 @@ func (p *Pool) decode(id string, text []byte) *record {
 	}
 	every, err := cadence.Parse(account.Cadence)
 	if err != nil {
-		return &record{fault: fmt.Sprintf("cadence: %v", err)}
+		return &record{account: account, unknown: fmt.Sprintf("this version cannot read the cadence: %v", err), reason: "unknown_cadence"}
 	}
 	r := &record{account: account, cadence: every, checker: p.checkers[account.Kind]}
-	if r.checker != nil {
+	if r.checker == nil {
+		r.unknown, r.reason = fmt.Sprintf("no checker here knows the kind %q", account.Kind), "unknown_kind"
+	} else {
 		r.rateKey = rateKey(r.checker, account.Config)
 		r.limits = p.limiter.of(account.Kind, r.rateKey)
 	}

@@ -83,11 +83,6 @@ func (f *flight) run() {
 		f.fail(&CheckError{Kind: ConfigInvalid, Scope: ScopeAccount, Code: "record", Message: f.record.fault})
 		return
 	}
-	if f.record.checker == nil {
-		f.fail(&CheckError{Kind: Transient, Scope: ScopeChecker, Code: "unknown_kind",
-			Message: fmt.Sprintf("no checker here knows the kind %q", f.record.account.Kind)})
-		return
-	}
 	began, empty := time.Now(), 0
 	for page := 1; ; page++ {
 		result, err := f.page()

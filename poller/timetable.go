@@ -26,6 +26,8 @@ type timetable struct {
 
 	peers []string // the replicas that share the shards, sorted
 	ours  []bool   // shard -> it is this replica's part
+
+	left []time.Time // shard -> until when it is left to others even so
 }
 
 // never is a time after all others.
@@ -34,7 +36,7 @@ var never = time.Unix(1<<40, 0)
 func newTimetable(shards int, now time.Time) *timetable {
 	t := &timetable{
 		at: make([]time.Time, shards), busy: make([]bool, shards), ours: make([]bool, shards), claimed: make([]time.Time, shards),
-		sooner: make(chan struct{}, 1),
+		left: make([]time.Time, shards), sooner: make(chan struct{}, 1),
 	}
 	for i := range t.at {
 		t.at[i], t.ours[i] = now, true
@@ -143,9 +145,22 @@ func (t *timetable) divide(self string, alive []string, now time.Time) {
 func (t *timetable) patience(shard int, chance float64) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ours[shard] {
+	left := time.Now().Before(t.left[shard]) && len(t.peers) > 1
+	if t.ours[shard] && !left {
 		return 0
 	}
 	others := float64(max(1, len(t.peers)-1))
-	return time.Duration((0.5 + chance) * others * float64(patience))
+	wait := time.Duration((0.5 + chance) * others * float64(patience))
+	if left {
+		wait += 2 * time.Duration(others*float64(patience))
+	}
+	return wait
+}
+
+// leave has the others look at a shard before this replica for a while, whosever
+// part it is: something is in it that this replica does not know.
+func (t *timetable) leave(shard int, until time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.left[shard] = until
 }
