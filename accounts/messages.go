@@ -59,14 +59,35 @@ func (r *Registry) Messages(ctx context.Context, from Position, limit int) ([]ci
 		return nil, ErrCursor
 	}
 	limit = max(1, min(limit, MaxMessageLimit))
+	all := make([]int, shards)
+	for shard := range all {
+		all[shard] = shard
+	}
 	ahead := min(limit/shards+1, max(8, aheadMessages/shards))
-	sources := make([]source, shards)
-	err := r.eachShard(ctx, func(ctx context.Context, shard int) error {
-		sources[shard] = source{ring: r.ring, shard: shard, at: from.marks[shard], ahead: ahead}
-		return sources[shard].fill(ctx)
+	found, _, err := r.page(ctx, from, all, pageLimits{limit, pageBytes, ahead}, func(ctx context.Context, shard int, after mark) ([]circulate.Found, error) {
+		return r.ring.Messages(ctx, shard, after.String(), ahead)
+	})
+	return found, err
+}
+
+// pageLimits are how many messages a page has at most, after how much data it ends
+// early, and how many are read of a shard at a time.
+type pageLimits struct{ messages, bytes, ahead int }
+
+// streamReader gives the messages of a shard that come after a place, as many as are
+// read at a time.
+type streamReader func(ctx context.Context, shard int, after mark) ([]circulate.Found, error)
+
+// page gives the messages of some shards behind a position, and whether there may be
+// more.
+func (r *Registry) page(ctx context.Context, from Position, shards []int, limits pageLimits, read streamReader) (page []circulate.Found, more bool, err error) {
+	sources := make([]source, len(shards))
+	err = r.eachOf(ctx, len(shards), func(ctx context.Context, i int) error {
+		sources[i] = source{read: read, shard: shards[i], at: from.marks[shards[i]], ahead: limits.ahead}
+		return sources[i].fill(ctx)
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var order merge
 	for i := range sources {
@@ -75,13 +96,12 @@ func (r *Registry) Messages(ctx context.Context, from Position, limit int) ([]ci
 		}
 	}
 	heap.Init(&order)
-	var page []circulate.Found
-	for size := 0; len(page) < limit && size < pageBytes && len(order) > 0; {
+	for size := 0; len(page) < limits.messages && size < limits.bytes && len(order) > 0; {
 		s := order[0]
 		page = append(page, s.found[0])
 		size += len(s.found[0].Message.Data)
 		if err := s.advance(ctx); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if len(s.found) == 0 {
 			heap.Pop(&order)
@@ -89,12 +109,12 @@ func (r *Registry) Messages(ctx context.Context, from Position, limit int) ([]ci
 			heap.Fix(&order, 0)
 		}
 	}
-	return page, nil
+	return page, len(order) > 0, nil
 }
 
 // source is the messages of one shard, a few at a time.
 type source struct {
-	ring  *circulate.Ring
+	read  streamReader
 	shard int
 	at    mark // of found[0]; where there is none, of the last one before
 	ahead int
@@ -104,7 +124,7 @@ type source struct {
 
 func (s *source) fill(ctx context.Context) error {
 	var err error
-	s.found, err = s.ring.Messages(ctx, s.shard, s.at.String(), s.ahead)
+	s.found, err = s.read(ctx, s.shard, s.at)
 	s.more = len(s.found) == s.ahead
 	return s.mark(err)
 }

@@ -20,9 +20,13 @@ const (
 // eachShard calls fn for every shard, several at a time, and gives the first
 // error, which ends the calls that are under way.
 func (r *Registry) eachShard(ctx context.Context, fn func(ctx context.Context, shard int) error) error {
+	return r.eachOf(ctx, r.ring.Shards(), fn)
+}
+
+// eachOf is eachShard for the first so many numbers.
+func (r *Registry) eachOf(ctx context.Context, shards int, fn func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	shards := r.ring.Shards()
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(parallel, shards) {

@@ -144,8 +144,8 @@ func (l *lookout) park(w *Watch, after string, wake func()) (leave func()) {
 	switch c := ComparePositions(after, s.tail); {
 	case s.tail == "" || c > 0:
 		s.tail = after
-	case c < 0 && w.told != s.tail:
-		w.told = s.tail
+	case c < 0 && (w.told != s.tail || w.from != after):
+		w.told, w.from = s.tail, after
 		wake()
 		return func() {}
 	case c < 0:
@@ -256,7 +256,7 @@ func (l *lookout) arrive(a arrival) {
 	for p := range s.parked {
 		if a.position == "" || ComparePositions(p.after, a.position) < 0 {
 			delete(s.parked, p)
-			p.watch.told = a.position
+			p.watch.told, p.watch.from = a.position, p.after
 			p.wake()
 		}
 	}

@@ -14,6 +14,7 @@ type Watch struct {
 	shard int
 	at    *lookout // of the node that serves the shard
 	told  string   // up to where there are messages, as it was told last
+	from  string   // where it was parked then
 }
 
 // Watch begins to watch a shard.

@@ -11,13 +11,11 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 )
 
-// followPage is how many messages a follower is sent at a time.
-const followPage = 256
-
 // follower is a caller that is sent messages as they come.
 type follower struct {
 	server   *Server
 	position accounts.Position
+	tail     *accounts.Tail
 	out      *patientWriter
 	buffer   bytes.Buffer
 }
@@ -26,9 +24,21 @@ type follower struct {
 // closes. Each carries the position behind it, with which a caller that lost the
 // connection goes on: it misses nothing and gets nothing twice.
 func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position accounts.Position) {
+	if s.following.Add(1) > int64(s.options.MaxFollowers) {
+		s.following.Add(-1)
+		unavailable(fmt.Sprintf("%d callers follow messages here already, which is the most there may be: ask without text/event-stream, or follow at another process", s.options.MaxFollowers)).write(w)
+		return
+	}
+	defer s.following.Add(-1)
 	ctx, end := s.stream(r)
 	defer end()
-	f := &follower{server: s, position: position, out: &patientWriter{out: w, connection: http.NewResponseController(w)}}
+	tail, err := s.options.Registry.Tail(position)
+	if err != nil {
+		s.problem(ctx, "follow messages", err).write(w)
+		return
+	}
+	defer tail.Close()
+	f := &follower{server: s, position: position, tail: tail, out: &patientWriter{out: w, connection: http.NewResponseController(w)}}
 	// The first page is read before the reply begins, for then it can still be
 	// an error.
 	full, err := f.read(ctx)
@@ -55,27 +65,29 @@ func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position
 }
 
 func (f *follower) follow(ctx context.Context, full bool) error {
-	poll := time.NewTicker(f.server.options.PollInterval)
-	defer poll.Stop()
-	beat := time.NewTicker(f.server.options.Heartbeat)
-	defer beat.Stop()
+	options := &f.server.options
+	looked, sent := time.Now(), time.Now()
 	for {
+		if f.buffer.Len() == 0 && time.Since(sent) >= options.Heartbeat {
+			f.buffer.WriteString(": still here\n\n")
+		}
 		if f.buffer.Len() > 0 {
 			if err := f.send(f.buffer.Bytes()); err != nil {
 				return nil // the caller has gone
 			}
 			f.buffer.Reset()
-			beat.Reset(f.server.options.Heartbeat)
+			sent = time.Now()
 		}
 		if !full {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-beat.C:
-				f.buffer.WriteString(": still here\n\n")
-				continue
-			case <-poll.C:
-			}
+			wait := min(options.PollInterval-time.Since(looked), options.Heartbeat-time.Since(sent))
+			f.tail.Await(ctx, max(wait, 0))
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if time.Since(looked) >= options.PollInterval {
+			f.tail.Doubt()
+			looked = time.Now()
 		}
 		var err error
 		if full, err = f.read(ctx); err != nil {
@@ -87,7 +99,7 @@ func (f *follower) follow(ctx context.Context, full bool) error {
 // read puts the next messages into the buffer, and reports whether there may be
 // more at once.
 func (f *follower) read(ctx context.Context) (full bool, err error) {
-	found, err := f.server.options.Registry.Messages(ctx, f.position, followPage)
+	found, more, err := f.tail.Page(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -102,7 +114,7 @@ func (f *follower) read(ctx context.Context) (full bool, err error) {
 		}
 		fmt.Fprintf(&f.buffer, "id: %s\ndata: %s\n\n", f.position.String(), data)
 	}
-	return len(found) == followPage, nil
+	return more, nil
 }
 
 func (f *follower) send(events []byte) error {

@@ -206,7 +206,7 @@ func TestFollow(t *testing.T) {
 func TestFollowMany(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.PollInterval = time.Hour })
 	var ids []string
-	for i := range 3*followPage/2 + 10 {
+	for i := range 394 {
 		ids = append(ids, fmt.Sprint("m", i))
 	}
 	f.find("a", ids...)
@@ -278,5 +278,26 @@ func TestFollowRefuses(t *testing.T) {
 	r.Header.Set("Accept", "text/event-stream")
 	if got := f.do(r); got.status != 200 {
 		t.Errorf("HEAD: %d", got.status)
+	}
+}
+
+func TestFollowersAreLimited(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.MaxFollowers = 1 })
+	e := f.follow("", "")
+	if _, ok := e.next(); !ok {
+		t.Fatal("no opening")
+	}
+	request, err := http.NewRequest(http.MethodGet, f.server.URL+"/v1/messages", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "text/event-stream")
+	reply, err := f.server.Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	if reply.StatusCode != http.StatusServiceUnavailable || reply.Header.Get("Retry-After") == "" {
+		t.Errorf("a second follower: %s", reply.Status)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -24,7 +25,8 @@ type Options struct {
 	CallbackMetrics *CallbackMetrics    // nil: nobody counts them
 
 	DeadAfter    time.Duration // a replica silent for so long is not alive; 10 s
-	PollInterval time.Duration // how often a follower looks for new messages; 250 ms
+	MaxFollowers int           // how many may follow messages at once; 256
+	PollInterval time.Duration // how often a follower looks for messages that it was not woken for; 1 min
 	Heartbeat    time.Duration // how often an idle follower is sent a comment; 15 s
 }
 
@@ -38,8 +40,11 @@ func (o Options) withDefaults() Options {
 	if o.DeadAfter == 0 {
 		o.DeadAfter = 10 * time.Second
 	}
+	if o.MaxFollowers == 0 {
+		o.MaxFollowers = 256
+	}
 	if o.PollInterval == 0 {
-		o.PollInterval = 250 * time.Millisecond
+		o.PollInterval = time.Minute
 	}
 	if o.Heartbeat == 0 {
 		o.Heartbeat = 15 * time.Second
@@ -51,6 +56,8 @@ func (o Options) withDefaults() Options {
 type Server struct {
 	options Options
 	handler http.Handler
+
+	following atomic.Int64 // callers that are sent messages as they come
 
 	closing context.Context
 	close   context.CancelFunc

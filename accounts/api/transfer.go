@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -151,10 +152,17 @@ func (w *patientWriter) Write(p []byte) (int, error) {
 		return 0, nil
 	}
 	w.begun = true
-	_ = w.connection.SetWriteDeadline(time.Now().Add(writePatience)) // a recorder in a test has none
-	n, err := w.out.Write(p)
-	if err != nil {
-		w.err = err
+	written := 0
+	for part := range slices.Chunk(p, patientPart) {
+		_ = w.connection.SetWriteDeadline(time.Now().Add(writePatience)) // a recorder in a test has none
+		n, err := w.out.Write(part)
+		if written += n; err != nil {
+			w.err = err
+			return written, err
+		}
 	}
-	return n, err
+	return written, nil
 }
+
+// patientPart is how much a caller must accept within writePatience.
+const patientPart = 32 << 10

@@ -86,7 +86,7 @@ func startFront(ctx context.Context, env environment, s settings, ring *circulat
 	} else {
 		options := api.Options{
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
-			Log: log.With("role", "api"), Version: version(), DeadAfter: s.Monitor.DeadAfter,
+			Log: log.With("role", "api"), Version: version(), DeadAfter: s.Monitor.DeadAfter, MaxFollowers: s.API.Followers,
 		}
 		if err := addCallbacks(&options, env, s, ring, registry, options.Log); err != nil {
 			return err

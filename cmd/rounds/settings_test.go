@@ -38,7 +38,7 @@ func testEnvironment(variables map[string]string) environment {
 func TestSettingsDefaults(t *testing.T) {
 	want := settings{
 		Redis:  redisSettings{Namespace: circulate.DefaultNamespace},
-		API:    apiSettings{Roles: roleSet{"api", "poller", "monitor"}, Addr: "127.0.0.1:8080", Connections: 1024},
+		API:    apiSettings{Roles: roleSet{"api", "poller", "monitor"}, Addr: "127.0.0.1:8080", Connections: 1024, Followers: 256},
 		Access: accessSettings{URL: "http://127.0.0.1:8080"},
 		Poller: pollerSettings{
 			Concurrency: 256, CheckTimeout: 30 * time.Second, HeartbeatInterval: 2 * time.Second, GracePeriod: 20 * time.Second,

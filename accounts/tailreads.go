@@ -1,0 +1,102 @@
+package accounts
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// sharedBytes is how much of what was read for one follower is kept for others.
+const sharedBytes = 4 << 20
+
+// tailReads are what followers have read of the streams, so that who comes to the
+// same place need not read it again. A stream only grows at its end: what follows a
+// message stays what follows it.
+type tailReads struct {
+	once  sync.Once
+	slots chan struct{}
+
+	mu    sync.Mutex
+	reads map[tailPlace]*tailRead
+	kept  []tailPlace // those that are done, the oldest first
+	bytes int
+}
+
+// tailPlace is where a read begins.
+type tailPlace struct {
+	shard int
+	after mark
+}
+
+type tailRead struct {
+	done  chan struct{}
+	found []circulate.Found
+	err   error
+}
+
+// enter waits for a turn to read.
+func (t *tailReads) enter(ctx context.Context) error {
+	t.once.Do(func() { t.slots, t.reads = make(chan struct{}, tailReaders), make(map[tailPlace]*tailRead) })
+	select {
+	case t.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (t *tailReads) leave() { <-t.slots }
+
+// read gives what follows a place, as it was read before or is read now.
+func (t *tailReads) read(ctx context.Context, ring *circulate.Ring, shard int, after mark) ([]circulate.Found, error) {
+	place := tailPlace{shard, after}
+	t.mu.Lock()
+	r := t.reads[place]
+	if r != nil {
+		t.mu.Unlock()
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if r.err == nil {
+			return r.found, nil
+		}
+		return ring.Messages(ctx, shard, after.String(), tailAhead) // the other may have gone away
+	}
+	r = &tailRead{done: make(chan struct{})}
+	t.reads[place] = r
+	t.mu.Unlock()
+	r.found, r.err = ring.Messages(ctx, shard, after.String(), tailAhead)
+	close(r.done)
+	t.keep(place, r)
+	return r.found, r.err
+}
+
+// keep keeps a read that found something, and forgets the oldest ones instead.
+func (t *tailReads) keep(place tailPlace, r *tailRead) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.err != nil || len(r.found) == 0 {
+		delete(t.reads, place)
+		return
+	}
+	t.kept = append(t.kept, place)
+	t.bytes += r.size()
+	for t.bytes > sharedBytes {
+		oldest := t.kept[0]
+		t.kept = t.kept[1:]
+		t.bytes -= t.reads[oldest].size()
+		delete(t.reads, oldest)
+	}
+}
+
+// size is about what a read takes of memory.
+func (r *tailRead) size() (bytes int) {
+	const overhead = 256 // of a message: its account, ids and times
+	for i := range r.found {
+		bytes += overhead + len(r.found[i].Message.Data)
+	}
+	return bytes
+}
