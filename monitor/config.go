@@ -9,8 +9,8 @@ import (
 // Never, as Config.Quarantine, puts nobody in quarantine.
 const Never = -1
 
-// Config is how a monitor works. Zero values have the defaults, but Retention and
-// Kept, where zero keeps all messages, and ProbeInterval, where it probes nobody.
+// Config is how a monitor works. Zero values have the defaults, but Retention,
+// Kept, DeadRetention and DeadKept, where zero keeps all, and ProbeInterval, where it probes nobody.
 // Whatever is kept, no message is dropped that a consumer group has not dealt with.
 type Config struct {
 	LongTimeout   time.Duration // a claim older than this is stale; 5 min
@@ -20,6 +20,8 @@ type Config struct {
 	TrimInterval  time.Duration // 10 min, or a tenth of Retention where that is less
 	Retention     time.Duration // how long messages are kept; 0 = for ever
 	Kept          int           // how many messages are kept, about, over all streams; 0 = any number
+	DeadRetention time.Duration // how long dead letters are kept; 0 = for ever
+	DeadKept      int           // how many of them, about, over all shards; 0 = any number
 
 	// KeptBytes is how much memory all messages may take, about; zero: half of Redis'
 	// maxmemory, or less where other things fill it, and any where it has none or
@@ -95,6 +97,12 @@ func (c Config) validate() error {
 	}
 	if c.MemoryMark < 10 || c.MemoryMark > 100 {
 		errs = append(errs, fmt.Errorf("memory mark: must be 10 to 100 per cent, is %d", c.MemoryMark))
+	}
+	if c.DeadRetention < 0 {
+		errs = append(errs, fmt.Errorf("dead retention: must not be negative, is %v", c.DeadRetention))
+	}
+	if c.DeadKept < 0 {
+		errs = append(errs, fmt.Errorf("dead kept: must not be negative, is %d", c.DeadKept))
 	}
 	if c.Quarantine < Never {
 		errs = append(errs, fmt.Errorf("quarantine: must be more than 0, or Never, is %d", c.Quarantine))

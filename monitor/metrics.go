@@ -19,10 +19,14 @@ type Metrics struct {
 	early    prometheus.Counter
 	memory   *prometheus.GaugeVec
 	heldBack dutyGauge
-	duty     prometheus.Gauge
-	groups   groupMetrics
-	left     *prometheus.CounterVec
-	gone     *prometheus.CounterVec
+
+	dead, deadOldest dutyGauge
+	deadDropped      prometheus.Counter
+
+	duty   prometheus.Gauge
+	groups groupMetrics
+	left   *prometheus.CounterVec
+	gone   *prometheus.CounterVec
 
 	clockSteps   *prometheus.CounterVec
 	clockStep    prometheus.Gauge
@@ -71,7 +75,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "Messages dropped before they were past their retention, because there were too many or they took too much memory."}),
 		memory: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "redis_memory_ratio",
 			Help: "The part of its maxmemory that a Redis uses, by node. Not shown where it has none."}, []string{"node"}),
-		heldBack: onDuty("streams_held_back", "Streams with messages past their retention, or too many, that a consumer group has not dealt with."),
+		heldBack:   onDuty("streams_held_back", "Streams with messages past their retention, or too many, that a consumer group has not dealt with."),
+		dead:       onDuty("dead_letters", "Dead letters of all consumer groups."),
+		deadOldest: onDuty("dead_letter_oldest_seconds", "How long ago the oldest dead letter died, or came from a shard before a change of their number."),
+		deadDropped: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "dead_letters_dropped_total",
+			Help: "Dead letters dropped because they were past their retention, or too many."}),
 		duty: f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: "monitor_on_duty",
 			Help: "1 where this monitor does what one of them need do, otherwise 0."}),
 		groups: newGroupMetrics(f),
@@ -171,7 +179,7 @@ func (m *Metrics) offDuty() {
 	m.findings.Reset()
 	m.headroom.Reset()
 	m.headroomLow.Reset()
-	for _, g := range []dutyGauge{m.messages, m.overdue, m.heldBack, m.scanSeconds, m.lost, m.duplicated, m.unjudged, m.auditSeconds} {
+	for _, g := range []dutyGauge{m.messages, m.overdue, m.heldBack, m.dead, m.deadOldest, m.scanSeconds, m.lost, m.duplicated, m.unjudged, m.auditSeconds} {
 		g.forget()
 	}
 }

@@ -125,6 +125,12 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_audit_unjudged 0
 			# TYPE rounds_audits_total counter
 			rounds_audits_total{outcome="ok"} 1
+			# TYPE rounds_dead_letter_oldest_seconds gauge
+			rounds_dead_letter_oldest_seconds 0
+			# TYPE rounds_dead_letters gauge
+			rounds_dead_letters 0
+			# TYPE rounds_dead_letters_dropped_total counter
+			rounds_dead_letters_dropped_total 0
 			# TYPE rounds_messages_trimmed_early_total counter
 			rounds_messages_trimmed_early_total 0
 			# TYPE rounds_messages_trimmed_total counter

@@ -56,6 +56,8 @@ func startRoles(ctx context.Context, group *errgroup.Group, env environment, s s
 			Kept:          s.Monitor.MessagesKept,
 			KeptBytes:     int64(s.Monitor.MessagesMemory) << 20,
 			MemoryMark:    s.Poller.MemoryMark,
+			DeadRetention: s.Monitor.DeadRetention,
+			DeadKept:      s.Monitor.DeadKept,
 			Quarantine:    s.Monitor.quarantine(),
 			ProbeInterval: s.Monitor.ProbeParked,
 			AuditInterval: s.Monitor.AuditInterval,

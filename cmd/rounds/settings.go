@@ -72,6 +72,8 @@ type monitorSettings struct {
 	MessageRetention time.Duration `env:"ROUNDS_MESSAGE_RETENTION,default=168h" min:"0s" max:"87600h" about:"how long found messages are kept, and longer where a consumer group has not dealt with them; 0: for ever"`
 	MessagesKept     int           `env:"ROUNDS_MESSAGES_KEPT,default=10000000" min:"0" max:"1000000000" about:"how many found messages are kept, about, and more where a consumer group has not dealt with them; 0: any number"`
 	MessagesMemory   int           `env:"ROUNDS_MESSAGES_MEMORY,default=0" min:"0" max:"1073741824" about:"how many MiB of Redis' memory found messages may take, about, and more where a consumer group has not dealt with them; 0: half of its maxmemory, or less where other things fill it, and any where it has none"`
+	DeadRetention    time.Duration `env:"ROUNDS_DEAD_LETTER_RETENTION,default=720h" min:"0s" max:"87600h" about:"how long dead letters are kept; 0: for ever"`
+	DeadKept         int           `env:"ROUNDS_DEAD_LETTERS_KEPT,default=100000" min:"0" max:"1000000000" about:"how many dead letters are kept, about, the newest of each shard; 0: any number"`
 }
 
 type deliverySettings struct {

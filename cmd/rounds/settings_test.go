@@ -46,7 +46,7 @@ func TestSettingsDefaults(t *testing.T) {
 		},
 		Monitor: monitorSettings{
 			LongTimeout: 5 * time.Minute, SweepInterval: 5 * time.Second, DeadAfter: 10 * time.Second, QuarantineAfter: 5, AuditInterval: 10 * time.Minute, MessageRetention: 7 * 24 * time.Hour,
-			MessagesKept: 10_000_000,
+			MessagesKept: 10_000_000, DeadRetention: 720 * time.Hour, DeadKept: 100_000,
 		},
 		Delivery: deliverySettings{WebhooksFrom: "start"},
 		Log:      logSettings{Level: slog.LevelInfo, Format: "auto"},
