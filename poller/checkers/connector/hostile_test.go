@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/rounds-dev/rounds/poller"
@@ -63,4 +64,34 @@ func nest(depth int) string {
 		text = "[" + text + "]"
 	}
 	return text
+}
+
+// A connector may repeat what it was sent in its error, in whatever form.
+func TestNoFormOfASecretIsTold(t *testing.T) {
+	const secret = `Bearer a/b+c d&"<>50%41-token-of-ours`
+	word := strings.Fields(secret)[1]
+	source := secrets.Source{Lookup: func(string) (string, bool) { return secret, true }}
+	for _, status := range []int{200, 401, 500} {
+		for _, echo := range append(checktest.Echoes(secret), checktest.Echoes(strings.Join(strings.Fields(secret)[1:], " "))...) {
+			answer, err := json.Marshal(map[string]any{"error": map[string]string{"kind": "auth", "code": echo, "message": "refused: " + echo + "!"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(status)
+				_, _ = w.Write(answer)
+			}))
+			checker := New(checktest.Client(t, fetch.Options{}), source)
+			raw := `{"url":"` + server.URL + `","headers":{"Authorization":{"secret":"S"}}}`
+			_, err = checker.Check(t.Context(), poller.Request{Account: "a", CheckID: "c", Config: json.RawMessage(raw), Limit: 200})
+			got := checktest.Failure(t, err)
+			if strings.Contains(got.Message, echo) || strings.Contains(got.Code, echo) || strings.Contains(got.Message, word) {
+				t.Errorf("%d with %q: %v", status, echo, got)
+			}
+			if !strings.HasPrefix(got.Message, "refused: ") || !strings.Contains(got.Message, "[secret]") && !strings.Contains(got.Message, "?…") {
+				t.Errorf("%d with %q: %v", status, echo, got)
+			}
+			server.Close()
+		}
+	}
 }

@@ -1,12 +1,12 @@
 package connector
 
 import (
-	"cmp"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/poller/checkers/secrets"
 )
 
 const maxMessage = 500 // bytes of a connector's error message that are shown
@@ -21,9 +21,7 @@ var (
 // scrub makes a connector's text fit to be shown: no query strings, no user
 // names, none of the secrets that it was sent, one line, of bounded length.
 func scrub(text string, hidden []string) string {
-	for _, secret := range pieces(hidden) {
-		text = strings.ReplaceAll(text, secret, "[secret]")
-	}
+	text = secrets.Scrub(text, hidden)
 	text = query.ReplaceAllString(text, "?…")
 	text = userinfo.ReplaceAllString(text, "://…@")
 	text = strings.Map(func(char rune) rune {
@@ -40,22 +38,6 @@ func scrub(text string, hidden []string) string {
 		text = text[:end] + "…"
 	}
 	return strings.TrimSpace(text)
-}
-
-// pieces are the secrets and their words, as in "Bearer TOKEN", longest first.
-// Very short words are left: they would blank out half of any text.
-func pieces(hidden []string) []string {
-	var found []string
-	for _, secret := range hidden {
-		found = append(found, secret)
-		for _, word := range strings.Fields(secret) {
-			if word = strings.TrimPrefix(word, "whsec_"); len(word) >= 8 {
-				found = append(found, word)
-			}
-		}
-	}
-	slices.SortFunc(found, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	return found
 }
 
 // cleanCode gives a code that can be counted: short, of few characters. Anything
