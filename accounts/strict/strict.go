@@ -34,7 +34,7 @@ const (
 // Check gives the faults of a value, which must be valid JSON; the path of each
 // begins with name. It is fast where there are none.
 func Check(name string, value []byte) []Fault {
-	if bytes.IndexAny(value, `{[\`) < 0 {
+	if !bytes.ContainsAny(value, `{[\`) {
 		return nil // a plain text or a number, as most are
 	}
 	if Depth(value) > MaxDepth {
