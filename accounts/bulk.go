@@ -237,7 +237,12 @@ func (w *bulkWalk) change(ctx context.Context, shard int, meant []circulate.Glim
 	}
 	switch w.Action {
 	case PauseAll:
-		return ring.Park(ctx, shard, circulate.ReasonPaused, ids)
+		// As they were seen: a reason that came in between says more than a pause.
+		seen := make(map[string]string, len(meant))
+		for i := range meant {
+			seen[ids[i]] = meant[i].Reason
+		}
+		return ring.ParkIf(ctx, shard, circulate.ReasonPaused, seen)
 	case DeleteAll:
 		return ring.Deregister(ctx, shard, ids)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -26,14 +28,30 @@ var (
 // replaces an earlier one. A check under way will not be written. It reports how
 // many were registered.
 func (r *Ring) Park(ctx context.Context, shard int, reason string, ids []string) (int, error) {
+	return r.park(ctx, shard, ids, func(ids []string) []any { return append([]any{reason, 1}, anyOf(ids)...) })
+}
+
+// ParkIf is Park of accounts that are as the caller saw them: each with the reason
+// for which it is parked, "" where it is not. What was parked for another reason
+// since, or brought back, is left alone.
+func (r *Ring) ParkIf(ctx context.Context, shard int, reason string, seen map[string]string) (int, error) {
+	return r.park(ctx, shard, slices.Sorted(maps.Keys(seen)), func(ids []string) []any {
+		args := []any{reason, 2}
+		for _, id := range ids {
+			args = append(args, id, seen[id])
+		}
+		return args
+	})
+}
+
+func (r *Ring) park(ctx context.Context, shard int, ids []string, args func(ids []string) []any) (int, error) {
 	if err := r.checkBatch("park", len(ids)); err != nil {
 		return 0, err
 	}
 	return r.countAnywhere(ctx, shard, ids, func(ctx context.Context, shard int, ids []string) (int, error) {
 		k := &r.keys[shard]
 		return redis.Int(r.run(ctx, parkScript, shard,
-			[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.ticketMark},
-			append([]any{reason}, anyOf(ids)...)...))
+			[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.ticketMark}, args(ids)...))
 	})
 }
 

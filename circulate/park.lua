@@ -8,9 +8,11 @@
 -- KEYS[5]  park_reasons  HASH  id -> reason
 -- KEYS[6]  ticket_mark   STRING
 -- ARGV[1]  the reason
--- then ids
+-- ARGV[2]  1 or 2: how many arguments each account has
+-- then of each its id, and the reason for which it must be parked now, '' = none;
+-- without the second it is parked whatever it is
 --
--- Returns how many were registered.
+-- Returns how many were registered, and were as they must be.
 --
 -- The ticket is taken first, for that can fail: one that is not used harms
 -- nobody. It takes effect between what is added and what is removed: an account
@@ -23,10 +25,11 @@ if wrong then return wrong end
 
 even_when_full(tickets)
 local now, known = clock(), 0
-for a = 2, #ARGV do
-  local id = ARGV[a]
+local each = tonumber(ARGV[2])
+for a = 3, #ARGV, each do
+  local id, must = ARGV[a], each == 2 and ARGV[a + 1]
   local current = redis.call('HGET', tickets, id)
-  if current then
+  if current and (not must or (redis.call('HGET', reasons, id) or '') == must) then
     known = known + 1
     local fresh = take_ticket(sequence, now)
     redis.call('ZADD', parked, 'NX', now, id)

@@ -32,6 +32,27 @@ func resumeForReason(f *fixture) {
 	f.placed("c", circulate.Parked)
 }
 
+// parkIf leaves alone whoever is parked for another reason than was seen, or not at
+// all where one was seen.
+func parkIf(f *fixture) {
+	ctx := context.Background()
+	f.register("a", "b", "c", "d")
+	if _, err := f.ring.Park(ctx, 0, "gone: x", []string{"b", "c"}); err != nil {
+		f.Fatal(err)
+	}
+	seen := map[string]string{"a": "", "b": "", "c": "gone: x", "d": "gone: x", "none": ""}
+	if n, err := f.ring.ParkIf(ctx, 0, circulate.ReasonPaused, seen); n != 2 || err != nil {
+		f.Errorf("%d were parked, %v", n, err)
+	}
+	for id, want := range map[string]string{"a": circulate.ReasonPaused, "b": "gone: x", "c": circulate.ReasonPaused} {
+		f.placed(id, circulate.Parked)
+		if got := f.text("HGET", f.key("park_reasons"), id); got != want {
+			f.Errorf("%q is parked for %q, want %q", id, got, want)
+		}
+	}
+	f.placed("d", circulate.Scheduled)
+}
+
 // parkedPages walks through parked accounts, most of which are parked since the
 // same moment, in pages of every size. Who stays parked is met once, though those
 // that the walk goes on behind are taken out, and others come.

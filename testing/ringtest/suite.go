@@ -57,6 +57,7 @@ func Run(t *testing.T, server redistest.Redis) {
 			"resume anew":                                         resumeAnew,
 			"a change keeps what is passed over":                  changeKeepsSkip,
 			"resume for one reason":                               resumeForReason,
+			"park who is as was seen":                             parkIf,
 			"parked accounts, page by page":                       parkedPages,
 			"turn tells what is ahead":                            turns,
 			"nudge moves earlier, never later":                    nudgeEarlier,

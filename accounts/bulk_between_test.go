@@ -1,0 +1,49 @@
+package accounts
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/bubble"
+)
+
+// An account that is parked between a look at it and the pause keeps its reason: to
+// resume what was paused must not bring it back.
+func TestBulkPauseKeepsAReasonThatCameInBetween(t *testing.T) {
+	bubble.Redis(t, func(t *testing.T, server *connect.Embedded) {
+		r, ring := newRegistry(t, server, 1)
+		fillBulk(t, r, 6)
+		between := &bubble.Faulty{Server: server}
+		slow, _ := newRegistry(t, between, 1)
+		parked := false
+		between.Set(func(s bubble.Step) bubble.Fate {
+			if s.At == bubble.Call && !parked && slices.Contains(s.Args, any(circulate.ReasonPaused)) {
+				parked = true
+				if n, err := ring.Park(t.Context(), 0, "gone: no such account", []string{"a-0"}); n != 1 || err != nil {
+					t.Error(n, err)
+				}
+			}
+			return bubble.Healthy
+		})
+		if got, want := mustBulk(t, slow, Bulk{Action: PauseAll, All: true}), (Progress{Seen: 6, Matched: 6, Changed: 5, Unchanged: 1}); got != want || !parked {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		views, err := ring.Look(t.Context(), 0, []string{"a-0", "a-1"})
+		if err != nil || len(views) != 2 {
+			t.Fatal(views, err)
+		}
+		for _, v := range views {
+			want := map[string]string{"a-0": "gone: no such account"}[v.ID]
+			if v.Place != circulate.Parked || want != "" && v.Reason != want {
+				t.Errorf("%q is %s: %q", v.ID, v.Place, v.Reason)
+			}
+		}
+		// Where the reason is named, it is as good as seen.
+		mustBulk(t, r, Bulk{Action: PauseAll, Selector: Selector{Reasons: []string{"gone"}}})
+		if got := mustBulk(t, r, Bulk{Action: ResumeAll, All: true}); got.Changed != 6 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
