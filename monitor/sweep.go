@@ -28,14 +28,20 @@ type Swept struct {
 }
 
 // Sweep looks once at every shard. An error is that of the first shard that
-// failed; the others have been swept.
+// failed; the others have been swept. Where only the node is away that knows the
+// replicas, nobody is taken for dead, and the shards are swept by the long timeout
+// alone.
 func (m *Monitor) Sweep(ctx context.Context) (Swept, error) {
 	swept := Swept{Dead: make(map[string]int)}
 	dead, err := m.judge(ctx)
-	if err != nil {
-		return swept, err
-	}
 	var errs []error
+	if err != nil {
+		if m.allAway(0, err) {
+			return swept, err
+		}
+		errs = append(errs, err)
+		dead = func(string) bool { return false }
+	}
 	for shard := range m.ring.Shards() {
 		if err := m.sweepShard(ctx, shard, dead, &swept); err != nil {
 			errs = append(errs, err)
