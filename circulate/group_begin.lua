@@ -38,8 +38,8 @@ for i, group in ipairs(names) do
     redis.call('HSET', KEYS[1], group, token .. '|' .. stamp(now + ttl) .. '|' .. consumer)
     taken[group] = ttl
     local last = fields and fields.pending == 0 and fields.consumers == 0 and fields['last-delivered-id'] or ''
-    -- Redis before 7, or one that has lost count, does not tell the lag.
-    if last ~= '' and fields.lag ~= 0 and (fields.lag or redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', 1)[1]) then last = '' end
+    -- Redis before 7, or one that has lost count, does not tell the lag, or not rightly.
+    if last ~= '' and fields.lag ~= 0 and redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', 1)[1] then last = '' end
     out[n + 1], out[n + 2], out[n + 3] = token, 0, last
   end
   n = n + 3

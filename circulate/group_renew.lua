@@ -14,7 +14,7 @@ for i = 1, #ARGV, 4 do names[#names + 1] = ARGV[i] end
 local leases = redis.call('HMGET', KEYS[1], unpack(names))
 
 -- Where a group has read up to. Redis before 7, or one that has lost count, does
--- not tell how far that is from the end.
+-- not tell how far that is from the end, or not rightly.
 local found, last = {}, nil
 local infos = redis.pcall('XINFO', 'GROUPS', stream)
 if infos.err and sub(infos.err, 1, 9) == 'WRONGTYPE' then return infos end
@@ -28,7 +28,7 @@ end
 local function behind(group)
   local fields = found[group]
   if not fields then return true end -- whoever reads will see
-  if fields.lag then return fields.lag ~= 0 end
+  if fields.lag == 0 then return false end
   if not last then
     local info = redis.call('XINFO', 'STREAM', stream)
     for i = 1, #info, 2 do

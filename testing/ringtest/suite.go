@@ -104,6 +104,7 @@ func Run(t *testing.T, server redistest.Redis) {
 			"group states":                                        groupStates,
 			"group members":                                       groupMembers,
 			"group awaits":                                        groupAwaits,
+			"groups together":                                     groupTogether,
 			"group, bad input":                                    groupBadInput,
 			"credential, one fetches it":                          credentialOnce,
 			"credential, its life":                                credentialLives,

@@ -1,0 +1,108 @@
+package ringtest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// groupTogether does for several groups at once what consumers do now and then: they
+// take leases, renew them, and look how far they have got.
+func groupTogether(f *fixture) {
+	ctx := context.Background()
+	begin := func(name, consumer string) circulate.Begun {
+		f.Helper()
+		b, err := f.ring.BeginShard(ctx, 0, name, consumer, time.Minute)
+		if err != nil {
+			f.Fatal(err)
+		}
+		return b
+	}
+	if b := begin(group, alice); b.Lease == nil || b.End != "" {
+		f.Errorf("of a group that is not there: %+v", b)
+	} else if _, err := f.ring.ReleaseLease(ctx, b.Lease); err != nil && !errors.Is(err, circulate.ErrNoGroup) {
+		f.Error(err)
+	}
+	names := []string{group, "second", "third"}
+	for _, name := range names {
+		if _, err := f.ring.EnsureGroup(ctx, 0, name, circulate.StreamStart); err != nil {
+			f.Fatal(err)
+		}
+	}
+	last := f.add("a/1", "a/2")[1]
+
+	begun := make([]circulate.Begun, len(names))
+	var asking sync.WaitGroup
+	for i, name := range names {
+		asking.Go(func() { begun[i] = begin(name, alice) })
+	}
+	asking.Wait()
+	tokens := make(map[string]bool)
+	for _, b := range begun {
+		if b.Lease == nil || b.End != "" {
+			f.Fatalf("of a group that has something to read: %+v", b)
+		}
+		tokens[b.Lease.Token()] = true
+	}
+	if len(tokens) != len(names) {
+		f.Errorf("tokens %v", tokens)
+	}
+	if b := begin(group, bob); b.Lease != nil || b.After <= 0 || b.After > time.Minute {
+		f.Errorf("while another has it: %+v", b)
+	}
+
+	renew := func(l *circulate.Lease, behind bool) {
+		f.Helper()
+		if got, err := f.ring.RenewLease(ctx, l); err != nil || got != behind {
+			f.Errorf("renewed: behind %v, %v; want %v", got, err, behind)
+		}
+	}
+	l := begun[0].Lease
+	renew(l, true)
+	found := f.read(l, "a/1", "a/2")
+	renew(l, false)
+	renew(begun[1].Lease, true)
+	for _, name := range append(names, "none") {
+		want, wantErr := f.ring.GroupState(ctx, 0, name)
+		got, err := f.ring.SurveyGroup(ctx, 0, name)
+		if errors.Is(err, circulate.ErrNoGroup) && errors.Is(wantErr, circulate.ErrNoGroup) {
+			continue
+		}
+		want.Holder, want.Now, got.Now = "", time.Time{}, time.Time{}
+		want.OldestUnread, want.OldestPending = want.OldestUnread.Round(time.Minute), want.OldestPending.Round(time.Minute)
+		got.OldestUnread, got.OldestPending = got.OldestUnread.Round(time.Minute), got.OldestPending.Round(time.Minute)
+		if err != nil || wantErr != nil || got != want {
+			f.Errorf("%s: survey %+v, %v; state %+v, %v", name, got, err, want, wantErr)
+		}
+	}
+	if _, err := f.ring.Acknowledge(ctx, 0, group, []string{found[0].Position, found[1].Position}); err != nil {
+		f.Fatal(err)
+	}
+	if held, err := f.ring.ReleaseLease(ctx, l); !held || err != nil {
+		f.Errorf("released: %v, %v", held, err)
+	}
+	if _, err := f.ring.RenewLease(ctx, l); !errors.Is(err, circulate.ErrLeaseLost) {
+		f.Errorf("a lease that was given back is renewed: %v", err)
+	}
+	b := begin(group, bob)
+	if b.Lease == nil || b.End != last {
+		f.Errorf("of a group that has nothing to do: %+v, want the end %s", b, last)
+	}
+	if _, err := f.ring.RenewLease(ctx, &circulate.Lease{Group: group, Consumer: bob, TTL: time.Minute}); !errors.Is(err, circulate.ErrLeaseLost) {
+		f.Errorf("renewed without a token: %v", err)
+	}
+
+	f.add("a/3")
+	woken := make(chan struct{})
+	w := f.ring.Watch(0)
+	defer w.Close()
+	defer w.Park(last, func() { close(woken) })()
+	select {
+	case <-woken:
+	case <-time.After(30 * time.Second):
+		f.Error("nobody is woken for a message that is there")
+	}
+}
