@@ -19,6 +19,7 @@ const (
 	roomSettles   = 5 * time.Second        // after the last refusal, where the memory is known
 	roomProbed    = 30 * time.Second       // likewise, where it is not
 	roomBlind     = time.Minute            // until a server is asked again that does not tell
+	roomTold      = time.Minute            // with room, until that is told: it may fill again at once
 	roomPause     = 15 * time.Second       // until an account is tried again, at first
 	roomPauseMost = 45 * time.Second       // and at most: all is as before within a minute
 )
@@ -51,7 +52,8 @@ type room struct {
 // nodeRoom is what is known of one node.
 type nodeRoom struct {
 	full    bool
-	since   time.Time // that it is full
+	since   time.Time // that it is full, or has room
+	short   time.Time // when it was told that it is full; zero: it was told that it has room
 	refused time.Time // that it last refused to take more
 	blind   time.Time // until then it is not asked for its memory
 }
@@ -118,6 +120,7 @@ func (r *room) lookAt(ctx context.Context, shard int) {
 			r.mu.Unlock()
 		}
 	}
+	r.tellRoom(node, now)
 	quiet := now.Sub(n.refused)
 	switch {
 	case memory.Limit > 0 && memory.Share() >= r.mark:
@@ -126,7 +129,7 @@ func (r *room) lookAt(ctx context.Context, shard int) {
 	case memory.Limit > 0 && memory.Share() < r.mark-roomMargin && quiet >= roomSettles,
 		// How full it is is not known: that it takes something must do.
 		memory.Limit == 0 && quiet >= roomProbed && r.redis.TryWriteTo(ctx, shard) == nil:
-		r.set(node, false, "used", memory.Used, "limit", memory.Limit)
+		r.set(node, false)
 	}
 }
 
@@ -147,25 +150,43 @@ func (r *room) set(node string, full bool, args ...any) {
 	if n.full == full {
 		return
 	}
-	since := n.since
 	n.full, n.since = full, time.Now()
 	some := false
 	for _, other := range r.nodes {
 		some = some || other.full
 	}
 	r.some.Store(some)
-	if node != "" {
-		args = append(args, "node", node)
-	}
 	if full {
 		r.metrics.short.Set(1)
+		if !n.short.IsZero() {
+			return
+		}
+		n.short = n.since
+		if node != "" {
+			args = append(args, "node", node)
+		}
 		r.log.Warn("redis' memory is used up to the mark: no messages are taken until there is room", append(args, "mark", r.mark)...)
 		return
 	}
 	if !some {
 		r.metrics.short.Set(0)
 	}
-	r.log.Info("redis has room for messages again", append(args, "after", time.Since(since).Round(time.Millisecond))...)
+}
+
+// tellRoom tells that a node has had room again for a while.
+func (r *room) tellRoom(node string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.of(node)
+	if n.full || n.short.IsZero() || now.Sub(n.since) < roomTold {
+		return
+	}
+	args := []any{"after", n.since.Sub(n.short).Round(time.Millisecond)}
+	if node != "" {
+		args = append(args, "node", node)
+	}
+	n.short = time.Time{}
+	r.log.Info("redis has room for messages again", args...)
 }
 
 // of is what is known of a node. The lock is held.

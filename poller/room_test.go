@@ -143,6 +143,7 @@ func TestNoMessagesAreTakenAboveTheMark(t *testing.T) {
 		}
 		w.gapless("a")
 		w.gapless("endless")
+		time.Sleep(time.Minute)
 		if short, again := strings.Count(log.String(), "used up to the mark"), strings.Count(log.String(), "room for messages again"); short != 1 || again != 1 {
 			t.Errorf("told %d times that it is short, %d times that there is room:\n%s", short, again, log)
 		}
