@@ -114,6 +114,9 @@ func (s *simulation) owed(by time.Duration) {
 // rage injects faults for a while, one every now and then, several at a time.
 func (s *simulation) rage(lasts time.Duration) {
 	all, sum := faults(), 0
+	if s.clock {
+		all = append(all, clockFault())
+	}
 	for _, f := range all {
 		sum += f.weight
 	}
@@ -158,6 +161,7 @@ func (s *simulation) rage(lasts time.Duration) {
 		time.Sleep(time.Second)
 	}
 	s.world.Journal.Write("all heals")
+	s.rightClock()
 	s.world.Refuse("")
 	s.up.set(func() { s.up.rough, s.up.network, s.up.slow = false, false, 1 })
 	s.clerk.Heal()

@@ -34,7 +34,7 @@ func main() {
 	// they are, and a test that fails makes the exit code 1.
 	testing.Init()
 	seeds := flag.String("seeds", "1-10", "one seed, or the first and the last of several")
-	p := plan{}
+	p := plan{clock: true}
 	flag.Float64Var(&p.hours, "hours", 24, "fake hours of each seed, at least")
 	flag.IntVar(&p.replicas, "replicas", 3, "pollers")
 	flag.IntVar(&p.monitors, "monitors", 2, "monitors")

@@ -20,9 +20,11 @@ func TestSimulation(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
-			s := simulate(t, small(seed), func(float64) {})
+			p := small(seed)
+			p.clock = true
+			s := simulate(t, p, func(float64) {})
 			s.expectNone(t)
-			if s.checks == 0 || s.messages == 0 || len(s.faults) == 0 || s.judgements == 0 {
+			if s.checks == 0 || s.messages == 0 || len(s.faults) == 0 || s.judgements == 0 || s.drills["Redis' clock a day ahead and back"].times == 0 {
 				t.Errorf("nothing happened: %+v", s)
 			}
 			t.Log(s.table(time.Since(began)))

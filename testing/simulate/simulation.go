@@ -21,6 +21,7 @@ type plan struct {
 	shards   int
 	accounts int
 	places   int                               // for checks, of each replica; 0: the default
+	clock    bool                              // Redis' clock goes a day ahead and back
 	mutate   func(text string) (string, error) // breaks a script on purpose; nil: none
 }
 
@@ -46,6 +47,7 @@ type simulation struct {
 	reg    *registrar
 	fleet  *fleet
 	oracle *oracle
+	wrong  bool      // Redis' clock is a day ahead
 	debt   time.Time // until when a clock that went back holds things up
 
 	mu      sync.Mutex // of what goroutines of the world change
@@ -181,6 +183,9 @@ func (s *simulation) drill() {
 	s.fleet.heal()
 	time.Sleep(calm)
 	s.judge()
+	if s.clock && s.sound() {
+		s.drillClock()
+	}
 }
 
 func (s *simulation) judge() {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -28,19 +29,27 @@ type upstream struct {
 	running map[string][]time.Time
 	byLane  map[string]int // checks by priority
 	last    map[string]time.Time
+	ok      map[string]int // account -> checks that succeeded
 	counts  struct{ checks, ok, failed, panics, hangs, overlaps, messages int }
 	overlap func(account string, since time.Time)
 }
 
 func newUpstream(seed uint64) *upstream {
 	return &upstream{seed: seed, dropped: make(map[string]int), running: make(map[string][]time.Time),
-		byLane: make(map[string]int), last: make(map[string]time.Time)}
+		byLane: make(map[string]int), last: make(map[string]time.Time), ok: make(map[string]int)}
 }
 
 func (u *upstream) set(change func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	change()
+}
+
+// checked tells how many checks of each account have succeeded.
+func (u *upstream) checked() map[string]int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return maps.Clone(u.ok)
 }
 
 // checker is the way of one replica to the upstream.
@@ -89,6 +98,7 @@ func (c checker) Check(ctx context.Context, r poller.Request) (poller.Result, er
 	c.counts.ok++
 	c.counts.messages += len(result.Messages)
 	c.last[r.Account] = time.Now()
+	c.ok[r.Account]++
 	return result, nil
 }
 
