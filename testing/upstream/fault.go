@@ -15,6 +15,7 @@ type Fault struct {
 	Hang       bool          // answer only after Heal
 	Garbage    bool          // answer 200 with neither feed nor JSON
 	Bytes      int           // answer 200 with so many spaces
+	Body       []byte        // answer 200 with this; see package hostile
 	ErrorKind  string        // answer with a connector's error object of this kind
 	Status     int           // answer this status; with ErrorKind 0 means 200
 	RetryAfter string        // the header's value with Status
@@ -67,6 +68,8 @@ func (f *Fault) answer(w http.ResponseWriter, r *http.Request, healed <-chan str
 		_, _ = w.Write([]byte("\x00garbage{<\xff"))
 	case f.Bytes > 0:
 		_, _ = w.Write(bytes.Repeat([]byte(" "), f.Bytes))
+	case f.Body != nil:
+		_, _ = w.Write(f.Body)
 	case f.ErrorKind != "":
 		f.header(w)
 		_ = json.NewEncoder(w).Encode(map[string]any{
