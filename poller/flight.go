@@ -50,6 +50,10 @@ const (
 // already.
 func (f *flight) settledBy(who int32) bool { return f.owner.CompareAndSwap(0, who) }
 
+// isSettled reports whether the account is returned or released: what its checker
+// brings after that is not to be written.
+func (f *flight) isSettled() bool { return f.owner.Load() != 0 }
+
 // now is the time by Redis' clock: what it was at the last claim of the shard, and what
 // has passed since then here. The two clocks are never held against each other. It is
 // the last one and not the flight's own: Redis' clock may have been put right since.
@@ -86,7 +90,7 @@ func (f *flight) run() {
 	began, empty := time.Now(), 0
 	for page := 1; ; page++ {
 		result, err := f.page()
-		if f.owner.Load() != 0 {
+		if f.isSettled() {
 			return // settled without us: what was found is not to be written
 		}
 		if err != nil {
@@ -179,7 +183,7 @@ func (f *flight) progress(result Result) bool {
 	written := make(chan struct{})
 	defer close(written)
 	f.written.Store(&written)
-	if f.owner.Load() != 0 { // not before: who settles the flight has seen it, or is seen
+	if f.isSettled() { // not before: who settles the flight has seen it, or is seen
 		return false
 	}
 	page := circulate.Page{Kind: f.record.account.Kind, Messages: result.Messages, Cursor: result.Cursor}

@@ -133,5 +133,14 @@ func table() []Mutant {
 		{Rule: "an import of B and then A over A leaves B", By: Code, File: "accounts/importwriter.go",
 			Old: "		records[a.ID] = b.records[i]\n", New: "",
 			Package: "accounts", Test: "TestImportThereAndBack"},
+		{Rule: "a group's lease is not renewed while a handler works", By: Code, File: "poller/delivery/lease.go",
+			Old: "			if s.wantsKeeping() {", New: "			if false && s.wantsKeeping() {",
+			Package: "poller/delivery", Test: "TestLeasesAreKeptWhileHandlersWork"},
+		{Rule: "an abandoned check goes on writing pages", By: Code, File: "poller/flight.go",
+			Old: "return f.owner.Load() != 0 }", New: "return false }",
+			Package: "poller", Test: "TestAnAbandonedCheckWritesNoPage"},
+		{Rule: "an unknown return counts as fenced", By: Code, File: "poller/commit.go",
+			Old: "		unknown = unknown || circulate.Unknown(err)\n", New: "",
+			Package: "poller", Test: "TestAReturnOfUnknownOutcomeIsNotFenced"},
 	}
 }
