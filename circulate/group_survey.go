@@ -3,7 +3,9 @@ package circulate
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -38,14 +40,38 @@ func (r *Ring) SurveyGroup(ctx context.Context, shard int, group string) (GroupS
 // surveyColumns are the values that the script replies for each group.
 const surveyColumns = 5
 
-// survey looks at groups of one shard.
-func (r *Ring) survey(shard int, all []*survey) {
+// SurveyGroups is SurveyGroup of all that a list names. Those that the shard has not
+// got are left out.
+func (r *Ring) SurveyGroups(ctx context.Context, shard int, groups []string) (map[string]GroupState, error) {
+	states := make(map[string]GroupState, len(groups))
+	for names := range slices.Chunk(groups, gatherMax) {
+		all := make([]*survey, len(names))
+		for i, name := range names {
+			all[i] = &survey{group: name, done: make(chan struct{})}
+		}
+		r.surveyAll(ctx, shard, all)
+		for _, s := range all {
+			switch {
+			case s.err == nil:
+				states[s.group] = s.state
+			case !errors.Is(s.err, ErrNoGroup):
+				return nil, s.err
+			}
+		}
+	}
+	return states, nil
+}
+
+// survey looks at groups of one shard that several have asked about.
+func (r *Ring) survey(shard int, all []*survey) { r.surveyAll(context.Background(), shard, all) }
+
+func (r *Ring) surveyAll(ctx context.Context, shard int, all []*survey) {
 	args := make([]any, len(all))
 	for i, s := range all {
 		args[i] = s.group
 	}
 	k := &r.keys[shard]
-	reply, err := redis.Values(r.run(context.Background(), groupSurveyScript, shard, []string{k.messages, k.dead}, args...))
+	reply, err := redis.Values(r.run(ctx, groupSurveyScript, shard, []string{k.messages, k.dead}, args...))
 	if err == nil && len(reply) != 2+surveyColumns*len(all) {
 		err = fmt.Errorf("survey, shard %d: %w", shard, errReply)
 	}

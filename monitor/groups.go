@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -83,24 +82,26 @@ func (w *groupWatch) look(ctx context.Context) error {
 			w.metrics.groups.forget(group)
 		}
 	}
-	for _, group := range groups {
-		var sum circulate.GroupState
-		for shard := range w.ring.Shards() {
-			s, err := w.ring.GroupState(ctx, shard, group)
-			if errors.Is(err, circulate.ErrNoGroup) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
+	sums := make(map[string]circulate.GroupState, len(groups))
+	for shard := range w.ring.Shards() {
+		states, err := w.ring.SurveyGroups(ctx, shard, groups)
+		if err != nil {
+			return err
+		}
+		for group, s := range states {
+			sum := sums[group]
 			sum.Lag += s.Lag
 			sum.Pending += s.Pending
 			sum.OldestUnread = max(sum.OldestUnread, s.OldestUnread)
 			sum.OldestPending = max(sum.OldestPending, s.OldestPending)
+			sums[group] = sum
 		}
+	}
+	for _, group := range groups {
 		if !w.duty.held() {
 			return nil
 		}
+		sum := sums[group]
 		near := w.config.near(sum)
 		w.metrics.groups.set(group, sum, near)
 		w.tell(group, sum, near)
