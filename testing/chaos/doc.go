@@ -12,7 +12,7 @@
 // (so that a partition may have one side only); a master, its replica and three
 // sentinels; and a cluster of three masters with a replica each. The time is divided
 // between them by the number of their faults. A run that is long enough for all of
-// them, at 6.5 s each, goes on until each has come once. In each world chaos starts
+// them, at 5 s each, goes on until each has come once. In each world chaos starts
 // an API, three pollers and two monitors as processes of the built binary, and a
 // fake third party that numbers each account's messages and writes down when every
 // check began and ended. All listen on loopback. While clients register, pause, resume, nudge

@@ -11,7 +11,7 @@ func ofNetwork() []fault {
 	long := deadAfter + 1500*time.Millisecond
 	return []fault{
 		{name: "net-latency", invariant: "I3 I6", sign: late, inject: toxin(rolePoller, "latency", "downstream", `{"latency":300,"jitter":150}`, 3*time.Second)},
-		{name: "net-slow-drip", invariant: "I3 I6", straggler: true, sign: late, inject: toxin(rolePoller, "bandwidth", "downstream", `{"rate":2}`, 4*time.Second)},
+		{name: "net-slow-drip", invariant: "I3 I6", straggler: true, sign: above(rolePoller, "rounds_redis_call_seconds", "0.512").times(2), inject: toxin(rolePoller, "bandwidth", "downstream", `{"rate":1}`, 4*time.Second)},
 		{name: "net-fragments", invariant: "I3", sign: late, inject: toxin(rolePoller, "slicer", "downstream", `{"average_size":20,"size_variation":10,"delay":30000}`, 3*time.Second)},
 		{name: "net-reset", invariant: "I1 I3", sign: failed, straggler: true, inject: toxin(rolePoller, "reset_peer", "downstream", `{"timeout":0}`, 3*time.Second)},
 		{name: "net-reset-requests", invariant: "I1 I3", sign: failed, straggler: true, inject: toxin(rolePoller, "reset_peer", "upstream", `{"timeout":20}`, 3*time.Second)},

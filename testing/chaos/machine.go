@@ -1,6 +1,7 @@
 package main
 
 import (
+	"debug/buildinfo"
 	"os"
 	"os/exec"
 	"runtime"
@@ -50,10 +51,27 @@ func fieldOf(path, name string) string {
 	return ""
 }
 
-// source is the commit that was run, and whether files of it were changed since;
-// empty outside a repository.
-func source() (commit string, modified bool) {
+// checkedOut is the commit that lies here, and whether files of it were changed; empty
+// outside a repository.
+func checkedOut() (commit string, modified bool) {
 	return printed("git", "rev-parse", "HEAD"), printed("git", "status", "--porcelain", "--untracked-files=no") != ""
+}
+
+// builtFrom is the same of a binary, as far as it says so.
+func builtFrom(binary string) (commit string, modified bool) {
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		return "", false
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			commit = s.Value
+		case "vcs.modified":
+			modified = s.Value == "true"
+		}
+	}
+	return commit, modified
 }
 
 func printed(name string, args ...string) string {

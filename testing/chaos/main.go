@@ -118,7 +118,11 @@ func unleash(ctx context.Context, o options) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.binary == "" {
+	total := &report{Seed: o.seed, Began: time.Now(), Machine: thisMachine(redisPath)}
+	if o.binary != "" {
+		total.Commit, total.Modified = builtFrom(o.binary)
+	} else {
+		total.Commit, total.Modified = checkedOut()
 		if o.binary, err = processes.Build(o.dir); err != nil {
 			return nil, err
 		}
@@ -127,8 +131,6 @@ func unleash(ctx context.Context, o options) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	total := &report{Seed: o.seed, Began: time.Now(), Machine: thisMachine(redisPath)}
-	total.Commit, total.Modified = source()
 	for _, on := range o.on {
 		own := slices.DeleteFunc(slices.Clone(faults), func(f fault) bool { return f.on != on })
 		if len(own) == 0 && len(faults) > 0 {
@@ -136,7 +138,7 @@ func unleash(ctx context.Context, o options) (*report, error) {
 		}
 		share := o
 		share.length = o.length * time.Duration(max(1, len(own))) / time.Duration(max(1, len(faults)))
-		share.complete = o.length >= usually*time.Duration(len(faults))
+		share.complete = o.length >= least*time.Duration(len(faults))
 		r, err := share.phase(ctx, on, own, redisPath)
 		if err != nil {
 			return nil, fmt.Errorf("on %s: %w", on, err)

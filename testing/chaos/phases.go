@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// usually is how long a fault takes on average, with the recovery from it.
-const usually = 6500 * time.Millisecond
+// least is how long a fault takes at least, with the recovery from it.
+const least = 5 * time.Second
 
 // phase does the run in one world.
 func (o options) phase(ctx context.Context, on topology, faults []fault, redisPath string) (*report, error) {
@@ -144,7 +144,8 @@ func (w *world) goroutines(ctx context.Context) map[string]float64 {
 
 const (
 	settleWithin    = wholeWithin
-	spareGoroutines = 150 // that connections opened meanwhile may take
+	spareGoroutines = 150             // that connections opened meanwhile may take
+	idleWithin      = 2 * time.Minute // in which those that are idle have been closed
 )
 
 // conclude lets things settle, ends all processes in the proper way and judges.
@@ -171,11 +172,15 @@ func (w *world) conclude(ctx context.Context, turns []*turn, before map[string]f
 		}
 	}
 	var late []violation
-	for role, n := range w.goroutines(ctx) {
-		if n > before[role]+spareGoroutines {
-			late = append(late, violation{what: fmt.Sprintf("I6: a process with role %s has %.0f goroutines, and had %.0f", role, n, before[role])})
+	leaked := func() (found []violation) {
+		for role, n := range w.goroutines(ctx) {
+			if n > before[role]+spareGoroutines {
+				found = append(found, violation{what: fmt.Sprintf("I6: a process with role %s has %.0f goroutines, and had %.0f", role, n, before[role])})
+			}
 		}
+		return found
 	}
+	t.untilWithin(idleWithin, func() bool { late = leaked(); return len(late) == 0 || t.last(time.Second) != nil })
 	for _, role := range []string{rolePoller, roleMonitor, roleAPI} {
 		for _, m := range w.ofRole(role) {
 			if err := m.process.Terminate(20 * time.Second); err != nil {
