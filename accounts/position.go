@@ -18,6 +18,10 @@ type Position struct {
 
 	generation int // of the shards that accounts are in, or go to
 	sources    int // how many of the shards, the first ones, accounts leave
+
+	// Of a ring's start alone: the generation of the shards that accounts are in or
+	// leave, and the last one after it that was begun and given up.
+	base, abandoned int
 }
 
 // mark is a place in one stream: that of its last message read, by its id.
@@ -54,7 +58,7 @@ func (p *Position) Pass(f *circulate.Found) error {
 
 // Clone is a copy that moves on its own.
 func (p *Position) Clone() Position {
-	return Position{slices.Clone(p.marks), p.generation, p.sources}
+	return Position{marks: slices.Clone(p.marks), generation: p.generation, sources: p.sources}
 }
 
 // String gives the position as ParsePosition reads it: the number of shards, the
@@ -111,7 +115,7 @@ func ParsePosition(text string) (Position, error) {
 		generation > math.MaxInt32 || sources >= shards {
 		return Position{}, malformed
 	}
-	p := Position{make([]mark, shards), int(generation), int(sources)}
+	p := Position{marks: make([]mark, shards), generation: int(generation), sources: int(sources)}
 	for i := range p.marks {
 		older := number()
 		if older == 0 {

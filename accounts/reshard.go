@@ -14,6 +14,8 @@ import (
 var (
 	// ErrResharding reports a change of the number of shards that cannot begin.
 	ErrResharding = errors.New("accounts: the number of shards cannot be changed now")
+	// ErrNoReturn reports a change that can only go on.
+	ErrNoReturn = errors.New("accounts: the change of the number of shards cannot be given up any more")
 	// ErrNoRoom reports one for which Redis has too little memory.
 	ErrNoRoom = errors.New("accounts: too little memory to change the number of shards")
 )
@@ -155,6 +157,16 @@ func (r *Registry) behind(ctx context.Context, change circulate.Resharding, dead
 		}
 	}
 	return names, nil
+}
+
+// AbortResharding gives up a change of the number of shards of which no account has
+// begun to move; to ask again is safe. It gives ErrNoReturn where one has.
+func (r *Registry) AbortResharding(ctx context.Context) error {
+	_, err := r.ring.Abort(ctx)
+	if errors.Is(err, circulate.ErrNoReturn) {
+		err = fmt.Errorf("%w: %w", ErrNoReturn, err)
+	}
+	return err
 }
 
 // FinishResharding forgets the old shards now rather than when the time of the

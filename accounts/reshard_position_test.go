@@ -13,9 +13,17 @@ import (
 func TestPositionOverAChangeOfShards(t *testing.T) {
 	a, b, c, d, e := mark{1, 1}, mark{2, 2}, mark{3, 3}, mark{4, 4}, mark{5, 5}
 	start := func(generation, sources, shards int) Position {
-		return Position{make([]mark, shards), generation, sources}
+		base := generation
+		if sources > 0 {
+			base--
+		}
+		return Position{make([]mark, shards), generation, sources, base, base}
 	}
-	before, during, after := Position{[]mark{a, b}, 0, 0}, Position{[]mark{a, b, c, d, e}, 1, 2}, Position{[]mark{c, d, e}, 1, 0}
+	// The first change was given up, and another one begun.
+	abandoned := func(generation, sources, shards int) Position {
+		return Position{make([]mark, shards), generation, sources, 0, 1}
+	}
+	before, during, after := Position{marks: []mark{a, b}}, Position{marks: []mark{a, b, c, d, e}, generation: 1, sources: 2}, Position{marks: []mark{c, d, e}, generation: 1}
 	for _, test := range []struct {
 		name     string
 		position Position
@@ -33,6 +41,11 @@ func TestPositionOverAChangeOfShards(t *testing.T) {
 		{"the next has begun, and the end was not seen", during, start(2, 3, 4), []mark{c, d, e, {}}, nil},
 		{"two are over", during, start(3, 0, 2), []mark{{}, {}}, nil},
 		{"another process saw its beginning first", during, start(0, 0, 2), nil, circulate.ErrResharding},
+		{"the change was given up", during, abandoned(0, 0, 2), []mark{a, b}, nil},
+		{"the change was given up, and was not seen", before, abandoned(0, 0, 2), []mark{a, b}, nil},
+		{"another change has begun instead", during, abandoned(2, 2, 3), []mark{a, b, {}}, nil},
+		{"another change has begun instead, and the first was not seen", before, abandoned(2, 2, 3), []mark{a, b, {}}, nil},
+		{"a change was given up by a ring of more shards", during, abandoned(0, 0, 3), nil, ErrCursor},
 		{"of another ring", before, start(0, 0, 3), nil, ErrCursor},
 		{"of another ring that changes", during, start(1, 3, 6), nil, ErrCursor},
 		{"of another ring before a change", before, start(1, 4, 5), nil, ErrCursor},

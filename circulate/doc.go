@@ -153,8 +153,8 @@
 //
 // # Changing the number of shards
 //
-// NS:meta says how the namespace is divided: generation, shards, and while that
-// changes next or previous. Each change makes a new generation with keys of its own,
+// NS:meta says how the namespace is divided: generation, shards, while that changes
+// next or previous, and skipped, how many generations after this were given up. Each change makes a new generation with keys of its own,
 // {NS:gN:SS}, so that every account moves, from any number to any other, and no name
 // ever means two things. A ring that is opened meanwhile has the old shards, which
 // come first, and the new ones, and all steps work on both; one that was opened
@@ -182,6 +182,15 @@
 //	          left in the old ones.
 //	Drained   meta: the old shards are forgotten, once their messages are. Dead
 //	          letters go to the new shards, in their order and once.
+//
+// Before the first Move a change can be given up; the first account that moves is the
+// point of no return, after which it can only go on. [Ring.Abort] has every old shard
+// say, in its key stays, that its accounts stay, which a shard does only if it is not
+// being left; from then on no Move of that generation does anything, however late it
+// comes. Then it has the new shards refuse registrations, as shards do that are left,
+// and then meta forgets them. Their generation is skipped: no later change has its
+// names. Whoever gives up stops anywhere; a monitor that meets a shard whose accounts
+// stay goes on with it, and where one shard is being left it is taken back.
 //
 // An account is at every moment in the places of its old shard, or in departures, or
 // in the places of its new shard, and each of the three scripts takes it from one to

@@ -40,6 +40,7 @@ type shardKeys struct {
 
 	// While the number of shards changes; see reshard.go.
 	leaving    string // STRING  the shard's accounts go to other shards; until when nothing is claimed
+	stays      string // STRING  the last generation that the shard's accounts do not leave for, as that was given up
 	departures string // HASH  generation.target:number -> accounts on their way
 	departed   string // HASH  likewise -> when|accounts that have arrived, kept for a while
 	arrivals   string // SET  ids that have come from other shards; '' always
@@ -56,7 +57,7 @@ func (k *shardKeys) all() []typedKey {
 		{k.urgent, "list"}, {k.low, "list"}, {k.turns, "string"}, {k.errors, "hash"},
 		{k.dead, "stream"}, {k.leases, "hash"},
 		{k.ticketMark, "string"}, {k.clock, "hash"},
-		{k.leaving, "string"}, {k.departures, "hash"}, {k.departed, "hash"}, {k.arrivals, "set"}, {k.carried, "hash"},
+		{k.leaving, "string"}, {k.stays, "string"}, {k.departures, "hash"}, {k.departed, "hash"}, {k.arrivals, "set"}, {k.carried, "hash"},
 	}
 }
 
@@ -91,6 +92,7 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 		leases:     tag + "leases",
 		setAside:   tag + "set_aside",
 		leaving:    tag + "leaving",
+		stays:      tag + "stays",
 		departures: tag + "departures",
 		departed:   tag + "departed",
 		arrivals:   tag + "arrivals",

@@ -19,7 +19,7 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 		"{rounds:07}:park_reasons", "{rounds:07}:messages", "{rounds:07}:set_aside",
 		"{rounds:07}:message_queue:urgent", "{rounds:07}:message_queue:low", "{rounds:07}:turns", "{rounds:07}:errors",
 		"{rounds:07}:dead", "{rounds:07}:leases", "{rounds:07}:ticket_mark", "{rounds:07}:clock",
-		"{rounds:07}:leaving", "{rounds:07}:departures", "{rounds:07}:departed", "{rounds:07}:arrivals", "{rounds:07}:carried",
+		"{rounds:07}:leaving", "{rounds:07}:stays", "{rounds:07}:departures", "{rounds:07}:departed", "{rounds:07}:arrivals", "{rounds:07}:carried",
 	}
 	keys := newShardKeys("rounds", 64, 7)
 	var got []string

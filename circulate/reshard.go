@@ -86,7 +86,7 @@ func (r *Ring) Reshard(ctx context.Context, to int) (Resharding, error) {
 func (r *Ring) Moved(ctx context.Context) (bool, error) {
 	l, err := r.readLayout(ctx)
 	if err != nil || l.next == 0 || l.view() != r.layout.view() {
-		return err == nil && l.next == 0, err
+		return err == nil && l.next == 0 && l.generation >= r.Generation(), err
 	}
 	for source := range r.sources {
 		left, err := r.Left(ctx, source)
@@ -95,7 +95,7 @@ func (r *Ring) Moved(ctx context.Context) (bool, error) {
 		}
 	}
 	r.left.Store(true)
-	_, err = r.changeLayout(ctx, l, layout{generation: l.generation + 1, shards: l.next, previous: l.shards})
+	_, err = r.changeLayout(ctx, l, layout{generation: l.lasting().generation, shards: l.next, previous: l.shards, skipped: l.skipped})
 	return err == nil, err
 }
 
@@ -186,12 +186,7 @@ func (r *Ring) forget(ctx context.Context, shard int) error {
 		}
 		return nil
 	}
-	var commands []command
-	for _, key := range k.all() {
-		if key.name != k.leaving {
-			commands = append(commands, command{"PEXPIRE", key.name, remainsFor.Milliseconds()})
-		}
-	}
+	commands := expiry(k)
 	groups, err := r.groupsOf(ctx, shard)
 	if err != nil {
 		return err
@@ -199,10 +194,21 @@ func (r *Ring) forget(ctx context.Context, shard int) error {
 	for _, group := range groups {
 		commands = append(commands, command{"PEXPIRE", k.appliedKey(group), remainsFor.Milliseconds()})
 	}
-	commands = append(commands, command{"PEXPIRE", k.leaving, afterlife.Milliseconds()},
-		command{"PEXPIRE", k.setAside, afterlife.Milliseconds()})
 	if _, err := pipeline(ctx, r.server, k.leaving, commands...); err != nil {
 		return fmt.Errorf("forget, shard %d: %w", shard, err)
 	}
 	return nil
+}
+
+// expiry lets the keys of a shard go that is not used any more, and leaves for a long
+// time what says so.
+func expiry(k *shardKeys) []command {
+	var commands []command
+	for _, key := range k.all() {
+		if key.name != k.leaving && key.name != k.setAside {
+			commands = append(commands, command{"PEXPIRE", key.name, remainsFor.Milliseconds()})
+		}
+	}
+	return append(commands, command{"PEXPIRE", k.leaving, afterlife.Milliseconds()},
+		command{"PEXPIRE", k.setAside, afterlife.Milliseconds()})
 }

@@ -14,6 +14,7 @@ type layout struct {
 	shards     int // of this generation
 	next       int // of the one after it, while accounts go there; 0: they do not
 	previous   int // of the one before, while there is something left in it; 0: there is not
+	skipped    int // how many generations since that of the accounts were given up
 }
 
 // division is the shards of one generation.
@@ -25,7 +26,7 @@ func (l layout) leaving() division {
 	case l.next > 0:
 		return division{l.generation, l.shards}
 	case l.previous > 0:
-		return division{l.generation - 1, l.previous}
+		return division{l.generation - 1 - l.skipped, l.previous}
 	}
 	return division{}
 }
@@ -33,7 +34,7 @@ func (l layout) leaving() division {
 // lasting is the shards that accounts are in, or go to.
 func (l layout) lasting() division {
 	if l.next > 0 {
-		return division{l.generation + 1, l.next}
+		return division{l.generation + 1 + l.skipped, l.next}
 	}
 	return division{l.generation, l.shards}
 }
@@ -59,19 +60,19 @@ func (l layout) validate() error {
 			return fmt.Errorf("it says it has %d shards", n)
 		}
 	}
-	if l.generation < 0 || l.next < 0 || l.previous < 0 || l.next > 0 && l.previous > 0 || l.previous > 0 && l.generation == 0 {
-		return fmt.Errorf("it says generation %d, next %d, previous %d", l.generation, l.next, l.previous)
+	if l.generation < 0 || l.next < 0 || l.previous < 0 || l.next > 0 && l.previous > 0 || l.previous > 0 && l.generation <= l.skipped || l.skipped < 0 {
+		return fmt.Errorf("it says generation %d, next %d, previous %d, skipped %d", l.generation, l.next, l.previous, l.skipped)
 	}
 	return nil
 }
 
 // metaFields are the fields of NS:meta, in the order of layout.
-var metaFields = [...]string{"generation", "shards", "next", "previous"}
+var metaFields = [...]string{"generation", "shards", "next", "previous", "skipped"}
 
 // values are the fields as meta has them; empty for those that are not there.
-func (l layout) values() [4]string {
-	var values [4]string
-	for i, n := range [...]int{l.generation, l.shards, l.next, l.previous} {
+func (l layout) values() [len(metaFields)]string {
+	var values [len(metaFields)]string
+	for i, n := range [...]int{l.generation, l.shards, l.next, l.previous, l.skipped} {
 		if n > 0 {
 			values[i] = fmt.Sprint(n)
 		}
@@ -102,18 +103,18 @@ func agree(ctx context.Context, server Server, namespace string, first layout) (
 	if err != nil {
 		return layout{}, fmt.Errorf("open namespace %q: %w", namespace, err)
 	}
-	if meta, err := redis.Values(replies[0], nil); err == nil && len(meta) == 5 && (bytesAt(meta, 0) == nil || bytesAt(meta, 2) == nil) {
+	if meta, err := redis.Values(replies[0], nil); err == nil && len(meta) == 1+len(metaFields) && (bytesAt(meta, 0) == nil || bytesAt(meta, 2) == nil) {
 		if replies, err = pipeline(ctx, server, key, write...); err != nil {
 			return layout{}, fmt.Errorf("open namespace %q: %w", namespace, err)
 		}
 	}
 	meta, err := redis.Values(replies[len(replies)-1], nil)
-	if err != nil || len(meta) != 5 {
+	if err != nil || len(meta) != 1+len(metaFields) {
 		return layout{}, fmt.Errorf("open namespace %q: meta is unreadable: %w", namespace, errors.Join(errReply, err))
 	}
 	var l layout
 	var format int
-	for i, into := range [...]*int{&format, &l.generation, &l.shards, &l.next, &l.previous} {
+	for i, into := range [...]*int{&format, &l.generation, &l.shards, &l.next, &l.previous, &l.skipped} {
 		if meta[i] == nil {
 			continue
 		}
@@ -153,9 +154,18 @@ func (r *Ring) Changed(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// Generation is how often the number of shards was changed, a change that is under
-// way among them.
+// Generation is how often a change of the number of shards was begun, one that is
+// under way among them.
 func (r *Ring) Generation() int { return r.layout.lasting().generation }
+
+// Base is the generation of the shards that accounts are in or leave, and abandoned
+// the last one after it that was begun and given up; the same where there is none.
+func (r *Ring) Base() (generation, abandoned int) {
+	if d := r.layout.leaving(); d.shards > 0 {
+		return d.generation, r.layout.lasting().generation - 1
+	}
+	return r.layout.generation, r.layout.generation + r.layout.skipped
+}
 
 // Sources is how many of the shards, the first ones, accounts are leaving or have
 // left; 0 where the number of shards does not change.

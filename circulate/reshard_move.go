@@ -113,9 +113,13 @@ func (r *Ring) Move(ctx context.Context, source int) (moved, left int, err error
 		return 0, 0, fmt.Errorf("%w: move: shard %d is not being left", errInput, source)
 	}
 	k := &r.keys[source]
-	left, err = redis.Int(r.run(ctx, reshardLeaveScript, source, []string{k.leaving, k.tickets}, MoveGate.Milliseconds()))
+	left, err = redis.Int(r.run(ctx, reshardLeaveScript, source, []string{k.leaving, k.tickets, k.stays},
+		MoveGate.Milliseconds(), r.layout.lasting().generation))
 	if err != nil {
 		return 0, 0, err
+	}
+	if left < 0 {
+		return 0, 0, fmt.Errorf("move, shard %d: %w", source, ErrAborted)
 	}
 	if _, err := r.Complete(ctx, source); err != nil || left == 0 {
 		return 0, left, err
@@ -223,7 +227,8 @@ func (r *Ring) targetOf(field string) (int, error) {
 	name, _, _ := strings.Cut(field, ":")
 	target, err := r.shardNamed(name)
 	if err != nil || target < r.sources {
-		return 0, fmt.Errorf("departure %q: %w", field, errors.Join(errReply, err))
+		// Of another change than this ring knows, or of none.
+		return 0, fmt.Errorf("departure %q: %w", field, errors.Join(ErrResharding, err))
 	}
 	return target, nil
 }

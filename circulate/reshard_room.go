@@ -60,7 +60,8 @@ func (r *Ring) ReshardRoom(ctx context.Context, to int) ([]Room, error) {
 		total += bytes
 		at(r.keys[shard].tickets).own += bytes
 	}
-	becomes := division{l.lasting().generation + 1, to}
+	l.next = to
+	becomes := l.lasting()
 	for shard := range to {
 		at(generationKeys(r.namespace, becomes.generation, to, shard).tickets).all++
 	}

@@ -69,6 +69,9 @@ func (s *reshard) turn(ctx context.Context) error {
 			if errors.Is(err, errOffDuty) {
 				return nil
 			}
+			if errors.Is(err, circulate.ErrAborted) {
+				return s.abort(ctx)
+			}
 			return err
 		}
 	}
@@ -82,6 +85,19 @@ func (s *reshard) turn(ctx context.Context) error {
 	done, err := s.ring.Drained(ctx, false)
 	if done && err == nil {
 		s.log.Info("the old shards are empty and forgotten", "from", now.From, "to", now.To)
+	}
+	return err
+}
+
+// abort goes on with what somebody has begun who wanted to give the change up.
+func (s *reshard) abort(ctx context.Context) error {
+	now, err := s.ring.Abort(ctx)
+	switch {
+	case errors.Is(err, circulate.ErrNoReturn):
+		s.log.Warn("the change of the number of shards goes on: accounts have begun to move", "from", now.From, "to", now.To)
+		return nil
+	case err == nil && now.Phase == circulate.Steady:
+		s.log.Info("the change of the number of shards was given up", "shards", now.To)
 	}
 	return err
 }

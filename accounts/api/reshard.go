@@ -63,6 +63,23 @@ func (s *Server) reshardRoutes(api huma.API) {
 		return s.resharding(ctx, done, err)
 	})
 	huma.Register(api, huma.Operation{
+		OperationID: "abort-resharding", Method: http.MethodPost, Path: "/v1/reshard:abort", Tags: []string{"service"},
+		Summary: "Give up a change of the number of shards",
+		Description: "Before the first account moves: that is the point of no return. All is as it was before, and another change may begin. To ask again is safe. " +
+			"409 where accounts have begun to move: then the change can only go on, and the number be changed back once it is over.",
+		Errors: []int{401, 409, 503},
+	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
+		err := s.options.Registry.AbortResharding(ctx)
+		if errors.Is(err, accounts.ErrNoReturn) {
+			return nil, newProblem(http.StatusConflict, "accounts have begun to move, which is the point of no return: let the change go on, and change the number back once it is over")
+		}
+		if err != nil {
+			return nil, s.problem(ctx, "abort resharding", err)
+		}
+		done, err := s.options.Registry.Resharding(ctx, s.options.DeadAfter)
+		return s.resharding(ctx, done, err)
+	})
+	huma.Register(api, huma.Operation{
 		OperationID: "finish-resharding", Method: http.MethodPost, Path: "/v1/reshard:finish", Tags: []string{"service"},
 		Summary: "Forget the old shards now",
 		Description: "Once all accounts have moved. Messages in the old shards go that every consumer group has handled; otherwise that happens when their retention is over. " +

@@ -38,4 +38,29 @@ func TestReshard(t *testing.T) {
 		t.Errorf("%v", got.header)
 	}
 	f.call("GET", "/v1/accounts/a", "", 200, nil)
+
+	for range 2 {
+		f.call("POST", "/v1/reshard:abort", "", 200, &now)
+		if now.Phase != circulate.Steady || now.From != from || now.To != from || now.Left != 0 || now.Accounts != 1 {
+			t.Errorf("given up: %+v", now)
+		}
+	}
+	f.call("GET", "/v1/accounts/b", "", 404, nil)
+	f.call("POST", "/v1/reshard", `{"shards":10}`, 200, &now)
+	if now.To != 10 {
+		t.Errorf("another: %+v", now)
+	}
+	ring, err := circulate.Open(t.Context(), f.redis, circulate.Options{Namespace: f.ring.Namespace()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ring.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if moved, _, err := ring.Move(t.Context(), ring.ShardOf("a")); err != nil || moved != 1 {
+		t.Fatal(moved, err)
+	}
+	if got := f.call("POST", "/v1/reshard:abort", "", 409, nil); !strings.Contains(got.body, "point of no return") {
+		t.Error(got.body)
+	}
 }

@@ -19,7 +19,7 @@ import (
 const reshardPoll = time.Second
 
 func newReshardCommand(env environment) *cobra.Command {
-	to, dryRun, force, finish, jsonOutput := 0, false, false, false, false
+	to, dryRun, force, finish, abort, jsonOutput := 0, false, false, false, false, false
 	cmd := &cobra.Command{
 		Use:   "reshard",
 		Short: "Change the number of shards, while the service goes on",
@@ -27,6 +27,11 @@ func newReshardCommand(env environment) *cobra.Command {
 accounts, one old shard after the other; this command shows how far they are, and
 ends when all have moved. It may be interrupted, and run again to see the rest.
 Without --to it tells how things are.
+
+The first account that moves is the point of no return. Until then, some seconds
+and as long as any replica does not know the new shards, --abort gives the change
+up, and all is as it was. After it the change can only go on; it may be changed
+back once it is over.
 
 Where Redis has a limit of memory (maxmemory), it must have room for a copy of
 the accounts that are moving, for their ids, and on a cluster for the accounts
@@ -41,6 +46,7 @@ shards are forgotten when their retention is over; --finish does so as soon as
 every consumer group has handled them. Only then can the number change again.`,
 		Example: `  rounds reshard --to 128 --dry-run
   rounds reshard --to 128
+  rounds reshard --abort
   rounds reshard --finish`,
 		Args: cobra.NoArgs,
 		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
@@ -48,12 +54,14 @@ every consumer group has handled them. Only then can the number change again.`,
 			var err error
 			asked := cmd.Flags().Changed("to")
 			switch {
-			case asked && finish:
-				return errors.New("--to and --finish are two steps")
+			case asked && finish, asked && abort, abort && finish:
+				return errors.New("--to, --abort and --finish are steps of their own")
 			case (dryRun || force) && !asked:
 				return errors.New("--dry-run and --force need --to")
 			case finish:
 				done, err = calls.FinishResharding(cmd.Context())
+			case abort:
+				done, err = calls.AbortResharding(cmd.Context())
 			case asked:
 				done, err = calls.Reshard(cmd.Context(), api.ReshardRequest{Shards: to, DryRun: dryRun, Force: force})
 			default:
@@ -75,6 +83,7 @@ every consumer group has handled them. Only then can the number change again.`,
 	cmd.Flags().IntVar(&to, "to", 0, "how many shards there are to be")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what there would be to do")
 	cmd.Flags().BoolVar(&force, "force", false, "begin even where Redis seems to have too little memory below its limit")
+	cmd.Flags().BoolVar(&abort, "abort", false, "give the change up, before the first account moves")
 	cmd.Flags().BoolVar(&finish, "finish", false, "forget the old shards, and the handled messages in them")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the outcome as JSON")
 	return cmd
@@ -119,7 +128,10 @@ func roomLine(r api.Room) string {
 
 func reshardProgress(r api.Resharding) string {
 	if len(r.Behind) > 0 {
-		return fmt.Sprintf("%d to %d shards: waiting until these replicas know the new ones: %s", r.From, r.To, strings.Join(r.Behind, ", "))
+		return fmt.Sprintf("%d to %d shards: waiting until these replicas know the new ones: %s (until then --abort gives it up)", r.From, r.To, strings.Join(r.Behind, ", "))
+	}
+	if r.Left == r.Accounts && r.Transit+r.Kept == 0 && r.Accounts > 0 {
+		return fmt.Sprintf("%d to %d shards: none of %d accounts has moved; with the first there is no return (until then --abort gives it up)", r.From, r.To, r.Accounts)
 	}
 	if r.Left+r.Transit == 0 {
 		return fmt.Sprintf("%d to %d shards: all of %d accounts have moved, waiting until that is confirmed", r.From, r.To, r.Accounts)

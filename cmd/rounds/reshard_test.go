@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -58,9 +59,29 @@ func TestReshardOfAService(t *testing.T) {
 
 func TestReshardCommandRefusesNonsense(t *testing.T) {
 	s := startService(t)
-	for _, args := range [][]string{{"--dry-run"}, {"--to", "5", "--finish"}, {"--to", "0"}, {"more"}} {
+	for _, args := range [][]string{{"--dry-run"}, {"--to", "5", "--finish"}, {"--to", "5", "--abort"}, {"--abort", "--finish"}, {"--force"}, {"--to", "0"}, {"more"}} {
 		if printed, err := s.rounds(append([]string{"reshard"}, args...)...); err == nil {
 			t.Errorf("%q: %s", args, printed.out)
+		}
+	}
+}
+
+// A change that nobody has begun to do is given up.
+func TestReshardCommandGivesUp(t *testing.T) {
+	s := startService(t)
+	before := s.ring.Shards()
+	if _, err := s.ring.Reshard(t.Context(), before+1); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ flag, want string }{
+		{"--json", `"phase":"moving"`},
+		{"--abort", fmt.Sprintf("%d shards, ", before)},
+		{"--abort", fmt.Sprintf("%d shards, ", before)},
+		{"--json", `"phase":"steady"`},
+	} {
+		printed, err := s.rounds("reshard", step.flag)
+		if err != nil || !strings.Contains(printed.out, step.want) {
+			t.Errorf("%s: %s, %v, want %q", step.flag, printed.out, err, step.want)
 		}
 	}
 }

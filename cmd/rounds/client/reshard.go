@@ -21,6 +21,13 @@ func (c *Client) Reshard(ctx context.Context, r api.ReshardRequest) (api.Reshard
 	return done, err
 }
 
+// AbortResharding gives up a change of the number of shards.
+func (c *Client) AbortResharding(ctx context.Context) (api.Resharding, error) {
+	var done api.Resharding
+	err := c.call(ctx, http.MethodPost, "/v1/reshard:abort", nil, &done)
+	return done, err
+}
+
 // FinishResharding forgets the shards of before a change.
 func (c *Client) FinishResharding(ctx context.Context) (api.Resharding, error) {
 	var done api.Resharding

@@ -1,0 +1,95 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	//go:embed reshard_stay.lua
+	reshardStayLua string
+	//go:embed reshard_unstay.lua
+	reshardUnstayLua string
+
+	reshardStayScript   = newScript("stay", reshardStayLua)
+	reshardUnstayScript = newScript("unstay", reshardUnstayLua)
+)
+
+var (
+	// ErrNoReturn reports a change of the number of shards that can only go on:
+	// accounts have begun to move.
+	ErrNoReturn = fmt.Errorf("%w: accounts have begun to move to other shards", errInput)
+	// ErrAborted reports a shard whose accounts stay, as the change was, or is being,
+	// aborted.
+	ErrAborted = fmt.Errorf("%w: the change of the number of shards is aborted", ErrResharding)
+)
+
+// Abort ends a change of the number of shards of which no account has begun to move;
+// afterwards the number is what it was. It gives ErrNoReturn where one has, and does
+// nothing where nothing is under way. It is safe to repeat, and any number may do it:
+// one who stops half way is followed by the monitors.
+//
+// It is decided when every old shard has said that its accounts stay: from then on no
+// mover, however late, takes any out. Then the new shards are closed to registrations,
+// and then meta forgets them. Their names are never used again.
+func (r *Ring) Abort(ctx context.Context) (Resharding, error) {
+	l, err := r.readLayout(ctx)
+	if err != nil || l.next == 0 {
+		now := l.resharding()
+		if err == nil && now.Phase == Draining {
+			err = ErrNoReturn
+		}
+		return now, err
+	}
+	to := l.lasting()
+	var old, new []shardKeys
+	for shard := range l.shards {
+		old = append(old, generationKeys(r.namespace, l.generation, l.shards, shard))
+	}
+	for shard := range to.shards {
+		new = append(new, generationKeys(r.namespace, to.generation, to.shards, shard))
+	}
+	for i := range old {
+		k := &old[i]
+		stays, err := redis.Bool(r.eval(ctx, reshardStayScript, []string{k.stays, k.leaving, k.tickets}, []any{to.generation}))
+		if err != nil {
+			return Resharding{}, fmt.Errorf("abort: %w", err)
+		}
+		if !stays {
+			return l.resharding(), errors.Join(ErrNoReturn, r.unstay(ctx, old[:i], to.generation))
+		}
+	}
+	for i := range new {
+		k := &new[i]
+		if _, err := r.eval(ctx, reshardLeaveScript, []string{k.leaving, k.tickets, k.stays}, []any{0, to.generation + 1}); err != nil {
+			return Resharding{}, fmt.Errorf("abort: %w", err)
+		}
+	}
+	back := l
+	back.next, back.skipped = 0, l.skipped+1
+	done, err := r.changeLayout(ctx, l, back)
+	if err != nil {
+		return done, err
+	}
+	for i := range new {
+		// Should it fail, the little that is there stays.
+		if _, err := pipeline(ctx, r.server, new[i].leaving, expiry(&new[i])...); err != nil {
+			r.log.Debug("keys of shards that are not used stay", "error", err)
+		}
+	}
+	return done, nil
+}
+
+// unstay has the accounts of shards leave after all.
+func (r *Ring) unstay(ctx context.Context, shards []shardKeys, generation int) error {
+	for i := range shards {
+		if _, err := r.eval(ctx, reshardUnstayScript, []string{shards[i].stays}, []any{generation}); err != nil {
+			return fmt.Errorf("abort: %w", err)
+		}
+	}
+	return nil
+}
