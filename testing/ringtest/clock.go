@@ -1,0 +1,202 @@
+package ringtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// aDay is how far a clock was ahead that went back. A real server's clock cannot be
+// set: what is kept of it, and what is due by it, is set ahead instead.
+const aDay = 24 * time.Hour
+
+func (f *fixture) now() time.Time {
+	f.Helper()
+	now, err := f.ring.Now(context.Background(), 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return now
+}
+
+// due has a scheduled account due at another time, as a clock that was wrong would.
+func (f *fixture) due(id string, at time.Time) {
+	f.Helper()
+	f.do("ZADD", f.key("schedule"), at.UnixMilli(), id)
+}
+
+// clockBack keeps a newest time that is ahead: it is told until it is forgotten, and
+// what is less than a step is not.
+func clockBack(f *fixture) {
+	ctx := context.Background()
+	read := func(want time.Time) {
+		f.Helper()
+		c, err := f.ring.ReadClock(ctx, 0)
+		if err != nil || !c.Newest.Equal(want) {
+			f.Fatalf("the newest is %v, %v, want %v", c.Newest, err, want)
+		}
+		if back := want.Sub(c.Now); !want.IsZero() && c.Back() != back {
+			f.Errorf("it went back by %v, want %v", c.Back(), back)
+		}
+	}
+	keep := func(ahead time.Duration) time.Time {
+		newest := time.UnixMilli(f.now().Add(ahead).UnixMilli())
+		f.do("HSET", f.key("clock"), "newest", newest.UnixMilli())
+		return newest
+	}
+	read(time.Time{})
+	if n := f.number("HGET", f.key("clock"), "newest"); time.UnixMilli(int64(n)).Before(f.now().Add(-time.Minute)) {
+		f.Errorf("the newest time is %d", n)
+	}
+	keep(circulate.ClockStep / 2)
+	read(time.Time{})
+	newest := keep(aDay)
+	for range 2 {
+		read(newest)
+		if err := f.ring.ForgetNewest(ctx, 0, newest.Add(-time.Millisecond)); err != nil { // somebody has seen a newer one
+			f.Fatal(err)
+		}
+	}
+	if err := f.ring.ForgetNewest(ctx, 0, newest); err != nil {
+		f.Fatal(err)
+	}
+	read(time.Time{})
+}
+
+// clockFar finds what is due after some time, page by page, and has it due earlier,
+// unless it has moved since.
+func clockFar(f *fixture) {
+	ctx := context.Background()
+	var ids, want []string
+	for i := range 300 {
+		ids = append(ids, fmt.Sprintf("%03d", i))
+	}
+	f.register(ids...)
+	now := f.now()
+	for i, id := range ids {
+		ahead := time.Minute
+		if i%3 == 0 {
+			want, ahead = append(want, id), aDay+time.Duration(i)*time.Second
+		}
+		f.due(id, now.Add(ahead))
+	}
+	var moves []circulate.Move
+	for cursor := ""; cursor != circulate.ScanDone; {
+		far, at, next, err := f.ring.FarScheduled(ctx, 0, cursor, 20, time.Hour)
+		if err != nil || at.Before(now) {
+			f.Fatal(at, err)
+		}
+		cursor = next
+		for _, one := range far {
+			if string(one.Record) != `{"id":"`+one.ID+`"}` || one.Rule == 0 || one.Due.Before(now.Add(aDay-time.Second)) {
+				f.Errorf("%s: record %s, rule %q, due in %v", one.ID, one.Record, one.Rule, one.Due.Sub(now))
+			}
+			if !slices.ContainsFunc(moves, func(m circulate.Move) bool { return m.Far.ID == one.ID }) {
+				moves = append(moves, circulate.Move{Far: one, To: now.Add(30 * time.Minute)})
+			}
+		}
+	}
+	slices.SortFunc(moves, func(a, b circulate.Move) int { return strings.Compare(a.Far.ID, b.Far.ID) })
+	var got []string
+	for _, m := range moves {
+		got = append(got, m.Far.ID)
+	}
+	if !slices.Equal(got, want) {
+		f.Fatalf("far are %q, want %q", got, want)
+	}
+	f.nudge(circulate.Nudge{ID: "000"})
+	for _, moved := range []int{len(moves) - 1, 0} { // twice: nobody is where it was seen
+		if n, err := f.ring.MoveDue(ctx, 0, moves); n != moved || err != nil {
+			f.Errorf("moved %d, %v, want %d", n, err, moved)
+		}
+	}
+	if due := f.look("003").Due; due.UnixMilli() != now.Add(30*time.Minute).UnixMilli() {
+		f.Errorf("due in %v, want half an hour", due.Sub(now))
+	}
+	f.conserved()
+	f.claimAll("000")
+}
+
+// clockRewind brings nearer what ends by a clock that was a day ahead, and leaves alone
+// what does not.
+func clockRewind(f *fixture) {
+	ctx := context.Background()
+	f.group(circulate.StreamStart)
+	token := f.lease(alice).Token()
+	f.register("ahead", "right", "parked")
+	f.claim(alice, "ahead", "parked", "right")
+	if _, err := f.ring.Park(ctx, 0, "gone", []string{"parked"}); err != nil {
+		f.Fatal(err)
+	}
+	now := f.now()
+	ms := func(ahead time.Duration) string { return fmt.Sprintf("%013d", now.Add(ahead).UnixMilli()) }
+	right := ms(-time.Second) + "|" + ms(time.Hour) + "|right"
+	f.do("HSET", f.key("leases"), group, token+"|"+ms(aDay+30*time.Second)+"|"+alice)
+	f.do("HSET", f.key("nudges"), "ahead", ms(aDay+time.Minute)+"|"+ms(aDay+time.Hour)+"|hint", "right", right)
+	f.do("ZADD", f.key("parked"), now.Add(aDay).UnixMilli(), "parked")
+	if err := f.ring.Rewind(ctx, 0, aDay); err != nil {
+		f.Fatal(err)
+	}
+	lease, after, err := f.ring.LeaseShard(ctx, 0, group, bob, time.Minute)
+	if err != nil || after > 30*time.Second {
+		f.Errorf("the lease lasts for %v, %v, want half a minute at most", after, err)
+	}
+	if kept := f.text("HGET", f.key("leases"), group); f.now().Before(now.Add(30*time.Second)) && (lease != nil || kept != token+"|"+ms(30*time.Second)+"|"+alice) {
+		f.Errorf("the lease is %s, and bob's %v", kept, lease)
+	}
+	if nudge := f.text("HGET", f.key("nudges"), "right"); nudge != right {
+		f.Errorf("the nudge of a clock that was right is %s, was %s", nudge, right)
+	}
+	// Where a loaded machine takes longer than a nudge is to wait, it is due at once.
+	if nudge, want := f.text("HGET", f.key("nudges"), "ahead"), ms(time.Minute)+"|"+ms(time.Hour)+"|hint"; nudge != want && f.now().Before(now.Add(time.Minute)) {
+		f.Errorf("the nudge is %s, want %s", nudge, want)
+	}
+	if since := f.look("parked").Since; since.After(f.now()) || since.Before(now) {
+		f.Errorf("parked since %v, want %v", since, now)
+	}
+	f.conserved()
+}
+
+// auditFindsBeyond asks about whoever is not due for a while, and has those due
+// that are due too late, unless they have moved meanwhile.
+func auditFindsBeyond(f *fixture) {
+	ctx := context.Background()
+	f.register("far", "late", "moved", "near")
+	now := f.now()
+	for id, ahead := range map[string]time.Duration{"far": aDay, "late": 2 * time.Hour, "moved": aDay, "near": circulate.AuditFar - time.Minute} {
+		f.due(id, now.Add(ahead))
+	}
+	audit := func(repair bool, want ...string) {
+		f.Helper()
+		var got, asked []string
+		found, err := f.ring.AuditShard(ctx, 0, circulate.AuditOptions{Repair: repair, Beyond: func(far circulate.Far, at time.Time) (time.Time, bool) {
+			asked = append(asked, far.ID)
+			if repair && far.ID == "moved" {
+				f.nudge(circulate.Nudge{ID: "moved", Within: 10 * time.Minute})
+			}
+			return at, far.Due.Sub(at) > 3*time.Hour
+		}})
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, v := range found.Findings {
+			got = append(got, fmt.Sprint(v.Kind, " ", v.ID, " ", v.Repaired))
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) || slices.Contains(asked, "near") || !slices.Contains(asked, "late") {
+			f.Errorf("found %q, want %q, and asked about %q", got, want, asked)
+		}
+	}
+	audit(false, "beyond far false", "beyond moved false")
+	if due := f.look("far").Due; due.Before(now.Add(aDay - time.Second)) {
+		f.Errorf("due in %v, and nothing was to be repaired", due.Sub(now))
+	}
+	audit(true, "beyond far true", "beyond moved false")
+	audit(true)
+	f.conserved()
+	f.claimAll("far")
+}
