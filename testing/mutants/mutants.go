@@ -105,6 +105,8 @@ func (m Mutant) file() string {
 		return m.File
 	case "depart", "arrive":
 		return "reshard_" + m.Script + ".lua"
+	case "far", "move", "rewind":
+		return "clock_" + m.Script + ".lua"
 	}
 	return m.Script + ".lua"
 }

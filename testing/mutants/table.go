@@ -121,6 +121,12 @@ func table() []Mutant {
 		{Rule: "a repair ignores the ticket that the audit saw", By: Conformance, Script: "repair",
 			Old: "not current or ticket_of(current) ~= ARGV[5]", New: "not current",
 			Test: "audit leaves alone what has changed since"},
+		{Rule: "that the clock went back is forgotten before it is put right", By: Conformance, Script: "clock",
+			Old: "and kept ~= ARGV[2] then return", New: "and kept ~= ARGV[2] then redis.call('HSET', KEYS[1], 'newest', format('%.0f', now)) return",
+			Test: "clock, that it went back is told"},
+		{Rule: "what has moved since the clock went back is moved again", By: Conformance, Script: "move",
+			Old: "score and tonumber(score) == tonumber(ARGV[a + 1])", New: "score",
+			Test: "clock, what is due too late is moved"},
 
 		{Rule: "compensate after an unknown outcome", By: Code, File: "circulate/requeue.go",
 			Old:     "		return 0, 0, fmt.Errorf(\"requeue, shard %d: %w\", shard, err)\n",
