@@ -39,7 +39,7 @@ type connection struct {
 	of *connections
 
 	answering int       // requests; guarded by of.mu
-	since     time.Time // when it was opened, or its last request answered
+	since     time.Time // when it was opened, or its last request answered, or more of one came
 }
 
 func newConnections(listener net.Listener, name string, most int, log *slog.Logger) *connections {
@@ -126,9 +126,26 @@ func (l *connections) answer(next http.Handler) http.Handler {
 		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
 			note(c, 1)
 			defer note(c, -1)
+			if r.Body != http.NoBody {
+				r.Body = awaitedBody{r.Body, func(by int) { note(c, by) }}
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// awaitedBody is the body of a request. Whoever waits for more of it is not being
+// answered meanwhile.
+type awaitedBody struct {
+	io.ReadCloser
+	note func(by int)
+}
+
+// Read reads what has come, or waits for it.
+func (b awaitedBody) Read(p []byte) (int, error) {
+	b.note(-1)
+	defer b.note(1)
+	return b.ReadCloser.Read(p)
 }
 
 // Describe and Collect make it a metric.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -88,6 +89,9 @@ func TestACrowdOfHalfSentRequestsKeepsNobodyOut(t *testing.T) {
 	limited := newConnections(inner, "api", most, slog.New(slog.NewTextHandler(&log, nil)))
 	begun, goOn := make(chan struct{}, most), make(chan struct{})
 	server := newHTTPServer(limited, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return
+		}
 		if r.URL.Path == "/long" {
 			begun <- struct{}{}
 			<-goOn
@@ -116,6 +120,7 @@ func TestACrowdOfHalfSentRequestsKeepsNobodyOut(t *testing.T) {
 	<-begun
 	for range 3 * most {
 		dial("GET /healthz HTTP/1.1\r\nHo")
+		dial("POST /read HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc")
 	}
 	if got := status(dial("GET / HTTP/1.1\r\nHost: x\r\n\r\n")); got != "HTTP/1.1 200 OK" {
 		t.Errorf("in the crowd: %q", got)
@@ -135,5 +140,48 @@ func TestACrowdOfHalfSentRequestsKeepsNobodyOut(t *testing.T) {
 	defer limited.mu.Unlock()
 	if limited.closed["displaced"] == 0 || limited.closed["refused"] == 0 || strings.Count(log.String(), "at their limit") != 1 {
 		t.Errorf("closed %v, logged %q", limited.closed, log.String())
+	}
+}
+
+// TestServeThroughHalfSentRequests sends the service 600 requests of three kinds that
+// stop half way. The API and the operators' routes answer, and a metric tells.
+func TestServeThroughHalfSentRequests(t *testing.T) {
+	t.Parallel()
+	p := startProgram(t, map[string]string{
+		"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_OPS_ADDR": "127.0.0.1:0", "ROUNDS_API_CONNECTIONS": "64", "ROUNDS_LOG_FORMAT": "json",
+	}, "serve")
+	p.log.await(t, `"for":"ops"`)
+	bases := make(map[string]string)
+	for line := range strings.Lines(p.log.String()) {
+		var listening struct{ Msg, Addr, For string }
+		if json.Unmarshal([]byte(line), &listening) == nil && listening.Msg == "listening" {
+			bases[listening.For] = listening.Addr
+		}
+	}
+	awaitStatus(t, "http://"+bases["api"]+"/readyz", http.StatusOK)
+	for i := range 600 {
+		conn, err := net.Dial("tcp", bases["api"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		// Who is displaced at once need not take it.
+		_, _ = io.WriteString(conn, []string{
+			"GET /v1/accounts HTTP/1.1\r\nHo",
+			"PUT /v1/accounts/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
+			"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
+		}[i%3])
+	}
+	awaitStatus(t, "http://"+bases["ops"]+"/readyz", http.StatusOK)
+	awaitStatus(t, "http://"+bases["api"]+"/v1/accounts", http.StatusOK)
+	_, metrics := get(t, "http://"+bases["ops"]+"/metrics")
+	for _, line := range []string{`rounds_http_connections_closed_total{reason="displaced",server="api"} 0`, `rounds_http_connections{server="api"} 0`} {
+		if strings.Contains(metrics, line+"\n") {
+			t.Errorf("metrics say %s", line)
+		}
+	}
+	p.log.await(t, "HTTP connections are at their limit")
+	if err := p.stop(); err != nil {
+		t.Error(err)
 	}
 }

@@ -24,7 +24,7 @@ func newHealthCommand(env environment) *cobra.Command {
 		Short: "Ask the process on this machine whether it is ready",
 		Long: `Ask the process on this machine whether it is ready, for the health checks of
 containers: exit code 0 means yes. It asks where that process' settings say that
-it listens: at ROUNDS_API_ADDR, or without the API role at ROUNDS_OPS_ADDR.`,
+it listens: at ROUNDS_OPS_ADDR, or where that is not set at ROUNDS_API_ADDR.`,
 		Example: `  rounds health
   rounds health --url http://127.0.0.1:8081`,
 		Args: cobra.NoArgs,
@@ -48,9 +48,9 @@ it listens: at ROUNDS_API_ADDR, or without the API role at ROUNDS_OPS_ADDR.`,
 
 // healthURL is where a process with these settings serves its health.
 func healthURL(s apiSettings) (string, error) {
-	addr := s.Addr
-	if !s.Roles.has(roleAPI) {
-		addr = s.OpsAddr
+	addr := s.OpsAddr // answers, whatever crowd there is at the API
+	if addr == "" && s.Roles.has(roleAPI) {
+		addr = s.Addr
 	}
 	if addr == "" {
 		return "", errors.New("nothing serves health here: set ROUNDS_OPS_ADDR, for ROUNDS_ROLES has no api")
