@@ -21,7 +21,8 @@ const (
 
 	outagePause = 30 * time.Second // likewise, while our own network seems to be down
 
-	unknownPause = time.Minute // likewise, for a replica that knows what this one does not
+	unknownPause = time.Minute      // likewise, for a replica that knows what this one does not
+	leftAlone    = 15 * time.Minute // for so long the others look first at a shard with such an account
 
 	unansweredPause = 2 * time.Second // likewise, while a limit does not answer
 )
@@ -123,7 +124,7 @@ func (f *flight) putBack(reason string, due time.Time) {
 func (f *flight) leave() {
 	p := f.pool
 	p.metrics.putBack.WithLabelValues(f.record.reason).Inc()
-	p.timetable.leave(f.claim.Shard, time.Now().Add(2*unknownPause))
+	p.timetable.leave(f.claim.Shard, time.Now().Add(leftAlone))
 	p.committer.submit(circulate.Return{
 		Claim: f.claim, Kind: f.record.account.Kind, Due: f.now().Add(upTo(unknownPause)),
 		Failures: f.claim.Failures, State: f.claim.State,

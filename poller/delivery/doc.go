@@ -23,6 +23,15 @@
 // a consumer that lost a shard has stopped before its successor's begins. Its
 // context is done by then, if its process runs at all.
 //
+// # Handlers that hang
+//
+// A handler that does not return soon after its context is done keeps its slot, and
+// its consumer leaves the shard to its peers until it does: they have it when the
+// lease is over, after TakeOver. Where each of them has such a handler there, it is
+// read again by one of them, so that a message that hangs everybody ends as a dead
+// letter; so it is with a consumer that is alone. One with no slot left gives all its
+// shards up and leaves the group until a handler returns.
+//
 // # Failed messages
 //
 // A message whose handler fails is delivered again after a while, and those of
