@@ -132,10 +132,17 @@ else
 	fi
 fi
 if ! command -v python3 >/dev/null; then
-	say "installing python3, for the connector in deployments/examples"
+	say "installing python3, for a connector in deployments/examples"
 	if ! install python3 python3 python3 python3 || ! command -v python3 >/dev/null; then
 		[ -z "$strict" ] || die "python3 cannot be installed: install it and try again"
 		echo "python3 cannot be installed: the connector in Python is not tested"
+	fi
+fi
+if ! command -v node >/dev/null; then
+	say "installing nodejs, for a connector in deployments/examples"
+	if ! install nodejs nodejs nodejs node || ! command -v node >/dev/null; then
+		[ -z "$strict" ] || die "nodejs cannot be installed: install it and try again"
+		echo "nodejs cannot be installed: the connector in Node is not tested"
 	fi
 fi
 race=yes

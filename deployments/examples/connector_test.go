@@ -1,6 +1,5 @@
-// Package connectorpython runs the connector in Python and holds it to the
-// protocol.
-package connectorpython
+// Package examples runs the connectors below it and holds each to the protocol.
+package examples
 
 import (
 	"bufio"
@@ -23,17 +22,33 @@ import (
 
 const signingKey = "whsec_c2lnbmluZy1rZXktb2YtMjQtYnl0ZXMh"
 
-// start runs the connector on a directory and gives its URL.
-func start(t *testing.T, dir string) string {
+// connectors are the examples, each with what runs it.
+var connectors = []struct{ language, interpreter, file string }{
+	{"Python", "python3", "connector-python/connector.py"},
+	{"Node", "node", "connector-node/connector.mjs"},
+}
+
+// each runs a test with each connector; start runs it on a directory and gives its URL.
+func each(t *testing.T, test func(t *testing.T, start func(t *testing.T, dir string) string)) {
 	t.Helper()
-	python, err := exec.LookPath("python3")
+	for _, c := range connectors {
+		t.Run(c.language, func(t *testing.T) {
+			t.Parallel()
+			test(t, func(t *testing.T, dir string) string { return start(t, c.interpreter, c.file, dir) })
+		})
+	}
+}
+
+func start(t *testing.T, interpreter, file, dir string) string {
+	t.Helper()
+	path, err := exec.LookPath(interpreter)
 	if err != nil {
 		if os.Getenv("CI") != "" || os.Getenv("ROUNDS_TEST_REQUIRE_REDIS") != "" {
-			t.Fatal("python3 is not installed, and here it must be")
+			t.Fatalf("%s is not installed, and here it must be", interpreter)
 		}
-		t.Skip("python3 is not installed: the connector did not run")
+		t.Skipf("%s is not installed: the connector did not run", interpreter)
 	}
-	cmd := exec.CommandContext(t.Context(), python, "connector.py", "--dir", dir, "--port", "0")
+	cmd := exec.CommandContext(t.Context(), path, file, "--dir", dir, "--port", "0")
 	cmd.Env = append(os.Environ(), "CONNECTOR_SECRET="+signingKey)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -79,7 +94,9 @@ func config(url string) json.RawMessage {
 	return fmt.Appendf(nil, `{"url":%q,"signing_secret":{"secret":"FILES"}}`, url)
 }
 
-func TestConnectorKeepsTheProtocol(t *testing.T) {
+func TestConnectorKeepsTheProtocol(t *testing.T) { each(t, keepsTheProtocol) }
+
+func keepsTheProtocol(t *testing.T, start func(*testing.T, string) string) {
 	dir := t.TempDir()
 	url := start(t, dir)
 	for n := range 120 {
@@ -96,7 +113,9 @@ func TestConnectorKeepsTheProtocol(t *testing.T) {
 	}
 }
 
-func TestConnectorReportsEachLineOnce(t *testing.T) {
+func TestConnectorReportsEachLineOnce(t *testing.T) { each(t, reportsEachLineOnce) }
+
+func reportsEachLineOnce(t *testing.T, start func(*testing.T, string) string) {
 	dir := t.TempDir()
 	url := start(t, dir)
 	check := func(account string, cursor []byte) (texts []string, _ poller.Result, _ error) {

@@ -1,0 +1,153 @@
+#!/usr/bin/env node
+// A connector for rounds in Node, without any package.
+//
+// It reports the lines of text files: an account NAME has the file NAME.log in a
+// directory, and each of its lines is a message. All state is in the cursor, the
+// number of bytes that were read, so that any number of copies may run.
+//
+//   export CONNECTOR_SECRET=whsec_$(head -c 24 /dev/urandom | base64)
+//   node connector.mjs --dir /var/log/inbox --port 9000
+
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { open } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+
+const MAX_REQUEST = 1 << 20 // bytes
+const MAX_LINE = 64 << 10 // bytes of one message; the rest of a longer line is left out
+const MAX_PAGE = 4 << 20 // bytes of lines on a page
+const TOLERANCE = 300 // seconds that a signature may be old, or ahead
+
+// An error of the account, which rounds acts on by its kind.
+class Failure extends Error {
+  constructor(kind, message) {
+    super(message)
+    this.kind = kind
+  }
+}
+
+// Whether a request is signed as Standard Webhooks says.
+function signed(key, headers, body) {
+  const id = headers['webhook-id'] ?? ''
+  const timestamp = headers['webhook-timestamp'] ?? ''
+  if (!/^\d{1,12}$/.test(timestamp) || Math.abs(Date.now() / 1000 - Number(timestamp)) > TOLERANCE) return false
+  const expected = createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest()
+  // There may be several, one for each secret while they are changed.
+  return (headers['webhook-signature'] ?? '').split(' ').some((signature) => {
+    const [version, value = ''] = signature.split(',')
+    const given = Buffer.from(value, 'base64')
+    return version === 'v1' && given.length === expected.length && timingSafeEqual(given, expected)
+  })
+}
+
+// One page: the lines behind the cursor, or null where there are none.
+async function check(directory, request) {
+  const name = request.account.id
+  if (!/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/.test(name)) {
+    throw new Failure('config', "the account's id must be letters, digits, dots, dashes and underscores")
+  }
+  let cursor = request.cursor ?? 0
+  let reset = false
+  if (!Number.isSafeInteger(cursor) || cursor < 0) throw new Failure('cursor_invalid', 'the cursor must be a number of bytes')
+  let file
+  try {
+    file = await open(join(directory, `${name}.log`))
+  } catch (error) {
+    throw error.code === 'ENOENT' ? new Failure('gone', 'there is no such file') : error
+  }
+  try {
+    const stat = await file.stat()
+    if (cursor > stat.size) [cursor, reset] = [0, true] // the file was begun anew
+    const buffer = Buffer.alloc(Math.min(MAX_PAGE, stat.size - cursor))
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, cursor)
+    const messages = []
+    let start = 0
+    let more = false
+    for (;;) {
+      const end = buffer.subarray(0, bytesRead).indexOf(0x0a, start)
+      if (end < 0) {
+        // What is behind the last end of line is still being written, or on the next page.
+        more = start > 0 && cursor + bytesRead < stat.size
+        break
+      }
+      if (messages.length === request.limit) {
+        more = true
+        break
+      }
+      const line = buffer.subarray(start, end)
+      messages.push({
+        // The text is in it, for another file may have taken the name.
+        id: `${cursor + start}-${createHash('sha256').update(line).digest('hex').slice(0, 16)}`,
+        type: 'line',
+        time: new Date(stat.mtimeMs).toISOString(),
+        data: { text: line.subarray(0, MAX_LINE).toString('utf8').replace(/\r$/, '') },
+      })
+      start = end + 1
+    }
+    if (start === 0 && bytesRead === MAX_PAGE) throw new Failure('config', `a line is longer than ${MAX_PAGE} bytes`)
+    if (messages.length === 0 && !reset) return null
+    return { messages, next_cursor: cursor + start, has_more: more, cursor_reset: reset }
+  } finally {
+    await file.close()
+  }
+}
+
+// The body of a request, or null where it is too long.
+async function read(request) {
+  const parts = []
+  let size = 0
+  for await (const part of request) {
+    size += part.length
+    if (size > MAX_REQUEST) return null
+    parts.push(part)
+  }
+  return Buffer.concat(parts)
+}
+
+async function answer(key, directory, request) {
+  if (request.method !== 'POST') return [405]
+  const body = await read(request)
+  if (body === null) return [413]
+  if (!signed(key, request.headers, body)) return [401]
+  let asked
+  try {
+    asked = JSON.parse(body)
+  } catch {
+    return [400]
+  }
+  if (typeof asked?.account?.id !== 'string' || !Number.isInteger(asked.limit)) return [400]
+  try {
+    const page = await check(directory, asked)
+    return page === null ? [204] : [200, page]
+  } catch (error) {
+    if (error instanceof Failure) return [200, { error: { kind: error.kind, code: error.kind, message: error.message } }]
+    return [503]
+  }
+}
+
+const { values: options } = parseArgs({
+  options: {
+    dir: { type: 'string', default: '.' },
+    host: { type: 'string', default: '127.0.0.1' },
+    port: { type: 'string', default: '9000' },
+  },
+})
+const secret = (process.env.CONNECTOR_SECRET ?? '').replace(/^whsec_/, '')
+if (!/^[A-Za-z0-9+/]{4,}={0,2}$/.test(secret)) {
+  console.error('CONNECTOR_SECRET must hold base64, with or without whsec_ before it')
+  process.exit(1)
+}
+const key = Buffer.from(secret, 'base64')
+const server = createServer({ requestTimeout: 30_000 }, async (request, response) => {
+  let [status, page] = [400]
+  try {
+    ;[status, page] = await answer(key, options.dir, request)
+  } catch {
+    // The request broke off.
+  }
+  if (status === 413) response.setHeader('Connection', 'close')
+  if (page === undefined) return response.writeHead(status).end()
+  response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(page))
+})
+server.listen(Number(options.port), options.host, () => console.log(`http://${options.host}:${server.address().port}/`))
