@@ -11,6 +11,9 @@ import (
 //go:embed assets
 var assets embed.FS
 
+// GuidePath is where the guide is shown.
+const GuidePath = "/docs/guide"
+
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // docs serves the page at /docs, which renders /openapi.json, and its files.

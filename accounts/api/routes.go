@@ -113,6 +113,10 @@ func (s *Server) routes() (http.Handler, error) {
 	s.addCallbacks(open)
 	open.HandleFunc("GET /docs", docs)
 	open.HandleFunc("GET /docs/{file}", docs)
+	if s.options.Guide != nil {
+		open.Handle("GET "+GuidePath, s.options.Guide)
+		open.Handle("GET "+GuidePath+"/", s.options.Guide)
+	}
 	open.Handle("/", s.guarded(found(mux.ServeMux)))
 	return open, nil
 }

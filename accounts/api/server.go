@@ -18,6 +18,7 @@ type Options struct {
 
 	Token   string       // demanded of every caller; empty: of none
 	Metrics http.Handler // at /metrics; nil: there is no such route
+	Guide   http.Handler // at GuidePath and below, open to all; nil: there is no such route
 	Log     *slog.Logger // failures that are not the caller's; nil: nowhere
 	Version string       // of the program, for the description
 

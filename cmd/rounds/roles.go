@@ -15,6 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/deployments/guide"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/connector"
@@ -90,6 +91,11 @@ func startFront(ctx context.Context, env environment, s settings, ring *circulat
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
 			Log: log.With("role", "api"), Version: version(), DeadAfter: s.Monitor.DeadAfter, MaxFollowers: s.API.Followers,
 		}
+		pages, err := guide.New(api.GuidePath)
+		if err != nil {
+			return err
+		}
+		options.Guide = pages
 		if err := addCallbacks(&options, env, s, ring, registry, options.Log); err != nil {
 			return err
 		}

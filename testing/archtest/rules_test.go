@@ -35,7 +35,8 @@ var mayImport = []struct {
 	{"poller/delivery/...", []string{"accounts", "circulate", "poller/delivery", "poller/checkers/fetch", "poller/checkers/secrets"}},
 	{"monitor", []string{"accounts", "circulate"}},
 	{"deployments/examples/...", []string{"accounts", "circulate", "circulate/connect", "poller", "poller/delivery", "poller/delivery/sqlonce"}},
-	{"cmd/...", []string{"cmd/...", "accounts/...", "circulate/...", "monitor/...", "poller/..."}},
+	{"deployments/guide", nil},
+	{"cmd/...", []string{"cmd/...", "accounts/...", "circulate/...", "monitor/...", "poller/...", "deployments/guide"}},
 }
 
 // folders are all there are at the top, but for what begins with a dot.

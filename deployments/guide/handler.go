@@ -1,0 +1,118 @@
+package guide
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed"
+	"html/template"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+)
+
+//go:embed assets/page.html
+var pageHTML string
+
+//go:embed assets/guide.css
+var css []byte
+
+//go:embed connector.schema.json
+var connectorSchema []byte
+
+const policy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// maxQuery bounds what is searched for, in bytes.
+const maxQuery = 200
+
+// Handler shows the guide at a path and below it: a page at its name, and at
+// ?q=WORDS the sections that have these words.
+type Handler struct {
+	prefix string
+	pages  map[string]*page
+	shell  *template.Template
+}
+
+// New makes the handler of a prefix, such as "/docs/guide". It is an error of the
+// program, found by any test of it, where a page cannot be rendered.
+func New(prefix string) (*Handler, error) {
+	pages, err := readPages(sources, prefix)
+	if err != nil {
+		return nil, err
+	}
+	shell, err := template.New("page").Parse(pageHTML)
+	if err != nil {
+		return nil, err
+	}
+	return &Handler{prefix: prefix, pages: pages, shell: shell}, nil
+}
+
+// order is how the menu lists pages; others follow by name.
+var order = []string{"README", "accounts", "connectors", "messages", "operations", "scaling", "upgrading"}
+
+// menu gives the pages of a language.
+func (h *Handler) menu(language string) []*page {
+	var pages []*page
+	for _, p := range h.pages {
+		if p.Language == language {
+			pages = append(pages, p)
+		}
+	}
+	rank := func(p *page) int {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.Name, "zh-CN"), "/")
+		if i := slices.Index(order, cmp.Or(name, "README")); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	slices.SortFunc(pages, func(a, b *page) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.Name, b.Name)) })
+	return pages
+}
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := strings.Trim(strings.TrimPrefix(r.URL.Path, h.prefix), "/")
+	switch name {
+	case "guide.css":
+		serveFile(w, "text/css; charset=utf-8", css)
+		return
+	case "connector.schema.json":
+		serveFile(w, "application/schema+json", connectorSchema)
+		return
+	}
+	p := h.pages[name]
+	if p == nil {
+		http.Error(w, "there is no such page of the guide", http.StatusNotFound)
+		return
+	}
+	query := r.URL.Query().Get("q")
+	if len(query) > maxQuery {
+		http.Error(w, "q: at most 200 bytes", http.StatusBadRequest)
+		return
+	}
+	menu := h.menu(p.Language)
+	view := struct {
+		*page
+		Prefix, Query string
+		Menu          []*page
+		Hits          []hit
+	}{p, h.prefix, query, menu, search(menu, query)}
+	var out bytes.Buffer
+	if err := h.shell.Execute(&out, view); err != nil {
+		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", policy)
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(out.Bytes())
+}
+
+func serveFile(w http.ResponseWriter, contentType string, content []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(content) // a caller that has gone needs no answer
+}
+
+// Href is where a page is shown.
+func (p *page) Href(prefix string) string { return path.Join(prefix, p.Name) }

@@ -1,0 +1,127 @@
+package guide
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer/html"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+//go:embed *.md zh-CN/*.md
+var sources embed.FS
+
+// home is where files of the repository are that are no pages.
+const home = "https://github.com/rounds-dev/rounds/blob/main/"
+
+// A page is one file, rendered.
+type page struct {
+	Name     string // "accounts", "zh-CN/accounts"; "" and "zh-CN" for the README
+	Title    string // its first heading
+	Language string // "en", "zh-CN"
+	Body     template.HTML
+	sections []section
+}
+
+// A section is what stands under one heading.
+type section struct {
+	title, anchor, text string
+}
+
+// readPages renders all pages, with links that begin with prefix.
+func readPages(files fs.FS, prefix string) (map[string]*page, error) {
+	names, err := fs.Glob(files, "*.md")
+	if err != nil {
+		return nil, err
+	}
+	chinese, err := fs.Glob(files, "zh-CN/*.md")
+	if err != nil {
+		return nil, err
+	}
+	pages := make(map[string]*page)
+	for _, file := range append(names, chinese...) {
+		source, err := fs.ReadFile(files, file)
+		if err != nil {
+			return nil, err
+		}
+		p, err := render(source, file, prefix)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		pages[p.Name] = p
+	}
+	return pages, nil
+}
+
+// pageName is the page that a file is shown as.
+func pageName(file string) string {
+	name := strings.TrimSuffix(file, ".md")
+	if path.Base(name) == "README" {
+		return strings.TrimPrefix(path.Dir(name), ".")
+	}
+	return name
+}
+
+func render(source []byte, file, prefix string) (*page, error) {
+	md := goldmark.New(
+		goldmark.WithExtensions(extension.Table, extension.Strikethrough),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(links{file, prefix}, 500))),
+		goldmark.WithRendererOptions(html.WithUnsafe()), // our own text, with anchors
+	)
+	document := md.Parser().Parse(text.NewReader(source))
+	p := &page{Name: pageName(file), Language: "en"}
+	if strings.HasPrefix(file, "zh-CN/") {
+		p.Language = "zh-CN"
+	}
+	p.sections = sectionsOf(document, source)
+	if len(p.sections) == 0 {
+		return nil, fmt.Errorf("has no heading")
+	}
+	p.Title = p.sections[0].title
+	var body bytes.Buffer
+	if err := md.Renderer().Render(&body, source, document); err != nil {
+		return nil, err
+	}
+	p.Body = template.HTML(body.String())
+	return p, nil
+}
+
+// links has links lead to where the handler shows a page.
+type links struct{ file, prefix string }
+
+func (l links) Transform(document *ast.Document, _ text.Reader, _ parser.Context) {
+	_ = ast.Walk(document, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if link, ok := n.(*ast.Link); ok && entering {
+			link.Destination = []byte(l.target(string(link.Destination)))
+		}
+		return ast.WalkContinue, nil
+	})
+}
+
+func (l links) target(to string) string {
+	if strings.Contains(to, "://") || strings.HasPrefix(to, "#") || strings.HasPrefix(to, "/") {
+		return to
+	}
+	to, anchor, has := strings.Cut(to, "#")
+	if has {
+		anchor = "#" + anchor
+	}
+	file := path.Join(path.Dir(l.file), to)
+	if strings.HasSuffix(file, ".md") && !strings.HasPrefix(file, "../") {
+		return path.Join(l.prefix, pageName(file)) + anchor
+	}
+	if file == "connector.schema.json" {
+		return path.Join(l.prefix, file)
+	}
+	return home + path.Join("deployments/guide", path.Dir(l.file), to) + anchor
+}

@@ -1,0 +1,95 @@
+package connector
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/rounds-dev/rounds/poller"
+)
+
+const guide = "../../../deployments/guide"
+
+// schema reads the published schema's part of a name.
+func schema(t *testing.T, part string) *jsonschema.Schema {
+	t.Helper()
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	compiled, err := compiler.Compile(filepath.Join(guide, "connector.schema.json") + "#/$defs/" + part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+func fits(t *testing.T, s *jsonschema.Schema, text string) bool {
+	t.Helper()
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return s.Validate(value) == nil
+}
+
+func TestSchemaAgreesWithTheDecoder(t *testing.T) {
+	page, failure := schema(t, "page"), schema(t, "failure")
+	for _, answer := range []string{
+		`{"messages":[]}`,
+		`{"messages":null,"next_cursor":null,"has_more":null}`,
+		`{"messages":[{"id":"1","data":{}}],"next_cursor":{"a":[1]},"has_more":true,"next_poll_after":60,"cursor_reset":false}`,
+		`{"messages":[{"id":"1","type":"t","time":"2026-11-21T12:00:00Z","data":null}],"more":1}`,
+		`{"messages":[{"id":"1","type":null,"time":null,"data":"x"}],"error":null}`,
+		`{"error":{"kind":"auth","code":"401","message":"no"},"retry_after":30}`,
+		`{"error":{"kind":"transient"},"messages":[]}`,
+		`{}`, `[]`, `null`, `{"messages":{}}`, `{"messages":[1]}`, `{"messages":[{"data":{}}]}`, `{"messages":[{"id":"1"}]}`,
+		`{"messages":[{"id":1,"data":{}}]}`, `{"messages":[{"id":"","data":{}}]}`, `{"messages":[{"id":"1","type":2,"data":{}}]}`,
+		`{"messages":[{"id":"1","time":"yesterday","data":{}}]}`, `{"messages":[],"has_more":1}`, `{"messages":[],"has_more":"true"}`,
+		`{"messages":[],"next_poll_after":-1}`, `{"messages":[],"next_poll_after":"60"}`, `{"messages":[],"next_poll_after":31622401}`,
+		`{"messages":[],"cursor_reset":0}`, `{"error":{"kind":"broken"}}`, `{"error":{}}`, `{"error":"auth"}`,
+		`{"error":{"kind":"auth","code":401}}`, `{"error":{"kind":"auth"},"retry_after":-1}`,
+	} {
+		_, err := decode([]byte(answer), 200)
+		var reported *reportedError
+		taken := err == nil || errors.As(err, &reported)
+		if got := fits(t, page, answer) || fits(t, failure, answer); got != taken {
+			t.Errorf("%s: the schema says %v, the decoder %v (%v)", answer, got, taken, err)
+		}
+	}
+}
+
+func TestSchemaDescribesRequests(t *testing.T) {
+	s := schema(t, "request")
+	body, err := encodeRequest(t.Context(), poller.Request{Account: "a", CheckID: "c", Config: []byte(`{"url":"https://example.com"}`), Limit: 200, Attempt: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !fits(t, s, string(body)) {
+		t.Errorf("%s does not fit the schema", body)
+	}
+	for _, bad := range []string{`{}`, strings.Replace(string(body), `"version":1`, `"version":2`, 1), strings.Replace(string(body), `"limit":200`, `"limit":0`, 1)} {
+		if fits(t, s, bad) {
+			t.Errorf("%s fits the schema", bad)
+		}
+	}
+}
+
+func TestGuidesExamplesFitTheSchema(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(guide, "connectors.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	if len(blocks) < 3 {
+		t.Fatalf("only %d examples", len(blocks))
+	}
+	for _, block := range blocks {
+		if !fits(t, schema(t, "request"), block[1]) && !fits(t, schema(t, "page"), block[1]) && !fits(t, schema(t, "failure"), block[1]) {
+			t.Errorf("%s fits nothing of the schema", block[1])
+		}
+	}
+}
