@@ -15,22 +15,22 @@ import (
 // top is the repository's top folder.
 const top = "../.."
 
-func TestReadmeHasTheSettings(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(top, "README.md"))
+func TestGuideHasTheSettings(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(top, "deployments/guide/operations.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, ok := strings.Cut(string(text), "<!-- settings -->\n")
 	got, _, closed := strings.Cut(rest, "<!-- /settings -->")
 	if !ok || !closed {
-		t.Fatal("the README has no settings between its markers")
+		t.Fatal("the guide has no settings between its markers")
 	}
 	var want bytes.Buffer
 	if err := writeSettingsMarkdown(&want); err != nil {
 		t.Fatal(err)
 	}
 	if strings.TrimSpace(got) != strings.TrimSpace(want.String()) {
-		t.Errorf("the README's settings are not those of `rounds settings --markdown`, which are:\n%s", want.String())
+		t.Errorf("the guide's settings are not those of `rounds settings --markdown`, which are:\n%s", want.String())
 	}
 }
 

@@ -7,11 +7,11 @@
 //	go run ./testing/explore --reshard 1:2 --pollers 1 --monitors 1 --crashes 1 --cuts 0 --changes 1
 //
 // It prints how many states there are and whether all of them were reached, or
-// the shortest way to one in which the law does not hold. The README has a table of
+// the shortest way to one in which the law does not hold. testing/README.md has a table of
 // searches, all complete, and of how many states each has. The tests make those that
 // are short and expect that number; this makes all of them and writes the table anew:
 //
-//	go run ./testing/explore --published README.md
+//	go run ./testing/explore --published testing/README.md
 //
 // # What is explored
 //

@@ -42,7 +42,7 @@ func run(args []string, out io.Writer) error {
 	registrars := flags.String("registrars", "old,new", "with reshard, in the place of around: who knows only the old shards, or the new ones too")
 	deeds := flags.String("deeds", "register,upsert,deregister,pause,resume", "with reshard: what those do")
 	most := flags.Int("states", 0, "give up after so many states; 0: never")
-	published := flags.String("published", "", "make all searches that are published, and write how many states they have to this page: README.md")
+	published := flags.String("published", "", "make all searches that are published, and write how many states they have to this page: testing/README.md")
 	short := flags.Bool("short", false, "with published: only those that the tests make too")
 	profile := flags.String("profile", "", "write a CPU profile there")
 	if err := flags.Parse(args); err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Between these the README has the table of what was explored.
+// Between these testing/README.md has the table of what was explored.
 const (
 	tableBegin = "<!-- explored -->\n"
 	tableEnd   = "<!-- /explored -->"

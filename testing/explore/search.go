@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A search is one whose number of states the README publishes. The tests make those
+// A search is one whose number of states testing/README.md publishes. The tests make those
 // that are short, and hold each to the number that is published.
 type search struct {
 	name  string
@@ -81,7 +81,7 @@ func reshardings() []resharding {
 	}
 }
 
-// String names a search and its bounds, as the README has it.
+// String names a search and its bounds, as testing/README.md has it.
 func (s search) String() string {
 	name := s.name + ";"
 	for _, b := range []struct {

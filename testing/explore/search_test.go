@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-const readme = "../../README.md"
+const readme = "../README.md"
 
 // TestSearches explores package circulate to the end, within several bounds, and
 // expects as many states as are published.
@@ -46,13 +46,13 @@ func TestSearches(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 			if want := published[s.String()]; r.States != want {
-				t.Errorf("%d states, published are %d: go run ./testing/explore --published %s", r.States, want, "README.md")
+				t.Errorf("%d states, published are %d: go run ./testing/explore --published %s", r.States, want, "testing/README.md")
 			}
 		})
 	}
 }
 
-// TestPublished holds that the README has exactly the searches that there are.
+// TestPublished holds that testing/README.md has exactly the searches that there are.
 func TestPublished(t *testing.T) {
 	published, table, err := readPublished(readme)
 	if err != nil {
@@ -66,7 +66,7 @@ func TestPublished(t *testing.T) {
 		want += s.line(published[s.String()])
 	}
 	if table != want {
-		t.Errorf("the README has\n%s\nand not\n%s", table, want)
+		t.Errorf("the page has\n%s\nand not\n%s", table, want)
 	}
 }
 

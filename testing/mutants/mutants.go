@@ -111,7 +111,7 @@ func (m Mutant) file() string {
 	return m.Script + ".lua"
 }
 
-// Markdown is the table as the README has it.
+// Markdown is the table as testing/README.md has it.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString("| rule broken | in | found by |\n|---|---|---|\n")

@@ -55,7 +55,7 @@ func TestApply(t *testing.T) {
 }
 
 func TestReadmeHasTheTable(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +63,6 @@ func TestReadmeHasTheTable(t *testing.T) {
 	_, rest, found := strings.Cut(string(readme), begin)
 	shown, _, ended := strings.Cut(rest, end)
 	if !found || !ended || shown != Markdown() {
-		t.Errorf("between %q and %q the README must have:\n%s", begin, end, Markdown())
+		t.Errorf("between %q and %q testing/README.md must have:\n%s", begin, end, Markdown())
 	}
 }

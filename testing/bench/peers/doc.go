@@ -7,7 +7,7 @@
 //
 // It keeps every figure and every single run in ../figures/measured.json, each with
 // the commit that it was measured at, and draws ../figures/*.svg from that; a quick run
-// has a directory of its own. Page and plan print the tables of the README.
+// has a directory of its own. Page and plan print the tables of testing/bench/README.md.
 //
 // # Fairness
 //

@@ -33,7 +33,7 @@ func ratios() []row {
 	}
 }
 
-// printPage prints the tables of comparisons as the README has them, each figure with
+// printPage prints the tables of comparisons as testing/bench/README.md has them, each figure with
 // the commit that it was measured at. What was not measured is left out.
 func printPage(path string, out io.Writer) error {
 	r, err := readResults(path)

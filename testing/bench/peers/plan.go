@@ -88,7 +88,7 @@ func (c constants) of(accounts float64) plan {
 
 func atLeast(least int, n float64) int { return max(least, int(math.Ceil(n))) }
 
-// printPlan prints the plan as the README has it.
+// printPlan prints the plan as testing/bench/README.md has it.
 func printPlan(path string, out io.Writer) error {
 	r, err := readResults(path)
 	if err != nil {

@@ -1,0 +1,172 @@
+package guide
+
+import (
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// top is the repository's top folder.
+const top = "../.."
+
+func newHandler(t *testing.T) *Handler {
+	t.Helper()
+	h, err := New("/docs/guide")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func get(t *testing.T, h http.Handler, url string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, url, nil))
+	return w
+}
+
+func TestEveryPageIsShown(t *testing.T) {
+	h := newHandler(t)
+	if len(h.pages) < 8 {
+		t.Errorf("only %d pages", len(h.pages))
+	}
+	for name, p := range h.pages {
+		w := get(t, h, p.Href("/docs/guide"))
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "<h1") {
+			t.Errorf("%q: status %d, without a heading", name, w.Code)
+		}
+		if got := w.Header().Get("Content-Security-Policy"); got != policy {
+			t.Errorf("%q: policy %q", name, got)
+		}
+	}
+	for url, want := range map[string]int{
+		"/docs/guide/guide.css": 200, "/docs/guide/connector.schema.json": 200, "/docs/guide/": 200, "/docs/guide/none": 404, "/docs/guide/../secret": 404,
+		"/docs/guide?q=" + strings.Repeat("a", maxQuery+1): 400,
+	} {
+		if w := get(t, h, url); w.Code != want {
+			t.Errorf("%s: status %d, want %d", url, w.Code, want)
+		}
+	}
+}
+
+func TestSearch(t *testing.T) {
+	h := newHandler(t)
+	body := get(t, h, "/docs/guide?q=quarantine+revive").Body.String()
+	if !strings.Contains(body, "/docs/guide/operations#troubleshooting") {
+		t.Errorf("not found: %s", body)
+	}
+	if body := get(t, h, "/docs/guide?q=%3Cscript%3Ealert(1)%3C/script%3E").Body.String(); strings.Contains(body, "<script") {
+		t.Error("a query is not escaped")
+	}
+	if body := get(t, h, "/docs/guide?q=xyzzy").Body.String(); !strings.Contains(body, "Nothing was found") {
+		t.Error("finding nothing is not said")
+	}
+}
+
+func TestLinksBetweenPages(t *testing.T) {
+	files := fstest.MapFS{
+		"README.md":       {Data: []byte("# A\n\n[b](b.md#x) [c](../../circulate/doc.go) [d](https://example.com) [e](#a) [f](zh-CN/README.md)\n")},
+		"b.md":            {Data: []byte("# B\n")},
+		"zh-CN/README.md": {Data: []byte("# C\n\n[b](../b.md) [self](README.md#c)\n")},
+	}
+	pages, err := readPages(files, "/docs/guide")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, hrefs := range map[string][]string{
+		"":      {"/docs/guide/b#x", "https://github.com/rounds-dev/rounds/blob/main/circulate/doc.go", "https://example.com", "#a", "/docs/guide/zh-CN"},
+		"zh-CN": {"/docs/guide/b", "/docs/guide/zh-CN#c"},
+	} {
+		for _, href := range hrefs {
+			if !strings.Contains(string(pages[name].Body), `href="`+href+`"`) {
+				t.Errorf("%q has no link to %s: %s", name, href, pages[name].Body)
+			}
+		}
+	}
+	if _, err := readPages(fstest.MapFS{"bad.md": {Data: []byte("no heading\n")}}, "/"); err == nil {
+		t.Error("a page without a heading is taken")
+	}
+}
+
+// brokenLinks gives the links of a Markdown file that lead nowhere: to a file that is
+// not in the tree, or to an anchor that its page has not.
+func brokenLinks(t *testing.T, root fs.FS, file string) (broken []string, links int) {
+	t.Helper()
+	source, err := fs.ReadFile(root, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(string(source), -1) {
+		to, anchor, _ := strings.Cut(m[1], "#")
+		if strings.Contains(to, "://") {
+			continue
+		}
+		links++
+		target := file
+		if to != "" {
+			target = path.Join(path.Dir(file), to)
+		}
+		if _, err := fs.Stat(root, target); err != nil {
+			broken = append(broken, m[1])
+			continue
+		}
+		if anchor == "" || !strings.HasSuffix(target, ".md") {
+			continue
+		}
+		text, err := fs.ReadFile(root, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rendered, err := render(text, "x.md", "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(rendered.Body), `id="`+anchor+`"`) {
+			broken = append(broken, m[1])
+		}
+	}
+	return broken, links
+}
+
+func TestNoLinkIsBroken(t *testing.T) {
+	example := fstest.MapFS{
+		"a.md":   {Data: []byte("# A\n\n[1](b.md) [2](b.md#here) [3](#a) [4](gone.md) [5](b.md#gone) [6](https://example.com/gone)\n")},
+		"b.md":   {Data: []byte("# B\n\n## Here\n")},
+		"c/d.md": {Data: []byte("# D\n")},
+	}
+	if got, _ := brokenLinks(t, example, "a.md"); strings.Join(got, " ") != "gone.md b.md#gone" {
+		t.Fatalf("the check finds %q", got)
+	}
+	links := 0
+	root := os.DirFS(top)
+	err := fs.WalkDir(root, ".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (file == ".git" || filepath.Base(file) == "testdata" || filepath.Base(file) == "node_modules") {
+			return fs.SkipDir
+		}
+		if entry.IsDir() || !strings.HasSuffix(file, ".md") {
+			return nil
+		}
+		broken, n := brokenLinks(t, root, file)
+		links += n
+		for _, link := range broken {
+			t.Errorf("%s: %s leads nowhere", file, link)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if links < 40 {
+		t.Errorf("only %d links were looked at", links)
+	}
+}
