@@ -19,7 +19,7 @@ func around(m mutants.Mutant) (Config, error) {
 	if b := m.Bounds; b.Movers > 0 {
 		r := reshardBounds{
 			from: 1, to: 2, accounts: 1, pollers: b.Pollers, monitors: b.Monitors, movers: b.Movers,
-			ways: everyWay(), crashes: b.Crashes, cuts: b.Cuts, changes: b.Changes,
+			ways: everyWay(), crashes: b.Crashes, cuts: b.Cuts, changes: b.Changes, aborts: b.Aborts,
 		}
 		if b.Changes > 0 {
 			r.registrars, r.deeds = []string{"old", "new"}, []string{"register", "deregister"}

@@ -20,6 +20,7 @@ type reshardBounds struct {
 	deeds                     []string // what they do
 	ways                      []int    // to go on with a claim
 	ends                      bool     // the movers end the change too
+	aborts                    bool     // and give it up
 	empty                     bool     // at first no account is registered
 	crashes, cuts, changes    int
 }
@@ -80,7 +81,7 @@ func reshardConfig(b reshardBounds) (Config, error) {
 	p.meta, m.meta = moving, moving
 	add(b.pollers, p)
 	add(b.monitors, m)
-	mv := mover(sources, b.ends)
+	mv := mover(sources, b.ends, b.aborts)
 	mv.meta = moving
 	add(b.movers, mv)
 	au := auditor(shards)

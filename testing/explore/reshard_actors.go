@@ -15,17 +15,21 @@ import (
 
 // mover takes one step of a change of the number of shards after the other, in any
 // order, and any of them any number of times; where it ends the change too, that
-// as well. Its ring is from the time when accounts moved.
-func mover(sources []int, ends bool) *program {
+// as well, and where it gives the change up. Its ring is from the time when accounts
+// moved.
+func mover(sources []int, ends, aborts bool) *program {
 	return &program{name: "mover", forgets: forgetsMoves, run: func(a *actor) error {
 		ctx := context.Background()
 		source := sources[a.choose(len(sources))]
-		deeds := 3
+		deeds := []int{0, 1, 2}
 		if ends {
-			deeds = 6
+			deeds = append(deeds, 3, 4, 5)
+		}
+		if aborts {
+			deeds = append(deeds, 6)
 		}
 		var err error
-		switch a.pick(deeds) {
+		switch deeds[a.pick(len(deeds))] {
 		case 0:
 			a.at(fmt.Sprint("moves ", source))
 			_, _, err = a.ring.Move(ctx, source)
@@ -44,6 +48,9 @@ func mover(sources []int, ends bool) *program {
 		case 5:
 			a.at("receives again")
 			err = a.ring.Receive(ctx)
+		case 6:
+			a.at("gives up")
+			_, err = a.ring.Abort(ctx)
 		}
 		if refused(err) {
 			return nil
@@ -68,7 +75,12 @@ func auditor(shards []int) *program {
 // refused reports that a step came after the end of the change, or beside another
 // one that ended it.
 func refused(err error) bool {
-	return errors.Is(err, circulate.ErrReshardingOther) || err != nil && strings.Contains(err.Error(), "takes no accounts from others")
+	for _, known := range []error{circulate.ErrReshardingOther, circulate.ErrAborted, circulate.ErrNoReturn} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return err != nil && strings.Contains(err.Error(), "takes no accounts from others")
 }
 
 // forgetsMoves tells what a mover keeps in mind, and whoever completes a move on

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 // kept is the cursor that every account has at first. No check changes it.
@@ -147,9 +150,17 @@ func (l reshardLaw) recovers(st *store, from snapshot) (string, error) {
 	if fault, err := l.finish(ctx, a); err != nil || fault != "" {
 		return fault, err
 	}
+	now, err := a.ring.Resharding(ctx)
+	if err != nil {
+		return "", err
+	}
+	first, last, home := l.from, len(l.tags), 1
+	if now.Phase == circulate.Steady && now.To == l.from { // it was given up
+		first, last, home = 0, l.from, 0
+	}
 	all := l.residents(from)
 	parked := make(map[string]bool)
-	for _, shard := range l.tags[l.from:] {
+	for _, shard := range l.tags[first:last] {
 		if set, err := m.SortedSet(shard + "parked"); err == nil {
 			for id := range set {
 				parked[id] = true
@@ -158,7 +169,7 @@ func (l reshardLaw) recovers(st *store, from snapshot) (string, error) {
 	}
 	d.passTime()
 	claimed := make(map[string]int)
-	for a.shard = l.from; a.shard < len(l.tags); a.shard++ {
+	for a.shard = first; a.shard < last; a.shard++ {
 		some, err := a.claimAll(ctx)
 		if err != nil {
 			return "", err
@@ -187,7 +198,7 @@ func (l reshardLaw) recovers(st *store, from snapshot) (string, error) {
 	}
 	if fault == "" {
 		for id, homes := range l.residents(after) {
-			if homes[0].where != l.homes[id][1] {
+			if homes[0].where != l.homes[id][home] {
 				fault = fmt.Sprintf("after all have stopped, %s is in %v", id, homes)
 			}
 		}
@@ -213,7 +224,14 @@ func (l reshardLaw) finish(ctx context.Context, a *actor) (fault string, err err
 			if tries == 8 {
 				return fmt.Sprintf("after all have stopped, accounts never leave shard %d", source), nil
 			}
-			if _, left, err := a.ring.Move(ctx, source); refused(err) {
+			if _, left, err := a.ring.Move(ctx, source); errors.Is(err, circulate.ErrAborted) {
+				if now, err := a.ring.Abort(ctx); err == nil && now.Phase == circulate.Steady {
+					return "", nil
+				} else if !errors.Is(err, circulate.ErrNoReturn) {
+					return "", fmt.Errorf("explore: abort: %+v: %w", now, err)
+				}
+				continue
+			} else if refused(err) {
 				return fmt.Sprintf("after all have stopped: %v", err), nil
 			} else if err != nil {
 				return "", err

@@ -78,6 +78,11 @@ func reshardings() []resharding {
 		{"two accounts to one shard", reshardBounds{
 			from: 2, to: 1, accounts: 2, movers: 1, changes: 2,
 			registrars: []string{"new"}, deeds: comeAndGo}},
+		{"given up", reshardBounds{
+			from: 2, to: 1, accounts: 2, movers: 2, crashes: 1, cuts: 1, aborts: true}},
+		{"given up, come and go", reshardBounds{
+			from: 1, to: 2, accounts: 1, movers: 2, changes: 2, aborts: true,
+			registrars: []string{"old", "new"}, deeds: comeAndGo}},
 	}
 }
 

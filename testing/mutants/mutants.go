@@ -46,7 +46,11 @@ type Mutant struct {
 }
 
 // Bounds are how many of each there are in an exploration.
-type Bounds struct{ Pollers, Monitors, Movers, Crashes, Cuts, Changes int }
+type Bounds struct {
+	Pollers, Monitors, Movers, Crashes, Cuts, Changes int
+
+	Aborts bool // movers give the change up
+}
 
 // By gives the mutants that a tool must find.
 func By(tool Tool) []Mutant {
@@ -103,7 +107,7 @@ func (m Mutant) file() string {
 	switch m.Script {
 	case "":
 		return m.File
-	case "depart", "arrive":
+	case "depart", "arrive", "stay", "leave":
 		return "reshard_" + m.Script + ".lua"
 	case "far", "move", "rewind":
 		return "clock_" + m.Script + ".lua"
