@@ -15,7 +15,7 @@ import (
 // take over by themselves, nothing that was acknowledged may be lost.
 func ofCluster() []fault {
 	failed := counter(rolePoller, "rounds_redis_errors_total")
-	fenced := counter(rolePoller, "rounds_returns_total", `outcome="fenced"`)
+	fenced := counter(rolePoller, "rounds_returns_total", `outcome="fenced"`).times(fencedAtOnce)
 	orphaned := counter(roleMonitor, "rounds_requeued_total", `reason="orphaned"`)
 	redirects := counter("", "rounds_redis_redirects_total")
 	return []fault{

@@ -8,11 +8,11 @@ import (
 // controlName is what the control is called in the table.
 const controlName = "control"
 
-// controlsEvery is after how many faults a control comes, and leastControls how many
-// there are in a world at least.
+// controlsEvery is after how many faults a control comes, but mostControls are enough
+// for each of them once.
 const (
-	controlsEvery = 12
-	leastControls = 2
+	controlsEvery = 6
+	mostControls  = 6
 )
 
 // control is a turn like the others in which nothing is injected. What a fault does is
@@ -39,10 +39,7 @@ func aRound(random *rand.Rand, on topology, faults []fault) []*fault {
 	for _, i := range random.Perm(len(faults)) {
 		order = append(order, &faults[i])
 	}
-	controls := max(leastControls, len(faults)/controlsEvery)
-	if len(faults) == 0 {
-		controls = 1
-	}
+	controls := max(1, min(mostControls, len(faults)/controlsEvery))
 	var with []*fault
 	for i := range controls {
 		from, to := i*len(order)/controls, (i+1)*len(order)/controls

@@ -6,7 +6,7 @@ import "time"
 func ofNetwork() []fault {
 	failed := counter(rolePoller, "rounds_redis_errors_total")
 	orphaned := counter(roleMonitor, "rounds_requeued_total", `reason="orphaned"`)
-	late := above(rolePoller, "rounds_redis_call_seconds", "0.256").times(8)
+	late := above(rolePoller, "rounds_redis_call_seconds", "0.256").times(3)
 	sweeps := counter(roleMonitor, "rounds_sweeps_total", `outcome="failed"`)
 	long := deadAfter + 1500*time.Millisecond
 	return []fault{

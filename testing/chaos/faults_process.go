@@ -10,10 +10,14 @@ import (
 
 var errNoClaims = errors.New("the poller never held what it was to be killed with")
 
+// fencedAtOnce is how many returns are fenced where a poller lost its claims: a few are
+// always, of accounts that clients pause meanwhile.
+const fencedAtOnce = 6
+
 // ofProcesses are kills, freezes and ends of our own processes.
 func ofProcesses() []fault {
 	orphaned := counter(roleMonitor, "rounds_requeued_total", `reason="orphaned"`)
-	fenced := counter(rolePoller, "rounds_returns_total", `outcome="fenced"`)
+	fenced := counter(rolePoller, "rounds_returns_total", `outcome="fenced"`).times(fencedAtOnce)
 	return []fault{
 		{name: "poller-kill-idle", invariant: "I1 I6", sign: lost(rolePoller), inject: killPoller(0)},
 		{name: "poller-kill-mid-check", invariant: "I1 I2", sign: orphaned, inject: killPoller(1)},

@@ -13,7 +13,7 @@ import (
 // acknowledged or not.
 func ofSentinel() []fault {
 	failed := counter(rolePoller, "rounds_redis_errors_total")
-	fenced := counter(rolePoller, "rounds_returns_total", `outcome="fenced"`)
+	fenced := counter(rolePoller, "rounds_returns_total", `outcome="fenced"`).times(fencedAtOnce)
 	orphaned := counter(roleMonitor, "rounds_requeued_total", `reason="orphaned"`)
 	unheard := counter(rolePoller, "rounds_wakeups_lost_total")
 	silent := counter("", "rounds_redis_sentinels_silent_total")
