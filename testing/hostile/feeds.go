@@ -44,6 +44,7 @@ func xmlBodies() []Body {
 		{"rss: depth", "feed", nested(rssOpen)},
 		{"rss: depth behind a control byte", "feed", nested(rssOpen + "\x01")},
 		{"rss: depth in a hidden root", "feed", nested("<rss \x01version='2.0'>\x01<channel>")},
+		in("atom: foreign depth behind a control byte", "<feed xmlns='x'>\x01", "<b>", ""),
 		{"rss: depth behind a stray end", "feed", nested(rssOpen + "</nothing>")},
 		in("rss: a doctype", "<!DOCTYPE rss [", "<!ENTITY a 'b'>", "]>"+rssOpen+rssClose),
 		in("rdf: items", `<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/">`, "<item/>", "</rdf:RDF>"),

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"runtime"
@@ -74,6 +75,9 @@ func TestControlBytesHideNothing(t *testing.T) {
 		for range 1 << 17 {
 			body = append(body, "<x:a>"...)
 		}
+		if _, _, err := judge(t.Context(), bytes.Clone(body), free); err == nil {
+			t.Errorf("%s: the parser gets to see it", name)
+		}
 		_, err := parse(t.Context(), body, free)
 		if got := checktest.Failure(t, err); got.Code != "not_a_feed" {
 			t.Errorf("%s: got %v", name, got)
@@ -96,6 +100,7 @@ func TestAroundTheRoot(t *testing.T) {
 		"an unknown one":     {`<?xml version="1.0" encoding="nothing"?>` + rss(), -1},
 		"in capitals":        {`<?xml version="1.0" encoding="UTF-8"?>` + rss("<guid>1</guid>"), 1},
 		"windows-1251":       {"<?xml version=\"1.0\" encoding='windows-1251'?>\n" + rss("<guid>\xcf\xf0</guid>"), 1},
+		"JSON in disguise":   {"\x01{\"items\":[{}],\"x\":\"<rss></rss>", -1},
 		"not what it claims": {`<?xml version="1.0" encoding="utf-16"?>` + rss("<guid>1</guid>"), -1},
 	} {
 		items, err := parse(t.Context(), []byte(c.body), free)

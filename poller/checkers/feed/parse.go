@@ -89,6 +89,9 @@ func judge(ctx context.Context, body []byte, reserve reserver) ([]byte, int64, e
 	if err != nil {
 		return nil, 0, err
 	}
+	if isJSON(text) {
+		return nil, 0, errXML // behind a control byte, and judged as XML only
+	}
 	text, counted, err := guard(ctx, text)
 	if err != nil {
 		return nil, 0, err
