@@ -107,3 +107,30 @@ func fullMemory(f *fullFixture) {
 	}
 	f.refused("try a write", f.ring.TryWrite(ctx))
 }
+
+// tryWrite: every server says whether it takes writes, and tells of its memory or that
+// it does not.
+func tryWrite(f *fixture) {
+	ctx := context.Background()
+	if err := f.ring.TryWrite(ctx); err != nil {
+		f.Errorf("try a write: %v", err)
+	}
+	if n := f.number("EXISTS", f.key("schedule")); n != 0 {
+		f.Error("trying a write has written")
+	}
+	if shards := f.ring.OneOfEachNode(); len(shards) != 1 || shards[0] != 0 {
+		f.Errorf("of one shard, one of each node is %v", shards)
+	}
+	memory, err := f.ring.Memory(ctx, 0)
+	if circulate.Unavailable(err) || err == nil && memory.Used <= 0 {
+		f.Errorf("memory: %+v, %v", memory, err)
+	}
+	bytes, err := f.ring.MessageBytes(ctx, 0)
+	if err == nil && bytes != 0 {
+		f.Errorf("no messages take %d bytes", bytes)
+	}
+	f.add("a/1")
+	if bytes, err = f.ring.MessageBytes(ctx, 0); circulate.Unavailable(err) || err == nil && bytes <= 0 {
+		f.Errorf("a message takes %d bytes, %v", bytes, err)
+	}
+}

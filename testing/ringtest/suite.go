@@ -141,6 +141,7 @@ func Run(t *testing.T, server redistest.Redis) {
 			"reshard, no return":                                  reshardNoReturn,
 			"reshard given up by one who stops anywhere":          reshardAbortCrashes,
 			"reshard, random walk":                                reshardWalk,
+			"trying a write writes nothing":                       tryWrite,
 			"meta must agree":                                     metaAgrees,
 			"bad input is refused":                                badInput,
 			"random walk":                                         randomWalk,
