@@ -12,11 +12,6 @@
 -- A full Redis must not make a replica look dead.
 even_when_full(KEYS[2])
 local now = clock()
--- A beat from the future was before the clock went back. It counts as one of now: who
--- lives beats again, and who does not is silent from now on.
-for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. format('%.0f', now), '+inf', 'LIMIT', 0, 1000)) do
-  redis.call('ZADD', KEYS[1], now, name)
-end
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 -- Some at a time: another heartbeat follows soon.
@@ -25,4 +20,12 @@ if #silent > 0 then
   redis.call('ZREM', KEYS[1], unpack(silent))
   redis.call('HDEL', KEYS[2], unpack(silent))
 end
-return redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. format('%.0f', now - tonumber(ARGV[4])), '+inf')
+-- A beat from the future was before the clock went back. It counts as one of now: who
+-- lives beats again, and who does not is silent from now on.
+local names = {}
+local beats = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. format('%.0f', now - tonumber(ARGV[4])), '+inf', 'WITHSCORES')
+for i = 1, #beats, 2 do
+  names[#names + 1] = beats[i]
+  if tonumber(beats[i + 1]) > now then redis.call('ZADD', KEYS[1], now, beats[i]) end
+end
+return names
