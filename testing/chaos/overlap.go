@@ -39,7 +39,7 @@ func (e *excuse) covers(earlier, later check) bool {
 		return earlier.began.Before(e.end)
 	}
 	return slices.ContainsFunc([]check{earlier, later}, func(c check) bool {
-		return c.process() == "" || slices.Contains(e.of, c.process())
+		return c.caller.name() == "" || slices.Contains(e.of, c.caller.name())
 	})
 }
 
@@ -61,7 +61,7 @@ func overlapping(history []check, allowed []*excuse) (faults []violation, lawful
 				lawful++
 			} else {
 				faults = append(faults, violation{c.began, fmt.Sprintf("I3: two checks of %s overlapped by %v, by %q and %q, neither of them a straggler",
-					c.account, before.ended.Sub(c.began).Round(time.Millisecond), before.process(), c.process())})
+					c.account, before.ended.Sub(c.began).Round(time.Millisecond), before.caller.name(), c.caller.name())})
 			}
 		}
 		if c.account != before.account || c.ended.After(before.ended) {

@@ -45,13 +45,13 @@ type check struct {
 // caller is a connection, and who is at its other end.
 type caller struct{ process atomic.Pointer[string] }
 
-// process names who made the check; empty where nobody knows: what says so is in the
-// checks of connectors alone, which share their connections with those of feeds.
-func (c check) process() string {
-	if c.caller == nil || c.caller.process.Load() == nil {
+// name says who it is; empty where nobody knows: what says so is in the checks of
+// connectors alone, which share their connections with those of feeds.
+func (c *caller) name() string {
+	if c == nil || c.process.Load() == nil {
 		return ""
 	}
-	return *c.caller.process.Load()
+	return *c.process.Load()
 }
 
 // processHeader has the name of the process that makes a check.
@@ -248,7 +248,7 @@ func (t *third) begun(ids []string, since time.Time) int {
 func (t *third) checkedBy(process string, since time.Time) []string {
 	var ids []string
 	t.each(since, func(c *check) {
-		if c.began.After(since) && c.process() == process {
+		if c.began.After(since) && c.caller.name() == process {
 			ids = append(ids, c.account)
 		}
 	})
