@@ -146,6 +146,16 @@
 // consumer has an account's messages at a time; steps under a lease that was lost
 // do nothing. What cannot be handled goes to the dead stream. See package delivery.
 //
+// However many groups a process reads, it waits for their messages with one XREAD for
+// each node of Redis ([Ring.Watch]), and takes, renews and surveys their leases of a
+// shard in one step ([Ring.BeginShard], [Ring.RenewLease], [Ring.SurveyGroup]).
+//
+// # Connections
+//
+// A server that is [Divided] keeps connections apart for heartbeats, claims and what
+// returns claims, for steps of groups, and for calls that block: so that none of the
+// first ever waits behind any number of the others.
+//
 // # Audit
 //
 // [Ring.Audit] compares places and tickets in small steps, confirms what looks
