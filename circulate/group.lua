@@ -47,6 +47,22 @@ local function pending_of(stream, group, positions)
   return pending
 end
 
+-- Returns a stream's groups, name -> fields as XINFO tells them, none where there is no
+-- stream; or nil and the error where the key holds something else.
+local function groups_of(stream)
+  local infos, groups = redis.pcall('XINFO', 'GROUPS', stream), {}
+  if infos.err then
+    if sub(infos.err, 1, 9) == 'WRONGTYPE' then return nil, infos end
+    return groups
+  end
+  for _, info in ipairs(infos) do
+    local fields = {}
+    for i = 1, #info, 2 do fields[info[i]] = info[i + 1] end
+    groups[fields.name] = fields
+  end
+  return groups
+end
+
 -- Removes a consumer's name from a group unless something is pending under it:
 -- Redis would drop what is.
 local function forget(stream, group, consumer)

@@ -15,15 +15,10 @@ local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'string', KEYS[4], 'stream')
 if wrong then return wrong end
 
 local stream, now = KEYS[4], clock()
-local names, found = {}, {}
+local names = {}
 for i = 1, #ARGV, 3 do names[#names + 1] = ARGV[i] end
 local leases = redis.call('HMGET', KEYS[1], unpack(names))
-local infos = redis.pcall('XINFO', 'GROUPS', stream)
-for _, info in ipairs(infos.err and {} or infos) do
-  local fields = {}
-  for i = 1, #info, 2 do fields[info[i]] = info[i + 1] end
-  found[fields.name] = fields
-end
+local found = groups_of(stream)
 even_when_full(KEYS[1])
 local ticket = take_tickets({KEYS[2], KEYS[3]}, #names, now)
 

@@ -15,16 +15,9 @@ local leases = redis.call('HMGET', KEYS[1], unpack(names))
 
 -- Where a group has read up to. Redis before 7, or one that has lost count, does
 -- not tell how far that is from the end, or not rightly.
-local found, last = {}, nil
-local infos = redis.pcall('XINFO', 'GROUPS', stream)
-if infos.err and sub(infos.err, 1, 9) == 'WRONGTYPE' then return infos end
-if not infos.err then
-  for _, info in ipairs(infos) do
-    local fields = {}
-    for i = 1, #info, 2 do fields[info[i]] = info[i + 1] end
-    found[fields.name] = fields
-  end
-end
+local found, wrong = groups_of(stream)
+if wrong then return wrong end
+local last
 local function behind(group)
   local fields = found[group]
   if not fields then return true end -- whoever reads will see

@@ -11,13 +11,9 @@
 -- has the lease; or only now where there is no such group.
 
 local stream, group, now = KEYS[1], ARGV[1], clock()
-if redis.call('EXISTS', stream) == 0 then return { now } end
-local found
-for _, info in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
-  local fields = {}
-  for i = 1, #info, 2 do fields[info[i]] = info[i + 1] end
-  if fields.name == group then found = fields end
-end
+local groups, wrong = groups_of(stream)
+if wrong then return wrong end
+local found = groups[group]
 if not found then return { now } end
 
 local last = found['last-delivered-id']

@@ -11,16 +11,8 @@
 
 local stream, now = KEYS[1], clock()
 local dead = redis.call('XLEN', KEYS[2])
-local found = {}
-local infos = redis.pcall('XINFO', 'GROUPS', stream)
-if infos.err and sub(infos.err, 1, 9) == 'WRONGTYPE' then return infos end
-if not infos.err then
-  for _, info in ipairs(infos) do
-    local fields = {}
-    for i = 1, #info, 2 do fields[info[i]] = info[i + 1] end
-    found[fields.name] = fields
-  end
-end
+local found, wrong = groups_of(stream)
+if wrong then return wrong end
 
 local out, n = { now, dead }, 2
 for _, group in ipairs(ARGV) do
