@@ -138,6 +138,8 @@ func (tr *traffic) goesOn(t *testing.T) {
 		}
 		select {
 		case <-deadline:
+			tr.mu.Lock()
+			defer tr.mu.Unlock()
 			t.Fatalf("some shard stands still: %v, before %v; refused %v", tr.turns, before, tr.refused)
 		case <-time.After(5 * time.Millisecond):
 		}
