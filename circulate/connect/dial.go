@@ -57,7 +57,7 @@ func newPool(o Options, dial func(context.Context) (redis.Conn, error), test fun
 	if test == nil {
 		test = pingIdle
 	}
-	return &redis.Pool{
+	pool := &redis.Pool{
 		MaxIdle:             o.MaxConns,
 		MaxActive:           o.MaxConns,
 		Wait:                true,
@@ -65,6 +65,13 @@ func newPool(o Options, dial func(context.Context) (redis.Conn, error), test fun
 		DialContext:         dial,
 		TestOnBorrowContext: test,
 	}
+	// A pool makes its places when it is first asked for a connection, and one that is
+	// closed at that moment races with itself (redigo v1.9.3, Pool.lazyInit). Nobody
+	// dials for who has gone already.
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, _ = pool.GetContext(gone)
+	return pool
 }
 
 // idleCheck is after how much idleness a connection is tried with a PING before
