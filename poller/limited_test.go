@@ -82,8 +82,9 @@ func TestLimitsAreShared(t *testing.T) {
 		if most.Load() != 3 {
 			t.Errorf("%d checks at once of an upstream that allows 3", most.Load())
 		}
-		if w.counted("rounds_limit_denials_total", "scripted") == 0 {
-			t.Error("no denial was counted")
+		// Whichever replica's part the shards are has nearly all of the accounts.
+		if w.counted("rounds_limit_denials_total", "scripted")+other.counted("rounds_limit_denials_total", "scripted") < 20 {
+			t.Error("the denials were not counted")
 		}
 	})
 }
