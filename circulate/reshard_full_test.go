@@ -11,18 +11,8 @@ import (
 // A Redis that is at its limit while accounts move keeps none of them on its way,
 // and none from being moved to the end: what moves is freed where it was.
 func TestReshardOnAFullRedis(t *testing.T) {
-	ctx, server := t.Context(), redistest.Connect(t, redistest.Start(t))
-	limit := func(bytes int) {
-		t.Helper()
-		conn, err := server.Conn(ctx, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if _, err := conn.Do("CONFIG", "SET", "maxmemory", bytes); err != nil {
-			t.Fatal(err)
-		}
-	}
+	ctx, process := t.Context(), redistest.Start(t)
+	server := redistest.Connect(t, process)
 	open := func(shards int) *circulate.Ring {
 		t.Helper()
 		ring, err := circulate.Open(ctx, server, circulate.Options{Shards: shards})
@@ -54,7 +44,7 @@ func TestReshardOnAFullRedis(t *testing.T) {
 		}
 	}
 
-	limit(1)
+	process.LimitMemory(t, "1")
 	if err := ring.Receive(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,6 @@ import (
 func TestThirdPartyThatAlwaysHasMoreStopsNobody(t *testing.T) {
 	binary := build(t)
 	server := redistest.Start(t, redistest.WithArgs("--maxmemory", "64mb", "--maxmemory-policy", "noeviction"))
-	redis := redistest.Connect(t, server)
 	third := &greedy{checked: make(map[string]time.Time)}
 	upstream := httptest.NewServer(third)
 	t.Cleanup(upstream.Close)
@@ -58,18 +57,7 @@ func TestThirdPartyThatAlwaysHasMoreStopsNobody(t *testing.T) {
 	}
 
 	// To the brim: everything that adds is refused.
-	limit := func(maxmemory string) {
-		t.Helper()
-		conn, err := redis.Conn(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if _, err := conn.Do("CONFIG", "SET", "maxmemory", maxmemory); err != nil {
-			t.Fatal(err)
-		}
-	}
-	limit("1mb")
+	server.LimitMemory(t, "1mb")
 	eventually(t, 20*time.Second, "it says that it is not ready", func() bool { return status(t, base+"/readyz") == 503 })
 	for _, step := range []struct {
 		method, path string
@@ -91,7 +79,7 @@ func TestThirdPartyThatAlwaysHasMoreStopsNobody(t *testing.T) {
 		return json.Unmarshal([]byte(body), &schedule) == nil && schedule.Rule == "redis-memory"
 	})
 
-	limit("64mb")
+	server.LimitMemory(t, "64mb")
 	allChecked("healthy accounts are checked again, by themselves")
 	eventually(t, time.Minute, "it is ready again", func() bool { return status(t, base+"/readyz") == 200 })
 	for _, line := range []string{"redis does not serve", "used up to the mark", "at its memory limit"} {

@@ -21,18 +21,6 @@ func TestSlowCheckWhileShardsChangeOnAFullRedis(t *testing.T) {
 	t.Parallel()
 	binary := build(t)
 	server := redistest.Start(t)
-	redis := redistest.Connect(t, server)
-	limit := func(maxmemory string) {
-		t.Helper()
-		conn, err := redis.Conn(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if _, err := conn.Do("CONFIG", "SET", "maxmemory", maxmemory); err != nil {
-			t.Fatal(err)
-		}
-	}
 	third := &waiting{greedy: greedy{checked: make(map[string]time.Time)}, begun: make(chan struct{}), answer: make(chan struct{})}
 	upstream := httptest.NewServer(third)
 	t.Cleanup(upstream.Close)
@@ -71,7 +59,7 @@ func TestSlowCheckWhileShardsChangeOnAFullRedis(t *testing.T) {
 	third.arm()
 	<-third.begun // some seconds before the first account moves
 	eventually(t, time.Minute, "accounts have begun to move", func() bool { p := change(); return p.Left >= 0 && p.Left < len(ids) })
-	limit("1mb")
+	server.LimitMemory(t, "1mb")
 	eventually(t, time.Minute, "all but the slow one have moved, and their copies are freed", func() bool {
 		p := change()
 		return p.Phase == "moving" && p.Left == 1 && p.Unconfirmed == 0
@@ -79,7 +67,7 @@ func TestSlowCheckWhileShardsChangeOnAFullRedis(t *testing.T) {
 	answer()
 	eventually(t, time.Minute, "all have moved", func() bool { return change().Phase == "draining" })
 
-	limit("0")
+	server.LimitMemory(t, "0")
 	since := time.Now()
 	eventually(t, time.Minute, "all are checked in their new shards", func() bool { return third.since(ids, since) == len(ids) })
 	var audited struct {

@@ -35,6 +35,14 @@ func (s *Server) command(name string, args ...any) (any, error) {
 	return s.commandWithin(connect.Options{}, name, args...)
 }
 
+// LimitMemory sets maxmemory, as in a configuration file: "64mb"; "0" is no limit.
+func (s *Server) LimitMemory(tb testing.TB, maxmemory string) {
+	tb.Helper()
+	if _, err := s.command("CONFIG", "SET", "maxmemory", maxmemory); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // glance is command for who does not wait for a server that does not answer.
 func (s *Server) glance(name string, args ...any) (any, error) {
 	return s.commandWithin(connect.Options{ConnectTimeout: time.Second, ReadTimeout: time.Second}, name, args...)
