@@ -73,7 +73,7 @@ func table() []Mutant {
 		{Rule: "a return writes the messages but not the cursor", By: Simulate, Script: "return",
 			Old: "elseif holds and op == 'cursor' then", New: "elseif false then"},
 		{Rule: "a return writes the cursor but not the messages", By: Simulate, Script: "return",
-			Old: "if holds then\n      redis.call('XADD'", New: "if false then\n      redis.call('XADD'"},
+			Old: "if holds then\n      local added = redis.pcall('XADD'", New: "if false then\n      local added = redis.pcall('XADD'"},
 		{Rule: "deregistering leaves fields behind", By: Simulate, Script: "deregister",
 			Old: "for k = 5, #KEYS do redis.call('HDEL', KEYS[k], unpack(ARGV)) end", New: ""},
 		{Rule: "a paused account stays scheduled", By: Simulate, Script: "park",
