@@ -20,6 +20,7 @@ import (
 // others go on being checked, whoever runs it can look, pause and delete all the
 // while, and after the Redis was full to the brim all is as before by itself.
 func TestThirdPartyThatAlwaysHasMoreStopsNobody(t *testing.T) {
+	t.Parallel()
 	binary := build(t)
 	server := redistest.Start(t, redistest.WithArgs("--maxmemory", "64mb", "--maxmemory-policy", "noeviction"))
 	third := &greedy{checked: make(map[string]time.Time)}

@@ -24,6 +24,7 @@ const maxResident = 1 << 30
 // memory, the others are checked on and lose nothing, and once it is over those that
 // were hostile are checked as any other.
 func TestHostileAnswersStopNobody(t *testing.T) {
+	t.Parallel()
 	binary := build(t)
 	server := redistest.Start(t, redistest.WithAOF())
 	third, closeThird, err := upstream.Serve(upstream.Options{PageLimit: 50})

@@ -24,6 +24,7 @@ import (
 // process that polls. Its heartbeats and claims go on, and the first message is
 // delivered to all of them.
 func TestIdleEndpointsHoldNothingUp(t *testing.T) {
+	t.Parallel()
 	const endpoints = 250
 	binary := build(t)
 	server := redistest.Start(t)
