@@ -27,9 +27,6 @@ func thisMachine(redisPath string) machine {
 	if n, err := strconv.Atoi(kib); err == nil {
 		m.Memory = n >> 10
 	}
-	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		m.OS += " " + strings.TrimSpace(string(kernel))
-	}
 	m.Redis = printed(redisPath, "--version")
 	if _, after, found := strings.Cut(m.Redis, "v="); found {
 		m.Redis, _, _ = strings.Cut(after, " ")

@@ -138,3 +138,30 @@ func TestPageIsDrawnFromTheReport(t *testing.T) {
 		t.Error("a page was put where there is no place for it")
 	}
 }
+
+// TestReadmeHasTheRun holds the page of testing/README.md to the report that is kept
+// beside it: a whole run, in which nothing was violated.
+func TestReadmeHasTheRun(t *testing.T) {
+	const page = "../README.md"
+	r, err := readReport("report.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Modified || r.Commit == "" || r.failed() > 0 {
+		t.Errorf("the run was of commit %q, with changes %v, and has %d violations", r.Commit, r.Modified, r.failed())
+	}
+	kept, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(drawn, kept, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := draw("report.json", drawn, nil); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(drawn); err != nil || string(text) != string(kept) {
+		t.Errorf("%s is not drawn from report.json: go run ./testing/chaos --draw testing/chaos/report.json --into testing/README.md; %v", page, err)
+	}
+}
