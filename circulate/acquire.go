@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed acquire.lua
@@ -17,8 +19,8 @@ var acquireLua string
 var leaveLua string
 
 var (
-	acquireScript = newScript("acquire", acquireLua)
-	leaveScript   = newScript("leave", leaveLua)
+	acquireScript = wire.NewScript("acquire", acquireLua)
+	leaveScript   = wire.NewScript("leave", leaveLua)
 )
 
 // Acquire asks limits, each for itself, in one round trip. An error says that
@@ -28,12 +30,12 @@ var (
 // was counted then stays counted.
 func (r *Ring) Acquire(ctx context.Context, all []Asks) ([]Answers, error) {
 	asked := 0
-	calls := make([]limitCall, len(all))
+	calls := make([]wire.Call, len(all))
 	for i, a := range all {
 		if err := a.Limit.check("acquire"); err != nil {
 			return nil, err
 		}
-		if err := r.checkBatch("acquire", len(a.Asks)); err != nil {
+		if err := wire.CheckBatch("acquire", len(a.Asks)); err != nil {
 			return nil, err
 		}
 		asked += len(a.Asks)
@@ -48,7 +50,7 @@ func (r *Ring) Acquire(ctx context.Context, all []Asks) ([]Answers, error) {
 		}
 		calls[i] = r.limitCall(a.Limit, args)
 	}
-	if err := r.checkBatch("acquire", asked); err != nil {
+	if err := wire.CheckBatch("acquire", asked); err != nil {
 		return nil, err
 	}
 	answers := make([]Answers, len(all))
@@ -61,13 +63,13 @@ func (r *Ring) Acquire(ctx context.Context, all []Asks) ([]Answers, error) {
 	return answers, nil
 }
 
-func parseAnswers(reply limitReply, asks int) Answers {
-	if reply.err != nil {
-		return Answers{Err: reply.err}
+func parseAnswers(reply wire.Reply, asks int) Answers {
+	if reply.Err != nil {
+		return Answers{Err: reply.Err}
 	}
-	numbers, err := redis.Int64s(reply.reply, nil)
+	numbers, err := redis.Int64s(reply.Value, nil)
 	if err != nil || len(numbers) != 1+asks {
-		return Answers{Err: errors.Join(errReply, err)}
+		return Answers{Err: errors.Join(wire.ErrReply, err)}
 	}
 	a := Answers{Now: time.UnixMicro(numbers[0]), At: make([]time.Time, asks)}
 	for i, ms := range numbers[1:] {
@@ -95,7 +97,7 @@ func (r *Ring) Leave(ctx context.Context, all []Leaving) error {
 func (r *Ring) Refund(ctx context.Context, all []Refund) error {
 	for _, f := range all {
 		if f.Granted.UnixMicro() <= 0 {
-			return fmt.Errorf("%w: refund: limit %q: granted: must be set", errInput, f.Limit.Name)
+			return fmt.Errorf("%w: refund: limit %q: granted: must be set", wire.ErrInput, f.Limit.Name)
 		}
 	}
 	return r.leave(ctx, "refund", all)
@@ -103,12 +105,12 @@ func (r *Ring) Refund(ctx context.Context, all []Refund) error {
 
 func (r *Ring) leave(ctx context.Context, step string, all []Refund) error {
 	leaving := 0
-	calls := make([]limitCall, len(all))
+	calls := make([]wire.Call, len(all))
 	for i, l := range all {
 		if err := l.Limit.check(step); err != nil {
 			return err
 		}
-		if err := r.checkBatch(step, len(l.CheckIDs)); err != nil {
+		if err := wire.CheckBatch(step, len(l.CheckIDs)); err != nil {
 			return err
 		}
 		leaving += len(l.CheckIDs)
@@ -125,13 +127,13 @@ func (r *Ring) leave(ctx context.Context, step string, all []Refund) error {
 		}
 		calls[i] = r.limitCall(l.Limit, args)
 	}
-	if err := r.checkBatch(step, leaving); err != nil {
+	if err := wire.CheckBatch(step, leaving); err != nil {
 		return err
 	}
 	var errs []error
 	for i, reply := range r.runLimits(ctx, leaveScript, calls) {
-		if reply.err != nil {
-			errs = append(errs, fmt.Errorf("%s, limit %q: %w", step, all[i].Limit.Name, reply.err))
+		if reply.Err != nil {
+			errs = append(errs, fmt.Errorf("%s, limit %q: %w", step, all[i].Limit.Name, reply.Err))
 		}
 	}
 	return errors.Join(errs...)
@@ -139,7 +141,7 @@ func (r *Ring) leave(ctx context.Context, step string, all []Refund) error {
 
 func (l Limit) check(step string) error {
 	if err := l.Validate(); err != nil {
-		return fmt.Errorf("%w: %s: limit %q: %w", errInput, step, l.Name, err)
+		return fmt.Errorf("%w: %s: limit %q: %w", wire.ErrInput, step, l.Name, err)
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 var (
@@ -17,8 +19,8 @@ var (
 	//go:embed repair.lua
 	repairLua string
 
-	auditScript  = newScript("audit", auditLua)
-	repairScript = newScript("repair", repairLua)
+	auditScript  = wire.NewScript("audit", auditLua)
+	repairScript = wire.NewScript("repair", repairLua)
 )
 
 // Violation is a way in which the conservation law does not hold.
@@ -162,7 +164,7 @@ func (a *audit) travellers(ctx context.Context) error {
 		var n int
 		var columns [3][]string
 		if _, err := redis.Scan(reply, &cursor, &n, &columns[0], &columns[1], &columns[2]); err != nil {
-			return errors.Join(errReply, err)
+			return errors.Join(wire.ErrReply, err)
 		}
 		a.found.Accounts += n
 		for i, into := range []map[suspect]bool{a.travelling, a.suspects} {

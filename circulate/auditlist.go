@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 const (
@@ -56,7 +58,7 @@ func (a *audit) judge(ctx context.Context) error {
 			return err
 		}
 		if len(reply) != len(batch)+1 {
-			return errReply
+			return wire.ErrReply
 		}
 		for i, s := range batch {
 			n := reply[i+1]
@@ -141,14 +143,14 @@ func (a *audit) readList(ctx context.Context, key string) (texts map[string]bool
 		last, at := "", 0
 		for {
 			replies, err := settingAside(ctx, a.ring, a.shard, func() ([]any, error) {
-				return pipeline(ctx, a.ring.server, key, command{"LRANGE", key, at, at + listChunk - 1})
+				return a.ring.wire.Pipeline(ctx, key, wire.Command{"LRANGE", key, at, at + listChunk - 1})
 			})
 			if err != nil {
 				return nil, false, err
 			}
 			chunk, err := redis.Strings(replies[0], nil)
 			if err != nil {
-				return nil, false, fmt.Errorf("%w: %w", errReply, err)
+				return nil, false, fmt.Errorf("%w: %w", wire.ErrReply, err)
 			}
 			if last != "" && !slices.Contains(chunk, last) {
 				break

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // strangers goes through what is scheduled, parked or recorded, for ids that are
@@ -13,7 +15,7 @@ import (
 func (a *audit) strangers(ctx context.Context) error {
 	orphans := make(map[string]bool)
 	k := a.keys
-	lengths, err := pipeline(ctx, a.ring.server, k.tickets, command{"HLEN", k.tickets}, command{"HLEN", k.accounts})
+	lengths, err := a.ring.wire.Pipeline(ctx, k.tickets, wire.Command{"HLEN", k.tickets}, wire.Command{"HLEN", k.accounts})
 	if err != nil {
 		return err
 	}
@@ -30,7 +32,7 @@ func (a *audit) strangers(ctx context.Context) error {
 			}
 			var pairs [][]byte
 			if _, err := redis.Scan(reply, &cursor, &pairs); err != nil {
-				return errors.Join(errReply, err)
+				return errors.Join(wire.ErrReply, err)
 			}
 			var now time.Time
 			if key.number == 4 && len(pairs) > 0 {

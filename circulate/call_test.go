@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // peer is a server that answers as the test says: for each command a pause and
@@ -100,7 +102,7 @@ func against(t *testing.T, answer func(nth int, name string) (time.Duration, str
 }
 
 func newRing(server Server) *Ring {
-	return &Ring{server: server, namespace: "rounds", keys: []shardKeys{newShardKeys("rounds", 1, 0)}}
+	return &Ring{wire: wire.New(server, "rounds", wire.Options{}), namespace: "rounds", log: slog.New(slog.DiscardHandler), keys: []shardKeys{newShardKeys("rounds", 1, 0)}}
 }
 
 func silence(int, string) (time.Duration, string) { return 0, "" }
@@ -188,7 +190,7 @@ func TestCallEndsAtItsDeadlineWithAnUnknownOutcome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			against(t, silence, func(t *testing.T, r *Ring, p *peer) {
 				for _, test := range []struct{ deadline, want time.Duration }{
-					{700 * time.Millisecond, 700 * time.Millisecond}, {time.Hour, callTimeout}, {0, callTimeout},
+					{700 * time.Millisecond, 700 * time.Millisecond}, {time.Hour, wire.CallTimeout}, {0, wire.CallTimeout},
 				} {
 					ctx, cancel := t.Context(), context.CancelFunc(func() {})
 					if test.deadline > 0 {
@@ -247,7 +249,7 @@ func TestNoScriptIsTriedAgainOnce(t *testing.T) {
 	const noScript = "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 	always := func(int, string) (time.Duration, string) { return 100 * time.Millisecond, noScript }
 	against(t, always, func(t *testing.T, r *Ring, p *peer) {
-		if err := r.Resume(t.Context(), "a", time.Time{}); !hasCode(err, "NOSCRIPT") || Unknown(err) {
+		if err := r.Resume(t.Context(), "a", time.Time{}); !wire.HasCode(err, "NOSCRIPT") || Unknown(err) {
 			t.Error(err)
 		}
 		if n := p.sent.Load(); n != 2 {

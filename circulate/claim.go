@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed claim.lua
 var claimLua string
 
-var claimScript = newVitalScript("claim", claimLua)
+var claimScript = wire.NewVitalScript("claim", claimLua)
 
 // Claim is an account that a replica holds, until it returns or releases it or
 // the monitor takes it away.
@@ -57,7 +59,7 @@ type Batch struct {
 // last claim of the shard, 0 at first: a caller that keeps records needs to read
 // only those that changed.
 func (r *Ring) Claim(ctx context.Context, shard int, replica string, n int, known int64) (Batch, error) {
-	if err := r.checkBatch("claim", n); err != nil {
+	if err := wire.CheckBatch("claim", n); err != nil {
 		return Batch{}, err
 	}
 	if err := ValidateReplica(replica); err != nil {
@@ -76,23 +78,21 @@ func (r *Ring) Claim(ctx context.Context, shard int, replica string, n int, know
 		return Batch{}, fmt.Errorf("claim, shard %d: %w", shard, err)
 	}
 	if batch.Malformed > 0 {
-		r.setAside.Add(int64(batch.Malformed))
+		r.wire.CountSetAside(batch.Malformed)
 		r.log.Error("texts in message_queue were no entries and were set aside", "shard", shard, "count", batch.Malformed, "key", k.setAside)
 	}
 	return batch, nil
 }
 
-var errReply = errors.New("circulate: unexpected reply")
-
 func readBatch(reply any, shard int, known int64) (Batch, error) {
 	fields, ok := reply.([]any)
 	if !ok || len(fields) != 2 && len(fields) != 13 {
-		return Batch{}, errReply
+		return Batch{}, wire.ErrReply
 	}
 	now, nowOK := fields[0].(int64)
 	next, nextOK := fields[1].(int64)
 	if !nowOK || !nextOK {
-		return Batch{}, errReply
+		return Batch{}, wire.ErrReply
 	}
 	batch := Batch{Now: time.UnixMilli(now), More: next == 0, Change: known}
 	if next > 0 {
@@ -116,7 +116,7 @@ func readBatch(reply any, shard int, known int64) (Batch, error) {
 	var columns [7][]any
 	for i := range columns {
 		if columns[i], ok = fields[6+i].([]any); !ok {
-			return Batch{}, errReply
+			return Batch{}, wire.ErrReply
 		}
 	}
 	batch.Claims = make([]Claim, len(columns[0]))
@@ -132,13 +132,13 @@ func readBatch(reply any, shard int, known int64) (Batch, error) {
 func (c *Claim) read(columns [7][]any, i int) error {
 	entry := bytesAt(columns[0], i)
 	if len(entry) < idOffset || i >= len(columns[1]) {
-		return errReply
+		return wire.ErrReply
 	}
 	c.entry = string(entry)
 	c.ID = c.entry[idOffset:]
 	since := bytesAt(columns[1], i)
 	if len(since) != stampWidth+1 {
-		return errReply
+		return wire.ErrReply
 	}
 	due, err := digits(string(since[:stampWidth]))
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 var (
@@ -21,10 +23,10 @@ var (
 	//go:embed clock_rewind.lua
 	clockRewindLua string
 
-	clockScript       = newScript("clock", clockLua)
-	clockFarScript    = newScript("far", clockFarLua)
-	clockMoveScript   = newScript("move", clockMoveLua)
-	clockRewindScript = newScript("rewind", clockRewindLua)
+	clockScript       = wire.NewScript("clock", clockLua)
+	clockFarScript    = wire.NewScript("far", clockFarLua)
+	clockMoveScript   = wire.NewScript("move", clockMoveLua)
+	clockRewindScript = wire.NewScript("rewind", clockRewindLua)
 )
 
 // ClockStep is the least step of Redis' clock that is taken notice of: what is less
@@ -66,7 +68,7 @@ func (r *Ring) readClock(ctx context.Context, shard int, forget string) (Clock, 
 		return Clock{}, err
 	}
 	if len(reply) != 2 {
-		return Clock{}, fmt.Errorf("clock, shard %d: %w", shard, errReply)
+		return Clock{}, fmt.Errorf("clock, shard %d: %w", shard, wire.ErrReply)
 	}
 	c := Clock{Now: time.UnixMilli(reply[0])}
 	if reply[1] > 0 {
@@ -102,14 +104,14 @@ func (r *Ring) FarScheduled(ctx context.Context, shard int, cursor string, n int
 	var next string
 	rest, err := redis.Scan(reply, &now, &next)
 	if err != nil || len(rest)%5 != 0 {
-		return nil, time.Time{}, "", fmt.Errorf("far, shard %d: %w", shard, errors.Join(errReply, err))
+		return nil, time.Time{}, "", fmt.Errorf("far, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
 	}
 	var all []Far
 	for len(rest) > 0 {
 		var f Far
 		var due, rule []byte
 		if rest, err = redis.Scan(rest, &f.ID, &due, &rule, &f.Record, &f.State); err != nil {
-			return nil, time.Time{}, "", fmt.Errorf("far, shard %d: %w", shard, errors.Join(errReply, err))
+			return nil, time.Time{}, "", fmt.Errorf("far, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
 		}
 		if f.Due, err = score(due); err != nil {
 			return nil, time.Time{}, "", fmt.Errorf("far, shard %d: %w", shard, err)
@@ -131,7 +133,7 @@ type Move struct {
 // MoveDue has scheduled accounts of one shard due at other times, each only if it is
 // still due when it was seen. It reports how many it moved, and is safe to repeat.
 func (r *Ring) MoveDue(ctx context.Context, shard int, moves []Move) (int, error) {
-	if err := r.checkBatch("move", len(moves)); err != nil {
+	if err := wire.CheckBatch("move", len(moves)); err != nil {
 		return 0, err
 	}
 	args := r.wakeArgs(shard)
@@ -157,7 +159,7 @@ func (r *Ring) Rewind(ctx context.Context, shard int, back time.Duration) error 
 		}
 		var changed int
 		if _, err := redis.Scan(reply, &which, &cursor, &changed); err != nil {
-			return fmt.Errorf("rewind, shard %d: %w", shard, errors.Join(errReply, err))
+			return fmt.Errorf("rewind, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
 		}
 	}
 	return nil
@@ -167,7 +169,7 @@ func (r *Ring) Rewind(ctx context.Context, shard int, back time.Duration) error 
 // ring, for LastClockStep.
 func (r *Ring) KeepClockStep(ctx context.Context, found []byte) error {
 	key := clockStepKey(r.namespace)
-	if _, err := pipeline(ctx, r.server, key, command{"SET", key, found}); err != nil {
+	if _, err := r.wire.Pipeline(ctx, key, wire.Command{"SET", key, found}); err != nil {
 		return fmt.Errorf("keep clock step: %w", err)
 	}
 	return nil
@@ -176,7 +178,7 @@ func (r *Ring) KeepClockStep(ctx context.Context, found []byte) error {
 // LastClockStep is what KeepClockStep kept, nil where there was none.
 func (r *Ring) LastClockStep(ctx context.Context) ([]byte, error) {
 	key := clockStepKey(r.namespace)
-	replies, err := pipeline(ctx, r.server, key, command{"GET", key})
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"GET", key})
 	if err != nil {
 		return nil, fmt.Errorf("last clock step: %w", err)
 	}

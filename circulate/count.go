@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // Count says how many of a shard's accounts are where, at one moment.
@@ -27,7 +29,7 @@ type Count struct {
 //go:embed count.lua
 var countLua string
 
-var countScript = newScript("count", countLua)
+var countScript = wire.NewScript("count", countLua)
 
 // Count counts a shard at one moment, so that no account is counted twice.
 func (r *Ring) Count(ctx context.Context, shard int) (Count, error) {
@@ -44,7 +46,7 @@ func (r *Ring) Count(ctx context.Context, shard int) (Count, error) {
 	var oldest [3]string
 	if _, err := redis.Scan(results, &now, &c.Registered, &c.Scheduled, &c.Waiting, &c.Claimed, &c.Parked, &c.Messages, &c.Urgent, &c.Low,
 		&first, &oldest[0], &oldest[1], &oldest[2]); err != nil {
-		return Count{}, fmt.Errorf("count, shard %d: %w: %w", shard, errReply, err)
+		return Count{}, fmt.Errorf("count, shard %d: %w: %w", shard, wire.ErrReply, err)
 	}
 	c.Waiting += c.Urgent + c.Low
 	if len(first) > 0 {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed credential.lua
@@ -26,10 +28,10 @@ var credentialDropLua string
 var ownerPauseLua string
 
 var (
-	credentialTakeScript   = newScript("take credential", credentialLua+credentialTakeLua)
-	credentialSettleScript = newScript("settle credential", credentialLua+credentialSettleLua)
-	credentialDropScript   = newScript("drop credential", credentialLua+credentialDropLua)
-	ownerPauseScript       = newScript("pause owner", credentialLua+ownerPauseLua)
+	credentialTakeScript   = wire.NewScript("take credential", credentialLua+credentialTakeLua)
+	credentialSettleScript = wire.NewScript("settle credential", credentialLua+credentialSettleLua)
+	credentialDropScript   = wire.NewScript("drop credential", credentialLua+credentialDropLua)
+	ownerPauseScript       = wire.NewScript("pause owner", credentialLua+ownerPauseLua)
 )
 
 // CredentialRef names a credential that a third party issues and that all
@@ -100,7 +102,7 @@ const DropGuard = time.Minute
 // have been given to nobody; the lease ends by itself.
 func (r *Ring) TakeCredential(ctx context.Context, ref CredentialRef, lease time.Duration) (Credential, error) {
 	if err := errors.Join(ref.validate(), atLeastMS("lease", lease)); err != nil {
-		return Credential{}, fmt.Errorf("%w: take credential: %w", errInput, err)
+		return Credential{}, fmt.Errorf("%w: take credential: %w", wire.ErrInput, err)
 	}
 	reply, err := redis.Values(r.runCredential(ctx, credentialTakeScript, ref, lease.Milliseconds()))
 	if err != nil {
@@ -110,7 +112,7 @@ func (r *Ring) TakeCredential(ctx context.Context, ref CredentialRef, lease time
 	var expires, wait, refused, failed, paused int64
 	_, err = redis.Scan(reply, &c.Value, &c.Version, &expires, &c.Fence, &wait, &refused, &failed, &c.Reason, &paused, &c.PauseReason)
 	if err != nil || len(reply) != 10 {
-		return Credential{}, fmt.Errorf("take credential: %w", errors.Join(errReply, err))
+		return Credential{}, fmt.Errorf("take credential: %w", errors.Join(wire.ErrReply, err))
 	}
 	if expires == 0 {
 		c.Value, c.Version = nil, 0
@@ -125,7 +127,7 @@ func (r *Ring) TakeCredential(ctx context.Context, ref CredentialRef, lease time
 // nothing was written. It is safe to repeat, though it then reports false.
 func (r *Ring) SettleCredential(ctx context.Context, ref CredentialRef, fence int64, s CredentialSettlement) (bool, error) {
 	if err := errors.Join(ref.validate(), s.validate()); err != nil {
-		return false, fmt.Errorf("%w: settle credential: %w", errInput, err)
+		return false, fmt.Errorf("%w: settle credential: %w", wire.ErrInput, err)
 	}
 	payload := s.Value
 	if s.As != Fetched {
@@ -139,7 +141,7 @@ func (r *Ring) SettleCredential(ctx context.Context, ref CredentialRef, fence in
 // predecessor was dropped less than DropGuard ago. It is safe to repeat.
 func (r *Ring) DropCredential(ctx context.Context, ref CredentialRef, version int64) (bool, error) {
 	if err := ref.validate(); err != nil {
-		return false, fmt.Errorf("%w: drop credential: %w", errInput, err)
+		return false, fmt.Errorf("%w: drop credential: %w", wire.ErrInput, err)
 	}
 	return redis.Bool(r.runCredential(ctx, credentialDropScript, ref, version, DropGuard.Milliseconds()))
 }
@@ -160,7 +162,7 @@ func (r *Ring) PauseOwner(ctx context.Context, owner, reason string, memory time
 		errs = append(errs, errors.New("steps: missing"))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return 0, fmt.Errorf("%w: pause owner: %w", errInput, err)
+		return 0, fmt.Errorf("%w: pause owner: %w", wire.ErrInput, err)
 	}
 	ms, err := redis.Int64(r.runCredential(ctx, ownerPauseScript, CredentialRef{Owner: owner}, args...))
 	return milliseconds(ms), err
@@ -168,15 +170,17 @@ func (r *Ring) PauseOwner(ctx context.Context, owner, reason string, memory time
 
 // runCredential does a step on a credential and its owner's pause. A key of a
 // wrong type is set aside first.
-func (r *Ring) runCredential(ctx context.Context, s *script, ref CredentialRef, args ...any) (any, error) {
+func (r *Ring) runCredential(ctx context.Context, s *wire.Script, ref CredentialRef, args ...any) (any, error) {
 	credential, pause := credentialKeys(r.namespace, ref)
 	keys := []string{credential, pause}
-	reply, err := r.eval(ctx, s, keys, args)
-	if hasCode(err, "WRONGTYPE") && r.setAsideTyped(ctx, keys, "hash", "hash") {
-		reply, err = r.eval(ctx, s, keys, args)
+	reply, err := r.wire.Eval(ctx, s, keys, args)
+	if wire.HasCode(err, "WRONGTYPE") {
+		if moved, moveErr := r.wire.SetAside(ctx, keys, []any{"hash", "hash"}); moveErr == nil && moved > 0 {
+			reply, err = r.wire.Eval(ctx, s, keys, args)
+		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.name, err)
+		return nil, fmt.Errorf("%s: %w", s.Name(), err)
 	}
 	return reply, nil
 }

@@ -5,18 +5,20 @@ import (
 	_ "embed"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed deregister.lua
 var deregisterLua string
 
-var deregisterScript = newScript("deregister", deregisterLua)
+var deregisterScript = wire.NewScript("deregister", deregisterLua)
 
 // Deregister takes accounts of one shard out for good, with all that the ring
 // knows of them but their messages. A check under way will not be written. It
 // reports how many were registered.
 func (r *Ring) Deregister(ctx context.Context, shard int, ids []string) (int, error) {
-	if err := r.checkBatch("deregister", len(ids)); err != nil {
+	if err := wire.CheckBatch("deregister", len(ids)); err != nil {
 		return 0, err
 	}
 	return r.countAnywhere(ctx, shard, ids, r.deregisterIn)

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed disable.lua
 var disableLua string
 
-var disableScript = newScript("disable endpoint", disableLua)
+var disableScript = wire.NewScript("disable endpoint", disableLua)
 
 // maxReason is how many bytes of a reason are kept.
 const maxReason = 256
@@ -33,10 +35,10 @@ type DisabledEndpoint struct {
 // reason at most 256 bytes are kept.
 func (r *Ring) DisableEndpoint(ctx context.Context, name, reason string) (DisabledEndpoint, error) {
 	if name == "" {
-		return DisabledEndpoint{}, fmt.Errorf("%w: disable endpoint: name: missing", errInput)
+		return DisabledEndpoint{}, fmt.Errorf("%w: disable endpoint: name: missing", wire.ErrInput)
 	}
 	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
-	value, err := redis.String(r.eval(ctx, disableScript, []string{endpointsKey(r.namespace)}, []any{name, reason}))
+	value, err := redis.String(r.wire.Eval(ctx, disableScript, []string{endpointsKey(r.namespace)}, []any{name, reason}))
 	if err != nil {
 		return DisabledEndpoint{}, fmt.Errorf("disable endpoint: %w", err)
 	}
@@ -47,7 +49,7 @@ func (r *Ring) DisableEndpoint(ctx context.Context, name, reason string) (Disabl
 // reports whether it was disabled.
 func (r *Ring) EnableEndpoint(ctx context.Context, name string) (bool, error) {
 	key := endpointsKey(r.namespace)
-	replies, err := pipeline(ctx, r.server, key, command{"HDEL", key, name})
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"HDEL", key, name})
 	if err != nil {
 		return false, fmt.Errorf("enable endpoint: %w", err)
 	}
@@ -59,7 +61,7 @@ func (r *Ring) EnableEndpoint(ctx context.Context, name string) (bool, error) {
 // false of one that is not.
 func (r *Ring) EndpointDisabled(ctx context.Context, name string) (d DisabledEndpoint, ok bool, err error) {
 	key := endpointsKey(r.namespace)
-	replies, err := pipeline(ctx, r.server, key, command{"HGET", key, name})
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"HGET", key, name})
 	if err != nil {
 		return DisabledEndpoint{}, false, fmt.Errorf("endpoint: %w", err)
 	}
@@ -76,7 +78,7 @@ func (r *Ring) EndpointDisabled(ctx context.Context, name string) (d DisabledEnd
 // DisabledEndpoints gives all endpoints that are disabled, by name.
 func (r *Ring) DisabledEndpoints(ctx context.Context) ([]DisabledEndpoint, error) {
 	key := endpointsKey(r.namespace)
-	replies, err := pipeline(ctx, r.server, key, command{"HGETALL", key})
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"HGETALL", key})
 	if err != nil {
 		return nil, fmt.Errorf("endpoints: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // An entry's first three parts have a fixed width, so that scripts cut rather
@@ -34,7 +36,7 @@ type Entry struct {
 }
 
 // ErrMalformedEntry reports a text that is no entry.
-var ErrMalformedEntry = errors.New("circulate: malformed entry")
+var ErrMalformedEntry = wire.Finding("circulate: malformed entry")
 
 // ParseEntry reads an entry. What it accepts, String gives back to the letter.
 func ParseEntry(text string) (Entry, error) {
@@ -100,7 +102,7 @@ func ValidateReplica(name string) error {
 	if len(name) != replicaWidth || strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
 	}) {
-		return fmt.Errorf("%w: replica %q: must be %d letters or digits", errInput, name, replicaWidth)
+		return fmt.Errorf("%w: replica %q: must be %d letters or digits", wire.ErrInput, name, replicaWidth)
 	}
 	return nil
 }

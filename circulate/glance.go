@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed glance.lua
 var glanceLua string
 
-var glanceScript = newScript("glance", glanceLua)
+var glanceScript = wire.NewScript("glance", glanceLua)
 
 // Glimpse is what Glance tells of an account.
 type Glimpse struct {
@@ -27,7 +29,7 @@ type Glimpse struct {
 // the time by Redis' clock as well. Those that are not registered are left out; the
 // others stand in no particular order.
 func (r *Ring) Glance(ctx context.Context, shard int, ids []string) ([]Glimpse, time.Time, error) {
-	if err := r.checkBatch("glance", len(ids)); err != nil {
+	if err := wire.CheckBatch("glance", len(ids)); err != nil {
 		return nil, time.Time{}, err
 	}
 	glimpses, now, err := r.glanceIn(ctx, shard, ids)
@@ -71,7 +73,7 @@ func (r *Ring) glanceIn(ctx context.Context, shard int, ids []string) ([]Glimpse
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	malformed := fmt.Errorf("glance, shard %d: %w", shard, errReply)
+	malformed := fmt.Errorf("glance, shard %d: %w", shard, wire.ErrReply)
 	if len(answer) != len(ids)+1 {
 		return nil, time.Time{}, malformed
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // A consumer group reads the streams of all shards, each message once, with any
@@ -24,20 +26,18 @@ import (
 var groupLua string
 
 // joinScript is the heartbeat of a group's consumer.
-var joinScript = newVitalScript("join group", heartbeatLua)
+var joinScript = wire.NewVitalScript("join group", heartbeatLua)
 
-// newGroupScript is newScript with what is in group.lua.
-func newGroupScript(name, text string) *script {
-	s := newScript(name, groupLua+text)
-	s.kind = forGroups
-	return s
+// newGroupScript makes a script that has what is in group.lua.
+func newGroupScript(name, text string) *wire.Script {
+	return wire.NewGroupScript(name, groupLua, text)
 }
 
 var (
 	// ErrLeaseLost reports that another consumer may read the shard now.
-	ErrLeaseLost = fmt.Errorf("%w: lease lost", errInput)
+	ErrLeaseLost = wire.Finding("circulate: lease lost")
 	// ErrNoGroup reports a consumer group that a shard has not got, or not any more.
-	ErrNoGroup = fmt.Errorf("%w: no such consumer group", errInput)
+	ErrNoGroup = wire.Finding("circulate: no such consumer group")
 )
 
 var groupPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
@@ -53,7 +53,7 @@ func ValidateGroup(group string) error {
 
 func checkGroup(step, group string) error {
 	if err := ValidateGroup(group); err != nil {
-		return fmt.Errorf("%w: %s: group %q: %w", errInput, step, group, err)
+		return fmt.Errorf("%w: %s: group %q: %w", wire.ErrInput, step, group, err)
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (r *Ring) EnsureGroup(ctx context.Context, shard int, group, after string) 
 	}
 	if after != StreamEnd {
 		if err := ValidatePosition(after); err != nil {
-			return false, fmt.Errorf("%w: ensure group: %w", errInput, err)
+			return false, fmt.Errorf("%w: ensure group: %w", wire.ErrInput, err)
 		}
 	}
 	key := r.keys[shard].messages
@@ -77,9 +77,9 @@ func (r *Ring) EnsureGroup(ctx context.Context, shard int, group, after string) 
 		return false, fmt.Errorf("ensure group, shard %d: %w", shard, err)
 	}
 	_, err = settingAside(ctx, r, shard, func() ([]any, error) {
-		return pipeline(ctx, grouped{r.server}, key, command{"XGROUP", "CREATE", key, group, after, "MKSTREAM"})
+		return r.wire.PipelineFor(ctx, wire.ForGroups, key, wire.Command{"XGROUP", "CREATE", key, group, after, "MKSTREAM"})
 	})
-	if hasCode(err, "BUSYGROUP") {
+	if wire.HasCode(err, "BUSYGROUP") {
 		return false, nil
 	}
 	if err != nil {
@@ -98,12 +98,12 @@ func (r *Ring) Acknowledge(ctx context.Context, shard int, group string, positio
 		return 0, nil
 	}
 	key := r.keys[shard].messages
-	ack := make(command, 0, 3+len(positions))
+	ack := make(wire.Command, 0, 3+len(positions))
 	ack = append(ack, "XACK", key, group)
 	for _, p := range positions {
 		ack = append(ack, p)
 	}
-	replies, err := pipeline(ctx, grouped{r.server}, key, ack)
+	replies, err := r.wire.PipelineFor(ctx, wire.ForGroups, key, ack)
 	if err != nil {
 		return 0, fmt.Errorf("acknowledge, shard %d: %w", shard, err)
 	}
@@ -117,7 +117,7 @@ func (r *Ring) JoinGroup(ctx context.Context, group, consumer string, window tim
 	if err := errors.Join(checkGroup("join group", group), ValidateReplica(consumer)); err != nil {
 		return nil, err
 	}
-	alive, err = redis.Strings(r.eval(ctx, joinScript,
+	alive, err = redis.Strings(r.wire.Eval(ctx, joinScript,
 		[]string{consumersKey(r.namespace, group), consumerReportsKey(r.namespace, group)},
 		[]any{consumer, declining(declines), replicaMemory.Milliseconds(), window.Milliseconds()}))
 	if err != nil {
@@ -128,7 +128,7 @@ func (r *Ring) JoinGroup(ctx context.Context, group, consumer string, window tim
 
 // QuitGroup forgets a consumer that has given back its leases.
 func (r *Ring) QuitGroup(ctx context.Context, group, consumer string) error {
-	_, err := r.eval(ctx, retireScript,
+	_, err := r.wire.Eval(ctx, retireScript,
 		[]string{consumersKey(r.namespace, group), consumerReportsKey(r.namespace, group)}, []any{consumer})
 	if err != nil {
 		return fmt.Errorf("quit group: %w", err)
@@ -145,7 +145,7 @@ func (r *Ring) Tag(shard int) string {
 
 // noGroup gives ErrNoGroup for what Redis says of a group that is not there.
 func noGroup(err error) error {
-	if hasCode(err, "NOGROUP") {
+	if wire.HasCode(err, "NOGROUP") {
 		return fmt.Errorf("%w: %w", ErrNoGroup, err)
 	}
 	return err

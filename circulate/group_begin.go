@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed group_begin.lua
@@ -61,7 +63,7 @@ func checkLease(group, consumer string, ttl time.Duration) error {
 		return err
 	}
 	if ttl < time.Millisecond {
-		return fmt.Errorf("%w: lease: ttl: must be at least 1ms, is %v", errInput, ttl)
+		return fmt.Errorf("%w: lease: ttl: must be at least 1ms, is %v", wire.ErrInput, ttl)
 	}
 	return nil
 }
@@ -75,7 +77,7 @@ func (r *Ring) begin(shard int, all []*beginning) {
 	k, asked := &r.keys[shard], time.Now()
 	reply, err := redis.Values(r.run(context.Background(), groupBeginScript, shard, []string{k.leases, k.ticketSeq, k.ticketMark, k.messages}, args...))
 	if err == nil && len(reply) != 3*len(all) {
-		err = fmt.Errorf("begin, shard %d: %w", shard, errReply)
+		err = fmt.Errorf("begin, shard %d: %w", shard, wire.ErrReply)
 	}
 	for i, b := range all {
 		if b.err = err; err == nil {

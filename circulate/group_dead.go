@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed group_bury.lua
@@ -54,11 +56,11 @@ func (r *Ring) Bury(ctx context.Context, l *Lease, p Pending, why string) (bool,
 // oldest first.
 func (r *Ring) DeadLetters(ctx context.Context, shard int, after string, n int) ([]DeadLetter, error) {
 	if err := ValidatePosition(after); err != nil {
-		return nil, fmt.Errorf("%w: dead letters: %w", errInput, err)
+		return nil, fmt.Errorf("%w: dead letters: %w", wire.ErrInput, err)
 	}
 	key := r.keys[shard].dead
 	replies, err := settingAside(ctx, r, shard, func() ([]any, error) {
-		return pipeline(ctx, r.server, key, command{"XRANGE", key, "(" + after, "+", "COUNT", n})
+		return r.wire.Pipeline(ctx, key, wire.Command{"XRANGE", key, "(" + after, "+", "COUNT", n})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("dead letters, shard %d: %w", shard, err)
@@ -73,7 +75,7 @@ func (r *Ring) DeadLetters(ctx context.Context, shard int, after string, n int) 
 		pair, _ := redis.Values(entries[i], nil)
 		fields, err := redis.StringMap(pair[1], nil)
 		if err != nil {
-			return nil, errReply
+			return nil, wire.ErrReply
 		}
 		deliveries, _ := strconv.Atoi(fields["deliveries"])
 		letters[i] = DeadLetter{Found: f, Group: fields["for"], Error: fields["error"], Deliveries: deliveries, Origin: fields["position"]}
@@ -87,7 +89,7 @@ func (r *Ring) DeadLetters(ctx context.Context, shard int, after string, n int) 
 // such dead letter.
 func (r *Ring) ReplayDead(ctx context.Context, shard int, position string) (string, error) {
 	if err := ValidatePosition(position); err != nil {
-		return "", fmt.Errorf("%w: replay: %w", errInput, err)
+		return "", fmt.Errorf("%w: replay: %w", wire.ErrInput, err)
 	}
 	k := &r.keys[shard]
 	return redis.String(r.run(ctx, groupReplayScript, shard, []string{k.dead, k.messages}, position))
@@ -99,14 +101,14 @@ func (r *Ring) DropDead(ctx context.Context, shard int, positions ...string) (in
 		return 0, nil
 	}
 	key := r.keys[shard].dead
-	drop := command{"XDEL", key}
+	drop := wire.Command{"XDEL", key}
 	for _, p := range positions {
 		if err := ValidatePosition(p); err != nil {
-			return 0, fmt.Errorf("%w: drop dead letters: %w", errInput, err)
+			return 0, fmt.Errorf("%w: drop dead letters: %w", wire.ErrInput, err)
 		}
 		drop = append(drop, p)
 	}
-	replies, err := pipeline(ctx, r.server, key, drop)
+	replies, err := r.wire.Pipeline(ctx, key, drop)
 	if err != nil {
 		return 0, fmt.Errorf("drop dead letters, shard %d: %w", shard, err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // Declined gives the shards that consumers of a group have said not to read, each
@@ -15,7 +17,7 @@ func (r *Ring) Declined(ctx context.Context, group string) (map[string][]int, er
 	if err := checkGroup("declined", group); err != nil {
 		return nil, err
 	}
-	replies, err := pipeline(ctx, r.server, consumersKey(r.namespace, group), command{"HGETALL", consumerReportsKey(r.namespace, group)})
+	replies, err := r.wire.Pipeline(ctx, consumersKey(r.namespace, group), wire.Command{"HGETALL", consumerReportsKey(r.namespace, group)})
 	if err != nil {
 		return nil, fmt.Errorf("declined: %w", err)
 	}

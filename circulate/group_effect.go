@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed group_effect.lua
@@ -14,7 +16,7 @@ var groupEffectLua string
 
 // Effect is what a consumer group does with a message inside of Redis, in the
 // step that acknowledges it.
-type Effect struct{ script *script }
+type Effect struct{ script *wire.Script }
 
 // NewEffect makes an effect of the body of a Lua function
 //
@@ -71,13 +73,13 @@ const (
 // under its id is the same one here: messages whose ids come again are skipped.
 func (r *Ring) Apply(ctx context.Context, shard int, e *Effect, a Applying, messages []Found) ([]Applied, []string, error) {
 	if len(messages) < 1 || len(messages) > MaxRead {
-		return nil, nil, fmt.Errorf("%w: apply: must be 1 to %d messages, are %d", errInput, MaxRead, len(messages))
+		return nil, nil, fmt.Errorf("%w: apply: must be 1 to %d messages, are %d", wire.ErrInput, MaxRead, len(messages))
 	}
 	if err := checkGroup("apply", a.Group); err != nil {
 		return nil, nil, err
 	}
 	if a.Remember < 0 {
-		return nil, nil, fmt.Errorf("%w: apply: remember: must not be negative, is %v", errInput, a.Remember)
+		return nil, nil, fmt.Errorf("%w: apply: remember: must not be negative, is %v", wire.ErrInput, a.Remember)
 	}
 	k := &r.keys[shard]
 	keys := append([]string{k.messages, k.appliedKey(a.Group)}, a.Keys...)
@@ -89,13 +91,13 @@ func (r *Ring) Apply(ctx context.Context, shard int, e *Effect, a Applying, mess
 		args = f.Message.appendFields(args)
 	}
 	args = append(args, a.Args...)
-	reply, err := redis.Values(r.eval(ctx, e.script, keys, args))
+	reply, err := redis.Values(r.wire.Eval(ctx, e.script, keys, args))
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s, shard %d: %w", e.script.name, shard, noGroup(err))
+		return nil, nil, fmt.Errorf("%s, shard %d: %w", e.script.Name(), shard, noGroup(err))
 	}
 	texts, err := redis.Strings(reply, nil)
 	if err != nil || len(texts) == 0 || len(texts[0]) != len(messages) {
-		return nil, nil, fmt.Errorf("%s, shard %d: %w", e.script.name, shard, errReply)
+		return nil, nil, fmt.Errorf("%s, shard %d: %w", e.script.Name(), shard, wire.ErrReply)
 	}
 	return []Applied(texts[0]), texts[1:], nil
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed group_lease.lua
@@ -61,7 +63,7 @@ func (r *Ring) LeaseShard(ctx context.Context, shard int, group, consumer string
 		return nil, time.Duration(ms) * time.Millisecond, err
 	}
 	if len(reply) != 1 {
-		return nil, 0, fmt.Errorf("lease, shard %d: %w", shard, errReply)
+		return nil, 0, fmt.Errorf("lease, shard %d: %w", shard, wire.ErrReply)
 	}
 	token, err := redis.String(reply[0], nil)
 	if err != nil {
@@ -87,7 +89,7 @@ func (r *Ring) ForgetConsumers(ctx context.Context, l *Lease) (int, error) {
 	}
 	switch {
 	case len(reply) != 2:
-		return 0, fmt.Errorf("forget consumers, shard %d: %w", l.Shard, errReply)
+		return 0, fmt.Errorf("forget consumers, shard %d: %w", l.Shard, wire.ErrReply)
 	case reply[0] == 0:
 		return 0, ErrLeaseLost
 	}
@@ -95,7 +97,7 @@ func (r *Ring) ForgetConsumers(ctx context.Context, l *Lease) (int, error) {
 }
 
 // withLease does a step whose keys are the leases and the stream.
-func (r *Ring) withLease(ctx context.Context, s *script, l *Lease, args ...any) (any, error) {
+func (r *Ring) withLease(ctx context.Context, s *wire.Script, l *Lease, args ...any) (any, error) {
 	k := &r.keys[l.Shard]
 	full := append([]any{l.Group, l.Consumer, l.token, l.TTL.Milliseconds()}, args...)
 	reply, err := r.run(ctx, s, l.Shard, []string{k.leases, k.messages}, full...)

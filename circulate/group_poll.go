@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 const (
@@ -41,12 +43,12 @@ func (r *Ring) pollMessages(ctx context.Context, shards []int, after map[int]str
 // node serves now counts as one that has, so that whoever waits for it goes there.
 func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]string) ([]arrival, error) {
 	key, began := r.keys[shards[0]].messages, time.Now()
-	conn, err := lendFor(ctx, r.server, key, blocking)
+	conn, err := r.wire.Lend(ctx, key, wire.Blocking)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	timeout, err := remaining(ctx)
+	timeout, err := wire.Remaining(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -64,10 +66,10 @@ func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]stri
 	for _, shard := range shards {
 		reply, err := redis.ReceiveWithTimeout(conn, max(time.Nanosecond, time.Until(deadline)))
 		switch {
-		case err != nil && !replied(err):
-			note(r.server, key, began, err)
+		case err != nil && !wire.Replied(err):
+			r.wire.Note(key, began, err)
 			return nil, err
-		case hasMoved(err):
+		case wire.HasMoved(err):
 			ready = append(ready, arrival{shard: shard})
 		case err == nil && reply != nil:
 			position, err := onlyArrival(reply)
@@ -75,11 +77,11 @@ func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]stri
 				return nil, err
 			}
 			ready = append(ready, arrival{shard, position})
-		case err != nil && !redirected(err):
+		case err != nil && !wire.Redirected(err):
 			failed = err
 		}
 	}
-	note(r.server, key, began, failed)
+	r.wire.Note(key, began, failed)
 	if len(ready) > 0 {
 		return ready, nil
 	}
@@ -90,11 +92,11 @@ func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]stri
 func onlyArrival(reply any) (string, error) {
 	streams, err := redis.Values(reply, nil)
 	if err != nil || len(streams) != 1 {
-		return "", errReply
+		return "", wire.ErrReply
 	}
 	pair, err := redis.Values(streams[0], nil)
 	if err != nil || len(pair) != 2 {
-		return "", errReply
+		return "", wire.ErrReply
 	}
 	return firstPosition(pair[1])
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed group_read.lua
@@ -44,7 +46,7 @@ type GroupBatch struct {
 // An unknown outcome may have read messages, which are pending then: see Pending.
 func (r *Ring) ReadGroup(ctx context.Context, l *Lease, n, bytes int, end bool) (GroupBatch, error) {
 	if n < 0 || n > MaxRead {
-		return GroupBatch{}, fmt.Errorf("%w: read group: n: must be 0 to %d, is %d", errInput, MaxRead, n)
+		return GroupBatch{}, fmt.Errorf("%w: read group: n: must be 0 to %d, is %d", wire.ErrInput, MaxRead, n)
 	}
 	askEnd := 0
 	if end {
@@ -73,11 +75,11 @@ type Pending struct {
 // was given them, in the stream's order from after a position.
 func (r *Ring) Pending(ctx context.Context, l *Lease, after string, n int) ([]Pending, error) {
 	if n < 1 || n > MaxRead {
-		return nil, fmt.Errorf("%w: pending: n: must be 1 to %d, is %d", errInput, MaxRead, n)
+		return nil, fmt.Errorf("%w: pending: n: must be 1 to %d, is %d", wire.ErrInput, MaxRead, n)
 	}
 	from, err := parsePosition(after)
 	if err != nil {
-		return nil, fmt.Errorf("%w: pending: %w", errInput, err)
+		return nil, fmt.Errorf("%w: pending: %w", wire.ErrInput, err)
 	}
 	from.seq++
 	reply, err := redis.Values(r.withLease(ctx, groupPendingScript, l, from.String(), n))
@@ -102,7 +104,7 @@ func (r *Ring) Pending(ctx context.Context, l *Lease, after string, n int) ([]Pe
 // each was delivered. It gives those that are still pending.
 func (r *Ring) Redeliver(ctx context.Context, l *Lease, pending []Pending) (GroupBatch, error) {
 	if len(pending) < 1 || len(pending) > MaxRead {
-		return GroupBatch{}, fmt.Errorf("%w: redeliver: must be 1 to %d messages, are %d", errInput, MaxRead, len(pending))
+		return GroupBatch{}, fmt.Errorf("%w: redeliver: must be 1 to %d messages, are %d", wire.ErrInput, MaxRead, len(pending))
 	}
 	args := make([]any, 0, 2*len(pending))
 	for _, p := range pending {
@@ -126,7 +128,7 @@ const groupColumns = 8
 // columns of values.
 func checkHeld(reply []any, head, columns int) error {
 	if len(reply) < head || (len(reply)-head)%columns != 0 {
-		return errReply
+		return wire.ErrReply
 	}
 	if reply[1] == int64(0) {
 		return ErrLeaseLost
@@ -140,7 +142,7 @@ func readGroupBatch(reply []any, l *Lease, head int) (GroupBatch, error) {
 	}
 	now, ok := reply[0].(int64)
 	if !ok {
-		return GroupBatch{}, errReply
+		return GroupBatch{}, wire.ErrReply
 	}
 	batch := GroupBatch{Now: time.UnixMilli(now)}
 	if len(reply) > head {

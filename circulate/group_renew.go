@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed group_renew.lua
@@ -13,7 +15,7 @@ var groupRenewLua string
 
 // groupRenewScript is vital, as heartbeats are: a lease that cannot be renewed in time
 // is lost, and what was being handled is delivered again.
-var groupRenewScript = newVitalScript("renew", groupLua+groupRenewLua)
+var groupRenewScript = wire.NewVitalScript("renew", groupLua+groupRenewLua)
 
 // renewal is a lease that somebody wants renewed, and what came of it.
 type renewal struct {
@@ -47,7 +49,7 @@ func (r *Ring) renew(shard int, all []*renewal) {
 	k := &r.keys[shard]
 	verdict, err := redis.Bytes(r.run(context.Background(), groupRenewScript, shard, []string{k.leases, k.messages}, args...))
 	if err == nil && len(verdict) != len(all) {
-		err = fmt.Errorf("renew, shard %d: %w", shard, errReply)
+		err = fmt.Errorf("renew, shard %d: %w", shard, wire.ErrReply)
 	}
 	for i, n := range all {
 		switch {

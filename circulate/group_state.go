@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed group_state.lua
@@ -65,8 +67,8 @@ func (r *Ring) Groups(ctx context.Context) ([]string, error) {
 	var names []string
 	for shard := range r.keys {
 		key := r.keys[shard].messages
-		replies, err := pipeline(ctx, r.server, key, command{"XINFO", "GROUPS", key})
-		if hasCode(err, "no such key") {
+		replies, err := r.wire.Pipeline(ctx, key, wire.Command{"XINFO", "GROUPS", key})
+		if wire.HasCode(err, "no such key") {
 			continue
 		}
 		if err != nil {
@@ -96,15 +98,15 @@ func (r *Ring) Groups(ctx context.Context) ([]string, error) {
 // Consumers gives the consumers of a group that were heard of within the window.
 func (r *Ring) Consumers(ctx context.Context, group string, window time.Duration) ([]string, error) {
 	key := consumersKey(r.namespace, group)
-	now, err := pipeline(ctx, r.server, key, command{"TIME"})
+	now, err := r.wire.Pipeline(ctx, key, wire.Command{"TIME"})
 	if err != nil {
 		return nil, fmt.Errorf("consumers: %w", err)
 	}
-	at, err := serverTime(now[0])
+	at, err := wire.Time(now[0])
 	if err != nil {
 		return nil, err
 	}
-	replies, err := pipeline(ctx, r.server, key, command{"ZRANGEBYSCORE", key, at.Add(-window).UnixMilli(), at.Add(window).UnixMilli()})
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"ZRANGEBYSCORE", key, at.Add(-window).UnixMilli(), at.Add(window).UnixMilli()})
 	if err != nil {
 		return nil, fmt.Errorf("consumers: %w", err)
 	}
@@ -123,10 +125,10 @@ func (r *Ring) RemoveGroup(ctx context.Context, group string) (bool, error) {
 	removed := false
 	for shard := range r.keys {
 		k := &r.keys[shard]
-		replies, err := pipeline(ctx, r.server, k.messages,
-			command{"HDEL", k.leases, group}, command{"DEL", k.appliedKey(group)}, command{"EXISTS", k.messages})
+		replies, err := r.wire.Pipeline(ctx, k.messages,
+			wire.Command{"HDEL", k.leases, group}, wire.Command{"DEL", k.appliedKey(group)}, wire.Command{"EXISTS", k.messages})
 		if err == nil && replies[2] == int64(1) {
-			replies, err = pipeline(ctx, r.server, k.messages, command{"XGROUP", "DESTROY", k.messages, group})
+			replies, err = r.wire.Pipeline(ctx, k.messages, wire.Command{"XGROUP", "DESTROY", k.messages, group})
 			removed = removed || err == nil && replies[0] == int64(1)
 		}
 		if err != nil {
@@ -134,7 +136,7 @@ func (r *Ring) RemoveGroup(ctx context.Context, group string) (bool, error) {
 		}
 	}
 	key := consumersKey(r.namespace, group)
-	if _, err := pipeline(ctx, r.server, key, command{"DEL", key, consumerReportsKey(r.namespace, group)}); err != nil {
+	if _, err := r.wire.Pipeline(ctx, key, wire.Command{"DEL", key, consumerReportsKey(r.namespace, group)}); err != nil {
 		return removed, fmt.Errorf("remove group: %w", err)
 	}
 	return removed, nil

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed group_survey.lua
@@ -73,7 +75,7 @@ func (r *Ring) surveyAll(ctx context.Context, shard int, all []*survey) {
 	k := &r.keys[shard]
 	reply, err := redis.Values(r.run(ctx, groupSurveyScript, shard, []string{k.messages, k.dead}, args...))
 	if err == nil && len(reply) != 2+surveyColumns*len(all) {
-		err = fmt.Errorf("survey, shard %d: %w", shard, errReply)
+		err = fmt.Errorf("survey, shard %d: %w", shard, wire.ErrReply)
 	}
 	for i, s := range all {
 		if s.err = err; err == nil {

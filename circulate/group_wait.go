@@ -8,27 +8,13 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-)
 
-// placer is a Server of several nodes.
-type placer interface {
-	// NodeOf names the node that serves a key now.
-	NodeOf(key string) string
-}
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
+)
 
 // Node names the Redis node that serves a shard, "" where there is only one.
 // AwaitMessages can watch shards of one node together.
-func (r *Ring) Node(shard int) string { return nodeOf(r.server, r.keys[shard].messages) }
-
-func nodeOf(server Server, key string) string {
-	if w, ok := watchedBy(server); ok {
-		server = w.Server
-	}
-	if p, ok := server.(placer); ok {
-		return p.NodeOf(key)
-	}
-	return ""
-}
+func (r *Ring) Node(shard int) string { return r.wire.NodeOf(r.keys[shard].messages) }
 
 // awaitMargin is how much longer than a block its reply may take.
 const awaitMargin = 2 * time.Second
@@ -59,7 +45,7 @@ type arrival struct {
 
 func (r *Ring) await(ctx context.Context, after map[int]string, block time.Duration) ([]arrival, error) {
 	if len(after) == 0 || block < time.Millisecond {
-		return nil, fmt.Errorf("%w: await messages: needs a shard and at least 1ms", errInput)
+		return nil, fmt.Errorf("%w: await messages: needs a shard and at least 1ms", wire.ErrInput)
 	}
 	shards := slices.Sorted(maps.Keys(after))
 	if len(shards) > 1 && r.Node(shards[0]) != "" {
@@ -75,7 +61,7 @@ func (r *Ring) await(ctx context.Context, after map[int]string, block time.Durat
 		args = append(args, after[shard])
 	}
 	began := time.Now()
-	conn, err := lendFor(ctx, r.server, r.keys[shards[0]].messages, blocking)
+	conn, err := r.wire.Lend(ctx, r.keys[shards[0]].messages, wire.Blocking)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +70,7 @@ func (r *Ring) await(ctx context.Context, after map[int]string, block time.Durat
 	if err == redis.ErrNil {
 		return nil, nil
 	}
-	note(r.server, r.keys[shards[0]].messages, began, err)
+	r.wire.Note(r.keys[shards[0]].messages, began, err)
 	if err != nil {
 		return nil, fmt.Errorf("await messages: %w", err)
 	}
@@ -92,7 +78,7 @@ func (r *Ring) await(ctx context.Context, after map[int]string, block time.Durat
 	for _, s := range streams {
 		pair, err := redis.Values(s, nil)
 		if err != nil || len(pair) != 2 {
-			return nil, errReply
+			return nil, wire.ErrReply
 		}
 		key, _ := redis.String(pair[0], nil)
 		position, err := firstPosition(pair[1])
@@ -110,11 +96,11 @@ func (r *Ring) await(ctx context.Context, after map[int]string, block time.Durat
 func firstPosition(entries any) (string, error) {
 	list, err := redis.Values(entries, nil)
 	if err != nil || len(list) == 0 {
-		return "", errReply
+		return "", wire.ErrReply
 	}
 	entry, err := redis.Values(list[0], nil)
 	if err != nil || len(entry) != 2 {
-		return "", errReply
+		return "", wire.ErrReply
 	}
 	return redis.String(entry[0], nil)
 }

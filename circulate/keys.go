@@ -3,11 +3,12 @@ package circulate
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"regexp"
 	"strconv"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // shardKeys are the names of all that one shard keeps in Redis. They share a
@@ -170,16 +171,9 @@ func credentialKeys(namespace string, ref CredentialRef) (credential, pause stri
 
 var plainLimitPattern = regexp.MustCompile(`^[A-Za-z0-9_./:@*-]{1,100}$`)
 
-var namespacePattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
-
 // ValidateNamespace tells what is wrong with a namespace: it must be 1 to 64
 // letters, digits, dots, dashes or underscores.
-func ValidateNamespace(namespace string) error {
-	if !namespacePattern.MatchString(namespace) {
-		return errors.New("must be 1 to 64 letters, digits, dots, dashes or underscores")
-	}
-	return nil
-}
+func ValidateNamespace(namespace string) error { return wire.ValidateNamespace(namespace) }
 
 // shardOf is the shard an account lives in: CRC32 of its id, by the IEEE
 // polynomial, modulo the number of shards.

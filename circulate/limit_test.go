@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 func TestLimitKeysAreApartAndHaveOneHashTag(t *testing.T) {
@@ -60,7 +61,7 @@ func TestLimitsAreAskedEachForItself(t *testing.T) {
 		if a := answers[1]; a.Err != nil || !a.At[0].IsZero() {
 			t.Errorf("granted: %v", a)
 		}
-		if a := answers[2]; !hasCode(a.Err, "OOM") || Unknown(a.Err) || a.At != nil {
+		if a := answers[2]; !wire.HasCode(a.Err, "OOM") || Unknown(a.Err) || a.At != nil {
 			t.Errorf("refused: %v", a)
 		}
 		if n := p.sent.Load(); n != 4 {
@@ -101,7 +102,7 @@ func TestLimitBatchesOutOfBoundsAreNotSent(t *testing.T) {
 	leaving := Leaving{Limit: oneAtOnce, CheckIDs: ids}
 	_, acquireErr := ring.Acquire(t.Context(), []Asks{asks, asks})
 	for _, err := range []error{acquireErr, ring.Leave(t.Context(), []Leaving{leaving, leaving})} {
-		if !errors.Is(err, errInput) || !strings.Contains(err.Error(), "a batch has 1 to 1000") {
+		if !errors.Is(err, wire.ErrInput) || !strings.Contains(err.Error(), "a batch has 1 to 1000") {
 			t.Errorf("%v", err)
 		}
 	}

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed look.lua
 var lookLua string
 
-var lookScript = newScript("look", lookLua)
+var lookScript = wire.NewScript("look", lookLua)
 
 // Place is where in its life an account is.
 type Place string
@@ -51,7 +53,7 @@ type View struct {
 // Look tells of accounts of one shard. Those that are not registered are left
 // out.
 func (r *Ring) Look(ctx context.Context, shard int, ids []string) ([]View, error) {
-	if err := r.checkBatch("look", len(ids)); err != nil {
+	if err := wire.CheckBatch("look", len(ids)); err != nil {
 		return nil, err
 	}
 	views, err := r.lookIn(ctx, shard, ids)
@@ -71,11 +73,11 @@ func (r *Ring) lookIn(ctx context.Context, shard int, ids []string) ([]View, err
 		return nil, err
 	}
 	if len(answer) != len(ids)+1 {
-		return nil, fmt.Errorf("look, shard %d: %w", shard, errReply)
+		return nil, fmt.Errorf("look, shard %d: %w", shard, wire.ErrReply)
 	}
 	now, ok := answer[0].(int64)
 	if !ok {
-		return nil, fmt.Errorf("look, shard %d: %w", shard, errReply)
+		return nil, fmt.Errorf("look, shard %d: %w", shard, wire.ErrReply)
 	}
 	views := make([]View, 0, len(ids))
 	for i, id := range ids {
@@ -87,7 +89,7 @@ func (r *Ring) lookIn(ctx context.Context, shard int, ids []string) ([]View, err
 			continue
 		}
 		if len(fields) != 10 {
-			return nil, fmt.Errorf("look, shard %d: %w", shard, errReply)
+			return nil, fmt.Errorf("look, shard %d: %w", shard, wire.ErrReply)
 		}
 		views = append(views, readView(id, time.UnixMilli(now), fields))
 	}
@@ -143,13 +145,13 @@ func (r *Ring) Scan(ctx context.Context, shard int, cursor string, count int) (i
 		cursor = ScanDone
 	}
 	key := r.keys[shard].tickets
-	replies, err := pipeline(ctx, r.server, key, command{"HSCAN", key, cursor, "COUNT", count})
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"HSCAN", key, cursor, "COUNT", count})
 	if err != nil {
 		return nil, "", fmt.Errorf("scan, shard %d: %w", shard, err)
 	}
 	reply, err := redis.Values(replies[0], nil)
 	if err != nil || len(reply) != 2 {
-		return nil, "", fmt.Errorf("scan, shard %d: %w", shard, errors.Join(errReply, err))
+		return nil, "", fmt.Errorf("scan, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
 	}
 	next, err = redis.String(reply[0], nil)
 	if err != nil {

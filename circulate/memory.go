@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // Memory is how much a node of Redis uses of the memory that it may use.
@@ -29,17 +30,17 @@ func (m Memory) Share() float64 {
 // knows, nor may everybody ask: then it gives an error that is not [Unavailable].
 func (r *Ring) Memory(ctx context.Context, shard int) (Memory, error) {
 	key := r.keys[shard].messages
-	replies, err := pipeline(ctx, r.server, key, command{"INFO", "memory"})
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"INFO", "memory"})
 	if err != nil {
 		return Memory{}, fmt.Errorf("memory of %q: %w", r.Node(shard), err)
 	}
 	info, err := redis.String(replies[0], nil)
 	if err != nil {
-		return Memory{}, fmt.Errorf("memory of %q: %w", r.Node(shard), errReply)
+		return Memory{}, fmt.Errorf("memory of %q: %w", r.Node(shard), wire.ErrReply)
 	}
 	memory, err := parseMemory(info)
 	if err != nil {
-		return Memory{}, fmt.Errorf("memory of %q: %w: %w", r.Node(shard), errReply, err)
+		return Memory{}, fmt.Errorf("memory of %q: %w: %w", r.Node(shard), wire.ErrReply, err)
 	}
 	return memory, nil
 }
@@ -71,7 +72,7 @@ const streamSamples = 16
 // Memory does.
 func (r *Ring) MessageBytes(ctx context.Context, shard int) (int64, error) {
 	key := r.keys[shard].messages
-	replies, err := pipeline(ctx, r.server, key, command{"MEMORY", "USAGE", key, "SAMPLES", streamSamples})
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"MEMORY", "USAGE", key, "SAMPLES", streamSamples})
 	if err != nil {
 		return 0, fmt.Errorf("message bytes, shard %d: %w", shard, err)
 	}
@@ -113,15 +114,13 @@ func (r *Ring) TryWrite(ctx context.Context) error {
 // TryWriteTo is TryWrite for the node of one shard.
 func (r *Ring) TryWriteTo(ctx context.Context, shard int) error {
 	key := r.keys[shard].schedule
-	_, err := pipeline(ctx, r.server, key, command{"ZADD", key, "XX", 0, ""})
-	if hasCode(err, "WRONGTYPE") {
+	_, err := r.wire.Pipeline(ctx, key, wire.Command{"ZADD", key, "XX", 0, ""})
+	if wire.HasCode(err, "WRONGTYPE") {
 		err = nil // set aside by the next step; the server takes writes
 	}
 	if err != nil {
 		return fmt.Errorf("try a write: %w", err)
 	}
-	if w, ok := r.server.(*watched); ok {
-		w.noteRoom(key, time.Now())
-	}
+	r.wire.NoteRoom(key)
 	return nil
 }

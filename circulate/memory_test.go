@@ -1,32 +1,6 @@
 package circulate
 
-import (
-	"log/slog"
-	"testing"
-	"time"
-
-	"github.com/gomodule/redigo/redis"
-)
-
-func TestFullRedisIsToldOnce(t *testing.T) {
-	log := &told{}
-	w := &watched{Server: absent{}, log: slog.New(log)}
-	full := redis.Error("OOM command not allowed when used memory > 'maxmemory'.")
-	w.note(full)
-	log.expect(t, "WARN redis is at its memory limit; it takes nothing more until something is trimmed or removed")
-	now := time.Now()
-	for range 50 { // steps that free succeed, those that add do not
-		w.note(nil)
-		w.note(full)
-	}
-	// A little fits in now and then.
-	w.noteRoom("key", now.Add(time.Second))
-	w.note(full)
-	log.expect(t)
-	w.noteRoom("key", now.Add(time.Minute))
-	w.noteRoom("key", now.Add(2*time.Minute))
-	log.expect(t, "INFO redis has room again")
-}
+import "testing"
 
 func TestMemoryIsWhatCountsForTheLimit(t *testing.T) {
 	const info = "# Memory\r\nused_memory:900\r\nused_memory_human:900B\r\nmaxmemory:1000\r\nmaxmemory_policy:noeviction\r\nmem_not_counted_for_evict:100\r\n"

@@ -3,19 +3,20 @@ package circulate
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed nudge.lua
 var nudgeLua string
 
-var nudgeScript = newScript("nudge", nudgeLua)
+var nudgeScript = wire.NewScript("nudge", nudgeLua)
 
 // ErrParked reports that an account is out of circulation.
-var ErrParked = errors.New("circulate: account is parked")
+var ErrParked = wire.Finding("circulate: account is parked")
 
 // Nudge asks for a check before the account is due.
 type Nudge struct {

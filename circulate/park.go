@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // ReasonPaused is why an account is parked that somebody paused.
@@ -20,8 +22,8 @@ var (
 	//go:embed resume.lua
 	resumeLua string
 
-	parkScript   = newScript("park", parkLua)
-	resumeScript = newScript("resume", resumeLua)
+	parkScript   = wire.NewScript("park", parkLua)
+	resumeScript = wire.NewScript("resume", resumeLua)
 )
 
 // Park takes accounts of one shard out of circulation, with a reason that
@@ -45,7 +47,7 @@ func (r *Ring) ParkIf(ctx context.Context, shard int, reason string, seen map[st
 }
 
 func (r *Ring) park(ctx context.Context, shard int, ids []string, args func(ids []string) []any) (int, error) {
-	if err := r.checkBatch("park", len(ids)); err != nil {
+	if err := wire.CheckBatch("park", len(ids)); err != nil {
 		return 0, err
 	}
 	return r.countAnywhere(ctx, shard, ids, func(ctx context.Context, shard int, ids []string) (int, error) {
@@ -107,7 +109,7 @@ func (r *Ring) Probe(ctx context.Context, shard int, items []Resumption) ([]Resu
 }
 
 func (r *Ring) resume(ctx context.Context, shard int, items []Resumption, rule Rule, keep int) ([]Resumed, error) {
-	if err := r.checkBatch("resume", len(items)); err != nil {
+	if err := wire.CheckBatch("resume", len(items)); err != nil {
 		return nil, err
 	}
 	args := append(r.wakeArgs(shard), string(rule), keep)
@@ -125,7 +127,7 @@ func (r *Ring) resume(ctx context.Context, shard int, items []Resumption, rule R
 		return nil, err
 	}
 	if len(letters) != len(items) {
-		return nil, fmt.Errorf("resume, shard %d: %w", shard, errReply)
+		return nil, fmt.Errorf("resume, shard %d: %w", shard, wire.ErrReply)
 	}
 	outcomes := make([]Resumed, len(letters))
 	for i, letter := range letters {

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed parked.lua
 var parkedLua string
 
-var parkedScript = newScript("parked", parkedLua)
+var parkedScript = wire.NewScript("parked", parkedLua)
 
 // ParkedAccount is an account out of circulation.
 type ParkedAccount struct {
@@ -27,7 +29,7 @@ type ParkedAccount struct {
 // Who is parked throughout a walk is in it once. A page that is not full is the
 // last.
 func (r *Ring) ParkedPage(ctx context.Context, shard int, behind ParkedAccount, count int) ([]ParkedAccount, time.Time, error) {
-	if err := r.checkBatch("parked", count); err != nil {
+	if err := wire.CheckBatch("parked", count); err != nil {
 		return nil, time.Time{}, err
 	}
 	since := int64(0)
@@ -39,7 +41,7 @@ func (r *Ring) ParkedPage(ctx context.Context, shard int, behind ParkedAccount, 
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	malformed := fmt.Errorf("parked, shard %d: %w", shard, errReply)
+	malformed := fmt.Errorf("parked, shard %d: %w", shard, wire.ErrReply)
 	if len(answer)%3 != 1 {
 		return nil, time.Time{}, malformed
 	}

@@ -7,12 +7,14 @@ import (
 	"fmt"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed progress.lua
 var progressLua string
 
-var progressScript = newVitalScript("progress", progressLua)
+var progressScript = wire.NewVitalScript("progress", progressLua)
 
 // Page is one page of a check that has more.
 type Page struct {
@@ -48,7 +50,7 @@ func (r *Ring) Progress(ctx context.Context, c *Claim, p Page) error {
 	case err != nil:
 		return err
 	case len(renewed) != len(c.entry):
-		return fmt.Errorf("progress, shard %d: %w", c.Shard, errReply)
+		return fmt.Errorf("progress, shard %d: %w", c.Shard, wire.ErrReply)
 	}
 	c.entry = renewed
 	switch {

@@ -5,12 +5,14 @@ import (
 	_ "embed"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed quarantine.lua
 var quarantineLua string
 
-var quarantineScript = newScript("quarantine", quarantineLua)
+var quarantineScript = wire.NewScript("quarantine", quarantineLua)
 
 // Quarantine parks an account with a reason right after its entry was requeued,
 // if it has that many strikes at least. Unlike Park it leaves alone whom

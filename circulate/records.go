@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // Records keeps the decoded records of accounts that a replica claims again and
@@ -95,17 +97,17 @@ func (r *Records[T]) Resolve(ctx context.Context, shard int, b *Batch) ([]T, err
 	if len(unknown) == 0 {
 		return records, nil
 	}
-	args := command{"HMGET", r.ring.keys[shard].accounts}
+	args := wire.Command{"HMGET", r.ring.keys[shard].accounts}
 	for _, i := range unknown {
 		args = append(args, b.Claims[i].ID)
 	}
-	replies, err := pipeline(ctx, r.ring.server, r.ring.keys[shard].accounts, args)
+	replies, err := r.ring.wire.Pipeline(ctx, r.ring.keys[shard].accounts, args)
 	if err != nil {
 		return nil, fmt.Errorf("records, shard %d: %w", shard, err)
 	}
 	texts, err := redis.ByteSlices(replies[0], nil)
 	if err != nil || len(texts) != len(unknown) {
-		return nil, fmt.Errorf("records, shard %d: %w", shard, errReply)
+		return nil, fmt.Errorf("records, shard %d: %w", shard, wire.ErrReply)
 	}
 	for j, i := range unknown {
 		id := b.Claims[i].ID

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed register.lua
 var registerLua string
 
-var registerScript = newScript("register", registerLua)
+var registerScript = wire.NewScript("register", registerLua)
 
 // Registration is an account that is to circulate.
 type Registration struct {
@@ -51,14 +53,14 @@ func (r *Ring) Upsert(ctx context.Context, shard int, items []Registration) ([]R
 }
 
 func (r *Ring) register(ctx context.Context, shard int, items []Registration, change int) ([]Registered, error) {
-	if err := r.checkBatch("register", len(items)); err != nil {
+	if err := wire.CheckBatch("register", len(items)); err != nil {
 		return nil, err
 	}
 	args := append(make([]any, 0, 4+5*len(items)), change, ReasonPaused)
 	args = append(args, r.wakeArgs(shard)...)
 	for i := range items {
 		if err := ValidateID(items[i].ID); err != nil {
-			return nil, fmt.Errorf("%w: register: id %q: %w", errInput, items[i].ID, err)
+			return nil, fmt.Errorf("%w: register: id %q: %w", wire.ErrInput, items[i].ID, err)
 		}
 		forget := 0
 		if items[i].ForgetCursor {
@@ -75,7 +77,7 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 		return nil, err
 	}
 	if len(letters) != len(items) {
-		return nil, fmt.Errorf("register, shard %d: %w", shard, errReply)
+		return nil, fmt.Errorf("register, shard %d: %w", shard, wire.ErrReply)
 	}
 	outcomes := make([]Registered, len(letters))
 	for i, letter := range letters {

@@ -5,18 +5,20 @@ import (
 	_ "embed"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed release.lua
 var releaseLua string
 
-var releaseScript = newListScript("release", releaseLua)
+var releaseScript = wire.NewVitalScript("release", listLua+releaseLua)
 
 // Release puts claims of one shard back unchecked, next in line and as late as
 // they were, as a replica does that is shutting down. It reports how many it
 // still held.
 func (r *Ring) Release(ctx context.Context, shard int, claims []*Claim) (int, error) {
-	if err := r.checkBatch("release", len(claims)); err != nil {
+	if err := wire.CheckBatch("release", len(claims)); err != nil {
 		return 0, err
 	}
 	args := make([]any, 0, 2*len(claims))
@@ -30,7 +32,7 @@ func (r *Ring) Release(ctx context.Context, shard int, claims []*Claim) (int, er
 // what it holds and knows nothing of, because the reply to its claim was lost.
 // They count as due since they were claimed.
 func (r *Ring) ReleaseHeld(ctx context.Context, shard int, held []Held) (int, error) {
-	if err := r.checkBatch("release", len(held)); err != nil {
+	if err := wire.CheckBatch("release", len(held)); err != nil {
 		return 0, err
 	}
 	args := make([]any, 0, 2*len(held))

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 var (
@@ -17,9 +19,9 @@ var (
 	//go:embed retire.lua
 	retireLua string
 
-	heartbeatScript = newVitalScript("heartbeat", heartbeatLua)
-	replicasScript  = newVitalScript("replicas", replicasLua)
-	retireScript    = newVitalScript("retire", retireLua)
+	heartbeatScript = wire.NewVitalScript("heartbeat", heartbeatLua)
+	replicasScript  = wire.NewVitalScript("replicas", replicasLua)
+	retireScript    = wire.NewVitalScript("retire", retireLua)
 )
 
 // replicaMemory is how long a silent replica is remembered. One that is not
@@ -39,7 +41,7 @@ func (r *Ring) Heartbeat(ctx context.Context, replica string, report []byte, win
 	if err := ValidateReplica(replica); err != nil {
 		return nil, err
 	}
-	alive, err = redis.Strings(r.eval(ctx, heartbeatScript,
+	alive, err = redis.Strings(r.wire.Eval(ctx, heartbeatScript,
 		[]string{replicasKey(r.namespace), reportsKey(r.namespace)},
 		[]any{replica, report, replicaMemory.Milliseconds(), window.Milliseconds()}))
 	if err != nil {
@@ -50,7 +52,7 @@ func (r *Ring) Heartbeat(ctx context.Context, replica string, report []byte, win
 
 // Retire forgets a replica that has given back all it held.
 func (r *Ring) Retire(ctx context.Context, replica string) error {
-	if _, err := r.eval(ctx, retireScript, []string{replicasKey(r.namespace), reportsKey(r.namespace)}, []any{replica}); err != nil {
+	if _, err := r.wire.Eval(ctx, retireScript, []string{replicasKey(r.namespace), reportsKey(r.namespace)}, []any{replica}); err != nil {
 		return fmt.Errorf("retire: %w", err)
 	}
 	return nil
@@ -59,12 +61,12 @@ func (r *Ring) Retire(ctx context.Context, replica string) error {
 // Replicas gives the replicas that are remembered, and the time now by the same
 // clock.
 func (r *Ring) Replicas(ctx context.Context) ([]Replica, time.Time, error) {
-	results, err := redis.Values(r.eval(ctx, replicasScript, []string{replicasKey(r.namespace), reportsKey(r.namespace)}, nil))
+	results, err := redis.Values(r.wire.Eval(ctx, replicasScript, []string{replicasKey(r.namespace), reportsKey(r.namespace)}, nil))
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("replicas: %w", err)
 	}
 	if len(results) != 3 {
-		return nil, time.Time{}, fmt.Errorf("replicas: %w", errReply)
+		return nil, time.Time{}, fmt.Errorf("replicas: %w", wire.ErrReply)
 	}
 	ms, err := redis.Int64(results[0], nil)
 	if err != nil {

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed requeue.lua
 var requeueLua string
 
-var requeueScript = newScript("requeue", requeueLua)
+var requeueScript = wire.NewScript("requeue", requeueLua)
 
 // Held is an entry seen in processing_list. It may be gone by the time that the
 // caller looks at it.
@@ -32,21 +34,21 @@ func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Tim
 	key := r.keys[shard].processing
 	if skip == 0 {
 		// Mostly nobody holds anything, and one command shows it.
-		length, err := pipeline(ctx, vital{r.server}, key, command{"LLEN", key})
+		length, err := r.wire.PipelineFor(ctx, wire.Vital, key, wire.Command{"LLEN", key})
 		switch {
 		case err == nil && length[0] == int64(0):
 			return nil, time.Time{}, nil
-		case err != nil && !hasCode(err, "WRONGTYPE"):
+		case err != nil && !wire.HasCode(err, "WRONGTYPE"):
 			return nil, time.Time{}, fmt.Errorf("oldest, shard %d: %w", shard, err)
 		}
 	}
 	replies, err := settingAside(ctx, r, shard, func() ([]any, error) {
-		return pipeline(ctx, vital{r.server}, key, command{"LRANGE", key, -skip - n, -skip - 1}, command{"TIME"})
+		return r.wire.PipelineFor(ctx, wire.Vital, key, wire.Command{"LRANGE", key, -skip - n, -skip - 1}, wire.Command{"TIME"})
 	})
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("oldest, shard %d: %w", shard, err)
 	}
-	now, err := serverTime(replies[1])
+	now, err := wire.Time(replies[1])
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -103,10 +105,10 @@ func (r *Ring) Strike(ctx context.Context, shard int, h Held) (outcome Requeued,
 		outcome, err = r.setAsideEntry(ctx, shard, h)
 		return outcome, 0, err
 	}
-	results, err := transact(ctx, vital{r.server}, k.processing,
-		command{"LREM", k.processing, -1, h.text},
-		command{"LPUSH", k.queue, h.text},
-		command{"HINCRBY", k.strikes, h.Entry.ID, 1})
+	results, err := r.transact(ctx, k.processing,
+		wire.Command{"LREM", k.processing, -1, h.text},
+		wire.Command{"LPUSH", k.queue, h.text},
+		wire.Command{"HINCRBY", k.strikes, h.Entry.ID, 1})
 	if Full(err) {
 		return r.strikeFull(ctx, shard, h)
 	}
@@ -143,17 +145,17 @@ func (r *Ring) strikeFull(ctx context.Context, shard int, h Held) (Requeued, int
 // compensate takes out what a requeue added whose entry had been returned.
 func (r *Ring) compensate(ctx context.Context, shard int, h Held) (Requeued, error) {
 	k := &r.keys[shard]
-	results, err := transact(ctx, vital{r.server}, k.processing,
-		command{"LREM", k.queue, 1, h.text},
-		command{"LREM", k.processing, 1, h.text},
-		command{"HINCRBY", k.strikes, h.Entry.ID, -1})
+	results, err := r.transact(ctx, k.processing,
+		wire.Command{"LREM", k.queue, 1, h.text},
+		wire.Command{"LREM", k.processing, 1, h.text},
+		wire.Command{"HINCRBY", k.strikes, h.Entry.ID, -1})
 	if err != nil {
 		return 0, fmt.Errorf("compensate, shard %d: %w", shard, err)
 	}
 	if strikes, ok := results[2].(int64); ok && strikes <= 0 {
 		// Nothing is left to count, perhaps not even the account. A strike that
 		// comes in between is forgotten, which harms nobody.
-		if _, err := pipeline(ctx, r.server, k.strikes, command{"HDEL", k.strikes, h.Entry.ID}); err != nil {
+		if _, err := r.wire.Pipeline(ctx, k.strikes, wire.Command{"HDEL", k.strikes, h.Entry.ID}); err != nil {
 			r.log.Debug("a count of no strikes was left behind", "account", h.Entry.ID, "error", err)
 		}
 	}
@@ -162,13 +164,13 @@ func (r *Ring) compensate(ctx context.Context, shard int, h Held) (Requeued, err
 
 func (r *Ring) setAsideEntry(ctx context.Context, shard int, h Held) (Requeued, error) {
 	k := &r.keys[shard]
-	if _, err := transact(ctx, vital{r.server}, k.processing,
-		command{"LREM", k.processing, -1, h.text},
-		command{"LPUSH", k.setAside, h.text},
-		command{"LTRIM", k.setAside, 0, 999}); err != nil {
+	if _, err := r.transact(ctx, k.processing,
+		wire.Command{"LREM", k.processing, -1, h.text},
+		wire.Command{"LPUSH", k.setAside, h.text},
+		wire.Command{"LTRIM", k.setAside, 0, 999}); err != nil {
 		return 0, fmt.Errorf("set aside, shard %d: %w", shard, err)
 	}
-	r.setAside.Add(1)
+	r.wire.CountSetAside(1)
 	r.log.Error("a text in processing_list was no entry and was set aside", "shard", shard, "key", k.setAside)
 	return SetAsideEntry, nil
 }
@@ -179,7 +181,7 @@ func (r *Ring) pushAgain(ctx context.Context, shard int, h Held) (Requeued, erro
 	k := &r.keys[shard]
 	_, err := r.setAsideMistyped(ctx, shard)
 	if err == nil {
-		_, err = pipeline(ctx, r.server, k.queue, command{"LPUSH", k.queue, h.text})
+		_, err = r.wire.Pipeline(ctx, k.queue, wire.Command{"LPUSH", k.queue, h.text})
 	}
 	if err != nil {
 		return 0, fmt.Errorf("requeue, shard %d: taken out and not put back: %w", shard, err)
@@ -189,15 +191,15 @@ func (r *Ring) pushAgain(ctx context.Context, shard int, h Held) (Requeued, erro
 
 // transact runs commands in MULTI and gives their results, among which may be
 // errors: Redis has run the others all the same.
-func transact(ctx context.Context, server Server, key string, commands ...command) ([]any, error) {
-	all := append(append([]command{{"MULTI"}}, commands...), command{"EXEC"})
-	replies, err := pipeline(ctx, server, key, all...)
+func (r *Ring) transact(ctx context.Context, key string, commands ...wire.Command) ([]any, error) {
+	all := append(append([]wire.Command{{"MULTI"}}, commands...), wire.Command{"EXEC"})
+	replies, err := r.wire.PipelineFor(ctx, wire.Vital, key, all...)
 	if err != nil {
 		return nil, err
 	}
 	results, ok := replies[len(replies)-1].([]any)
 	if !ok || len(results) != len(commands) {
-		return nil, errReply
+		return nil, wire.ErrReply
 	}
 	if e, ok := results[0].(redis.Error); ok {
 		return nil, e

@@ -7,16 +7,18 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed reshard_meta.lua
 var reshardMetaLua string
 
-var reshardMetaScript = newScript("change meta", reshardMetaLua)
+var reshardMetaScript = wire.NewScript("change meta", reshardMetaLua)
 
 // ErrReshardingOther reports that another change of the number of shards is not
 // over.
-var ErrReshardingOther = fmt.Errorf("%w: another change of the number of shards is not over", errInput)
+var ErrReshardingOther = wire.Finding("circulate: another change of the number of shards is not over")
 
 // Phase is how far a change of the number of shards has come.
 type Phase string
@@ -64,7 +66,7 @@ func (r *Ring) Resharding(ctx context.Context) (Resharding, error) {
 // number is not over.
 func (r *Ring) Reshard(ctx context.Context, to int) (Resharding, error) {
 	if to < 1 || to > MaxShards {
-		return Resharding{}, fmt.Errorf("%w: reshard: shards: must be 1 to %d, is %d", errInput, MaxShards, to)
+		return Resharding{}, fmt.Errorf("%w: reshard: shards: must be 1 to %d, is %d", wire.ErrInput, MaxShards, to)
 	}
 	l, err := r.readLayout(ctx)
 	if err != nil {
@@ -107,7 +109,7 @@ func (r *Ring) changeLayout(ctx context.Context, was, becomes layout) (Reshardin
 		args = append(args, field, before[i], after[i])
 	}
 	args = append(args, "format", was.format(), becomes.format())
-	done, err := redis.Bool(r.eval(ctx, reshardMetaScript, []string{metaKey(r.namespace)}, args))
+	done, err := redis.Bool(r.wire.Eval(ctx, reshardMetaScript, []string{metaKey(r.namespace)}, args))
 	if err != nil {
 		return Resharding{}, fmt.Errorf("reshard: %w", err)
 	}
@@ -157,7 +159,7 @@ func (r *Ring) Drained(ctx context.Context, drop bool) (bool, error) {
 // drained reports whether a shard has no messages that somebody may still want.
 func (r *Ring) drained(ctx context.Context, shard int, drop bool) (bool, error) {
 	k := &r.keys[shard]
-	replies, err := pipeline(ctx, r.server, k.messages, command{"XLEN", k.messages}, command{"XLEN", k.dead})
+	replies, err := r.wire.Pipeline(ctx, k.messages, wire.Command{"XLEN", k.messages}, wire.Command{"XLEN", k.dead})
 	if err != nil {
 		return false, fmt.Errorf("drained, shard %d: %w", shard, err)
 	}
@@ -181,7 +183,7 @@ func (r *Ring) drained(ctx context.Context, shard int, drop bool) (bool, error) 
 func (r *Ring) forget(ctx context.Context, shard int) error {
 	k := &r.keys[shard]
 	if shard >= r.sources {
-		if _, err := pipeline(ctx, r.server, k.arrivals, command{"DEL", k.arrivals, k.carried}); err != nil {
+		if _, err := r.wire.Pipeline(ctx, k.arrivals, wire.Command{"DEL", k.arrivals, k.carried}); err != nil {
 			return fmt.Errorf("forget arrivals, shard %d: %w", shard, err)
 		}
 		return nil
@@ -192,9 +194,9 @@ func (r *Ring) forget(ctx context.Context, shard int) error {
 		return err
 	}
 	for _, group := range groups {
-		commands = append(commands, command{"PEXPIRE", k.appliedKey(group), remainsFor.Milliseconds()})
+		commands = append(commands, wire.Command{"PEXPIRE", k.appliedKey(group), remainsFor.Milliseconds()})
 	}
-	if _, err := pipeline(ctx, r.server, k.leaving, commands...); err != nil {
+	if _, err := r.wire.Pipeline(ctx, k.leaving, commands...); err != nil {
 		return fmt.Errorf("forget, shard %d: %w", shard, err)
 	}
 	return nil
@@ -202,13 +204,13 @@ func (r *Ring) forget(ctx context.Context, shard int) error {
 
 // expiry lets the keys of a shard go that is not used any more, and leaves for a long
 // time what says so.
-func expiry(k *shardKeys) []command {
-	var commands []command
+func expiry(k *shardKeys) []wire.Command {
+	var commands []wire.Command
 	for _, key := range k.all() {
 		if key.name != k.leaving && key.name != k.setAside {
-			commands = append(commands, command{"PEXPIRE", key.name, remainsFor.Milliseconds()})
+			commands = append(commands, wire.Command{"PEXPIRE", key.name, remainsFor.Milliseconds()})
 		}
 	}
-	return append(commands, command{"PEXPIRE", k.leaving, afterlife.Milliseconds()},
-		command{"PEXPIRE", k.setAside, afterlife.Milliseconds()})
+	return append(commands, wire.Command{"PEXPIRE", k.leaving, afterlife.Milliseconds()},
+		wire.Command{"PEXPIRE", k.setAside, afterlife.Milliseconds()})
 }

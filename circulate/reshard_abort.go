@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 var (
@@ -15,14 +17,14 @@ var (
 	//go:embed reshard_unstay.lua
 	reshardUnstayLua string
 
-	reshardStayScript   = newScript("stay", reshardStayLua)
-	reshardUnstayScript = newScript("unstay", reshardUnstayLua)
+	reshardStayScript   = wire.NewScript("stay", reshardStayLua)
+	reshardUnstayScript = wire.NewScript("unstay", reshardUnstayLua)
 )
 
 var (
 	// ErrNoReturn reports a change of the number of shards that can only go on:
 	// accounts have begun to move.
-	ErrNoReturn = fmt.Errorf("%w: accounts have begun to move to other shards", errInput)
+	ErrNoReturn = wire.Finding("circulate: accounts have begun to move to other shards")
 	// ErrAborted reports a shard whose accounts stay, as the change was, or is being,
 	// aborted.
 	ErrAborted = fmt.Errorf("%w: the change of the number of shards is aborted", ErrResharding)
@@ -55,7 +57,7 @@ func (r *Ring) Abort(ctx context.Context) (Resharding, error) {
 	}
 	for i := range old {
 		k := &old[i]
-		stays, err := redis.Bool(r.eval(ctx, reshardStayScript, []string{k.stays, k.leaving, k.tickets}, []any{to.generation}))
+		stays, err := redis.Bool(r.wire.Eval(ctx, reshardStayScript, []string{k.stays, k.leaving, k.tickets}, []any{to.generation}))
 		if err != nil {
 			return Resharding{}, fmt.Errorf("abort: %w", err)
 		}
@@ -65,7 +67,7 @@ func (r *Ring) Abort(ctx context.Context) (Resharding, error) {
 	}
 	for i := range new {
 		k := &new[i]
-		if _, err := r.eval(ctx, reshardLeaveScript, []string{k.leaving, k.tickets, k.stays}, []any{0, to.generation + 1}); err != nil {
+		if _, err := r.wire.Eval(ctx, reshardLeaveScript, []string{k.leaving, k.tickets, k.stays}, []any{0, to.generation + 1}); err != nil {
 			return Resharding{}, fmt.Errorf("abort: %w", err)
 		}
 	}
@@ -77,7 +79,7 @@ func (r *Ring) Abort(ctx context.Context) (Resharding, error) {
 	}
 	for i := range new {
 		// Should it fail, the little that is there stays.
-		if _, err := pipeline(ctx, r.server, new[i].leaving, expiry(&new[i])...); err != nil {
+		if _, err := r.wire.Pipeline(ctx, new[i].leaving, expiry(&new[i])...); err != nil {
 			r.log.Debug("keys of shards that are not used stay", "error", err)
 		}
 	}
@@ -87,7 +89,7 @@ func (r *Ring) Abort(ctx context.Context) (Resharding, error) {
 // unstay has the accounts of shards leave after all.
 func (r *Ring) unstay(ctx context.Context, shards []shardKeys, generation int) error {
 	for i := range shards {
-		if _, err := r.eval(ctx, reshardUnstayScript, []string{shards[i].stays}, []any{generation}); err != nil {
+		if _, err := r.wire.Eval(ctx, reshardUnstayScript, []string{shards[i].stays}, []any{generation}); err != nil {
 			return fmt.Errorf("abort: %w", err)
 		}
 	}

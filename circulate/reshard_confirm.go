@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed reshard_kept.lua
 var reshardKeptLua string
 
-var reshardKeptScript = newScript("kept", reshardKeptLua)
+var reshardKeptScript = wire.NewScript("kept", reshardKeptLua)
 
 const (
 	// KeptFor is how long accounts that have arrived are kept where they departed.
@@ -86,11 +88,11 @@ func (r *Ring) Confirm(ctx context.Context, source int) error {
 		var bytes int
 		rest, err := redis.Scan(reply, &cursor, &bytes)
 		if err != nil {
-			return fmt.Errorf("confirm, shard %d: %w: %w", source, errReply, err)
+			return fmt.Errorf("confirm, shard %d: %w: %w", source, wire.ErrReply, err)
 		}
 		texts, err := redis.Strings(rest, nil)
 		if err != nil {
-			return fmt.Errorf("confirm, shard %d: %w: %w", source, errReply, err)
+			return fmt.Errorf("confirm, shard %d: %w: %w", source, wire.ErrReply, err)
 		}
 		young += bytes
 		if err := r.confirm(ctx, source, texts); err != nil {
@@ -117,15 +119,15 @@ func (r *Ring) confirm(ctx context.Context, source int, copies []string) error {
 	}
 	for _, target := range slices.Sorted(maps.Keys(asked)) {
 		places, arrivals := asked[target], r.keys[target].arrivals
-		var ask []command
+		var ask []wire.Command
 		for _, i := range places {
-			ask = append(ask, command{"SISMEMBER", arrivals, copies[i+1]})
+			ask = append(ask, wire.Command{"SISMEMBER", arrivals, copies[i+1]})
 		}
-		known, err := pipeline(ctx, r.server, arrivals, ask...)
+		known, err := r.wire.Pipeline(ctx, arrivals, ask...)
 		if err != nil {
 			return fmt.Errorf("confirm, shard %d: %w", source, err)
 		}
-		forget := command{"HDEL", k.departed}
+		forget := wire.Command{"HDEL", k.departed}
 		for j, i := range places {
 			if known[j] == int64(0) {
 				if err := r.again(ctx, source, target, copies[i]); err != nil {
@@ -138,7 +140,7 @@ func (r *Ring) confirm(ctx context.Context, source int, copies []string) error {
 		if len(forget) == 2 {
 			continue
 		}
-		if _, err := pipeline(ctx, r.server, k.departed, forget); err != nil {
+		if _, err := r.wire.Pipeline(ctx, k.departed, forget); err != nil {
 			return fmt.Errorf("confirm, shard %d: %w", source, err)
 		}
 	}
@@ -148,23 +150,23 @@ func (r *Ring) confirm(ctx context.Context, source int, copies []string) error {
 // again has the accounts of a copy arrive that their new shard has lost.
 func (r *Ring) again(ctx context.Context, source, target int, field string) error {
 	departed := r.keys[source].departed
-	replies, err := pipeline(ctx, r.server, departed, command{"TIME"}, command{"HGET", departed, field})
+	replies, err := r.wire.Pipeline(ctx, departed, wire.Command{"TIME"}, wire.Command{"HGET", departed, field})
 	if err != nil {
 		return fmt.Errorf("confirm, shard %d: %w", source, err)
 	}
-	now, err := serverTime(replies[0])
+	now, err := wire.Time(replies[0])
 	if err != nil || replies[1] == nil { // somebody else has confirmed it
 		return err
 	}
 	kept, err := redis.String(replies[1], nil)
 	if err != nil || len(kept) < 14 {
-		return fmt.Errorf("confirm, shard %d: %q: %w", source, field, errors.Join(errReply, err))
+		return fmt.Errorf("confirm, shard %d: %q: %w", source, field, errors.Join(wire.ErrReply, err))
 	}
 	if _, err := r.arrive(ctx, field, kept[14:]); err != nil {
 		return err
 	}
 	r.log.Warn("accounts were lost by the shard that they had moved to, and are there again", "shard", target)
-	if _, err := pipeline(ctx, r.server, departed, command{"HSET", departed, field, fmt.Sprintf("%013d|%s", now.UnixMilli(), kept[14:])}); err != nil {
+	if _, err := r.wire.Pipeline(ctx, departed, wire.Command{"HSET", departed, field, fmt.Sprintf("%013d|%s", now.UnixMilli(), kept[14:])}); err != nil {
 		return fmt.Errorf("confirm, shard %d: %w", source, err)
 	}
 	return nil

@@ -7,12 +7,14 @@ import (
 	"fmt"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed reshard_carry.lua
 var reshardCarryLua string
 
-var reshardCarryScript = newScript("carry", reshardCarryLua)
+var reshardCarryScript = wire.NewScript("carry", reshardCarryLua)
 
 // carryPage is how many dead letters are read at once, each of which may have 256 KiB.
 const carryPage = 16
@@ -22,7 +24,7 @@ const carryPage = 16
 // kept begins anew. It tells how many came.
 func (r *Ring) CarryDead(ctx context.Context, source int) (came int, err error) {
 	if source < 0 || source >= r.sources {
-		return 0, fmt.Errorf("%w: carry: shard %d is not being left", errInput, source)
+		return 0, fmt.Errorf("%w: carry: shard %d is not being left", wire.ErrInput, source)
 	}
 	for {
 		letters, err := r.carryPage(ctx, source)
@@ -53,26 +55,26 @@ type carriedLetter struct {
 func (r *Ring) carryPage(ctx context.Context, source int) ([]carriedLetter, error) {
 	key := r.keys[source].dead
 	replies, err := settingAside(ctx, r, source, func() ([]any, error) {
-		return pipeline(ctx, r.server, key, command{"XRANGE", key, "-", "+", "COUNT", carryPage})
+		return r.wire.Pipeline(ctx, key, wire.Command{"XRANGE", key, "-", "+", "COUNT", carryPage})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("carry, shard %d: %w", source, err)
 	}
 	entries, err := redis.Values(replies[0], nil)
 	if err != nil {
-		return nil, fmt.Errorf("carry, shard %d: %w", source, errors.Join(errReply, err))
+		return nil, fmt.Errorf("carry, shard %d: %w", source, errors.Join(wire.ErrReply, err))
 	}
 	letters := make([]carriedLetter, len(entries))
 	for i, e := range entries {
 		l := &letters[i]
 		pair, err := redis.Values(e, nil)
 		if err != nil || len(pair) != 2 {
-			return nil, fmt.Errorf("carry, shard %d: %w", source, errors.Join(errReply, err))
+			return nil, fmt.Errorf("carry, shard %d: %w", source, errors.Join(wire.ErrReply, err))
 		}
 		position, err := redis.String(pair[0], nil)
 		fields, fieldsErr := redis.Values(pair[1], nil)
 		if err := errors.Join(err, fieldsErr); err != nil {
-			return nil, fmt.Errorf("carry, shard %d: %w", source, errors.Join(errReply, err))
+			return nil, fmt.Errorf("carry, shard %d: %w", source, errors.Join(wire.ErrReply, err))
 		}
 		l.position, l.fields = position, fields
 		for j := 0; j+1 < len(fields); j += 2 {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // aheadPause is when to ask again for the lease of a new shard whose turn has not
@@ -86,8 +88,8 @@ func (r *Ring) groupStart(ctx context.Context, shard int, group, after string) (
 // groupsOf gives the consumer groups of a shard.
 func (r *Ring) groupsOf(ctx context.Context, shard int) ([]string, error) {
 	key := r.keys[shard].messages
-	replies, err := pipeline(ctx, r.server, key, command{"XINFO", "GROUPS", key})
-	if hasCode(err, "no such key") {
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"XINFO", "GROUPS", key})
+	if wire.HasCode(err, "no such key") {
 		return nil, nil
 	}
 	if err != nil {
@@ -101,7 +103,7 @@ func (r *Ring) groupsOf(ctx context.Context, shard int) ([]string, error) {
 	for _, g := range groups {
 		info, err := redis.Values(g, nil)
 		if err != nil {
-			return nil, fmt.Errorf("groups, shard %d: %w", shard, errors.Join(errReply, err))
+			return nil, fmt.Errorf("groups, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
 		}
 		for i := 0; i+1 < len(info); i += 2 {
 			if field, _ := redis.String(info[i], nil); field == "name" {

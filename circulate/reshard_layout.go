@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // layout is how a namespace is divided, as its meta says.
@@ -88,29 +90,30 @@ func (l layout) format() int {
 }
 
 // agree reads a namespace's meta. Where there is none it is made as first.
-func agree(ctx context.Context, server Server, namespace string, first layout) (layout, error) {
+func agree(ctx context.Context, w *wire.Wire, first layout) (layout, error) {
+	namespace := w.Namespace()
 	key := metaKey(namespace)
-	read := command{"HMGET", key, "format"}
-	write := []command{}
+	read := wire.Command{"HMGET", key, "format"}
+	write := []wire.Command{}
 	for i, value := range first.values() {
 		read = append(read, metaFields[i])
 		if value != "" {
-			write = append(write, command{"HSETNX", key, metaFields[i], value})
+			write = append(write, wire.Command{"HSETNX", key, metaFields[i], value})
 		}
 	}
-	write = append(write, command{"HSETNX", key, "format", first.format()}, read)
-	replies, err := pipeline(ctx, server, key, read)
+	write = append(write, wire.Command{"HSETNX", key, "format", first.format()}, read)
+	replies, err := w.Pipeline(ctx, key, read)
 	if err != nil {
 		return layout{}, fmt.Errorf("open namespace %q: %w", namespace, err)
 	}
 	if meta, err := redis.Values(replies[0], nil); err == nil && len(meta) == 1+len(metaFields) && (bytesAt(meta, 0) == nil || bytesAt(meta, 2) == nil) {
-		if replies, err = pipeline(ctx, server, key, write...); err != nil {
+		if replies, err = w.Pipeline(ctx, key, write...); err != nil {
 			return layout{}, fmt.Errorf("open namespace %q: %w", namespace, err)
 		}
 	}
 	meta, err := redis.Values(replies[len(replies)-1], nil)
 	if err != nil || len(meta) != 1+len(metaFields) {
-		return layout{}, fmt.Errorf("open namespace %q: meta is unreadable: %w", namespace, errors.Join(errReply, err))
+		return layout{}, fmt.Errorf("open namespace %q: meta is unreadable: %w", namespace, errors.Join(wire.ErrReply, err))
 	}
 	var l layout
 	var format int
@@ -119,7 +122,7 @@ func agree(ctx context.Context, server Server, namespace string, first layout) (
 			continue
 		}
 		if *into, err = redis.Int(meta[i], nil); err != nil {
-			return layout{}, fmt.Errorf("open namespace %q: meta is unreadable: %w", namespace, errors.Join(errReply, err))
+			return layout{}, fmt.Errorf("open namespace %q: meta is unreadable: %w", namespace, errors.Join(wire.ErrReply, err))
 		}
 	}
 	if format != formatVersion && format != formatResharded {
@@ -134,7 +137,7 @@ func agree(ctx context.Context, server Server, namespace string, first layout) (
 
 // read gives the layout as it is now.
 func (r *Ring) readLayout(ctx context.Context) (layout, error) {
-	return agree(ctx, r.server, r.namespace, r.layout)
+	return agree(ctx, r.wire, r.layout)
 }
 
 // Changed reports whether the number of shards is another one, or on its way to

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // Leftover is what is left in a shard that accounts leave.
@@ -24,8 +26,8 @@ func (r *Ring) Left(ctx context.Context, source int) (Leftover, error) {
 	k := &r.keys[source]
 	// In this order: what the mark keeps out is counted after it was seen, and an
 	// account that goes on meanwhile is met further on.
-	results, err := settlingTypes(ctx, r, source, command{"EXISTS", k.leaving}, command{"HLEN", k.tickets}, command{"HLEN", k.departures},
-		command{"HLEN", k.departed}, command{"HLEN", k.accounts})
+	results, err := settlingTypes(ctx, r, source, wire.Command{"EXISTS", k.leaving}, wire.Command{"HLEN", k.tickets}, wire.Command{"HLEN", k.departures},
+		wire.Command{"HLEN", k.departed}, wire.Command{"HLEN", k.accounts})
 	if err != nil {
 		return Leftover{}, fmt.Errorf("left, shard %d: %w", source, err)
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 var (
@@ -25,11 +27,11 @@ var (
 	//go:embed reshard_settle.lua
 	reshardSettleLua string
 
-	reshardReceiveScript = newScript("receive", reshardReceiveLua)
-	reshardLeaveScript   = newScript("leave", reshardLeaveLua)
-	reshardDepartScript  = newScript("depart", reshardDepartLua)
-	reshardArriveScript  = newScript("arrive", reshardArriveLua)
-	reshardSettleScript  = newScript("settle", reshardSettleLua)
+	reshardReceiveScript = wire.NewScript("receive", reshardReceiveLua)
+	reshardLeaveScript   = wire.NewScript("leave", reshardLeaveLua)
+	reshardDepartScript  = wire.NewScript("depart", reshardDepartLua)
+	reshardArriveScript  = wire.NewScript("arrive", reshardArriveLua)
+	reshardSettleScript  = wire.NewScript("settle", reshardSettleLua)
 )
 
 const (
@@ -40,7 +42,7 @@ const (
 )
 
 // errNotReceiving reports a shard that accounts cannot go to.
-var errNotReceiving = fmt.Errorf("%w: the shard takes no accounts from others", errInput)
+var errNotReceiving = wire.Finding("circulate: the shard takes no accounts from others")
 
 // accountFields are the HASHes that have a field for each account, in the order in
 // which it travels.
@@ -110,7 +112,7 @@ func gcd(a, b int) int {
 // goes on with it.
 func (r *Ring) Move(ctx context.Context, source int) (moved, left int, err error) {
 	if source < 0 || source >= r.sources {
-		return 0, 0, fmt.Errorf("%w: move: shard %d is not being left", errInput, source)
+		return 0, 0, fmt.Errorf("%w: move: shard %d is not being left", wire.ErrInput, source)
 	}
 	k := &r.keys[source]
 	left, err = redis.Int(r.run(ctx, reshardLeaveScript, source, []string{k.leaving, k.tickets, k.stays},
@@ -142,8 +144,8 @@ func (r *Ring) Move(ctx context.Context, source int) (moved, left int, err error
 func (r *Ring) movable(ctx context.Context, source int) ([]any, error) {
 	k := &r.keys[source]
 	replies, err := settlingTypes(ctx, r, source,
-		command{"LRANGE", k.urgent, -moveBatch, -1}, command{"LRANGE", k.queue, -moveBatch, -1}, command{"LRANGE", k.low, -moveBatch, -1},
-		command{"ZRANGE", k.schedule, 0, moveBatch - 1}, command{"ZRANGE", k.parked, 0, moveBatch - 1})
+		wire.Command{"LRANGE", k.urgent, -moveBatch, -1}, wire.Command{"LRANGE", k.queue, -moveBatch, -1}, wire.Command{"LRANGE", k.low, -moveBatch, -1},
+		wire.Command{"ZRANGE", k.schedule, 0, moveBatch - 1}, wire.Command{"ZRANGE", k.parked, 0, moveBatch - 1})
 	if err != nil {
 		return nil, fmt.Errorf("move, shard %d: %w", source, err)
 	}
@@ -177,9 +179,9 @@ func (r *Ring) movable(ctx context.Context, source int) ([]any, error) {
 }
 
 // settlingTypes is pipeline on a shard whose mistyped keys are set aside.
-func settlingTypes(ctx context.Context, r *Ring, shard int, commands ...command) ([]any, error) {
+func settlingTypes(ctx context.Context, r *Ring, shard int, commands ...wire.Command) ([]any, error) {
 	return settingAside(ctx, r, shard, func() ([]any, error) {
-		return pipeline(ctx, r.server, r.keys[shard].tickets, commands...)
+		return r.wire.Pipeline(ctx, r.keys[shard].tickets, commands...)
 	})
 }
 
@@ -188,11 +190,11 @@ func settlingTypes(ctx context.Context, r *Ring, shard int, commands ...command)
 // any number at once. It tells how many came.
 func (r *Ring) Complete(ctx context.Context, source int) (int, error) {
 	k := &r.keys[source]
-	replies, err := pipeline(ctx, r.server, k.departures, command{"HLEN", k.departures})
+	replies, err := r.wire.Pipeline(ctx, k.departures, wire.Command{"HLEN", k.departures})
 	if err != nil || replies[0] == int64(0) {
 		return 0, err
 	}
-	if replies, err = pipeline(ctx, r.server, k.departures, command{"HGETALL", k.departures}); err != nil {
+	if replies, err = r.wire.Pipeline(ctx, k.departures, wire.Command{"HGETALL", k.departures}); err != nil {
 		return 0, fmt.Errorf("complete, shard %d: %w", source, err)
 	}
 	batches, err := redis.Strings(replies[0], nil)

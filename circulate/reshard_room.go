@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 const (
@@ -43,7 +45,7 @@ func (r *Ring) ReshardRoom(ctx context.Context, to int) ([]Room, error) {
 	var total int64
 	servers := make(map[string]*server)
 	at := func(key string) *server {
-		node := nodeOf(r.server, key)
+		node := r.wire.NodeOf(key)
 		if servers[node] == nil {
 			servers[node] = &server{key: key}
 		}
@@ -85,12 +87,12 @@ func (r *Ring) ReshardRoom(ctx context.Context, to int) ([]Room, error) {
 // does not.
 func (r *Ring) accountsMemory(ctx context.Context, shard int) (bytes int64, err error) {
 	k := &r.keys[shard]
-	var commands []command
+	var commands []wire.Command
 	for _, key := range append([]string{k.tickets, k.schedule, k.parked, k.urgent, k.queue, k.low}, k.accountFields()...) {
-		commands = append(commands, command{"MEMORY", "USAGE", key})
+		commands = append(commands, wire.Command{"MEMORY", "USAGE", key})
 	}
-	replies, err := pipeline(ctx, r.server, k.tickets, commands...)
-	if replied(err) && !Unavailable(err) {
+	replies, err := r.wire.Pipeline(ctx, k.tickets, commands...)
+	if wire.Replied(err) && !Unavailable(err) {
 		return -1, nil
 	}
 	if err != nil {
@@ -111,8 +113,8 @@ func (r *Ring) FreeMemory(ctx context.Context, shard int) (bytes int64, limited 
 }
 
 func (r *Ring) freeMemory(ctx context.Context, key string) (bytes int64, limited bool, err error) {
-	replies, err := pipeline(ctx, r.server, key, command{"INFO", "memory"})
-	if replied(err) && !Unavailable(err) {
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"INFO", "memory"})
+	if wire.Replied(err) && !Unavailable(err) {
 		return math.MaxInt64, false, nil
 	}
 	if err != nil {
@@ -120,7 +122,7 @@ func (r *Ring) freeMemory(ctx context.Context, key string) (bytes int64, limited
 	}
 	text, err := redis.String(replies[0], nil)
 	if err != nil {
-		return 0, false, fmt.Errorf("memory: %w: %w", errReply, err)
+		return 0, false, fmt.Errorf("memory: %w: %w", wire.ErrReply, err)
 	}
 	var used, most int64
 	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {

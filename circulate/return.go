@@ -8,12 +8,17 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
+
+//go:embed list.lua
+var listLua string
 
 //go:embed return.lua
 var returnLua string
 
-var returnScript = newListScript("return", returnLua)
+var returnScript = wire.NewVitalScript("return", listLua+returnLua)
 
 // Outcome is what became of one account's return.
 type Outcome uint8
@@ -60,7 +65,7 @@ type Return struct {
 // A Redis at its memory limit refuses items with messages, and none of the batch is
 // written then; items without go through. See Full.
 func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome, error) {
-	if err := r.checkBatch("return", len(items)); err != nil {
+	if err := wire.CheckBatch("return", len(items)); err != nil {
 		return nil, err
 	}
 	args := make([]any, 1, 1+2*len(items))
@@ -83,7 +88,7 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 		return nil, err
 	}
 	if len(verdict) != len(items) {
-		return nil, fmt.Errorf("return, shard %d: %w", shard, errReply)
+		return nil, fmt.Errorf("return, shard %d: %w", shard, wire.ErrReply)
 	}
 	outcomes := make([]Outcome, len(items))
 	for i := range outcomes {

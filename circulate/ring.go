@@ -3,13 +3,12 @@ package circulate
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 const (
@@ -20,21 +19,22 @@ const (
 	// MaxShards is the most shards a namespace may have.
 	MaxShards = 16384
 	// MaxBatch is the most accounts that one step may handle.
-	MaxBatch = 1000
+	MaxBatch = wire.MaxBatch
 
 	// formatVersion is that of a namespace whose number of shards never changed.
 	formatVersion = 2
 	// formatResharded keeps programs out that know nothing of such a change.
 	formatResharded = 3
-	// callTimeout bounds a call whose context sets no earlier deadline.
-	callTimeout = 10 * time.Second
 )
 
 // Server lends connections to the Redis that serves a key. The caller closes
 // them. Package connect has implementations.
-type Server interface {
-	Conn(ctx context.Context, key string) (redis.Conn, error)
-}
+type Server = wire.Server
+
+// Divided is a Server that keeps connections apart for each purpose, so that one
+// kind of call never waits behind another. Of a server that is not Divided all
+// calls share the connections.
+type Divided = wire.Divided
 
 // Options are a ring's settings. The zero value has the defaults.
 type Options struct {
@@ -50,7 +50,7 @@ type Options struct {
 // Ring is the protocol over all shards of one namespace. It is safe for
 // concurrent use.
 type Ring struct {
-	server    Server
+	wire      *wire.Wire
 	namespace string
 	layout    layout
 	keys      []shardKeys // those of the shards that accounts leave, if any, and then the others
@@ -62,10 +62,8 @@ type Ring struct {
 	renewals   gathering[*renewal]
 	surveys    gathering[*survey]
 
-	copies   copies
-	setAside atomic.Int64
-	resent   atomic.Int64 // scripts
-	left     atomic.Bool  // there is nothing to be looked for in the shards that accounts leave
+	copies copies
+	left   atomic.Bool // there is nothing to be looked for in the shards that accounts leave
 }
 
 // Open joins a namespace, or makes it where there is none. A namespace whose
@@ -75,10 +73,10 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 		o.Namespace = DefaultNamespace
 	}
 	if err := ValidateNamespace(o.Namespace); err != nil {
-		return nil, fmt.Errorf("%w: namespace %q: %w", errInput, o.Namespace, err)
+		return nil, fmt.Errorf("%w: namespace %q: %w", wire.ErrInput, o.Namespace, err)
 	}
 	if o.Shards < 0 || o.Shards > MaxShards {
-		return nil, fmt.Errorf("%w: shards: must be 1 to %d, is %d", errInput, MaxShards, o.Shards)
+		return nil, fmt.Errorf("%w: shards: must be 1 to %d, is %d", wire.ErrInput, MaxShards, o.Shards)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -87,14 +85,15 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	if first.shards == 0 {
 		first.shards = DefaultShards
 	}
-	l, err := agree(ctx, server, o.Namespace, first)
+	l, err := agree(ctx, wire.New(server, o.Namespace, wire.Options{}), first)
 	if err != nil {
 		return nil, err
 	}
 	if o.Shards != 0 && o.Shards != l.shards && l == (layout{shards: l.shards}) {
 		return nil, fmt.Errorf("%w: namespace %q has %d shards, the settings say %d", ErrMismatch, o.Namespace, l.shards, o.Shards)
 	}
-	r := &Ring{server: &watched{Server: server, log: o.Log, observe: o.Observe}, namespace: o.Namespace, log: o.Log, layout: l, keys: l.keys(o.Namespace)}
+	w := wire.New(server, o.Namespace, wire.Options{Log: o.Log, Observe: o.Observe})
+	r := &Ring{wire: w, namespace: o.Namespace, log: o.Log, layout: l, keys: l.keys(o.Namespace)}
 	r.sources = l.leaving().shards
 	r.copies.in = make(map[int]int)
 	r.left.Store(l.previous > 0)
@@ -132,37 +131,22 @@ func (r *Ring) ShardOf(id string) int {
 
 // SetAside counts what was found unusable and moved out of the way since the
 // ring was opened: keys of a wrong type, texts that are no entry.
-func (r *Ring) SetAside() int64 { return r.setAside.Load() }
+func (r *Ring) SetAside() int64 { return r.wire.SetAsideCount() }
 
 // ScriptsSent counts how often a script's text had to be sent because Redis did not
 // know it: at its first use, and after Redis forgot it.
-func (r *Ring) ScriptsSent() int64 { return r.resent.Load() }
+func (r *Ring) ScriptsSent() int64 { return r.wire.ScriptsSent() }
 
 // Now is the time by the clock that decides: that of the shard's Redis.
 func (r *Ring) Now(ctx context.Context, shard int) (time.Time, error) {
-	replies, err := pipeline(ctx, r.server, r.keys[shard].queue, command{"TIME"})
+	replies, err := r.wire.Pipeline(ctx, r.keys[shard].queue, wire.Command{"TIME"})
 	if err != nil {
 		return time.Time{}, err
 	}
-	return serverTime(replies[0])
-}
-
-func serverTime(reply any) (time.Time, error) {
-	t, err := redis.Int64s(reply, nil)
-	if err != nil || len(t) != 2 {
-		return time.Time{}, errors.Join(errors.New("circulate: unreadable TIME"), err)
-	}
-	return time.Unix(t[0], t[1]*1000), nil
+	return wire.Time(replies[0])
 }
 
 // NewReplica makes a name for a replica that no other one has.
 func NewReplica() string {
 	return rand.Text()[:replicaWidth]
-}
-
-func (r *Ring) checkBatch(step string, n int) error {
-	if n < 1 || n > MaxBatch {
-		return fmt.Errorf("%w: %s: a batch has 1 to %d accounts, not %d", errInput, step, MaxBatch, n)
-	}
-	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed attend.lua
@@ -17,8 +19,8 @@ var attendLua string
 var rosterLua string
 
 var (
-	attendScript = newScript("attend", attendLua)
-	rosterScript = newScript("roster", rosterLua)
+	attendScript = wire.NewScript("attend", attendLua)
+	rosterScript = wire.NewScript("roster", rosterLua)
 )
 
 const (
@@ -54,7 +56,7 @@ func (r Roster) Attend(ctx context.Context, p Process) error { return r.say(ctx,
 func (r Roster) Leave(ctx context.Context, p Process) error { return r.say(ctx, p, 1) }
 
 func (r Roster) say(ctx context.Context, p Process, leaves int) error {
-	if _, err := r.ring.eval(ctx, attendScript, rosterKeys(r.ring.namespace),
+	if _, err := r.ring.wire.Eval(ctx, attendScript, rosterKeys(r.ring.namespace),
 		[]any{p.member(), leaves, processMemory.Milliseconds(), processesLeft}); err != nil {
 		return fmt.Errorf("attend: %w", err)
 	}
@@ -64,12 +66,12 @@ func (r Roster) say(ctx context.Context, p Process, leaves int) error {
 // Look gives the processes that said that they are there, with the times at which
 // they said so last by Redis' clock, and those that have left since somebody looked.
 func (r Roster) Look(ctx context.Context) (there map[Process]time.Time, left []Process, err error) {
-	replies, err := redis.Values(r.ring.eval(ctx, rosterScript, rosterKeys(r.ring.namespace), []any{rosterMost}))
+	replies, err := redis.Values(r.ring.wire.Eval(ctx, rosterScript, rosterKeys(r.ring.namespace), []any{rosterMost}))
 	if err != nil {
 		return nil, nil, fmt.Errorf("roster: %w", err)
 	}
 	if len(replies) != 2 {
-		return nil, nil, fmt.Errorf("roster: %w", errReply)
+		return nil, nil, fmt.Errorf("roster: %w", wire.ErrReply)
 	}
 	said, err := redis.ByteSlices(replies[0], nil)
 	if err != nil {
@@ -97,7 +99,7 @@ func (r Roster) Look(ctx context.Context) (there map[Process]time.Time, left []P
 // several that find it silent, one is told so.
 func (r Roster) Forget(ctx context.Context, p Process) (bool, error) {
 	key := rosterKeys(r.ring.namespace)[0]
-	replies, err := pipeline(ctx, r.ring.server, key, command{"ZREM", key, p.member()})
+	replies, err := r.ring.wire.Pipeline(ctx, key, wire.Command{"ZREM", key, p.member()})
 	if err != nil {
 		return false, fmt.Errorf("roster: %w", err)
 	}

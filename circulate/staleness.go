@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed staleness.lua
 var stalenessLua string
 
-var stalenessScript = newScript("staleness", stalenessLua)
+var stalenessScript = wire.NewScript("staleness", stalenessLua)
 
 // staleBuckets reach over 2^34 seconds, eight to each doubling.
 const staleBuckets = 34*8 + 2
@@ -111,7 +113,7 @@ func (r *Ring) Staleness(ctx context.Context, shard int, cursor string, n int, t
 	}
 	ages, told, next, err := readAges(answer)
 	if err != nil {
-		return Ages{}, nil, "", fmt.Errorf("staleness, shard %d: %w", shard, errors.Join(errReply, err))
+		return Ages{}, nil, "", fmt.Errorf("staleness, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
 	}
 	return ages, told, next, nil
 }
@@ -133,11 +135,11 @@ func readAges(answer []any) (Ages, []Stale, string, error) {
 	a.Now, a.Max, a.Stalest = time.UnixMilli(now), time.Duration(max(0, most))*time.Second, string(stalest)
 	pairs, err := redis.Ints(rest, nil)
 	if err != nil || len(pairs)%2 != 0 {
-		return Ages{}, nil, "", errors.Join(errReply, err)
+		return Ages{}, nil, "", errors.Join(wire.ErrReply, err)
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i] < 0 {
-			return Ages{}, nil, "", errReply
+			return Ages{}, nil, "", wire.ErrReply
 		}
 		a.buckets[min(pairs[i], staleBuckets-1)] += pairs[i+1]
 		a.Scanned += pairs[i+1]
@@ -170,7 +172,7 @@ func readStale(told []any) ([]Stale, error) {
 // LastStaleness; the newest wins.
 func (r *Ring) KeepStaleness(ctx context.Context, found []byte) error {
 	key := stalenessKey(r.namespace)
-	if _, err := pipeline(ctx, r.server, key, command{"SET", key, found}); err != nil {
+	if _, err := r.wire.Pipeline(ctx, key, wire.Command{"SET", key, found}); err != nil {
 		return fmt.Errorf("keep staleness: %w", err)
 	}
 	return nil
@@ -179,7 +181,7 @@ func (r *Ring) KeepStaleness(ctx context.Context, found []byte) error {
 // LastStaleness is what the last whole scan found, nil where there was none.
 func (r *Ring) LastStaleness(ctx context.Context) ([]byte, error) {
 	key := stalenessKey(r.namespace)
-	replies, err := pipeline(ctx, r.server, key, command{"GET", key})
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"GET", key})
 	if err != nil {
 		return nil, fmt.Errorf("last staleness: %w", err)
 	}

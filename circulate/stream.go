@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // StreamStart is the position before a stream's first message.
@@ -28,7 +30,7 @@ type Found struct {
 // position, oldest first. It is for onlookers: nothing is acknowledged.
 func (r *Ring) Messages(ctx context.Context, shard int, after string, n int) ([]Found, error) {
 	key := r.keys[shard].messages
-	replies, err := pipeline(ctx, r.server, key, command{"XRANGE", key, "(" + after, "+", "COUNT", n})
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"XRANGE", key, "(" + after, "+", "COUNT", n})
 	if err != nil {
 		return nil, fmt.Errorf("messages, shard %d: %w", shard, err)
 	}
@@ -39,7 +41,7 @@ func (r *Ring) Messages(ctx context.Context, shard int, after string, n int) ([]
 // there is none.
 func (r *Ring) LastMessage(ctx context.Context, shard int) (string, error) {
 	key := r.keys[shard].messages
-	replies, err := pipeline(ctx, r.server, key, command{"XREVRANGE", key, "+", "-", "COUNT", 1})
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"XREVRANGE", key, "+", "-", "COUNT", 1})
 	if err != nil {
 		return "", fmt.Errorf("last message, shard %d: %w", shard, err)
 	}
@@ -80,7 +82,7 @@ func (r *Ring) TrimMessages(ctx context.Context, shard int, age time.Duration) (
 		return dropped, false, fmt.Errorf("trim, shard %d: %w", shard, err)
 	}
 	dropped += n
-	replies, err := pipeline(ctx, r.server, key, command{"XRANGE", key, "-", "(" + limit.String(), "COUNT", 1})
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"XRANGE", key, "-", "(" + limit.String(), "COUNT", 1})
 	if err != nil {
 		return dropped, false, fmt.Errorf("trim, shard %d: %w", shard, err)
 	}
@@ -93,7 +95,7 @@ func (r *Ring) TrimMessages(ctx context.Context, shard int, age time.Duration) (
 const trimAtOnce = 10_000
 
 func (r *Ring) trimBefore(ctx context.Context, key string, args ...any) (int, error) {
-	replies, err := pipeline(ctx, r.server, key, append(command{"XTRIM", key, "MINID"}, args...))
+	replies, err := r.wire.Pipeline(ctx, key, append(wire.Command{"XTRIM", key, "MINID"}, args...))
 	if err != nil {
 		return 0, err
 	}
@@ -103,8 +105,8 @@ func (r *Ring) trimBefore(ctx context.Context, key string, args ...any) (int, er
 // oldestUnread is the first position that some group may still need, nil where
 // there is no group.
 func (r *Ring) oldestUnread(ctx context.Context, key string) (*position, error) {
-	replies, err := pipeline(ctx, r.server, key, command{"XINFO", "GROUPS", key})
-	if hasCode(err, "no such key") {
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"XINFO", "GROUPS", key})
+	if wire.HasCode(err, "no such key") {
 		return nil, nil
 	}
 	if err != nil {
@@ -132,7 +134,7 @@ func (r *Ring) oldestUnread(ctx context.Context, key string) (*position, error) 
 			return nil, err
 		}
 		need.seq++ // that one has been read
-		pending, err := pipeline(ctx, r.server, key, command{"XPENDING", key, name})
+		pending, err := r.wire.Pipeline(ctx, key, wire.Command{"XPENDING", key, name})
 		if err != nil {
 			return nil, err
 		}
@@ -201,15 +203,15 @@ func readStream(shard int, reply any) ([]Found, error) {
 	for _, e := range entries {
 		pair, err := redis.Values(e, nil)
 		if err != nil || len(pair) != 2 {
-			return nil, errReply
+			return nil, wire.ErrReply
 		}
 		at, err := redis.String(pair[0], nil)
 		if err != nil {
-			return nil, errReply
+			return nil, wire.ErrReply
 		}
 		fields, err := redis.StringMap(pair[1], nil)
 		if err != nil {
-			return nil, errReply
+			return nil, wire.ErrReply
 		}
 		f := Found{Shard: shard, Position: at, Account: fields["account"], Kind: fields["kind"]}
 		f.Message.ID, f.Message.Type = fields["id"], fields["type"]

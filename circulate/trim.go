@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed trim.lua
 var trimLua string
 
-var trimScript = newScript("trim", trimLua)
+var trimScript = wire.NewScript("trim", trimLua)
 
 // trimStep is how many messages one step drops, about a millisecond's work.
 const trimStep = 512
@@ -23,7 +25,7 @@ const trimStep = 512
 // come after some were dropped.
 func (r *Ring) TrimMessagesTo(ctx context.Context, shard, most int) (dropped int, heldBack bool, err error) {
 	if most < 0 {
-		return 0, false, fmt.Errorf("%w: trim: most: must not be negative, is %d", errInput, most)
+		return 0, false, fmt.Errorf("%w: trim: most: must not be negative, is %d", wire.ErrInput, most)
 	}
 	for {
 		reply, err := redis.Ints(r.run(ctx, trimScript, shard, []string{r.keys[shard].messages}, most, trimStep))
@@ -31,7 +33,7 @@ func (r *Ring) TrimMessagesTo(ctx context.Context, shard, most int) (dropped int
 			return dropped, false, err
 		}
 		if len(reply) != 3 {
-			return dropped, false, fmt.Errorf("trim, shard %d: %w", shard, errReply)
+			return dropped, false, fmt.Errorf("trim, shard %d: %w", shard, wire.ErrReply)
 		}
 		dropped += reply[0]
 		if again, held := reply[1] == 1, reply[2] == 1; held || !again {
@@ -50,13 +52,13 @@ type DeadState struct {
 func (r *Ring) DeadState(ctx context.Context, shard int) (DeadState, error) {
 	key := r.keys[shard].dead
 	replies, err := settingAside(ctx, r, shard, func() ([]any, error) {
-		return pipeline(ctx, r.server, key, command{"TIME"}, command{"XLEN", key}, command{"XRANGE", key, "-", "+", "COUNT", 1})
+		return r.wire.Pipeline(ctx, key, wire.Command{"TIME"}, wire.Command{"XLEN", key}, wire.Command{"XRANGE", key, "-", "+", "COUNT", 1})
 	})
 	if err != nil {
 		return DeadState{}, fmt.Errorf("dead letters, shard %d: %w", shard, err)
 	}
 	var s DeadState
-	now, err := serverTime(replies[0])
+	now, err := wire.Time(replies[0])
 	if err != nil {
 		return DeadState{}, err
 	}
@@ -78,7 +80,7 @@ func (r *Ring) DeadState(ctx context.Context, shard int) (DeadState, error) {
 // many were dropped.
 func (r *Ring) TrimDead(ctx context.Context, shard int, age time.Duration, most int) (dropped int, err error) {
 	if age < 0 || most < 0 {
-		return 0, fmt.Errorf("%w: trim dead letters: neither age nor most may be negative", errInput)
+		return 0, fmt.Errorf("%w: trim dead letters: neither age nor most may be negative", wire.ErrInput)
 	}
 	key := r.keys[shard].dead
 	cut := func(strategy string, limit any) error {
@@ -86,7 +88,7 @@ func (r *Ring) TrimDead(ctx context.Context, shard int, age time.Duration, most 
 		// left when no whole node of the stream can go is the part of one.
 		for _, args := range [][]any{{"~", limit, "LIMIT", trimAtOnce}, {limit}} {
 			for n := trimAtOnce; n > 0; dropped += n {
-				replies, err := pipeline(ctx, r.server, key, append(command{"XTRIM", key, strategy}, args...))
+				replies, err := r.wire.Pipeline(ctx, key, append(wire.Command{"XTRIM", key, strategy}, args...))
 				if err != nil {
 					return fmt.Errorf("trim dead letters, shard %d: %w", shard, err)
 				}

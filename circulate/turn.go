@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // turnDepth is how many entries of each lane are looked through for one
@@ -18,7 +20,7 @@ const turnDepth = 5000
 //go:embed turn.lua
 var turnLua string
 
-var turnScript = newScript("turn", turnLua)
+var turnScript = wire.NewScript("turn", turnLua)
 
 // Turn is what a due account waits behind, and what its cadence keeps.
 type Turn struct {
@@ -58,12 +60,12 @@ func (r *Ring) turnIn(ctx context.Context, shard int, id string) (Turn, error) {
 	var lane, ahead int
 	var text string
 	if _, err := redis.Scan(results, &registered, &w.State, &w.Urgent, &w.Normal, &w.Low, &lane, &text, &ahead); err != nil {
-		return Turn{}, fmt.Errorf("turn, shard %d: %w: %w", shard, errReply, err)
+		return Turn{}, fmt.Errorf("turn, shard %d: %w: %w", shard, wire.ErrReply, err)
 	}
 	if lane > 0 {
 		entry, err := ParseEntry(text)
 		if err != nil || lane > 3 {
-			return Turn{}, fmt.Errorf("turn, shard %d: %w", shard, errReply)
+			return Turn{}, fmt.Errorf("turn, shard %d: %w", shard, wire.ErrReply)
 		}
 		w.Lane, w.Since, w.Ahead = [...]Priority{Urgent, Normal, Low}[lane-1], entry.Stamp, ahead
 	}

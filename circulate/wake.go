@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // A replica sleeps until the first due time of its shards. When something
@@ -31,7 +33,7 @@ type Woken struct {
 // by themselves.
 func (r *Ring) Wake(ctx context.Context, shard int) error {
 	channel := wakeChannel(r.namespace)
-	if _, err := pipeline(ctx, vital{r.server}, channel, command{"PUBLISH", channel, r.shardName(shard) + " 0"}); err != nil {
+	if _, err := r.wire.PipelineFor(ctx, wire.Vital, channel, wire.Command{"PUBLISH", channel, r.shardName(shard) + " 0"}); err != nil {
 		return fmt.Errorf("wake, shard %d: %w", shard, err)
 	}
 	return nil
@@ -42,7 +44,7 @@ func (r *Ring) Wake(ctx context.Context, shard int) error {
 // published earlier may have been missed, and from then on nothing is. It
 // returns nil where ctx is done.
 func (r *Ring) Subscribe(ctx context.Context, subscribed func(), wake func(Woken)) error {
-	conn, err := lendFor(ctx, r.server, wakeChannel(r.namespace), blocking)
+	conn, err := r.wire.Lend(ctx, wakeChannel(r.namespace), wire.Blocking)
 	if err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}
@@ -104,7 +106,7 @@ func (r *Ring) parseWake(text string) (Woken, error) {
 	name, due, ok := strings.Cut(text, " ")
 	ms, err := strconv.ParseInt(due, 10, 64)
 	if !ok || err != nil {
-		return Woken{}, errReply
+		return Woken{}, wire.ErrReply
 	}
 	shard, err := r.shardNamed(name)
 	return Woken{Shard: shard, Due: time.UnixMilli(ms)}, err
@@ -131,13 +133,13 @@ func (r *Ring) shardNamed(name string) (int, error) {
 	if first, rest, ok := strings.Cut(name, "."); ok {
 		g, err := strconv.Atoi(first)
 		if err != nil || g < 1 {
-			return 0, errReply
+			return 0, wire.ErrReply
 		}
 		generation, number = g, rest
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 {
-		return 0, errReply
+		return 0, wire.ErrReply
 	}
 	from, to := r.layout.leaving(), r.layout.lasting()
 	switch {
@@ -146,7 +148,7 @@ func (r *Ring) shardNamed(name string) (int, error) {
 	case generation == to.generation && n < len(r.keys)-r.sources:
 		return r.sources + n, nil
 	}
-	return 0, errReply
+	return 0, wire.ErrReply
 }
 
 func wakeChannel(namespace string) string { return namespace + ":wake" }

@@ -18,7 +18,8 @@ func good() fstest.MapFS {
 		"testing/bench/main.go":       {Data: []byte("not Go")},
 		"accounts/testdata/broken.go": {Data: []byte("not Go")},
 	}
-	source(m, "circulate/ring.go", "circulate")
+	source(m, "circulate/ring.go", "circulate", "circulate/internal/wire")
+	source(m, "circulate/internal/wire/wire.go", "wire")
 	source(m, "circulate/ring_test.go", "circulate_test", "circulate", "circulate/connect", "testing/redistest")
 	source(m, "circulate/connect/connect.go", "connect", "circulate")
 	source(m, "accounts/account.go", "accounts", "circulate", "accounts/cadence")
@@ -63,6 +64,7 @@ func TestBadImports(t *testing.T) {
 	for _, c := range []struct{ path, to string }{
 		{"circulate/bad.go", "accounts"},
 		{"circulate/bad.go", "circulate/connect"},
+		{"circulate/internal/wire/bad.go", "circulate"},
 		{"circulate/connect/bad.go", "accounts"},
 		{"accounts/bad.go", "poller"},
 		{"accounts/bad.go", "accounts/api"},

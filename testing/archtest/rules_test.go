@@ -23,7 +23,8 @@ var mayImport = []struct {
 	from string // a folder; with /... also all below it
 	to   []string
 }{
-	{"circulate", nil},
+	{"circulate", []string{"circulate/internal/wire"}},
+	{"circulate/internal/wire", nil},
 	{"circulate/connect", []string{"circulate"}},
 	{"accounts", []string{"circulate", "accounts/cadence", "accounts/strict", "accounts/wecomcrypt"}},
 	{"accounts/strict", nil},

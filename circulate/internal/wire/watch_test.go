@@ -1,4 +1,4 @@
-package circulate
+package wire_test
 
 import (
 	"context"
@@ -11,7 +11,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // told is a log that keeps its lines: level and text.
@@ -50,7 +52,7 @@ func TestAbsenceAndReturnAreToldOnce(t *testing.T) {
 	log := &told{}
 	server := connect.NewEmbedded()
 	t.Cleanup(func() { _ = server.Close() })
-	ring, err := Open(context.Background(), server, Options{Shards: 2, Log: slog.New(log)})
+	ring, err := circulate.Open(context.Background(), server, circulate.Options{Shards: 2, Log: slog.New(log)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +91,10 @@ func (a absent) Conn(context.Context, string) (redis.Conn, error) { return nil, 
 
 func TestServerThatCannotBeReachedIsToldOnce(t *testing.T) {
 	log := &told{}
-	w := &watched{Server: absent{errors.New("connection refused")}, log: slog.New(log)}
+	w := wire.New(absent{errors.New("connection refused")}, "rounds", wire.Options{Log: slog.New(log)})
 	for range 3 {
-		if _, err := pipeline(context.Background(), w, "key", command{"TIME"}); Unknown(err) || !Unavailable(err) {
-			t.Errorf("unknown %v, unavailable %v: %v", Unknown(err), Unavailable(err), err)
+		if _, err := w.Pipeline(context.Background(), "key", wire.Command{"TIME"}); wire.Unknown(err) || !wire.Unavailable(err) {
+			t.Errorf("unknown %v, unavailable %v: %v", wire.Unknown(err), wire.Unavailable(err), err)
 		}
 	}
 	log.expect(t, tellsAway)
@@ -100,34 +102,35 @@ func TestServerThatCannotBeReachedIsToldOnce(t *testing.T) {
 
 func TestOurOwnDoingIsNoAbsence(t *testing.T) {
 	log := &told{}
-	w := &watched{log: slog.New(log)}
+	w := wire.New(absent{}, "rounds", wire.Options{Log: slog.New(log)})
+	note := func(err error) { w.Note("", time.Now(), err) }
 	for _, err := range []error{
-		nil, context.Canceled, errors.Join(errNotSent, context.Canceled),
+		nil, context.Canceled, errors.Join(wire.ErrNotSent, context.Canceled),
 		redis.Error("WRONGTYPE Operation against a key"), redis.Error("ERR syntax error"),
 	} {
-		w.note(err)
+		note(err)
 	}
 	log.expect(t)
-	w.note(redis.Error("READONLY You can't write against a read only replica."))
+	note(redis.Error("READONLY You can't write against a read only replica."))
 	log.expect(t, tellsAway)
 	// It answers, but nothing shows yet that it serves.
-	w.note(redis.Error("ERR syntax error"))
-	w.note(context.Canceled)
+	note(redis.Error("ERR syntax error"))
+	note(context.Canceled)
 	log.expect(t)
-	w.note(nil)
+	note(nil)
 	log.expect(t, tellsBack)
 }
 
 // An answer from before the server went away does not say that it is back.
 func TestLateAnswerIsNoReturn(t *testing.T) {
 	log := &told{}
-	w := &watched{Server: absent{}, log: slog.New(log)}
+	w := wire.New(absent{}, "rounds", wire.Options{Log: slog.New(log)})
 	began := time.Now()
-	w.noteAt("key", began, errors.New("EOF"))
-	w.noteAt("key", began, nil)
-	w.noteAt("key", began, errors.New("EOF"))
+	w.Note("key", began, errors.New("EOF"))
+	w.Note("key", began, nil)
+	w.Note("key", began, errors.New("EOF"))
 	log.expect(t, tellsAway)
-	w.noteAt("key", time.Now().Add(time.Second), nil)
+	w.Note("key", time.Now().Add(time.Second), nil)
 	log.expect(t, tellsBack)
 }
 
@@ -135,12 +138,11 @@ func TestLateAnswerIsNoReturn(t *testing.T) {
 func TestCallsAreObserved(t *testing.T) {
 	var seen []error
 	refused := errors.New("connection refused")
-	w := &watched{Server: absent{refused}, log: slog.New(slog.DiscardHandler), observe: func(_ time.Duration, err error) { seen = append(seen, err) }}
-	r := &Ring{server: w, log: w.log}
-	if _, err := r.eval(context.Background(), attendScript, []string{"a", "b"}, nil); err == nil {
+	w := wire.New(absent{refused}, "rounds", wire.Options{Observe: func(_ time.Duration, err error) { seen = append(seen, err) }})
+	if _, err := w.Eval(context.Background(), wire.NewScript("nothing", "return 1"), []string{"a"}, nil); err == nil {
 		t.Error("a script was done")
 	}
-	if _, err := pipeline(context.Background(), w, "key", command{"TIME"}); err == nil {
+	if _, err := w.Pipeline(context.Background(), "key", wire.Command{"TIME"}); err == nil {
 		t.Error("a pipeline was done")
 	}
 	if len(seen) != 2 || !errors.Is(seen[0], refused) || !errors.Is(seen[1], refused) {

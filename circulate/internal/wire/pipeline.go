@@ -1,0 +1,103 @@
+package wire
+
+import (
+	"context"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Command is a plain command, its name first.
+type Command []any
+
+// maxMoves is how often a pipeline follows its shard to another node.
+const maxMoves = 3
+
+// Pipeline sends commands to the node that serves key and returns their replies.
+// An error reply to any of them is returned as the error. Where the shard has moved
+// to another node, and so none was done, they are sent there.
+func (w *Wire) Pipeline(ctx context.Context, key string, commands ...Command) (replies []any, err error) {
+	return w.PipelineFor(ctx, Ordinary, key, commands...)
+}
+
+// PipelineFor is Pipeline on a connection that is kept for a purpose.
+func (w *Wire) PipelineFor(ctx context.Context, p Purpose, key string, commands ...Command) (replies []any, err error) {
+	began := time.Now()
+	for range 1 + maxMoves {
+		replies, err = w.pipelineOnce(ctx, p, key, commands)
+		if !HasMoved(err) || !noneDone(commands, replies) {
+			break
+		}
+	}
+	w.noteCall(key, began, err)
+	return replies, err
+}
+
+func (w *Wire) pipelineOnce(ctx context.Context, p Purpose, key string, commands []Command) ([]any, error) {
+	conn, err := w.Lend(ctx, key, p)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if len(commands) == 1 {
+		// A connection to a cluster sends a single command on by itself.
+		reply, err := call(ctx, conn, commands[0][0].(string), commands[0][1:]...)
+		return []any{reply}, err
+	}
+	return exchange(ctx, conn, commands)
+}
+
+// noneDone reports whether the replies say that no command on a key was done: each was
+// redirected, or the transaction that they are was refused as a whole.
+func noneDone(commands []Command, replies []any) bool {
+	if len(commands) != len(replies) {
+		return false
+	}
+	if commands[0][0] == "MULTI" {
+		refused, ok := replies[len(replies)-1].(redis.Error)
+		return ok && (Redirected(refused) || HasCode(refused, "EXECABORT"))
+	}
+	for i, r := range replies {
+		if commands[i][0] == "TIME" {
+			continue // may be asked of anybody, any number of times
+		}
+		if refused, ok := r.(redis.Error); !ok || !Redirected(refused) {
+			return false
+		}
+	}
+	return true
+}
+
+// exchange sends commands at once and returns their replies, in the place of which
+// is an error where that was the reply.
+func exchange(ctx context.Context, conn redis.Conn, commands []Command) ([]any, error) {
+	timeout, err := Remaining(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range commands {
+		if err := conn.Send(c[0].(string), c[1:]...); err != nil {
+			return nil, err
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		return nil, err
+	}
+	replies := make([]any, len(commands))
+	deadline := time.Now().Add(timeout)
+	var failed error
+	for i := range replies {
+		// All of them share the one deadline; 0 would mean none.
+		replies[i], err = redis.ReceiveWithTimeout(conn, max(time.Nanosecond, time.Until(deadline)))
+		if err != nil && !Replied(err) {
+			return nil, err
+		}
+		if err != nil {
+			replies[i] = err
+			if failed == nil {
+				failed = err
+			}
+		}
+	}
+	return replies, failed
+}

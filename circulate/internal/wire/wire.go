@@ -1,0 +1,141 @@
+// Package wire is how a program reaches the Redis of one namespace: it lends
+// connections, sends scripts and pipelines, bounds how long they take, notes which
+// nodes do not serve, and says what an error leaves open.
+//
+// It knows no account, no shard and no group. What a step means is the business of
+// package circulate and of those beside this one, which share one [Wire] for each
+// ring.
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const (
+	// MaxBatch is the most accounts, checks or messages that one step may handle.
+	MaxBatch = 1000
+	// CallTimeout bounds a call whose context sets no earlier deadline.
+	CallTimeout = 10 * time.Second
+)
+
+// Options are a wire's settings.
+type Options struct {
+	Log *slog.Logger // nil: nothing is logged
+	// Observe is told how long each call took and what came of it, from any
+	// goroutine; nil: nobody is.
+	Observe func(took time.Duration, err error)
+}
+
+// Wire reaches the Redis of one namespace. It is safe for concurrent use.
+type Wire struct {
+	server    Server
+	namespace string
+	log       *slog.Logger
+	observe   func(took time.Duration, err error)
+
+	setAside atomic.Int64
+	resent   atomic.Int64 // scripts
+
+	mu   sync.Mutex
+	away map[string]absence  // by node, as NodeOf names it
+	full map[string]fullness // likewise
+}
+
+// New makes a wire to a server for the keys of a namespace.
+func New(server Server, namespace string, o Options) *Wire {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Wire{server: server, namespace: namespace, log: o.Log, observe: o.Observe}
+}
+
+// Namespace is what the keys begin with.
+func (w *Wire) Namespace() string { return w.namespace }
+
+// SetAsideCount counts what was found unusable and moved out of the way.
+func (w *Wire) SetAsideCount() int64 { return w.setAside.Load() }
+
+// CountSetAside adds n to SetAsideCount.
+func (w *Wire) CountSetAside(n int) { w.setAside.Add(int64(n)) }
+
+// ScriptsSent counts how often a script's text had to be sent because Redis did not
+// know it.
+func (w *Wire) ScriptsSent() int64 { return w.resent.Load() }
+
+// placer is a Server of several nodes.
+type placer interface {
+	// NodeOf names the node that serves a key now.
+	NodeOf(key string) string
+}
+
+// NodeOf names the node that serves a key, "" where there is only one.
+func (w *Wire) NodeOf(key string) string {
+	if p, ok := w.server.(placer); ok {
+		return p.NodeOf(key)
+	}
+	return ""
+}
+
+// call sends a command and waits for its reply until the context's deadline or
+// CallTimeout. A cancelled context does not cut it short: that would make an
+// unknown outcome of one that is about to be known.
+func call(ctx context.Context, conn redis.Conn, name string, args ...any) (any, error) {
+	timeout, err := Remaining(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return redis.DoWithTimeout(conn, timeout, name, args...)
+}
+
+// Remaining is for how long a call that begins now may take. Where the context is
+// done, the error says that nothing was sent.
+func Remaining(ctx context.Context) (time.Duration, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, errors.Join(errNotSent, err)
+	}
+	timeout := CallTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline))
+	}
+	if timeout <= 0 {
+		return 0, errors.Join(errNotSent, context.DeadlineExceeded)
+	}
+	return timeout, nil
+}
+
+// Time reads a reply to TIME.
+func Time(reply any) (time.Time, error) {
+	t, err := redis.Int64s(reply, nil)
+	if err != nil || len(t) != 2 {
+		return time.Time{}, errors.Join(errors.New("circulate: unreadable TIME"), err)
+	}
+	return time.Unix(t[0], t[1]*1000), nil
+}
+
+// CheckBatch returns an error where a step may not handle n accounts at once.
+func CheckBatch(step string, n int) error {
+	if n < 1 || n > MaxBatch {
+		return fmt.Errorf("%w: %s: a batch has 1 to %d accounts, not %d", ErrInput, step, MaxBatch, n)
+	}
+	return nil
+}
+
+var namespacePattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// ValidateNamespace tells what is wrong with a namespace: it must be 1 to 64
+// letters, digits, dots, dashes or underscores.
+func ValidateNamespace(namespace string) error {
+	if !namespacePattern.MatchString(namespace) {
+		return errors.New("must be 1 to 64 letters, digits, dots, dashes or underscores")
+	}
+	return nil
+}
