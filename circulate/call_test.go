@@ -1,111 +1,28 @@
 package circulate
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
+	"github.com/rounds-dev/rounds/circulate/internal/wiretest"
 )
 
-// peer is a server that answers as the test says: for each command a pause and
-// then a reply, or no reply at all where that is empty.
-type peer struct {
-	answer func(nth int, name string) (pause time.Duration, reply string)
-
-	sent    atomic.Int64
-	serving sync.WaitGroup
-}
-
-func (p *peer) Conn(context.Context, string) (redis.Conn, error) {
-	ours, theirs := net.Pipe()
-	p.serving.Go(func() { p.serve(theirs) })
-	return redis.NewConn(ours, 10*time.Second, 5*time.Second), nil
-}
-
-func (p *peer) serve(conn net.Conn) {
-	defer conn.Close()
-	commands := make(chan string, 100)
-	go func() {
-		defer close(commands)
-		in := bufio.NewReader(conn)
-		for {
-			name, err := readCommand(in)
-			if err != nil {
-				return
-			}
-			commands <- name
-		}
-	}()
-	for name := range commands {
-		pause, reply := p.answer(int(p.sent.Add(1)), name)
-		time.Sleep(pause)
-		if _, err := io.WriteString(conn, reply); err != nil {
-			_ = conn.Close()
-		}
-	}
-}
-
-// readCommand reads an array of bulk strings and gives the first.
-func readCommand(in *bufio.Reader) (string, error) {
-	number := func() (int, error) {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			return 0, err
-		}
-		return strconv.Atoi(strings.TrimSpace(line[1:]))
-	}
-	n, err := number()
-	if err != nil {
-		return "", err
-	}
-	name := ""
-	for i := range n {
-		size, err := number()
-		if err != nil {
-			return "", err
-		}
-		text := make([]byte, size+2)
-		if _, err := io.ReadFull(in, text); err != nil {
-			return "", err
-		}
-		if i == 0 {
-			name = string(text[:size])
-		}
-	}
-	return name, nil
-}
-
 // against runs a test in fake time on a ring of one shard over a peer.
-func against(t *testing.T, answer func(nth int, name string) (time.Duration, string), test func(t *testing.T, r *Ring, p *peer)) {
+func against(t *testing.T, answer wiretest.Answer, test func(t *testing.T, r *Ring, p *wiretest.Peer)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		p := &peer{answer: answer}
-		r := newRing(p)
-		test(t, r, p)
-		p.serving.Wait()
-	})
+	wiretest.Against(t, answer, func(t *testing.T, w *wire.Wire, p *wiretest.Peer) { test(t, newRing(w), p) })
 }
 
-func newRing(server Server) *Ring {
-	return &Ring{wire: wire.New(server, "rounds", wire.Options{}), namespace: "rounds", log: slog.New(slog.DiscardHandler), keys: []shardKeys{newShardKeys("rounds", 1, 0)}}
+func newRing(w *wire.Wire) *Ring {
+	return &Ring{wire: w, namespace: "rounds", log: slog.New(slog.DiscardHandler), keys: []shardKeys{newShardKeys("rounds", 1, 0)}}
 }
-
-func silence(int, string) (time.Duration, string) { return 0, "" }
 
 // steps are calls of every kind.
 var steps = map[string]func(ctx context.Context, r *Ring) error{
@@ -139,83 +56,42 @@ var steps = map[string]func(ctx context.Context, r *Ring) error{
 		_, err := r.Heartbeat(ctx, "alice00000", nil, time.Minute)
 		return err
 	},
-	"acquire": func(ctx context.Context, r *Ring) error {
-		answers, err := r.Acquire(ctx, []Asks{{Limit: oneAtOnce, Asks: []Ask{{CheckID: "a"}}}})
-		return errors.Join(err, answers[0].Err)
-	},
-	"leave": func(ctx context.Context, r *Ring) error {
-		return r.Leave(ctx, []Leaving{{Limit: oneAtOnce, CheckIDs: []string{"a"}}})
-	},
-	"refund": func(ctx context.Context, r *Ring) error {
-		return r.Refund(ctx, []Refund{{Limit: oneAtOnce, Granted: time.UnixMicro(1), CheckIDs: []string{"a"}}})
-	},
 	"retire":   func(ctx context.Context, r *Ring) error { return r.Retire(ctx, "alice00000") },
 	"replicas": func(ctx context.Context, r *Ring) error { _, _, err := r.Replicas(ctx); return err },
 	"check":    func(ctx context.Context, r *Ring) error { return r.Check(ctx) },
 	"now":      func(ctx context.Context, r *Ring) error { _, err := r.Now(ctx, 0); return err },
 }
 
-var oneAtOnce = Limit{Name: "a", Concurrency: 1, Lease: time.Minute}
+// overWire are the steps as they begin with a wire.
+func overWire() map[string]wiretest.Step {
+	over := make(map[string]wiretest.Step, len(steps))
+	for name, step := range steps {
+		over[name] = func(ctx context.Context, w *wire.Wire) error { return step(ctx, newRing(w)) }
+	}
+	return over
+}
 
 func held() *Claim {
 	return &Claim{ID: "a", entry: Entry{1, time.UnixMilli(1), "alice00000", "a"}.String()}
 }
 
 func TestCancelledBeforeSendingIsNotSent(t *testing.T) {
-	for name, step := range steps {
-		t.Run(name, func(t *testing.T) {
-			against(t, silence, func(t *testing.T, r *Ring, p *peer) {
-				ctx, cancel := context.WithCancel(t.Context())
-				cancel()
-				err := step(ctx, r)
-				if !errors.Is(err, context.Canceled) || Unknown(err) {
-					t.Errorf("unknown %v: %v", Unknown(err), err)
-				}
-				ctx, cancel = context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
-				defer cancel()
-				if err := step(ctx, r); !errors.Is(err, context.DeadlineExceeded) || Unknown(err) {
-					t.Errorf("unknown %v: %v", Unknown(err), err)
-				}
-				synctest.Wait()
-				if n := p.sent.Load(); n != 0 {
-					t.Errorf("%d commands were sent", n)
-				}
-			})
-		})
-	}
+	wiretest.CancelledBeforeSending(t, overWire())
 }
 
 func TestCallEndsAtItsDeadlineWithAnUnknownOutcome(t *testing.T) {
-	for name, step := range steps {
-		t.Run(name, func(t *testing.T) {
-			against(t, silence, func(t *testing.T, r *Ring, p *peer) {
-				for _, test := range []struct{ deadline, want time.Duration }{
-					{700 * time.Millisecond, 700 * time.Millisecond}, {time.Hour, wire.CallTimeout}, {0, wire.CallTimeout},
-				} {
-					ctx, cancel := t.Context(), context.CancelFunc(func() {})
-					if test.deadline > 0 {
-						ctx, cancel = context.WithTimeout(ctx, test.deadline)
-					}
-					began := time.Now()
-					err := step(ctx, r)
-					if took := time.Since(began); took != test.want {
-						t.Errorf("deadline %v: took %v, want %v", test.deadline, took, test.want)
-					}
-					if !Unknown(err) || !Unavailable(err) {
-						t.Errorf("unknown %v, unavailable %v: %v", Unknown(err), Unavailable(err), err)
-					}
-					cancel()
-				}
-			})
-		})
-	}
+	wiretest.EndsAtItsDeadline(t, overWire())
+}
+
+func TestNonsenseRepliesAreErrorsAndNoPanic(t *testing.T) {
+	wiretest.NonsenseIsNoPanic(t, overWire())
 }
 
 // TestSlowDripEndsAtTheDeadline has each reply of a pipeline come just in time,
 // and all of them together far too late.
 func TestSlowDripEndsAtTheDeadline(t *testing.T) {
 	drip := func(int, string) (time.Duration, string) { return 900 * time.Millisecond, "+OK\r\n" }
-	against(t, drip, func(t *testing.T, r *Ring, _ *peer) {
+	against(t, drip, func(t *testing.T, r *Ring, _ *wiretest.Peer) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
@@ -230,7 +106,7 @@ func TestSlowDripEndsAtTheDeadline(t *testing.T) {
 // outcome of one that is about to be known.
 func TestCancelledWhileUnderWayIsWaitedFor(t *testing.T) {
 	slow := func(int, string) (time.Duration, string) { return 2 * time.Second, "$1\r\nr\r\n" }
-	against(t, slow, func(t *testing.T, r *Ring, _ *peer) {
+	against(t, slow, func(t *testing.T, r *Ring, _ *wiretest.Peer) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		began := time.Now()
@@ -248,11 +124,11 @@ func TestCancelledWhileUnderWayIsWaitedFor(t *testing.T) {
 func TestNoScriptIsTriedAgainOnce(t *testing.T) {
 	const noScript = "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 	always := func(int, string) (time.Duration, string) { return 100 * time.Millisecond, noScript }
-	against(t, always, func(t *testing.T, r *Ring, p *peer) {
+	against(t, always, func(t *testing.T, r *Ring, p *wiretest.Peer) {
 		if err := r.Resume(t.Context(), "a", time.Time{}); !wire.HasCode(err, "NOSCRIPT") || Unknown(err) {
 			t.Error(err)
 		}
-		if n := p.sent.Load(); n != 2 {
+		if n := p.Sent(); n != 2 {
 			t.Errorf("%d commands were sent, want EVALSHA and EVAL", n)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -266,31 +142,6 @@ func TestNoScriptIsTriedAgainOnce(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-func TestNonsenseRepliesAreErrorsAndNoPanic(t *testing.T) {
-	replies := []string{
-		"+OK\r\n", ":1\r\n", "$-1\r\n", "$0\r\n\r\n", "$1\r\nx\r\n", "*0\r\n", "*-1\r\n", "*1\r\n*0\r\n", "*2\r\n:1\r\n:1\r\n", "*2\r\n$1\r\nx\r\n$1\r\ny\r\n",
-		"*11\r\n" + strings.Repeat(":1\r\n", 11), "*11\r\n" + strings.Repeat("$-1\r\n", 11),
-		"*11\r\n" + strings.Repeat(":1\r\n", 6) + "*1\r\n$1\r\nx\r\n" + strings.Repeat("*0\r\n", 4),
-		"*11\r\n" + strings.Repeat(":1\r\n", 5) + strings.Repeat("*1\r\n$41\r\n"+strings.Repeat("0", 41)+"\r\n", 2) + strings.Repeat("*0\r\n", 4),
-		"*3\r\n+OK\r\n$-1\r\n*0\r\n", "-ERR no\r\n", "-\r\n", "?\r\n",
-	}
-	for name, step := range steps {
-		t.Run(name, func(t *testing.T) {
-			for i, reply := range replies {
-				answer := func(int, string) (time.Duration, string) { return 0, reply }
-				against(t, answer, func(t *testing.T, r *Ring, _ *peer) {
-					defer func() {
-						if p := recover(); p != nil {
-							t.Errorf("reply %d, %q: %v", i, reply, p)
-						}
-					}()
-					_ = step(t.Context(), r) // some of them are lawful for some steps
-				})
-			}
-		})
-	}
 }
 
 // A batch's bounds are ours: nothing reaches Redis that it would have to refuse

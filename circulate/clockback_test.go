@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/limit"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -17,10 +18,10 @@ func TestWhatIsSharedAfterTheClockWentBack(t *testing.T) {
 	wrong := right.Add(24 * time.Hour)
 	clock := server.Miniredis().SetTime
 
-	limit := circulate.Limit{Name: "l", Every: time.Second, Burst: 1, Concurrency: 1, Lease: time.Minute}
-	ask := func(id string) circulate.Answers {
+	one := limit.Limit{Name: "l", Every: time.Second, Burst: 1, Concurrency: 1, Lease: time.Minute}
+	ask := func(id string) limit.Answers {
 		t.Helper()
-		answers, err := ring.Acquire(t.Context(), []circulate.Asks{{Limit: limit, Asks: []circulate.Ask{{CheckID: id}}}})
+		answers, err := limit.Of(ring).Acquire(t.Context(), []limit.Asks{{Limit: one, Asks: []limit.Ask{{CheckID: id}}}})
 		if err != nil || answers[0].Err != nil {
 			t.Fatal(err, answers[0].Err)
 		}

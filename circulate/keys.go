@@ -148,18 +148,6 @@ func consumerReportsKey(namespace, group string) string {
 // since|why.
 func endpointsKey(namespace string) string { return namespace + ":webhooks" }
 
-// limitKeys are a limit's state and its leases. They have a hash tag of their
-// own: limits are spread over a cluster like shards. A name that is long, or would
-// break the tag, is replaced by its digest; no other name begins with #.
-func limitKeys(namespace, name string) (state, leases string) {
-	if !plainLimitPattern.MatchString(name) {
-		sum := sha256.Sum256([]byte(name))
-		name = "#" + hex.EncodeToString(sum[:])
-	}
-	state = namespace + ":limits:{" + name + "}"
-	return state, state + ":leases"
-}
-
 // credentialKeys are a credential, a HASH, and the pause of its owner, likewise.
 // They share a hash tag of the owner's. Owners and names are replaced by their
 // digests: they are any text, and whose they are is nobody's business.
@@ -168,8 +156,6 @@ func credentialKeys(namespace string, ref CredentialRef) (credential, pause stri
 	tag := namespace + ":credentials:{" + hex.EncodeToString(owner[:16]) + "}:"
 	return tag + hex.EncodeToString(name[:16]), tag + "pause"
 }
-
-var plainLimitPattern = regexp.MustCompile(`^[A-Za-z0-9_./:@*-]{1,100}$`)
 
 // ValidateNamespace tells what is wrong with a namespace: it must be 1 to 64
 // letters, digits, dots, dashes or underscores.

@@ -113,6 +113,10 @@ func (r *Ring) Check(ctx context.Context) error {
 	return nil
 }
 
+// Wire is how the ring reaches Redis, for the packages below this one. Nobody else
+// can name its type.
+func (r *Ring) Wire() *wire.Wire { return r.wire }
+
 // Namespace is what the ring's keys begin with.
 func (r *Ring) Namespace() string { return r.namespace }
 

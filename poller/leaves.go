@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
 const (
@@ -21,38 +22,38 @@ const (
 // leaves gathers the ends of checks that limits have leases for, and tells the
 // limits in batches.
 type leaves struct {
-	send   func(context.Context, []circulate.Leaving) error
+	send   func(context.Context, []limit.Finished) error
 	log    *slog.Logger
 	failed prometheus.Counter
 
 	kick chan struct{} // has a value when there is something to tell
 
 	mu      sync.Mutex
-	pending map[string]*circulate.Leaving // by limit
+	pending map[string]*limit.Finished // by limit
 	count   int
 }
 
-func newLeaves(send func(context.Context, []circulate.Leaving) error, log *slog.Logger, failed prometheus.Counter) *leaves {
+func newLeaves(send func(context.Context, []limit.Finished) error, log *slog.Logger, failed prometheus.Counter) *leaves {
 	return &leaves{
 		send: send, log: log, failed: failed,
-		kick: make(chan struct{}, 1), pending: make(map[string]*circulate.Leaving),
+		kick: make(chan struct{}, 1), pending: make(map[string]*limit.Finished),
 	}
 }
 
 // add notes that a check has ended. It never waits.
-func (l *leaves) add(limit circulate.Limit, checkIDs ...string) {
-	if limit.Concurrency == 0 {
+func (l *leaves) add(of limit.Limit, checkIDs ...string) {
+	if of.Concurrency == 0 {
 		return // it has no leases
 	}
 	l.mu.Lock()
 	room := max(0, min(len(checkIDs), leavesPending-l.count))
 	if room > 0 {
-		of, ok := l.pending[limit.Name]
+		ended, ok := l.pending[of.Name]
 		if !ok {
-			of = &circulate.Leaving{Limit: limit}
-			l.pending[limit.Name] = of
+			ended = &limit.Finished{Limit: of}
+			l.pending[of.Name] = ended
 		}
-		of.CheckIDs = append(of.CheckIDs, checkIDs[:room]...)
+		ended.CheckIDs = append(ended.CheckIDs, checkIDs[:room]...)
 		l.count += room
 	}
 	l.mu.Unlock()
@@ -104,13 +105,13 @@ func worthwhile(err error) bool {
 }
 
 // take gives some of what is pending, as much as one step may have.
-func (l *leaves) take() (batch []circulate.Leaving) {
+func (l *leaves) take() (batch []limit.Finished) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	left := circulate.MaxBatch
 	for name, of := range l.pending {
 		n := min(left, len(of.CheckIDs))
-		batch = append(batch, circulate.Leaving{Limit: of.Limit, CheckIDs: of.CheckIDs[:n:n]})
+		batch = append(batch, limit.Finished{Limit: of.Limit, CheckIDs: of.CheckIDs[:n:n]})
 		if of.CheckIDs = of.CheckIDs[n:]; len(of.CheckIDs) == 0 {
 			delete(l.pending, name)
 		}

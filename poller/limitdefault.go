@@ -3,7 +3,7 @@ package poller
 import (
 	"fmt"
 
-	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
 // A DefaultLimiter is a Checker whose third party has limits that are known.
@@ -29,7 +29,7 @@ func (l Limits) withDefaults(checkers Checkers) (Limits, error) {
 		if err != nil {
 			return Limits{}, fmt.Errorf("the default of kind %q: %w", kind, err)
 		}
-		of := limitsOfKind{keys: make(map[string]*circulate.Limit)}
+		of := limitsOfKind{keys: make(map[string]*limit.Limit)}
 		if configured := with.kinds[kind]; configured != nil {
 			of = *configured
 		}

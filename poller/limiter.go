@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
 // leaseMargin is what a check may take beyond its pages: writing them, and
@@ -23,7 +24,7 @@ func leaseOf(c Config) time.Duration {
 // limiter asks the limits that all replicas share. What no limit is configured
 // for costs nothing.
 type limiter struct {
-	ring   *circulate.Ring
+	shared limit.Limits
 	limits Limits
 	leaves *leaves
 	log    *slog.Logger
@@ -32,9 +33,10 @@ type limiter struct {
 }
 
 func newLimiter(ring *circulate.Ring, limits Limits, lease time.Duration, log *slog.Logger, m *Metrics) *limiter {
+	shared := limit.Of(ring)
 	return &limiter{
-		ring: ring, limits: limits.leased(lease), log: log, denied: m.limited, errors: m.redisErrors,
-		leaves: newLeaves(ring.Leave, log, m.redisErrors.WithLabelValues("leave")),
+		shared: shared, limits: limits.leased(lease), log: log, denied: m.limited, errors: m.redisErrors,
+		leaves: newLeaves(shared.Finish, log, m.redisErrors.WithLabelValues("leave")),
 	}
 }
 
@@ -47,9 +49,9 @@ func (l *limiter) run(ctx, writes context.Context) { l.leaves.run(ctx, writes) }
 
 // left says that a check that was let start has ended.
 func (l *limiter) left(limits limitsOfCheck, checkID string) {
-	for _, limit := range limits {
-		if limit != nil {
-			l.leaves.add(*limit, checkID)
+	for _, one := range limits {
+		if one != nil {
+			l.leaves.add(*one, checkID)
 		}
 	}
 }
@@ -89,29 +91,29 @@ func (l *limiter) ask(ctx context.Context, candidates []*candidate) {
 
 // askLevel asks one limit of each candidate that none has denied.
 func (l *limiter) askLevel(ctx context.Context, level int, candidates []*candidate) {
-	var asks []circulate.Asks
+	var asks []limit.Asks
 	var asking [][]*candidate
 	index := make(map[string]int)
 	for _, c := range candidates {
-		limit := c.limits[level]
-		if limit == nil || !c.admitted() {
+		one := c.limits[level]
+		if one == nil || !c.admitted() {
 			continue
 		}
-		i, ok := index[limit.Name]
+		i, ok := index[one.Name]
 		if !ok {
 			i = len(asks)
-			index[limit.Name] = i
-			asks, asking = append(asks, circulate.Asks{Limit: *limit}), append(asking, nil)
+			index[one.Name] = i
+			asks, asking = append(asks, limit.Asks{Limit: *one}), append(asking, nil)
 		}
-		asks[i].Asks = append(asks[i].Asks, circulate.Ask{CheckID: c.checkID, Promised: c.promised})
+		asks[i].Asks = append(asks[i].Asks, limit.Ask{CheckID: c.checkID, Promised: c.promised})
 		asking[i] = append(asking[i], c)
 	}
 	if len(asks) == 0 {
 		return
 	}
-	answers, err := l.ring.Acquire(ctx, asks)
+	answers, err := l.shared.Acquire(ctx, asks)
 	for i, of := range asking {
-		var answer circulate.Answers
+		var answer limit.Answers
 		if err == nil {
 			answer = answers[i]
 		} else {
@@ -136,7 +138,7 @@ func (l *limiter) askLevel(ctx context.Context, level int, candidates []*candida
 
 // giveBack gives back what was granted to those that may not start after all.
 func (l *limiter) giveBack(ctx context.Context, candidates []*candidate) {
-	var refunds []circulate.Refund
+	var refunds []limit.Refund
 	index := make(map[string]int)
 	for _, c := range candidates {
 		if c.err != nil {
@@ -149,12 +151,12 @@ func (l *limiter) giveBack(ctx context.Context, candidates []*candidate) {
 			if c.admitted() || granted.IsZero() {
 				continue
 			}
-			limit := c.limits[level]
-			i, ok := index[limit.Name]
+			one := c.limits[level]
+			i, ok := index[one.Name]
 			if !ok {
 				i = len(refunds)
-				index[limit.Name] = i
-				refunds = append(refunds, circulate.Refund{Limit: *limit, Granted: granted})
+				index[one.Name] = i
+				refunds = append(refunds, limit.Refund{Limit: *one, Granted: granted})
 			}
 			refunds[i].CheckIDs = append(refunds[i].CheckIDs, c.checkID)
 		}
@@ -162,7 +164,7 @@ func (l *limiter) giveBack(ctx context.Context, candidates []*candidate) {
 	if len(refunds) == 0 {
 		return
 	}
-	if err := l.ring.Refund(ctx, refunds); err != nil {
+	if err := l.shared.Refund(ctx, refunds); err != nil {
 		// The rate's loss is small; the leases end by themselves.
 		l.errors.WithLabelValues("refund").Inc()
 		l.log.Debug("limits were not given back what was not used", "error", err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/circulate/limit"
 	"github.com/rounds-dev/rounds/testing/bubble"
 )
 
@@ -196,12 +197,12 @@ func TestDeniedByTheSecondLimitIsRefundedByTheFirst(t *testing.T) {
 
 func TestLeasesAreLeftWhenRedisIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limit := circulate.Limit{Name: "a", Concurrency: 1, Lease: time.Minute}
+		one := limit.Limit{Name: "a", Concurrency: 1, Lease: time.Minute}
 		var away atomic.Bool
 		away.Store(true)
 		var sent []string
 		failed := prometheus.NewCounter(prometheus.CounterOpts{Name: "x"})
-		l := newLeaves(func(_ context.Context, batch []circulate.Leaving) error {
+		l := newLeaves(func(_ context.Context, batch []limit.Finished) error {
 			if away.Load() {
 				return context.DeadlineExceeded
 			}
@@ -221,11 +222,11 @@ func TestLeasesAreLeftWhenRedisIsBack(t *testing.T) {
 
 		const more = 5
 		for i := range leavesPending + more {
-			of := limit
+			of := one
 			of.Name = fmt.Sprint(i % 3)
 			l.add(of, fmt.Sprint(i))
 		}
-		l.add(circulate.Limit{Name: "rate", Every: time.Second, Burst: 1}, "no lease")
+		l.add(limit.Limit{Name: "rate", Every: time.Second, Burst: 1}, "no lease")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if tries := counted(t, failed) - more; tries < 20 || tries > 60 {
@@ -241,14 +242,14 @@ func TestLeasesAreLeftWhenRedisIsBack(t *testing.T) {
 		}
 		// At the end all is told, and where that fails it is given up.
 		told := len(sent)
-		l.add(limit, "last")
+		l.add(one, "last")
 		cancel()
 		<-done
 		if last := sent[told:]; !slices.Equal(last, []string{"last"}) {
 			t.Errorf("told %q at the end", last)
 		}
 		away.Store(true)
-		l.add(limit, "lost")
+		l.add(one, "lost")
 		l.run(ctx, t.Context())
 		if !l.empty() {
 			t.Error("something is left")

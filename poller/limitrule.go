@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
 // parseLimit reads what is to be held.
-func parseLimit(words []string) (*circulate.Limit, []error) {
-	limit, perSecond := &circulate.Limit{}, 0.0
+func parseLimit(words []string) (*limit.Limit, []error) {
+	l, perSecond := &limit.Limit{}, 0.0
 	var faults []error
 	given := make(map[string]bool)
 	for _, word := range words {
@@ -27,11 +27,11 @@ func parseLimit(words []string) (*circulate.Limit, []error) {
 		var err error
 		switch name {
 		case "rate":
-			limit.Every, perSecond, err = parseRate(value)
+			l.Every, perSecond, err = parseRate(value)
 		case "burst":
-			limit.Burst, err = parseCount(value)
+			l.Burst, err = parseCount(value)
 		case "concurrency":
-			limit.Concurrency, err = parseCount(value)
+			l.Concurrency, err = parseCount(value)
 		default:
 			err = errors.New("is not known; there are rate=, burst= and concurrency=")
 		}
@@ -46,16 +46,16 @@ func parseLimit(words []string) (*circulate.Limit, []error) {
 		faults = append(faults, errors.New("burst: goes with a rate only"))
 	}
 	if given["rate"] && !given["burst"] {
-		limit.Burst = max(1, int(math.Ceil(perSecond)))
+		l.Burst = max(1, int(math.Ceil(perSecond)))
 	}
 	if len(faults) == 0 {
-		check := *limit
+		check := *l
 		check.Name, check.Lease = "any", time.Minute
 		if err := check.Validate(); err != nil {
 			faults = append(faults, err)
 		}
 	}
-	return limit, faults
+	return l, faults
 }
 
 var ratePattern = regexp.MustCompile(`^([0-9]{1,9}(?:\.[0-9]{1,9})?)/([smh])$`)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
 // Limits are the configured limits, by kind. The zero value limits nothing.
@@ -17,15 +17,15 @@ type Limits struct {
 }
 
 type limitsOfKind struct {
-	whole *circulate.Limit            // of the kind as a whole; nil: none
-	each  *circulate.Limit            // of every rate key by itself, a name to be given; nil: none
-	keys  map[string]*circulate.Limit // of single rate keys, instead of each
+	whole *limit.Limit            // of the kind as a whole; nil: none
+	each  *limit.Limit            // of every rate key by itself, a name to be given; nil: none
+	keys  map[string]*limit.Limit // of single rate keys, instead of each
 }
 
 // limitsOfCheck are the limits that a check is under: its rate key's and its
 // kind's, nil where there is none. In that order they are asked, so that what
 // one host has no room for takes nothing from the others of its kind.
-type limitsOfCheck [2]*circulate.Limit
+type limitsOfCheck [2]*limit.Limit
 
 // ParseLimits reads limits as settings have them: rules separated by semicolons or
 // new lines,
@@ -93,25 +93,25 @@ func (l *Limits) add(words, kinds []string) (faults []error) {
 		}
 		key, name = decoded, keyLimitName(kind, decoded)
 	}
-	limit, more := parseLimit(words[1:])
+	parsed, more := parseLimit(words[1:])
 	if faults = append(faults, more...); len(faults) > 0 {
 		return faults
 	}
-	limit.Name = name
+	parsed.Name = name
 
 	of := l.kinds[kind]
 	if of == nil {
-		of = &limitsOfKind{keys: make(map[string]*circulate.Limit)}
+		of = &limitsOfKind{keys: make(map[string]*limit.Limit)}
 		l.kinds[kind] = of
 	}
 	twice := false
 	switch {
 	case !single:
-		twice, of.whole = of.whole != nil, limit
+		twice, of.whole = of.whole != nil, parsed
 	case words[0] == kind+"/*":
-		twice, of.each = of.each != nil, limit
+		twice, of.each = of.each != nil, parsed
 	default:
-		twice, of.keys[key] = of.keys[key] != nil, limit
+		twice, of.keys[key] = of.keys[key] != nil, parsed
 	}
 	if twice {
 		return []error{fmt.Errorf("%s has a rule already", words[0])}
@@ -124,19 +124,19 @@ func keyLimitName(kind, rateKey string) string { return kind + "/" + rateKey }
 
 // leased gives the same limits with leases that live so long.
 func (l Limits) leased(lease time.Duration) Limits {
-	set := func(limit *circulate.Limit) *circulate.Limit {
-		if limit == nil {
+	set := func(l *limit.Limit) *limit.Limit {
+		if l == nil {
 			return nil
 		}
-		with := *limit
+		with := *l
 		with.Lease = lease
 		return &with
 	}
 	leased := Limits{kinds: make(map[string]*limitsOfKind, len(l.kinds))}
 	for kind, of := range l.kinds {
-		with := &limitsOfKind{whole: set(of.whole), each: set(of.each), keys: make(map[string]*circulate.Limit, len(of.keys))}
-		for key, limit := range of.keys {
-			with.keys[key] = set(limit)
+		with := &limitsOfKind{whole: set(of.whole), each: set(of.each), keys: make(map[string]*limit.Limit, len(of.keys))}
+		for key, one := range of.keys {
+			with.keys[key] = set(one)
 		}
 		leased.kinds[kind] = with
 	}
@@ -153,12 +153,12 @@ func (l Limits) of(kind, rateKey string) (limits limitsOfCheck) {
 	if rateKey == "" {
 		return limits // shared with nobody
 	}
-	if limit, ok := of.keys[rateKey]; ok {
-		limits[0] = limit
+	if one, ok := of.keys[rateKey]; ok {
+		limits[0] = one
 	} else if of.each != nil {
-		limit := *of.each
-		limit.Name = keyLimitName(kind, rateKey)
-		limits[0] = &limit
+		one := *of.each
+		one.Name = keyLimitName(kind, rateKey)
+		limits[0] = &one
 	}
 	return limits
 }

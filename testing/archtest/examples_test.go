@@ -22,10 +22,11 @@ func good() fstest.MapFS {
 	source(m, "circulate/internal/wire/wire.go", "wire")
 	source(m, "circulate/ring_test.go", "circulate_test", "circulate", "circulate/connect", "testing/redistest")
 	source(m, "circulate/connect/connect.go", "connect", "circulate")
+	source(m, "circulate/limit/limit.go", "limit", "circulate", "circulate/internal/wire")
 	source(m, "accounts/account.go", "accounts", "circulate", "accounts/cadence")
 	source(m, "accounts/cadence/cadence.go", "cadence")
 	source(m, "accounts/api/server.go", "api", "accounts", "circulate")
-	source(m, "poller/pool.go", "poller", "accounts", "circulate")
+	source(m, "poller/pool.go", "poller", "accounts", "circulate", "circulate/limit")
 	source(m, "poller/checkers/feed/feed.go", "feed", "poller", "poller/checkers/fetch", "poller/checkers/secrets")
 	source(m, "monitor/sweep.go", "monitor", "accounts", "circulate")
 	source(m, "cmd/rounds/main.go", "main", "poller", "monitor", "accounts/api", "poller/checkers/feed", "circulate/connect", "cmd/rounds/client")
@@ -65,7 +66,11 @@ func TestBadImports(t *testing.T) {
 		{"circulate/bad.go", "accounts"},
 		{"circulate/bad.go", "circulate/connect"},
 		{"circulate/internal/wire/bad.go", "circulate"},
+		{"circulate/limit/bad.go", "circulate/connect"},
+		{"circulate/bad.go", "circulate/limit"},
+		{"circulate/bad.go", "circulate/internal/wiretest"},
 		{"circulate/connect/bad.go", "accounts"},
+		{"accounts/bad.go", "circulate/limit"},
 		{"accounts/bad.go", "poller"},
 		{"accounts/bad.go", "accounts/api"},
 		{"accounts/bad.go", "circulate/connect"},

@@ -25,13 +25,15 @@ var mayImport = []struct {
 }{
 	{"circulate", []string{"circulate/internal/wire"}},
 	{"circulate/internal/wire", nil},
+	{"circulate/internal/wiretest", []string{"circulate/internal/wire"}}, // for tests only
+	{"circulate/limit", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/connect", []string{"circulate"}},
 	{"accounts", []string{"circulate", "accounts/cadence", "accounts/strict", "accounts/wecomcrypt"}},
 	{"accounts/strict", nil},
 	{"accounts/wecomcrypt", nil},
 	{"accounts/cadence", nil},
 	{"accounts/...", []string{"accounts", "accounts/cadence", "accounts/strict", "circulate"}}, // api, dashboard: not each other
-	{"poller", []string{"accounts", "accounts/cadence", "circulate"}},
+	{"poller", []string{"accounts", "accounts/cadence", "circulate", "circulate/limit"}},
 	{"poller/checkers/...", append([]string{"poller", "circulate"}, checkerHelpers...)},
 	{"poller/delivery/...", []string{"accounts", "circulate", "poller/delivery", "poller/checkers/fetch", "poller/checkers/secrets"}},
 	{"monitor", []string{"accounts", "circulate"}},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
 // fullGroup: what a group is done with can be trimmed, so it must get on.
@@ -56,13 +57,13 @@ func fullEffect(f *fullFixture) {
 
 func fullLimit(f *fullFixture) {
 	ctx := context.Background()
-	limit := circulate.Limit{Name: "http/api.example.com", Concurrency: 1, Lease: time.Minute}
-	answers, err := f.ring.Acquire(ctx, []circulate.Asks{{Limit: limit, Asks: []circulate.Ask{{CheckID: "a"}}}})
+	one := limit.Limit{Name: "http/api.example.com", Concurrency: 1, Lease: time.Minute}
+	answers, err := limit.Of(f.ring).Acquire(ctx, []limit.Asks{{Limit: one, Asks: []limit.Ask{{CheckID: "a"}}}})
 	if err != nil || answers[0].Err != nil {
 		f.Fatal(answers, err)
 	}
 	f.full()
-	f.must("leave", f.ring.Leave(ctx, []circulate.Leaving{{Limit: limit, CheckIDs: []string{"a"}}}))
+	f.must("finish", limit.Of(f.ring).Finish(ctx, []limit.Finished{{Limit: one, CheckIDs: []string{"a"}}}))
 }
 
 func fullEndpoint(f *fullFixture) {

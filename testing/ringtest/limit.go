@@ -6,29 +6,29 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
 // limited is one limit in a time of its own: Redis' clock and what was skipped.
 // Time is skipped by moving all that the limit remembers into the past.
 type limited struct {
 	*fixture
-	limit   circulate.Limit
+	held    limit.Limit
 	skipped time.Duration
 	asked   int
 }
 
-func (f *fixture) limited(l circulate.Limit) *limited {
+func (f *fixture) limited(l limit.Limit) *limited {
 	if l.Name == "" {
 		l.Name = "http/api.example.com"
 	}
 	if l.Concurrency > 0 && l.Lease == 0 {
 		l.Lease = time.Minute
 	}
-	return &limited{fixture: f, limit: l}
+	return &limited{fixture: f, held: l}
 }
 
-func (l *limited) state() string { return l.ns + ":limits:{" + l.limit.Name + "}" }
+func (l *limited) state() string { return l.ns + ":limits:{" + l.held.Name + "}" }
 
 // now is the limit's own time.
 func (l *limited) now() time.Time {
@@ -61,7 +61,7 @@ func (l *limited) skip(d time.Duration) {
 }
 
 // ask asks for checks and gives the answers in the limit's own time.
-func (l *limited) ask(asks ...circulate.Ask) circulate.Answers {
+func (l *limited) ask(asks ...limit.Ask) limit.Answers {
 	l.Helper()
 	for i := range asks {
 		if !asks[i].Promised.IsZero() {
@@ -72,7 +72,7 @@ func (l *limited) ask(asks ...circulate.Ask) circulate.Answers {
 			l.asked++
 		}
 	}
-	answers, err := l.ring.Acquire(context.Background(), []circulate.Asks{{Limit: l.limit, Asks: asks}})
+	answers, err := limit.Of(l.ring).Acquire(context.Background(), []limit.Asks{{Limit: l.held, Asks: asks}})
 	if err != nil || answers[0].Err != nil {
 		l.Fatal(err, answers)
 	}
@@ -87,28 +87,28 @@ func (l *limited) ask(asks ...circulate.Ask) circulate.Answers {
 }
 
 // newcomers asks for n checks that were promised nothing.
-func (l *limited) newcomers(n int) circulate.Answers {
+func (l *limited) newcomers(n int) limit.Answers {
 	l.Helper()
-	return l.ask(make([]circulate.Ask, n)...)
+	return l.ask(make([]limit.Ask, n)...)
 }
 
 func (l *limited) leave(ids ...string) {
 	l.Helper()
-	if err := l.ring.Leave(context.Background(), []circulate.Leaving{{Limit: l.limit, CheckIDs: ids}}); err != nil {
+	if err := limit.Of(l.ring).Finish(context.Background(), []limit.Finished{{Limit: l.held, CheckIDs: ids}}); err != nil {
 		l.Fatal(err)
 	}
 }
 
 func (l *limited) refund(granted time.Time, ids ...string) {
 	l.Helper()
-	refund := circulate.Refund{Limit: l.limit, Granted: granted.Add(-l.skipped), CheckIDs: ids}
-	if err := l.ring.Refund(context.Background(), []circulate.Refund{refund}); err != nil {
+	refund := limit.Refund{Limit: l.held, Granted: granted.Add(-l.skipped), CheckIDs: ids}
+	if err := limit.Of(l.ring).Refund(context.Background(), []limit.Refund{refund}); err != nil {
 		l.Fatal(err)
 	}
 }
 
 // started counts the asks that may start.
-func started(a circulate.Answers) (n int) {
+func started(a limit.Answers) (n int) {
 	for _, at := range a.At {
 		if at.IsZero() {
 			n++
@@ -118,7 +118,7 @@ func started(a circulate.Answers) (n int) {
 }
 
 // expect expects so many to be let start.
-func (l *limited) expect(what string, a circulate.Answers, want int) {
+func (l *limited) expect(what string, a limit.Answers, want int) {
 	l.Helper()
 	if got := started(a); got != want {
 		l.Errorf("%s: %d may start, want %d: %v at %v", what, got, want, a.At, a.Now)

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
 // leasesHold lets random askers come and go, and counts who is there.
 func leasesHold(f *fixture) {
 	random := rand.New(rand.NewPCG(2, 3))
-	l := f.limited(circulate.Limit{Concurrency: 4, Every: 50 * time.Millisecond, Burst: 4, Lease: time.Hour})
+	l := f.limited(limit.Limit{Concurrency: 4, Every: 50 * time.Millisecond, Burst: 4, Lease: time.Hour})
 	var running []string
 	var starts []time.Time
 	refused := 0
@@ -30,9 +31,9 @@ func leasesHold(f *fixture) {
 			}
 			running = running[n:]
 		}
-		asks := make([]circulate.Ask, 1+random.IntN(3))
+		asks := make([]limit.Ask, 1+random.IntN(3))
 		for j := range asks {
-			asks[j] = circulate.Ask{CheckID: fmt.Sprint(i, "-", j), Promised: l.now()}
+			asks[j] = limit.Ask{CheckID: fmt.Sprint(i, "-", j), Promised: l.now()}
 		}
 		names := []string{asks[0].CheckID, asks[len(asks)-1].CheckID}
 		a := l.ask(asks...)
@@ -59,7 +60,7 @@ func leasesHold(f *fixture) {
 
 // leaseCrash has holders that never leave.
 func leaseCrash(f *fixture) {
-	l := f.limited(circulate.Limit{Concurrency: 2, Lease: 3 * time.Minute})
+	l := f.limited(limit.Limit{Concurrency: 2, Lease: 3 * time.Minute})
 	l.expect("the first two", l.newcomers(3), 2)
 	l.skip(2 * time.Minute)
 	denied := l.newcomers(1)
@@ -76,7 +77,7 @@ func leaseCrash(f *fixture) {
 
 // leaseHold has slots follow how long leases are held.
 func leaseHold(f *fixture) {
-	l := f.limited(circulate.Limit{Concurrency: 1, Lease: time.Hour})
+	l := f.limited(limit.Limit{Concurrency: 1, Lease: time.Hour})
 	for i := range 3 {
 		a := l.newcomers(1)
 		l.expect("alone", a, 1)
@@ -92,7 +93,7 @@ func leaseHold(f *fixture) {
 	}
 	// It takes longer than expected: the promised are denied, and keep their order.
 	l.skip(a.At[1].Sub(l.now()))
-	second := l.ask(circulate.Ask{Promised: a.At[1]})
+	second := l.ask(limit.Ask{Promised: a.At[1]})
 	l.expect("not left yet", second, 0)
 	if !second.At[0].After(a.At[1]) || second.At[0].After(a.At[3].Add(30*time.Second)) {
 		f.Errorf("denied until %v, which is not soon after %v", second.At[0], a.At[1])
@@ -100,8 +101,8 @@ func leaseHold(f *fixture) {
 }
 
 func leaseRefund(f *fixture) {
-	l := f.limited(circulate.Limit{Concurrency: 1, Every: time.Hour, Burst: 5, Lease: time.Hour})
-	a := l.ask(circulate.Ask{CheckID: "a"})
+	l := f.limited(limit.Limit{Concurrency: 1, Every: time.Hour, Burst: 5, Lease: time.Hour})
+	a := l.ask(limit.Ask{CheckID: "a"})
 	l.expect("alone", a, 1)
 	l.refund(a.Now, "a", "never there")
 	l.refund(a.Now, "a") // with leases a refund is known
@@ -110,17 +111,17 @@ func leaseRefund(f *fixture) {
 	}
 	for i := range 5 {
 		id := fmt.Sprint("b", i)
-		l.expect("with all of the burst", l.ask(circulate.Ask{CheckID: id, Promised: l.now()}), 1)
+		l.expect("with all of the burst", l.ask(limit.Ask{CheckID: id, Promised: l.now()}), 1)
 		l.leave(id)
 	}
-	l.expect("and no more", l.ask(circulate.Ask{Promised: l.now()}), 0)
+	l.expect("and no more", l.ask(limit.Ask{Promised: l.now()}), 0)
 }
 
 // limitChanges has a limit's line begin anew when the limit is another one.
 func limitChanges(f *fixture) {
-	l := f.limited(circulate.Limit{Every: time.Hour, Burst: 1})
+	l := f.limited(limit.Limit{Every: time.Hour, Burst: 1})
 	l.expect("slow", l.newcomers(100), 1)
-	l.limit.Every, l.limit.Burst = time.Millisecond, 10
+	l.held.Every, l.held.Burst = time.Millisecond, 10
 	a := l.newcomers(1)
 	if wait := time.Until(a.At[0]); started(a) == 0 && wait > time.Second {
 		f.Errorf("behind the old limit's line: %v", wait)
@@ -134,15 +135,15 @@ func limitsTogether(f *fixture) {
 	f.do("SET", key("mistyped"), "x")
 	f.do("SET", key("leases")+":leases", "x")
 	names := []string{"plain", "mistyped", "leases", "odd {name} ü", strings.Repeat("long", 1000)}
-	var asks []circulate.Asks
-	var leaving []circulate.Leaving
+	var asks []limit.Asks
+	var finished []limit.Finished
 	for _, name := range names {
-		limit := circulate.Limit{Name: name, Concurrency: 1, Lease: time.Hour}
-		asks = append(asks, circulate.Asks{Limit: limit, Asks: []circulate.Ask{{CheckID: "a"}, {CheckID: "b"}}})
-		leaving = append(leaving, circulate.Leaving{Limit: limit, CheckIDs: []string{"a"}})
+		one := limit.Limit{Name: name, Concurrency: 1, Lease: time.Hour}
+		asks = append(asks, limit.Asks{Limit: one, Asks: []limit.Ask{{CheckID: "a"}, {CheckID: "b"}}})
+		finished = append(finished, limit.Finished{Limit: one, CheckIDs: []string{"a"}})
 	}
 	for range 2 {
-		answers, err := f.ring.Acquire(ctx, asks)
+		answers, err := limit.Of(f.ring).Acquire(ctx, asks)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -151,7 +152,7 @@ func limitsTogether(f *fixture) {
 				f.Errorf("%.20q: %v, %v", names[i], a.At, a.Err)
 			}
 		}
-		if err := f.ring.Leave(ctx, leaving); err != nil {
+		if err := limit.Of(f.ring).Finish(ctx, finished); err != nil {
 			f.Error(err)
 		}
 		for _, name := range names {
@@ -168,8 +169,8 @@ func limitsTogether(f *fixture) {
 
 func limitBadInput(f *fixture) {
 	ctx := context.Background()
-	good := circulate.Limit{Name: "x", Every: time.Second, Burst: 1}
-	for field, limit := range map[string]circulate.Limit{
+	good := limit.Limit{Name: "x", Every: time.Second, Burst: 1}
+	for field, one := range map[string]limit.Limit{
 		"name":        {Every: time.Second, Burst: 1},
 		"a rate":      {Name: "x"},
 		"every":       {Name: "x", Every: 1, Burst: 1},
@@ -178,31 +179,31 @@ func limitBadInput(f *fixture) {
 		"concurrency": {Name: "x", Concurrency: -1, Every: time.Second, Burst: 1},
 		"lease":       {Name: "x", Concurrency: 1},
 	} {
-		_, err := f.ring.Acquire(ctx, []circulate.Asks{{Limit: limit, Asks: []circulate.Ask{{CheckID: "a"}}}})
-		leaveErr := f.ring.Leave(ctx, []circulate.Leaving{{Limit: limit, CheckIDs: []string{"a"}}})
-		for _, err := range []error{err, leaveErr} {
+		_, err := limit.Of(f.ring).Acquire(ctx, []limit.Asks{{Limit: one, Asks: []limit.Ask{{CheckID: "a"}}}})
+		finishErr := limit.Of(f.ring).Finish(ctx, []limit.Finished{{Limit: one, CheckIDs: []string{"a"}}})
+		for _, err := range []error{err, finishErr} {
 			if err == nil || !strings.Contains(err.Error(), field) || circulate.Unknown(err) || circulate.Unavailable(err) {
 				f.Errorf("%s: %v", field, err)
 			}
 		}
 	}
-	both := circulate.Limit{Every: -1, Concurrency: -1}.Validate()
+	both := limit.Limit{Every: -1, Concurrency: -1}.Validate()
 	for _, field := range []string{"name", "every", "concurrency"} {
 		if !strings.Contains(both.Error(), field) {
 			f.Errorf("not all faults at once: %v", both)
 		}
 	}
-	if err := f.ring.Refund(ctx, []circulate.Refund{{Limit: good, CheckIDs: []string{"a"}}}); err == nil {
+	if err := limit.Of(f.ring).Refund(ctx, []limit.Refund{{Limit: good, CheckIDs: []string{"a"}}}); err == nil {
 		f.Error("a refund of no time was accepted")
 	}
 	for _, n := range []int{0, circulate.MaxBatch + 1} {
-		if _, err := f.ring.Acquire(ctx, []circulate.Asks{{Limit: good, Asks: make([]circulate.Ask, n)}}); err == nil {
+		if _, err := limit.Of(f.ring).Acquire(ctx, []limit.Asks{{Limit: good, Asks: make([]limit.Ask, n)}}); err == nil {
 			f.Errorf("a batch of %d was accepted", n)
 		}
 	}
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	answers, err := f.ring.Acquire(gone, []circulate.Asks{{Limit: good, Asks: []circulate.Ask{{CheckID: "a"}}}})
+	answers, err := limit.Of(f.ring).Acquire(gone, []limit.Asks{{Limit: good, Asks: []limit.Ask{{CheckID: "a"}}}})
 	if err != nil || !errors.Is(answers[0].Err, context.Canceled) || circulate.Unknown(answers[0].Err) {
 		f.Errorf("%v, %v", answers, err)
 	}

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
 // rateHolds lets random askers come at random times, and holds what starts
@@ -15,13 +15,13 @@ func rateHolds(f *fixture) {
 	for round := range 6 {
 		every := time.Duration(1+random.IntN(2000)) * time.Millisecond
 		burst := 1 + random.IntN(6)
-		l := f.limited(circulate.Limit{Name: fmt.Sprint("round-", round), Every: every, Burst: burst})
+		l := f.limited(limit.Limit{Name: fmt.Sprint("round-", round), Every: every, Burst: burst})
 		var starts []time.Time
 		var refilled time.Time
 		tokens := burst * int(every.Microseconds()) // in µs
 		for range 60 {
 			l.skip(time.Duration(random.Int64N(int64(2 * every))).Truncate(time.Millisecond))
-			asks := make([]circulate.Ask, 1+random.IntN(4))
+			asks := make([]limit.Ask, 1+random.IntN(4))
 			for i := range asks {
 				// As if promised a moment ago: the line is not what is tested here.
 				asks[i].Promised = l.now().Add(-time.Millisecond)
@@ -62,7 +62,7 @@ func expectRate(f *fixture, starts []time.Time, every time.Duration, burst int) 
 // rateLine has those who are denied come back one by one, in order, while nobody
 // overtakes them.
 func rateLine(f *fixture) {
-	l := f.limited(circulate.Limit{Every: 10 * time.Second, Burst: 2})
+	l := f.limited(limit.Limit{Every: 10 * time.Second, Burst: 2})
 	first := l.newcomers(6)
 	l.expect("a burst", first, 2)
 	l.slots("the first denied", first.At[2:], 10*time.Second)
@@ -75,39 +75,39 @@ func rateLine(f *fixture) {
 	for i, at := range append(first.At[2:], second.At...) {
 		l.skip(at.Add(20 * time.Millisecond).Sub(l.now()))
 		l.expect("a newcomer", l.newcomers(1), 0)
-		l.expect(fmt.Sprint("promised ", i), l.ask(circulate.Ask{Promised: at}), 1)
+		l.expect(fmt.Sprint("promised ", i), l.ask(limit.Ask{Promised: at}), 1)
 	}
 }
 
 // rateJitter has one come back late, and the next one denied for it.
 func rateJitter(f *fixture) {
-	l := f.limited(circulate.Limit{Every: 10 * time.Second, Burst: 1})
+	l := f.limited(limit.Limit{Every: 10 * time.Second, Burst: 1})
 	a := l.newcomers(5)
 	l.slots("with room for jitter", a.At[1:], 10*time.Second+125*time.Millisecond)
 	l.skip(a.At[1].Add(4 * time.Second).Sub(l.now()))
-	l.expect("four seconds late", l.ask(circulate.Ask{Promised: a.At[1]}), 1)
+	l.expect("four seconds late", l.ask(limit.Ask{Promised: a.At[1]}), 1)
 	l.skip(a.At[2].Sub(l.now()))
-	again := l.ask(circulate.Ask{Promised: a.At[2]})
+	again := l.ask(limit.Ask{Promised: a.At[2]})
 	l.expect("in time, but too soon after it", again, 0)
 	if late := again.At[0].Sub(a.At[2]); late < 3*time.Second || late > 4*time.Second+100*time.Millisecond {
 		f.Errorf("denied again for %v, want just under 4s and not the end of the line", late)
 	}
 	l.skip(again.At[0].Sub(l.now()))
-	l.expect("at the front", l.ask(circulate.Ask{Promised: again.At[0]}), 1)
+	l.expect("at the front", l.ask(limit.Ask{Promised: again.At[0]}), 1)
 
-	l.expect("early, with a promise kept", l.ask(circulate.Ask{Promised: a.At[4]}), 0)
-	if kept := l.ask(circulate.Ask{Promised: a.At[4]}); kept.At[0].UnixMilli() != a.At[4].UnixMilli() {
+	l.expect("early, with a promise kept", l.ask(limit.Ask{Promised: a.At[4]}), 0)
+	if kept := l.ask(limit.Ask{Promised: a.At[4]}); kept.At[0].UnixMilli() != a.At[4].UnixMilli() {
 		f.Errorf("who came early was promised %v and then %v", a.At[4], kept.At[0])
 	}
 }
 
 // rateOutage has all that stood in line come back at once, long after.
 func rateOutage(f *fixture) {
-	l := f.limited(circulate.Limit{Every: 5 * time.Second, Burst: 3})
+	l := f.limited(limit.Limit{Every: 5 * time.Second, Burst: 3})
 	a := l.newcomers(13)
 	l.expect("a burst", a, 3)
 	l.skip(10 * time.Minute)
-	asks := make([]circulate.Ask, 10)
+	asks := make([]limit.Ask, 10)
 	for i := range asks {
 		asks[i].Promised = a.At[3+i]
 	}
@@ -120,13 +120,13 @@ func rateOutage(f *fixture) {
 }
 
 func rateRefund(f *fixture) {
-	l := f.limited(circulate.Limit{Every: time.Hour, Burst: 2})
-	a := l.ask(circulate.Ask{CheckID: "a"}, circulate.Ask{CheckID: "b"})
+	l := f.limited(limit.Limit{Every: time.Hour, Burst: 2})
+	a := l.ask(limit.Ask{CheckID: "a"}, limit.Ask{CheckID: "b"})
 	l.expect("a burst", a, 2)
 	l.refund(a.Now, "b")
 	l.expect("after a refund", l.newcomers(2), 1)
 	// What time has given back meanwhile is not given back twice.
-	l = f.limited(circulate.Limit{Name: "late", Every: time.Hour, Burst: 2})
+	l = f.limited(limit.Limit{Name: "late", Every: time.Hour, Burst: 2})
 	a = l.newcomers(1)
 	l.skip(time.Hour)
 	l.expect("a burst", l.newcomers(2), 2)

@@ -1,4 +1,4 @@
-package circulate
+package limit
 
 import (
 	"context"
@@ -8,12 +8,45 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
+	"github.com/rounds-dev/rounds/circulate/internal/wiretest"
 )
 
+var oneAtOnce = Limit{Name: "a", Concurrency: 1, Lease: time.Minute}
+
+// steps are calls of every kind.
+var steps = map[string]wiretest.Step{
+	"acquire": func(ctx context.Context, w *wire.Wire) error {
+		answers, err := Limits{w}.Acquire(ctx, []Asks{{Limit: oneAtOnce, Asks: []Ask{{CheckID: "a"}}}})
+		return errors.Join(err, answers[0].Err)
+	},
+	"finish": func(ctx context.Context, w *wire.Wire) error {
+		return Limits{w}.Finish(ctx, []Finished{{Limit: oneAtOnce, CheckIDs: []string{"a"}}})
+	},
+	"refund": func(ctx context.Context, w *wire.Wire) error {
+		return Limits{w}.Refund(ctx, []Refund{{Limit: oneAtOnce, Granted: time.UnixMicro(1), CheckIDs: []string{"a"}}})
+	},
+}
+
+func TestCancelledBeforeSendingIsNotSent(t *testing.T) { wiretest.CancelledBeforeSending(t, steps) }
+
+func TestCallEndsAtItsDeadlineWithAnUnknownOutcome(t *testing.T) {
+	wiretest.EndsAtItsDeadline(t, steps)
+}
+
+func TestNonsenseRepliesAreErrorsAndNoPanic(t *testing.T) { wiretest.NonsenseIsNoPanic(t, steps) }
+
+// hashTag is what a cluster places a key by.
+func hashTag(key string) string {
+	_, rest, _ := strings.Cut(key, "{")
+	tag, _, _ := strings.Cut(rest, "}")
+	return tag
+}
+
 func TestLimitKeysAreApartAndHaveOneHashTag(t *testing.T) {
-	state, leases := limitKeys("rounds", "http/api.example.com:8443")
+	state, leases := keysOf("rounds", "http/api.example.com:8443")
 	if state != "rounds:limits:{http/api.example.com:8443}" || leases != state+":leases" {
 		t.Errorf("%q, %q", state, leases)
 	}
@@ -22,7 +55,7 @@ func TestLimitKeysAreApartAndHaveOneHashTag(t *testing.T) {
 		"http", "http/a", "http/*", "{http}", "}", "a}:leases", "#", "ü", "with space", "line\nfeed", strings.Repeat("x", 100),
 		strings.Repeat("x", 101), strings.Repeat("x", 1<<20), "#" + strings.Repeat("0", 64), "a", "a:leases",
 	} {
-		state, leases := limitKeys("rounds", name)
+		state, leases := keysOf("rounds", name)
 		if len(leases) > 150 || hashTag(state) != hashTag(leases) || !strings.HasPrefix(state, "rounds:limits:{") {
 			t.Errorf("%.20q: %q, %q", name, state, leases)
 		}
@@ -46,12 +79,12 @@ func TestLimitsAreAskedEachForItself(t *testing.T) {
 			fmt.Sprintf("*2\r\n:%d\r\n:%d\r\n", now, when), // the first, tried again
 		}[nth-1]
 	}
-	against(t, answer, func(t *testing.T, r *Ring, p *peer) {
+	wiretest.Against(t, answer, func(t *testing.T, w *wire.Wire, p *wiretest.Peer) {
 		var asks []Asks
 		for _, name := range []string{"a", "b", "c"} {
 			asks = append(asks, Asks{Limit: Limit{Name: name, Every: time.Second, Burst: 1}, Asks: []Ask{{CheckID: "x"}}})
 		}
-		answers, err := r.Acquire(t.Context(), asks)
+		answers, err := Limits{w}.Acquire(t.Context(), asks)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,10 +94,10 @@ func TestLimitsAreAskedEachForItself(t *testing.T) {
 		if a := answers[1]; a.Err != nil || !a.At[0].IsZero() {
 			t.Errorf("granted: %v", a)
 		}
-		if a := answers[2]; !wire.HasCode(a.Err, "OOM") || Unknown(a.Err) || a.At != nil {
+		if a := answers[2]; !wire.HasCode(a.Err, "OOM") || wire.Unknown(a.Err) || a.At != nil {
 			t.Errorf("refused: %v", a)
 		}
-		if n := p.sent.Load(); n != 4 {
+		if n := p.Sent(); n != 4 {
 			t.Errorf("%d commands were sent", n)
 		}
 	})
@@ -78,12 +111,12 @@ func TestLimitsCutOffAreUnknown(t *testing.T) {
 		}
 		return 0, ""
 	}
-	against(t, answer, func(t *testing.T, r *Ring, _ *peer) {
+	wiretest.Against(t, answer, func(t *testing.T, w *wire.Wire, _ *wiretest.Peer) {
 		asks := Asks{Limit: oneAtOnce, Asks: []Ask{{CheckID: "x"}}}
 		other := asks
 		other.Limit.Name = "other"
-		answers, err := r.Acquire(t.Context(), []Asks{asks, other, asks})
-		if err != nil || answers[0].Err != nil || !Unknown(answers[1].Err) || !Unknown(answers[2].Err) {
+		answers, err := Limits{w}.Acquire(t.Context(), []Asks{asks, other, asks})
+		if err != nil || answers[0].Err != nil || !wire.Unknown(answers[1].Err) || !wire.Unknown(answers[2].Err) {
 			t.Errorf("%v, %v", answers, err)
 		}
 	})
@@ -92,16 +125,16 @@ func TestLimitsCutOffAreUnknown(t *testing.T) {
 func TestLimitBatchesOutOfBoundsAreNotSent(t *testing.T) {
 	server := connect.NewEmbedded()
 	t.Cleanup(func() { _ = server.Close() })
-	ring, err := Open(context.Background(), server, Options{Shards: 1})
+	ring, err := circulate.Open(context.Background(), server, circulate.Options{Shards: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server.Miniredis().SetError("ERR something was sent")
-	ids := make([]string, MaxBatch/2+1)
+	ids := make([]string, circulate.MaxBatch/2+1)
 	asks := Asks{Limit: oneAtOnce, Asks: make([]Ask, len(ids))}
-	leaving := Leaving{Limit: oneAtOnce, CheckIDs: ids}
-	_, acquireErr := ring.Acquire(t.Context(), []Asks{asks, asks})
-	for _, err := range []error{acquireErr, ring.Leave(t.Context(), []Leaving{leaving, leaving})} {
+	finished := Finished{Limit: oneAtOnce, CheckIDs: ids}
+	_, acquireErr := Of(ring).Acquire(t.Context(), []Asks{asks, asks})
+	for _, err := range []error{acquireErr, Of(ring).Finish(t.Context(), []Finished{finished, finished})} {
 		if !errors.Is(err, wire.ErrInput) || !strings.Contains(err.Error(), "a batch has 1 to 1000") {
 			t.Errorf("%v", err)
 		}

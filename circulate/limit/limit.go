@@ -1,15 +1,7 @@
-package circulate
-
-import (
-	"errors"
-	"fmt"
-	"time"
-)
-
-// Limit is shared by all replicas of a namespace. It holds how many checks start,
-// how many run at once, or both, and gives whoever must wait a time at which it may
-// come back: nobody waits in line with a place in a pool. At least one of Every
-// and Concurrency is set.
+// Package limit holds what all replicas of a namespace share: how many checks start,
+// how many run at once, or both. Whoever must wait is told a time at which it may come
+// back: nobody waits in line with a place in a pool. It knows no account, and does not
+// wait itself: package poller asks before a check, and brings a promise along.
 //
 // The rate is held by the generic cell rate algorithm (ITU-T I.371, annex A;
 // for Redis: Brandur Leach, "Rate Limiting, Cells, and GCRA", and redis-cell).
@@ -58,6 +50,20 @@ import (
 // What Redis forgets in a failover is forgotten here: a limit may then be exceeded
 // once by what was taken in the time lost. Where Redis' clock went back by more than
 // a second since it was last asked, a limit takes its lines and leases back by as much.
+package limit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
+)
+
+// Limit is one limit. At least one of Every and Concurrency is set.
 type Limit struct {
 	Name        string        // any text; limits of one name are one limit
 	Every       time.Duration // the emission interval T, at least 1 µs; 0: no rate
@@ -95,39 +101,23 @@ func (l Limit) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Asks are those who ask one limit, in order.
-type Asks struct {
-	Limit Limit
-	Asks  []Ask
+func (l Limit) check(step string) error {
+	if err := l.Validate(); err != nil {
+		return fmt.Errorf("%w: %s: limit %q: %w", wire.ErrInput, step, l.Name, err)
+	}
+	return nil
 }
 
-// Ask asks for one check.
-type Ask struct {
-	CheckID  string    // no other check has it
-	Promised time.Time // what the account was told when it was last denied; zero: it was not
+// keysOf are a limit's state and its leases. They have a hash tag of their
+// own: limits are spread over a cluster like shards. A name that is long, or would
+// break the tag, is replaced by its digest; no other name begins with #.
+func keysOf(namespace, name string) (state, leases string) {
+	if !plainPattern.MatchString(name) {
+		sum := sha256.Sum256([]byte(name))
+		name = "#" + hex.EncodeToString(sum[:])
+	}
+	state = namespace + ":limits:{" + name + "}"
+	return state, state + ":leases"
 }
 
-// Answers are what one limit says.
-type Answers struct {
-	// Err says that nobody was let start. Where it is Unknown they may have been
-	// counted all the same: what of that is a lease ends by itself.
-	Err error
-	// Now is when they were heard, by Redis' clock.
-	Now time.Time
-	// At has, for each ask, zero: it may start. Otherwise when it may, which is a
-	// promise that the account must bring along then.
-	At []time.Time
-}
-
-// Leaving are checks that one limit let start.
-type Leaving struct {
-	Limit    Limit
-	CheckIDs []string
-}
-
-// Refund are checks that one limit let start and that did not.
-type Refund struct {
-	Limit    Limit
-	Granted  time.Time // Answers.Now of then
-	CheckIDs []string
-}
+var plainPattern = regexp.MustCompile(`^[A-Za-z0-9_./:@*-]{1,100}$`)

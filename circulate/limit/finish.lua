@@ -1,4 +1,4 @@
--- leave: checks that a limit let start have ended, or did not start after all.
+-- finish: checks that a limit let start have ended, or did not start after all.
 --
 -- KEYS[1]  the limit's state   HASH
 -- KEYS[2]  the limit's leases  ZSET  check id -> expiry, unix ms

@@ -1,0 +1,109 @@
+// Package wiretest is a server that answers as a test says, and what must hold of
+// every step that goes over a wire to it. Only tests use it.
+package wiretest
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
+)
+
+// Answer says for each command how long a server pauses and then what it replies;
+// where that is empty it does not.
+type Answer func(nth int, name string) (pause time.Duration, reply string)
+
+// Silence answers nothing.
+func Silence(int, string) (time.Duration, string) { return 0, "" }
+
+// Peer is a server that answers as a test says.
+type Peer struct {
+	answer Answer
+
+	sent    atomic.Int64
+	serving sync.WaitGroup
+}
+
+// Against runs a test in fake time on a wire to a server that answers so.
+func Against(t *testing.T, answer Answer, test func(t *testing.T, w *wire.Wire, p *Peer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := &Peer{answer: answer}
+		test(t, wire.New(p, "rounds", wire.Options{}), p)
+		p.serving.Wait()
+	})
+}
+
+// Sent counts the commands that have come.
+func (p *Peer) Sent() int64 { return p.sent.Load() }
+
+// Conn lends a connection.
+func (p *Peer) Conn(context.Context, string) (redis.Conn, error) {
+	ours, theirs := net.Pipe()
+	p.serving.Go(func() { p.serve(theirs) })
+	return redis.NewConn(ours, 10*time.Second, 5*time.Second), nil
+}
+
+func (p *Peer) serve(conn net.Conn) {
+	defer conn.Close()
+	commands := make(chan string, 100)
+	go func() {
+		defer close(commands)
+		in := bufio.NewReader(conn)
+		for {
+			name, err := readCommand(in)
+			if err != nil {
+				return
+			}
+			commands <- name
+		}
+	}()
+	for name := range commands {
+		pause, reply := p.answer(int(p.sent.Add(1)), name)
+		time.Sleep(pause)
+		if _, err := io.WriteString(conn, reply); err != nil {
+			_ = conn.Close()
+		}
+	}
+}
+
+// readCommand reads an array of bulk strings and returns the first.
+func readCommand(in *bufio.Reader) (string, error) {
+	number := func() (int, error) {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return 0, err
+		}
+		return strconv.Atoi(strings.TrimSpace(line[1:]))
+	}
+	n, err := number()
+	if err != nil {
+		return "", err
+	}
+	name := ""
+	for i := range n {
+		size, err := number()
+		if err != nil {
+			return "", err
+		}
+		text := make([]byte, size+2)
+		if _, err := io.ReadFull(in, text); err != nil {
+			return "", err
+		}
+		if i == 0 {
+			name = string(text[:size])
+		}
+	}
+	return name, nil
+}
