@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/circulate/limit"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -27,15 +27,15 @@ func TestWhatIsSharedAfterTheClockWentBack(t *testing.T) {
 		}
 		return answers[0]
 	}
-	ref := circulate.CredentialRef{Owner: "o", Name: "n"}
+	ref := credential.Ref{Owner: "o", Name: "n"}
 	clock(wrong)
 	for _, id := range []string{"a", "b", "c"} {
 		ask(id)
 	}
-	if c, err := ring.TakeCredential(t.Context(), ref, 10*time.Second); err != nil || c.Fence == 0 {
+	if c, err := credential.Of(ring).Take(t.Context(), ref, 10*time.Second); err != nil || c.Fence == 0 {
 		t.Fatal(c, err)
 	}
-	if _, err := ring.PauseOwner(t.Context(), "p", "busy", time.Minute, time.Minute); err != nil {
+	if _, err := credential.Of(ring).PauseOwner(t.Context(), "p", "busy", time.Minute, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if mine, err := ring.OnDuty(t.Context(), alice, 30*time.Second); !mine || err != nil {
@@ -46,10 +46,10 @@ func TestWhatIsSharedAfterTheClockWentBack(t *testing.T) {
 	if at := ask("d").At[0]; at.After(right.Add(10 * time.Minute)) {
 		t.Errorf("a newcomer is told to come in %v", at.Sub(right))
 	}
-	if c, err := ring.TakeCredential(t.Context(), ref, 10*time.Second); err != nil || c.Wait > 10*time.Second {
+	if c, err := credential.Of(ring).Take(t.Context(), ref, 10*time.Second); err != nil || c.Wait > 10*time.Second {
 		t.Errorf("somebody fetches the credential for %v, %v", c.Wait, err)
 	}
-	if c, err := ring.TakeCredential(t.Context(), circulate.CredentialRef{Owner: "p", Name: "n"}, 10*time.Second); err != nil || c.Paused > time.Minute {
+	if c, err := credential.Of(ring).Take(t.Context(), credential.Ref{Owner: "p", Name: "n"}, 10*time.Second); err != nil || c.Paused > time.Minute {
 		t.Errorf("the owner is paused for %v, %v", c.Paused, err)
 	}
 	clock(right.Add(2 * time.Minute))

@@ -121,7 +121,7 @@
 // # Credentials
 //
 // Nor are credentials that a third party issues and all replicas share
-// ([Ring.TakeCredential]): a HASH at NS:credentials:{OWNER}:NAME, both digests. One
+// (package credential): a HASH at NS:credentials:{OWNER}:NAME, both digests. One
 // replica at a time fetches it, under a fence; what came of it, a refusal too,
 // is told to all. An owner that its third party wants left alone is paused for
 // all, in the HASH NS:credentials:{OWNER}:pause. Values are sealed by those who put

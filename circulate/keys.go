@@ -1,11 +1,8 @@
 package circulate
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"hash/crc32"
-	"regexp"
 	"strconv"
 
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
@@ -147,15 +144,6 @@ func consumerReportsKey(namespace, group string) string {
 // endpointsKey has the webhook endpoints that are disabled: a HASH, endpoint ->
 // since|why.
 func endpointsKey(namespace string) string { return namespace + ":webhooks" }
-
-// credentialKeys are a credential, a HASH, and the pause of its owner, likewise.
-// They share a hash tag of the owner's. Owners and names are replaced by their
-// digests: they are any text, and whose they are is nobody's business.
-func credentialKeys(namespace string, ref CredentialRef) (credential, pause string) {
-	owner, name := sha256.Sum256([]byte(ref.Owner)), sha256.Sum256([]byte(ref.Name))
-	tag := namespace + ":credentials:{" + hex.EncodeToString(owner[:16]) + "}:"
-	return tag + hex.EncodeToString(name[:16]), tag + "pause"
-}
 
 // ValidateNamespace tells what is wrong with a namespace: it must be 1 to 64
 // letters, digits, dots, dashes or underscores.

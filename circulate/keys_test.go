@@ -67,18 +67,6 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 	}
 }
 
-func TestCredentialsShareTheirOwnersTag(t *testing.T) {
-	one, pause := credentialKeys("ns", CredentialRef{Owner: "{a}", Name: "x"})
-	two, same := credentialKeys("ns", CredentialRef{Owner: "{a}", Name: "y"})
-	other, _ := credentialKeys("ns", CredentialRef{Owner: "b", Name: "x"})
-	if pause != same || hashTag(one) != hashTag(pause) || hashTag(two) != hashTag(one) || one == two || hashTag(other) == hashTag(one) {
-		t.Errorf("got %q, %q, %q and %q", one, two, pause, other)
-	}
-	if !strings.HasPrefix(one, "ns:credentials:{") {
-		t.Errorf("got %q", one)
-	}
-}
-
 func TestShardNumbersHaveTheWidthOfTheHighest(t *testing.T) {
 	for _, test := range []struct {
 		shards, shard int

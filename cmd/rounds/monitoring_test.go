@@ -12,6 +12,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
@@ -69,7 +70,7 @@ func programMetrics(t *testing.T) metricBook {
 	delivery.NewMetrics(b)
 	webhook.NewMetrics(b)
 	api.NewCallbackMetrics(b)
-	wecomkf.Counting(ring, b)
+	wecomkf.Counting(credential.Of(ring), b)
 	countRing(b, ring)
 	newRedisMetrics(b, redistest.Embedded(t))
 	return b

@@ -15,6 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/deployments/guide"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
@@ -37,7 +38,7 @@ func newCheckers(env environment, s pollerSettings, tokens wecomkf.Tokens) (poll
 // startRoles starts what the process is to do in the group.
 func startRoles(ctx context.Context, group *errgroup.Group, env environment, s settings, ring *circulate.Ring,
 	registry *prometheus.Registry, metrics http.Handler, log *slog.Logger, front *frontDoor) error {
-	checkers, err := newCheckers(env, s.Poller, wecomkf.Counting(ring, registry))
+	checkers, err := newCheckers(env, s.Poller, wecomkf.Counting(credential.Of(ring), registry))
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ func good() fstest.MapFS {
 	source(m, "circulate/internal/wire/wire.go", "wire")
 	source(m, "circulate/ring_test.go", "circulate_test", "circulate", "circulate/connect", "testing/redistest")
 	source(m, "circulate/connect/connect.go", "connect", "circulate")
+	source(m, "circulate/credential/credential.go", "credential", "circulate", "circulate/internal/wire")
 	source(m, "circulate/limit/limit.go", "limit", "circulate", "circulate/internal/wire")
 	source(m, "accounts/account.go", "accounts", "circulate", "accounts/cadence")
 	source(m, "accounts/cadence/cadence.go", "cadence")
@@ -66,7 +67,8 @@ func TestBadImports(t *testing.T) {
 		{"circulate/bad.go", "accounts"},
 		{"circulate/bad.go", "circulate/connect"},
 		{"circulate/internal/wire/bad.go", "circulate"},
-		{"circulate/limit/bad.go", "circulate/connect"},
+		{"circulate/limit/bad.go", "circulate/credential"},
+		{"circulate/credential/bad.go", "circulate/limit"},
 		{"circulate/bad.go", "circulate/limit"},
 		{"circulate/bad.go", "circulate/internal/wiretest"},
 		{"circulate/connect/bad.go", "accounts"},
@@ -82,6 +84,8 @@ func TestBadImports(t *testing.T) {
 		{"poller/checkers/feed/bad.go", "poller/checkers/http"},
 		{"poller/checkers/fetch/bad.go", "poller/checkers/feed"},
 		{"poller/checkers/feed/bad.go", "accounts"},
+		{"poller/checkers/feed/bad.go", "circulate/credential"},
+		{"poller/checkers/feed/bad.go", "circulate"},
 		{"poller/delivery/bad.go", "poller/checkers/feed"},
 		{"monitor/bad.go", "poller"},
 		{"monitor/bad.go", "poller/checkers/fetch"},

@@ -26,6 +26,7 @@ var mayImport = []struct {
 	{"circulate", []string{"circulate/internal/wire"}},
 	{"circulate/internal/wire", nil},
 	{"circulate/internal/wiretest", []string{"circulate/internal/wire"}}, // for tests only
+	{"circulate/credential", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/limit", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/connect", []string{"circulate"}},
 	{"accounts", []string{"circulate", "accounts/cadence", "accounts/strict", "accounts/wecomcrypt"}},
@@ -34,7 +35,8 @@ var mayImport = []struct {
 	{"accounts/cadence", nil},
 	{"accounts/...", []string{"accounts", "accounts/cadence", "accounts/strict", "circulate"}}, // api, dashboard: not each other
 	{"poller", []string{"accounts", "accounts/cadence", "circulate", "circulate/limit"}},
-	{"poller/checkers/...", append([]string{"poller", "circulate"}, checkerHelpers...)},
+	{"poller/checkers/wecomkf", append([]string{"poller", "circulate/credential"}, checkerHelpers...)},
+	{"poller/checkers/...", append([]string{"poller"}, checkerHelpers...)},
 	{"poller/delivery/...", []string{"accounts", "circulate", "poller/delivery", "poller/checkers/fetch", "poller/checkers/secrets"}},
 	{"monitor", []string{"accounts", "circulate"}},
 	{"deployments/examples/...", []string{"accounts", "circulate", "circulate/connect", "poller", "poller/delivery", "poller/delivery/sqlonce"}},

@@ -8,22 +8,23 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/credential"
 )
 
-var someCredential = circulate.CredentialRef{Owner: "corp {1}", Name: "token"}
+var someCredential = credential.Ref{Owner: "corp {1}", Name: "token"}
 
-func (f *fixture) take(ref circulate.CredentialRef) circulate.Credential {
+func (f *fixture) take(ref credential.Ref) credential.Known {
 	f.Helper()
-	c, err := f.ring.TakeCredential(context.Background(), ref, time.Minute)
+	c, err := credential.Of(f.ring).Take(context.Background(), ref, time.Minute)
 	if err != nil {
 		f.Fatal(err)
 	}
 	return c
 }
 
-func (f *fixture) settleCredential(want bool, ref circulate.CredentialRef, fence int64, s circulate.CredentialSettlement) {
+func (f *fixture) settleCredential(want bool, ref credential.Ref, fence int64, s credential.Settlement) {
 	f.Helper()
-	if got, err := f.ring.SettleCredential(context.Background(), ref, fence, s); err != nil || got != want {
+	if got, err := credential.Of(f.ring).Settle(context.Background(), ref, fence, s); err != nil || got != want {
 		f.Fatalf("settle as %s: %t, %v; want %t", s.As, got, err, want)
 	}
 }
@@ -46,8 +47,8 @@ func (f *fixture) lapse(pause bool, field string) {
 	f.do("HSET", f.credentialKey(pause), field, "1")
 }
 
-func fetched(value string) circulate.CredentialSettlement {
-	return circulate.CredentialSettlement{As: circulate.Fetched, Value: []byte(value), For: time.Hour, Refresh: 50 * time.Minute}
+func fetched(value string) credential.Settlement {
+	return credential.Settlement{As: credential.Fetched, Value: []byte(value), For: time.Hour, Refresh: 50 * time.Minute}
 }
 
 // credentialOnce has many ask for a credential that nobody has.
@@ -56,7 +57,7 @@ func credentialOnce(f *fixture) {
 	var fences atomic.Int64
 	for range 20 {
 		all.Go(func() {
-			c, err := f.ring.TakeCredential(context.Background(), someCredential, time.Minute)
+			c, err := credential.Of(f.ring).Take(context.Background(), someCredential, time.Minute)
 			switch {
 			case err != nil:
 				f.Error(err)
@@ -71,7 +72,7 @@ func credentialOnce(f *fixture) {
 	if fences.Load() != 1 {
 		f.Errorf("%d were to fetch it", fences.Load())
 	}
-	if other := f.take(circulate.CredentialRef{Owner: "corp {1}", Name: "other"}); other.Fence == 0 {
+	if other := f.take(credential.Ref{Owner: "corp {1}", Name: "other"}); other.Fence == 0 {
 		f.Errorf("another credential: %+v", other)
 	}
 }
@@ -117,7 +118,7 @@ func credentialDrops(f *fixture) {
 	ctx := context.Background()
 	drop := func(want bool, version int64) {
 		f.Helper()
-		if got, err := f.ring.DropCredential(ctx, someCredential, version); err != nil || got != want {
+		if got, err := credential.Of(f.ring).Drop(ctx, someCredential, version); err != nil || got != want {
 			f.Fatalf("drop: %t, %v; want %t", got, err, want)
 		}
 	}
@@ -143,7 +144,7 @@ func credentialDrops(f *fixture) {
 }
 
 func credentialRefused(f *fixture) {
-	refused := circulate.CredentialSettlement{As: circulate.Refused, Reason: "40001", For: time.Hour}
+	refused := credential.Settlement{As: credential.Refused, Reason: "40001", For: time.Hour}
 	f.settleCredential(true, someCredential, f.take(someCredential).Fence, refused)
 	for range 3 {
 		if c := f.take(someCredential); c.Fence != 0 || c.Refused <= 59*time.Minute || c.Reason != "40001" {
@@ -151,7 +152,7 @@ func credentialRefused(f *fixture) {
 		}
 	}
 	f.lapse(false, "refused")
-	failed := circulate.CredentialSettlement{As: circulate.Failed, Reason: "timeout", For: time.Minute}
+	failed := credential.Settlement{As: credential.Failed, Reason: "timeout", For: time.Minute}
 	f.settleCredential(true, someCredential, f.take(someCredential).Fence, failed)
 	if c := f.take(someCredential); c.Fence != 0 || c.Failed <= 59*time.Second || c.Reason != "timeout" {
 		f.Fatalf("got %+v", c)
@@ -166,7 +167,7 @@ func credentialRefused(f *fixture) {
 func ownerPauses(f *fixture) {
 	pause := func(want time.Duration) {
 		f.Helper()
-		got, err := f.ring.PauseOwner(context.Background(), someCredential.Owner, "45009", 10*time.Minute, time.Minute, 5*time.Minute, time.Hour)
+		got, err := credential.Of(f.ring).PauseOwner(context.Background(), someCredential.Owner, "45009", 10*time.Minute, time.Minute, 5*time.Minute, time.Hour)
 		if err != nil || got > want || got < want-10*time.Second {
 			f.Fatalf("paused for %v, %v; want %v", got, err, want)
 		}
@@ -174,12 +175,12 @@ func ownerPauses(f *fixture) {
 	pause(time.Minute)
 	pause(time.Minute) // the same limit, met by another check
 	for _, name := range []string{"token", "other"} {
-		c := f.take(circulate.CredentialRef{Owner: someCredential.Owner, Name: name})
+		c := f.take(credential.Ref{Owner: someCredential.Owner, Name: name})
 		if c.Paused <= 50*time.Second || c.PauseReason != "45009" || c.Fence != 0 {
 			f.Errorf("%s: %+v", name, c)
 		}
 	}
-	if c := f.take(circulate.CredentialRef{Owner: "another", Name: "token"}); c.Paused != 0 || c.Fence == 0 {
+	if c := f.take(credential.Ref{Owner: "another", Name: "token"}); c.Paused != 0 || c.Fence == 0 {
 		f.Errorf("another owner: %+v", c)
 	}
 	ended := func(ago time.Duration) {
@@ -199,30 +200,30 @@ func ownerPauses(f *fixture) {
 
 func credentialBadInput(f *fixture) {
 	ctx := context.Background()
-	good := circulate.CredentialSettlement{As: circulate.Fetched, Value: []byte("x"), For: time.Minute, Refresh: time.Minute}
-	with := func(change func(*circulate.CredentialSettlement)) circulate.CredentialSettlement {
+	good := credential.Settlement{As: credential.Fetched, Value: []byte("x"), For: time.Minute, Refresh: time.Minute}
+	with := func(change func(*credential.Settlement)) credential.Settlement {
 		s := good
 		change(&s)
 		return s
 	}
-	for field, s := range map[string]circulate.CredentialSettlement{
-		"as":      with(func(s *circulate.CredentialSettlement) { s.As = "odd" }),
-		"value":   with(func(s *circulate.CredentialSettlement) { s.Value = nil }),
-		"refresh": with(func(s *circulate.CredentialSettlement) { s.Refresh = time.Hour }),
-		"for":     with(func(s *circulate.CredentialSettlement) { s.For = 0 }),
-		"reason":  {As: circulate.Refused, Reason: strings.Repeat("x", 300), For: time.Minute},
+	for field, s := range map[string]credential.Settlement{
+		"as":      with(func(s *credential.Settlement) { s.As = "odd" }),
+		"value":   with(func(s *credential.Settlement) { s.Value = nil }),
+		"refresh": with(func(s *credential.Settlement) { s.Refresh = time.Hour }),
+		"for":     with(func(s *credential.Settlement) { s.For = 0 }),
+		"reason":  {As: credential.Refused, Reason: strings.Repeat("x", 300), For: time.Minute},
 	} {
-		if _, err := f.ring.SettleCredential(ctx, someCredential, 1, s); err == nil || !strings.Contains(err.Error(), field+":") || circulate.Unknown(err) {
+		if _, err := credential.Of(f.ring).Settle(ctx, someCredential, 1, s); err == nil || !strings.Contains(err.Error(), field+":") || circulate.Unknown(err) {
 			f.Errorf("%s: %v", field, err)
 		}
 	}
-	_, err := f.ring.TakeCredential(ctx, circulate.CredentialRef{}, 0)
+	_, err := credential.Of(f.ring).Take(ctx, credential.Ref{}, 0)
 	for _, field := range []string{"owner", "name", "lease"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			f.Errorf("not all faults at once: %v", err)
 		}
 	}
-	if _, err := f.ring.PauseOwner(ctx, "x", "", time.Minute); err == nil || !strings.Contains(err.Error(), "steps") {
+	if _, err := credential.Of(f.ring).PauseOwner(ctx, "x", "", time.Minute); err == nil || !strings.Contains(err.Error(), "steps") {
 		f.Errorf("no steps: %v", err)
 	}
 	if keys := f.strings("KEYS", f.ns+":credentials:*"); len(keys) > 0 {

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/poller"
 )
 
@@ -38,7 +38,7 @@ type broker struct {
 	flights singleflight.Group
 
 	mu   sync.Mutex
-	held map[circulate.CredentialRef]held
+	held map[credential.Ref]held
 }
 
 type held struct {
@@ -47,7 +47,7 @@ type held struct {
 }
 
 func newBroker(store Tokens, fetch func(context.Context, *grant) (issued, *poller.CheckError)) *broker {
-	return &broker{store: store, fetch: fetch, held: make(map[circulate.CredentialRef]held)}
+	return &broker{store: store, fetch: fetch, held: make(map[credential.Ref]held)}
 }
 
 // obtained is the outcome of a flight.
@@ -95,7 +95,7 @@ func waited(cause error) *poller.CheckError {
 func (b *broker) obtain(ctx context.Context, g *grant, not int64) (token, *poller.CheckError) {
 	for poll := obtainPoll; ; poll = min(2*poll, obtainPollMax) {
 		wait := time.Duration(0) // before another look
-		c, err := b.store.TakeCredential(ctx, g.ref, fetchLease)
+		c, err := b.store.Take(ctx, g.ref, fetchLease)
 		if err != nil {
 			return b.withoutStore(g, not, err)
 		}
@@ -154,18 +154,18 @@ func (b *broker) drop(ctx context.Context, g *grant, version int64) bool {
 		delete(b.held, g.ref)
 	}
 	b.mu.Unlock()
-	dropped, err := b.store.DropCredential(ctx, g.ref, version)
+	dropped, err := b.store.Drop(ctx, g.ref, version)
 	return dropped || err != nil // unknown: whoever asks for another will find out
 }
 
-func (b *broker) known(ref circulate.CredentialRef) (held, bool) {
+func (b *broker) known(ref credential.Ref) (held, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	h, ok := b.held[ref]
 	return h, ok
 }
 
-func (b *broker) hold(ref circulate.CredentialRef, t token, life time.Duration) {
+func (b *broker) hold(ref credential.Ref, t token, life time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.held) >= heldMost {

@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/testing/redistest"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
@@ -27,7 +28,7 @@ func eachStore(t *testing.T, test func(*testing.T, Tokens, redistest.Redis)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		test(t, ring, server)
+		test(t, credential.Of(ring), server)
 	})
 }
 
@@ -141,7 +142,7 @@ func TestTokenThatStaysRefused(t *testing.T) {
 				t.Errorf("%d: gettoken was called %d times", code, s.GetToken)
 			}
 			w.wecom.Heal()
-			time.Sleep(circulate.DropGuard)
+			time.Sleep(credential.DropGuard)
 			if codes := w.round(ids); len(codes) != 0 {
 				t.Errorf("%d, healed: %v", code, codes)
 			}
@@ -204,7 +205,7 @@ func TestFetcherIsGone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, err := tokens.TakeCredential(t.Context(), g.ref, 20*time.Second); err != nil || c.Fence == 0 {
+		if c, err := tokens.Take(t.Context(), g.ref, 20*time.Second); err != nil || c.Fence == 0 {
 			t.Fatalf("got %+v, %v", c, err)
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -233,7 +234,7 @@ func TestFetchingAtTheLastMoment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, err := tokens.TakeCredential(t.Context(), g.ref, obtainTimeout-busyPause); err != nil || c.Fence == 0 {
+		if c, err := tokens.Take(t.Context(), g.ref, obtainTimeout-busyPause); err != nil || c.Fence == 0 {
 			t.Fatalf("got %+v, %v", c, err)
 		}
 		w.wecom.Fail(corp, wecom.GetToken, wecom.Fault{Code: codeBusy, Times: busyTries})

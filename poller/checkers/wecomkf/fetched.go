@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/poller"
 )
 
@@ -40,20 +40,20 @@ func (b *broker) fetchFor(ctx context.Context, g *grant, fence int64) (token, *p
 	got, failed := b.fetch(calling, g)
 	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	s := circulate.CredentialSettlement{As: circulate.Failed, For: failedFor}
+	s := credential.Settlement{As: credential.Failed, For: failedFor}
 	switch {
 	case failed != nil:
 		s.Reason = failed.Code
 		s.For = max(s.For, min(failed.RetryAfter, time.Hour))
 	case got.token != "":
-		s.As, s.Value = circulate.Fetched, g.seal(got.token)
+		s.As, s.Value = credential.Fetched, g.seal(got.token)
 		s.For, s.Refresh = lifeOf(got.life)
 	default:
 		s.Reason = strconv.Itoa(got.code)
 		failed = g.failure(got.code, got.errmsg)
 		switch got.code {
 		case codeBadSecret, codeBadCorp, codeSecretType:
-			s.As, s.For = circulate.Refused, refusedFor
+			s.As, s.For = credential.Refused, refusedFor
 		case codeBadIP:
 			s.For = egressFor
 		case codeRate:
@@ -62,7 +62,7 @@ func (b *broker) fetchFor(ctx context.Context, g *grant, fence int64) (token, *p
 	}
 	// Where it was not written, or nobody knows, the lease ends by itself, and the
 	// token is good all the same.
-	held, err := b.store.SettleCredential(writing, g.ref, fence, s)
+	held, err := b.store.Settle(writing, g.ref, fence, s)
 	if failed != nil {
 		return token{}, failed
 	}

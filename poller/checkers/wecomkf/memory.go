@@ -5,14 +5,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/credential"
 )
 
 // Memory is a Tokens in the memory of one process.
 type Memory struct {
 	mu          sync.Mutex
 	fence       int64
-	credentials map[circulate.CredentialRef]*remembered
+	credentials map[credential.Ref]*remembered
 	pauses      map[string]*pause // by owner
 }
 
@@ -36,13 +36,13 @@ type pause struct {
 
 // NewMemory makes an empty Memory.
 func NewMemory() *Memory {
-	return &Memory{credentials: make(map[circulate.CredentialRef]*remembered), pauses: make(map[string]*pause)}
+	return &Memory{credentials: make(map[credential.Ref]*remembered), pauses: make(map[string]*pause)}
 }
 
 var _ Tokens = (*Memory)(nil)
 
-// TakeCredential is circulate's, in this process.
-func (m *Memory) TakeCredential(_ context.Context, ref circulate.CredentialRef, lease time.Duration) (circulate.Credential, error) {
+// Take is credential's, in this process.
+func (m *Memory) Take(_ context.Context, ref credential.Ref, lease time.Duration) (credential.Known, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
@@ -52,7 +52,7 @@ func (m *Memory) TakeCredential(_ context.Context, ref circulate.CredentialRef, 
 		c = &remembered{}
 		m.credentials[ref] = c
 	}
-	known := circulate.Credential{
+	known := credential.Known{
 		Expires: left(c.expires), Wait: left(c.lease), Refused: left(c.refused), Failed: left(c.failed),
 	}
 	if known.Expires > 0 {
@@ -73,8 +73,8 @@ func (m *Memory) TakeCredential(_ context.Context, ref circulate.CredentialRef, 
 	return known, nil
 }
 
-// SettleCredential is circulate's, in this process.
-func (m *Memory) SettleCredential(_ context.Context, ref circulate.CredentialRef, fence int64, s circulate.CredentialSettlement) (bool, error) {
+// Settle is credential's, in this process.
+func (m *Memory) Settle(_ context.Context, ref credential.Ref, fence int64, s credential.Settlement) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.credentials[ref]
@@ -84,19 +84,19 @@ func (m *Memory) SettleCredential(_ context.Context, ref circulate.CredentialRef
 	until := time.Now().Add(s.For)
 	c.fetching, c.lease = false, time.Time{}
 	switch s.As {
-	case circulate.Fetched:
+	case credential.Fetched:
 		c.value, c.version, c.expires, c.refresh = s.Value, fence, until, time.Now().Add(s.Refresh)
 		c.refused, c.failed, c.reason = time.Time{}, time.Time{}, ""
-	case circulate.Refused:
+	case credential.Refused:
 		c.refused, c.reason = until, s.Reason
-	case circulate.Failed:
+	case credential.Failed:
 		c.failed, c.reason = until, s.Reason
 	}
 	return true, nil
 }
 
-// DropCredential is circulate's, in this process.
-func (m *Memory) DropCredential(_ context.Context, ref circulate.CredentialRef, version int64) (bool, error) {
+// Drop is credential's, in this process.
+func (m *Memory) Drop(_ context.Context, ref credential.Ref, version int64) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.credentials[ref]
@@ -104,14 +104,14 @@ func (m *Memory) DropCredential(_ context.Context, ref circulate.CredentialRef, 
 		return true, nil
 	}
 	now := time.Now()
-	if now.Sub(c.dropped) < circulate.DropGuard {
+	if now.Sub(c.dropped) < credential.DropGuard {
 		return false, nil
 	}
 	c.dropped, c.value, c.version, c.expires = now, nil, 0, time.Time{}
 	return true, nil
 }
 
-// PauseOwner is circulate's, in this process.
+// PauseOwner is credential's, in this process.
 func (m *Memory) PauseOwner(_ context.Context, owner, reason string, memory time.Duration, steps ...time.Duration) (time.Duration, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,17 +7,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
 // The memory of a process does as the ring does; see ringtest for that.
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, ref := NewMemory(), circulate.CredentialRef{Owner: "o", Name: "n"}
-		take := func() circulate.Credential {
+		m, ref := NewMemory(), credential.Ref{Owner: "o", Name: "n"}
+		take := func() credential.Known {
 			t.Helper()
-			c, err := m.TakeCredential(t.Context(), ref, time.Minute)
+			c, err := m.Take(t.Context(), ref, time.Minute)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -25,8 +25,8 @@ func TestMemory(t *testing.T) {
 		}
 		settle := func(want bool, fence int64, value string) {
 			t.Helper()
-			s := circulate.CredentialSettlement{As: circulate.Fetched, Value: []byte(value), For: time.Hour, Refresh: 50 * time.Minute}
-			if got, err := m.SettleCredential(t.Context(), ref, fence, s); err != nil || got != want {
+			s := credential.Settlement{As: credential.Fetched, Value: []byte(value), For: time.Hour, Refresh: 50 * time.Minute}
+			if got, err := m.Settle(t.Context(), ref, fence, s); err != nil || got != want {
 				t.Errorf("settle: %t, %v", got, err)
 			}
 		}
@@ -54,7 +54,7 @@ func TestMemory(t *testing.T) {
 // stuck drops nothing, and nobody knows that.
 type stuck struct{ Tokens }
 
-func (stuck) DropCredential(context.Context, circulate.CredentialRef, int64) (bool, error) {
+func (stuck) Drop(context.Context, credential.Ref, int64) (bool, error) {
 	return false, errors.New("cut")
 }
 
@@ -95,11 +95,11 @@ type away struct {
 	gone bool
 }
 
-func (a *away) TakeCredential(ctx context.Context, ref circulate.CredentialRef, lease time.Duration) (circulate.Credential, error) {
+func (a *away) Take(ctx context.Context, ref credential.Ref, lease time.Duration) (credential.Known, error) {
 	if a.gone {
-		return circulate.Credential{}, errors.New("redis is away")
+		return credential.Known{}, errors.New("redis is away")
 	}
-	return a.Tokens.TakeCredential(ctx, ref, lease)
+	return a.Tokens.Take(ctx, ref, lease)
 }
 
 // While Redis is away a replica goes on with the token that it has, as long as

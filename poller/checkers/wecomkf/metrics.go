@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/credential"
 )
 
 // counting is a Tokens that counts.
@@ -30,10 +30,10 @@ func Counting(tokens Tokens, registry prometheus.Registerer) Tokens {
 	}
 }
 
-// SettleCredential counts what came of fetching, written or not.
-func (c *counting) SettleCredential(ctx context.Context, ref circulate.CredentialRef, fence int64, s circulate.CredentialSettlement) (bool, error) {
+// Settle counts what came of fetching, written or not.
+func (c *counting) Settle(ctx context.Context, ref credential.Ref, fence int64, s credential.Settlement) (bool, error) {
 	c.fetches.WithLabelValues(string(s.As)).Inc()
-	return c.Tokens.SettleCredential(ctx, ref, fence, s)
+	return c.Tokens.Settle(ctx, ref, fence, s)
 }
 
 // PauseOwner counts that it was asked for.

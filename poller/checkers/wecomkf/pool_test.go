@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/fetch"
 	"github.com/rounds-dev/rounds/testing/bubble"
@@ -42,7 +43,7 @@ func TestPools(t *testing.T) {
 		var stops []func()
 		for range 2 {
 			own := b.Open(b.Redis)
-			stops = append(stops, startPool(b, own, New(client, source, own)))
+			stops = append(stops, startPool(b, own, New(client, source, credential.Of(own))))
 		}
 
 		random := rand.New(rand.NewPCG(1, 2))

@@ -9,7 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 
-	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/credential"
 )
 
 // grant is what an access token is got with, and sealed.
@@ -23,7 +23,7 @@ type grant struct {
 	base, corp string
 	secretName string // for people
 	secret     string
-	ref        circulate.CredentialRef
+	ref        credential.Ref
 	aead       cipher.AEAD
 }
 

@@ -4,17 +4,17 @@ import (
 	"context"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/credential"
 )
 
 // Tokens keeps access tokens, sealed, and the pauses of corporations, for all
-// that share it. A *circulate.Ring is one for all replicas of a namespace, and its
+// that share it. A credential.Store is one for all replicas of a namespace, and its
 // methods say what they do; NewMemory makes one for a single process.
 type Tokens interface {
-	TakeCredential(ctx context.Context, ref circulate.CredentialRef, lease time.Duration) (circulate.Credential, error)
-	SettleCredential(ctx context.Context, ref circulate.CredentialRef, fence int64, s circulate.CredentialSettlement) (bool, error)
-	DropCredential(ctx context.Context, ref circulate.CredentialRef, version int64) (bool, error)
+	Take(ctx context.Context, ref credential.Ref, lease time.Duration) (credential.Known, error)
+	Settle(ctx context.Context, ref credential.Ref, fence int64, s credential.Settlement) (bool, error)
+	Drop(ctx context.Context, ref credential.Ref, version int64) (bool, error)
 	PauseOwner(ctx context.Context, owner, reason string, memory time.Duration, steps ...time.Duration) (time.Duration, error)
 }
 
-var _ Tokens = (*circulate.Ring)(nil)
+var _ Tokens = credential.Store{}

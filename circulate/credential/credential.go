@@ -1,58 +1,65 @@
-package circulate
+// Package credential shares credentials that a third party issues, such as access
+// tokens, among all replicas of a namespace: one fetches a credential and all use it.
+// It also has all of them leave an owner alone where its third party asks for that.
+//
+// The package knows neither the credentials nor what they are got with: values should
+// be sealed by whoever puts them in.
+package credential
 
 import (
 	"context"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 //go:embed credential.lua
 var credentialLua string
 
-//go:embed credential_take.lua
-var credentialTakeLua string
+//go:embed take.lua
+var takeLua string
 
-//go:embed credential_settle.lua
-var credentialSettleLua string
+//go:embed settle.lua
+var settleLua string
 
-//go:embed credential_drop.lua
-var credentialDropLua string
+//go:embed drop.lua
+var dropLua string
 
 //go:embed owner_pause.lua
 var ownerPauseLua string
 
 var (
-	credentialTakeScript   = wire.NewScript("take credential", credentialLua+credentialTakeLua)
-	credentialSettleScript = wire.NewScript("settle credential", credentialLua+credentialSettleLua)
-	credentialDropScript   = wire.NewScript("drop credential", credentialLua+credentialDropLua)
-	ownerPauseScript       = wire.NewScript("pause owner", credentialLua+ownerPauseLua)
+	takeScript       = wire.NewScript("take credential", credentialLua, takeLua)
+	settleScript     = wire.NewScript("settle credential", credentialLua, settleLua)
+	dropScript       = wire.NewScript("drop credential", credentialLua, dropLua)
+	ownerPauseScript = wire.NewScript("pause owner", credentialLua, ownerPauseLua)
 )
 
-// CredentialRef names a credential that a third party issues and that all
-// replicas share, such as an access token. The ring knows neither the credential
-// nor what it is got with: its value should be sealed, and a name that is derived
-// from the secret makes another secret another credential.
-type CredentialRef struct {
+// Ref names a credential. A name that is derived from the secret that it is got with
+// makes another secret another credential.
+type Ref struct {
 	Owner string // who shares the third party's limits, such as a corporation
 	Name  string // one of the owner's credentials
 }
 
-// Credential is what all replicas know of one, by Redis' clock. Durations are
+// Known is what all replicas know of a credential, by Redis' clock. Durations are
 // from then on; they are zero where nothing of the kind holds.
-type Credential struct {
+type Known struct {
 	// Value is as it was settled; nil: there is none, or it has expired.
 	Value   []byte
-	Version int64 // of Value, for DropCredential
+	Version int64 // of Value, for Drop
 	Expires time.Duration
 
 	// Fence is not zero where the caller is the one to fetch the credential, and
-	// is to call SettleCredential with it; until then, and for no longer than the
+	// is to call Settle with it; until then, and for no longer than the
 	// lease, nobody else gets that task. There may be a Value all the same: the one
 	// that it is time to replace.
 	Fence int64
@@ -69,50 +76,62 @@ type Credential struct {
 	PauseReason string
 }
 
-// SettledAs is what came of fetching a credential.
-type SettledAs string
+// Outcome is what came of fetching a credential.
+type Outcome string
 
 // What may come of it.
 const (
-	Fetched SettledAs = "value"
-	Refused SettledAs = "refused"
-	Failed  SettledAs = "failed"
+	Fetched Outcome = "value"
+	Refused Outcome = "refused"
+	Failed  Outcome = "failed"
 )
 
-// CredentialSettlement is what came of fetching a credential. Nothing else may
+// Settlement is what came of fetching a credential. Nothing else may
 // be known to have happened: of a call of unknown outcome it is Failed.
-type CredentialSettlement struct {
-	As      SettledAs
+type Settlement struct {
+	As      Outcome
 	Value   []byte        // as Fetched
 	Reason  string        // otherwise: short, and no secret
 	For     time.Duration // how long it holds, at least 1 ms
 	Refresh time.Duration // as Fetched: after how long to replace it, at most For
 }
 
-// MaxCredential is how many bytes a credential's value may have.
-const MaxCredential = 16 << 10
+// MaxValue is how many bytes a credential's value may have.
+const MaxValue = 16 << 10
+
+// maxReason is how many bytes of a reason are kept.
+const maxReason = 256
+
+// longest is the longest time that anything here may hold.
+const longest = 365 * 24 * time.Hour
 
 // DropGuard is for how long after a credential was dropped its successor cannot
 // be: a third party that refuses all of them must not be asked for one by every
 // account.
 const DropGuard = time.Minute
 
-// TakeCredential tells what is known of a credential, and makes the caller the
+// Store has the credentials of a namespace.
+type Store struct{ wire *wire.Wire }
+
+// Of returns the credentials of a ring's namespace.
+func Of(ring *circulate.Ring) Store { return Store{ring.Wire()} }
+
+// Take tells what is known of a credential, and makes the caller the
 // one to fetch it where somebody should. After an unknown outcome that task may
 // have been given to nobody; the lease ends by itself.
-func (r *Ring) TakeCredential(ctx context.Context, ref CredentialRef, lease time.Duration) (Credential, error) {
+func (s Store) Take(ctx context.Context, ref Ref, lease time.Duration) (Known, error) {
 	if err := errors.Join(ref.validate(), atLeastMS("lease", lease)); err != nil {
-		return Credential{}, fmt.Errorf("%w: take credential: %w", wire.ErrInput, err)
+		return Known{}, fmt.Errorf("%w: take credential: %w", wire.ErrInput, err)
 	}
-	reply, err := redis.Values(r.runCredential(ctx, credentialTakeScript, ref, lease.Milliseconds()))
+	reply, err := redis.Values(s.run(ctx, takeScript, ref, lease.Milliseconds()))
 	if err != nil {
-		return Credential{}, err
+		return Known{}, err
 	}
-	var c Credential
+	var c Known
 	var expires, wait, refused, failed, paused int64
 	_, err = redis.Scan(reply, &c.Value, &c.Version, &expires, &c.Fence, &wait, &refused, &failed, &c.Reason, &paused, &c.PauseReason)
 	if err != nil || len(reply) != 10 {
-		return Credential{}, fmt.Errorf("take credential: %w", errors.Join(wire.ErrReply, err))
+		return Known{}, fmt.Errorf("take credential: %w", errors.Join(wire.ErrReply, err))
 	}
 	if expires == 0 {
 		c.Value, c.Version = nil, 0
@@ -122,28 +141,28 @@ func (r *Ring) TakeCredential(ctx context.Context, ref CredentialRef, lease time
 	return c, nil
 }
 
-// SettleCredential tells what came of fetching a credential, and reports whether
+// Settle tells what came of fetching a credential, and reports whether
 // the fence still held: if not, somebody else fetches it or has done so, and
 // nothing was written. It is safe to repeat, though it then reports false.
-func (r *Ring) SettleCredential(ctx context.Context, ref CredentialRef, fence int64, s CredentialSettlement) (bool, error) {
-	if err := errors.Join(ref.validate(), s.validate()); err != nil {
+func (s Store) Settle(ctx context.Context, ref Ref, fence int64, came Settlement) (bool, error) {
+	if err := errors.Join(ref.validate(), came.validate()); err != nil {
 		return false, fmt.Errorf("%w: settle credential: %w", wire.ErrInput, err)
 	}
-	payload := s.Value
-	if s.As != Fetched {
-		payload = []byte(s.Reason)
+	payload := came.Value
+	if came.As != Fetched {
+		payload = []byte(came.Reason)
 	}
-	return redis.Bool(r.runCredential(ctx, credentialSettleScript, ref, fence, string(s.As), payload, s.For.Milliseconds(), s.Refresh.Milliseconds()))
+	return redis.Bool(s.run(ctx, settleScript, ref, fence, string(came.As), payload, came.For.Milliseconds(), came.Refresh.Milliseconds()))
 }
 
-// DropCredential takes away the value of that version, which the third party
+// Drop takes away the value of that version, which the third party
 // refused, and no later one. It reports false where the value stays, since its
 // predecessor was dropped less than DropGuard ago. It is safe to repeat.
-func (r *Ring) DropCredential(ctx context.Context, ref CredentialRef, version int64) (bool, error) {
+func (s Store) Drop(ctx context.Context, ref Ref, version int64) (bool, error) {
 	if err := ref.validate(); err != nil {
 		return false, fmt.Errorf("%w: drop credential: %w", wire.ErrInput, err)
 	}
-	return redis.Bool(r.runCredential(ctx, credentialDropScript, ref, version, DropGuard.Milliseconds()))
+	return redis.Bool(s.run(ctx, dropScript, ref, version, DropGuard.Milliseconds()))
 }
 
 // PauseOwner has all replicas leave an owner alone, as its third party asked to,
@@ -151,8 +170,8 @@ func (r *Ring) DropCredential(ctx context.Context, ref CredentialRef, version in
 // within memory of a pause's end for the next, up to the last. An owner that is
 // paused already stays so and no longer: of many checks under way each meets the
 // same limit.
-func (r *Ring) PauseOwner(ctx context.Context, owner, reason string, memory time.Duration, steps ...time.Duration) (time.Duration, error) {
-	errs := []error{CredentialRef{Owner: owner, Name: "-"}.validate(), atLeastMS("memory", memory)}
+func (s Store) PauseOwner(ctx context.Context, owner, reason string, memory time.Duration, steps ...time.Duration) (time.Duration, error) {
+	errs := []error{Ref{Owner: owner, Name: "-"}.validate(), atLeastMS("memory", memory)}
 	args := []any{reason[:min(len(reason), maxReason)], memory.Milliseconds()}
 	for _, step := range steps {
 		errs = append(errs, atLeastMS("steps", step))
@@ -164,28 +183,37 @@ func (r *Ring) PauseOwner(ctx context.Context, owner, reason string, memory time
 	if err := errors.Join(errs...); err != nil {
 		return 0, fmt.Errorf("%w: pause owner: %w", wire.ErrInput, err)
 	}
-	ms, err := redis.Int64(r.runCredential(ctx, ownerPauseScript, CredentialRef{Owner: owner}, args...))
+	ms, err := redis.Int64(s.run(ctx, ownerPauseScript, Ref{Owner: owner}, args...))
 	return milliseconds(ms), err
 }
 
-// runCredential does a step on a credential and its owner's pause. A key of a
+// run does a step on a credential and its owner's pause. A key of a
 // wrong type is set aside first.
-func (r *Ring) runCredential(ctx context.Context, s *wire.Script, ref CredentialRef, args ...any) (any, error) {
-	credential, pause := credentialKeys(r.namespace, ref)
+func (s Store) run(ctx context.Context, script *wire.Script, ref Ref, args ...any) (any, error) {
+	credential, pause := keysOf(s.wire.Namespace(), ref)
 	keys := []string{credential, pause}
-	reply, err := r.wire.Eval(ctx, s, keys, args)
+	reply, err := s.wire.Eval(ctx, script, keys, args)
 	if wire.HasCode(err, "WRONGTYPE") {
-		if moved, moveErr := r.wire.SetAside(ctx, keys, []any{"hash", "hash"}); moveErr == nil && moved > 0 {
-			reply, err = r.wire.Eval(ctx, s, keys, args)
+		if moved, moveErr := s.wire.SetAside(ctx, keys, []any{"hash", "hash"}); moveErr == nil && moved > 0 {
+			reply, err = s.wire.Eval(ctx, script, keys, args)
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Name(), err)
+		return nil, fmt.Errorf("%s: %w", script.Name(), err)
 	}
 	return reply, nil
 }
 
-func (ref CredentialRef) validate() error {
+// keysOf are a credential, a HASH, and the pause of its owner, likewise.
+// They share a hash tag of the owner's. Owners and names are replaced by their
+// digests: they are any text, and whose they are is nobody's business.
+func keysOf(namespace string, ref Ref) (credential, pause string) {
+	owner, name := sha256.Sum256([]byte(ref.Owner)), sha256.Sum256([]byte(ref.Name))
+	tag := namespace + ":credentials:{" + hex.EncodeToString(owner[:16]) + "}:"
+	return tag + hex.EncodeToString(name[:16]), tag + "pause"
+}
+
+func (ref Ref) validate() error {
 	var errs []error
 	if ref.Owner == "" {
 		errs = append(errs, errors.New("owner: missing"))
@@ -196,12 +224,12 @@ func (ref CredentialRef) validate() error {
 	return errors.Join(errs...)
 }
 
-func (s CredentialSettlement) validate() error {
+func (s Settlement) validate() error {
 	errs := []error{atLeastMS("for", s.For)}
 	switch s.As {
 	case Fetched:
-		if len(s.Value) == 0 || len(s.Value) > MaxCredential {
-			errs = append(errs, fmt.Errorf("value: must have 1 to %d bytes, has %d", MaxCredential, len(s.Value)))
+		if len(s.Value) == 0 || len(s.Value) > MaxValue {
+			errs = append(errs, fmt.Errorf("value: must have 1 to %d bytes, has %d", MaxValue, len(s.Value)))
 		}
 		if s.Refresh < time.Millisecond || s.Refresh > s.For {
 			errs = append(errs, fmt.Errorf("refresh: must be 1ms to %v, is %v", s.For, s.Refresh))
@@ -217,8 +245,8 @@ func (s CredentialSettlement) validate() error {
 }
 
 func atLeastMS(name string, d time.Duration) error {
-	if d < time.Millisecond || d > maxTolerance {
-		return fmt.Errorf("%s: must be 1ms to %v, is %v", name, maxTolerance, d)
+	if d < time.Millisecond || d > longest {
+		return fmt.Errorf("%s: must be 1ms to %v, is %v", name, longest, d)
 	}
 	return nil
 }
