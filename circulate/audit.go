@@ -132,7 +132,7 @@ type audit struct {
 // ask is one step of looking.
 func (a *audit) ask(ctx context.Context, args ...any) ([]any, error) {
 	k := a.keys
-	return redis.Values(a.ring.run(ctx, auditScript, a.shard,
+	return redis.Values(a.ring.wire.Run(ctx, auditScript, a.shard,
 		[]string{k.tickets, k.schedule, k.parked, k.accounts, k.processing, k.urgent, k.queue, k.low}, args...))
 }
 
@@ -234,7 +234,7 @@ func (a *audit) repair(ctx context.Context, kind Violation, args ...any) error {
 	if a.o.Repair {
 		k := a.keys
 		var err error
-		repaired, err = redis.Bool(a.ring.run(ctx, repairScript, a.shard,
+		repaired, err = redis.Bool(a.ring.wire.Run(ctx, repairScript, a.shard,
 			[]string{k.tickets, k.schedule, k.parked, k.accounts, k.ticketSeq, k.setAside, k.ticketMark},
 			append(a.ring.wakeArgs(a.shard), args...)...))
 		if err != nil {

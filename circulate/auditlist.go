@@ -142,9 +142,7 @@ func (a *audit) readList(ctx context.Context, key string) (texts map[string]bool
 		texts = make(map[string]bool)
 		last, at := "", 0
 		for {
-			replies, err := settingAside(ctx, a.ring, a.shard, func() ([]any, error) {
-				return a.ring.wire.Pipeline(ctx, key, wire.Command{"LRANGE", key, at, at + listChunk - 1})
-			})
+			replies, err := a.ring.wire.PipelineOn(ctx, wire.Ordinary, a.shard, key, wire.Command{"LRANGE", key, at, at + listChunk - 1})
 			if err != nil {
 				return nil, false, err
 			}

@@ -63,7 +63,7 @@ func (r *Ring) ForgetNewest(ctx context.Context, shard int, newest time.Time) er
 }
 
 func (r *Ring) readClock(ctx context.Context, shard int, forget string) (Clock, error) {
-	reply, err := redis.Int64s(r.run(ctx, clockScript, shard, []string{r.keys[shard].clock}, ClockStep.Milliseconds(), forget))
+	reply, err := redis.Int64s(r.wire.Run(ctx, clockScript, shard, []string{r.keys[shard].clock}, ClockStep.Milliseconds(), forget))
 	if err != nil {
 		return Clock{}, err
 	}
@@ -95,7 +95,7 @@ func (r *Ring) FarScheduled(ctx context.Context, shard int, cursor string, n int
 		cursor = ScanDone
 	}
 	k := &r.keys[shard]
-	reply, err := redis.Values(r.run(ctx, clockFarScript, shard, []string{k.schedule, k.tickets, k.accounts, k.states},
+	reply, err := redis.Values(r.wire.Run(ctx, clockFarScript, shard, []string{k.schedule, k.tickets, k.accounts, k.states},
 		cursor, n, within.Milliseconds()))
 	if err != nil {
 		return nil, time.Time{}, "", err
@@ -141,7 +141,7 @@ func (r *Ring) MoveDue(ctx context.Context, shard int, moves []Move) (int, error
 		args = append(args, m.Far.ID, m.Far.Due.UnixMilli(), max(1, m.To.UnixMilli()))
 	}
 	k := &r.keys[shard]
-	return redis.Int(r.run(ctx, clockMoveScript, shard, []string{k.schedule, k.tickets}, args...))
+	return redis.Int(r.wire.Run(ctx, clockMoveScript, shard, []string{k.schedule, k.tickets}, args...))
 }
 
 // rewindPage is how many leases, nudges or parked accounts one step looks at.
@@ -152,7 +152,7 @@ const rewindPage = 500
 func (r *Ring) Rewind(ctx context.Context, shard int, back time.Duration) error {
 	k := &r.keys[shard]
 	for which, cursor := "leases", ScanDone; which != ""; {
-		reply, err := redis.Values(r.run(ctx, clockRewindScript, shard, []string{k.leases, k.nudges, k.parked},
+		reply, err := redis.Values(r.wire.Run(ctx, clockRewindScript, shard, []string{k.leases, k.nudges, k.parked},
 			back.Milliseconds(), which, cursor, rewindPage))
 		if err != nil {
 			return err

@@ -34,7 +34,7 @@ var countScript = wire.NewScript("count", countLua)
 // Count counts a shard at one moment, so that no account is counted twice.
 func (r *Ring) Count(ctx context.Context, shard int) (Count, error) {
 	k := &r.keys[shard]
-	results, err := redis.Values(r.run(ctx, countScript, shard, []string{
+	results, err := redis.Values(r.wire.Run(ctx, countScript, shard, []string{
 		k.tickets, k.schedule, k.queue, k.processing, k.parked, k.messages, k.urgent, k.low,
 	}))
 	if err != nil {

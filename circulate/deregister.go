@@ -27,7 +27,7 @@ func (r *Ring) Deregister(ctx context.Context, shard int, ids []string) (int, er
 // deregisterIn is Deregister in this very shard.
 func (r *Ring) deregisterIn(ctx context.Context, shard int, ids []string) (int, error) {
 	k := &r.keys[shard]
-	return redis.Int(r.run(ctx, deregisterScript, shard, []string{
+	return redis.Int(r.wire.Run(ctx, deregisterScript, shard, []string{
 		k.changes, k.tickets, k.schedule, k.parked,
 		k.accounts, k.cursors, k.failures, k.strikes, k.nudges, k.reasons, k.states, k.errors,
 	}, anyOf(ids)...))

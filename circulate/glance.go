@@ -69,7 +69,7 @@ func (r *Ring) glanceBeyond(ctx context.Context, shard int, ids []string, glimps
 // glanceIn is Glance in this very shard.
 func (r *Ring) glanceIn(ctx context.Context, shard int, ids []string) ([]Glimpse, time.Time, error) {
 	k := &r.keys[shard]
-	answer, err := redis.Values(r.run(ctx, glanceScript, shard, []string{k.tickets, k.accounts, k.parked, k.reasons}, anyOf(ids)...))
+	answer, err := redis.Values(r.wire.Run(ctx, glanceScript, shard, []string{k.tickets, k.accounts, k.parked, k.reasons}, anyOf(ids)...))
 	if err != nil {
 		return nil, time.Time{}, err
 	}

@@ -76,9 +76,7 @@ func (r *Ring) EnsureGroup(ctx context.Context, shard int, group, after string) 
 	if after, err = r.groupStart(ctx, shard, group, after); err != nil {
 		return false, fmt.Errorf("ensure group, shard %d: %w", shard, err)
 	}
-	_, err = settingAside(ctx, r, shard, func() ([]any, error) {
-		return r.wire.PipelineFor(ctx, wire.ForGroups, key, wire.Command{"XGROUP", "CREATE", key, group, after, "MKSTREAM"})
-	})
+	_, err = r.wire.PipelineOn(ctx, wire.ForGroups, shard, key, wire.Command{"XGROUP", "CREATE", key, group, after, "MKSTREAM"})
 	if wire.HasCode(err, "BUSYGROUP") {
 		return false, nil
 	}

@@ -75,7 +75,7 @@ func (r *Ring) begin(shard int, all []*beginning) {
 		args = append(args, b.lease.Group, b.lease.Consumer, b.lease.TTL.Milliseconds())
 	}
 	k, asked := &r.keys[shard], time.Now()
-	reply, err := redis.Values(r.run(context.Background(), groupBeginScript, shard, []string{k.leases, k.ticketSeq, k.ticketMark, k.messages}, args...))
+	reply, err := redis.Values(r.wire.Run(context.Background(), groupBeginScript, shard, []string{k.leases, k.ticketSeq, k.ticketMark, k.messages}, args...))
 	if err == nil && len(reply) != 3*len(all) {
 		err = fmt.Errorf("begin, shard %d: %w", shard, wire.ErrReply)
 	}

@@ -41,7 +41,7 @@ type DeadLetter struct {
 func (r *Ring) Bury(ctx context.Context, l *Lease, p Pending, why string) (bool, error) {
 	k := &r.keys[l.Shard]
 	why = strings.ToValidUTF8(why[:min(len(why), maxDeadError)], "")
-	reply, err := redis.String(r.run(ctx, groupBuryScript, l.Shard, []string{k.leases, k.messages, k.dead},
+	reply, err := redis.String(r.wire.Run(ctx, groupBuryScript, l.Shard, []string{k.leases, k.messages, k.dead},
 		l.Group, l.Consumer, l.token, l.TTL.Milliseconds(), p.Position, p.Deliveries, why))
 	if err != nil {
 		return false, noGroup(err)
@@ -59,9 +59,7 @@ func (r *Ring) DeadLetters(ctx context.Context, shard int, after string, n int) 
 		return nil, fmt.Errorf("%w: dead letters: %w", wire.ErrInput, err)
 	}
 	key := r.keys[shard].dead
-	replies, err := settingAside(ctx, r, shard, func() ([]any, error) {
-		return r.wire.Pipeline(ctx, key, wire.Command{"XRANGE", key, "(" + after, "+", "COUNT", n})
-	})
+	replies, err := r.wire.PipelineOn(ctx, wire.Ordinary, shard, key, wire.Command{"XRANGE", key, "(" + after, "+", "COUNT", n})
 	if err != nil {
 		return nil, fmt.Errorf("dead letters, shard %d: %w", shard, err)
 	}
@@ -92,7 +90,7 @@ func (r *Ring) ReplayDead(ctx context.Context, shard int, position string) (stri
 		return "", fmt.Errorf("%w: replay: %w", wire.ErrInput, err)
 	}
 	k := &r.keys[shard]
-	return redis.String(r.run(ctx, groupReplayScript, shard, []string{k.dead, k.messages}, position))
+	return redis.String(r.wire.Run(ctx, groupReplayScript, shard, []string{k.dead, k.messages}, position))
 }
 
 // DropDead forgets dead letters of a shard, and reports how many there were.

@@ -54,7 +54,7 @@ func (r *Ring) LeaseShard(ctx context.Context, shard int, group, consumer string
 		return nil, aheadPause, err
 	}
 	k := &r.keys[shard]
-	reply, err := redis.Values(r.run(ctx, groupLeaseScript, shard, []string{k.leases, k.ticketSeq, k.ticketMark}, group, consumer, ttl.Milliseconds()))
+	reply, err := redis.Values(r.wire.Run(ctx, groupLeaseScript, shard, []string{k.leases, k.ticketSeq, k.ticketMark}, group, consumer, ttl.Milliseconds()))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -77,7 +77,7 @@ func (r *Ring) LeaseShard(ctx context.Context, shard int, group, consumer string
 // with it, if nothing is pending under it.
 func (r *Ring) ReleaseLease(ctx context.Context, l *Lease) (bool, error) {
 	k := &r.keys[l.Shard]
-	return redis.Bool(r.run(ctx, groupReleaseScript, l.Shard, []string{k.leases, k.messages}, l.Group, l.Consumer, l.token))
+	return redis.Bool(r.wire.Run(ctx, groupReleaseScript, l.Shard, []string{k.leases, k.messages}, l.Group, l.Consumer, l.token))
 }
 
 // ForgetConsumers removes the names of a group's other consumers in the lease's
@@ -100,6 +100,6 @@ func (r *Ring) ForgetConsumers(ctx context.Context, l *Lease) (int, error) {
 func (r *Ring) withLease(ctx context.Context, s *wire.Script, l *Lease, args ...any) (any, error) {
 	k := &r.keys[l.Shard]
 	full := append([]any{l.Group, l.Consumer, l.token, l.TTL.Milliseconds()}, args...)
-	reply, err := r.run(ctx, s, l.Shard, []string{k.leases, k.messages}, full...)
+	reply, err := r.wire.Run(ctx, s, l.Shard, []string{k.leases, k.messages}, full...)
 	return reply, noGroup(err)
 }

@@ -47,7 +47,7 @@ func (r *Ring) renew(shard int, all []*renewal) {
 		args = append(args, n.lease.Group, n.lease.Consumer, n.lease.token, n.lease.TTL.Milliseconds())
 	}
 	k := &r.keys[shard]
-	verdict, err := redis.Bytes(r.run(context.Background(), groupRenewScript, shard, []string{k.leases, k.messages}, args...))
+	verdict, err := redis.Bytes(r.wire.Run(context.Background(), groupRenewScript, shard, []string{k.leases, k.messages}, args...))
 	if err == nil && len(verdict) != len(all) {
 		err = fmt.Errorf("renew, shard %d: %w", shard, wire.ErrReply)
 	}

@@ -35,7 +35,7 @@ type GroupState struct {
 // the group it is ErrNoGroup.
 func (r *Ring) GroupState(ctx context.Context, shard int, group string) (GroupState, error) {
 	k := &r.keys[shard]
-	reply, err := redis.Values(r.run(ctx, groupStateScript, shard, []string{k.messages, k.dead, k.leases}, group))
+	reply, err := redis.Values(r.wire.Run(ctx, groupStateScript, shard, []string{k.messages, k.dead, k.leases}, group))
 	if err != nil {
 		return GroupState{}, err
 	}

@@ -73,7 +73,7 @@ func (r *Ring) surveyAll(ctx context.Context, shard int, all []*survey) {
 		args[i] = s.group
 	}
 	k := &r.keys[shard]
-	reply, err := redis.Values(r.run(ctx, groupSurveyScript, shard, []string{k.messages, k.dead}, args...))
+	reply, err := redis.Values(r.wire.Run(ctx, groupSurveyScript, shard, []string{k.messages, k.dead}, args...))
 	if err == nil && len(reply) != 2+surveyColumns*len(all) {
 		err = fmt.Errorf("survey, shard %d: %w", shard, wire.ErrReply)
 	}

@@ -46,8 +46,8 @@ type shardKeys struct {
 }
 
 // all gives every key with the type that it must have.
-func (k *shardKeys) all() []typedKey {
-	return []typedKey{
+func (k *shardKeys) all() []wire.Key {
+	return []wire.Key{
 		{k.queue, "list"}, {k.processing, "list"}, {k.schedule, "zset"}, {k.tickets, "hash"},
 		{k.ticketSeq, "string"}, {k.accounts, "hash"}, {k.changes, "zset"}, {k.cursors, "hash"},
 		{k.failures, "hash"}, {k.states, "hash"}, {k.strikes, "hash"}, {k.nudges, "hash"}, {k.parked, "zset"},
@@ -58,8 +58,6 @@ func (k *shardKeys) all() []typedKey {
 		{k.leaving, "string"}, {k.stays, "string"}, {k.departures, "hash"}, {k.departed, "hash"}, {k.arrivals, "set"}, {k.carried, "hash"},
 	}
 }
-
-type typedKey struct{ name, kind string }
 
 func newShardKeys(namespace string, shards, shard int) shardKeys {
 	width := len(strconv.Itoa(shards - 1))

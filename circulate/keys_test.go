@@ -24,7 +24,7 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 	keys := newShardKeys("rounds", 64, 7)
 	var got []string
 	for _, k := range keys.all() {
-		got = append(got, k.name)
+		got = append(got, k[0])
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -105,8 +105,8 @@ func TestAllKeysOfAShardShareOneHashTag(t *testing.T) {
 		for _, shards := range []int{1, 64, MaxShards} {
 			keys := newShardKeys(namespace, shards, shards-1)
 			for _, k := range keys.all() {
-				if want := fmt.Sprintf("%s:%d", namespace, shards-1); hashTag(k.name) != want {
-					t.Errorf("%q is placed by %q, want %q", k.name, hashTag(k.name), want)
+				if want := fmt.Sprintf("%s:%d", namespace, shards-1); hashTag(k[0]) != want {
+					t.Errorf("%q is placed by %q, want %q", k[0], hashTag(k[0]), want)
 				}
 			}
 		}

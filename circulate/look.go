@@ -66,7 +66,7 @@ func (r *Ring) Look(ctx context.Context, shard int, ids []string) ([]View, error
 // lookIn is Look in this very shard.
 func (r *Ring) lookIn(ctx context.Context, shard int, ids []string) ([]View, error) {
 	k := &r.keys[shard]
-	answer, err := redis.Values(r.run(ctx, lookScript, shard, []string{
+	answer, err := redis.Values(r.wire.Run(ctx, lookScript, shard, []string{
 		k.tickets, k.accounts, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.processing, k.nudges, k.errors,
 	}, anyOf(ids)...))
 	if err != nil {

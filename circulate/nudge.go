@@ -37,7 +37,7 @@ func (r *Ring) Nudge(ctx context.Context, n Nudge) error {
 // nudgeIn is Nudge in this very shard.
 func (r *Ring) nudgeIn(ctx context.Context, shard int, n Nudge) error {
 	k := &r.keys[shard]
-	where, err := redis.String(r.run(ctx, nudgeScript, shard,
+	where, err := redis.String(r.wire.Run(ctx, nudgeScript, shard,
 		[]string{k.tickets, k.schedule, k.parked, k.nudges},
 		append([]any{n.ID, max(0, n.Within.Milliseconds()), n.Hint, max(0, n.Lives.Milliseconds())}, r.wakeArgs(shard)...)...))
 	switch {

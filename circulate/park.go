@@ -52,7 +52,7 @@ func (r *Ring) park(ctx context.Context, shard int, ids []string, args func(ids 
 	}
 	return r.countAnywhere(ctx, shard, ids, func(ctx context.Context, shard int, ids []string) (int, error) {
 		k := &r.keys[shard]
-		return redis.Int(r.run(ctx, parkScript, shard,
+		return redis.Int(r.wire.Run(ctx, parkScript, shard,
 			[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.ticketMark}, args(ids)...))
 	})
 }
@@ -121,7 +121,7 @@ func (r *Ring) resume(ctx context.Context, shard int, items []Resumption, rule R
 		args = append(args, it.ID, max(0, it.Due.UnixMilli()), it.Reason, forget, it.State)
 	}
 	k := &r.keys[shard]
-	letters, err := redis.Bytes(r.run(ctx, resumeScript, shard,
+	letters, err := redis.Bytes(r.wire.Run(ctx, resumeScript, shard,
 		[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.states, k.cursors, k.ticketMark}, args...))
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func (r *Ring) ParkedPage(ctx context.Context, shard int, behind ParkedAccount, 
 		since = behind.Since.UnixMilli()
 	}
 	k := &r.keys[shard]
-	answer, err := redis.Values(r.run(ctx, parkedScript, shard, []string{k.parked, k.reasons}, since, behind.ID, count))
+	answer, err := redis.Values(r.wire.Run(ctx, parkedScript, shard, []string{k.parked, k.reasons}, since, behind.ID, count))
 	if err != nil {
 		return nil, time.Time{}, err
 	}

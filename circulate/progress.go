@@ -42,7 +42,7 @@ func (r *Ring) Progress(ctx context.Context, c *Claim, p Page) error {
 		args = p.Messages[i].appendFields(args)
 	}
 	k := &r.keys[c.Shard]
-	renewed, err := redis.String(r.run(ctx, progressScript, c.Shard,
+	renewed, err := redis.String(r.wire.Run(ctx, progressScript, c.Shard,
 		[]string{k.processing, k.tickets, k.ticketSeq, k.cursors, k.messages, k.ticketMark}, args...))
 	switch {
 	case errors.Is(err, redis.ErrNil):

@@ -24,6 +24,6 @@ func (r *Ring) Quarantine(ctx context.Context, shard int, h Held, strikes int, r
 		return false, nil
 	}
 	k := &r.keys[shard]
-	return redis.Bool(r.run(ctx, quarantineScript, shard,
+	return redis.Bool(r.wire.Run(ctx, quarantineScript, shard,
 		[]string{k.tickets, k.ticketSeq, k.parked, k.reasons, k.strikes, k.ticketMark}, h.text, strikes, reason))
 }

@@ -69,7 +69,7 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 		args = append(args, items[i].ID, items[i].Record, max(0, items[i].Due.UnixMilli()), forget, items[i].Priority.lane())
 	}
 	k := &r.keys[shard]
-	letters, err := redis.Bytes(r.run(ctx, registerScript, shard, []string{
+	letters, err := redis.Bytes(r.wire.Run(ctx, registerScript, shard, []string{
 		k.tickets, k.ticketSeq, k.accounts, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.cursors, k.changes, k.states, k.errors,
 		k.leaving, k.ticketMark,
 	}, args...))

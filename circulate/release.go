@@ -44,7 +44,7 @@ func (r *Ring) ReleaseHeld(ctx context.Context, shard int, held []Held) (int, er
 
 func (r *Ring) release(ctx context.Context, shard int, entries []any) (int, error) {
 	k := &r.keys[shard]
-	return redis.Int(r.run(ctx, releaseScript, shard,
+	return redis.Int(r.wire.Run(ctx, releaseScript, shard,
 		[]string{k.processing, k.queue, k.tickets, k.ticketSeq, k.urgent, k.low, k.ticketMark},
 		append(r.wakeArgs(shard), entries...)...))
 }

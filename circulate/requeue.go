@@ -42,9 +42,7 @@ func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Tim
 			return nil, time.Time{}, fmt.Errorf("oldest, shard %d: %w", shard, err)
 		}
 	}
-	replies, err := settingAside(ctx, r, shard, func() ([]any, error) {
-		return r.wire.PipelineFor(ctx, wire.Vital, key, wire.Command{"LRANGE", key, -skip - n, -skip - 1}, wire.Command{"TIME"})
-	})
+	replies, err := r.wire.PipelineOn(ctx, wire.Vital, shard, key, wire.Command{"LRANGE", key, -skip - n, -skip - 1}, wire.Command{"TIME"})
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("oldest, shard %d: %w", shard, err)
 	}
@@ -132,7 +130,7 @@ func (r *Ring) Strike(ctx context.Context, shard int, h Held) (outcome Requeued,
 // strikeFull is Strike on a Redis that is full.
 func (r *Ring) strikeFull(ctx context.Context, shard int, h Held) (Requeued, int, error) {
 	k := &r.keys[shard]
-	strikes, err := redis.Int(r.run(ctx, requeueScript, shard, []string{k.processing, k.queue, k.strikes}, h.text))
+	strikes, err := redis.Int(r.wire.Run(ctx, requeueScript, shard, []string{k.processing, k.queue, k.strikes}, h.text))
 	switch {
 	case err != nil:
 		return 0, 0, err
@@ -179,7 +177,7 @@ func (r *Ring) setAsideEntry(ctx context.Context, shard int, h Held) (Requeued, 
 // processing_list without: MULTI has no rollback.
 func (r *Ring) pushAgain(ctx context.Context, shard int, h Held) (Requeued, error) {
 	k := &r.keys[shard]
-	_, err := r.setAsideMistyped(ctx, shard)
+	_, err := r.wire.SetShardAside(ctx, shard)
 	if err == nil {
 		_, err = r.wire.Pipeline(ctx, k.queue, wire.Command{"LPUSH", k.queue, h.text})
 	}

@@ -207,8 +207,8 @@ func (r *Ring) forget(ctx context.Context, shard int) error {
 func expiry(k *shardKeys) []wire.Command {
 	var commands []wire.Command
 	for _, key := range k.all() {
-		if key.name != k.leaving && key.name != k.setAside {
-			commands = append(commands, wire.Command{"PEXPIRE", key.name, remainsFor.Milliseconds()})
+		if key[0] != k.leaving && key[0] != k.setAside {
+			commands = append(commands, wire.Command{"PEXPIRE", key[0], remainsFor.Milliseconds()})
 		}
 	}
 	return append(commands, wire.Command{"PEXPIRE", k.leaving, afterlife.Milliseconds()},

@@ -81,7 +81,7 @@ func (r *Ring) ConfirmCopies(ctx context.Context) error {
 func (r *Ring) Confirm(ctx context.Context, source int) error {
 	young := 0
 	for cursor := ScanDone; ; {
-		reply, err := redis.Values(r.run(ctx, reshardKeptScript, source, []string{r.keys[source].departed}, cursor, keptPage, KeptFor.Milliseconds()))
+		reply, err := redis.Values(r.wire.Run(ctx, reshardKeptScript, source, []string{r.keys[source].departed}, cursor, keptPage, KeptFor.Milliseconds()))
 		if err != nil {
 			return err
 		}

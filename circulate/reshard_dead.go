@@ -54,9 +54,7 @@ type carriedLetter struct {
 
 func (r *Ring) carryPage(ctx context.Context, source int) ([]carriedLetter, error) {
 	key := r.keys[source].dead
-	replies, err := settingAside(ctx, r, source, func() ([]any, error) {
-		return r.wire.Pipeline(ctx, key, wire.Command{"XRANGE", key, "-", "+", "COUNT", carryPage})
-	})
+	replies, err := r.wire.PipelineOn(ctx, wire.Ordinary, source, key, wire.Command{"XRANGE", key, "-", "+", "COUNT", carryPage})
 	if err != nil {
 		return nil, fmt.Errorf("carry, shard %d: %w", source, err)
 	}
@@ -89,7 +87,7 @@ func (r *Ring) carryPage(ctx context.Context, source int) ([]carriedLetter, erro
 func (r *Ring) carry(ctx context.Context, source int, l carriedLetter) (int, error) {
 	target := r.target(l.account)
 	k := &r.keys[target]
-	came, err := redis.Int(r.run(ctx, reshardCarryScript, target, []string{k.dead, k.carried, k.arrivals},
+	came, err := redis.Int(r.wire.Run(ctx, reshardCarryScript, target, []string{k.dead, k.carried, k.arrivals},
 		append([]any{r.shardName(source), l.position}, l.fields...)...))
 	if err == nil && came < 0 {
 		err = fmt.Errorf("carry, shard %d: %w", target, errNotReceiving)

@@ -26,7 +26,7 @@ func (r *Ring) Left(ctx context.Context, source int) (Leftover, error) {
 	k := &r.keys[source]
 	// In this order: what the mark keeps out is counted after it was seen, and an
 	// account that goes on meanwhile is met further on.
-	results, err := settlingTypes(ctx, r, source, wire.Command{"EXISTS", k.leaving}, wire.Command{"HLEN", k.tickets}, wire.Command{"HLEN", k.departures},
+	results, err := r.wire.PipelineOn(ctx, wire.Ordinary, source, k.tickets, wire.Command{"EXISTS", k.leaving}, wire.Command{"HLEN", k.tickets}, wire.Command{"HLEN", k.departures},
 		wire.Command{"HLEN", k.departed}, wire.Command{"HLEN", k.accounts})
 	if err != nil {
 		return Leftover{}, fmt.Errorf("left, shard %d: %w", source, err)

@@ -70,7 +70,7 @@ func (r *Ring) Receive(ctx context.Context) error {
 	}
 	for target := r.sources; target < len(r.keys); target++ {
 		k := &r.keys[target]
-		ready, err := redis.Bool(r.run(ctx, reshardReceiveScript, target,
+		ready, err := redis.Bool(r.wire.Run(ctx, reshardReceiveScript, target,
 			[]string{k.arrivals, k.ticketSeq, k.messages, k.tickets, k.ticketMark}, names...))
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func (r *Ring) Move(ctx context.Context, source int) (moved, left int, err error
 		return 0, 0, fmt.Errorf("%w: move: shard %d is not being left", wire.ErrInput, source)
 	}
 	k := &r.keys[source]
-	left, err = redis.Int(r.run(ctx, reshardLeaveScript, source, []string{k.leaving, k.tickets, k.stays},
+	left, err = redis.Int(r.wire.Run(ctx, reshardLeaveScript, source, []string{k.leaving, k.tickets, k.stays},
 		MoveGate.Milliseconds(), r.layout.lasting().generation))
 	if err != nil {
 		return 0, 0, err
@@ -132,7 +132,7 @@ func (r *Ring) Move(ctx context.Context, source int) (moved, left int, err error
 	}
 	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.departures, k.leaving, k.urgent, k.queue, k.low, k.ticketMark},
 		k.accountFields()...)
-	batches, err := redis.Strings(r.run(ctx, reshardDepartScript, source, keys, append([]any{moveBytes}, items...)...))
+	batches, err := redis.Strings(r.wire.Run(ctx, reshardDepartScript, source, keys, append([]any{moveBytes}, items...)...))
 	if err != nil {
 		return 0, left, err
 	}
@@ -143,7 +143,7 @@ func (r *Ring) Move(ctx context.Context, source int) (moved, left int, err error
 // movable gives accounts of a shard as depart takes them.
 func (r *Ring) movable(ctx context.Context, source int) ([]any, error) {
 	k := &r.keys[source]
-	replies, err := settlingTypes(ctx, r, source,
+	replies, err := r.wire.PipelineOn(ctx, wire.Ordinary, source, k.tickets,
 		wire.Command{"LRANGE", k.urgent, -moveBatch, -1}, wire.Command{"LRANGE", k.queue, -moveBatch, -1}, wire.Command{"LRANGE", k.low, -moveBatch, -1},
 		wire.Command{"ZRANGE", k.schedule, 0, moveBatch - 1}, wire.Command{"ZRANGE", k.parked, 0, moveBatch - 1})
 	if err != nil {
@@ -176,13 +176,6 @@ func (r *Ring) movable(ctx context.Context, source int) ([]any, error) {
 		}
 	}
 	return items, nil
-}
-
-// settlingTypes is pipeline on a shard whose mistyped keys are set aside.
-func settlingTypes(ctx context.Context, r *Ring, shard int, commands ...wire.Command) ([]any, error) {
-	return settingAside(ctx, r, shard, func() ([]any, error) {
-		return r.wire.Pipeline(ctx, r.keys[shard].tickets, commands...)
-	})
 }
 
 // Complete brings to their shards the accounts of an old shard that are on their
@@ -220,7 +213,7 @@ func (r *Ring) deliver(ctx context.Context, source int, batches []string) (came 
 		r.copies.add(source, len(batches[i])+len(batches[i+1]))
 	}
 	k := &r.keys[source]
-	_, err = r.run(ctx, reshardSettleScript, source, []string{k.departures, k.departed}, settled...)
+	_, err = r.wire.Run(ctx, reshardSettleScript, source, []string{k.departures, k.departed}, settled...)
 	return came, err
 }
 
@@ -243,7 +236,7 @@ func (r *Ring) arrive(ctx context.Context, field, accounts string) (int, error) 
 	}
 	k := &r.keys[target]
 	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.arrivals, k.ticketMark}, k.accountFields()...)
-	came, err := redis.Int(r.run(ctx, reshardArriveScript, target, keys, append(r.wakeArgs(target), accounts)...))
+	came, err := redis.Int(r.wire.Run(ctx, reshardArriveScript, target, keys, append(r.wakeArgs(target), accounts)...))
 	if err == nil && came < 0 {
 		err = fmt.Errorf("arrive, shard %d: %w", target, errNotReceiving)
 	}

@@ -80,7 +80,7 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 		args = items[i].appendExtras(args, i+1)
 	}
 	k := &r.keys[shard]
-	verdict, err := redis.Bytes(r.run(ctx, returnScript, shard, []string{
+	verdict, err := redis.Bytes(r.wire.Run(ctx, returnScript, shard, []string{
 		k.processing, k.queue, k.schedule, k.tickets, k.ticketSeq, k.cursors, k.failures, k.strikes, k.nudges,
 		k.parked, k.reasons, k.messages, k.states, k.urgent, k.low, k.errors, k.ticketMark,
 	}, args...))

@@ -92,8 +92,10 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	if o.Shards != 0 && o.Shards != l.shards && l == (layout{shards: l.shards}) {
 		return nil, fmt.Errorf("%w: namespace %q has %d shards, the settings say %d", ErrMismatch, o.Namespace, l.shards, o.Shards)
 	}
-	w := wire.New(server, o.Namespace, wire.Options{Log: o.Log, Observe: o.Observe})
-	r := &Ring{wire: w, namespace: o.Namespace, log: o.Log, layout: l, keys: l.keys(o.Namespace)}
+	r := &Ring{namespace: o.Namespace, log: o.Log, layout: l, keys: l.keys(o.Namespace)}
+	r.wire = wire.New(server, o.Namespace, wire.Options{
+		Log: o.Log, Observe: o.Observe, Keys: func(shard int) []wire.Key { return r.keys[shard].all() },
+	})
 	r.sources = l.leaving().shards
 	r.copies.in = make(map[int]int)
 	r.left.Store(l.previous > 0)

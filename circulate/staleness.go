@@ -107,7 +107,7 @@ func (r *Ring) Staleness(ctx context.Context, shard int, cursor string, n int, t
 	}
 	k := &r.keys[shard]
 	args := append([]any{cursor, n, int64(tell.From / time.Second)}, anyOf(tell.Kinds)...)
-	answer, err := redis.Values(r.run(ctx, stalenessScript, shard, []string{k.tickets, k.parked, k.accounts, k.reasons}, args...))
+	answer, err := redis.Values(r.wire.Run(ctx, stalenessScript, shard, []string{k.tickets, k.parked, k.accounts, k.reasons}, args...))
 	if err != nil {
 		return Ages{}, nil, "", err
 	}

@@ -28,7 +28,7 @@ func (r *Ring) TrimMessagesTo(ctx context.Context, shard, most int) (dropped int
 		return 0, false, fmt.Errorf("%w: trim: most: must not be negative, is %d", wire.ErrInput, most)
 	}
 	for {
-		reply, err := redis.Ints(r.run(ctx, trimScript, shard, []string{r.keys[shard].messages}, most, trimStep))
+		reply, err := redis.Ints(r.wire.Run(ctx, trimScript, shard, []string{r.keys[shard].messages}, most, trimStep))
 		if err != nil {
 			return dropped, false, err
 		}
@@ -51,9 +51,7 @@ type DeadState struct {
 // DeadState gives how many dead letters a shard has.
 func (r *Ring) DeadState(ctx context.Context, shard int) (DeadState, error) {
 	key := r.keys[shard].dead
-	replies, err := settingAside(ctx, r, shard, func() ([]any, error) {
-		return r.wire.Pipeline(ctx, key, wire.Command{"TIME"}, wire.Command{"XLEN", key}, wire.Command{"XRANGE", key, "-", "+", "COUNT", 1})
-	})
+	replies, err := r.wire.PipelineOn(ctx, wire.Ordinary, shard, key, wire.Command{"TIME"}, wire.Command{"XLEN", key}, wire.Command{"XRANGE", key, "-", "+", "COUNT", 1})
 	if err != nil {
 		return DeadState{}, fmt.Errorf("dead letters, shard %d: %w", shard, err)
 	}

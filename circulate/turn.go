@@ -50,7 +50,7 @@ func (r *Ring) Turn(ctx context.Context, id string) (Turn, error) {
 // ErrNotRegistered.
 func (r *Ring) turnIn(ctx context.Context, shard int, id string) (Turn, error) {
 	k := &r.keys[shard]
-	results, err := redis.Values(r.run(ctx, turnScript, shard,
+	results, err := redis.Values(r.wire.Run(ctx, turnScript, shard,
 		[]string{k.tickets, k.states, k.urgent, k.queue, k.low}, id, turnDepth))
 	if err != nil {
 		return Turn{}, err

@@ -2,7 +2,7 @@
 // connections, sends scripts and pipelines, bounds how long they take, notes which
 // nodes do not serve, and says what an error leaves open.
 //
-// It knows no account, no shard and no group. What a step means is the business of
+// It knows no account and no group, and of a shard its keys. What a step means is the business of
 // package circulate and of those beside this one, which share one [Wire] for each
 // ring.
 package wire
@@ -33,6 +33,8 @@ type Options struct {
 	// Observe is told how long each call took and what came of it, from any
 	// goroutine; nil: nobody is.
 	Observe func(took time.Duration, err error)
+	// Keys are all that a shard has; nil: none is ever set aside.
+	Keys func(shard int) []Key
 }
 
 // Wire reaches the Redis of one namespace. It is safe for concurrent use.
@@ -41,6 +43,7 @@ type Wire struct {
 	namespace string
 	log       *slog.Logger
 	observe   func(took time.Duration, err error)
+	keys      func(shard int) []Key
 
 	setAside atomic.Int64
 	resent   atomic.Int64 // scripts
@@ -55,7 +58,7 @@ func New(server Server, namespace string, o Options) *Wire {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Wire{server: server, namespace: namespace, log: o.Log, observe: o.Observe}
+	return &Wire{server: server, namespace: namespace, log: o.Log, observe: o.Observe, keys: o.Keys}
 }
 
 // Namespace is what the keys begin with.
