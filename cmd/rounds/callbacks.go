@@ -11,6 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/checkers/secrets"
 )
 
@@ -61,28 +62,8 @@ func readCallbacks(path string, source secrets.Source) ([]*accounts.Callback, er
 	return all, nil
 }
 
-// checkCallbacks reads the callbacks for their faults; newCallbacks reads them
-// for use. A process without the API has no secrets of theirs, and need not.
-func (r *reading) checkCallbacks(env environment, s *settings) {
-	r.checkFile(callbacksFile, s.API.CallbacksFile)
-	if r.bad[callbacksFile] || !s.API.Roles.has(roleAPI) {
-		return
-	}
-	_, err := readCallbacks(s.API.CallbacksFile, secrets.Source{Dir: s.Poller.SecretsDir, Lookup: env.lookup})
-	var faults accounts.Faults
-	if !errors.As(err, &faults) {
-		if err != nil {
-			r.fault(callbacksFile, reasonOf(err))
-		}
-		return
-	}
-	for _, f := range faults {
-		r.fault(callbacksFile, f.Error())
-	}
-}
-
 // addCallbacks has the API obey the callbacks that are configured, if any.
-func addCallbacks(o *api.Options, env environment, s settings, ring *circulate.Ring, registry prometheus.Registerer, log *slog.Logger) error {
+func addCallbacks(o *api.Options, env environment, s settings.Settings, ring *circulate.Ring, registry prometheus.Registerer, log *slog.Logger) error {
 	all, err := readCallbacks(s.API.CallbacksFile, secrets.Source{Dir: s.Poller.SecretsDir, Lookup: env.lookup})
 	if err != nil {
 		return fmt.Errorf("%s: %w", callbacksFile, err)

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
 )
@@ -45,7 +45,7 @@ ROUNDS_SECRET_NAME. The exit code is 1 where the check fails.`,
   rounds check --kind http --set url=http://127.0.0.1:9000/ --cursor '"42"' --allow-private-addresses`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := readPoller(env, cmd.Flags())
+			s, err := settings.ReadPoller(env.lookup, cmd.Flags())
 			if err != nil {
 				return err
 			}
@@ -62,32 +62,14 @@ ROUNDS_SECRET_NAME. The exit code is 1 where the check fails.`,
 	flags.IntVar(&o.pages, "pages", 1, "follow so many pages at most, while there is more")
 	flags.IntVar(&o.limit, "limit", 200, "messages wanted of one page")
 	flags.BoolVar(&o.jsonOutput, "json", false, "print the outcome as JSON")
-	addCheckerFlags(flags)
+	settings.AddCheckerFlags(flags)
 	if err := cmd.MarkFlagRequired("kind"); err != nil {
 		panic(err) // the flag is a few lines above
 	}
 	return cmd
 }
 
-// addCheckerFlags gives a command the settings of the service that checkers have.
-func addCheckerFlags(flags *pflag.FlagSet) {
-	for _, s := range settingsTable() {
-		switch s.Name {
-		case "ROUNDS_ALLOW_PRIVATE_ADDRESSES", "ROUNDS_SECRETS_DIR", "ROUNDS_CHECK_TIMEOUT":
-			addFlag(flags, s)
-		}
-	}
-}
-
-// readPoller reads what checkers are set to.
-func readPoller(env environment, flags *pflag.FlagSet) (pollerSettings, error) {
-	var s pollerSettings
-	r := &reading{lookup: env.lookup, flags: flags, bad: make(map[string]bool)}
-	r.fill(&s)
-	return s, errors.Join(r.faults...)
-}
-
-func checkByHand(ctx context.Context, env environment, s pollerSettings, o checkOptions) error {
+func checkByHand(ctx context.Context, env environment, s settings.Poller, o checkOptions) error {
 	if o.pages < 1 || o.limit < 1 {
 		return errors.New("--pages and --limit must be at least 1")
 	}

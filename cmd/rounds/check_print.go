@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
 )
 
@@ -151,7 +152,7 @@ func maskedValue(value any) any {
 	switch v := value.(type) {
 	case string:
 		if strings.Contains(v, "://") {
-			return withoutPassword(v)
+			return settings.MaskURL(v)
 		}
 	case []any:
 		for i := range v {

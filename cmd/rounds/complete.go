@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 // completionTimeout bounds what a person waits for at a Tab key.
@@ -18,7 +19,7 @@ const completionTimeout = time.Second
 // so. It looks no further: there may be millions.
 func completeIDs(env environment) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		access, err := readAccess(env, cmd.Flags())
+		access, err := settings.ReadAccess(env.lookup, cmd.Flags())
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/checkers/connector"
 	"github.com/rounds-dev/rounds/poller/checkers/fetch"
 	"github.com/rounds-dev/rounds/poller/checkers/secrets"
@@ -53,7 +54,7 @@ ROUNDS_SECRET_NAME. The exit code is 1 where a rule fails.`,
   rounds connector verify https://connector.example.com/check --set 'headers.Authorization={"secret":"TOKEN"}' --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := readPoller(env, cmd.Flags())
+			s, err := settings.ReadPoller(env.lookup, cmd.Flags())
 			if err != nil {
 				return err
 			}
@@ -68,7 +69,7 @@ ROUNDS_SECRET_NAME. The exit code is 1 where a rule fails.`,
 			if err != nil {
 				return err
 			}
-			return printFindings(env.stdout, withoutPassword(args[0]), findings, jsonOutput)
+			return printFindings(env.stdout, settings.MaskURL(args[0]), findings, jsonOutput)
 		},
 	}
 	flags := cmd.Flags()
@@ -76,7 +77,7 @@ ROUNDS_SECRET_NAME. The exit code is 1 where a rule fails.`,
 	flags.StringVar(&secret, "secret", "", "the `name` of the secret that requests are signed with")
 	flags.StringArrayVar(&sets, "set", nil, "a field of the account's config, as `key=value`; may be repeated")
 	flags.BoolVar(&jsonOutput, "json", false, "print the findings as JSON")
-	addCheckerFlags(flags)
+	settings.AddCheckerFlags(flags)
 	return cmd
 }
 

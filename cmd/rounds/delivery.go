@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/checkers/fetch"
 	"github.com/rounds-dev/rounds/poller/checkers/secrets"
 	"github.com/rounds-dev/rounds/poller/delivery"
@@ -37,7 +37,7 @@ func webhookBackoff(deliveries int) time.Duration {
 	return pause - rand.N(pause/10)
 }
 
-func newWebhookClient(s pollerSettings) *fetch.Client {
+func newWebhookClient(s settings.Poller) *fetch.Client {
 	return fetch.New(fetch.Options{UserAgent: fetch.UserAgent(version()), AllowPrivate: s.AllowPrivate})
 }
 
@@ -55,33 +55,12 @@ func readWebhooks(path string, client webhook.Client) ([]webhook.Endpoint, error
 	return webhook.Read(file, client)
 }
 
-// checkWebhooks reads the endpoints for their faults; startDelivery reads them
-// for use.
-func (r *reading) checkWebhooks(s *settings) {
-	r.checkFile(webhooksFile, s.Delivery.WebhooksFile)
-	if r.bad[webhooksFile] {
-		return
-	}
-	client := newWebhookClient(s.Poller)
-	defer client.Close()
-	_, err := readWebhooks(s.Delivery.WebhooksFile, client)
-	faults := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		faults = joined.Unwrap()
-	}
-	for _, fault := range faults {
-		if fault != nil {
-			r.fault(webhooksFile, strings.TrimPrefix(fault.Error(), "webhooks: "))
-		}
-	}
-}
-
 const webhooksFile = "ROUNDS_WEBHOOKS_FILE"
 
 // startDelivery starts a consumer for each endpoint in the group.
-func startDelivery(ctx context.Context, group *errgroup.Group, env environment, s settings, ring *circulate.Ring,
+func startDelivery(ctx context.Context, group *errgroup.Group, env environment, s settings.Settings, ring *circulate.Ring,
 	registry *prometheus.Registry, log *slog.Logger) error {
-	log = log.With("role", roleDelivery)
+	log = log.With("role", settings.RoleDelivery)
 	client := newWebhookClient(s.Poller)
 	endpoints, err := readWebhooks(s.Delivery.WebhooksFile, client)
 	if err != nil {
@@ -112,7 +91,7 @@ func startDelivery(ctx context.Context, group *errgroup.Group, env environment, 
 }
 
 // newConsumers makes the consumers of the endpoints, in their order.
-func newConsumers(endpoints []webhook.Endpoint, client *fetch.Client, start string, s settings, ring *circulate.Ring,
+func newConsumers(endpoints []webhook.Endpoint, client *fetch.Client, start string, s settings.Settings, ring *circulate.Ring,
 	source secrets.Source, registry *prometheus.Registry, log *slog.Logger) ([]delivery.Consumer, error) {
 	consumed, delivered := delivery.NewMetrics(registry), webhook.NewMetrics(registry)
 	consumers := make([]delivery.Consumer, len(endpoints))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -188,7 +189,7 @@ func TestSettingsReportFaultsOfWebhooks(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 	good := writeWebhooks(t, `{"endpoints":[]}`)
-	if s, err := read(t, map[string]string{"ROUNDS_WEBHOOKS_FILE": good, "ROUNDS_ROLES": "delivery,api"}); err != nil || !slices.Equal(s.API.Roles, roleSet{"api", "delivery"}) {
+	if s, err := read(t, map[string]string{"ROUNDS_WEBHOOKS_FILE": good, "ROUNDS_ROLES": "delivery,api"}); err != nil || !slices.Equal(s.API.Roles, settings.Roles{"api", "delivery"}) {
 		t.Errorf("%+v, %v", s.API, err)
 	}
 }

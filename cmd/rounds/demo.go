@@ -17,6 +17,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 const (
@@ -53,7 +54,7 @@ Nothing is kept when it ends.`,
 func demo(ctx context.Context, env environment) error {
 	// What the environment sets is for the real service; an address that is
 	// taken by one must not keep the demo from running.
-	s, err := readSettings(environment{lookup: func(string) (string, bool) { return "", false }}, nil)
+	s, err := settings.Read(nil, nil)
 	if err != nil {
 		return err
 	}

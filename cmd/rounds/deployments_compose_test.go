@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -61,7 +62,7 @@ func expectVariables(t *testing.T, where string, variables map[string]string) {
 		if !strings.HasPrefix(name, "ROUNDS_") {
 			t.Errorf("%s: %s is none of our variables", where, name)
 		}
-		if unknown := unknownVariables([]string{name + "="}); len(unknown) > 0 {
+		if unknown := settings.UnknownVariables([]string{name + "="}); len(unknown) > 0 {
 			t.Errorf("%s: there is no setting %s", where, name)
 		}
 	}

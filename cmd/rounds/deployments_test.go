@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// top is the repository's top folder.
+const top = "../.."
+
 func deployment(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(top, "deployments", path))

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 const (
@@ -45,10 +46,10 @@ type frontDoor struct {
 
 // listen opens the API's address, and that of the operators' routes, as far as the
 // process has them. It gives nil where it has neither.
-func listen(s apiSettings, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
+func listen(s settings.API, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
 	var front *frontDoor
 	var err error
-	if s.Roles.has(roleAPI) {
+	if s.Roles.Has(settings.RoleAPI) {
 		if front, err = listenAt("ROUNDS_API_ADDR", "api", s.Addr, s.Connections, registry, log); err != nil {
 			return nil, err
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 // healthTimeout is below what container health checks wait as a rule.
@@ -31,7 +33,7 @@ it listens: at ROUNDS_OPS_ADDR, or where that is not set at ROUNDS_API_ADDR.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			url := strings.TrimRight(target, "/")
 			if url == "" {
-				s, err := readSettings(env, cmd.Flags())
+				s, err := settings.Read(env.lookup, cmd.Flags(), validate(env))
 				if err != nil {
 					return err
 				}
@@ -47,9 +49,9 @@ it listens: at ROUNDS_OPS_ADDR, or where that is not set at ROUNDS_API_ADDR.`,
 }
 
 // healthURL is where a process with these settings serves its health.
-func healthURL(s apiSettings) (string, error) {
+func healthURL(s settings.API) (string, error) {
 	addr := s.OpsAddr // answers, whatever crowd there is at the API
-	if addr == "" && s.Roles.has(roleAPI) {
+	if addr == "" && s.Roles.Has(settings.RoleAPI) {
 		addr = s.Addr
 	}
 	if addr == "" {

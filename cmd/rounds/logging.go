@@ -11,11 +11,13 @@ import (
 	"sync"
 	"time"
 	"unicode"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 // newLogger makes the logger of the process. It writes text to people and JSON
 // to everything else, unless the settings say which.
-func newLogger(w io.Writer, s logSettings, terminal bool) *slog.Logger {
+func newLogger(w io.Writer, s settings.Log, terminal bool) *slog.Logger {
 	if s.Format == "json" || s.Format != "text" && !terminal {
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: s.Level, ReplaceAttr: readable}))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/deployments/guide"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
@@ -29,27 +30,27 @@ import (
 
 // newCheckers gives every kind that this program knows. They share one client,
 // and through tokens what access tokens all replicas have.
-func newCheckers(env environment, s pollerSettings, tokens wecomkf.Tokens) (poller.Checkers, error) {
+func newCheckers(env environment, s settings.Poller, tokens wecomkf.Tokens) (poller.Checkers, error) {
 	client := fetch.New(fetch.Options{UserAgent: fetch.UserAgent(version()), AllowPrivate: s.AllowPrivate})
 	source := secrets.Source{Dir: s.SecretsDir, Lookup: env.lookup}
 	return poller.NewCheckers(feed.New(client), connector.New(client, source), imap.New(client, source, imap.Options{}), wecomkf.New(client, source, tokens))
 }
 
 // startRoles starts what the process is to do in the group.
-func startRoles(ctx context.Context, group *errgroup.Group, env environment, s settings, ring *circulate.Ring,
+func startRoles(ctx context.Context, group *errgroup.Group, env environment, s settings.Settings, ring *circulate.Ring,
 	registry *prometheus.Registry, metrics http.Handler, log *slog.Logger, front *frontDoor) error {
 	checkers, err := newCheckers(env, s.Poller, wecomkf.Counting(credential.Of(ring), registry))
 	if err != nil {
 		return err
 	}
-	if s.API.Roles.has(rolePoller) {
+	if s.API.Roles.Has(settings.RolePoller) {
 		pool, err := newPool(ring, checkers, s, registry, log)
 		if err != nil {
 			return err
 		}
 		group.Go(func() error { return pool.Run(ctx) })
 	}
-	if s.API.Roles.has(roleMonitor) {
+	if s.API.Roles.Has(settings.RoleMonitor) {
 		m, err := monitor.New(ring, monitor.Config{
 			LongTimeout:   s.Monitor.LongTimeout,
 			DeadAfter:     s.Monitor.DeadAfter,
@@ -60,7 +61,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, env environment, s s
 			MemoryMark:    s.Poller.MemoryMark,
 			DeadRetention: s.Monitor.DeadRetention,
 			DeadKept:      s.Monitor.DeadKept,
-			Quarantine:    s.Monitor.quarantine(),
+			Quarantine:    quarantine(s.Monitor),
 			ProbeInterval: s.Monitor.ProbeParked,
 			AuditInterval: s.Monitor.AuditInterval,
 			AuditRepair:   s.Monitor.AuditRepair,
@@ -70,7 +71,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, env environment, s s
 		}
 		group.Go(func() error { return m.Run(ctx) })
 	}
-	if s.API.Roles.has(roleDelivery) {
+	if s.API.Roles.Has(settings.RoleDelivery) {
 		if err := startDelivery(ctx, group, env, s, ring, registry, log); err != nil {
 			return err
 		}
@@ -80,12 +81,12 @@ func startRoles(ctx context.Context, group *errgroup.Group, env environment, s s
 
 // startFront opens the front door to what the process serves. What would last
 // ends when ctx is done.
-func startFront(ctx context.Context, env environment, s settings, ring *circulate.Ring,
+func startFront(ctx context.Context, env environment, s settings.Settings, ring *circulate.Ring,
 	checkers poller.Checkers, registry *prometheus.Registry, metrics http.Handler, log *slog.Logger, front *frontDoor) error {
 	if front == nil {
 		return nil
 	}
-	if !s.API.Roles.has(roleAPI) {
+	if !s.API.Roles.Has(settings.RoleAPI) {
 		front.show(api.Ops(ring, metrics))
 	} else {
 		options := api.Options{
@@ -113,7 +114,7 @@ func startFront(ctx context.Context, env environment, s settings, ring *circulat
 	return nil
 }
 
-func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings, registry *prometheus.Registry, log *slog.Logger) (*poller.Pool, error) {
+func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings, registry *prometheus.Registry, log *slog.Logger) (*poller.Pool, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "" // it only helps people to find the process
@@ -131,12 +132,12 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings, registr
 		GracePeriod:  max(s.Poller.GracePeriod, time.Nanosecond), // none at all is not the default
 		LongTimeout:  s.Monitor.LongTimeout,
 		MemoryMark:   s.Poller.MemoryMark,
-		AccountShare: s.Poller.accountShare(),
+		AccountShare: accountShare(s.Poller),
 	}, poller.Options{Log: log, Metrics: poller.NewMetrics(registry)})
 }
 
 // accountShare is the poller's setting, in bytes: there 0 is the default.
-func (s pollerSettings) accountShare() int64 {
+func accountShare(s settings.Poller) int64 {
 	if s.AccountShare == 0 {
 		return -1
 	}
@@ -144,7 +145,7 @@ func (s pollerSettings) accountShare() int64 {
 }
 
 // quarantine is the monitor's setting: there 0 is the default.
-func (s monitorSettings) quarantine() int {
+func quarantine(s settings.Monitor) int {
 	if s.QuarantineAfter == 0 {
 		return monitor.Never
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 // newRoot makes the command tree.
@@ -28,7 +30,7 @@ other commands reach its API at ROUNDS_API_URL, with ROUNDS_API_TOKEN.`,
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)
 	needsCommand(root)
-	addAccessFlags(root.PersistentFlags())
+	settings.AddAccessFlags(root.PersistentFlags())
 	root.AddCommand(
 		newDemoCommand(env),
 		newServeCommand(env),

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 // run is the program. It returns what went wrong; a command that the user ended
@@ -20,7 +21,7 @@ func run(ctx context.Context, args []string, env environment) error {
 // withClient makes a command's function of one that calls the API.
 func withClient(env environment, fn func(cmd *cobra.Command, args []string, calls *client.Client) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		access, err := readAccess(env, cmd.Flags())
+		access, err := settings.ReadAccess(env.lookup, cmd.Flags())
 		if err != nil {
 			return err
 		}

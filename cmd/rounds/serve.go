@@ -14,6 +14,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 const (
@@ -37,30 +38,30 @@ number of processes of any roles may share one Redis.
   rounds serve --redis-url redis://127.0.0.1:6379 --api-addr 127.0.0.1:9000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := readSettings(env, cmd.Flags())
+			s, err := settings.Read(env.lookup, cmd.Flags(), validate(env))
 			if err != nil {
 				return err
 			}
 			log := newLogger(env.stderr, s.Log, env.terminal(env.stderr))
-			for _, name := range unknownVariables(env.environ) {
+			for _, name := range settings.UnknownVariables(env.environ) {
 				log.Warn("unknown variable: is it misspelt?", "name", name)
 			}
 			limitOwnMemory(env, log)
 			return serve(cmd.Context(), env, s, log, nil)
 		},
 	}
-	addSettingFlags(cmd.Flags())
+	settings.AddFlags(cmd.Flags())
 	return cmd
 }
 
 // settingsHelp is the list of all variables.
 func settingsHelp() string {
 	var b strings.Builder
-	_ = writeSettings(&b) // a strings.Builder takes everything
+	_ = settings.Write(&b) // a strings.Builder takes everything
 	return b.String()
 }
 
-func openRedis(s redisSettings, log *slog.Logger) (connect.Server, error) {
+func openRedis(s settings.Redis, log *slog.Logger) (connect.Server, error) {
 	if s.URL == "" {
 		log.Warn("ROUNDS_REDIS_URL is not set: using a Redis inside this process, in memory; everything in it goes with the process")
 		return connect.NewEmbedded(), nil
@@ -74,7 +75,7 @@ func openRedis(s redisSettings, log *slog.Logger) (connect.Server, error) {
 
 // serve runs the roles until ctx is done, and returns nil after that. Serving,
 // if given, is told where HTTP is served, as soon as it is.
-func serve(ctx context.Context, env environment, s settings, log *slog.Logger, serving func(addr string)) error {
+func serve(ctx context.Context, env environment, s settings.Settings, log *slog.Logger, serving func(addr string)) error {
 	server, err := openRedis(s.Redis, log)
 	if err != nil {
 		return err
@@ -156,7 +157,7 @@ func serve(ctx context.Context, env environment, s settings, log *slog.Logger, s
 
 // openRing tries until Redis is there or ctx is done; then the ring is nil.
 // Settings that disagree with what is in Redis end it at once.
-func openRing(ctx context.Context, server circulate.Server, s redisSettings, calls redisMetrics, log *slog.Logger, front *frontDoor) (*circulate.Ring, error) {
+func openRing(ctx context.Context, server circulate.Server, s settings.Redis, calls redisMetrics, log *slog.Logger, front *frontDoor) (*circulate.Ring, error) {
 	for try := 0; ; try++ {
 		ring, err := circulate.Open(ctx, server, circulate.Options{Namespace: s.Namespace, Shards: s.Shards, Log: log, Observe: calls.observe})
 		if err == nil {

@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -78,6 +81,26 @@ func (s *service) must(args ...string) string {
 		s.t.Fatalf("%q: %v", args, err)
 	}
 	return printed.out
+}
+
+// read reads settings from variables and flags as serve does.
+func read(t *testing.T, variables map[string]string, args ...string) (settings.Settings, error) {
+	t.Helper()
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	settings.AddFlags(flags)
+	settings.AddAccessFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	env := testEnvironment(variables)
+	return settings.Read(env.lookup, flags, validate(env))
+}
+
+func testEnvironment(variables map[string]string) environment {
+	return environment{lookup: func(name string) (string, bool) {
+		value, ok := variables[name]
+		return value, ok
+	}}
 }
 
 func runWith(ctx context.Context, variables map[string]string, stdin string, args ...string) (output, error) {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 // newSettingsCommand lists the settings.
@@ -20,9 +22,9 @@ serve" as well, which goes before the variable: ROUNDS_CHECK_TIMEOUT is
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if markdown {
-				return writeSettingsMarkdown(env.stdout)
+				return settings.WriteMarkdown(env.stdout)
 			}
-			return writeSettings(env.stdout)
+			return settings.Write(env.stdout)
 		},
 	}
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "print a Markdown table")

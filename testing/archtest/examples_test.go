@@ -30,7 +30,9 @@ func good() fstest.MapFS {
 	source(m, "poller/pool.go", "poller", "accounts", "circulate", "circulate/limit")
 	source(m, "poller/checkers/feed/feed.go", "feed", "poller", "poller/checkers/fetch", "poller/checkers/secrets")
 	source(m, "monitor/sweep.go", "monitor", "accounts", "circulate")
-	source(m, "cmd/rounds/main.go", "main", "poller", "monitor", "accounts/api", "poller/checkers/feed", "circulate/connect", "cmd/rounds/client")
+	source(m, "cmd/rounds/main.go", "main", "poller", "monitor", "accounts/api", "poller/checkers/feed", "circulate/connect", "cmd/rounds/client", "cmd/rounds/settings")
+	source(m, "cmd/rounds/settings/settings.go", "settings", "circulate", "poller/checkers/secrets")
+	source(m, "cmd/rounds/client/client.go", "client", "accounts/api")
 	source(m, "testing/checktest/suite.go", "checktest", "poller", "testing/upstream")
 	source(m, "testing/chaos/chaos.go", "chaos", "poller", "testing/redistest")
 	return m
@@ -95,6 +97,12 @@ func TestBadImports(t *testing.T) {
 		{"cmd/rounds/bad.go", "testing/checktest"},
 		{"poller/unplanned/bad.go", "circulate"},
 		{"circulate/bad.go", "cmd/rounds/client"},
+		{"cmd/rounds/settings/bad.go", "cmd/rounds/service"},
+		{"cmd/rounds/settings/bad.go", "cmd/rounds/client"},
+		{"cmd/rounds/settings/bad.go", "circulate/connect"},
+		{"cmd/rounds/settings/bad.go", "poller"},
+		{"cmd/rounds/client/bad.go", "cmd/rounds/settings"},
+		{"cmd/rounds/client/bad.go", "poller"},
 	} {
 		m := good()
 		source(m, c.path, "bad", c.to)

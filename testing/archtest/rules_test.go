@@ -41,6 +41,8 @@ var mayImport = []struct {
 	{"monitor", []string{"accounts", "circulate"}},
 	{"deployments/examples/...", []string{"accounts", "circulate", "circulate/connect", "poller", "poller/delivery", "poller/delivery/sqlonce"}},
 	{"deployments/guide", nil},
+	{"cmd/rounds/settings", []string{"circulate", "poller/checkers/secrets"}},
+	{"cmd/rounds/client", []string{"accounts", "accounts/api", "circulate"}},
 	{"cmd/...", []string{"cmd/...", "accounts/...", "circulate/...", "monitor/...", "poller/...", "deployments/guide"}},
 }
 

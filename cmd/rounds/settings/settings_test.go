@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"log/slog"
@@ -17,42 +17,43 @@ import (
 )
 
 // read reads settings from variables and flags.
-func read(t *testing.T, variables map[string]string, args ...string) (settings, error) {
+func read(t *testing.T, variables map[string]string, args ...string) (Settings, error) {
 	t.Helper()
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	addSettingFlags(flags)
-	addAccessFlags(flags)
+	AddFlags(flags)
+	AddAccessFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	return readSettings(testEnvironment(variables), flags)
+	return Read(lookupIn(variables), flags)
 }
 
-func testEnvironment(variables map[string]string) environment {
-	return environment{lookup: func(name string) (string, bool) {
+// lookupIn is an environment of these variables alone.
+func lookupIn(variables map[string]string) Lookup {
+	return func(name string) (string, bool) {
 		value, ok := variables[name]
 		return value, ok
-	}}
+	}
 }
 
 func TestSettingsDefaults(t *testing.T) {
-	want := settings{
-		Redis:  redisSettings{Namespace: circulate.DefaultNamespace},
-		API:    apiSettings{Roles: roleSet{"api", "poller", "monitor"}, Addr: "127.0.0.1:8080", Connections: 1024, Followers: 256},
-		Access: accessSettings{URL: "http://127.0.0.1:8080"},
-		Poller: pollerSettings{
+	want := Settings{
+		Redis:  Redis{Namespace: circulate.DefaultNamespace},
+		API:    API{Roles: Roles{"api", "poller", "monitor"}, Addr: "127.0.0.1:8080", Connections: 1024, Followers: 256},
+		Access: Access{URL: "http://127.0.0.1:8080"},
+		Poller: Poller{
 			Concurrency: 256, CheckTimeout: 30 * time.Second, HeartbeatInterval: 2 * time.Second, GracePeriod: 20 * time.Second,
 			MemoryMark: 85, AccountShare: 64,
 		},
-		Monitor: monitorSettings{
+		Monitor: Monitor{
 			LongTimeout: 5 * time.Minute, SweepInterval: 5 * time.Second, DeadAfter: 10 * time.Second, QuarantineAfter: 5, AuditInterval: 10 * time.Minute, MessageRetention: 7 * 24 * time.Hour,
 			MessagesKept: 10_000_000, DeadRetention: 720 * time.Hour, DeadKept: 100_000,
 		},
-		Delivery: deliverySettings{WebhooksFrom: "start"},
-		Log:      logSettings{Level: slog.LevelInfo, Format: "auto"},
+		Delivery: Delivery{WebhooksFrom: "start"},
+		Log:      Log{Level: slog.LevelInfo, Format: "auto"},
 	}
 	empty := make(map[string]string)
-	for _, s := range settingsTable() {
+	for _, s := range All() {
 		empty[s.Name] = " "
 	}
 	for name, variables := range map[string]map[string]string{"unset": nil, "set to nothing": empty} {
@@ -68,7 +69,7 @@ func TestSettingsFlagsGoFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Poller.Concurrency != 9 || !slices.Equal(s.API.Roles, roleSet{"api", "poller"}) || !s.Poller.AllowPrivate || s.Redis.Namespace != "rounds" {
+	if s.Poller.Concurrency != 9 || !slices.Equal(s.API.Roles, Roles{"api", "poller"}) || !s.Poller.AllowPrivate || s.Redis.Namespace != "rounds" {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -149,7 +150,6 @@ func TestSettingsAgainstEachOther(t *testing.T) {
 		{"too short", map[string]string{"ROUNDS_LONG_TIMEOUT": "59s"}, `ROUNDS_LONG_TIMEOUT is "59s": must be at least 1m0s, twice ROUNDS_CHECK_TIMEOUT`},
 		{"too short by default", map[string]string{"ROUNDS_CHECK_TIMEOUT": "3m"}, `ROUNDS_LONG_TIMEOUT is "5m" by default: must be at least 6m0s`},
 		{"dead too soon", map[string]string{"ROUNDS_HEARTBEAT_INTERVAL": "4s"}, `ROUNDS_DEAD_AFTER is "10s" by default: must be at least 12s`},
-		{"a limit of no kind", map[string]string{"ROUNDS_LIMITS": "feed rate=2/s; mail/* rate=2/s"}, `ROUNDS_LIMITS is "feed rate=2/s; mail/* rate=2/s": rule 2, "mail/* rate=2/s": kind "mail" is not known`},
 		{"open without a token", map[string]string{"ROUNDS_API_ADDR": ":8080"}, `ROUNDS_API_TOKEN: must be set, because ROUNDS_API_ADDR ":8080" is not a loopback`},
 		{"open with a token", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_API_TOKEN": "s3cret"}, ""},
 		{"open with a token file", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_API_TOKEN_FILE": file}, ""},
@@ -178,17 +178,17 @@ func TestSettingsAgainstEachOther(t *testing.T) {
 
 // A command that calls the API must work beside a service that is set wrongly.
 func TestReadAccessMindsItsOwnSettings(t *testing.T) {
-	a, err := readAccess(testEnvironment(map[string]string{"ROUNDS_API_URL": "https://rounds.example/", "ROUNDS_CONCURRENCY": "lots"}), nil)
+	a, err := ReadAccess(lookupIn(map[string]string{"ROUNDS_API_URL": "https://rounds.example/", "ROUNDS_CONCURRENCY": "lots"}), nil)
 	if err != nil || a.URL != "https://rounds.example" {
 		t.Errorf("got %+v, %v", a, err)
 	}
-	if _, err := readAccess(testEnvironment(map[string]string{"ROUNDS_API_URL": "rounds"}), nil); err == nil {
+	if _, err := ReadAccess(lookupIn(map[string]string{"ROUNDS_API_URL": "rounds"}), nil); err == nil {
 		t.Error("a bad URL is taken")
 	}
 }
 
 func TestUnknownVariables(t *testing.T) {
-	got := unknownVariables([]string{
+	got := UnknownVariables([]string{
 		"PATH=/bin", "ROUNDS_CONCURENCY=9", "ROUNDS_CONCURRENCY=9", "ROUNDS_SECRET_CRM=x", "ROUNDS_TEST_REQUIRE_REDIS=1",
 		"ROUNDS_PORT=tcp://10.0.0.1:8080", "ROUNDS_PORT_8080_TCP_ADDR=10.0.0.1", "ROUNDS_API_SERVICE_HOST=10.0.0.1", "ROUNDS_ADDR=",
 	})
@@ -200,7 +200,7 @@ func TestUnknownVariables(t *testing.T) {
 // The table is written by hand, in tags that no compiler reads.
 func TestSettingsTable(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, s := range settingsTable() {
+	for _, s := range All() {
 		if !strings.HasPrefix(s.Name, "ROUNDS_") || seen[s.Name] || s.About == "" {
 			t.Errorf("%+v: no name of ours, or not the only one, or no meaning", s)
 		}

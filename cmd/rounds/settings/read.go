@@ -1,9 +1,10 @@
-package main
+package settings
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strconv"
 	"strings"
@@ -13,38 +14,99 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// Lookup finds a variable of the environment, as os.LookupEnv does.
+type Lookup func(name string) (value string, ok bool)
+
+// Fault is what is wrong with a setting.
+type Fault struct {
+	Name   string // of its variable, such as ROUNDS_LIMITS
+	Reason string // without the value, which may be a secret
+}
+
+// Error returns the fault as a line of text.
+func (f Fault) Error() string { return f.Name + ": " + f.Reason }
+
+// Faults are several of them: the error of a check that found every one.
+type Faults []Fault
+
+// Error returns each fault on a line of its own.
+func (f Faults) Error() string {
+	lines := make([]string, len(f))
+	for i, fault := range f {
+		lines[i] = fault.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
 // reading is settings being read, with all that was wrong so far.
 type reading struct {
-	lookup func(string) (string, bool)
+	lookup Lookup
 	flags  *pflag.FlagSet
 	faults []error
 	bad    map[string]bool // names with a fault
 }
 
-// readSettings reads the service's settings: flags before the environment before
-// the defaults. The error names every bad one.
-func readSettings(env environment, flags *pflag.FlagSet) (settings, error) {
-	var s settings
-	r := &reading{lookup: env.lookup, flags: flags, bad: make(map[string]bool)}
+func newReading(lookup Lookup, flags *pflag.FlagSet) *reading {
+	return &reading{lookup: lookup, flags: flags, bad: make(map[string]bool)}
+}
+
+// Read reads the service's settings: flags before the environment before the
+// defaults. Without flags and lookup, which may be nil, they are the defaults. The
+// error names every bad one with its value.
+//
+// Checks judge what this package cannot. The Faults that they return are told like
+// those found here, but not of a setting that has a fault already: one mistake is
+// one line.
+func Read(lookup Lookup, flags *pflag.FlagSet, checks ...func(Settings) error) (Settings, error) {
+	var s Settings
+	r := newReading(lookup, flags)
 	r.fill(&s)
 	r.checkRedis(&s.Redis)
 	r.checkAccess(&s.Access)
 	r.checkAddresses(&s)
 	r.checkTimes(&s)
-	r.checkLimits(env, &s)
-	r.checkWebhooks(&s)
-	r.checkCallbacks(env, &s)
+	r.checkFile("ROUNDS_WEBHOOKS_FILE", s.Delivery.WebhooksFile)
+	r.checkFile("ROUNDS_CALLBACKS_FILE", s.API.CallbacksFile)
+	for _, check := range checks {
+		r.add(check(s))
+	}
 	return s, errors.Join(r.faults...)
 }
 
-// readAccess reads what a command needs that calls the API, and nothing else: a
+// ReadAccess reads what a command needs that calls the API, and nothing else: a
 // fault in the service's settings must not keep anyone from asking it.
-func readAccess(env environment, flags *pflag.FlagSet) (accessSettings, error) {
-	var a accessSettings
-	r := &reading{lookup: env.lookup, flags: flags, bad: make(map[string]bool)}
+func ReadAccess(lookup Lookup, flags *pflag.FlagSet) (Access, error) {
+	var a Access
+	r := newReading(lookup, flags)
 	r.fill(&a)
 	r.checkAccess(&a)
 	return a, errors.Join(r.faults...)
+}
+
+// ReadPoller reads what checkers are set to, and nothing else, for a check without
+// the service.
+func ReadPoller(lookup Lookup, flags *pflag.FlagSet) (Poller, error) {
+	var p Poller
+	r := newReading(lookup, flags)
+	r.fill(&p)
+	return p, errors.Join(r.faults...)
+}
+
+// add notes what a check of others found.
+func (r *reading) add(err error) {
+	var found Faults
+	if !errors.As(err, &found) {
+		if err != nil {
+			r.faults = append(r.faults, err)
+		}
+		return
+	}
+	bad := maps.Clone(r.bad)
+	for _, f := range found {
+		if !bad[f.Name] {
+			r.fault(f.Name, f.Reason)
+		}
+	}
 }
 
 // fill reads each field as a struct of its own, because envconfig stops at the
@@ -81,12 +143,12 @@ func (r *reading) value(name string) (string, bool) {
 	return value, ok && value != ""
 }
 
-// flagOf gives the flag that was given for a variable.
+// flagOf returns the flag that was given for a variable.
 func (r *reading) flagOf(name string) *pflag.Flag {
 	if r.flags == nil {
 		return nil
 	}
-	f := r.flags.Lookup(setting{Name: name}.flag())
+	f := r.flags.Lookup(Setting{Name: name}.flag())
 	if f == nil || !f.Changed {
 		return nil
 	}
@@ -102,7 +164,7 @@ func (r *reading) fault(name, reason string) {
 		subject += " (given as --" + f.Name + ")"
 	}
 	value, given := r.value(name)
-	for _, s := range settingsTable() {
+	for _, s := range All() {
 		switch {
 		case s.Name != name:
 		case !given && s.Default != "":
@@ -110,15 +172,15 @@ func (r *reading) fault(name, reason string) {
 		case given && s.Secret == "":
 			subject += fmt.Sprintf(" is %q", value)
 		case given && s.Secret == "in part":
-			subject += fmt.Sprintf(" is %q", withoutPassword(value))
+			subject += fmt.Sprintf(" is %q", MaskURL(value))
 		}
 	}
 	r.faults = append(r.faults, fmt.Errorf("%s: %s", subject, reason))
 }
 
-// withoutPassword hides what a URL has before its host and behind its path. It
-// parses nothing, for what cannot be parsed may hold a password as well.
-func withoutPassword(rawURL string) string {
+// MaskURL hides what a URL has before its host and behind its path. It parses
+// nothing, for what cannot be parsed may hold a password as well.
+func MaskURL(rawURL string) string {
 	rawURL, query, ok := strings.Cut(rawURL, "?")
 	if ok && query != "" {
 		rawURL += "?xxxxx"
@@ -135,7 +197,7 @@ func withoutPassword(rawURL string) string {
 }
 
 // within reports whether a value keeps to its setting's bounds or choices.
-func within(s setting, value reflect.Value) bool {
+func within(s Setting, value reflect.Value) bool {
 	switch v := value.Interface().(type) {
 	case int:
 		least, _ := strconv.Atoi(s.min)

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 )
 
 // top is the repository's top folder.
-const top = "../.."
+const top = "../../.."
 
 func TestGuideHasTheSettings(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(top, "deployments/guide/operations.md"))
@@ -26,7 +26,7 @@ func TestGuideHasTheSettings(t *testing.T) {
 		t.Fatal("the guide has no settings between its markers")
 	}
 	var want bytes.Buffer
-	if err := writeSettingsMarkdown(&want); err != nil {
+	if err := WriteMarkdown(&want); err != nil {
 		t.Fatal(err)
 	}
 	if strings.TrimSpace(got) != strings.TrimSpace(want.String()) {
@@ -34,10 +34,10 @@ func TestGuideHasTheSettings(t *testing.T) {
 	}
 }
 
-// strangeNames gives the ROUNDS_ variables that a text names and the table has not.
+// strangeNames returns the ROUNDS_ variables that a text names and the table has not.
 func strangeNames(text string) []string {
 	known := map[string]bool{"ROUNDS_SECRET_": true}
-	for _, s := range settingsTable() {
+	for _, s := range All() {
 		known[s.Name] = true
 	}
 	var strange []string

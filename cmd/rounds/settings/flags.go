@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"reflect"
@@ -7,28 +7,38 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// addSettingFlags gives a command a flag for every setting that is no secret, but
-// for those of addAccessFlags.
-func addSettingFlags(flags *pflag.FlagSet) {
+// AddFlags adds a flag for every setting that is no secret, but for those of
+// AddAccessFlags.
+func AddFlags(flags *pflag.FlagSet) {
 	access := make(map[string]bool)
-	for _, s := range settingsOf(reflect.TypeFor[accessSettings]()) {
+	for _, s := range settingsOf(reflect.TypeFor[Access]()) {
 		access[s.Name] = true
 	}
-	for _, s := range settingsTable() {
+	for _, s := range All() {
 		if !access[s.Name] {
 			addFlag(flags, s)
 		}
 	}
 }
 
-// addAccessFlags gives the root the flags that every command has.
-func addAccessFlags(flags *pflag.FlagSet) {
-	for _, s := range settingsOf(reflect.TypeFor[accessSettings]()) {
+// AddAccessFlags adds the flags that every command has.
+func AddAccessFlags(flags *pflag.FlagSet) {
+	for _, s := range settingsOf(reflect.TypeFor[Access]()) {
 		addFlag(flags, s)
 	}
 }
 
-func addFlag(flags *pflag.FlagSet, s setting) {
+// AddCheckerFlags adds the flags of those settings that ReadPoller's callers use.
+func AddCheckerFlags(flags *pflag.FlagSet) {
+	for _, s := range All() {
+		switch s.Name {
+		case "ROUNDS_ALLOW_PRIVATE_ADDRESSES", "ROUNDS_SECRETS_DIR", "ROUNDS_CHECK_TIMEOUT":
+			addFlag(flags, s)
+		}
+	}
+}
+
+func addFlag(flags *pflag.FlagSet, s Setting) {
 	name := s.flag()
 	if name == "" {
 		return
@@ -44,9 +54,9 @@ func addFlag(flags *pflag.FlagSet, s setting) {
 }
 
 // flagText is a flag's value as it was given. It is judged together with the
-// environment, by readSettings, so that all faults come at once.
+// environment, by Read, so that all faults come at once.
 type flagText struct {
-	setting setting
+	setting Setting
 	text    string
 }
 

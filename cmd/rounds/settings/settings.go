@@ -1,4 +1,8 @@
-package main
+// Package settings reads what the service is set to, from flags, the environment
+// and defaults, checks it, and lists it. It is no part of the service: what can be
+// judged only by those who use a setting, such as whether a kind is known,
+// service.Validate judges.
+package settings
 
 import (
 	"fmt"
@@ -8,21 +12,22 @@ import (
 	"time"
 )
 
-// settings are what the service is set to. The structs below are the one source
+// Settings are what the service is set to. The structs below are the one source
 // of every variable: its name and default (env), what it means (about), its
 // bounds (min, max), its choices (oneof), and whether its value may be shown
-// (secret). The flags, the help and the README's table are made from them.
-type settings struct {
-	Redis    redisSettings
-	API      apiSettings
-	Access   accessSettings
-	Poller   pollerSettings
-	Monitor  monitorSettings
-	Delivery deliverySettings
-	Log      logSettings
+// (secret). The flags, the help and the guide's table are made from them.
+type Settings struct {
+	Redis    Redis
+	API      API
+	Access   Access
+	Poller   Poller
+	Monitor  Monitor
+	Delivery Delivery
+	Log      Log
 }
 
-type redisSettings struct {
+// Redis says where Redis is, and what this service has there.
+type Redis struct {
 	URL       string `env:"ROUNDS_REDIS_URL" secret:"in part" about:"where Redis is: redis://[USER:PASSWORD@]HOST:PORT[/DATABASE], redis+sentinel://[USER:PASSWORD@]HOST:PORT[,…]/MASTER[?db=N&sentinel_user=U&sentinel_password=P&sentinel_tls=BOOL] or redis+cluster://[USER:PASSWORD@]HOST:PORT[,…], with rediss for TLS; unset: one inside the process, in memory"`
 	CAFile    string `env:"ROUNDS_REDIS_CA_FILE" about:"PEM file with the authorities that Redis' certificate may come from, besides the system's"`
 	CertFile  string `env:"ROUNDS_REDIS_CERT_FILE" about:"PEM file with the certificate to show to Redis"`
@@ -31,10 +36,11 @@ type redisSettings struct {
 	Shards    int    `env:"ROUNDS_SHARDS,default=0" min:"0" max:"16384" about:"how many shards a namespace has, fixed at its first start; 0: as many as it has, 64 where it is new"`
 }
 
-type apiSettings struct {
-	Roles   roleSet `env:"ROUNDS_ROLES,default=api,poller,monitor" oneof:"api poller monitor delivery" about:"what this process does: api, poller, monitor, delivery or several of them, separated by commas"`
-	Addr    string  `env:"ROUNDS_API_ADDR,default=127.0.0.1:8080" about:"where the API listens, as HOST:PORT; off loopback only with a token"`
-	OpsAddr string  `env:"ROUNDS_OPS_ADDR" about:"where /metrics, /healthz and /readyz are served apart from the API, as HOST:PORT, with connections of their own; unset: by the API alone"`
+// API says what a process does, and how it is reached.
+type API struct {
+	Roles   Roles  `env:"ROUNDS_ROLES,default=api,poller,monitor" oneof:"api poller monitor delivery" about:"what this process does: api, poller, monitor, delivery or several of them, separated by commas"`
+	Addr    string `env:"ROUNDS_API_ADDR,default=127.0.0.1:8080" about:"where the API listens, as HOST:PORT; off loopback only with a token"`
+	OpsAddr string `env:"ROUNDS_OPS_ADDR" about:"where /metrics, /healthz and /readyz are served apart from the API, as HOST:PORT, with connections of their own; unset: by the API alone"`
 
 	Connections int `env:"ROUNDS_API_CONNECTIONS,default=1024" min:"16" max:"1000000" about:"how many connections the API has at once; above that, those that have no whole request are closed for new ones"`
 	Followers   int `env:"ROUNDS_API_FOLLOWERS,default=256" min:"1" max:"100000" about:"how many callers may follow found messages at once"`
@@ -42,14 +48,15 @@ type apiSettings struct {
 	CallbacksFile string `env:"ROUNDS_CALLBACKS_FILE" about:"JSON file with the callbacks of WeCom that the API obeys"`
 }
 
-// accessSettings are what the API and those who call it must agree on.
-type accessSettings struct {
+// Access is what the API and those who call it must agree on.
+type Access struct {
 	Token     string `env:"ROUNDS_API_TOKEN" secret:"yes" about:"the bearer token that the API wants and the commands send"`
 	TokenFile string `env:"ROUNDS_API_TOKEN_FILE" about:"file that holds the token, in place of ROUNDS_API_TOKEN"`
 	URL       string `env:"ROUNDS_API_URL,default=http://127.0.0.1:8080" secret:"in part" about:"where the commands reach the API"`
 }
 
-type pollerSettings struct {
+// Poller is what the role poller is set to, and what checks and webhooks share.
+type Poller struct {
 	Concurrency       int           `env:"ROUNDS_CONCURRENCY,default=256" min:"1" max:"100000" about:"how many checks a replica makes at once"`
 	CheckTimeout      time.Duration `env:"ROUNDS_CHECK_TIMEOUT,default=30s" min:"10ms" max:"1h" about:"how long one check may take"`
 	HeartbeatInterval time.Duration `env:"ROUNDS_HEARTBEAT_INTERVAL,default=2s" min:"10ms" max:"1h" about:"how often a replica says that it is alive"`
@@ -61,7 +68,8 @@ type pollerSettings struct {
 	SecretsDir        string        `env:"ROUNDS_SECRETS_DIR" about:"directory with one file for each secret that records and webhooks refer to"`
 }
 
-type monitorSettings struct {
+// Monitor is what the role monitor is set to.
+type Monitor struct {
 	LongTimeout      time.Duration `env:"ROUNDS_LONG_TIMEOUT,default=5m" min:"20ms" max:"24h" about:"after how long a claimed account counts as stuck and goes back; at least twice ROUNDS_CHECK_TIMEOUT"`
 	SweepInterval    time.Duration `env:"ROUNDS_SWEEP_INTERVAL,default=5s" min:"10ms" max:"1h" about:"how often stuck accounts are looked for"`
 	DeadAfter        time.Duration `env:"ROUNDS_DEAD_AFTER,default=10s" min:"30ms" max:"24h" about:"after how long a silent replica counts as dead; at least three times ROUNDS_HEARTBEAT_INTERVAL"`
@@ -76,38 +84,40 @@ type monitorSettings struct {
 	DeadKept         int           `env:"ROUNDS_DEAD_LETTERS_KEPT,default=100000" min:"0" max:"1000000000" about:"how many dead letters are kept, about, the newest of each shard; 0: any number"`
 }
 
-type deliverySettings struct {
+// Delivery is what the role delivery is set to.
+type Delivery struct {
 	WebhooksFile string `env:"ROUNDS_WEBHOOKS_FILE" about:"JSON file with the endpoints that the role delivery hands messages to"`
 	WebhooksFrom string `env:"ROUNDS_WEBHOOKS_FROM,default=start" oneof:"start now" about:"where an endpoint begins that is new: start, with the oldest message that is kept, or now"`
 }
 
-type logSettings struct {
+// Log says what is logged, and how.
+type Log struct {
 	Level  slog.Level `env:"ROUNDS_LOG_LEVEL,default=info" oneof:"debug info warn error" about:"the least level that is logged: debug, info, warn or error"`
 	Format string     `env:"ROUNDS_LOG_FORMAT,default=auto" oneof:"auto text json" about:"auto: text on a terminal, else JSON"`
 }
 
 // The roles that a process may have.
 const (
-	roleAPI      = "api"
-	rolePoller   = "poller"
-	roleMonitor  = "monitor"
-	roleDelivery = "delivery"
+	RoleAPI      = "api"
+	RolePoller   = "poller"
+	RoleMonitor  = "monitor"
+	RoleDelivery = "delivery"
 )
 
-// roleSet is the roles of one process, in the order of the constants.
-type roleSet []string
+// Roles are the roles of one process, in the order of the constants.
+type Roles []string
 
 // UnmarshalText reads roles separated by commas.
-func (r *roleSet) UnmarshalText(text []byte) error {
+func (r *Roles) UnmarshalText(text []byte) error {
 	given := strings.Split(string(text), ",")
 	for i := range given {
 		given[i] = strings.TrimSpace(given[i])
-		if !slices.Contains([]string{roleAPI, rolePoller, roleMonitor, roleDelivery}, given[i]) {
+		if !slices.Contains([]string{RoleAPI, RolePoller, RoleMonitor, RoleDelivery}, given[i]) {
 			return fmt.Errorf("no role is named %q", given[i])
 		}
 	}
 	*r = nil
-	for _, role := range []string{roleAPI, rolePoller, roleMonitor, roleDelivery} {
+	for _, role := range []string{RoleAPI, RolePoller, RoleMonitor, RoleDelivery} {
 		if slices.Contains(given, role) {
 			*r = append(*r, role)
 		}
@@ -115,5 +125,5 @@ func (r *roleSet) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// has reports whether the process has a role.
-func (r roleSet) has(role string) bool { return slices.Contains(r, role) }
+// Has reports whether the process has a role.
+func (r Roles) Has(role string) bool { return slices.Contains(r, role) }

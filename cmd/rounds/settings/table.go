@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"cmp"
@@ -14,11 +14,11 @@ import (
 	"github.com/rounds-dev/rounds/poller/checkers/secrets"
 )
 
-// setting is one variable, as its field in settings has it.
-type setting struct {
+// Setting is one variable, as its field in Settings has it.
+type Setting struct {
 	Name    string // ROUNDS_CONCURRENCY
 	Default string // empty: unset
-	About   string
+	About   string // what it means
 	Secret  string // empty; "yes"; "in part": a URL with a password
 
 	min, max, oneof string
@@ -26,9 +26,9 @@ type setting struct {
 	index           []int // where the field is in its struct
 }
 
-// settingsOf gives the settings of a struct type and the structs in it.
-func settingsOf(t reflect.Type) []setting {
-	var all []setting
+// settingsOf returns the settings of a struct type and the structs in it.
+func settingsOf(t reflect.Type) []Setting {
+	var all []Setting
 	for _, f := range reflect.VisibleFields(t) {
 		tag, ok := f.Tag.Lookup("env")
 		if !ok {
@@ -41,7 +41,7 @@ func settingsOf(t reflect.Type) []setting {
 			continue
 		}
 		name, fallback, _ := strings.Cut(tag, ",default=")
-		all = append(all, setting{
+		all = append(all, Setting{
 			Name: name, Default: fallback, About: f.Tag.Get("about"), Secret: f.Tag.Get("secret"),
 			min: f.Tag.Get("min"), max: f.Tag.Get("max"), oneof: f.Tag.Get("oneof"), kind: f.Type, index: f.Index,
 		})
@@ -49,12 +49,12 @@ func settingsOf(t reflect.Type) []setting {
 	return all
 }
 
-// settingsTable gives every setting of the service.
-func settingsTable() []setting { return settingsOf(reflect.TypeFor[settings]()) }
+// All returns every setting of the service.
+func All() []Setting { return settingsOf(reflect.TypeFor[Settings]()) }
 
 // secretRow stands for the variables that users name themselves.
-func secretRow() setting {
-	return setting{
+func secretRow() Setting {
+	return Setting{
 		Name: secrets.EnvPrefix + "NAME", Secret: "yes",
 		About: "the secret NAME that records and webhooks refer to, where ROUNDS_SECRETS_DIR has no such file",
 	}
@@ -62,7 +62,7 @@ func secretRow() setting {
 
 // flag is the setting's flag; a secret has none, for everyone on a machine can
 // read the arguments of its processes.
-func (s setting) flag() string {
+func (s Setting) flag() string {
 	if s.Secret == "yes" {
 		return ""
 	}
@@ -70,9 +70,9 @@ func (s setting) flag() string {
 }
 
 // allowed says what the setting may be.
-func (s setting) allowed() string {
+func (s Setting) allowed() string {
 	switch {
-	case s.kind == reflect.TypeFor[roleSet]():
+	case s.kind == reflect.TypeFor[Roles]():
 		return "one or more of " + strings.ReplaceAll(s.oneof, " ", ", ") + ", separated by commas"
 	case s.oneof != "":
 		return "one of " + strings.ReplaceAll(s.oneof, " ", ", ")
@@ -86,21 +86,21 @@ func (s setting) allowed() string {
 	return s.About
 }
 
-// writeSettings prints the table for people.
-func writeSettings(w io.Writer) error {
+// Write prints the table for people.
+func Write(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "VARIABLE\tDEFAULT\tMEANING")
-	for _, s := range append(settingsTable(), secretRow()) {
+	for _, s := range append(All(), secretRow()) {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", s.Name, cmp.Or(s.Default, "-"), s.About)
 	}
 	return table.Flush()
 }
 
-// writeSettingsMarkdown prints the table as the README has it.
-func writeSettingsMarkdown(w io.Writer) error {
+// WriteMarkdown prints the table as the guide has it.
+func WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("| variable | default | meaning |\n|---|---|---|\n")
-	for _, s := range append(settingsTable(), secretRow()) {
+	for _, s := range append(All(), secretRow()) {
 		fallback := ""
 		if s.Default != "" {
 			fallback = "`" + s.Default + "`"
@@ -118,11 +118,11 @@ func serviceLinks() *regexp.Regexp {
 	return regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT|PORT)(_.*)?$`)
 }
 
-// unknownVariables gives the ROUNDS_ variables that mean nothing: most likely
+// UnknownVariables returns the ROUNDS_ variables that mean nothing: most likely
 // they are misspelt.
-func unknownVariables(environ []string) []string {
+func UnknownVariables(environ []string) []string {
 	known := make(map[string]bool)
-	for _, s := range settingsTable() {
+	for _, s := range All() {
 		known[s.Name] = true
 	}
 	links := serviceLinks()

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -13,11 +13,9 @@ import (
 	"unicode"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
 )
 
-func (r *reading) checkRedis(s *redisSettings) {
+func (r *reading) checkRedis(s *Redis) {
 	if s.URL != "" {
 		switch scheme, rest, _ := strings.Cut(s.URL, "://"); {
 		case rest == "":
@@ -62,7 +60,7 @@ func (r *reading) checkFile(name, path string) {
 }
 
 // checkAccess also puts the token in its place where a file holds it.
-func (r *reading) checkAccess(s *accessSettings) {
+func (r *reading) checkAccess(s *Access) {
 	tokenName := "ROUNDS_API_TOKEN"
 	switch {
 	case s.TokenFile == "":
@@ -92,12 +90,12 @@ func (r *reading) checkAccess(s *accessSettings) {
 	s.URL = strings.TrimRight(s.URL, "/")
 }
 
-func (r *reading) checkAddresses(s *settings) {
+func (r *reading) checkAddresses(s *Settings) {
 	r.checkAddress("ROUNDS_API_ADDR", s.API.Addr)
 	if s.API.OpsAddr != "" {
 		r.checkAddress("ROUNDS_OPS_ADDR", s.API.OpsAddr)
 	}
-	wantsToken := s.API.Roles.has(roleAPI) && !r.bad["ROUNDS_API_ADDR"] && !loopback(s.API.Addr)
+	wantsToken := s.API.Roles.Has(RoleAPI) && !r.bad["ROUNDS_API_ADDR"] && !loopback(s.API.Addr)
 	if wantsToken && s.Access.Token == "" && !r.bad["ROUNDS_API_TOKEN_FILE"] {
 		r.fault("ROUNDS_API_TOKEN", fmt.Sprintf("must be set, because ROUNDS_API_ADDR %q is not a loopback address", s.API.Addr))
 	}
@@ -129,7 +127,7 @@ func loopback(addr string) bool {
 
 // checkTimes holds times against each other, but only those that are good by
 // themselves: one mistake is one line.
-func (r *reading) checkTimes(s *settings) {
+func (r *reading) checkTimes(s *Settings) {
 	if !r.bad["ROUNDS_LONG_TIMEOUT"] && !r.bad["ROUNDS_CHECK_TIMEOUT"] && s.Monitor.LongTimeout < 2*s.Poller.CheckTimeout {
 		r.fault("ROUNDS_LONG_TIMEOUT", fmt.Sprintf("must be at least %v, twice ROUNDS_CHECK_TIMEOUT: "+
 			"a shorter one takes accounts from checks that are still under way", 2*s.Poller.CheckTimeout))
@@ -137,19 +135,6 @@ func (r *reading) checkTimes(s *settings) {
 	if !r.bad["ROUNDS_DEAD_AFTER"] && !r.bad["ROUNDS_HEARTBEAT_INTERVAL"] && s.Monitor.DeadAfter < 3*s.Poller.HeartbeatInterval {
 		r.fault("ROUNDS_DEAD_AFTER", fmt.Sprintf("must be at least %v, three times ROUNDS_HEARTBEAT_INTERVAL: "+
 			"a shorter one takes a replica for dead that missed one heartbeat", 3*s.Poller.HeartbeatInterval))
-	}
-}
-
-// checkLimits reads the limits for their faults; newPool reads them for use.
-func (r *reading) checkLimits(env environment, s *settings) {
-	checkers, err := newCheckers(env, s.Poller, wecomkf.NewMemory())
-	if err == nil {
-		_, err = poller.ParseLimits(s.Poller.Limits, checkers.Kinds())
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, fault := range joined.Unwrap() {
-			r.fault("ROUNDS_LIMITS", strings.TrimPrefix(fault.Error(), "limits: "))
-		}
 	}
 }
 

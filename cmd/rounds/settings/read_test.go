@@ -1,0 +1,32 @@
+package settings
+
+import (
+	"errors"
+	"testing"
+)
+
+// Checks of others are told with the value and where it is from, and not of a
+// setting that has a fault already.
+func TestChecksOfOthers(t *testing.T) {
+	limits := func(s Settings) error {
+		if s.Poller.Limits != "much" {
+			t.Errorf("the check sees %+v", s)
+		}
+		return Faults{{"ROUNDS_LIMITS", "must be less"}, {"ROUNDS_LIMITS", "must be more"}, {"ROUNDS_CONCURRENCY", "must be odd"}, {"ROUNDS_API_TOKEN", "must be long"}}
+	}
+	fails := func(Settings) error { return errors.New("the check fails") }
+	passes := func(Settings) error { return nil }
+	lookup := lookupIn(map[string]string{"ROUNDS_LIMITS": "much", "ROUNDS_CONCURRENCY": "lots", "ROUNDS_API_TOKEN": "s3cret"})
+	_, err := Read(lookup, nil, limits, passes, fails)
+	const want = `ROUNDS_CONCURRENCY is "lots": must be a whole number from 1 to 100000
+ROUNDS_LIMITS is "much": must be less
+ROUNDS_LIMITS is "much": must be more
+ROUNDS_API_TOKEN: must be long
+the check fails`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if got := (Faults{{"A", "b"}, {"C", "d"}}).Error(); got != "A: b\nC: d" {
+		t.Errorf("got %q", got)
+	}
+}
