@@ -6,7 +6,7 @@ import (
 )
 
 func TestBulkCommands(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	for _, a := range [][]string{{"a-1", "news"}, {"a-2", "sport"}, {"b-1", "news"}} {
 		s.must("account", "add", a[0], "--kind", "feed", "--set", "url=u", "--label", "team="+a[1])
 	}
@@ -29,7 +29,7 @@ func TestBulkCommands(t *testing.T) {
 }
 
 func TestBulkCommandsRefused(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	s.must("account", "add", "a", "--kind", "feed", "--set", "url=u")
 	for args, want := range map[string]string{
 		"rm":                                     "name accounts, or say which with flags such as --kind or --label; --all means every account",
@@ -54,7 +54,7 @@ func TestBulkCommandsRefused(t *testing.T) {
 
 // At a terminal a person is asked, and told how many it is about.
 func TestRemoveAsks(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	for _, id := range []string{"a", "b"} {
 		s.must("account", "add", id, "--kind", "feed", "--set", "url=u")
 	}

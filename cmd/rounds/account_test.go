@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/api"
 )
 
-func getAccount(s *service, id string) api.Account {
+func getAccount(s *apiServer, id string) api.Account {
 	s.t.Helper()
 	var a api.Account
 	if err := json.Unmarshal([]byte(s.must("account", "get", "--json", "--", id)), &a); err != nil {
@@ -21,7 +21,7 @@ func getAccount(s *service, id string) api.Account {
 }
 
 func TestAccountAdd(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	file := filepath.Join(t.TempDir(), "config.json")
 	if err := os.WriteFile(file, []byte(`{"url": "https://a.example", "big": 12345678901234567890}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestAccountAdd(t *testing.T) {
 }
 
 func TestAccountAddRefused(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	s.must("account", "add", "there", "--kind", "feed", "--set", "url=u")
 	for _, c := range []struct {
 		args []string
@@ -101,7 +101,7 @@ func TestAccountAddRefused(t *testing.T) {
 }
 
 func TestAccountLife(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	ids := []string{"a/b", "..", ".", "ü c?d#e%41", "-x", "plain"}
 	for _, id := range ids {
 		s.must("account", "add", "--kind", "feed", "--set", "url=u", "--label", "l=v", "--", id)
@@ -146,7 +146,7 @@ func TestAccountLife(t *testing.T) {
 }
 
 func TestAccountListGoesThroughAllPages(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	records := make([]string, 2*pageSize+5)
 	for i := range records {
 		records[i] = `{"id":"account-` + string(rune('a'+i%26)) + strings.Repeat("x", i/26) + `","kind":"feed","config":{"url":"u"}}`
@@ -171,7 +171,7 @@ func TestAccountListGoesThroughAllPages(t *testing.T) {
 }
 
 func TestImportAndExport(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	records := `{"id":"a","kind":"feed","config":{"url":"u"}}
 {"id":"b","kind":"feed","config":{},"cadence":"soon"}
 
@@ -213,7 +213,7 @@ nonsense
 
 // A person at a terminal sees how far an import is; nobody else does.
 func TestImportShowsProgressOnATerminal(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	var out, errs strings.Builder
 	env := testEnvironment(map[string]string{"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": testToken})
 	env.stdin, env.stdout, env.stderr = strings.NewReader(`{"id":"a","kind":"feed","config":{"url":"u"}}`+"\n"), &out, &errs

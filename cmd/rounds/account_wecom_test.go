@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -14,7 +15,7 @@ func TestAccountAddWeComKF(t *testing.T) {
 	addr := freeLoopback(t)
 	variables := map[string]string{"ROUNDS_REDIS_URL": redistest.Start(t).URL(), "ROUNDS_API_ADDR": addr, "ROUNDS_API_URL": "http://" + addr}
 	p := startProgram(t, variables, "serve", "--roles", "api")
-	awaitStatus(t, "http://"+addr+"/readyz", 200)
+	processes.AwaitStatus(t, "http://"+addr+"/readyz", 200)
 	add := func(args ...string) (output, error) {
 		return runWith(t.Context(), variables, "", append([]string{"account", "add", "wkAJ2GCAAASSm4", "--kind", "wecom-kf"}, args...)...)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // lose takes an account out of its place behind everybody's back.
-func (s *service) lose(server redistest.Redis, id string) {
+func (s *apiServer) lose(server redistest.Redis, id string) {
 	s.t.Helper()
 	conn, err := server.Conn(s.t.Context(), "")
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *service) lose(server redistest.Redis, id string) {
 }
 
 func TestAudit(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	for _, id := range []string{"a", "b/c", "d", "e"} {
 		s.must("account", "add", id, "--kind", "feed", "--set", "url=u")
 	}
@@ -55,7 +55,7 @@ func TestAudit(t *testing.T) {
 
 // A person at a terminal sees how far an audit is; nobody else does.
 func TestAuditShowsProgressOnATerminal(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	s.must("account", "add", "a", "--kind", "feed", "--set", "url=u")
 	var out, errs strings.Builder
 	env := testEnvironment(map[string]string{"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": testToken})

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
 )
 
 // errCheckFailed is what a check ends with whose error was printed already.
@@ -73,7 +73,7 @@ func checkByHand(ctx context.Context, env environment, s settings.Poller, o chec
 	if o.pages < 1 || o.limit < 1 {
 		return errors.New("--pages and --limit must be at least 1")
 	}
-	checkers, err := newCheckers(env, s, wecomkf.NewMemory())
+	checkers, err := service.NewCheckers(s, serviceOptions(env))
 	if err != nil {
 		return err
 	}

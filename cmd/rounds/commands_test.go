@@ -85,7 +85,7 @@ func TestNobodyListens(t *testing.T) {
 }
 
 func TestWithoutTheToken(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	_, err := runWith(t.Context(), map[string]string{"ROUNDS_API_URL": s.url}, "", "stats")
 	if err == nil || !strings.Contains(err.Error(), "(401 Unauthorized): set ROUNDS_API_TOKEN") {
 		t.Errorf("got %v", err)
@@ -93,7 +93,7 @@ func TestWithoutTheToken(t *testing.T) {
 }
 
 func TestMessagesTail(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	s.must("account", "add", "news", "--kind", "feed", "--set", "url=u")
 	s.find("news",
 		circulate.Message{ID: "1", Type: "item", Time: time.Unix(1700000000, 0), Data: []byte(`{"title":"<first>\u001b[31m"}`)},
@@ -118,7 +118,7 @@ func sameJSONText(got, want string) bool {
 
 // An interrupt is how a tail ends: no error.
 func TestMessagesTailEndsWithItsContext(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	s.must("account", "add", "news", "--kind", "feed", "--set", "url=u")
 	s.find("news", circulate.Message{ID: "1"})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -135,7 +135,7 @@ func TestMessagesTailEndsWithItsContext(t *testing.T) {
 }
 
 func TestStats(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	if got := s.must("stats"); !strings.Contains(got, "accounts  0: 0 scheduled") || !strings.Contains(got, "no replica is running") {
 		t.Errorf("got\n%s", got)
 	}
@@ -215,7 +215,7 @@ func TestHealth(t *testing.T) {
 }
 
 func TestCompletionOfIDs(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	for _, id := range []string{"news-1", "news-2", "other"} {
 		s.must("account", "add", id, "--kind", "feed", "--set", "url=u")
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"syscall"
@@ -17,6 +16,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/sample"
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
@@ -50,7 +51,7 @@ Nothing is kept when it ends.`,
 	return cmd
 }
 
-// demo takes the same way as everybody: settings, serve, and the API.
+// demo takes the same way as everybody: settings, service, and the API.
 func demo(ctx context.Context, env environment) error {
 	// What the environment sets is for the real service; an address that is
 	// taken by one must not keep the demo from running.
@@ -62,7 +63,7 @@ func demo(ctx context.Context, env environment) error {
 	s.Poller.GracePeriod = time.Second
 	s.API.Addr = freeAddress(s.API.Addr)
 
-	upstream, err := startSample()
+	upstream, err := sample.Start()
 	if err != nil {
 		return err
 	}
@@ -71,14 +72,16 @@ func demo(ctx context.Context, env environment) error {
 	group, ctx := errgroup.WithContext(ctx)
 	addr := make(chan string, 1)
 	group.Go(func() error {
-		return serve(ctx, env, s, slog.New(slog.DiscardHandler), func(a string) { addr <- a })
+		options := serviceOptions(env)
+		options.Serving = func(a string) { addr <- a }
+		return service.Run(ctx, s, options)
 	})
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():
 			return nil
 		case a := <-addr:
-			return ended(ctx, showDemo(ctx, env.stdout, "http://"+a, "http://"+upstream.addr))
+			return ended(ctx, showDemo(ctx, env.stdout, "http://"+a, "http://"+upstream.Addr()))
 		}
 	})
 	return group.Wait()

@@ -18,7 +18,7 @@ import (
 )
 
 // buries has a group read all there is, and handle none of it.
-func (s *service) buries(group string) {
+func (s *apiServer) buries(group string) {
 	s.t.Helper()
 	ctx := s.t.Context()
 	for shard := range s.ring.Shards() {
@@ -42,7 +42,7 @@ func (s *service) buries(group string) {
 }
 
 // finds registers an account that has found messages, numbered from 0.
-func (s *service) finds(id string, n int) {
+func (s *apiServer) finds(id string, n int) {
 	s.t.Helper()
 	s.must("account", "add", id, "--kind", "feed", "--set", "url=u")
 	messages := make([]circulate.Message, n)
@@ -53,7 +53,7 @@ func (s *service) finds(id string, n int) {
 }
 
 func TestTailOfAGroup(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	s.finds("a", 5)
 	s.finds("b", 5)
 	if got := s.must("messages", "tail", "--group", "crm", "--from", "start", "--limit", "4"); strings.Count(got, "\n") != 4 {
@@ -104,7 +104,7 @@ func TestTailOfAGroup(t *testing.T) {
 
 // A reply that is lost costs nothing: the turn is asked for again.
 func TestTailOfAGroupThroughLostReplies(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	s.finds("a", 150)
 	proxied := serveProxy(t, s.url, func(n int) bool { return n%2 == 0 })
 	printed, err := runWith(t.Context(), map[string]string{"ROUNDS_API_URL": proxied, "ROUNDS_API_TOKEN": testToken}, "",
@@ -122,7 +122,7 @@ func TestTailOfAGroupThroughLostReplies(t *testing.T) {
 }
 
 func TestDeadLetters(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	s.finds("a", 3)
 	s.finds("b/c", 2)
 	s.buries("crm")
@@ -175,7 +175,7 @@ func TestDeadLetters(t *testing.T) {
 }
 
 func TestWebhookCommands(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	s.buries("webhook.crm")
 	for _, name := range []string{"crm", "gone"} {
 		if _, err := s.ring.DisableEndpoint(t.Context(), name, "answered 410 Gone"); err != nil {

@@ -33,7 +33,7 @@ it listens: at ROUNDS_OPS_ADDR, or where that is not set at ROUNDS_API_ADDR.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			url := strings.TrimRight(target, "/")
 			if url == "" {
-				s, err := settings.Read(env.lookup, cmd.Flags(), validate(env))
+				s, err := readSettings(env, cmd.Flags())
 				if err != nil {
 					return err
 				}

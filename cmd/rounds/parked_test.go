@@ -13,7 +13,7 @@ import (
 )
 
 // fails has a check of each account that is due fail, and parks it.
-func (s *service) fails(reason string) {
+func (s *apiServer) fails(reason string) {
 	s.t.Helper()
 	letters := accounts.NewLetters()
 	for shard := range s.ring.Shards() {
@@ -34,7 +34,7 @@ func (s *service) fails(reason string) {
 }
 
 func TestParked(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	for _, id := range []string{"a", "b/c", "d", "e"} {
 		s.must("account", "add", id, "--kind", "feed", "--set", "url=u")
 	}
@@ -88,7 +88,7 @@ func TestParked(t *testing.T) {
 
 // A person at a terminal sees how far a revival is; nobody else does.
 func TestReviveShowsProgressOnATerminal(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	s.must("account", "add", "a", "--kind", "feed", "--set", "url=u")
 	s.fails("auth: refused")
 	var out, errs strings.Builder
@@ -104,7 +104,7 @@ func TestReviveShowsProgressOnATerminal(t *testing.T) {
 }
 
 func TestAccountWhy(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	s.must("account", "add", "a/b", "--kind", "feed", "--set", "url=u", "--every", "5m", "--priority", "low")
 	has := func(parts ...string) {
 		t.Helper()
@@ -142,7 +142,7 @@ func TestAccountWhy(t *testing.T) {
 }
 
 // release has all that is due wait in message_queue.
-func (s *service) release() {
+func (s *apiServer) release() {
 	s.t.Helper()
 	for shard := range s.ring.Shards() {
 		batch, err := s.ring.Claim(s.t.Context(), shard, circulate.NewReplica(), 100, 0)

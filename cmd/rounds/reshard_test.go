@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -18,7 +19,7 @@ func TestReshardOfAService(t *testing.T) {
 		"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_API_ADDR": addr, "ROUNDS_API_URL": "http://" + addr, "ROUNDS_SHARDS": "3", "ROUNDS_LOG_FORMAT": "json",
 	}
 	p := startProgram(t, variables, "serve")
-	awaitStatus(t, "http://"+addr+"/readyz", 200)
+	processes.AwaitStatus(t, "http://"+addr+"/readyz", 200)
 	must := func(args ...string) string {
 		t.Helper()
 		printed, err := runWith(t.Context(), variables, "", args...)
@@ -46,7 +47,7 @@ func TestReshardOfAService(t *testing.T) {
 			t.Fatalf("%q: %s, want %q", step.args, got, step.want)
 		}
 	}
-	p.log.await(t, `"layout":"1:5"`)
+	p.log.Await(t, `"layout":"1:5"`)
 	must("account", "resume", "e")
 	if err := p.stop(); err != nil {
 		t.Error(err)
@@ -58,7 +59,7 @@ func TestReshardOfAService(t *testing.T) {
 }
 
 func TestReshardCommandRefusesNonsense(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	for _, args := range [][]string{{"--dry-run"}, {"--to", "5", "--finish"}, {"--to", "5", "--abort"}, {"--abort", "--finish"}, {"--force"}, {"--to", "0"}, {"more"}} {
 		if printed, err := s.rounds(append([]string{"reshard"}, args...)...); err == nil {
 			t.Errorf("%q: %s", args, printed.out)
@@ -68,7 +69,7 @@ func TestReshardCommandRefusesNonsense(t *testing.T) {
 
 // A change that nobody has begun to do is given up.
 func TestReshardCommandGivesUp(t *testing.T) {
-	s := startService(t)
+	s := startAPI(t)
 	before := s.ring.Shards()
 	if _, err := s.ring.Reshard(t.Context(), before+1); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,8 @@ func good() fstest.MapFS {
 	source(m, "poller/pool.go", "poller", "accounts", "circulate", "circulate/limit")
 	source(m, "poller/checkers/feed/feed.go", "feed", "poller", "poller/checkers/fetch", "poller/checkers/secrets")
 	source(m, "monitor/sweep.go", "monitor", "accounts", "circulate")
-	source(m, "cmd/rounds/main.go", "main", "poller", "monitor", "accounts/api", "poller/checkers/feed", "circulate/connect", "cmd/rounds/client", "cmd/rounds/settings")
+	source(m, "cmd/rounds/main.go", "main", "poller", "accounts/api", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings")
+	source(m, "cmd/rounds/service/service.go", "service", "poller", "monitor", "accounts/api", "poller/checkers/feed", "circulate/connect", "cmd/rounds/settings")
 	source(m, "cmd/rounds/settings/settings.go", "settings", "circulate", "poller/checkers/secrets")
 	source(m, "cmd/rounds/client/client.go", "client", "accounts/api")
 	source(m, "testing/checktest/suite.go", "checktest", "poller", "testing/upstream")
@@ -103,6 +104,10 @@ func TestBadImports(t *testing.T) {
 		{"cmd/rounds/settings/bad.go", "poller"},
 		{"cmd/rounds/client/bad.go", "cmd/rounds/settings"},
 		{"cmd/rounds/client/bad.go", "poller"},
+		{"cmd/rounds/service/bad.go", "cmd/rounds/client"},
+		{"cmd/rounds/sample/bad.go", "accounts"},
+		{"cmd/rounds/bad.go", "monitor"},
+		{"cmd/rounds/bad.go", "circulate/connect"},
 	} {
 		m := good()
 		source(m, c.path, "bad", c.to)

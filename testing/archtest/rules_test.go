@@ -43,7 +43,9 @@ var mayImport = []struct {
 	{"deployments/guide", nil},
 	{"cmd/rounds/settings", []string{"circulate", "poller/checkers/secrets"}},
 	{"cmd/rounds/client", []string{"accounts", "accounts/api", "circulate"}},
-	{"cmd/...", []string{"cmd/...", "accounts/...", "circulate/...", "monitor/...", "poller/...", "deployments/guide"}},
+	{"cmd/rounds/service", []string{"cmd/rounds/settings", "accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide"}},
+	{"cmd/rounds/sample", nil},
+	{"cmd/...", []string{"cmd/...", "accounts/...", "circulate", "poller/..."}},
 }
 
 // folders are all there are at the top, but for what begins with a dot.

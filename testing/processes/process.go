@@ -1,7 +1,6 @@
 package processes
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -10,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -33,7 +31,7 @@ type Process struct {
 	Name string
 
 	cmd    *exec.Cmd
-	log    journal
+	log    Output
 	exited chan struct{}
 	err    error
 }
@@ -129,30 +127,4 @@ func FreeAddress() (string, error) {
 		}
 	}
 	return "", fmt.Errorf("no free port: %w", err)
-}
-
-// journal keeps what a process writes, for many readers.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write appends what the process wrote.
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-// String is all of it.
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
-
-func (j *journal) count(text string) int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return bytes.Count(j.text.Bytes(), []byte(text))
 }

@@ -1,10 +1,12 @@
-package main
+package service
 
 import (
 	"context"
 	"net"
 	"strconv"
 	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 // notifier tells the service manager how the process is, by systemd's protocol:
@@ -16,7 +18,7 @@ type notifier struct {
 }
 
 // newNotifier reads what systemd sets for a unit of Type=notify.
-func newNotifier(lookup func(string) (string, bool)) notifier {
+func newNotifier(lookup settings.Lookup) notifier {
 	var n notifier
 	n.socket, _ = lookup("NOTIFY_SOCKET")
 	if limit, ok := lookup("WATCHDOG_USEC"); ok && n.socket != "" {

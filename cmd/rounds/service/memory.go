@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"io/fs"
@@ -9,17 +9,23 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 // memoryShare is how much of what its control group allows the process takes for
 // itself, in percent; what remains is for what the runtime does not count.
 const memoryShare = 90
 
-// limitMemory has the runtime collect garbage in time for what the process' control
+// LimitMemory has the runtime collect garbage in time for what the process' control
 // group allows: it would be killed beyond. GOMEMLIMIT goes before, which the runtime
 // has read itself.
-func limitMemory(env environment, root fs.FS, log *slog.Logger, set func(int64) int64) {
-	if value, ok := env.lookup("GOMEMLIMIT"); ok && value != "" {
+func LimitMemory(lookup settings.Lookup, log *slog.Logger) {
+	limitMemory(lookup, os.DirFS("/"), log, debug.SetMemoryLimit)
+}
+
+func limitMemory(lookup settings.Lookup, root fs.FS, log *slog.Logger, set func(int64) int64) {
+	if value, ok := lookup("GOMEMLIMIT"); ok && value != "" {
 		return
 	}
 	if allowed := allowedMemory(root); allowed > 0 {
@@ -27,10 +33,6 @@ func limitMemory(env environment, root fs.FS, log *slog.Logger, set func(int64) 
 		set(limit)
 		log.Info("memory is limited", "allowed", allowed, "limit", limit)
 	}
-}
-
-func limitOwnMemory(env environment, log *slog.Logger) {
-	limitMemory(env, os.DirFS("/"), log, debug.SetMemoryLimit)
 }
 
 // allowedMemory gives the bytes that the process' control group and those above it

@@ -1,7 +1,9 @@
-package main
+package service
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +22,16 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
+
+// deployment reads a file of deployments/.
+func deployment(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../../deployments", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
 
 // metricBook is a registry that only takes down which metrics there are, with
 // their labels.

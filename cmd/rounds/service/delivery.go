@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -37,10 +37,6 @@ func webhookBackoff(deliveries int) time.Duration {
 	return pause - rand.N(pause/10)
 }
 
-func newWebhookClient(s settings.Poller) *fetch.Client {
-	return fetch.New(fetch.Options{UserAgent: fetch.UserAgent(version()), AllowPrivate: s.AllowPrivate})
-}
-
 // readWebhooks reads the endpoints from their file; none is named, none is there.
 // The error has every fault, each with its field.
 func readWebhooks(path string, client webhook.Client) ([]webhook.Endpoint, error) {
@@ -58,10 +54,10 @@ func readWebhooks(path string, client webhook.Client) ([]webhook.Endpoint, error
 const webhooksFile = "ROUNDS_WEBHOOKS_FILE"
 
 // startDelivery starts a consumer for each endpoint in the group.
-func startDelivery(ctx context.Context, group *errgroup.Group, env environment, s settings.Settings, ring *circulate.Ring,
-	registry *prometheus.Registry, log *slog.Logger) error {
-	log = log.With("role", settings.RoleDelivery)
-	client := newWebhookClient(s.Poller)
+func startDelivery(ctx context.Context, group *errgroup.Group, s settings.Settings, o Options, ring *circulate.Ring,
+	registry *prometheus.Registry) error {
+	log := o.Log.With("role", settings.RoleDelivery)
+	client := newClient(s.Poller, o)
 	endpoints, err := readWebhooks(s.Delivery.WebhooksFile, client)
 	if err != nil {
 		return fmt.Errorf("%s: %w", webhooksFile, err)
@@ -74,7 +70,7 @@ func startDelivery(ctx context.Context, group *errgroup.Group, env environment, 
 	if err != nil || start == "" {
 		return err
 	}
-	consumers, err := newConsumers(endpoints, client, start, s, ring, secrets.Source{Dir: s.Poller.SecretsDir, Lookup: env.lookup}, registry, log)
+	consumers, err := newConsumers(endpoints, client, start, s, ring, newSecrets(s.Poller, o), registry, log)
 	if err != nil {
 		return err
 	}

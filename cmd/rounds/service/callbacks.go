@@ -1,9 +1,8 @@
-package main
+package service
 
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,7 +10,6 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/checkers/secrets"
 )
 
@@ -63,8 +61,8 @@ func readCallbacks(path string, source secrets.Source) ([]*accounts.Callback, er
 }
 
 // addCallbacks has the API obey the callbacks that are configured, if any.
-func addCallbacks(o *api.Options, env environment, s settings.Settings, ring *circulate.Ring, registry prometheus.Registerer, log *slog.Logger) error {
-	all, err := readCallbacks(s.API.CallbacksFile, secrets.Source{Dir: s.Poller.SecretsDir, Lookup: env.lookup})
+func addCallbacks(o *api.Options, source secrets.Source, path string, ring *circulate.Ring, registry prometheus.Registerer) error {
+	all, err := readCallbacks(path, source)
 	if err != nil {
 		return fmt.Errorf("%s: %w", callbacksFile, err)
 	}
@@ -72,9 +70,9 @@ func addCallbacks(o *api.Options, env environment, s settings.Settings, ring *ci
 		return nil
 	}
 	o.CallbackMetrics = api.NewCallbackMetrics(registry)
-	o.Callbacks, err = accounts.NewCallbacks(ring, all, log)
+	o.Callbacks, err = accounts.NewCallbacks(ring, all, o.Log)
 	if err == nil {
-		log.Info("callbacks are obeyed", "callbacks", len(all), "at", "/v1/callbacks/wecom/NAME")
+		o.Log.Info("callbacks are obeyed", "callbacks", len(all), "at", "/v1/callbacks/wecom/NAME")
 	}
 	return err
 }

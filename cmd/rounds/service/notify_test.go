@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -26,7 +26,7 @@ func TestNotify(t *testing.T) {
 			t.Fatalf("got %q, %v; want %q", text[:n], err, want)
 		}
 	}
-	n := newNotifier(testEnvironment(map[string]string{"NOTIFY_SOCKET": socket, "WATCHDOG_USEC": "4000"}).lookup)
+	n := newNotifier(lookupIn(map[string]string{"NOTIFY_SOCKET": socket, "WATCHDOG_USEC": "4000"}))
 	if n.every != 2*time.Millisecond {
 		t.Errorf("the watchdog is told every %v", n.every)
 	}
@@ -58,12 +58,12 @@ func TestNotify(t *testing.T) {
 }
 
 func TestNotifyNobody(t *testing.T) {
-	n := newNotifier(testEnvironment(map[string]string{"WATCHDOG_USEC": "4000"}).lookup)
+	n := newNotifier(lookupIn(map[string]string{"WATCHDOG_USEC": "4000"}))
 	if err := n.Ready(); err != nil {
 		t.Error(err)
 	}
 	n.Watch(t.Context(), func(context.Context) bool { return true }) // returns at once
-	n = newNotifier(testEnvironment(map[string]string{"NOTIFY_SOCKET": filepath.Join(t.TempDir(), "none")}).lookup)
+	n = newNotifier(lookupIn(map[string]string{"NOTIFY_SOCKET": filepath.Join(t.TempDir(), "none")}))
 	if err := n.Ready(); err == nil {
 		t.Error("nobody listens, and there is no error")
 	}

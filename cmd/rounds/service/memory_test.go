@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"log/slog"
@@ -50,10 +50,10 @@ func TestMemoryLimit(t *testing.T) {
 		"none":        {"", 900_000_000},
 		"an own wish": {"500MiB", 0},
 	} {
-		env := environment{lookup: func(name string) (string, bool) { return c.value, name == "GOMEMLIMIT" && c.value != "" }}
+		lookup := func(name string) (string, bool) { return c.value, name == "GOMEMLIMIT" && c.value != "" }
 		var log strings.Builder
 		var got int64
-		limitMemory(env, root, slog.New(slog.NewTextHandler(&log, nil)), func(n int64) int64 { got = n; return 0 })
+		limitMemory(lookup, root, slog.New(slog.NewTextHandler(&log, nil)), func(n int64) int64 { got = n; return 0 })
 		if got != c.want || strings.Contains(log.String(), "limit=900000000") != (c.want != 0) {
 			t.Errorf("%s: set to %d, said %s", name, got, log.String())
 		}

@@ -1,35 +1,35 @@
-package main
+package service
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/secrets"
-	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
 )
 
-// validate judges settings by what the service makes of them. Its error is
-// settings.Faults.
-func validate(env environment) func(settings.Settings) error {
-	return func(s settings.Settings) error {
-		faults := append(limitFaults(env, s), webhookFaults(s)...)
-		faults = append(faults, callbackFaults(env, s)...)
-		if len(faults) == 0 {
-			return nil
-		}
-		return faults
+// Validate judges settings by what Run makes of them: whether the kinds in limits are
+// known, and what is in the files that settings name. The error is settings.Faults,
+// for settings.Read to tell with those that it found itself, unless the options
+// themselves are wrong.
+func Validate(s settings.Settings, o Options) error {
+	o = o.withDefaults()
+	checkers, err := NewCheckers(s.Poller, o)
+	if err != nil {
+		return err
 	}
+	faults := slices.Concat(limitFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o))
+	if len(faults) == 0 {
+		return nil
+	}
+	return faults
 }
 
 // limitFaults reads the limits for their faults; newPool reads them for use.
-func limitFaults(env environment, s settings.Settings) settings.Faults {
-	checkers, err := newCheckers(env, s.Poller, wecomkf.NewMemory())
-	if err == nil {
-		_, err = poller.ParseLimits(s.Poller.Limits, checkers.Kinds())
-	}
+func limitFaults(s settings.Settings, checkers poller.Checkers) settings.Faults {
+	_, err := poller.ParseLimits(s.Poller.Limits, checkers.Kinds())
 	var faults settings.Faults
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, fault := range joined.Unwrap() {
@@ -41,8 +41,8 @@ func limitFaults(env environment, s settings.Settings) settings.Faults {
 
 // webhookFaults reads the endpoints for their faults; startDelivery reads them for
 // use.
-func webhookFaults(s settings.Settings) settings.Faults {
-	client := newWebhookClient(s.Poller)
+func webhookFaults(s settings.Settings, o Options) settings.Faults {
+	client := newClient(s.Poller, o)
 	defer client.Close()
 	_, err := readWebhooks(s.Delivery.WebhooksFile, client)
 	found := []error{err}
@@ -60,11 +60,11 @@ func webhookFaults(s settings.Settings) settings.Faults {
 
 // callbackFaults reads the callbacks for their faults; addCallbacks reads them for
 // use. A process without the API has no secrets of theirs, and need not.
-func callbackFaults(env environment, s settings.Settings) settings.Faults {
+func callbackFaults(s settings.Settings, o Options) settings.Faults {
 	if !s.API.Roles.Has(settings.RoleAPI) {
 		return nil
 	}
-	_, err := readCallbacks(s.API.CallbacksFile, secrets.Source{Dir: s.Poller.SecretsDir, Lookup: env.lookup})
+	_, err := readCallbacks(s.API.CallbacksFile, newSecrets(s.Poller, o))
 	var found accounts.Faults
 	if !errors.As(err, &found) {
 		if err == nil {

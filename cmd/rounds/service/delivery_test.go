@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"fmt"
@@ -7,8 +7,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -90,13 +88,34 @@ func (r *receiver) await(t *testing.T, n int) {
 	}
 }
 
-func writeWebhooks(t *testing.T, text string) string {
+func writeFile(t *testing.T, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "webhooks.json")
+	path := filepath.Join(t.TempDir(), "file.json")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// returns puts messages into the ring, as a check of the account does.
+func returns(t *testing.T, ring *circulate.Ring, id string, messages []circulate.Message) {
+	t.Helper()
+	shard := ring.ShardOf(id)
+	batch, err := ring.Claim(t.Context(), shard, circulate.NewReplica(), 100, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range batch.Claims {
+		if batch.Claims[i].ID != id {
+			continue
+		}
+		outcomes, err := ring.Return(t.Context(), shard, []circulate.Return{{Claim: &batch.Claims[i], Kind: "feed", Messages: messages}})
+		if err != nil || outcomes[0] == circulate.Fenced {
+			t.Fatalf("return: %v, %v", outcomes, err)
+		}
+		return
+	}
+	t.Fatalf("%s was not claimed", id)
 }
 
 func TestServeDelivers(t *testing.T) {
@@ -105,25 +124,29 @@ func TestServeDelivers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &service{t: t, ring: ring}
+	checkers, err := NewCheckers(settings.Poller{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := accounts.NewRegistry(ring, checkers)
 	find := func(id string, n int) {
 		t.Helper()
-		if _, err := accounts.NewRegistry(ring, kinds{}).Create(t.Context(), accounts.Account{ID: id, Kind: "feed", Config: []byte(`{"url":"u"}`)}); err != nil {
+		if _, err := registry.Create(t.Context(), accounts.Account{ID: id, Kind: "feed", Config: []byte(`{"url":"https://example.com/"}`)}); err != nil {
 			t.Fatal(err)
 		}
 		messages := make([]circulate.Message, n)
 		for i := range messages {
 			messages[i] = circulate.Message{ID: fmt.Sprint(i)}
 		}
-		s.find(id, messages...)
+		returns(t, ring, id, messages)
 	}
 	receiver := startReceiver(t)
 	variables := map[string]string{
 		"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_ROLES": "delivery", "ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true", "ROUNDS_SECRET_CRM": signingKey,
-		"ROUNDS_WEBHOOKS_FILE": writeWebhooks(t, fmt.Sprintf(`{"endpoints":[{"name":"crm","url":%q,"secrets":[{"secret":"CRM"}],"ordered":true}]}`, receiver.url)),
+		"ROUNDS_WEBHOOKS_FILE": writeFile(t, fmt.Sprintf(`{"endpoints":[{"name":"crm","url":%q,"secrets":[{"secret":"CRM"}],"ordered":true}]}`, receiver.url)),
 	}
 	find("before", 3)
-	p := startProgram(t, variables, "serve")
+	p := start(t, variables)
 	receiver.await(t, 3)
 	find("while", 20)
 	receiver.await(t, 23)
@@ -131,13 +154,13 @@ func TestServeDelivers(t *testing.T) {
 		t.Error(err)
 	}
 	// What it delivered it has acknowledged, and nothing is left of it.
-	state, err := accounts.NewRegistry(ring, kinds{}).Group(t.Context(), webhook.Endpoint{Name: "crm"}.Group())
+	state, err := registry.Group(t.Context(), webhook.Endpoint{Name: "crm"}.Group())
 	if err != nil || state.Pending != 0 || state.Lag != 0 || len(state.Consumers) != 0 {
 		t.Errorf("%+v, %v", state, err)
 	}
 	find("after", 2)
 	variables["ROUNDS_WEBHOOKS_FROM"] = "now" // the endpoint is not new: it goes on where it stopped
-	p = startProgram(t, variables, "serve")
+	p = start(t, variables)
 	receiver.await(t, 25)
 	if err := p.stop(); err != nil {
 		t.Error(err)
@@ -148,49 +171,24 @@ func TestServeDelivers(t *testing.T) {
 }
 
 func TestANewEndpointMayBeginNow(t *testing.T) {
-	s := startService(t)
-	s.must("account", "add", "old", "--kind", "feed", "--set", "url=u")
-	s.find("old", circulate.Message{ID: "1"})
-	start, err := deliveryStart(t.Context(), "now", s.ring)
+	ring, err := circulate.Open(t.Context(), redistest.Embedded(t), circulate.Options{Shards: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, err := deliveryStart(t.Context(), "now", ring)
 	if err != nil || circulate.ValidatePosition(start) != nil || start == circulate.StreamStart {
 		t.Errorf("now is %q, %v", start, err)
 	}
-	if start, err := deliveryStart(t.Context(), "start", s.ring); err != nil || start != circulate.StreamStart {
+	if start, err := deliveryStart(t.Context(), "start", ring); err != nil || start != circulate.StreamStart {
 		t.Errorf("start is %q, %v", start, err)
 	}
 }
 
 func TestServeSaysThatThereIsNothingToDeliver(t *testing.T) {
-	p := startProgram(t, map[string]string{"ROUNDS_ROLES": "delivery"}, "serve")
-	p.log.await(t, "the role delivery has nothing to do: ROUNDS_WEBHOOKS_FILE names no endpoint")
+	p := start(t, map[string]string{"ROUNDS_ROLES": "delivery"})
+	p.log.Await(t, "the role delivery has nothing to do: ROUNDS_WEBHOOKS_FILE names no endpoint")
 	if err := p.stop(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestSettingsReportFaultsOfWebhooks(t *testing.T) {
-	path := writeWebhooks(t, `{"endpoints":[{"name":"CRM","url":"http://127.0.0.1/","secrets":[{"secret":"A"}]},{"name":"b","secret":"s3cret"}]}`)
-	_, err := read(t, map[string]string{"ROUNDS_WEBHOOKS_FILE": path, "ROUNDS_CONCURRENCY": "lots", "ROUNDS_WEBHOOKS_FROM": "then", "ROUNDS_MESSAGES_KEPT": "-1"})
-	if err == nil {
-		t.Fatal("no error")
-	}
-	for _, want := range []string{
-		"endpoints[0].name: must be 1 to 56", "endpoints[0].url: must not be a private address", "endpoints[1].secret: unknown field", "endpoints[1].url: missing",
-		"endpoints[1].secrets: missing", "ROUNDS_CONCURRENCY", "ROUNDS_WEBHOOKS_FROM", "ROUNDS_MESSAGES_KEPT",
-	} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("not reported: %s", want)
-		}
-	}
-	if strings.Contains(err.Error(), "s3cret") || t.Failed() {
-		t.Log(err)
-	}
-	if _, err := read(t, map[string]string{"ROUNDS_WEBHOOKS_FILE": "/nowhere/webhooks.json"}); err == nil || !strings.Contains(err.Error(), "must be a file that can be read: there is none") {
-		t.Errorf("no file: %v", err)
-	}
-	good := writeWebhooks(t, `{"endpoints":[]}`)
-	if s, err := read(t, map[string]string{"ROUNDS_WEBHOOKS_FILE": good, "ROUNDS_ROLES": "delivery,api"}); err != nil || !slices.Equal(s.API.Roles, settings.Roles{"api", "delivery"}) {
-		t.Errorf("%+v, %v", s.API, err)
 	}
 }
 

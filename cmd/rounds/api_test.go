@@ -20,8 +20,8 @@ import (
 
 const testToken = "s3cret"
 
-// service is an API with nobody behind it who checks.
-type service struct {
+// apiServer is an API with nobody behind it who checks.
+type apiServer struct {
 	t     *testing.T
 	redis redistest.Redis
 	ring  *circulate.Ring
@@ -42,7 +42,7 @@ func (kinds) Validate(kind string, config json.RawMessage) error {
 	return nil
 }
 
-func startService(t *testing.T) *service {
+func startAPI(t *testing.T) *apiServer {
 	t.Helper()
 	redis := redistest.Embedded(t)
 	ring, err := circulate.Open(t.Context(), redis, circulate.Options{Shards: 4})
@@ -58,23 +58,23 @@ func startService(t *testing.T) *service {
 	web := httptest.NewServer(server)
 	t.Cleanup(web.Close)
 	t.Cleanup(server.Close)
-	return &service{t: t, redis: redis, ring: ring, url: web.URL}
+	return &apiServer{t: t, redis: redis, ring: ring, url: web.URL}
 }
 
 // output is what a command printed.
 type output struct{ out, err string }
 
 // rounds runs a command.
-func (s *service) rounds(args ...string) (output, error) {
+func (s *apiServer) rounds(args ...string) (output, error) {
 	return s.roundsWith(s.t.Context(), "", args...)
 }
 
-func (s *service) roundsWith(ctx context.Context, stdin string, args ...string) (output, error) {
+func (s *apiServer) roundsWith(ctx context.Context, stdin string, args ...string) (output, error) {
 	return runWith(ctx, map[string]string{"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": testToken}, stdin, args...)
 }
 
 // must runs a command that must not fail, and gives what it printed.
-func (s *service) must(args ...string) string {
+func (s *apiServer) must(args ...string) string {
 	s.t.Helper()
 	printed, err := s.rounds(args...)
 	if err != nil {
@@ -93,7 +93,7 @@ func read(t *testing.T, variables map[string]string, args ...string) (settings.S
 		t.Fatal(err)
 	}
 	env := testEnvironment(variables)
-	return settings.Read(env.lookup, flags, validate(env))
+	return readSettings(env, flags)
 }
 
 func testEnvironment(variables map[string]string) environment {
@@ -112,7 +112,7 @@ func runWith(ctx context.Context, variables map[string]string, stdin string, arg
 }
 
 // find puts messages into the ring, as a check of the account would.
-func (s *service) find(id string, messages ...circulate.Message) {
+func (s *apiServer) find(id string, messages ...circulate.Message) {
 	s.t.Helper()
 	shard := s.ring.ShardOf(id)
 	batch, err := s.ring.Claim(s.t.Context(), shard, circulate.NewReplica(), 100, 0)

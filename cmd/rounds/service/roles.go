@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -20,31 +20,18 @@ import (
 	"github.com/rounds-dev/rounds/deployments/guide"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/connector"
-	"github.com/rounds-dev/rounds/poller/checkers/feed"
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
-	"github.com/rounds-dev/rounds/poller/checkers/imap"
-	"github.com/rounds-dev/rounds/poller/checkers/secrets"
 	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
 )
 
-// newCheckers gives every kind that this program knows. They share one client,
-// and through tokens what access tokens all replicas have.
-func newCheckers(env environment, s settings.Poller, tokens wecomkf.Tokens) (poller.Checkers, error) {
-	client := fetch.New(fetch.Options{UserAgent: fetch.UserAgent(version()), AllowPrivate: s.AllowPrivate})
-	source := secrets.Source{Dir: s.SecretsDir, Lookup: env.lookup}
-	return poller.NewCheckers(feed.New(client), connector.New(client, source), imap.New(client, source, imap.Options{}), wecomkf.New(client, source, tokens))
-}
-
 // startRoles starts what the process is to do in the group.
-func startRoles(ctx context.Context, group *errgroup.Group, env environment, s settings.Settings, ring *circulate.Ring,
-	registry *prometheus.Registry, metrics http.Handler, log *slog.Logger, front *frontDoor) error {
-	checkers, err := newCheckers(env, s.Poller, wecomkf.Counting(credential.Of(ring), registry))
+func startRoles(ctx context.Context, group *errgroup.Group, s settings.Settings, o Options, ring *circulate.Ring,
+	registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
+	checkers, err := newCheckers(s.Poller, o, wecomkf.Counting(credential.Of(ring), registry))
 	if err != nil {
 		return err
 	}
 	if s.API.Roles.Has(settings.RolePoller) {
-		pool, err := newPool(ring, checkers, s, registry, log)
+		pool, err := newPool(ring, checkers, s, registry, o.Log)
 		if err != nil {
 			return err
 		}
@@ -65,24 +52,24 @@ func startRoles(ctx context.Context, group *errgroup.Group, env environment, s s
 			ProbeInterval: s.Monitor.ProbeParked,
 			AuditInterval: s.Monitor.AuditInterval,
 			AuditRepair:   s.Monitor.AuditRepair,
-		}, monitor.Options{Log: log, Metrics: monitor.NewMetrics(registry), Registration: accounts.Restored, Retentions: checkers})
+		}, monitor.Options{Log: o.Log, Metrics: monitor.NewMetrics(registry), Registration: accounts.Restored, Retentions: checkers})
 		if err != nil {
 			return err
 		}
 		group.Go(func() error { return m.Run(ctx) })
 	}
 	if s.API.Roles.Has(settings.RoleDelivery) {
-		if err := startDelivery(ctx, group, env, s, ring, registry, log); err != nil {
+		if err := startDelivery(ctx, group, s, o, ring, registry); err != nil {
 			return err
 		}
 	}
-	return startFront(ctx, env, s, ring, checkers, registry, metrics, log, front)
+	return startFront(ctx, s, o, ring, checkers, registry, metrics, front)
 }
 
 // startFront opens the front door to what the process serves. What would last
 // ends when ctx is done.
-func startFront(ctx context.Context, env environment, s settings.Settings, ring *circulate.Ring,
-	checkers poller.Checkers, registry *prometheus.Registry, metrics http.Handler, log *slog.Logger, front *frontDoor) error {
+func startFront(ctx context.Context, s settings.Settings, o Options, ring *circulate.Ring,
+	checkers poller.Checkers, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
 	if front == nil {
 		return nil
 	}
@@ -91,14 +78,14 @@ func startFront(ctx context.Context, env environment, s settings.Settings, ring 
 	} else {
 		options := api.Options{
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
-			Log: log.With("role", "api"), Version: version(), DeadAfter: s.Monitor.DeadAfter, MaxFollowers: s.API.Followers,
+			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, MaxFollowers: s.API.Followers,
 		}
 		pages, err := guide.New(api.GuidePath)
 		if err != nil {
 			return err
 		}
 		options.Guide = pages
-		if err := addCallbacks(&options, env, s, ring, registry, options.Log); err != nil {
+		if err := addCallbacks(&options, newSecrets(s.Poller, o), s.API.CallbacksFile, ring, registry); err != nil {
 			return err
 		}
 		server, err := api.New(options)

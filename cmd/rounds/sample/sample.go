@@ -1,4 +1,6 @@
-package main
+// Package sample is an upstream for the demo: feeds and connectors on loopback that
+// have something new every few seconds.
+package sample
 
 import (
 	"encoding/json"
@@ -11,20 +13,21 @@ import (
 	"time"
 )
 
-// sample is the demo's upstream: each of its accounts has a new message every
-// few seconds, made up from the time of day.
-type sample struct {
+// Upstream is a third party: each of its accounts has a new message every few
+// seconds, made up from the time of day.
+type Upstream struct {
 	addr string
 	http *http.Server
 	born time.Time
 }
 
-func startSample() (*sample, error) {
+// Start listens at a free port of loopback.
+func Start() (*Upstream, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	s := &sample{addr: listener.Addr().String(), born: time.Now()}
+	s := &Upstream{addr: listener.Addr().String(), born: time.Now()}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /feed/{id}", s.feed)
 	mux.HandleFunc("POST /connector/{id}", s.connector)
@@ -37,11 +40,14 @@ func startSample() (*sample, error) {
 	return s, nil
 }
 
+// Addr returns where it listens, as HOST:PORT.
+func (s *Upstream) Addr() string { return s.addr }
+
 // Close ends the upstream.
-func (s *sample) Close() { _ = s.http.Close() }
+func (s *Upstream) Close() { _ = s.http.Close() }
 
 // posted says how many messages an account has so far, the first at once.
-func (s *sample) posted(id string) int {
+func (s *Upstream) posted(id string) int {
 	return 1 + int(time.Since(s.born)/pace(id))
 }
 
@@ -50,11 +56,11 @@ func pace(id string) time.Duration {
 	return 3*time.Second + time.Duration(id[len(id)-1]%5)*time.Second
 }
 
-func (s *sample) postedAt(id string, n int) time.Time {
+func (s *Upstream) postedAt(id string, n int) time.Time {
 	return s.born.Add(time.Duration(n-1) * pace(id))
 }
 
-func (s *sample) feed(w http.ResponseWriter, r *http.Request) {
+func (s *Upstream) feed(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	type item struct {
 		Title string `xml:"title"`
@@ -76,7 +82,7 @@ func (s *sample) feed(w http.ResponseWriter, r *http.Request) {
 	_ = xml.NewEncoder(w).Encode(feed) // who has hung up misses nothing
 }
 
-func (s *sample) connector(w http.ResponseWriter, r *http.Request) {
+func (s *Upstream) connector(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	var request struct {
 		Cursor string `json:"cursor"`

@@ -1,8 +1,7 @@
-package main
+package service
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
 // pipes is a listener of connections in the process, for fake time.
@@ -147,20 +148,13 @@ func TestACrowdOfHalfSentRequestsKeepsNobodyOut(t *testing.T) {
 // stop half way. The API and the operators' routes answer, and a metric tells.
 func TestServeThroughHalfSentRequests(t *testing.T) {
 	t.Parallel()
-	p := startProgram(t, map[string]string{
-		"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_OPS_ADDR": "127.0.0.1:0", "ROUNDS_API_CONNECTIONS": "64", "ROUNDS_LOG_FORMAT": "json",
-	}, "serve")
-	p.log.await(t, `"for":"ops"`)
-	bases := make(map[string]string)
-	for line := range strings.Lines(p.log.String()) {
-		var listening struct{ Msg, Addr, For string }
-		if json.Unmarshal([]byte(line), &listening) == nil && listening.Msg == "listening" {
-			bases[listening.For] = listening.Addr
-		}
-	}
-	awaitStatus(t, "http://"+bases["api"]+"/readyz", http.StatusOK)
+	p := start(t, map[string]string{
+		"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_OPS_ADDR": "127.0.0.1:0", "ROUNDS_API_CONNECTIONS": "64",
+	})
+	public, ops := p.base(t, "api"), p.base(t, "ops")
+	processes.AwaitStatus(t, public+"/readyz", http.StatusOK)
 	for i := range 600 {
-		conn, err := net.Dial("tcp", bases["api"])
+		conn, err := net.Dial("tcp", strings.TrimPrefix(public, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,15 +166,15 @@ func TestServeThroughHalfSentRequests(t *testing.T) {
 			"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
 		}[i%3])
 	}
-	awaitStatus(t, "http://"+bases["ops"]+"/readyz", http.StatusOK)
-	awaitStatus(t, "http://"+bases["api"]+"/v1/accounts", http.StatusOK)
-	_, metrics := get(t, "http://"+bases["ops"]+"/metrics")
+	processes.AwaitStatus(t, ops+"/readyz", http.StatusOK)
+	processes.AwaitStatus(t, public+"/v1/accounts", http.StatusOK)
+	_, metrics := processes.Get(t, ops+"/metrics", "")
 	for _, line := range []string{`rounds_http_connections_closed_total{reason="displaced",server="api"} 0`, `rounds_http_connections{server="api"} 0`} {
 		if strings.Contains(metrics, line+"\n") {
 			t.Errorf("metrics say %s", line)
 		}
 	}
-	p.log.await(t, "HTTP connections are at their limit")
+	p.log.Await(t, "HTTP connections are at their limit")
 	if err := p.stop(); err != nil {
 		t.Error(err)
 	}

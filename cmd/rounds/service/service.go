@@ -1,0 +1,194 @@
+// Package service is the whole service in one process: it opens Redis, wires the
+// roles of a process together as the settings say, and serves HTTP for them. Every
+// kind, every route and every endpoint comes together here and nowhere else.
+//
+// A program that is the service, with a kind of its own:
+//
+//	s, err := settings.Read(os.LookupEnv, nil)
+//	if err != nil {
+//		return err
+//	}
+//	return service.Run(ctx, s, service.Options{Log: slog.Default(), Checkers: []poller.Checker{pigeons}})
+//
+// It is no command: flags, logs for people and signals are the caller's.
+package service
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller"
+)
+
+const (
+	openRetry    = 200 * time.Millisecond
+	openRetryMax = 5 * time.Second
+)
+
+// Options are what a service has besides its settings. The zero Options are of use.
+type Options struct {
+	// Version is what the API and the requests to third parties say; empty: (devel).
+	Version string
+	// Lookup finds variables that are no settings: secrets, as ROUNDS_SECRET_NAME,
+	// and what systemd tells its services; nil: os.LookupEnv.
+	Lookup settings.Lookup
+	// Log is told what happens; nil: nothing is.
+	Log *slog.Logger
+	// Checkers check kinds besides those that the service knows.
+	Checkers []poller.Checker
+	// Serving is told where HTTP is served, as HOST:PORT, as soon as it is; may be nil.
+	Serving func(addr string)
+}
+
+// withDefaults returns the options with what was left out.
+func (o Options) withDefaults() Options {
+	if o.Version == "" {
+		o.Version = "(devel)"
+	}
+	if o.Lookup == nil {
+		o.Lookup = os.LookupEnv
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Serving == nil {
+		o.Serving = func(string) {}
+	}
+	return o
+}
+
+// Run runs the roles of a process until ctx is done, and returns nil after that. It
+// waits for a Redis that is not there yet. Settings that Validate finds fault with,
+// or that disagree with what is in Redis, are an error.
+func Run(ctx context.Context, s settings.Settings, o Options) error {
+	o = o.withDefaults()
+	server, err := openRedis(s.Redis, o.Log)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+
+	metrics := newExposition()
+	calls := newRedisMetrics(metrics.process, server)
+
+	front, err := listen(s.API, metrics.process, o.Log)
+	if err != nil {
+		return err
+	}
+	if front != nil {
+		defer front.close()
+		o.Serving(front.listener.Addr().String())
+	}
+
+	ring, err := openRing(ctx, server, s.Redis, calls, o.Log, front)
+	if err != nil || ring == nil {
+		return err
+	}
+	for _, warning := range connect.Durability(ctx, server) {
+		o.Log.Warn(warning)
+	}
+
+	notify := newNotifier(o.Lookup)
+	group, ctx := errgroup.WithContext(ctx)
+	var ready sync.Once
+	process := circulate.Process{Name: circulate.NewReplica(), Roles: strings.Join(s.API.Roles, ",")}
+	work := func(ctx context.Context, ring *circulate.Ring) error {
+		o.Log.Info("ring open", "redis", server.Name(), "namespace", ring.Namespace(), "shards", ring.Shards(),
+			"layout", ring.Layout(), "roles", strings.Join(s.API.Roles, ","))
+		group, ctx := errgroup.WithContext(ctx)
+		registry := prometheus.NewRegistry()
+		countRing(registry, ring)
+		if err := startRoles(ctx, group, s, o, ring, registry, metrics, front); err != nil {
+			return err
+		}
+		metrics.roles.Store(registry)
+		ready.Do(func() {
+			if err := notify.Ready(); err != nil {
+				o.Log.Warn("the service manager could not be told", "error", err)
+			}
+		})
+		group.Go(func() error {
+			attend(ctx, ring, process, s.Poller.HeartbeatInterval)
+			return nil
+		})
+		return group.Wait()
+	}
+	group.Go(func() error {
+		return circulate.Follow(ctx, ring, func(ctx context.Context) (*circulate.Ring, error) {
+			return openRing(ctx, server, s.Redis, calls, o.Log, front)
+		}, work)
+	})
+	if front != nil {
+		group.Go(func() error {
+			<-ctx.Done()
+			front.shutDown()
+			return nil
+		})
+	}
+	group.Go(func() error {
+		notify.Watch(ctx, func(context.Context) bool { return true })
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		if err := notify.Stopping(); err != nil {
+			o.Log.Warn("the service manager could not be told", "error", err)
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+func openRedis(s settings.Redis, log *slog.Logger) (connect.Server, error) {
+	if s.URL == "" {
+		log.Warn("ROUNDS_REDIS_URL is not set: using a Redis inside this process, in memory; everything in it goes with the process")
+		return connect.NewEmbedded(), nil
+	}
+	single, err := connect.Open(s.URL, connect.Options{CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile})
+	if err != nil {
+		return nil, fmt.Errorf("ROUNDS_REDIS_URL: %w", err)
+	}
+	return single, nil
+}
+
+// openRing tries until Redis is there or ctx is done; then the ring is nil.
+// Settings that disagree with what is in Redis end it at once.
+func openRing(ctx context.Context, server circulate.Server, s settings.Redis, calls redisMetrics, log *slog.Logger, front *frontDoor) (*circulate.Ring, error) {
+	for try := 0; ; try++ {
+		ring, err := circulate.Open(ctx, server, circulate.Options{Namespace: s.Namespace, Shards: s.Shards, Log: log, Observe: calls.observe})
+		if err == nil {
+			if try > 0 {
+				log.Info("redis is there")
+			}
+			return ring, nil
+		}
+		if ctx.Err() != nil {
+			return nil, nil
+		}
+		if !circulate.Unavailable(err) {
+			return nil, err
+		}
+		if try == 0 {
+			log.Warn("redis does not serve; trying again until it does", "error", err)
+		}
+		if front != nil {
+			front.wait(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(min(openRetryMax, openRetry<<min(try, 6))):
+		}
+	}
+}

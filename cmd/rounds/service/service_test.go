@@ -1,0 +1,159 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/testing/processes"
+	"github.com/rounds-dev/rounds/testing/redistest"
+	"github.com/rounds-dev/rounds/testing/upstream"
+)
+
+// lookupIn is an environment of these variables alone.
+func lookupIn(variables map[string]string) settings.Lookup {
+	return func(name string) (string, bool) {
+		value, ok := variables[name]
+		return value, ok
+	}
+}
+
+// read reads settings as a program does that is the service.
+func read(variables map[string]string) (settings.Settings, error) {
+	lookup := lookupIn(variables)
+	return settings.Read(lookup, nil, func(s settings.Settings) error { return Validate(s, Options{Lookup: lookup}) })
+}
+
+// running is a service in the background. It logs JSON.
+type running struct {
+	log  processes.Output
+	stop func() error // ends it and returns what Run did
+	wait func() error // returns what Run did, which ends by itself
+}
+
+func start(t *testing.T, variables map[string]string) *running {
+	t.Helper()
+	s, err := read(variables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- Run(ctx, s, Options{Lookup: lookupIn(variables), Log: slog.New(slog.NewJSONHandler(&r.log, nil))})
+	}()
+	r.wait = sync.OnceValue(func() error { return <-done })
+	r.stop = func() error {
+		cancel()
+		return r.wait()
+	}
+	t.Cleanup(func() { _ = r.stop() })
+	return r
+}
+
+// base is the URL under which the API or the operators' routes are served, as soon as
+// they are.
+func (r *running) base(t *testing.T, what string) string {
+	t.Helper()
+	r.log.Await(t, `"for":"`+what+`"`)
+	for line := range strings.Lines(r.log.String()) {
+		var listening struct{ Msg, Addr, For string }
+		if json.Unmarshal([]byte(line), &listening) == nil && listening.Msg == "listening" && listening.For == what {
+			return "http://" + listening.Addr
+		}
+	}
+	t.Fatal("it listens, but does not say where")
+	return ""
+}
+
+// TestServeWithoutRedisUntilThereIsOne starts before Redis does, does its job
+// through an outage, and ends cleanly.
+func TestServeWithoutRedisUntilThereIsOne(t *testing.T) {
+	server := redistest.Start(t, redistest.WithAOF())
+	server.Kill()
+	third, closeThird, err := upstream.Serve(upstream.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeThird()
+	p := start(t, map[string]string{
+		"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true",
+	})
+	base := p.base(t, "api")
+	processes.AwaitStatus(t, base+"/readyz", http.StatusServiceUnavailable)
+	processes.AwaitStatus(t, base+"/healthz", http.StatusOK)
+	processes.AwaitStatus(t, base+"/v1/accounts", http.StatusServiceUnavailable)
+
+	server.Restart(t)
+	processes.AwaitStatus(t, base+"/readyz", http.StatusOK)
+	calls := client.New(base, "")
+	defer calls.Close()
+	for _, kind := range []string{"feed", "http"} {
+		route := map[string]string{"feed": "feed", "http": "connector"}[kind]
+		third.Post(kind)
+		if _, err := calls.Add(t.Context(), accounts.Account{ID: kind, Kind: kind, Cadence: "every 1s",
+			Config: fmt.Appendf(nil, `{"url":%q}`, third.URL(route, kind))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wanted := map[string]bool{"feed-1": true, "http-1": true, "feed-2": true, "http-2": true}
+	errEnough := errors.New("enough")
+	awaitMessages := func(calls *client.Client, until int) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		seen := map[string]bool{}
+		if err := calls.Tail(ctx, client.FromStart, func(m api.Message) error {
+			if !wanted[m.ID] || seen[m.ID] {
+				return fmt.Errorf("message %q is strange or came twice", m.ID)
+			}
+			if seen[m.ID] = true; len(seen) == until {
+				return errEnough
+			}
+			return nil
+		}, func(error, time.Duration) {}); !errors.Is(err, errEnough) {
+			t.Fatalf("messages: %v, seen %v", err, seen)
+		}
+	}
+	awaitMessages(calls, 2)
+
+	server.Kill()
+	processes.AwaitStatus(t, base+"/readyz", http.StatusServiceUnavailable)
+	third.Post("feed")
+	third.Post("http")
+	server.Restart(t)
+	processes.AwaitStatus(t, base+"/readyz", http.StatusOK)
+	awaitMessages(calls, 4)
+	if n := strings.Count(p.log.String(), "redis does not serve"); n != 2 {
+		t.Errorf("the two absences of Redis were told %d times:\n%s", n, p.log.String())
+	}
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+	if status, _ := processes.Get(t, base+"/healthz", ""); status != 0 {
+		t.Errorf("it still answers %d", status)
+	}
+}
+
+func TestServeRefusesToJoinAnotherShape(t *testing.T) {
+	server := redistest.Start(t)
+	variables := map[string]string{"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_ROLES": "monitor", "ROUNDS_SHARDS": "8"}
+	p := start(t, variables)
+	p.log.Await(t, "sweeping")
+	other := start(t, map[string]string{"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_ROLES": "monitor", "ROUNDS_SHARDS": "16"})
+	if err := other.wait(); err == nil || !strings.Contains(err.Error(), "has 8 shards, the settings say 16") {
+		t.Errorf("joined with other shards: %v", err)
+	}
+}

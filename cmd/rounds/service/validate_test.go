@@ -1,0 +1,95 @@
+package service
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller"
+)
+
+func TestSettingsReportFaultsOfLimits(t *testing.T) {
+	const want = `ROUNDS_LIMITS is "feed rate=2/s; mail/* rate=2/s": rule 2, "mail/* rate=2/s": kind "mail" is not known`
+	if _, err := read(map[string]string{"ROUNDS_LIMITS": "feed rate=2/s; mail/* rate=2/s"}); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestSettingsReportFaultsOfWebhooks(t *testing.T) {
+	path := writeFile(t, `{"endpoints":[{"name":"CRM","url":"http://127.0.0.1/","secrets":[{"secret":"A"}]},{"name":"b","secret":"s3cret"}]}`)
+	_, err := read(map[string]string{"ROUNDS_WEBHOOKS_FILE": path, "ROUNDS_CONCURRENCY": "lots", "ROUNDS_WEBHOOKS_FROM": "then", "ROUNDS_MESSAGES_KEPT": "-1"})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		"endpoints[0].name: must be 1 to 56", "endpoints[0].url: must not be a private address", "endpoints[1].secret: unknown field", "endpoints[1].url: missing",
+		"endpoints[1].secrets: missing", "ROUNDS_CONCURRENCY", "ROUNDS_WEBHOOKS_FROM", "ROUNDS_MESSAGES_KEPT",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("not reported: %s", want)
+		}
+	}
+	if strings.Contains(err.Error(), "s3cret") || t.Failed() {
+		t.Log(err)
+	}
+	if _, err := read(map[string]string{"ROUNDS_WEBHOOKS_FILE": "/nowhere/webhooks.json"}); err == nil || !strings.Contains(err.Error(), "must be a file that can be read: there is none") {
+		t.Errorf("no file: %v", err)
+	}
+	good := writeFile(t, `{"endpoints":[]}`)
+	if s, err := read(map[string]string{"ROUNDS_WEBHOOKS_FILE": good, "ROUNDS_ROLES": "delivery,api"}); err != nil || !slices.Equal(s.API.Roles, settings.Roles{"api", "delivery"}) {
+		t.Errorf("%+v, %v", s.API, err)
+	}
+}
+
+func TestSettingsReportFaultsOfCallbacks(t *testing.T) {
+	path := writeFile(t, `{"callbacks":[{"name":"a","corp_id":"ww1","token":{"secret":"SHORT"},"aes_key":{"secret":"SHORT"}},
+		{"name":"b","corp_id":"ww2","token":{"secret":"NONE"},"aes_key":{"secret":"NONE"}}]}`)
+	_, err := read(map[string]string{callbacksFile: path, "ROUNDS_SECRET_SHORT": "s3-cret", "ROUNDS_CONCURRENCY": "lots"})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"callbacks[0].token: the secret must be 1 to 32", "callbacks[0].aes_key: the secret must be an EncodingAESKey",
+		"callbacks[1].token: secret NONE: is neither", "callbacks[1].aes_key: secret NONE:", "ROUNDS_CONCURRENCY"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("not reported: %s in\n%v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "s3-cret") {
+		t.Error(err)
+	}
+	if _, err := read(map[string]string{callbacksFile: writeFile(t, `{"callbacks":[{"name":"A"}]}`)}); err == nil || !strings.Contains(err.Error(), "callbacks[0].name: must be 1 to 56") {
+		t.Error(err)
+	}
+	if _, err := read(map[string]string{callbacksFile: "/nowhere/callbacks.json"}); err == nil || !strings.Contains(err.Error(), "there is none") {
+		t.Error(err)
+	}
+	if _, err := read(map[string]string{callbacksFile: path, "ROUNDS_ROLES": "poller"}); err != nil {
+		t.Errorf("a process without the API needs their secrets: %v", err)
+	}
+}
+
+// pigeons is a kind that the service does not know.
+type pigeons struct{ poller.Checker }
+
+func (pigeons) Kind() string { return "pigeon" }
+
+// twice is a kind that it knows.
+type twice struct{ poller.Checker }
+
+func (twice) Kind() string { return "feed" }
+
+func TestKindsMayBeAdded(t *testing.T) {
+	s := settings.Settings{Poller: settings.Poller{Limits: "pigeon rate=2/s"}}
+	if err := Validate(s, Options{}); err == nil {
+		t.Error("a kind that is not known: no error")
+	}
+	if err := Validate(s, Options{Checkers: []poller.Checker{pigeons{}}}); err != nil {
+		t.Error(err)
+	}
+	var faults settings.Faults
+	if err := Validate(s, Options{Checkers: []poller.Checker{twice{}}}); err == nil || errors.As(err, &faults) {
+		t.Errorf("a kind that there is already: %v", err)
+	}
+}
