@@ -28,11 +28,15 @@ func good() fstest.MapFS {
 	source(m, "accounts/cadence/cadence.go", "cadence")
 	source(m, "accounts/api/server.go", "api", "accounts", "circulate")
 	source(m, "poller/pool.go", "poller", "accounts", "circulate", "circulate/limit")
-	source(m, "poller/checkers/feed/feed.go", "feed", "poller", "poller/checkers/fetch", "poller/checkers/secrets")
+	source(m, "poller/checkers/feed/feed.go", "feed", "poller", "poller/fetch", "poller/secrets")
+	source(m, "poller/fetch/client.go", "fetch", "poller")
+	source(m, "poller/secrets/secrets.go", "secrets")
+	source(m, "poller/signing/signing.go", "signing")
+	source(m, "poller/delivery/webhook/sink.go", "webhook", "poller/delivery", "poller/fetch", "poller/secrets", "poller/signing")
 	source(m, "monitor/sweep.go", "monitor", "accounts", "circulate")
 	source(m, "cmd/rounds/main.go", "main", "poller", "accounts/api", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings")
 	source(m, "cmd/rounds/service/service.go", "service", "poller", "monitor", "accounts/api", "poller/checkers/feed", "circulate/connect", "cmd/rounds/settings")
-	source(m, "cmd/rounds/settings/settings.go", "settings", "circulate", "poller/checkers/secrets")
+	source(m, "cmd/rounds/settings/settings.go", "settings", "circulate", "poller/secrets")
 	source(m, "cmd/rounds/client/client.go", "client", "accounts/api")
 	source(m, "testing/checktest/suite.go", "checktest", "poller", "testing/upstream")
 	source(m, "testing/chaos/chaos.go", "chaos", "poller", "testing/redistest")
@@ -85,13 +89,22 @@ func TestBadImports(t *testing.T) {
 		{"poller/bad.go", "monitor"},
 		{"poller/bad.go", "poller/checkers/feed"},
 		{"poller/checkers/feed/bad.go", "poller/checkers/http"},
-		{"poller/checkers/fetch/bad.go", "poller/checkers/feed"},
+		{"poller/bad.go", "poller/fetch"},
+		{"poller/fetch/bad.go", "poller/checkers/feed"},
+		{"poller/fetch/bad.go", "poller/secrets"},
+		{"poller/secrets/bad.go", "poller"},
+		{"poller/signing/bad.go", "poller/secrets"},
 		{"poller/checkers/feed/bad.go", "accounts"},
 		{"poller/checkers/feed/bad.go", "circulate/credential"},
 		{"poller/checkers/feed/bad.go", "circulate"},
+		{"poller/checkers/feed/bad.go", "poller/delivery"},
 		{"poller/delivery/bad.go", "poller/checkers/feed"},
+		{"poller/delivery/bad.go", "poller/fetch"},
+		{"poller/delivery/sqlonce/bad.go", "poller/secrets"},
+		{"poller/delivery/webhook/bad.go", "poller/checkers/feed"},
+		{"poller/delivery/webhook/bad.go", "poller"},
 		{"monitor/bad.go", "poller"},
-		{"monitor/bad.go", "poller/checkers/fetch"},
+		{"monitor/bad.go", "poller/fetch"},
 		{"cmd/rounds/bad.go", "testing/upstream"},
 		{"poller/bad.go", "testing/redistest"},
 		{"poller/checkers/feed/bad.go", "testing/checktest"},

@@ -12,9 +12,8 @@ import (
 // maxLines is where a file has a second noun in it.
 const maxLines = 400
 
-// checkerHelpers are what checkers share; every other folder beside them is a
-// kind.
-var checkerHelpers = []string{"poller/checkers/extent", "poller/checkers/fetch", "poller/checkers/fields", "poller/checkers/secrets"}
+// forCheckers are what every kind may import.
+var forCheckers = []string{"accounts/strict", "poller", "poller/checkers/extent", "poller/checkers/fields", "poller/fetch", "poller/secrets", "poller/signing"}
 
 // mayImport says what of ours a package may import: exactly what is listed with
 // the first line that covers it. Tests may import anything, and only they
@@ -35,13 +34,19 @@ var mayImport = []struct {
 	{"accounts/cadence", nil},
 	{"accounts/...", []string{"accounts", "accounts/cadence", "accounts/strict", "circulate"}}, // api, dashboard: not each other
 	{"poller", []string{"accounts", "accounts/cadence", "circulate", "circulate/limit"}},
-	{"poller/checkers/wecomkf", append([]string{"poller", "circulate/credential"}, checkerHelpers...)},
-	{"poller/checkers/...", append([]string{"poller"}, checkerHelpers...)},
-	{"poller/delivery/...", []string{"accounts", "circulate", "poller/delivery", "poller/checkers/fetch", "poller/checkers/secrets"}},
+	{"poller/fetch", []string{"poller"}},
+	{"poller/secrets", nil},
+	{"poller/signing", nil},
+	{"poller/checkers/extent", nil},
+	{"poller/checkers/fields", nil},
+	{"poller/checkers/wecomkf", append([]string{"circulate/credential"}, forCheckers...)},
+	{"poller/checkers/...", forCheckers},
+	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "poller/delivery", "poller/fetch", "poller/secrets", "poller/signing"}},
+	{"poller/delivery/...", []string{"circulate", "poller/delivery"}},
 	{"monitor", []string{"accounts", "circulate"}},
 	{"deployments/examples/...", []string{"accounts", "circulate", "circulate/connect", "poller", "poller/delivery", "poller/delivery/sqlonce"}},
 	{"deployments/guide", nil},
-	{"cmd/rounds/settings", []string{"circulate", "poller/checkers/secrets"}},
+	{"cmd/rounds/settings", []string{"circulate", "poller/secrets"}},
 	{"cmd/rounds/client", []string{"accounts", "accounts/api", "circulate"}},
 	{"cmd/rounds/service", []string{"cmd/rounds/settings", "accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide"}},
 	{"cmd/rounds/sample", nil},

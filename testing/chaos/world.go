@@ -16,7 +16,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
 func serve(t *testing.T, handler http.HandlerFunc) string {

@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 const callbacksFile = "ROUNDS_CALLBACKS_FILE"

@@ -5,10 +5,10 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/connector"
 	"github.com/rounds-dev/rounds/poller/checkers/feed"
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
 	"github.com/rounds-dev/rounds/poller/checkers/imap"
-	"github.com/rounds-dev/rounds/poller/checkers/secrets"
 	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 // NewCheckers returns every kind that the service knows, those of the options among

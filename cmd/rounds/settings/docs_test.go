@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 // top is the repository's top folder.

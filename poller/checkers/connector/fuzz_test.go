@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
 func FuzzAnswer(f *testing.F) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
-	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/hostile"
 )

@@ -9,10 +9,9 @@ import (
 	"net/http"
 	"time"
 
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
-
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/signing"
 )
 
 // Verdict is what a verification makes of one rule.
@@ -216,15 +215,15 @@ func withExtra(body []byte) []byte {
 
 // wrongKey signs as somebody would who does not know the secret.
 func wrongKey(like resolved) (*resolved, error) {
-	key := make([]byte, minKey)
-	if _, err := rand.Read(key); err != nil {
+	raw := make([]byte, signing.MinKey)
+	if _, err := rand.Read(raw); err != nil {
 		return nil, err
 	}
-	webhook, err := standardwebhooks.NewWebhookRaw(key)
+	key, err := signing.NewKey(raw)
 	if err != nil {
 		return nil, err
 	}
-	like.webhook = webhook
+	like.keys = []*signing.Key{key}
 	return &like, nil
 }
 

@@ -11,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
-
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/signing"
 )
 
 // The rules, in the order of their findings.
@@ -59,7 +58,7 @@ func (v *verification) run(ctx context.Context) {
 // signature tries what somebody without the secret could send.
 func (v *verification) signature(ctx context.Context) {
 	const advice = "verify webhook-signature as Standard Webhooks says, over the bytes as they came and before anything else, and answer 401"
-	if v.secret.webhook == nil {
+	if len(v.secret.keys) == 0 {
 		v.note(ruleSignature, NotShown, "requests are not signed", "name the secret that requests are signed with")
 		v.note(ruleReplay, NotShown, "requests are not signed", "name the secret that requests are signed with")
 		return
@@ -76,9 +75,9 @@ func (v *verification) signature(ctx context.Context) {
 		q    question
 	}{
 		{"another key", question{key: wrong}},
-		{"no signature", question{header: func(h http.Header) { h.Del(standardwebhooks.HeaderWebhookSignature) }}},
+		{"no signature", question{header: func(h http.Header) { h.Del(signing.HeaderSignature) }}},
 		{"another body", question{tamper: true}},
-		{"another id", question{header: func(h http.Header) { h.Set(standardwebhooks.HeaderWebhookID, "verify-other") }}},
+		{"another id", question{header: func(h http.Header) { h.Set(signing.HeaderID, "verify-other") }}},
 	} {
 		got := v.ask(ctx, try.q)
 		refused = refused && isRefusal(got)

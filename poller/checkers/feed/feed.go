@@ -30,8 +30,8 @@ import (
 	"net/http"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
 	"github.com/rounds-dev/rounds/poller/checkers/fields"
+	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
 const (

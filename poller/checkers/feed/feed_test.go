@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/testing/checktest"
 )
 

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
 // statusError says what a status other than a success means for a feed. What

@@ -8,7 +8,7 @@ import (
 	"unicode"
 
 	"github.com/rounds-dev/rounds/poller/checkers/fields"
-	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"github.com/emersion/go-imap/v2"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
 // A limit that servers name without a time is waited out for so long.

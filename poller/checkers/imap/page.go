@@ -10,7 +10,7 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
 const (

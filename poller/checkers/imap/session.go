@@ -13,7 +13,7 @@ import (
 	"github.com/emersion/go-sasl"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
 // overhead is how many bytes may be read besides searches and messages: a

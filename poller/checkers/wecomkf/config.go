@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/rounds-dev/rounds/poller/checkers/fields"
-	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 // DefaultBaseURL is where WeCom's API is.

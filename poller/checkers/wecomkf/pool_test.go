@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
+	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/testing/bubble"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )

@@ -42,8 +42,8 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
-	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 // Kind is the kind's name in records.

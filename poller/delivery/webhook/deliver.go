@@ -12,8 +12,8 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
 	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
 const (

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
-	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 // The settings of an endpoint that are not given, and their limits. The spec

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 const (

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
-	"github.com/rounds-dev/rounds/poller/checkers/secrets"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 func parse(t testing.TB, text string) ([]webhook.Endpoint, error) {

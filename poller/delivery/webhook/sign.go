@@ -1,31 +1,24 @@
 package webhook
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
-
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
-	"github.com/rounds-dev/rounds/poller/checkers/secrets"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/poller/signing"
 )
 
-// The sizes of a key that the spec allows, in bytes.
-const (
-	minKey = 24
-	maxKey = 64
-)
+// maxKey is how many bytes a key may have, as the spec says.
+const maxKey = 64
 
 var errKey = errors.New("must be the base64 of 24 to 64 bytes, with or without whsec_ before it")
 
 // signer is what an endpoint's deliveries need of its secrets.
 type signer struct {
-	keys   []*standardwebhooks.Webhook
+	keys   []*signing.Key
 	header http.Header
 }
 
@@ -39,15 +32,11 @@ func resolve(e Endpoint, source secrets.Source) (*signer, error) {
 		if err != nil {
 			return nil, err
 		}
-		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(value, "whsec_"))
-		if err != nil || len(key) < minKey || len(key) > maxKey {
+		key, err := signing.ParseKey(value)
+		if err != nil || key.Size() > maxKey {
 			return nil, fmt.Errorf("secret %s: %w", ref.Name, errKey)
 		}
-		webhook, err := standardwebhooks.NewWebhookRaw(key)
-		if err != nil {
-			return nil, fmt.Errorf("secret %s: %w", ref.Name, errKey)
-		}
-		s.keys = append(s.keys, webhook)
+		s.keys = append(s.keys, key)
 	}
 	for _, h := range e.Headers {
 		value := h.Value
@@ -65,19 +54,12 @@ func resolve(e Endpoint, source secrets.Source) (*signer, error) {
 	return s, nil
 }
 
-// sign gives the header of an attempt made now.
+// sign returns the header of an attempt made now.
 func (s *signer) sign(id string, now time.Time, body []byte) (http.Header, error) {
-	signatures := make([]string, len(s.keys))
-	for i, key := range s.keys {
-		var err error
-		if signatures[i], err = key.Sign(id, now, body); err != nil {
-			return nil, errKey
-		}
-	}
 	header := s.header.Clone()
 	header.Set("Content-Type", "application/json")
-	header.Set(standardwebhooks.HeaderWebhookID, id)
-	header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
-	header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
+	if err := signing.Sign(header, id, now, body, s.keys...); err != nil {
+		return nil, errKey
+	}
 	return header, nil
 }

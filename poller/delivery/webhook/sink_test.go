@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/poller/checkers/secrets"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 func TestOrderOfAnAccount(t *testing.T) {

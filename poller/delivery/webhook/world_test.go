@@ -18,10 +18,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/poller/checkers/fetch"
-	"github.com/rounds-dev/rounds/poller/checkers/secrets"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/bubble"
 )
 

@@ -1,4 +1,5 @@
-// Package fetch is the one HTTP client that all checkers share.
+// Package fetch is the one HTTP client of checkers and webhooks. It knows no kind of
+// account, and makes no request that its caller did not ask for.
 //
 // It talks to addresses that strangers chose, so it trusts nothing it gets:
 //
