@@ -71,7 +71,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 	defer tasks.Wait()
 	tasks.Go(func() { m.onDuty(ctx) })
 	if m.ring.Sources() > 0 {
-		tasks.Go(func() { every(ctx, m.config.SweepInterval, m.log, "bring accounts home", m.bringHome) })
+		tasks.Go(func() { every(ctx, m.config.SweepInterval, m.log, "complete moves", m.completeMoves) })
 	}
 	tasks.Go(func() {
 		every(ctx, m.config.SweepInterval, m.log, "look who attends", (&attendance{monitor: m}).look)

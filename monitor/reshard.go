@@ -220,8 +220,9 @@ func (s *reshard) left(ctx context.Context, source int, left circulate.Leftover)
 	return s.ring.Confirm(ctx, source)
 }
 
-// bringHome ends what a monitor has begun that moved accounts and stopped.
-func (m *Monitor) bringHome(ctx context.Context) error {
+// completeMoves brings accounts to their new shards that a monitor began to move before it
+// stopped.
+func (m *Monitor) completeMoves(ctx context.Context) error {
 	for source := range m.ring.Sources() {
 		n, err := m.ring.Complete(ctx, source)
 		if err != nil {
