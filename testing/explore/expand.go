@@ -50,7 +50,7 @@ func (e *explorer) expand(at int) error {
 	return nil
 }
 
-func same(a, b stance) bool {
+func same(a, b actorState) bool {
 	return a.kind == b.kind && a.node == b.node && slices.Equal(a.links, b.links)
 }
 
@@ -74,14 +74,14 @@ func (e *explorer) matters(place int) func(t int) bool {
 
 // renew puts a new process in the place of one that is gone, or of one whose
 // round is over, which is the same but for the name.
-func (e *explorer) renew(a *stance) {
+func (e *explorer) renew(a *actorState) {
 	p := e.actors[a.of]
 	a.node = e.nodes.starts[p]
 	a.links = e.newName(p, newcomer)
 }
 
 // choose has an actor go on with an option, in all ways that this may go.
-func (e *explorer) choose(at int, s *state, i int, a *stance, o *option, before []Action) error {
+func (e *explorer) choose(at int, s *state, i int, a *actorState, o *option, before []Action) error {
 	action := Action{Actor: a.of, Picks: o.picks, Op: o.op, Option: o.id}
 	if o.op == nil {
 		next := s.clone()
@@ -192,7 +192,7 @@ func (e *explorer) apply(at int, s *state, i int, o *option, r *answer, stranger
 		action := action
 		action.Way = w
 		if action.Fate == done {
-			i := slices.IndexFunc(next.actors, func(b stance) bool { return b.of == action.Actor })
+			i := slices.IndexFunc(next.actors, func(b actorState) bool { return b.of == action.Actor })
 			b := &next.actors[i]
 			if n := e.nodes.all[b.node]; b.node != e.nodes.starts[n.program] && goesOn(o.op, n) {
 				if err := e.choose(at, &next, i, b, &n.options[0], append(slices.Clone(before), action)); err != nil {
@@ -208,13 +208,13 @@ func (e *explorer) apply(at int, s *state, i int, o *option, r *answer, stranger
 
 // begins reports whether an actor's next operation is the first of a round that
 // counts as a change.
-func (e *explorer) begins(a *stance) bool {
+func (e *explorer) begins(a *actorState) bool {
 	p := e.actors[a.of]
 	return p.changes && a.node == e.nodes.starts[p]
 }
 
 // told is where an actor then is: in one way, or in several if it has to pick.
-func (e *explorer) told(a stance, o *option, r *answer, f fate, global func(int) int) ([]stance, error) {
+func (e *explorer) told(a actorState, o *option, r *answer, f fate, global func(int) int) ([]actorState, error) {
 	q := advance{node: a.node, option: o.id, reply: -1}
 	reply, told := cut, []int(nil)
 	if f == done {
@@ -234,7 +234,7 @@ func (e *explorer) told(a stance, o *option, r *answer, f fate, global func(int)
 	if err != nil {
 		return nil, err
 	}
-	ways := make([]stance, len(arrivals))
+	ways := make([]actorState, len(arrivals))
 	for w, to := range arrivals {
 		ways[w] = a
 		if to.node < 0 {
@@ -297,7 +297,7 @@ func goesOn(o operation, n *node) bool {
 }
 
 // rewind puts an actor at the start of its next round.
-func (e *explorer) rewind(a *stance) {
+func (e *explorer) rewind(a *actorState) {
 	p := e.actors[a.of]
 	if p.renamed || !p.named {
 		e.renew(a)

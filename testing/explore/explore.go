@@ -81,7 +81,7 @@ type explorer struct {
 	nodes   *nodes
 	actors  []*program
 	kinds   []int // of each actor, the first of its program
-	idle    []stance
+	idle    []actorState
 	seen    map[string][]left // by key, what was left
 	states  []visited
 	result  Result
@@ -154,14 +154,14 @@ func (e *explorer) begin() error {
 		if err != nil {
 			return err
 		}
-		s.actors = append(s.actors, stance{of: i, kind: e.kinds[i], node: at, links: e.newName(p, 300+i)})
+		s.actors = append(s.actors, actorState{of: i, kind: e.kinds[i], node: at, links: e.newName(p, 300+i)})
 	}
 	for i, p := range e.config.Surroundings {
 		at, err := e.nodes.start(p)
 		if err != nil {
 			return err
 		}
-		e.idle = append(e.idle, stance{of: len(e.actors) + i, node: at})
+		e.idle = append(e.idle, actorState{of: len(e.actors) + i, node: at})
 	}
 	s.settle(ordinal(e.steps.places[s.place].tokens), e.matters(s.place))
 	e.visit(s, -1, Action{})
@@ -216,7 +216,7 @@ func (e *explorer) rests(s *state) bool {
 }
 
 func (e *explorer) pausing(s *state) bool {
-	return !slices.ContainsFunc(s.actors, func(a stance) bool { return a.node != e.nodes.starts[e.actors[a.of]] })
+	return !slices.ContainsFunc(s.actors, func(a actorState) bool { return a.node != e.nodes.starts[e.actors[a.of]] })
 }
 
 func (e *explorer) fault(text string, at int) {

@@ -61,7 +61,7 @@ func (ns *nodes) start(p *program) (int, error) {
 // reach runs a program through events and finds or makes the node where it then
 // is. The tokens of the arrival are those of the events.
 func (ns *nodes) reach(p *program, name string, events []event) (arrival, error) {
-	r, err := recite(p, name, events, ns.scripts)
+	r, err := replayEvents(p, name, events, ns.scripts)
 	if err != nil {
 		return arrival{}, err
 	}
@@ -100,7 +100,7 @@ func (ns *nodes) expand(n *node, picks []int) error {
 	for _, p := range picks {
 		events = append(events, event{pick: p})
 	}
-	r, err := recite(n.program, n.name, events, ns.scripts)
+	r, err := replayEvents(n.program, n.name, events, ns.scripts)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (ns *nodes) follow(a advance, o *option, replyText string) ([]arrival, erro
 // reachAll is reach, and for eager programs each pick that they then have.
 func (ns *nodes) reachAll(p *program, name string, events []event) ([]arrival, error) {
 	if p.eager {
-		r, err := recite(p, name, events, ns.scripts)
+		r, err := replayEvents(p, name, events, ns.scripts)
 		if err != nil {
 			return nil, err
 		}

@@ -113,9 +113,9 @@ type pending struct {
 	done  bool      // or the end of the round
 }
 
-// recital runs a program through what it was told once before, and stops where
+// playback runs a program through what it was told once before, and stops where
 // that ends. No Redis is in it.
-type recital struct {
+type playback struct {
 	events []event
 	next   int
 	stop   pending
@@ -132,7 +132,7 @@ type recital struct {
 
 type stopped struct{}
 
-func (r *recital) step(o operation) string {
+func (r *playback) step(o operation) string {
 	if r.program.forgets != nil {
 		last := ""
 		if r.next > 0 {
@@ -154,7 +154,7 @@ func (r *recital) step(o operation) string {
 	return r.events[r.next-1].reply
 }
 
-func (r *recital) pick(n int) int {
+func (r *playback) pick(n int) int {
 	if r.next == len(r.events) {
 		r.stop = pending{picks: n}
 		panic(stopped{})
@@ -163,14 +163,14 @@ func (r *recital) pick(n int) int {
 	return r.events[r.next-1].pick
 }
 
-func (r *recital) at(label string, live []string) {
+func (r *playback) at(label string, live []string) {
 	r.label, r.live, r.since = label, live, r.next
 	r.base, r.did = label, nil
 }
 
-// recite runs a program through events.
-func recite(p *program, name string, events []event, s *scripts) (r *recital, err error) {
-	r = &recital{events: events, program: p, scripts: s}
+// replayEvents runs a program through events.
+func replayEvents(p *program, name string, events []event, s *scripts) (r *playback, err error) {
+	r = &playback{events: events, program: p, scripts: s}
 	a, err := newActor(name, p.meta, r, s)
 	if err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func recite(p *program, name string, events []event, s *scripts) (r *recital, er
 
 // key is what tells this stopping place from others: the program, where it is,
 // what it still needs, and what it was told since.
-func (r *recital) key(p *program, name string) string {
+func (r *playback) key(p *program, name string) string {
 	parts := []string{p.name}
 	if p.named {
 		parts = append(parts, name)

@@ -10,15 +10,15 @@ import (
 // place first, as there, then the others by which actor knows them first.
 type state struct {
 	place   int
-	actors  []stance
+	actors  []actorState
 	crashes int   // left
 	cuts    int   // left
 	changes int   // left to the surroundings
 	written []int // tickets under which a message was written, as long as anybody knows them
 }
 
-// stance is where an actor is, and which token each token of its node is.
-type stance struct {
+// actorState is where an actor is, and which token each token of its node is.
+type actorState struct {
 	of    int // which actor: it tells a trace who is who, and no states apart
 	kind  int // which program
 	node  int
@@ -40,7 +40,7 @@ func (s *state) settle(placeTokens []int, matters func(t int) bool) {
 		}
 		return 1 << 30
 	}
-	slices.SortStableFunc(s.actors, func(a, b stance) int {
+	slices.SortStableFunc(s.actors, func(a, b actorState) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.node, b.node),
 			slices.CompareFunc(a.links, b.links, func(x, y int) int { return cmp.Compare(rank(x), rank(y)) }))
 	})
@@ -113,7 +113,7 @@ func (e *explorer) unpack(text string) state {
 	s := state{crashes: int(b[0]), cuts: int(b[1]), changes: int(b[2])}
 	b = b[3:]
 	s.place = uvarint()
-	s.actors = make([]stance, n)
+	s.actors = make([]actorState, n)
 	for i := range s.actors {
 		id := uvarint()
 		node := e.nodes.all[id]
@@ -122,7 +122,7 @@ func (e *explorer) unpack(text string) state {
 			links[j] = int(b[j])
 		}
 		b = b[node.tokens:]
-		s.actors[i] = stance{of: int(of[i]), kind: e.kinds[of[i]], node: id, links: links}
+		s.actors[i] = actorState{of: int(of[i]), kind: e.kinds[of[i]], node: id, links: links}
 	}
 	for _, t := range b[1:] {
 		s.written = append(s.written, int(t))
