@@ -142,7 +142,7 @@ func (g *group) join(ctx context.Context) ([]string, error) {
 	return g.Ring.JoinGroup(ctx, g.Group, g.name, g.TakeOver, hang...)
 }
 
-// make makes the group in every shard, those of its peers and those whose turn comes
+// make makes the group in every shard, those of its peers and those that follow
 // later among them: what is found from now on is the group's wherever it is found.
 // New shards come first, which are last: in them a group is as old as in the others.
 func (g *group) make(ctx context.Context) {

@@ -9,7 +9,7 @@ import (
 )
 
 // A group that begins with what is found from now on is in every shard as soon as
-// its first consumer joins: in those of its peers, and in those whose turn comes
+// its first consumer joins: in those of its peers, and in those that follow
 // only when accounts have moved.
 func TestFromNowWhileTheNumberOfShardsChanges(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {

@@ -37,8 +37,8 @@ func inFakeTime(t *testing.T, shards int, test func(w *world)) {
 	bubble.Run(t, shards, func(w *bubble.World) { test(newWorld(w)) })
 }
 
-// add writes n messages of each account, in turns, numbered from where the last
-// add of it ended.
+// add writes n messages of each account, round by round, numbered from
+// where the last add of it ended.
 func (w *world) add(n int, accounts ...string) {
 	w.Helper()
 	for range n {

@@ -101,11 +101,11 @@ func TestFailuresAndPanics(t *testing.T) {
 			return nil
 		}, sqlonce.Options{MaxBatch: 32})
 		batch := messages(9, 120)
-		for left, turn := batch, 0; len(left) > 0; turn++ {
+		for left, round := batch, 0; len(left) > 0; round++ {
 			errs := h.Handle(t.Context(), left)
 			wantHeld(t, left, errs)
 			left = unapplied(left, errs)
-			if turn == 200 {
+			if round == 200 {
 				t.Fatalf("%d messages are still not applied", len(left))
 			}
 		}

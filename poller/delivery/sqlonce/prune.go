@@ -43,7 +43,7 @@ func (h *Handler) pruneBatch(ctx context.Context, olderThan time.Duration) (int6
 }
 
 // PruneEvery prunes at once and then after each interval, until ctx is done, and
-// reports each turn. A failed turn is tried again after the next interval.
+// reports each step. A failed step is tried again after the next interval.
 func (h *Handler) PruneEvery(ctx context.Context, interval, olderThan time.Duration, report func(pruned int64, err error)) error {
 	if interval <= 0 {
 		return fmt.Errorf("sqlonce: prune: interval: must be more than 0, is %v", interval)

@@ -53,15 +53,15 @@ func TestPruneEvery(t *testing.T) {
 		wantNone(t, h.Handle(t.Context(), messages(1, 3)))
 		w.age(2 * time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
-		begun, turn := time.Now(), 0
+		begun, step := time.Now(), 0
 		err := h.PruneEvery(ctx, time.Hour, time.Hour, func(pruned int64, err error) {
-			if at := time.Since(begun); at != time.Duration(turn)*time.Hour {
-				t.Errorf("turn %d after %v", turn, at)
+			if at := time.Since(begun); at != time.Duration(step)*time.Hour {
+				t.Errorf("step %d after %v", step, at)
 			}
-			if want := map[int]int64{0: 3, 3: 2}[turn]; pruned != want || (err != nil) != (turn == 1) {
-				t.Errorf("turn %d: pruned %d, %v", turn, pruned, err)
+			if want := map[int]int64{0: 3, 3: 2}[step]; pruned != want || (err != nil) != (step == 1) {
+				t.Errorf("step %d: pruned %d, %v", step, pruned, err)
 			}
-			switch turn {
+			switch step {
 			case 0:
 				w.exec("ALTER TABLE rounds_applied RENAME TO elsewhere")
 			case 1:
@@ -72,10 +72,10 @@ func TestPruneEvery(t *testing.T) {
 			case 3:
 				cancel()
 			}
-			turn++
+			step++
 		})
-		if err != nil || turn != 4 {
-			t.Errorf("%d turns, %v", turn, err)
+		if err != nil || step != 4 {
+			t.Errorf("%d steps, %v", step, err)
 		}
 		if err := h.PruneEvery(ctx, 0, time.Hour, nil); err == nil || !strings.Contains(err.Error(), "interval") {
 			t.Errorf("interval 0: %v", err)

@@ -129,7 +129,7 @@ func apply(ctx context.Context, tx *sql.Tx, d delivery.Delivery) error {
 	return err
 }
 
-// messages makes n messages for accounts in turn, numbered from first in each.
+// messages makes n messages for accounts one after the other, numbered from first in each.
 func messages(accounts, n int) []delivery.Delivery {
 	batch := make([]delivery.Delivery, n)
 	for i := range batch {

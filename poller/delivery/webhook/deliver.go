@@ -31,7 +31,7 @@ func backoff(attempt int) time.Duration {
 }
 
 // deliver delivers one message, with a few attempts; nil: delivered.
-func (s *Sink) deliver(ctx context.Context, t turn, d delivery.Delivery) (failed *Error) {
+func (s *Sink) deliver(ctx context.Context, t batchCall, d delivery.Delivery) (failed *Error) {
 	defer func() {
 		if value := recover(); value != nil {
 			// The text could hold anything: only what it is, is told.
@@ -79,7 +79,7 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 }
 
 // attempt sends a message if the gate lets it.
-func (s *Sink) attempt(ctx context.Context, t turn, id string, body []byte) *Error {
+func (s *Sink) attempt(ctx context.Context, t batchCall, id string, body []byte) *Error {
 	if err := s.gate.enter(t.ctx); err != nil {
 		if ctx.Err() != nil {
 			return s.failure(Canceled, 0, ctx.Err())

@@ -205,11 +205,11 @@ func TestSlowReceiver(t *testing.T) {
 		start := time.Now()
 		err := one(w.Context(), sink, "a/1")
 		is(t, err, webhook.Failed, true)
-		// The second attempt began within the turn, a third could not.
+		// The second attempt began within the window, a third could not.
 		within(t, "two attempts", time.Since(start), 24*time.Second, 25*time.Second)
 		w.receiver.expect(t, "a/1", "a/1")
 
-		// What a turn cannot get to goes back uncounted.
+		// What a call cannot get to goes back uncounted.
 		w.receiver.say(slow(11 * time.Second))
 		sink = w.sink(func(e *webhook.Endpoint) { e.Timeout, e.Concurrency, e.Ordered = 12*time.Second, 1, true })
 		errs := sink.Handle(w.Context(), messages("a/1", "a/2", "a/3", "a/4"))

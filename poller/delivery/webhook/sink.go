@@ -14,8 +14,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// DefaultTurn is Options.Turn unless told otherwise.
-const DefaultTurn = 20 * time.Second
+// DefaultAttemptWindow is Options.AttemptWindow unless told otherwise.
+const DefaultAttemptWindow = 20 * time.Second
 
 // Client makes the calls; *fetch.Client is one, and refuses private addresses
 // unless told to allow them.
@@ -33,10 +33,10 @@ type Options struct {
 	Log       *slog.Logger   // nil: nowhere
 	Metrics   *Metrics       // nil: for nobody
 
-	// Turn is for how long one call of Handle goes on beginning attempts; it
+	// AttemptWindow is for how long one call of Handle goes on beginning attempts; it
 	// returns at the latest after that and the endpoint's Timeout, or when its
-	// context's deadline has come. See Sink.HandlerTimeout. 0: DefaultTurn.
-	Turn time.Duration
+	// context's deadline has come. See Sink.HandlerTimeout. 0: DefaultAttemptWindow.
+	AttemptWindow time.Duration
 }
 
 // Sink delivers messages to one endpoint. It is safe for concurrent use.
@@ -68,8 +68,8 @@ func New(endpoint Endpoint, o Options) (*Sink, error) {
 	if endpoint.Concurrency == 0 {
 		endpoint.Concurrency = DefaultConcurrency
 	}
-	if o.Turn <= 0 {
-		o.Turn = DefaultTurn
+	if o.AttemptWindow <= 0 {
+		o.AttemptWindow = DefaultAttemptWindow
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
@@ -87,8 +87,8 @@ func New(endpoint Endpoint, o Options) (*Sink, error) {
 	}, nil
 }
 
-// turn is one call of Handle.
-type turn struct {
+// batchCall is one call of Handle.
+type batchCall struct {
 	ctx    context.Context // done when no attempt may begin any more
 	signer *signer
 }
@@ -99,7 +99,7 @@ type turn struct {
 func (s *Sink) Handle(ctx context.Context, batch []delivery.Delivery) []error {
 	errs := make([]error, len(batch))
 	defer func() { s.count(batch, errs) }()
-	starting, cancel := context.WithTimeout(ctx, s.turn(ctx))
+	starting, cancel := context.WithTimeout(ctx, s.window(ctx))
 	defer cancel()
 	t, unready := s.begin(starting)
 	var lanes sync.WaitGroup
@@ -117,43 +117,43 @@ func (s *Sink) Handle(ctx context.Context, batch []delivery.Delivery) []error {
 }
 
 // HandlerTimeout is what a consumer must grant a call of Handle for it to use its
-// whole turn: Turn, the endpoint's Timeout and a second.
+// whole window: AttemptWindow, the endpoint's Timeout and a second.
 func (s *Sink) HandlerTimeout() time.Duration {
-	return s.options.Turn + s.endpoint.Timeout + time.Second
+	return s.options.AttemptWindow + s.endpoint.Timeout + time.Second
 }
 
-// turn is for how long attempts may begin. One that the context's deadline would
+// window is for how long attempts may begin. One that the context's deadline would
 // cut off had better not, unless there is no time for any other.
-func (s *Sink) turn(ctx context.Context) time.Duration {
+func (s *Sink) window(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return s.options.Turn
+		return s.options.AttemptWindow
 	}
 	left := time.Until(deadline)
-	return min(s.options.Turn, max(left-s.endpoint.Timeout, left/2))
+	return min(s.options.AttemptWindow, max(left-s.endpoint.Timeout, left/2))
 }
 
 // begin readies what all of a batch needs.
-func (s *Sink) begin(ctx context.Context) (turn, *Error) {
+func (s *Sink) begin(ctx context.Context) (batchCall, *Error) {
 	err := s.standing.refresh(ctx)
 	if err == nil && s.standing.disabled.Load() {
-		return turn{}, s.failure(Disabled, recheck, ErrDisabled)
+		return batchCall{}, s.failure(Disabled, recheck, ErrDisabled)
 	}
 	var signer *signer
 	if err == nil {
 		signer, err = resolve(s.endpoint, s.options.Secrets)
 	}
 	if err != nil && ctx.Err() != nil {
-		return turn{}, s.failure(Canceled, 0, ctx.Err())
+		return batchCall{}, s.failure(Canceled, 0, ctx.Err())
 	}
 	if err != nil {
 		if !s.unready.Swap(true) {
 			s.log.Warn("webhook endpoint gets nothing until this is mended", "error", err)
 		}
-		return turn{}, s.failure(Unready, recheck, err)
+		return batchCall{}, s.failure(Unready, recheck, err)
 	}
 	s.unready.Store(false)
-	return turn{ctx: ctx, signer: signer}, nil
+	return batchCall{ctx: ctx, signer: signer}, nil
 }
 
 // lanes are the messages to deliver, by index: those of a lane one after the
@@ -177,7 +177,7 @@ func (s *Sink) lanes(batch []delivery.Delivery) [][]int {
 }
 
 // walk delivers the messages of a lane up to the first that fails.
-func (s *Sink) walk(ctx context.Context, t turn, batch []delivery.Delivery, lane []int, errs []error) {
+func (s *Sink) walk(ctx context.Context, t batchCall, batch []delivery.Delivery, lane []int, errs []error) {
 	for n, i := range lane {
 		if e := s.deliver(ctx, t, batch[i]); e != nil {
 			errs[i] = e.answer()

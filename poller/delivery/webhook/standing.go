@@ -15,7 +15,7 @@ import (
 // recheck is how soon a replica learns what another one, or a person, decided.
 const recheck = 15 * time.Second
 
-// storeTimeout bounds a call of the store that must not depend on the turn.
+// storeTimeout bounds a call of the store that must not depend on the window.
 const storeTimeout = 5 * time.Second
 
 // Store remembers which endpoints are disabled, for all replicas and over
