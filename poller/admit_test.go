@@ -161,7 +161,7 @@ func TestSuspectsAreCheckedOneAtATime(t *testing.T) {
 			}
 		}
 		if isolated != len(suspects)-1 {
-			t.Errorf("%d wait for their turn, want %d", isolated, len(suspects)-1)
+			t.Errorf("%d are isolated, want %d", isolated, len(suspects)-1)
 		}
 		time.Sleep(8 * time.Minute)
 		stop()

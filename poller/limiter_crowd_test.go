@@ -84,8 +84,8 @@ func (c *crowd) run(d time.Duration) {
 	c.Helper()
 	// Not in step with any rate, or one shard would be there first every time.
 	pause := between(15*time.Millisecond, 30*time.Millisecond)
-	for turn, end := 0, time.Now().Add(d); time.Now().Before(end); turn++ {
-		c.claim(turn % crowdShards)
+	for round, end := 0, time.Now().Add(d); time.Now().Before(end); round++ {
+		c.claim(round % crowdShards)
 		time.Sleep(pause())
 	}
 }

@@ -73,7 +73,7 @@ func TestEveryWaiterIsWokenForWhomThereIsAPlace(t *testing.T) {
 // TestNoWakeUpIsLost would hang if one were: all places come back, and none is
 // taken twice.
 func TestNoWakeUpIsLost(t *testing.T) {
-	const places, turns = 7, 2000
+	const places, rounds = 7, 2000
 	p := newPlaces(places)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -81,9 +81,9 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	var takers sync.WaitGroup
 	for taker := range 16 {
 		takers.Go(func() {
-			for turn := range turns {
+			for round := range rounds {
 				n := 0
-				if turn%5 == 0 {
+				if round%5 == 0 {
 					n = p.tryTake(1 + taker%3)
 				} else if n = p.take(ctx, 1+taker%3); n == 0 {
 					t.Error("still waiting after 20 s")

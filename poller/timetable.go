@@ -14,14 +14,14 @@ import (
 // shards and not with the replicas.
 const patience = 250 * time.Millisecond
 
-// timetable knows when each shard is next worth a claim. Shards take turns, and
-// no two claimers work on one at a time.
+// timetable knows when each shard is next worth a claim. Shards are taken one after
+// the other, and no two claimers work on one at a time.
 type timetable struct {
 	mu      sync.Mutex
 	at      []time.Time // when to claim next; of a busy shard: asked for meanwhile
 	busy    []bool
 	claimed []time.Time   // when a claim last began
-	next    int           // whose turn it is
+	next    int           // the shard to look at first
 	sooner  chan struct{} // has a value after a shard's time came nearer
 
 	peers []string // the replicas that share the shards, sorted

@@ -38,7 +38,7 @@ func (t *timetable) signalled() bool {
 	}
 }
 
-func TestShardsTakeTurns(t *testing.T) {
+func TestShardsAreTakenOneAfterTheOther(t *testing.T) {
 	table := newTimetable(3, noon)
 	for _, shard := range []int{0, 1, 2} {
 		table.taken(t, noon, shard)

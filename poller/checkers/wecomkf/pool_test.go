@@ -47,13 +47,13 @@ func TestPools(t *testing.T) {
 		}
 
 		random := rand.New(rand.NewPCG(1, 2))
-		for turn := range 36 {
+		for round := range 36 {
 			for n := range accounts {
 				if random.IntN(3) == 0 {
 					w.PostEvent(fmt.Sprintf("wk%02d", n), "enter_session")
 				}
 			}
-			switch turn % 12 {
+			switch round % 12 {
 			case 2:
 				w.Revoke(corp)
 			case 5:
@@ -63,7 +63,7 @@ func TestPools(t *testing.T) {
 			case 10:
 				w.Fail(corp, wecom.SyncMsg, wecom.Fault{Code: 60020, Times: 3})
 			}
-			if turn == 15 {
+			if round == 15 {
 				w.Fail(corp, wecom.SyncMsg, wecom.Fault{Code: 45009, Times: 1})
 			}
 			time.Sleep(time.Minute)

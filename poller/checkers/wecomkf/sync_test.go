@@ -243,16 +243,16 @@ func TestEachMessageOnceThroughFaults(t *testing.T) {
 		w := newWorld(t, NewMemory(), 3, wecom.Options{EmptyPages: true, TokenLife: 17 * time.Minute, Concurrency: -1})
 		ids := w.accounts(20, 0)
 		posted := 0
-		for turn := range 200 {
+		for round := range 200 {
 			for n, id := range ids {
-				if (turn+n)%2 == 0 {
+				if (round+n)%2 == 0 {
 					w.wecom.Post(id, "text")
 				} else {
 					w.wecom.PostEvent(id, "enter_session")
 				}
 			}
 			posted++
-			switch turn % 10 {
+			switch round % 10 {
 			case 1:
 				w.wecom.Revoke(corp)
 			case 3:
