@@ -27,44 +27,54 @@ const (
 	unansweredPause = 2 * time.Second // likewise, while a limit does not answer
 )
 
-// admit gives those of claimed accounts that may be checked now. The others go
-// back to the schedule at once; that is no failure, and holds no place.
-func (p *Pool) admit(ctx context.Context, flights []*flight) []*flight {
-	return p.withinLimits(ctx, p.unsuspected(flights))
+// admit returns those of a shard's claimed accounts that may be checked now. The
+// others go back to the schedule at once. That is no failure, and takes no place.
+func (fs *flights) admit(ctx context.Context, shard int, claimed []*flight) []*flight {
+	return fs.withinLimits(ctx, fs.unsuspected(fs.withRoom(shard, claimed)))
+}
+
+// withRoom are the flights of one shard where Redis has room for what they may find.
+// Otherwise all go back unchecked; that is no failure.
+func (fs *flights) withRoom(shard int, claimed []*flight) []*flight {
+	if !fs.room.short(shard) {
+		return claimed
+	}
+	for _, f := range claimed {
+		f.turnAway(accounts.RuleMemory, f.now().Add(fs.room.pause(shard)))
+	}
+	return claimed[:0]
 }
 
 // withinLimits are those whose limits let them start. Where the limits do not
 // answer nobody may start.
-func (p *Pool) withinLimits(ctx context.Context, flights []*flight) []*flight {
+func (fs *flights) withinLimits(ctx context.Context, claimed []*flight) []*flight {
 	var asking []*candidate
-	asks := make([]*candidate, len(flights)) // in the place of each; nil: no limit
-	for i, f := range flights {
+	asks := make([]*candidate, len(claimed)) // in the place of each; nil: no limit
+	for i, f := range claimed {
 		if f.record.limits == (limitsOfCheck{}) {
 			continue
 		}
 		c := &candidate{kind: f.record.account.Kind, limits: f.record.limits, checkID: f.checkID}
-		if p.letters.Rule(accounts.RuleLimit) == f.claim.Rule {
+		if fs.letters.Rule(accounts.RuleLimit) == f.claim.Rule {
 			c.promised = f.claim.Due
 		}
 		asks[i], asking = c, append(asking, c)
 	}
 	if len(asking) == 0 {
-		return flights
+		return claimed
 	}
-	p.limiter.ask(ctx, asking)
+	fs.limiter.ask(ctx, asking)
 	const unanswered = "limit_unanswered"
-	admitted := flights[:0:len(flights)]
-	for i, f := range flights {
+	admitted := claimed[:0:len(claimed)]
+	for i, f := range claimed {
 		c := asks[i]
 		switch {
 		case c == nil || c.admitted():
 			admitted = append(admitted, f)
 		case c.err != nil:
-			f.cleared()
-			f.putBack(unanswered, f.now().Add(upTo(unansweredPause)))
+			f.turnAway(unanswered, f.now().Add(upTo(unansweredPause)))
 		default:
-			f.cleared()
-			f.putBack(accounts.RuleLimit, c.until)
+			f.turnAway(accounts.RuleLimit, c.until)
 		}
 	}
 	return admitted
@@ -72,24 +82,23 @@ func (p *Pool) withinLimits(ctx context.Context, flights []*flight) []*flight {
 
 // unsuspected are those that neither an outage of our own network nor an earlier
 // mishap keeps from being checked.
-func (p *Pool) unsuspected(flights []*flight) []*flight {
+func (fs *flights) unsuspected(claimed []*flight) []*flight {
 	now := time.Now()
-	admitted := flights[:0:len(flights)]
-	for _, f := range flights {
+	admitted := claimed[:0:len(claimed)]
+	for _, f := range claimed {
 		switch {
 		case f.record.unknown != "":
 			f.leave()
 		case f.record.fault != "":
 			admitted = append(admitted, f) // fails by itself
 		case f.usedUp(): // and was nudged
-			f.putBack(accounts.RuleShare, f.shareAgain())
-		case f.claim.Strikes >= suspectStrikes && !p.suspect.CompareAndSwap(false, true):
-			f.putBack(accounts.RuleIsolation, f.now().Add(upTo(suspectPause)))
+			f.turnAway(accounts.RuleShare, f.shareAgain())
+		case f.claim.Strikes >= suspectStrikes && !fs.suspect.CompareAndSwap(false, true):
+			f.turnAway(accounts.RuleIsolation, f.now().Add(upTo(suspectPause)))
 		default:
 			f.suspect = f.claim.Strikes >= suspectStrikes
-			if !p.outage.admits(f.host(), now) {
-				f.cleared()
-				f.putBack(accounts.RuleOutage, f.afterOutage())
+			if !fs.outage.admits(f.host(), now) {
+				f.turnAway(accounts.RuleOutage, f.afterOutage())
 				continue
 			}
 			admitted = append(admitted, f)
@@ -98,38 +107,44 @@ func (p *Pool) unsuspected(flights []*flight) []*flight {
 	return admitted
 }
 
-// cleared gives the place for suspects free again.
+// cleared frees the place for suspects.
 func (f *flight) cleared() {
 	if f.suspect {
-		f.pool.suspect.Store(false)
+		f.flights.suspect.Store(false)
 	}
+}
+
+// turnAway returns an account whose check is not to start.
+func (f *flight) turnAway(reason string, due time.Time) {
+	f.cleared()
+	f.putBack(reason, due)
 }
 
 // putBack returns an account unchecked, with all that is known of it as it was.
 // A reason that is no rule leaves what had decided when it is due.
 func (f *flight) putBack(reason string, due time.Time) {
-	f.pool.metrics.putBack.WithLabelValues(reason).Inc()
-	rule, ok := f.pool.letters.Known(reason)
+	f.flights.metrics.putBack.WithLabelValues(reason).Inc()
+	rule, ok := f.flights.letters.Known(reason)
 	if !ok {
 		rule = 0
 	}
-	f.pool.committer.submit(circulate.Return{
+	f.flights.writer.submit(circulate.Return{
 		Claim: f.claim, Kind: f.record.account.Kind, Due: due, Rule: rule,
 		Failures: f.claim.Failures, State: f.claim.State,
-	})
+	}, nil)
 }
 
-// leave gives an account back that another replica may know what to do with: a
+// leave returns an account that another replica may know what to do with: a
 // newer one, while they are replaced. It counts as nothing against the account.
 func (f *flight) leave() {
-	p := f.pool
-	p.metrics.putBack.WithLabelValues(f.record.reason).Inc()
-	p.timetable.leave(f.claim.Shard, time.Now().Add(leftAlone))
-	p.committer.submit(circulate.Return{
+	fs := f.flights
+	fs.metrics.putBack.WithLabelValues(f.record.reason).Inc()
+	fs.timetable.leave(f.claim.Shard, time.Now().Add(leftAlone))
+	fs.writer.submit(circulate.Return{
 		Claim: f.claim, Kind: f.record.account.Kind, Due: f.now().Add(upTo(unknownPause)),
 		Failures: f.claim.Failures, State: f.claim.State,
 		Error: f.record.reason + ": " + f.record.unknown,
-	})
+	}, nil)
 }
 
 // afterOutage is when to try an account again whose third party our own network

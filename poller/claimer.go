@@ -2,13 +2,12 @@ package poller
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -22,88 +21,52 @@ const (
 	claimRetryMax = 5 * time.Second
 )
 
-// record is what the pool knows of an account, decoded once and kept.
-type record struct {
-	account accounts.Account
-	cadence cadence.Cadence
-	checker Checker // nil: no checker of this process knows the kind
-	rateKey string  // the checker's; empty: shared with nobody
-	limits  limitsOfCheck
-	fault   string // not empty: the record cannot be used
-	unknown string // not empty: what this version does not know, and a newer one may
-	reason  string // of giving it back for that
+// claimer claims accounts as places for checks come free and shards have something
+// due. What may be checked becomes a flight.
+type claimer struct {
+	*replica
+	ring       *circulate.Ring
+	checkers   Checkers
+	limiter    *limiter
+	flights    *flights
+	writer     *writer
+	holding    *holding
+	records    *circulate.Records[*record]
+	subscribed atomic.Bool // wake-ups arrive
 }
 
-func (p *Pool) decode(id string, text []byte) *record {
-	if text == nil {
-		return &record{fault: "the record is missing"}
-	}
-	// Not as strict as at registration: a newer version's registry may have
-	// written fields that this one does not know.
-	var account accounts.Account
-	if err := json.Unmarshal(text, &account); err != nil {
-		return &record{fault: fmt.Sprintf("the record cannot be read: %v", err)}
-	}
-	if account.ID != id {
-		return &record{fault: fmt.Sprintf("the record is that of %q", account.ID)}
-	}
-	every, err := cadence.Parse(account.Cadence)
-	if err != nil {
-		return &record{account: account, unknown: fmt.Sprintf("this version cannot read the cadence: %v", err), reason: "unknown_cadence"}
-	}
-	r := &record{account: account, cadence: every, checker: p.checkers[account.Kind]}
-	if r.checker == nil {
-		r.unknown, r.reason = fmt.Sprintf("no checker here knows the kind %q", account.Kind), "unknown_kind"
-	} else {
-		r.rateKey = rateKey(r.checker, account.Config)
-		r.limits = p.limiter.of(account.Kind, r.rateKey)
-	}
-	return r
+func newClaimer(r *replica, ring *circulate.Ring, checkers Checkers, l *limiter, fs *flights, w *writer) *claimer {
+	c := &claimer{replica: r, ring: ring, checkers: checkers, limiter: l, flights: fs, writer: w, holding: w.holding}
+	c.records = circulate.NewRecords(ring, r.config.RecordsKept, r.config.RecordBytes, recordTTL, c.decode)
+	return c
 }
 
-// rateKey asks a checker, which is somebody else's code: one that panics has none.
-func rateKey(c Checker, config json.RawMessage) (key string) {
-	defer func() {
-		if recover() != nil {
-			key = ""
-		}
-	}()
-	return c.RateKey(orEmpty(config))
-}
-
-func orEmpty(config json.RawMessage) json.RawMessage {
-	if len(config) == 0 {
-		return json.RawMessage("{}")
-	}
-	return config
-}
-
-// claim takes accounts and starts their checks until ctx is done.
-func (p *Pool) claim(ctx context.Context) {
+// run claims accounts and starts their checks until ctx is done.
+func (c *claimer) run(ctx context.Context) {
 	failures := 0
 	for {
-		n := p.takePlaces(ctx)
+		n := c.takePlaces(ctx)
 		if n == 0 {
 			return
 		}
-		shard, ok := p.awaitShard(ctx)
+		shard, ok := c.awaitShard(ctx)
 		if !ok {
-			p.places.give(n)
+			c.flights.places.give(n)
 			return
 		}
-		started, next, err := p.claimShard(ctx, shard, n)
-		p.places.give(n - started)
+		started, next, err := c.claimShard(ctx, shard, n)
+		c.flights.places.give(n - started)
 		if err == nil {
 			failures = 0
-			p.timetable.put(shard, next)
+			c.timetable.put(shard, next)
 			continue
 		}
-		p.metrics.redisErrors.WithLabelValues("claim").Inc()
-		p.log.Debug("claim failed", "shard", shard, "error", err)
+		c.metrics.redisErrors.WithLabelValues("claim").Inc()
+		c.log.Debug("claim failed", "shard", shard, "error", err)
 		pause := min(claimRetryMax, claimRetry<<min(failures, 6))
 		failures++
-		p.timetable.put(shard, time.Now().Add(pause))
-		if circulate.Unavailable(err) && p.ring.Node(shard) == "" {
+		c.timetable.put(shard, time.Now().Add(pause))
+		if circulate.Unavailable(err) && c.ring.Node(shard) == "" {
 			// The whole server is away: the other shards need not be tried.
 			if !sleep(ctx, pause) {
 				return
@@ -115,25 +78,25 @@ func (p *Pool) claim(ctx context.Context) {
 // takePlaces waits for free places. Where checks fill the pool they come free
 // one by one, and a claim for each would cost Redis more than the claims of
 // several: a moment's patience gathers them.
-func (p *Pool) takePlaces(ctx context.Context) int {
-	n := p.places.take(ctx, claimBatch)
-	if few := min(claimBatch, p.config.Concurrency/8); n > 0 && n < few && sleep(ctx, gatherPlaces) {
-		n += p.places.tryTake(claimBatch - n)
+func (c *claimer) takePlaces(ctx context.Context) int {
+	n := c.flights.places.take(ctx, claimBatch)
+	if few := min(claimBatch, c.config.Concurrency/8); n > 0 && n < few && sleep(ctx, gatherPlaces) {
+		n += c.flights.places.tryTake(claimBatch - n)
 	}
 	return n
 }
 
 // awaitShard waits until the time of some shard has come.
-func (p *Pool) awaitShard(ctx context.Context) (int, bool) {
+func (c *claimer) awaitShard(ctx context.Context) (int, bool) {
 	for {
 		if ctx.Err() != nil {
 			return 0, false
 		}
-		if p.tooManyAbandoned() {
-			sleep(ctx, deafInterval)
+		if c.flights.tooManyAbandoned() {
+			sleep(ctx, hangingPause)
 			continue
 		}
-		shard, ok, wait := p.timetable.take(time.Now(), p.idle())
+		shard, ok, wait := c.timetable.take(time.Now(), c.idle())
 		if ok {
 			return shard, true
 		}
@@ -141,7 +104,7 @@ func (p *Pool) awaitShard(ctx context.Context) (int, bool) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-p.timetable.sooner:
+		case <-c.timetable.sooner:
 		}
 		timer.Stop()
 	}
@@ -149,44 +112,42 @@ func (p *Pool) awaitShard(ctx context.Context) (int, bool) {
 
 // claimShard claims up to n accounts of a shard and starts their checks. It
 // tells how many it started and when the shard is next worth a claim.
-func (p *Pool) claimShard(ctx context.Context, shard, n int) (started int, next time.Time, err error) {
-	p.metrics.claims.Inc()
-	batch, err := p.ring.Claim(ctx, shard, p.config.Replica, n, p.records.Known(shard))
+func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, next time.Time, err error) {
+	c.metrics.claims.Inc()
+	batch, err := c.ring.Claim(ctx, shard, c.config.Replica, n, c.records.Known(shard))
 	if err != nil {
 		if circulate.Unknown(err) || circulate.Unavailable(err) {
 			// What answers next may be another server, and remember less: that this
 			// replica holds what it has returned.
-			p.holding.lose(shard)
+			c.holding.lose(shard)
 		}
 		return 0, time.Time{}, err
 	}
 	received := time.Now()
-	p.holding.add(batch.Claims)
-	if p.holding.suspicious(shard) {
-		if err := p.reclaim(ctx, shard); err != nil {
-			p.holding.lose(shard)
-			p.log.Debug("what may be held was not looked for", "shard", shard, "error", err)
+	c.holding.add(batch.Claims)
+	if c.holding.suspicious(shard) {
+		if err := c.reclaim(ctx, shard); err != nil {
+			c.holding.lose(shard)
+			c.log.Debug("what may be held was not looked for", "shard", shard, "error", err)
 		}
 	}
-	reading := &instant{server: batch.Now, local: received}
-	p.origin.Store(reading)
-	p.clocks[shard].Store(reading)
-	p.metrics.void.Add(float64(batch.Void))
-	p.metrics.claimed.Add(float64(len(batch.Claims)))
-	records, err := p.records.Resolve(ctx, shard, &batch)
+	c.clocks.set(shard, batch.Now, received)
+	c.metrics.void.Add(float64(batch.Void))
+	c.metrics.claimed.Add(float64(len(batch.Claims)))
+	records, err := c.records.Resolve(ctx, shard, &batch)
 	if len(batch.Claims) > 0 && (err != nil || ctx.Err() != nil) {
-		// Not to be checked by us: next in line again, or stale if that fails too.
+		// We will not check these: release them. If that fails, the monitor requeues them.
 		claims := make([]*circulate.Claim, len(batch.Claims))
 		for i := range claims {
 			claims[i] = &batch.Claims[i]
 		}
-		p.release(ctx, shard, claims)
+		c.writer.release(ctx, shard, claims)
 		return 0, time.Now(), err
 	}
-	flights := make([]*flight, len(batch.Claims))
-	for i := range flights {
-		flights[i] = &flight{
-			pool:    p,
+	claimed := make([]*flight, len(batch.Claims))
+	for i := range claimed {
+		claimed[i] = &flight{
+			flights: c.flights,
 			claim:   &batch.Claims[i],
 			record:  records[i],
 			checkID: fmt.Sprintf("%d-%s", shard, batch.Claims[i].Ticket()),
@@ -195,17 +156,17 @@ func (p *Pool) claimShard(ctx context.Context, shard, n int) (started int, next 
 			used:    accounts.UsedUntil(batch.Claims[i].State),
 		}
 	}
-	flights = p.admit(ctx, p.withRoom(shard, flights))
-	for _, f := range flights {
-		p.start(f)
+	admitted := c.flights.admit(ctx, shard, claimed)
+	for _, f := range admitted {
+		c.flights.start(f)
 	}
-	return len(flights), p.nextClaim(shard, &batch, received), nil
+	return len(admitted), c.nextClaim(shard, &batch, received), nil
 }
 
 // nextClaim is when a shard is next worth a claim: when its next account is due.
 // A shard that is another replica's part is left to it for a while longer.
-func (p *Pool) nextClaim(shard int, b *circulate.Batch, received time.Time) time.Time {
-	idle := p.idle()
+func (c *claimer) nextClaim(shard int, b *circulate.Batch, received time.Time) time.Time {
+	idle := c.idle()
 	switch {
 	case b.More:
 		return received
@@ -214,18 +175,18 @@ func (p *Pool) nextClaim(shard int, b *circulate.Batch, received time.Time) time
 	}
 	// Redis' milliseconds are cut off: one more, or the claim would come early.
 	wait := max(0, b.NextDue.Sub(b.Now)) + time.Millisecond
-	if p.meter.isBusy(received) {
-		wait = max(wait, p.config.GatherInterval)
+	if c.meter.isBusy(received) {
+		wait = max(wait, c.config.GatherInterval)
 	}
-	return received.Add(min(idle, wait+p.timetable.patience(shard, rand.Float64())))
+	return received.Add(min(idle, wait+c.timetable.patience(shard, rand.Float64())))
 }
 
 // idle is the longest that a shard goes without being looked at.
-func (p *Pool) idle() time.Duration {
-	if p.hearing.Load() {
-		return p.config.IdleInterval
+func (c *claimer) idle() time.Duration {
+	if c.subscribed.Load() {
+		return c.config.IdleInterval
 	}
-	return min(deafInterval, p.config.IdleInterval)
+	return min(unsubscribedPoll, c.config.IdleInterval)
 }
 
 // sleep waits and reports whether it was for all of d.

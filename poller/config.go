@@ -29,17 +29,18 @@ type Config struct {
 }
 
 const (
-	maxPages       = 20               // of one claim, then the account goes behind the others
-	maxDrain       = 30 * time.Second // likewise
-	maxEmptyPages  = 10               // in a row that say there is more
-	maxCursor      = 64 << 10         // bytes
-	maxData        = 256 << 10        // bytes of one message
-	abandonAfter   = time.Second      // that a checker may go on after its context is done
-	deafInterval   = time.Second      // IdleInterval at most, while wake-ups may be missed
-	peerWindow     = 5                // heartbeats that a replica may miss and still have its part of the shards
-	leastAbandoned = 16               // hanging checks that even the smallest pool bears
-	flushTimeout   = 10 * time.Second // for the last writes at shutdown
-	recordTTL      = 10 * time.Minute // see circulate.Records
+	maxPages         = 20               // of one claim, then the account goes behind the others
+	maxDrain         = 30 * time.Second // likewise
+	maxEmptyPages    = 10               // in a row that say there is more
+	maxCursor        = 64 << 10         // bytes
+	maxData          = 256 << 10        // bytes of one message
+	abandonAfter     = time.Second      // that a checker may go on after its context is done
+	unsubscribedPoll = time.Second      // IdleInterval at most, while wake-ups may be missed
+	hangingPause     = time.Second      // between two looks while too many checkers hang
+	peerWindow       = 5                // heartbeats that a replica may miss and still have its part of the shards
+	leastAbandoned   = 16               // hanging checks that even the smallest pool bears
+	flushTimeout     = 10 * time.Second // for the last writes at shutdown
+	recordTTL        = 10 * time.Minute // see circulate.Records
 )
 
 func (c Config) withDefaults() Config {

@@ -7,12 +7,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
 // flight is one claimed account on its way through its check.
 type flight struct {
-	pool    *Pool
+	flights *flights
 	claim   *circulate.Claim
 	record  *record
 	checkID string
@@ -54,35 +55,40 @@ func (f *flight) settledBy(who int32) bool { return f.owner.CompareAndSwap(0, wh
 // brings after that is not to be written.
 func (f *flight) isSettled() bool { return f.owner.Load() != 0 }
 
-// now is the time by Redis' clock: what it was at the last claim of the shard, and what
-// has passed since then here. The two clocks are never held against each other. It is
-// the last one and not the flight's own: Redis' clock may have been put right since.
-func (f *flight) now() time.Time {
-	read := f.pool.clocks[f.claim.Shard].Load()
-	return read.server.Add(time.Since(read.local))
+// end ends the flight, unless it is settled already: then it does nothing and
+// reports false. Account says what becomes of the account, before anything of the
+// flight is free: it is returned, or forgotten, or left to the shutdown.
+func (f *flight) end(by int32, account func()) bool {
+	if !f.settledBy(by) {
+		return false
+	}
+	account()
+	f.flights.running.remove(f)
+	f.cleared()
+	f.flights.places.give(1)
+	return true
 }
 
-// start begins a check in a goroutine of its own.
-func (p *Pool) start(f *flight) {
-	p.running.add(f)
-	go f.run()
-}
+// now is the time by Redis' clock: what it was at the last claim of the shard, and
+// what has passed since then here. It is the last one and not the flight's own:
+// Redis' clock may have been put right since.
+func (f *flight) now() time.Time { return f.flights.clocks.nowOf(f.claim.Shard) }
 
 func (f *flight) run() {
-	p := f.pool
+	fs := f.flights
 	written := false // or about to be
 	defer func() {
 		if f.owner.Load() == settledByWatch {
-			p.abandoned.Add(-1)
+			fs.abandoned.Add(-1)
 		}
 		if !written {
 			f.held.end()
 		}
-		p.limiter.left(f.record.limits, f.checkID) // not before: a check that was abandoned still runs
+		fs.limiter.left(f.record.limits, f.checkID) // not before: a check that was abandoned still runs
 	}()
 	late := max(0, f.now().Sub(f.claim.Due))
-	p.metrics.lateness.Observe(late.Seconds())
-	p.tally.late(late)
+	fs.metrics.lateness.Observe(late.Seconds())
+	fs.tally.late(late)
 	if f.record.fault != "" {
 		f.fail(&CheckError{Kind: ConfigInvalid, Scope: ScopeAccount, Code: "record", Message: f.record.fault})
 		return
@@ -101,7 +107,7 @@ func (f *flight) run() {
 			empty = 0
 		}
 		f.passOver(&result)
-		if len(result.Messages) > 0 && p.room.short(f.claim.Shard) {
+		if len(result.Messages) > 0 && fs.room.short(f.claim.Shard) {
 			f.unwritten()
 			return
 		}
@@ -111,7 +117,7 @@ func (f *flight) run() {
 			f.fail(&CheckError{Kind: Protocol, Scope: ScopeAccount, Code: "empty_pages",
 				Message: fmt.Sprintf("%d empty pages in a row that say there is more", empty)})
 			return
-		case !result.HasMore || result.NextPollAfter > 0 || page >= maxPages || time.Since(began) >= maxDrain || p.stopping() || f.usedUp():
+		case !result.HasMore || result.NextPollAfter > 0 || page >= maxPages || time.Since(began) >= maxDrain || fs.stopping() || f.usedUp():
 			written = f.succeed(result)
 			return
 		}
@@ -126,11 +132,11 @@ func (f *flight) run() {
 // is done is abandoned: its account returns as failed, its place is free, and
 // its result, if it ever comes, is dropped.
 func (f *flight) page() (result Result, err error) {
-	p := f.pool
-	ctx, cancel := context.WithTimeout(context.WithValue(p.checks, heldKey{}, &f.held), p.config.CheckTimeout)
+	fs := f.flights
+	ctx, cancel := context.WithTimeout(context.WithValue(fs.checks, heldKey{}, &f.held), fs.config.CheckTimeout)
 	defer cancel()
 	fired := make(chan struct{})
-	watch := time.AfterFunc(p.config.CheckTimeout+abandonAfter, func() {
+	watch := time.AfterFunc(fs.config.CheckTimeout+abandonAfter, func() {
 		defer close(fired)
 		f.abandon()
 	})
@@ -141,8 +147,8 @@ func (f *flight) page() (result Result, err error) {
 	}()
 	defer func() {
 		if reason := recover(); reason != nil {
-			p.metrics.panics.WithLabelValues(f.record.account.Kind).Inc()
-			p.log.Error("a checker panicked", "kind", f.record.account.Kind, "account", f.claim.ID, "panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
+			fs.metrics.panics.WithLabelValues(f.record.account.Kind).Inc()
+			fs.log.Error("a checker panicked", "kind", f.record.account.Kind, "account", f.claim.ID, "panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
 			err = &CheckError{Kind: Transient, Scope: ScopeAccount, Code: codePanic, Message: "the checker panicked"}
 		}
 	}()
@@ -152,77 +158,63 @@ func (f *flight) page() (result Result, err error) {
 		Config:  orEmpty(f.record.account.Config),
 		Cursor:  f.claim.Cursor,
 		Hint:    f.claim.Hint,
-		Limit:   p.config.PageLimit,
+		Limit:   fs.config.PageLimit,
 		Attempt: f.claim.Failures + 1,
 	})
 	if err == nil {
 		err = validateResult(&result)
 	} else if ctx.Err() == context.DeadlineExceeded {
-		err = timedOut(err, p.config.CheckTimeout)
+		err = timedOut(err, fs.config.CheckTimeout)
 	}
 	return result, err
 }
 
-// abandon settles a flight whose checker does not come back.
+// abandon ends a flight whose checker does not come back.
 func (f *flight) abandon() {
-	p := f.pool
-	if !f.settledBy(settledByWatch) {
-		return
-	}
-	p.abandoned.Add(1)
-	p.metrics.abandoned.Inc()
-	p.log.Warn("a check goes on past its time and was abandoned", "kind", f.record.account.Kind, "account", f.claim.ID, "check", f.checkID)
-	err := &CheckError{Kind: Transient, Scope: ScopeAccount, Code: codeHung, Message: "the checker did not come back in time"}
-	f.hand(f.failed(err), string(err.Kind), nil)
+	f.end(settledByWatch, func() {
+		fs := f.flights
+		fs.abandoned.Add(1)
+		fs.metrics.abandoned.Inc()
+		fs.log.Warn("a check goes on past its time and was abandoned", "kind", f.record.account.Kind, "account", f.claim.ID, "check", f.checkID)
+		err := &CheckError{Kind: Transient, Scope: ScopeAccount, Code: codeHung, Message: "the checker did not come back in time"}
+		f.hand(f.failed(err), string(err.Kind), nil)
+	})
 }
 
-// progress commits a page of several and reports whether the claim still holds.
+// progress writes a page of several and reports whether the claim still holds.
 // Who settles the flight meanwhile waits for it: the claim has another entry then.
 func (f *flight) progress(result Result) bool {
-	p := f.pool
 	written := make(chan struct{})
 	defer close(written)
 	f.written.Store(&written)
 	if f.isSettled() { // not before: who settles the flight has seen it, or is seen
 		return false
 	}
-	page := circulate.Page{Kind: f.record.account.Kind, Messages: result.Messages, Cursor: result.Cursor}
-	err := p.ring.Progress(p.commits, f.claim, page)
-	for try := 0; try < progressRetries && circulate.Unknown(err); try++ {
-		// Safe to repeat: had it been done, the entry is another and this is lost.
-		sleep(p.commits, commitRetry<<try)
-		err = p.ring.Progress(p.commits, f.claim, page)
-	}
-	if circulate.Full(err) {
-		p.room.refused(f.claim.Shard)
+	w := f.flights.writer
+	err := w.page(f.claim, circulate.Page{Kind: f.record.account.Kind, Messages: result.Messages, Cursor: result.Cursor})
+	switch {
+	case err == nil:
+		f.found = f.found || len(result.Messages) > 0
+		return true
+	case circulate.Full(err):
 		f.unwritten()
 		return false
 	}
-	if err == nil {
-		p.counted(f.record.account.Kind, len(result.Messages))
-		p.room.wrote(sizeOf(result.Messages))
-		f.found = f.found || len(result.Messages) > 0
-		return true
-	}
 	// Lost, or nobody knows: either way the entry that we have is not to be
 	// returned, and the account is in good hands or will be found.
-	p.metrics.returns.WithLabelValues(outcomeLabel(err)).Inc()
-	p.log.Debug("a page was not committed", "account", f.claim.ID, "error", err)
+	f.flights.metrics.returns.WithLabelValues(outcomeLabel(err)).Inc()
+	f.flights.log.Debug("a page was not committed", "account", f.claim.ID, "error", err)
 	f.unsure = true
-	if f.settledBy(settledBySelf) {
-		p.running.remove(f)
-		f.cleared()
-		p.places.give(1)
-		f.forgo()
-	}
+	f.end(settledBySelf, func() { w.forget(f.claim) })
 	return false
 }
 
-// forgo lets go of a claim whose entry is not known. Lost after a reply that did
-// not come it may be held under another one, which is looked for.
-func (f *flight) forgo() {
-	f.pool.holding.remove(f.claim.ID)
-	f.pool.holding.lose(f.claim.Shard)
+// unwritten returns the account as it was before the page: Redis has no room for
+// what it brought, and the next check finds that again.
+func (f *flight) unwritten() {
+	f.end(settledBySelf, func() {
+		f.putBack(accounts.RuleMemory, f.now().Add(f.flights.room.pause(f.claim.Shard)))
+	})
 }
 
 // isWriting reports whether a page is being written.

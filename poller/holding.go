@@ -79,27 +79,27 @@ func (h *holding) has(id string) bool {
 
 const lostChunk = 256 // entries looked at in one step
 
-// reclaim gives back what this replica holds of a shard and knows nothing of.
+// reclaim releases what this replica holds of a shard and knows nothing of.
 // Nobody else claims of the shard for this replica meanwhile.
-func (p *Pool) reclaim(ctx context.Context, shard int) error {
+func (c *claimer) reclaim(ctx context.Context, shard int) error {
 	for passed := 0; ; {
-		held, _, err := p.ring.Oldest(ctx, shard, passed, lostChunk)
+		held, _, err := c.ring.Oldest(ctx, shard, passed, lostChunk)
 		if err != nil {
 			return err
 		}
 		var unknown []circulate.Held
 		for _, h := range held {
-			if !h.Malformed() && h.Entry.Replica == p.config.Replica && !p.holding.has(h.Entry.ID) {
+			if !h.Malformed() && h.Entry.Replica == c.config.Replica && !c.holding.has(h.Entry.ID) {
 				unknown = append(unknown, h)
 			}
 		}
 		n := 0
 		if len(unknown) > 0 {
-			if n, err = p.ring.ReleaseHeld(ctx, shard, unknown); err != nil {
+			if n, err = c.ring.ReleaseHeld(ctx, shard, unknown); err != nil {
 				return err
 			}
-			p.metrics.reclaimed.Add(float64(n))
-			p.log.Info("accounts were held without being known of, and are given back", "shard", shard, "accounts", n)
+			c.metrics.reclaimed.Add(float64(n))
+			c.log.Info("accounts were held without being known of, and are given back", "shard", shard, "accounts", n)
 		}
 		if len(held) < lostChunk {
 			return nil
@@ -108,12 +108,12 @@ func (p *Pool) reclaim(ctx context.Context, shard int) error {
 	}
 }
 
-// reclaimAll gives back, before the replica signs off, what it may hold without
+// reclaimAll releases, before the replica signs off, what it may hold without
 // knowing.
-func (p *Pool) reclaimAll() {
-	for _, shard := range p.holding.suspects() {
-		if err := p.reclaim(p.commits, shard); err != nil {
-			p.log.Warn("what may be held was not looked for; it will be requeued", "shard", shard, "error", err)
+func (c *claimer) reclaimAll(ctx context.Context) {
+	for _, shard := range c.holding.suspects() {
+		if err := c.reclaim(ctx, shard); err != nil {
+			c.log.Warn("what may be held was not looked for; it will be requeued", "shard", shard, "error", err)
 		}
 	}
 }

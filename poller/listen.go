@@ -21,33 +21,33 @@ const (
 // shard is looked at: so what it missed costs a moment, and no account. As it may
 // be another server that it listens to then, one that took over without the last
 // writes, each shard is looked through for claims that the replica has returned.
-func (p *Pool) listen(ctx context.Context) {
+func (c *claimer) listen(ctx context.Context) {
 	again := false
 	for try := 0; ctx.Err() == nil; try++ {
-		err := p.ring.Subscribe(ctx, func() {
+		err := c.ring.Subscribe(ctx, func() {
 			try = 0
-			p.hearing.Store(true)
+			c.subscribed.Store(true)
 			if again {
-				p.holding.loseAll(p.ring.Shards())
+				c.holding.loseAll(c.ring.Shards())
 			}
 			again = true
-			p.timetable.bringAll(time.Now())
+			c.timetable.bringAll(time.Now())
 		}, func(w circulate.Woken) {
-			p.metrics.woken.Inc()
-			at := p.local(w.Due)
+			c.metrics.woken.Inc()
+			at := c.clocks.local(w.Due)
 			if now := time.Now(); at.Before(now) {
 				at = now // from here on the others are patient
 			}
 			gap := time.Duration(0)
-			if p.meter.isBusy(time.Now()) {
+			if c.meter.isBusy(time.Now()) {
 				gap = wakeGap
 			}
-			p.timetable.wake(w.Shard, at.Add(p.timetable.patience(w.Shard, rand.Float64())), gap)
+			c.timetable.wake(w.Shard, at.Add(c.timetable.patience(w.Shard, rand.Float64())), gap)
 		})
-		if p.hearing.Swap(false) && ctx.Err() == nil {
-			p.metrics.deaf.Inc()
-			p.log.Debug("wake-ups are lost; looking at every shard each second", "error", err)
-			p.timetable.bringAll(time.Now())
+		if c.subscribed.Swap(false) && ctx.Err() == nil {
+			c.metrics.wakeupsLost.Inc()
+			c.log.Debug("wake-ups are lost; looking at every shard each second", "error", err)
+			c.timetable.bringAll(time.Now())
 		}
 		sleep(ctx, min(claimRetryMax, listenRetry<<min(try, 6)))
 	}

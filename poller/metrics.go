@@ -29,7 +29,7 @@ type Metrics struct {
 	outage       prometheus.Gauge
 	short        prometheus.Gauge
 	woken        prometheus.Counter
-	deaf         prometheus.Counter
+	wakeupsLost  prometheus.Counter
 	passedOver   *prometheus.CounterVec
 }
 
@@ -64,7 +64,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		redisErrors: counters("redis_errors_total", "Steps that failed, by step.", "step"),
 		heartbeats:  counters("heartbeats_total", "Heartbeats, by outcome: ok or failed.", "outcome"),
 		woken:       counter("wakeups_total", "Messages that something became due earlier than was known."),
-		deaf:        counter("wakeups_lost_total", "Times that the subscription to wake-ups was lost."),
+		wakeupsLost: counter("wakeups_lost_total", "Times that the subscription to wake-ups was lost."),
 		putBack:     counters("put_back_total", "Claimed accounts that went back to the schedule unchecked, by reason: outage, isolation, limit, limit_unanswered, redis-memory, share, unknown_kind, unknown_cadence.", "reason"),
 		limited:     counters("limit_denials_total", "Times that a limit denied a claimed account its check until later, by kind.", "kind"),
 		reclaimed:   counter("reclaimed_total", "Accounts that were held without the replica's knowing, after a lost reply, and were given back."),

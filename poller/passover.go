@@ -24,7 +24,7 @@ func (f *flight) passOver(page *Result) {
 	})
 	if n := all - len(page.Messages); n > 0 {
 		f.skipped += n
-		f.pool.metrics.passedOver.WithLabelValues(f.record.account.Kind).Add(float64(n))
+		f.flights.metrics.passedOver.WithLabelValues(f.record.account.Kind).Add(float64(n))
 	}
 }
 
@@ -33,7 +33,7 @@ func (f *flight) caughtUp() {
 	if f.skip.IsZero() {
 		return
 	}
-	f.pool.log.Info("an account has caught up; messages from before it was resumed were passed over",
+	f.flights.log.Info("an account has caught up; messages from before it was resumed were passed over",
 		"account", f.claim.ID, "kind", f.record.account.Kind, "resumed", f.skip, "messages", f.skipped)
 	f.skip = time.Time{}
 }

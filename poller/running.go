@@ -29,8 +29,8 @@ func (r *running) remove(f *flight) {
 	r.removeLocked(f)
 }
 
-// end keeps a flight that the shutdown has ended for who seizes it.
-func (r *running) end(f *flight) {
+// keep removes a flight that the shutdown has ended, for who seizes it.
+func (r *running) keep(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.flights[f]; ok {
@@ -70,8 +70,8 @@ func (r *running) drained(d time.Duration) bool {
 	return true
 }
 
-// seize settles every flight that still runs, and gives those and the ones that the
-// shutdown has ended.
+// seize settles every flight that still runs, and returns those and the ones that
+// the shutdown has ended.
 func (r *running) seize() []*flight {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,7 +20,7 @@ func (f *flight) succeed(result Result) bool {
 	} else {
 		f.caughtUp()
 	}
-	f.pool.outage.reached(f.host(), time.Now())
+	f.flights.outage.reached(f.host(), time.Now())
 	item := f.decide(cadence.Outcome{
 		Class: cadence.Succeeded, Found: f.found || len(result.Messages) > 0, More: result.HasMore, PollAfter: result.NextPollAfter,
 	}, mark)
@@ -31,26 +31,23 @@ func (f *flight) succeed(result Result) bool {
 // fail returns the account with a failure, or leaves it to be released, unchecked,
 // where it was the shutdown that ended the check.
 func (f *flight) fail(err *CheckError) {
-	if f.pool.checks.Err() != nil {
-		if f.settledBy(settledByShutdown) {
-			f.cleared()
-			f.pool.running.end(f)
-		}
+	if f.flights.checks.Err() != nil {
+		f.end(settledByShutdown, func() { f.flights.running.keep(f) })
 		return
 	}
-	f.pool.log.Debug("a check failed", "account", f.claim.ID, "kind", f.record.account.Kind, "error", err)
+	f.flights.log.Debug("a check failed", "account", f.claim.ID, "kind", f.record.account.Kind, "error", err)
 	f.settle(f.failed(err), string(err.Kind), nil)
 }
 
 // failed makes the return of a failure. While our own network seems to be down
 // nothing that may come of it is held against the account.
 func (f *flight) failed(err *CheckError) circulate.Return {
-	p, now := f.pool, time.Now()
+	fs, now := f.flights, time.Now()
 	down := false
 	if err.Network {
-		down = p.outage.unreached(f.host(), now)
+		down = fs.outage.unreached(f.host(), now)
 	} else if err.Scope == ScopeAccount || err.Scope == ScopeRateKey {
-		p.outage.reached(f.host(), now)
+		fs.outage.reached(f.host(), now)
 	}
 	outcome, mark := outcomeOf(err), markOf(err)
 	if down {
@@ -58,7 +55,7 @@ func (f *flight) failed(err *CheckError) circulate.Return {
 	}
 	item := f.decide(outcome, mark)
 	if down {
-		item.Due, item.Rule = f.afterOutage(), p.letters.Rule(accounts.RuleOutage)
+		item.Due, item.Rule = f.afterOutage(), fs.letters.Rule(accounts.RuleOutage)
 	}
 	item.Error = outcome.Text
 	item.DropCursor = err.Kind == CursorInvalid
@@ -80,7 +77,7 @@ func markOf(err *CheckError) string {
 func (f *flight) decide(o cadence.Outcome, mark string) circulate.Return {
 	before, err := cadence.ParseState(f.claim.State)
 	if err != nil {
-		f.pool.log.Warn("an account's cadence begins anew", "account", f.claim.ID, "error", err)
+		f.flights.log.Warn("an account's cadence begins anew", "account", f.claim.ID, "error", err)
 	}
 	before.Failures = f.claim.Failures
 	next := cadence.Decide(f.record.cadence, f.record.account.Policy(), f.claim.ID, before, o, f.now(), rand.Float64)
@@ -88,33 +85,27 @@ func (f *flight) decide(o cadence.Outcome, mark string) circulate.Return {
 	return circulate.Return{
 		Claim: f.claim, Kind: f.record.account.Kind, Due: next.Due, Park: next.Park,
 		Failures: next.State.Failures, State: accounts.WithSkip(kept, f.skip),
-		Rule: f.pool.letters.Rule(next.Rule), Mark: f.pool.letters.Mark(mark),
+		Rule: f.flights.letters.Rule(next.Rule), Mark: f.flights.letters.Mark(mark),
 	}
 }
 
 // settle hands the return over, unless the flight was abandoned meanwhile.
 func (f *flight) settle(item circulate.Return, outcome string, written func()) bool {
-	if !f.settledBy(settledBySelf) {
-		return false
-	}
-	f.hand(item, outcome, written)
-	return true
+	return f.end(settledBySelf, func() { f.hand(item, outcome, written) })
 }
 
+// hand counts a check and hands its return over.
 func (f *flight) hand(item circulate.Return, outcome string, written func()) {
-	p := f.pool
-	p.metrics.checks.WithLabelValues(f.record.account.Kind, outcome).Inc()
-	p.metrics.checkSeconds.WithLabelValues(f.record.account.Kind).Observe(time.Since(f.localAt).Seconds())
-	p.tally.checked(outcome == "ok")
-	p.meter.add(time.Now())
+	fs := f.flights
+	fs.metrics.checks.WithLabelValues(f.record.account.Kind, outcome).Inc()
+	fs.metrics.checkSeconds.WithLabelValues(f.record.account.Kind).Observe(time.Since(f.localAt).Seconds())
+	fs.tally.checked(outcome == "ok")
+	fs.meter.add(time.Now())
 	if item.Park != "" {
-		p.metrics.parked.WithLabelValues(f.record.account.Kind).Inc()
-		p.log.Warn("an account is parked", "account", f.claim.ID, "kind", f.record.account.Kind, "reason", item.Park)
+		fs.metrics.parked.WithLabelValues(f.record.account.Kind).Inc()
+		fs.log.Warn("an account is parked", "account", f.claim.ID, "kind", f.record.account.Kind, "reason", item.Park)
 	}
-	p.committer.submitHeld(item, written)
-	p.running.remove(f)
-	f.cleared()
-	p.places.give(1)
+	fs.writer.submit(item, written)
 }
 
 // outcomeOf says what a failure means for the next check. Only what is the

@@ -19,7 +19,7 @@ const (
 
 // uses counts a page's messages.
 func (f *flight) uses(result *Result) {
-	share := f.pool.config.AccountShare
+	share := f.flights.config.AccountShare
 	if share < 0 || len(result.Messages) == 0 {
 		return
 	}
@@ -41,7 +41,7 @@ func (f *flight) owes() time.Time {
 
 // usedUp reports whether the account has nothing left of its share.
 func (f *flight) usedUp() bool {
-	return f.pool.config.AccountShare > 0 && !f.used.IsZero() && f.owes().After(f.now().Add(shareWindow))
+	return f.flights.config.AccountShare > 0 && !f.used.IsZero() && f.owes().After(f.now().Add(shareWindow))
 }
 
 // shareAgain is from when on the account may bring something again. The ring's
@@ -54,7 +54,7 @@ func (f *flight) shareAgain() time.Time {
 // it from now on: what its cadence keeps, and how much of the share is used.
 func (f *flight) withinShare(next *cadence.Next) string {
 	state := next.State.Encode()
-	if f.pool.config.AccountShare < 0 || f.used.IsZero() {
+	if f.flights.config.AccountShare < 0 || f.used.IsZero() {
 		return state
 	}
 	if next.Park == "" && f.shareAgain().After(next.Due) {

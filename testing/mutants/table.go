@@ -151,7 +151,7 @@ func table() []Mutant {
 		{Rule: "an abandoned check goes on writing pages", By: Code, File: "poller/flight.go",
 			Old: "return f.owner.Load() != 0 }", New: "return false }",
 			Package: "poller", Test: "TestAnAbandonedCheckWritesNoPage"},
-		{Rule: "an unknown return counts as fenced", By: Code, File: "poller/commit.go",
+		{Rule: "an unknown return counts as fenced", By: Code, File: "poller/writer.go",
 			Old: "		unknown = unknown || circulate.Unknown(err)\n", New: "",
 			Package: "poller", Test: "TestAReturnOfUnknownOutcomeIsNotFenced"},
 	}

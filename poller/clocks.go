@@ -1,0 +1,49 @@
+package poller
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// clocks translate between Redis' clock and ours, as claims read them. The two are
+// never held against each other.
+type clocks struct {
+	last   atomic.Pointer[instant]   // at the last claim
+	shards []atomic.Pointer[instant] // shard -> at its last claim
+}
+
+// instant is one moment by Redis' clock and by ours.
+type instant struct{ server, local time.Time }
+
+func newClocks(shards int) *clocks {
+	return &clocks{shards: make([]atomic.Pointer[instant], shards)}
+}
+
+// set notes what a claim read.
+func (c *clocks) set(shard int, server, local time.Time) {
+	read := &instant{server: server, local: local}
+	c.last.Store(read)
+	c.shards[shard].Store(read)
+}
+
+// now returns the time by Redis' clock, as the last claim had it.
+func (c *clocks) now() time.Time {
+	if read := c.last.Load(); read != nil {
+		return read.server.Add(time.Since(read.local))
+	}
+	return time.Now() // nothing was claimed yet
+}
+
+// nowOf is now as the last claim of a shard had it, of which something was claimed.
+func (c *clocks) nowOf(shard int) time.Time {
+	read := c.shards[shard].Load()
+	return read.server.Add(time.Since(read.local))
+}
+
+// local returns a time by Redis' clock as one by ours, as the last claim had them.
+func (c *clocks) local(server time.Time) time.Time {
+	if read := c.last.Load(); read != nil {
+		return read.local.Add(server.Sub(read.server))
+	}
+	return time.Now()
+}

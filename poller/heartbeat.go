@@ -1,0 +1,66 @@
+package poller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+func (p *Pool) beatOn(ctx context.Context) {
+	for sleep(ctx, p.config.Heartbeat) {
+		_ = p.beat(ctx) // counted and logged there; the next one may succeed
+	}
+}
+
+// beat says that the replica lives, with its report.
+func (p *Pool) beat(ctx context.Context) error {
+	report := p.tally.report(time.Now())
+	report.Host, report.Concurrency, report.InFlight = p.config.Host, p.config.Concurrency, p.flights.count()
+	report.Layout = p.ring.Layout()
+	text, err := json.Marshal(report)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(p.config.Heartbeat, time.Second))
+	defer cancel()
+	p.metrics.running.Set(float64(report.InFlight))
+	p.metrics.hanging.Set(float64(p.flights.abandoned.Load()))
+	p.noteOutage()
+	alive, err := p.ring.Heartbeat(ctx, p.config.Replica, text, peerWindow*p.config.Heartbeat)
+	if err != nil {
+		p.metrics.heartbeats.WithLabelValues("failed").Inc()
+		if !errors.Is(err, context.Canceled) {
+			p.log.Debug("heartbeat failed", "error", err)
+		}
+		return err
+	}
+	p.metrics.heartbeats.WithLabelValues("ok").Inc()
+	p.timetable.divide(p.config.Replica, alive, time.Now())
+	return nil
+}
+
+// noteOutage tells when our own network begins to seem down, and when it is back.
+func (p *Pool) noteOutage() {
+	down := p.flights.outage.suspected()
+	if down == p.outageTold.Swap(down) {
+		return
+	}
+	if down {
+		p.metrics.outage.Set(1)
+		p.log.Error("many hosts are out of reach: our own network seems to be down; nothing is held against accounts")
+		return
+	}
+	p.metrics.outage.Set(0)
+	p.log.Info("hosts can be reached again")
+}
+
+func (p *Pool) retire(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, p.config.Heartbeat)
+	defer cancel()
+	if err := p.ring.Retire(ctx, p.config.Replica); err != nil {
+		p.log.Warn("could not sign off; the monitors will find out", "error", err)
+	}
+	p.log.Info("stopped")
+	return nil
+}

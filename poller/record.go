@@ -1,0 +1,66 @@
+package poller
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/cadence"
+)
+
+// record is what a pool knows of an account, decoded once and kept.
+type record struct {
+	account accounts.Account
+	cadence cadence.Cadence
+	checker Checker // nil: no checker of this process knows the kind
+	rateKey string  // the checker's; empty: shared with nobody
+	limits  limitsOfCheck
+	fault   string // not empty: the record cannot be used
+	unknown string // not empty: what this version does not know, and a newer one may
+	reason  string // of giving it back for that
+}
+
+// decode reads a record as far as it can.
+func (c *claimer) decode(id string, text []byte) *record {
+	if text == nil {
+		return &record{fault: "the record is missing"}
+	}
+	// Not as strict as at registration: a newer version's registry may have
+	// written fields that this one does not know.
+	var account accounts.Account
+	if err := json.Unmarshal(text, &account); err != nil {
+		return &record{fault: fmt.Sprintf("the record cannot be read: %v", err)}
+	}
+	if account.ID != id {
+		return &record{fault: fmt.Sprintf("the record is that of %q", account.ID)}
+	}
+	every, err := cadence.Parse(account.Cadence)
+	if err != nil {
+		return &record{account: account, unknown: fmt.Sprintf("this version cannot read the cadence: %v", err), reason: "unknown_cadence"}
+	}
+	r := &record{account: account, cadence: every, checker: c.checkers[account.Kind]}
+	if r.checker == nil {
+		r.unknown, r.reason = fmt.Sprintf("no checker here knows the kind %q", account.Kind), "unknown_kind"
+	} else {
+		r.rateKey = rateKey(r.checker, account.Config)
+		r.limits = c.limiter.of(account.Kind, r.rateKey)
+	}
+	return r
+}
+
+// rateKey asks a checker, which is somebody else's code: one that panics has none.
+func rateKey(c Checker, config json.RawMessage) (key string) {
+	defer func() {
+		if recover() != nil {
+			key = ""
+		}
+	}()
+	return c.RateKey(orEmpty(config))
+}
+
+func orEmpty(config json.RawMessage) json.RawMessage {
+	if len(config) == 0 {
+		return json.RawMessage("{}")
+	}
+	return config
+}

@@ -1,0 +1,185 @@
+package poller
+
+import (
+	"context"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// writer writes to the ring what checks found, and returns claims unchecked. It
+// neither claims nor checks.
+type writer struct {
+	*replica
+	ring      *circulate.Ring
+	committer *committer
+	holding   *holding
+	writes    context.Context // done when all has been tried
+}
+
+func newWriter(r *replica, ring *circulate.Ring) *writer {
+	w := &writer{replica: r, ring: ring, holding: newHolding()}
+	w.committer = newCommitter(w.linger, 4*r.config.Concurrency+commitBatch, w.commit)
+	return w
+}
+
+// linger is how long a result may wait for others of its shard.
+func (w *writer) linger(now time.Time) time.Duration {
+	if w.meter.isBusy(now) {
+		return w.config.GatherInterval
+	}
+	return min(w.config.CommitInterval, w.config.GatherInterval)
+}
+
+// run writes what is submitted until ctx is done, and then what is left.
+func (w *writer) run(ctx context.Context) { w.committer.run(ctx) }
+
+// submit takes a return over. It waits while too many are not written yet. Written
+// is called once the return is written, or dropped; nil: nothing is.
+func (w *writer) submit(item circulate.Return, written func()) { w.committer.submitHeld(item, written) }
+
+// commit writes a batch of returns, however long Redis is away, until the claims
+// are not ours any more. To repeat is safe: what an earlier try wrote shows as
+// fenced.
+func (w *writer) commit(shard int, items []circulate.Return) { w.commitAgain(shard, items, false) }
+
+// commitAgain is commit of what may have been written by a try of unknown outcome.
+func (w *writer) commitAgain(shard int, items []circulate.Return, unknown bool) {
+	giveUp := time.Now().Add(w.config.LongTimeout)
+	for try := 0; ; try++ {
+		outcomes, err := w.ring.Return(w.writes, shard, items)
+		if err == nil {
+			w.committed(shard, items, outcomes, unknown)
+			return
+		}
+		w.metrics.redisErrors.WithLabelValues("return").Inc()
+		unknown = unknown || circulate.Unknown(err)
+		if circulate.Full(err) {
+			w.room.refused(shard)
+			if w.withoutMessages(shard, items) {
+				continue
+			}
+		}
+		if !circulate.Unavailable(err) && !circulate.Denied(err) && len(items) > 1 {
+			// Redis serves and refuses this batch: find out for which of them.
+			for i := range items {
+				w.commitAgain(shard, items[i:i+1], unknown)
+			}
+			return
+		}
+		pause := min(commitRetryMax, commitRetry<<min(try, 6))
+		refused := !circulate.Unavailable(err) && !circulate.Denied(err) && try >= 3
+		if refused || time.Now().Add(pause).After(giveUp) || !sleep(w.writes, pause) {
+			w.metrics.returns.WithLabelValues("given_up").Add(float64(len(items)))
+			for i := range items {
+				w.holding.remove(items[i].Claim.ID)
+			}
+			w.holding.lose(shard)
+			w.log.Error("results could not be written and are dropped; the accounts will be requeued",
+				"shard", shard, "accounts", len(items), "first", items[0].Claim.ID, "error", err)
+			return
+		}
+	}
+}
+
+// withoutMessages makes unchecked ones of those returns that a full Redis does not
+// take, and reports whether there are any.
+func (w *writer) withoutMessages(shard int, items []circulate.Return) bool {
+	any := false
+	for i := range items {
+		it := &items[i]
+		if len(it.Messages) == 0 {
+			continue
+		}
+		any = true
+		w.metrics.putBack.WithLabelValues(accounts.RuleMemory).Inc()
+		*it = circulate.Return{
+			Claim: it.Claim, Kind: it.Kind, Due: w.clocks.now().Add(w.room.pause(shard)), Rule: w.letters.Rule(accounts.RuleMemory),
+			Failures: it.Claim.Failures, State: it.Claim.State,
+		}
+	}
+	return any
+}
+
+// page writes a page of several, and tries again while the outcome is not known. Had
+// an earlier try done it, the entry is another and this one is lost.
+func (w *writer) page(claim *circulate.Claim, page circulate.Page) error {
+	err := w.ring.Progress(w.writes, claim, page)
+	for try := 0; try < progressRetries && circulate.Unknown(err); try++ {
+		sleep(w.writes, commitRetry<<try)
+		err = w.ring.Progress(w.writes, claim, page)
+	}
+	switch {
+	case err == nil:
+		w.counted(page.Kind, len(page.Messages))
+		w.room.wrote(sizeOf(page.Messages))
+	case circulate.Full(err):
+		w.room.refused(claim.Shard)
+	}
+	return err
+}
+
+// committed counts a written batch and has its shard looked at when the first
+// of its accounts is due again. After an unknown outcome fenced says nothing: it
+// may have been ourselves who wrote.
+func (w *writer) committed(shard int, items []circulate.Return, outcomes []circulate.Outcome, unknown bool) {
+	first := never
+	for i, outcome := range outcomes {
+		item := &items[i]
+		w.holding.remove(item.Claim.ID)
+		if outcome != circulate.Written {
+			if unknown {
+				w.metrics.returns.WithLabelValues("unknown").Inc()
+			} else {
+				w.metrics.returns.WithLabelValues("fenced").Inc()
+				w.holding.lose(shard) // the claim may have been forgotten, and others like it
+				w.log.Info("a check came too late and was not written", "account", item.Claim.ID, "shard", shard)
+			}
+			continue
+		}
+		w.metrics.returns.WithLabelValues("written").Inc()
+		w.counted(item.Kind, len(item.Messages))
+		w.room.wrote(size(item))
+		if item.Park == "" && item.Due.Before(first) {
+			first = item.Due
+		}
+	}
+	if first != never {
+		w.timetable.bring(shard, w.clocks.local(first))
+	}
+}
+
+// release returns claims unchecked. What cannot be returned is requeued by the
+// monitor.
+func (w *writer) release(ctx context.Context, shard int, claims []*circulate.Claim) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer cancel()
+	n, err := w.ring.Release(ctx, shard, claims)
+	w.metrics.released.Add(float64(n))
+	for _, c := range claims {
+		w.holding.remove(c.ID)
+	}
+	if n < len(claims) {
+		w.holding.lose(shard) // what is not known to be free may be held
+	}
+	if err != nil {
+		w.metrics.redisErrors.WithLabelValues("release").Inc()
+		w.log.Warn("claims could not be released; they will be requeued", "shard", shard, "accounts", len(claims), "error", err)
+	}
+}
+
+// forget lets go of a claim whose entry is not known. Lost after a reply that did
+// not come it may be held under another one, which is looked for.
+func (w *writer) forget(claim *circulate.Claim) {
+	w.holding.remove(claim.ID)
+	w.holding.lose(claim.Shard)
+}
+
+// counted counts messages that were written.
+func (w *writer) counted(kind string, messages int) {
+	if messages > 0 {
+		w.metrics.messages.WithLabelValues(kind).Add(float64(messages))
+		w.tally.found(messages)
+	}
+}
