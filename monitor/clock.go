@@ -15,53 +15,94 @@ const (
 	// rewinds is how many turns in a row a shard is put right: a check that was under way
 	// may have been returned by the clock as it was, until its replica had read it anew.
 	rewinds = 3
+	// clockRotation is in how many turns each shard's clock is read: two minutes.
+	clockRotation = 24
 )
 
 // clockWatch notices steps of Redis' clock, and puts right what is due by a clock that
 // went back.
+//
+// A node has one clock, so each turn reads it at one shard of each node. The others
+// are read in rotation, which finds what went back while no monitor looked; where a node's
+// clock is found to have gone back, all of its shards are put right at once.
 type clockWatch struct {
 	*Monitor
-	last  map[int]reading
-	turns map[int]int // of the shards that are being put right, how many are left
+	last    map[int]reading
+	repairs map[int]repair // of the shards that are being put right
+	turns   int
 }
 
 // reading is what a shard's clock showed when ours did.
 type reading struct{ server, local time.Time }
 
-func newClockWatch(m *Monitor) *clockWatch {
-	return &clockWatch{m, make(map[int]reading), make(map[int]int)}
+// repair is what a shard's clock went back by, and in how many turns more that is put right.
+type repair struct {
+	back time.Duration
+	left int
 }
 
-// turn reads each shard's clock. An error is that of the first shard that failed; the
-// others have been looked at.
+func newClockWatch(m *Monitor) *clockWatch {
+	return &clockWatch{Monitor: m, last: make(map[int]reading), repairs: make(map[int]repair)}
+}
+
+// clockTurn is what a turn has found.
+type clockTurn struct {
+	step  time.Duration // the longest
+	moved int
+	first error // that of the first shard that failed
+	away  bool  // Redis is
+}
+
+// turn reads the clocks. An error is that of the first shard that failed; the others
+// have been looked at.
 func (w *clockWatch) turn(ctx context.Context) error {
-	var first error
-	var step accounts.ClockStep
-	moved, began := 0, false
-	for shard := range w.ring.Shards() {
-		stepped, n, err := w.look(ctx, shard)
-		moved += n
-		if s := stepped.Seconds(); s != 0 {
-			began = true
-			if s*s > step.Seconds*step.Seconds {
-				step.Seconds = s
-			}
+	var t clockTurn
+	shards := w.ring.Shards()
+	looked := make([]bool, shards)
+	look := func(shard int, least time.Duration, probe bool) time.Duration {
+		if looked[shard] || t.away {
+			return 0
+		}
+		looked[shard] = true
+		step, moved, err := w.look(ctx, shard, least, probe)
+		t.moved += moved
+		if step.Abs() > t.step.Abs() {
+			t.step = step
 		}
 		if err != nil {
-			if first == nil {
-				first = err
+			if t.first == nil {
+				t.first = err
 			}
-			if w.allAway(shard, err) {
-				break
+			t.away = w.allAway(shard, err)
+		}
+		return step
+	}
+	for _, probe := range w.ring.OneOfEachNode() {
+		step := look(probe, 0, true)
+		for shard := 0; step < 0 && shard < shards; shard++ {
+			if w.ring.Node(shard) == w.ring.Node(probe) {
+				look(shard, -step, false)
 			}
 		}
 	}
+	for shard := range shards {
+		if _, under := w.repairs[shard]; under || shard%clockRotation == w.turns%clockRotation {
+			look(shard, 0, false)
+		}
+	}
+	w.turns++
+	return w.report(ctx, &t)
+}
+
+// report counts and tells what a turn has found.
+func (w *clockWatch) report(ctx context.Context, t *clockTurn) error {
+	first, moved, began := t.first, t.moved, t.step != 0
 	w.metrics.rescheduled.Add(float64(moved))
 	if began {
-		w.metrics.stepped(step.Seconds)
+		w.metrics.stepped(t.step.Seconds())
 	}
 	if began || moved > 0 {
-		if err := w.tell(ctx, step.Seconds, began, moved); first == nil {
+		if err := w.tell(ctx, t.step.Seconds(), began, moved); first == nil {
 			first = err
 		}
 	}
@@ -69,39 +110,47 @@ func (w *clockWatch) turn(ctx context.Context) error {
 }
 
 // look reads one shard's clock, and tells how far it went ahead, or back, where it has
-// not been told before, and how many accounts were moved.
-func (w *clockWatch) look(ctx context.Context, shard int) (step time.Duration, moved int, err error) {
+// not been told before, and how many accounts were moved. Least is how far the clock is
+// known to have gone back, whatever the shard knows. A step ahead is told of a probe alone, for
+// all shards of a node take it.
+func (w *clockWatch) look(ctx context.Context, shard int, least time.Duration, probe bool) (step time.Duration, moved int, err error) {
 	local := time.Now()
 	c, err := w.ring.ReadClock(ctx, shard)
 	if err != nil {
 		return 0, 0, err
 	}
 	was, known := w.last[shard]
-	w.last[shard] = reading{c.Now, local}
-	back := c.Back()
+	if probe {
+		w.last[shard] = reading{c.Now, local}
+	}
+	fix, under := w.repairs[shard]
+	back := max(c.Back(), least, fix.back)
 	if back == 0 {
-		delete(w.turns, shard)
-		if ahead := c.Now.Sub(was.server) - local.Sub(was.local); known && ahead >= circulate.ClockStep {
+		if ahead := c.Now.Sub(was.server) - local.Sub(was.local); probe && known && ahead >= circulate.ClockStep {
 			step = ahead
 		}
 		return step, 0, nil
 	}
-	left, under := w.turns[shard]
 	if !under {
-		step, left = -back, rewinds
+		step, fix.left = -back, rewinds
 		// Replicas read the clock when they claim.
 		if err := w.ring.Wake(ctx, shard); err != nil {
 			w.log.Debug("the replicas were not woken", "error", err)
 		}
 	}
-	w.turns[shard] = left
+	fix.back = back
+	w.repairs[shard] = fix
 	if moved, err = w.rewind(ctx, shard, back); err != nil {
 		return step, moved, err
 	}
-	if w.turns[shard] = left - 1; left > 1 {
+	if fix.left--; fix.left > 0 {
+		w.repairs[shard] = fix
 		return step, moved, nil
 	}
-	delete(w.turns, shard)
+	delete(w.repairs, shard)
+	if c.Newest.IsZero() {
+		return step, moved, nil
+	}
 	return step, moved, w.ring.ForgetNewest(ctx, shard, c.Newest)
 }
 

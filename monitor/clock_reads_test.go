@@ -1,0 +1,51 @@
+package monitor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/testing/bubble"
+)
+
+// A clock is the node's: to read it at every shard in every turn would cost an idle
+// ring more commands than all else.
+func TestClocksAreReadOncePerNodeAndInRotation(t *testing.T) {
+	const shards = 2 * clockRotation
+	bubble.Run(t, shards, func(w *bubble.World) {
+		m, err := New(w.Ring, Config{}, Options{})
+		if err != nil {
+			w.Fatal(err)
+		}
+		watch := newClockWatch(m)
+		count := func(do func()) int {
+			before := w.Miniredis().CommandCount()
+			do()
+			return w.Miniredis().CommandCount() - before
+		}
+		read := func() {
+			if _, err := w.Ring.ReadClock(w.Context(), 0); err != nil {
+				w.Fatal(err)
+			}
+		}
+		read() // sends the script's text
+		time.Sleep(time.Second)
+		each := count(read)
+		n := count(func() {
+			for range clockRotation {
+				time.Sleep(time.Second)
+				if err := watch.turn(w.Context()); err != nil {
+					w.Fatal(err)
+				}
+			}
+		})
+		// The probe in each turn, and each other shard once.
+		if reads := n / each; reads < shards || reads > shards+clockRotation {
+			w.Errorf("%d reads of %d shards in %d turns", reads, shards, clockRotation)
+		}
+		for shard := range shards {
+			if clock, err := w.Ring.ReadClock(w.Context(), shard); err != nil || !clock.Newest.IsZero() {
+				w.Errorf("shard %d: %v, %v", shard, clock, err)
+			}
+		}
+	})
+}
