@@ -23,9 +23,37 @@ import (
 const signingKey = "whsec_c2lnbmluZy1rZXktb2YtMjQtYnl0ZXMh"
 
 // connectors are the examples, each with what runs it.
-var connectors = []struct{ language, interpreter, file string }{
-	{"Python", "python3", "connector-python/connector.py"},
-	{"Node", "node", "connector-node/connector.mjs"},
+var connectors = []struct {
+	language string
+	command  func(t *testing.T) []string
+}{
+	{"Python", interpreted("python3", "connector-python/connector.py")},
+	{"Node", interpreted("node", "connector-node/connector.mjs")},
+	{"Go", compiled("./connector-go")},
+}
+
+// interpreted runs a file by its interpreter, which need not be there on everybody's machine.
+func interpreted(interpreter, file string) func(t *testing.T) []string {
+	return func(t *testing.T) []string {
+		path, err := exec.LookPath(interpreter)
+		if err != nil {
+			if os.Getenv("CI") != "" || os.Getenv("ROUNDS_TEST_REQUIRE_REDIS") != "" {
+				t.Fatalf("%s is not installed, and here it must be", interpreter)
+			}
+			t.Skipf("%s is not installed: the connector did not run", interpreter)
+		}
+		return []string{path, file}
+	}
+}
+
+func compiled(folder string) func(t *testing.T) []string {
+	return func(t *testing.T) []string {
+		path := filepath.Join(t.TempDir(), "connector")
+		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, folder).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return []string{path}
+	}
 }
 
 // each runs a test with each connector; start runs it on a directory and gives its URL.
@@ -34,21 +62,14 @@ func each(t *testing.T, test func(t *testing.T, start func(t *testing.T, dir str
 	for _, c := range connectors {
 		t.Run(c.language, func(t *testing.T) {
 			t.Parallel()
-			test(t, func(t *testing.T, dir string) string { return start(t, c.interpreter, c.file, dir) })
+			test(t, func(t *testing.T, dir string) string { return start(t, c.command(t), dir) })
 		})
 	}
 }
 
-func start(t *testing.T, interpreter, file, dir string) string {
+func start(t *testing.T, command []string, dir string) string {
 	t.Helper()
-	path, err := exec.LookPath(interpreter)
-	if err != nil {
-		if os.Getenv("CI") != "" || os.Getenv("ROUNDS_TEST_REQUIRE_REDIS") != "" {
-			t.Fatalf("%s is not installed, and here it must be", interpreter)
-		}
-		t.Skipf("%s is not installed: the connector did not run", interpreter)
-	}
-	cmd := exec.CommandContext(t.Context(), path, file, "--dir", dir, "--port", "0")
+	cmd := exec.CommandContext(t.Context(), command[0], append(command[1:], "--dir", dir, "--port", "0")...)
 	cmd.Env = append(os.Environ(), "CONNECTOR_SECRET="+signingKey)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
