@@ -96,6 +96,11 @@ func (m *Monitor) onDuty(ctx context.Context) {
 		m.repeat(ctx, "look at consumer groups", m.config.CountInterval, (&groupWatch{m, make(map[string]bool)}).look)
 	})
 	tasks.Go(func() { m.repeat(ctx, "audit", m.config.AuditInterval, m.audit) })
+	if m.concerns != nil {
+		tasks.Go(func() {
+			m.repeat(ctx, "look at Redis' settings", concernsLook, (&concernWatch{Monitor: m}).look)
+		})
+	}
 	if m.config.ProbeInterval > 0 {
 		tasks.Go(func() { m.repeat(ctx, "probe", m.probePause(), m.probe) })
 	}

@@ -18,6 +18,7 @@ type Metrics struct {
 	trimmed  prometheus.Counter
 	early    prometheus.Counter
 	memory   *prometheus.GaugeVec
+	concerns *prometheus.GaugeVec
 	heldBack dutyGauge
 
 	dead, deadOldest dutyGauge
@@ -75,6 +76,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "Messages dropped before they were past their retention, because there were too many or they took too much memory."}),
 		memory: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "redis_memory_ratio",
 			Help: "The part of its maxmemory that a Redis uses, by node. Not shown where it has none."}, []string{"node"}),
+		concerns: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "redis_concerns",
+			Help: "1 where a setting or the state of a Redis could lose data, by node and concern: appendonly, append_fails, eviction, min_replicas, memory, unasked."}, []string{"node", "concern"}),
 		heldBack:   onDuty("streams_held_back", "Streams with messages past their retention, or too many, that a consumer group has not dealt with."),
 		dead:       onDuty("dead_letters", "Dead letters of all consumer groups."),
 		deadOldest: onDuty("dead_letter_oldest_seconds", "How long ago the oldest dead letter died, or came from a shard before a change of their number."),
@@ -176,6 +179,7 @@ func (m *Metrics) offDuty() {
 	m.groups.forget()
 	m.accounts.Reset()
 	m.memory.Reset()
+	m.concerns.Reset()
 	m.findings.Reset()
 	m.headroom.Reset()
 	m.headroomLow.Reset()

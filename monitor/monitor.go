@@ -21,6 +21,9 @@ type Options struct {
 	// from its record, by Redis' clock; nil: due at once, of normal priority.
 	Registration func(id string, record []byte, now time.Time) circulate.Registration
 
+	// Concerns asks Redis what could lose data; nil: nobody asks. See connect.Concerns.
+	Concerns func(context.Context) ([]Concern, error)
+
 	// Retentions says for how long third parties keep messages; nil: not known.
 	Retentions accounts.Retentions
 }
@@ -34,6 +37,8 @@ type Monitor struct {
 	duty    *duty
 
 	registration func(id string, record []byte, now time.Time) circulate.Registration
+
+	concerns func(context.Context) ([]Concern, error)
 
 	retentions accounts.Retentions
 	warned     map[string]warning // of the scan alone, by kind
@@ -59,7 +64,7 @@ func New(ring *circulate.Ring, config Config, o Options) (*Monitor, error) {
 		o.Metrics = NewMetrics(nil)
 	}
 	return &Monitor{ring: ring, config: config, log: o.Log.With("role", "monitor"), metrics: o.Metrics,
-		duty: newDuty(ring), registration: o.Registration, retentions: o.Retentions, warned: make(map[string]warning)}, nil
+		duty: newDuty(ring), registration: o.Registration, concerns: o.Concerns, retentions: o.Retentions, warned: make(map[string]warning)}, nil
 }
 
 // Run sweeps at once and then every interval, until ctx is done; then it returns

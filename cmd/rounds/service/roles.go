@@ -25,7 +25,7 @@ import (
 
 // startRoles starts what the process is to do in the group.
 func startRoles(ctx context.Context, group *errgroup.Group, s settings.Settings, o Options, ring *circulate.Ring,
-	registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
+	keep *store, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
 	checkers, err := newCheckers(s.Poller, o, wecomkf.Counting(credential.Of(ring), registry))
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, s settings.Settings,
 			ProbeInterval: s.Monitor.ProbeParked,
 			AuditInterval: s.Monitor.AuditInterval,
 			AuditRepair:   s.Monitor.AuditRepair,
-		}, monitor.Options{Log: o.Log, Metrics: monitor.NewMetrics(registry), Registration: accounts.Restored, Retentions: checkers})
+		}, monitor.Options{Log: o.Log, Metrics: monitor.NewMetrics(registry), Registration: accounts.Restored, Concerns: keep.concerns, Retentions: checkers})
 		if err != nil {
 			return err
 		}

@@ -95,9 +95,8 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 	if err != nil || ring == nil {
 		return err
 	}
-	for _, warning := range connect.Durability(ctx, server) {
-		o.Log.Warn(warning)
-	}
+	keep := &store{server: server}
+	keep.tell(ctx, o.Log)
 
 	notify := newNotifier(o.Lookup)
 	group, ctx := errgroup.WithContext(ctx)
@@ -109,7 +108,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 		group, ctx := errgroup.WithContext(ctx)
 		registry := prometheus.NewRegistry()
 		countRing(registry, ring)
-		if err := startRoles(ctx, group, s, o, ring, registry, metrics, front); err != nil {
+		if err := startRoles(ctx, group, s, o, ring, keep, registry, metrics, front); err != nil {
 			return err
 		}
 		metrics.roles.Store(registry)

@@ -1,0 +1,151 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const (
+	concernsWithin = 3 * time.Second // for each server
+	memoryConcern  = 80              // per cent of maxmemory
+)
+
+// Concerns asks every server that holds data what could lose it: an append-only file
+// that is off or cannot be written, keys that are evicted, a replicated master that takes
+// writes though no replica has them, memory that is almost used up. A server that
+// may not be asked has the concern that it does not tell. A server that cannot be
+// reached has none: the error names it, and the concerns of the others are returned.
+//
+// The embedded server has none. It keeps nothing anyway.
+func Concerns(ctx context.Context, server Server) ([]Concern, error) {
+	switch s := server.(type) {
+	case *Embedded:
+		return nil, nil
+	case *Cluster:
+		addresses, err := s.Nodes(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var all []Concern
+		var errs []error
+		for _, address := range addresses {
+			found, err := concernsOf(ctx, address, func(ctx context.Context) (redis.Conn, error) { return s.ConnTo(ctx, address) })
+			all = append(all, found...)
+			errs = append(errs, err)
+		}
+		return all, errors.Join(errs...)
+	default:
+		return concernsOf(ctx, server.Name(), func(ctx context.Context) (redis.Conn, error) { return server.Conn(ctx, "") })
+	}
+}
+
+// concernsOf asks one server.
+func concernsOf(ctx context.Context, name string, lend func(context.Context) (redis.Conn, error)) ([]Concern, error) {
+	ctx, cancel := context.WithTimeout(ctx, concernsWithin)
+	defer cancel()
+	conn, err := lend(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("redis %s: %w", name, err)
+	}
+	defer conn.Close()
+	q := questions{ctx: ctx, conn: conn, name: name}
+	q.ask()
+	if q.err != nil {
+		return nil, fmt.Errorf("redis %s: %w", name, q.err)
+	}
+	return q.found, nil
+}
+
+// questions are those to one server.
+type questions struct {
+	ctx   context.Context
+	conn  redis.Conn
+	name  string
+	found []Concern
+
+	refused []string // what it may not be asked
+	err     error    // it went away
+}
+
+func (q *questions) ask() {
+	if q.setting("appendonly") == "no" {
+		q.say(ConcernAppendOnly, "appendonly is no: a restart loses what was written since the last snapshot, if there is one; set it to yes")
+	}
+	policy, limit := q.setting("maxmemory-policy"), q.setting("maxmemory")
+	if policy != "" && policy != "noeviction" && limit != "0" {
+		q.say(ConcernEviction, "maxmemory-policy is %s: when memory is full, accounts are dropped with their keys; set it to noeviction", policy)
+	}
+	info := q.info("replication")
+	if replicas := infoField(info, "connected_slaves"); replicas != "0" && replicas != "" && q.setting("min-replicas-to-write") == "0" {
+		q.say(ConcernReplicas, "it has replicas, and min-replicas-to-write is 0: a master that is cut off from them takes writes that a failover forgets; set it to 1")
+	}
+	if status := infoField(q.info("persistence"), "aof_last_write_status"); status != "" && status != "ok" {
+		q.say(ConcernAppendFails, "its append-only file cannot be written: a restart loses what came since; see its disk")
+	}
+	info = q.info("memory")
+	used, _ := strconv.ParseFloat(infoField(info, "used_memory"), 64)
+	most, _ := strconv.ParseFloat(infoField(info, "maxmemory"), 64)
+	if share := 100 * used / most; most > 0 && share >= memoryConcern {
+		q.say(ConcernMemory, "it uses %.0f %% of maxmemory: messages are not taken above the mark of ROUNDS_MEMORY_MARK; raise maxmemory, or keep less", share)
+	}
+	if len(q.refused) > 0 {
+		q.say(ConcernUnasked, "%s may not be asked, so nobody sees whether it keeps what it acknowledges; allow the user +config|get and +info", strings.Join(q.refused, " and "))
+	}
+}
+
+func (q *questions) say(code ConcernCode, format string, args ...any) {
+	q.found = append(q.found, Concern{Node: q.name, Code: code, Text: "redis " + q.name + ": " + fmt.Sprintf(format, args...)})
+}
+
+// setting is the value of one setting, empty where it is not told.
+func (q *questions) setting(key string) string {
+	pair, err := redis.Strings(q.do("CONFIG", "GET", key))
+	if err != nil || len(pair) != 2 {
+		return ""
+	}
+	return pair[1]
+}
+
+func (q *questions) info(section string) string {
+	text, err := redis.String(q.do("INFO", section))
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// do asks unless the server went away, or refused a question of the kind before.
+func (q *questions) do(command, arg string, args ...any) (any, error) {
+	for _, refused := range q.refused {
+		if refused == command {
+			return nil, redis.ErrNil
+		}
+	}
+	if q.err != nil {
+		return nil, q.err
+	}
+	reply, err := redis.DoContext(q.conn, q.ctx, command, append([]any{arg}, args...)...)
+	var refusal redis.Error
+	switch {
+	case errors.As(err, &refusal) && (strings.HasPrefix(string(refusal), "NOPERM") || strings.HasPrefix(string(refusal), "ERR unknown")):
+		q.refused = append(q.refused, command)
+	case err != nil:
+		q.err = err
+	}
+	return reply, err
+}
+
+func infoField(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,60 @@
+package monitor_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/monitor"
+	"github.com/rounds-dev/rounds/testing/bubble"
+)
+
+// What of Redis' settings could lose data is told when it begins and when it ends, while
+// the service runs, and a server that cannot be asked proves nothing.
+func TestConcernsAreToldOnceAndWhenTheyEnd(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		var found []monitor.Concern
+		var failure error
+		var log strings.Builder
+		m, err := monitor.New(w.Ring, monitor.Config{}, monitor.Options{
+			Log: slog.New(slog.NewTextHandler(&log, nil)), Metrics: monitor.NewMetrics(w.Metrics),
+			Concerns: func(context.Context) ([]monitor.Concern, error) { return found, failure },
+		})
+		if err != nil {
+			w.Fatal(err)
+		}
+		stop := bubble.Go(w.T, m.Run)
+		time.Sleep(90 * time.Second)
+		w.exposed("", "rounds_redis_concerns")
+		told := func(what string, want int) {
+			w.Helper()
+			if got := strings.Count(log.String(), what); got != want {
+				w.Errorf("%q was told %d times, want %d:\n%s", what, got, want, &log)
+			}
+		}
+		found = []monitor.Concern{
+			{Node: "n", Code: "eviction", Text: "accounts are dropped"},
+			{Node: "m", Code: "unasked", Text: "it may not be asked", Mild: true},
+		}
+		time.Sleep(5 * time.Minute)
+		told(`level=WARN msg="accounts are dropped"`, 1)
+		told(`level=INFO msg="it may not be asked"`, 1)
+		both := `
+			# TYPE rounds_redis_concerns gauge
+			rounds_redis_concerns{concern="eviction",node="n"} 1
+			rounds_redis_concerns{concern="unasked",node="m"} 1`
+		w.exposed(both, "rounds_redis_concerns")
+		found, failure = nil, errors.New("away")
+		time.Sleep(5 * time.Minute)
+		told("has ended", 0)
+		w.exposed(both, "rounds_redis_concerns")
+		failure = nil
+		time.Sleep(5 * time.Minute)
+		told("has ended", 2)
+		w.exposed("", "rounds_redis_concerns")
+		stop()
+	})
+}
