@@ -77,12 +77,11 @@ func (r *Ring) Pending(ctx context.Context, l *Lease, after string, n int) ([]Pe
 	if n < 1 || n > MaxRead {
 		return nil, fmt.Errorf("%w: pending: n: must be 1 to %d, is %d", wire.ErrInput, MaxRead, n)
 	}
-	from, err := parsePosition(after)
+	from, err := ParseStreamID(after)
 	if err != nil {
 		return nil, fmt.Errorf("%w: pending: %w", wire.ErrInput, err)
 	}
-	from.seq++
-	reply, err := redis.Values(r.withLease(ctx, groupPendingScript, l, from.String(), n))
+	reply, err := redis.Values(r.withLease(ctx, groupPendingScript, l, from.Next().String(), n))
 	if err != nil {
 		return nil, err
 	}

@@ -55,11 +55,11 @@ func (r *Ring) GroupState(ctx context.Context, shard int, group string) (GroupSt
 
 // age is how long ago a message was written.
 func age(now int64, at string) time.Duration {
-	p, err := parsePosition(at)
+	id, err := ParseStreamID(at)
 	if err != nil {
 		return 0
 	}
-	return time.Duration(max(0, now-p.ms)) * time.Millisecond
+	return time.Duration(max(0, now-int64(id.Ms))) * time.Millisecond
 }
 
 // Groups gives the names of all consumer groups of the shards.

@@ -3,10 +3,7 @@ package circulate
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -61,13 +58,13 @@ func (r *Ring) TrimMessages(ctx context.Context, shard int, age time.Duration) (
 	if err != nil {
 		return 0, false, err
 	}
-	limit := position{now.Add(-age).UnixMilli(), 0}
+	limit := StreamIDAt(now.Add(-age))
 	oldest, err := r.oldestUnread(ctx, key)
 	if err != nil {
 		return 0, false, fmt.Errorf("trim, shard %d: %w", shard, err)
 	}
 	keepFrom := limit
-	if oldest != nil && oldest.before(limit) {
+	if oldest != nil && oldest.Before(limit) {
 		keepFrom = *oldest
 	}
 	// One command would hold the server up for as long as all of them take. What is
@@ -104,7 +101,7 @@ func (r *Ring) trimBefore(ctx context.Context, key string, args ...any) (int, er
 
 // oldestUnread is the first position that some group may still need, nil where
 // there is no group.
-func (r *Ring) oldestUnread(ctx context.Context, key string) (*position, error) {
+func (r *Ring) oldestUnread(ctx context.Context, key string) (*StreamID, error) {
 	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"XINFO", "GROUPS", key})
 	if wire.HasCode(err, "no such key") {
 		return nil, nil
@@ -116,7 +113,7 @@ func (r *Ring) oldestUnread(ctx context.Context, key string) (*position, error) 
 	if err != nil {
 		return nil, err
 	}
-	var oldest *position
+	var oldest *StreamID
 	for _, g := range groups {
 		info, err := redis.Values(g, nil)
 		if err != nil {
@@ -129,69 +126,26 @@ func (r *Ring) oldestUnread(ctx context.Context, key string) (*position, error) 
 		}
 		name, _ := redis.String(fields["name"], nil)
 		last, _ := redis.String(fields["last-delivered-id"], nil)
-		need, err := parsePosition(last)
+		read, err := ParseStreamID(last)
 		if err != nil {
 			return nil, err
 		}
-		need.seq++ // that one has been read
+		need := read.Next()
 		pending, err := r.wire.Pipeline(ctx, key, wire.Command{"XPENDING", key, name})
 		if err != nil {
 			return nil, err
 		}
 		if summary, _ := redis.Values(pending[0], nil); len(summary) == 4 && summary[1] != nil {
 			lowest, _ := redis.String(summary[1], nil)
-			if p, err := parsePosition(lowest); err == nil && p.before(need) {
+			if p, err := ParseStreamID(lowest); err == nil && p.Before(need) {
 				need = p
 			}
 		}
-		if oldest == nil || need.before(*oldest) {
+		if oldest == nil || need.Before(*oldest) {
 			oldest = &need
 		}
 	}
 	return oldest, nil
-}
-
-type position struct{ ms, seq int64 }
-
-func (p position) before(q position) bool { return p.ms < q.ms || p.ms == q.ms && p.seq < q.seq }
-
-func (p position) String() string {
-	return strconv.FormatInt(p.ms, 10) + "-" + strconv.FormatInt(p.seq, 10)
-}
-
-func parsePosition(text string) (position, error) {
-	if text == "0" { // how a group begins that reads from the start
-		return position{}, nil
-	}
-	var p position
-	if n, err := fmt.Sscanf(text, "%d-%d", &p.ms, &p.seq); n != 2 || p.ms < 0 || p.seq < 0 || text != p.String() {
-		return position{}, errors.Join(fmt.Errorf("position %q: must be MS-SEQ", text), err)
-	}
-	return p, nil
-}
-
-// ComparePositions compares two positions, MS-SEQ, by their numbers.
-func ComparePositions(a, b string) int {
-	aMS, aSeq, _ := strings.Cut(a, "-")
-	bMS, bSeq, _ := strings.Cut(b, "-")
-	if c := compareNumbers(aMS, bMS); c != 0 {
-		return c
-	}
-	return compareNumbers(aSeq, bSeq)
-}
-
-// compareNumbers compares decimal numbers without leading zeros.
-func compareNumbers(a, b string) int {
-	if len(a) != len(b) {
-		return len(a) - len(b)
-	}
-	return strings.Compare(a, b)
-}
-
-// ValidatePosition tells what is wrong with a stream position.
-func ValidatePosition(text string) error {
-	_, err := parsePosition(text)
-	return err
 }
 
 func readStream(shard int, reply any) ([]Found, error) {

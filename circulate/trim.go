@@ -102,7 +102,7 @@ func (r *Ring) TrimDead(ctx context.Context, shard int, age time.Duration, most 
 		if err != nil {
 			return 0, err
 		}
-		if err := cut("MINID", position{now.Add(-age).UnixMilli(), 0}.String()); err != nil {
+		if err := cut("MINID", StreamIDAt(now.Add(-age)).String()); err != nil {
 			return dropped, err
 		}
 	}

@@ -3,8 +3,6 @@ package delivery
 import (
 	"context"
 	"errors"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -167,7 +165,6 @@ func (s *session) bury(p circulate.Pending, why error) bool {
 
 // writtenAt is when a message was written, by Redis' clock.
 func writtenAt(position string) time.Time {
-	ms, _, _ := strings.Cut(position, "-")
-	n, _ := strconv.ParseInt(ms, 10, 64)
-	return time.UnixMilli(n)
+	id, _ := circulate.ParseStreamID(position)
+	return id.Time()
 }

@@ -6,8 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -53,15 +51,13 @@ func encode(m circulate.Found) ([]byte, error) {
 	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
 }
 
-// foundAt is when a message was written to its stream: the first part of its
-// position, in unix ms by Redis' clock.
+// foundAt is when a message was written to its stream, by Redis' clock.
 func foundAt(position string) time.Time {
-	ms, _, _ := strings.Cut(position, "-")
-	at, err := strconv.ParseInt(ms, 10, 64)
+	id, err := circulate.ParseStreamID(position)
 	if err != nil {
 		return time.Time{}
 	}
-	return time.UnixMilli(at).UTC()
+	return id.Time().UTC()
 }
 
 // messageID is the idempotency key of a message: 192 bits of the SHA-256 of
