@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -75,7 +76,7 @@ func (r *Registry) audit(ctx context.Context, q AuditQuery, budget int) (Audited
 		done.add(&one)
 	}
 	if done.Audited = shard; shard < shards {
-		done.Next = seal(sealAudit, binary.AppendUvarint(binary.AppendUvarint(nil, uint64(shards)), uint64(shard)))
+		done.Next = cursor.Seal(cursor.Audit, binary.AppendUvarint(binary.AppendUvarint(nil, uint64(shards)), uint64(shard)))
 	}
 	return done, nil
 }
@@ -110,11 +111,11 @@ func pacer() func(context.Context) error {
 }
 
 // auditPlace is the shard that a cursor goes on with.
-func auditPlace(cursor string, shards int) (int, error) {
-	if cursor == "" {
+func auditPlace(text string, shards int) (int, error) {
+	if text == "" {
 		return 0, nil
 	}
-	content, err := unseal(sealAudit, cursor)
+	content, err := cursor.Unseal(cursor.Audit, text)
 	if err != nil {
 		return 0, err
 	}

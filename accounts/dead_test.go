@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -148,7 +149,7 @@ func TestReplayLeavesWhatHasNoGroup(t *testing.T) {
 func TestDeadRefuses(t *testing.T) {
 	ctx := context.Background()
 	r, _ := newRegistry(t, redistest.Embedded(t), 4)
-	for _, cursor := range []string{"x", seal(sealList, []byte("x")), seal(sealDead, nil), deadPlace{shard: 4}.seal(4), deadPlace{}.seal(5), seal(sealDead, []byte{4, 0, 0, 0, 0, 0})} {
+	for _, cursor := range []string{"x", cursor.Seal(cursor.List, []byte("x")), cursor.Seal(cursor.Dead, nil), deadPlace{shard: 4}.seal(4), deadPlace{}.seal(5), cursor.Seal(cursor.Dead, []byte{4, 0, 0, 0, 0, 0})} {
 		if _, err := r.Dead(ctx, DeadQuery{Cursor: cursor}); !errors.Is(err, ErrCursor) {
 			t.Errorf("%q: %v", cursor, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -14,7 +15,7 @@ import (
 // shard. Until, if not 0, is the time after which none is meant, unix ms.
 type deadPlace struct {
 	shard  int
-	behind mark
+	behind circulate.StreamID
 	until  uint64
 }
 
@@ -23,24 +24,24 @@ func (p deadPlace) after(page []circulate.DeadLetter, asked int) (deadPlace, err
 	if len(page) < asked {
 		return deadPlace{shard: p.shard + 1, until: p.until}, nil
 	}
-	behind, err := parseMark(page[len(page)-1].Position)
+	behind, err := circulate.ParseStreamID(page[len(page)-1].Position)
 	return deadPlace{p.shard, behind, p.until}, err
 }
 
 func (p deadPlace) seal(shards int) string {
 	var content []byte
-	for _, n := range []uint64{uint64(shards), uint64(p.shard), p.until, p.behind.ms, p.behind.seq} {
+	for _, n := range []uint64{uint64(shards), uint64(p.shard), p.until, p.behind.Ms, p.behind.Seq} {
 		content = binary.AppendUvarint(content, n)
 	}
-	return seal(sealDead, content)
+	return cursor.Seal(cursor.Dead, content)
 }
 
 // deadPlace reads a cursor; empty is the beginning.
-func (r *Registry) deadPlace(cursor string) (deadPlace, error) {
-	if cursor == "" {
+func (r *Registry) deadPlace(text string) (deadPlace, error) {
+	if text == "" {
 		return deadPlace{}, nil
 	}
-	content, err := unseal(sealDead, cursor)
+	content, err := cursor.Unseal(cursor.Dead, text)
 	if err != nil {
 		return deadPlace{}, err
 	}
@@ -55,7 +56,7 @@ func (r *Registry) deadPlace(cursor string) (deadPlace, error) {
 	if numbers[0] != uint64(r.ring.Shards()) || numbers[1] >= numbers[0] || len(content) > 0 {
 		return deadPlace{}, fmt.Errorf("%w: it is of a ring with another number of shards", ErrCursor)
 	}
-	return deadPlace{shard: int(numbers[1]), until: numbers[2], behind: mark{numbers[3], numbers[4]}}, nil
+	return deadPlace{shard: int(numbers[1]), until: numbers[2], behind: circulate.StreamID{Ms: numbers[3], Seq: numbers[4]}}, nil
 }
 
 // deadID is a dead letter's id: SHARD:MS-SEQ.
@@ -85,25 +86,14 @@ func parseDeadIDs(ids []string) ([]deadPlace, error) {
 }
 
 // parseEntryID reads SHARD:MS-SEQ, exactly as it is written.
-func parseEntryID(id string) (shard int, position mark, err error) {
+func parseEntryID(id string) (shard int, position circulate.StreamID, err error) {
 	number, at, _ := strings.Cut(id, ":")
 	shard, err = strconv.Atoi(number)
 	if err == nil {
-		position, err = parseMark(at)
+		position, err = circulate.ParseStreamID(at)
 	}
 	if err != nil || shard < 0 || shard >= circulate.MaxShards || strconv.Itoa(shard)+":"+position.String() != id {
-		return 0, mark{}, errors.New("must be an id as it was listed, such as 12:1767225600000-0")
+		return 0, circulate.StreamID{}, errors.New("must be an id as it was listed, such as 12:1767225600000-0")
 	}
 	return shard, position, nil
-}
-
-// previous is the position before one.
-func (m mark) previous() mark {
-	switch {
-	case m.seq > 0:
-		return mark{m.ms, m.seq - 1}
-	case m.ms > 0:
-		return mark{m.ms - 1, 1<<63 - 1}
-	}
-	return m
 }

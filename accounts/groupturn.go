@@ -144,15 +144,7 @@ func (t *groupTurn) collect(ctx context.Context) ([]GroupMessage, error) {
 	}
 	// By when they were written; those of a shard stay in its stream's order.
 	slices.SortStableFunc(all, func(a, b GroupMessage) int {
-		p, _ := parseMark(a.Position)
-		q, _ := parseMark(b.Position)
-		switch {
-		case p.before(q):
-			return -1
-		case q.before(p):
-			return 1
-		}
-		return 0
+		return circulate.ComparePositions(a.Position, b.Position)
 	})
 	return all, nil
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sort"
+
+	"github.com/rounds-dev/rounds/accounts/cursor"
 )
 
 const (
@@ -116,11 +118,11 @@ type listCursor struct {
 func (c listCursor) String(shards int) string {
 	content := binary.AppendUvarint(nil, uint64(shards))
 	content = binary.AppendUvarint(content, uint64(c.shard))
-	return seal(sealList, append(content, c.after...))
+	return cursor.Seal(cursor.List, append(content, c.after...))
 }
 
 func parseListCursor(text string, shards int) (listCursor, error) {
-	content, err := unseal(sealList, text)
+	content, err := cursor.Unseal(cursor.List, text)
 	if err != nil {
 		return listCursor{}, err
 	}

@@ -38,7 +38,7 @@ func (r *Registry) Position(ctx context.Context, from string) (Position, error) 
 		return p, r.eachShard(ctx, func(ctx context.Context, shard int) error {
 			last, err := r.ring.LastMessage(ctx, shard)
 			if err == nil {
-				p.marks[shard], err = parseMark(last)
+				p.at[shard], err = circulate.ParseStreamID(last)
 			}
 			return err
 		})
@@ -55,7 +55,7 @@ func (r *Registry) Position(ctx context.Context, from string) (Position, error) 
 // need not be all there are. To go on, let the position Pass them.
 func (r *Registry) Messages(ctx context.Context, from Position, limit int) ([]circulate.Found, error) {
 	shards := r.ring.Shards()
-	if len(from.marks) != shards {
+	if len(from.at) != shards {
 		return nil, ErrCursor
 	}
 	limit = max(1, min(limit, MaxMessageLimit))
@@ -64,7 +64,7 @@ func (r *Registry) Messages(ctx context.Context, from Position, limit int) ([]ci
 		all[shard] = shard
 	}
 	ahead := min(limit/shards+1, max(8, aheadMessages/shards))
-	found, _, err := r.page(ctx, from, all, pageLimits{limit, pageBytes, ahead}, func(ctx context.Context, shard int, after mark) ([]circulate.Found, error) {
+	found, _, err := r.page(ctx, from, all, pageLimits{limit, pageBytes, ahead}, func(ctx context.Context, shard int, after circulate.StreamID) ([]circulate.Found, error) {
 		return r.ring.Messages(ctx, shard, after.String(), ahead)
 	})
 	return found, err
@@ -76,14 +76,14 @@ type pageLimits struct{ messages, bytes, ahead int }
 
 // streamReader gives the messages of a shard that come after a place, as many as are
 // read at a time.
-type streamReader func(ctx context.Context, shard int, after mark) ([]circulate.Found, error)
+type streamReader func(ctx context.Context, shard int, after circulate.StreamID) ([]circulate.Found, error)
 
 // page gives the messages of some shards behind a position, and whether there may be
 // more.
 func (r *Registry) page(ctx context.Context, from Position, shards []int, limits pageLimits, read streamReader) (page []circulate.Found, more bool, err error) {
 	sources := make([]source, len(shards))
 	err = r.eachOf(ctx, len(shards), func(ctx context.Context, i int) error {
-		sources[i] = source{read: read, shard: shards[i], at: from.marks[shards[i]], ahead: limits.ahead}
+		sources[i] = source{read: read, shard: shards[i], at: from.at[shards[i]], ahead: limits.ahead}
 		return sources[i].fill(ctx)
 	})
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *Registry) page(ctx context.Context, from Position, shards []int, limits
 type source struct {
 	read  streamReader
 	shard int
-	at    mark // of found[0]; where there is none, of the last one before
+	at    circulate.StreamID // of found[0]; where there is none, of the last one before
 	ahead int
 	found []circulate.Found
 	more  bool
@@ -126,7 +126,7 @@ func (s *source) fill(ctx context.Context) error {
 	var err error
 	s.found, err = s.read(ctx, s.shard, s.at)
 	s.more = len(s.found) == s.ahead
-	return s.mark(err)
+	return s.place(err)
 }
 
 func (s *source) advance(ctx context.Context) error {
@@ -134,12 +134,13 @@ func (s *source) advance(ctx context.Context) error {
 	if len(s.found) == 0 && s.more {
 		return s.fill(ctx)
 	}
-	return s.mark(nil)
+	return s.place(nil)
 }
 
-func (s *source) mark(err error) error {
+// place notes where the first of the messages stands.
+func (s *source) place(err error) error {
 	if err == nil && len(s.found) > 0 {
-		s.at, err = parseMark(s.found[0].Position)
+		s.at, err = circulate.ParseStreamID(s.found[0].Position)
 	}
 	return err
 }
@@ -148,7 +149,7 @@ func (s *source) mark(err error) error {
 type merge []*source
 
 func (m merge) Len() int           { return len(m) }
-func (m merge) Less(i, j int) bool { return m[i].at.before(m[j].at) }
+func (m merge) Less(i, j int) bool { return m[i].at.Before(m[j].at) }
 func (m merge) Swap(i, j int)      { m[i], m[j] = m[j], m[i] }
 func (m *merge) Push(x any)        { *m = append(*m, x.(*source)) }
 func (m *merge) Pop() any {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -48,7 +49,7 @@ func TestMessages(t *testing.T) {
 				t.Fatal(err)
 			}
 			next := make(map[string]int)
-			var before mark
+			var before circulate.StreamID
 			total := 0
 			for {
 				found, err := r.Messages(ctx, p, limit)
@@ -65,8 +66,8 @@ func TestMessages(t *testing.T) {
 					}
 					next[f.Account]++
 					total++
-					at, err := parseMark(f.Position)
-					if err != nil || at.ms < before.ms {
+					at, err := circulate.ParseStreamID(f.Position)
+					if err != nil || at.Ms < before.Ms {
 						t.Fatalf("position %s after %s, %v", at, before, err)
 					}
 					before = at
@@ -103,7 +104,7 @@ func TestMessages(t *testing.T) {
 
 func TestPositionOfAnotherRing(t *testing.T) {
 	r, _ := newRegistry(t, redistest.Embedded(t), 4)
-	other := Position{marks: make([]mark, 5)}
+	other := Position{at: make([]circulate.StreamID, 5)}
 	cursor := listCursor{}.String(4)
 	sealed := other.String()
 	for _, text := range []string{sealed, sealed[1:], sealed[:len(sealed)-1], sealed + "\n", cursor, "0-0", "START"} {
@@ -114,25 +115,25 @@ func TestPositionOfAnotherRing(t *testing.T) {
 }
 
 func TestPositionText(t *testing.T) {
-	p := Position{marks: make([]mark, 64)}
-	for i := range p.marks {
+	p := Position{at: make([]circulate.StreamID, 64)}
+	for i := range p.at {
 		if i%3 > 0 {
-			p.marks[i] = mark{uint64(1_700_000_000_000 + i*3_600_000), uint64(i)}
+			p.at[i] = circulate.StreamID{Ms: uint64(1_700_000_000_000 + i*3_600_000), Seq: uint64(i)}
 		}
 	}
-	p.marks[5] = mark{0, 1}
-	p.marks[6] = mark{math.MaxInt64, math.MaxInt64}
+	p.at[5] = circulate.StreamID{Seq: 1}
+	p.at[6] = circulate.StreamID{Ms: math.MaxInt64, Seq: math.MaxInt64}
 	text := p.String()
 	q, err := ParsePosition(text)
 	if err != nil || q.String() != text {
 		t.Fatalf("%q, %v", text, err)
 	}
-	for i := range p.marks {
-		if p.marks[i] != q.marks[i] {
-			t.Errorf("shard %d: %v became %v", i, p.marks[i], q.marks[i])
+	for i := range p.at {
+		if p.at[i] != q.at[i] {
+			t.Errorf("shard %d: %v became %v", i, p.at[i], q.at[i])
 		}
 	}
-	if _, err := parseMark("1-x"); err == nil {
+	if _, err := circulate.ParseStreamID("1-x"); err == nil {
 		t.Error("1-x was accepted as a place in a stream")
 	}
 }
@@ -140,11 +141,11 @@ func TestPositionText(t *testing.T) {
 // What ParsePosition accepts, String gives back to the letter; both for texts
 // as they come, and for contents with a checksum that holds.
 func FuzzParsePosition(f *testing.F) {
-	p := Position{marks: []mark{{1, 2}, {}, {1_700_000_000_000, 0}}}
+	p := Position{at: []circulate.StreamID{{Ms: 1, Seq: 2}, {}, {Ms: 1_700_000_000_000}}}
 	f.Add(p.String(), []byte{3, 5, 1, 0, 0})
 	f.Add("AAAA", []byte{1, 0, 0})
 	f.Fuzz(func(t *testing.T, text string, content []byte) {
-		for _, text := range []string{text, seal(sealPosition, content)} {
+		for _, text := range []string{text, cursor.Seal(cursor.Position, content)} {
 			p, err := ParsePosition(text)
 			if err == nil && p.String() != text {
 				t.Fatalf("%q became %q", text, p.String())
@@ -152,8 +153,8 @@ func FuzzParsePosition(f *testing.F) {
 			if err != nil && !errors.Is(err, ErrCursor) {
 				t.Fatal(err)
 			}
-			for _, m := range p.marks {
-				if again, err := parseMark(m.String()); err != nil || again != m {
+			for _, m := range p.at {
+				if again, err := circulate.ParseStreamID(m.String()); err != nil || again != m {
 					t.Fatalf("%v is no place in a stream: %v", m, err)
 				}
 			}

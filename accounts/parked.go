@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -45,7 +46,7 @@ func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error
 	}
 	var at parkedPlace
 	if q.Cursor != "" {
-		content, err := unseal(sealParked, q.Cursor)
+		content, err := cursor.Unseal(cursor.Parked, q.Cursor)
 		if err != nil {
 			return ParkedPage{}, err
 		}
@@ -56,7 +57,7 @@ func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error
 	page := ParkedPage{Accounts: make([]ParkedAccount, 0, min(q.Limit, ListLimit))}
 	for looked := 0; at.shard < r.ring.Shards(); {
 		if len(page.Accounts) == q.Limit || looked >= lookBudget {
-			page.Next = seal(sealParked, at.append(nil, r.ring.Shards()))
+			page.Next = cursor.Seal(cursor.Parked, at.append(nil, r.ring.Shards()))
 			return page, nil
 		}
 		// Never more than fit, so that what was looked at is what was given.

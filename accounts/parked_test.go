@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -82,7 +83,7 @@ func TestParked(t *testing.T) {
 				t.Errorf("none: %v", got)
 			}
 		}
-		for _, cursor := range []string{"x", listCursor{shard: 1}.String(4), seal(sealParked, parkedPlace{}.append(nil, 5)), seal(sealParked, parkedPlace{shard: 4}.append(nil, 4)), seal(sealParked, []byte{4})} {
+		for _, cursor := range []string{"x", listCursor{shard: 1}.String(4), cursor.Seal(cursor.Parked, parkedPlace{}.append(nil, 5)), cursor.Seal(cursor.Parked, parkedPlace{shard: 4}.append(nil, 4)), cursor.Seal(cursor.Parked, []byte{4})} {
 			if _, err := r.Parked(ctx, ParkedQuery{Cursor: cursor}); !errors.Is(err, ErrCursor) {
 				t.Errorf("cursor %q: %v", cursor, err)
 			}

@@ -5,16 +5,15 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
+	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
 // Position is how far a reader of messages came: a place in the stream of each
 // shard. Its text is opaque to callers and survives restarts on either side.
 type Position struct {
-	marks []mark
+	at []circulate.StreamID // of the last message read, by shard
 
 	generation int // of the shards that accounts are in, or go to
 	sources    int // how many of the shards, the first ones, accounts leave
@@ -24,41 +23,19 @@ type Position struct {
 	base, abandoned int
 }
 
-// mark is a place in one stream: that of its last message read, by its id.
-type mark struct{ ms, seq uint64 }
-
-func (m mark) before(n mark) bool { return m.ms < n.ms || m.ms == n.ms && m.seq < n.seq }
-
-func (m mark) String() string {
-	return strconv.FormatUint(m.ms, 10) + "-" + strconv.FormatUint(m.seq, 10)
-}
-
-func parseMark(text string) (mark, error) {
-	ms, seq, ok := strings.Cut(text, "-")
-	var m mark
-	var err error
-	if m.ms, err = strconv.ParseUint(ms, 10, 64); err == nil && ok {
-		m.seq, err = strconv.ParseUint(seq, 10, 64)
-	}
-	if err != nil || !ok || m.ms > math.MaxInt64 || m.seq > math.MaxInt64 {
-		return mark{}, fmt.Errorf("accounts: %q is no position in a stream", text)
-	}
-	return m, nil
-}
-
 // Pass moves the position behind a message of its shard.
 func (p *Position) Pass(f *circulate.Found) error {
-	m, err := parseMark(f.Position)
+	id, err := circulate.ParseStreamID(f.Position)
 	if err != nil {
 		return err
 	}
-	p.marks[f.Shard] = m
+	p.at[f.Shard] = id
 	return nil
 }
 
 // Clone is a copy that moves on its own.
 func (p *Position) Clone() Position {
-	return Position{marks: slices.Clone(p.marks), generation: p.generation, sources: p.sources}
+	return Position{at: slices.Clone(p.at), generation: p.generation, sources: p.sources}
 }
 
 // String gives the position as ParsePosition reads it: the number of shards, the
@@ -66,32 +43,32 @@ func (p *Position) Clone() Position {
 // sequence. Zero stands for the start of a stream.
 func (p *Position) String() string {
 	var newest uint64
-	for _, m := range p.marks {
-		newest = max(newest, m.ms)
+	for _, id := range p.at {
+		newest = max(newest, id.Ms)
 	}
-	content := make([]byte, 0, 24+6*len(p.marks))
+	content := make([]byte, 0, 24+6*len(p.at))
 	if p.generation > 0 {
 		content = append(content, 0) // where their number changed, and no number of shards
 		content = binary.AppendUvarint(content, uint64(p.generation))
 		content = binary.AppendUvarint(content, uint64(p.sources))
 	}
-	content = binary.AppendUvarint(content, uint64(len(p.marks)))
+	content = binary.AppendUvarint(content, uint64(len(p.at)))
 	content = binary.AppendUvarint(content, newest)
-	for _, m := range p.marks {
-		if m == (mark{}) {
+	for _, id := range p.at {
+		if id == (circulate.StreamID{}) {
 			content = append(content, 0)
 			continue
 		}
-		content = binary.AppendUvarint(content, newest-m.ms+1)
-		content = binary.AppendUvarint(content, m.seq)
+		content = binary.AppendUvarint(content, newest-id.Ms+1)
+		content = binary.AppendUvarint(content, id.Seq)
 	}
-	return seal(sealPosition, content)
+	return cursor.Seal(cursor.Position, content)
 }
 
 // ParsePosition reads what String gave, and nothing else: what it accepts,
 // String gives back to the letter. An error is ErrCursor.
 func ParsePosition(text string) (Position, error) {
-	content, err := unseal(sealPosition, text)
+	content, err := cursor.Unseal(cursor.Position, text)
 	if err != nil {
 		return Position{}, err
 	}
@@ -115,8 +92,8 @@ func ParsePosition(text string) (Position, error) {
 		generation > math.MaxInt32 || sources >= shards {
 		return Position{}, malformed
 	}
-	p := Position{marks: make([]mark, shards), generation: int(generation), sources: int(sources)}
-	for i := range p.marks {
+	p := Position{at: make([]circulate.StreamID, shards), generation: int(generation), sources: int(sources)}
+	for i := range p.at {
 		older := number()
 		if older == 0 {
 			continue
@@ -124,8 +101,8 @@ func ParsePosition(text string) (Position, error) {
 		if older-1 > newest {
 			return Position{}, malformed
 		}
-		p.marks[i] = mark{newest - (older - 1), number()}
-		if p.marks[i].seq > math.MaxInt64 {
+		p.at[i] = circulate.StreamID{Ms: newest - (older - 1), Seq: number()}
+		if p.at[i].Seq > math.MaxInt64 {
 			return Position{}, malformed
 		}
 	}

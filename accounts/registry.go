@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -19,7 +20,7 @@ var (
 	// ErrParked reports an account that is out of circulation.
 	ErrParked = errors.New("accounts: the account is parked")
 	// ErrCursor reports a cursor or a position that this ring never gave.
-	ErrCursor = errors.New("accounts: not a cursor of this ring")
+	ErrCursor = cursor.ErrInvalid
 	// ErrInput reports that the reader of an import failed before its end.
 	ErrInput = errors.New("accounts: input ended early")
 )

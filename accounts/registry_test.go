@@ -242,7 +242,7 @@ func TestList(t *testing.T) {
 		}
 
 		other := listCursor{shard: 1, after: "x"}
-		position := Position{marks: make([]mark, ring.Shards())}
+		position := Position{at: make([]circulate.StreamID, ring.Shards())}
 		for _, cursor := range []string{"x", "a b", other.String(9), listCursor{shard: 8}.String(8), position.String()} {
 			if _, err := r.List(ctx, Query{Cursor: cursor}); !errors.Is(err, ErrCursor) {
 				t.Errorf("cursor %q: %v", cursor, err)

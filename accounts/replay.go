@@ -73,7 +73,7 @@ func (r *Registry) ReplayGroup(ctx context.Context, group, cursor string) (Repla
 		}
 		asked := deadAhead
 		for i := range letters {
-			if m, err := parseMark(letters[i].Position); err == nil && m.ms > at.until {
+			if id, err := circulate.ParseStreamID(letters[i].Position); err == nil && id.Ms > at.until {
 				letters, asked = letters[:i], deadAhead+1 // the shard ends here
 				break
 			}
@@ -129,7 +129,7 @@ func (r *Registry) deadLetter(ctx context.Context, p deadPlace) (*circulate.Dead
 	if p.shard >= r.ring.Shards() {
 		return nil, nil
 	}
-	letters, err := r.ring.DeadLetters(ctx, p.shard, p.behind.previous().String(), 1)
+	letters, err := r.ring.DeadLetters(ctx, p.shard, p.behind.Previous().String(), 1)
 	if err != nil || len(letters) == 0 || letters[0].Position != p.behind.String() {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 // atStart is the position before all messages of the ring's shards.
 func (r *Registry) atStart() Position {
 	base, abandoned := r.ring.Base()
-	return Position{make([]mark, r.ring.Shards()), r.ring.Generation(), r.ring.Sources(), base, abandoned}
+	return Position{make([]circulate.StreamID, r.ring.Shards()), r.ring.Generation(), r.ring.Sources(), base, abandoned}
 }
 
 // in is the position in a ring whose start is given: the same one, or that of a
@@ -19,26 +19,26 @@ func (r *Registry) atStart() Position {
 func (p Position) in(start Position) (Position, error) {
 	if p.sources > 0 && start.base < p.generation && p.generation <= start.abandoned {
 		// Of shards that were given up, and in which nothing was found.
-		p = Position{marks: p.marks[:p.sources], generation: start.base}
+		p = Position{at: p.at[:p.sources], generation: start.base}
 	}
-	marks, lasting := len(p.marks), len(p.marks)-p.sources
+	shards, lasting := len(p.at), len(p.at)-p.sources
 	switch {
 	case p.generation > start.generation:
 		// Another process knows of the change already; this one will in a moment.
 		return Position{}, circulate.ErrResharding
 	case p.generation == start.generation:
-		if lasting != len(start.marks)-start.sources || p.sources > 0 && start.sources > 0 && p.sources != start.sources {
-			return Position{}, fmt.Errorf("%w: it is of %d shards, this ring has %d", ErrCursor, marks, len(start.marks))
+		if lasting != len(start.at)-start.sources || p.sources > 0 && start.sources > 0 && p.sources != start.sources {
+			return Position{}, fmt.Errorf("%w: it is of %d shards, this ring has %d", ErrCursor, shards, len(start.at))
 		}
-		copy(start.marks[start.sources:], p.marks[p.sources:])
+		copy(start.at[start.sources:], p.at[p.sources:])
 		if p.sources > 0 && start.sources > 0 {
-			copy(start.marks, p.marks[:p.sources])
+			copy(start.at, p.at[:p.sources])
 		}
 	case p.generation == start.base && start.sources > 0:
 		if lasting != start.sources {
 			return Position{}, fmt.Errorf("%w: it is of %d shards, this ring had %d", ErrCursor, lasting, start.sources)
 		}
-		copy(start.marks, p.marks[p.sources:])
+		copy(start.at, p.at[p.sources:])
 	}
 	return start, nil
 }

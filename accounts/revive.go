@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -223,11 +224,11 @@ func (r *Registry) wouldResume(ctx context.Context, shard int, items []circulate
 func (w *revivalWalk) String() string {
 	content := binary.AppendVarint(nil, w.began.UnixMicro())
 	content = binary.AppendVarint(content, w.next)
-	return seal(sealRevival, w.place.append(content, w.registry.ring.Shards()))
+	return cursor.Seal(cursor.Revival, w.place.append(content, w.registry.ring.Shards()))
 }
 
-func (w *revivalWalk) parse(cursor string) error {
-	content, err := unseal(sealRevival, cursor)
+func (w *revivalWalk) parse(text string) error {
+	content, err := cursor.Unseal(cursor.Revival, text)
 	if err != nil {
 		return err
 	}

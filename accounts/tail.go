@@ -32,11 +32,11 @@ type Tail struct {
 
 // Tail begins to follow behind a position.
 func (r *Registry) Tail(from Position) (*Tail, error) {
-	if len(from.marks) != r.ring.Shards() {
+	if len(from.at) != r.ring.Shards() {
 		return nil, ErrCursor
 	}
 	t := &Tail{registry: r, position: from.Clone(), ready: make(map[int]bool)}
-	for shard := range from.marks {
+	for shard := range from.at {
 		t.watches = append(t.watches, r.ring.Watch(shard))
 	}
 	t.Doubt()
@@ -65,7 +65,7 @@ func (t *Tail) Page(ctx context.Context) (found []circulate.Found, more bool, er
 	for shard := range t.ready {
 		shards = append(shards, shard)
 	}
-	read := func(ctx context.Context, shard int, after mark) ([]circulate.Found, error) {
+	read := func(ctx context.Context, shard int, after circulate.StreamID) ([]circulate.Found, error) {
 		return reads.read(ctx, t.registry.ring, shard, after)
 	}
 	found, more, err = t.registry.page(ctx, t.position, shards, pageLimits{tailPage, tailBytes, tailAhead}, read)
@@ -92,7 +92,7 @@ func (t *Tail) Await(ctx context.Context, d time.Duration) bool {
 	woken := make(chan int, len(t.watches))
 	leave := make([]func(), len(t.watches))
 	for shard, w := range t.watches {
-		leave[shard] = w.Park(t.position.marks[shard].String(), func() { woken <- shard })
+		leave[shard] = w.Park(t.position.at[shard].String(), func() { woken <- shard })
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()

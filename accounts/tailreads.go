@@ -26,7 +26,7 @@ type tailReads struct {
 // tailPlace is where a read begins.
 type tailPlace struct {
 	shard int
-	after mark
+	after circulate.StreamID
 }
 
 type tailRead struct {
@@ -49,7 +49,7 @@ func (t *tailReads) enter(ctx context.Context) error {
 func (t *tailReads) leave() { <-t.slots }
 
 // read gives what follows a place, as it was read before or is read now.
-func (t *tailReads) read(ctx context.Context, ring *circulate.Ring, shard int, after mark) ([]circulate.Found, error) {
+func (t *tailReads) read(ctx context.Context, ring *circulate.Ring, shard int, after circulate.StreamID) ([]circulate.Found, error) {
 	place := tailPlace{shard, after}
 	t.mu.Lock()
 	r := t.reads[place]

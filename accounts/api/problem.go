@@ -113,7 +113,7 @@ func faulty(faults accounts.Faults) *problem {
 // badCursor is the problem of a cursor that was not given by this ring.
 func badCursor(location string, err error) *problem {
 	return newProblem(http.StatusUnprocessableEntity, "validation failed",
-		&huma.ErrorDetail{Location: location, Message: strings.TrimPrefix(err.Error(), "accounts: ")})
+		&huma.ErrorDetail{Location: location, Message: strings.TrimPrefix(err.Error(), "cursor: ")})
 }
 
 // reasonOf says why Redis could not be used, in words that are safe to show: an

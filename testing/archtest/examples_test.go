@@ -84,6 +84,7 @@ func TestBadImports(t *testing.T) {
 		{"accounts/bad.go", "accounts/api"},
 		{"accounts/bad.go", "circulate/connect"},
 		{"accounts/cadence/bad.go", "accounts"},
+		{"accounts/cursor/bad.go", "circulate"},
 		{"accounts/api/bad.go", "accounts/dashboard"},
 		{"accounts/api/bad.go", "monitor"},
 		{"poller/bad.go", "monitor"},
