@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -45,26 +47,12 @@ type Kinds interface {
 	Validate(kind string, config json.RawMessage) error
 }
 
-// Fault is what is wrong with one field of a record.
-type Fault struct {
-	Field  string `json:"field"` // "cadence", "config.url"
-	Reason string `json:"reason"`
-}
-
-// Error gives field and reason.
-func (f Fault) Error() string { return f.Field + ": " + f.Reason }
-
-// Faults is all that is wrong with a record.
-type Faults []Fault
-
-// Error gives them all, one a line.
-func (f Faults) Error() string {
-	errs := make([]error, len(f))
-	for i := range f {
-		errs[i] = f[i]
-	}
-	return errors.Join(errs...).Error()
-}
+// Fault is what is wrong with one field of a record or a request, and Faults is all that is
+// wrong with it.
+type (
+	Fault  = strict.Fault
+	Faults = strict.Faults
+)
 
 // Encode writes a record as it is kept: the same account always gives the same
 // bytes, and they are one line.
@@ -72,7 +60,7 @@ func (a Account) Encode() ([]byte, error) {
 	if len(a.Config) > 0 {
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, a.Config); err != nil {
-			return nil, Faults{{"config", err.Error()}}
+			return nil, Faults{{Field: "config", Reason: err.Error()}}
 		}
 		a.Config = compact.Bytes()
 	}
@@ -92,10 +80,10 @@ func (a Account) Encode() ([]byte, error) {
 func (a Account) Validate(kinds Kinds) error {
 	var faults Faults
 	if err := circulate.ValidateID(a.ID); err != nil {
-		faults = append(faults, Fault{"id", err.Error()})
+		faults.Add("id", err.Error())
 	}
 	if _, err := cadence.Parse(a.Cadence); err != nil {
-		faults = append(faults, Fault{"cadence", err.Error()})
+		faults.Add("cadence", err.Error())
 	}
 	if _, ok := priorities()[a.Priority]; !ok && a.Priority != "" {
 		faults = append(faults, priorityFault)
@@ -104,19 +92,19 @@ func (a Account) Validate(kinds Kinds) error {
 		faults = append(faults, retryBudgetFault)
 	}
 	if len(a.Config) > MaxConfig {
-		faults = append(faults, Fault{"config", fmt.Sprintf("must be at most %d bytes, has %d", MaxConfig, len(a.Config))})
+		faults.Add("config", fmt.Sprintf("must be at most %d bytes, has %d", MaxConfig, len(a.Config)))
 	}
 	if len(a.Labels) > MaxLabels {
-		faults = append(faults, Fault{"labels", fmt.Sprintf("must be at most %d, are %d", MaxLabels, len(a.Labels))})
+		faults.Add("labels", fmt.Sprintf("must be at most %d, are %d", MaxLabels, len(a.Labels)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Labels)) {
 		value := a.Labels[name]
 		if name == "" || len(name) > MaxLabel || len(value) > MaxLabel {
-			faults = append(faults, Fault{"labels." + name, fmt.Sprintf("name and value must have at most %d bytes, the name at least one", MaxLabel)})
+			faults.Add("labels."+name, fmt.Sprintf("name and value must have at most %d bytes, the name at least one", MaxLabel))
 		}
 	}
 	if a.Kind == "" {
-		faults = append(faults, Fault{"kind", "must not be empty"})
+		faults.Add("kind", "must not be empty")
 	} else if err := kinds.Validate(a.Kind, a.Config); err != nil {
 		faults = append(faults, flatten(err)...)
 	}
@@ -126,7 +114,7 @@ func (a Account) Validate(kinds Kinds) error {
 	return faults
 }
 
-var retryBudgetFault = Fault{retryBudgetField, fmt.Sprintf("must be a whole number from 1 to %d", cadence.MaxRetryBudget)}
+var retryBudgetFault = Fault{Field: retryBudgetField, Reason: fmt.Sprintf("must be a whole number from 1 to %d", cadence.MaxRetryBudget)}
 
 // Policy is what the account sets of how its failures are dealt with.
 func (a Account) Policy() cadence.Policy { return cadence.Policy{RetryBudget: a.RetryBudget} }
@@ -137,7 +125,7 @@ func (a Account) Policy() cadence.Policy { return cadence.Policy{RetryBudget: a.
 func (a Account) firstDue(clock func() (time.Time, error)) (time.Time, error) {
 	c, err := cadence.Parse(a.Cadence)
 	if err != nil {
-		return time.Time{}, Faults{{"cadence", err.Error()}}
+		return time.Time{}, Faults{{Field: "cadence", Reason: err.Error()}}
 	}
 	if !c.Timed() {
 		return time.Time{}, nil
@@ -148,7 +136,7 @@ func (a Account) firstDue(clock func() (time.Time, error)) (time.Time, error) {
 	}
 	due, ok := c.After(a.ID, now, cadence.State{})
 	if !ok {
-		return time.Time{}, Faults{{"cadence", fmt.Sprintf("%q is past: it is %s", c, now.UTC().Format(time.RFC3339))}}
+		return time.Time{}, Faults{{Field: "cadence", Reason: fmt.Sprintf("%q is past: it is %s", c, now.UTC().Format(time.RFC3339))}}
 	}
 	return due, nil
 }
@@ -181,9 +169,9 @@ func flatten(err error) []Fault {
 	if errors.As(err, &one) {
 		return []Fault{one}
 	}
-	field, reason, ok := bytes.Cut([]byte(err.Error()), []byte(": "))
-	if !ok || bytes.ContainsAny(field, " \t") {
-		return []Fault{{"config", err.Error()}}
+	field, reason, ok := strings.Cut(err.Error(), ": ")
+	if !ok || strings.ContainsAny(field, " \t") {
+		return []Fault{{Field: "config", Reason: err.Error()}}
 	}
-	return []Fault{{string(field), string(reason)}}
+	return []Fault{{Field: field, Reason: reason}}
 }

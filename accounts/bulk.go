@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -55,13 +56,13 @@ func (b Bulk) Validate() error {
 	switch b.Action {
 	case PauseAll, ResumeAll, DeleteAll:
 	default:
-		faults = append(faults, Fault{"action", fmt.Sprintf("must be %s, %s or %s, is %q", PauseAll, ResumeAll, DeleteAll, b.Action)})
+		faults.Add("action", fmt.Sprintf("must be %s, %s or %s, is %q", PauseAll, ResumeAll, DeleteAll, b.Action))
 	}
 	switch {
 	case b.Selector.Empty() && !b.All:
-		faults = append(faults, Fault{"all", "must be true where nothing selects accounts: every account would be meant"})
+		faults.Add("all", "must be true where nothing selects accounts: every account would be meant")
 	case !b.Selector.Empty() && b.All:
-		faults = append(faults, Fault{"all", "must not be true where something selects accounts"})
+		faults.Add("all", "must not be true where something selects accounts")
 	}
 	if len(faults) == 0 {
 		return nil
@@ -264,11 +265,11 @@ func (w *bulkWalk) change(ctx context.Context, shard int, meant []circulate.Glim
 // nextSlot is when an account is due next by its cadence; the zero time, which is
 // at once, where that cannot be told.
 func nextSlot(g *circulate.Glimpse, now time.Time) time.Time {
-	fields, err := stored(g.Record)
+	fields, err := strict.Stored(g.Record)
 	if err != nil {
 		return time.Time{}
 	}
-	text, _ := textIn(fields, "cadence") // none is the default
+	text, _ := strict.TextIn(fields, "cadence") // none is the default
 	rhythm, err := cadence.Parse(text)
 	if err != nil {
 		return time.Time{}

@@ -60,10 +60,10 @@ type Callback struct {
 func NewCallback(config CallbackConfig, token, aesKey string) (*Callback, error) {
 	var faults Faults
 	if err := wecomcrypt.ValidateToken(token); err != nil {
-		faults = append(faults, Fault{"token", err.Error()})
+		faults.Add("token", err.Error())
 	}
 	if err := wecomcrypt.ValidateKey(aesKey); err != nil {
-		faults = append(faults, Fault{"aes_key", err.Error()})
+		faults.Add("aes_key", err.Error())
 	}
 	if len(faults) > 0 {
 		return nil, faults

@@ -2,13 +2,12 @@ package accounts
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
+
+	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
 // CallbackConfig is one address that WeCom calls, /v1/callbacks/wecom/NAME, as
@@ -59,80 +58,58 @@ func ReadCallbacks(from io.Reader) ([]CallbackConfig, error) {
 		return nil, err
 	}
 	if len(text) > maxCallbackFile {
-		return nil, Faults{{"callbacks", "the file must be at most 1 MiB"}}
+		return nil, Faults{{Field: "callbacks", Reason: "the file must be at most 1 MiB"}}
 	}
 	var file map[string]json.RawMessage
 	if json.Unmarshal(text, &file) != nil || file == nil {
-		return nil, Faults{{"callbacks", "the file must be one JSON object"}}
+		return nil, Faults{{Field: "callbacks", Reason: "the file must be one JSON object"}}
 	}
-	var faults Faults
-	for _, name := range slices.Sorted(maps.Keys(file)) {
-		if name != "callbacks" {
-			faults = append(faults, Fault{name, "unknown field"})
-		}
-	}
+	r := strict.NewReader(file)
+	raw := r.Take("callbacks")
+	r.Unknown()
 	var list []json.RawMessage
 	switch {
-	case file["callbacks"] == nil || isNull(file["callbacks"]):
-		faults = append(faults, Fault{"callbacks", "missing"})
-	case json.Unmarshal(file["callbacks"], &list) != nil:
-		faults = append(faults, Fault{"callbacks", "must be a list"})
+	case raw == nil:
+		r.Fault("callbacks", "missing")
+	case json.Unmarshal(raw, &list) != nil:
+		r.Fault("callbacks", "must be a list")
 	case len(list) > maxCallbacks:
-		faults = append(faults, Fault{"callbacks", fmt.Sprintf("must be at most %d", maxCallbacks)})
+		r.Fault("callbacks", fmt.Sprintf("must be at most %d", maxCallbacks))
 	}
 	all := make([]CallbackConfig, len(list))
 	names := make(map[string]bool)
 	for i, raw := range list {
-		var its Faults
-		all[i], its = readCallback(raw)
+		at := fmt.Sprintf("callbacks[%d]", i)
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(raw, &fields) != nil || fields == nil {
+			r.Fault(at, "must be an object")
+			continue
+		}
+		in := r.In(at, fields)
+		all[i] = readCallback(in)
 		if all[i].Name != "" && names[all[i].Name] {
-			its = append(its, Fault{"name", "is another callback's too"})
+			in.Fault("name", "is another callback's too")
 		}
 		names[all[i].Name] = true
-		for _, f := range its {
-			faults = append(faults, Fault{strings.TrimSuffix(fmt.Sprintf("callbacks[%d].%s", i, f.Field), "."), f.Reason})
-		}
 	}
-	if len(faults) > 0 {
-		return nil, faults
+	if err := r.Err(); err != nil {
+		return nil, err
 	}
 	return all, nil
 }
 
-func readCallback(raw json.RawMessage) (CallbackConfig, Faults) {
-	c := CallbackConfig{Account: DefaultCallbackAccount}
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(raw, &fields) != nil || fields == nil {
-		return c, Faults{{"", "must be an object"}}
+func readCallback(r *strict.Reader) CallbackConfig {
+	c := CallbackConfig{
+		Name:   readString(r, "name", callbackName.MatchString, "must be 1 to 56 of a-z, 0-9, - and _"),
+		CorpID: readString(r, "corp_id", corpID.MatchString, fmt.Sprintf("must be 1 to %d letters, digits, - and _", maxCorpID)),
+		Token:  readSecretName(r, "token"),
+		AESKey: readSecretName(r, "aes_key"),
 	}
-	var faults Faults
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		value := fields[name]
-		var err error
-		switch name {
-		case "name":
-			c.Name, err = readString(value, callbackName.MatchString, "must be 1 to 56 of a-z, 0-9, - and _")
-		case "corp_id":
-			c.CorpID, err = readString(value, corpID.MatchString, fmt.Sprintf("must be 1 to %d letters, digits, - and _", maxCorpID))
-		case "token":
-			c.Token, err = readSecretName(value)
-		case "aes_key":
-			c.AESKey, err = readSecretName(value)
-		case "account":
-			c.Account, err = readString(value, isAccountTemplate, "must be an id with {open_kfid} in it, and {corp_id} or nothing else in braces")
-		default:
-			err = errors.New("unknown field")
-		}
-		if err != nil {
-			faults = append(faults, Fault{name, err.Error()})
-		}
+	if c.Account = DefaultCallbackAccount; r.Has("account") {
+		c.Account = readString(r, "account", isAccountTemplate, "must be an id with {open_kfid} in it, and {corp_id} or nothing else in braces")
 	}
-	for _, name := range []string{"name", "corp_id", "token", "aes_key"} {
-		if _, ok := fields[name]; !ok {
-			faults = append(faults, Fault{name, "missing"})
-		}
-	}
-	return c, faults
+	r.Unknown()
+	return c
 }
 
 var (
@@ -147,20 +124,30 @@ func isAccountTemplate(text string) bool {
 	return !strings.ContainsAny(strings.NewReplacer("{corp_id}", "", "{open_kfid}", "").Replace(text), "{}")
 }
 
-func readString(value json.RawMessage, good func(string) bool, fault string) (string, error) {
+func readString(r *strict.Reader, name string, good func(string) bool, fault string) string {
+	raw, ok := r.Given(name)
 	var text *string
-	if json.Unmarshal(value, &text) != nil || text == nil || !good(*text) {
-		return "", errors.New(fault)
+	switch {
+	case !ok:
+		r.Fault(name, "missing")
+	case json.Unmarshal(raw, &text) != nil || text == nil || !good(*text):
+		r.Fault(name, fault)
+	default:
+		return *text
 	}
-	return *text, nil
+	return ""
 }
 
 // readSecretName reads a reference to a secret. What stands in its place may be
 // the secret itself, and is not told.
-func readSecretName(value json.RawMessage) (string, error) {
+func readSecretName(r *strict.Reader, name string) string {
+	raw, ok := r.Given(name)
 	var ref map[string]string
-	if json.Unmarshal(value, &ref) != nil || len(ref) != 1 || ref["secret"] == "" {
-		return "", errors.New(`must be {"secret": "NAME"}: configurations hold no secrets`)
+	switch {
+	case !ok:
+		r.Fault(name, "missing")
+	case json.Unmarshal(raw, &ref) != nil || len(ref) != 1 || ref["secret"] == "":
+		r.Fault(name, `must be {"secret": "NAME"}: configurations hold no secrets`)
 	}
-	return ref["secret"], nil
+	return ref["secret"]
 }

@@ -44,7 +44,7 @@ func (r *Registry) Dead(ctx context.Context, q DeadQuery) (DeadPage, error) {
 		q.Limit = ListLimit
 	}
 	if q.Limit < 0 || q.Limit > MaxListLimit {
-		return DeadPage{}, Faults{{"limit", fmt.Sprintf("must be 1 to %d, is %d", MaxListLimit, q.Limit)}}
+		return DeadPage{}, Faults{{Field: "limit", Reason: fmt.Sprintf("must be 1 to %d, is %d", MaxListLimit, q.Limit)}}
 	}
 	at, err := r.deadPlace(q.Cursor)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -23,7 +24,7 @@ type DeadChoice struct {
 // It gives every fault at once, as Faults.
 func DecodeDeadChoice(text []byte, groups bool) (DeadChoice, error) {
 	var c DeadChoice
-	fields, err := object(text)
+	fields, err := strict.Object(text)
 	if err != nil {
 		return c, err
 	}
@@ -38,18 +39,18 @@ func DecodeDeadChoice(text []byte, groups bool) (DeadChoice, error) {
 		case name == "ids":
 			var ids []*string // null is no string
 			if json.Unmarshal(value, &ids) != nil || slices.Contains(ids, nil) {
-				faults = append(faults, Fault{name, "must be an array of strings"})
+				faults.Add(name, "must be an array of strings")
 				continue
 			}
 			for _, id := range ids {
 				c.IDs = append(c.IDs, *id)
 			}
 		case name == "group" && groups:
-			faults = readText(faults, name, value, &c.Group)
+			faults.Text(name, value, &c.Group)
 		case name == "cursor" && groups:
-			faults = readText(faults, name, value, &c.Cursor)
+			faults.Text(name, value, &c.Cursor)
 		default:
-			faults = append(faults, Fault{name, known})
+			faults.Add(name, known)
 		}
 	}
 	if len(faults) == 0 {
@@ -65,17 +66,17 @@ func (c DeadChoice) faults(groups bool) Faults {
 	var faults Faults
 	switch {
 	case c.Group != "" && len(c.IDs) > 0:
-		faults = append(faults, Fault{"ids", "must not be given together with group"})
+		faults.Add("ids", "must not be given together with group")
 	case c.Group != "":
 		if err := circulate.ValidateGroup(c.Group); err != nil {
-			faults = append(faults, Fault{"group", err.Error()})
+			faults.Add("group", err.Error())
 		}
 	case c.Cursor != "":
-		faults = append(faults, Fault{"cursor", "must be given together with group only"})
+		faults.Add("cursor", "must be given together with group only")
 	case len(c.IDs) == 0 && groups:
-		faults = append(faults, Fault{"ids", "must be given, or else group"})
+		faults.Add("ids", "must be given, or else group")
 	case len(c.IDs) == 0:
-		faults = append(faults, Fault{"ids", "must be given"})
+		faults.Add("ids", "must be given")
 	}
 	return faults
 }

@@ -67,15 +67,15 @@ func parseDeadIDs(ids []string) ([]deadPlace, error) {
 	var faults Faults
 	switch {
 	case len(ids) == 0:
-		faults = append(faults, Fault{"ids", "must not be empty"})
+		faults.Add("ids", "must not be empty")
 	case len(ids) > MaxDeadIDs:
-		return nil, Faults{{"ids", fmt.Sprintf("must be at most %d, are %d", MaxDeadIDs, len(ids))}}
+		return nil, Faults{{Field: "ids", Reason: fmt.Sprintf("must be at most %d, are %d", MaxDeadIDs, len(ids))}}
 	}
 	places := make([]deadPlace, len(ids))
 	for i, id := range ids {
 		shard, position, err := parseEntryID(id)
 		if err != nil {
-			faults = append(faults, Fault{fmt.Sprintf("ids[%d]", i), err.Error()})
+			faults.Add(fmt.Sprintf("ids[%d]", i), err.Error())
 		}
 		places[i] = deadPlace{shard: shard, behind: position}
 	}

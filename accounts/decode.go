@@ -6,6 +6,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
+
+	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
 // MaxRecord is the most bytes that a record may have as text.
@@ -13,14 +15,14 @@ const MaxRecord = 256 << 10
 
 // RecordField is the field of a Fault that is about a text as a whole: it is no
 // JSON, or no object.
-const RecordField = "record"
+const RecordField = strict.RecordField
 
 const retryBudgetField = "retry_budget"
 
 // Decode reads a record strictly and gives every fault at once, as Faults. What
 // could be read is returned even then, so that it can be judged as well.
 func Decode(record []byte) (Account, error) {
-	fields, err := object(record)
+	fields, err := strict.Object(record)
 	if fields == nil {
 		return Account{}, err
 	}
@@ -31,29 +33,29 @@ func Decode(record []byte) (Account, error) {
 		value := fields[name]
 		switch name {
 		case "id":
-			faults = readText(faults, name, value, &a.ID)
+			faults.Text(name, value, &a.ID)
 		case "kind":
-			faults = readText(faults, name, value, &a.Kind)
+			faults.Text(name, value, &a.Kind)
 		case "cadence":
-			faults = readText(faults, name, value, &a.Cadence)
+			faults.Text(name, value, &a.Cadence)
 		case "config":
-			if !isNull(value) {
+			if !strict.IsNull(value) {
 				a.Config = bytes.Clone(value) // the text may be the caller's
 			}
 		case "labels":
 			a.Labels, faults = readLabels(faults, value)
 		case "priority":
 			// Nothing and "" would be the same once read.
-			if !isNull(value) && (json.Unmarshal(value, &a.Priority) != nil || a.Priority == "") {
+			if !strict.IsNull(value) && (json.Unmarshal(value, &a.Priority) != nil || a.Priority == "") {
 				faults = append(faults, priorityFault)
 			}
 		case retryBudgetField:
 			// Nothing and 0 would be the same once read.
-			if !isNull(value) && (json.Unmarshal(value, &a.RetryBudget) != nil || a.RetryBudget == 0) {
+			if !strict.IsNull(value) && (json.Unmarshal(value, &a.RetryBudget) != nil || a.RetryBudget == 0) {
 				faults = append(faults, retryBudgetFault)
 			}
 		default:
-			faults = append(faults, Fault{name, "is not a field of a record, which has id, kind, config, cadence, priority, labels and retry_budget"})
+			faults.Add(name, "is not a field of a record, which has id, kind, config, cadence, priority, labels and retry_budget")
 		}
 	}
 	if len(faults) > 0 {
@@ -62,36 +64,25 @@ func Decode(record []byte) (Account, error) {
 	return a, nil
 }
 
-func readText(faults Faults, name string, value json.RawMessage, text *string) Faults {
-	read, ok := textOf(value)
-	if !ok && !isNull(value) {
-		return append(faults, Fault{name, "must be a string"})
-	}
-	*text = read
-	return faults
-}
-
 func readLabels(faults Faults, value json.RawMessage) (map[string]string, Faults) {
-	values, ok := membersOf(value)
-	if !ok && !isNull(value) {
-		return nil, append(faults, Fault{"labels", "must be an object of strings"})
+	values, ok := strict.Members(value)
+	if !ok && !strict.IsNull(value) {
+		return nil, append(faults, Fault{Field: "labels", Reason: "must be an object of strings"})
 	}
 	if len(values) == 0 {
 		return nil, faults
 	}
 	labels := make(map[string]string, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		text, ok := textOf(values[name])
+		text, ok := strict.Text(values[name])
 		if !ok {
-			faults = append(faults, Fault{"labels." + name, "must be a string"})
+			faults.Add("labels."+name, "must be a string")
 			continue
 		}
 		labels[name] = text
 	}
 	return labels, faults
 }
-
-func isNull(value json.RawMessage) bool { return string(value) == "null" }
 
 // Read decodes and judges a record and gives the faults of both at once, as
 // Faults.
@@ -114,7 +105,7 @@ func readAs(id string, record []byte, kinds Kinds) (Account, error) {
 	case id != "" && a.ID == "":
 		a.ID = id
 	case id != "" && a.ID != id:
-		faults = append(faults, Fault{"id", "must be the id in the address, or be left out"})
+		faults.Add("id", "must be the id in the address, or be left out")
 	}
 	var more Faults
 	if err := a.Validate(kinds); err != nil && !errors.As(err, &more) {

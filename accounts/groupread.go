@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -53,24 +54,24 @@ type GroupBatch struct {
 func (q GroupRead) validate(group string, shards int) (map[int][]string, error) {
 	var faults Faults
 	if err := circulate.ValidateGroup(group); err != nil {
-		faults = append(faults, Fault{"group", err.Error()})
+		faults.Add("group", err.Error())
 	}
 	if q.Consumer != "" {
 		if err := circulate.ValidateReplica(q.Consumer); err != nil {
-			faults = append(faults, Fault{"consumer", "must be ten letters or digits"})
+			faults.Add("consumer", "must be ten letters or digits")
 		}
 	}
 	if q.From != "" && q.From != FromStart && q.From != FromNow {
-		faults = append(faults, Fault{"from", "must be start or now"})
+		faults.Add("from", "must be start or now")
 	}
 	if q.Limit < 0 || q.Limit > MaxMessageLimit {
-		faults = append(faults, Fault{"limit", fmt.Sprintf("must be 1 to %d", MaxMessageLimit)})
+		faults.Add("limit", fmt.Sprintf("must be 1 to %d", MaxMessageLimit))
 	}
 	if q.Wait < 0 || q.Wait > MaxGroupWait {
-		faults = append(faults, Fault{"wait", fmt.Sprintf("must be 0s to %v", MaxGroupWait)})
+		faults.Add("wait", fmt.Sprintf("must be 0s to %v", MaxGroupWait))
 	}
 	if len(q.Acknowledge) > MaxMessageLimit {
-		return nil, append(faults, Fault{"acknowledge", fmt.Sprintf("must be at most %d", MaxMessageLimit)})
+		return nil, append(faults, Fault{Field: "acknowledge", Reason: fmt.Sprintf("must be at most %d", MaxMessageLimit)})
 	}
 	positions := make(map[int][]string)
 	for i, id := range q.Acknowledge {
@@ -79,7 +80,7 @@ func (q GroupRead) validate(group string, shards int) (map[int][]string, error) 
 			err = errors.New("names a shard that this ring has not got")
 		}
 		if err != nil {
-			faults = append(faults, Fault{fmt.Sprintf("acknowledge[%d]", i), err.Error()})
+			faults.Add(fmt.Sprintf("acknowledge[%d]", i), err.Error())
 			continue
 		}
 		positions[shard] = append(positions[shard], position.String())
@@ -97,7 +98,7 @@ func (q GroupRead) validate(group string, shards int) (map[int][]string, error) 
 // What it gives as Faults is of the text; ReadGroup judges the values.
 func DecodeGroupRead(text []byte) (GroupRead, error) {
 	var q GroupRead
-	fields, err := object(text)
+	fields, err := strict.Object(text)
 	if err != nil {
 		return q, err
 	}
@@ -107,31 +108,31 @@ func DecodeGroupRead(text []byte) (GroupRead, error) {
 		value := fields[name]
 		switch name {
 		case "consumer":
-			faults = readText(faults, name, value, &q.Consumer)
+			faults.Text(name, value, &q.Consumer)
 		case "from":
-			faults = readText(faults, name, value, &q.From)
+			faults.Text(name, value, &q.From)
 		case "acknowledge":
 			if json.Unmarshal(value, &q.Acknowledge) != nil {
-				faults = append(faults, Fault{name, "must be an array of strings"})
+				faults.Add(name, "must be an array of strings")
 			}
 		case "limit":
 			// Nothing and 0 would be the same once read.
-			if !isNull(value) && (json.Unmarshal(value, &q.Limit) != nil || q.Limit == 0) {
-				faults = append(faults, Fault{name, fmt.Sprintf("must be 1 to %d", MaxMessageLimit)})
+			if !strict.IsNull(value) && (json.Unmarshal(value, &q.Limit) != nil || q.Limit == 0) {
+				faults.Add(name, fmt.Sprintf("must be 1 to %d", MaxMessageLimit))
 			}
 		case "wait":
-			faults = readText(faults, name, value, &wait)
+			faults.Text(name, value, &wait)
 		case "leave":
 			if json.Unmarshal(value, &q.Leave) != nil {
-				faults = append(faults, Fault{name, "must be true or false"})
+				faults.Add(name, "must be true or false")
 			}
 		default:
-			faults = append(faults, Fault{name, "is not a field of a read, which has consumer, from, acknowledge, limit, wait and leave"})
+			faults.Add(name, "is not a field of a read, which has consumer, from, acknowledge, limit, wait and leave")
 		}
 	}
 	if wait != "" {
 		if q.Wait, err = time.ParseDuration(wait); err != nil {
-			faults = append(faults, Fault{"wait", fmt.Sprintf("must be a duration such as 5s, at most %v", MaxGroupWait)})
+			faults.Add("wait", fmt.Sprintf("must be a duration such as 5s, at most %v", MaxGroupWait))
 		}
 	}
 	if len(faults) > 0 {

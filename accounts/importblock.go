@@ -70,7 +70,7 @@ func readBlock(in *lineReader) ([]line, error) {
 		next, err := in.next()
 		switch {
 		case errors.Is(err, errLong):
-			block = append(block, line{number: in.number, faults: Faults{{RecordField, fmt.Sprintf("must be at most %d bytes", MaxRecord)}}})
+			block = append(block, line{number: in.number, faults: Faults{{Field: RecordField, Reason: fmt.Sprintf("must be at most %d bytes", MaxRecord)}}})
 			continue
 		case err != nil:
 			return block, err

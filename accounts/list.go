@@ -52,7 +52,7 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 		q.Limit = ListLimit
 	}
 	if q.Limit < 0 || q.Limit > MaxListLimit {
-		return Page{}, Faults{{"limit", fmt.Sprintf("must be 1 to %d, is %d", MaxListLimit, q.Limit)}}
+		return Page{}, Faults{{Field: "limit", Reason: fmt.Sprintf("must be 1 to %d, is %d", MaxListLimit, q.Limit)}}
 	}
 	if err := q.Selector.Validate(); err != nil {
 		return Page{}, err

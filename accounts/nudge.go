@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
 const (
@@ -39,7 +40,7 @@ func DecodeNudge(text []byte) (Nudge, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return n, nil
 	}
-	fields, err := object(text)
+	fields, err := strict.Object(text)
 	if err != nil {
 		return n, err
 	}
@@ -52,11 +53,11 @@ func DecodeNudge(text []byte) (Nudge, error) {
 		case "lives":
 			faults = readDuration(faults, name, value, &n.Lives)
 		case "hint":
-			if !isNull(value) {
+			if !strict.IsNull(value) {
 				n.Hint = value
 			}
 		default:
-			faults = append(faults, Fault{name, "is not a field of a nudge, which has within, hint and lives"})
+			faults.Add(name, "is not a field of a nudge, which has within, hint and lives")
 		}
 	}
 	var more Faults
@@ -72,11 +73,11 @@ func DecodeNudge(text []byte) (Nudge, error) {
 func readDuration(faults Faults, name string, value json.RawMessage, d *time.Duration) Faults {
 	var text string
 	err := json.Unmarshal(value, &text)
-	if err == nil && !isNull(value) {
+	if err == nil && !strict.IsNull(value) {
 		*d, err = time.ParseDuration(text)
 	}
 	if err != nil {
-		return append(faults, Fault{name, `must be a duration, such as "10s" or "5m"`})
+		return append(faults, Fault{Field: name, Reason: `must be a duration, such as "10s" or "5m"`})
 	}
 	return faults
 }
@@ -85,13 +86,13 @@ func readDuration(faults Faults, name string, value json.RawMessage, d *time.Dur
 func (n Nudge) Validate() error {
 	var faults Faults
 	if n.Within < 0 || n.Within > cadence.MaxInterval {
-		faults = append(faults, Fault{"within", fmt.Sprintf("must be 0 to %v, is %v", cadence.MaxInterval, n.Within)})
+		faults.Add("within", fmt.Sprintf("must be 0 to %v, is %v", cadence.MaxInterval, n.Within))
 	}
 	if n.Lives < 0 || n.Lives > MaxHintLife {
-		faults = append(faults, Fault{"lives", fmt.Sprintf("must be 0 to %v, is %v", MaxHintLife, n.Lives)})
+		faults.Add("lives", fmt.Sprintf("must be 0 to %v, is %v", MaxHintLife, n.Lives))
 	}
 	if len(n.Hint) > MaxHint {
-		faults = append(faults, Fault{"hint", fmt.Sprintf("must be at most %d bytes, has %d", MaxHint, len(n.Hint))})
+		faults.Add("hint", fmt.Sprintf("must be at most %d bytes, has %d", MaxHint, len(n.Hint)))
 	}
 	if len(faults) == 0 {
 		return nil

@@ -42,7 +42,7 @@ func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error
 		q.Limit = ListLimit
 	}
 	if q.Limit < 0 || q.Limit > MaxListLimit {
-		return ParkedPage{}, Faults{{"limit", fmt.Sprintf("must be 1 to %d, is %d", MaxListLimit, q.Limit)}}
+		return ParkedPage{}, Faults{{Field: "limit", Reason: fmt.Sprintf("must be 1 to %d, is %d", MaxListLimit, q.Limit)}}
 	}
 	var at parkedPlace
 	if q.Cursor != "" {

@@ -18,7 +18,7 @@ func priorities() map[string]circulate.Priority {
 	}
 }
 
-var priorityFault = Fault{"priority", `must be "urgent", "normal" or "low"`}
+var priorityFault = Fault{Field: "priority", Reason: `must be "urgent", "normal" or "low"`}
 
 // lane is the lane of message_queue that the account waits in.
 func (a Account) lane() circulate.Priority { return priorities()[a.Priority] }

@@ -31,14 +31,14 @@ func (testKinds) Validate(kind string, config json.RawMessage) error {
 		_ = json.Unmarshal(config, &c)
 		var errs []error
 		if c.URL == "" {
-			errs = append(errs, Fault{"config.url", "must not be empty"})
+			errs = append(errs, Fault{Field: "config.url", Reason: "must not be empty"})
 		}
 		if c.Key == "bad" {
-			errs = append(errs, Fault{"config.key", "must be good"})
+			errs = append(errs, Fault{Field: "config.key", Reason: "must be good"})
 		}
 		return errors.Join(errs...)
 	}
-	return Fault{"kind", "is not known"}
+	return Fault{Field: "kind", Reason: "is not known"}
 }
 
 func newRegistry(tb testing.TB, server circulate.Server, shards int) (*Registry, *circulate.Ring) {

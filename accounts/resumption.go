@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -47,7 +48,7 @@ func DecodeResumption(text []byte) (ResumeFrom, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return from, nil
 	}
-	fields, err := object(text)
+	fields, err := strict.Object(text)
 	if err != nil {
 		return from, err
 	}
@@ -55,8 +56,8 @@ func DecodeResumption(text []byte) (ResumeFrom, error) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		switch {
 		case name != "from":
-			faults = append(faults, Fault{name, "is not a field of a resumption, which has from"})
-		case isNull(fields[name]):
+			faults.Add(name, "is not a field of a resumption, which has from")
+		case strict.IsNull(fields[name]):
 		case json.Unmarshal(fields[name], &from) != nil || from.Validate() != nil:
 			faults = append(faults, resumeFault)
 		}
@@ -67,7 +68,7 @@ func DecodeResumption(text []byte) (ResumeFrom, error) {
 	return from, nil
 }
 
-var resumeFault = Fault{"from", `must be "cursor", "now" or "backfill"`}
+var resumeFault = Fault{Field: "from", Reason: `must be "cursor", "now" or "backfill"`}
 
 // Validate gives Faults for what is none of the three.
 func (f ResumeFrom) Validate() error {

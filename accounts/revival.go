@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -38,17 +39,17 @@ func (v Revival) Validate() error {
 	selects := v.Reason != "" || v.Kind != ""
 	switch {
 	case len(v.IDs) > 0 && selects:
-		faults = append(faults, Fault{"ids", "must not be given together with reason or kind"})
+		faults.Add("ids", "must not be given together with reason or kind")
 	case len(v.IDs) == 0 && !selects:
-		faults = append(faults, Fault{"ids", "must be given, or else reason or kind"})
+		faults.Add("ids", "must be given, or else reason or kind")
 	case len(v.IDs) > MaxReviveIDs:
-		faults = append(faults, Fault{"ids", fmt.Sprintf("must be at most %d, are %d", MaxReviveIDs, len(v.IDs))})
+		faults.Add("ids", fmt.Sprintf("must be at most %d, are %d", MaxReviveIDs, len(v.IDs)))
 	case len(v.IDs) > 0 && v.Cursor != "":
-		faults = append(faults, Fault{"cursor", "must not be given together with ids"})
+		faults.Add("cursor", "must not be given together with ids")
 	}
 	for i, id := range v.IDs {
 		if err := circulate.ValidateID(id); err != nil && i < MaxReviveIDs {
-			faults = append(faults, Fault{fmt.Sprintf("ids[%d]", i), err.Error()})
+			faults.Add(fmt.Sprintf("ids[%d]", i), err.Error())
 		}
 	}
 	if v.Rate != 0 && !(v.Rate >= MinReviveRate && v.Rate <= MaxReviveRate) {
@@ -60,7 +61,7 @@ func (v Revival) Validate() error {
 	return faults
 }
 
-var rateFault = Fault{"rate", fmt.Sprintf("must be more than 0: %v to %v accounts a second", MinReviveRate, MaxReviveRate)}
+var rateFault = Fault{Field: "rate", Reason: fmt.Sprintf("must be more than 0: %v to %v accounts a second", MinReviveRate, MaxReviveRate)}
 
 // DecodeRevival reads a revival strictly:
 //
@@ -69,7 +70,7 @@ var rateFault = Fault{"rate", fmt.Sprintf("must be more than 0: %v to %v account
 // It gives every fault at once, as Faults.
 func DecodeRevival(text []byte) (Revival, error) {
 	var v Revival
-	fields, err := object(text)
+	fields, err := strict.Object(text)
 	if err != nil {
 		return v, err
 	}
@@ -80,30 +81,30 @@ func DecodeRevival(text []byte) (Revival, error) {
 		case "ids":
 			var ids []*string // null is no string
 			if json.Unmarshal(value, &ids) != nil || slices.Contains(ids, nil) {
-				faults = append(faults, Fault{name, "must be an array of strings"})
+				faults.Add(name, "must be an array of strings")
 				continue
 			}
 			for _, id := range ids {
 				v.IDs = append(v.IDs, *id)
 			}
 		case "reason":
-			faults = readText(faults, name, value, &v.Reason)
+			faults.Text(name, value, &v.Reason)
 		case "kind":
-			faults = readText(faults, name, value, &v.Kind)
+			faults.Text(name, value, &v.Kind)
 		case "cursor":
-			faults = readText(faults, name, value, &v.Cursor)
+			faults.Text(name, value, &v.Cursor)
 		case "rate":
 			// Nothing and 0 would be the same once read.
-			if !isNull(value) && (json.Unmarshal(value, &v.Rate) != nil || v.Rate == 0) {
+			if !strict.IsNull(value) && (json.Unmarshal(value, &v.Rate) != nil || v.Rate == 0) {
 				v.Rate = 0
 				faults = append(faults, rateFault)
 			}
 		case "dry_run":
 			if json.Unmarshal(value, &v.DryRun) != nil {
-				faults = append(faults, Fault{name, "must be true or false"})
+				faults.Add(name, "must be true or false")
 			}
 		default:
-			faults = append(faults, Fault{name, "is not a field of a revival, which has ids, reason, kind, rate, dry_run and cursor"})
+			faults.Add(name, "is not a field of a revival, which has ids, reason, kind, rate, dry_run and cursor")
 		}
 	}
 	var more Faults

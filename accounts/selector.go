@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -56,9 +57,9 @@ func NewSelector(kinds, states, labels, prefixes, reasons []string) (Selector, e
 		before, twice := s.Labels[name]
 		switch {
 		case !ok:
-			faults = append(faults, Fault{"label", fmt.Sprintf("must be NAME=VALUE, is %q", label)})
+			faults.Add("label", fmt.Sprintf("must be NAME=VALUE, is %q", label))
 		case twice && before != value:
-			faults = append(faults, Fault{"label", fmt.Sprintf("%q must not have two values: no account has", name)})
+			faults.Add("label", fmt.Sprintf("%q must not have two values: no account has", name))
 		default:
 			s.Labels[name] = value
 		}
@@ -77,16 +78,16 @@ func (s Selector) Validate() error {
 	var faults Faults
 	values := func(field string, most int, values []string) {
 		if len(values) > MaxSelected {
-			faults = append(faults, Fault{field, fmt.Sprintf("must be at most %d, are %d", MaxSelected, len(values))})
+			faults.Add(field, fmt.Sprintf("must be at most %d, are %d", MaxSelected, len(values)))
 		}
 		for _, value := range values {
 			switch {
 			case value == "":
-				faults = append(faults, Fault{field, "must not be empty: leave it out to select all"})
+				faults.Add(field, "must not be empty: leave it out to select all")
 			case len(value) > most:
-				faults = append(faults, Fault{field, fmt.Sprintf("must have at most %d bytes, has %d", most, len(value))})
+				faults.Add(field, fmt.Sprintf("must have at most %d bytes, has %d", most, len(value)))
 			case !utf8.ValidString(value):
-				faults = append(faults, Fault{field, "must be UTF-8"})
+				faults.Add(field, "must be UTF-8")
 			}
 		}
 	}
@@ -94,15 +95,15 @@ func (s Selector) Validate() error {
 	values("state", MaxLabel, s.States)
 	for _, state := range s.States {
 		if state != "" && !slices.Contains(States(), state) {
-			faults = append(faults, Fault{"state", fmt.Sprintf("must be one of %s, is %q", strings.Join(States(), ", "), state)})
+			faults.Add("state", fmt.Sprintf("must be one of %s, is %q", strings.Join(States(), ", "), state))
 		}
 	}
 	if len(s.Labels) > MaxLabels {
-		faults = append(faults, Fault{"label", fmt.Sprintf("must be at most %d, are %d", MaxLabels, len(s.Labels))})
+		faults.Add("label", fmt.Sprintf("must be at most %d, are %d", MaxLabels, len(s.Labels)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
 		if name == "" || len(name) > MaxLabel || len(s.Labels[name]) > MaxLabel {
-			faults = append(faults, Fault{"label", fmt.Sprintf("name and value must have at most %d bytes, the name at least one", MaxLabel)})
+			faults.Add("label", fmt.Sprintf("name and value must have at most %d bytes, the name at least one", MaxLabel))
 		}
 	}
 	values("prefix", circulate.MaxIDLength, s.Prefixes)
@@ -173,21 +174,21 @@ func (s *Selector) matchesRecord(record []byte) bool {
 	if len(s.Kinds) == 0 && len(s.Labels) == 0 {
 		return true
 	}
-	fields, err := stored(record)
+	fields, err := strict.Stored(record)
 	if err != nil {
 		return false
 	}
 	if len(s.Kinds) > 0 {
-		if kind, ok := textIn(fields, "kind"); !ok || !slices.Contains(s.Kinds, kind) {
+		if kind, ok := strict.TextIn(fields, "kind"); !ok || !slices.Contains(s.Kinds, kind) {
 			return false
 		}
 	}
 	if len(s.Labels) == 0 {
 		return true
 	}
-	labels, _ := membersOf(fields["labels"])
+	labels, _ := strict.Members(fields["labels"])
 	for name, value := range s.Labels {
-		if has, ok := textIn(labels, name); !ok || has != value {
+		if has, ok := strict.TextIn(labels, name); !ok || has != value {
 			return false
 		}
 	}

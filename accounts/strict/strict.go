@@ -1,7 +1,13 @@
-// Package strict finds in JSON what decoders take without a word, and each in its
-// own way: members of one name, halves of surrogate pairs, and depth that another
-// decoder will not bear. Such a text means one thing here and another there; two
-// ids may become one.
+// Package strict reads the JSON that people and programs send us, and tells every fault of a
+// text at once, each with its field.
+//
+// Object takes a request or a record apart, and refuses what decoders take without a word,
+// each in its own way: members of one name, halves of surrogate pairs, and depth that another
+// decoder will not bear. Such a text means one thing here and another there, and two ids may
+// become one. Stored reads what was accepted before. Reader reads configurations field by
+// field, and Limits bounds what an upstream may answer.
+//
+// It knows no field of ours: which there are, and what they mean, their owners say.
 package strict
 
 import (
@@ -18,27 +24,14 @@ const MaxDepth = 64
 // maxFaults is how many faults are told of one text.
 const maxFaults = 16
 
-// Fault is what is wrong at one place of a text.
-type Fault struct {
-	Path   string // from the name that Check was given: "config.headers.x", "ids[3]"
-	Reason string
-}
-
-// The reasons.
-const (
-	Twice     = "comes twice"
-	Deep      = "must not be nested more than 64 deep"
-	Surrogate = `must not have half of a surrogate pair, such as \ud800 alone`
-)
-
-// Check gives the faults of a value, which must be valid JSON; the path of each
+// Check returns the faults of a value, which must be valid JSON; the field of each
 // begins with name. It is fast where there are none.
-func Check(name string, value []byte) []Fault {
+func Check(name string, value []byte) Faults {
 	if !bytes.ContainsAny(value, `{[\`) {
 		return nil // a plain text or a number, as most are
 	}
 	if Depth(value) > MaxDepth {
-		return []Fault{{name, Deep}}
+		return Faults{{name, Deep}}
 	}
 	c := checker{text: value}
 	c.value(name)
@@ -62,9 +55,9 @@ func Depth(text []byte) int {
 	return most
 }
 
-// Name gives the text of a member's name, quotes included, as it is in a text, and
+// nameOf returns the text of a member's name, quotes included, as it is in a text, and
 // whether it is whole: without half of a surrogate pair.
-func Name(quoted []byte) (name string, whole bool) {
+func nameOf(quoted []byte) (name string, whole bool) {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted[1 : len(quoted)-1]), true
 	}
@@ -76,7 +69,7 @@ func Name(quoted []byte) (name string, whole bool) {
 type checker struct {
 	text   []byte
 	at     int
-	faults []Fault
+	faults Faults
 }
 
 func (c *checker) fault(path, reason string) {
@@ -86,7 +79,7 @@ func (c *checker) fault(path, reason string) {
 }
 
 func (c *checker) space() byte {
-	for strings.IndexByte(" \t\r\n", c.text[c.at]) >= 0 {
+	for strings.IndexByte(space, c.text[c.at]) >= 0 {
 		c.at++
 	}
 	return c.text[c.at]
@@ -105,7 +98,7 @@ func (c *checker) value(path string) {
 		}
 		c.at = end
 	default:
-		for c.at < len(c.text) && strings.IndexByte(",]} \t\r\n", c.text[c.at]) < 0 {
+		for c.at < len(c.text) && strings.IndexByte(",]}"+space, c.text[c.at]) < 0 {
 			c.at++
 		}
 	}
@@ -131,7 +124,7 @@ func (c *checker) object(path string) {
 			c.space()
 		}
 		end := stringEnd(c.text, c.at)
-		name, whole := Name(c.text[c.at:end])
+		name, whole := nameOf(c.text[c.at:end])
 		c.at = end
 		below := path + "." + Printable(name)
 		if !whole {
@@ -148,9 +141,9 @@ func (c *checker) object(path string) {
 	c.at++
 }
 
-// stringEnd is where the string ends that begins at i.
+// stringEnd is where the string ends that begins at i; behind the text where it does not.
 func stringEnd(text []byte, i int) int {
-	for i++; text[i] != '"'; i++ {
+	for i++; i < len(text) && text[i] != '"'; i++ {
 		if text[i] == '\\' {
 			i++
 		}
@@ -194,7 +187,7 @@ func unitAt(text []byte, i int) uint64 {
 	return unit
 }
 
-// Printable gives a name as it may stand in a line of text, cut after 64 bytes.
+// Printable returns a name as it may stand in a line of text, cut after 64 bytes.
 func Printable(name string) string {
 	const most = 64
 	clean := strings.Map(func(char rune) rune {

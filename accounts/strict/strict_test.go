@@ -11,7 +11,7 @@ import (
 
 func TestCheck(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
-	for text, want := range map[string][]Fault{
+	for text, want := range map[string]Faults{
 		`"plain"`:                                nil,
 		`{"a": 1, "b": {"a": 2}, "c": [{}, {}]}`: nil,
 		`{"a":1,"a":2}`:                          {{"config.a", Twice}},

@@ -13,7 +13,7 @@ import (
 const maxLines = 400
 
 // forCheckers are what every kind may import.
-var forCheckers = []string{"accounts/strict", "poller", "poller/checkers/extent", "poller/checkers/fields", "poller/fetch", "poller/secrets", "poller/signing"}
+var forCheckers = []string{"accounts/strict", "poller", "poller/fetch", "poller/secrets", "poller/signing"}
 
 // mayImport says what of ours a package may import: exactly what is listed with
 // the first line that covers it. Tests may import anything, and only they
@@ -38,8 +38,6 @@ var mayImport = []struct {
 	{"poller/fetch", []string{"poller"}},
 	{"poller/secrets", nil},
 	{"poller/signing", nil},
-	{"poller/checkers/extent", nil},
-	{"poller/checkers/fields", nil},
 	{"poller/checkers/wecomkf", append([]string{"circulate/credential"}, forCheckers...)},
 	{"poller/checkers/...", forCheckers},
 	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "poller/delivery", "poller/fetch", "poller/secrets", "poller/signing"}},

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rounds-dev/rounds/poller/checkers/fields"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -26,7 +26,7 @@ type header struct {
 }
 
 func (c *Checker) parse(raw json.RawMessage) (config, error) {
-	r := fields.New(raw)
+	r := strict.ReadConfig(raw)
 	var read config
 	read.url = r.Text("url")
 	if read.url != "" {
@@ -46,7 +46,7 @@ func (c *Checker) parse(raw json.RawMessage) (config, error) {
 	return read, r.Err()
 }
 
-func parseHeaders(r *fields.Reader) []header {
+func parseHeaders(r *strict.Reader) []header {
 	raw := r.Take("headers")
 	if raw == nil {
 		return nil
@@ -64,7 +64,7 @@ func parseHeaders(r *fields.Reader) []header {
 	for name, raw := range values {
 		h, fault := parseHeader(name, raw)
 		if fault != "" {
-			r.Fault("headers."+fields.Printable(name), fault)
+			r.Fault("headers."+strict.Printable(name), fault)
 			continue
 		}
 		headers = append(headers, h)

@@ -9,8 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/extent"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 
 // limits are what an answer may have. What is in a message's data counts for the
 // depth alone: it stays as it is.
-var limits = extent.Limits{Depth: 128, Values: 50_000, Within: 3}
+var limits = strict.Limits{Depth: 128, Values: 50_000, Within: 3}
 
 // An object is a JSON object, read field by field: names count exactly, null is
 // missing, and fields that nobody asks for are tolerated, so that newer

@@ -29,8 +29,8 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/fields"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
@@ -71,7 +71,7 @@ func (c *Checker) RateKey(config json.RawMessage) string {
 }
 
 func (c *Checker) url(config json.RawMessage) (string, error) {
-	r := fields.New(config)
+	r := strict.ReadConfig(config)
 	url := r.Text("url")
 	if url != "" {
 		if err := c.client.Validate(url); err != nil {

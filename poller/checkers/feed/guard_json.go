@@ -1,12 +1,12 @@
 package feed
 
-import "github.com/rounds-dev/rounds/poller/checkers/extent"
+import "github.com/rounds-dev/rounds/accounts/strict"
 
 // jsonLimits are those of a JSON Feed as a whole, and listLimits of how much there
 // may be in its own arrays, of which one has the items.
 var (
-	jsonLimits = extent.Limits{Depth: 64, Values: maxElements, Within: 64}
-	listLimits = extent.Limits{Depth: 64, Values: maxListed + 1000, Within: 2}
+	jsonLimits = strict.Limits{Depth: 64, Values: maxElements, Within: 64}
+	listLimits = strict.Limits{Depth: 64, Values: maxListed + 1000, Within: 2}
 )
 
 // guardJSON refuses a JSON Feed that would cost the parser too much. It gives about

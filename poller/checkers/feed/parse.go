@@ -11,8 +11,8 @@ import (
 
 	"github.com/mmcdole/gofeed"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/extent"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
@@ -126,7 +126,7 @@ func notAFeed(err error) *poller.CheckError {
 		Kind: poller.Protocol, Code: "not_a_feed",
 		Message: "the answer is no RSS, Atom or JSON Feed, or a broken one", Err: err,
 	}
-	var over *extent.Error
+	var over *strict.LimitError
 	switch {
 	case errors.Is(err, errListed):
 		e.Code, e.Message = "too_many_items", fmt.Sprintf("the feed has more than %d items, or more than %d and not all have a date, so that nobody can tell the newest", maxListed, maxItems)

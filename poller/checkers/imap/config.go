@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/rounds-dev/rounds/poller/checkers/fields"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
@@ -35,7 +35,7 @@ type config struct {
 }
 
 func (c *Checker) parse(raw json.RawMessage) (config, error) {
-	r := fields.New(raw)
+	r := strict.ReadConfig(raw)
 	read := config{host: strings.TrimSuffix(strings.ToLower(r.Text("host")), "."), tls: tlsImplicit, mailbox: "INBOX"}
 	if read.host != "" {
 		if err := c.client.ValidateHost(read.host); err != nil {
@@ -81,7 +81,7 @@ func hostFault(err error) string {
 	return "must be a name or an address, without a port"
 }
 
-func oneLine(r *fields.Reader, name, text string) string {
+func oneLine(r *strict.Reader, name, text string) string {
 	if len(text) > maxText || strings.ContainsFunc(text, unicode.IsControl) {
 		r.Fault(name, fmt.Sprintf("must be one line of at most %d bytes", maxText))
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/extent"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
@@ -26,7 +26,7 @@ const (
 
 // limits are what an answer may have: of a page's messages, each kept as it is,
 // only the depth counts.
-var limits = extent.Limits{Depth: 128, Values: 2 * maxLimit, Within: 2}
+var limits = strict.Limits{Depth: 128, Values: 2 * maxLimit, Within: 2}
 
 // answer is what every answer of the API has.
 type answer struct {

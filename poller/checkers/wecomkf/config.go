@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/rounds-dev/rounds/poller/checkers/fields"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
@@ -26,7 +26,7 @@ type config struct {
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 
 func (c *Checker) parse(raw json.RawMessage) (config, error) {
-	r := fields.New(raw)
+	r := strict.ReadConfig(raw)
 	read := config{corp: readID(r, "corp_id"), openKfID: readID(r, "open_kfid"), baseURL: DefaultBaseURL}
 	ref, err := secrets.ParseRef(r.Take("secret"))
 	switch {
@@ -47,7 +47,7 @@ func (c *Checker) parse(raw json.RawMessage) (config, error) {
 	return read, r.Err()
 }
 
-func readID(r *fields.Reader, name string) string {
+func readID(r *strict.Reader, name string) string {
 	id := r.Text(name)
 	if id != "" && !idPattern.MatchString(id) {
 		r.Fault(name, "must be 1 to 128 letters, digits, dashes or underscores")
@@ -55,7 +55,7 @@ func readID(r *fields.Reader, name string) string {
 	return id
 }
 
-func (c *Checker) readBaseURL(r *fields.Reader, raw json.RawMessage) string {
+func (c *Checker) readBaseURL(r *strict.Reader, raw json.RawMessage) string {
 	var base string
 	if json.Unmarshal(raw, &base) != nil {
 		r.Fault("base_url", "must be a string")

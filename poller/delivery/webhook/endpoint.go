@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -48,44 +49,44 @@ var namePattern = regexp.MustCompile(`^[a-z0-9_-]{1,56}$`)
 
 // check adds what is wrong with an endpoint. No fault quotes a value: what stands
 // in the wrong place may be a secret.
-func (e Endpoint) check(f *faults, client Client) {
+func (e Endpoint) check(r *strict.Reader, client Client) {
 	switch {
 	case e.Name == "":
-		f.add("name", "missing")
+		r.Fault("name", "missing")
 	case !namePattern.MatchString(e.Name):
-		f.add("name", "must be 1 to 56 of a-z 0-9 _ -")
+		r.Fault("name", "must be 1 to 56 of a-z 0-9 _ -")
 	}
 	if e.URL == "" {
-		f.add("url", "missing")
+		r.Fault("url", "missing")
 	} else if err := client.Validate(e.URL); err != nil {
-		f.add("url", err.Error())
+		r.Fault("url", err.Error())
 	}
-	e.checkSecrets(f)
+	e.checkSecrets(r)
 	if len(e.Kinds) > maxKinds {
-		f.add("kinds", "must be at most "+strconv.Itoa(maxKinds))
+		r.Fault("kinds", "must be at most "+strconv.Itoa(maxKinds))
 	}
 	if slices.Contains(e.Kinds, "") {
-		f.add("kinds", "must not hold an empty one")
+		r.Fault("kinds", "must not hold an empty one")
 	}
 	if e.Timeout != 0 && (e.Timeout < minTimeout || e.Timeout > maxTimeout) {
-		f.add("timeout", "must be "+minTimeout.String()+" to "+maxTimeout.String())
+		r.Fault("timeout", "must be "+minTimeout.String()+" to "+maxTimeout.String())
 	}
 	if e.Concurrency < 0 || e.Concurrency > maxConcurrency {
-		f.add("concurrency", "must be 1 to "+strconv.Itoa(maxConcurrency))
+		r.Fault("concurrency", "must be 1 to "+strconv.Itoa(maxConcurrency))
 	}
-	checkHeaders(f, e.Headers)
+	checkHeaders(r, e.Headers)
 }
 
-func (e Endpoint) checkSecrets(f *faults) {
+func (e Endpoint) checkSecrets(r *strict.Reader) {
 	if len(e.Secrets) == 0 {
-		f.add("secrets", "missing: every delivery is signed")
+		r.Fault("secrets", "missing: every delivery is signed")
 	}
 	if len(e.Secrets) > maxSecrets {
-		f.add("secrets", "must be at most "+strconv.Itoa(maxSecrets))
+		r.Fault("secrets", "must be at most "+strconv.Itoa(maxSecrets))
 	}
 	for i, ref := range e.Secrets {
 		if ref.IsZero() {
-			f.add("secrets["+strconv.Itoa(i)+"]", "missing")
+			r.Fault("secrets["+strconv.Itoa(i)+"]", "missing")
 		}
 	}
 }

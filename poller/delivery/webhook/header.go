@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -16,26 +17,26 @@ type Header struct {
 	Secret secrets.Ref
 }
 
-func checkHeaders(f *faults, headers []Header) {
+func checkHeaders(r *strict.Reader, headers []Header) {
 	if len(headers) > fetch.MaxHeaders {
-		f.add("headers", "must be at most "+strconv.Itoa(fetch.MaxHeaders))
+		r.Fault("headers", "must be at most "+strconv.Itoa(fetch.MaxHeaders))
 		return
 	}
 	seen := make(map[string]bool)
 	for _, h := range headers {
 		lower := strings.ToLower(h.Name)
-		field, name := "headers."+printable(h.Name), fetch.HeaderNameFault(h.Name)
+		field, name := "headers."+strict.Printable(h.Name), fetch.HeaderNameFault(h.Name)
 		switch {
 		case name != "":
-			f.add(field, name)
+			r.Fault(field, name)
 		case seen[lower]:
-			f.add(field, "is there twice")
+			r.Fault(field, "is there twice")
 		case h.Secret.IsZero() && fetch.CredentialHeader(lower):
-			f.add(field, secrets.ErrNotReference.Error())
+			r.Fault(field, secrets.ErrNotReference.Error())
 		case !h.Secret.IsZero() && h.Value != "":
-			f.add(field, "must have a value or refer to a secret, not both")
+			r.Fault(field, "must have a value or refer to a secret, not both")
 		case !fetch.ValidHeaderValue(h.Value):
-			f.add(field, "must be one line of at most "+strconv.Itoa(fetch.MaxHeaderValue)+" bytes")
+			r.Fault(field, "must be one line of at most "+strconv.Itoa(fetch.MaxHeaderValue)+" bytes")
 		}
 		seen[lower] = true
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
@@ -40,17 +41,17 @@ func Read(from io.Reader, client Client) ([]Endpoint, error) {
 	if json.Unmarshal(text, &file) != nil || file == nil {
 		return nil, errors.New("webhooks: must be one JSON object")
 	}
-	f := newFaults()
-	raw := take(file, "endpoints")
-	unknown(f, file)
+	r := strict.NewReader(file)
+	raw := r.Take("endpoints")
+	r.Unknown()
 	var list []json.RawMessage
 	switch {
 	case raw == nil:
-		f.add("endpoints", "missing")
+		r.Fault("endpoints", "missing")
 	case json.Unmarshal(raw, &list) != nil:
-		f.add("endpoints", "must be a list")
+		r.Fault("endpoints", "must be a list")
 	case len(list) > maxEndpoints:
-		f.add("endpoints", "must be at most "+strconv.Itoa(maxEndpoints))
+		r.Fault("endpoints", "must be at most "+strconv.Itoa(maxEndpoints))
 	}
 	endpoints := make([]Endpoint, 0, len(list))
 	names := make(map[string]bool)
@@ -58,96 +59,72 @@ func Read(from io.Reader, client Client) ([]Endpoint, error) {
 		at := "endpoints[" + strconv.Itoa(i) + "]"
 		var object map[string]json.RawMessage
 		if json.Unmarshal(raw, &object) != nil || object == nil {
-			f.add(at, "must be an object")
+			r.Fault(at, "must be an object")
 			continue
 		}
-		in := f.in(at)
-		e := readEndpoint(in, object)
+		in := r.In(at, object)
+		e := readEndpoint(in)
 		e.check(in, client)
 		if e.Name != "" && names[e.Name] {
-			in.add("name", "is another endpoint's too")
+			in.Fault("name", "is another endpoint's too")
 		}
 		names[e.Name] = true
 		endpoints = append(endpoints, e)
 	}
-	if err := f.err(); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	return endpoints, nil
 }
 
-func readEndpoint(f *faults, object map[string]json.RawMessage) Endpoint {
+func readEndpoint(r *strict.Reader) Endpoint {
 	var e Endpoint
-	value(f, object, "name", "a string", &e.Name)
-	value(f, object, "url", "a string", &e.URL)
-	value(f, object, "kinds", "a list of strings", &e.Kinds)
-	value(f, object, "ordered", "true or false", &e.Ordered)
+	r.Optional("name", "a string", &e.Name)
+	r.Optional("url", "a string", &e.URL)
+	r.Optional("kinds", "a list of strings", &e.Kinds)
+	r.Optional("ordered", "true or false", &e.Ordered)
 	var timeout string
-	if value(f, object, "timeout", `a duration, as "15s"`, &timeout); timeout != "" {
+	if r.Optional("timeout", `a duration, as "15s"`, &timeout); timeout != "" {
 		var err error
 		if e.Timeout, err = time.ParseDuration(timeout); err != nil || e.Timeout == 0 {
-			f.add("timeout", `must be a duration, as "15s"`)
+			r.Fault("timeout", `must be a duration, as "15s"`)
 		}
 	}
 	var concurrency *int
-	if value(f, object, "concurrency", "a whole number", &concurrency); concurrency != nil {
+	if r.Optional("concurrency", "a whole number", &concurrency); concurrency != nil {
 		if e.Concurrency = *concurrency; e.Concurrency == 0 {
 			e.Concurrency = -1 // given, and not within the limits
 		}
 	}
 	var refs []json.RawMessage
-	value(f, object, "secrets", "a list", &refs)
+	r.Optional("secrets", "a list", &refs)
 	for i, raw := range refs {
 		ref, err := secrets.ParseRef(raw)
 		if err != nil {
-			f.add("secrets["+strconv.Itoa(i)+"]", err.Error())
+			r.Fault("secrets["+strconv.Itoa(i)+"]", err.Error())
 		}
 		e.Secrets = append(e.Secrets, ref)
 	}
-	e.Headers = readHeaders(f, object)
-	unknown(f, object)
+	e.Headers = readHeaders(r)
+	r.Unknown()
 	return e
 }
 
-func readHeaders(f *faults, object map[string]json.RawMessage) []Header {
+func readHeaders(r *strict.Reader) []Header {
 	var raw map[string]json.RawMessage
-	value(f, object, "headers", "an object", &raw)
+	r.Optional("headers", "an object", &raw)
 	var headers []Header
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		h := Header{Name: name}
 		if string(raw[name]) == "null" {
-			f.add("headers."+printable(name), "missing")
+			r.Fault("headers."+strict.Printable(name), "missing")
 		} else if json.Unmarshal(raw[name], &h.Value) != nil {
 			var err error
 			if h.Secret, err = secrets.ParseRef(raw[name]); err != nil {
-				f.add("headers."+printable(name), err.Error())
+				r.Fault("headers."+strict.Printable(name), err.Error())
 			}
 		}
 		headers = append(headers, h)
 	}
 	return headers
-}
-
-// value takes a field if it is there and not null.
-func value(f *faults, object map[string]json.RawMessage, name, what string, to any) {
-	if raw := take(object, name); raw != nil && json.Unmarshal(raw, to) != nil {
-		f.add(name, "must be "+what)
-	}
-}
-
-func take(object map[string]json.RawMessage, name string) json.RawMessage {
-	raw := object[name]
-	delete(object, name)
-	if string(raw) == "null" {
-		return nil
-	}
-	return raw
-}
-
-// unknown adds the fields that nobody took: a misspelt name must not pass for a
-// default.
-func unknown(f *faults, object map[string]json.RawMessage) {
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		f.add(printable(name), "unknown field")
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
@@ -57,10 +58,10 @@ func New(endpoint Endpoint, o Options) (*Sink, error) {
 	if o.Client == nil || o.Namespace == "" {
 		return nil, errors.New("webhook: client and namespace are required")
 	}
-	f := newFaults()
-	endpoint.check(f, o.Client)
-	if err := f.err(); err != nil {
-		return nil, fmt.Errorf("webhook %q: %w", printable(endpoint.Name), err)
+	r := strict.NewReader(nil)
+	endpoint.check(r, o.Client)
+	if err := r.Err(); err != nil {
+		return nil, fmt.Errorf("webhook %q: %w", strict.Printable(endpoint.Name), err)
 	}
 	if endpoint.Timeout == 0 {
 		endpoint.Timeout = DefaultTimeout

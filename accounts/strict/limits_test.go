@@ -1,4 +1,4 @@
-package extent
+package strict
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestCheck(t *testing.T) {
+func TestLimits(t *testing.T) {
 	l := Limits{Depth: 3, Values: 4, Within: 2}
 	for text, want := range map[string]string{
 		`{"a":1,"b":2}`:                "",
@@ -27,7 +27,7 @@ func TestCheck(t *testing.T) {
 		if got := errorText(err); got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
-		var over *Error
+		var over *LimitError
 		if err != nil && !errors.As(err, &over) {
 			t.Errorf("%s: %T", text, err)
 		}
@@ -46,7 +46,7 @@ func errorText(err error) string {
 
 // What is counted is at least what a decoder finds, and what is too deep for the
 // limit is too deep for a decoder that has it.
-func FuzzCheck(f *testing.F) {
+func FuzzLimits(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,{"b":null}],"c":"\"[{,"}`, `[[],{},[[]]]`, `"\\"`, `{"a\\":[0,0]}`, `[`, `,`} {
 		f.Add([]byte(seed))
 	}

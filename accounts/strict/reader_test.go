@@ -1,4 +1,4 @@
-package fields
+package strict
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 )
 
 func TestEveryFaultAtOnce(t *testing.T) {
-	r := New(json.RawMessage(`{"url": 7, "zoo": "s3cret", "ape\n": 1}`))
+	r := ReadConfig(json.RawMessage(`{"url": 7, "zoo": "s3cret", "ape\n": 1}`))
 	r.Text("url")
 	r.Text("name")
 	err := r.Err()
@@ -19,14 +19,14 @@ func TestEveryFaultAtOnce(t *testing.T) {
 
 func TestConfigThatIsNoObject(t *testing.T) {
 	for _, config := range []string{`[]`, `"s3cret"`, `{`, `7`} {
-		r := New(json.RawMessage(config))
+		r := ReadConfig(json.RawMessage(config))
 		r.Text("url")
 		if err := r.Err(); err == nil || err.Error() != "config: must be a JSON object" {
 			t.Errorf("%s: got %v", config, err)
 		}
 	}
 	for _, config := range []string{``, `null`, `{}`} {
-		if err := New(json.RawMessage(config)).Err(); err != nil {
+		if err := ReadConfig(json.RawMessage(config)).Err(); err != nil {
 			t.Errorf("%q: got %v", config, err)
 		}
 	}

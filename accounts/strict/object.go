@@ -1,4 +1,4 @@
-package accounts
+package strict
 
 import (
 	"bytes"
@@ -7,29 +7,25 @@ import (
 	"maps"
 	"slices"
 	"unicode/utf8"
-
-	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
-// object takes apart a JSON object that somebody sent: its fields as they stand in
-// the text, which they are parts of. What would mean another thing to another
-// decoder is refused, see package strict; the fields are given even then.
+// Object takes apart a JSON object that somebody sent. It returns its fields as they stand in
+// the text, which they are parts of, and reports every fault that Check finds, as Faults. The
+// fields are returned even then, unless the text is no object.
 //
 // It does what decoding into a map does, in a third of the time: records come by
 // the million.
-func object(text []byte) (map[string]json.RawMessage, error) {
-	fields, twice, err := membersOfText(text)
+func Object(text []byte) (map[string]json.RawMessage, error) {
+	fields, twice, err := takeApart(text)
 	if err != nil {
 		return nil, err
 	}
 	var faults Faults
 	for _, name := range twice {
-		faults = append(faults, Fault{strict.Printable(name), strict.Twice})
+		faults = append(faults, Fault{Printable(name), Twice})
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		for _, f := range strict.Check(strict.Printable(name), fields[name]) {
-			faults = append(faults, Fault{f.Path, f.Reason})
-		}
+		faults = append(faults, Check(Printable(name), fields[name])...)
 	}
 	if len(faults) > 0 {
 		return fields, faults
@@ -37,14 +33,14 @@ func object(text []byte) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// stored takes apart an object that is there already: what it was let in with
-// counts. Of fields of one name the last does.
-func stored(text []byte) (map[string]json.RawMessage, error) {
-	fields, _, err := membersOfText(text)
+// Stored takes apart an object that was accepted before, by whatever version. Of fields of
+// one name the last counts.
+func Stored(text []byte) (map[string]json.RawMessage, error) {
+	fields, _, err := takeApart(text)
 	return fields, err
 }
 
-func membersOfText(text []byte) (fields map[string]json.RawMessage, twice []string, err error) {
+func takeApart(text []byte) (fields map[string]json.RawMessage, twice []string, err error) {
 	// The decoder would put a replacement character for what is no UTF-8, and
 	// so make one id of several.
 	if !utf8.Valid(text) {
@@ -70,23 +66,23 @@ func notJSON(text []byte) string {
 	return err.Error()
 }
 
-// membersOf takes apart what is valid JSON, or nothing, if it is an object.
-func membersOf(text []byte) (map[string]json.RawMessage, bool) {
+// Members takes apart what is valid JSON, or nothing. It is false where that is no object.
+func Members(text []byte) (map[string]json.RawMessage, bool) {
 	found, _, ok := members(text)
 	return found, ok
 }
 
-// members is membersOf that tells which names come more than once. A name that is
+// members is Members that tells which names come more than once. A name that is
 // half of a surrogate pair is no name of a field, and is refused as that.
 func members(text []byte) (found map[string]json.RawMessage, twice []string, ok bool) {
-	text = bytes.Trim(text, jsonSpace)
+	text = bytes.Trim(text, space)
 	if len(text) == 0 || text[0] != '{' {
 		return nil, nil, false
 	}
 	found = make(map[string]json.RawMessage, 8)
 	for rest := skip(text[1:], ','); rest[0] != '}'; rest = skip(rest, ',') {
-		end := stringEnd(rest)
-		name, _ := textOf(rest[:end]) // valid JSON has a string here
+		end := stringEnd(rest, 0)
+		name, _ := Text(rest[:end]) // valid JSON has a string here
 		rest = skip(rest[end:], ':')
 		end = valueEnd(rest)
 		if _, known := found[name]; known {
@@ -98,12 +94,13 @@ func members(text []byte) (found map[string]json.RawMessage, twice []string, ok 
 	return found, twice, true
 }
 
-const jsonSpace = " \t\r\n"
+// space is the white space of JSON.
+const space = " \t\r\n"
 
-// skip gives what stands behind white space and the mark.
-func skip(text []byte, mark byte) []byte {
+// skip returns what stands behind white space and the separator.
+func skip(text []byte, separator byte) []byte {
 	for i, c := range text {
-		if c != mark && c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+		if c != separator && c != ' ' && c != '\t' && c != '\r' && c != '\n' {
 			return text[i:]
 		}
 	}
@@ -114,13 +111,13 @@ func skip(text []byte, mark byte) []byte {
 func valueEnd(text []byte) int {
 	switch text[0] {
 	case '"':
-		return stringEnd(text)
+		return stringEnd(text, 0)
 	case '{', '[':
 		depth := 0
 		for i := 0; ; i++ {
 			switch text[i] {
 			case '"':
-				i += stringEnd(text[i:]) - 1
+				i = stringEnd(text, i) - 1
 			case '{', '[':
 				depth++
 			case '}', ']':
@@ -130,23 +127,11 @@ func valueEnd(text []byte) int {
 			}
 		}
 	}
-	return bytes.IndexAny(text, ",]}"+jsonSpace) // there is one: the value is in an object
+	return bytes.IndexAny(text, ",]}"+space) // there is one: the value is in an object
 }
 
-// stringEnd is where the string ends that a valid text begins with.
-func stringEnd(text []byte) int {
-	for i := 1; ; i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-}
-
-// textOf reads a JSON string, if the value is one.
-func textOf(value []byte) (string, bool) {
+// Text reads a JSON string. It is false where the value is none.
+func Text(value []byte) (string, bool) {
 	if value[0] != '"' {
 		return "", false
 	}
@@ -158,11 +143,14 @@ func textOf(value []byte) (string, bool) {
 	return text, err == nil
 }
 
-// textIn reads the string that one of the members is, if it is there and is one.
-func textIn(members map[string]json.RawMessage, name string) (string, bool) {
+// TextIn reads the string that one of the members is. It is false where there is none.
+func TextIn(members map[string]json.RawMessage, name string) (string, bool) {
 	value, ok := members[name]
 	if !ok {
 		return "", false
 	}
-	return textOf(value)
+	return Text(value)
 }
+
+// IsNull reports whether a value is null.
+func IsNull(value json.RawMessage) bool { return string(value) == "null" }

@@ -1,4 +1,4 @@
-package accounts
+package strict
 
 import (
 	"encoding/json"
@@ -16,14 +16,14 @@ func FuzzObject(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if !utf8.Valid(text) {
-			if _, err := stored(text); err == nil {
+			if _, err := Stored(text); err == nil {
 				t.Fatalf("%q: no error", text)
 			}
 			return
 		}
 		var want map[string]json.RawMessage
 		wantErr := json.Unmarshal(text, &want)
-		got, err := stored(text)
+		got, err := Stored(text)
 		if (err == nil) != (wantErr == nil && want != nil) || len(got) != len(want) {
 			t.Fatalf("%q: got %q, %v; want %q, %v", text, got, err, want, wantErr)
 		}
@@ -33,7 +33,7 @@ func FuzzObject(f *testing.F) {
 			}
 			var plain *string
 			wantErr := json.Unmarshal(value, &plain)
-			read, ok := textOf(got[name])
+			read, ok := Text(got[name])
 			if ok != (wantErr == nil && plain != nil) || ok && read != *plain {
 				t.Fatalf("%q: %q is read as %q, %t", text, value, read, ok)
 			}
@@ -50,7 +50,7 @@ func TestObjectIsStrict(t *testing.T) {
 		`{"ids":["a","\ud800"]}`:  `ids[1]: must not have half of a surrogate pair, such as \ud800 alone`,
 		`{"a":"\ud83d\ude00"}`:    "",
 	} {
-		fields, err := object([]byte(text))
+		fields, err := Object([]byte(text))
 		got := ""
 		if err != nil {
 			got = err.Error()
@@ -58,7 +58,7 @@ func TestObjectIsStrict(t *testing.T) {
 		if got != want || fields == nil {
 			t.Errorf("%s: got %v, %q, want %q", text, fields, got, want)
 		}
-		if fields, err := stored([]byte(text)); err != nil || fields == nil {
+		if fields, err := Stored([]byte(text)); err != nil || fields == nil {
 			t.Errorf("%s, stored: got %v", text, err)
 		}
 	}
