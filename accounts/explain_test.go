@@ -17,7 +17,7 @@ import (
 
 func TestExplain(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	letters := NewLetters()
+	codes := NewCodes()
 	soon := now.Add(90 * time.Second)
 	for name, tt := range map[string]struct {
 		view circulate.View
@@ -25,27 +25,27 @@ func TestExplain(t *testing.T) {
 		rule string
 		why  []string // parts of the sentence
 	}{
-		"cadence":     {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: letters.Rule(cadence.RuleCadence)}, circulate.Turn{}, "cadence", []string{`the next slot of its cadence, "every 5m"`}},
-		"not taken":   {circulate.View{Place: circulate.Scheduled, Due: now, Rule: letters.Rule(cadence.RuleCadence)}, circulate.Turn{}, "cadence", []string{"no replica has taken it up"}},
-		"backoff":     {circulate.View{Place: circulate.Scheduled, Due: soon, Failures: 3, Error: "http_503: no", Rule: letters.Rule(cadence.RuleBackoff)}, circulate.Turn{}, "backoff", []string{"3 failures in a row; the last: http_503: no"}},
-		"one failure": {circulate.View{Place: circulate.Scheduled, Due: soon, Failures: 1, Rule: letters.Rule(cadence.RuleBackoff)}, circulate.Turn{}, "backoff", []string{"after one failure"}},
-		"blameless":   {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "x", Rule: letters.Rule(cadence.RuleBackoff)}, circulate.Turn{}, "backoff", []string{"not held against it; the last: x"}},
-		"retry-after": {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "http_429", Rule: letters.Rule(cadence.RuleRetryAfter)}, circulate.Turn{}, "retry-after", []string{"told it to wait; the last: http_429"}},
-		"limit":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: letters.Rule(RuleLimit)}, circulate.Turn{}, "limit", []string{"shares a limit", "its turn is at 2026-11-20T08:01:30Z"}},
-		"outage":      {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: letters.Rule(RuleOutage)}, circulate.Turn{}, "outage", []string{"our own network"}},
-		"isolation":   {circulate.View{Place: circulate.Scheduled, Due: soon, Strikes: 2, Rule: letters.Rule(RuleIsolation)}, circulate.Turn{}, "isolation", []string{"2 strikes"}},
-		"nudge":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: letters.Rule(RuleNudged)}, circulate.Turn{}, "nudge", []string{"somebody asked"}},
-		"probe":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: letters.Rule(RuleProbed)}, circulate.Turn{}, "probe", []string{"once more"}},
+		"cadence":     {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(cadence.RuleCadence)}, circulate.Turn{}, "cadence", []string{`the next slot of its cadence, "every 5m"`}},
+		"not taken":   {circulate.View{Place: circulate.Scheduled, Due: now, Rule: codes.Rule(cadence.RuleCadence)}, circulate.Turn{}, "cadence", []string{"no replica has taken it up"}},
+		"backoff":     {circulate.View{Place: circulate.Scheduled, Due: soon, Failures: 3, Error: "http_503: no", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.Turn{}, "backoff", []string{"3 failures in a row; the last: http_503: no"}},
+		"one failure": {circulate.View{Place: circulate.Scheduled, Due: soon, Failures: 1, Rule: codes.Rule(cadence.RuleBackoff)}, circulate.Turn{}, "backoff", []string{"after one failure"}},
+		"blameless":   {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "x", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.Turn{}, "backoff", []string{"not held against it; the last: x"}},
+		"retry-after": {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "http_429", Rule: codes.Rule(cadence.RuleRetryAfter)}, circulate.Turn{}, "retry-after", []string{"told it to wait; the last: http_429"}},
+		"limit":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleLimit)}, circulate.Turn{}, "limit", []string{"shares a limit", "its turn is at 2026-11-20T08:01:30Z"}},
+		"outage":      {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleOutage)}, circulate.Turn{}, "outage", []string{"our own network"}},
+		"isolation":   {circulate.View{Place: circulate.Scheduled, Due: soon, Strikes: 2, Rule: codes.Rule(RuleIsolation)}, circulate.Turn{}, "isolation", []string{"2 strikes"}},
+		"nudge":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleNudged)}, circulate.Turn{}, "nudge", []string{"somebody asked"}},
+		"probe":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleProbed)}, circulate.Turn{}, "probe", []string{"once more"}},
 		"later rule":  {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: '!'}, circulate.Turn{}, "!", []string{"does not know"}},
-		"waiting": {circulate.View{Place: circulate.Waiting, Priority: circulate.Low, Rule: letters.Rule(cadence.RuleCadence)},
+		"waiting": {circulate.View{Place: circulate.Waiting, Priority: circulate.Low, Rule: codes.Rule(cadence.RuleCadence)},
 			circulate.Turn{Urgent: 3, Normal: 40, Low: 6, Lane: circulate.Low, Since: now.Add(-time.Second), Ahead: 5},
 			"priority", []string{"in the low lane since 2026-11-20T07:59:59Z, behind 5 others", "3 urgent, 40 normal and 6 low", `due by cadence: the next slot`}},
-		"waiting far behind": {circulate.View{Place: circulate.Waiting, Rule: letters.Rule(cadence.RuleMore)}, circulate.Turn{Normal: 40}, "priority", []string{"waits for its turn: 0 urgent, 40 normal", "due by more"}},
-		"claimed": {circulate.View{Place: circulate.Claimed, Since: now, Replica: "replica001", NudgedTo: soon, Rule: letters.Rule(cadence.RuleCadence)}, circulate.Turn{},
+		"waiting far behind": {circulate.View{Place: circulate.Waiting, Rule: codes.Rule(cadence.RuleMore)}, circulate.Turn{Normal: 40}, "priority", []string{"waits for its turn: 0 urgent, 40 normal", "due by more"}},
+		"claimed": {circulate.View{Place: circulate.Claimed, Since: now, Replica: "replica001", NudgedTo: soon, Rule: codes.Rule(cadence.RuleCadence)}, circulate.Turn{},
 			"claimed", []string{"replica001 checks it since 2026-11-20T08:00:00Z", "due by cadence", "due again at 2026-11-20T08:01:30Z"}},
-		"paused":      {circulate.View{Place: circulate.Parked, Since: now, Reason: "paused", Rule: letters.Rule(cadence.RuleBackoff)}, circulate.Turn{}, "paused", []string{"somebody paused it since 2026"}},
-		"auth":        {circulate.View{Place: circulate.Parked, Since: now, Reason: "auth: no", Rule: letters.Rule(cadence.RuleAuth)}, circulate.Turn{}, "auth", []string{"out of circulation since 2026", ": auth: no"}},
-		"other words": {circulate.View{Place: circulate.Parked, Since: now, Reason: "odd", Rule: letters.Rule(cadence.RuleCadence)}, circulate.Turn{}, "parked", []string{": odd"}},
+		"paused":      {circulate.View{Place: circulate.Parked, Since: now, Reason: "paused", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.Turn{}, "paused", []string{"somebody paused it since 2026"}},
+		"auth":        {circulate.View{Place: circulate.Parked, Since: now, Reason: "auth: no", Rule: codes.Rule(cadence.RuleAuth)}, circulate.Turn{}, "auth", []string{"out of circulation since 2026", ": auth: no"}},
+		"other words": {circulate.View{Place: circulate.Parked, Since: now, Reason: "odd", Rule: codes.Rule(cadence.RuleCadence)}, circulate.Turn{}, "parked", []string{": odd"}},
 	} {
 		tt.view.ID, tt.view.Now, tt.view.Record = "a", now, []byte(`{"id":"a","kind":"plain","cadence":"every 5m"}`)
 		tt.view.History = circulate.History{Succeeded: now.Add(-time.Minute), Marks: []circulate.Mark{'t', '+'}}
@@ -113,7 +113,7 @@ func TestExplainLife(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
 		r, ring := newRegistry(t, server, 1)
-		letters := NewLetters()
+		codes := NewCodes()
 		why := func(rule, due string) Explanation {
 			t.Helper()
 			e, err := r.Explain(ctx, "a")
@@ -142,8 +142,8 @@ func TestExplainLife(t *testing.T) {
 			t.Errorf("nudged while claimed: %+v", e)
 		}
 		giveBack(t, ring, circulate.Return{
-			Claim: c, Due: time.Now().Add(time.Hour), Failures: 1, State: "i25000", Rule: letters.Rule(cadence.RuleBackoff),
-			Mark: letters.Mark("transient"), Error: "http_503: no",
+			Claim: c, Due: time.Now().Add(time.Hour), Failures: 1, State: "i25000", Rule: codes.Rule(cadence.RuleBackoff),
+			Mark: codes.Mark("transient"), Error: "http_503: no",
 		})
 		if e := why("nudge", "nudge"); e.Error != "http_503: no" || e.ErrorAt.IsZero() || e.State.Failures != 1 || !slices.Equal(e.Marks, []string{"transient"}) || !e.NeverSucceeded() || e.Slots[2].Sub(e.Slots[1]) != 25*time.Second {
 			t.Errorf("nudged: %+v", e)
@@ -152,13 +152,13 @@ func TestExplainLife(t *testing.T) {
 			t.Fatal(err)
 		}
 		c = claimAll(t, ring)["a"]
-		giveBack(t, ring, circulate.Return{Claim: c, Rule: letters.Rule(cadence.RuleMore), Mark: letters.Mark(MarkMore)})
+		giveBack(t, ring, circulate.Return{Claim: c, Rule: codes.Rule(cadence.RuleMore), Mark: codes.Mark(MarkMore)})
 		e := why("priority", "more")
 		if e.Waits == nil || *e.Waits != (Waits{Lane: PriorityLow, Low: 1}) || e.State.Since.IsZero() || !slices.Equal(e.Marks, []string{"more", "transient"}) {
 			t.Errorf("waiting: %+v", e)
 		}
 		c = claimAll(t, ring)["a"]
-		giveBack(t, ring, circulate.Return{Claim: c, Due: time.Now().Add(time.Hour), Rule: letters.Rule(cadence.RuleAdaptive), Mark: circulate.MarkOK})
+		giveBack(t, ring, circulate.Return{Claim: c, Due: time.Now().Add(time.Hour), Rule: codes.Rule(cadence.RuleAdaptive), Mark: circulate.MarkOK})
 		if e := why("adaptive", "adaptive"); e.Error != "" || e.NeverSucceeded() || e.State.Due.IsZero() {
 			t.Errorf("succeeded: %+v", e)
 		}
@@ -166,7 +166,7 @@ func TestExplainLife(t *testing.T) {
 			t.Fatal(err)
 		}
 		c = claimAll(t, ring)["a"]
-		giveBack(t, ring, circulate.Return{Claim: c, Park: "auth: refused", Rule: letters.Rule(cadence.RuleAuth), Mark: letters.Mark("auth"), Error: "refused"})
+		giveBack(t, ring, circulate.Return{Claim: c, Park: "auth: refused", Rule: codes.Rule(cadence.RuleAuth), Mark: codes.Mark("auth"), Error: "refused"})
 		if e := why("auth", "auth"); e.State.Reason != "auth: refused" || e.State.Since.IsZero() {
 			t.Errorf("parked: %+v", e)
 		}

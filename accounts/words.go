@@ -70,43 +70,43 @@ func marks() map[circulate.Mark]string {
 	}
 }
 
-// Letters turns the words for rules and marks into what the ring keeps.
-type Letters struct {
+// Codes turns the words for rules and marks into the letters that the ring keeps.
+type Codes struct {
 	rules map[string]circulate.Rule
 	marks map[string]circulate.Mark
 }
 
-// NewLetters makes the table.
-func NewLetters() *Letters {
-	l := &Letters{make(map[string]circulate.Rule), make(map[string]circulate.Mark)}
+// NewCodes makes the table.
+func NewCodes() *Codes {
+	c := &Codes{make(map[string]circulate.Rule), make(map[string]circulate.Mark)}
 	for letter, word := range rules() {
-		l.rules[word] = letter
+		c.rules[word] = letter
 	}
 	for letter, word := range marks() {
-		l.marks[word] = letter
+		c.marks[word] = letter
 	}
-	return l
+	return c
 }
 
 const unnamed = '?' // a word that has no letter
 
 // Known is the letter of a rule, if it has one.
-func (l *Letters) Known(word string) (circulate.Rule, bool) {
-	letter, ok := l.rules[word]
+func (c *Codes) Known(word string) (circulate.Rule, bool) {
+	letter, ok := c.rules[word]
 	return letter, ok
 }
 
 // Rule is the letter of a rule.
-func (l *Letters) Rule(word string) circulate.Rule {
-	if letter, ok := l.Known(word); ok {
+func (c *Codes) Rule(word string) circulate.Rule {
+	if letter, ok := c.Known(word); ok {
 		return letter
 	}
 	return unnamed
 }
 
 // Mark is the letter of a mark.
-func (l *Letters) Mark(word string) circulate.Mark {
-	if letter, ok := l.marks[word]; ok {
+func (c *Codes) Mark(word string) circulate.Mark {
+	if letter, ok := c.marks[word]; ok {
 		return letter
 	}
 	return unnamed

@@ -16,7 +16,7 @@ func TestEveryRuleHasALetter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	letters, found := NewLetters(), 0
+	codes, found := NewCodes(), 0
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Rule") {
@@ -27,7 +27,7 @@ func TestEveryRuleHasALetter(t *testing.T) {
 			t.Fatal(err)
 		}
 		found++
-		if letter := letters.Rule(word); letter == unnamed || RuleWord(letter) != word {
+		if letter := codes.Rule(word); letter == unnamed || RuleWord(letter) != word {
 			t.Errorf("rule %q has letter %q, which means %q", word, letter, RuleWord(letter))
 		}
 		return true
@@ -35,10 +35,10 @@ func TestEveryRuleHasALetter(t *testing.T) {
 	if found < 10 {
 		t.Errorf("only %d rules were found", found)
 	}
-	if len(letters.rules) != len(rules()) || len(letters.marks) != len(marks()) {
+	if len(codes.rules) != len(rules()) || len(codes.marks) != len(marks()) {
 		t.Error("two letters have the same word")
 	}
-	if letters.Rule("no such") != unnamed || letters.Mark("no such") != unnamed || RuleWord('?') != "?" || MarkWord('?') != "?" {
+	if codes.Rule("no such") != unnamed || codes.Mark("no such") != unnamed || RuleWord('?') != "?" || MarkWord('?') != "?" {
 		t.Error("what has no letter has one")
 	}
 }

@@ -55,7 +55,7 @@ func (fs *flights) withinLimits(ctx context.Context, claimed []*flight) []*fligh
 			continue
 		}
 		c := &candidate{kind: f.record.account.Kind, limits: f.record.limits, checkID: f.checkID}
-		if fs.letters.Rule(accounts.RuleLimit) == f.claim.Rule {
+		if fs.codes.Rule(accounts.RuleLimit) == f.claim.Rule {
 			c.promised = f.claim.Due
 		}
 		asks[i], asking = c, append(asking, c)
@@ -124,7 +124,7 @@ func (f *flight) turnAway(reason string, due time.Time) {
 // A reason that is no rule leaves what had decided when it is due.
 func (f *flight) putBack(reason string, due time.Time) {
 	f.flights.metrics.putBack.WithLabelValues(reason).Inc()
-	rule, ok := f.flights.letters.Known(reason)
+	rule, ok := f.flights.codes.Known(reason)
 	if !ok {
 		rule = 0
 	}

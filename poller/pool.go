@@ -38,7 +38,7 @@ type replica struct {
 	metrics   *Metrics
 	tally     *tally
 	meter     meter
-	letters   *accounts.Letters
+	codes     *accounts.Codes
 	clocks    *clocks
 	timetable *timetable
 	room      *room
@@ -66,7 +66,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 		log:       log,
 		metrics:   o.Metrics,
 		tally:     newTally(now),
-		letters:   accounts.NewLetters(),
+		codes:     accounts.NewCodes(),
 		clocks:    newClocks(ring.Shards()),
 		timetable: newTimetable(ring.Shards(), now),
 		room:      newRoom(ring, config.MemoryMark, log, o.Metrics),

@@ -55,7 +55,7 @@ func (f *flight) failed(err *CheckError) circulate.Return {
 	}
 	item := f.decide(outcome, mark)
 	if down {
-		item.Due, item.Rule = f.afterOutage(), fs.letters.Rule(accounts.RuleOutage)
+		item.Due, item.Rule = f.afterOutage(), fs.codes.Rule(accounts.RuleOutage)
 	}
 	item.Error = outcome.Text
 	item.DropCursor = err.Kind == CursorInvalid
@@ -85,7 +85,7 @@ func (f *flight) decide(o cadence.Outcome, mark string) circulate.Return {
 	return circulate.Return{
 		Claim: f.claim, Kind: f.record.account.Kind, Due: next.Due, Park: next.Park,
 		Failures: next.State.Failures, State: accounts.WithSkip(kept, f.skip),
-		Rule: f.flights.letters.Rule(next.Rule), Mark: f.flights.letters.Mark(mark),
+		Rule: f.flights.codes.Rule(next.Rule), Mark: f.flights.codes.Mark(mark),
 	}
 }
 

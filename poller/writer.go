@@ -95,7 +95,7 @@ func (w *writer) withoutMessages(shard int, items []circulate.Return) bool {
 		any = true
 		w.metrics.putBack.WithLabelValues(accounts.RuleMemory).Inc()
 		*it = circulate.Return{
-			Claim: it.Claim, Kind: it.Kind, Due: w.clocks.now().Add(w.room.pause(shard)), Rule: w.letters.Rule(accounts.RuleMemory),
+			Claim: it.Claim, Kind: it.Kind, Due: w.clocks.now().Add(w.room.pause(shard)), Rule: w.codes.Rule(accounts.RuleMemory),
 			Failures: it.Claim.Failures, State: it.Claim.State,
 		}
 	}

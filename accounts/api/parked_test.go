@@ -15,7 +15,7 @@ import (
 // fails checks every account that is due and parks it.
 func (f *fixture) fails(reason string) {
 	f.Helper()
-	letters := accounts.NewLetters()
+	codes := accounts.NewCodes()
 	for shard := range f.ring.Shards() {
 		batch, err := f.ring.Claim(context.Background(), shard, "replica001", 100, 0)
 		if err != nil {
@@ -23,7 +23,7 @@ func (f *fixture) fails(reason string) {
 		}
 		for i := range batch.Claims {
 			_, err := f.ring.Return(context.Background(), shard, []circulate.Return{{
-				Claim: &batch.Claims[i], Park: reason, Failures: 3, Rule: letters.Rule("auth"), Mark: letters.Mark("auth"), Error: "http_401: refused",
+				Claim: &batch.Claims[i], Park: reason, Failures: 3, Rule: codes.Rule("auth"), Mark: codes.Mark("auth"), Error: "http_401: refused",
 			}})
 			if err != nil {
 				f.Fatal(err)

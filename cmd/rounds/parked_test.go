@@ -15,7 +15,7 @@ import (
 // fails has a check of each account that is due fail, and parks it.
 func (s *apiServer) fails(reason string) {
 	s.t.Helper()
-	letters := accounts.NewLetters()
+	codes := accounts.NewCodes()
 	for shard := range s.ring.Shards() {
 		batch, err := s.ring.Claim(s.t.Context(), shard, circulate.NewReplica(), 100, 0)
 		if err != nil {
@@ -24,7 +24,7 @@ func (s *apiServer) fails(reason string) {
 		for i := range batch.Claims {
 			_, err := s.ring.Return(s.t.Context(), shard, []circulate.Return{{
 				Claim: &batch.Claims[i], Park: reason, Failures: 3,
-				Rule: letters.Rule(cadence.RuleAuth), Mark: letters.Mark("auth"), Error: "refused\nhere",
+				Rule: codes.Rule(cadence.RuleAuth), Mark: codes.Mark("auth"), Error: "refused\nhere",
 			}})
 			if err != nil {
 				s.t.Fatal(err)
