@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/callback"
 )
 
 const (
@@ -39,7 +39,7 @@ func NewCallbackMetrics(registry prometheus.Registerer) *CallbackMetrics {
 // stands in for the bearer token, and whoever has none is told the same whatever
 // is wrong.
 type callbackHandler struct {
-	callbacks *accounts.Callbacks
+	callbacks *callback.Receiver
 	metrics   *CallbackMetrics
 	log       *slog.Logger
 }
@@ -78,14 +78,14 @@ func (h *callbackHandler) receive(w http.ResponseWriter, r *http.Request) {
 	h.answer(w, r, []byte("success"), result, err)
 }
 
-func (h *callbackHandler) answer(w http.ResponseWriter, r *http.Request, text []byte, result accounts.CallbackResult, err error) {
+func (h *callbackHandler) answer(w http.ResponseWriter, r *http.Request, text []byte, result callback.Result, err error) {
 	name := r.PathValue("name")
-	if result == accounts.CallbackNoSuch {
+	if result == callback.NoSuch {
 		name = "" // anybody can make up names
 	}
 	h.metrics.results.WithLabelValues(name, string(result)).Inc()
 	switch {
-	case errors.Is(err, accounts.ErrCallback):
+	case errors.Is(err, callback.ErrRefused):
 		h.log.DebugContext(r.Context(), "a callback is refused", "callback", name, "result", string(result))
 		newProblem(http.StatusForbidden, "the callback is refused").write(w)
 	case err != nil:

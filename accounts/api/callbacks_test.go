@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/wecomcrypt"
+	"github.com/rounds-dev/rounds/accounts/callback"
+	"github.com/rounds-dev/rounds/accounts/callback/wecomcrypt"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -29,13 +29,13 @@ func startCalling(t *testing.T) *calling {
 	if c.crypt, err = wecomcrypt.New(token, key, "ww1"); err != nil {
 		t.Fatal(err)
 	}
-	callback, err := accounts.NewCallback(accounts.CallbackConfig{Name: "acme", CorpID: "ww1", Account: accounts.DefaultCallbackAccount}, token, key)
+	address, err := callback.NewAddress(callback.Config{Name: "acme", CorpID: "ww1", Account: callback.DefaultAccount}, token, key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.fixture = newFixture(t, func(o *Options) {
 		o.Token = "bearer"
-		if o.Callbacks, err = accounts.NewCallbacks(o.Ring, []*accounts.Callback{callback}, o.Log); err != nil {
+		if o.Callbacks, err = callback.New(o.Ring, []*callback.Address{address}, o.Log); err != nil {
 			t.Fatal(err)
 		}
 		o.CallbackMetrics = NewCallbackMetrics(c.registry)
@@ -59,7 +59,7 @@ func (c *calling) send(method, name string, query url.Values, body string) reply
 	return c.do(c.request(method, "/v1/callbacks/wecom/"+name+"?"+query.Encode(), body))
 }
 
-func (c *calling) counted(name string, result accounts.CallbackResult, want float64) {
+func (c *calling) counted(name string, result callback.Result, want float64) {
 	c.Helper()
 	// The handler counts before it answers.
 	families, err := c.registry.Gather()
@@ -85,7 +85,7 @@ func TestWeComCalls(t *testing.T) {
 	if echo.status != 200 || echo.body != "1616140317555161061" {
 		t.Errorf("the echo is %+v", echo)
 	}
-	c.counted("acme", accounts.CallbackVerified, 1)
+	c.counted("acme", callback.Verified, 1)
 	shard := c.ring.ShardOf("wk1")
 	if _, err := c.ring.Register(t.Context(), shard, []circulate.Registration{{ID: "wk1", Due: time.Now().Add(time.Hour)}}); err != nil {
 		t.Fatal(err)
@@ -96,8 +96,8 @@ func TestWeComCalls(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	c.counted("acme", accounts.CallbackNudged, 1)
-	c.counted("acme", accounts.CallbackRepeated, 1)
+	c.counted("acme", callback.Nudged, 1)
+	c.counted("acme", callback.Repeated, 1)
 	batch, err := c.ring.Claim(t.Context(), shard, "replica001", 10, 0)
 	if err != nil || len(batch.Claims) != 1 || string(batch.Claims[0].Hint) != `{"token":"tok"}` {
 		t.Errorf("%+v, %v", batch.Claims, err)
@@ -106,7 +106,7 @@ func TestWeComCalls(t *testing.T) {
 	if got := c.send("POST", "acme", query, body); got.status != 200 || got.body != "success" {
 		t.Errorf("%+v", got)
 	}
-	c.counted("acme", accounts.CallbackUnknownAccount, 1)
+	c.counted("acme", callback.UnknownAccount, 1)
 }
 
 // TestForgersAreToldNothing wants the same answer whatever is wrong.
@@ -137,9 +137,9 @@ func TestForgersAreToldNothing(t *testing.T) {
 			t.Errorf("%d: %d %s, want %s", i, got.status, got.body, refused[0].body)
 		}
 	}
-	c.counted("", accounts.CallbackNoSuch, 2)
-	c.counted("acme", accounts.CallbackStale, 1)
-	c.counted("acme", accounts.CallbackRefused, 7)
+	c.counted("", callback.NoSuch, 2)
+	c.counted("acme", callback.Stale, 1)
+	c.counted("acme", callback.Refused, 7)
 	if logs := c.logs.String(); logs != "" {
 		t.Errorf("a forger fills the log: %s", logs)
 	}
@@ -162,7 +162,7 @@ func TestACallbackComesAgainWhenRedisIsAway(t *testing.T) {
 	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
 		t.Errorf("%+v", got)
 	}
-	c.counted("acme", accounts.CallbackUnavailable, 1)
+	c.counted("acme", callback.Unavailable, 1)
 	if got := c.send("POST", "acme", url.Values{"timestamp": query["timestamp"]}, body); got.status != http.StatusForbidden {
 		t.Errorf("a forger learns that Redis is away: %+v", got)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/callback"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -22,8 +23,8 @@ type Options struct {
 	Log     *slog.Logger // failures that are not the caller's; nil: nowhere
 	Version string       // of the program, for the description
 
-	Callbacks       *accounts.Callbacks // that WeCom calls, open to all; nil: there are no such routes
-	CallbackMetrics *CallbackMetrics    // nil: nobody counts them
+	Callbacks       *callback.Receiver // that WeCom calls, open to all; nil: there are no such routes
+	CallbackMetrics *CallbackMetrics   // nil: nobody counts them
 
 	DeadAfter    time.Duration // a replica silent for so long is not alive; 10 s
 	MaxFollowers int           // how many may follow messages at once; 256

@@ -28,12 +28,13 @@ var mayImport = []struct {
 	{"circulate/credential", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/limit", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/connect", []string{"circulate"}},
-	{"accounts", []string{"circulate", "accounts/cadence", "accounts/cursor", "accounts/strict", "accounts/wecomcrypt"}},
+	{"accounts", []string{"circulate", "accounts/cadence", "accounts/cursor", "accounts/strict"}},
 	{"accounts/cursor", nil},
 	{"accounts/strict", nil},
-	{"accounts/wecomcrypt", nil},
+	{"accounts/callback", []string{"circulate", "accounts/callback/wecomcrypt", "accounts/strict"}},
+	{"accounts/callback/wecomcrypt", nil},
 	{"accounts/cadence", nil},
-	{"accounts/...", []string{"accounts", "accounts/cadence", "accounts/strict", "circulate"}}, // api, dashboard: not each other
+	{"accounts/...", []string{"accounts", "accounts/cadence", "accounts/callback", "accounts/strict", "circulate"}}, // api, dashboard: not each other
 	{"poller", []string{"accounts", "accounts/cadence", "circulate", "circulate/limit"}},
 	{"poller/fetch", []string{"poller"}},
 	{"poller/secrets", nil},

@@ -16,7 +16,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/wecomcrypt"
+	"github.com/rounds-dev/rounds/accounts/callback/wecomcrypt"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"

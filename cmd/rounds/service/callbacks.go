@@ -9,6 +9,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/callback"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -17,7 +18,7 @@ const callbacksFile = "ROUNDS_CALLBACKS_FILE"
 
 // readCallbacks reads the callbacks from their file, with their secrets; no file,
 // no callbacks. The error has every fault, each with its field.
-func readCallbacks(path string, source secrets.Source) ([]*accounts.Callback, error) {
+func readCallbacks(path string, source secrets.Source) ([]*callback.Address, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -26,11 +27,11 @@ func readCallbacks(path string, source secrets.Source) ([]*accounts.Callback, er
 		return nil, err
 	}
 	defer file.Close()
-	configs, err := accounts.ReadCallbacks(file)
+	configs, err := callback.Read(file)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]*accounts.Callback, len(configs))
+	all := make([]*callback.Address, len(configs))
 	var faults accounts.Faults
 	for i, config := range configs {
 		field := func(name string) string { return fmt.Sprintf("callbacks[%d].%s", i, name) }
@@ -46,7 +47,7 @@ func readCallbacks(path string, source secrets.Source) ([]*accounts.Callback, er
 			continue
 		}
 		var wrong accounts.Faults
-		if all[i], err = accounts.NewCallback(config, token, key); errors.As(err, &wrong) {
+		if all[i], err = callback.NewAddress(config, token, key); errors.As(err, &wrong) {
 			for _, f := range wrong {
 				faults = append(faults, accounts.Fault{Field: field(f.Field), Reason: "the secret " + f.Reason})
 			}
@@ -70,7 +71,7 @@ func addCallbacks(o *api.Options, source secrets.Source, path string, ring *circ
 		return nil
 	}
 	o.CallbackMetrics = api.NewCallbackMetrics(registry)
-	o.Callbacks, err = accounts.NewCallbacks(ring, all, o.Log)
+	o.Callbacks, err = callback.New(ring, all, o.Log)
 	if err == nil {
 		o.Log.Info("callbacks are obeyed", "callbacks", len(all), "at", "/v1/callbacks/wecom/NAME")
 	}

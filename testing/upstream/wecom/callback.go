@@ -4,7 +4,7 @@ import (
 	"crypto/rand"
 	"net/url"
 
-	"github.com/rounds-dev/rounds/accounts/wecomcrypt"
+	"github.com/rounds-dev/rounds/accounts/callback/wecomcrypt"
 )
 
 // CallbackToken gives a token as the event kf_msg_or_event brings it.

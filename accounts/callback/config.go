@@ -1,4 +1,4 @@
-package accounts
+package callback
 
 import (
 	"encoding/json"
@@ -10,9 +10,9 @@ import (
 	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
-// CallbackConfig is one address that WeCom calls, /v1/callbacks/wecom/NAME, as
+// Config is one address that WeCom calls, /v1/callbacks/wecom/NAME, as
 // its configuration has it.
-type CallbackConfig struct {
+type Config struct {
 	Name   string // 1 to 56 of a-z, 0-9, - and _
 	CorpID string // whom callbacks are meant for
 
@@ -22,26 +22,26 @@ type CallbackConfig struct {
 
 	// Account is the id of the account that an event is about, in which {corp_id}
 	// and {open_kfid} stand for the corporation and the account of customer
-	// service. DefaultCallbackAccount unless the configuration says otherwise.
+	// service. DefaultAccount unless the configuration says otherwise.
 	Account string
 }
 
-// DefaultCallbackAccount has accounts registered under their open_kfid, which no
+// DefaultAccount has accounts registered under their open_kfid, which no
 // two corporations share.
-const DefaultCallbackAccount = "{open_kfid}"
+const DefaultAccount = "{open_kfid}"
 
 const (
-	maxCallbackFile = 1 << 20 // bytes
-	maxCallbacks    = 1000
-	maxCorpID       = 64
+	maxFile      = 1 << 20 // bytes
+	maxAddresses = 1000
+	maxCorpID    = 64
 )
 
 // account is the id of the account that an event is about.
-func (c *CallbackConfig) account(openKfID string) string {
+func (c *Config) account(openKfID string) string {
 	return strings.NewReplacer("{corp_id}", c.CorpID, "{open_kfid}", openKfID).Replace(c.Account)
 }
 
-// ReadCallbacks reads a configuration:
+// Read reads a configuration:
 //
 //	{"callbacks": [{
 //	  "name": "acme", "corp_id": "ww1234567890abcdef",
@@ -52,17 +52,17 @@ func (c *CallbackConfig) account(openKfID string) string {
 // All but account are required. What is not known is a fault. It gives every
 // fault at once, as Faults, each with its field, as in callbacks[0].corp_id, and
 // none with a value.
-func ReadCallbacks(from io.Reader) ([]CallbackConfig, error) {
-	text, err := io.ReadAll(io.LimitReader(from, maxCallbackFile+1))
+func Read(from io.Reader) ([]Config, error) {
+	text, err := io.ReadAll(io.LimitReader(from, maxFile+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > maxCallbackFile {
-		return nil, Faults{{Field: "callbacks", Reason: "the file must be at most 1 MiB"}}
+	if len(text) > maxFile {
+		return nil, strict.Faults{{Field: "callbacks", Reason: "the file must be at most 1 MiB"}}
 	}
 	var file map[string]json.RawMessage
 	if json.Unmarshal(text, &file) != nil || file == nil {
-		return nil, Faults{{Field: "callbacks", Reason: "the file must be one JSON object"}}
+		return nil, strict.Faults{{Field: "callbacks", Reason: "the file must be one JSON object"}}
 	}
 	r := strict.NewReader(file)
 	raw := r.Take("callbacks")
@@ -73,10 +73,10 @@ func ReadCallbacks(from io.Reader) ([]CallbackConfig, error) {
 		r.Fault("callbacks", "missing")
 	case json.Unmarshal(raw, &list) != nil:
 		r.Fault("callbacks", "must be a list")
-	case len(list) > maxCallbacks:
-		r.Fault("callbacks", fmt.Sprintf("must be at most %d", maxCallbacks))
+	case len(list) > maxAddresses:
+		r.Fault("callbacks", fmt.Sprintf("must be at most %d", maxAddresses))
 	}
-	all := make([]CallbackConfig, len(list))
+	all := make([]Config, len(list))
 	names := make(map[string]bool)
 	for i, raw := range list {
 		at := fmt.Sprintf("callbacks[%d]", i)
@@ -86,7 +86,7 @@ func ReadCallbacks(from io.Reader) ([]CallbackConfig, error) {
 			continue
 		}
 		in := r.In(at, fields)
-		all[i] = readCallback(in)
+		all[i] = readConfig(in)
 		if all[i].Name != "" && names[all[i].Name] {
 			in.Fault("name", "is another callback's too")
 		}
@@ -98,14 +98,14 @@ func ReadCallbacks(from io.Reader) ([]CallbackConfig, error) {
 	return all, nil
 }
 
-func readCallback(r *strict.Reader) CallbackConfig {
-	c := CallbackConfig{
-		Name:   readString(r, "name", callbackName.MatchString, "must be 1 to 56 of a-z, 0-9, - and _"),
-		CorpID: readString(r, "corp_id", corpID.MatchString, fmt.Sprintf("must be 1 to %d letters, digits, - and _", maxCorpID)),
+func readConfig(r *strict.Reader) Config {
+	c := Config{
+		Name:   readString(r, "name", namePattern.MatchString, "must be 1 to 56 of a-z, 0-9, - and _"),
+		CorpID: readString(r, "corp_id", corpPattern.MatchString, fmt.Sprintf("must be 1 to %d letters, digits, - and _", maxCorpID)),
 		Token:  readSecretName(r, "token"),
 		AESKey: readSecretName(r, "aes_key"),
 	}
-	if c.Account = DefaultCallbackAccount; r.Has("account") {
+	if c.Account = DefaultAccount; r.Has("account") {
 		c.Account = readString(r, "account", isAccountTemplate, "must be an id with {open_kfid} in it, and {corp_id} or nothing else in braces")
 	}
 	r.Unknown()
@@ -113,8 +113,8 @@ func readCallback(r *strict.Reader) CallbackConfig {
 }
 
 var (
-	callbackName = regexp.MustCompile(`^[a-z0-9_-]{1,56}$`)
-	corpID       = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9_-]{1,%d}$`, maxCorpID))
+	namePattern = regexp.MustCompile(`^[a-z0-9_-]{1,56}$`)
+	corpPattern = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9_-]{1,%d}$`, maxCorpID))
 )
 
 func isAccountTemplate(text string) bool {

@@ -1,9 +1,8 @@
-package accounts
+package callback
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,10 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/wecomcrypt"
+	"go.uber.org/goleak"
+
+	"github.com/rounds-dev/rounds/accounts/callback/wecomcrypt"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/bubble"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	sampleToken = "QDG6eK"
@@ -25,7 +29,7 @@ const (
 // called is a ring whose accounts WeCom calls about, in fake time.
 type called struct {
 	*bubble.World
-	callbacks *Callbacks
+	callbacks *Receiver
 	crypt     *wecomcrypt.Crypt
 	log       *bytes.Buffer
 	seq       int
@@ -36,13 +40,13 @@ func inCallbackTime(t *testing.T, test func(c *called)) {
 	bubble.Run(t, 4, func(b *bubble.World) {
 		time.Sleep(30 * 365 * 24 * time.Hour) // WeCom writes ten digits
 		c := &called{World: b, log: new(bytes.Buffer)}
-		config := CallbackConfig{Name: "acme", CorpID: "ww1", Account: "wecom:{corp_id}:{open_kfid}"}
-		callback, err := NewCallback(config, sampleToken, sampleKey)
+		config := Config{Name: "acme", CorpID: "ww1", Account: "wecom:{corp_id}:{open_kfid}"}
+		callback, err := NewAddress(config, sampleToken, sampleKey)
 		if err != nil {
 			b.Fatal(err)
 		}
 		c.crypt = callback.crypt
-		if c.callbacks, err = NewCallbacks(b.Ring, []*Callback{callback}, slog.New(slog.NewTextHandler(c.log, nil))); err != nil {
+		if c.callbacks, err = New(b.Ring, []*Address{callback}, slog.New(slog.NewTextHandler(c.log, nil))); err != nil {
 			b.Fatal(err)
 		}
 		test(c)
@@ -72,25 +76,43 @@ func (c *called) seal(e wecomcrypt.Event) (url.Values, []byte) {
 	return query, body
 }
 
-func (c *called) receive(name string, query url.Values, body []byte, want CallbackResult) {
+func (c *called) receive(name string, query url.Values, body []byte, want Result) {
 	c.Helper()
 	got, err := c.callbacks.Receive(c.Context(), name, query, body)
-	refused := want == CallbackRefused || want == CallbackStale || want == CallbackNoSuch
-	if got != want || errors.Is(err, ErrCallback) != refused || !refused && want != CallbackUnavailable && err != nil {
+	refused := want == Refused || want == Stale || want == NoSuch
+	if got != want || errors.Is(err, ErrRefused) != refused || !refused && want != Unavailable && err != nil {
 		c.Errorf("%s, %v, want %s", got, err, want)
 	}
+}
+
+// claimAll claims everything that is due in all shards.
+func (c *called) claimAll() map[string]*circulate.Claim {
+	c.Helper()
+	claims := make(map[string]*circulate.Claim)
+	for shard := range c.Ring.Shards() {
+		batch, err := c.Ring.Claim(c.Context(), shard, "replica001", 1000, 0)
+		if err != nil {
+			c.Fatal(err)
+		}
+		for i := range batch.Claims {
+			claims[batch.Claims[i].ID] = &batch.Claims[i]
+		}
+	}
+	return claims
 }
 
 // hint claims an account, which must be due, and gives its hint.
 func (c *called) hint(id string) string {
 	c.Helper()
-	claims := claimAll(c, c.Ring)
-	if claims[id] == nil {
+	claim := c.claimAll()[id]
+	if claim == nil {
 		c.Fatalf("%s is not due", id)
 	}
-	hint := string(claims[id].Hint)
-	giveBack(c, c.Ring, circulate.Return{Claim: claims[id], Due: time.Now().Add(time.Hour)})
-	return hint
+	outcomes, err := c.Ring.Return(c.Context(), claim.Shard, []circulate.Return{{Claim: claim, Due: time.Now().Add(time.Hour)}})
+	if err != nil || outcomes[0] != circulate.Written {
+		c.Fatalf("return of %s: %v, %v", id, outcomes, err)
+	}
+	return string(claim.Hint)
 }
 
 func TestAnEventHasItsAccountChecked(t *testing.T) {
@@ -98,17 +120,17 @@ func TestAnEventHasItsAccountChecked(t *testing.T) {
 		const id = "wecom:ww1:wk1"
 		c.scheduled(id)
 		query, body := c.seal(c.event("wk1"))
-		c.receive("acme", query, body, CallbackNudged)
+		c.receive("acme", query, body, Nudged)
 		if hint := c.hint(id); hint != `{"token":"token1"}` {
 			c.Errorf("hint %s", hint)
 		}
 		// Once more, it is not obeyed; another is.
-		c.receive("acme", query, body, CallbackRepeated)
-		if n := len(claimAll(c, c.Ring)); n != 0 {
+		c.receive("acme", query, body, Repeated)
+		if n := len(c.claimAll()); n != 0 {
 			c.Errorf("%d accounts are due", n)
 		}
 		query, body = c.seal(c.event("wk1"))
-		c.receive("acme", query, body, CallbackNudged)
+		c.receive("acme", query, body, Nudged)
 		// The token is good for ten minutes after the event, however late it is used.
 		time.Sleep(wecomcrypt.TokenLife + time.Second)
 		if hint := c.hint(id); hint != "" {
@@ -117,7 +139,7 @@ func TestAnEventHasItsAccountChecked(t *testing.T) {
 		late := c.event("wk1")
 		late.CreateTime -= 9 * 60
 		query, body = c.seal(late)
-		c.receive("acme", query, body, CallbackNudged)
+		c.receive("acme", query, body, Nudged)
 		time.Sleep(2 * time.Minute)
 		if hint := c.hint(id); hint != "" {
 			c.Errorf("hint %s of an event eleven minutes ago", hint)
@@ -125,7 +147,7 @@ func TestAnEventHasItsAccountChecked(t *testing.T) {
 		late.CreateTime -= 3600
 		c.seq++
 		query, body = c.seal(late)
-		c.receive("acme", query, body, CallbackNudged)
+		c.receive("acme", query, body, Nudged)
 		if hint := c.hint(id); hint != "" {
 			c.Errorf("hint %s of an event an hour ago", hint)
 		}
@@ -137,21 +159,21 @@ func TestEventsThatNobodyWaitsFor(t *testing.T) {
 		other := c.event("wk1")
 		other.Event = "kf_account_auth_change"
 		query, body := c.seal(other)
-		c.receive("acme", query, body, CallbackIgnored)
+		c.receive("acme", query, body, Ignored)
 		query, body = c.seal(c.event(""))
-		c.receive("acme", query, body, CallbackIgnored)
+		c.receive("acme", query, body, Ignored)
 		for range 3 {
 			query, body = c.seal(c.event("wk2"))
-			c.receive("acme", query, body, CallbackUnknownAccount)
+			c.receive("acme", query, body, UnknownAccount)
 		}
 		query, body = c.seal(c.event(strings.Repeat("k", 300)))
-		c.receive("acme", query, body, CallbackUnknownAccount)
+		c.receive("acme", query, body, UnknownAccount)
 		c.scheduled("wecom:ww1:wk3")
 		if _, err := c.Ring.Park(c.Context(), c.Ring.ShardOf("wecom:ww1:wk3"), circulate.ReasonPaused, []string{"wecom:ww1:wk3"}); err != nil {
 			c.Fatal(err)
 		}
 		query, body = c.seal(c.event("wk3"))
-		c.receive("acme", query, body, CallbackParked)
+		c.receive("acme", query, body, Parked)
 		if n := strings.Count(c.log.String(), "account=wecom:ww1:wk2"); n != 1 {
 			c.Errorf("the unknown account is told of %d times", n)
 		}
@@ -173,14 +195,14 @@ func TestCallbacksThatAreRefused(t *testing.T) {
 			changed[name] = values
 			return changed
 		}
-		c.receive("nobody", query, body, CallbackNoSuch)
-		c.receive("", query, body, CallbackNoSuch)
-		c.receive("acme", query, nil, CallbackRefused)
-		c.receive("acme", query, []byte("<xml><Encrypt>AAAA</Encrypt></xml>"), CallbackRefused)
-		c.receive("acme", with("msg_signature"), body, CallbackRefused)
-		c.receive("acme", with("msg_signature", strings.Repeat("0", 40)), body, CallbackRefused)
-		c.receive("acme", with("nonce", query.Get("nonce"), "x"), body, CallbackRefused)
-		c.receive("acme", with("timestamp", "1"), body, CallbackRefused)
+		c.receive("nobody", query, body, NoSuch)
+		c.receive("", query, body, NoSuch)
+		c.receive("acme", query, nil, Refused)
+		c.receive("acme", query, []byte("<xml><Encrypt>AAAA</Encrypt></xml>"), Refused)
+		c.receive("acme", with("msg_signature"), body, Refused)
+		c.receive("acme", with("msg_signature", strings.Repeat("0", 40)), body, Refused)
+		c.receive("acme", with("nonce", query.Get("nonce"), "x"), body, Refused)
+		c.receive("acme", with("timestamp", "1"), body, Refused)
 
 		// Signed, but with a boundary moved, or by whom we do not know.
 		encrypted, err := wecomcrypt.ParseBody(body)
@@ -189,7 +211,7 @@ func TestCallbacksThatAreRefused(t *testing.T) {
 		}
 		for _, moved := range [][2]string{{"", query.Get("nonce") + query.Get("timestamp")}, {query.Get("timestamp") + "1", "n"}, {"17000000x0", "n"}, {query.Get("timestamp"), ""}} {
 			signed := url.Values{"timestamp": {moved[0]}, "nonce": {moved[1]}, "msg_signature": {c.crypt.Sign(moved[0], moved[1], encrypted)}}
-			c.receive("acme", signed, body, CallbackRefused)
+			c.receive("acme", signed, body, Refused)
 		}
 		for _, credentials := range [][3]string{{"other", sampleKey, "ww1"}, {sampleToken, strings.Repeat("b", 43), "ww1"}, {sampleToken, sampleKey, "ww2"}} {
 			forged, err := wecomcrypt.New(credentials[0], credentials[1], credentials[2])
@@ -200,18 +222,18 @@ func TestCallbacksThatAreRefused(t *testing.T) {
 			if err != nil {
 				c.Fatal(err)
 			}
-			c.receive("acme", query, body, CallbackRefused)
+			c.receive("acme", query, body, Refused)
 		}
-		for _, off := range []time.Duration{-CallbackWindow - time.Second, CallbackWindow + 2*time.Second} {
+		for _, off := range []time.Duration{-Window - time.Second, Window + 2*time.Second} {
 			query, body, err := c.crypt.Seal(c.event("wk1"), "n", time.Now().Add(off))
 			if err != nil {
 				c.Fatal(err)
 			}
-			c.receive("acme", query, body, CallbackStale)
+			c.receive("acme", query, body, Stale)
 		}
-		time.Sleep(CallbackWindow + time.Second)
-		c.receive("acme", query, body, CallbackStale)
-		if n := len(claimAll(c, c.Ring)); n != 0 {
+		time.Sleep(Window + time.Second)
+		c.receive("acme", query, body, Stale)
+		if n := len(c.claimAll()); n != 0 {
 			c.Errorf("%d accounts are due", n)
 		}
 	})
@@ -221,14 +243,14 @@ func TestTheAddressIsVerified(t *testing.T) {
 	inCallbackTime(t, func(c *called) {
 		query := c.crypt.SealEcho("1616140317555161061", "n", time.Now())
 		echo, result, err := c.callbacks.Echo(c.Context(), "acme", query)
-		if err != nil || result != CallbackVerified || string(echo) != "1616140317555161061" {
+		if err != nil || result != Verified || string(echo) != "1616140317555161061" {
 			c.Errorf("%q, %s, %v", echo, result, err)
 		}
-		if _, result, err := c.callbacks.Echo(c.Context(), "nobody", query); result != CallbackNoSuch || !errors.Is(err, ErrCallback) {
+		if _, result, err := c.callbacks.Echo(c.Context(), "nobody", query); result != NoSuch || !errors.Is(err, ErrRefused) {
 			c.Errorf("%s, %v", result, err)
 		}
 		query.Set("echostr", "P9nA")
-		if _, result, err := c.callbacks.Echo(c.Context(), "acme", query); result != CallbackRefused || !errors.Is(err, ErrCallback) {
+		if _, result, err := c.callbacks.Echo(c.Context(), "acme", query); result != Refused || !errors.Is(err, ErrRefused) {
 			c.Errorf("%s, %v", result, err)
 		}
 		// An event that somebody overheard is not decrypted for them.
@@ -238,11 +260,11 @@ func TestTheAddressIsVerified(t *testing.T) {
 			c.Fatal(err)
 		}
 		overheard.Set("echostr", encrypted)
-		if echo, result, err := c.callbacks.Echo(c.Context(), "acme", overheard); result != CallbackRefused || !errors.Is(err, ErrCallback) || echo != nil {
+		if echo, result, err := c.callbacks.Echo(c.Context(), "acme", overheard); result != Refused || !errors.Is(err, ErrRefused) || echo != nil {
 			c.Errorf("%q, %s, %v", echo, result, err)
 		}
 		time.Sleep(time.Hour)
-		if _, result, _ := c.callbacks.Echo(c.Context(), "acme", c.crypt.SealEcho("1", "n", time.Now().Add(-time.Hour))); result != CallbackStale {
+		if _, result, _ := c.callbacks.Echo(c.Context(), "acme", c.crypt.SealEcho("1", "n", time.Now().Add(-time.Hour))); result != Stale {
 			c.Errorf("%s", result)
 		}
 	})
@@ -254,10 +276,10 @@ func TestARingThatIsAwayIsToldApart(t *testing.T) {
 		query, body := c.seal(c.event("wk1"))
 		ctx, cancel := context.WithCancel(c.Context())
 		cancel()
-		if result, err := c.callbacks.Receive(ctx, "acme", query, body); result != CallbackUnavailable || err == nil || errors.Is(err, ErrCallback) {
+		if result, err := c.callbacks.Receive(ctx, "acme", query, body); result != Unavailable || err == nil || errors.Is(err, ErrRefused) {
 			c.Errorf("%s, %v", result, err)
 		}
-		c.receive("acme", query, body, CallbackNudged) // it comes again, and is not taken for a repetition
+		c.receive("acme", query, body, Nudged) // it comes again, and is not taken for a repetition
 	})
 }
 
@@ -269,25 +291,25 @@ func TestRecentlyIsBounded(t *testing.T) {
 	if n := len(r.young) + len(r.old); n > 201 {
 		t.Errorf("%d are remembered", n)
 	}
-	if !r.has("999", now.Add(2*CallbackWindow)) || r.has("1", now) {
+	if !r.has("999", now.Add(2*Window)) || r.has("1", now) {
 		t.Error("it remembers the wrong ones")
 	}
-	if r.has("999", now.Add(5*CallbackWindow)) {
+	if r.has("999", now.Add(5*Window)) {
 		t.Error("it remembers for too long")
 	}
 }
 
-func TestReadCallbacks(t *testing.T) {
-	all, err := ReadCallbacks(strings.NewReader(`{"callbacks":[
+func TestRead(t *testing.T) {
+	all, err := Read(strings.NewReader(`{"callbacks":[
 		{"name":"acme","corp_id":"ww1","token":{"secret":"T"},"aes_key":{"secret":"K"}},
 		{"name":"other","corp_id":"ww2","token":{"secret":"T2"},"aes_key":{"secret":"K2"},"account":"{corp_id}/{open_kfid}"}]}`))
-	if err != nil || len(all) != 2 || all[0] != (CallbackConfig{"acme", "ww1", "T", "K", "{open_kfid}"}) || all[1].account("wk") != "ww2/wk" {
+	if err != nil || len(all) != 2 || all[0] != (Config{"acme", "ww1", "T", "K", "{open_kfid}"}) || all[1].account("wk") != "ww2/wk" {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	_, err = ReadCallbacks(strings.NewReader(`{"x":1,"callbacks":[
+	_, err = Read(strings.NewReader(`{"x":1,"callbacks":[
 		{"name":"A","corp_id":"a b","token":"s3cret","aes_key":{"secret":""},"account":"fixed","more":1},
 		{"name":"b"}, {"name":"b","corp_id":"c","token":{"secret":"T"},"aes_key":{"secret":"K"},"account":"{open_kfid}{x}"}, 3]}`))
-	var faults Faults
+	var faults strict.Faults
 	if !errors.As(err, &faults) || strings.Contains(err.Error(), "s3cret") {
 		t.Fatal(err)
 	}
@@ -299,83 +321,12 @@ func TestReadCallbacks(t *testing.T) {
 			t.Errorf("no fault of %s in\n%v", field, err)
 		}
 	}
-	for _, text := range []string{"", "[]", "{}", `{"callbacks":3}`, `{"callbacks":null}`, strings.Repeat(" ", maxCallbackFile+1)} {
-		if _, err := ReadCallbacks(strings.NewReader(text)); !errors.As(err, &faults) {
+	for _, text := range []string{"", "[]", "{}", `{"callbacks":3}`, `{"callbacks":null}`, strings.Repeat(" ", maxFile+1)} {
+		if _, err := Read(strings.NewReader(text)); !errors.As(err, &faults) {
 			t.Errorf("%.20q: %v", text, err)
 		}
 	}
-	if _, err := NewCallback(all[0], "", "k"); !errors.As(err, &faults) || len(faults) != 2 {
+	if _, err := NewAddress(all[0], "", "k"); !errors.As(err, &faults) || len(faults) != 2 {
 		t.Errorf("%v", err)
 	}
-}
-
-func TestDecodeResumption(t *testing.T) {
-	for text, want := range map[string]ResumeFrom{
-		"": ResumeCursor, "{}": ResumeCursor, `{"from":null}`: ResumeCursor, `{"from":"cursor"}`: ResumeCursor, `{"from":"now"}`: ResumeNow, `{"from":"backfill"}`: ResumeBackfill,
-	} {
-		if got, err := DecodeResumption([]byte(text)); err != nil || got != want {
-			t.Errorf("%s: %s, %v", text, got, err)
-		}
-	}
-	for text, fields := range map[string]int{"[]": 1, "x": 1, `{"from":3}`: 1, `{"from":"then","to":"x"}`: 2, `{"from":""}`: 1} {
-		var faults Faults
-		if _, err := DecodeResumption([]byte(text)); !errors.As(err, &faults) || len(faults) != fields {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-	at := time.UnixMilli(1_700_000_000_123)
-	for _, state := range []string{"", "i1000", "i1000 r2@5"} {
-		if got := SkipBefore(WithSkip(state, at)); !got.Equal(at) {
-			t.Errorf("%q: %v", state, got)
-		}
-		if got := SkipBefore(state); !got.IsZero() || WithSkip(state, got) != state {
-			t.Errorf("%q: %v", state, got)
-		}
-	}
-	for _, state := range []string{"s", "sx", "s-1", "s99999999999999999999", "i1 s5"} {
-		if got := SkipBefore(state); !got.IsZero() {
-			t.Errorf("%q: %v", state, got)
-		}
-	}
-}
-
-// keeper keeps messages of "plain" accounts for two hours.
-type keeper struct{ testKinds }
-
-func (keeper) Retaining() []string { return []string{"plain"} }
-
-func (keeper) Retention(string, json.RawMessage) time.Duration { return 2 * time.Hour }
-
-func TestExplainTellsTheHeadroom(t *testing.T) {
-	inCallbackTime(t, func(c *called) {
-		ctx := c.Context()
-		r := NewRegistry(c.Ring, keeper{})
-		if _, err := r.Create(ctx, Account{ID: "a", Kind: "plain"}); err != nil {
-			c.Fatal(err)
-		}
-		if _, err := r.Pause(ctx, "a"); err != nil {
-			c.Fatal(err)
-		}
-		time.Sleep(150 * time.Minute)
-		e, err := r.Explain(ctx, "a")
-		if left, ok := e.Headroom(); err != nil || !ok || left > -30*time.Minute || left < -31*time.Minute || !e.Skip.IsZero() {
-			c.Errorf("%v, %v, %v", left, ok, err)
-		}
-		if _, err := r.ResumeFrom(ctx, "a", ResumeNow); err != nil {
-			c.Fatal(err)
-		}
-		if e, err = r.Explain(ctx, "a"); err != nil || e.Now.Sub(e.Skip).Abs() > time.Second {
-			c.Errorf("%v, %v", e.Skip, err)
-		}
-		if _, err := r.ResumeFrom(ctx, "none", ResumeBackfill); !errors.Is(err, ErrNotFound) {
-			c.Error(err)
-		}
-		if _, err := r.ResumeFrom(ctx, "a", "then"); err == nil {
-			c.Error("no fault")
-		}
-		e, err = NewRegistry(c.Ring, testKinds{}).Explain(ctx, "a")
-		if _, ok := e.Headroom(); ok || err != nil {
-			c.Error("what nobody knows is told")
-		}
-	})
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/wecomcrypt"
+	"github.com/rounds-dev/rounds/accounts/callback/wecomcrypt"
 )
 
 // The credentials of WeCom's own sample.

@@ -1,14 +1,14 @@
-package accounts
+package callback
 
 import (
 	"sync"
 	"time"
 )
 
-// recentCallbacks is how many callbacks of one period are remembered, at most.
-const recentCallbacks = 1 << 15
+// recentCount is how many callbacks of one period are remembered, at most.
+const recentCount = 1 << 15
 
-// recently remembers texts for at least twice CallbackWindow, which is as long as
+// recently remembers texts for at least twice Window, which is as long as
 // a callback may be repeated, unless there are more than it has room for: then
 // the oldest are forgotten. A callback that is obeyed twice costs a check.
 type recently struct {
@@ -42,11 +42,11 @@ func (r *recently) add(text string, now time.Time) {
 // age lets a generation go after a period, or when there is no more room.
 func (r *recently) age(now time.Time) {
 	passed := now.Sub(r.since)
-	if passed < 2*CallbackWindow && len(r.young) < r.limit {
+	if passed < 2*Window && len(r.young) < r.limit {
 		return
 	}
 	r.old, r.young, r.since = r.young, make(map[string]struct{}), now
-	if passed >= 4*CallbackWindow {
+	if passed >= 4*Window {
 		r.old = nil
 	}
 }
