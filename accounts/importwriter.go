@@ -10,6 +10,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
+// importWriters is how many shards an import writes to at a time.
+const importWriters = 8
+
 // batchWriter collects records per shard and writes them with a few goroutines.
 // A shard always has the same one, so that records of one account are written in
 // their order.
@@ -36,7 +39,7 @@ type batch struct {
 func newBatchWriter(ctx context.Context, r *Registry) *batchWriter {
 	w := &batchWriter{registry: r, pending: make(map[int]*batch)}
 	w.ctx, w.fail = context.WithCancelCause(ctx)
-	w.queues = make([]chan *batch, min(parallel, r.ring.Shards()))
+	w.queues = make([]chan *batch, min(importWriters, r.ring.Shards()))
 	for i := range w.queues {
 		queue := make(chan *batch)
 		w.queues[i] = queue

@@ -31,7 +31,6 @@ var (
 type Registry struct {
 	ring  *circulate.Ring
 	kinds Kinds
-	tails tailReads
 }
 
 // NewRegistry makes the registry of a ring. Records are judged by kinds.

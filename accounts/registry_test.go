@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -188,7 +189,7 @@ func TestPut(t *testing.T) {
 func TestList(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
-		r, ring := newRegistry(t, server, 8)
+		r, _ := newRegistry(t, server, 8)
 		var want, web, parked []string
 		for i := range 300 {
 			a := Account{ID: fmt.Sprintf("id/%03d", i), Kind: "plain"}
@@ -242,8 +243,8 @@ func TestList(t *testing.T) {
 		}
 
 		other := listCursor{shard: 1, after: "x"}
-		position := Position{at: make([]circulate.StreamID, ring.Shards())}
-		for _, cursor := range []string{"x", "a b", other.String(9), listCursor{shard: 8}.String(8), position.String()} {
+		position := cursor.Seal(cursor.Position, []byte{8, 0})
+		for _, cursor := range []string{"x", "a b", other.String(9), listCursor{shard: 8}.String(8), position} {
 			if _, err := r.List(ctx, Query{Cursor: cursor}); !errors.Is(err, ErrCursor) {
 				t.Errorf("cursor %q: %v", cursor, err)
 			}

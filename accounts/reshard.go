@@ -108,7 +108,7 @@ func (r *Registry) Resharding(ctx context.Context, deadAfter time.Duration) (Res
 		return Resharding{}, err
 	}
 	var mu sync.Mutex
-	err = r.eachShard(ctx, func(ctx context.Context, shard int) error {
+	err = circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) error {
 		count, err := r.ring.Count(ctx, shard)
 		if err != nil {
 			return err

@@ -79,14 +79,7 @@ func DecodeRevival(text []byte) (Revival, error) {
 		value := fields[name]
 		switch name {
 		case "ids":
-			var ids []*string // null is no string
-			if json.Unmarshal(value, &ids) != nil || slices.Contains(ids, nil) {
-				faults.Add(name, "must be an array of strings")
-				continue
-			}
-			for _, id := range ids {
-				v.IDs = append(v.IDs, *id)
-			}
+			faults.Texts(name, value, &v.IDs)
 		case "reason":
 			faults.Text(name, value, &v.Reason)
 		case "kind":

@@ -67,7 +67,7 @@ func (r *Registry) Stats(ctx context.Context) (Stats, error) {
 		s.ClockStep = step
 	}
 	var mu sync.Mutex
-	err = r.eachShard(ctx, func(ctx context.Context, shard int) error {
+	err = circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) error {
 		c, err := r.ring.Count(ctx, shard)
 		if err != nil {
 			return err

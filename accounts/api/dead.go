@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/message"
 )
 
 // DeadLetter is a message that a consumer group could not handle.
@@ -62,7 +63,7 @@ type deadReply struct {
 }
 
 func (s *Server) listDead(ctx context.Context, r *deadRequest) (*deadReply, error) {
-	page, err := s.options.Registry.Dead(ctx, accounts.DeadQuery{Limit: r.Limit, Cursor: r.Cursor, Group: r.Group})
+	page, err := s.messages.Dead(ctx, message.DeadQuery{Limit: r.Limit, Cursor: r.Cursor, Group: r.Group})
 	if errors.Is(err, accounts.ErrCursor) {
 		return nil, badCursor("query.cursor", err)
 	}
@@ -88,15 +89,15 @@ type replayReply struct {
 }
 
 func (s *Server) replayDead(ctx context.Context, r *deadInput) (*replayReply, error) {
-	choice, err := accounts.DecodeDeadChoice(r.RawBody, true)
+	choice, err := message.DecodeDeadChoice(r.RawBody, true)
 	if err != nil {
 		return nil, s.problem(ctx, "replay dead letters", err)
 	}
-	var done accounts.Replayed
+	var done message.Replayed
 	if choice.Group != "" {
-		done, err = s.options.Registry.ReplayGroup(ctx, choice.Group, choice.Cursor)
+		done, err = s.messages.ReplayGroup(ctx, choice.Group, choice.Cursor)
 	} else {
-		done, err = s.options.Registry.ReplayDead(ctx, choice.IDs)
+		done, err = s.messages.ReplayDead(ctx, choice.IDs)
 	}
 	if errors.Is(err, accounts.ErrCursor) {
 		return nil, badCursor("body.cursor", err)
@@ -112,11 +113,11 @@ type dropReply struct {
 }
 
 func (s *Server) dropDead(ctx context.Context, r *deadInput) (*dropReply, error) {
-	choice, err := accounts.DecodeDeadChoice(r.RawBody, false)
+	choice, err := message.DecodeDeadChoice(r.RawBody, false)
 	if err != nil {
 		return nil, s.problem(ctx, "drop dead letters", err)
 	}
-	dropped, err := s.options.Registry.DropDead(ctx, choice.IDs)
+	dropped, err := s.messages.DropDead(ctx, choice.IDs)
 	if err != nil {
 		return nil, s.problem(ctx, "drop dead letters", err)
 	}

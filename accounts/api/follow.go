@@ -8,14 +8,14 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/message"
 )
 
 // follower is a caller that is sent messages as they come.
 type follower struct {
 	server   *Server
-	position accounts.Position
-	tail     *accounts.Tail
+	position message.Position
+	tail     *message.Tail
 	out      *patientWriter
 	buffer   bytes.Buffer
 }
@@ -23,7 +23,7 @@ type follower struct {
 // followMessages sends server-sent events until the caller goes or the server
 // closes. Each carries the position behind it, with which a caller that lost the
 // connection goes on: it misses nothing and gets nothing twice.
-func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position accounts.Position) {
+func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position message.Position) {
 	if s.following.Add(1) > int64(s.options.MaxFollowers) {
 		s.following.Add(-1)
 		unavailable(fmt.Sprintf("%d callers follow messages here already, which is the most there may be: ask without text/event-stream, or follow at another process", s.options.MaxFollowers)).write(w)
@@ -32,7 +32,7 @@ func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position
 	defer s.following.Add(-1)
 	ctx, end := s.stream(r)
 	defer end()
-	tail, err := s.options.Registry.Tail(position)
+	tail, err := s.messages.Tail(position)
 	if err != nil {
 		s.problem(ctx, "follow messages", err).write(w)
 		return

@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 
-	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/message"
 )
 
 // Group is a consumer group and how far it has got.
@@ -55,7 +55,7 @@ type groupsReply struct {
 	Body GroupList
 }
 
-func groupOf(g *accounts.Group) Group {
+func groupOf(g *message.Group) Group {
 	return Group{
 		Name: g.Name, Lag: g.Lag, Pending: g.Pending, OldestUnread: g.OldestUnread.Seconds(), OldestPending: g.OldestPending.Seconds(),
 		Consumers: append([]string{}, g.Consumers...),
@@ -63,7 +63,7 @@ func groupOf(g *accounts.Group) Group {
 }
 
 func (s *Server) listGroups(ctx context.Context, _ *struct{}) (*groupsReply, error) {
-	groups, err := s.options.Registry.Groups(ctx)
+	groups, err := s.messages.Groups(ctx)
 	if err != nil {
 		return nil, s.problem(ctx, "list groups", err)
 	}
@@ -75,7 +75,7 @@ func (s *Server) listGroups(ctx context.Context, _ *struct{}) (*groupsReply, err
 }
 
 func (s *Server) deleteGroup(ctx context.Context, r *GroupName) (*struct{}, error) {
-	if err := s.options.Registry.RemoveGroup(ctx, r.Name); err != nil {
+	if err := s.messages.RemoveGroup(ctx, r.Name); err != nil {
 		return nil, s.problem(ctx, "remove group", err)
 	}
 	return nil, nil
@@ -91,13 +91,13 @@ type groupReadReply struct {
 }
 
 func (s *Server) readGroup(ctx context.Context, r *groupReadInput) (*groupReadReply, error) {
-	turn, err := accounts.DecodeGroupRead(r.RawBody)
+	turn, err := message.DecodeGroupRead(r.RawBody)
 	if err != nil {
 		return nil, s.problem(ctx, "read group", err)
 	}
 	ctx, end := s.lasting(ctx)
 	defer end()
-	batch, err := s.options.Registry.ReadGroup(ctx, r.Name, turn)
+	batch, err := s.messages.ReadGroup(ctx, r.Name, turn)
 	if err != nil {
 		return nil, s.problem(ctx, "read group", err)
 	}

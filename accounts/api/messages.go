@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/message"
 )
 
 // getMessages gives a page of found messages or, to a caller that accepts
@@ -25,7 +26,7 @@ func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) {
 	if last := r.Header.Get("Last-Event-ID"); follow && last != "" {
 		after, location = last, "header.Last-Event-ID"
 	}
-	position, err := s.options.Registry.Position(r.Context(), after)
+	position, err := s.messages.Position(r.Context(), after)
 	if errors.Is(err, accounts.ErrCursor) {
 		faults = append(faults, badCursor(location, err).Errors...)
 		err = nil
@@ -43,7 +44,7 @@ func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) {
 }
 
 func messagesQuery(query url.Values) (after string, limit int, faults []*huma.ErrorDetail) {
-	limit = accounts.MessageLimit
+	limit = message.Limit
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		value := query.Get(name)
 		switch name {
@@ -51,9 +52,9 @@ func messagesQuery(query url.Values) (after string, limit int, faults []*huma.Er
 			after = value
 		case "limit":
 			n, err := strconv.Atoi(value)
-			if err != nil || n < 1 || n > accounts.MaxMessageLimit {
+			if err != nil || n < 1 || n > message.MaxLimit {
 				faults = append(faults, &huma.ErrorDetail{
-					Location: "query.limit", Message: fmt.Sprintf("must be 1 to %d", accounts.MaxMessageLimit), Value: value,
+					Location: "query.limit", Message: fmt.Sprintf("must be 1 to %d", message.MaxLimit), Value: value,
 				})
 			}
 			limit = n
@@ -64,8 +65,8 @@ func messagesQuery(query url.Values) (after string, limit int, faults []*huma.Er
 	return after, limit, faults
 }
 
-func (s *Server) listMessages(w http.ResponseWriter, r *http.Request, position accounts.Position, limit int) {
-	found, err := s.options.Registry.Messages(r.Context(), position, limit)
+func (s *Server) listMessages(w http.ResponseWriter, r *http.Request, position message.Position, limit int) {
+	found, err := s.messages.Messages(r.Context(), position, limit)
 	if err != nil {
 		s.fail(w, r, "get messages", err)
 		return

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/message"
 )
 
 const introduction = `rounds keeps checking accounts for new messages. This is who is checked, and what was found.
@@ -126,7 +127,7 @@ func (d describer) exporting() *huma.Operation {
 }
 
 func (d describer) messages() *huma.Operation {
-	least, most := 1.0, float64(accounts.MaxMessageLimit)
+	least, most := 1.0, float64(message.MaxLimit)
 	return d.problems(&huma.Operation{
 		OperationID: "get-messages", Method: http.MethodGet, Path: "/v1/messages", Tags: []string{"messages"},
 		Summary: "Found messages",
@@ -134,7 +135,7 @@ func (d describer) messages() *huma.Operation {
 			"which Last-Event-ID does by itself.",
 		Parameters: []*huma.Param{
 			{Name: "after", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: "start (or nothing): from the oldest that is kept; now: only what comes; else the next of the page before."},
-			{Name: "limit", In: "query", Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: accounts.MessageLimit}, Description: "At most this many."},
+			{Name: "limit", In: "query", Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: message.Limit}, Description: "At most this many."},
 			{Name: "Last-Event-ID", In: "header", Schema: &huma.Schema{Type: huma.TypeString}, Description: "For events: where to go on, in place of after."},
 		},
 		Responses: map[string]*huma.Response{"200": {

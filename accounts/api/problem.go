@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/message"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -75,11 +76,11 @@ func (s *Server) problem(ctx context.Context, doing string, err error) *problem 
 		return newProblem(http.StatusConflict, "an account has this id already; PUT changes it")
 	case errors.Is(err, accounts.ErrParked):
 		return newProblem(http.StatusConflict, "the account is parked and is not checked; resume it first")
-	case errors.Is(err, accounts.ErrNoGroup):
+	case errors.Is(err, message.ErrNoGroup):
 		return newProblem(http.StatusNotFound, "there is no such consumer group")
-	case errors.Is(err, accounts.ErrGroupAlive):
+	case errors.Is(err, message.ErrGroupAlive):
 		return newProblem(http.StatusConflict, "consumers of the group are running, and would make it anew: end them first, and try again 15 s later")
-	case errors.Is(err, accounts.ErrNoWebhook):
+	case errors.Is(err, message.ErrNoWebhook):
 		return newProblem(http.StatusNotFound, "there is no such webhook endpoint")
 	case errors.Is(err, circulate.ErrResharding):
 		return resharding()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/callback"
+	"github.com/rounds-dev/rounds/accounts/message"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -56,8 +57,9 @@ func (o Options) withDefaults() Options {
 
 // Server is the API, an http.Handler.
 type Server struct {
-	options Options
-	handler http.Handler
+	options  Options
+	messages *message.Reader
+	handler  http.Handler
 
 	following atomic.Int64 // callers that are sent messages as they come
 
@@ -67,7 +69,7 @@ type Server struct {
 
 // New makes a server. It starts nothing.
 func New(o Options) (*Server, error) {
-	s := &Server{options: o.withDefaults()}
+	s := &Server{options: o.withDefaults(), messages: message.New(o.Ring)}
 	s.closing, s.close = context.WithCancel(context.Background())
 	routes, err := s.routes()
 	if err != nil {

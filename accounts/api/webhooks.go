@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/message"
 )
 
 // Webhook is a webhook endpoint.
@@ -34,7 +34,7 @@ type webhookName struct {
 	Name string `path:"name" maxLength:"56" doc:"The endpoint's name."`
 }
 
-func webhookOf(w *accounts.Webhook) Webhook {
+func webhookOf(w *message.Webhook) Webhook {
 	out := Webhook{Name: w.Name}
 	if d := w.Disabled; d != nil {
 		out.Disabled, out.Since, out.Reason = true, inUTC(d.Since), d.Reason
@@ -47,7 +47,7 @@ func webhookOf(w *accounts.Webhook) Webhook {
 }
 
 func (s *Server) listWebhooks(ctx context.Context, _ *struct{}) (*webhooksReply, error) {
-	webhooks, err := s.options.Registry.Webhooks(ctx)
+	webhooks, err := s.messages.Webhooks(ctx)
 	if err != nil {
 		return nil, s.problem(ctx, "list webhooks", err)
 	}
@@ -59,7 +59,7 @@ func (s *Server) listWebhooks(ctx context.Context, _ *struct{}) (*webhooksReply,
 }
 
 func (s *Server) enableWebhook(ctx context.Context, r *webhookName) (*webhookReply, error) {
-	w, err := s.options.Registry.EnableWebhook(ctx, r.Name)
+	w, err := s.messages.EnableWebhook(ctx, r.Name)
 	if err != nil {
 		return nil, s.problem(ctx, "enable webhook", err)
 	}

@@ -3,6 +3,7 @@ package strict
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 )
 
 // RecordField is the field of a Fault that is about a text as a whole: it is no
@@ -42,6 +43,18 @@ func (f Faults) Unwrap() []error {
 
 // Add adds a fault.
 func (f *Faults) Add(field, reason string) { *f = append(*f, Fault{field, reason}) }
+
+// Texts reads a field that must be an array of strings or null, or adds a fault.
+func (f *Faults) Texts(name string, value json.RawMessage, texts *[]string) {
+	var read []*string // null is no string
+	if json.Unmarshal(value, &read) != nil || slices.Contains(read, nil) {
+		f.Add(name, "must be an array of strings")
+		return
+	}
+	for _, text := range read {
+		*texts = append(*texts, *text)
+	}
+}
 
 // Text reads a field that must be a string or null, or adds a fault. What is read goes to
 // text; null is "".

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/message"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
@@ -135,7 +135,7 @@ func checkReplay(ids []string, all bool, group string) error {
 // replayAll asks until all is done, and adds up what that came to.
 func replayAll(cmd *cobra.Command, calls *client.Client, ids []string, request api.ReplayRequest) (api.Replayed, error) {
 	var sum api.Replayed
-	some := slices.Collect(slices.Chunk(ids, accounts.MaxDeadIDs))
+	some := slices.Collect(slices.Chunk(ids, message.MaxDeadIDs))
 	for {
 		if len(some) > 0 {
 			request.IDs, some = some[0], some[1:]
@@ -162,7 +162,7 @@ func newDeadDropCommand(env environment) *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 		RunE: withClient(env, func(cmd *cobra.Command, ids []string, calls *client.Client) error {
 			var sum api.Dropped
-			for some := range slices.Chunk(ids, accounts.MaxDeadIDs) {
+			for some := range slices.Chunk(ids, message.MaxDeadIDs) {
 				done, err := calls.DropDead(cmd.Context(), some)
 				if err != nil {
 					return err

@@ -24,11 +24,13 @@ func good() fstest.MapFS {
 	source(m, "circulate/connect/connect.go", "connect", "circulate")
 	source(m, "circulate/credential/credential.go", "credential", "circulate", "circulate/internal/wire")
 	source(m, "circulate/limit/limit.go", "limit", "circulate", "circulate/internal/wire")
-	source(m, "accounts/account.go", "accounts", "circulate", "accounts/cadence")
+	source(m, "accounts/account.go", "accounts", "circulate", "accounts/cadence", "accounts/cursor", "accounts/strict")
 	source(m, "accounts/cadence/cadence.go", "cadence")
-	source(m, "accounts/api/server.go", "api", "accounts", "circulate")
+	source(m, "accounts/api/server.go", "api", "accounts", "accounts/callback", "accounts/message", "circulate")
 	source(m, "poller/pool.go", "poller", "accounts", "circulate", "circulate/limit")
-	source(m, "poller/checkers/feed/feed.go", "feed", "poller", "poller/fetch", "poller/secrets")
+	source(m, "accounts/message/reader.go", "message", "accounts/cursor", "accounts/strict", "circulate")
+	source(m, "accounts/callback/receiver.go", "callback", "accounts/callback/wecomcrypt", "accounts/strict", "circulate")
+	source(m, "poller/checkers/feed/feed.go", "feed", "accounts/strict", "poller", "poller/fetch", "poller/secrets")
 	source(m, "poller/fetch/client.go", "fetch", "poller")
 	source(m, "poller/secrets/secrets.go", "secrets")
 	source(m, "poller/signing/signing.go", "signing")
@@ -84,11 +86,14 @@ func TestBadImports(t *testing.T) {
 		{"accounts/bad.go", "accounts/api"},
 		{"accounts/bad.go", "circulate/connect"},
 		{"accounts/bad.go", "accounts/callback/wecomcrypt"},
+		{"accounts/bad.go", "accounts/message"},
 		{"accounts/cadence/bad.go", "accounts"},
-		{"accounts/callback/bad.go", "accounts"},
-		{"accounts/callback/wecomcrypt/bad.go", "accounts/strict"},
 		{"accounts/cursor/bad.go", "circulate"},
 		{"accounts/strict/bad.go", "accounts"},
+		{"accounts/message/bad.go", "accounts/callback"},
+		{"accounts/message/bad.go", "poller"},
+		{"accounts/callback/bad.go", "accounts"},
+		{"accounts/callback/wecomcrypt/bad.go", "accounts/strict"},
 		{"accounts/api/bad.go", "accounts/dashboard"},
 		{"accounts/api/bad.go", "monitor"},
 		{"poller/bad.go", "monitor"},
@@ -104,6 +109,7 @@ func TestBadImports(t *testing.T) {
 		{"poller/checkers/feed/bad.go", "circulate"},
 		{"poller/checkers/feed/bad.go", "poller/delivery"},
 		{"poller/checkers/feed/bad.go", "accounts/cursor"},
+		{"poller/delivery/bad.go", "accounts/message"},
 		{"poller/delivery/bad.go", "poller/checkers/feed"},
 		{"poller/delivery/bad.go", "poller/fetch"},
 		{"poller/delivery/sqlonce/bad.go", "poller/secrets"},

@@ -29,12 +29,13 @@ var mayImport = []struct {
 	{"circulate/limit", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/connect", []string{"circulate"}},
 	{"accounts", []string{"circulate", "accounts/cadence", "accounts/cursor", "accounts/strict"}},
+	{"accounts/cadence", nil},
 	{"accounts/cursor", nil},
 	{"accounts/strict", nil},
+	{"accounts/message", []string{"circulate", "accounts/cursor", "accounts/strict"}},
 	{"accounts/callback", []string{"circulate", "accounts/callback/wecomcrypt", "accounts/strict"}},
 	{"accounts/callback/wecomcrypt", nil},
-	{"accounts/cadence", nil},
-	{"accounts/...", []string{"accounts", "accounts/cadence", "accounts/callback", "accounts/strict", "circulate"}}, // api, dashboard: not each other
+	{"accounts/...", []string{"accounts", "accounts/cadence", "accounts/callback", "accounts/message", "accounts/strict", "circulate"}}, // api, dashboard: not each other
 	{"poller", []string{"accounts", "accounts/cadence", "circulate", "circulate/limit"}},
 	{"poller/fetch", []string{"poller"}},
 	{"poller/secrets", nil},

@@ -14,6 +14,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/message"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
@@ -154,7 +155,7 @@ func TestServeDelivers(t *testing.T) {
 		t.Error(err)
 	}
 	// What it delivered it has acknowledged, and nothing is left of it.
-	state, err := registry.Group(t.Context(), webhook.Endpoint{Name: "crm"}.Group())
+	state, err := message.New(ring).Group(t.Context(), webhook.Endpoint{Name: "crm"}.Group())
 	if err != nil || state.Pending != 0 || state.Lag != 0 || len(state.Consumers) != 0 {
 		t.Errorf("%+v, %v", state, err)
 	}
@@ -165,7 +166,7 @@ func TestServeDelivers(t *testing.T) {
 	if err := p.stop(); err != nil {
 		t.Error(err)
 	}
-	if (webhook.Endpoint{Name: "x"}).Group() != accounts.WebhookGroup+"x" {
+	if (webhook.Endpoint{Name: "x"}).Group() != message.WebhookGroup+"x" {
 		t.Error("the API knows the endpoints' groups by another name")
 	}
 }

@@ -1,4 +1,4 @@
-package accounts
+package message
 
 import (
 	"context"
@@ -35,7 +35,7 @@ type tailRead struct {
 	err   error
 }
 
-// enter waits for a turn to read.
+// enter waits for a slot to read.
 func (t *tailReads) enter(ctx context.Context) error {
 	t.once.Do(func() { t.slots, t.reads = make(chan struct{}, tailReaders), make(map[tailPlace]*tailRead) })
 	select {

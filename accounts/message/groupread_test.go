@@ -1,4 +1,4 @@
-package accounts
+package message
 
 import (
 	"context"
@@ -8,41 +8,42 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// tail is a consumer that reads a group by turns.
+// tail is a consumer that reads a group by rounds.
 type tail struct {
 	*testing.T
-	registry *Registry
-	turn     GroupRead
+	world *world
+	round GroupRead
 }
 
-func newTail(t *testing.T, r *Registry) *tail {
-	return &tail{T: t, registry: r, turn: GroupRead{From: FromStart, Limit: 7}}
+func newTail(t *testing.T, r *world) *tail {
+	return &tail{T: t, world: r, round: GroupRead{From: FromStart, Limit: 7}}
 }
 
-// next is a turn, which acknowledges what the one before brought, if told to.
+// next is a round, which acknowledges what the one before brought, if told to.
 func (c *tail) next(acknowledge bool, change func(q *GroupRead)) []GroupMessage {
 	c.Helper()
-	q := c.turn
+	q := c.round
 	if !acknowledge {
 		q.Acknowledge = nil
 	}
 	if change != nil {
 		change(&q)
 	}
-	batch, err := c.registry.ReadGroup(context.Background(), "tail", q)
+	batch, err := c.world.ReadGroup(context.Background(), "tail", q)
 	if err != nil {
 		c.Fatal(err)
 	}
-	if batch.Acknowledged > len(q.Acknowledge) || len(batch.Messages) > max(q.Limit, MessageLimit) {
+	if batch.Acknowledged > len(q.Acknowledge) || len(batch.Messages) > max(q.Limit, Limit) {
 		c.Errorf("%d of %d acknowledged, %d messages", batch.Acknowledged, len(q.Acknowledge), len(batch.Messages))
 	}
-	c.turn.Consumer, c.turn.From, c.turn.Acknowledge = batch.Consumer, "", nil
+	c.round.Consumer, c.round.From, c.round.Acknowledge = batch.Consumer, "", nil
 	for _, m := range batch.Messages {
-		c.turn.Acknowledge = append(c.turn.Acknowledge, m.ID)
+		c.round.Acknowledge = append(c.round.Acknowledge, m.ID)
 	}
 	return batch.Messages
 }
@@ -50,7 +51,7 @@ func (c *tail) next(acknowledge bool, change func(q *GroupRead)) []GroupMessage 
 func TestReadGroup(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
-		r, ring := newRegistry(t, server, 4)
+		r, ring := newWorld(t, server, 4)
 		for i := range 6 {
 			stream(t, r, ring, fmt.Sprint("id-", i), 10)
 		}
@@ -89,7 +90,7 @@ func TestReadGroup(t *testing.T) {
 			}
 		}
 		g, err := r.Group(ctx, "tail")
-		if err != nil || g.Lag != 0 || g.Pending != 0 || !slices.Equal(g.Consumers, []string{a.turn.Consumer}) {
+		if err != nil || g.Lag != 0 || g.Pending != 0 || !slices.Equal(g.Consumers, []string{a.round.Consumer}) {
 			t.Errorf("%+v, %v", g, err)
 		}
 
@@ -115,7 +116,7 @@ func TestReadGroup(t *testing.T) {
 // Consumers divide the shards among them, and no message is given to two.
 func TestReadGroupTogether(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
-		r, ring := newRegistry(t, server, 16)
+		r, ring := newWorld(t, server, 16)
 		a, b := newTail(t, r), newTail(t, r)
 		a.next(true, nil)
 		b.next(true, nil)
@@ -123,7 +124,7 @@ func TestReadGroupTogether(t *testing.T) {
 			stream(t, r, ring, fmt.Sprint("id-", i), 2)
 		}
 		had := make(map[string]int)
-		// The first gives up its part only with the turn that notices the second.
+		// The first gives up its part only with the round that notices the second.
 		for range 50 {
 			for i, c := range []*tail{a, b} {
 				for _, m := range c.next(true, func(q *GroupRead) { q.Wait = time.Millisecond }) {
@@ -148,10 +149,10 @@ func TestReadGroupTogether(t *testing.T) {
 
 func TestReadGroupWaits(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
-		r, ring := newRegistry(t, server, 4)
+		r, ring := newWorld(t, server, 4)
 		stream(t, r, ring, "before", 1)
 		c := newTail(t, r)
-		c.turn.From = FromNow
+		c.round.From = FromNow
 		if got := c.next(true, nil); len(got) != 0 {
 			t.Fatalf("%+v came before now", got)
 		}
@@ -163,7 +164,7 @@ func TestReadGroupWaits(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		go cancel()
-		_, err := r.ReadGroup(ctx, "tail", GroupRead{Consumer: c.turn.Consumer, Acknowledge: c.turn.Acknowledge, Wait: MaxGroupWait})
+		_, err := r.ReadGroup(ctx, "tail", GroupRead{Consumer: c.round.Consumer, Acknowledge: c.round.Acknowledge, Wait: MaxGroupWait})
 		if err == nil {
 			t.Error("a wait that was cancelled ended well")
 		}
@@ -173,7 +174,7 @@ func TestReadGroupWaits(t *testing.T) {
 // What was replayed for one group is acknowledged unseen by the others.
 func TestReadGroupPassesOthers(t *testing.T) {
 	ctx := context.Background()
-	r, ring := newRegistry(t, redistest.Embedded(t), 2)
+	r, ring := newWorld(t, redistest.Embedded(t), 2)
 	stream(t, r, ring, "a", 3)
 	bury(t, ring, "crm")
 	c := newTail(t, r)
@@ -193,7 +194,7 @@ func TestReadGroupPassesOthers(t *testing.T) {
 
 func TestReadGroupRefuses(t *testing.T) {
 	ctx := context.Background()
-	r, ring := newRegistry(t, redistest.Embedded(t), 2)
+	r, ring := newWorld(t, redistest.Embedded(t), 2)
 	if _, err := r.ReadGroup(ctx, "none", GroupRead{}); !errors.Is(err, ErrNoGroup) {
 		t.Errorf("no group: %v", err)
 	}
@@ -202,7 +203,7 @@ func TestReadGroupRefuses(t *testing.T) {
 	if removed, err := ring.RemoveGroup(ctx, "tail"); !removed || err != nil {
 		t.Fatal(removed, err)
 	}
-	if _, err := r.ReadGroup(ctx, "tail", c.turn); !errors.Is(err, ErrNoGroup) {
+	if _, err := r.ReadGroup(ctx, "tail", c.round); !errors.Is(err, ErrNoGroup) {
 		t.Errorf("a group that was removed: %v", err)
 	}
 	for field, q := range map[string]GroupRead{
@@ -214,16 +215,16 @@ func TestReadGroupRefuses(t *testing.T) {
 		"acknowledge[0]": {Acknowledge: []string{"1-1"}},
 		"acknowledge":    {Acknowledge: make([]string, 1001)},
 	} {
-		var faults Faults
+		var faults strict.Faults
 		if _, err := r.ReadGroup(ctx, "tail", q); !errors.As(err, &faults) || len(faults) != 1 || faults[0].Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
 	for field, text := range map[string]string{
-		RecordField: `[]`, "limit": `{"limit":0}`, "wait": `{"wait":"soon"}`, "acknowledge": `{"acknowledge":"0:1-1"}`,
+		strict.RecordField: `[]`, "limit": `{"limit":0}`, "wait": `{"wait":"soon"}`, "acknowledge": `{"acknowledge":"0:1-1"}`,
 		"leave": `{"leave":1}`, "from": `{"from":1}`, "consumer": `{"consumer":[]}`, "group": `{"group":"x"}`,
 	} {
-		var faults Faults
+		var faults strict.Faults
 		if _, err := DecodeGroupRead([]byte(text)); !errors.As(err, &faults) || len(faults) != 1 || faults[0].Field != field {
 			t.Errorf("%s: %v", field, err)
 		}

@@ -1,9 +1,10 @@
-package accounts
+package message
 
 import (
 	"context"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -24,18 +25,18 @@ const (
 // for all that have got so far. One that is slower reads by itself, from its own
 // position. Close it.
 type Tail struct {
-	registry *Registry
+	reader   *Reader
 	position Position
 	watches  []*circulate.Watch
 	ready    map[int]bool // shards that may have something
 }
 
 // Tail begins to follow behind a position.
-func (r *Registry) Tail(from Position) (*Tail, error) {
+func (r *Reader) Tail(from Position) (*Tail, error) {
 	if len(from.at) != r.ring.Shards() {
-		return nil, ErrCursor
+		return nil, cursor.ErrInvalid
 	}
-	t := &Tail{registry: r, position: from.Clone(), ready: make(map[int]bool)}
+	t := &Tail{reader: r, position: from.Clone(), ready: make(map[int]bool)}
 	for shard := range from.at {
 		t.watches = append(t.watches, r.ring.Watch(shard))
 	}
@@ -56,7 +57,7 @@ func (t *Tail) Page(ctx context.Context) (found []circulate.Found, more bool, er
 	if len(t.ready) == 0 {
 		return nil, false, nil
 	}
-	reads := &t.registry.tails
+	reads := &t.reader.tails
 	if err := reads.enter(ctx); err != nil {
 		return nil, false, err
 	}
@@ -66,9 +67,9 @@ func (t *Tail) Page(ctx context.Context) (found []circulate.Found, more bool, er
 		shards = append(shards, shard)
 	}
 	read := func(ctx context.Context, shard int, after circulate.StreamID) ([]circulate.Found, error) {
-		return reads.read(ctx, t.registry.ring, shard, after)
+		return reads.read(ctx, t.reader.ring, shard, after)
 	}
-	found, more, err = t.registry.page(ctx, t.position, shards, pageLimits{tailPage, tailBytes, tailAhead}, read)
+	found, more, err = t.reader.page(ctx, t.position, shards, pageLimits{tailPage, tailBytes, tailAhead}, read)
 	if err != nil {
 		return nil, false, err
 	}

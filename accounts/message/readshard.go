@@ -1,4 +1,4 @@
-package accounts
+package message
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 
 // readShard gives up to n messages of a shard, first those that are pending, and
 // ends early after so many bytes of data.
-func (t *groupTurn) readShard(ctx context.Context, shard *groupShard, n, bytes int) ([]GroupMessage, error) {
-	ring, lease := t.registry.ring, shard.lease
+func (t *readRound) readShard(ctx context.Context, shard *groupShard, n, bytes int) ([]GroupMessage, error) {
+	ring, lease := t.reader.ring, shard.lease
 	var messages []GroupMessage
 	deliveries := make(map[string]int)
 	keep := func(batch circulate.GroupBatch) error {

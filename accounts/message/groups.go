@@ -1,4 +1,4 @@
-package accounts
+package message
 
 import (
 	"context"
@@ -16,9 +16,9 @@ const groupWindow = 15 * time.Second
 
 var (
 	// ErrNoGroup reports a consumer group that is not there.
-	ErrNoGroup = errors.New("accounts: no such consumer group")
+	ErrNoGroup = errors.New("message: no such consumer group")
 	// ErrGroupAlive reports a consumer group that consumers are reading.
-	ErrGroupAlive = errors.New("accounts: the group has consumers that are running")
+	ErrGroupAlive = errors.New("message: the group has consumers that are running")
 )
 
 // Group is a consumer group and how far it has got.
@@ -32,7 +32,7 @@ type Group struct {
 }
 
 // Groups gives the consumer groups, by name.
-func (r *Registry) Groups(ctx context.Context) ([]Group, error) {
+func (r *Reader) Groups(ctx context.Context) ([]Group, error) {
 	names, err := r.ring.Groups(ctx)
 	if err != nil {
 		return nil, err
@@ -52,13 +52,13 @@ func (r *Registry) Groups(ctx context.Context) ([]Group, error) {
 }
 
 // Group gives a consumer group, or ErrNoGroup.
-func (r *Registry) Group(ctx context.Context, name string) (Group, error) {
+func (r *Reader) Group(ctx context.Context, name string) (Group, error) {
 	if circulate.ValidateGroup(name) != nil {
 		return Group{}, fmt.Errorf("%w: %q", ErrNoGroup, name)
 	}
 	states := make([]circulate.GroupState, r.ring.Shards())
 	missing := make([]bool, len(states))
-	err := r.eachShard(ctx, func(ctx context.Context, shard int) (err error) {
+	err := circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) (err error) {
 		states[shard], err = r.ring.GroupState(ctx, shard, name)
 		if errors.Is(err, circulate.ErrNoGroup) {
 			missing[shard], err = true, nil
@@ -85,7 +85,7 @@ func (r *Registry) Group(ctx context.Context, name string) (Group, error) {
 // RemoveGroup forgets a consumer group, what it has read and what is pending; its
 // dead letters stay. It gives ErrNoGroup for one that is not there, and
 // ErrGroupAlive for one with consumers that are running: they would make it anew.
-func (r *Registry) RemoveGroup(ctx context.Context, name string) error {
+func (r *Reader) RemoveGroup(ctx context.Context, name string) error {
 	if circulate.ValidateGroup(name) != nil {
 		return fmt.Errorf("%w: %q", ErrNoGroup, name)
 	}

@@ -1,4 +1,4 @@
-package accounts
+package message
 
 import (
 	"context"
@@ -11,11 +11,11 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// groupTurn is a turn of a consumer under way.
-type groupTurn struct {
+// readRound is a round of a consumer under way.
+type readRound struct {
 	GroupRead
-	registry *Registry
-	group    string
+	reader *Reader
+	group  string
 
 	mu     sync.Mutex
 	shards map[int]*groupShard // that the consumer has leased
@@ -32,7 +32,7 @@ type groupShard struct {
 }
 
 // read gives the next messages, as soon as there are any or the wait is over.
-func (t *groupTurn) read(ctx context.Context) ([]GroupMessage, error) {
+func (t *readRound) read(ctx context.Context) ([]GroupMessage, error) {
 	defer t.unwatch()
 	deadline := time.Now().Add(t.Wait)
 	for {
@@ -52,13 +52,13 @@ func (t *groupTurn) read(ctx context.Context) ([]GroupMessage, error) {
 
 // take says that the consumer is alive, and leases the shards that are its part
 // among those that are.
-func (t *groupTurn) take(ctx context.Context) error {
-	ring := t.registry.ring
+func (t *readRound) take(ctx context.Context) error {
+	ring := t.reader.ring
 	alive, err := ring.JoinGroup(ctx, t.group, t.Consumer, groupWindow)
 	if err != nil {
 		return err
 	}
-	return t.registry.eachShard(ctx, func(ctx context.Context, shard int) error {
+	return circulate.EachShard(ctx, t.reader.ring.Shards(), func(ctx context.Context, shard int) error {
 		t.mu.Lock()
 		held := t.shards[shard]
 		t.mu.Unlock()
@@ -74,9 +74,9 @@ func (t *groupTurn) take(ctx context.Context) error {
 
 // lease leases a shard unless another consumer has it. What is the consumer's own
 // already it is given anew.
-func (t *groupTurn) lease(ctx context.Context, shard int) error {
+func (t *readRound) lease(ctx context.Context, shard int) error {
 	asked := time.Now()
-	lease, _, err := t.registry.ring.LeaseShard(ctx, shard, t.group, t.Consumer, groupWindow)
+	lease, _, err := t.reader.ring.LeaseShard(ctx, shard, t.group, t.Consumer, groupWindow)
 	if err != nil {
 		return err
 	}
@@ -95,23 +95,23 @@ func (t *groupTurn) lease(ctx context.Context, shard int) error {
 }
 
 // release gives a shard back that is another's part now. A lease of an earlier
-// turn is not known here, and ends by itself.
-func (t *groupTurn) release(ctx context.Context, shard int, held *groupShard) error {
+// round is not known here, and ends by itself.
+func (t *readRound) release(ctx context.Context, shard int, held *groupShard) error {
 	if held == nil {
 		return nil
 	}
 	t.mu.Lock()
 	delete(t.shards, shard)
 	t.mu.Unlock()
-	_, err := t.registry.ring.ReleaseLease(ctx, held.lease)
+	_, err := t.reader.ring.ReleaseLease(ctx, held.lease)
 	return err
 }
 
 // collect reads the shards that may have something, each first what is pending
 // there: a dead consumer left it, or this one was given it and did not acknowledge
 // it.
-func (t *groupTurn) collect(ctx context.Context) ([]GroupMessage, error) {
-	shards := t.registry.ring.Shards()
+func (t *readRound) collect(ctx context.Context) ([]GroupMessage, error) {
+	shards := t.reader.ring.Shards()
 	begin := rand.N(shards) // so that no shard is always the last
 	var all []GroupMessage
 	size := 0
@@ -129,7 +129,7 @@ func (t *groupTurn) collect(ctx context.Context) ([]GroupMessage, error) {
 			continue
 		}
 		if err != nil {
-			// What was read is pending, and comes with the next turn.
+			// What was read is pending, and comes with the next round.
 			return nil, err
 		}
 		for _, m := range messages {
@@ -140,7 +140,7 @@ func (t *groupTurn) collect(ctx context.Context) ([]GroupMessage, error) {
 			continue
 		}
 		// The names of dead consumers cost nothing: whoever comes next asks again.
-		_, _ = t.registry.ring.ForgetConsumers(ctx, shard.lease)
+		_, _ = t.reader.ring.ForgetConsumers(ctx, shard.lease)
 	}
 	// By when they were written; those of a shard stay in its stream's order.
 	slices.SortStableFunc(all, func(a, b GroupMessage) int {
@@ -151,7 +151,7 @@ func (t *groupTurn) collect(ctx context.Context) ([]GroupMessage, error) {
 
 // await waits until some shard may have a message. It has no connection meanwhile:
 // all that wait in the process share one.
-func (t *groupTurn) await(ctx context.Context, d time.Duration) error {
+func (t *readRound) await(ctx context.Context, d time.Duration) error {
 	for _, shard := range t.shards {
 		if shard.ready {
 			return nil
@@ -160,7 +160,7 @@ func (t *groupTurn) await(ctx context.Context, d time.Duration) error {
 	woken := make(chan int, len(t.shards))
 	for n, shard := range t.shards {
 		if t.watches[n] == nil {
-			t.watches[n] = t.registry.ring.Watch(n)
+			t.watches[n] = t.reader.ring.Watch(n)
 		}
 		defer t.watches[n].Park(shard.end, func() { woken <- n })()
 	}
@@ -180,7 +180,7 @@ func (t *groupTurn) await(ctx context.Context, d time.Duration) error {
 }
 
 // unwatch ends what await began.
-func (t *groupTurn) unwatch() {
+func (t *readRound) unwatch() {
 	for _, w := range t.watches {
 		w.Close()
 	}
@@ -188,9 +188,9 @@ func (t *groupTurn) unwatch() {
 
 // leave gives all shards back, with what is pending there, and forgets the
 // consumer.
-func (t *groupTurn) leave(ctx context.Context) error {
-	ring := t.registry.ring
-	err := t.registry.eachShard(ctx, func(ctx context.Context, shard int) error {
+func (t *readRound) leave(ctx context.Context) error {
+	ring := t.reader.ring
+	err := circulate.EachShard(ctx, t.reader.ring.Shards(), func(ctx context.Context, shard int) error {
 		t.mu.Lock()
 		held := t.shards[shard]
 		t.mu.Unlock()
@@ -204,7 +204,7 @@ func (t *groupTurn) leave(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Only who has a lease can give it back, and that of an earlier turn is not
+		// Only who has a lease can give it back, and that of an earlier round is not
 		// known here.
 		lease, _, err := ring.LeaseShard(ctx, shard, t.group, t.Consumer, groupWindow)
 		if err != nil || lease == nil {

@@ -1,4 +1,4 @@
-package accounts
+package message
 
 import (
 	"context"
@@ -8,29 +8,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// find lets an account find messages.
-func find(t *testing.T, ring *circulate.Ring, id string, messages ...circulate.Message) {
-	t.Helper()
-	c := claimAll(t, ring)[id]
-	if c == nil {
-		t.Fatalf("%s is not due", id)
-	}
-	giveBack(t, ring, circulate.Return{Claim: c, Kind: "plain", Messages: messages})
-}
-
 func TestMessages(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
-		r, ring := newRegistry(t, server, 4)
+		r, ring := newWorld(t, server, 4)
 		want := 0
 		for i := range 10 {
 			id := fmt.Sprint("id-", i)
-			if _, err := r.Create(ctx, Account{ID: id, Kind: "plain", Cadence: "every 0"}); err != nil {
+			if _, err := r.Create(ctx, accounts.Account{ID: id, Kind: "plain", Cadence: "every 0"}); err != nil {
 				t.Fatal(err)
 			}
 			var found []circulate.Message
@@ -103,12 +94,12 @@ func TestMessages(t *testing.T) {
 }
 
 func TestPositionOfAnotherRing(t *testing.T) {
-	r, _ := newRegistry(t, redistest.Embedded(t), 4)
+	r, _ := newWorld(t, redistest.Embedded(t), 4)
 	other := Position{at: make([]circulate.StreamID, 5)}
-	cursor := listCursor{}.String(4)
+	list := cursor.Seal(cursor.List, []byte{4, 0})
 	sealed := other.String()
-	for _, text := range []string{sealed, sealed[1:], sealed[:len(sealed)-1], sealed + "\n", cursor, "0-0", "START"} {
-		if _, err := r.Position(context.Background(), text); !errors.Is(err, ErrCursor) {
+	for _, text := range []string{sealed, sealed[1:], sealed[:len(sealed)-1], sealed + "\n", list, "0-0", "START"} {
+		if _, err := r.Position(context.Background(), text); !errors.Is(err, cursor.ErrInvalid) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -150,7 +141,7 @@ func FuzzParsePosition(f *testing.F) {
 			if err == nil && p.String() != text {
 				t.Fatalf("%q became %q", text, p.String())
 			}
-			if err != nil && !errors.Is(err, ErrCursor) {
+			if err != nil && !errors.Is(err, cursor.ErrInvalid) {
 				t.Fatal(err)
 			}
 			for _, m := range p.at {

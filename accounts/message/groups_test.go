@@ -1,4 +1,4 @@
-package accounts
+package message
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 func TestGroups(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
-		r, ring := newRegistry(t, server, 4)
+		r, ring := newWorld(t, server, 4)
 		if groups, err := r.Groups(ctx); len(groups) != 0 || err != nil {
 			t.Fatal(groups, err)
 		}
@@ -71,7 +71,7 @@ func TestGroups(t *testing.T) {
 func TestWebhooks(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
-		r, ring := newRegistry(t, server, 2)
+		r, ring := newWorld(t, server, 2)
 		for _, group := range []string{"webhook.crm", "webhook.b", "audit"} {
 			if _, err := ring.EnsureGroup(ctx, 0, group, circulate.StreamStart); err != nil {
 				t.Fatal(err)

@@ -1,4 +1,4 @@
-package accounts
+package message
 
 import (
 	"context"
@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/cursor"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -17,9 +19,9 @@ import (
 const reader = "reader0000"
 
 // stream registers an account that has found messages, numbered from 0.
-func stream(t *testing.T, r *Registry, ring *circulate.Ring, id string, n int) {
+func stream(t *testing.T, r *world, ring *circulate.Ring, id string, n int) {
 	t.Helper()
-	if _, err := r.Create(context.Background(), Account{ID: id, Kind: "plain"}); err != nil {
+	if _, err := r.Create(context.Background(), accounts.Account{ID: id, Kind: "plain"}); err != nil {
 		t.Fatal(err)
 	}
 	messages := make([]circulate.Message, n)
@@ -53,7 +55,7 @@ func bury(t *testing.T, ring *circulate.Ring, group string) {
 	}
 }
 
-func walkDead(t *testing.T, r *Registry, q DeadQuery) []DeadLetter {
+func walkDead(t *testing.T, r *world, q DeadQuery) []DeadLetter {
 	t.Helper()
 	var all []DeadLetter
 	for pages := 0; ; pages++ {
@@ -71,7 +73,7 @@ func walkDead(t *testing.T, r *Registry, q DeadQuery) []DeadLetter {
 func TestDead(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
-		r, ring := newRegistry(t, server, 4)
+		r, ring := newWorld(t, server, 4)
 		for i := range 10 {
 			stream(t, r, ring, fmt.Sprintf("id-%d", i), 20)
 		}
@@ -134,7 +136,7 @@ func TestDead(t *testing.T) {
 // A dead letter of a group that was removed would be lost in the stream.
 func TestReplayLeavesWhatHasNoGroup(t *testing.T) {
 	ctx := context.Background()
-	r, ring := newRegistry(t, redistest.Embedded(t), 2)
+	r, ring := newWorld(t, redistest.Embedded(t), 2)
 	stream(t, r, ring, "a", 3)
 	bury(t, ring, "crm")
 	if err := r.RemoveGroup(ctx, "crm"); err != nil {
@@ -148,13 +150,13 @@ func TestReplayLeavesWhatHasNoGroup(t *testing.T) {
 
 func TestDeadRefuses(t *testing.T) {
 	ctx := context.Background()
-	r, _ := newRegistry(t, redistest.Embedded(t), 4)
-	for _, cursor := range []string{"x", cursor.Seal(cursor.List, []byte("x")), cursor.Seal(cursor.Dead, nil), deadPlace{shard: 4}.seal(4), deadPlace{}.seal(5), cursor.Seal(cursor.Dead, []byte{4, 0, 0, 0, 0, 0})} {
-		if _, err := r.Dead(ctx, DeadQuery{Cursor: cursor}); !errors.Is(err, ErrCursor) {
-			t.Errorf("%q: %v", cursor, err)
+	r, _ := newWorld(t, redistest.Embedded(t), 4)
+	for _, from := range []string{"x", cursor.Seal(cursor.List, []byte("x")), cursor.Seal(cursor.Dead, nil), deadPlace{shard: 4}.seal(4), deadPlace{}.seal(5), cursor.Seal(cursor.Dead, []byte{4, 0, 0, 0, 0, 0})} {
+		if _, err := r.Dead(ctx, DeadQuery{Cursor: from}); !errors.Is(err, cursor.ErrInvalid) {
+			t.Errorf("%q: %v", from, err)
 		}
-		if _, err := r.ReplayGroup(ctx, "g", cursor); !errors.Is(err, ErrCursor) {
-			t.Errorf("%q: %v", cursor, err)
+		if _, err := r.ReplayGroup(ctx, "g", from); !errors.Is(err, cursor.ErrInvalid) {
+			t.Errorf("%q: %v", from, err)
 		}
 	}
 	if _, err := r.Dead(ctx, DeadQuery{Limit: 1001}); err == nil {
@@ -175,7 +177,7 @@ func TestDeadRefuses(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{}`:                                    "ids",
-		`[]`:                                    RecordField,
+		`[]`:                                    strict.RecordField,
 		`{"ids":["0:1-1",null]}`:                "ids",
 		`{"ids":["0:1-1"],"group":"g"}`:         "ids",
 		`{"group":"a b"}`:                       "group",
@@ -184,7 +186,7 @@ func TestDeadRefuses(t *testing.T) {
 		`{"ids":["0:1-1"],"all":true}`:          "all",
 		`{"ids":["0:1-1"],"group":"g","all":1}`: "all",
 	} {
-		var faults Faults
+		var faults strict.Faults
 		if _, err := DecodeDeadChoice([]byte(text), true); !errors.As(err, &faults) || faults[0].Field != want {
 			t.Errorf("%s: %v, want a fault of %s", text, err, want)
 		}

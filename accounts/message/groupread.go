@@ -1,4 +1,4 @@
-package accounts
+package message
 
 import (
 	"context"
@@ -23,15 +23,15 @@ const (
 	groupBeat = time.Second
 )
 
-// GroupRead is one turn of a consumer that reads a group from afar: it
-// acknowledges what it has dealt with, and asks for more. A consumer has one turn
-// at a time. What it was given and does not acknowledge with its next turn is
+// GroupRead is one round of a consumer that reads a group from afar: it
+// acknowledges what it has dealt with, and asks for more. A consumer has one round
+// at a time. What it was given and does not acknowledge with its next round is
 // given again, to it or to another consumer.
 type GroupRead struct {
-	Consumer    string        // ten letters or digits; empty: its first turn names it
+	Consumer    string        // ten letters or digits; empty: its first round names it
 	From        string        // FromStart or FromNow, where the group begins if it is new; empty: it must be there
 	Acknowledge []string      // ids
-	Limit       int           // 0: MessageLimit
+	Limit       int           // 0: Limit
 	Wait        time.Duration // for a first message, at most
 	Leave       bool          // give nothing more, and what is not acknowledged to others at once
 }
@@ -43,16 +43,16 @@ type GroupMessage struct {
 	circulate.Found
 }
 
-// GroupBatch is what a turn brought.
+// GroupBatch is what a round brought.
 type GroupBatch struct {
 	Consumer     string
 	Acknowledged int // that were pending
 	Messages     []GroupMessage
 }
 
-// validate gives all faults of a turn, and the positions to acknowledge, by shard.
+// validate gives all faults of a round, and the positions to acknowledge, by shard.
 func (q GroupRead) validate(group string, shards int) (map[int][]string, error) {
-	var faults Faults
+	var faults strict.Faults
 	if err := circulate.ValidateGroup(group); err != nil {
 		faults.Add("group", err.Error())
 	}
@@ -64,14 +64,14 @@ func (q GroupRead) validate(group string, shards int) (map[int][]string, error) 
 	if q.From != "" && q.From != FromStart && q.From != FromNow {
 		faults.Add("from", "must be start or now")
 	}
-	if q.Limit < 0 || q.Limit > MaxMessageLimit {
-		faults.Add("limit", fmt.Sprintf("must be 1 to %d", MaxMessageLimit))
+	if q.Limit < 0 || q.Limit > MaxLimit {
+		faults.Add("limit", fmt.Sprintf("must be 1 to %d", MaxLimit))
 	}
 	if q.Wait < 0 || q.Wait > MaxGroupWait {
 		faults.Add("wait", fmt.Sprintf("must be 0s to %v", MaxGroupWait))
 	}
-	if len(q.Acknowledge) > MaxMessageLimit {
-		return nil, append(faults, Fault{Field: "acknowledge", Reason: fmt.Sprintf("must be at most %d", MaxMessageLimit)})
+	if len(q.Acknowledge) > MaxLimit {
+		return nil, append(faults, strict.Fault{Field: "acknowledge", Reason: fmt.Sprintf("must be at most %d", MaxLimit)})
 	}
 	positions := make(map[int][]string)
 	for i, id := range q.Acknowledge {
@@ -91,18 +91,18 @@ func (q GroupRead) validate(group string, shards int) (map[int][]string, error) 
 	return positions, nil
 }
 
-// DecodeGroupRead reads a turn strictly:
+// DecodeGroupRead reads a round strictly:
 //
 //	{"consumer": "…", "acknowledge": ["12:1767225600000-0"], "limit": 100, "wait": "10s"}
 //
-// What it gives as Faults is of the text; ReadGroup judges the values.
+// What it gives as strict.Faults is of the text; ReadGroup judges the values.
 func DecodeGroupRead(text []byte) (GroupRead, error) {
 	var q GroupRead
 	fields, err := strict.Object(text)
 	if err != nil {
 		return q, err
 	}
-	var faults Faults
+	var faults strict.Faults
 	wait := ""
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		value := fields[name]
@@ -118,7 +118,7 @@ func DecodeGroupRead(text []byte) (GroupRead, error) {
 		case "limit":
 			// Nothing and 0 would be the same once read.
 			if !strict.IsNull(value) && (json.Unmarshal(value, &q.Limit) != nil || q.Limit == 0) {
-				faults.Add(name, fmt.Sprintf("must be 1 to %d", MaxMessageLimit))
+				faults.Add(name, fmt.Sprintf("must be 1 to %d", MaxLimit))
 			}
 		case "wait":
 			faults.Text(name, value, &wait)
@@ -141,19 +141,19 @@ func DecodeGroupRead(text []byte) (GroupRead, error) {
 	return q, nil
 }
 
-// ReadGroup is one turn of a consumer. Its shards are leased to it until some time
-// after its last turn, so that an account's messages have one order whichever
+// ReadGroup is one round of a consumer. Its shards are leased to it until some time
+// after its last round, so that an account's messages have one order whichever
 // consumer of the group has them. Without From, a group that is not there is
 // ErrNoGroup.
 //
-// After an unknown outcome the same turn may be asked for again.
-func (r *Registry) ReadGroup(ctx context.Context, group string, q GroupRead) (GroupBatch, error) {
+// After an unknown outcome the same round may be asked for again.
+func (r *Reader) ReadGroup(ctx context.Context, group string, q GroupRead) (GroupBatch, error) {
 	positions, err := q.validate(group, r.ring.Shards())
 	if err != nil {
 		return GroupBatch{}, err
 	}
 	if q.Limit == 0 {
-		q.Limit = MessageLimit
+		q.Limit = Limit
 	}
 	if q.Consumer == "" {
 		q.Consumer = circulate.NewReplica()
@@ -171,7 +171,7 @@ func (r *Registry) ReadGroup(ctx context.Context, group string, q GroupRead) (Gr
 		}
 		batch.Acknowledged += n
 	}
-	t := &groupTurn{registry: r, group: group, GroupRead: q, shards: make(map[int]*groupShard), watches: make(map[int]*circulate.Watch)}
+	t := &readRound{reader: r, group: group, GroupRead: q, shards: make(map[int]*groupShard), watches: make(map[int]*circulate.Watch)}
 	if q.Leave {
 		return batch, t.leave(ctx)
 	}
@@ -189,13 +189,13 @@ func (r *Registry) ReadGroup(ctx context.Context, group string, q GroupRead) (Gr
 // ensureGroup makes the group in every shard, before anything is read: what is
 // found from now on must not be missed in a shard that is somebody else's yet. New
 // shards come first: in them a group is as old as in those that accounts leave.
-func (r *Registry) ensureGroup(ctx context.Context, group, from string) error {
+func (r *Reader) ensureGroup(ctx context.Context, group, from string) error {
 	after := circulate.StreamStart
 	if from == FromNow {
 		after = circulate.StreamEnd
 	}
 	for _, old := range []bool{false, true} {
-		if err := r.eachShard(ctx, func(ctx context.Context, shard int) error {
+		if err := circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) error {
 			if shard < r.ring.Sources() != old {
 				return nil
 			}

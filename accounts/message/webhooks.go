@@ -1,4 +1,4 @@
-package accounts
+package message
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 const WebhookGroup = "webhook."
 
 // ErrNoWebhook reports a webhook endpoint that the ring has never heard of.
-var ErrNoWebhook = errors.New("accounts: no such webhook endpoint")
+var ErrNoWebhook = errors.New("message: no such webhook endpoint")
 
 // Webhook is a webhook endpoint, as far as the ring knows of it: by its consumer
 // group, or because it is disabled.
@@ -28,7 +28,7 @@ type Webhook struct {
 // Webhooks gives the webhook endpoints, by name. One that was never begun with is
 // not among them; one that nobody delivers to any more stays until its group is
 // removed and it is enabled.
-func (r *Registry) Webhooks(ctx context.Context) ([]Webhook, error) {
+func (r *Reader) Webhooks(ctx context.Context) ([]Webhook, error) {
 	groups, err := r.Groups(ctx)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (r *Registry) Webhooks(ctx context.Context) ([]Webhook, error) {
 // EnableWebhook lets a disabled endpoint have messages again, from where it
 // stopped. One that is enabled is left alone. It gives ErrNoWebhook for one that
 // the ring has never heard of.
-func (r *Registry) EnableWebhook(ctx context.Context, name string) (Webhook, error) {
+func (r *Reader) EnableWebhook(ctx context.Context, name string) (Webhook, error) {
 	enabled, err := r.ring.EnableEndpoint(ctx, name)
 	if err != nil {
 		return Webhook{}, err

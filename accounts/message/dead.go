@@ -1,9 +1,10 @@
-package accounts
+package message
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -17,7 +18,7 @@ const (
 
 // DeadQuery says which dead letters are meant.
 type DeadQuery struct {
-	Limit  int    // 1 to MaxListLimit; 0 means ListLimit
+	Limit  int    // 1 to MaxLimit; 0 means Limit
 	Cursor string // where the page before ended; empty for the first
 	Group  string // only those of this consumer group; empty for all
 }
@@ -38,19 +39,19 @@ type DeadPage struct {
 // Dead gives dead letters, a page at a time: shard by shard, the oldest first.
 // With a filter, or where letters are large, a page may have fewer than were asked
 // for, or none, and still not be the last. A cursor that this ring never gave is
-// ErrCursor.
-func (r *Registry) Dead(ctx context.Context, q DeadQuery) (DeadPage, error) {
+// cursor.ErrInvalid.
+func (r *Reader) Dead(ctx context.Context, q DeadQuery) (DeadPage, error) {
 	if q.Limit == 0 {
-		q.Limit = ListLimit
+		q.Limit = Limit
 	}
-	if q.Limit < 0 || q.Limit > MaxListLimit {
-		return DeadPage{}, Faults{{Field: "limit", Reason: fmt.Sprintf("must be 1 to %d, is %d", MaxListLimit, q.Limit)}}
+	if q.Limit < 0 || q.Limit > MaxLimit {
+		return DeadPage{}, strict.Faults{{Field: "limit", Reason: fmt.Sprintf("must be 1 to %d, is %d", MaxLimit, q.Limit)}}
 	}
 	at, err := r.deadPlace(q.Cursor)
 	if err != nil {
 		return DeadPage{}, err
 	}
-	page := DeadPage{Letters: make([]DeadLetter, 0, min(q.Limit, ListLimit))}
+	page := DeadPage{Letters: make([]DeadLetter, 0, min(q.Limit, Limit))}
 	for looked, size := 0, 0; at.shard < r.ring.Shards(); {
 		if len(page.Letters) >= q.Limit || looked >= lookBudget || size >= pageBytes {
 			page.Next = at.seal(r.ring.Shards())
@@ -77,8 +78,8 @@ func (r *Registry) Dead(ctx context.Context, q DeadQuery) (DeadPage, error) {
 }
 
 // DropDead forgets dead letters for good, and reports how many there were. It
-// gives Faults for what is no dead letter's id.
-func (r *Registry) DropDead(ctx context.Context, ids []string) (dropped int, err error) {
+// gives strict.Faults for what is no dead letter's id.
+func (r *Reader) DropDead(ctx context.Context, ids []string) (dropped int, err error) {
 	places, err := parseDeadIDs(ids)
 	if err != nil {
 		return 0, err

@@ -1,13 +1,14 @@
-package accounts
+package message
 
 import (
 	"fmt"
 
+	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
 // atStart is the position before all messages of the ring's shards.
-func (r *Registry) atStart() Position {
+func (r *Reader) atStart() Position {
 	base, abandoned := r.ring.Base()
 	return Position{make([]circulate.StreamID, r.ring.Shards()), r.ring.Generation(), r.ring.Sources(), base, abandoned}
 }
@@ -28,7 +29,7 @@ func (p Position) in(start Position) (Position, error) {
 		return Position{}, circulate.ErrResharding
 	case p.generation == start.generation:
 		if lasting != len(start.at)-start.sources || p.sources > 0 && start.sources > 0 && p.sources != start.sources {
-			return Position{}, fmt.Errorf("%w: it is of %d shards, this ring has %d", ErrCursor, shards, len(start.at))
+			return Position{}, fmt.Errorf("%w: it is of %d shards, this ring has %d", cursor.ErrInvalid, shards, len(start.at))
 		}
 		copy(start.at[start.sources:], p.at[p.sources:])
 		if p.sources > 0 && start.sources > 0 {
@@ -36,7 +37,7 @@ func (p Position) in(start Position) (Position, error) {
 		}
 	case p.generation == start.base && start.sources > 0:
 		if lasting != start.sources {
-			return Position{}, fmt.Errorf("%w: it is of %d shards, this ring had %d", ErrCursor, lasting, start.sources)
+			return Position{}, fmt.Errorf("%w: it is of %d shards, this ring had %d", cursor.ErrInvalid, lasting, start.sources)
 		}
 		copy(start.at, p.at[p.sources:])
 	}

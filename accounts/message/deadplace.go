@@ -1,4 +1,4 @@
-package accounts
+package message
 
 import (
 	"encoding/binary"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rounds-dev/rounds/accounts/cursor"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -37,7 +38,7 @@ func (p deadPlace) seal(shards int) string {
 }
 
 // deadPlace reads a cursor; empty is the beginning.
-func (r *Registry) deadPlace(text string) (deadPlace, error) {
+func (r *Reader) deadPlace(text string) (deadPlace, error) {
 	if text == "" {
 		return deadPlace{}, nil
 	}
@@ -49,12 +50,12 @@ func (r *Registry) deadPlace(text string) (deadPlace, error) {
 	for i := range numbers {
 		n, size := binary.Uvarint(content)
 		if size <= 0 {
-			return deadPlace{}, fmt.Errorf("%w: it names no place", ErrCursor)
+			return deadPlace{}, fmt.Errorf("%w: it names no place", cursor.ErrInvalid)
 		}
 		numbers[i], content = n, content[size:]
 	}
 	if numbers[0] != uint64(r.ring.Shards()) || numbers[1] >= numbers[0] || len(content) > 0 {
-		return deadPlace{}, fmt.Errorf("%w: it is of a ring with another number of shards", ErrCursor)
+		return deadPlace{}, fmt.Errorf("%w: it is of a ring with another number of shards", cursor.ErrInvalid)
 	}
 	return deadPlace{shard: int(numbers[1]), until: numbers[2], behind: circulate.StreamID{Ms: numbers[3], Seq: numbers[4]}}, nil
 }
@@ -64,12 +65,12 @@ func deadID(shard int, position string) string { return strconv.Itoa(shard) + ":
 
 // parseDeadIDs gives the places of dead letters, or Faults.
 func parseDeadIDs(ids []string) ([]deadPlace, error) {
-	var faults Faults
+	var faults strict.Faults
 	switch {
 	case len(ids) == 0:
 		faults.Add("ids", "must not be empty")
 	case len(ids) > MaxDeadIDs:
-		return nil, Faults{{Field: "ids", Reason: fmt.Sprintf("must be at most %d, are %d", MaxDeadIDs, len(ids))}}
+		return nil, strict.Faults{{Field: "ids", Reason: fmt.Sprintf("must be at most %d, are %d", MaxDeadIDs, len(ids))}}
 	}
 	places := make([]deadPlace, len(ids))
 	for i, id := range ids {

@@ -1,4 +1,4 @@
-package accounts
+package message
 
 import (
 	"context"
@@ -44,12 +44,12 @@ func writeFound(w *bubble.World, shard int, id, data string) {
 func TestTailsShareWaitsAndReads(t *testing.T) {
 	bubble.Run(t, 8, func(w *bubble.World) {
 		const tails, messages = 200, 5
-		registry := NewRegistry(w.Ring, nil)
+		r := New(w.Ring)
 		ctx, cancel := context.WithCancel(w.Context())
 		var got atomic.Int64
 		var all sync.WaitGroup
 		for range tails {
-			tail, err := registry.Tail(registry.atStart())
+			tail, err := r.Tail(r.atStart())
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -101,9 +101,9 @@ func TestTailsAreBounded(t *testing.T) {
 			writeFound(w, i%4, fmt.Sprintf("%03d", i), `"`+strings.Repeat("x", size)+`"`)
 			time.Sleep(time.Millisecond)
 		}
-		registry := NewRegistry(w.Ring, nil)
+		r := New(w.Ring)
 		for range 3 {
-			tail, err := registry.Tail(registry.atStart())
+			tail, err := r.Tail(r.atStart())
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -121,8 +121,8 @@ func TestTailsAreBounded(t *testing.T) {
 				if bytes > tailBytes+size+2 {
 					w.Errorf("a page has %d bytes", bytes)
 				}
-				if registry.tails.bytes > sharedBytes {
-					w.Errorf("%d bytes are kept", registry.tails.bytes)
+				if r.tails.bytes > sharedBytes {
+					w.Errorf("%d bytes are kept", r.tails.bytes)
 				}
 			}
 			if len(ids) != messages || ids[0] != "000" || ids[messages-1] != "099" {

@@ -1,4 +1,4 @@
-package accounts
+package message
 
 import (
 	"context"
@@ -20,9 +20,9 @@ type Replayed struct {
 }
 
 // ReplayDead puts dead letters back at the end of their streams, for the groups
-// that could not handle them. It gives Faults for what is no dead letter's id. It
+// that could not handle them. It gives strict.Faults for what is no dead letter's id. It
 // is safe to repeat.
-func (r *Registry) ReplayDead(ctx context.Context, ids []string) (Replayed, error) {
+func (r *Reader) ReplayDead(ctx context.Context, ids []string) (Replayed, error) {
 	places, err := parseDeadIDs(ids)
 	if err != nil {
 		return Replayed{}, err
@@ -47,7 +47,7 @@ func (r *Registry) ReplayDead(ctx context.Context, ids []string) (Replayed, erro
 
 // ReplayGroup is ReplayDead of all dead letters that a group has now, some at a
 // time: where the answer has a Next, it is to be called again with that cursor.
-func (r *Registry) ReplayGroup(ctx context.Context, group, cursor string) (Replayed, error) {
+func (r *Reader) ReplayGroup(ctx context.Context, group, cursor string) (Replayed, error) {
 	at, err := r.deadPlace(cursor)
 	if err != nil {
 		return Replayed{}, err
@@ -97,7 +97,7 @@ type groupsKnown map[string]bool
 
 // replay puts a letter back unless its group is not there: the others would pass
 // it over, and it would be lost.
-func (r *Registry) replay(ctx context.Context, l *circulate.DeadLetter, known groupsKnown, done *Replayed) error {
+func (r *Reader) replay(ctx context.Context, l *circulate.DeadLetter, known groupsKnown, done *Replayed) error {
 	key := strconv.Itoa(l.Shard) + " " + l.Group
 	there, asked := known[key]
 	if !asked {
@@ -125,7 +125,7 @@ func (r *Registry) replay(ctx context.Context, l *circulate.DeadLetter, known gr
 }
 
 // deadLetter finds a dead letter; nil where there is none.
-func (r *Registry) deadLetter(ctx context.Context, p deadPlace) (*circulate.DeadLetter, error) {
+func (r *Reader) deadLetter(ctx context.Context, p deadPlace) (*circulate.DeadLetter, error) {
 	if p.shard >= r.ring.Shards() {
 		return nil, nil
 	}

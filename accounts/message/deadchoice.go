@@ -1,7 +1,6 @@
-package accounts
+package message
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 
@@ -32,19 +31,12 @@ func DecodeDeadChoice(text []byte, groups bool) (DeadChoice, error) {
 	if groups {
 		known += ", group and cursor"
 	}
-	var faults Faults
+	var faults strict.Faults
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		value := fields[name]
 		switch {
 		case name == "ids":
-			var ids []*string // null is no string
-			if json.Unmarshal(value, &ids) != nil || slices.Contains(ids, nil) {
-				faults.Add(name, "must be an array of strings")
-				continue
-			}
-			for _, id := range ids {
-				c.IDs = append(c.IDs, *id)
-			}
+			faults.Texts(name, value, &c.IDs)
 		case name == "group" && groups:
 			faults.Text(name, value, &c.Group)
 		case name == "cursor" && groups:
@@ -62,8 +54,8 @@ func DecodeDeadChoice(text []byte, groups bool) (DeadChoice, error) {
 	return c, nil
 }
 
-func (c DeadChoice) faults(groups bool) Faults {
-	var faults Faults
+func (c DeadChoice) faults(groups bool) strict.Faults {
+	var faults strict.Faults
 	switch {
 	case c.Group != "" && len(c.IDs) > 0:
 		faults.Add("ids", "must not be given together with group")

@@ -1,4 +1,4 @@
-package accounts
+package message
 
 import (
 	"encoding/binary"
@@ -66,13 +66,13 @@ func (p *Position) String() string {
 }
 
 // ParsePosition reads what String gave, and nothing else: what it accepts,
-// String gives back to the letter. An error is ErrCursor.
+// String gives back to the letter. An error is cursor.ErrInvalid.
 func ParsePosition(text string) (Position, error) {
 	content, err := cursor.Unseal(cursor.Position, text)
 	if err != nil {
 		return Position{}, err
 	}
-	malformed := fmt.Errorf("%w: it is malformed", ErrCursor)
+	malformed := fmt.Errorf("%w: it is malformed", cursor.ErrInvalid)
 	number := func() uint64 {
 		v, n := binary.Uvarint(content)
 		if n <= 0 {

@@ -1,24 +1,16 @@
-package accounts
+package message
 
 import (
 	"container/heap"
 	"context"
 
+	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-const (
-	// MessageLimit is how many messages a page has unless asked otherwise, and
-	// MaxMessageLimit the most it may be asked for.
-	MessageLimit    = 100
-	MaxMessageLimit = 1000
-
-	// pageBytes is after how much data a page of messages ends early.
-	pageBytes = 8 << 20
-	// aheadMessages is about how many messages are read ahead of a page over all
-	// shards, each of which may have 256 KiB.
-	aheadMessages = 512
-)
+// aheadMessages is about how many messages are read ahead of a page over all
+// shards, each of which may have 256 KiB.
+const aheadMessages = 512
 
 // Where a reader of messages may begin, besides where it came to.
 const (
@@ -28,14 +20,14 @@ const (
 
 // Position reads where a reader of messages begins: FromStart, which is also
 // what empty means, FromNow, or the text of an earlier Position. What is none of
-// them is ErrCursor.
-func (r *Registry) Position(ctx context.Context, from string) (Position, error) {
+// them is cursor.ErrInvalid.
+func (r *Reader) Position(ctx context.Context, from string) (Position, error) {
 	p := r.atStart()
 	switch from {
 	case "", FromStart:
 		return p, nil
 	case FromNow:
-		return p, r.eachShard(ctx, func(ctx context.Context, shard int) error {
+		return p, circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) error {
 			last, err := r.ring.LastMessage(ctx, shard)
 			if err == nil {
 				p.at[shard], err = circulate.ParseStreamID(last)
@@ -53,12 +45,12 @@ func (r *Registry) Position(ctx context.Context, from string) (Position, error) 
 // Messages gives up to limit found messages behind a position, in the order in
 // which they were written; those of one shard in exactly that. Fewer than limit
 // need not be all there are. To go on, let the position Pass them.
-func (r *Registry) Messages(ctx context.Context, from Position, limit int) ([]circulate.Found, error) {
+func (r *Reader) Messages(ctx context.Context, from Position, limit int) ([]circulate.Found, error) {
 	shards := r.ring.Shards()
 	if len(from.at) != shards {
-		return nil, ErrCursor
+		return nil, cursor.ErrInvalid
 	}
-	limit = max(1, min(limit, MaxMessageLimit))
+	limit = max(1, min(limit, MaxLimit))
 	all := make([]int, shards)
 	for shard := range all {
 		all[shard] = shard
@@ -80,9 +72,9 @@ type streamReader func(ctx context.Context, shard int, after circulate.StreamID)
 
 // page gives the messages of some shards behind a position, and whether there may be
 // more.
-func (r *Registry) page(ctx context.Context, from Position, shards []int, limits pageLimits, read streamReader) (page []circulate.Found, more bool, err error) {
+func (r *Reader) page(ctx context.Context, from Position, shards []int, limits pageLimits, read streamReader) (page []circulate.Found, more bool, err error) {
 	sources := make([]source, len(shards))
-	err = r.eachOf(ctx, len(shards), func(ctx context.Context, i int) error {
+	err = circulate.EachShard(ctx, len(shards), func(ctx context.Context, i int) error {
 		sources[i] = source{read: read, shard: shards[i], at: from.at[shards[i]], ahead: limits.ahead}
 		return sources[i].fill(ctx)
 	})

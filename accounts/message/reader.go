@@ -1,0 +1,28 @@
+package message
+
+import "github.com/rounds-dev/rounds/circulate"
+
+const (
+	// Limit is how many messages a page has unless asked otherwise, and MaxLimit the most it
+	// may be asked for. Dead letters have the same limits.
+	Limit    = 100
+	MaxLimit = 1000
+
+	// pageBytes is after how much data a page of messages ends early.
+	pageBytes = 8 << 20
+	// lookBudget is how many dead letters a call looks at before it lets the caller go on.
+	lookBudget = 5000
+)
+
+// Reader reads the messages of a ring, its consumer groups and its dead letters. It is safe
+// for concurrent use. Keep one for a process: its tails share what they read.
+//
+// Errors that are none of this package's, and no cursor.ErrInvalid or strict.Faults, are the
+// ring's: Redis is away, or refused.
+type Reader struct {
+	ring  *circulate.Ring
+	tails tailReads
+}
+
+// New makes the reader of a ring.
+func New(ring *circulate.Ring) *Reader { return &Reader{ring: ring} }
