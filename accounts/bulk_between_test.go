@@ -6,26 +6,26 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // An account that is parked between a look at it and the pause keeps its reason: to
 // resume what was paused must not bring it back.
 func TestBulkPauseKeepsAReasonThatCameInBetween(t *testing.T) {
-	bubble.Redis(t, func(t *testing.T, server *connect.Embedded) {
+	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		r, ring := newRegistry(t, server, 1)
 		fillBulk(t, r, 6)
-		between := &bubble.Faulty{Server: server}
+		between := &faketime.Faulty{Server: server}
 		slow, _ := newRegistry(t, between, 1)
 		parked := false
-		between.Set(func(s bubble.Step) bubble.Fate {
-			if s.At == bubble.Call && !parked && slices.Contains(s.Args, any(circulate.ReasonPaused)) {
+		between.Set(func(s faketime.Step) faketime.Fate {
+			if s.At == faketime.Call && !parked && slices.Contains(s.Args, any(circulate.ReasonPaused)) {
 				parked = true
 				if n, err := ring.Park(t.Context(), 0, "gone: no such account", []string{"a-0"}); n != 1 || err != nil {
 					t.Error(n, err)
 				}
 			}
-			return bubble.Healthy
+			return faketime.Healthy
 		})
 		if got, want := mustBulk(t, slow, Bulk{Action: PauseAll, All: true}), (Progress{Seen: 6, Matched: 6, Changed: 5, Unchanged: 1}); got != want || !parked {
 			t.Errorf("%+v, want %+v", got, want)

@@ -15,7 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -235,15 +235,15 @@ func TestBulkStopsWhereRedisRefuses(t *testing.T) {
 
 // Who asked for it is told how far it is, and when that fails all of it ends.
 func TestBulkTellsHowFarItIs(t *testing.T) {
-	bubble.Redis(t, func(t *testing.T, server *connect.Embedded) {
+	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		r, _ := newRegistry(t, server, 2)
 		fillBulk(t, r, 1200)
-		away := &bubble.Faulty{Server: server} // a second from Redis
-		away.Set(func(s bubble.Step) bubble.Fate {
-			if s.At == bubble.Connect {
+		away := &faketime.Faulty{Server: server} // a second from Redis
+		away.Set(func(s faketime.Step) faketime.Fate {
+			if s.At == faketime.Connect {
 				time.Sleep(time.Second)
 			}
-			return bubble.Healthy
+			return faketime.Healthy
 		})
 		slow, _ := newRegistry(t, away, 2)
 		told, last := 0, Progress{}

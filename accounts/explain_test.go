@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -183,7 +183,7 @@ func TestExplainLife(t *testing.T) {
 
 // Staleness is counted from the last complete success, by Redis' clock.
 func TestExplainStaleness(t *testing.T) {
-	bubble.Redis(t, func(t *testing.T, server *connect.Embedded) {
+	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		ctx := context.Background()
 		r, ring := newRegistry(t, server, 1)
 		if _, err := r.Create(ctx, Account{ID: "a", Kind: "plain"}); err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // keeper keeps messages of "plain" accounts for two hours.
@@ -17,7 +17,7 @@ func (keeper) Retaining() []string { return []string{"plain"} }
 func (keeper) Retention(string, json.RawMessage) time.Duration { return 2 * time.Hour }
 
 func TestExplainTellsTheHeadroom(t *testing.T) {
-	bubble.Run(t, 4, func(c *bubble.World) {
+	faketime.Run(t, 4, func(c *faketime.World) {
 		ctx := c.Context()
 		r := NewRegistry(c.Ring, keeper{})
 		if _, err := r.Create(ctx, Account{ID: "a", Kind: "plain"}); err != nil {

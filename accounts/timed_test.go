@@ -11,13 +11,13 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // A cadence that names times is waited for, and a time that is past is refused
 // with the reason, whichever way it comes; but what is there already may stay.
 func TestTimedCadences(t *testing.T) {
-	bubble.Redis(t, func(t *testing.T, server *connect.Embedded) {
+	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		ctx := context.Background()
 		r, ring := newRegistry(t, server, 4)
 		now, err := ring.Now(ctx, 0)

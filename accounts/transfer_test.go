@@ -20,7 +20,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -298,7 +298,7 @@ func (r *slowReader) Read(p []byte) (int, error) {
 
 // An import that is fed slowly does not keep back what it has.
 func TestImportFedSlowly(t *testing.T) {
-	bubble.Redis(t, func(t *testing.T, server *connect.Embedded) {
+	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		r, _ := newRegistry(t, server, 1)
 		in := &slowReader{lines: []string{"{\"id\":\"a\",\"kind\":\"plain\"}\n", "\n", "{\"id\":\"b\",\"kind\":\"plain\"}\n"}}
 		in.wait = func(read int) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -67,7 +67,7 @@ func TestListsWhileTheNumberOfShardsChanges(t *testing.T) {
 		if _, err := old.Reshard(ctx, 3); err != nil {
 			t.Fatal(err)
 		}
-		faulty := &bubble.Faulty{Server: server}
+		faulty := &faketime.Faulty{Server: server}
 		ring, err := circulate.Open(ctx, faulty, circulate.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -106,14 +106,14 @@ func TestListsWhileTheNumberOfShardsChanges(t *testing.T) {
 			},
 		} {
 			scripts := 0
-			faulty.Set(func(s bubble.Step) bubble.Fate {
-				if s.At == bubble.Call && s.Command == "EVALSHA" {
+			faulty.Set(func(s faketime.Step) faketime.Fate {
+				if s.At == faketime.Call && s.Command == "EVALSHA" {
 					scripts++
 				}
 				if scripts == 3 { // leave, depart: what departed does not arrive
-					return bubble.NotDone
+					return faketime.NotDone
 				}
-				return bubble.Healthy
+				return faketime.Healthy
 			})
 			if _, _, err := ring.Move(ctx, 0); err == nil {
 				t.Fatalf("%s: nobody is on the way", name)

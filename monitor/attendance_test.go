@@ -6,7 +6,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // attend has processes say every second that they are there.
@@ -32,7 +32,7 @@ func TestProcessesThatGoAreCounted(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		stop := bubble.Go(w, one.Run)
+		stop := faketime.Go(w, one.Run)
 		w.attend(20*time.Second, stays, leaves, dies)
 		w.exposed("", "rounds_processes_lost_total", "rounds_processes_left_total")
 		if err := w.Ring.Roster().Leave(w.Context(), leaves); err != nil {
@@ -46,7 +46,7 @@ func TestProcessesThatGoAreCounted(t *testing.T) {
 			rounds_processes_left_total{roles="api"} 1
 			# TYPE rounds_processes_lost_total counter
 			rounds_processes_lost_total{roles="poller"} 1`, "rounds_processes_lost_total", "rounds_processes_left_total")
-		stopTwo := bubble.Go(w, two.Run)
+		stopTwo := faketime.Go(w, two.Run)
 		w.attend(time.Minute, stays)
 		stop()
 		stopTwo()
@@ -61,7 +61,7 @@ func TestProcessesThatGoAreCounted(t *testing.T) {
 func TestNobodyIsLostWhileRedisIsAway(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		process := circulate.Process{Name: alice, Roles: "poller"}
-		stop := bubble.Go(w, w.monitor(monitor.Config{DeadAfter: 10 * time.Second, SweepInterval: time.Second}).Run)
+		stop := faketime.Go(w, w.monitor(monitor.Config{DeadAfter: 10 * time.Second, SweepInterval: time.Second}).Run)
 		w.attend(20*time.Second, process)
 		w.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
 		time.Sleep(time.Minute)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // The one that is lost to a flush comes back as its record says.
@@ -15,7 +15,7 @@ func TestAuditRegistersAgainAsTold(t *testing.T) {
 		w.register("a")
 		w.Do("DEL", key(w.Ring, 0, "tickets"), key(w.Ring, 0, "schedule"))
 		m, err := monitor.New(w.Ring, monitor.Config{AuditRepair: true}, monitor.Options{
-			Log: bubble.Log(w.T), Metrics: monitor.NewMetrics(w.Metrics),
+			Log: faketime.Log(w.T), Metrics: monitor.NewMetrics(w.Metrics),
 			Registration: func(id string, record []byte, now time.Time) circulate.Registration {
 				if id != "a" || string(record) != "{}" || now.IsZero() {
 					w.Errorf("asked for %q, %s, %v", id, record, now)
@@ -26,7 +26,7 @@ func TestAuditRegistersAgainAsTold(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		stop := bubble.Go(w, m.Run)
+		stop := faketime.Go(w, m.Run)
 		time.Sleep(time.Minute)
 		stop()
 		if v := w.Look("a"); v.Place != circulate.Scheduled || v.Priority != circulate.Low || time.Until(v.Due) < 58*time.Minute {

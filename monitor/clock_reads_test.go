@@ -4,14 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // A clock is the node's: to read it at every shard in every turn would cost an idle
 // ring more commands than all else.
 func TestClocksAreReadOncePerNodeAndInRotation(t *testing.T) {
 	const shards = 2 * clockRotation
-	bubble.Run(t, shards, func(w *bubble.World) {
+	faketime.Run(t, shards, func(w *faketime.World) {
 		m, err := New(w.Ring, Config{}, Options{})
 		if err != nil {
 			w.Fatal(err)

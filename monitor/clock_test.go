@@ -8,7 +8,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // A day ahead, put right: what was checked meanwhile is due at its slots again within
@@ -36,7 +36,7 @@ func TestClockThatWasADayAhead(t *testing.T) {
 			w.Miniredis().SetTime(time.Now().Add(ahead))
 		}
 		m := w.monitor(monitor.Config{})
-		stop := bubble.Go(w.T, m.Run)
+		stop := faketime.Go(w.T, m.Run)
 		defer stop()
 		pass(12 * time.Second)
 		ahead = day

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/monitor"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // What of Redis' settings could lose data is told when it begins and when it ends, while
@@ -26,7 +26,7 @@ func TestConcernsAreToldOnceAndWhenTheyEnd(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		stop := bubble.Go(w.T, m.Run)
+		stop := faketime.Go(w.T, m.Run)
 		time.Sleep(90 * time.Second)
 		w.exposed("", "rounds_redis_concerns")
 		told := func(what string, want int) {

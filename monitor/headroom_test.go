@@ -13,7 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // threeDays keeps messages of the kind "wecom" for as long as a config says, or
@@ -63,7 +63,7 @@ func (w *world) watch(d time.Duration) (log *logbook, shown string) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	stop := bubble.Go(w, m.Run)
+	stop := faketime.Go(w, m.Run)
 	time.Sleep(d)
 	shown = w.headroomShown()
 	stop()

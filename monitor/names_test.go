@@ -7,11 +7,11 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // nodes is a cluster in which one node has the replicas' names, and another the rest.
-type nodes struct{ *bubble.Faulty }
+type nodes struct{ *faketime.Faulty }
 
 func (nodes) NodeOf(key string) string {
 	if strings.HasSuffix(key, ":replicas") {
@@ -24,7 +24,7 @@ func (nodes) NodeOf(key string) string {
 // is requeued, and nobody is taken for dead.
 func TestShardsAreSweptWithoutTheReplicasNames(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
-		ring, err := circulate.Open(w.Context(), nodes{w.Server}, circulate.Options{Log: bubble.Log(w.T)})
+		ring, err := circulate.Open(w.Context(), nodes{w.Server}, circulate.Options{Log: faketime.Log(w.T)})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -36,11 +36,11 @@ func TestShardsAreSweptWithoutTheReplicasNames(t *testing.T) {
 		}
 		w.pass(5*time.Second, alice)
 		w.sweep(m, 0, 0)
-		w.Server.Set(func(s bubble.Step) bubble.Fate {
-			if s.At == bubble.Connect && strings.HasSuffix(s.Key, ":replicas") {
-				return bubble.NotDone
+		w.Server.Set(func(s faketime.Step) faketime.Fate {
+			if s.At == faketime.Connect && strings.HasSuffix(s.Key, ":replicas") {
+				return faketime.NotDone
 			}
-			return bubble.Healthy
+			return faketime.Healthy
 		})
 		for range 10 { // alice is silent, as far as anybody knows
 			time.Sleep(20 * time.Second)

@@ -15,14 +15,14 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
 // run runs a monitor until the function it returns is called.
 func (w *world) run(config monitor.Config) (stop func()) {
 	w.Helper()
-	end := bubble.Go(w, w.monitor(config).Run)
+	end := faketime.Go(w, w.monitor(config).Run)
 	return func() {
 		w.Helper()
 		began := time.Now()

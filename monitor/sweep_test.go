@@ -8,7 +8,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 func TestClaimsBeyondTheLongTimeoutAreRequeued(t *testing.T) {
@@ -69,11 +69,11 @@ func TestNobodyIsTakenForDeadAfterAFailedSweep(t *testing.T) {
 			},
 			"one shard was": {
 				func() {
-					w.Server.Set(func(s bubble.Step) bubble.Fate {
-						if s.At == bubble.Connect && strings.HasPrefix(s.Key, "{rounds:1}") {
-							return bubble.NotDone
+					w.Server.Set(func(s faketime.Step) faketime.Fate {
+						if s.At == faketime.Connect && strings.HasPrefix(s.Key, "{rounds:1}") {
+							return faketime.NotDone
 						}
-						return bubble.Healthy
+						return faketime.Healthy
 					})
 				},
 				func() { w.Server.Set(nil) },
@@ -353,15 +353,15 @@ func TestReturnInBetweenIsCompensated(t *testing.T) {
 		w.pass(5*time.Minute+time.Second, alice)
 		m := w.monitor(monitor.Config{})
 		given := false
-		w.Server.Set(func(s bubble.Step) bubble.Fate {
-			if s.At == bubble.Send && s.Command == "LREM" && !given { // the monitor has seen the entry, and is about to take it
+		w.Server.Set(func(s faketime.Step) faketime.Fate {
+			if s.At == faketime.Send && s.Command == "LREM" && !given { // the monitor has seen the entry, and is about to take it
 				given = true
 				outcomes, err := w.Ring.Return(w.Context(), 0, []circulate.Return{{Claim: &claims[0], Due: time.Now().Add(time.Hour)}})
 				if err != nil || outcomes[0] != circulate.Written {
 					w.Errorf("return: %v, %v", outcomes, err)
 				}
 			}
-			return bubble.Healthy
+			return faketime.Healthy
 		})
 		if s := w.sweep(m, 1, 0); s.Compensated != 1 {
 			w.Errorf("swept %+v, want one compensated", s)
@@ -382,12 +382,12 @@ func TestRequeueWithoutAReplyIsLookedAtAgain(t *testing.T) {
 		w.pass(5*time.Minute+time.Second, alice)
 		m := w.monitor(monitor.Config{})
 		cut := false
-		w.Server.Set(func(s bubble.Step) bubble.Fate {
-			cut = cut || s.At == bubble.Send && s.Command == "LPUSH"
-			if s.At == bubble.Receive && cut {
-				return bubble.ReplyLost
+		w.Server.Set(func(s faketime.Step) faketime.Fate {
+			cut = cut || s.At == faketime.Send && s.Command == "LPUSH"
+			if s.At == faketime.Receive && cut {
+				return faketime.ReplyLost
 			}
-			return bubble.Healthy
+			return faketime.Healthy
 		})
 		s, err := m.Sweep(w.Context())
 		if err == nil || s.Unknown != 1 || s.Stale != 0 || s.Compensated != 0 {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,16 +22,16 @@ const (
 )
 
 // world is a ring that is monitored.
-type world struct{ *bubble.World }
+type world struct{ *faketime.World }
 
 func inFakeTime(t *testing.T, shards int, test func(w *world)) {
 	t.Helper()
-	bubble.Run(t, shards, func(w *bubble.World) { test(&world{w}) })
+	faketime.Run(t, shards, func(w *faketime.World) { test(&world{w}) })
 }
 
 func (w *world) monitor(config monitor.Config) *monitor.Monitor {
 	w.Helper()
-	m, err := monitor.New(w.Ring, config, monitor.Options{Log: bubble.Log(w.T), Metrics: monitor.NewMetrics(w.Metrics)})
+	m, err := monitor.New(w.Ring, config, monitor.Options{Log: faketime.Log(w.T), Metrics: monitor.NewMetrics(w.Metrics)})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -13,13 +13,13 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // by has a ring of the world's whose steps meet the fate that a test says.
-func (w *world) by(decide func(s bubble.Step) bubble.Fate) {
+func (w *world) by(decide func(s faketime.Step) faketime.Fate) {
 	w.Helper()
-	server := &bubble.Faulty{Server: w.server}
+	server := &faketime.Faulty{Server: w.server}
 	server.Set(decide)
 	ring, err := circulate.Open(w.Context(), server, circulate.Options{Log: testLog(w.T)})
 	if err != nil {
@@ -35,7 +35,7 @@ type returns struct {
 	digest string
 }
 
-func (r *returns) is(s bubble.Step) bool {
+func (r *returns) is(s faketime.Step) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	text := ""
@@ -64,12 +64,12 @@ func TestAnAbandonedCheckWritesNoPage(t *testing.T) {
 		var failed atomic.Int32
 		var step returns
 		began := time.Now()
-		w.by(func(s bubble.Step) bubble.Fate {
-			if s.At == bubble.Call && step.is(s) && time.Since(began) < 20*time.Second {
+		w.by(func(s faketime.Step) faketime.Fate {
+			if s.At == faketime.Call && step.is(s) && time.Since(began) < 20*time.Second {
 				failed.Add(1)
-				return bubble.NotDone
+				return faketime.NotDone
 			}
-			return bubble.Healthy
+			return faketime.Healthy
 		})
 		w.register("every 1h", "a")
 		stop := w.start(poller.Config{CheckTimeout: 5 * time.Second})
@@ -97,11 +97,11 @@ func TestAReturnOfUnknownOutcomeIsNotFenced(t *testing.T) {
 		}
 		var lost atomic.Int32
 		var step returns
-		w.by(func(s bubble.Step) bubble.Fate {
-			if s.At == bubble.Call && step.is(s) && lost.Add(1) == 1 {
-				return bubble.ReplyLost
+		w.by(func(s faketime.Step) faketime.Fate {
+			if s.At == faketime.Call && step.is(s) && lost.Add(1) == 1 {
+				return faketime.ReplyLost
 			}
-			return bubble.Healthy
+			return faketime.Healthy
 		})
 		w.register("every 1h", "a")
 		stop := w.start(poller.Config{})

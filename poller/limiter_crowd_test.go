@@ -12,7 +12,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // crowd are accounts that come to be checked as from a pool's shards: several
@@ -47,7 +47,7 @@ type visitor struct {
 
 func inCrowd(t *testing.T, rules string, test func(c *crowd)) {
 	t.Helper()
-	bubble.Redis(t, func(t *testing.T, server *connect.Embedded) {
+	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		ring, err := circulate.Open(t.Context(), server, circulate.Options{Shards: 1})
 		if err != nil {
 			t.Fatal(err)

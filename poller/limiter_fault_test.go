@@ -17,7 +17,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/circulate/limit"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // cutting is a server whose connections break before a reply that was waited for.
@@ -28,22 +28,22 @@ type cutting struct {
 }
 
 func (s *cutting) Conn(ctx context.Context, key string) (redis.Conn, error) {
-	server := &bubble.Faulty{Server: s.Embedded}
+	server := &faketime.Faulty{Server: s.Embedded}
 	server.Set(s.fate)
 	return server.Conn(ctx, key)
 }
 
-func (s *cutting) fate(step bubble.Step) bubble.Fate {
+func (s *cutting) fate(step faketime.Step) faketime.Fate {
 	switch step.At {
-	case bubble.Send:
+	case faketime.Send:
 		s.asked++
-	case bubble.Receive:
+	case faketime.Receive:
 		if s.replies == 0 {
-			return bubble.ReplyLost
+			return faketime.ReplyLost
 		}
 		s.replies--
 	}
-	return bubble.Healthy
+	return faketime.Healthy
 }
 
 // counted is the sum of a collector's counters.
@@ -66,7 +66,7 @@ func counted(t *testing.T, c prometheus.Collector) (sum float64) {
 // limiterAt tests a limiter by itself, in fake time.
 func limiterAt(t *testing.T, rules string, test func(t *testing.T, l *limiter, server *cutting)) {
 	t.Helper()
-	bubble.Redis(t, func(t *testing.T, embedded *connect.Embedded) {
+	faketime.Redis(t, func(t *testing.T, embedded *connect.Embedded) {
 		server := &cutting{Embedded: embedded, replies: -1}
 		ring, err := circulate.Open(t.Context(), server, circulate.Options{Shards: 1})
 		if err != nil {

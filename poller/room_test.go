@@ -15,7 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // filling is a Redis that tells how much of its memory it uses, and refuses messages
@@ -188,11 +188,11 @@ func (w *world) startLogged(config poller.Config, log *strings.Builder) (stop fu
 	if err != nil {
 		w.Fatal(err)
 	}
-	pool, err := poller.New(w.ring, checkers, config, poller.Options{Log: bubble.Log(w, log), Metrics: poller.NewMetrics(w.metrics)})
+	pool, err := poller.New(w.ring, checkers, config, poller.Options{Log: faketime.Log(w, log), Metrics: poller.NewMetrics(w.metrics)})
 	if err != nil {
 		w.Fatal(err)
 	}
-	return bubble.Go(w, pool.Run)
+	return faketime.Go(w, pool.Run)
 }
 
 func (c *fillingConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // A page is on its way to Redis when a replica goes down: the claim has another
@@ -18,14 +18,14 @@ import (
 // replica does not know it looks for.
 func TestShutdownWaitsForAPageUnderWay(t *testing.T) {
 	for name, tt := range map[string]struct {
-		slow    bubble.Point
-		fate    bubble.Fate
+		slow    faketime.Point
+		fate    faketime.Fate
 		written int
 	}{
-		"its reply is late":           {bubble.Called, bubble.Healthy, 1},
-		"its reply is late and lost":  {bubble.Called, bubble.ReplyLost, 1},
-		"it is done late":             {bubble.Call, bubble.Healthy, 1},
-		"it is cut off after a while": {bubble.Call, bubble.NotDone, 1}, // by the second try
+		"its reply is late":           {faketime.Called, faketime.Healthy, 1},
+		"its reply is late and lost":  {faketime.Called, faketime.ReplyLost, 1},
+		"it is done late":             {faketime.Call, faketime.Healthy, 1},
+		"it is cut off after a while": {faketime.Call, faketime.NotDone, 1}, // by the second try
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFakeTime(t, func(w *world) {
@@ -36,14 +36,14 @@ func TestShutdownWaitsForAPageUnderWay(t *testing.T) {
 					}
 					return poller.Result{Messages: []poller.Message{{ID: "1"}}, Cursor: []byte("1"), HasMore: true}, nil
 				}
-				server := &bubble.Faulty{Server: w.server}
+				server := &faketime.Faulty{Server: w.server}
 				var once atomic.Bool
-				server.Set(func(s bubble.Step) bubble.Fate {
+				server.Set(func(s faketime.Step) faketime.Fate {
 					if s.At == tt.slow && isProgress(s) && !once.Swap(true) {
 						time.Sleep(4 * time.Second)
 						return tt.fate
 					}
-					return bubble.Healthy
+					return faketime.Healthy
 				})
 				ring, err := circulate.Open(w.Context(), server, circulate.Options{Log: testLog(w.T)})
 				if err != nil {
@@ -76,7 +76,7 @@ func TestShutdownWaitsForAPageUnderWay(t *testing.T) {
 
 // isProgress reports whether a step is that of a page of "a": it brings the one
 // message, and its account is still claimed afterwards.
-func isProgress(s bubble.Step) bool {
+func isProgress(s faketime.Step) bool {
 	if s.Command != "EVALSHA" && s.Command != "EVAL" {
 		return false
 	}
@@ -97,5 +97,5 @@ func isProgress(s bubble.Step) bool {
 	if e, failed := s.Reply.(error); failed && e != nil {
 		return false // NOSCRIPT: it is sent again
 	}
-	return set && entry && (s.At == bubble.Call || s.Reply != nil)
+	return set && entry && (s.At == faketime.Call || s.Reply != nil)
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // newer is a checker that older replicas have not got.
@@ -50,7 +50,7 @@ func TestWhatAReplicaDoesNotKnowIsLeftToOthers(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		stop := bubble.Go(w, func(ctx context.Context) error { return pool.Run(ctx) })
+		stop := faketime.Go(w, func(ctx context.Context) error { return pool.Run(ctx) })
 		time.Sleep(10 * time.Minute)
 		for _, id := range ids {
 			if n := len(known.calls(id)); n < 8 {

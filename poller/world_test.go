@@ -17,7 +17,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // world is a ring in fake time, and what its pools check.
@@ -33,7 +33,7 @@ type world struct {
 // inFakeTime runs a test in a bubble, in which an hour takes no time.
 func inFakeTime(t *testing.T, test func(w *world)) {
 	t.Helper()
-	bubble.Redis(t, func(t *testing.T, server *connect.Embedded) {
+	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		w := &world{T: t, server: server, faulty: &faulty{Server: server}, checker: &scripted{seen: make(map[string][]call)}, metrics: prometheus.NewRegistry()}
 		ring, err := circulate.Open(t.Context(), w.faulty, circulate.Options{Shards: 2, Log: testLog(t)})
 		if err != nil {
@@ -45,8 +45,8 @@ func inFakeTime(t *testing.T, test func(w *world)) {
 }
 
 // bubble is the world as one replica sees it.
-func (w *world) bubble() *bubble.World {
-	return &bubble.World{T: w.T, Redis: w.server, Ring: w.ring, Metrics: w.metrics}
+func (w *world) bubble() *faketime.World {
+	return &faketime.World{T: w.T, Redis: w.server, Ring: w.ring, Metrics: w.metrics}
 }
 
 // register brings accounts of kind "scripted" in, due at once.
@@ -79,7 +79,7 @@ func (w *world) start(config poller.Config) (stop func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return bubble.Go(w, pool.Run)
+	return faketime.Go(w, pool.Run)
 }
 
 func (w *world) look(id string) circulate.View {
@@ -147,19 +147,19 @@ func (s *scripted) calls(account string) []call {
 // faulty is a server whose calls fail as the test says.
 type faulty struct {
 	circulate.Server
-	quiet bool         // see bubble.Faulty
+	quiet bool         // see faketime.Faulty
 	slow  atomic.Int64 // how long a connection to a shard is waited for, in ns
 
 	mu   sync.Mutex
 	fail func(command string) fault
 }
 
-type fault = bubble.Fate
+type fault = faketime.Fate
 
 const (
-	healthy   = bubble.Healthy
-	notDone   = bubble.NotDone
-	replyLost = bubble.ReplyLost
+	healthy   = faketime.Healthy
+	notDone   = faketime.NotDone
+	replyLost = faketime.ReplyLost
 )
 
 // set has a function decide by command: those that are called by themselves, as
@@ -170,8 +170,8 @@ func (f *faulty) set(fail func(command string) fault) {
 	f.fail = fail
 }
 
-func (f *faulty) fate(s bubble.Step) fault {
-	command := map[bubble.Point]string{bubble.Call: s.Command, bubble.Receive: "pipeline", bubble.Notified: "subscription"}[s.At]
+func (f *faulty) fate(s faketime.Step) fault {
+	command := map[faketime.Point]string{faketime.Call: s.Command, faketime.Receive: "pipeline", faketime.Notified: "subscription"}[s.At]
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fail == nil || command == "" {
@@ -181,7 +181,7 @@ func (f *faulty) fate(s bubble.Step) fault {
 }
 
 func (f *faulty) Conn(ctx context.Context, key string) (redis.Conn, error) {
-	server := &bubble.Faulty{Server: f.Server, Quiet: f.quiet}
+	server := &faketime.Faulty{Server: f.Server, Quiet: f.quiet}
 	server.Set(f.fate)
 	if strings.Contains(key, ":processing_list") {
 		time.Sleep(time.Duration(f.slow.Load()))
@@ -189,4 +189,4 @@ func (f *faulty) Conn(ctx context.Context, key string) (redis.Conn, error) {
 	return server.Conn(ctx, key)
 }
 
-func testLog(t *testing.T) *slog.Logger { return bubble.Log(t) }
+func testLog(t *testing.T) *slog.Logger { return faketime.Log(t) }

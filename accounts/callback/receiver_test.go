@@ -16,7 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/callback/wecomcrypt"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,7 +28,7 @@ const (
 
 // called is a ring whose accounts WeCom calls about, in fake time.
 type called struct {
-	*bubble.World
+	*faketime.World
 	callbacks *Receiver
 	crypt     *wecomcrypt.Crypt
 	log       *bytes.Buffer
@@ -37,7 +37,7 @@ type called struct {
 
 func inCallbackTime(t *testing.T, test func(c *called)) {
 	t.Helper()
-	bubble.Run(t, 4, func(b *bubble.World) {
+	faketime.Run(t, 4, func(b *faketime.World) {
 		time.Sleep(30 * 365 * 24 * time.Hour) // WeCom writes ten digits
 		c := &called{World: b, log: new(bytes.Buffer)}
 		config := Config{Name: "acme", CorpID: "ww1", Account: "wecom:{corp_id}:{open_kfid}"}

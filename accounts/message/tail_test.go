@@ -11,21 +11,21 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // commandsOf counts a world's commands from now on, by name.
-func commandsOf(w *bubble.World) func(name string) int64 {
+func commandsOf(w *faketime.World) func(name string) int64 {
 	var mu sync.Mutex
 	counts := make(map[string]int64)
-	w.Server.Set(func(s bubble.Step) bubble.Fate {
-		if s.At == bubble.Call || s.At == bubble.Send {
+	w.Server.Set(func(s faketime.Step) faketime.Fate {
+		if s.At == faketime.Call || s.At == faketime.Send {
 			mu.Lock()
 			counts[s.Command]++
 			counts[""]++
 			mu.Unlock()
 		}
-		return bubble.Healthy
+		return faketime.Healthy
 	})
 	return func(name string) int64 {
 		mu.Lock()
@@ -34,7 +34,7 @@ func commandsOf(w *bubble.World) func(name string) int64 {
 	}
 }
 
-func writeFound(w *bubble.World, shard int, id, data string) {
+func writeFound(w *faketime.World, shard int, id, data string) {
 	w.Helper()
 	w.Do("XADD", w.Key(shard, "messages"), "*", "account", "a", "kind", "feed", "id", id, "type", "text", "time", "", "data", data)
 }
@@ -42,7 +42,7 @@ func writeFound(w *bubble.World, shard int, id, data string) {
 // TestTailsShareWaitsAndReads has 200 callers follow, idle at first and then all
 // given the same messages.
 func TestTailsShareWaitsAndReads(t *testing.T) {
-	bubble.Run(t, 8, func(w *bubble.World) {
+	faketime.Run(t, 8, func(w *faketime.World) {
 		const tails, messages = 200, 5
 		r := New(w.Ring)
 		ctx, cancel := context.WithCancel(w.Context())
@@ -95,7 +95,7 @@ func TestTailsShareWaitsAndReads(t *testing.T) {
 // TestTailsAreBounded reads 20 MB for several callers that are at different places:
 // no page is large, and little is kept.
 func TestTailsAreBounded(t *testing.T) {
-	bubble.Run(t, 4, func(w *bubble.World) {
+	faketime.Run(t, 4, func(w *faketime.World) {
 		const messages, size = 100, 200 << 10
 		for i := range messages {
 			writeFound(w, i%4, fmt.Sprintf("%03d", i), `"`+strings.Repeat("x", size)+`"`)

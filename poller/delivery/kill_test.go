@@ -14,7 +14,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller/delivery"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -82,24 +82,24 @@ func (w *world) appliedOnce() {
 
 // deaths are the ways in which a consumer ends without a word, by the step that it
 // is at.
-var deaths = map[string]func(step string) bubble.Fate{
-	"before a read":               func(step string) bubble.Fate { return deathAt(step, "read", bubble.NotDone) },
-	"after a read":                func(step string) bubble.Fate { return deathAt(step, "read", bubble.ReplyLost) },
-	"in the handler":              func(step string) bubble.Fate { return deathAt(step, "effect", bubble.NotDone) },
-	"after the effect":            func(step string) bubble.Fate { return deathAt(step, "effect", bubble.ReplyLost) },
-	"before a takeover":           func(step string) bubble.Fate { return deathAt(step, "redeliver", bubble.NotDone) },
-	"during a takeover":           func(step string) bubble.Fate { return deathAt(step, "redeliver", bubble.ReplyLost) },
-	"while it lists what is left": func(step string) bubble.Fate { return deathAt(step, "pending", bubble.ReplyLost) },
-	"while it forgets":            func(step string) bubble.Fate { return deathAt(step, "forget", bubble.ReplyLost) },
-	"as it gets a lease":          func(step string) bubble.Fate { return deathAt(step, "lease", bubble.ReplyLost) },
-	"as it gives a lease back":    func(step string) bubble.Fate { return deathAt(step, "release", bubble.NotDone) },
+var deaths = map[string]func(step string) faketime.Fate{
+	"before a read":               func(step string) faketime.Fate { return deathAt(step, "read", faketime.NotDone) },
+	"after a read":                func(step string) faketime.Fate { return deathAt(step, "read", faketime.ReplyLost) },
+	"in the handler":              func(step string) faketime.Fate { return deathAt(step, "effect", faketime.NotDone) },
+	"after the effect":            func(step string) faketime.Fate { return deathAt(step, "effect", faketime.ReplyLost) },
+	"before a takeover":           func(step string) faketime.Fate { return deathAt(step, "redeliver", faketime.NotDone) },
+	"during a takeover":           func(step string) faketime.Fate { return deathAt(step, "redeliver", faketime.ReplyLost) },
+	"while it lists what is left": func(step string) faketime.Fate { return deathAt(step, "pending", faketime.ReplyLost) },
+	"while it forgets":            func(step string) faketime.Fate { return deathAt(step, "forget", faketime.ReplyLost) },
+	"as it gets a lease":          func(step string) faketime.Fate { return deathAt(step, "lease", faketime.ReplyLost) },
+	"as it gives a lease back":    func(step string) faketime.Fate { return deathAt(step, "release", faketime.NotDone) },
 }
 
-func deathAt(step, at string, d bubble.Fate) bubble.Fate {
+func deathAt(step, at string, d faketime.Fate) faketime.Fate {
 	if step == at {
 		return d
 	}
-	return bubble.Healthy
+	return faketime.Healthy
 }
 
 // TestEffectsAreAppliedOnceWhereverConsumersDie has one consumer after the other
@@ -125,11 +125,11 @@ func TestEffectsAreAppliedOnceWhereverConsumersDie(t *testing.T) {
 					<-before.done
 					doomed := w.start(settings)
 					var steps atomic.Int32
-					doomed.at(func(step string) bubble.Fate {
-						if d := die(step); d != bubble.Healthy && steps.Add(1) > int32(round%2) {
+					doomed.at(func(step string) faketime.Fate {
+						if d := die(step); d != faketime.Healthy && steps.Add(1) > int32(round%2) {
 							return d
 						}
-						return bubble.Healthy
+						return faketime.Healthy
 					})
 					for range 10 {
 						w.add(1, accounts...)
@@ -167,11 +167,11 @@ func TestConsumersAllDie(t *testing.T) {
 			w.add(5, "a", "b", "c", "d", "e")
 			c := w.start(delivery.Consumer{Handler: w.effect(0), Batch: 4})
 			var steps atomic.Int32
-			c.at(func(string) bubble.Fate {
+			c.at(func(string) faketime.Fate {
 				if steps.Add(1) > int32(5+3*round) {
-					return bubble.NotDone + bubble.Fate(round%2)
+					return faketime.NotDone + faketime.Fate(round%2)
 				}
-				return bubble.Healthy
+				return faketime.Healthy
 			})
 			time.Sleep(time.Duration(5+round) * time.Second)
 			c.kill()
@@ -277,7 +277,7 @@ func TestFrozenConsumerDoesNoHarm(t *testing.T) {
 func TestKillsOnARealRedis(t *testing.T) {
 	t.Parallel()
 	process := redistest.Start(t, redistest.WithAOF())
-	w := newWorld(bubble.On(t, redistest.Connect(t, process), 4))
+	w := newWorld(faketime.On(t, redistest.Connect(t, process), 4))
 	accounts := []string{"a", "b", "c", "d", "e", "f"}
 	w.add(20, accounts...)
 	settings := delivery.Consumer{Batch: 8, TakeOver: time.Second}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller/delivery"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // TestManyIdleGroupsCostLittle runs a consumer of each of many groups in one process.
@@ -19,7 +19,7 @@ func TestManyIdleGroupsCostLittle(t *testing.T) {
 	inFakeTime(t, 16, func(w *world) {
 		const groups = 50
 		own := &process{names: w.names}
-		server := &bubble.Faulty{Server: w.Redis}
+		server := &faketime.Faulty{Server: w.Redis}
 		server.Set(own.fate)
 		ring := w.Open(server)
 		ctx, cancel := context.WithCancel(context.Background())

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller/delivery"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // TestLostReadOfARewoundGroup has a group rewound under a consumer that runs, and
@@ -16,13 +16,13 @@ func TestLostReadOfARewoundGroup(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		// The reply to one read that has messages is lost.
 		var loses atomic.Bool
-		lossy := &bubble.Faulty{Server: w.Redis}
-		lossy.Set(func(s bubble.Step) bubble.Fate {
+		lossy := &faketime.Faulty{Server: w.Redis}
+		lossy.Set(func(s faketime.Step) faketime.Fate {
 			values, _ := s.Reply.([]any)
-			if s.At == bubble.Called && w.names.name(s.Command, s.Args) == "read" && len(values) > 4 && loses.CompareAndSwap(true, false) {
-				return bubble.ReplyLost
+			if s.At == faketime.Called && w.names.name(s.Command, s.Args) == "read" && len(values) > 4 && loses.CompareAndSwap(true, false) {
+				return faketime.ReplyLost
 			}
-			return bubble.Healthy
+			return faketime.Healthy
 		})
 		w.Redis = lossy
 		w.add(20, "a", "b")

@@ -14,27 +14,27 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rounds-dev/rounds/poller/delivery"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a ring with messages in it.
 type world struct {
-	*bubble.World
+	*faketime.World
 	shards  int
 	written []string       // ACCOUNT/ID in order
 	count   map[string]int // account -> how many
 	names   *scriptNames
 }
 
-func newWorld(w *bubble.World) *world {
+func newWorld(w *faketime.World) *world {
 	return &world{World: w, shards: w.Ring.Shards(), count: make(map[string]int), names: &scriptNames{of: make(map[string]string)}}
 }
 
 func inFakeTime(t *testing.T, shards int, test func(w *world)) {
 	t.Helper()
-	bubble.Run(t, shards, func(w *bubble.World) { test(newWorld(w)) })
+	faketime.Run(t, shards, func(w *faketime.World) { test(newWorld(w)) })
 }
 
 // add writes n messages of each account, round by round, numbered from
@@ -66,10 +66,10 @@ type consumer struct {
 // start runs a consumer with connections of its own until it is stopped.
 func (w *world) start(c delivery.Consumer) *consumer {
 	w.Helper()
-	own, server := &process{names: w.names}, &bubble.Faulty{Server: w.Redis}
+	own, server := &process{names: w.names}, &faketime.Faulty{Server: w.Redis}
 	server.Set(own.fate)
 	ring := w.Open(server)
-	c.Ring, c.Log = ring, bubble.Log(w)
+	c.Ring, c.Log = ring, faketime.Log(w)
 	if c.Group == "" {
 		c.Group = "g"
 	}
@@ -99,7 +99,7 @@ type process struct {
 	mu    sync.Mutex
 	dead  bool
 	names *scriptNames
-	die   func(step string) bubble.Fate
+	die   func(step string) faketime.Fate
 	calls map[string]int
 
 	freezeAt       string
@@ -119,23 +119,23 @@ func (p *process) isDead() bool {
 }
 
 // at has the process die as told, by steps: the names of scripts, and commands.
-func (p *process) at(die func(step string) bubble.Fate) {
+func (p *process) at(die func(step string) faketime.Fate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.die = die
 }
 
 // fate is what becomes of the process's steps.
-func (p *process) fate(s bubble.Step) bubble.Fate {
+func (p *process) fate(s faketime.Step) faketime.Fate {
 	switch s.At {
-	case bubble.Call, bubble.Send:
+	case faketime.Call, faketime.Send:
 		return p.verdict(p.step(s.Command, s.Args))
-	case bubble.Connect, bubble.Called:
+	case faketime.Connect, faketime.Called:
 		if p.isDead() {
-			return bubble.NotDone
+			return faketime.NotDone
 		}
 	}
-	return bubble.Healthy
+	return faketime.Healthy
 }
 
 var scriptName = regexp.MustCompile(`(?m)^-- (\w+): `)
@@ -175,7 +175,7 @@ func (p *process) step(command string, args []any) string {
 	return name
 }
 
-func (p *process) verdict(step string) bubble.Fate {
+func (p *process) verdict(step string) faketime.Fate {
 	d, frozen := p.decide(step)
 	if frozen != nil {
 		<-frozen
@@ -183,20 +183,20 @@ func (p *process) verdict(step string) bubble.Fate {
 	return d
 }
 
-func (p *process) decide(step string) (bubble.Fate, <-chan struct{}) {
+func (p *process) decide(step string) (faketime.Fate, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dead {
-		return bubble.NotDone, nil
+		return faketime.NotDone, nil
 	}
 	if p.freeze != nil && step == p.freezeAt {
 		p.frozen = p.freeze
 	}
 	if p.die == nil {
-		return bubble.Healthy, p.frozen
+		return faketime.Healthy, p.frozen
 	}
 	d := p.die(step)
-	p.dead = d != bubble.Healthy
+	p.dead = d != faketime.Healthy
 	return d, p.frozen
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/poller/delivery"
-	"github.com/rounds-dev/rounds/testing/corps"
+	"github.com/rounds-dev/rounds/testing/wecomtest"
 )
 
 const (
@@ -31,7 +31,7 @@ type wecomBench struct {
 	report   reporter
 	length   time.Duration
 	accounts int
-	world    *corps.World
+	world    *wecomtest.World
 
 	mu        sync.Mutex
 	called    map[string]time.Time // by account: when its callback was sent
@@ -47,11 +47,11 @@ func (b *wecomBench) run(ctx context.Context) error {
 	}
 	defer os.RemoveAll(dir)
 	b.called = make(map[string]time.Time)
-	all := make([]corps.Corp, wecomCorps)
+	all := make([]wecomtest.Corp, wecomCorps)
 	for i := range all {
-		all[i] = corps.Corp{ID: fmt.Sprint("corp", i), Accounts: b.accounts / wecomCorps}
+		all[i] = wecomtest.Corp{ID: fmt.Sprint("corp", i), Accounts: b.accounts / wecomCorps}
 	}
-	b.world, err = corps.Open(ctx, dir, corps.Options{Corps: all, Every: interval, OnSync: b.sync})
+	b.world, err = wecomtest.Open(ctx, dir, wecomtest.Options{Corps: all, Every: interval, OnSync: b.sync})
 	defer b.world.Close()
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (b *wecomBench) run(ctx context.Context) error {
 }
 
 // usage is what the process takes by its cadence alone.
-func (b *wecomBench) usage(ctx context.Context, all []corps.Corp) error {
+func (b *wecomBench) usage(ctx context.Context, all []wecomtest.Corp) error {
 	calls := func() (n int) {
 		for _, c := range all {
 			n += b.world.Fake.Stats(c.ID).SyncMsg
@@ -97,7 +97,7 @@ func (b *wecomBench) usage(ctx context.Context, all []corps.Corp) error {
 }
 
 // callback has callbacks come now and then.
-func (b *wecomBench) callback(ctx context.Context, all []corps.Corp) error {
+func (b *wecomBench) callback(ctx context.Context, all []wecomtest.Corp) error {
 	server, err := connect.Open(b.world.Redis.URL(), connect.Options{})
 	if err != nil {
 		return err

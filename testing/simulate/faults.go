@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/rounds-dev/rounds/testing/simulate/faketime"
+	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
 // fault is a kind of fault. Inject does it to somebody and tells how long it
@@ -17,7 +17,7 @@ type fault struct {
 
 // faults are all kinds, by their names.
 func faults() []fault {
-	on := func(change func(p *faketime.Process, r *rand.Rand), least, most time.Duration) func(*simulation) (func(), time.Duration) {
+	on := func(change func(p *replicas.Process, r *rand.Rand), least, most time.Duration) func(*simulation) (func(), time.Duration) {
 		return func(s *simulation) (func(), time.Duration) {
 			p := s.fleet.any()
 			change(p, s.random)
@@ -25,8 +25,8 @@ func faults() []fault {
 			return func() { p.Heal(); p.Set(s.fleet.usual()) }, between(s.random, least, most)
 		}
 	}
-	conditions := func(c faketime.Conditions) func(*simulation) (func(), time.Duration) {
-		return on(func(p *faketime.Process, _ *rand.Rand) { p.Set(c) }, 10*time.Second, 5*time.Minute)
+	conditions := func(c replicas.Conditions) func(*simulation) (func(), time.Duration) {
+		return on(func(p *replicas.Process, _ *rand.Rand) { p.Set(c) }, 10*time.Second, 5*time.Minute)
 	}
 	onServer := func(change, end func(s *simulation), least, most time.Duration) func(*simulation) (func(), time.Duration) {
 		return func(s *simulation) (func(), time.Duration) {
@@ -37,19 +37,19 @@ func faults() []fault {
 	return []fault{
 		{"kill before a command", 3, func(s *simulation) (func(), time.Duration) { return s.kill(false) }},
 		{"kill after a command", 3, func(s *simulation) (func(), time.Duration) { return s.kill(true) }},
-		{"pause beyond dead-after", 2, on(func(p *faketime.Process, _ *rand.Rand) { p.Pause() }, 11*time.Second, time.Minute)},
-		{"pause beyond the long timeout", 2, on(func(p *faketime.Process, _ *rand.Rand) { p.Pause() }, 5*time.Minute, 8*time.Minute)},
-		{"link cut", 2, on(func(p *faketime.Process, _ *rand.Rand) { p.Cut() }, time.Second, 7*time.Minute)},
-		{"link hangs", 2, on(func(p *faketime.Process, _ *rand.Rand) { p.Hang() }, time.Second, 7*time.Minute)},
-		{"stuck: only heartbeats pass", 2, on(func(p *faketime.Process, _ *rand.Rand) {
+		{"pause beyond dead-after", 2, on(func(p *replicas.Process, _ *rand.Rand) { p.Pause() }, 11*time.Second, time.Minute)},
+		{"pause beyond the long timeout", 2, on(func(p *replicas.Process, _ *rand.Rand) { p.Pause() }, 5*time.Minute, 8*time.Minute)},
+		{"link cut", 2, on(func(p *replicas.Process, _ *rand.Rand) { p.Cut() }, time.Second, 7*time.Minute)},
+		{"link hangs", 2, on(func(p *replicas.Process, _ *rand.Rand) { p.Hang() }, time.Second, 7*time.Minute)},
+		{"stuck: only heartbeats pass", 2, on(func(p *replicas.Process, _ *rand.Rand) {
 			p.Set(stuck())
 		}, time.Minute, 7*time.Minute)},
-		{"connections cut", 2, conditions(faketime.Conditions{NotDone: 0.2, Latency: 20 * time.Millisecond})},
-		{"replies lost", 3, conditions(faketime.Conditions{ReplyLost: 0.2, Latency: 20 * time.Millisecond})},
-		{"commands done late", 2, conditions(faketime.Conditions{Late: 0.1, LateBy: 6 * time.Minute, Latency: 20 * time.Millisecond})},
-		{"slow link", 1, conditions(faketime.Conditions{Latency: 3 * time.Second})},
+		{"connections cut", 2, conditions(replicas.Conditions{NotDone: 0.2, Latency: 20 * time.Millisecond})},
+		{"replies lost", 3, conditions(replicas.Conditions{ReplyLost: 0.2, Latency: 20 * time.Millisecond})},
+		{"commands done late", 2, conditions(replicas.Conditions{Late: 0.1, LateBy: 6 * time.Minute, Latency: 20 * time.Millisecond})},
+		{"slow link", 1, conditions(replicas.Conditions{Latency: 3 * time.Second})},
 		{"registrar's link", 2, func(s *simulation) (func(), time.Duration) {
-			s.clerk.Set(faketime.Conditions{NotDone: 0.1, ReplyLost: 0.3, Latency: 20 * time.Millisecond})
+			s.clerk.Set(replicas.Conditions{NotDone: 0.1, ReplyLost: 0.3, Latency: 20 * time.Millisecond})
 			return func() { s.clerk.Set(s.fleet.usual()) }, between(s.random, time.Minute, 10*time.Minute)
 		}},
 		{"server restarts", 2, func(s *simulation) (func(), time.Duration) {

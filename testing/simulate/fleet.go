@@ -7,24 +7,24 @@ import (
 
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/testing/simulate/faketime"
+	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
 // fleet is the replicas and monitors that should run. One that is killed is
 // started again under another name, as whoever runs them would.
 type fleet struct {
-	world    *faketime.World
+	world    *replicas.World
 	up       *upstream
 	random   *rand.Rand
-	replicas []*faketime.Process
-	monitors []*faketime.Process
-	retired  []*faketime.Process // killed
+	replicas []*replicas.Process
+	monitors []*replicas.Process
+	retired  []*replicas.Process // killed
 	started  int
 	latency  time.Duration
 	places   int // of each replica
 }
 
-func newFleet(w *faketime.World, up *upstream, random *rand.Rand, p plan) *fleet {
+func newFleet(w *replicas.World, up *upstream, random *rand.Rand, p plan) *fleet {
 	f := &fleet{world: w, up: up, random: random, latency: time.Millisecond, places: p.places}
 	for range p.replicas {
 		f.replicas = append(f.replicas, f.replica())
@@ -35,7 +35,7 @@ func newFleet(w *faketime.World, up *upstream, random *rand.Rand, p plan) *fleet
 	return f
 }
 
-func (f *fleet) link(name string) *faketime.Link {
+func (f *fleet) link(name string) *replicas.Link {
 	f.started++
 	l := f.world.NewLink(fmt.Sprintf("%s%03d", name, f.started))
 	l.Set(f.usual())
@@ -43,9 +43,9 @@ func (f *fleet) link(name string) *faketime.Link {
 }
 
 // usual is what a healthy link is like.
-func (f *fleet) usual() faketime.Conditions { return faketime.Conditions{Latency: f.latency} }
+func (f *fleet) usual() replicas.Conditions { return replicas.Conditions{Latency: f.latency} }
 
-func (f *fleet) replica() *faketime.Process {
+func (f *fleet) replica() *replicas.Process {
 	l := f.link("replica")
 	checkers, err := poller.NewCheckers(checker{f.up, l})
 	if err != nil {
@@ -54,24 +54,24 @@ func (f *fleet) replica() *faketime.Process {
 	return f.world.StartPoller(checkers, poller.Config{Concurrency: f.places}, l)
 }
 
-func (f *fleet) monitor() *faketime.Process {
+func (f *fleet) monitor() *replicas.Process {
 	return f.world.StartMonitor(monitor.Config{Retention: 12 * time.Hour, ProbeInterval: 30 * time.Minute}, f.link("monitor"))
 }
 
 // all gives every process.
-func (f *fleet) all() []*faketime.Process {
-	return append(append([]*faketime.Process(nil), f.replicas...), f.monitors...)
+func (f *fleet) all() []*replicas.Process {
+	return append(append([]*replicas.Process(nil), f.replicas...), f.monitors...)
 }
 
 // any gives some process: mostly a replica.
-func (f *fleet) any() *faketime.Process {
+func (f *fleet) any() *replicas.Process {
 	if len(f.monitors) > 0 && f.random.IntN(4) == 0 {
 		return f.monitors[f.random.IntN(len(f.monitors))]
 	}
 	return f.anyReplica()
 }
 
-func (f *fleet) anyReplica() *faketime.Process { return f.replicas[f.random.IntN(len(f.replicas))] }
+func (f *fleet) anyReplica() *replicas.Process { return f.replicas[f.random.IntN(len(f.replicas))] }
 
 // replace starts what is missing.
 func (f *fleet) replace() {
@@ -99,7 +99,7 @@ func (f *fleet) heal() {
 }
 
 // roll replaces a replica in good order, the new one first.
-func (f *fleet) roll(i int) (old *faketime.Process) {
+func (f *fleet) roll(i int) (old *replicas.Process) {
 	old = f.replicas[i]
 	f.replicas[i] = f.replica()
 	old.Stop()

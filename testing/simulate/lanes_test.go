@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/testing/simulate/faketime"
+	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
 // Far more is due than the replicas can check: urgent accounts go first, and yet
 // each lane gets its turns, though replicas die meanwhile.
 func TestNoLaneStarves(t *testing.T) {
 	t.Parallel()
-	faketime.Run(t, faketime.Options{Seed: 1, Shards: 1}, func(w *faketime.World) {
+	replicas.Run(t, replicas.Options{Seed: 1, Shards: 1}, func(w *replicas.World) {
 		sum := newSummary()
 		s := &simulation{plan: plan{seed: 1, replicas: 2, monitors: 1, accounts: 60, places: 2},
 			world: w, summary: sum, random: rand.New(rand.NewPCG(1, 1)), up: newUpstream(1)}

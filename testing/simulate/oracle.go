@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/testing/simulate/faketime"
+	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
 // lateness is how late a check may be when all is well: replicas that look after
@@ -19,7 +19,7 @@ const lateness = 5 * time.Second
 
 // oracle judges a world when it is at rest.
 type oracle struct {
-	world    *faketime.World
+	world    *replicas.World
 	up       *upstream
 	reg      *registrar
 	violated func(format string, args ...any)
@@ -30,7 +30,7 @@ type oracle struct {
 	messages int
 }
 
-func newOracle(w *faketime.World, up *upstream, reg *registrar, violated func(string, ...any)) *oracle {
+func newOracle(w *replicas.World, up *upstream, reg *registrar, violated func(string, ...any)) *oracle {
 	o := &oracle{world: w, up: up, reg: reg, violated: violated, last: make(map[string]int), lines: make(map[string]int)}
 	for range w.Ring().Shards() {
 		o.position = append(o.position, circulate.StreamStart)
@@ -57,7 +57,7 @@ func (o *oracle) glance() {
 
 // judge holds everything, after all faults have healed and what they did has
 // been made good.
-func (o *oracle) judge() *faketime.Census {
+func (o *oracle) judge() *replicas.Census {
 	o.read()
 	c, err := o.world.Census()
 	if err != nil {
@@ -85,7 +85,7 @@ func (o *oracle) judge() *faketime.Census {
 }
 
 // registrations holds what is there against what must be.
-func (o *oracle) registrations(c *faketime.Census) {
+func (o *oracle) registrations(c *replicas.Census) {
 	o.reg.mu.Lock()
 	defer o.reg.mu.Unlock()
 	for _, id := range o.reg.ids {
@@ -106,7 +106,7 @@ func (o *oracle) registrations(c *faketime.Census) {
 }
 
 // onCadence holds an account to when it must be checked.
-func (o *oracle) onCadence(c *faketime.Census, a *faketime.Resident) {
+func (o *oracle) onCadence(c *replicas.Census, a *replicas.Resident) {
 	var record accounts.Account
 	if err := json.Unmarshal([]byte(a.Record), &record); err != nil {
 		o.violated("I5: the record of %q: %v", a.ID, err)
@@ -197,7 +197,7 @@ func (o *oracle) take(f *circulate.Found) {
 }
 
 // committed holds an account's cursor against the stream.
-func (o *oracle) committed(a *faketime.Resident) {
+func (o *oracle) committed(a *replicas.Resident) {
 	if a.Cursor == "" {
 		return
 	}

@@ -10,14 +10,14 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/testing/simulate/faketime"
+	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
 // spoiled is a world at rest, of which one account is spoiled.
 type spoiled struct {
 	*simulation
 	*testing.T
-	victim *faketime.Resident
+	victim *replicas.Resident
 }
 
 func (s *spoiled) do(name string, args ...any) any {
@@ -120,7 +120,7 @@ func spoil(t *testing.T, sees string, how func(s *spoiled)) {
 	t.Helper()
 	result := newSummary()
 	p := plan{seed: 1, replicas: 1, monitors: 1, shards: 1, accounts: 4}
-	faketime.Run(t, faketime.Options{Seed: 1, Shards: 1}, func(w *faketime.World) {
+	replicas.Run(t, replicas.Options{Seed: 1, Shards: 1}, func(w *replicas.World) {
 		s := &simulation{plan: p, world: w, summary: result, random: rand.New(rand.NewPCG(1, 1)), up: newUpstream(1)}
 		defer s.end()
 		s.begin()
@@ -142,7 +142,7 @@ func spoil(t *testing.T, sees string, how func(s *spoiled)) {
 }
 
 // someoneScheduled is an account that has found something and is not due soon.
-func (s *simulation) someoneScheduled() *faketime.Resident {
+func (s *simulation) someoneScheduled() *replicas.Resident {
 	for range 100 {
 		c, err := s.world.Census()
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/testing/simulate/faketime"
+	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
 // registrar registers accounts, changes, pauses, resumes, nudges and deregisters
@@ -21,7 +21,7 @@ type registrar struct {
 	registry *accounts.Registry
 	random   *rand.Rand
 	violated func(format string, args ...any)
-	journal  *faketime.Journal
+	journal  *replicas.Journal
 
 	mu      sync.Mutex
 	ids     []string
@@ -31,7 +31,7 @@ type registrar struct {
 	counts  struct{ ok, refused, unknown int }
 }
 
-func newRegistrar(w *faketime.World, l *faketime.Link, up *upstream, seed uint64, n int, violated func(string, ...any)) (*registrar, error) {
+func newRegistrar(w *replicas.World, l *replicas.Link, up *upstream, seed uint64, n int, violated func(string, ...any)) (*registrar, error) {
 	ring, err := w.Open(context.Background(), l)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/testing/simulate/faketime"
+	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
 const (
@@ -75,15 +75,15 @@ func (c *counting) watch() {
 
 // member is a process of the service: a poller and a monitor.
 type member struct {
-	link   *faketime.Link
+	link   *replicas.Link
 	cancel context.CancelFunc
 	done   chan error
 }
 
-func startMember(w *faketime.World, name string, checker poller.Checker) *member {
+func startMember(w *replicas.World, name string, checker poller.Checker) *member {
 	w.Helper()
 	link := w.NewLink(name)
-	link.Set(faketime.Conditions{Latency: 2 * time.Millisecond})
+	link.Set(replicas.Conditions{Latency: 2 * time.Millisecond})
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &member{link, cancel, make(chan error, 1)}
 	checkers, err := poller.NewCheckers(checker)
@@ -135,9 +135,9 @@ func TestReshardUnderWay(t *testing.T) {
 		for seed := range uint64(test.seeds) {
 			t.Run(fmt.Sprintf("%s, seed %d", test.name, seed), func(t *testing.T) {
 				t.Parallel()
-				faketime.Run(t, faketime.Options{Seed: seed, Shards: 4}, func(w *faketime.World) {
+				replicas.Run(t, replicas.Options{Seed: seed, Shards: 4}, func(w *replicas.World) {
 					checker := &counting{started: make(map[string]time.Time), takes: func(account string) time.Duration {
-						return time.Duration(faketime.Mix(seed, uint64(len(account)), uint64(time.Now().UnixNano()))%1500) * time.Millisecond
+						return time.Duration(replicas.Mix(seed, uint64(len(account)), uint64(time.Now().UnixNano()))%1500) * time.Millisecond
 					}}
 					late := reshardUnderWay(w, checker, seed, test.kills)
 					t.Logf("at most %v late", late)
@@ -150,7 +150,7 @@ func TestReshardUnderWay(t *testing.T) {
 	}
 }
 
-func reshardUnderWay(w *faketime.World, checker *counting, seed uint64, kills bool) time.Duration {
+func reshardUnderWay(w *replicas.World, checker *counting, seed uint64, kills bool) time.Duration {
 	ctx := context.Background()
 	registered := make(map[string]bool)
 	register := func(ring *circulate.Ring, id, cadence string) {
@@ -225,7 +225,7 @@ func reshardUnderWay(w *faketime.World, checker *counting, seed uint64, kills bo
 
 // expectAll expects the accounts, each in one place, and of each its messages from
 // the first to the last, once.
-func expectAll(w *faketime.World, ring *circulate.Ring, registered map[string]bool) {
+func expectAll(w *replicas.World, ring *circulate.Ring, registered map[string]bool) {
 	w.Helper()
 	ctx := context.Background()
 	audited, err := ring.Audit(ctx, circulate.AuditOptions{Records: true})

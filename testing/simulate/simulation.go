@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/testing/simulate/faketime"
+	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
 // plan is one simulation.
@@ -40,10 +40,10 @@ const (
 // simulation is a world with a plan for it.
 type simulation struct {
 	plan
-	world  *faketime.World
+	world  *replicas.World
 	random *rand.Rand
 	up     *upstream
-	clerk  *faketime.Link
+	clerk  *replicas.Link
 	reg    *registrar
 	fleet  *fleet
 	oracle *oracle
@@ -60,7 +60,7 @@ type simulation struct {
 func simulate(t *testing.T, p plan, progress func(hours float64)) *summary {
 	t.Helper()
 	result := newSummary()
-	faketime.Run(t, faketime.Options{Seed: p.seed, Shards: p.shards, Mutate: p.mutate}, func(w *faketime.World) {
+	replicas.Run(t, replicas.Options{Seed: p.seed, Shards: p.shards, Mutate: p.mutate}, func(w *replicas.World) {
 		s := &simulation{plan: p, world: w, summary: result, random: rand.New(rand.NewPCG(p.seed, 1)), up: newUpstream(p.seed)}
 		if s.begin() {
 			s.run(progress)
@@ -211,12 +211,12 @@ func (s *simulation) drillStuck() {
 }
 
 // stuck lets only heartbeats through.
-func stuck() faketime.Conditions {
-	return faketime.Conditions{NotDone: 1, Spares: func(key string) bool { return strings.Contains(key, "replicas") }}
+func stuck() replicas.Conditions {
+	return replicas.Conditions{NotDone: 1, Spares: func(key string) bool { return strings.Contains(key, "replicas") }}
 }
 
 // holder waits for a replica to hold something. It has checks take a while.
-func (s *simulation) holder() *faketime.Process {
+func (s *simulation) holder() *replicas.Process {
 	s.up.set(func() { s.up.slow = 30 })
 	defer s.up.set(func() { s.up.slow = 1 })
 	for range 3000 {
@@ -241,7 +241,7 @@ func (s *simulation) drillStop() {
 
 // untilFree waits until a replica holds nothing any more, and tells how long
 // that was. There is a second for the steps of the sweep itself.
-func (s *simulation) untilFree(p *faketime.Process, most time.Duration) time.Duration {
+func (s *simulation) untilFree(p *replicas.Process, most time.Duration) time.Duration {
 	began := time.Now()
 	for {
 		c, err := s.world.Census()

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/testing/simulate/faketime"
+	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
 // summary is what simulations came to.
@@ -19,7 +19,7 @@ type summary struct {
 	overlaps   int // of two checks of one account, which faults may bring about
 	messages   int
 	operations [3]int // of the registrar: ok, refused, unknown
-	exchanges  faketime.Faults
+	exchanges  replicas.Faults
 	faults     map[string]int
 	drills     map[string]drilled
 	judgements int

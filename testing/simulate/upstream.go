@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/testing/simulate/faketime"
+	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
 // upstream is the third party of all accounts. It numbers what it hands out: the
@@ -55,7 +55,7 @@ func (u *upstream) checked() map[string]int {
 // checker is the way of one replica to the upstream.
 type checker struct {
 	*upstream
-	link *faketime.Link
+	link *replicas.Link
 }
 
 type settings struct {
@@ -114,7 +114,7 @@ func (u *upstream) begin(account string, s settings, now time.Time) (nth uint64)
 		}
 	}
 	u.running[account] = append(u.running[account], now)
-	return faketime.Mix(u.seed, text(account), uint64(now.UnixMilli()))
+	return replicas.Mix(u.seed, text(account), uint64(now.UnixMilli()))
 }
 
 func (u *upstream) end(account string, began time.Time) {
@@ -137,7 +137,7 @@ func (u *upstream) answer(ctx context.Context, r poller.Request, s settings, nth
 	u.mu.Lock()
 	rough, network, slow := u.rough, u.network, max(1, u.slow)
 	u.mu.Unlock()
-	chance := func(what uint64) float64 { return faketime.Chance(nth, what) }
+	chance := func(what uint64) float64 { return replicas.Chance(nth, what) }
 	takes := time.Duration(slow * (5 + 200*chance(1)*chance(1)) * float64(time.Millisecond))
 	if network {
 		if err := wait(ctx, takes); err != nil {
@@ -231,7 +231,7 @@ func wait(ctx context.Context, d time.Duration) error {
 func text(s string) uint64 {
 	h := uint64(0)
 	for i := range len(s) {
-		h = faketime.Mix(h, uint64(s[i]))
+		h = replicas.Mix(h, uint64(s[i]))
 	}
 	return h
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
@@ -19,7 +19,7 @@ import (
 // calls are made at once than WeCom allows; nobody is parked for any of it. Others,
 // with a wrong secret, are parked at once, at the price of one try.
 func TestPools(t *testing.T) {
-	bubble.Run(t, 2, func(b *bubble.World) {
+	faketime.Run(t, 2, func(b *faketime.World) {
 		w := wecom.New(wecom.Options{EmptyPages: true, Latency: 30 * time.Millisecond})
 		w.AddCorp(corp, secret)
 		w.AddCorp("wwother", secret)
@@ -102,12 +102,12 @@ func TestPools(t *testing.T) {
 	})
 }
 
-func register(b *bubble.World, id, config string) {
+func register(b *faketime.World, id, config string) {
 	b.Helper()
 	b.Register(circulate.Registration{ID: id, Record: fmt.Appendf(nil, `{"id":%q,"kind":%q,"cadence":"every 60s","config":%s}`, id, Kind, config)})
 }
 
-func startPool(b *bubble.World, ring *circulate.Ring, checker poller.Checker) (stop func()) {
+func startPool(b *faketime.World, ring *circulate.Ring, checker poller.Checker) (stop func()) {
 	b.Helper()
 	checkers, err := poller.NewCheckers(checker)
 	if err != nil {
@@ -117,5 +117,5 @@ func startPool(b *bubble.World, ring *circulate.Ring, checker poller.Checker) (s
 	if err != nil {
 		b.Fatal(err)
 	}
-	return bubble.Go(b, pool.Run)
+	return faketime.Go(b, pool.Run)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // An endpoint that was away loses nothing and buries nothing; a message
@@ -35,9 +35,9 @@ func TestUnderAConsumer(t *testing.T) {
 		w.receiver.goAway()
 		consumer := delivery.Consumer{
 			Ring: ring, Group: webhook.Endpoint{Name: "crm"}.Group(), Handler: sink, HandlerTimeout: sink.HandlerTimeout(),
-			Backoff: func(int) time.Duration { return 30 * time.Second }, Log: bubble.Log(w),
+			Backoff: func(int) time.Duration { return 30 * time.Second }, Log: faketime.Log(w),
 		}
-		stop := bubble.Go(w, consumer.Run)
+		stop := faketime.Go(w, consumer.Run)
 		time.Sleep(3 * time.Minute)
 		w.receiver.expect(t)
 

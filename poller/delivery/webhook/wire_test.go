@@ -20,7 +20,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 type sent struct {
@@ -61,7 +61,7 @@ func wire(t *testing.T, url string, keys []string, options fetch.Options) *wired
 		e.Secrets = append(e.Secrets, secrets.Ref{Name: key})
 	}
 	sink, err := webhook.New(e, webhook.Options{
-		Client: client, Secrets: newVault().source(), Namespace: "rounds", Log: bubble.Log(t, &w.log), Metrics: webhook.NewMetrics(w.registry),
+		Client: client, Secrets: newVault().source(), Namespace: "rounds", Log: faketime.Log(t, &w.log), Metrics: webhook.NewMetrics(w.registry),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestOversizedAnswers(t *testing.T) {
 		if err := one(t.Context(), sink.Sink, "a/1"); err != nil {
 			is(t, err, want, true)
 		}
-		if bubble.Counted(t, sink.registry, "rounds_webhook_deliveries_total", string(want)) != 1 || asked.Load() != 1 {
+		if faketime.Counted(t, sink.registry, "rounds_webhook_deliveries_total", string(want)) != 1 || asked.Load() != 1 {
 			t.Errorf("%d: not %s, asked %d times", status, want, asked.Load())
 		}
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -156,7 +156,7 @@ func slow(d time.Duration) func(int, *http.Request, http.ResponseWriter) {
 
 // world is a sink and its endpoint in fake time.
 type world struct {
-	*bubble.World
+	*faketime.World
 	receiver *receiver
 	vault    *vault
 	options  webhook.Options
@@ -164,10 +164,10 @@ type world struct {
 
 func inFakeTime(t *testing.T, test func(w *world)) {
 	t.Helper()
-	bubble.Run(t, 1, func(b *bubble.World) {
+	faketime.Run(t, 1, func(b *faketime.World) {
 		w := &world{World: b, receiver: &receiver{}, vault: newVault()}
 		w.options = webhook.Options{
-			Client: w.receiver, Secrets: w.vault.source(), Namespace: "rounds", Log: bubble.Log(b), Metrics: webhook.NewMetrics(b.Metrics),
+			Client: w.receiver, Secrets: w.vault.source(), Namespace: "rounds", Log: faketime.Log(b), Metrics: webhook.NewMetrics(b.Metrics),
 		}
 		test(w)
 	})

@@ -1,4 +1,4 @@
-// Package bubble is the fixture of tests in fake time: a [World] is a ring on the
+// Package faketime is the fixture of tests in fake time: a [World] is a ring on the
 // embedded Redis inside a bubble of testing/synctest, in which an hour takes no
 // time and Redis' clock is the bubble's.
 //
@@ -11,4 +11,4 @@
 // use it; what pollers, monitors and consumers are like in a test is their own
 // packages' business. Whole fleets, under faults drawn from a seed, are the matter
 // of testing/simulate.
-package bubble
+package faketime

@@ -1,4 +1,4 @@
-package corps
+package wecomtest
 
 import (
 	"bytes"

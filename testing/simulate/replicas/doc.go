@@ -1,4 +1,4 @@
-// Package faketime is a world for whole replicas in one process: an embedded
+// Package replicas is a world for whole replicas in one process: an embedded
 // Redis, and pollers and monitors that reach it by a [Link] each, in the fake time
 // of testing/synctest, in which a day takes seconds.
 //
@@ -13,4 +13,4 @@
 // testing/synctest, nor are the random numbers of the code under test: of a seed
 // the plan is the same each time, not every step. What is checked of a world must
 // therefore hold of every run.
-package faketime
+package replicas

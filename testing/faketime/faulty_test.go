@@ -1,4 +1,4 @@
-package bubble_test
+package faketime_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"go.uber.org/goleak"
 
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,38 +29,38 @@ func TestFates(t *testing.T) {
 		_, err := redis.ReceiveWithTimeout(conn, timeout)
 		return err
 	}
-	bubble.Run(t, 1, func(w *bubble.World) {
+	faketime.Run(t, 1, func(w *faketime.World) {
 		want := int64(0)
 		for _, c := range []struct {
-			at    bubble.Point
-			fate  bubble.Fate
+			at    faketime.Point
+			fate  faketime.Fate
 			do    func(conn redis.Conn) error
 			cut   bool
 			times int64
 		}{
-			{bubble.Connect, bubble.NotDone, nil, true, 0},
-			{bubble.Call, bubble.Healthy, call, false, 1},
-			{bubble.Call, bubble.NotDone, call, true, 0},
-			{bubble.Call, bubble.ReplyLost, call, true, 1},
-			{bubble.Called, bubble.ReplyLost, call, true, 1},
-			{bubble.Called, bubble.ReplyLost, pipeline, false, 1}, // that is another point
-			{bubble.Send, bubble.NotDone, pipeline, true, 0},
-			{bubble.Receive, bubble.Healthy, pipeline, false, 1},
-			{bubble.Receive, bubble.ReplyLost, pipeline, true, 1},
-			{bubble.Notified, bubble.ReplyLost, pipeline, false, 1},
+			{faketime.Connect, faketime.NotDone, nil, true, 0},
+			{faketime.Call, faketime.Healthy, call, false, 1},
+			{faketime.Call, faketime.NotDone, call, true, 0},
+			{faketime.Call, faketime.ReplyLost, call, true, 1},
+			{faketime.Called, faketime.ReplyLost, call, true, 1},
+			{faketime.Called, faketime.ReplyLost, pipeline, false, 1}, // that is another point
+			{faketime.Send, faketime.NotDone, pipeline, true, 0},
+			{faketime.Receive, faketime.Healthy, pipeline, false, 1},
+			{faketime.Receive, faketime.ReplyLost, pipeline, true, 1},
+			{faketime.Notified, faketime.ReplyLost, pipeline, false, 1},
 		} {
-			w.Server.Set(func(s bubble.Step) bubble.Fate {
+			w.Server.Set(func(s faketime.Step) faketime.Fate {
 				if s.At == c.at {
 					return c.fate
 				}
-				return bubble.Healthy
+				return faketime.Healthy
 			})
 			conn, err := w.Server.Conn(w.Context(), "{rounds:0}:messages")
 			if err == nil {
 				err = c.do(conn)
 				_ = conn.Close()
 			}
-			if want += c.times; c.cut != errors.Is(err, bubble.ErrCut) || !c.cut && err != nil {
+			if want += c.times; c.cut != errors.Is(err, faketime.ErrCut) || !c.cut && err != nil {
 				w.Errorf("%d at %d: %v", c.fate, c.at, err)
 			}
 			if n, err := redis.Int64(w.Do("INCRBY", "n", 0), nil); n != want || err != nil {
@@ -74,14 +74,14 @@ func TestFates(t *testing.T) {
 // waits as long as it takes, however often it would be pinged.
 func TestSubscriptions(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
-		bubble.Run(t, 1, func(w *bubble.World) {
+		faketime.Run(t, 1, func(w *faketime.World) {
 			w.Server.Quiet = quiet
 			told := 0
-			w.Server.Set(func(s bubble.Step) bubble.Fate {
-				if s.At == bubble.Notified {
+			w.Server.Set(func(s faketime.Step) faketime.Fate {
+				if s.At == faketime.Notified {
 					told++
 				}
-				return bubble.Healthy
+				return faketime.Healthy
 			})
 			conn, err := w.Server.Conn(w.Context(), "")
 			if err != nil {

@@ -1,4 +1,4 @@
-package faketime
+package replicas
 
 import (
 	"context"

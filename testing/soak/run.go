@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/rounds-dev/rounds/testing/corps"
 	"github.com/rounds-dev/rounds/testing/redistest"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
+	"github.com/rounds-dev/rounds/testing/wecomtest"
 )
 
 type plan struct {
@@ -28,9 +28,9 @@ const (
 // endurance is a run.
 type endurance struct {
 	plan
-	world             *corps.World
+	world             *wecomtest.World
 	random            *rand.Rand
-	calm, busy, wrong corps.Corp
+	calm, busy, wrong wecomtest.Corp
 	doomed            map[int]int // of calm: the n-th account and the errcode that parks it
 	seen              *watcher
 	injected          map[string]int // how often each error was
@@ -42,11 +42,11 @@ type endurance struct {
 func run(ctx context.Context, dir string, p plan) (findings []finding, err error) {
 	e := &endurance{
 		plan: p, random: rand.New(rand.NewPCG(p.seed, 7)), seen: newWatcher(), injected: make(map[string]int), revoked: make(map[string]bool),
-		calm: corps.Corp{ID: "calm", Accounts: p.accounts * 2 / 5}, busy: corps.Corp{ID: "busy", Accounts: p.accounts * 2 / 5},
+		calm: wecomtest.Corp{ID: "calm", Accounts: p.accounts * 2 / 5}, busy: wecomtest.Corp{ID: "busy", Accounts: p.accounts * 2 / 5},
 	}
-	e.wrong = corps.Corp{ID: "wrong", Known: "an-old-secret", Accounts: p.accounts - e.calm.Accounts - e.busy.Accounts}
-	e.world, err = corps.Open(ctx, dir, corps.Options{
-		Corps: []corps.Corp{e.calm, e.busy, e.wrong}, Every: every, Pollers: pollers, OnSync: e.seen.sync,
+	e.wrong = wecomtest.Corp{ID: "wrong", Known: "an-old-secret", Accounts: p.accounts - e.calm.Accounts - e.busy.Accounts}
+	e.world, err = wecomtest.Open(ctx, dir, wecomtest.Options{
+		Corps: []wecomtest.Corp{e.calm, e.busy, e.wrong}, Every: every, Pollers: pollers, OnSync: e.seen.sync,
 		Settings: []string{fmt.Sprintf("ROUNDS_LIMITS=wecom-kf/busy rate=%d/s concurrency=5", busyRate)},
 		Redis:    []redistest.Option{redistest.WithAOF()},
 	})

@@ -7,8 +7,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// TestEndures is the run in short, with fewer accounts.
-func TestEndures(t *testing.T) {
+// TestSoak is the run in short, with fewer accounts.
+func TestSoak(t *testing.T) {
 	redistest.LookPath(t)
 	findings, err := run(t.Context(), t.TempDir(), plan{length: 25 * time.Second, accounts: 120, seed: 1})
 	if err != nil {

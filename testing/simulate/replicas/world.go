@@ -1,4 +1,4 @@
-package faketime
+package replicas
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
-	"github.com/rounds-dev/rounds/testing/bubble"
+	"github.com/rounds-dev/rounds/testing/faketime"
 	"github.com/rounds-dev/rounds/testing/mutants"
 )
 
@@ -47,7 +47,7 @@ type World struct {
 // must have ended when it returns.
 func Run(t *testing.T, o Options, test func(w *World)) {
 	t.Helper()
-	bubble.Redis(t, func(t *testing.T, server *connect.Embedded) {
+	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		w := &World{T: t, Journal: &Journal{}, redis: server, seed: o.Seed, mutants: mutants.NewRewriter(o.Mutate)}
 		if err := w.serve(); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,6 @@
-// Package corps is a world of WeCom corporations for tests and measurements: the
+// Package wecomtest is a world of WeCom corporations for tests and measurements: the
 // fake of WeCom, a redis-server, and the program's own processes between them.
-package corps
+package wecomtest
 
 import (
 	"bytes"

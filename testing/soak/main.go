@@ -1,8 +1,8 @@
-// Command endure has the program check 500 accounts of customer service over three
+// Command soak has the program check 500 accounts of customer service over three
 // corporations of a fake WeCom while everything goes wrong that WeCom's error
 // table knows, tokens are revoked and replicas are killed:
 //
-//	go run ./testing/corps/endure --for 10m [--accounts 500] [--seed 1]
+//	go run ./testing/soak --for 10m [--accounts 500] [--seed 1]
 //
 // One corporation is healthy and has the errors, one has more accounts than its
 // limit of calls lets through, of one the program knows a wrong secret. Half of the
@@ -26,13 +26,13 @@ func main() {
 	err := command(ctx, os.Args[1:], os.Stdout)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "endure:", err)
+		fmt.Fprintln(os.Stderr, "soak:", err)
 		os.Exit(1)
 	}
 }
 
 func command(ctx context.Context, args []string, out io.Writer) error {
-	flags := flag.NewFlagSet("endure", flag.ContinueOnError)
+	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
 	length := flags.Duration("for", 10*time.Minute, "how long messages are posted and errors injected")
 	accounts := flags.Int("accounts", 500, "accounts: two fifths healthy, two fifths limited, the rest with a wrong secret")
 	seed := flags.Uint64("seed", 1, "of what is chosen by chance")
@@ -42,7 +42,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	if *accounts < 50 {
 		return fmt.Errorf("--accounts must be at least 50")
 	}
-	dir, err := os.MkdirTemp("", "rounds-endure-")
+	dir, err := os.MkdirTemp("", "rounds-soak-")
 	if err != nil {
 		return err
 	}

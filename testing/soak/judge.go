@@ -9,8 +9,8 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
-	"github.com/rounds-dev/rounds/testing/corps"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
+	"github.com/rounds-dev/rounds/testing/wecomtest"
 )
 
 // finding is something expected, and what there is of it.
@@ -27,7 +27,7 @@ func (e *endurance) healthy() (ids []string) {
 	return append(ids, all(e.busy)...)
 }
 
-func all(c corps.Corp) (ids []string) {
+func all(c wecomtest.Corp) (ids []string) {
 	for n := range c.Accounts {
 		ids = append(ids, c.Account(n))
 	}
