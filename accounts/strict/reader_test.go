@@ -2,6 +2,8 @@ package strict
 
 import (
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,5 +37,70 @@ func TestConfigThatIsNoObject(t *testing.T) {
 func TestPrintableCuts(t *testing.T) {
 	if got := Printable(strings.Repeat("x", 100)); got != strings.Repeat("x", 64)+"…" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Of objects within a text the faults stand in one list, each with its whole field and no field
+// twice.
+func TestReaderOfObjectsWithin(t *testing.T) {
+	fields := func(text string) map[string]json.RawMessage {
+		found, err := Stored([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	r := NewReader(fields(`{"list": [], "name": null, "more": 1, "wait": "x"}`))
+	if raw, ok := r.Given("name"); !ok || !IsNull(raw) {
+		t.Errorf("name: %s, %v", raw, ok)
+	}
+	if !r.Has("list") || r.Has("name") || r.Take("none") != nil || r.Take("list") == nil || r.Has("list") {
+		t.Error("what was taken is there, or what was not taken is not")
+	}
+	var n int
+	r.Optional("wait", "a number", &n)
+	r.Fault("wait", "must be more than that")
+	in := r.In("list[0]", fields(`{"a": 3, "b": null, "z": 1}`))
+	in.Optional("a", "a number", &n)
+	in.Optional("b", "a number", &n)
+	in.Optional("c", "a number", &n)
+	in.Fault("a", "must be 1 to 2")
+	in.Unknown()
+	const want = "wait: must be a number\nlist[0].a: must be 1 to 2\nlist[0].z: unknown field\nmore: unknown field"
+	for range 2 {
+		if err := r.Err(); err == nil || err.Error() != want || n != 3 {
+			t.Errorf("got %v\nwant %s", err, want)
+		}
+	}
+	var faults Faults
+	if !errors.As(r.Err(), &faults) || len(faults) != 4 || !errors.Is(faults, faults[2]) {
+		t.Errorf("%v", faults)
+	}
+	if err := NewReader(nil).Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	var faults Faults
+	var text string
+	var texts []string
+	faults.Text("a", []byte(`"a"`), &text)
+	faults.Texts("b", []byte(`["b", "\u0063"]`), &texts)
+	if len(faults) != 0 || text != "a" || !slices.Equal(texts, []string{"b", "c"}) {
+		t.Fatalf("%q, %q, %v", text, texts, faults)
+	}
+	faults.Text("a", []byte(`null`), &text)
+	faults.Texts("b", []byte(`null`), &texts)
+	if len(faults) != 0 || text != "" {
+		t.Errorf("%q, %v", text, faults)
+	}
+	faults.Text("a", []byte(`7`), &text)
+	for _, value := range []string{`"b"`, `["b", null]`, `[7]`} {
+		faults.Texts("b", []byte(value), &texts)
+	}
+	const want = "a: must be a string\nb: must be an array of strings\nb: must be an array of strings\nb: must be an array of strings"
+	if faults.Error() != want || len(texts) != 2 {
+		t.Errorf("got %v", faults)
 	}
 }
