@@ -76,7 +76,7 @@ func (a Account) Encode() ([]byte, error) {
 	return bytes.TrimSuffix(record.Bytes(), []byte("\n")), nil
 }
 
-// Validate gives every fault of the record as Faults, or nil.
+// Validate returns every fault of the record as Faults, or nil.
 func (a Account) Validate(kinds Kinds) error {
 	var faults Faults
 	if err := circulate.ValidateID(a.ID); err != nil {
@@ -120,7 +120,7 @@ var retryBudgetFault = Fault{Field: retryBudgetField, Reason: fmt.Sprintf("must 
 func (a Account) Policy() cadence.Policy { return cadence.Policy{RetryBudget: a.RetryBudget} }
 
 // firstDue is when a valid account is first due once it is registered; the zero
-// time is at once. It gives Faults if that would be never. The clock is asked
+// time is at once. It returns Faults if that would be never. The clock is asked
 // only where the cadence names times by it.
 func (a Account) firstDue(clock func() (time.Time, error)) (time.Time, error) {
 	c, err := cadence.Parse(a.Cadence)

@@ -47,7 +47,7 @@ type Bulk struct {
 	DryRun   bool // only count
 }
 
-// Validate gives every fault as Faults, or nil.
+// Validate returns every fault as Faults, or nil.
 func (b Bulk) Validate() error {
 	var faults Faults
 	if err := b.Selector.Validate(); err != nil {
@@ -95,7 +95,7 @@ func (p *Progress) add(q Progress) {
 // registered throughout are looked at once, or twice if they go to another shard
 // meanwhile, as the number of shards changes. It stops when Redis, report or ctx
 // fails, and says so; what it came to until then is returned even so. Some of that
-// may be unknown; to do the same again is safe, and finds what is left. It gives
+// may be unknown; to do the same again is safe, and finds what is left. It returns
 // Faults for what is not valid.
 //
 // It holds the ids of a few shards in memory, and Redis for about a millisecond
@@ -229,7 +229,7 @@ func (w *bulkWalk) means(g *circulate.Glimpse) bool {
 	return true
 }
 
-// change does it, and gives how many it changed.
+// change does it, and returns how many it changed.
 func (w *bulkWalk) change(ctx context.Context, shard int, meant []circulate.Glimpse, now time.Time) (int, error) {
 	ring := w.registry.ring
 	ids := make([]string, len(meant))
@@ -278,7 +278,7 @@ func nextSlot(g *circulate.Glimpse, now time.Time) time.Time {
 	return due
 }
 
-// choose gives those of some accounts of a shard that are selected, and the time
+// choose returns those of some accounts of a shard that are selected, and the time
 // by Redis' clock.
 func (r *Registry) choose(ctx context.Context, shard int, ids []string, s *Selector) ([]circulate.Glimpse, time.Time, error) {
 	if s.needsPlace() {

@@ -19,7 +19,7 @@ const RecordField = strict.RecordField
 
 const retryBudgetField = "retry_budget"
 
-// Decode reads a record strictly and gives every fault at once, as Faults. What
+// Decode reads a record strictly and returns every fault at once, as Faults. What
 // could be read is returned even then, so that it can be judged as well.
 func Decode(record []byte) (Account, error) {
 	fields, err := strict.Object(record)
@@ -84,7 +84,7 @@ func readLabels(faults Faults, value json.RawMessage) (map[string]string, Faults
 	return labels, faults
 }
 
-// Read decodes and judges a record and gives the faults of both at once, as
+// Read decodes and judges a record and returns the faults of both at once, as
 // Faults.
 func Read(record []byte, kinds Kinds) (Account, error) {
 	return readAs("", record, kinds)

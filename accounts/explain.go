@@ -68,7 +68,7 @@ func (e *Explanation) NeverSucceeded() bool {
 }
 
 // Explain tells of one account where it is, when it is checked next, and which
-// rule decided that; or gives ErrNotFound. Of an account whose record cannot be
+// rule decided that; or returns ErrNotFound. Of an account whose record cannot be
 // read it tells all else.
 func (r *Registry) Explain(ctx context.Context, id string) (Explanation, error) {
 	shard := r.ring.ShardOf(id)

@@ -19,7 +19,7 @@ type Exported struct {
 // Export writes the record of every account that is selected, one a line, as
 // Import reads them. An account that is registered throughout is written once;
 // one that comes or goes meanwhile may be in it or not, and one that goes to
-// another shard, as their number changes, may be in it twice. It gives Faults for a
+// another shard, as their number changes, may be in it twice. It returns Faults for a
 // selector that is not valid.
 func (r *Registry) Export(ctx context.Context, s Selector, out io.Writer) (Exported, error) {
 	var done Exported
@@ -52,7 +52,7 @@ func (r *Registry) Export(ctx context.Context, s Selector, out io.Writer) (Expor
 	return done, context.Cause(ctx)
 }
 
-// readAll gives the accounts of some shards that are selected, some at a time.
+// readAll returns the accounts of some shards that are selected, some at a time.
 func (r *Registry) readAll(ctx context.Context, from, to int, s *Selector, batches chan<- []circulate.Glimpse) error {
 	for shard := from; shard < to; shard++ {
 		ids, err := r.idsOf(ctx, shard)

@@ -65,7 +65,7 @@ func (r *Registry) Import(ctx context.Context, in io.Reader, report func(BadLine
 	return summary, nil
 }
 
-// inTime gives Faults for a valid account whose time is past, unless it is there
+// inTime returns Faults for a valid account whose time is past, unless it is there
 // with this very record.
 func (r *Registry) inTime(ctx context.Context, a Account, record []byte, clock func() (time.Time, error)) error {
 	_, err := a.firstDue(clock)

@@ -49,7 +49,7 @@ func newBatchWriter(ctx context.Context, r *Registry) *batchWriter {
 }
 
 // add takes an account and its record, and blocks while too many wait to be
-// written. It gives the error of whatever was written before.
+// written. It returns the error of whatever was written before.
 func (w *batchWriter) add(a Account, record []byte) error {
 	shard := w.registry.ring.ShardOf(a.ID)
 	b := w.pending[shard]
@@ -143,7 +143,7 @@ func (w *batchWriter) write(b *batch) error {
 	return nil
 }
 
-// changes gives those of a batch that change something, in their order: what is
+// changes returns those of a batch that change something, in their order: what is
 // there with the very same record needs not be sent.
 func (w *batchWriter) changes(b *batch) ([]circulate.Registration, error) {
 	ids := make([]string, len(b.accounts))

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// lineReader gives the lines of a text. Its memory does not grow with them: of
+// lineReader returns the lines of a text. Its memory does not grow with them: of
 // one that is too long, the rest is skipped.
 type lineReader struct {
 	in     *bufio.Reader
@@ -22,8 +22,8 @@ func newLineReader(in io.Reader) *lineReader {
 // errLong reports a line that is longer than MaxRecord.
 var errLong = errors.New("accounts: line too long")
 
-// next gives the next line that is not blank, without its end; it is valid until
-// the next call. At the end it gives io.EOF. A line without an end counts if it
+// next returns the next line that is not blank, without its end; it is valid until
+// the next call. At the end it returns io.EOF. A line without an end counts if it
 // is the last, but not if reading failed in it: then it may be a part of one.
 func (r *lineReader) next() ([]byte, error) {
 	for {

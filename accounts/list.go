@@ -26,7 +26,7 @@ const (
 	passedPerLook = 20
 )
 
-// Query says which accounts List gives.
+// Query says which accounts List returns.
 type Query struct {
 	Limit    int    // 1 to MaxListLimit; 0 means ListLimit
 	Cursor   string // where the page before ended; empty for the first
@@ -39,7 +39,7 @@ type Page struct {
 	Next  string // where to go on; empty: this is the end
 }
 
-// List gives accounts, a page at a time, in an order of its own that stays: what
+// List returns accounts, a page at a time, in an order of its own that stays: what
 // is registered throughout a walk is in it once, or twice if it goes to another
 // shard meanwhile, as their number changes. With a filter a page may have
 // fewer than were asked for, or none, and still not be the last. A cursor that

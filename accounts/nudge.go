@@ -33,7 +33,7 @@ type Nudge struct {
 //
 //	{"within": "10s", "hint": {"token": "…"}, "lives": "10m"}
 //
-// Each field may be left out, and so may the whole text. It gives every fault at
+// Each field may be left out, and so may the whole text. It returns every fault at
 // once, as Faults.
 func DecodeNudge(text []byte) (Nudge, error) {
 	var n Nudge
@@ -82,7 +82,7 @@ func readDuration(faults Faults, name string, value json.RawMessage, d *time.Dur
 	return faults
 }
 
-// Validate gives every fault of the nudge as Faults, or nil.
+// Validate returns every fault of the nudge as Faults, or nil.
 func (n Nudge) Validate() error {
 	var faults Faults
 	if n.Within < 0 || n.Within > cadence.MaxInterval {

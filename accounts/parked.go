@@ -33,7 +33,7 @@ type ParkedPage struct {
 	Next     string // where to go on; empty: this is the end
 }
 
-// Parked gives parked accounts, a page at a time: shard by shard, the longest
+// Parked returns parked accounts, a page at a time: shard by shard, the longest
 // parked first. Who is parked throughout a walk is in it once. With a filter a
 // page may have fewer than were asked for, or none, and still not be the last. A
 // cursor that this ring never gave is ErrCursor.
@@ -84,7 +84,7 @@ func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error
 	return page, r.complete(ctx)
 }
 
-// lookAt gives those of some parked accounts that are meant, as far as they are
+// lookAt returns those of some parked accounts that are meant, as far as they are
 // still parked.
 func (r *Registry) lookAt(ctx context.Context, shard int, parked []circulate.ParkedAccount, q ParkedQuery) ([]circulate.View, error) {
 	var ids []string

@@ -39,7 +39,7 @@ func NewRegistry(ring *circulate.Ring, kinds Kinds) *Registry {
 }
 
 // Read decodes and judges a record. With an id that is not empty, the record may
-// leave its own out but not name another one. It gives all faults at once, as
+// leave its own out but not name another one. It returns all faults at once, as
 // Faults. That a time is past is told among others, but is none by itself: the
 // account may be there with it, which Create and Put see.
 func (r *Registry) Read(ctx context.Context, id string, record []byte) (Account, error) {
@@ -56,7 +56,7 @@ func (r *Registry) clockOf(ctx context.Context, id string) func() (time.Time, er
 }
 
 // Create registers an account, due at once unless its cadence names a time. It
-// gives Faults for a record that is not valid, or names a time that is past, and
+// returns Faults for a record that is not valid, or names a time that is past, and
 // ErrExists for an id that is taken.
 func (r *Registry) Create(ctx context.Context, a Account) (View, error) {
 	record, err := r.encode(ctx, a)
@@ -111,7 +111,7 @@ func (r *Registry) Put(ctx context.Context, a Account) (View, circulate.Register
 	return view, outcomes[0], err
 }
 
-// Get gives an account and where it is, or ErrNotFound.
+// Get returns an account and where it is, or ErrNotFound.
 func (r *Registry) Get(ctx context.Context, id string) (View, error) {
 	views, err := r.ring.Look(ctx, r.ring.ShardOf(id), []string{id})
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *Registry) Get(ctx context.Context, id string) (View, error) {
 	return viewOf(&views[0]), nil
 }
 
-// Delete takes an account out for good; its messages stay. It gives ErrNotFound
+// Delete takes an account out for good; its messages stay. It returns ErrNotFound
 // for an id that no account has.
 func (r *Registry) Delete(ctx context.Context, id string) error {
 	n, err := r.ring.Deregister(ctx, r.ring.ShardOf(id), []string{id})
@@ -146,7 +146,7 @@ func (r *Registry) Pause(ctx context.Context, id string) (View, error) {
 	return r.Get(ctx, id)
 }
 
-// Resume brings a parked account back, whyever it was parked: due at once, with
+// Resume brings an account back, for whatever reason it was parked: due at once, with
 // a clean slate. One that circulates is left alone.
 func (r *Registry) Resume(ctx context.Context, id string) (View, error) {
 	if err := r.ring.Resume(ctx, id, time.Time{}); err != nil {
@@ -155,7 +155,7 @@ func (r *Registry) Resume(ctx context.Context, id string) (View, error) {
 	return r.Get(ctx, id)
 }
 
-// Nudge has an account checked sooner than it is due. It gives ErrNotFound, or
+// Nudge has an account checked sooner than it is due. It returns ErrNotFound, or
 // ErrParked for an account that is out of circulation.
 func (r *Registry) Nudge(ctx context.Context, id string, n Nudge) (View, error) {
 	if err := n.Validate(); err != nil {

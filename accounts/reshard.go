@@ -58,7 +58,7 @@ type ReshardOptions struct {
 }
 
 // Reshard begins to change the number of shards, which the monitors then do. To ask
-// again is safe. It gives ErrResharding where another change is not over, and
+// again is safe. It returns ErrResharding where another change is not over, and
 // ErrNoRoom where Redis has too little memory below its limit.
 func (r *Registry) Reshard(ctx context.Context, to int, deadAfter time.Duration, o ReshardOptions) (Resharding, error) {
 	if to < 1 || to > circulate.MaxShards {
@@ -140,7 +140,7 @@ func (r *Registry) Resharding(ctx context.Context, deadAfter time.Duration) (Res
 	return done, err
 }
 
-// behind gives the replicas that live and do not know the new shards of a change.
+// behind returns the replicas that live and do not know the new shards of a change.
 func (r *Registry) behind(ctx context.Context, change circulate.Resharding, deadAfter time.Duration) ([]string, error) {
 	replicas, now, err := r.ring.Replicas(ctx)
 	if err != nil {
@@ -160,7 +160,7 @@ func (r *Registry) behind(ctx context.Context, change circulate.Resharding, dead
 }
 
 // AbortResharding gives up a change of the number of shards of which no account has
-// begun to move; to ask again is safe. It gives ErrNoReturn where one has.
+// begun to move; to ask again is safe. It returns ErrNoReturn where one has.
 func (r *Registry) AbortResharding(ctx context.Context) error {
 	_, err := r.ring.Abort(ctx)
 	if errors.Is(err, circulate.ErrNoReturn) {

@@ -42,7 +42,7 @@ const SkipUntimed = 24 * time.Hour
 //	{"from": "cursor"}
 //
 // or "now" or "backfill". The field may be left out, and so may the whole text:
-// that is ResumeCursor. It gives every fault at once, as Faults.
+// that is ResumeCursor. It returns every fault at once, as Faults.
 func DecodeResumption(text []byte) (ResumeFrom, error) {
 	from := ResumeCursor
 	if len(bytes.TrimSpace(text)) == 0 {
@@ -70,7 +70,7 @@ func DecodeResumption(text []byte) (ResumeFrom, error) {
 
 var resumeFault = Fault{Field: "from", Reason: `must be "cursor", "now" or "backfill"`}
 
-// Validate gives Faults for what is none of the three.
+// Validate returns Faults for what is none of the three.
 func (f ResumeFrom) Validate() error {
 	switch f {
 	case ResumeCursor, ResumeNow, ResumeBackfill:
@@ -79,9 +79,9 @@ func (f ResumeFrom) Validate() error {
 	return Faults{resumeFault}
 }
 
-// ResumeFrom brings a parked account back, whyever it was parked: due at once,
+// ResumeFrom brings an account back, for whatever reason it was parked: due at once,
 // with a clean slate, and it goes on from where it is told. One that circulates
-// is left alone, whatever the place. It gives ErrNotFound or Faults.
+// is left alone, whatever the place. It returns ErrNotFound or Faults.
 func (r *Registry) ResumeFrom(ctx context.Context, id string, from ResumeFrom) (View, error) {
 	if err := from.Validate(); err != nil {
 		return View{}, err

@@ -8,7 +8,7 @@ import (
 // Retentions says for how long third parties keep messages. Kinds may be
 // Retentions as well.
 type Retentions interface {
-	// Retaining gives the kinds of which that may be known.
+	// Retaining returns the kinds of which that may be known.
 	Retaining() []string
 	// Retention is for how long messages of an account of this kind and config are
 	// kept; zero where that is not known.

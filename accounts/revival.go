@@ -33,7 +33,7 @@ type Revival struct {
 	Cursor string  // where the call before ended; empty for the first
 }
 
-// Validate gives every fault of the revival as Faults, or nil.
+// Validate returns every fault of the revival as Faults, or nil.
 func (v Revival) Validate() error {
 	var faults Faults
 	selects := v.Reason != "" || v.Kind != ""
@@ -67,7 +67,7 @@ var rateFault = Fault{Field: "rate", Reason: fmt.Sprintf("must be more than 0: %
 //
 //	{"ids": ["a", "b"]} or {"reason": "auth", "kind": "feed", "rate": 10}
 //
-// It gives every fault at once, as Faults.
+// It returns every fault at once, as Faults.
 func DecodeRevival(text []byte) (Revival, error) {
 	var v Revival
 	fields, err := strict.Object(text)

@@ -29,7 +29,7 @@ type Revived struct {
 // shard, in bounded memory; a call that does not come to the end says where to go
 // on, and with that the rate goes on as well. One that is parked anew, or paused,
 // while Revive is under way stays so. To repeat a call of unknown outcome is safe:
-// what it revived is no longer parked. It gives Faults, or ErrCursor.
+// what it revived is no longer parked. It returns Faults, or ErrCursor.
 func (r *Registry) Revive(ctx context.Context, v Revival) (Revived, error) {
 	return r.revive(ctx, v, lookBudget)
 }
@@ -74,7 +74,7 @@ func (w *revivalWalk) begin(ctx context.Context) error {
 	return err
 }
 
-// due gives the next due time.
+// due returns the next due time.
 func (w *revivalWalk) due() time.Time {
 	due := time.UnixMicro(w.next)
 	w.next += int64(math.Round(1e6 / w.Rate))
@@ -137,7 +137,7 @@ func (w *revivalWalk) selected(ctx context.Context) error {
 	return r.complete(ctx)
 }
 
-// meant gives those of a page that are to be revived, and counts the paused ones
+// meant returns those of a page that are to be revived, and counts the paused ones
 // that are passed over.
 func (w *revivalWalk) meant(ctx context.Context, shard int, page []circulate.ParkedAccount) ([]circulate.Resumption, error) {
 	var items []circulate.Resumption

@@ -44,7 +44,7 @@ type Selector struct {
 }
 
 // NewSelector makes a selector of what somebody wrote; a label is NAME=VALUE. It
-// gives every fault at once, as Faults with the fields kind, state, label, prefix
+// returns every fault at once, as Faults with the fields kind, state, label, prefix
 // and reason.
 func NewSelector(kinds, states, labels, prefixes, reasons []string) (Selector, error) {
 	s := Selector{Kinds: kinds, States: states, Prefixes: prefixes, Reasons: reasons}
@@ -73,7 +73,7 @@ func NewSelector(kinds, states, labels, prefixes, reasons []string) (Selector, e
 	return s, nil
 }
 
-// Validate gives every fault of the selector as Faults, or nil.
+// Validate returns every fault of the selector as Faults, or nil.
 func (s Selector) Validate() error {
 	var faults Faults
 	values := func(field string, most int, values []string) {

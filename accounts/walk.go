@@ -10,7 +10,7 @@ import (
 // account is missed while the number of shards changes: first those that accounts
 // leave, and then, with none on its way, those that they go to. Where the number
 // began to change since the ring was opened, accounts may be where the walk did not
-// come, and it gives circulate.ErrResharding.
+// come, and it returns circulate.ErrResharding.
 func (r *Registry) inOrder(ctx context.Context, walk func(ctx context.Context, from, to int) error) error {
 	sources := r.ring.Sources()
 	if sources > 0 {
@@ -42,7 +42,7 @@ func (r *Registry) enter(ctx context.Context, shard int) error {
 	return nil
 }
 
-// complete is called by a walk that has come to its end. It gives
+// complete is called by a walk that has come to its end. It returns
 // circulate.ErrResharding where the walk may have missed accounts.
 func (r *Registry) complete(ctx context.Context) error {
 	changed, err := r.ring.Changed(ctx)

@@ -16,7 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/message"
 )
 
-// getMessages gives a page of found messages or, to a caller that accepts
+// getMessages returns a page of found messages or, to a caller that accepts
 // server-sent events, all that come.
 func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) {
 	w.Header().Add("Vary", "Accept")

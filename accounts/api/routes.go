@@ -52,7 +52,7 @@ func (s *Server) routes() (http.Handler, error) {
 	}, s.pauseAccount)
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "resume-account", Method: http.MethodPost, Path: "/v1/accounts/{id}/resume", Tags: []string{"circulation"},
-		Summary: "Bring a parked account back", Description: "Whyever it was parked: due at once, its failures forgotten. One that circulates is left alone. The body may be left out.",
+		Summary: "Bring a parked account back", Description: "For whatever reason it was parked: due at once, its failures forgotten. One that circulates is left alone. The body may be left out.",
 		Errors: []int{400, 401, 404, 413, 503},
 	}), s.resumeAccount)
 	huma.Register(api, takesBody(huma.Operation{

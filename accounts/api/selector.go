@@ -14,7 +14,7 @@ import (
 )
 
 // readQuery reads the parameters that select accounts, and takes what else a
-// route knows, each at most once. It gives every fault as accounts.Faults.
+// route knows, each at most once. It returns every fault as accounts.Faults.
 func readQuery(r *http.Request, others ...string) (accounts.Selector, map[string]string, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -26,7 +26,7 @@ type Cadence struct {
 
 // form is one of the cadences.
 type form interface {
-	// String gives it as Parse reads it.
+	// String returns it as Parse reads it.
 	String() string
 	// rule names it.
 	rule() string
@@ -89,7 +89,7 @@ func (c Cadence) get() form {
 	return c.form
 }
 
-// String gives the cadence as Parse reads it.
+// String returns the cadence as Parse reads it.
 func (c Cadence) String() string { return c.get().String() }
 
 // Interval is the time between two checks where that is always the same; 0 in

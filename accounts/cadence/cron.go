@@ -162,7 +162,7 @@ func weekday(text string) int {
 // the same.
 var zones sync.Map // name → *time.Location
 
-// loadZone gives a zone by its IANA name.
+// loadZone returns a zone by its IANA name.
 func loadZone(name string) (*time.Location, error) {
 	if zone, ok := zones.Load(name); ok {
 		return zone.(*time.Location), nil

@@ -32,7 +32,7 @@ type Next struct {
 }
 
 // Decide says when an account is due next, after a check with that outcome.
-// Chance gives a number in [0, 1) and is called at most once.
+// Chance returns a number in [0, 1) and is called at most once.
 func Decide(c Cadence, p Policy, id string, s State, o Outcome, now time.Time, chance func() float64) Next {
 	next := Next{State: c.learn(s, o, now)}
 	slot, again := c.After(id, now, next.State)

@@ -49,7 +49,7 @@ func (c *Config) account(openKfID string) string {
 //	  "account": "wecom:{corp_id}:{open_kfid}"
 //	}]}
 //
-// All but account are required. What is not known is a fault. It gives every
+// All but account are required. What is not known is a fault. It returns every
 // fault at once, as Faults, each with its field, as in callbacks[0].corp_id, and
 // none with a value.
 func Read(from io.Reader) ([]Config, error) {

@@ -56,7 +56,7 @@ type Address struct {
 	crypt *wecomcrypt.Crypt
 }
 
-// NewAddress makes a callback of its config and its secrets. It gives Faults,
+// NewAddress makes a callback of its config and its secrets. It returns Faults,
 // which name the field and never its value.
 func NewAddress(config Config, token, aesKey string) (*Address, error) {
 	var faults strict.Faults
@@ -92,7 +92,7 @@ func New(ring *circulate.Ring, all []*Address, log *slog.Logger) (*Receiver, err
 	return c, nil
 }
 
-// Echo gives the text with which WeCom verifies an address. The error is
+// Echo returns the text with which WeCom verifies an address. The error is
 // ErrRefused, or the ring's.
 func (c *Receiver) Echo(ctx context.Context, name string, query url.Values) ([]byte, Result, error) {
 	callback, open := c.open(name, query, only(query, "echostr"))

@@ -36,7 +36,7 @@ type DeadPage struct {
 	Next    string // where to go on; empty: this is the end
 }
 
-// Dead gives dead letters, a page at a time: shard by shard, the oldest first.
+// Dead returns dead letters, a page at a time: shard by shard, the oldest first.
 // With a filter, or where letters are large, a page may have fewer than were asked
 // for, or none, and still not be the last. A cursor that this ring never gave is
 // cursor.ErrInvalid.
@@ -78,7 +78,7 @@ func (r *Reader) Dead(ctx context.Context, q DeadQuery) (DeadPage, error) {
 }
 
 // DropDead forgets dead letters for good, and reports how many there were. It
-// gives strict.Faults for what is no dead letter's id.
+// returns strict.Faults for what is no dead letter's id.
 func (r *Reader) DropDead(ctx context.Context, ids []string) (dropped int, err error) {
 	places, err := parseDeadIDs(ids)
 	if err != nil {

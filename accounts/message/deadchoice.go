@@ -20,7 +20,7 @@ type DeadChoice struct {
 //
 //	{"ids": ["12:1767225600000-0"]} or, if groups may be chosen, {"group": "crm"}
 //
-// It gives every fault at once, as Faults.
+// It returns every fault at once, as Faults.
 func DecodeDeadChoice(text []byte, groups bool) (DeadChoice, error) {
 	var c DeadChoice
 	fields, err := strict.Object(text)

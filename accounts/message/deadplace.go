@@ -63,7 +63,7 @@ func (r *Reader) deadPlace(text string) (deadPlace, error) {
 // deadID is a dead letter's id: SHARD:MS-SEQ.
 func deadID(shard int, position string) string { return strconv.Itoa(shard) + ":" + position }
 
-// parseDeadIDs gives the places of dead letters, or Faults.
+// parseDeadIDs returns the places of dead letters, or Faults.
 func parseDeadIDs(ids []string) ([]deadPlace, error) {
 	var faults strict.Faults
 	switch {

@@ -50,7 +50,7 @@ type GroupBatch struct {
 	Messages     []GroupMessage
 }
 
-// validate gives all faults of a round, and the positions to acknowledge, by shard.
+// validate returns all faults of a round, and the positions to acknowledge, by shard.
 func (q GroupRead) validate(group string, shards int) (map[int][]string, error) {
 	var faults strict.Faults
 	if err := circulate.ValidateGroup(group); err != nil {
@@ -95,7 +95,7 @@ func (q GroupRead) validate(group string, shards int) (map[int][]string, error) 
 //
 //	{"consumer": "…", "acknowledge": ["12:1767225600000-0"], "limit": 100, "wait": "10s"}
 //
-// What it gives as strict.Faults is of the text; ReadGroup judges the values.
+// What it returns as strict.Faults is of the text; ReadGroup judges the values.
 func DecodeGroupRead(text []byte) (GroupRead, error) {
 	var q GroupRead
 	fields, err := strict.Object(text)

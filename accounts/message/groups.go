@@ -31,7 +31,7 @@ type Group struct {
 	Consumers     []string      // that are alive
 }
 
-// Groups gives the consumer groups, by name.
+// Groups returns the consumer groups, by name.
 func (r *Reader) Groups(ctx context.Context) ([]Group, error) {
 	names, err := r.ring.Groups(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (r *Reader) Groups(ctx context.Context) ([]Group, error) {
 	return groups, nil
 }
 
-// Group gives a consumer group, or ErrNoGroup.
+// Group returns a consumer group, or ErrNoGroup.
 func (r *Reader) Group(ctx context.Context, name string) (Group, error) {
 	if circulate.ValidateGroup(name) != nil {
 		return Group{}, fmt.Errorf("%w: %q", ErrNoGroup, name)
@@ -83,7 +83,7 @@ func (r *Reader) Group(ctx context.Context, name string) (Group, error) {
 }
 
 // RemoveGroup forgets a consumer group, what it has read and what is pending; its
-// dead letters stay. It gives ErrNoGroup for one that is not there, and
+// dead letters stay. It returns ErrNoGroup for one that is not there, and
 // ErrGroupAlive for one with consumers that are running: they would make it anew.
 func (r *Reader) RemoveGroup(ctx context.Context, name string) error {
 	if circulate.ValidateGroup(name) != nil {

@@ -42,7 +42,7 @@ func (r *Reader) Position(ctx context.Context, from string) (Position, error) {
 	return p.in(r.atStart())
 }
 
-// Messages gives up to limit found messages behind a position, in the order in
+// Messages returns up to limit found messages behind a position, in the order in
 // which they were written; those of one shard in exactly that. Fewer than limit
 // need not be all there are. To go on, let the position Pass them.
 func (r *Reader) Messages(ctx context.Context, from Position, limit int) ([]circulate.Found, error) {
@@ -66,11 +66,11 @@ func (r *Reader) Messages(ctx context.Context, from Position, limit int) ([]circ
 // early, and how many are read of a shard at a time.
 type pageLimits struct{ messages, bytes, ahead int }
 
-// streamReader gives the messages of a shard that come after a place, as many as are
+// streamReader returns the messages of a shard that come after a place, as many as are
 // read at a time.
 type streamReader func(ctx context.Context, shard int, after circulate.StreamID) ([]circulate.Found, error)
 
-// page gives the messages of some shards behind a position, and whether there may be
+// page returns the messages of some shards behind a position, and whether there may be
 // more.
 func (r *Reader) page(ctx context.Context, from Position, shards []int, limits pageLimits, read streamReader) (page []circulate.Found, more bool, err error) {
 	sources := make([]source, len(shards))

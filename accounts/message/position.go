@@ -38,7 +38,7 @@ func (p *Position) Clone() Position {
 	return Position{at: slices.Clone(p.at), generation: p.generation, sources: p.sources}
 }
 
-// String gives the position as ParsePosition reads it: the number of shards, the
+// String returns the position as ParsePosition reads it: the number of shards, the
 // newest of their times, and for each shard how much older its own is, and its
 // sequence. Zero stands for the start of a stream.
 func (p *Position) String() string {
@@ -66,7 +66,7 @@ func (p *Position) String() string {
 }
 
 // ParsePosition reads what String gave, and nothing else: what it accepts,
-// String gives back to the letter. An error is cursor.ErrInvalid.
+// String returns to the letter. An error is cursor.ErrInvalid.
 func ParsePosition(text string) (Position, error) {
 	content, err := cursor.Unseal(cursor.Position, text)
 	if err != nil {

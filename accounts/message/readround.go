@@ -31,7 +31,7 @@ type groupShard struct {
 	end    string    // where its stream ended when it was read; empty: not known
 }
 
-// read gives the next messages, as soon as there are any or the wait is over.
+// read returns the next messages, as soon as there are any or the wait is over.
 func (t *readRound) read(ctx context.Context) ([]GroupMessage, error) {
 	defer t.unwatch()
 	deadline := time.Now().Add(t.Wait)
@@ -94,7 +94,7 @@ func (t *readRound) lease(ctx context.Context, shard int) error {
 	return nil
 }
 
-// release gives a shard back that is another's part now. A lease of an earlier
+// release returns a shard that is another's part now. A lease of an earlier
 // round is not known here, and ends by itself.
 func (t *readRound) release(ctx context.Context, shard int, held *groupShard) error {
 	if held == nil {
@@ -186,7 +186,7 @@ func (t *readRound) unwatch() {
 	}
 }
 
-// leave gives all shards back, with what is pending there, and forgets the
+// leave returns all shards, with what is pending there, and forgets the
 // consumer.
 func (t *readRound) leave(ctx context.Context) error {
 	ring := t.reader.ring

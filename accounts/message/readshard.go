@@ -6,7 +6,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// readShard gives up to n messages of a shard, first those that are pending, and
+// readShard returns up to n messages of a shard, first those that are pending, and
 // ends early after so many bytes of data.
 func (t *readRound) readShard(ctx context.Context, shard *groupShard, n, bytes int) ([]GroupMessage, error) {
 	ring, lease := t.reader.ring, shard.lease

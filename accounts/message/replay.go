@@ -20,7 +20,7 @@ type Replayed struct {
 }
 
 // ReplayDead puts dead letters back at the end of their streams, for the groups
-// that could not handle them. It gives strict.Faults for what is no dead letter's id. It
+// that could not handle them. It returns strict.Faults for what is no dead letter's id. It
 // is safe to repeat.
 func (r *Reader) ReplayDead(ctx context.Context, ids []string) (Replayed, error) {
 	places, err := parseDeadIDs(ids)

@@ -51,7 +51,7 @@ func (t *Tail) Doubt() {
 	}
 }
 
-// Page gives the messages that come next, as Messages does, and whether there may be
+// Page returns the messages that come next, as Messages does, and whether there may be
 // more at once. The caller lets its position pass them.
 func (t *Tail) Page(ctx context.Context) (found []circulate.Found, more bool, err error) {
 	if len(t.ready) == 0 {

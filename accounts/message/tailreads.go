@@ -48,7 +48,7 @@ func (t *tailReads) enter(ctx context.Context) error {
 
 func (t *tailReads) leave() { <-t.slots }
 
-// read gives what follows a place, as it was read before or is read now.
+// read returns what follows a place, as it was read before or is read now.
 func (t *tailReads) read(ctx context.Context, ring *circulate.Ring, shard int, after circulate.StreamID) ([]circulate.Found, error) {
 	place := tailPlace{shard, after}
 	t.mu.Lock()

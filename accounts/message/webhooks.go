@@ -25,7 +25,7 @@ type Webhook struct {
 	Group    *Group                      // nil: it has none
 }
 
-// Webhooks gives the webhook endpoints, by name. One that was never begun with is
+// Webhooks returns the webhook endpoints, by name. One that was never begun with is
 // not among them; one that nobody delivers to any more stays until its group is
 // removed and it is enabled.
 func (r *Reader) Webhooks(ctx context.Context) ([]Webhook, error) {
@@ -56,7 +56,7 @@ func (r *Reader) Webhooks(ctx context.Context) ([]Webhook, error) {
 }
 
 // EnableWebhook lets a disabled endpoint have messages again, from where it
-// stopped. One that is enabled is left alone. It gives ErrNoWebhook for one that
+// stopped. One that is enabled is left alone. It returns ErrNoWebhook for one that
 // the ring has never heard of.
 func (r *Reader) EnableWebhook(ctx context.Context, name string) (Webhook, error) {
 	enabled, err := r.ring.EnableEndpoint(ctx, name)

@@ -64,7 +64,7 @@ type Crypt struct {
 }
 
 // New makes a Crypt of a token, an EncodingAESKey and whom callbacks are meant
-// for, the corp id. It gives ErrToken and ErrKey, never their values.
+// for, the corp id. It returns ErrToken and ErrKey, never their values.
 func New(token, encodingAESKey, receiver string) (*Crypt, error) {
 	if err := ValidateToken(token); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func New(token, encodingAESKey, receiver string) (*Crypt, error) {
 	return &Crypt{token: token, block: b, iv: key[:aes.BlockSize], receiver: receiver}, nil
 }
 
-// ValidateToken gives ErrToken for a token that WeCom would not have given.
+// ValidateToken returns ErrToken for a token that WeCom would not have given.
 func ValidateToken(token string) error {
 	if len(token) < 1 || len(token) > maxToken || strings.ContainsFunc(token, notAlphanumeric) {
 		return ErrToken
@@ -88,7 +88,7 @@ func ValidateToken(token string) error {
 	return nil
 }
 
-// ValidateKey gives ErrKey for an EncodingAESKey that WeCom would not have given.
+// ValidateKey returns ErrKey for an EncodingAESKey that WeCom would not have given.
 func ValidateKey(encodingAESKey string) error {
 	_, err := decodeKey(encodingAESKey)
 	return err
@@ -111,7 +111,7 @@ func notAlphanumeric(c rune) bool {
 	return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
 }
 
-// Sign gives the signature of an encrypted text.
+// Sign returns the signature of an encrypted text.
 func (c *Crypt) Sign(timestamp, nonce, encrypted string) string {
 	parts := []string{c.token, timestamp, nonce, encrypted}
 	slices.Sort(parts)
@@ -119,7 +119,7 @@ func (c *Crypt) Sign(timestamp, nonce, encrypted string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Open verifies a callback and gives the message in its encrypted text. It gives
+// Open verifies a callback and returns the message in its encrypted text. It returns
 // ErrSignature for whatever may be a forgery, and otherwise ErrText or
 // ErrReceiver.
 func (c *Crypt) Open(signature, timestamp, nonce, encrypted string) ([]byte, error) {
@@ -130,7 +130,7 @@ func (c *Crypt) Open(signature, timestamp, nonce, encrypted string) ([]byte, err
 	return c.Decrypt(encrypted)
 }
 
-// Decrypt gives the message in an encrypted text, whose signature it does not
+// Decrypt returns the message in an encrypted text, whose signature it does not
 // know: call Open for what comes from elsewhere.
 func (c *Crypt) Decrypt(encrypted string) ([]byte, error) {
 	// The decoder would pass over line ends; in a text with a signature nothing is
@@ -166,7 +166,7 @@ func (c *Crypt) Decrypt(encrypted string) ([]byte, error) {
 	return rest[:length:length], nil
 }
 
-// Encrypt gives the encrypted text of a message, as WeCom would send it.
+// Encrypt returns the encrypted text of a message, as WeCom would send it.
 func (c *Crypt) Encrypt(message []byte) string {
 	var salt [random]byte
 	_, _ = rand.Read(salt[:]) // never fails

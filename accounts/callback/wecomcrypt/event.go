@@ -48,7 +48,7 @@ type envelope struct {
 	AgentID    string   `xml:"AgentID,omitempty"`
 }
 
-// ParseBody gives the encrypted text of a callback's body, or ErrXML.
+// ParseBody returns the encrypted text of a callback's body, or ErrXML.
 func ParseBody(body []byte) (encrypted string, err error) {
 	var e envelope
 	if err := decode(body, &e); err != nil || e.Encrypt == "" {
@@ -57,7 +57,7 @@ func ParseBody(body []byte) (encrypted string, err error) {
 	return e.Encrypt, nil
 }
 
-// ParseEvent reads a decrypted message, or gives ErrXML. What it has besides is
+// ParseEvent reads a decrypted message, or returns ErrXML. What it has besides is
 // passed over: WeCom adds fields.
 func ParseEvent(message []byte) (Event, error) {
 	var e Event
