@@ -281,8 +281,8 @@ func nextSlot(g *circulate.Glimpse, now time.Time) time.Time {
 // choose returns those of some accounts of a shard that are selected, and the time
 // by Redis' clock.
 func (r *Registry) choose(ctx context.Context, shard int, ids []string, s *Selector) ([]circulate.Glimpse, time.Time, error) {
-	if s.needsPlace() {
-		return r.choosePlaced(ctx, shard, ids, s)
+	if s.needsLook() {
+		return r.chooseLooked(ctx, shard, ids, s)
 	}
 	all, now, err := r.ring.Glance(ctx, shard, ids)
 	if err != nil {
@@ -301,7 +301,7 @@ func (r *Registry) choose(ctx context.Context, shard int, ids []string, s *Selec
 	return chosen, now, nil
 }
 
-func (r *Registry) choosePlaced(ctx context.Context, shard int, ids []string, s *Selector) ([]circulate.Glimpse, time.Time, error) {
+func (r *Registry) chooseLooked(ctx context.Context, shard int, ids []string, s *Selector) ([]circulate.Glimpse, time.Time, error) {
 	views, err := r.ring.Look(ctx, shard, ids)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -311,7 +311,7 @@ func (r *Registry) choosePlaced(ctx context.Context, shard int, ids []string, s 
 	for i := range views {
 		v := &views[i]
 		now = v.Now
-		if s.matches(v.Record, v.Place, v.Reason) {
+		if s.matchesView(v) {
 			chosen = append(chosen, circulate.Glimpse{ID: v.ID, Record: v.Record, Parked: v.Place == circulate.Parked, Reason: v.Reason})
 		}
 	}

@@ -13,8 +13,6 @@ import (
 const (
 	// slotsShown is how many of its cadence's next slots an explanation has.
 	slotsShown = 3
-	// marksKept is how many of the last checks the ring remembers of an account.
-	marksKept = 8
 )
 
 // Explanation is why an account is where it is, and checked when it is.
@@ -56,15 +54,10 @@ func (e *Explanation) Staleness() (time.Duration, bool) {
 	return max(0, e.Now.Sub(e.History.Succeeded)), true
 }
 
-// NeverSucceeded reports that no check ever succeeded completely. It is known
-// only of an account with few checks: the marks of earlier ones are forgotten.
+// NeverSucceeded reports that no check ever succeeded completely, also of an account
+// that was never checked.
 func (e *Explanation) NeverSucceeded() bool {
-	for _, mark := range e.Marks {
-		if mark == MarkOK {
-			return false
-		}
-	}
-	return len(e.Marks) < marksKept
+	return len(e.History.Marks) == 0 || e.History.NeverSucceeded()
 }
 
 // Explain tells of one account where it is, when it is checked next, and which

@@ -96,7 +96,7 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 				return Page{}, err
 			}
 			for i := range views {
-				if v := &views[i]; q.Selector.matches(v.Record, v.Place, v.Reason) {
+				if v := &views[i]; q.Selector.matchesView(v) {
 					page.Views = append(page.Views, viewOf(v))
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
@@ -15,12 +16,15 @@ import (
 const (
 	StateActive = "active" // in circulation: in any place but parked
 	StatePaused = "paused" // parked by somebody, until it is resumed
+
+	StateFailing        = "failing"         // its last check failed, whoever is to blame
+	StateNeverSucceeded = "never_succeeded" // it was checked, and no check ever succeeded completely
 )
 
 // States are all that accounts can be selected by.
 func States() []string {
 	return []string{
-		StateActive, StatePaused, string(circulate.Parked),
+		StateActive, StatePaused, StateFailing, StateNeverSucceeded, string(circulate.Parked),
 		string(circulate.Scheduled), string(circulate.Waiting), string(circulate.Claimed),
 	}
 }
@@ -41,14 +45,41 @@ type Selector struct {
 	Labels   map[string]string // name and value
 	Prefixes []string          // that ids begin with
 	Reasons  []string          // that the reasons of parked accounts begin with
+	Errors   []string          // codes or kinds of what went wrong with the last check
+	Hosts    []string          // that their configs name
+	Since    time.Duration     // for at least so long no check has succeeded completely
 }
 
-// NewSelector makes a selector of what somebody wrote; a label is NAME=VALUE. It
-// returns every fault at once, as Faults with the fields kind, state, label, prefix
-// and reason.
-func NewSelector(kinds, states, labels, prefixes, reasons []string) (Selector, error) {
-	s := Selector{Kinds: kinds, States: states, Prefixes: prefixes, Reasons: reasons}
+// The fields of a selector as they are written.
+const (
+	fieldKind, fieldState, fieldLabel    = "kind", "state", "label"
+	fieldPrefix, fieldReason, fieldError = "prefix", "reason", "error"
+	fieldHost, fieldSince                = "host", "since"
+)
+
+// SelectorFields are all fields of a selector, as ParseSelector takes them.
+func SelectorFields() []string {
+	return []string{fieldKind, fieldState, fieldLabel, fieldPrefix, fieldReason, fieldError, fieldHost, fieldSince}
+}
+
+// ParseSelector makes a selector of what somebody wrote, by the names of
+// SelectorFields; other names are passed over. A label is NAME=VALUE, since a
+// duration such as 1h. It returns every fault at once, as Faults.
+func ParseSelector(fields map[string][]string) (Selector, error) {
+	s := Selector{Kinds: fields[fieldKind], States: fields[fieldState], Prefixes: fields[fieldPrefix], Reasons: fields[fieldReason],
+		Errors: fields[fieldError]}
+	for _, host := range fields[fieldHost] {
+		s.Hosts = append(s.Hosts, strings.ToLower(host))
+	}
+	labels := fields[fieldLabel]
 	var faults Faults
+	if since := fields[fieldSince]; len(since) > 0 {
+		var err error
+		if s.Since, err = time.ParseDuration(since[0]); err != nil || s.Since <= 0 || len(since) > 1 {
+			faults = append(faults, Fault{Field: fieldSince, Reason: "must be one duration such as 1h"})
+			s.Since = 0
+		}
+	}
 	if len(labels) > 0 {
 		s.Labels = make(map[string]string, len(labels))
 	}
@@ -108,6 +139,8 @@ func (s Selector) Validate() error {
 	}
 	values("prefix", circulate.MaxIDLength, s.Prefixes)
 	values("reason", maxReason, s.Reasons)
+	values("error", maxReason, s.Errors)
+	values("host", maxReason, s.Hosts)
 	if len(faults) == 0 {
 		return nil
 	}
@@ -116,7 +149,7 @@ func (s Selector) Validate() error {
 
 // Empty reports whether the selector selects every account.
 func (s Selector) Empty() bool {
-	return len(s.Kinds)+len(s.States)+len(s.Labels)+len(s.Prefixes)+len(s.Reasons) == 0
+	return len(s.Kinds)+len(s.States)+len(s.Labels)+len(s.Prefixes)+len(s.Reasons)+len(s.Errors)+len(s.Hosts) == 0 && s.Since == 0
 }
 
 // namesParked reports whether accounts are meant that are parked for whatever
@@ -136,15 +169,26 @@ func (s *Selector) passes(ids []string) []string {
 	return slices.DeleteFunc(ids, func(id string) bool { return !s.named(id) })
 }
 
-// needsPlace reports whether Glance does not tell enough.
-func (s *Selector) needsPlace() bool {
-	return slices.ContainsFunc(s.States, func(state string) bool {
+// needsLook reports whether a brief look does not tell enough.
+func (s *Selector) needsLook() bool {
+	return s.asksChecks() || slices.ContainsFunc(s.States, func(state string) bool {
 		return state != StateActive && state != StatePaused && state != string(circulate.Parked)
 	})
 }
 
-// matches judges an account whose place is only told if it is parked, or must be
-// known: see needsPlace.
+// matchesView judges an account that was looked at.
+func (s *Selector) matchesView(v *circulate.View) bool {
+	return s.inStateOf(v) && s.hasReason(v.Place, v.Reason) && s.checked(v) && s.matchesRecord(v.Record)
+}
+
+func (s *Selector) inStateOf(v *circulate.View) bool {
+	return slices.Contains(s.States, StateFailing) && failing(v) ||
+		slices.Contains(s.States, StateNeverSucceeded) && v.History.NeverSucceeded() ||
+		s.inState(v.Place, v.Reason)
+}
+
+// matches judges an account of which no more is known than whether it is parked: where
+// that is not enough needsLook says so.
 func (s *Selector) matches(record []byte, place circulate.Place, reason string) bool {
 	return s.inState(place, reason) && s.hasReason(place, reason) && s.matchesRecord(record)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -50,12 +51,14 @@ func TestSelectorMatches(t *testing.T) {
 	}
 }
 
-func TestNewSelector(t *testing.T) {
-	s, err := NewSelector([]string{"feed"}, []string{"active", "parked"}, []string{"a=b=c", "d=", "d="}, []string{"x"}, []string{"auth"})
-	if err != nil || s.Labels["a"] != "b=c" || len(s.Labels) != 2 || s.Empty() {
+func TestParseSelector(t *testing.T) {
+	s, err := ParseSelector(map[string][]string{
+		"kind": {"feed"}, "state": {"active", "parked"}, "label": {"a=b=c", "d=", "d="}, "prefix": {"x"}, "reason": {"auth"}, "since": {"90m"}, "host": {"A.example"},
+	})
+	if err != nil || s.Labels["a"] != "b=c" || len(s.Labels) != 2 || s.Since != 90*time.Minute || s.Hosts[0] != "a.example" || s.Empty() {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if s, err := NewSelector(nil, nil, nil, nil, nil); err != nil || !s.Empty() {
+	if s, err := ParseSelector(nil); err != nil || !s.Empty() {
 		t.Errorf("nothing: %+v, %v", s, err)
 	}
 	many := make([]string, MaxSelected+1)
@@ -63,7 +66,9 @@ func TestNewSelector(t *testing.T) {
 		many[i] = "x"
 	}
 	long := strings.Repeat("x", 2000)
-	_, err = NewSelector(append(many, ""), []string{"asleep"}, []string{"a", "b=1", "b=2", "=x", "y=" + long}, []string{long, "\xff"}, []string{long})
+	_, err = ParseSelector(map[string][]string{
+		"kind": append(many, ""), "state": {"asleep"}, "label": {"a", "b=1", "b=2", "=x", "y=" + long}, "prefix": {long, "\xff"}, "reason": {long}, "since": {"-1h"}, "error": {""},
+	})
 	var faults Faults
 	if !errors.As(err, &faults) {
 		t.Fatal(err)
@@ -72,7 +77,50 @@ func TestNewSelector(t *testing.T) {
 	for _, f := range faults {
 		fields = append(fields, f.Field)
 	}
-	if want := []string{"label", "label", "kind", "kind", "state", "label", "label", "prefix", "prefix", "reason"}; !slices.Equal(fields, want) {
+	if want := []string{"since", "label", "label", "kind", "kind", "state", "label", "label", "prefix", "prefix", "reason", "error"}; !slices.Equal(fields, want) {
 		t.Errorf("%q: %v", fields, err)
+	}
+}
+
+func TestSelectorOfChecks(t *testing.T) {
+	now := time.Unix(1000000, 0)
+	feed := []byte(`{"kind":"feed","config":{"url":"https://News.example:8443/rss"}}`)
+	mail := []byte(`{"kind":"imap","config":{"host":"mail.example"}}`)
+	view := func(marks, failure string, record []byte) *circulate.View {
+		v := &circulate.View{Now: now, Record: record, Place: circulate.Scheduled, Error: failure}
+		v.History.Succeeded = now.Add(-time.Hour)
+		for _, mark := range []byte(marks) {
+			v.History.Marks = append(v.History.Marks, circulate.Mark(mark))
+		}
+		return v
+	}
+	const refused = "http_503: no"
+	for name, tt := range map[string]struct {
+		s    Selector
+		v    *circulate.View
+		want bool
+	}{
+		"failing":                   {Selector{States: []string{StateFailing}}, view("t+", refused, feed), true},
+		"blameless is failing, too": {Selector{States: []string{StateFailing}}, view("b+", refused, feed), true},
+		"recovered":                 {Selector{States: []string{StateFailing}}, view("+t", "", feed), false},
+		"has more":                  {Selector{States: []string{StateFailing}}, view("mt", "", feed), false},
+		"not checked yet":           {Selector{States: []string{StateFailing, StateNeverSucceeded}}, view("", "", feed), false},
+		"never succeeded":           {Selector{States: []string{StateNeverSucceeded}}, view("ttttttt", refused, feed), true},
+		"succeeded long ago":        {Selector{States: []string{StateNeverSucceeded}}, view("tttttttt", refused, feed), false},
+		"failing or waiting":        {Selector{States: []string{StateFailing, "scheduled"}}, view("+", "", feed), true},
+		"code":                      {Selector{Errors: []string{"http_404", "http_503"}}, view("t", refused, feed), true},
+		"kind of error":             {Selector{Errors: []string{"transient"}}, view("t", refused, feed), true},
+		"part of a code":            {Selector{Errors: []string{"http"}}, view("t", refused, feed), false},
+		"no error":                  {Selector{Errors: []string{"transient"}}, view("+", "", feed), false},
+		"host of a url":             {Selector{Hosts: []string{"news.example"}}, view("+", "", feed), true},
+		"host":                      {Selector{Hosts: []string{"x", "mail.example"}}, view("+", "", mail), true},
+		"other host":                {Selector{Hosts: []string{"mail.example"}}, view("+", "", feed), false},
+		"since":                     {Selector{Since: time.Hour}, view("+", "", feed), true},
+		"not for so long":           {Selector{Since: time.Hour + 1}, view("+", "", feed), false},
+		"all of several":            {Selector{Kinds: []string{"imap"}, Errors: []string{"http_503"}}, view("t", refused, feed), false},
+	} {
+		if got := tt.s.matchesView(tt.v); got != tt.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }

@@ -24,6 +24,12 @@ type State struct {
 	Reason   string    // parked: why
 	Failures int       // in a row
 	Strikes  int       // times taken from a replica since the last good return
+
+	Succeeded      time.Time // when a check last succeeded completely; zero: none ever did, or it was not checked
+	NeverSucceeded bool      // it was checked, and no check ever succeeded completely
+	Failing        bool      // its last check failed, whoever is to blame
+	Error          string    // what went wrong with the last check; empty: nothing
+	ErrorAt        time.Time
 }
 
 // viewOf reads a record leniently: what an operator has to deal with must be
@@ -32,7 +38,11 @@ func viewOf(v *circulate.View) View {
 	view := View{State: State{
 		Place: v.Place, Due: v.Due, Since: v.Since, Replica: v.Replica, Reason: v.Reason,
 		Failures: v.Failures, Strikes: v.Strikes,
+		NeverSucceeded: v.History.NeverSucceeded(), Failing: failing(v), Error: v.Error, ErrorAt: v.ErrorAt,
 	}}
+	if len(v.History.Marks) > 0 && !view.State.NeverSucceeded {
+		view.State.Succeeded = v.History.Succeeded
+	}
 	switch err := json.Unmarshal(v.Record, &view.Account); {
 	case err != nil:
 		view.Account = Account{}

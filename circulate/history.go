@@ -1,6 +1,7 @@
 package circulate
 
 import (
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -75,11 +76,21 @@ type History struct {
 	// Succeeded is when a check last succeeded completely or, where none ever
 	// did, when the account was registered; Redis' clock, cut to seconds.
 	Succeeded time.Time
-	// Marks are those of the last eight checks at most, the newest first.
+	// Marks are those of the last eight checks at most, the newest first; of the last
+	// seven while no check has ever succeeded completely.
 	Marks []Mark
 }
 
-const historyWidth = 16
+// NeverSucceeded reports that the account was checked, and that no check has ever
+// succeeded completely.
+func (h History) NeverSucceeded() bool {
+	return len(h.Marks) > 0 && len(h.Marks) < marksKept && !slices.Contains(h.Marks, MarkOK)
+}
+
+const (
+	historyWidth = 16
+	marksKept    = 8
+)
 
 func readHistory(text string) History {
 	if len(text) != historyWidth {

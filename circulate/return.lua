@@ -138,7 +138,10 @@ for k, i in ipairs(held) do
       history = succeeded .. mark .. sub(history, 9, 15)
       if erred then redis.call('HDEL', errors, id) end
     else
-      history = sub(history, 1, 8) .. mark .. sub(history, 9, 15)
+      -- Before any success the last place stays free: so it is known that there was none.
+      local before = sub(history, 9, 15)
+      if sub(history, 16) == '-' and not string.find(before, MARK_OK, 1, true) then before = sub(before, 1, 6) .. '-' end
+      history = sub(history, 1, 8) .. mark .. before
     end
     if struck then redis.call('HDEL', strikes, id) end
   end

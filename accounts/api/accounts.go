@@ -122,10 +122,13 @@ type listRequest struct {
 	Limit  int      `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"At most this many."`
 	Cursor string   `query:"cursor" doc:"The next of the page before."`
 	Kind   []string `query:"kind,explode" doc:"Only accounts of this kind, or of one of several."`
-	State  []string `query:"state,explode" enum:"active,paused,parked,scheduled,waiting,claimed" doc:"Only accounts in this state, or in one of several. active: in circulation; parked: out of it, paused ones among them."`
+	State  []string `query:"state,explode" enum:"active,paused,failing,never_succeeded,parked,scheduled,waiting,claimed" doc:"Only accounts in this state, or in one of several. active: in circulation; parked: out of it, paused ones among them; failing: the last check failed; never_succeeded: checked, and never with complete success."`
 	Label  []string `query:"label,explode" example:"team=news" doc:"Only accounts that have this label, NAME=VALUE; of several, all."`
 	Prefix []string `query:"prefix,explode" doc:"Only accounts whose id begins so, or with one of several."`
 	Reason []string `query:"reason,explode" doc:"Only parked accounts whose reason begins so, or with one of several."`
+	Error  []string `query:"error,explode" doc:"Only accounts whose last check failed with this code or kind, or with one of several."`
+	Host   []string `query:"host,explode" doc:"Only accounts whose config names this host, or one of several."`
+	Since  []string `query:"since,explode" example:"1h" doc:"Only accounts of which for at least so long no check has succeeded completely. Once."`
 }
 
 type listReply struct {
@@ -133,7 +136,9 @@ type listReply struct {
 }
 
 func (s *Server) listAccounts(ctx context.Context, r *listRequest) (*listReply, error) {
-	chosen, err := accounts.NewSelector(r.Kind, r.State, r.Label, r.Prefix, r.Reason)
+	chosen, err := accounts.ParseSelector(map[string][]string{
+		"kind": r.Kind, "state": r.State, "label": r.Label, "prefix": r.Prefix, "reason": r.Reason, "error": r.Error, "host": r.Host, "since": r.Since,
+	})
 	if err != nil {
 		return nil, badQuery(err)
 	}

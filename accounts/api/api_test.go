@@ -371,3 +371,54 @@ func TestPanic(t *testing.T) {
 		t.Errorf("reply %s, log %s", got.body, f.logs)
 	}
 }
+
+func TestListByHowChecksWent(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, id := range []string{"bad", "good", "new"} {
+		f.call("POST", "/v1/accounts", `{"id":"`+id+`","kind":"plain","config":{"url":"https://`+id+`.example/rss"}}`, 201, nil)
+	}
+	for shard := range f.ring.Shards() {
+		b, err := f.ring.Claim(t.Context(), shard, "replica001", 10, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range b.Claims {
+			r := circulate.Return{Claim: &b.Claims[i], Due: b.Now.Add(time.Hour), Mark: circulate.MarkOK}
+			switch r.Claim.ID {
+			case "bad":
+				r.Mark, r.Failures, r.Error = 't', 1, "http_404: not found"
+			case "new":
+				r.Mark = 0
+			}
+			if _, err := f.ring.Return(t.Context(), shard, []circulate.Return{r}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for query, want := range map[string]string{
+		"state=failing": "bad", "state=never_succeeded": "bad", "error=http_404": "bad", "error=transient&host=BAD.example": "bad",
+		"host=good.example": "good", "error=http_500": "", "state=failing&host=good.example": "", "since=1h": "", "since=1ns&error=http_404": "bad",
+	} {
+		var list AccountList
+		got := f.call("GET", "/v1/accounts?"+query, "", 200, &list)
+		ids := ""
+		for _, a := range list.Accounts {
+			ids += a.ID
+		}
+		if ids != want {
+			t.Errorf("%s: %s", query, got.body)
+		}
+	}
+	var bad, good Account
+	f.call("GET", "/v1/accounts/bad", "", 200, &bad)
+	f.call("GET", "/v1/accounts/good", "", 200, &good)
+	if s := bad.State; !s.NeverSucceeded || !s.LastSuccess.IsZero() || s.LastError != "http_404: not found" || s.LastErrorAt.IsZero() {
+		t.Errorf("%+v", s)
+	}
+	if s := good.State; s.NeverSucceeded || s.LastSuccess.IsZero() || s.LastError != "" {
+		t.Errorf("%+v", s)
+	}
+	if got := f.call("GET", "/v1/accounts?since=soon", "", 422, nil); !strings.Contains(got.body, "query.since") {
+		t.Error(got.body)
+	}
+}

@@ -20,13 +20,13 @@ func readQuery(r *http.Request, others ...string) (accounts.Selector, map[string
 	if err != nil {
 		return accounts.Selector{}, nil, accounts.Faults{{Field: accounts.RecordField, Reason: "must be parameters, percent-encoded"}}
 	}
-	chosen, err := accounts.NewSelector(query["kind"], query["state"], query["label"], query["prefix"], query["reason"])
+	chosen, err := accounts.ParseSelector(query)
 	var faults accounts.Faults
 	errors.As(err, &faults)
 	more := make(map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		switch {
-		case slices.Contains([]string{"kind", "state", "label", "prefix", "reason"}, name):
+		case slices.Contains(accounts.SelectorFields(), name):
 		case !slices.Contains(others, name):
 			// Passed over, a parameter that is misspelled would select more.
 			faults = append(faults, accounts.Fault{Field: name, Reason: "is not a parameter of this route"})
@@ -87,9 +87,12 @@ func selecting(others ...*huma.Param) []*huma.Param {
 	}
 	return append([]*huma.Param{
 		param("kind", "Only accounts of this kind, or of one of several."),
-		param("state", "Only accounts in this state, or in one of several. active: in circulation; parked: out of it, paused ones among them.", states...),
+		param("state", "Only accounts in this state, or in one of several. active: in circulation; parked: out of it, paused ones among them; failing: the last check failed; never_succeeded: checked, and never with complete success.", states...),
 		param("label", "Only accounts that have this label, NAME=VALUE; of several, all."),
 		param("prefix", "Only accounts whose id begins so, or with one of several."),
 		param("reason", "Only parked accounts whose reason begins so, or with one of several."),
+		param("error", "Only accounts whose last check failed with this code or kind, or with one of several."),
+		param("host", "Only accounts whose config names this host, or one of several."),
+		{Name: "since", In: "query", Description: "Only accounts of which for at least so long no check has succeeded completely.", Schema: &huma.Schema{Type: huma.TypeString, Examples: []any{"1h"}}},
 	}, others...)
 }

@@ -47,6 +47,11 @@ type State struct {
 	Reason   string          `json:"reason,omitempty" doc:"Why it is parked: \"paused\", or what went wrong."`
 	Failures int             `json:"failures,omitempty" doc:"Failed checks in a row."`
 	Strikes  int             `json:"strikes,omitempty" doc:"Times it was taken from a replica that did not return it, since the last good return."`
+
+	LastSuccess    time.Time `json:"last_success,omitzero" doc:"When a check last succeeded completely; left out where none ever did."`
+	NeverSucceeded bool      `json:"never_succeeded,omitempty" doc:"It was checked, and no check ever succeeded completely."`
+	LastError      string    `json:"last_error,omitempty" doc:"What went wrong with the last check, if it did: a code and a sentence."`
+	LastErrorAt    time.Time `json:"last_error_at,omitzero"`
 }
 
 // AccountList is a page of accounts.

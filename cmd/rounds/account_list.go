@@ -63,6 +63,10 @@ func printAccount(w io.Writer, v api.Account) error {
 	if v.State.Strikes > 0 {
 		row("strikes", fmt.Sprint(v.State.Strikes))
 	}
+	if last := lastSuccess(v.State); last != "-" {
+		row("last success", last)
+	}
+	row("last error", oneLine(v.State.LastError))
 	row("fault", oneLine(v.Fault))
 	for _, name := range slices.Sorted(maps.Keys(v.Labels)) {
 		row("label", name+"="+v.Labels[name])
@@ -112,6 +116,8 @@ func newListCommand(env environment) *cobra.Command {
 		Short: "List accounts and where they are",
 		Example: `  rounds account list
   rounds account list --state parked
+  rounds account list --state failing --error http_404 --host news.example
+  rounds account list --state never_succeeded
   rounds account list --label team=news --prefix customer-
   rounds account list --kind feed --json | jq -r .id`,
 		Aliases: []string{"ls"},
@@ -123,7 +129,7 @@ func newListCommand(env environment) *cobra.Command {
 			}
 			table := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
 			if !jsonOutput {
-				fmt.Fprintln(table, "ID\tKIND\tCADENCE\tPRIORITY\tFAILURES\tSTATE")
+				fmt.Fprintln(table, "ID\tKIND\tCADENCE\tPRIORITY\tFAILURES\tLAST SUCCESS\tSTATE\tLAST ERROR")
 			}
 			for listed := 0; ; {
 				query.Limit = pageSize
@@ -160,8 +166,20 @@ func printRow(out, table io.Writer, a api.Account, jsonOutput bool) error {
 	if jsonOutput {
 		return printJSON(out, a)
 	}
-	_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", a.ID, a.Kind, a.Cadence, cmp.Or(a.Priority, accounts.PriorityNormal), a.State.Failures, stateOf(a.State))
+	_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", a.ID, a.Kind, a.Cadence, cmp.Or(a.Priority, accounts.PriorityNormal),
+		a.State.Failures, lastSuccess(a.State), stateOf(a.State), cmp.Or(oneLine(a.State.LastError), "-"))
 	return err
+}
+
+// lastSuccess is when a check last succeeded completely, in words where it never did.
+func lastSuccess(s api.State) string {
+	switch {
+	case !s.LastSuccess.IsZero():
+		return clockTime(s.LastSuccess)
+	case s.NeverSucceeded:
+		return "never"
+	}
+	return "-"
 }
 
 // printJSON prints a value on one line.

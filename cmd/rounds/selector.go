@@ -12,7 +12,9 @@ import (
 
 // selectorFlags are the flags that select accounts.
 type selectorFlags struct {
-	kinds, states, labels, prefixes, reasons []string
+	kinds, states, labels, prefixes, reasons, errors, hosts []string
+
+	since string
 }
 
 func (f *selectorFlags) declare(flags *pflag.FlagSet) {
@@ -21,11 +23,20 @@ func (f *selectorFlags) declare(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.labels, "label", nil, "only those with this label, `NAME=VALUE`; of several, all")
 	flags.StringArrayVar(&f.prefixes, "prefix", nil, "only those whose id begins with this `TEXT`, or with one of several")
 	flags.StringArrayVar(&f.reasons, "reason", nil, "only parked ones whose reason begins with this `TEXT`, or with one of several")
+	flags.StringArrayVar(&f.errors, "error", nil, "only those whose last check failed with this `CODE` (http_404, timeout) or kind (transient, auth), or with one of several")
+	flags.StringArrayVar(&f.hosts, "host", nil, "only those whose config names this `HOST`, or one of several")
+	flags.StringVar(&f.since, "since", "", "only those that no check has succeeded with for at least this `DURATION`, such as 1h")
 }
 
 // read gives the selector, or every fault of the flags in their own words.
 func (f *selectorFlags) read() (accounts.Selector, error) {
-	s, err := accounts.NewSelector(f.kinds, f.states, f.labels, f.prefixes, f.reasons)
+	fields := map[string][]string{
+		"kind": f.kinds, "state": f.states, "label": f.labels, "prefix": f.prefixes, "reason": f.reasons, "error": f.errors, "host": f.hosts,
+	}
+	if f.since != "" {
+		fields["since"] = []string{f.since}
+	}
+	s, err := accounts.ParseSelector(fields)
 	return s, flagFaults(err)
 }
 

@@ -148,7 +148,8 @@ func history(f *fixture) {
 		f.ret(circulate.Written, circulate.Return{Claim: c, Mark: mark, Rule: 'x', Error: "error " + string(mark), Cursor: []byte(strings.Repeat("c", i))})
 	}
 	v := f.look("a")
-	if string(v.History.Marks) != "ihgfedcb" || v.History.Succeeded.Unix() != 0 || v.Rule != 'x' {
+	// Of an account that no check has succeeded with the eighth stays free.
+	if string(v.History.Marks) != "ihgfedc" || v.History.Succeeded.Unix() != 0 || v.Rule != 'x' {
 		f.Errorf("history %q %v rule %c", v.History.Marks, v.History.Succeeded, v.Rule)
 	}
 	if v.Error != "error i" || !fresh(v.ErrorAt) {
@@ -170,9 +171,15 @@ func history(f *fixture) {
 	if string(v.History.Marks) != "+tihgfed" || !fresh(v.History.Succeeded) || v.Error != "" {
 		f.Errorf("history %q %v error %q after a success", v.History.Marks, v.History.Succeeded, v.Error)
 	}
+	for _, mark := range "jklmnopq" {
+		f.ret(circulate.Written, circulate.Return{Claim: f.claim(alice, "a")[0], Mark: circulate.Mark(mark)})
+	}
+	if v := f.look("a"); string(v.History.Marks) != "qponmlkj" {
+		f.Errorf("history %q long after a success", v.History.Marks)
+	}
 	// A change of the record keeps it.
 	f.upsert(circulate.Updated, circulate.Registration{ID: "a", Record: []byte("other")})
-	if v := f.look("a"); string(v.History.Marks) != "+tihgfed" {
+	if v := f.look("a"); string(v.History.Marks) != "qponmlkj" {
 		f.Errorf("history %q after a change", v.History.Marks)
 	}
 }

@@ -60,5 +60,10 @@ func selection(s accounts.Selector) []string {
 	}
 	add("prefix", s.Prefixes)
 	add("reason", s.Reasons)
+	add("error", s.Errors)
+	add("host", s.Hosts)
+	if s.Since > 0 {
+		pairs = append(pairs, "since", s.Since.String())
+	}
 	return pairs
 }
