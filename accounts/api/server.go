@@ -27,6 +27,9 @@ type Options struct {
 	Callbacks       *callback.Receiver // that WeCom calls, open to all; nil: there are no such routes
 	CallbackMetrics *CallbackMetrics   // nil: nobody counts them
 
+	// Data tells where accounts are kept, for stats; nil: nothing is told of that.
+	Data func(context.Context) Data
+
 	DeadAfter    time.Duration // a replica silent for so long is not alive; 10 s
 	MaxFollowers int           // how many may follow messages at once; 256
 	PollInterval time.Duration // how often a follower looks for messages that it was not woken for; 1 min

@@ -27,6 +27,10 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error)
 		Staleness: stats.Staleness, ClockStep: stats.ClockStep,
 		Replicas: make([]Replica, len(stats.Replicas)),
 	}
+	if s.options.Data != nil {
+		data := s.options.Data(ctx)
+		reply.Data = &data
+	}
 	for i, r := range stats.Replicas {
 		reply.Replicas[i] = Replica{
 			Name: r.Name, LastHeartbeat: inUTC(r.Beat.Truncate(time.Millisecond)),

@@ -117,8 +117,24 @@ type Stats struct {
 	OverdueSeconds float64   `json:"overdue_seconds" doc:"How long the longest overdue account has waited to be claimed."`
 	Replicas       []Replica `json:"replicas" nullable:"false"`
 
+	Data *Data `json:"data,omitempty" doc:"Where accounts and messages are kept."`
+
 	Staleness *accounts.Staleness `json:"staleness,omitempty" doc:"How long ago accounts were last checked with complete success, as a monitor's last scan found it; left out until there was one."`
 	ClockStep *accounts.ClockStep `json:"redis_clock_step,omitempty" doc:"How Redis' clock went ahead or back; left out where it never did."`
+}
+
+// Data says where accounts and messages are kept, and what could lose them.
+type Data struct {
+	Store    string    `json:"store" doc:"The Redis, without its password."`
+	Forgets  bool      `json:"forgets,omitempty" doc:"It is in the memory of a process of the service, and gone when that ends."`
+	Concerns []Concern `json:"concerns,omitempty" doc:"Settings and states of Redis that could lose what it has acknowledged."`
+}
+
+// Concern is one of them.
+type Concern struct {
+	Node    string `json:"node" doc:"Which Redis."`
+	Concern string `json:"concern" enum:"appendonly,append_fails,eviction,min_replicas,memory,unasked"`
+	Text    string `json:"text" doc:"What it leads to, and what to do."`
 }
 
 // Places says how many accounts are where.
@@ -154,6 +170,7 @@ func accountOf(v *accounts.View) Account {
 		State: State{
 			Place: s.Place, Due: inUTC(s.Due), Since: inUTC(s.Since), Replica: s.Replica, Reason: s.Reason,
 			Failures: s.Failures, Strikes: s.Strikes,
+			LastSuccess: inUTC(s.Succeeded), NeverSucceeded: s.NeverSucceeded, LastError: s.Error, LastErrorAt: inUTC(s.ErrorAt),
 		},
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -131,6 +132,19 @@ func TestMessagesTailEndsWithItsContext(t *testing.T) {
 	env.stderr = env.stdout
 	if err := run(ctx, []string{"messages", "tail", "--from", "start"}, env); err != nil {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestStatsSayWhereEverythingIsKept(t *testing.T) {
+	for want, data := range map[string]*api.Data{
+		"kept in   the memory of the process that serves: everything is gone when it ends\n": {Store: "embedded", Forgets: true},
+		"kept in   redis 10.0.0.1:6379\nconcern   redis n: set it to noeviction\n": {Store: "10.0.0.1:6379",
+			Concerns: []api.Concern{{Node: "n", Concern: "eviction", Text: "redis n: set it to noeviction"}}},
+	} {
+		var out strings.Builder
+		if err := printStats(&out, api.Stats{Data: data}); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s%v", want, &out, err)
+		}
 	}
 }
 

@@ -81,6 +81,12 @@ func printStats(w io.Writer, s api.Stats) error {
 	if step := s.ClockStep; step != nil {
 		fmt.Fprintf(table, "redis clock\t%s\n", clockStepIn(step))
 	}
+	if s.Data != nil {
+		fmt.Fprintf(table, "kept in\t%s\n", storeIn(s.Data))
+		for _, c := range s.Data.Concerns {
+			fmt.Fprintf(table, "concern\t%s\n", oneLine(c.Text))
+		}
+	}
 	fmt.Fprintf(table, "messages\t%d kept\n", s.Messages)
 	fmt.Fprintf(table, "shards\t%d\n", s.Shards)
 	if err := table.Flush(); err != nil {
@@ -109,6 +115,14 @@ func seconds(s float64) string {
 		return d.Round(time.Second).String()
 	}
 	return d.Round(time.Millisecond).String()
+}
+
+// storeIn is where everything is kept, in words.
+func storeIn(d *api.Data) string {
+	if d.Forgets {
+		return "the memory of the process that serves: everything is gone when it ends"
+	}
+	return "redis " + oneLine(d.Store)
 }
 
 // clockStepIn is the last step of Redis' clock in words.

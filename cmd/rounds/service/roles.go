@@ -63,13 +63,13 @@ func startRoles(ctx context.Context, group *errgroup.Group, s settings.Settings,
 			return err
 		}
 	}
-	return startFront(ctx, s, o, ring, checkers, registry, metrics, front)
+	return startFront(ctx, s, o, ring, keep, checkers, registry, metrics, front)
 }
 
 // startFront opens the front door to what the process serves. What would last
 // ends when ctx is done.
 func startFront(ctx context.Context, s settings.Settings, o Options, ring *circulate.Ring,
-	checkers poller.Checkers, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
+	keep *store, checkers poller.Checkers, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
 	if front == nil {
 		return nil
 	}
@@ -78,7 +78,7 @@ func startFront(ctx context.Context, s settings.Settings, o Options, ring *circu
 	} else {
 		options := api.Options{
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
-			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, MaxFollowers: s.API.Followers,
+			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, MaxFollowers: s.API.Followers, Data: keep.data,
 		}
 		pages, err := guide.New(api.GuidePath)
 		if err != nil {

@@ -3,13 +3,47 @@ package service
 import (
 	"context"
 	"log/slog"
+	"sync"
+	"time"
 
+	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/monitor"
 )
 
+// dataKept is for how long what Redis said is repeated to whoever asks.
+const dataKept = 30 * time.Second
+
 // store is the Redis that keeps everything.
-type store struct{ server connect.Server }
+type store struct {
+	server connect.Server
+
+	mu    sync.Mutex
+	asked time.Time
+	known api.Data
+}
+
+// data says where everything is kept, and what could lose it. While Redis cannot be asked
+// it says what it knew.
+func (s *store) data(ctx context.Context) api.Data {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.asked.IsZero() && time.Since(s.asked) < dataKept {
+		return s.known
+	}
+	s.asked = time.Now()
+	_, embedded := s.server.(*connect.Embedded)
+	s.known.Store, s.known.Forgets = s.server.Name(), embedded
+	found, err := connect.Concerns(ctx, s.server)
+	if err != nil {
+		return s.known
+	}
+	s.known.Concerns = nil
+	for _, c := range found {
+		s.known.Concerns = append(s.known.Concerns, api.Concern{Node: c.Node, Concern: string(c.Code), Text: c.Text})
+	}
+	return s.known
+}
 
 // tell logs what could lose data as the process starts. A monitor looks again and again.
 func (s *store) tell(ctx context.Context, log *slog.Logger) {
