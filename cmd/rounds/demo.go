@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"syscall"
 	"time"
 
@@ -134,22 +133,12 @@ Messages as they are found:
 
 // awaitReady asks until the service says that it is ready.
 func awaitReady(ctx context.Context, base string) error {
-	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		answer, err := http.DefaultClient.Do(request)
-		if err == nil {
-			_ = answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
+	for ready(ctx, base+"/readyz") != nil {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+	return nil
 }
