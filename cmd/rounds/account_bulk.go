@@ -57,7 +57,8 @@ parked or --reason selects them.` + bulkHelp,
 func newResumeCommand(env environment) *cobra.Command {
 	var named resumption
 	return named.declare(newBulkCommand(env, bulkCommand{
-		name: "resume", done: "resumed", action: accounts.ResumeAll, one: named.resume,
+		name: "resume", done: "resumed", action: accounts.ResumeAll,
+		one: func(calls *client.Client, ctx context.Context, id string) error { return named.resume(ctx, calls, id) },
 	}, &cobra.Command{
 		Short: "Put parked accounts back into circulation, paused ones among them",
 		Long: `Put parked accounts back into circulation. One that is named is due at once,
@@ -96,7 +97,7 @@ func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.C
 		case len(ids) > 0 && (selects || job.DryRun || jsonOutput):
 			return errors.New("flags select accounts, or say what becomes of those: they cannot go with names of some")
 		case len(ids) > 0:
-			return b.each(env, cmd.Context(), calls, ids)
+			return b.each(cmd.Context(), env, calls, ids)
 		case !selects:
 			return fmt.Errorf("name accounts, or say which with flags such as --kind or --label; --all means every account (see rounds account %s --help)", b.name)
 		}
@@ -104,11 +105,11 @@ func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.C
 			return flagFaults(err)
 		}
 		if b.asks && !yes && !job.DryRun {
-			if err := b.confirm(env, cmd.Context(), calls, job); err != nil {
+			if err := b.confirm(cmd.Context(), env, calls, job); err != nil {
 				return err
 			}
 		}
-		return b.all(env, cmd.Context(), calls, job, jsonOutput)
+		return b.all(cmd.Context(), env, calls, job, jsonOutput)
 	})
 	flags := cmd.Flags()
 	chosen.declare(flags)
@@ -122,7 +123,7 @@ func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.C
 }
 
 // each does it to the accounts that are named.
-func (b bulkCommand) each(env environment, ctx context.Context, calls *client.Client, ids []string) error {
+func (b bulkCommand) each(ctx context.Context, env environment, calls *client.Client, ids []string) error {
 	var failed []error
 	for _, id := range ids {
 		err := b.one(calls, ctx, id)
@@ -139,12 +140,12 @@ func (b bulkCommand) each(env environment, ctx context.Context, calls *client.Cl
 }
 
 // confirm asks the person at the terminal, with the number of accounts.
-func (b bulkCommand) confirm(env environment, ctx context.Context, calls *client.Client, job accounts.Bulk) error {
+func (b bulkCommand) confirm(ctx context.Context, env environment, calls *client.Client, job accounts.Bulk) error {
 	if !env.terminal(env.stdin) || !env.terminal(env.stderr) {
 		return errors.New("it cannot be undone, and nobody can be asked: give --yes, or --dry-run to count")
 	}
 	job.DryRun = true
-	found, err := b.run(env, ctx, calls, job)
+	found, err := b.run(ctx, env, calls, job)
 	if err != nil {
 		return err
 	}
@@ -161,8 +162,8 @@ func (b bulkCommand) confirm(env environment, ctx context.Context, calls *client
 }
 
 // all does it to the accounts that are selected.
-func (b bulkCommand) all(env environment, ctx context.Context, calls *client.Client, job accounts.Bulk, jsonOutput bool) error {
-	did, err := b.run(env, ctx, calls, job)
+func (b bulkCommand) all(ctx context.Context, env environment, calls *client.Client, job accounts.Bulk, jsonOutput bool) error {
+	did, err := b.run(ctx, env, calls, job)
 	if err != nil && did == (api.BulkProgress{}) {
 		return err
 	}
@@ -185,7 +186,7 @@ func (b bulkCommand) all(env environment, ctx context.Context, calls *client.Cli
 }
 
 // run does it, and shows how far it is.
-func (b bulkCommand) run(env environment, ctx context.Context, calls *client.Client, job accounts.Bulk) (api.BulkProgress, error) {
+func (b bulkCommand) run(ctx context.Context, env environment, calls *client.Client, job accounts.Bulk) (api.BulkProgress, error) {
 	bar := newProgress(env, "")
 	defer bar.done()
 	done := b.done

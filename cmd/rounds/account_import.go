@@ -34,7 +34,7 @@ any line was bad. Importing the same lines again changes nothing.`,
 				if err != nil {
 					return err
 				}
-				defer file.Close()
+				defer func() { _ = file.Close() }() // it is only read
 				records = file
 			}
 			bar := newProgress(env, "lines sent")

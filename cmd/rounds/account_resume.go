@@ -20,7 +20,7 @@ some of it once more.`
 // resumption is where accounts that are named go on.
 type resumption struct{ from string }
 
-func (r *resumption) resume(calls *client.Client, ctx context.Context, id string) error {
+func (r *resumption) resume(ctx context.Context, calls *client.Client, id string) error {
 	if r.from == "" {
 		return calls.Resume(ctx, id)
 	}

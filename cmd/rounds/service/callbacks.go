@@ -26,7 +26,7 @@ func readCallbacks(path string, source secrets.Source) ([]*callback.Address, err
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it is only read
 	configs, err := callback.Read(file)
 	if err != nil {
 		return nil, err

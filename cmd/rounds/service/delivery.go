@@ -47,7 +47,7 @@ func readWebhooks(path string, client webhook.Client) ([]webhook.Endpoint, error
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it is only read
 	return webhook.Read(file, client)
 }
 

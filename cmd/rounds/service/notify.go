@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strconv"
 	"time"
@@ -66,7 +67,6 @@ func (n notifier) send(state string) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	_, err = conn.Write([]byte(state))
-	return err
+	return errors.Join(err, conn.Close())
 }

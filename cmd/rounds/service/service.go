@@ -77,7 +77,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer server.Close()
+	defer func() { _ = server.Close() }() // the process ends, or at least its service
 
 	metrics := newExposition()
 	calls := newRedisMetrics(metrics.process, server)
