@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Never, as Config.Quarantine, puts nobody in quarantine.
+// Never is a Config.Quarantine that puts nobody in quarantine.
 const Never = -1
 
 // Config is how a monitor works. Zero values have the defaults, but Retention,

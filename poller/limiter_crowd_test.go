@@ -3,7 +3,6 @@ package poller
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -58,7 +57,7 @@ func inCrowd(t *testing.T, rules string, test func(c *crowd)) {
 		}
 		c := &crowd{
 			T: t, kind: "http", held: func() time.Duration { return 0 }, running: make(map[string][]time.Time),
-			limiter: newLimiter(ring, limits, time.Minute, slog.New(slog.NewTextHandler(io.Discard, nil)), NewMetrics(nil)),
+			limiter: newLimiter(ring, limits, time.Minute, slog.New(slog.DiscardHandler), NewMetrics(nil)),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})

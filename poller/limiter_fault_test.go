@@ -3,7 +3,6 @@ package poller
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -77,7 +76,7 @@ func limiterAt(t *testing.T, rules string, test func(t *testing.T, l *limiter, s
 			t.Fatal(err)
 		}
 		server.asked = 0
-		test(t, newLimiter(ring, limits, time.Minute, slog.New(slog.NewTextHandler(io.Discard, nil)), NewMetrics(nil)), server)
+		test(t, newLimiter(ring, limits, time.Minute, slog.New(slog.DiscardHandler), NewMetrics(nil)), server)
 	})
 }
 

@@ -122,7 +122,7 @@ func TestEffectsAreAppliedOnceWhereverConsumersDie(t *testing.T) {
 					time.Sleep(time.Second)
 					before.kill()
 					before.cancel()
-					<-before.done
+					before.ended(t)
 					doomed := w.start(settings)
 					var steps atomic.Int32
 					doomed.at(func(step string) faketime.Fate {
@@ -143,7 +143,7 @@ func TestEffectsAreAppliedOnceWhereverConsumersDie(t *testing.T) {
 					doomed.kill()
 					w.add(3, accounts...)
 					time.Sleep(20 * time.Second)
-					<-doomed.done
+					doomed.ended(t)
 				}
 				if fell == 0 {
 					t.Error("no consumer died of it")
@@ -176,7 +176,7 @@ func TestConsumersAllDie(t *testing.T) {
 			time.Sleep(time.Duration(5+round) * time.Second)
 			c.kill()
 			c.cancel()
-			<-c.done
+			c.ended(t)
 		}
 		c := w.start(delivery.Consumer{Handler: w.effect(0)})
 		time.Sleep(time.Minute)
@@ -230,7 +230,7 @@ func TestPoisonKillsNoNeighbours(t *testing.T) {
 			if !c.isDead() {
 				c.stop(t)
 			} else {
-				<-c.done
+				c.ended(t)
 			}
 		}
 		w.nothingLeft()
@@ -296,13 +296,13 @@ func TestKillsOnARealRedis(t *testing.T) {
 			w.until(func() bool { return helper.isDead() || doomed.isDead() })
 			helper.kill()
 			helper.cancel()
-			<-helper.done
+			helper.ended(t)
 		}
 		w.add(10, accounts...)
 		w.until(func() bool { return doomed.isDead() })
 		doomed.kill()
 		doomed.cancel()
-		<-doomed.done
+		doomed.ended(t)
 	}
 	last := start()
 	w.add(10, accounts...)

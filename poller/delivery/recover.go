@@ -66,7 +66,7 @@ func (s *session) takeOver(pending []circulate.Pending) bool {
 		for to < len(pending) && pending[to].Deliveries < suspect {
 			to++
 		}
-		ok := true
+		var ok bool
 		switch {
 		case to > from:
 			ok = s.again(pending[from:to])

@@ -26,7 +26,7 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 	var deferred error
 	counted := make(map[string]int, 4)
 	for i, d := range batch {
-		outcome := outcomeOf(errs[i], s.work)
+		outcome := outcomeOf(s.work, errs[i])
 		if outcome == outcomeFailed && d.Attempt >= s.MaxDeliveries {
 			if s.bury(circulate.Pending{Position: d.Position, Deliveries: d.Attempt}, errs[i]) {
 				counted[outcomeDead]++
@@ -107,7 +107,7 @@ const (
 	outcomeDead   = "dead" // failed too often
 )
 
-func outcomeOf(err error, work context.Context) string {
+func outcomeOf(work context.Context, err error) string {
 	var later *Later
 	switch {
 	case err == nil:

@@ -93,6 +93,14 @@ func (c *consumer) stop(t testing.TB) {
 	}
 }
 
+// ended waits until a consumer has ended that died, with whatever error.
+func (c *consumer) ended(t testing.TB) {
+	t.Helper()
+	if err := <-c.done; err != nil {
+		t.Logf("the consumer that died: %v", err)
+	}
+}
+
 // process is one that may die in front of Redis: from then on nothing that it sends
 // arrives.
 type process struct {

@@ -15,7 +15,7 @@ func TestCall(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("X-Answer", "yes")
-		fmt.Fprintf(w, "%s %s %s %s", r.Method, r.Header.Get("X-Ask"), r.UserAgent(), body)
+		_, _ = fmt.Fprintf(w, "%s %s %s %s", r.Method, r.Header.Get("X-Ask"), r.UserAgent(), body)
 	})
 	c := client(t, Options{UserAgent: UserAgent("1.2.3")})
 	response, err := c.Do(t.Context(), Call{

@@ -25,7 +25,7 @@ func raw(t *testing.T, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { listener.Close() })
+	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -34,7 +34,7 @@ func raw(t *testing.T, text string) string {
 			}
 			_, _ = http.ReadRequest(bufio.NewReader(conn))
 			_, _ = conn.Write([]byte(text))
-			conn.Close()
+			_ = conn.Close()
 		}
 	}()
 	return "http://" + listener.Addr().String()

@@ -86,7 +86,7 @@ func readFile(path string) (string, error) {
 	if err != nil {
 		return "", ErrUnusable
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it is only read
 	value, err := io.ReadAll(io.LimitReader(file, MaxSize+1))
 	if err != nil || len(value) > MaxSize {
 		return "", ErrUnusable

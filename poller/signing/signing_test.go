@@ -2,6 +2,7 @@ package signing
 
 import (
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -29,7 +30,7 @@ func TestParseKey(t *testing.T) {
 	} {
 		key, err := ParseKey(text)
 		switch {
-		case size == 0 && err != ErrKey:
+		case size == 0 && !errors.Is(err, ErrKey):
 			t.Errorf("%q: got %v, %v", text, key, err)
 		case size > 0 && (err != nil || key.Size() != size):
 			t.Errorf("%q: got %v, %v", text, key, err)

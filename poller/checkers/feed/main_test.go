@@ -60,7 +60,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	fmt.Fprint(w, s.body)
+	_, _ = fmt.Fprint(w, s.body)
 }
 
 func rss(items ...string) string {

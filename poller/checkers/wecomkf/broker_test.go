@@ -3,6 +3,7 @@ package wecomkf
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -211,7 +212,8 @@ func TestFetcherIsGone(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = w.replicas[0].Check(short, poller.Request{Account: ids[0], Config: configOf("", ids[0])})
-		if failed, ok := err.(*poller.CheckError); !ok || failed.Code != "timeout" || failed.Kind != poller.Transient {
+		var failed *poller.CheckError
+		if !errors.As(err, &failed) || failed.Code != "timeout" || failed.Kind != poller.Transient {
 			t.Errorf("got %v", err)
 		}
 		if codes := w.round(ids); len(codes) != 0 {

@@ -105,7 +105,7 @@ func TestRateLimitPausesTheCorporation(t *testing.T) {
 			}
 			w.wecom.Heal()
 			before := w.wecom.Stats(corp)
-			w.page(0, ids[1], "") // at once here, and soon elsewhere
+			_, _ = w.page(0, ids[1], "") // at once here, and soon elsewhere
 			time.Sleep(freshFor)
 			if codes := w.round(ids); codes["wecom_45009"] != len(ids) {
 				t.Errorf("step %d: got %v", step, codes)

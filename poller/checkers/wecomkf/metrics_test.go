@@ -21,7 +21,7 @@ func TestFetchesAndPausesAreCounted(t *testing.T) {
 		time.Sleep(refusedFor)
 		w.round(ids)
 		w.wecom.Fail(corp, wecom.SyncMsg, wecom.Fault{Code: 45009})
-		w.page(0, ids[0], "")
+		_, _ = w.page(0, ids[0], "")
 		time.Sleep(freshFor)
 		w.round(ids) // meets the pause, and does not call
 

@@ -19,7 +19,7 @@ func TestIdlePacesAreForgotten(t *testing.T) {
 		}
 		time.Sleep(paceWindow / 2)
 		for range paceCalls {
-			p.call("busy")
+			_ = p.call("busy")
 		}
 		time.Sleep(paceWindow / 2)
 		if failed := p.call("busy"); failed == nil || failed.RetryAfter != paceWindow/2 {
@@ -31,7 +31,7 @@ func TestIdlePacesAreForgotten(t *testing.T) {
 		swept := p.swept
 		time.Sleep(paceWindow / 2)
 		for i := range 2 * pacedMost {
-			p.call(fmt.Sprint("late", i))
+			_ = p.call(fmt.Sprint("late", i))
 		}
 		if p.swept != swept {
 			t.Error("they were looked for again within the window")

@@ -188,7 +188,7 @@ func TestCatchingUpKeepsTheLimit(t *testing.T) {
 		}
 		// Whoever goes on all the same is told to wait, and nobody else with it.
 		for range paceCalls + 1 {
-			w.page(0, ids[0], "")
+			_, _ = w.page(0, ids[0], "")
 		}
 		if _, failed := w.page(0, ids[0], ""); failed == nil || failed.Code != "wecom_pace" || failed.Kind != poller.RateLimited || failed.RetryAfter <= 0 {
 			t.Errorf("got %+v", failed)

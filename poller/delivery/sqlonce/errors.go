@@ -28,7 +28,7 @@ func (p *PanicError) Unwrap() error {
 // as an answer to the consumer: nothing that was rolled back is acknowledged.
 func meaningless(err error) error {
 	if errors.Is(err, delivery.ErrAcknowledged) || errors.Is(err, delivery.ErrHeld) {
-		return fmt.Errorf("sqlonce: the function answered what is not for it to say: %v", err)
+		return fmt.Errorf("sqlonce: the function answered what is not for it to say: %v", err) //nolint:errorlint // not wrapped, for the consumer would take it as said
 	}
 	return err
 }

@@ -38,7 +38,7 @@ func Example() {
 	client := fetch.New(fetch.Options{AllowPrivate: true})
 	defer client.Close()
 	_ = os.Setenv("ROUNDS_SECRET_CRM", key)
-	defer os.Unsetenv("ROUNDS_SECRET_CRM")
+	defer func() { _ = os.Unsetenv("ROUNDS_SECRET_CRM") }()
 
 	config := `{"endpoints": [{"name": "crm", "url": "` + receiver.URL + `", "secrets": [{"secret": "CRM"}], "ordered": true}]}`
 	endpoints, err := webhook.Read(strings.NewReader(config), client)
