@@ -130,13 +130,13 @@ func readBatch(reply any, shard int, known int64) (Batch, error) {
 }
 
 func (c *Claim) read(columns [7][]any, i int) error {
-	entry := bytesAt(columns[0], i)
+	entry := wire.BytesAt(columns[0], i)
 	if len(entry) < idOffset || i >= len(columns[1]) {
 		return wire.ErrReply
 	}
 	c.entry = string(entry)
 	c.ID = c.entry[idOffset:]
-	since := bytesAt(columns[1], i)
+	since := wire.BytesAt(columns[1], i)
 	if len(since) != stampWidth+1 {
 		return wire.ErrReply
 	}
@@ -145,27 +145,18 @@ func (c *Claim) read(columns [7][]any, i int) error {
 		return err
 	}
 	c.Due, c.Rule = time.UnixMilli(due), Rule(since[stampWidth])
-	if cursor := bytesAt(columns[2], i); len(cursor) > 0 {
+	if cursor := wire.BytesAt(columns[2], i); len(cursor) > 0 {
 		c.Cursor = cursor
 	}
-	if failures := bytesAt(columns[3], i); failures != nil {
+	if failures := wire.BytesAt(columns[3], i); failures != nil {
 		if c.Failures, err = redis.Int(failures, nil); err != nil {
 			c.Failures = 0 // a count that is none must not hold up the account
 		}
 	}
-	c.Hint = bytesAt(columns[4], i)
-	c.State = string(bytesAt(columns[5], i))
-	if strikes := bytesAt(columns[6], i); strikes != nil {
+	c.Hint = wire.BytesAt(columns[4], i)
+	c.State = string(wire.BytesAt(columns[5], i))
+	if strikes := wire.BytesAt(columns[6], i); strikes != nil {
 		c.Strikes, _ = redis.Int(strikes, nil) // likewise
 	}
 	return nil
-}
-
-// bytesAt reads a column that may be shorter than the batch, or hold no value.
-func bytesAt(column []any, i int) []byte {
-	if i >= len(column) {
-		return nil
-	}
-	b, _ := column[i].([]byte)
-	return b
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -138,7 +139,7 @@ func TestMessagesOfSeveralShardsAreAwaitedOnACluster(t *testing.T) {
 	if len(after) < 2 {
 		t.Fatal("shard 0 is alone on its node: the test shows nothing")
 	}
-	if ready, err := ring.AwaitMessages(t.Context(), after, 20*time.Millisecond); err != nil || len(ready) != 0 {
+	if ready, err := group.Of(ring).Await(t.Context(), after, 20*time.Millisecond); err != nil || len(ready) != 0 {
 		t.Errorf("of empty streams: %v, %v", ready, err)
 	}
 	id := ""
@@ -152,7 +153,7 @@ func TestMessagesOfSeveralShardsAreAwaitedOnACluster(t *testing.T) {
 	}
 	waiting := make(chan string, 1)
 	go func() {
-		ready, err := ring.AwaitMessages(t.Context(), after, 10*time.Second)
+		ready, err := group.Of(ring).Await(t.Context(), after, 10*time.Second)
 		waiting <- fmt.Sprint(ready, err)
 	}()
 	if _, err := ring.Return(t.Context(), shard, []circulate.Return{{Claim: &b.Claims[0], Messages: []circulate.Message{{ID: "1"}}}}); err != nil {
@@ -167,7 +168,7 @@ func TestMessagesOfSeveralShardsAreAwaitedOnACluster(t *testing.T) {
 	for i := range after {
 		after[i] = "999999999999999-0"
 	}
-	if ready, err := ring.AwaitMessages(t.Context(), after, 10*time.Second); err != nil || len(ready) != 1 || ready[0] != shard {
+	if ready, err := group.Of(ring).Await(t.Context(), after, 10*time.Second); err != nil || len(ready) != 1 || ready[0] != shard {
 		t.Errorf("of one that has moved away: %v, %v", ready, err)
 	}
 	if ring.Node(shard) == ring.Node(0) && shard != 0 {

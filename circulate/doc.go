@@ -147,8 +147,8 @@
 // do nothing. What cannot be handled goes to the dead stream. See package delivery.
 //
 // However many groups a process reads, it waits for their messages with one XREAD for
-// each node of Redis ([Ring.Watch]), and takes, renews and surveys their leases of a
-// shard in one step ([Ring.BeginShard], [Ring.RenewLease], [Ring.SurveyGroup]).
+// each node of Redis (Watch of package group), and takes, renews and surveys their leases of a
+// shard in one step (Begin, Renew and Survey).
 //
 // # Connections
 //

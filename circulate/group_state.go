@@ -3,6 +3,7 @@ package circulate
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,10 +13,45 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
+// ErrNoGroup reports a consumer group that a shard has not got, or not any more.
+var ErrNoGroup = wire.Finding("circulate: no such consumer group")
+
+// ValidateGroup tells what is wrong with a consumer group's name: it must be 1 to
+// 64 letters, digits, dots, dashes or underscores.
+func ValidateGroup(group string) error { return wire.ValidateGroup(group) }
+
+// EnsureGroup makes a consumer group in a shard unless it has it. A new one reads
+// what comes after the position: StreamStart for all there is, StreamEnd for what
+// comes from now on. In a new shard it reads all there is wherever an old shard whose
+// accounts go there has the group already: it is as old as that one. So whoever makes a group everywhere
+// begins with the last shard.
+func (r *Ring) EnsureGroup(ctx context.Context, shard int, group, after string) (created bool, err error) {
+	if err := wire.CheckGroup("ensure group", group); err != nil {
+		return false, err
+	}
+	if after != StreamEnd {
+		if err := ValidatePosition(after); err != nil {
+			return false, fmt.Errorf("%w: ensure group: %w", wire.ErrInput, err)
+		}
+	}
+	key := r.keys[shard].messages
+	if after, err = r.groupStart(ctx, shard, group, after); err != nil {
+		return false, fmt.Errorf("ensure group, shard %d: %w", shard, err)
+	}
+	_, err = r.wire.PipelineOn(ctx, wire.ForGroups, shard, key, wire.Command{"XGROUP", "CREATE", key, group, after, "MKSTREAM"})
+	if wire.HasCode(err, "BUSYGROUP") {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("ensure group, shard %d: %w", shard, err)
+	}
+	return true, nil
+}
+
 //go:embed group_state.lua
 var groupStateLua string
 
-var groupStateScript = newGroupScript("group state", groupStateLua)
+var groupStateScript = wire.NewGroupScript("group state", groupStateLua)
 
 // GroupState is how far a consumer group has got in one shard.
 type GroupState struct {
@@ -49,95 +85,67 @@ func (r *Ring) GroupState(ctx context.Context, shard int, group string) (GroupSt
 		return GroupState{}, fmt.Errorf("group state, shard %d: %w", shard, err)
 	}
 	s.Now = time.UnixMilli(now)
-	s.OldestUnread, s.OldestPending = age(now, unread), age(now, pending)
+	s.OldestUnread, s.OldestPending = PositionAge(s.Now, unread), PositionAge(s.Now, pending)
 	return s, nil
 }
 
-// age is how long ago a message was written.
-func age(now int64, at string) time.Duration {
-	id, err := ParseStreamID(at)
-	if err != nil {
-		return 0
-	}
-	return time.Duration(max(0, now-int64(id.Ms))) * time.Millisecond
-}
-
-// Groups gives the names of all consumer groups of the shards.
+// Groups returns the names of all consumer groups of the shards.
 func (r *Ring) Groups(ctx context.Context) ([]string, error) {
 	var names []string
 	for shard := range r.keys {
-		key := r.keys[shard].messages
-		replies, err := r.wire.Pipeline(ctx, key, wire.Command{"XINFO", "GROUPS", key})
-		if wire.HasCode(err, "no such key") {
-			continue
-		}
+		of, err := r.groupsOf(ctx, shard)
 		if err != nil {
-			return nil, fmt.Errorf("groups, shard %d: %w", shard, err)
+			return nil, err
 		}
-		groups, err := redis.Values(replies[0], nil)
-		if err != nil {
-			return nil, fmt.Errorf("groups, shard %d: %w", shard, err)
-		}
-		for _, g := range groups {
-			info, err := redis.Values(g, nil)
-			if err != nil {
-				return nil, fmt.Errorf("groups, shard %d: %w", shard, err)
-			}
-			for i := 0; i+1 < len(info); i += 2 {
-				if field, _ := redis.String(info[i], nil); field == "name" {
-					name, _ := redis.String(info[i+1], nil)
-					names = append(names, name)
-				}
-			}
-		}
+		names = append(names, of...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
 
-// Consumers gives the consumers of a group that were heard of within the window.
-func (r *Ring) Consumers(ctx context.Context, group string, window time.Duration) ([]string, error) {
-	key := consumersKey(r.namespace, group)
-	now, err := r.wire.Pipeline(ctx, key, wire.Command{"TIME"})
+// groupsOf returns the names of a shard's consumer groups.
+func (r *Ring) groupsOf(ctx context.Context, shard int) ([]string, error) {
+	groups, err := r.groupInfos(ctx, r.keys[shard].messages)
 	if err != nil {
-		return nil, fmt.Errorf("consumers: %w", err)
+		return nil, fmt.Errorf("groups, shard %d: %w", shard, err)
 	}
-	at, err := wire.Time(now[0])
+	names := make([]string, len(groups))
+	for i, g := range groups {
+		names[i] = g.name
+	}
+	return names, nil
+}
+
+// groupInfo is what Redis tells of a consumer group.
+type groupInfo struct{ name, lastRead string }
+
+// groupInfos asks for the consumer groups of a stream; none where there is no stream.
+func (r *Ring) groupInfos(ctx context.Context, key string) ([]groupInfo, error) {
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"XINFO", "GROUPS", key})
+	if wire.HasCode(err, "no such key") {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"ZRANGEBYSCORE", key, at.Add(-window).UnixMilli(), at.Add(window).UnixMilli()})
+	groups, err := redis.Values(replies[0], nil)
 	if err != nil {
-		return nil, fmt.Errorf("consumers: %w", err)
+		return nil, err
 	}
-	return redis.Strings(replies[0], nil)
-}
-
-// RemoveGroup forgets a consumer group in all shards: what it has read, what is
-// pending, and what its effects remember. Its dead letters stay. It reports
-// whether any shard had it.
-//
-// A consumer of it that runs makes it anew, from where that consumer had got to.
-func (r *Ring) RemoveGroup(ctx context.Context, group string) (bool, error) {
-	if err := checkGroup("remove group", group); err != nil {
-		return false, err
-	}
-	removed := false
-	for shard := range r.keys {
-		k := &r.keys[shard]
-		replies, err := r.wire.Pipeline(ctx, k.messages,
-			wire.Command{"HDEL", k.leases, group}, wire.Command{"DEL", k.appliedKey(group)}, wire.Command{"EXISTS", k.messages})
-		if err == nil && replies[2] == int64(1) {
-			replies, err = r.wire.Pipeline(ctx, k.messages, wire.Command{"XGROUP", "DESTROY", k.messages, group})
-			removed = removed || err == nil && replies[0] == int64(1)
-		}
+	infos := make([]groupInfo, len(groups))
+	for i, g := range groups {
+		fields, err := redis.Values(g, nil)
 		if err != nil {
-			return removed, fmt.Errorf("remove group, shard %d: %w", shard, err)
+			return nil, errors.Join(wire.ErrReply, err)
+		}
+		for j := 0; j+1 < len(fields); j += 2 {
+			switch field, _ := redis.String(fields[j], nil); field {
+			case "name":
+				infos[i].name, _ = redis.String(fields[j+1], nil)
+			case "last-delivered-id":
+				infos[i].lastRead, _ = redis.String(fields[j+1], nil)
+			}
 		}
 	}
-	key := consumersKey(r.namespace, group)
-	if _, err := r.wire.Pipeline(ctx, key, wire.Command{"DEL", key, consumerReportsKey(r.namespace, group)}); err != nil {
-		return removed, fmt.Errorf("remove group: %w", err)
-	}
-	return removed, nil
+	return infos, nil
 }

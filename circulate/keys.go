@@ -127,16 +127,9 @@ func rosterKeys(namespace string) []string {
 	return []string{tag + "processes", tag + "left"}
 }
 
-// appliedKey has the messages of a shard that a group's effects remember: a
-// ZSET, account NUL message id -> until when, unix ms.
-func (k *shardKeys) appliedKey(group string) string { return k.messages + ":applied:" + group }
-
-// consumersKey has the consumers of a group: a ZSET, consumer -> last heartbeat,
-// unix ms. consumerReportsKey has it as its hash tag.
-func consumersKey(namespace, group string) string { return namespace + ":consumers:" + group }
-
-func consumerReportsKey(namespace, group string) string {
-	return "{" + consumersKey(namespace, group) + "}:reports"
+// stream is the keys that concern the shard's messages.
+func (k *shardKeys) stream() wire.Stream {
+	return wire.Stream{Messages: k.messages, Dead: k.dead, Leases: k.leases, Tickets: [2]string{k.ticketSeq, k.ticketMark}}
 }
 
 // endpointsKey has the webhook endpoints that are disabled: a HASH, endpoint ->

@@ -54,12 +54,9 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 		clockStepKey("ns"): "{ns:replicas}:clock_step",
 		keys.clock:         "{rounds:07}:clock",
 
-		keys.dead:            "{rounds:07}:dead",
-		keys.leases:          "{rounds:07}:leases",
-		keys.appliedKey("g"): "{rounds:07}:messages:applied:g",
-
-		consumersKey("ns", "g"):       "ns:consumers:g",
-		consumerReportsKey("ns", "g"): "{ns:consumers:g}:reports",
+		keys.dead:                  "{rounds:07}:dead",
+		keys.leases:                "{rounds:07}:leases",
+		keys.stream().Applied("g"): "{rounds:07}:messages:applied:g",
 	} {
 		if name != want {
 			t.Errorf("%q, want %q", name, want)

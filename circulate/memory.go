@@ -65,6 +65,9 @@ func parseMemory(info string) (Memory, error) {
 	return Memory{Used: max(0, used-apart), Limit: limit}, nil
 }
 
+// Node names the Redis node that serves a shard, "" where there is only one.
+func (r *Ring) Node(shard int) string { return r.wire.NodeOf(r.keys[shard].messages) }
+
 // streamSamples is how many parts of a stream are measured to tell its size.
 const streamSamples = 16
 

@@ -3,6 +3,8 @@ package circulate
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // Message is one thing that a check found, as it is written to its shard's
@@ -14,12 +16,7 @@ type Message struct {
 	Data json.RawMessage `json:"data,omitempty"` // any JSON value
 }
 
-// appendFields adds the message as scripts take it: id, type, time in RFC 3339
-// (empty = unknown), data.
+// appendFields adds the message as scripts take it.
 func (m *Message) appendFields(args []any) []any {
-	when := ""
-	if !m.Time.IsZero() {
-		when = m.Time.UTC().Format(time.RFC3339Nano)
-	}
-	return append(args, m.ID, m.Type, when, []byte(m.Data))
+	return wire.AppendMessage(args, m.ID, m.Type, m.Time, []byte(m.Data))
 }

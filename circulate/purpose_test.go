@@ -10,6 +10,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -51,8 +52,8 @@ func TestVitalStepsNeedNoOrdinaryConnection(t *testing.T) {
 		if outcome, err := ring.Requeue(ctx, 0, held[0]); err != nil || outcome != circulate.Moved {
 			t.Errorf("requeue: %v, %v", outcome, err)
 		}
-		lease := circulate.Lease{Shard: 0, Group: "g", Consumer: alice, TTL: time.Minute}
-		if _, err := ring.RenewLease(ctx, &lease); !errors.Is(err, circulate.ErrLeaseLost) {
+		lease := group.Lease{Shard: 0, Group: "g", Consumer: alice, TTL: time.Minute}
+		if _, err := group.Of(ring).Renew(ctx, &lease); !errors.Is(err, group.ErrLeaseLost) {
 			t.Errorf("renew: %v", err)
 		}
 		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

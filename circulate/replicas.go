@@ -12,21 +12,11 @@ import (
 )
 
 var (
-	//go:embed heartbeat.lua
-	heartbeatLua string
 	//go:embed replicas.lua
 	replicasLua string
-	//go:embed retire.lua
-	retireLua string
 
-	heartbeatScript = wire.NewVitalScript("heartbeat", heartbeatLua)
-	replicasScript  = wire.NewVitalScript("replicas", replicasLua)
-	retireScript    = wire.NewVitalScript("retire", retireLua)
+	replicasScript = wire.NewVitalScript("replicas", replicasLua)
 )
-
-// replicaMemory is how long a silent replica is remembered. One that is not
-// remembered counts as dead all the same.
-const replicaMemory = time.Hour
 
 // Replica is one running poller process.
 type Replica struct {
@@ -41,18 +31,20 @@ func (r *Ring) Heartbeat(ctx context.Context, replica string, report []byte, win
 	if err := ValidateReplica(replica); err != nil {
 		return nil, err
 	}
-	alive, err = redis.Strings(r.wire.Eval(ctx, heartbeatScript,
-		[]string{replicasKey(r.namespace), reportsKey(r.namespace)},
-		[]any{replica, report, replicaMemory.Milliseconds(), window.Milliseconds()}))
+	alive, err = r.wire.Beat(ctx, r.presence(), replica, report, window)
 	if err != nil {
 		return nil, fmt.Errorf("heartbeat: %w", err)
 	}
 	return alive, nil
 }
 
+func (r *Ring) presence() wire.Presence {
+	return wire.Presence{Beats: replicasKey(r.namespace), Reports: reportsKey(r.namespace)}
+}
+
 // Retire forgets a replica that has given back all it held.
 func (r *Ring) Retire(ctx context.Context, replica string) error {
-	if _, err := r.wire.Eval(ctx, retireScript, []string{replicasKey(r.namespace), reportsKey(r.namespace)}, []any{replica}); err != nil {
+	if err := r.wire.Retire(ctx, r.presence(), replica); err != nil {
 		return fmt.Errorf("retire: %w", err)
 	}
 	return nil

@@ -194,7 +194,7 @@ func (r *Ring) forget(ctx context.Context, shard int) error {
 		return err
 	}
 	for _, group := range groups {
-		commands = append(commands, wire.Command{"PEXPIRE", k.appliedKey(group), remainsFor.Milliseconds()})
+		commands = append(commands, wire.Command{"PEXPIRE", k.stream().Applied(group), remainsFor.Milliseconds()})
 	}
 	if _, err := r.wire.Pipeline(ctx, k.leaving, commands...); err != nil {
 		return fmt.Errorf("forget, shard %d: %w", shard, err)

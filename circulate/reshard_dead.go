@@ -31,7 +31,7 @@ func (r *Ring) CarryDead(ctx context.Context, source int) (came int, err error) 
 		if err != nil || len(letters) == 0 {
 			return came, err
 		}
-		gone := make([]string, 0, len(letters))
+		gone := wire.Command{"XDEL", r.keys[source].dead}
 		for _, l := range letters {
 			n, err := r.carry(ctx, source, l)
 			if err != nil {
@@ -40,8 +40,8 @@ func (r *Ring) CarryDead(ctx context.Context, source int) (came int, err error) 
 			came += n
 			gone = append(gone, l.position)
 		}
-		if _, err := r.DropDead(ctx, source, gone...); err != nil {
-			return came, err
+		if _, err := r.wire.Pipeline(ctx, r.keys[source].dead, gone); err != nil {
+			return came, fmt.Errorf("carry, shard %d: %w", source, err)
 		}
 	}
 }

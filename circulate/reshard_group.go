@@ -3,13 +3,8 @@ package circulate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
-
-	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
 // aheadPause is when to ask again for the lease of a new shard whose turn has not
@@ -83,34 +78,4 @@ func (r *Ring) groupStart(ctx context.Context, shard int, group, after string) (
 		}
 	}
 	return after, nil
-}
-
-// groupsOf gives the consumer groups of a shard.
-func (r *Ring) groupsOf(ctx context.Context, shard int) ([]string, error) {
-	key := r.keys[shard].messages
-	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"XINFO", "GROUPS", key})
-	if wire.HasCode(err, "no such key") {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("groups, shard %d: %w", shard, err)
-	}
-	groups, err := redis.Values(replies[0], nil)
-	if err != nil {
-		return nil, fmt.Errorf("groups, shard %d: %w", shard, err)
-	}
-	var names []string
-	for _, g := range groups {
-		info, err := redis.Values(g, nil)
-		if err != nil {
-			return nil, fmt.Errorf("groups, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
-		}
-		for i := 0; i+1 < len(info); i += 2 {
-			if field, _ := redis.String(info[i], nil); field == "name" {
-				name, _ := redis.String(info[i+1], nil)
-				names = append(names, name)
-			}
-		}
-	}
-	return names, nil
 }

@@ -106,7 +106,7 @@ func agree(ctx context.Context, w *wire.Wire, first layout) (layout, error) {
 	if err != nil {
 		return layout{}, fmt.Errorf("open namespace %q: %w", namespace, err)
 	}
-	if meta, err := redis.Values(replies[0], nil); err == nil && len(meta) == 1+len(metaFields) && (bytesAt(meta, 0) == nil || bytesAt(meta, 2) == nil) {
+	if meta, err := redis.Values(replies[0], nil); err == nil && len(meta) == 1+len(metaFields) && (wire.BytesAt(meta, 0) == nil || wire.BytesAt(meta, 2) == nil) {
 		if replies, err = w.Pipeline(ctx, key, write...); err != nil {
 			return layout{}, fmt.Errorf("open namespace %q: %w", namespace, err)
 		}

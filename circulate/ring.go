@@ -57,11 +57,6 @@ type Ring struct {
 	sources   int         // how many of them accounts leave
 	log       *slog.Logger
 
-	lookouts   lookouts
-	beginnings gathering[*beginning]
-	renewals   gathering[*renewal]
-	surveys    gathering[*survey]
-
 	copies copies
 	left   atomic.Bool // there is nothing to be looked for in the shards that accounts leave
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
+// StreamEnd is the position of a stream's newest message at the time of asking.
+const StreamEnd = "$"
+
 // StreamStart is the position before a stream's first message.
 const StreamStart = "0-0"
 
@@ -102,36 +105,18 @@ func (r *Ring) trimBefore(ctx context.Context, key string, args ...any) (int, er
 // oldestUnread is the first position that some group may still need, nil where
 // there is no group.
 func (r *Ring) oldestUnread(ctx context.Context, key string) (*StreamID, error) {
-	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"XINFO", "GROUPS", key})
-	if wire.HasCode(err, "no such key") {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	groups, err := redis.Values(replies[0], nil)
+	groups, err := r.groupInfos(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	var oldest *StreamID
 	for _, g := range groups {
-		info, err := redis.Values(g, nil)
-		if err != nil {
-			return nil, err
-		}
-		fields := make(map[string]any)
-		for i := 0; i+1 < len(info); i += 2 {
-			name, _ := redis.String(info[i], nil)
-			fields[name] = info[i+1]
-		}
-		name, _ := redis.String(fields["name"], nil)
-		last, _ := redis.String(fields["last-delivered-id"], nil)
-		read, err := ParseStreamID(last)
+		read, err := ParseStreamID(g.lastRead)
 		if err != nil {
 			return nil, err
 		}
 		need := read.Next()
-		pending, err := r.wire.Pipeline(ctx, key, wire.Command{"XPENDING", key, name})
+		pending, err := r.wire.Pipeline(ctx, key, wire.Command{"XPENDING", key, g.name})
 		if err != nil {
 			return nil, err
 		}
@@ -176,4 +161,11 @@ func readStream(shard int, reply any) ([]Found, error) {
 		found = append(found, f)
 	}
 	return found, nil
+}
+
+// Tag is the hash tag of a shard's keys, braces included. Keys that an effect
+// uses beside them must begin with it where Redis is a cluster.
+func (r *Ring) Tag(shard int) string {
+	key := r.keys[shard].messages
+	return key[:len(key)-len(":messages")]
 }

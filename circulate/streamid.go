@@ -74,6 +74,16 @@ func ComparePositions(a, b string) int {
 	return x.Compare(y)
 }
 
+// PositionAge is how long before now a message was written, by its position; 0 where
+// that is none.
+func PositionAge(now time.Time, position string) time.Duration {
+	id, err := ParseStreamID(position)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(max(0, now.UnixMilli()-int64(id.Ms))) * time.Millisecond
+}
+
 // ValidatePosition tells what is wrong with a stream position.
 func ValidatePosition(text string) error {
 	_, err := ParseStreamID(text)

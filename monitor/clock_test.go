@@ -7,6 +7,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
@@ -74,7 +75,7 @@ func TestClockThatWasADayAhead(t *testing.T) {
 		if _, err := w.Ring.EnsureGroup(w.Context(), 0, "g", circulate.StreamStart); err != nil {
 			w.Fatal(err)
 		}
-		if lease, _, err := w.Ring.LeaseShard(w.Context(), 0, "g", bob, 15*time.Second); lease == nil || err != nil {
+		if lease, _, err := group.Of(w.Ring).Member("g", bob, 15*time.Second).Lease(w.Context(), 0); lease == nil || err != nil {
 			w.Fatal(lease, err)
 		}
 		pass(6 * time.Second)
@@ -99,7 +100,7 @@ func TestClockThatWasADayAhead(t *testing.T) {
 		if since := w.Look("parked").Since; since.After(now) {
 			w.Errorf("parked in %v", since.Sub(now))
 		}
-		if lease, after, err := w.Ring.LeaseShard(w.Context(), 0, "g", alice, 15*time.Second); lease == nil || err != nil {
+		if lease, after, err := group.Of(w.Ring).Member("g", alice, 15*time.Second).Lease(w.Context(), 0); lease == nil || err != nil {
 			w.Errorf("the dead consumer's lease lasts for %v, %v", after, err)
 		}
 		alive, err := w.Ring.Heartbeat(w.Context(), alice, nil, 10*time.Second)

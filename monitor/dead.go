@@ -6,19 +6,19 @@ import (
 	"math"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // deadLetters drops dead letters that are past their retention, or too many, the
 // longest streams first, and shows what is left.
 func (m *Monitor) deadLetters(ctx context.Context) error {
 	lengths, oldest := make([]int, m.ring.Shards()), time.Duration(0)
-	states := make([]circulate.DeadState, len(lengths))
+	states := make([]group.DeadState, len(lengths))
 	for shard := range lengths {
 		if _, err := m.trimDead(ctx, shard, 0); err != nil {
 			return err
 		}
-		s, err := m.ring.DeadState(ctx, shard)
+		s, err := group.Of(m.ring).DeadState(ctx, shard)
 		if err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func (m *Monitor) deadLetters(ctx context.Context) error {
 				return err
 			}
 			if s.Letters -= dropped; s.Letters > 0 {
-				if s, err = m.ring.DeadState(ctx, shard); err != nil {
+				if s, err = group.Of(m.ring).DeadState(ctx, shard); err != nil {
 					return err
 				}
 			}
@@ -57,7 +57,7 @@ func (m *Monitor) trimDead(ctx context.Context, shard, most int) (int, error) {
 	if most == 0 && m.config.DeadRetention == 0 {
 		return 0, nil
 	}
-	dropped, err := m.ring.TrimDead(ctx, shard, m.config.DeadRetention, most)
+	dropped, err := group.Of(m.ring).TrimDead(ctx, shard, m.config.DeadRetention, most)
 	if dropped > 0 {
 		m.metrics.deadDropped.Add(float64(dropped))
 		m.log.Warn("dead letters were dropped: they were past their retention, or too many",

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // nearRetention is the part of the retention, or of the messages that are kept,
@@ -84,7 +85,7 @@ func (w *groupWatch) look(ctx context.Context) error {
 	}
 	sums := make(map[string]circulate.GroupState, len(groups))
 	for shard := range w.ring.Shards() {
-		states, err := w.ring.SurveyGroups(ctx, shard, groups)
+		states, err := group.Of(w.ring).SurveyAll(ctx, shard, groups)
 		if err != nil {
 			return err
 		}

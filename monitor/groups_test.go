@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/monitor"
 )
 
@@ -30,13 +31,13 @@ func (w *world) expectLengths(want ...int64) {
 
 // read reads so many messages of a shard for a group, and acknowledges them if
 // told to.
-func (w *world) read(shard int, group string, n int, acknowledge bool) {
+func (w *world) read(shard int, name string, n int, acknowledge bool) {
 	w.Helper()
-	lease, _, err := w.Ring.LeaseShard(w.Context(), shard, group, alice, time.Minute)
+	lease, _, err := group.Of(w.Ring).Member(name, alice, time.Minute).Lease(w.Context(), shard)
 	if err != nil {
 		w.Fatal(err)
 	}
-	batch, err := w.Ring.ReadGroup(w.Context(), lease, n, 1<<20, false)
+	batch, err := group.Of(w.Ring).Read(w.Context(), lease, n, 1<<20, false)
 	if err != nil || len(batch.Messages) != n {
 		w.Fatalf("read %d, %v", len(batch.Messages), err)
 	}
@@ -44,16 +45,16 @@ func (w *world) read(shard int, group string, n int, acknowledge bool) {
 		if !acknowledge {
 			break
 		}
-		if n, err := w.Ring.Acknowledge(w.Context(), shard, group, []string{m.Position}); n != 1 || err != nil {
+		if n, err := group.Of(w.Ring).Acknowledge(w.Context(), shard, name, []string{m.Position}); n != 1 || err != nil {
 			w.Fatal(n, err)
 		}
 	}
 }
 
-func (w *world) ensure(group string, shards ...int) {
+func (w *world) ensure(name string, shards ...int) {
 	w.Helper()
 	for _, shard := range shards {
-		if _, err := w.Ring.EnsureGroup(w.Context(), shard, group, circulate.StreamStart); err != nil {
+		if _, err := w.Ring.EnsureGroup(w.Context(), shard, name, circulate.StreamStart); err != nil {
 			w.Fatal(err)
 		}
 	}
@@ -70,9 +71,9 @@ func (w *world) exposedGroups(want map[string][5]int) {
 		if len(want) > 0 {
 			fmt.Fprintf(&text, "# TYPE %s gauge\n", name)
 		}
-		for _, group := range []string{"billing", "crm"} {
-			if values, ok := want[group]; ok {
-				fmt.Fprintf(&text, "%s{group=%q} %d\n", name, group, values[i])
+		for _, of := range []string{"billing", "crm"} {
+			if values, ok := want[of]; ok {
+				fmt.Fprintf(&text, "%s{group=%q} %d\n", name, of, values[i])
 			}
 		}
 	}
@@ -102,7 +103,7 @@ func TestGroupsShowHowFarTheyAre(t *testing.T) {
 		time.Sleep(31 * time.Minute)
 		w.expectLengths(3, 0)
 		w.exposed("# TYPE rounds_streams_held_back gauge\nrounds_streams_held_back 1", "rounds_streams_held_back")
-		if removed, err := w.Ring.RemoveGroup(w.Context(), "crm"); !removed || err != nil {
+		if removed, err := group.Of(w.Ring).Remove(w.Context(), "crm"); !removed || err != nil {
 			w.Fatal(removed, err)
 		}
 		time.Sleep(10 * time.Minute)

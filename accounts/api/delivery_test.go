@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 const reader = "reader0000"
@@ -34,23 +35,23 @@ func (f *fixture) finds(id string, n int) {
 }
 
 // buries has a group read all there is, and handle none of it.
-func (f *fixture) buries(group string) {
+func (f *fixture) buries(name string) {
 	f.Helper()
 	ctx := context.Background()
 	for shard := range f.ring.Shards() {
-		if _, err := f.ring.EnsureGroup(ctx, shard, group, circulate.StreamStart); err != nil {
+		if _, err := f.ring.EnsureGroup(ctx, shard, name, circulate.StreamStart); err != nil {
 			f.Fatal(err)
 		}
-		lease, _, err := f.ring.LeaseShard(ctx, shard, group, reader, time.Minute)
+		lease, _, err := group.Of(f.ring).Member(name, reader, time.Minute).Lease(ctx, shard)
 		if err != nil || lease == nil {
 			f.Fatal(lease, err)
 		}
-		batch, err := f.ring.ReadGroup(ctx, lease, circulate.MaxRead, 1<<20, false)
+		batch, err := group.Of(f.ring).Read(ctx, lease, group.MaxRead, 1<<20, false)
 		if err != nil {
 			f.Fatal(err)
 		}
 		for _, m := range batch.Messages {
-			if _, err := f.ring.Bury(ctx, lease, circulate.Pending{Position: m.Position, Deliveries: 8}, "answered 400 Bad Request"); err != nil {
+			if _, err := group.Of(f.ring).Bury(ctx, lease, group.Pending{Position: m.Position, Deliveries: 8}, "answered 400 Bad Request"); err != nil {
 				f.Fatal(err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 const (
@@ -27,7 +28,7 @@ type DeadQuery struct {
 // among the dead letters: its shard and its position there.
 type DeadLetter struct {
 	ID string
-	circulate.DeadLetter
+	group.DeadLetter
 }
 
 // DeadPage is a part of a list of dead letters.
@@ -59,7 +60,7 @@ func (r *Reader) Dead(ctx context.Context, q DeadQuery) (DeadPage, error) {
 		}
 		// Never more than fit, so that what was looked at is what was given.
 		want := min(deadAhead, q.Limit-len(page.Letters))
-		letters, err := r.ring.DeadLetters(ctx, at.shard, at.behind.String(), want)
+		letters, err := group.Of(r.ring).DeadLetters(ctx, at.shard, at.behind.String(), want)
 		if err != nil {
 			return DeadPage{}, err
 		}
@@ -91,7 +92,7 @@ func (r *Reader) DropDead(ctx context.Context, ids []string) (dropped int, err e
 		}
 	}
 	for shard, positions := range byShard {
-		n, err := r.ring.DropDead(ctx, shard, positions...)
+		n, err := group.Of(r.ring).DropDead(ctx, shard, positions...)
 		dropped += n
 		if err != nil {
 			return dropped, err

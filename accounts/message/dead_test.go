@@ -13,6 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -32,23 +33,23 @@ func stream(t *testing.T, r *world, ring *circulate.Ring, id string, n int) {
 }
 
 // bury has a group read all there is and handle none of it.
-func bury(t *testing.T, ring *circulate.Ring, group string) {
+func bury(t *testing.T, ring *circulate.Ring, name string) {
 	t.Helper()
 	ctx := context.Background()
 	for shard := range ring.Shards() {
-		if _, err := ring.EnsureGroup(ctx, shard, group, circulate.StreamStart); err != nil {
+		if _, err := ring.EnsureGroup(ctx, shard, name, circulate.StreamStart); err != nil {
 			t.Fatal(err)
 		}
-		lease, _, err := ring.LeaseShard(ctx, shard, group, reader, time.Minute)
+		lease, _, err := group.Of(ring).Member(name, reader, time.Minute).Lease(ctx, shard)
 		if err != nil || lease == nil {
 			t.Fatal(lease, err)
 		}
-		batch, err := ring.ReadGroup(ctx, lease, circulate.MaxRead, 1<<20, false)
+		batch, err := group.Of(ring).Read(ctx, lease, group.MaxRead, 1<<20, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range batch.Messages {
-			if done, err := ring.Bury(ctx, lease, circulate.Pending{Position: m.Position, Deliveries: 8}, "refused"); !done || err != nil {
+			if done, err := group.Of(ring).Bury(ctx, lease, group.Pending{Position: m.Position, Deliveries: 8}, "refused"); !done || err != nil {
 				t.Fatal(done, err)
 			}
 		}

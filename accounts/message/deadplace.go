@@ -10,6 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // deadPlace is how far a walk through dead letters came: behind one of them in a
@@ -21,7 +22,7 @@ type deadPlace struct {
 }
 
 // after is the place behind a page, of which that many were asked for.
-func (p deadPlace) after(page []circulate.DeadLetter, asked int) (deadPlace, error) {
+func (p deadPlace) after(page []group.DeadLetter, asked int) (deadPlace, error) {
 	if len(page) < asked {
 		return deadPlace{shard: p.shard + 1, until: p.until}, nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 const (
@@ -51,9 +52,9 @@ type GroupBatch struct {
 }
 
 // validate returns all faults of a round, and the positions to acknowledge, by shard.
-func (q GroupRead) validate(group string, shards int) (map[int][]string, error) {
+func (q GroupRead) validate(name string, shards int) (map[int][]string, error) {
 	var faults strict.Faults
-	if err := circulate.ValidateGroup(group); err != nil {
+	if err := circulate.ValidateGroup(name); err != nil {
 		faults.Add("group", err.Error())
 	}
 	if q.Consumer != "" {
@@ -147,8 +148,8 @@ func DecodeGroupRead(text []byte) (GroupRead, error) {
 // ErrNoGroup.
 //
 // After an unknown outcome the same round may be asked for again.
-func (r *Reader) ReadGroup(ctx context.Context, group string, q GroupRead) (GroupBatch, error) {
-	positions, err := q.validate(group, r.ring.Shards())
+func (r *Reader) ReadGroup(ctx context.Context, name string, q GroupRead) (GroupBatch, error) {
+	positions, err := q.validate(name, r.ring.Shards())
 	if err != nil {
 		return GroupBatch{}, err
 	}
@@ -160,18 +161,18 @@ func (r *Reader) ReadGroup(ctx context.Context, group string, q GroupRead) (Grou
 	}
 	batch := GroupBatch{Consumer: q.Consumer}
 	if q.From != "" && !q.Leave {
-		if err := r.ensureGroup(ctx, group, q.From); err != nil {
+		if err := r.ensureGroup(ctx, name, q.From); err != nil {
 			return batch, err
 		}
 	}
 	for shard, list := range positions {
-		n, err := r.ring.Acknowledge(ctx, shard, group, list)
+		n, err := group.Of(r.ring).Acknowledge(ctx, shard, name, list)
 		if err != nil {
 			return batch, err
 		}
 		batch.Acknowledged += n
 	}
-	t := &readRound{reader: r, group: group, GroupRead: q, shards: make(map[int]*groupShard), watches: make(map[int]*circulate.Watch)}
+	t := &readRound{reader: r, group: name, GroupRead: q, shards: make(map[int]*groupShard), watches: make(map[int]*group.Watch)}
 	if q.Leave {
 		return batch, t.leave(ctx)
 	}
@@ -181,7 +182,7 @@ func (r *Reader) ReadGroup(ctx context.Context, group string, q GroupRead) (Grou
 		if leaveErr := t.leave(ctx); leaveErr != nil {
 			return batch, leaveErr
 		}
-		err = fmt.Errorf("%w: %q", ErrNoGroup, strings.ToValidUTF8(group, ""))
+		err = fmt.Errorf("%w: %q", ErrNoGroup, strings.ToValidUTF8(name, ""))
 	}
 	return batch, err
 }
@@ -189,7 +190,7 @@ func (r *Reader) ReadGroup(ctx context.Context, group string, q GroupRead) (Grou
 // ensureGroup makes the group in every shard, before anything is read: what is
 // found from now on must not be missed in a shard that is somebody else's yet. New
 // shards come first: in them a group is as old as in those that accounts leave.
-func (r *Reader) ensureGroup(ctx context.Context, group, from string) error {
+func (r *Reader) ensureGroup(ctx context.Context, name, from string) error {
 	after := circulate.StreamStart
 	if from == FromNow {
 		after = circulate.StreamEnd
@@ -199,7 +200,7 @@ func (r *Reader) ensureGroup(ctx context.Context, group, from string) error {
 			if shard < r.ring.Sources() != old {
 				return nil
 			}
-			_, err := r.ring.EnsureGroup(ctx, shard, group, after)
+			_, err := r.ring.EnsureGroup(ctx, shard, name, after)
 			return err
 		}); err != nil {
 			return err

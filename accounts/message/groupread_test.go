@@ -10,6 +10,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -200,7 +201,7 @@ func TestReadGroupRefuses(t *testing.T) {
 	}
 	c := newTail(t, r)
 	c.next(true, nil)
-	if removed, err := ring.RemoveGroup(ctx, "tail"); !removed || err != nil {
+	if removed, err := group.Of(ring).Remove(ctx, "tail"); !removed || err != nil {
 		t.Fatal(removed, err)
 	}
 	if _, err := r.ReadGroup(ctx, "tail", c.round); !errors.Is(err, ErrNoGroup) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // groupWindow is how long a consumer may be silent and still count as alive: as
@@ -78,7 +79,7 @@ func (r *Reader) Group(ctx context.Context, name string) (Group, error) {
 		g.OldestUnread = max(g.OldestUnread, s.OldestUnread)
 		g.OldestPending = max(g.OldestPending, s.OldestPending)
 	}
-	g.Consumers, err = r.ring.Consumers(ctx, name, groupWindow)
+	g.Consumers, err = group.Of(r.ring).Consumers(ctx, name, groupWindow)
 	return g, err
 }
 
@@ -89,14 +90,14 @@ func (r *Reader) RemoveGroup(ctx context.Context, name string) error {
 	if circulate.ValidateGroup(name) != nil {
 		return fmt.Errorf("%w: %q", ErrNoGroup, name)
 	}
-	alive, err := r.ring.Consumers(ctx, name, groupWindow)
+	alive, err := group.Of(r.ring).Consumers(ctx, name, groupWindow)
 	if err != nil {
 		return err
 	}
 	if len(alive) > 0 {
 		return fmt.Errorf("%w: %q", ErrGroupAlive, name)
 	}
-	removed, err := r.ring.RemoveGroup(ctx, name)
+	removed, err := group.Of(r.ring).Remove(ctx, name)
 	if err == nil && !removed {
 		err = fmt.Errorf("%w: %q", ErrNoGroup, name)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -27,14 +28,14 @@ func TestGroups(t *testing.T) {
 		if _, err := ring.EnsureGroup(ctx, 2, "partly", circulate.StreamEnd); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ring.JoinGroup(ctx, "crm", reader, time.Minute); err != nil {
+		if _, err := group.Of(ring).Member("crm", reader, time.Minute).Join(ctx); err != nil {
 			t.Fatal(err)
 		}
-		lease, _, err := ring.LeaseShard(ctx, ring.ShardOf("a"), "crm", reader, time.Minute)
+		lease, _, err := group.Of(ring).Member("crm", reader, time.Minute).Lease(ctx, ring.ShardOf("a"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if batch, err := ring.ReadGroup(ctx, lease, 5, 1<<20, false); err != nil || len(batch.Messages) == 0 {
+		if batch, err := group.Of(ring).Read(ctx, lease, 5, 1<<20, false); err != nil || len(batch.Messages) == 0 {
 			t.Fatal(batch, err)
 		}
 		groups, err := r.Groups(ctx)
@@ -51,7 +52,7 @@ func TestGroups(t *testing.T) {
 		if err := r.RemoveGroup(ctx, "crm"); !errors.Is(err, ErrGroupAlive) {
 			t.Errorf("with a consumer: %v", err)
 		}
-		if err := ring.QuitGroup(ctx, "crm", reader); err != nil {
+		if err := group.Of(ring).Member("crm", reader, 0).Quit(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.RemoveGroup(ctx, "crm"); err != nil {

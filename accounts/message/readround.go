@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // readRound is a round of a consumer under way.
@@ -20,12 +21,12 @@ type readRound struct {
 	mu     sync.Mutex
 	shards map[int]*groupShard // that the consumer has leased
 
-	watches map[int]*circulate.Watch // by shard, of those that were waited for
+	watches map[int]*group.Watch // by shard, of those that were waited for
 }
 
 // groupShard is a shard that is the consumer's for now.
 type groupShard struct {
-	lease  *circulate.Lease
+	lease  *group.Lease
 	leased time.Time // when it was asked for
 	ready  bool      // there may be something to read
 	end    string    // where its stream ended when it was read; empty: not known
@@ -54,7 +55,7 @@ func (t *readRound) read(ctx context.Context) ([]GroupMessage, error) {
 // among those that are.
 func (t *readRound) take(ctx context.Context) error {
 	ring := t.reader.ring
-	alive, err := ring.JoinGroup(ctx, t.group, t.Consumer, groupWindow)
+	alive, err := group.Of(ring).Member(t.group, t.Consumer, groupWindow).Join(ctx)
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func (t *readRound) take(ctx context.Context) error {
 // already it is given anew.
 func (t *readRound) lease(ctx context.Context, shard int) error {
 	asked := time.Now()
-	lease, _, err := t.reader.ring.LeaseShard(ctx, shard, t.group, t.Consumer, groupWindow)
+	lease, _, err := group.Of(t.reader.ring).Member(t.group, t.Consumer, groupWindow).Lease(ctx, shard)
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (t *readRound) release(ctx context.Context, shard int, held *groupShard) er
 	t.mu.Lock()
 	delete(t.shards, shard)
 	t.mu.Unlock()
-	_, err := t.reader.ring.ReleaseLease(ctx, held.lease)
+	_, err := group.Of(t.reader.ring).Release(ctx, held.lease)
 	return err
 }
 
@@ -124,7 +125,7 @@ func (t *readRound) collect(ctx context.Context) ([]GroupMessage, error) {
 			continue
 		}
 		messages, err := t.readShard(ctx, shard, t.Limit-len(all), pageBytes-size)
-		if errors.Is(err, circulate.ErrLeaseLost) {
+		if errors.Is(err, group.ErrLeaseLost) {
 			delete(t.shards, shard.lease.Shard) // it is another's now, with what is pending there
 			continue
 		}
@@ -140,7 +141,7 @@ func (t *readRound) collect(ctx context.Context) ([]GroupMessage, error) {
 			continue
 		}
 		// The names of dead consumers cost nothing: whoever comes next asks again.
-		_, _ = t.reader.ring.ForgetConsumers(ctx, shard.lease)
+		_, _ = group.Of(t.reader.ring).Forget(ctx, shard.lease)
 	}
 	// By when they were written; those of a shard stay in its stream's order.
 	slices.SortStableFunc(all, func(a, b GroupMessage) int {
@@ -160,7 +161,7 @@ func (t *readRound) await(ctx context.Context, d time.Duration) error {
 	woken := make(chan int, len(t.shards))
 	for n, shard := range t.shards {
 		if t.watches[n] == nil {
-			t.watches[n] = t.reader.ring.Watch(n)
+			t.watches[n] = group.Of(t.reader.ring).Watch(n)
 		}
 		defer t.watches[n].Park(shard.end, func() { woken <- n })()
 	}
@@ -206,15 +207,15 @@ func (t *readRound) leave(ctx context.Context) error {
 		}
 		// Only who has a lease can give it back, and that of an earlier round is not
 		// known here.
-		lease, _, err := ring.LeaseShard(ctx, shard, t.group, t.Consumer, groupWindow)
+		lease, _, err := group.Of(ring).Member(t.group, t.Consumer, groupWindow).Lease(ctx, shard)
 		if err != nil || lease == nil {
 			return err
 		}
-		_, err = ring.ReleaseLease(ctx, lease)
+		_, err = group.Of(ring).Release(ctx, lease)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return ring.QuitGroup(ctx, t.group, t.Consumer)
+	return group.Of(ring).Member(t.group, t.Consumer, 0).Quit(ctx)
 }

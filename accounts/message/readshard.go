@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // readShard returns up to n messages of a shard, first those that are pending, and
@@ -12,17 +13,17 @@ func (t *readRound) readShard(ctx context.Context, shard *groupShard, n, bytes i
 	ring, lease := t.reader.ring, shard.lease
 	var messages []GroupMessage
 	deliveries := make(map[string]int)
-	keep := func(batch circulate.GroupBatch) error {
+	keep := func(batch group.Batch) error {
 		for _, f := range batch.Messages {
 			messages = append(messages, GroupMessage{ID: deadID(f.Shard, f.Position), Delivery: max(1, deliveries[f.Position]), Found: f})
 			bytes -= len(f.Message.Data)
 		}
-		_, err := ring.Acknowledge(ctx, lease.Shard, t.group, batch.Others)
+		_, err := group.Of(ring).Acknowledge(ctx, lease.Shard, t.group, batch.Others)
 		return err
 	}
 	for after := circulate.StreamStart; len(messages) < n && bytes > 0; {
 		const few = 64 // each may be large
-		pending, err := ring.Pending(ctx, lease, after, min(few, n-len(messages)))
+		pending, err := group.Of(ring).Pending(ctx, lease, after, min(few, n-len(messages)))
 		if err != nil {
 			return nil, err
 		}
@@ -33,7 +34,7 @@ func (t *readRound) readShard(ctx context.Context, shard *groupShard, n, bytes i
 			pending[i].Deliveries++
 			deliveries[pending[i].Position] = pending[i].Deliveries
 		}
-		again, err := ring.Redeliver(ctx, lease, pending)
+		again, err := group.Of(ring).Redeliver(ctx, lease, pending)
 		if err == nil {
 			err = keep(again)
 		}
@@ -45,7 +46,7 @@ func (t *readRound) readShard(ctx context.Context, shard *groupShard, n, bytes i
 	if len(messages) >= n || bytes <= 0 {
 		return messages, nil
 	}
-	fresh, err := ring.ReadGroup(ctx, lease, n-len(messages), bytes, true)
+	fresh, err := group.Of(ring).Read(ctx, lease, n-len(messages), bytes, true)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // replayBudget is how many dead letters a call of ReplayGroup puts back.
@@ -47,7 +48,7 @@ func (r *Reader) ReplayDead(ctx context.Context, ids []string) (Replayed, error)
 
 // ReplayGroup is ReplayDead of all dead letters that a group has now, some at a
 // time: where the answer has a Next, it is to be called again with that cursor.
-func (r *Reader) ReplayGroup(ctx context.Context, group, cursor string) (Replayed, error) {
+func (r *Reader) ReplayGroup(ctx context.Context, name, cursor string) (Replayed, error) {
 	at, err := r.deadPlace(cursor)
 	if err != nil {
 		return Replayed{}, err
@@ -67,7 +68,7 @@ func (r *Reader) ReplayGroup(ctx context.Context, group, cursor string) (Replaye
 			done.Next = at.seal(r.ring.Shards())
 			return done, nil
 		}
-		letters, err := r.ring.DeadLetters(ctx, at.shard, at.behind.String(), deadAhead)
+		letters, err := group.Of(r.ring).DeadLetters(ctx, at.shard, at.behind.String(), deadAhead)
 		if err != nil {
 			return done, err
 		}
@@ -77,7 +78,7 @@ func (r *Reader) ReplayGroup(ctx context.Context, group, cursor string) (Replaye
 				letters, asked = letters[:i], deadAhead+1 // the shard ends here
 				break
 			}
-			if letters[i].Group != group {
+			if letters[i].Group != name {
 				continue
 			}
 			if err := r.replay(ctx, &letters[i], known, &done); err != nil {
@@ -97,7 +98,7 @@ type groupsKnown map[string]bool
 
 // replay puts a letter back unless its group is not there: the others would pass
 // it over, and it would be lost.
-func (r *Reader) replay(ctx context.Context, l *circulate.DeadLetter, known groupsKnown, done *Replayed) error {
+func (r *Reader) replay(ctx context.Context, l *group.DeadLetter, known groupsKnown, done *Replayed) error {
 	key := strconv.Itoa(l.Shard) + " " + l.Group
 	there, asked := known[key]
 	if !asked {
@@ -112,7 +113,7 @@ func (r *Reader) replay(ctx context.Context, l *circulate.DeadLetter, known grou
 		done.NoGroup++
 		return nil
 	}
-	position, err := r.ring.ReplayDead(ctx, l.Shard, l.Position)
+	position, err := group.Of(r.ring).ReplayDead(ctx, l.Shard, l.Position)
 	if err != nil {
 		return err
 	}
@@ -125,11 +126,11 @@ func (r *Reader) replay(ctx context.Context, l *circulate.DeadLetter, known grou
 }
 
 // deadLetter finds a dead letter; nil where there is none.
-func (r *Reader) deadLetter(ctx context.Context, p deadPlace) (*circulate.DeadLetter, error) {
+func (r *Reader) deadLetter(ctx context.Context, p deadPlace) (*group.DeadLetter, error) {
 	if p.shard >= r.ring.Shards() {
 		return nil, nil
 	}
-	letters, err := r.ring.DeadLetters(ctx, p.shard, p.behind.Previous().String(), 1)
+	letters, err := group.Of(r.ring).DeadLetters(ctx, p.shard, p.behind.Previous().String(), 1)
 	if err != nil || len(letters) == 0 || letters[0].Position != p.behind.String() {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 type Tail struct {
 	reader   *Reader
 	position Position
-	watches  []*circulate.Watch
+	watches  []*group.Watch
 	ready    map[int]bool // shards that may have something
 }
 
@@ -38,7 +39,7 @@ func (r *Reader) Tail(from Position) (*Tail, error) {
 	}
 	t := &Tail{reader: r, position: from.Clone(), ready: make(map[int]bool)}
 	for shard := range from.at {
-		t.watches = append(t.watches, r.ring.Watch(shard))
+		t.watches = append(t.watches, group.Of(r.ring).Watch(shard))
 	}
 	t.Doubt()
 	return t, nil

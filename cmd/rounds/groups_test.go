@@ -15,26 +15,27 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // buries has a group read all there is, and handle none of it.
-func (s *apiServer) buries(group string) {
+func (s *apiServer) buries(name string) {
 	s.t.Helper()
 	ctx := s.t.Context()
 	for shard := range s.ring.Shards() {
-		if _, err := s.ring.EnsureGroup(ctx, shard, group, circulate.StreamStart); err != nil {
+		if _, err := s.ring.EnsureGroup(ctx, shard, name, circulate.StreamStart); err != nil {
 			s.t.Fatal(err)
 		}
-		lease, _, err := s.ring.LeaseShard(ctx, shard, group, "reader0000", time.Minute)
+		lease, _, err := group.Of(s.ring).Member(name, "reader0000", time.Minute).Lease(ctx, shard)
 		if err != nil || lease == nil {
 			s.t.Fatal(lease, err)
 		}
-		batch, err := s.ring.ReadGroup(ctx, lease, circulate.MaxRead, 1<<20, false)
+		batch, err := group.Of(s.ring).Read(ctx, lease, group.MaxRead, 1<<20, false)
 		if err != nil {
 			s.t.Fatal(err)
 		}
 		for _, m := range batch.Messages {
-			if _, err := s.ring.Bury(ctx, lease, circulate.Pending{Position: m.Position, Deliveries: 8}, "answered\n400"); err != nil {
+			if _, err := group.Of(s.ring).Bury(ctx, lease, group.Pending{Position: m.Position, Deliveries: 8}, "answered\n400"); err != nil {
 				s.t.Fatal(err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // Consumer reads the streams of all shards for one group. Any number of them, in
@@ -110,8 +111,8 @@ func (c Consumer) validate() error {
 			fault("start: %w", err)
 		}
 	}
-	if c.Batch < 1 || c.Batch > circulate.MaxRead {
-		fault("batch: must be 1 to %d, is %d", circulate.MaxRead, c.Batch)
+	if c.Batch < 1 || c.Batch > group.MaxRead {
+		fault("batch: must be 1 to %d, is %d", group.MaxRead, c.Batch)
 	}
 	for _, f := range []struct {
 		name  string
@@ -148,7 +149,7 @@ func (c Consumer) Run(ctx context.Context) error {
 	}
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(context.Canceled)
-	g := &group{
+	g := &member{
 		Consumer: c,
 		name:     circulate.NewReplica(),
 		hanging:  newHanging(),

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
@@ -138,12 +139,12 @@ func TestFailedMessagesHoldTheirAccountAndEndAsDeadLetters(t *testing.T) {
 		expect(t, j.of("bad"), []string{"0#1", "1#1", "1#2"})
 		time.Sleep(2 * time.Minute)
 		expect(t, j.of("bad"), []string{"0#1", "1#1", "1#2", "1#3", "2#1", "3#1"})
-		letters, err := w.Ring.DeadLetters(context.Background(), 0, circulate.StreamStart, 10)
+		letters, err := group.Of(w.Ring).DeadLetters(context.Background(), 0, circulate.StreamStart, 10)
 		if err != nil || len(letters) != 1 || letters[0].Message.ID != "1" || letters[0].Deliveries != 3 || letters[0].Error != "cannot be read" {
 			t.Fatalf("dead letters %+v, %v", letters, err)
 		}
 		j.answers(nil)
-		if _, err := w.Ring.ReplayDead(context.Background(), 0, letters[0].Position); err != nil {
+		if _, err := group.Of(w.Ring).ReplayDead(context.Background(), 0, letters[0].Position); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
@@ -203,7 +204,7 @@ func TestPanicsAreContainedAndBlamedOnOne(t *testing.T) {
 				t.Errorf("%s: %d handled, want %d", account, len(got), want)
 			}
 		}
-		letters, err := w.Ring.DeadLetters(context.Background(), 0, circulate.StreamStart, 10)
+		letters, err := group.Of(w.Ring).DeadLetters(context.Background(), 0, circulate.StreamStart, 10)
 		if err != nil || len(letters) != 1 || letters[0].Account+letters[0].Message.ID != "b5" || !strings.Contains(letters[0].Error, "panicked: poison") {
 			t.Errorf("dead letters %+v, %v", letters, err)
 		}

@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // deliver hands a batch over and settles what came of it. Of messages that are
 // delivered again, pending says which delivery it is.
-func (s *session) deliver(batch circulate.GroupBatch, pending []circulate.Pending) {
+func (s *session) deliver(batch group.Batch, pending []group.Pending) {
 	s.failures = 0
 	attempts := make(map[string]int, len(pending))
 	for _, p := range pending {
@@ -29,7 +30,7 @@ func (s *session) deliver(batch circulate.GroupBatch, pending []circulate.Pendin
 			attempt = 1
 		}
 		if s.held.has(f.Account) {
-			s.held.add(f.Account, circulate.Pending{Position: f.Position, Deliveries: attempt})
+			s.held.add(f.Account, group.Pending{Position: f.Position, Deliveries: attempt})
 			continue
 		}
 		deliveries = append(deliveries, Delivery{Found: f, Group: s.Group, Attempt: attempt})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // Effect is a Handler that applies messages inside of Redis, in the same step as
@@ -23,10 +24,10 @@ import (
 //
 // In both cases what Redis loses it loses of the effect and of the
 // acknowledgement alike. An effect that raises an error is not acknowledged, but
-// what it wrote before stays: see [circulate.NewEffect].
+// what it wrote before stays: see [group.NewEffect].
 type Effect struct {
 	Ring   *circulate.Ring
-	Effect *circulate.Effect
+	Effect *group.Effect
 	// Keys gives the keys that the effect uses for messages of a shard: in a
 	// cluster they begin with Ring.Tag(shard). Nil: none.
 	Keys func(shard int) []string
@@ -42,11 +43,11 @@ func (e *Effect) Handle(ctx context.Context, batch []Delivery) []error {
 	for i := range batch {
 		found[i] = batch[i].Found
 	}
-	applying := circulate.Applying{Group: batch[0].Group, Args: e.Args, Remember: e.Remember}
+	applying := group.Applying{Group: batch[0].Group, Args: e.Args, Remember: e.Remember}
 	if e.Keys != nil {
 		applying.Keys = e.Keys(batch[0].Shard)
 	}
-	applied, failed, err := e.Ring.Apply(ctx, batch[0].Shard, e.Effect, applying, found)
+	applied, failed, err := group.Of(e.Ring).Apply(ctx, batch[0].Shard, e.Effect, applying, found)
 	if err != nil {
 		// The fault is with all of it, and no message's: a script that does not
 		// compile too must not bury messages.
@@ -55,10 +56,10 @@ func (e *Effect) Handle(ctx context.Context, batch []Delivery) []error {
 	errs := make([]error, len(batch))
 	for i, a := range applied {
 		switch a {
-		case circulate.EffectFailed:
+		case group.EffectFailed:
 			errs[i] = errors.New("effect: " + failed[0])
 			failed = failed[1:]
-		case circulate.HeldByEarlier:
+		case group.HeldByEarlier:
 			errs[i] = ErrHeld
 		default:
 			errs[i] = ErrAcknowledged

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 const (
@@ -19,8 +21,8 @@ const (
 	atOnce       = 32 // shards that are asked about
 )
 
-// group is a consumer that runs: one member of its group.
-type group struct {
+// member is a consumer that runs: one member of its group.
+type member struct {
 	Consumer
 	name      string
 	hanging   *hanging
@@ -43,7 +45,7 @@ type group struct {
 
 // manage keeps this consumer known to its peers, and has a session for each shard
 // that is its part, until ctx is done. The sessions end then, by themselves.
-func (g *group) manage(ctx context.Context) {
+func (g *member) manage(ctx context.Context) {
 	ours := make([]bool, g.Ring.Shards())
 	var beat, learned time.Time
 	try := make(map[int]time.Time) // shard -> when to ask for its lease
@@ -80,7 +82,7 @@ func (g *group) manage(ctx context.Context) {
 
 // wanted ends the sessions of shards that are not this consumer's part, and gives
 // those that are and have none.
-func (g *group) wanted(ours []bool, try map[int]time.Time) (shards []int) {
+func (g *member) wanted(ours []bool, try map[int]time.Time) (shards []int) {
 	now := time.Now()
 	for shard := range ours {
 		if s := g.sessions[shard]; s != nil {
@@ -105,7 +107,7 @@ func (g *group) wanted(ours []bool, try map[int]time.Time) (shards []int) {
 }
 
 // take asks for the leases of shards, several at a time, and begins sessions.
-func (g *group) take(ctx context.Context, shards []int, try map[int]time.Time) {
+func (g *member) take(ctx context.Context, shards []int, try map[int]time.Time) {
 	if len(shards) == 0 {
 		return
 	}
@@ -116,7 +118,7 @@ func (g *group) take(ctx context.Context, shards []int, try map[int]time.Time) {
 	asking.SetLimit(atOnce)
 	for _, shard := range shards {
 		asking.Go(func() error {
-			begun, err := g.Ring.BeginShard(step, shard, g.Group, g.name, g.TakeOver)
+			begun, err := group.Of(g.Ring).Member(g.Group, g.name, g.TakeOver).Begin(step, shard)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -135,17 +137,17 @@ func (g *group) take(ctx context.Context, shards []int, try map[int]time.Time) {
 	_ = asking.Wait() // each has told of its own
 }
 
-func (g *group) join(ctx context.Context) ([]string, error) {
+func (g *member) join(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	_, hang := g.hanging.all()
-	return g.Ring.JoinGroup(ctx, g.Group, g.name, g.TakeOver, hang...)
+	return group.Of(g.Ring).Member(g.Group, g.name, g.TakeOver).Join(ctx, hang...)
 }
 
 // make makes the group in every shard, those of its peers and those that follow
 // later among them: what is found from now on is the group's wherever it is found.
 // New shards come first, which are last: in them a group is as old as in the others.
-func (g *group) make(ctx context.Context) {
+func (g *member) make(ctx context.Context) {
 	for ; g.made < g.Ring.Shards() && ctx.Err() == nil; g.made++ {
 		shard := g.Ring.Shards() - 1 - g.made
 		step, cancel := context.WithTimeout(ctx, stepTimeout)
@@ -162,29 +164,29 @@ func (g *group) make(ctx context.Context) {
 }
 
 // quit tells the peers that this consumer is gone, so that they need not wait.
-func (g *group) quit() {
+func (g *member) quit() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.work), stepTimeout)
 	defer cancel()
-	if err := g.Ring.QuitGroup(ctx, g.Group, g.name); err != nil {
+	if err := group.Of(g.Ring).Member(g.Group, g.name, 0).Quit(ctx); err != nil {
 		g.failed("quit", err)
 	}
 }
 
 // rest waits for what was under way in Redis on behalf of this consumer.
-func (g *group) rest() {
+func (g *member) rest() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.work), stepTimeout)
 	defer cancel()
-	g.Ring.Unwatched(ctx)
+	group.Of(g.Ring).Unwatched(ctx)
 }
 
 // failed counts a step that failed. The ring tells once that Redis is away.
-func (g *group) failed(step string, err error) {
+func (g *member) failed(step string, err error) {
 	g.meters.redisErrors.WithLabelValues(g.Group, step).Inc()
 	g.Log.Debug("step failed", "step", step, "error", err)
 }
 
 // reads notes the session of a shard; nil: it has none any more.
-func (g *group) reads(shard int, s *session) {
+func (g *member) reads(shard int, s *session) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if s != nil {
@@ -195,14 +197,14 @@ func (g *group) reads(shard int, s *session) {
 }
 
 // isRead reports whether a shard has a session.
-func (g *group) isRead(shard int) bool {
+func (g *member) isRead(shard int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.reading[shard] != nil
 }
 
 // reach notes how far this process has seen a shard.
-func (g *group) reach(shard int, position string) {
+func (g *member) reach(shard int, position string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.reached[shard] = position
@@ -210,7 +212,7 @@ func (g *group) reach(shard int, position string) {
 
 // after is where the group begins in a shard that has not got it: where this
 // process had got to, if it had, so that a group that somebody removed goes on.
-func (g *group) after(shard int) string {
+func (g *member) after(shard int) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if position, ok := g.reached[shard]; ok {

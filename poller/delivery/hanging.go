@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // hanging are the handlers that do not return though their context is done. Each
@@ -56,7 +57,7 @@ func (h *hanging) news() bool {
 
 // aside keeps the consumer out of its group while a handler hangs in each of its
 // slots: it could read nothing, and its peers can. It reports whether it is out.
-func (g *group) aside(was bool) bool {
+func (g *member) aside(was bool) bool {
 	count, _ := g.hanging.all()
 	is := count >= g.Concurrency
 	switch {
@@ -75,7 +76,7 @@ func (g *group) aside(was bool) bool {
 // has a handler that hangs in a shard has declined it, and is left out where there
 // is anybody else: what all have declined is read as if none had, for otherwise
 // nobody would, and what hangs everybody ends as a dead letter.
-func (g *group) divide(alive []string) (ours []bool) {
+func (g *member) divide(alive []string) (ours []bool) {
 	_, hang := g.hanging.all()
 	declined := make(map[int][]string) // shard -> by whom
 	for _, name := range alive {
@@ -99,10 +100,10 @@ func (g *group) divide(alive []string) (ours []bool) {
 }
 
 // learn asks which shards the peers have declined.
-func (g *group) learn(ctx context.Context) {
+func (g *member) learn(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	declined, err := g.Ring.Declined(ctx, g.Group)
+	declined, err := group.Of(g.Ring).Declined(ctx, g.Group)
 	if err != nil {
 		g.failed("declined", err)
 		return

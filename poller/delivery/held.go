@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // held are the messages of a shard that wait to be delivered again, or behind one
@@ -16,7 +17,7 @@ type held struct {
 }
 
 type heldAccount struct {
-	queue []circulate.Pending // in the stream's order; Deliveries: which one the next is
+	queue []group.Pending // in the stream's order; Deliveries: which one the next is
 	due   time.Time
 	alone bool // its first message is delivered by itself: the batch that it was in panicked
 }
@@ -26,7 +27,7 @@ func newHeld() held { return held{accounts: make(map[string]*heldAccount)} }
 func (h *held) has(account string) bool { return h.accounts[account] != nil }
 
 // add puts a message behind the others of its account, which has some.
-func (h *held) add(account string, p circulate.Pending) {
+func (h *held) add(account string, p group.Pending) {
 	a := h.accounts[account]
 	a.queue = append(a.queue, p)
 	h.total++
@@ -34,7 +35,7 @@ func (h *held) add(account string, p circulate.Pending) {
 
 // back puts messages of an account before those that it has, to be delivered again
 // at a time.
-func (h *held) back(account string, first []circulate.Pending, due time.Time, alone bool) {
+func (h *held) back(account string, first []group.Pending, due time.Time, alone bool) {
 	a := h.accounts[account]
 	if a == nil {
 		a = &heldAccount{}
@@ -56,18 +57,18 @@ func (h *held) next() (next time.Time) {
 }
 
 // all are the messages with how often each was delivered and failed.
-func (h *held) all() []circulate.Pending {
-	all := make([]circulate.Pending, 0, h.total)
+func (h *held) all() []group.Pending {
+	all := make([]group.Pending, 0, h.total)
 	for _, a := range h.accounts {
 		for _, p := range a.queue {
-			all = append(all, circulate.Pending{Position: p.Position, Deliveries: p.Deliveries - 1})
+			all = append(all, group.Pending{Position: p.Position, Deliveries: p.Deliveries - 1})
 		}
 	}
 	return all
 }
 
 // others gives what of pending is not held.
-func (h *held) others(pending []circulate.Pending) []circulate.Pending {
+func (h *held) others(pending []group.Pending) []group.Pending {
 	if h.total == 0 {
 		return pending
 	}
@@ -77,13 +78,13 @@ func (h *held) others(pending []circulate.Pending) []circulate.Pending {
 			known[p.Position] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(pending), func(p circulate.Pending) bool { return known[p.Position] })
+	return slices.DeleteFunc(slices.Clone(pending), func(p group.Pending) bool { return known[p.Position] })
 }
 
 // take takes up to n messages whose time has come out of the queues, in the
 // stream's order. Their accounts stay, with nothing in them if need be, until
 // they are settled.
-func (h *held) take(now time.Time, n int) (taken []circulate.Pending, accounts []string) {
+func (h *held) take(now time.Time, n int) (taken []group.Pending, accounts []string) {
 	var due []string
 	for name, a := range h.accounts {
 		switch {
@@ -91,7 +92,7 @@ func (h *held) take(now time.Time, n int) (taken []circulate.Pending, accounts [
 		case a.alone:
 			first := a.queue[0]
 			a.queue, h.total = a.queue[1:], h.total-1
-			return []circulate.Pending{first}, []string{name}
+			return []group.Pending{first}, []string{name}
 		default:
 			due = append(due, name)
 		}
@@ -107,7 +108,7 @@ func (h *held) take(now time.Time, n int) (taken []circulate.Pending, accounts [
 		accounts = append(accounts, name)
 		a.queue, h.total, n = a.queue[part:], h.total-part, n-part
 	}
-	slices.SortFunc(taken, func(x, y circulate.Pending) int { return circulate.ComparePositions(x.Position, y.Position) })
+	slices.SortFunc(taken, func(x, y group.Pending) int { return circulate.ComparePositions(x.Position, y.Position) })
 	return taken, accounts
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/testing/faketime"
 	"github.com/rounds-dev/rounds/testing/redistest"
@@ -20,7 +21,7 @@ import (
 
 // record is an effect that the oracle looks at: how often each message was
 // applied, and in what order.
-var record = circulate.NewEffect("record", `
+var record = group.NewEffect("record", `
 	redis.call('HINCRBY', KEYS[1], message.account .. '/' .. message.id, 1)
 	redis.call('RPUSH', KEYS[2], message.account .. '/' .. message.id)`)
 
@@ -236,7 +237,7 @@ func TestPoisonKillsNoNeighbours(t *testing.T) {
 		w.nothingLeft()
 		var dead []string
 		for shard := range w.shards {
-			letters, err := w.Ring.DeadLetters(context.Background(), shard, circulate.StreamStart, 10)
+			letters, err := group.Of(w.Ring).DeadLetters(context.Background(), shard, circulate.StreamStart, 10)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // step does a step with the lease. One that succeeds has renewed it.
@@ -35,7 +36,7 @@ func (s *session) silence() time.Duration {
 // keep renews leases while other steps do not, as while a handler works, until ctx
 // is done. When one is lost, or may be, the session's handlers are told to stop:
 // another consumer may have their accounts.
-func (g *group) keep(ctx context.Context) {
+func (g *member) keep(ctx context.Context) {
 	for sleep(ctx, g.TakeOver/12) {
 		g.mu.Lock()
 		for _, s := range g.reading {
@@ -82,13 +83,13 @@ func (s *session) parks(is bool) {
 // renew renews the lease, and tells whether there may be something to read.
 func (s *session) renew() (behind bool, err error) {
 	err = s.step(func(ctx context.Context) (err error) {
-		behind, err = s.Ring.RenewLease(ctx, s.lease)
+		behind, err = group.Of(s.Ring).Renew(ctx, s.lease)
 		return err
 	})
 	if err != nil && s.work.Err() == nil {
 		s.failed("renew", err)
 	}
-	if errors.Is(err, circulate.ErrLeaseLost) {
+	if errors.Is(err, group.ErrLeaseLost) {
 		s.lost(err)
 	}
 	return behind, err
@@ -112,12 +113,12 @@ func (s *session) lost(why error) {
 	if s.work.Err() == nil {
 		s.meters.lost.Inc()
 		level := slog.LevelDebug // Redis is away, which the ring tells once
-		if errors.Is(why, circulate.ErrLeaseLost) {
+		if errors.Is(why, group.ErrLeaseLost) {
 			level = slog.LevelInfo
 		}
 		s.Log.Log(s.work, level, "lease of a shard lost; another consumer may read it", "shard", s.shard)
 	}
-	s.lose(circulate.ErrLeaseLost)
+	s.lose(group.ErrLeaseLost)
 }
 
 // trouble takes a step that failed, and waits a little where the fault is with
@@ -128,7 +129,7 @@ func (s *session) trouble(step string, err error) {
 	}
 	s.failed(step, err)
 	switch {
-	case errors.Is(err, circulate.ErrLeaseLost):
+	case errors.Is(err, group.ErrLeaseLost):
 		s.lost(err)
 		return
 	case errors.Is(err, circulate.ErrNoGroup):

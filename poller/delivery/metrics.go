@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // Metrics are what consumers count, by group. None is labelled by account. Lag,
@@ -105,7 +106,7 @@ func (m *meters) clear() {
 // measure looks now and then how far the group has got in the shards that are
 // read here, until ctx is done. All groups of a process do so at the same times,
 // and so are looked at together.
-func (g *group) measure(ctx context.Context) {
+func (g *member) measure(ctx context.Context) {
 	for sleep(ctx, untilNext(measureEvery, 0)) {
 		if sum, err := g.survey(ctx); err != nil {
 			g.failed("group state", err)
@@ -116,7 +117,7 @@ func (g *group) measure(ctx context.Context) {
 }
 
 // survey adds up how far the group has got in the shards that are read here.
-func (g *group) survey(ctx context.Context) (sum circulate.GroupState, err error) {
+func (g *member) survey(ctx context.Context) (sum circulate.GroupState, err error) {
 	ctx, cancel := context.WithTimeout(ctx, measureEvery)
 	defer cancel()
 	var mu sync.Mutex
@@ -127,7 +128,7 @@ func (g *group) survey(ctx context.Context) (sum circulate.GroupState, err error
 			continue
 		}
 		asking.Go(func() error {
-			state, err := g.Ring.SurveyGroup(ctx, shard, g.Group)
+			state, err := group.Of(g.Ring).Survey(ctx, shard, g.Group)
 			if errors.Is(err, circulate.ErrNoGroup) {
 				return nil
 			}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // suspect is after how many deliveries without a known outcome a message may be
@@ -26,9 +26,9 @@ func (s *session) recover(first bool) {
 		_ = sleep(s.reading, time.Second)
 	}
 	for s.goesOn() {
-		var pending []circulate.Pending
+		var pending []group.Pending
 		err := s.step(func(ctx context.Context) (err error) {
-			pending, err = s.Ring.Pending(ctx, s.lease, s.last, s.Batch)
+			pending, err = group.Of(s.Ring).Pending(ctx, s.lease, s.last, s.Batch)
 			return err
 		})
 		if err != nil {
@@ -50,7 +50,7 @@ func (s *session) recover(first bool) {
 		return
 	}
 	err := s.step(func(ctx context.Context) error {
-		_, err := s.Ring.ForgetConsumers(ctx, s.lease)
+		_, err := group.Of(s.Ring).Forget(ctx, s.lease)
 		return err
 	})
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *session) recover(first bool) {
 
 // takeOver delivers pending messages in their order, and reports whether it got to
 // the end of them.
-func (s *session) takeOver(pending []circulate.Pending) bool {
+func (s *session) takeOver(pending []group.Pending) bool {
 	for from := 0; from < len(pending) && s.goesOn(); {
 		to := from
 		for to < len(pending) && pending[to].Deliveries < suspect {
@@ -88,7 +88,7 @@ func (s *session) takeOver(pending []circulate.Pending) bool {
 }
 
 // alone delivers a suspect while no other one is delivered in this process.
-func (s *session) alone(p circulate.Pending) bool {
+func (s *session) alone(p group.Pending) bool {
 	select {
 	case s.suspects <- struct{}{}:
 	case <-s.reading.Done():
@@ -97,18 +97,18 @@ func (s *session) alone(p circulate.Pending) bool {
 		return false
 	}
 	defer func() { <-s.suspects }()
-	return s.again([]circulate.Pending{p})
+	return s.again([]group.Pending{p})
 }
 
 // again delivers pending messages once more, as far as they still are pending.
-func (s *session) again(pending []circulate.Pending) bool {
+func (s *session) again(pending []group.Pending) bool {
 	if !s.takeSlot() {
 		return false
 	}
 	defer s.giveSlot()
-	next := make([]circulate.Pending, len(pending))
+	next := make([]group.Pending, len(pending))
 	for i, p := range pending {
-		next[i] = circulate.Pending{Position: p.Position, Deliveries: p.Deliveries + 1}
+		next[i] = group.Pending{Position: p.Position, Deliveries: p.Deliveries + 1}
 	}
 	batch, err := s.redeliver(next)
 	if err != nil {
@@ -120,10 +120,10 @@ func (s *session) again(pending []circulate.Pending) bool {
 	return !s.stuck
 }
 
-func (s *session) redeliver(pending []circulate.Pending) (circulate.GroupBatch, error) {
-	var batch circulate.GroupBatch
+func (s *session) redeliver(pending []group.Pending) (group.Batch, error) {
+	var batch group.Batch
 	err := s.step(func(ctx context.Context) (err error) {
-		batch, err = s.Ring.Redeliver(ctx, s.lease, pending)
+		batch, err = group.Of(s.Ring).Redeliver(ctx, s.lease, pending)
 		return err
 	})
 	return batch, err

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // session reads one shard under one lease. All but keep is one goroutine.
 type session struct {
-	*group
+	*member
 	shard int
-	lease *circulate.Lease
-	watch *circulate.Watch
+	lease *group.Lease
+	watch *group.Watch
 	yield func()        // ends it after what it is at
 	ended chan struct{} // closed when it has
 
@@ -38,8 +39,8 @@ type session struct {
 	keeps  bool           // one is under way
 }
 
-func (g *group) begin(ctx context.Context, begun circulate.Begun) *session {
-	s := &session{group: g, shard: begun.Lease.Shard, lease: begun.Lease, ended: make(chan struct{}), held: newHeld(), last: circulate.StreamStart, live: begun.Asked}
+func (g *member) begin(ctx context.Context, begun group.Begun) *session {
+	s := &session{member: g, shard: begun.Lease.Shard, lease: begun.Lease, ended: make(chan struct{}), held: newHeld(), last: circulate.StreamStart, live: begun.Asked}
 	if begun.End != "" { // there is nothing to do until something comes
 		s.last, s.atEnd = begun.End, true
 		g.reach(s.shard, s.last)
@@ -53,7 +54,7 @@ func (g *group) begin(ctx context.Context, begun circulate.Begun) *session {
 func (s *session) run() {
 	defer close(s.ended)
 	s.reads(s.shard, s)
-	s.watch = s.Ring.Watch(s.shard)
+	s.watch = group.Of(s.Ring).Watch(s.shard)
 	defer s.watch.Close()
 	s.consume()
 	s.reads(s.shard, nil) // so that no renewal begins any more
@@ -106,10 +107,10 @@ func (s *session) goesOn() bool {
 }
 
 // read reads the next messages of the shard.
-func (s *session) read() (circulate.GroupBatch, error) {
-	var batch circulate.GroupBatch
+func (s *session) read() (group.Batch, error) {
+	var batch group.Batch
 	err := s.step(func(ctx context.Context) (err error) {
-		batch, err = s.Ring.ReadGroup(ctx, s.lease, s.Batch, s.BatchBytes, !s.atEnd)
+		batch, err = group.Of(s.Ring).Read(ctx, s.lease, s.Batch, s.BatchBytes, !s.atEnd)
 		return err
 	})
 	if err != nil {
@@ -134,7 +135,7 @@ func (s *session) read() (circulate.GroupBatch, error) {
 }
 
 // see moves last behind what was seen.
-func (s *session) see(batch circulate.GroupBatch) {
+func (s *session) see(batch group.Batch) {
 	if n := len(batch.Messages); n > 0 && isAfter(batch.Messages[n-1].Position, s.last) {
 		s.last = batch.Messages[n-1].Position
 	}
@@ -205,12 +206,12 @@ func (s *session) release() {
 	// What waits was not delivered as often as Redis counts: so that a peer does
 	// not give up on a message too early.
 	for waiting := range slices.Chunk(s.held.all(), s.Batch) {
-		if _, err := s.Ring.Redeliver(ctx, s.lease, waiting); err != nil {
+		if _, err := group.Of(s.Ring).Redeliver(ctx, s.lease, waiting); err != nil {
 			s.failed("redeliver", err)
 			break
 		}
 	}
-	if _, err := s.Ring.ReleaseLease(ctx, s.lease); err != nil {
+	if _, err := group.Of(s.Ring).Release(ctx, s.lease); err != nil {
 		s.failed("release", err)
 	}
 }

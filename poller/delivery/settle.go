@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // heldPause is how long an account waits at least before it is delivered again.
@@ -17,7 +18,7 @@ const heldPause = 20 * time.Millisecond
 func (s *session) settle(batch []Delivery, errs []error, panicked bool, others []string) map[string]bool {
 	done := others
 	type account struct {
-		back  []circulate.Pending
+		back  []group.Pending
 		due   time.Time
 		alone bool
 	}
@@ -28,7 +29,7 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 	for i, d := range batch {
 		outcome := outcomeOf(s.work, errs[i])
 		if outcome == outcomeFailed && d.Attempt >= s.MaxDeliveries {
-			if s.bury(circulate.Pending{Position: d.Position, Deliveries: d.Attempt}, errs[i]) {
+			if s.bury(group.Pending{Position: d.Position, Deliveries: d.Attempt}, errs[i]) {
 				counted[outcomeDead]++
 				continue
 			}
@@ -49,7 +50,7 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 			a = &account{due: now.Add(heldPause)}
 			failed[d.Account] = a
 		}
-		p := circulate.Pending{Position: d.Position, Deliveries: d.Attempt}
+		p := group.Pending{Position: d.Position, Deliveries: d.Attempt}
 		var later *Later
 		switch {
 		case outcome == outcomeFailed:
@@ -80,7 +81,7 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 
 // tellDeferred says once that handlers put off all they get, and once that they
 // do not any more.
-func (g *group) tellDeferred(why error, progress bool) {
+func (g *member) tellDeferred(why error, progress bool) {
 	switch {
 	case progress && g.deferring.Swap(false):
 		g.Log.Info("messages are dealt with again")
@@ -133,7 +134,7 @@ func (s *session) acknowledge(positions []string) {
 	// Even though the lease is lost or the grace over: it was dealt with.
 	for try := 0; ; try++ {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.work), stepTimeout)
-		_, err := s.Ring.Acknowledge(ctx, s.shard, s.Group, positions)
+		_, err := group.Of(s.Ring).Acknowledge(ctx, s.shard, s.Group, positions)
 		cancel()
 		if err == nil {
 			return
@@ -147,10 +148,10 @@ func (s *session) acknowledge(positions []string) {
 
 // bury puts a message into the dead-letter stream. It reports whether that is
 // done, or nothing is left to do.
-func (s *session) bury(p circulate.Pending, why error) bool {
+func (s *session) bury(p group.Pending, why error) bool {
 	dead := false
 	err := s.step(func(ctx context.Context) (err error) {
-		dead, err = s.Ring.Bury(ctx, s.lease, p, why.Error())
+		dead, err = group.Of(s.Ring).Bury(ctx, s.lease, p, why.Error())
 		return err
 	})
 	if err != nil {

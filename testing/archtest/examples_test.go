@@ -23,6 +23,7 @@ func good() fstest.MapFS {
 	source(m, "circulate/ring_test.go", "circulate_test", "circulate", "circulate/connect", "testing/redistest")
 	source(m, "circulate/connect/connect.go", "connect", "circulate")
 	source(m, "circulate/credential/credential.go", "credential", "circulate", "circulate/internal/wire")
+	source(m, "circulate/group/group.go", "group", "circulate", "circulate/internal/wire")
 	source(m, "circulate/limit/limit.go", "limit", "circulate", "circulate/internal/wire")
 	source(m, "accounts/account.go", "accounts", "circulate", "accounts/cadence", "accounts/cursor", "accounts/strict")
 	source(m, "accounts/cadence/cadence.go", "cadence")
@@ -78,10 +79,16 @@ func TestBadImports(t *testing.T) {
 		{"circulate/internal/wire/bad.go", "circulate"},
 		{"circulate/limit/bad.go", "circulate/credential"},
 		{"circulate/credential/bad.go", "circulate/limit"},
+		{"circulate/group/bad.go", "circulate/limit"},
+		{"circulate/group/bad.go", "accounts"},
+		{"circulate/bad.go", "circulate/group"},
+		{"monitor/bad.go", "circulate/limit"},
+		{"poller/bad.go", "circulate/group"},
 		{"circulate/bad.go", "circulate/limit"},
 		{"circulate/bad.go", "circulate/internal/wiretest"},
 		{"circulate/connect/bad.go", "accounts"},
 		{"accounts/bad.go", "circulate/limit"},
+		{"accounts/bad.go", "circulate/group"},
 		{"accounts/bad.go", "poller"},
 		{"accounts/bad.go", "accounts/api"},
 		{"accounts/bad.go", "circulate/connect"},

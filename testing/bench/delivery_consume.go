@@ -14,11 +14,12 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
 // countEffect is the least that a user's effect would do: it counts by account.
-var countEffect = circulate.NewEffect("count", `redis.call('HINCRBY', KEYS[1], message.account, 1)`)
+var countEffect = group.NewEffect("count", `redis.call('HINCRBY', KEYS[1], message.account, 1)`)
 
 // consumed is what a consuming process prints.
 type consumed struct {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/testing/pgtest"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
@@ -287,14 +288,14 @@ func (w *deliveryWorld) unread(posted int) (string, error) {
 		}
 		found += count.Messages
 	}
-	for group := range deaths {
+	for name := range deaths {
 		for shard := range w.ring.Shards() {
-			s, err := w.ring.GroupState(w.Context(), shard, group)
+			s, err := w.ring.GroupState(w.Context(), shard, name)
 			if err != nil && !errors.Is(err, circulate.ErrNoGroup) {
 				return "", err
 			}
 			if s.Lag > 0 || s.Pending > 0 {
-				return fmt.Sprintf("group %s, shard %d: %+v", group, shard, s), nil
+				return fmt.Sprintf("group %s, shard %d: %+v", name, shard, s), nil
 			}
 		}
 	}
@@ -305,7 +306,7 @@ func (w *deliveryWorld) unread(posted int) (string, error) {
 }
 
 // rewind sets a group back to the start of all streams.
-func (w *deliveryWorld) rewind(group string) {
+func (w *deliveryWorld) rewind(name string) {
 	w.Helper()
 	conn, err := w.redis.Dial()
 	if err != nil {
@@ -313,7 +314,7 @@ func (w *deliveryWorld) rewind(group string) {
 	}
 	defer conn.Close()
 	for shard := range w.ring.Shards() {
-		if _, err := conn.Do("XGROUP", "SETID", w.ring.Tag(shard)+":messages", group, "0"); err != nil {
+		if _, err := conn.Do("XGROUP", "SETID", w.ring.Tag(shard)+":messages", name, "0"); err != nil {
 			w.Fatal(err)
 		}
 	}
@@ -338,7 +339,7 @@ func (w *deliveryWorld) verify() {
 		w.Errorf("receiver: %s", fault)
 	}
 	for shard := range w.ring.Shards() {
-		letters, err := w.ring.DeadLetters(w.Context(), shard, circulate.StreamStart, 10)
+		letters, err := group.Of(w.ring).DeadLetters(w.Context(), shard, circulate.StreamStart, 10)
 		if err != nil {
 			w.Fatal(err)
 		}

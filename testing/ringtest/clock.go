@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // aDay is how far a clock was ahead that went back. A real server's clock cannot be
@@ -135,17 +136,17 @@ func clockRewind(f *fixture) {
 	now := f.now()
 	ms := func(ahead time.Duration) string { return fmt.Sprintf("%013d", now.Add(ahead).UnixMilli()) }
 	right := ms(-time.Second) + "|" + ms(time.Hour) + "|right"
-	f.do("HSET", f.key("leases"), group, token+"|"+ms(aDay+30*time.Second)+"|"+alice)
+	f.do("HSET", f.key("leases"), crew, token+"|"+ms(aDay+30*time.Second)+"|"+alice)
 	f.do("HSET", f.key("nudges"), "ahead", ms(aDay+time.Minute)+"|"+ms(aDay+time.Hour)+"|hint", "right", right)
 	f.do("ZADD", f.key("parked"), now.Add(aDay).UnixMilli(), "parked")
 	if err := f.ring.Rewind(ctx, 0, aDay); err != nil {
 		f.Fatal(err)
 	}
-	lease, after, err := f.ring.LeaseShard(ctx, 0, group, bob, time.Minute)
+	lease, after, err := group.Of(f.ring).Member(crew, bob, time.Minute).Lease(ctx, 0)
 	if err != nil || after > 30*time.Second {
 		f.Errorf("the lease lasts for %v, %v, want half a minute at most", after, err)
 	}
-	if kept := f.text("HGET", f.key("leases"), group); f.now().Before(now.Add(30*time.Second)) && (lease != nil || kept != token+"|"+ms(30*time.Second)+"|"+alice) {
+	if kept := f.text("HGET", f.key("leases"), crew); f.now().Before(now.Add(30*time.Second)) && (lease != nil || kept != token+"|"+ms(30*time.Second)+"|"+alice) {
 		f.Errorf("the lease is %s, and bob's %v", kept, lease)
 	}
 	if nudge := f.text("HGET", f.key("nudges"), "right"); nudge != right {

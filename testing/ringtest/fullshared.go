@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
@@ -15,7 +16,7 @@ func fullGroup(f *fullFixture) {
 	f.group(circulate.StreamStart)
 	positions := f.add("a/1", "a/2", "a/3")
 	f.full()
-	alive, err := f.ring.JoinGroup(ctx, group, alice, time.Minute)
+	alive, err := group.Of(f.ring).Member(crew, alice, time.Minute).Join(ctx)
 	if err != nil || len(alive) != 1 {
 		f.Errorf("alive: %v, %v", alive, err)
 	}
@@ -23,26 +24,26 @@ func fullGroup(f *fullFixture) {
 	f.read(l, "a/1", "a/2", "a/3")
 	// Most of its time is used up: what comes next renews it.
 	f.limit(false)
-	f.do("HSET", f.key("leases"), group, l.Token()+"|0000000000001|"+alice)
+	f.do("HSET", f.key("leases"), crew, l.Token()+"|0000000000001|"+alice)
 	f.full()
 	f.pending(l, 1, 1, 1)
-	if lease := f.text("HGET", f.key("leases"), group); strings.Contains(lease, "|0000000000001|") {
+	if lease := f.text("HGET", f.key("leases"), crew); strings.Contains(lease, "|0000000000001|") {
 		f.Errorf("the lease was not renewed: %s", lease)
 	}
-	if n, err := f.ring.Acknowledge(ctx, 0, group, positions[:1]); err != nil || n != 1 {
+	if n, err := group.Of(f.ring).Acknowledge(ctx, 0, crew, positions[:1]); err != nil || n != 1 {
 		f.Errorf("acknowledged %d, %v", n, err)
 	}
-	if buried, err := f.ring.Bury(ctx, l, circulate.Pending{Position: positions[1], Deliveries: 8}, "bad"); err != nil || !buried {
+	if buried, err := group.Of(f.ring).Bury(ctx, l, group.Pending{Position: positions[1], Deliveries: 8}, "bad"); err != nil || !buried {
 		f.Errorf("buried: %v, %v", buried, err)
 	}
 	f.pending(l, 1)
-	letters, err := f.ring.DeadLetters(ctx, 0, circulate.StreamStart, 1)
+	letters, err := group.Of(f.ring).DeadLetters(ctx, 0, circulate.StreamStart, 1)
 	if err != nil || len(letters) != 1 {
 		f.Fatalf("dead letters: %v, %v", letters, err)
 	}
-	_, err = f.ring.ReplayDead(ctx, 0, letters[0].Position)
+	_, err = group.Of(f.ring).ReplayDead(ctx, 0, letters[0].Position)
 	f.refused("replay", err)
-	f.must("quit", f.ring.QuitGroup(ctx, group, alice))
+	f.must("quit", group.Of(f.ring).Member(crew, alice, 0).Quit(ctx))
 }
 
 func fullEffect(f *fullFixture) {

@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-const group = "billing"
+const crew = "billing"
 
 // add appends messages, named ACCOUNT/ID, to the stream, and gives their
 // positions.
@@ -28,14 +29,14 @@ func (f *fixture) add(names ...string) []string {
 
 func (f *fixture) group(after string) {
 	f.Helper()
-	if created, err := f.ring.EnsureGroup(context.Background(), 0, group, after); !created || err != nil {
+	if created, err := f.ring.EnsureGroup(context.Background(), 0, crew, after); !created || err != nil {
 		f.Fatalf("ensure group: created %v, %v", created, err)
 	}
 }
 
-func (f *fixture) lease(consumer string) *circulate.Lease {
+func (f *fixture) lease(consumer string) *group.Lease {
 	f.Helper()
-	lease, _, err := f.ring.LeaseShard(context.Background(), 0, group, consumer, time.Minute)
+	lease, _, err := group.Of(f.ring).Member(crew, consumer, time.Minute).Lease(context.Background(), 0)
 	if err != nil || lease == nil {
 		f.Fatalf("lease for %s: %v, %v", consumer, lease, err)
 	}
@@ -43,15 +44,15 @@ func (f *fixture) lease(consumer string) *circulate.Lease {
 }
 
 // expire makes the lease one whose time is over.
-func (f *fixture) expire(l *circulate.Lease) {
+func (f *fixture) expire(l *group.Lease) {
 	f.Helper()
-	f.do("HSET", f.key("leases"), group, fmt.Sprintf("%s|%013d|%s", l.Token(), 1, l.Consumer))
+	f.do("HSET", f.key("leases"), crew, fmt.Sprintf("%s|%013d|%s", l.Token(), 1, l.Consumer))
 }
 
 // read reads and expects the messages, in that order.
-func (f *fixture) read(l *circulate.Lease, want ...string) []circulate.Found {
+func (f *fixture) read(l *group.Lease, want ...string) []circulate.Found {
 	f.Helper()
-	batch, err := f.ring.ReadGroup(context.Background(), l, 100, 1<<20, false)
+	batch, err := group.Of(f.ring).Read(context.Background(), l, 100, 1<<20, false)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -70,9 +71,9 @@ func (f *fixture) named(found []circulate.Found, want ...string) {
 	}
 }
 
-func (f *fixture) pending(l *circulate.Lease, want ...int) []circulate.Pending {
+func (f *fixture) pending(l *group.Lease, want ...int) []group.Pending {
 	f.Helper()
-	pending, err := f.ring.Pending(context.Background(), l, circulate.StreamStart, 100)
+	pending, err := group.Of(f.ring).Pending(context.Background(), l, circulate.StreamStart, 100)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func groupReadsOnce(f *fixture) {
 	ctx := context.Background()
 	f.add("a/1")
 	f.group(circulate.StreamStart)
-	if created, err := f.ring.EnsureGroup(ctx, 0, group, circulate.StreamEnd); created || err != nil {
+	if created, err := f.ring.EnsureGroup(ctx, 0, crew, circulate.StreamEnd); created || err != nil {
 		f.Errorf("a second time: created %v, %v", created, err)
 	}
 	positions := f.add("b/1", "a/2")
@@ -104,7 +105,7 @@ func groupReadsOnce(f *fixture) {
 	f.read(l)
 	f.pending(l, 1, 1, 1)
 	for _, want := range []int{2, 0} { // safe to repeat
-		if n, err := f.ring.Acknowledge(ctx, 0, group, positions); n != want || err != nil {
+		if n, err := group.Of(f.ring).Acknowledge(ctx, 0, crew, positions); n != want || err != nil {
 			f.Errorf("acknowledged %d, %v; want %d", n, err, want)
 		}
 	}
@@ -126,7 +127,7 @@ func groupReadIsBounded(f *fixture) {
 	ctx := context.Background()
 	f.group(circulate.StreamStart)
 	l := f.lease(alice)
-	empty, err := f.ring.ReadGroup(ctx, l, 10, 1<<20, true)
+	empty, err := group.Of(f.ring).Read(ctx, l, 10, 1<<20, true)
 	if err != nil || empty.More || empty.End != circulate.StreamStart && empty.End != "" {
 		f.Errorf("of an empty stream: %+v, %v", empty, err)
 	}
@@ -137,14 +138,14 @@ func groupReadIsBounded(f *fixture) {
 		n, bytes, want int
 		more           bool
 	}{{10, 1 << 20, 10, true}, {100, 7, 64, true}, {100, 7 * 65, 100, true}, {0, 1 << 20, 0, false}, {100, 1 << 20, 26, false}} {
-		batch, err := f.ring.ReadGroup(ctx, l, test.n, test.bytes, false)
+		batch, err := group.Of(f.ring).Read(ctx, l, test.n, test.bytes, false)
 		if err != nil || len(batch.Messages) != test.want || batch.More != test.more {
 			f.Errorf("n %d, bytes %d: %d messages, more %v, %v", test.n, test.bytes, len(batch.Messages), batch.More, err)
 		}
 	}
 	last := f.add("a/x")[0]
 	f.read(l, "a/x")
-	if batch, err := f.ring.ReadGroup(ctx, l, 10, 1<<20, true); err != nil || batch.End != last {
+	if batch, err := group.Of(f.ring).Read(ctx, l, 10, 1<<20, true); err != nil || batch.End != last {
 		f.Errorf("the end is %q, %v; want %q", batch.End, err, last)
 	}
 }
@@ -153,18 +154,18 @@ func leaseIsAlone(f *fixture) {
 	ctx := context.Background()
 	f.group(circulate.StreamStart)
 	mine := f.lease(alice)
-	other, after, err := f.ring.LeaseShard(ctx, 0, group, bob, time.Minute)
+	other, after, err := group.Of(f.ring).Member(crew, bob, time.Minute).Lease(ctx, 0)
 	if other != nil || err != nil || after <= 59*time.Second || after > time.Minute {
 		f.Fatalf("a second lease: %v, after %v, %v", other, after, err)
 	}
-	if elsewhere, _, err := f.ring.LeaseShard(ctx, 0, "audit", bob, time.Minute); elsewhere == nil || err != nil {
+	if elsewhere, _, err := group.Of(f.ring).Member("audit", bob, time.Minute).Lease(ctx, 0); elsewhere == nil || err != nil {
 		f.Fatalf("of another group: %v, %v", elsewhere, err)
 	}
 	f.add("a/1")
 	found := f.read(mine, "a/1")
 	f.expire(mine)
 	f.read(mine) // nobody has taken it: it lives again
-	if other, _, err := f.ring.LeaseShard(ctx, 0, group, bob, time.Minute); other != nil || err != nil {
+	if other, _, err := group.Of(f.ring).Member(crew, bob, time.Minute).Lease(ctx, 0); other != nil || err != nil {
 		f.Fatalf("after a renewal: %v, %v", other, err)
 	}
 	f.expire(mine)
@@ -172,24 +173,24 @@ func leaseIsAlone(f *fixture) {
 	if yours.Token() <= mine.Token() {
 		f.Errorf("token %q after %q", yours.Token(), mine.Token())
 	}
-	p := circulate.Pending{Position: found[0].Position, Deliveries: 2}
+	p := group.Pending{Position: found[0].Position, Deliveries: 2}
 	for name, step := range map[string]func() error{
-		"read":      func() error { _, err := f.ring.ReadGroup(ctx, mine, 1, 1, false); return err },
-		"renew":     func() error { _, err := f.ring.ReadGroup(ctx, mine, 0, 1, false); return err },
-		"pending":   func() error { _, err := f.ring.Pending(ctx, mine, circulate.StreamStart, 1); return err },
-		"redeliver": func() error { _, err := f.ring.Redeliver(ctx, mine, []circulate.Pending{p}); return err },
-		"bury":      func() error { _, err := f.ring.Bury(ctx, mine, p, "bad"); return err },
-		"forget":    func() error { _, err := f.ring.ForgetConsumers(ctx, mine); return err },
+		"read":      func() error { _, err := group.Of(f.ring).Read(ctx, mine, 1, 1, false); return err },
+		"renew":     func() error { _, err := group.Of(f.ring).Read(ctx, mine, 0, 1, false); return err },
+		"pending":   func() error { _, err := group.Of(f.ring).Pending(ctx, mine, circulate.StreamStart, 1); return err },
+		"redeliver": func() error { _, err := group.Of(f.ring).Redeliver(ctx, mine, []group.Pending{p}); return err },
+		"bury":      func() error { _, err := group.Of(f.ring).Bury(ctx, mine, p, "bad"); return err },
+		"forget":    func() error { _, err := group.Of(f.ring).Forget(ctx, mine); return err },
 	} {
-		if err := step(); !errors.Is(err, circulate.ErrLeaseLost) || circulate.Unknown(err) {
+		if err := step(); !errors.Is(err, group.ErrLeaseLost) || circulate.Unknown(err) {
 			f.Errorf("%s under a lost lease: %v", name, err)
 		}
 	}
-	if held, err := f.ring.ReleaseLease(ctx, mine); held || err != nil {
+	if held, err := group.Of(f.ring).Release(ctx, mine); held || err != nil {
 		f.Errorf("release of a lost lease: %v, %v", held, err)
 	}
 	f.pending(yours, 1)
-	if held, err := f.ring.ReleaseLease(ctx, yours); !held || err != nil {
+	if held, err := group.Of(f.ring).Release(ctx, yours); !held || err != nil {
 		f.Errorf("release: %v, %v", held, err)
 	}
 	f.lease(alice)
@@ -204,61 +205,61 @@ func groupRedelivers(f *fixture) {
 	f.expire(mine)
 	yours := f.lease(bob)
 	pending := f.pending(yours, 1, 1, 1)
-	if n, err := f.ring.ForgetConsumers(ctx, yours); n != 0 || err != nil {
+	if n, err := group.Of(f.ring).Forget(ctx, yours); n != 0 || err != nil {
 		f.Errorf("forgot %d with something pending, %v", n, err)
 	}
-	if _, err := f.ring.Acknowledge(ctx, 0, group, positions[1:2]); err != nil {
+	if _, err := group.Of(f.ring).Acknowledge(ctx, 0, crew, positions[1:2]); err != nil {
 		f.Fatal(err)
 	}
 	for i := range pending {
 		pending[i].Deliveries = 2 + i
 	}
-	again, err := f.ring.Redeliver(ctx, yours, pending)
+	again, err := group.Of(f.ring).Redeliver(ctx, yours, pending)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.named(again.Messages, "a/1", "a/2") // b/1 was acknowledged meanwhile
 	f.pending(yours, 2, 4)
-	if n, err := f.ring.ForgetConsumers(ctx, yours); n != 1 || err != nil {
+	if n, err := group.Of(f.ring).Forget(ctx, yours); n != 1 || err != nil {
 		f.Errorf("forgot %d, %v; want 1", n, err)
 	}
-	rest, err := f.ring.Pending(ctx, yours, positions[0], 10)
-	if err != nil || len(rest) != 1 || rest[0] != (circulate.Pending{Position: positions[2], Deliveries: 4}) {
+	rest, err := group.Of(f.ring).Pending(ctx, yours, positions[0], 10)
+	if err != nil || len(rest) != 1 || rest[0] != (group.Pending{Position: positions[2], Deliveries: 4}) {
 		f.Errorf("after the first: %v, %v", rest, err)
 	}
 	// What was trimmed stops being pending.
 	f.do("XDEL", f.key("messages"), positions[0])
-	if gone, err := f.ring.Redeliver(ctx, yours, pending[:1]); err != nil || len(gone.Messages) != 0 {
+	if gone, err := group.Of(f.ring).Redeliver(ctx, yours, pending[:1]); err != nil || len(gone.Messages) != 0 {
 		f.Errorf("trimmed: %v, %v", gone, err)
 	}
 	f.pending(yours, 4)
-	if _, err := f.ring.Acknowledge(ctx, 0, group, positions[2:]); err != nil {
+	if _, err := group.Of(f.ring).Acknowledge(ctx, 0, crew, positions[2:]); err != nil {
 		f.Fatal(err)
 	}
-	if _, err := f.ring.ReleaseLease(ctx, yours); err != nil {
+	if _, err := group.Of(f.ring).Release(ctx, yours); err != nil {
 		f.Fatal(err)
 	}
-	if consumers := f.do("XINFO", "CONSUMERS", f.key("messages"), group).([]any); len(consumers) != 0 {
+	if consumers := f.do("XINFO", "CONSUMERS", f.key("messages"), crew).([]any); len(consumers) != 0 {
 		f.Errorf("%d consumers' names are left", len(consumers))
 	}
 }
 
 func groupBadInput(f *fixture) {
 	ctx := context.Background()
-	l := &circulate.Lease{Group: group, Consumer: alice, TTL: time.Minute}
+	l := &group.Lease{Group: crew, Consumer: alice, TTL: time.Minute}
 	for want, step := range map[string]func() error{
 		"group":    func() error { _, err := f.ring.EnsureGroup(ctx, 0, "a b", circulate.StreamStart); return err },
-		"position": func() error { _, err := f.ring.EnsureGroup(ctx, 0, group, "now"); return err },
-		"ttl":      func() error { _, _, err := f.ring.LeaseShard(ctx, 0, group, alice, 0); return err },
-		"replica":  func() error { _, _, err := f.ring.LeaseShard(ctx, 0, group, "x", time.Minute); return err },
-		"n:":       func() error { _, err := f.ring.ReadGroup(ctx, l, 1001, 1, false); return err },
-		"n: ":      func() error { _, err := f.ring.Pending(ctx, l, circulate.StreamStart, 0); return err },
-		"messages": func() error { _, err := f.ring.Redeliver(ctx, l, nil); return err },
+		"position": func() error { _, err := f.ring.EnsureGroup(ctx, 0, crew, "now"); return err },
+		"ttl":      func() error { _, _, err := group.Of(f.ring).Member(crew, alice, 0).Lease(ctx, 0); return err },
+		"replica":  func() error { _, _, err := group.Of(f.ring).Member(crew, "x", time.Minute).Lease(ctx, 0); return err },
+		"n:":       func() error { _, err := group.Of(f.ring).Read(ctx, l, 1001, 1, false); return err },
+		"n: ":      func() error { _, err := group.Of(f.ring).Pending(ctx, l, circulate.StreamStart, 0); return err },
+		"messages": func() error { _, err := group.Of(f.ring).Redeliver(ctx, l, nil); return err },
 		"remember": func() error {
-			_, _, err := f.ring.Apply(ctx, 0, count, circulate.Applying{Group: group, Remember: -1}, make([]circulate.Found, 1))
+			_, _, err := group.Of(f.ring).Apply(ctx, 0, count, group.Applying{Group: crew, Remember: -1}, make([]circulate.Found, 1))
 			return err
 		},
-		"replay": func() error { _, err := f.ring.ReplayDead(ctx, 0, "x"); return err },
+		"replay": func() error { _, err := group.Of(f.ring).ReplayDead(ctx, 0, "x"); return err },
 	} {
 		if err := step(); err == nil || !strings.Contains(err.Error(), want) || circulate.Unknown(err) {
 			f.Errorf("%s: %v", want, err)

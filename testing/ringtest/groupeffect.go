@@ -7,21 +7,22 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // count is an effect that counts what it applied, and fails where it is told to.
-var count = circulate.NewEffect("count", `
+var count = group.NewEffect("count", `
 	if redis.call('SISMEMBER', KEYS[2], message.account .. '/' .. message.id) == 1 then error('told to fail') end
 	redis.call('HINCRBY', KEYS[1], message.account .. '/' .. message.id, 1)
 	redis.call('HSET', KEYS[1], ARGV[1], message.data .. message.type .. message.kind .. message.time)`)
 
 func (f *fixture) apply(remember time.Duration, found []circulate.Found, want string, errs ...string) {
 	f.Helper()
-	a := circulate.Applying{Group: group, Keys: []string{f.key("counts"), f.key("failing")}, Args: []any{"last"}, Remember: remember}
+	a := group.Applying{Group: crew, Keys: []string{f.key("counts"), f.key("failing")}, Args: []any{"last"}, Remember: remember}
 	if a.Keys[0] != f.ring.Tag(0)+":counts" {
 		f.Errorf("tag %q", f.ring.Tag(0))
 	}
-	applied, failed, err := f.ring.Apply(context.Background(), 0, count, a, found)
+	applied, failed, err := group.Of(f.ring).Apply(context.Background(), 0, count, a, found)
 	if err != nil || string(applied) != want || len(failed) != len(errs) {
 		f.Fatalf("applied %s, %q, %v; want %s", applied, failed, err, want)
 	}
@@ -69,7 +70,7 @@ func effectAmongMany(f *fixture) {
 	for i := range 99 {
 		f.add(fmt.Sprintf("b/%d", i))
 	}
-	batch, err := f.ring.ReadGroup(context.Background(), l, 1000, 1<<20, false)
+	batch, err := group.Of(f.ring).Read(context.Background(), l, 1000, 1<<20, false)
 	if err != nil || len(batch.Messages) != 100 {
 		f.Fatal(len(batch.Messages), err)
 	}
@@ -85,7 +86,7 @@ func effectRemembers(f *fixture) {
 	f.add("a/1", "b/1")
 	f.apply(time.Hour, f.read(l, "a/1", "b/1"), "11")
 	// The group is rewound, and a/1 was found again after Redis forgot it.
-	f.do("XGROUP", "DESTROY", f.key("messages"), group)
+	f.do("XGROUP", "DESTROY", f.key("messages"), crew)
 	f.group(circulate.StreamStart)
 	f.add("a/1", "a/2")
 	found := f.read(l, "a/1", "b/1", "a/1", "a/2")
@@ -93,7 +94,7 @@ func effectRemembers(f *fixture) {
 	f.apply(time.Hour, found, "0000")
 	f.pending(l)
 	// What is past is forgotten, and then applied anew.
-	key := f.key("messages") + ":applied:" + group
+	key := f.key("messages") + ":applied:" + crew
 	f.do("ZADD", key, 1, "b\x001", 1, "x\x001")
 	f.add("b/1")
 	f.apply(time.Hour, f.read(l, "b/1"), "1")

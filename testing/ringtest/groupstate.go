@@ -8,18 +8,19 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 func groupStates(f *fixture) {
 	ctx := context.Background()
-	if _, err := f.ring.GroupState(ctx, 0, group); !errors.Is(err, circulate.ErrNoGroup) {
+	if _, err := f.ring.GroupState(ctx, 0, crew); !errors.Is(err, circulate.ErrNoGroup) {
 		f.Errorf("of a shard without a stream: %v", err)
 	}
 	f.group(circulate.StreamStart)
 	l := f.lease(alice)
 	state := func(lag, pending int, last string) circulate.GroupState {
 		f.Helper()
-		s, err := f.ring.GroupState(ctx, 0, group)
+		s, err := f.ring.GroupState(ctx, 0, crew)
 		// Only up to Redis' own count of what was read.
 		if err != nil || s.Lag != lag && f.server.Name() != "embedded" || s.Pending != pending || s.Last != last || s.Holder != alice {
 			f.Errorf("%+v, %v; want lag %d, pending %d", s, err, lag, pending)
@@ -41,24 +42,24 @@ func groupStates(f *fixture) {
 	if s := state(0, 2, second); s.OldestUnread != 0 || s.OldestPending < time.Hour {
 		f.Errorf("unread for %v, pending for %v", s.OldestUnread, s.OldestPending)
 	}
-	if _, err := f.ring.Bury(ctx, l, circulate.Pending{Position: old, Deliveries: 1}, "bad"); err != nil {
+	if _, err := group.Of(f.ring).Bury(ctx, l, group.Pending{Position: old, Deliveries: 1}, "bad"); err != nil {
 		f.Fatal(err)
 	}
 	if s := state(0, 1, second); s.Dead != 1 {
 		f.Errorf("%d dead", s.Dead)
 	}
-	if groups, err := f.ring.Groups(ctx); err != nil || !slices.Equal(groups, []string{group}) {
+	if groups, err := f.ring.Groups(ctx); err != nil || !slices.Equal(groups, []string{crew}) {
 		f.Errorf("groups %q, %v", groups, err)
 	}
 	for _, want := range []bool{true, false} {
-		if removed, err := f.ring.RemoveGroup(ctx, group); removed != want || err != nil {
+		if removed, err := group.Of(f.ring).Remove(ctx, crew); removed != want || err != nil {
 			f.Errorf("removed %v, %v", removed, err)
 		}
 	}
-	if _, err := f.ring.ReadGroup(ctx, f.lease(alice), 1, 1, false); !errors.Is(err, circulate.ErrNoGroup) {
+	if _, err := group.Of(f.ring).Read(ctx, f.lease(alice), 1, 1, false); !errors.Is(err, circulate.ErrNoGroup) {
 		f.Errorf("read of a removed group: %v", err)
 	}
-	if _, err := f.ring.GroupState(ctx, 0, group); !errors.Is(err, circulate.ErrNoGroup) {
+	if _, err := f.ring.GroupState(ctx, 0, crew); !errors.Is(err, circulate.ErrNoGroup) {
 		f.Errorf("state of a removed group: %v", err)
 	}
 }
@@ -67,39 +68,39 @@ func groupMembers(f *fixture) {
 	ctx := context.Background()
 	join := func(g, consumer string, want ...string) {
 		f.Helper()
-		alive, err := f.ring.JoinGroup(ctx, g, consumer, time.Minute)
+		alive, err := group.Of(f.ring).Member(g, consumer, time.Minute).Join(ctx)
 		if slices.Sort(alive); err != nil || !slices.Equal(alive, want) {
 			f.Errorf("alive are %q, %v; want %q", alive, err, want)
 		}
 	}
-	join(group, alice, alice)
+	join(crew, alice, alice)
 	join("audit", bob, bob)
-	join(group, bob, alice, bob)
-	if consumers, err := f.ring.Consumers(ctx, group, time.Minute); err != nil || len(consumers) != 2 {
+	join(crew, bob, alice, bob)
+	if consumers, err := group.Of(f.ring).Consumers(ctx, crew, time.Minute); err != nil || len(consumers) != 2 {
 		f.Errorf("consumers %q, %v", consumers, err)
 	}
-	if err := f.ring.QuitGroup(ctx, group, alice); err != nil {
+	if err := group.Of(f.ring).Member(crew, alice, 0).Quit(ctx); err != nil {
 		f.Fatal(err)
 	}
-	join(group, bob, bob)
+	join(crew, bob, bob)
 }
 
 func groupAwaits(f *fixture) {
 	ctx := context.Background()
 	after := map[int]string{0: circulate.StreamStart}
-	if ready, err := f.ring.AwaitMessages(ctx, after, 2*time.Millisecond); err != nil || len(ready) != 0 {
+	if ready, err := group.Of(f.ring).Await(ctx, after, 2*time.Millisecond); err != nil || len(ready) != 0 {
 		f.Errorf("of an empty stream: %v, %v", ready, err)
 	}
 	waiting := make(chan string, 1)
 	go func() {
-		ready, err := f.ring.AwaitMessages(ctx, after, 10*time.Second)
+		ready, err := group.Of(f.ring).Await(ctx, after, 10*time.Second)
 		waiting <- fmt.Sprint(ready, err)
 	}()
 	position := f.add("a/1")[0]
 	if got := <-waiting; got != "[0] <nil>" {
 		f.Errorf("woken by %s", got)
 	}
-	if ready, err := f.ring.AwaitMessages(ctx, map[int]string{0: position}, time.Millisecond); err != nil || len(ready) != 0 {
+	if ready, err := group.Of(f.ring).Await(ctx, map[int]string{0: position}, time.Millisecond); err != nil || len(ready) != 0 {
 		f.Errorf("after the last: %v, %v", ready, err)
 	}
 	if _, several := f.server.(nodes); (f.ring.Node(0) != "") != several {

@@ -7,26 +7,27 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // groupTogether does for several groups at once what consumers do now and then: they
 // take leases, renew them, and look how far they have got.
 func groupTogether(f *fixture) {
 	ctx := context.Background()
-	begin := func(name, consumer string) circulate.Begun {
+	begin := func(name, consumer string) group.Begun {
 		f.Helper()
-		b, err := f.ring.BeginShard(ctx, 0, name, consumer, time.Minute)
+		b, err := group.Of(f.ring).Member(name, consumer, time.Minute).Begin(ctx, 0)
 		if err != nil {
 			f.Fatal(err)
 		}
 		return b
 	}
-	if b := begin(group, alice); b.Lease == nil || b.End != "" {
+	if b := begin(crew, alice); b.Lease == nil || b.End != "" {
 		f.Errorf("of a group that is not there: %+v", b)
-	} else if _, err := f.ring.ReleaseLease(ctx, b.Lease); err != nil && !errors.Is(err, circulate.ErrNoGroup) {
+	} else if _, err := group.Of(f.ring).Release(ctx, b.Lease); err != nil && !errors.Is(err, circulate.ErrNoGroup) {
 		f.Error(err)
 	}
-	names := []string{group, "second", "third"}
+	names := []string{crew, "second", "third"}
 	for _, name := range names {
 		if _, err := f.ring.EnsureGroup(ctx, 0, name, circulate.StreamStart); err != nil {
 			f.Fatal(err)
@@ -34,7 +35,7 @@ func groupTogether(f *fixture) {
 	}
 	last := f.add("a/1", "a/2")[1]
 
-	begun := make([]circulate.Begun, len(names))
+	begun := make([]group.Begun, len(names))
 	var asking sync.WaitGroup
 	for i, name := range names {
 		asking.Go(func() { begun[i] = begin(name, alice) })
@@ -50,13 +51,13 @@ func groupTogether(f *fixture) {
 	if len(tokens) != len(names) {
 		f.Errorf("tokens %v", tokens)
 	}
-	if b := begin(group, bob); b.Lease != nil || b.After <= 0 || b.After > time.Minute {
+	if b := begin(crew, bob); b.Lease != nil || b.After <= 0 || b.After > time.Minute {
 		f.Errorf("while another has it: %+v", b)
 	}
 
-	renew := func(l *circulate.Lease, behind bool) {
+	renew := func(l *group.Lease, behind bool) {
 		f.Helper()
-		if got, err := f.ring.RenewLease(ctx, l); err != nil || got != behind {
+		if got, err := group.Of(f.ring).Renew(ctx, l); err != nil || got != behind {
 			f.Errorf("renewed: behind %v, %v; want %v", got, err, behind)
 		}
 	}
@@ -67,7 +68,7 @@ func groupTogether(f *fixture) {
 	renew(begun[1].Lease, true)
 	for _, name := range append(names, "none") {
 		want, wantErr := f.ring.GroupState(ctx, 0, name)
-		got, err := f.ring.SurveyGroup(ctx, 0, name)
+		got, err := group.Of(f.ring).Survey(ctx, 0, name)
 		if errors.Is(err, circulate.ErrNoGroup) && errors.Is(wantErr, circulate.ErrNoGroup) {
 			continue
 		}
@@ -78,26 +79,26 @@ func groupTogether(f *fixture) {
 			f.Errorf("%s: survey %+v, %v; state %+v, %v", name, got, err, want, wantErr)
 		}
 	}
-	if _, err := f.ring.Acknowledge(ctx, 0, group, []string{found[0].Position, found[1].Position}); err != nil {
+	if _, err := group.Of(f.ring).Acknowledge(ctx, 0, crew, []string{found[0].Position, found[1].Position}); err != nil {
 		f.Fatal(err)
 	}
-	if held, err := f.ring.ReleaseLease(ctx, l); !held || err != nil {
+	if held, err := group.Of(f.ring).Release(ctx, l); !held || err != nil {
 		f.Errorf("released: %v, %v", held, err)
 	}
-	if _, err := f.ring.RenewLease(ctx, l); !errors.Is(err, circulate.ErrLeaseLost) {
+	if _, err := group.Of(f.ring).Renew(ctx, l); !errors.Is(err, group.ErrLeaseLost) {
 		f.Errorf("a lease that was given back is renewed: %v", err)
 	}
-	b := begin(group, bob)
+	b := begin(crew, bob)
 	if b.Lease == nil || b.End != last {
 		f.Errorf("of a group that has nothing to do: %+v, want the end %s", b, last)
 	}
-	if _, err := f.ring.RenewLease(ctx, &circulate.Lease{Group: group, Consumer: bob, TTL: time.Minute}); !errors.Is(err, circulate.ErrLeaseLost) {
+	if _, err := group.Of(f.ring).Renew(ctx, &group.Lease{Group: crew, Consumer: bob, TTL: time.Minute}); !errors.Is(err, group.ErrLeaseLost) {
 		f.Errorf("renewed without a token: %v", err)
 	}
 
 	f.add("a/3")
 	woken := make(chan struct{})
-	w := f.ring.Watch(0)
+	w := group.Of(f.ring).Watch(0)
 	defer w.Close()
 	defer w.Park(last, func() { close(woken) })()
 	select {

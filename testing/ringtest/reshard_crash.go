@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // errCut is what a process sees of Redis that is about to end.
@@ -204,10 +205,10 @@ func reshardGate(fx *fixture) {
 
 // reshardOrder expects a group to read an account's messages in their order.
 func reshardOrder(fx *fixture) {
-	const group = "readers"
+	const crew = "readers"
 	f, ctx := newResharding(fx, fromShards, toShards), context.Background()
 	f.registerAll(f.old, []string{"a"})
-	if _, err := f.old.EnsureGroup(ctx, f.old.ShardOf("a"), group, circulate.StreamStart); err != nil {
+	if _, err := f.old.EnsureGroup(ctx, f.old.ShardOf("a"), crew, circulate.StreamStart); err != nil {
 		f.Fatal(err)
 	}
 	c := f.claimOf(f.old, alice)["a"]
@@ -223,15 +224,15 @@ func reshardOrder(fx *fixture) {
 	if c.Shard < ring.Sources() {
 		f.Fatal("it has not moved")
 	}
-	if l, after, err := ring.LeaseShard(ctx, c.Shard, group, alice, time.Minute); l != nil || after <= 0 || err != nil {
+	if l, after, err := group.Of(ring).Member(crew, alice, time.Minute).Lease(ctx, c.Shard); l != nil || after <= 0 || err != nil {
 		f.Fatalf("the new shard is read before the old one: %v, %v", l, err)
 	}
 	read := func(shard int) []string {
-		l, _, err := ring.LeaseShard(ctx, shard, group, alice, time.Minute)
+		l, _, err := group.Of(ring).Member(crew, alice, time.Minute).Lease(ctx, shard)
 		if err != nil || l == nil {
 			f.Fatalf("lease of shard %d: %v, %v", shard, l, err)
 		}
-		batch, err := ring.ReadGroup(ctx, l, 10, 1<<20, false)
+		batch, err := group.Of(ring).Read(ctx, l, 10, 1<<20, false)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -239,10 +240,10 @@ func reshardOrder(fx *fixture) {
 		for _, m := range batch.Messages {
 			found, positions = append(found, m.Message.ID), append(positions, m.Position)
 		}
-		if l, _, _ := ring.LeaseShard(ctx, c.Shard, group, alice, time.Minute); l != nil && shard < ring.Sources() {
+		if l, _, _ := group.Of(ring).Member(crew, alice, time.Minute).Lease(ctx, c.Shard); l != nil && shard < ring.Sources() {
 			f.Error("the new shard is read before the old one's messages are acknowledged")
 		}
-		if _, err := ring.Acknowledge(ctx, shard, group, positions); err != nil {
+		if _, err := group.Of(ring).Acknowledge(ctx, shard, crew, positions); err != nil {
 			f.Fatal(err)
 		}
 		return found

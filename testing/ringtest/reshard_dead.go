@@ -7,33 +7,34 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // reshardDead has dead letters carried to the new shards by one who stops at each of
 // its commands in turn: all come, once and in their order, and hold up no end.
 func reshardDead(fx *fixture) {
-	const group = "readers"
+	const crew = "readers"
 	ctx, base := context.Background(), fx.ns
 	for _, after := range []bool{false, true} {
 		for at := 1; ; at++ {
 			fx.ns = fmt.Sprintf("%s.%d.%v", base[:min(len(base), 40)], at, after)
 			f := newResharding(fx, 1, 2)
 			f.registerAll(f.old, []string{"a"})
-			if _, err := f.old.EnsureGroup(ctx, 0, group, circulate.StreamStart); err != nil {
+			if _, err := f.old.EnsureGroup(ctx, 0, crew, circulate.StreamStart); err != nil {
 				f.Fatal(err)
 			}
 			c := f.claimOf(f.old, alice)["a"]
 			f.give(f.old, circulate.Written, circulate.Return{Claim: c, Due: soon(c), Messages: []circulate.Message{message("1"), message("2"), message("3")}})
-			lease, _, err := f.old.LeaseShard(ctx, 0, group, alice, time.Minute)
+			lease, _, err := group.Of(f.old).Member(crew, alice, time.Minute).Lease(ctx, 0)
 			if err != nil || lease == nil {
 				f.Fatal(lease, err)
 			}
-			batch, err := f.old.ReadGroup(ctx, lease, 10, 1<<20, false)
+			batch, err := group.Of(f.old).Read(ctx, lease, 10, 1<<20, false)
 			if err != nil || len(batch.Messages) != 3 {
 				f.Fatal(batch, err)
 			}
 			for _, m := range batch.Messages {
-				if dead, err := f.old.Bury(ctx, lease, circulate.Pending{Position: m.Position, Deliveries: 8}, "refused"); err != nil || !dead {
+				if dead, err := group.Of(f.old).Bury(ctx, lease, group.Pending{Position: m.Position, Deliveries: 8}, "refused"); err != nil || !dead {
 					f.Fatal(dead, err)
 				}
 			}
@@ -47,7 +48,7 @@ func reshardDead(fx *fixture) {
 			}
 			f.lawful(f.finish(ring), 1)
 			home := ring.Sources() + f.open(f.server, 0).ShardOf("a")
-			letters, err := ring.DeadLetters(ctx, home, circulate.StreamStart, 10)
+			letters, err := group.Of(ring).DeadLetters(ctx, home, circulate.StreamStart, 10)
 			if err != nil {
 				f.Fatal(err)
 			}

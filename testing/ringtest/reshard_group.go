@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // reshardFromNow has groups begin with what is found from now on while accounts
@@ -24,10 +25,10 @@ func reshardFromNow(fx *fixture) {
 		home = c.Shard
 		f.give(ring, circulate.Written, circulate.Return{Claim: c, Messages: []circulate.Message{message(id)}})
 	}
-	join := func(r *circulate.Ring, group string) {
+	join := func(r *circulate.Ring, crew string) {
 		f.Helper()
 		for shard := r.Shards() - 1; shard >= 0; shard-- {
-			if _, err := r.EnsureGroup(ctx, shard, group, circulate.StreamEnd); err != nil {
+			if _, err := r.EnsureGroup(ctx, shard, crew, circulate.StreamEnd); err != nil {
 				f.Fatal(err)
 			}
 		}
@@ -38,13 +39,13 @@ func reshardFromNow(fx *fixture) {
 	find("after")
 	join(ring, "learns")
 	join(ring, "knows")
-	read := func(group string) []string {
+	read := func(crew string) []string {
 		f.Helper()
-		lease, _, err := ring.LeaseShard(ctx, home, group, alice, time.Minute)
+		lease, _, err := group.Of(ring).Member(crew, alice, time.Minute).Lease(ctx, home)
 		if err != nil || lease == nil {
 			f.Fatalf("lease of shard %d: %v, %v", home, lease, err)
 		}
-		batch, err := ring.ReadGroup(ctx, lease, 10, 1<<20, false)
+		batch, err := group.Of(ring).Read(ctx, lease, 10, 1<<20, false)
 		if err != nil {
 			f.Fatal(err)
 		}

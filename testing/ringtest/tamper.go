@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // badSequences are what may stand in ticket_seq once somebody had a hand in it.
@@ -123,12 +124,12 @@ func leaseTokenTwice(f *fixture) {
 	f.group(circulate.StreamStart)
 	mine := f.lease(alice)
 	f.add("a/1")
-	lease := f.text("HGET", f.key("leases"), group)
-	f.do("HSET", f.key("leases"), group, strings.Replace(lease, alice, bob, 1))
-	if b, err := f.ring.ReadGroup(ctx, mine, 1, 1, false); !errors.Is(err, circulate.ErrLeaseLost) {
+	lease := f.text("HGET", f.key("leases"), crew)
+	f.do("HSET", f.key("leases"), crew, strings.Replace(lease, alice, bob, 1))
+	if b, err := group.Of(f.ring).Read(ctx, mine, 1, 1, false); !errors.Is(err, group.ErrLeaseLost) {
 		f.Errorf("read %v under somebody else's lease: %v", b.Messages, err)
 	}
-	if held, err := f.ring.ReleaseLease(ctx, mine); held || err != nil {
+	if held, err := group.Of(f.ring).Release(ctx, mine); held || err != nil {
 		f.Errorf("release of somebody else's lease: %v, %v", held, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 func trimToANumber(f *fixture) {
@@ -33,7 +34,7 @@ func trimToANumber(f *fixture) {
 	f.group(circulate.StreamStart)
 	trim(10, 0, 200, true) // nothing is read
 	l := f.lease(alice)
-	batch, err := f.ring.ReadGroup(ctx, l, 150, 1<<20, false)
+	batch, err := group.Of(f.ring).Read(ctx, l, 150, 1<<20, false)
 	if err != nil || len(batch.Messages) != 150 {
 		f.Fatalf("read %d, %v", len(batch.Messages), err)
 	}
@@ -44,7 +45,7 @@ func trimToANumber(f *fixture) {
 		for _, m := range found {
 			positions = append(positions, m.Position)
 		}
-		if n, err := f.ring.Acknowledge(ctx, 0, group, positions); n != len(found) || err != nil {
+		if n, err := group.Of(f.ring).Acknowledge(ctx, 0, crew, positions); n != len(found) || err != nil {
 			f.Fatalf("acknowledged %d, %v", n, err)
 		}
 	}
@@ -59,7 +60,7 @@ func trimToANumber(f *fixture) {
 		f.Fatal(err)
 	}
 	trim(10, 0, 50, true) // the slower group counts
-	if removed, err := f.ring.RemoveGroup(ctx, group); !removed || err != nil {
+	if removed, err := group.Of(f.ring).Remove(ctx, crew); !removed || err != nil {
 		f.Fatal(removed, err)
 	}
 	trim(10, 40, 10, false)

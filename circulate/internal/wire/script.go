@@ -16,6 +16,9 @@ import (
 //go:embed entry.lua
 var entryLua string
 
+//go:embed group.lua
+var groupLua string
+
 // Script is a step that Redis runs as one: entry.lua and the step's own text.
 type Script struct {
 	name    string
@@ -38,11 +41,18 @@ func NewVitalScript(name string, texts ...string) *Script {
 	return s
 }
 
-// NewGroupScript is NewScript for a step of a consumer group.
+// NewGroupScript is NewScript for a step of a consumer group, with what is in
+// group.lua.
 func NewGroupScript(name string, texts ...string) *Script {
-	s := NewScript(name, texts...)
+	s := NewScript(name, groupLua+strings.Join(texts, ""))
 	s.purpose = ForGroups
 	return s
+}
+
+// Vitally returns the script as one that must not wait behind others.
+func (s Script) Vitally() *Script {
+	s.purpose = Vital
+	return &s
 }
 
 // Name is what errors call the script.

@@ -48,6 +48,8 @@ type Wire struct {
 	setAside atomic.Int64
 	resent   atomic.Int64 // scripts
 
+	beside sync.Map
+
 	mu   sync.Mutex
 	away map[string]absence  // by node, as NodeOf names it
 	full map[string]fullness // likewise
@@ -63,6 +65,19 @@ func New(server Server, namespace string, o Options) *Wire {
 
 // Namespace is what the keys begin with.
 func (w *Wire) Namespace() string { return w.namespace }
+
+// Log is where to log what concerns the wire.
+func (w *Wire) Log() *slog.Logger { return w.log }
+
+// Beside returns what a package keeps with the wire under a key that is its own. It
+// is made at the first call.
+func (w *Wire) Beside(key any, make func() any) any {
+	if v, ok := w.beside.Load(key); ok {
+		return v
+	}
+	v, _ := w.beside.LoadOrStore(key, make())
+	return v
+}
 
 // SetAsideCount counts what was found unusable and moved out of the way.
 func (w *Wire) SetAsideCount() int64 { return w.setAside.Load() }
@@ -132,13 +147,39 @@ func CheckBatch(step string, n int) error {
 	return nil
 }
 
-var namespacePattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+// ValidateGroup tells what is wrong with a consumer group's name: it must be 1 to
+// 64 letters, digits, dots, dashes or underscores.
+func ValidateGroup(group string) error {
+	if !namePattern.MatchString(group) {
+		return errors.New("must be 1 to 64 letters, digits, dots, dashes or underscores")
+	}
+	return nil
+}
+
+// CheckGroup is ValidateGroup, and names the step that was asked for.
+func CheckGroup(step, group string) error {
+	if err := ValidateGroup(group); err != nil {
+		return fmt.Errorf("%w: %s: group %q: %w", ErrInput, step, group, err)
+	}
+	return nil
+}
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // ValidateNamespace tells what is wrong with a namespace: it must be 1 to 64
 // letters, digits, dots, dashes or underscores.
 func ValidateNamespace(namespace string) error {
-	if !namespacePattern.MatchString(namespace) {
+	if !namePattern.MatchString(namespace) {
 		return errors.New("must be 1 to 64 letters, digits, dots, dashes or underscores")
 	}
 	return nil
+}
+
+// BytesAt reads a value of a reply that may be shorter, or hold none there.
+func BytesAt(values []any, i int) []byte {
+	if i >= len(values) {
+		return nil
+	}
+	b, _ := values[i].([]byte)
+	return b
 }

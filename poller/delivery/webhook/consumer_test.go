@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/testing/faketime"
@@ -72,7 +73,7 @@ func TestUnderAConsumer(t *testing.T) {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		}
-		dead, err := ring.DeadLetters(w.Context(), 0, circulate.StreamStart, 10)
+		dead, err := group.Of(ring).DeadLetters(w.Context(), 0, circulate.StreamStart, 10)
 		if err != nil || len(dead) != 1 || dead[0].Message.ID != "b/2" || dead[0].Error != "webhook crm: answered 422" {
 			t.Errorf("dead letters: %+v, %v", dead, err)
 		}

@@ -1,4 +1,4 @@
-package circulate
+package group
 
 import (
 	"context"
@@ -9,18 +9,19 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed group_bury.lua
-var groupBuryLua string
+//go:embed bury.lua
+var buryLua string
 
-//go:embed group_replay.lua
-var groupReplayLua string
+//go:embed replay.lua
+var replayLua string
 
 var (
-	groupBuryScript   = newGroupScript("bury", groupBuryLua)
-	groupReplayScript = newGroupScript("replay", groupReplayLua)
+	buryScript   = wire.NewGroupScript("bury", buryLua)
+	replayScript = wire.NewGroupScript("replay", replayLua)
 )
 
 // maxDeadError is how many bytes of an error a dead letter keeps.
@@ -28,20 +29,20 @@ const maxDeadError = 1024
 
 // DeadLetter is a message that a consumer group could not handle.
 type DeadLetter struct {
-	Found             // Position is that in the dead-letter stream
-	Group      string // that could not handle it
-	Error      string
-	Deliveries int
-	Origin     string // the message's position in its shard's stream
+	circulate.Found        // Position is that in the dead-letter stream
+	Group           string // that could not handle it
+	Error           string
+	Deliveries      int
+	Origin          string // the message's position in its shard's stream
 }
 
 // Bury puts a message into its shard's dead-letter stream with an error, and
 // acknowledges it. It reports whether it did: a message that is not pending any
 // more, or that was trimmed, leaves nothing. Of the error at most 1 KiB is kept.
-func (r *Ring) Bury(ctx context.Context, l *Lease, p Pending, why string) (bool, error) {
-	k := &r.keys[l.Shard]
+func (g *Groups) Bury(ctx context.Context, l *Lease, p Pending, why string) (bool, error) {
+	k := g.streams.Keys(l.Shard)
 	why = strings.ToValidUTF8(why[:min(len(why), maxDeadError)], "")
-	reply, err := redis.String(r.wire.Run(ctx, groupBuryScript, l.Shard, []string{k.leases, k.messages, k.dead},
+	reply, err := redis.String(g.wire.Run(ctx, buryScript, l.Shard, []string{k.Leases, k.Messages, k.Dead},
 		l.Group, l.Consumer, l.token, l.TTL.Milliseconds(), p.Position, p.Deliveries, why))
 	if err != nil {
 		return false, noGroup(err)
@@ -54,16 +55,16 @@ func (r *Ring) Bury(ctx context.Context, l *Lease, p Pending, why string) (bool,
 
 // DeadLetters gives up to n dead letters of a shard that come after a position,
 // oldest first.
-func (r *Ring) DeadLetters(ctx context.Context, shard int, after string, n int) ([]DeadLetter, error) {
-	if err := ValidatePosition(after); err != nil {
+func (g *Groups) DeadLetters(ctx context.Context, shard int, after string, n int) ([]DeadLetter, error) {
+	if err := circulate.ValidatePosition(after); err != nil {
 		return nil, fmt.Errorf("%w: dead letters: %w", wire.ErrInput, err)
 	}
-	key := r.keys[shard].dead
-	replies, err := r.wire.PipelineOn(ctx, wire.Ordinary, shard, key, wire.Command{"XRANGE", key, "(" + after, "+", "COUNT", n})
+	key := g.streams.Keys(shard).Dead
+	replies, err := g.wire.PipelineOn(ctx, wire.Ordinary, shard, key, wire.Command{"XRANGE", key, "(" + after, "+", "COUNT", n})
 	if err != nil {
 		return nil, fmt.Errorf("dead letters, shard %d: %w", shard, err)
 	}
-	found, err := readStream(shard, replies[0])
+	found, err := g.streams.Read(shard, replies[0])
 	if err != nil {
 		return nil, fmt.Errorf("dead letters, shard %d: %w", shard, err)
 	}
@@ -85,28 +86,28 @@ func (r *Ring) DeadLetters(ctx context.Context, shard int, after string, n int) 
 // group that could not handle it: other groups acknowledge it unseen. It comes
 // behind what its account has had since. The new position is "" where there is no
 // such dead letter.
-func (r *Ring) ReplayDead(ctx context.Context, shard int, position string) (string, error) {
-	if err := ValidatePosition(position); err != nil {
+func (g *Groups) ReplayDead(ctx context.Context, shard int, position string) (string, error) {
+	if err := circulate.ValidatePosition(position); err != nil {
 		return "", fmt.Errorf("%w: replay: %w", wire.ErrInput, err)
 	}
-	k := &r.keys[shard]
-	return redis.String(r.wire.Run(ctx, groupReplayScript, shard, []string{k.dead, k.messages}, position))
+	k := g.streams.Keys(shard)
+	return redis.String(g.wire.Run(ctx, replayScript, shard, []string{k.Dead, k.Messages}, position))
 }
 
 // DropDead forgets dead letters of a shard, and reports how many there were.
-func (r *Ring) DropDead(ctx context.Context, shard int, positions ...string) (int, error) {
+func (g *Groups) DropDead(ctx context.Context, shard int, positions ...string) (int, error) {
 	if len(positions) == 0 {
 		return 0, nil
 	}
-	key := r.keys[shard].dead
+	key := g.streams.Keys(shard).Dead
 	drop := wire.Command{"XDEL", key}
 	for _, p := range positions {
-		if err := ValidatePosition(p); err != nil {
+		if err := circulate.ValidatePosition(p); err != nil {
 			return 0, fmt.Errorf("%w: drop dead letters: %w", wire.ErrInput, err)
 		}
 		drop = append(drop, p)
 	}
-	replies, err := r.wire.Pipeline(ctx, key, drop)
+	replies, err := g.wire.Pipeline(ctx, key, drop)
 	if err != nil {
 		return 0, fmt.Errorf("drop dead letters, shard %d: %w", shard, err)
 	}

@@ -1,4 +1,4 @@
-package circulate
+package group
 
 import (
 	"context"
@@ -18,10 +18,10 @@ const (
 // pollMessages is await on a node of a cluster, where one command concerns
 // one slot and so one shard, and a connection to wait on for each shard would be too
 // many: it looks at all of them at once, again and again.
-func (r *Ring) pollMessages(ctx context.Context, shards []int, after map[int]string, block time.Duration) ([]arrival, error) {
+func (g *Groups) pollMessages(ctx context.Context, shards []int, after map[int]string, block time.Duration) ([]arrival, error) {
 	deadline := time.Now().Add(block)
 	for pause := pollPauseMin; ; pause = min(2*pause, pollPauseMax) {
-		ready, err := r.readyShards(ctx, shards, after)
+		ready, err := g.readyShards(ctx, shards, after)
 		if err != nil {
 			return nil, fmt.Errorf("await messages: %w", err)
 		}
@@ -41,9 +41,9 @@ func (r *Ring) pollMessages(ctx context.Context, shards []int, after map[int]str
 
 // readyShards gives the first messages of the shards that have some. One that another
 // node serves now counts as one that has, so that whoever waits for it goes there.
-func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]string) ([]arrival, error) {
-	key, began := r.keys[shards[0]].messages, time.Now()
-	conn, err := r.wire.Lend(ctx, key, wire.Blocking)
+func (g *Groups) readyShards(ctx context.Context, shards []int, after map[int]string) ([]arrival, error) {
+	key, began := g.streams.Keys(shards[0]).Messages, time.Now()
+	conn, err := g.wire.Lend(ctx, key, wire.Blocking)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]stri
 		return nil, err
 	}
 	for _, shard := range shards {
-		if err := conn.Send("XREAD", "COUNT", 1, "STREAMS", r.keys[shard].messages, after[shard]); err != nil {
+		if err := conn.Send("XREAD", "COUNT", 1, "STREAMS", g.streams.Keys(shard).Messages, after[shard]); err != nil {
 			return nil, err
 		}
 	}
@@ -67,7 +67,7 @@ func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]stri
 		reply, err := redis.ReceiveWithTimeout(conn, max(time.Nanosecond, time.Until(deadline)))
 		switch {
 		case err != nil && !wire.Replied(err):
-			r.wire.Note(key, began, err)
+			g.wire.Note(key, began, err)
 			return nil, err
 		case wire.HasMoved(err):
 			ready = append(ready, arrival{shard: shard})
@@ -81,7 +81,7 @@ func (r *Ring) readyShards(ctx context.Context, shards []int, after map[int]stri
 			failed = err
 		}
 	}
-	r.wire.Note(key, began, failed)
+	g.wire.Note(key, began, failed)
 	if len(ready) > 0 {
 		return ready, nil
 	}

@@ -1,4 +1,4 @@
-package circulate
+package group
 
 import (
 	"context"
@@ -10,53 +10,54 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed group_survey.lua
-var groupSurveyLua string
+//go:embed survey.lua
+var surveyLua string
 
-var groupSurveyScript = newGroupScript("survey", groupSurveyLua)
+var surveyScript = wire.NewGroupScript("survey", surveyLua)
 
 // survey is a group that somebody wants to know of, and what came of it.
 type survey struct {
 	group string
-	state GroupState
+	state circulate.GroupState
 	err   error
 	done  chan struct{}
 }
 
-// SurveyGroup is [Ring.GroupState] without the holder, for many groups that are
+// Survey is [circulate.Ring.GroupState] without the holder, for many groups that are
 // asked about at about the same time: they are looked at in one step.
-func (r *Ring) SurveyGroup(ctx context.Context, shard int, group string) (GroupState, error) {
+func (g *Groups) Survey(ctx context.Context, shard int, group string) (circulate.GroupState, error) {
 	s := &survey{group: group, done: make(chan struct{})}
-	r.surveys.ask(shard, s, r.survey)
+	g.surveys.ask(shard, s, g.survey)
 	select {
 	case <-s.done:
 		return s.state, s.err
 	case <-ctx.Done():
-		return GroupState{}, ctx.Err()
+		return circulate.GroupState{}, ctx.Err()
 	}
 }
 
 // surveyColumns are the values that the script replies for each group.
 const surveyColumns = 5
 
-// SurveyGroups is SurveyGroup of all that a list names. Those that the shard has not
+// SurveyAll is Survey of all that a list names. Those that the shard has not
 // got are left out.
-func (r *Ring) SurveyGroups(ctx context.Context, shard int, groups []string) (map[string]GroupState, error) {
-	states := make(map[string]GroupState, len(groups))
+func (g *Groups) SurveyAll(ctx context.Context, shard int, groups []string) (map[string]circulate.GroupState, error) {
+	states := make(map[string]circulate.GroupState, len(groups))
 	for names := range slices.Chunk(groups, gatherMax) {
 		all := make([]*survey, len(names))
 		for i, name := range names {
 			all[i] = &survey{group: name, done: make(chan struct{})}
 		}
-		r.surveyAll(ctx, shard, all)
+		g.surveyThese(ctx, shard, all)
 		for _, s := range all {
 			switch {
 			case s.err == nil:
 				states[s.group] = s.state
-			case !errors.Is(s.err, ErrNoGroup):
+			case !errors.Is(s.err, circulate.ErrNoGroup):
 				return nil, s.err
 			}
 		}
@@ -65,15 +66,15 @@ func (r *Ring) SurveyGroups(ctx context.Context, shard int, groups []string) (ma
 }
 
 // survey looks at groups of one shard that several have asked about.
-func (r *Ring) survey(shard int, all []*survey) { r.surveyAll(context.Background(), shard, all) }
+func (g *Groups) survey(shard int, all []*survey) { g.surveyThese(context.Background(), shard, all) }
 
-func (r *Ring) surveyAll(ctx context.Context, shard int, all []*survey) {
+func (g *Groups) surveyThese(ctx context.Context, shard int, all []*survey) {
 	args := make([]any, len(all))
 	for i, s := range all {
 		args[i] = s.group
 	}
-	k := &r.keys[shard]
-	reply, err := redis.Values(r.wire.Run(ctx, groupSurveyScript, shard, []string{k.messages, k.dead}, args...))
+	k := g.streams.Keys(shard)
+	reply, err := redis.Values(g.wire.Run(ctx, surveyScript, shard, []string{k.Messages, k.Dead}, args...))
 	if err == nil && len(reply) != 2+surveyColumns*len(all) {
 		err = fmt.Errorf("survey, shard %d: %w", shard, wire.ErrReply)
 	}
@@ -95,9 +96,9 @@ func (s *survey) read(head, values []any) error {
 		return fmt.Errorf("survey: %w", err)
 	}
 	if s.state.Lag < 0 {
-		return ErrNoGroup
+		return circulate.ErrNoGroup
 	}
 	s.state.Now = time.UnixMilli(now)
-	s.state.OldestUnread, s.state.OldestPending = age(now, unread), age(now, pending)
+	s.state.OldestUnread, s.state.OldestPending = circulate.PositionAge(s.state.Now, unread), circulate.PositionAge(s.state.Now, pending)
 	return nil
 }

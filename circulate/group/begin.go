@@ -1,4 +1,4 @@
-package circulate
+package group
 
 import (
 	"context"
@@ -9,13 +9,14 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed group_begin.lua
-var groupBeginLua string
+//go:embed begin.lua
+var beginLua string
 
-var groupBeginScript = newGroupScript("begin", groupBeginLua)
+var beginScript = wire.NewGroupScript("begin", beginLua)
 
 // Begun is what came of asking for a shard's lease.
 type Begun struct {
@@ -36,18 +37,18 @@ type beginning struct {
 	done  chan struct{}
 }
 
-// BeginShard is [Ring.LeaseShard], and tells whether there is anything to do in the
+// Begin is [Member.Lease], and tells whether there is anything to do in the
 // shard. The leases of a shard that are asked for at about the same time, for
 // whatever groups, are taken in one step.
-func (r *Ring) BeginShard(ctx context.Context, shard int, group, consumer string, ttl time.Duration) (Begun, error) {
-	if err := checkLease(group, consumer, ttl); err != nil {
+func (m Member) Begin(ctx context.Context, shard int) (Begun, error) {
+	if err := m.checkLease(); err != nil {
 		return Begun{}, err
 	}
-	if ahead, err := r.ahead(ctx, shard, group); err != nil || ahead {
-		return Begun{After: aheadPause}, err
+	if pause, err := m.groups.streams.Ahead(ctx, shard, m.group); err != nil || pause > 0 {
+		return Begun{After: pause}, err
 	}
-	b := &beginning{lease: Lease{Shard: shard, Group: group, Consumer: consumer, TTL: ttl}, done: make(chan struct{})}
-	r.beginnings.ask(shard, b, r.begin)
+	b := &beginning{lease: m.leaseOf(shard), done: make(chan struct{})}
+	m.groups.beginnings.ask(shard, b, m.groups.begin)
 	select {
 	case <-b.done:
 		return b.begun, b.err
@@ -58,24 +59,24 @@ func (r *Ring) BeginShard(ctx context.Context, shard int, group, consumer string
 	}
 }
 
-func checkLease(group, consumer string, ttl time.Duration) error {
-	if err := errors.Join(checkGroup("lease", group), ValidateReplica(consumer)); err != nil {
+func (m Member) checkLease() error {
+	if err := errors.Join(wire.CheckGroup("lease", m.group), circulate.ValidateReplica(m.consumer)); err != nil {
 		return err
 	}
-	if ttl < time.Millisecond {
-		return fmt.Errorf("%w: lease: ttl: must be at least 1ms, is %v", wire.ErrInput, ttl)
+	if m.ttl < time.Millisecond {
+		return fmt.Errorf("%w: lease: ttl: must be at least 1ms, is %v", wire.ErrInput, m.ttl)
 	}
 	return nil
 }
 
 // begin takes leases of one shard.
-func (r *Ring) begin(shard int, all []*beginning) {
+func (g *Groups) begin(shard int, all []*beginning) {
 	args := make([]any, 0, 3*len(all))
 	for _, b := range all {
 		args = append(args, b.lease.Group, b.lease.Consumer, b.lease.TTL.Milliseconds())
 	}
-	k, asked := &r.keys[shard], time.Now()
-	reply, err := redis.Values(r.wire.Run(context.Background(), groupBeginScript, shard, []string{k.leases, k.ticketSeq, k.ticketMark, k.messages}, args...))
+	k, asked := g.streams.Keys(shard), time.Now()
+	reply, err := redis.Values(g.wire.Run(context.Background(), beginScript, shard, []string{k.Leases, k.Tickets[0], k.Tickets[1], k.Messages}, args...))
 	if err == nil && len(reply) != 3*len(all) {
 		err = fmt.Errorf("begin, shard %d: %w", shard, wire.ErrReply)
 	}

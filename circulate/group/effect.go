@@ -1,4 +1,4 @@
-package circulate
+package group
 
 import (
 	"context"
@@ -8,11 +8,12 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed group_effect.lua
-var groupEffectLua string
+//go:embed effect.lua
+var effectLua string
 
 // Effect is what a consumer group does with a message inside of Redis, in the
 // step that acknowledges it.
@@ -30,7 +31,7 @@ type Effect struct{ script *wire.Script }
 // Lua cannot roll back: what an effect wrote before it failed stays, and is
 // written again when the message is delivered again. So check first, then write.
 func NewEffect(name, body string) *Effect {
-	return &Effect{newGroupScript("effect "+name, "local function effect(message, KEYS, ARGV)\n"+body+"\nend\n"+groupEffectLua)}
+	return &Effect{wire.NewGroupScript("effect "+name, "local function effect(message, KEYS, ARGV)\n"+body+"\nend\n"+effectLua)}
 }
 
 // Applying is what an effect needs beside the messages.
@@ -41,7 +42,7 @@ type Applying struct {
 	Keys []string
 	Args []any
 	// Remember is for how long what was applied is remembered by account and
-	// message id; 0: not at all. See [Ring.Apply] for what it adds.
+	// message id; 0: not at all. See [Groups.Apply] for what it adds.
 	Remember time.Duration
 }
 
@@ -71,27 +72,27 @@ const (
 // It takes about 100 bytes and the two ids for each message of that time. Each
 // group remembers for itself. An account that is deregistered and registered again
 // under its id is the same one here: messages whose ids come again are skipped.
-func (r *Ring) Apply(ctx context.Context, shard int, e *Effect, a Applying, messages []Found) ([]Applied, []string, error) {
+func (g *Groups) Apply(ctx context.Context, shard int, e *Effect, a Applying, messages []circulate.Found) ([]Applied, []string, error) {
 	if len(messages) < 1 || len(messages) > MaxRead {
 		return nil, nil, fmt.Errorf("%w: apply: must be 1 to %d messages, are %d", wire.ErrInput, MaxRead, len(messages))
 	}
-	if err := checkGroup("apply", a.Group); err != nil {
+	if err := wire.CheckGroup("apply", a.Group); err != nil {
 		return nil, nil, err
 	}
 	if a.Remember < 0 {
 		return nil, nil, fmt.Errorf("%w: apply: remember: must not be negative, is %v", wire.ErrInput, a.Remember)
 	}
-	k := &r.keys[shard]
-	keys := append([]string{k.messages, k.appliedKey(a.Group)}, a.Keys...)
+	k := g.streams.Keys(shard)
+	keys := append([]string{k.Messages, k.Applied(a.Group)}, a.Keys...)
 	args := make([]any, 0, 4+7*len(messages)+len(a.Args))
 	args = append(args, a.Group, a.Remember.Milliseconds(), len(messages), len(a.Args))
 	for i := range messages {
 		f := &messages[i]
 		args = append(args, f.Position, f.Account, f.Kind)
-		args = f.Message.appendFields(args)
+		args = wire.AppendMessage(args, f.Message.ID, f.Message.Type, f.Message.Time, f.Message.Data)
 	}
 	args = append(args, a.Args...)
-	reply, err := redis.Values(r.wire.Eval(ctx, e.script, keys, args))
+	reply, err := redis.Values(g.wire.Eval(ctx, e.script, keys, args))
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s, shard %d: %w", e.script.Name(), shard, noGroup(err))
 	}

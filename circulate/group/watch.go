@@ -1,4 +1,4 @@
-package circulate
+package group
 
 import "context"
 
@@ -10,16 +10,16 @@ import "context"
 //
 // A Watch is for one goroutine at a time. Close it.
 type Watch struct {
-	ring  *Ring
-	shard int
-	at    *lookout // of the node that serves the shard
-	told  string   // up to where there are messages, as it was told last
-	from  string   // where it was parked then
+	groups *Groups
+	shard  int
+	at     *lookout // of the node that serves the shard
+	told   string   // up to where there are messages, as it was told last
+	from   string   // where it was parked then
 }
 
 // Watch begins to watch a shard.
-func (r *Ring) Watch(shard int) *Watch {
-	w := &Watch{ring: r, shard: shard, at: r.lookouts.of(r, r.Node(shard))}
+func (g *Groups) Watch(shard int) *Watch {
+	w := &Watch{groups: g, shard: shard, at: g.lookouts.of(g, g.ring.Node(shard))}
 	w.at.enter(shard)
 	return w
 }
@@ -28,7 +28,7 @@ func (r *Ring) Watch(shard int) *Watch {
 // or at once if it has one already, until leave is called. Wake must not block. It
 // may be called in vain.
 func (w *Watch) Park(after string, wake func()) (leave func()) {
-	if at := w.ring.lookouts.of(w.ring, w.ring.Node(w.shard)); at != w.at {
+	if at := w.groups.lookouts.of(w.groups, w.groups.ring.Node(w.shard)); at != w.at {
 		w.at.exit(w.shard)
 		w.at = at
 		at.enter(w.shard)
@@ -41,8 +41,8 @@ func (w *Watch) Close() { w.at.exit(w.shard) }
 
 // Unwatched returns when no wait for messages is under way, or at once while
 // somebody has a [Watch]: then it is theirs.
-func (r *Ring) Unwatched(ctx context.Context) {
-	for _, l := range r.lookouts.all() {
+func (g *Groups) Unwatched(ctx context.Context) {
+	for _, l := range g.lookouts.all() {
 		select {
 		case <-l.atRest():
 		case <-ctx.Done():

@@ -1,9 +1,11 @@
-package circulate
+package group
 
 import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 const (
@@ -28,12 +30,12 @@ type lookouts struct {
 	nodes map[string]*lookout
 }
 
-func (o *lookouts) of(r *Ring, node string) *lookout {
+func (o *lookouts) of(g *Groups, node string) *lookout {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := o.nodes[node]
 	if l == nil {
-		l = &lookout{ring: r, streams: make(map[int]*watchedStream), changed: make(chan struct{}, 1)}
+		l = &lookout{groups: g, streams: make(map[int]*watchedStream), changed: make(chan struct{}, 1)}
 		if o.nodes == nil {
 			o.nodes = make(map[string]*lookout)
 		}
@@ -55,7 +57,7 @@ func (o *lookouts) all() []*lookout {
 // lookout waits for the messages of one node's shards, for all that watch them in
 // this process. It has a goroutine as long as somebody does.
 type lookout struct {
-	ring *Ring
+	groups *Groups
 
 	mu      sync.Mutex
 	streams map[int]*watchedStream // by shard
@@ -141,7 +143,7 @@ func (l *lookout) park(w *Watch, after string, wake func()) (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.stream(w.shard)
-	switch c := ComparePositions(after, s.tail); {
+	switch c := circulate.ComparePositions(after, s.tail); {
 	case s.tail == "" || c > 0:
 		s.tail = after
 	case c < 0 && (w.told != s.tail || w.from != after):
@@ -177,10 +179,10 @@ func (l *lookout) run(resting chan struct{}) {
 			<-l.changed
 			continue
 		}
-		arrived, err := l.ring.await(context.Background(), after, block)
+		arrived, err := l.groups.await(context.Background(), after, block)
 		if err != nil {
 			// Who watches looks by himself now and then, all the same.
-			l.ring.log.Debug("waiting for messages failed", "error", err)
+			l.groups.wire.Log().Debug("waiting for messages failed", "error", err)
 			l.pause()
 			continue
 		}
@@ -246,7 +248,7 @@ func (l *lookout) arrive(a arrival) {
 	if s == nil {
 		return
 	}
-	if a.position != "" && ComparePositions(a.position, s.tail) > 0 {
+	if a.position != "" && circulate.ComparePositions(a.position, s.tail) > 0 {
 		s.tail = a.position
 	}
 	if len(s.parked) == 0 {
@@ -254,7 +256,7 @@ func (l *lookout) arrive(a arrival) {
 		return
 	}
 	for p := range s.parked {
-		if a.position == "" || ComparePositions(p.after, a.position) < 0 {
+		if a.position == "" || circulate.ComparePositions(p.after, a.position) < 0 {
 			delete(s.parked, p)
 			p.watch.told, p.watch.from = a.position, p.after
 			p.wake()

@@ -1,4 +1,4 @@
-package circulate
+package group
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package circulate
+package group
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed group_renew.lua
-var groupRenewLua string
+//go:embed renew.lua
+var renewLua string
 
-// groupRenewScript is vital, as heartbeats are: a lease that cannot be renewed in time
+// renewScript is vital, as heartbeats are: a lease that cannot be renewed in time
 // is lost, and what was being handled is delivered again.
-var groupRenewScript = wire.NewVitalScript("renew", groupLua+groupRenewLua)
+var renewScript = wire.NewGroupScript("renew", renewLua).Vitally()
 
 // renewal is a lease that somebody wants renewed, and what came of it.
 type renewal struct {
@@ -25,13 +25,13 @@ type renewal struct {
 	done   chan struct{}
 }
 
-// RenewLease renews a lease that its holder does not read with just now, and tells
+// Renew renews a lease that its holder does not read with just now, and tells
 // whether there may be something to read. The leases of a shard whose renewals are
 // asked for at about the same time, of whatever groups, are renewed in one step:
 // what that costs does not grow with the number of groups.
-func (r *Ring) RenewLease(ctx context.Context, l *Lease) (behind bool, err error) {
+func (g *Groups) Renew(ctx context.Context, l *Lease) (behind bool, err error) {
 	n := &renewal{lease: l, done: make(chan struct{})}
-	r.renewals.ask(l.Shard, n, r.renew)
+	g.renewals.ask(l.Shard, n, g.renew)
 	select {
 	case <-n.done:
 		return n.behind, n.err
@@ -41,13 +41,13 @@ func (r *Ring) RenewLease(ctx context.Context, l *Lease) (behind bool, err error
 }
 
 // renew renews leases of one shard.
-func (r *Ring) renew(shard int, all []*renewal) {
+func (g *Groups) renew(shard int, all []*renewal) {
 	args := make([]any, 0, 4*len(all))
 	for _, n := range all {
 		args = append(args, n.lease.Group, n.lease.Consumer, n.lease.token, n.lease.TTL.Milliseconds())
 	}
-	k := &r.keys[shard]
-	verdict, err := redis.Bytes(r.wire.Run(context.Background(), groupRenewScript, shard, []string{k.leases, k.messages}, args...))
+	k := g.streams.Keys(shard)
+	verdict, err := redis.Bytes(g.wire.Run(context.Background(), renewScript, shard, []string{k.Leases, k.Messages}, args...))
 	if err == nil && len(verdict) != len(all) {
 		err = fmt.Errorf("renew, shard %d: %w", shard, wire.ErrReply)
 	}

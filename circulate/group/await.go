@@ -1,4 +1,4 @@
-package circulate
+package group
 
 import (
 	"context"
@@ -12,23 +12,19 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// Node names the Redis node that serves a shard, "" where there is only one.
-// AwaitMessages can watch shards of one node together.
-func (r *Ring) Node(shard int) string { return r.wire.NodeOf(r.keys[shard].messages) }
-
 // awaitMargin is how much longer than a block its reply may take.
 const awaitMargin = 2 * time.Second
 
-// AwaitMessages waits until some shard has a message after the position given for
-// it, but no longer than block, and gives those that have. All shards must be of
+// Await waits until some shard has a message after the position given for
+// it, but no longer than block, and returns those that have. All shards must be of
 // one node. It delivers nothing and acknowledges nothing: what it says may be read
-// then, by [Ring.ReadGroup]. It keeps a connection to itself meanwhile, of those
-// for calls that block. See [Ring.Watch] for a wait that many share.
+// then, by [Groups.Read]. It keeps a connection to itself meanwhile, of those
+// for calls that block. See [Groups.Watch] for a wait that many share.
 //
 // A blocking XREADGROUP would deliver in one step less, but to whoever asked,
 // even after their lease is lost, or into a connection that is dead already.
-func (r *Ring) AwaitMessages(ctx context.Context, after map[int]string, block time.Duration) ([]int, error) {
-	arrived, err := r.await(ctx, after, block)
+func (g *Groups) Await(ctx context.Context, after map[int]string, block time.Duration) ([]int, error) {
+	arrived, err := g.await(ctx, after, block)
 	var ready []int
 	for _, a := range arrived {
 		ready = append(ready, a.shard)
@@ -43,25 +39,25 @@ type arrival struct {
 	position string
 }
 
-func (r *Ring) await(ctx context.Context, after map[int]string, block time.Duration) ([]arrival, error) {
+func (g *Groups) await(ctx context.Context, after map[int]string, block time.Duration) ([]arrival, error) {
 	if len(after) == 0 || block < time.Millisecond {
 		return nil, fmt.Errorf("%w: await messages: needs a shard and at least 1ms", wire.ErrInput)
 	}
 	shards := slices.Sorted(maps.Keys(after))
-	if len(shards) > 1 && r.Node(shards[0]) != "" {
-		return r.pollMessages(ctx, shards, after, block)
+	if len(shards) > 1 && g.ring.Node(shards[0]) != "" {
+		return g.pollMessages(ctx, shards, after, block)
 	}
 	args := append(make([]any, 0, 5+2*len(shards)), "COUNT", 1, "BLOCK", block.Milliseconds(), "STREAMS")
 	byKey := make(map[string]int, len(shards))
 	for _, shard := range shards {
-		args = append(args, r.keys[shard].messages)
-		byKey[r.keys[shard].messages] = shard
+		args = append(args, g.streams.Keys(shard).Messages)
+		byKey[g.streams.Keys(shard).Messages] = shard
 	}
 	for _, shard := range shards {
 		args = append(args, after[shard])
 	}
 	began := time.Now()
-	conn, err := r.wire.Lend(ctx, r.keys[shards[0]].messages, wire.Blocking)
+	conn, err := g.wire.Lend(ctx, g.streams.Keys(shards[0]).Messages, wire.Blocking)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +66,7 @@ func (r *Ring) await(ctx context.Context, after map[int]string, block time.Durat
 	if err == redis.ErrNil {
 		return nil, nil
 	}
-	r.wire.Note(r.keys[shards[0]].messages, began, err)
+	g.wire.Note(g.streams.Keys(shards[0]).Messages, began, err)
 	if err != nil {
 		return nil, fmt.Errorf("await messages: %w", err)
 	}

@@ -1,0 +1,129 @@
+// Package group has consumer groups read the streams of all shards, each message once
+// for each group, with any number of consumers.
+//
+// For each shard and group one consumer at a time holds a [Lease], and only the
+// lease's holder reads the shard, takes over what is pending there, and gives up on
+// messages: so an account's messages have one order whichever consumer has them. A
+// lease has a token that no other lease ever had, and each of those steps is a script
+// that looks at it first. Acknowledging needs no lease: who has handled a message may
+// say so whenever.
+//
+// The package has no goroutines but those that wait for messages, of which there is
+// one for each node of Redis. Package delivery is a consumer that runs.
+package group
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
+)
+
+// ErrLeaseLost reports that another consumer may read the shard now.
+var ErrLeaseLost = wire.Finding("circulate: lease lost")
+
+// Groups are the consumer groups of a ring. It is safe for concurrent use.
+type Groups struct {
+	ring    *circulate.Ring
+	wire    *wire.Wire
+	streams circulate.Streams
+
+	lookouts   lookouts
+	beginnings gathering[*beginning]
+	renewals   gathering[*renewal]
+	surveys    gathering[*survey]
+}
+
+// besideRing is the key that a ring's groups are kept under.
+type besideRing struct{}
+
+// Of returns the groups of a ring. All callers have the same, so that what they ask
+// at about the same time is asked of Redis together.
+func Of(ring *circulate.Ring) *Groups {
+	w := ring.Wire()
+	return w.Beside(besideRing{}, func() any { return &Groups{ring: ring, wire: w, streams: ring.Streams()} }).(*Groups)
+}
+
+// presenceOf is who is there of a group's consumers.
+func presenceOf(namespace, group string) wire.Presence {
+	beats := namespace + ":consumers:" + group
+	return wire.Presence{Beats: beats, Reports: "{" + beats + "}:reports"}
+}
+
+// Acknowledge tells that messages were handled. It reports how many of them were
+// pending. It is safe to repeat.
+func (g *Groups) Acknowledge(ctx context.Context, shard int, group string, positions []string) (int, error) {
+	if len(positions) == 0 {
+		return 0, nil
+	}
+	key := g.streams.Keys(shard).Messages
+	ack := make(wire.Command, 0, 3+len(positions))
+	ack = append(ack, "XACK", key, group)
+	for _, p := range positions {
+		ack = append(ack, p)
+	}
+	replies, err := g.wire.PipelineFor(ctx, wire.ForGroups, key, ack)
+	if err != nil {
+		return 0, fmt.Errorf("acknowledge, shard %d: %w", shard, err)
+	}
+	return redis.Int(replies[0], nil)
+}
+
+// Consumers returns the consumers of a group that were heard of within the window.
+func (g *Groups) Consumers(ctx context.Context, group string, window time.Duration) ([]string, error) {
+	key := presenceOf(g.wire.Namespace(), group).Beats
+	now, err := g.wire.Pipeline(ctx, key, wire.Command{"TIME"})
+	if err != nil {
+		return nil, fmt.Errorf("consumers: %w", err)
+	}
+	at, err := wire.Time(now[0])
+	if err != nil {
+		return nil, err
+	}
+	replies, err := g.wire.Pipeline(ctx, key, wire.Command{"ZRANGEBYSCORE", key, at.Add(-window).UnixMilli(), at.Add(window).UnixMilli()})
+	if err != nil {
+		return nil, fmt.Errorf("consumers: %w", err)
+	}
+	return redis.Strings(replies[0], nil)
+}
+
+// Remove forgets a consumer group in all shards: what it has read, what is
+// pending, and what its effects remember. Its dead letters stay. It reports
+// whether any shard had it.
+//
+// A consumer of it that runs makes it anew, from where that consumer had got to.
+func (g *Groups) Remove(ctx context.Context, group string) (bool, error) {
+	if err := wire.CheckGroup("remove group", group); err != nil {
+		return false, err
+	}
+	removed := false
+	for shard := range g.ring.Shards() {
+		k := g.streams.Keys(shard)
+		replies, err := g.wire.Pipeline(ctx, k.Messages,
+			wire.Command{"HDEL", k.Leases, group}, wire.Command{"DEL", k.Applied(group)}, wire.Command{"EXISTS", k.Messages})
+		if err == nil && replies[2] == int64(1) {
+			replies, err = g.wire.Pipeline(ctx, k.Messages, wire.Command{"XGROUP", "DESTROY", k.Messages, group})
+			removed = removed || err == nil && replies[0] == int64(1)
+		}
+		if err != nil {
+			return removed, fmt.Errorf("remove group, shard %d: %w", shard, err)
+		}
+	}
+	p := presenceOf(g.wire.Namespace(), group)
+	if _, err := g.wire.Pipeline(ctx, p.Beats, wire.Command{"DEL", p.Beats, p.Reports}); err != nil {
+		return removed, fmt.Errorf("remove group: %w", err)
+	}
+	return removed, nil
+}
+
+// noGroup returns ErrNoGroup for what Redis says of a group that is not there.
+func noGroup(err error) error {
+	if wire.HasCode(err, "NOGROUP") {
+		return fmt.Errorf("%w: %w", circulate.ErrNoGroup, err)
+	}
+	return err
+}

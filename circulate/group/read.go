@@ -1,0 +1,168 @@
+package group
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
+)
+
+//go:embed read.lua
+var readLua string
+
+//go:embed pending.lua
+var pendingLua string
+
+//go:embed redeliver.lua
+var redeliverLua string
+
+var (
+	readScript      = wire.NewGroupScript("read group", readLua)
+	pendingScript   = wire.NewGroupScript("pending", pendingLua)
+	redeliverScript = wire.NewGroupScript("redeliver", redeliverLua)
+)
+
+// MaxRead is the most messages that one Read or Pending gives.
+const MaxRead = 1000
+
+// Batch is what one Read brought.
+type Batch struct {
+	Now      time.Time         // Redis' clock
+	Messages []circulate.Found // in the stream's order
+	Others   []string          // positions of what is another group's alone; to be acknowledged unseen
+	More     bool              // more may wait
+	End      string            // where the stream ends, if that was asked and nothing was read
+}
+
+// Read reads up to n messages of the lease's shard that the group has not
+// read, and renews the lease; with n = 0 it does only that. It stops early after
+// so many bytes of data, which at most 64 messages exceed.
+//
+// An unknown outcome may have read messages, which are pending then: see Pending.
+func (g *Groups) Read(ctx context.Context, l *Lease, n, bytes int, end bool) (Batch, error) {
+	if n < 0 || n > MaxRead {
+		return Batch{}, fmt.Errorf("%w: read group: n: must be 0 to %d, is %d", wire.ErrInput, MaxRead, n)
+	}
+	askEnd := 0
+	if end {
+		askEnd = 1
+	}
+	reply, err := redis.Values(g.withLease(ctx, readScript, l, n, bytes, askEnd))
+	if err != nil {
+		return Batch{}, err
+	}
+	batch, err := readBatch(reply, l, 4)
+	if err != nil {
+		return Batch{}, fmt.Errorf("read group, shard %d: %w", l.Shard, err)
+	}
+	batch.More = reply[2] == int64(1)
+	batch.End, err = redis.String(reply[3], nil)
+	return batch, err
+}
+
+// Pending is a message that a group was given and has not acknowledged.
+type Pending struct {
+	Position   string
+	Deliveries int // so far
+}
+
+// Pending gives up to n messages of the lease's shard that are pending, whoever
+// was given them, in the stream's order from after a position.
+func (g *Groups) Pending(ctx context.Context, l *Lease, after string, n int) ([]Pending, error) {
+	if n < 1 || n > MaxRead {
+		return nil, fmt.Errorf("%w: pending: n: must be 1 to %d, is %d", wire.ErrInput, MaxRead, n)
+	}
+	from, err := circulate.ParseStreamID(after)
+	if err != nil {
+		return nil, fmt.Errorf("%w: pending: %w", wire.ErrInput, err)
+	}
+	reply, err := redis.Values(g.withLease(ctx, pendingScript, l, from.Next().String(), n))
+	if err != nil {
+		return nil, err
+	}
+	if err := checkHeld(reply, 2, 2); err != nil {
+		return nil, fmt.Errorf("pending, shard %d: %w", l.Shard, err)
+	}
+	pending := make([]Pending, 0, (len(reply)-2)/2)
+	for i := 2; i < len(reply); i += 2 {
+		deliveries, err := redis.Int(reply[i+1], nil)
+		if err != nil {
+			return nil, err
+		}
+		pending = append(pending, Pending{Position: string(wire.BytesAt(reply, i)), Deliveries: deliveries})
+	}
+	return pending, nil
+}
+
+// Redeliver takes pending messages over, whoever has them, and sets how often
+// each was delivered. It gives those that are still pending.
+func (g *Groups) Redeliver(ctx context.Context, l *Lease, pending []Pending) (Batch, error) {
+	if len(pending) < 1 || len(pending) > MaxRead {
+		return Batch{}, fmt.Errorf("%w: redeliver: must be 1 to %d messages, are %d", wire.ErrInput, MaxRead, len(pending))
+	}
+	args := make([]any, 0, 2*len(pending))
+	for _, p := range pending {
+		args = append(args, p.Position, p.Deliveries)
+	}
+	reply, err := redis.Values(g.withLease(ctx, redeliverScript, l, args...))
+	if err != nil {
+		return Batch{}, err
+	}
+	batch, err := readBatch(reply, l, 2)
+	if err != nil {
+		return Batch{}, fmt.Errorf("redeliver, shard %d: %w", l.Shard, err)
+	}
+	return batch, nil
+}
+
+// groupColumns are the values that scripts reply for each message.
+const groupColumns = 8
+
+// checkHeld checks a reply of now, whether the lease is held, more of a head, and
+// columns of values.
+func checkHeld(reply []any, head, columns int) error {
+	if len(reply) < head || (len(reply)-head)%columns != 0 {
+		return wire.ErrReply
+	}
+	if reply[1] == int64(0) {
+		return ErrLeaseLost
+	}
+	return nil
+}
+
+func readBatch(reply []any, l *Lease, head int) (Batch, error) {
+	if err := checkHeld(reply, head, groupColumns); err != nil {
+		return Batch{}, err
+	}
+	now, ok := reply[0].(int64)
+	if !ok {
+		return Batch{}, wire.ErrReply
+	}
+	batch := Batch{Now: time.UnixMilli(now)}
+	if len(reply) > head {
+		batch.Messages = make([]circulate.Found, 0, (len(reply)-head)/groupColumns)
+	}
+	for i := head; i < len(reply); i += groupColumns {
+		f := circulate.Found{
+			Shard: l.Shard, Position: string(wire.BytesAt(reply, i)),
+			Account: string(wire.BytesAt(reply, i+1)), Kind: string(wire.BytesAt(reply, i+2)),
+			Message: circulate.Message{ID: string(wire.BytesAt(reply, i+3)), Type: string(wire.BytesAt(reply, i+4))},
+		}
+		if only := wire.BytesAt(reply, i+7); len(only) > 0 && string(only) != l.Group {
+			batch.Others = append(batch.Others, f.Position)
+			continue
+		}
+		f.Message.Time, _ = time.Parse(time.RFC3339Nano, string(wire.BytesAt(reply, i+5)))
+		if data := wire.BytesAt(reply, i+6); len(data) > 0 {
+			f.Message.Data = json.RawMessage(data)
+		}
+		batch.Messages = append(batch.Messages, f)
+	}
+	return batch, nil
+}
