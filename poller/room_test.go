@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -144,6 +145,7 @@ func TestNoMessagesAreTakenAboveTheMark(t *testing.T) {
 		w.gapless("a")
 		w.gapless("endless")
 		time.Sleep(time.Minute)
+		synctest.Wait() // so that nobody writes to the log
 		if short, again := strings.Count(log.String(), "used up to the mark"), strings.Count(log.String(), "room for messages again"); short != 1 || again != 1 {
 			t.Errorf("told %d times that it is short, %d times that there is room:\n%s", short, again, log)
 		}
