@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rounds-dev/rounds/testing/census"
 	"github.com/rounds-dev/rounds/testing/upstream"
 )
 
@@ -185,11 +186,11 @@ func (w *world) judge(allowed []*excuse, lost []span, settled time.Time) (verdic
 	if err != nil {
 		return v, err
 	}
-	for _, text := range c.faults(false) {
+	for _, text := range lawless(c, false) {
 		fault(time.Time{}, "%s", text)
 	}
-	if c.claimed > 0 {
-		fault(time.Time{}, "I6: %d entries are left in processing_list", c.claimed)
+	if c.Claimed > 0 {
+		fault(time.Time{}, "I6: %d entries are left in processing_list", c.Claimed)
 	}
 	counts, written, err := streams(from)
 	if err != nil {
@@ -229,11 +230,14 @@ func (w *world) judge(allowed []*excuse, lost []span, settled time.Time) (verdic
 }
 
 // judgeStanding holds an account's place against what it may be.
-func (w *world) judgeStanding(id string, f *fate, c census, settled time.Time, fault func(time.Time, string, ...any)) {
-	places, registered := c.places[id]
-	is, reason := absent, c.reasons[id]
+func (w *world) judgeStanding(id string, f *fate, c *census.Census, settled time.Time, fault func(time.Time, string, ...any)) {
+	account, registered := c.Accounts[id]
+	is, reason := absent, ""
+	if registered {
+		reason = account.Reason
+	}
 	switch {
-	case registered && slices.Contains(places, "parked"):
+	case registered && slices.Contains(account.Places, "parked"):
 		is = paused
 	case registered:
 		is = active
@@ -256,9 +260,9 @@ func (w *world) judgeStanding(id string, f *fate, c census, settled time.Time, f
 // judgeMessages expects each message that the third party gave out, and that the
 // account's cursor has passed, in the streams once; of an account that was
 // registered again, which begins anew, once for each time at most.
-func (w *world) judgeMessages(id string, f *fate, c census, lost bool, counts map[[2]string]int, written map[[2]string]time.Time, fault func(time.Time, string, ...any)) {
+func (w *world) judgeMessages(id string, f *fate, c *census.Census, lost bool, counts map[[2]string]int, written map[[2]string]time.Time, fault func(time.Time, string, ...any)) {
 	posted := w.third.Stats(id).Posted
-	_, registered := c.places[id]
+	_, registered := c.Accounts[id]
 	passed := w.third.cursor(id)
 	if registered && f.standing == active {
 		passed = posted // everything, by now

@@ -48,25 +48,3 @@ func TestFollow(t *testing.T) {
 		}
 	}
 }
-
-func TestCensusFaults(t *testing.T) {
-	for _, c := range []struct {
-		places        []string
-		reason        string
-		running, lies bool
-	}{
-		{[]string{"schedule"}, "", false, false},
-		{[]string{"parked"}, "paused", false, false},
-		{[]string{"parked"}, "", false, true},
-		{nil, "", true, true},
-		{[]string{"message_queue", "message_queue"}, "", true, false},
-		{[]string{"message_queue", "message_queue"}, "", false, true},
-		{[]string{"processing_list", "message_queue"}, "", true, true},
-		{[]string{"processing_list", "processing_list"}, "", true, true},
-	} {
-		found := census{places: map[string][]string{"a": c.places}, reasons: map[string]string{"a": c.reason}}.faults(c.running)
-		if (len(found) > 0) != c.lies {
-			t.Errorf("%v: got %v", c.places, found)
-		}
-	}
-}

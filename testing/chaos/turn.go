@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/census"
 )
 
 const (
@@ -114,9 +116,9 @@ func (t *turn) watch(ctx context.Context, signs []sign, before snapshot, seen ch
 func (t *turn) look() {
 	var failed error
 	if !t.until(func() bool {
-		var c census
+		var c *census.Census
 		if c, failed = t.census(); failed == nil {
-			t.faults = append(t.faults, c.faults(true)...)
+			t.faults = append(t.faults, lawless(c, true)...)
 		}
 		return failed == nil
 	}) {
@@ -124,10 +126,10 @@ func (t *turn) look() {
 	}
 }
 
-func (w *world) census() (census, error) {
+func (w *world) census() (*census.Census, error) {
 	from, err := w.reader()
 	if err != nil {
-		return census{}, err
+		return nil, err
 	}
 	defer from.close()
 	return take(from)

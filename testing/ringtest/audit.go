@@ -177,7 +177,7 @@ func auditLongLists(f *fixture) {
 	f.do("LREM", f.key("processing_list"), 1, f.oldest()[7].Entry.String())
 	f.do("ZADD", f.key("schedule"), 1, claims.Claims[0].ID)
 	lost := "lost 00007"
-	if got := f.count()["00007"]; len(got) != 0 {
+	if got := f.count().Accounts["00007"].Places; len(got) != 0 {
 		f.Fatalf("00007 is in %v", got)
 	}
 	f.audit(false, lost, "doubled "+claims.Claims[0].ID)

@@ -1,43 +1,24 @@
 package ringtest
 
 import (
-	"fmt"
+	"context"
 	"slices"
-	"sort"
+	"strings"
 
-	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/census"
 )
 
-// census says in which places an account is under its current ticket.
-type census map[string][]string
-
 // count reads the whole shard, whatever the ring itself says of it.
-func (f *fixture) count() census {
+func (f *fixture) count() *census.Census {
 	f.Helper()
-	tickets := make(map[string]string)
-	pairs := f.strings("HGETALL", f.key("tickets"))
-	for i := 0; i < len(pairs); i += 2 {
-		tickets[pairs[i]] = pairs[i+1][:14]
+	conn, err := f.server.Conn(context.Background(), f.key("tickets"))
+	if err != nil {
+		f.Fatal(err)
 	}
-	c := make(census)
-	for id := range tickets {
-		c[id] = nil
-	}
-	for _, place := range []string{"schedule", "parked"} {
-		for _, id := range f.strings("ZRANGE", f.key(place), 0, -1) {
-			c[id] = append(c[id], place)
-		}
-	}
-	for _, place := range []string{"message_queue", "message_queue:urgent", "message_queue:low", "processing_list"} {
-		for _, text := range f.strings("LRANGE", f.key(place), 0, -1) {
-			e, err := circulate.ParseEntry(text)
-			if err != nil {
-				continue // nobody's
-			}
-			if fmt.Sprintf("%014d", e.Ticket) == tickets[e.ID] {
-				c[e.ID] = append(c[e.ID], place)
-			}
-		}
+	defer conn.Close()
+	c := census.New()
+	if err := c.ReadAtRest(conn, strings.TrimSuffix(f.key(""), ":")); err != nil {
+		f.Fatal(err)
 	}
 	return c
 }
@@ -46,7 +27,7 @@ func (f *fixture) count() census {
 // ticket, and a reason with every parked one.
 func (f *fixture) conserved() {
 	f.Helper()
-	f.check(func(places []string) bool { return len(places) == 1 })
+	f.check(census.Once)
 }
 
 // conservedOnceClaimed is conserved but for copies of one entry in
@@ -55,24 +36,15 @@ func (f *fixture) conserved() {
 func (f *fixture) conservedOnceClaimed() {
 	f.Helper()
 	f.check(func(places []string) bool {
-		return len(places) > 0 && len(slices.Compact(slices.Sorted(slices.Values(places)))) == 1 &&
-			(len(places) == 1 || places[0] == "message_queue")
+		return census.OnceInALane(places) && (len(places) == 1 || places[0] == "message_queue")
 	})
 }
 
 func (f *fixture) check(lawful func(places []string) bool) {
 	f.Helper()
-	var broken []string
-	for id, places := range f.count() {
-		if !lawful(places) {
-			broken = append(broken, fmt.Sprintf("%q is in %v", id, places))
-		}
-		if slices.Contains(places, "parked") && f.text("HGET", f.key("park_reasons"), id) == "" {
-			broken = append(broken, fmt.Sprintf("%q is parked without a reason", id))
-		}
-	}
-	if len(broken) > 0 {
-		sort.Strings(broken)
-		f.Fatalf("the conservation law does not hold:\n%v", broken)
+	c := f.count()
+	if broken := append(c.Broken(lawful), c.Strays...); len(broken) > 0 {
+		slices.Sort(broken)
+		f.Fatalf("the conservation law does not hold:\n%v", strings.Join(broken, "\n"))
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/cadence"
-	"github.com/rounds-dev/rounds/testing/simulate/replicas"
+	"github.com/rounds-dev/rounds/testing/census"
 )
 
 const (
@@ -69,7 +69,7 @@ func (s *simulation) drillClock() {
 }
 
 // throughput expects of every account as many checks as its cadence says.
-func (s *simulation) throughput(c *replicas.Census, before, after map[string]int) {
+func (s *simulation) throughput(c *census.Census, before, after map[string]int) {
 	active := 0
 	for _, a := range c.Accounts {
 		if a.Reason != "" || a.Failures != "" {

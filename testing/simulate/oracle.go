@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/census"
 	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
@@ -49,7 +51,7 @@ func (o *oracle) glance() {
 		o.violated("census: %v", err)
 		return
 	}
-	for _, text := range c.Broken(true) {
+	for _, text := range c.Broken(census.OnceInTheQueue) {
 		o.violated("I1: %s", text)
 	}
 	o.read()
@@ -57,17 +59,17 @@ func (o *oracle) glance() {
 
 // judge holds everything, after all faults have healed and what they did has
 // been made good.
-func (o *oracle) judge() *replicas.Census {
+func (o *oracle) judge() *census.Census {
 	o.read()
 	c, err := o.world.Census()
 	if err != nil {
 		o.violated("census: %v", err)
 		return nil
 	}
-	for _, text := range c.Broken(false) {
+	for _, text := range c.Broken(census.Once) {
 		o.violated("I1: %s", text)
 	}
-	for _, text := range c.Leftover {
+	for _, text := range slices.Concat(c.Strays, c.Leftover) {
 		o.violated("I6: left over: %s", text)
 	}
 	if c.Aside > 0 {
@@ -85,7 +87,7 @@ func (o *oracle) judge() *replicas.Census {
 }
 
 // registrations holds what is there against what must be.
-func (o *oracle) registrations(c *replicas.Census) {
+func (o *oracle) registrations(c *census.Census) {
 	o.reg.mu.Lock()
 	defer o.reg.mu.Unlock()
 	for _, id := range o.reg.ids {
@@ -106,7 +108,7 @@ func (o *oracle) registrations(c *replicas.Census) {
 }
 
 // onCadence holds an account to when it must be checked.
-func (o *oracle) onCadence(c *replicas.Census, a *replicas.Resident) {
+func (o *oracle) onCadence(c *census.Census, a *census.Account) {
 	var record accounts.Account
 	if err := json.Unmarshal([]byte(a.Record), &record); err != nil {
 		o.violated("I5: the record of %q: %v", a.ID, err)
@@ -197,7 +199,7 @@ func (o *oracle) take(f *circulate.Found) {
 }
 
 // committed holds an account's cursor against the stream.
-func (o *oracle) committed(a *replicas.Resident) {
+func (o *oracle) committed(a *census.Account) {
 	if a.Cursor == "" {
 		return
 	}

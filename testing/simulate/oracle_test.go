@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/census"
 	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
@@ -17,7 +18,7 @@ import (
 type spoiled struct {
 	*simulation
 	*testing.T
-	victim *replicas.Resident
+	victim *census.Account
 }
 
 func (s *spoiled) do(name string, args ...any) any {
@@ -29,7 +30,7 @@ func (s *spoiled) do(name string, args ...any) any {
 	return reply
 }
 
-func (s *spoiled) key(name string) string { return s.world.Key(s.victim.Shard, name) }
+func (s *spoiled) key(name string) string { return s.victim.Tag + ":" + name }
 
 func (s *spoiled) entry(age time.Duration, replica string) string {
 	return circulate.Entry{Ticket: s.victim.Ticket, Stamp: s.world.Now().Add(-age), Replica: replica, ID: s.victim.ID}.String()
@@ -142,7 +143,7 @@ func spoil(t *testing.T, sees string, how func(s *spoiled)) {
 }
 
 // someoneScheduled is an account that has found something and is not due soon.
-func (s *simulation) someoneScheduled() *replicas.Resident {
+func (s *simulation) someoneScheduled() *census.Account {
 	for range 100 {
 		c, err := s.world.Census()
 		if err != nil {

@@ -1,0 +1,273 @@
+package census
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Census is all that Redis holds of accounts at one moment.
+type Census struct {
+	Now      time.Time // Redis' clock
+	Accounts map[string]*Account
+	Held     []Entry  // in processing_list, void ones too
+	Strays   []string // tickets that are none, and what is in schedule or parked of nobody who is registered
+	Leftover []string // what else there is of nobody who is registered, and texts that are no entry
+	Aside    int      // texts set aside
+	Waiting  int      // entries in message_queue, void ones too
+	Claimed  int      // texts in processing_list, whatever they are
+}
+
+// Account is an account that is registered.
+type Account struct {
+	ID       string
+	Tag      string // what the keys of its shard begin with
+	Ticket   int64
+	Lane     byte
+	Cursor   string
+	Record   string
+	Places   []string  // where it is under its current ticket
+	Due      time.Time // of schedule
+	Queued   []Entry   // in message_queue under its current ticket
+	Claims   []Entry   // in processing_list likewise
+	Reason   string    // it is parked for
+	Failures string    // in a row
+	Strikes  string
+}
+
+// The keys of a shard that accounts are in, without the tag that they begin with.
+func fields() []string {
+	return []string{"accounts", "cursors", "failures", "states", "errors", "strikes", "nudges", "park_reasons"}
+}
+
+func sets() []string { return []string{"schedule", "parked"} }
+
+func lists() []string {
+	return []string{"message_queue:urgent", "message_queue", "message_queue:low", "processing_list"}
+}
+
+// New returns a census of nothing.
+func New() *Census { return &Census{Accounts: make(map[string]*Account)} }
+
+// Read adds shards, all as they are at one moment. Tags are what their keys begin with:
+// "{rounds:0}". One server must have them all. What was read before an error is not
+// added.
+func (c *Census) Read(conn redis.Conn, tags ...string) error {
+	if err := conn.Send("MULTI"); err != nil {
+		return err
+	}
+	for _, command := range commands(tags) {
+		if err := conn.Send(command.name, command.args...); err != nil {
+			return err
+		}
+	}
+	replies, err := redis.Values(conn.Do("EXEC"))
+	if err != nil {
+		return err
+	}
+	return c.take(replies, tags)
+}
+
+// ReadAtRest is Read where nobody writes meanwhile. A Redis without memory answers it
+// too, which takes no transaction.
+func (c *Census) ReadAtRest(conn redis.Conn, tags ...string) error {
+	var replies []any
+	for _, command := range commands(tags) {
+		reply, err := conn.Do(command.name, command.args...)
+		if err != nil {
+			return err
+		}
+		replies = append(replies, reply)
+	}
+	return c.take(replies, tags)
+}
+
+type command struct {
+	name string
+	args []any
+}
+
+// commands read the time and each shard; take takes their replies in the same order.
+func commands(tags []string) []command {
+	all := []command{{"TIME", nil}}
+	ask := func(name string, args ...any) { all = append(all, command{name, args}) }
+	for _, tag := range tags {
+		ask("HGETALL", tag+":tickets")
+		for _, name := range fields() {
+			ask("HGETALL", tag+":"+name)
+		}
+		for _, name := range sets() {
+			ask("ZRANGE", tag+":"+name, 0, -1, "WITHSCORES")
+		}
+		for _, name := range lists() {
+			ask("LRANGE", tag+":"+name, 0, -1)
+		}
+		ask("LLEN", tag+":set_aside")
+	}
+	return all
+}
+
+// take adds what the commands brought, unless one of them failed.
+func (c *Census) take(replies []any, tags []string) error {
+	for _, reply := range replies {
+		if failed, ok := reply.(redis.Error); ok {
+			return failed
+		}
+	}
+	r := &reader{replies: replies}
+	clock := r.texts()
+	var s, µs int64
+	fmt.Sscan(strings.Join(clock, " "), &s, &µs)
+	c.Now = time.Unix(s, µs*1000)
+	for _, tag := range tags {
+		c.add(tag, r)
+	}
+	return r.err
+}
+
+// reader takes one reply after the other.
+type reader struct {
+	replies []any
+	err     error
+}
+
+func (r *reader) next() any {
+	if len(r.replies) == 0 {
+		return nil
+	}
+	reply := r.replies[0]
+	r.replies = r.replies[1:]
+	return reply
+}
+
+func (r *reader) texts() []string {
+	texts, err := redis.Strings(r.next(), nil)
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	return texts
+}
+
+func (c *Census) add(tag string, r *reader) {
+	for name, value := range pairs(r.texts()) {
+		c.register(tag, name, value)
+	}
+	for _, name := range fields() {
+		for id, value := range pairs(r.texts()) {
+			if a, ok := c.Accounts[id]; ok {
+				a.set(name, value)
+			} else {
+				c.Leftover = append(c.Leftover, fmt.Sprintf("%s of %q: %.60q", name, id, value))
+			}
+		}
+	}
+	for _, name := range sets() {
+		for id, score := range pairs(r.texts()) {
+			a, ok := c.Accounts[id]
+			if !ok {
+				c.Strays = append(c.Strays, fmt.Sprintf("%s of %q", name, id))
+				continue
+			}
+			a.Places = append(a.Places, name)
+			if name == "schedule" {
+				var ms float64
+				fmt.Sscan(score, &ms)
+				a.Due = time.UnixMilli(int64(ms))
+			}
+		}
+	}
+	for _, name := range lists() {
+		for _, text := range r.texts() {
+			c.enter(name, text)
+		}
+	}
+	aside, _ := redis.Int(r.next(), nil)
+	c.Aside += aside
+}
+
+// pairs goes through names and values that follow one another.
+func pairs(texts []string) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for i := 0; i+1 < len(texts); i += 2 {
+			if !yield(texts[i], texts[i+1]) {
+				return
+			}
+		}
+	}
+}
+
+// register adds an account by what tickets has of it: ticket, lane, what is the
+// ring's own, and behind that the cursor.
+func (c *Census) register(tag, id, value string) {
+	const head = 32
+	a := &Account{ID: id, Tag: tag}
+	ok := len(value) >= head
+	if ok {
+		a.Ticket, ok = number(value[:ticketWidth])
+	}
+	if !ok {
+		c.Strays = append(c.Strays, fmt.Sprintf("ticket %q of %q", value, id))
+		return
+	}
+	a.Lane, a.Cursor = value[ticketWidth], value[head:]
+	c.Accounts[id] = a
+}
+
+// enter adds what is in a list.
+func (c *Census) enter(list, text string) {
+	held := list == "processing_list"
+	if held {
+		c.Claimed++
+	}
+	e, ok := parse(text)
+	if !ok {
+		c.Leftover = append(c.Leftover, fmt.Sprintf("%s: %q", list, text))
+		return
+	}
+	if held {
+		c.Held = append(c.Held, e)
+	} else {
+		c.Waiting++
+	}
+	a := c.Accounts[e.ID]
+	if a == nil || a.Ticket != e.Ticket {
+		return // void
+	}
+	a.Places = append(a.Places, list)
+	if held {
+		a.Claims = append(a.Claims, e)
+	} else {
+		a.Queued = append(a.Queued, e)
+	}
+}
+
+func (a *Account) set(name, value string) {
+	switch name {
+	case "accounts":
+		a.Record = value
+	case "cursors":
+		a.Cursor = value
+	case "failures":
+		a.Failures = value
+	case "strikes":
+		a.Strikes = value
+	case "park_reasons":
+		a.Reason = value
+	}
+}
+
+// HeldBy counts the current claims of a replica.
+func (c *Census) HeldBy(replica string) int {
+	n := 0
+	for _, a := range c.Accounts {
+		for _, e := range a.Claims {
+			if e.Replica == replica {
+				n++
+			}
+		}
+	}
+	return n
+}
