@@ -18,10 +18,10 @@ import (
 const (
 	// MaxConfig is the most bytes that an account's config may have.
 	MaxConfig = 64 << 10
-	// MaxLabels is the most labels that an account may have, and MaxLabel the
-	// most bytes of a label's name or value.
+	// MaxLabels is the most labels that an account may have.
 	MaxLabels = 64
-	MaxLabel  = 256
+	// MaxLabel is the most bytes of a label's name or value.
+	MaxLabel = 256
 )
 
 // Account is a thing to check, as it is registered.
@@ -47,10 +47,10 @@ type Kinds interface {
 	Validate(kind string, config json.RawMessage) error
 }
 
-// Fault is what is wrong with one field of a record or a request, and Faults is all that is
-// wrong with it.
 type (
-	Fault  = strict.Fault
+	// Fault is what is wrong with one field of a record or a request.
+	Fault = strict.Fault
+	// Faults is all that is wrong with it.
 	Faults = strict.Faults
 )
 

@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -50,9 +51,7 @@ type Bulk struct {
 // Validate returns every fault as Faults, or nil.
 func (b Bulk) Validate() error {
 	var faults Faults
-	if err := b.Selector.Validate(); err != nil {
-		faults = err.(Faults)
-	}
+	errors.As(b.Selector.Validate(), &faults) // it returns nothing else
 	switch b.Action {
 	case PauseAll, ResumeAll, DeleteAll:
 	default:

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// ListLimit is how many accounts a page has unless asked otherwise, and
-	// MaxListLimit the most it may be asked for.
-	ListLimit    = 100
+	// ListLimit is how many accounts a page has unless asked otherwise.
+	ListLimit = 100
+	// MaxListLimit is the most that a page may be asked for.
 	MaxListLimit = 1000
 
 	// lookCount is how many records are read at a time, of up to MaxConfig each.

@@ -16,9 +16,9 @@ import (
 const (
 	// MaxHint is the most bytes that the hint of a nudge may have.
 	MaxHint = 16 << 10
-	// HintLife is how long a hint may be used unless the nudge says otherwise,
-	// and MaxHintLife the longest it may say.
-	HintLife    = 10 * time.Minute
+	// HintLife is how long a hint may be used unless the nudge says otherwise.
+	HintLife = 10 * time.Minute
+	// MaxHintLife is the longest that a nudge may say.
 	MaxHintLife = 24 * time.Hour
 )
 

@@ -13,9 +13,11 @@ import (
 
 const (
 	// ReviveRate is how many revived accounts are due in a second unless asked
-	// otherwise; MinReviveRate and MaxReviveRate are what may be asked.
-	ReviveRate    = 10
+	// otherwise.
+	ReviveRate = 10
+	// MinReviveRate is the least that may be asked.
 	MinReviveRate = 0.001
+	// MaxReviveRate is the most that may be asked.
 	MaxReviveRate = 10_000
 	// MaxReviveIDs is the most accounts that a revival may name.
 	MaxReviveIDs = circulate.MaxBatch

@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -95,9 +96,9 @@ func ParseSelector(fields map[string][]string) (Selector, error) {
 			s.Labels[name] = value
 		}
 	}
-	if err := s.Validate(); err != nil {
-		return s, append(faults, err.(Faults)...)
-	}
+	var invalid Faults
+	errors.As(s.Validate(), &invalid) // it returns nothing else
+	faults = append(faults, invalid...)
 	if len(faults) > 0 {
 		return s, faults
 	}

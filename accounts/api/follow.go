@@ -60,7 +60,7 @@ func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position
 		return
 	}
 	if err := f.follow(ctx, full); err != nil && ctx.Err() == nil {
-		s.problem(ctx, "follow messages", err) // logs; the caller comes back and is told
+		_ = s.problem(ctx, "follow messages", err) // logs; the caller comes back and is told
 	}
 }
 

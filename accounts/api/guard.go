@@ -82,10 +82,9 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		begun := &begunWriter{ResponseWriter: w}
 		defer func() {
-			v := recover()
-			switch {
-			case v == nil:
-			case v == http.ErrAbortHandler: // cut the connection, on purpose
+			switch v := recover(); v {
+			case nil:
+			case http.ErrAbortHandler: // cut the connection, on purpose
 				panic(v)
 			default:
 				s.options.Log.ErrorContext(r.Context(), "panic in a request", "route", r.Pattern, "panic", v, "stack", string(debug.Stack()))

@@ -84,7 +84,7 @@ func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
 	case out.err != nil: // the caller has gone
 		panic(http.ErrAbortHandler)
 	case err != nil && out.begun:
-		s.problem(ctx, "export accounts", err)
+		_ = s.problem(ctx, "export accounts", err) // logs
 		panic(http.ErrAbortHandler)
 	case err != nil:
 		s.problem(ctx, "export accounts", err).write(w)

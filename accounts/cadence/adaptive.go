@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	// AdaptiveLeast and AdaptiveMost are the bounds of "adaptive" without any.
+	// AdaptiveLeast is the lower bound of "adaptive" without bounds.
 	AdaptiveLeast = 10 * time.Second
-	AdaptiveMost  = 15 * time.Minute
+	// AdaptiveMost is its upper bound.
+	AdaptiveMost = 15 * time.Minute
 
 	// adaptiveStart times the lower bound is the interval of an account that was
 	// never checked.

@@ -18,8 +18,9 @@ const (
 
 const (
 	// RetryBudget is how many failures in a row park an account whose Policy
-	// says nothing else, and MaxRetryBudget the most that one may say.
-	RetryBudget    = 16
+	// says nothing else.
+	RetryBudget = 16
+	// MaxRetryBudget is the most that a Policy may say.
 	MaxRetryBudget = 1000
 	// AuthBudget is how many refusals of its credential park an account, if they
 	// go over AuthOver at least. They are at least AuthRetry apart, unless

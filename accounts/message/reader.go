@@ -3,9 +3,9 @@ package message
 import "github.com/rounds-dev/rounds/circulate"
 
 const (
-	// Limit is how many messages a page has unless asked otherwise, and MaxLimit the most it
-	// may be asked for. Dead letters have the same limits.
-	Limit    = 100
+	// Limit is how many messages or dead letters a page has unless asked otherwise.
+	Limit = 100
+	// MaxLimit is the most that a page may be asked for.
 	MaxLimit = 1000
 
 	// pageBytes is after how much data a page of messages ends early.

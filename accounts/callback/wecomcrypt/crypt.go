@@ -49,9 +49,10 @@ var (
 	// ErrReceiver reports a callback that is meant for another corporation.
 	ErrReceiver = errors.New("wecomcrypt: it is meant for another receiver")
 
-	// ErrToken and ErrKey report credentials that WeCom would not have given.
+	// ErrToken reports a token that WeCom would not have given.
 	ErrToken = errors.New("must be 1 to 32 letters and digits")
-	ErrKey   = errors.New("must be an EncodingAESKey: 43 letters and digits")
+	// ErrKey reports a key that WeCom would not have given.
+	ErrKey = errors.New("must be an EncodingAESKey: 43 letters and digits")
 )
 
 // Crypt is what a callback address and WeCom share. It is safe for concurrent

@@ -76,7 +76,7 @@ func decode(text []byte, into any) error {
 	}
 	for {
 		token, err := d.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
