@@ -66,12 +66,12 @@ func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Tim
 type Requeued uint8
 
 const (
-	// Moved: the entry is in message_queue again.
+	// Moved says that the entry is in message_queue again.
 	Moved Requeued = iota + 1
-	// Compensated: someone had returned it in between, and what the requeue
-	// added was taken out again.
+	// Compensated says that someone had returned it in between, and that what the
+	// requeue added was taken out again.
 	Compensated
-	// SetAsideEntry: it was no entry, and is out of the way.
+	// SetAsideEntry says that it was no entry, and is out of the way.
 	SetAsideEntry
 )
 

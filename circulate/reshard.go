@@ -24,11 +24,12 @@ var ErrReshardingOther = wire.Finding("circulate: another change of the number o
 type Phase string
 
 const (
-	// Steady: the number does not change.
+	// Steady says that the number does not change.
 	Steady Phase = "steady"
-	// Moving: accounts go to the new shards.
+	// Moving says that accounts go to the new shards.
 	Moving Phase = "moving"
-	// Draining: all accounts have moved; messages are left in the old shards.
+	// Draining says that all accounts have moved, and messages are left in the old
+	// shards.
 	Draining Phase = "draining"
 )
 

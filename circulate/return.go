@@ -24,9 +24,9 @@ var returnScript = wire.NewVitalScript("return", listLua+returnLua)
 type Outcome uint8
 
 const (
-	// Fenced: the claim was lost, and nothing was written.
+	// Fenced says that the claim was lost, and nothing was written.
 	Fenced Outcome = iota
-	// Written: messages, cursor, failures and place were written together.
+	// Written says that messages, cursor, failures and place were written together.
 	Written
 )
 

@@ -135,7 +135,7 @@ func stillRefused(refused, err error) error {
 	if refused == nil {
 		return err
 	}
-	return fmt.Errorf("%w (and there: %v)", refused, err)
+	return fmt.Errorf("%w (and there: %v)", refused, err) //nolint:errorlint // what was refused decides the outcome alone
 }
 
 // lendAgain sees to it that there is a connection to the slot's node.

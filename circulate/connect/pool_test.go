@@ -248,7 +248,7 @@ func TestDatabaseOfTheURLIsUsed(t *testing.T) {
 	if got, err := do("/3", "GET", "key"); got != "three" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if got, err := do("", "GET", "key"); err != redis.ErrNil {
+	if got, err := do("", "GET", "key"); !errors.Is(err, redis.ErrNil) {
 		t.Errorf("in database 0: %q, %v", got, err)
 	}
 	if _, err := do("/16", "GET", "key"); err == nil || !strings.Contains(err.Error(), "DB index") {

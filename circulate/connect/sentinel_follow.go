@@ -51,7 +51,7 @@ func (s *Sentinel) listenTo(pool *redis.Pool) {
 		return
 	}
 	sub := redis.PubSubConn{Conn: conn}
-	defer sub.Close()
+	defer func() { _ = sub.Close() }() // back to the pool
 	if sub.Subscribe("+switch-master") != nil {
 		return
 	}

@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -63,7 +64,7 @@ func (g *Groups) await(ctx context.Context, after map[int]string, block time.Dur
 	}
 	defer conn.Close()
 	streams, err := redis.Values(redis.DoWithTimeout(conn, block+awaitMargin, "XREAD", args...))
-	if err == redis.ErrNil {
+	if errors.Is(err, redis.ErrNil) {
 		return nil, nil
 	}
 	g.wire.Note(g.streams.Keys(shards[0]).Messages, began, err)

@@ -49,6 +49,7 @@ type Applying struct {
 // Applied is what became of a message.
 type Applied byte
 
+// What becomes of a message.
 const (
 	AppliedNow    Applied = '1' // applied and acknowledged
 	NotPending    Applied = '0' // acknowledged before, or not the group's

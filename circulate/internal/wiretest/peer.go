@@ -56,7 +56,7 @@ func (p *Peer) Conn(context.Context, string) (redis.Conn, error) {
 }
 
 func (p *Peer) serve(conn net.Conn) {
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	commands := make(chan string, 100)
 	go func() {
 		defer close(commands)

@@ -14,8 +14,8 @@ import (
 // Step is a call of some kind, and what came of it.
 type Step func(ctx context.Context, w *wire.Wire) error
 
-// CancelledBeforeSending: where the context is done before a step begins, nothing is
-// sent, and the outcome is known.
+// CancelledBeforeSending tests that nothing is sent where the context is done before a
+// step begins, and that the outcome is known.
 func CancelledBeforeSending(t *testing.T, steps map[string]Step) {
 	for name, step := range steps {
 		t.Run(name, func(t *testing.T) {
@@ -40,8 +40,8 @@ func CancelledBeforeSending(t *testing.T, steps map[string]Step) {
 	}
 }
 
-// EndsAtItsDeadline: a step that is not answered ends at its deadline, and its
-// outcome is unknown.
+// EndsAtItsDeadline tests that a step that is not answered ends at its deadline, and
+// that its outcome is unknown.
 func EndsAtItsDeadline(t *testing.T, steps map[string]Step) {
 	for name, step := range steps {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func EndsAtItsDeadline(t *testing.T, steps map[string]Step) {
 	}
 }
 
-// NonsenseIsNoPanic: whatever a server replies, a step returns.
+// NonsenseIsNoPanic tests that a step returns, whatever a server replies.
 func NonsenseIsNoPanic(t *testing.T, steps map[string]Step) {
 	replies := []string{
 		"+OK\r\n", ":1\r\n", "$-1\r\n", "$0\r\n\r\n", "$1\r\nx\r\n", "*0\r\n", "*-1\r\n", "*1\r\n*0\r\n", "*2\r\n:1\r\n:1\r\n", "*2\r\n$1\r\nx\r\n$1\r\ny\r\n",
