@@ -106,7 +106,7 @@ func bulkOf(ctx context.Context, calls *client.Client, action accounts.Action) (
 }
 
 func noBadLine(bad api.BadLine) error {
-	return fmt.Errorf("line %d was not taken: %v", bad.Line, bad.Errors)
+	return fmt.Errorf("line %d was not taken: %w", bad.Line, bad.Errors)
 }
 
 // countWord is a number of accounts as figures are named by it.

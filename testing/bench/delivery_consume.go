@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -104,7 +105,7 @@ func (c *counting) Handle(ctx context.Context, batch []delivery.Delivery) []erro
 	errs := c.Handler.Handle(ctx, batch)
 	done := int64(len(batch))
 	for _, err := range errs {
-		if err != nil && err != delivery.ErrAcknowledged {
+		if err != nil && !errors.Is(err, delivery.ErrAcknowledged) {
 			done--
 		}
 	}

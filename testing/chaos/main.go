@@ -92,7 +92,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // it is in the system's folder for such
 	o.dir = dir
 	r, err := unleash(ctx, o)
 	if err != nil {

@@ -24,6 +24,7 @@ const all = "entry"
 // Tool is what finds a mutant.
 type Tool string
 
+// The tools.
 const (
 	Explore     Tool = "explore"
 	Simulate    Tool = "simulate"

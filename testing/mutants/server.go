@@ -20,6 +20,7 @@ func (m Mutant) On(server redistest.Redis) *Broken {
 	return &Broken{Redis: server, Rewriter: NewRewriter(m.Apply)}
 }
 
+// Conn lends a connection on which scripts are broken.
 func (b *Broken) Conn(ctx context.Context, key string) (redis.Conn, error) {
 	c, err := b.Redis.Conn(ctx, key)
 	if err != nil {

@@ -2,6 +2,7 @@ package ringtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -246,7 +247,7 @@ func auditTurn(ctx context.Context, f *fixture, replica string, ids []string, i 
 	} else if err := f.ring.Resume(ctx, ids[i*11%len(ids)], time.Time{}); err != nil {
 		return err
 	}
-	if err := f.ring.Nudge(ctx, circulate.Nudge{ID: id}); err != nil && err != circulate.ErrParked {
+	if err := f.ring.Nudge(ctx, circulate.Nudge{ID: id}); err != nil && !errors.Is(err, circulate.ErrParked) {
 		return err
 	}
 	items := make([]circulate.Return, 0, len(b.Claims))

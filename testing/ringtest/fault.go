@@ -2,6 +2,7 @@ package ringtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -165,10 +166,10 @@ func (w *walk) step() {
 			w.Fatal(err)
 		}
 	case 13:
-		if err := w.ring.Resume(ctx, id, time.Time{}); err != nil && err != circulate.ErrNotRegistered {
+		if err := w.ring.Resume(ctx, id, time.Time{}); err != nil && !errors.Is(err, circulate.ErrNotRegistered) {
 			w.Fatal(err)
 		}
-		if err := w.ring.Nudge(ctx, circulate.Nudge{ID: id}); err != nil && err != circulate.ErrNotRegistered && err != circulate.ErrParked {
+		if err := w.ring.Nudge(ctx, circulate.Nudge{ID: id}); err != nil && !errors.Is(err, circulate.ErrNotRegistered) && !errors.Is(err, circulate.ErrParked) {
 			w.Fatal(err)
 		}
 	}
@@ -200,7 +201,7 @@ func (w *walk) giveBack() {
 		err := w.ring.Progress(context.Background(), c, circulate.Page{Messages: []circulate.Message{m}})
 		if err == nil {
 			w.written[c.ID+"/"+m.ID]++
-		} else if err != circulate.ErrClaimLost {
+		} else if !errors.Is(err, circulate.ErrClaimLost) {
 			w.Fatal(err)
 		}
 	default:

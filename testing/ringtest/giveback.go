@@ -2,6 +2,7 @@ package ringtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -231,7 +232,7 @@ func progressLost(f *fixture) {
 	c := f.claim(alice, "a")[0]
 	f.requeue(circulate.Moved, f.oldest()[0])
 	err := f.ring.Progress(context.Background(), c, circulate.Page{Messages: []circulate.Message{message("1")}, Cursor: []byte("p1")})
-	if err != circulate.ErrClaimLost {
+	if !errors.Is(err, circulate.ErrClaimLost) {
 		f.Errorf("progress: %v, want %v", err, circulate.ErrClaimLost)
 	}
 	if got := f.messages(); len(got) != 0 {

@@ -46,7 +46,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // it is in the system's folder for such
 	findings, err := run(ctx, dir, plan{length: *length, accounts: *accounts, seed: *seed})
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ func check(dir string, asked request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it is only read
 	stat, err := file.Stat()
 	if err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ func main() {
 // run checks accounts and keeps the ledger until ctx is done.
 func run(ctx context.Context, out io.Writer, file string) error {
 	server := connect.NewEmbedded() // connect.Open("redis://…") in earnest
-	defer server.Close()
+	defer func() { _ = server.Close() }()
 	ring, err := circulate.Open(ctx, server, circulate.Options{})
 	checkers, err1 := poller.NewCheckers(counter{})
 	db, err2 := sql.Open("sqlite", "file:"+file+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
@@ -50,7 +50,7 @@ func run(ctx context.Context, out io.Writer, file string) error {
 	if err := errors.Join(err, err1, err2, err3); err != nil {
 		return err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	_, err = db.ExecContext(ctx, "CREATE TABLE ledger (account TEXT, message TEXT, attempt INTEGER)")
 	if err := errors.Join(err, keeper.Prepare(ctx)); err != nil {
 		return err
