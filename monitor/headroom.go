@@ -68,7 +68,7 @@ func (h *headrooms) add(now time.Time, told []circulate.Stale) (try []circulate.
 	return try
 }
 
-// sorted gives them by kind.
+// sorted returns them by kind.
 func (h *headrooms) sorted() []accounts.Headroom {
 	var all []accounts.Headroom
 	for _, kind := range slices.Sorted(maps.Keys(h.kinds)) {

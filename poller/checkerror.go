@@ -44,16 +44,16 @@ type CheckError struct {
 	Err        error         // the cause, for errors.Is; its text is never shown
 }
 
-// Error gives the kind, the code and the message, never the cause's text, which
+// Error returns the kind, the code and the message, never the cause's text, which
 // may hold what Message must not.
 func (e *CheckError) Error() string {
 	return fmt.Sprintf("%s: %s: %s", e.Kind, e.Code, e.Message)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *CheckError) Unwrap() error { return e.Err }
 
-// classify gives any error its kind and scope. What no checker has named is
+// classify finds the kind and scope of any error. What no checker has named is
 // transient and the account's own, and its text is kept out: it may hold a
 // query string.
 func classify(err error) *CheckError {

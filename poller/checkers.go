@@ -34,7 +34,7 @@ func (c Checkers) Validate(kind string, config json.RawMessage) error {
 	return checker.Validate(config)
 }
 
-// Kinds gives the kinds in alphabetical order.
+// Kinds returns the kinds in alphabetical order.
 func (c Checkers) Kinds() []string {
 	kinds := make([]string, 0, len(c))
 	for kind := range c {

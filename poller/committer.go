@@ -142,7 +142,7 @@ func (c *committer) run(ctx context.Context) {
 	}
 }
 
-// take gives the batches that are to be written now, and how long the next one
+// take returns the batches that are to be written now, and how long the next one
 // may wait.
 func (c *committer) take(now time.Time, all bool) (ready []batchOfShard, wait time.Duration) {
 	c.mu.Lock()

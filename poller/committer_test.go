@@ -45,14 +45,14 @@ func (w *written) write(shard int, items []circulate.Return) {
 	w.batches = append(w.batches, b)
 }
 
-// seen gives the batches so far, in order.
+// seen returns the batches so far, in order.
 func (w *written) seen() []batch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.batches)
 }
 
-// sizes gives how many returns each batch had, in order.
+// sizes returns how many returns each batch had, in order.
 func (w *written) sizes() []int {
 	var sizes []int
 	for _, b := range w.seen() {

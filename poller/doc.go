@@ -1,5 +1,5 @@
 // Package poller is a replica: it claims accounts that are due, has their
-// checkers check them, and gives them back with what was found, for ever.
+// checkers check them, and returns them with what was found, for ever.
 //
 // What a check finds is written by one step of the ring, together with the
 // cursor and the account's next place, or not at all. A replica that dies, hangs
@@ -7,5 +7,6 @@
 // what it writes late is fenced.
 //
 // A Checker knows one third party. A Pool knows none: it brings time-outs,
-// panics, pages, batches and shutdown.
+// panics, pages, batches and shutdown. It joins three types: claimer claims what is due,
+// flights are the checks under way, and writer writes what they found.
 package poller

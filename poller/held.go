@@ -35,7 +35,7 @@ func (h *held) add(done func()) bool {
 	return !h.ended
 }
 
-// whenWritten gives what is to be called once the check's result is written; nil:
+// whenWritten returns what is to be called once the check's result is written; nil:
 // nothing is held.
 func (h *held) whenWritten() func() {
 	h.mu.Lock()

@@ -11,7 +11,7 @@ import (
 
 // holding is what a replica knows that it holds, from the claim until the return
 // is written. What it holds besides, the reply to a claim or to a page having
-// been lost, it gives back by itself: the monitors would take it only after the
+// been lost, it releases by itself: the monitors would take it only after the
 // long timeout, for the replica lives.
 type holding struct {
 	mu    sync.Mutex

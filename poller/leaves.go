@@ -104,7 +104,7 @@ func worthwhile(err error) bool {
 	return circulate.Unavailable(err) || circulate.Unknown(err) || circulate.Denied(err)
 }
 
-// take gives some of what is pending, as much as one step may have.
+// take returns some of what is pending, as much as one step may have.
 func (l *leaves) take() (batch []limit.Finished) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -40,7 +40,7 @@ func newLimiter(ring *circulate.Ring, limits Limits, lease time.Duration, log *s
 	}
 }
 
-// of gives the limits of an account, for keeping with its record.
+// of returns the limits of an account, for keeping with its record.
 func (l *limiter) of(kind, rateKey string) limitsOfCheck { return l.limits.of(kind, rateKey) }
 
 // run tells the limits of checks that ended, until ctx is done, and then what is
@@ -136,7 +136,7 @@ func (l *limiter) askLevel(ctx context.Context, level int, candidates []*candida
 	}
 }
 
-// giveBack gives back what was granted to those that may not start after all.
+// giveBack returns to the limits what was granted to those that may not start after all.
 func (l *limiter) giveBack(ctx context.Context, candidates []*candidate) {
 	var refunds []limit.Refund
 	index := make(map[string]int)

@@ -60,7 +60,7 @@ func parseLimit(words []string) (*limit.Limit, []error) {
 
 var ratePattern = regexp.MustCompile(`^([0-9]{1,9}(?:\.[0-9]{1,9})?)/([smh])$`)
 
-// parseRate gives the emission interval, in whole µs and never too short.
+// parseRate returns the emission interval, in whole µs and never too short.
 func parseRate(text string) (every time.Duration, perSecond float64, err error) {
 	parts := ratePattern.FindStringSubmatch(text)
 	if parts == nil {

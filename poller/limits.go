@@ -71,7 +71,7 @@ func ParseLimits(text string, kinds []string) (Limits, error) {
 	return l, nil
 }
 
-// add takes a rule and gives its faults.
+// add takes a rule and returns its faults.
 func (l *Limits) add(words, kinds []string) (faults []error) {
 	kind, key, single := strings.Cut(words[0], "/")
 	switch {
@@ -122,7 +122,7 @@ func (l *Limits) add(words, kinds []string) (faults []error) {
 // keyLimitName is a name that no kind has.
 func keyLimitName(kind, rateKey string) string { return kind + "/" + rateKey }
 
-// leased gives the same limits with leases that live so long.
+// leased returns the same limits with leases that live so long.
 func (l Limits) leased(lease time.Duration) Limits {
 	set := func(l *limit.Limit) *limit.Limit {
 		if l == nil {
@@ -143,7 +143,7 @@ func (l Limits) leased(lease time.Duration) Limits {
 	return leased
 }
 
-// of gives the limits that an account's checks are under.
+// of returns the limits that an account's checks are under.
 func (l Limits) of(kind, rateKey string) (limits limitsOfCheck) {
 	of, ok := l.kinds[kind]
 	if !ok {

@@ -21,7 +21,7 @@ func (o *outage) isBack(h *hostState) bool {
 // answers reports whether a host answered last.
 func (h *hostState) answers() bool { return !h.answered.IsZero() && h.away.IsZero() }
 
-// host gives what is known of a host. Where too many are known, one of them is
+// host returns what is known of a host. Where too many are known, one of them is
 // forgotten for it.
 func (o *outage) host(name string) *hostState {
 	h := o.hosts[name]

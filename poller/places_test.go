@@ -46,7 +46,7 @@ func TestTakeWaitsForAPlaceOrTheEnd(t *testing.T) {
 	})
 }
 
-// TestEveryWaiterIsWokenForWhomThereIsAPlace gives many places at once to many
+// TestEveryWaiterIsWokenForWhomThereIsAPlace frees many places at once for many
 // who wait for one each.
 func TestEveryWaiterIsWokenForWhomThereIsAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ type Retainer interface {
 	Retention(config json.RawMessage) time.Duration
 }
 
-// Retaining gives the kinds whose checkers are Retainers, in alphabetical order.
+// Retaining returns the kinds whose checkers are Retainers, in alphabetical order.
 func (c Checkers) Retaining() []string {
 	var kinds []string
 	for kind, checker := range c {

@@ -50,7 +50,7 @@ func (f *flight) shareAgain() time.Time {
 	return f.owes().Add(-shareWindow).Truncate(time.Millisecond).Add(time.Millisecond)
 }
 
-// withinShare has an account that used up its share wait, and gives what is kept of
+// withinShare has an account that used up its share wait, and returns what is kept of
 // it from now on: what its cadence keeps, and how much of the share is used.
 func (f *flight) withinShare(next *cadence.Next) string {
 	state := next.State.Encode()

@@ -49,7 +49,7 @@ func (t *tally) found(messages int) {
 	t.messages += messages
 }
 
-// report gives the rates since the last report and begins anew.
+// report returns the rates since the last report and begins anew.
 func (t *tally) report(now time.Time) accounts.Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()

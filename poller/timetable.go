@@ -44,7 +44,7 @@ func newTimetable(shards int, now time.Time) *timetable {
 	return t
 }
 
-// take gives a shard whose time has come, or says how long to wait for one. The
+// take returns a shard whose time has come, or says how long to wait for one. The
 // caller puts it back.
 func (t *timetable) take(now time.Time, idle time.Duration) (shard int, ok bool, wait time.Duration) {
 	t.mu.Lock()
@@ -66,7 +66,7 @@ func (t *timetable) take(now time.Time, idle time.Duration) (shard int, ok bool,
 	return 0, false, wait
 }
 
-// put gives a shard back, to be claimed at a time, or earlier if that was asked
+// put returns a shard, to be claimed at a time, or earlier if that was asked
 // for while it was busy.
 func (t *timetable) put(shard int, at time.Time) {
 	t.mu.Lock()
@@ -117,7 +117,7 @@ func (t *timetable) signal() {
 	}
 }
 
-// divide gives each replica its part of the shards, by rendezvous: a shard goes
+// divide assigns each replica its part of the shards, by rendezvous: a shard goes
 // to the replica whose hash with it is the highest, so that one that comes or
 // goes moves only its own part. What has become ours is looked at now.
 func (t *timetable) divide(self string, alive []string, now time.Time) {

@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// oracle gives the times at which an account is to be checked, of those in a
+// oracle returns the times at which an account is to be checked, of those in a
 // time, by the documentation of the cadences and nothing of their code.
 type oracle func(id string, from, to time.Time) []time.Time
 

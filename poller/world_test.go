@@ -87,7 +87,7 @@ func (w *world) look(id string) circulate.View {
 	return w.bubble().Look(id)
 }
 
-// found gives the ids of an account's messages in the stream, in order.
+// found returns the ids of an account's messages in the stream, in order.
 func (w *world) found(account string) (ids []string) {
 	w.Helper()
 	for _, m := range w.bubble().Found(account) {

@@ -31,7 +31,7 @@ func expect(t *testing.T, got, want []string) {
 	}
 }
 
-// atLeastOnce gives the first delivery of each message: where an acknowledgement
+// atLeastOnce returns the first delivery of each message: where an acknowledgement
 // could not be sent in time, a batch is delivered again.
 func atLeastOnce(lines []string) []string {
 	var first []string

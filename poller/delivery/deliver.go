@@ -75,7 +75,7 @@ func (s *session) retry() bool {
 }
 
 // handle calls the handler, with parts of the batch side by side, and settles
-// what came of it. It gives the accounts that failed.
+// what came of it. It returns the accounts that failed.
 func (s *session) handle(deliveries []Delivery, redisNow, received time.Time, others []string) map[string]bool {
 	waited := time.Since(received)
 	for i := range deliveries {

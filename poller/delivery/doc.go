@@ -13,7 +13,7 @@
 //
 // Each shard is read by one consumer at a time, the one that rendezvous hashing of
 // the living ones prefers, under a lease with a fencing token. A consumer that
-// ends gives its leases back, and its peers have them within about a second. One
+// ends returns its leases, and its peers have them within about a second. One
 // that dies, or is silent for TakeOver, loses them; whoever gets a shard first
 // delivers all that is pending there, in its order, and then removes the names of
 // the shard's former readers from the group. Reading, taking over and giving up

@@ -28,7 +28,7 @@ import (
 type Effect struct {
 	Ring   *circulate.Ring
 	Effect *group.Effect
-	// Keys gives the keys that the effect uses for messages of a shard: in a
+	// Keys returns the keys that the effect uses for messages of a shard: in a
 	// cluster they begin with Ring.Tag(shard). Nil: none.
 	Keys func(shard int) []string
 	Args []any

@@ -80,7 +80,7 @@ func (g *member) manage(ctx context.Context) {
 	}
 }
 
-// wanted ends the sessions of shards that are not this consumer's part, and gives
+// wanted ends the sessions of shards that are not this consumer's part, and returns
 // those that are and have none.
 func (g *member) wanted(ours []bool, try map[int]time.Time) (shards []int) {
 	now := time.Now()

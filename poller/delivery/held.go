@@ -67,7 +67,7 @@ func (h *held) all() []group.Pending {
 	return all
 }
 
-// others gives what of pending is not held.
+// others returns what of pending is not held.
 func (h *held) others(pending []group.Pending) []group.Pending {
 	if h.total == 0 {
 		return pending

@@ -23,5 +23,5 @@ func (l *Later) Error() string {
 	return fmt.Sprintf("%v; again in %v", l.Err, max(0, l.After).Round(time.Millisecond))
 }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (l *Later) Unwrap() error { return l.Err }

@@ -13,7 +13,7 @@ import (
 const heldPause = 20 * time.Millisecond
 
 // settle acknowledges what was dealt with, together with what is others', buries
-// what has failed too often, and keeps the rest to be delivered again. It gives
+// what has failed too often, and keeps the rest to be delivered again. It returns
 // the accounts of which something is kept.
 func (s *session) settle(batch []Delivery, errs []error, panicked bool, others []string) map[string]bool {
 	done := others

@@ -247,7 +247,7 @@ func (j *journal) handle(_ context.Context, d delivery.Delivery) error {
 
 func (j *journal) handler() delivery.Handler { return delivery.Each(j.handle) }
 
-// all gives what was handed over, and when the last was.
+// all returns what was handed over, and when the last was.
 func (j *journal) all() (lines []string, last time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -269,7 +269,7 @@ func (j *journal) answers(answer func(d delivery.Delivery) error) {
 	j.answer = answer
 }
 
-// of gives what was handed over of an account, in order.
+// of returns what was handed over of an account, in order.
 func (j *journal) of(account string) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

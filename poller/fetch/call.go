@@ -35,7 +35,7 @@ type Response struct {
 	Body []byte
 }
 
-// RetryAfter gives what the answer's Retry-After header asks for; see RetryAfter.
+// RetryAfter returns what the answer's Retry-After header asks for; see RetryAfter.
 func (r *Response) RetryAfter() time.Duration { return RetryAfter(r.Header, time.Now()) }
 
 // Do makes a call and reads the answer. Any status is a success here; the error

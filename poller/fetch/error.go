@@ -45,10 +45,10 @@ type Error struct {
 	blame blame
 }
 
-// Error gives a fixed text for the code, with the address if it was refused.
+// Error returns a fixed text for the code, with the address if it was refused.
 func (e *Error) Error() string { return e.text }
 
-// Unwrap gives the cause if it is harmless: ErrTooLarge, ErrBusy, ErrRefusedAddress, a
+// Unwrap returns the cause if it is harmless: ErrTooLarge, ErrBusy, ErrRefusedAddress, a
 // context's error, a syscall.Errno or what Client.Validate would have said.
 func (e *Error) Unwrap() error { return e.cause }
 

@@ -52,7 +52,7 @@ func checkURL(u *url.URL) error {
 	return nil
 }
 
-// Host gives the host of a URL in lower case, with its port unless that is the
+// Host returns the host of a URL in lower case, with its port unless that is the
 // scheme's own; empty if there is none. It tells who shares an upstream's limits.
 func Host(raw string) string {
 	u, err := url.Parse(raw)

@@ -10,7 +10,7 @@ import (
 // maxEncoded is how many bytes one byte may have become: &#x000026; and the like.
 const maxEncoded = 12
 
-// match gives where the pattern ends that begins at a place of the text, however its
+// match returns where the pattern ends that begins at a place of the text, however its
 // characters are written there; -1: it does not. One character may be read in several
 // ways: "%41" is an A, or what it is, so that all ends are followed that there may be.
 func (p pattern) match(text string, at int) int {
@@ -78,7 +78,7 @@ func (p pattern) follow(ends []int, text string, at int, raw string, char rune) 
 	return ends
 }
 
-// percent gives the length of a character's bytes, percent-encoded with a sign for
+// percent returns the length of a character's bytes, percent-encoded with a sign for
 // the percent.
 func percent(text, raw, sign string) int {
 	n := 0
@@ -92,7 +92,7 @@ func percent(text, raw, sign string) int {
 	return n
 }
 
-// escape gives the length of a character as it is escaped in JSON.
+// escape returns the length of a character as it is escaped in JSON.
 func escape(text string, char rune) int {
 	if char < 0 || len(text) < 2 {
 		return 0
@@ -122,7 +122,7 @@ func escape(text string, char rune) int {
 	return 0
 }
 
-// entity gives the length of a character as it is escaped in HTML.
+// entity returns the length of a character as it is escaped in HTML.
 func entity(text string, char rune) int {
 	if char < 0 {
 		return 0

@@ -51,7 +51,7 @@ type pattern struct {
 	upper bool // hex: in either case
 }
 
-// patternsOf gives the forms of all secrets, longest first.
+// patternsOf returns the forms of all secrets, longest first.
 func patternsOf(hidden []string) []pattern {
 	var found []pattern
 	for _, piece := range pieces(hidden) {

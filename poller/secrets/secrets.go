@@ -39,7 +39,7 @@ type Source struct {
 	Lookup func(string) (string, bool)
 }
 
-// Get gives a secret's value. One newline at the end is not part of it. The
+// Get returns a secret's value. One newline at the end is not part of it. The
 // error wraps ErrName, ErrNotFound, ErrEmpty or ErrUnusable.
 func (s Source) Get(name string) (string, error) {
 	if !validName(name) {

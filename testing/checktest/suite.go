@@ -74,7 +74,7 @@ func Run(t *testing.T, k Kind) {
 	t.Run("configs are judged", func(t *testing.T) { k.configsAreJudged(t, k.Start(t)) })
 }
 
-// Failure gives the *poller.CheckError that an error must be.
+// Failure returns the *poller.CheckError that an error must be.
 func Failure(t *testing.T, err error) *poller.CheckError {
 	t.Helper()
 	var failed *poller.CheckError

@@ -28,7 +28,7 @@ type law interface {
 // protocol documents.
 type ringLaw struct{}
 
-// everyTicket gives those that are current, by shard and account.
+// everyTicket returns those that are current, by shard and account.
 func everyTicket(s snapshot) map[string]string {
 	all := make(map[string]string)
 	for _, k := range s {

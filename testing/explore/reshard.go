@@ -25,7 +25,7 @@ type reshardBounds struct {
 	crashes, cuts, changes    int
 }
 
-// movingID gives accounts that are spread over two shards.
+// movingID returns accounts that are spread over two shards.
 func movingID(i int) string { return accountID(4 * i) }
 
 // steadyMeta and movingMeta are how a namespace is divided before a change, and

@@ -93,7 +93,7 @@ func canonical(text string) (string, []int) {
 	return text, l.order
 }
 
-// tokens gives the tokens of a text in the order in which they first turn up.
+// tokens returns the tokens of a text in the order in which they first turn up.
 func tokens(text string) []int {
 	_, order := canonical(text)
 	return order

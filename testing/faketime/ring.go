@@ -35,7 +35,7 @@ func (w *World) Placed(want circulate.Place, ids ...string) {
 	}
 }
 
-// Found gives the messages of an account in the stream, in order.
+// Found returns the messages of an account in the stream, in order.
 func (w *World) Found(account string) (messages []circulate.Found) {
 	w.Helper()
 	after := circulate.StreamStart

@@ -58,12 +58,12 @@ func (f *fleet) monitor() *replicas.Process {
 	return f.world.StartMonitor(monitor.Config{Retention: 12 * time.Hour, ProbeInterval: 30 * time.Minute}, f.link("monitor"))
 }
 
-// all gives every process.
+// all returns every process.
 func (f *fleet) all() []*replicas.Process {
 	return append(append([]*replicas.Process(nil), f.replicas...), f.monitors...)
 }
 
-// any gives some process: mostly a replica.
+// any returns some process: mostly a replica.
 func (f *fleet) any() *replicas.Process {
 	if len(f.monitors) > 0 && f.random.IntN(4) == 0 {
 		return f.monitors[f.random.IntN(len(f.monitors))]

@@ -187,7 +187,7 @@ func (u *upstream) misbehave(ctx context.Context, r poller.Request, s settings, 
 	return nil
 }
 
-// found gives the next messages behind the cursor.
+// found returns the next messages behind the cursor.
 func (u *upstream) found(r poller.Request, s settings, n int, more bool) (poller.Result, error) {
 	line, last := string(r.Cursor), 0
 	if r.Cursor == nil {

@@ -78,7 +78,7 @@ func (a *account) end() {
 	a.running--
 }
 
-// after gives the messages that follow a number, oldest first, and whether there
+// after returns the messages that follow a number, oldest first, and whether there
 // are more than most; 0: no limit.
 func (a *account) after(number, most int) (found []message, more bool) {
 	a.mu.Lock()
@@ -92,7 +92,7 @@ func (a *account) after(number, most int) (found []message, more bool) {
 	return found, false
 }
 
-// newest gives the newest messages, newest first, and a tag that names them.
+// newest returns the newest messages, newest first, and a tag that names them.
 func (a *account) newest(window int) ([]message, string) {
 	a.mu.Lock()
 	count := len(a.posted)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// page gives what a feed shows, or answers 304 and gives false.
+// page returns what a feed shows, or answers 304 and returns false.
 func (u *Upstream) page(w http.ResponseWriter, r *http.Request, id, contentType string) ([]message, bool) {
 	found, tag := u.account(id).newest(u.options.Window)
 	w.Header().Set("ETag", tag)

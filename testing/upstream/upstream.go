@@ -110,7 +110,7 @@ type Stats struct {
 	Last     time.Time // when the last one began; zero: never
 }
 
-// Stats gives an account's numbers.
+// Stats returns an account's numbers.
 func (u *Upstream) Stats(id string) Stats {
 	a := u.account(id)
 	a.mu.Lock()
@@ -118,7 +118,7 @@ func (u *Upstream) Stats(id string) Stats {
 	return Stats{Posted: len(a.posted), Checks: a.checks, Overlaps: a.overlaps, Last: a.last}
 }
 
-// Accounts gives the ids of all accounts, in no order.
+// Accounts returns the ids of all accounts, in no order.
 func (u *Upstream) Accounts() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -35,7 +35,7 @@ func (w *World) Callback(ctx context.Context, corp, openKfID string) error {
 	return nil
 }
 
-// Parked gives the reasons of the accounts that are out of circulation.
+// Parked returns the reasons of the accounts that are out of circulation.
 func (w *World) Parked(ctx context.Context) (map[string]string, error) {
 	parked := make(map[string]string)
 	for cursor := ""; ; {

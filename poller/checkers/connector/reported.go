@@ -19,7 +19,7 @@ type reportedError struct {
 	retryAfter time.Duration // 0: not said
 }
 
-// Error gives the kind alone: the rest is the connector's own text, which must
+// Error returns the kind alone: the rest is the connector's own text, which must
 // pass through checkError.
 func (e *reportedError) Error() string { return "connector: " + string(e.kind) }
 

@@ -40,7 +40,7 @@ func scrub(text string, hidden []string) string {
 	return strings.TrimSpace(text)
 }
 
-// cleanCode gives a code that can be counted: short, of few characters. Anything
+// cleanCode returns a code that can be counted: short, of few characters. Anything
 // else is no code.
 func cleanCode(code string) string {
 	if len(code) > 64 {

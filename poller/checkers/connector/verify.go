@@ -49,7 +49,7 @@ const (
 	trialSkew  = 10 * time.Minute
 )
 
-// Verify asks a connector in every way that the protocol has and gives a finding
+// Verify asks a connector in every way that the protocol has and returns a finding
 // for each rule, in a fixed order. It asks for messages as a check does, a few
 // dozen times, and changes nothing. The error is that of a config or secret that
 // cannot be used; a connector that cannot be reached is a finding.

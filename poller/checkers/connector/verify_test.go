@@ -129,7 +129,7 @@ func verify(t *testing.T, f *flawed, signed bool) map[string]Finding {
 	return byRule
 }
 
-// with gives the rules with a verdict, in alphabetical order.
+// with returns the rules with a verdict, in alphabetical order.
 func with(verdict Verdict, findings map[string]Finding) string {
 	var rules []string
 	for rule, finding := range findings {

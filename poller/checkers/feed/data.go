@@ -42,7 +42,7 @@ type enclosure struct {
 	Length string `json:"length,omitempty"` // as the feed has it
 }
 
-// dataOf gives an item's data, cut to its limits. Escaping makes text up to six
+// dataOf returns an item's data, cut to its limits. Escaping makes text up to six
 // times longer, so what still does not fit is cut again, the longest part first.
 func dataOf(source *gofeed.Item) json.RawMessage {
 	d := &data{}

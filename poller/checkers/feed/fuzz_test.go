@@ -106,7 +106,7 @@ func FuzzGuard(f *testing.F) {
 	})
 }
 
-// within parses what guard let pass, and gives the number of items.
+// within parses what guard let pass, and returns the number of items.
 func within(t *testing.T, body []byte, most int64) (items int) {
 	t.Helper()
 	cost := allocated(func() {

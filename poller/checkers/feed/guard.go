@@ -57,7 +57,7 @@ var (
 
 // guard reads a document as the parser will, and refuses it where that would cost
 // too much, or at the first error: the parser, which might go on there, is not to
-// see what nobody has judged. It gives the document up to the end of its root, and
+// see what nobody has judged. It returns the document up to the end of its root, and
 // what it has counted.
 func guard(ctx context.Context, text []byte) ([]byte, *ledger, error) {
 	from := &source{ctx: ctx, text: text}

@@ -9,7 +9,7 @@ var (
 	listLimits = strict.Limits{Depth: 64, Values: maxListed + 1000, Within: 2}
 )
 
-// guardJSON refuses a JSON Feed that would cost the parser too much. It gives about
+// guardJSON refuses a JSON Feed that would cost the parser too much. It returns about
 // how many bytes of memory the parser will need.
 func guardJSON(body []byte) (int64, error) {
 	listed, err := listLimits.Check(body)

@@ -18,7 +18,7 @@ import (
 // free is a reserver that always has room.
 func free(context.Context, int64) (func(), error) { return func() {}, nil }
 
-// allocated gives how many bytes f allocates in all, which is more than it ever
+// allocated returns how many bytes f allocates in all, which is more than it ever
 // has at once.
 func allocated(f func()) int64 {
 	var before, after runtime.MemStats

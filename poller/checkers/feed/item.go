@@ -21,7 +21,7 @@ type item struct {
 	source *gofeed.Item
 }
 
-// identify gives an item's id: never empty, never over maxID bytes, one line.
+// identify returns an item's id: never empty, never over maxID bytes, one line.
 func identify(source *gofeed.Item) string {
 	for _, id := range []string{source.GUID, source.Link} {
 		id = strings.TrimSpace(id)

@@ -24,10 +24,10 @@ var (
 	errPanic       = errors.New("feed: the parser panicked")
 )
 
-// A reserver waits for memory, and gives what gives it back; see fetch.Reserve.
+// A reserver waits for memory, and returns what frees it; see fetch.Reserve.
 type reserver func(ctx context.Context, bytes int64) (func(), error)
 
-// parse reads a feed and gives its items, oldest first and each once. The error
+// parse reads a feed and returns its items, oldest first and each once. The error
 // is a *poller.CheckError; no input makes it panic. The body is overwritten.
 func parse(ctx context.Context, body []byte, reserve reserver) ([]item, error) {
 	page := looksLikePage(body)
@@ -73,7 +73,7 @@ func read(ctx context.Context, body []byte, reserve reserver) ([]item, error) {
 	return items, nil
 }
 
-// judge gives what the parser is to read, and what that will cost.
+// judge returns what the parser is to read, and what that will cost.
 func judge(ctx context.Context, body []byte, reserve reserver) ([]byte, int64, error) {
 	if isJSON(body) {
 		cost, err := guardJSON(body)

@@ -15,7 +15,7 @@ const (
 	stopEvery = 4 << 10 // bytes between two looks at the context
 )
 
-// source gives a text to a parser until ctx is done: it is what stops a parser.
+// source hands a text to a parser until ctx is done: it is what stops a parser.
 type source struct {
 	ctx  context.Context
 	text []byte

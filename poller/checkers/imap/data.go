@@ -44,7 +44,7 @@ type address struct {
 	Address string `json:"address,omitempty"`
 }
 
-// dataOf gives a mail's data, of the first bytes of it and its size, cut to its
+// dataOf returns a mail's data, of the first bytes of it and its size, cut to its
 // limits.
 func dataOf(raw []byte, size int64) json.RawMessage {
 	header, body := split(raw)

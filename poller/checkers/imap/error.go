@@ -96,7 +96,7 @@ func startRefused(status *imap.Error) *poller.CheckError {
 	return &poller.CheckError{Kind: poller.Transient, Code: "starttls", Message: "STARTTLS: the server refused: " + said(status)}
 }
 
-// said gives a status without its text, which may repeat anything.
+// said returns a status without its text, which may repeat anything.
 func said(status *imap.Error) string {
 	if code := clean(status.Code); code != "" {
 		return string(status.Type) + " [" + code + "]"
@@ -115,7 +115,7 @@ func codeOf(status *imap.Error) string {
 	return "imap_" + strings.ToLower(string(status.Type))
 }
 
-// clean gives a code if it is one of RFC 9051 or of its kin: a few capital
+// clean returns a code if it is one of RFC 9051 or of its kin: a few capital
 // letters. A server may write anything in its place.
 func clean(code imap.ResponseCode) string {
 	text := string(upper(code))

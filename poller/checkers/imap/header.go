@@ -58,7 +58,7 @@ func split(raw []byte) (header, []byte) {
 	return h, nil
 }
 
-// get gives the first field of a name, or nothing.
+// get returns the first field of a name, or nothing.
 func (h header) get(name string) string {
 	for _, f := range h {
 		if strings.EqualFold(f.Name, name) {
@@ -75,7 +75,7 @@ func charsetReader(name string, input io.Reader) (io.Reader, error) {
 	return charset.NewReaderLabel(name, input)
 }
 
-// decodeWords gives a field's text in UTF-8; what cannot be decoded stays as it is.
+// decodeWords returns a field's text in UTF-8; what cannot be decoded stays as it is.
 func decodeWords(text string) string {
 	if decoded, err := decoder().DecodeHeader(text); err == nil {
 		text = decoded
@@ -83,5 +83,5 @@ func decodeWords(text string) string {
 	return valid(text)
 }
 
-// valid gives a text that is UTF-8.
+// valid returns a text that is UTF-8.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -70,7 +70,7 @@ func (s *session) page(box mailbox, at cursor, limit int) (poller.Result, error)
 	return result, nil
 }
 
-// start gives the UID before the first message that a first check reports.
+// start returns the UID before the first message that a first check reports.
 func (s *session) start(box mailbox) (uint32, error) {
 	if box.count <= firstMost {
 		return 0, nil

@@ -30,7 +30,7 @@ type text struct {
 	whole bool
 }
 
-// findText gives a mail's text and its type, empty if there is none, and whether
+// findText returns a mail's text and its type, empty if there is none, and whether
 // that is all of it.
 func findText(h header, body []byte, cutOff bool) (found, kind string, whole bool) {
 	f := &finder{cutOff: cutOff}

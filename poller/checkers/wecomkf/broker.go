@@ -56,7 +56,7 @@ type obtained struct {
 	failed *poller.CheckError
 }
 
-// token gives a token of another version than not. However many ask, one asks
+// token returns a token of another version than not. However many ask, one asks
 // for them; who stops to wait stops nobody else.
 func (b *broker) token(ctx context.Context, g *grant, not int64) (token, *poller.CheckError) {
 	if h, ok := b.known(g.ref); ok && h.version != not && time.Now().Before(h.fresh) {

@@ -34,7 +34,7 @@ type answer struct {
 	ErrMsg  string `json:"errmsg"`
 }
 
-// head gives the code, and fails where there is none: that is no answer of
+// head returns the code, and fails where there is none: that is no answer of
 // WeCom's.
 func (a answer) head() (code int, errmsg string, ok bool) {
 	if a.ErrCode == nil {

@@ -86,7 +86,7 @@ func codeError(code int) *poller.CheckError {
 
 var fromIP = regexp.MustCompile(`from ip: ?([0-9A-Fa-f.:]{2,45})`)
 
-// addressIn gives the address that WeCom saw us come from, which is all that
+// addressIn returns the address that WeCom saw us come from, which is all that
 // is told of an errmsg; empty if it names none.
 func addressIn(errmsg string) string {
 	found := fromIP.FindStringSubmatch(errmsg)

@@ -15,7 +15,7 @@ type cursor struct {
 	Next    string `json:"cursor"` // WeCom's own
 }
 
-// decodeCursor gives WeCom's cursor for an account; empty where there is none or
+// decodeCursor returns WeCom's cursor for an account; empty where there is none or
 // it is another account's.
 func decodeCursor(raw []byte, openKfID string) (string, error) {
 	if len(raw) == 0 {

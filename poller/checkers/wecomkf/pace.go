@@ -56,7 +56,7 @@ func (p *paces) wait(account string) time.Duration {
 	return 0
 }
 
-// recent gives the calls that still count.
+// recent returns the calls that still count.
 func (p *paces) recent(account string, now time.Time) []time.Time {
 	// Not with each call: where more accounts than that are busy, none goes.
 	if len(p.calls) > pacedMost && now.Sub(p.swept) >= paceWindow {

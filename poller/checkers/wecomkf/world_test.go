@@ -84,7 +84,7 @@ func (w *world) page(n int, id string, hint string) (poller.Result, *poller.Chec
 	return result, failed
 }
 
-// round checks each account once, all at once, and gives what failed, by code.
+// round checks each account once, all at once, and returns what failed, by code.
 func (w *world) round(ids []string) map[string]int {
 	w.Helper()
 	var all sync.WaitGroup

@@ -46,7 +46,7 @@ func (d Dialect) statements(table string) statements {
 
 const columns = "consumer_group, account, message"
 
-// quote makes a table of its name, and gives the name without its schema.
+// quote makes a table of its name, and returns the name without its schema.
 func quote(table string) (quoted, schema, name string) {
 	quoted = `"` + strings.ReplaceAll(table, ".", `"."`) + `"`
 	if before, after, ok := strings.Cut(table, "."); ok {

@@ -18,7 +18,7 @@ func (p *PanicError) Error() string {
 	return fmt.Sprintf("sqlonce: the function panicked: %v", p.Value)
 }
 
-// Unwrap gives the value if it is an error.
+// Unwrap returns the value if it is an error.
 func (p *PanicError) Unwrap() error {
 	err, _ := p.Value.(error)
 	return meaningless(err)

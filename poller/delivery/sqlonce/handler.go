@@ -63,7 +63,7 @@ func (h *Handler) Handle(ctx context.Context, batch []delivery.Delivery) []error
 	return r.errs
 }
 
-// parts gives the indices of a batch, those of a transaction together.
+// parts returns the indices of a batch, those of a transaction together.
 func (h *Handler) parts(batch []delivery.Delivery) func(yield func([]int) bool) {
 	return func(yield func([]int) bool) {
 		var part []int

@@ -51,7 +51,7 @@ func digest(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// encode gives identities as an argument of the record statement, each once and
+// encode returns identities as an argument of the record statement, each once and
 // in one order for all: two transactions that have messages in common never wait
 // for each other both.
 func encode(ids []identity) (string, error) {

@@ -87,7 +87,7 @@ func (r *run) transact(ctx context.Context, items []int) outcome {
 	}
 }
 
-// withoutHeld answers for the messages of failed accounts and gives the others.
+// withoutHeld answers for the messages of failed accounts and returns the others.
 func (r *run) withoutHeld(items []int) []int {
 	var others []int
 	for _, i := range items {

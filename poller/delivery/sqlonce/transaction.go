@@ -77,7 +77,7 @@ func (r *run) once(ctx context.Context, items []int) outcome {
 	return outcome{}
 }
 
-// record inserts the identities of messages and gives those that were not there.
+// record inserts the identities of messages and returns those that were not there.
 func (r *run) record(ctx context.Context, tx *sql.Tx, items []int) (map[identity]bool, error) {
 	ids := make([]identity, len(items))
 	for at, i := range items {

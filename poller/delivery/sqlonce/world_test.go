@@ -145,7 +145,7 @@ func message(account, id, position string) delivery.Delivery {
 	}
 }
 
-// unapplied gives those that are to be delivered again.
+// unapplied returns those that are to be delivered again.
 func unapplied(batch []delivery.Delivery, errs []error) []delivery.Delivery {
 	if errs == nil {
 		return nil

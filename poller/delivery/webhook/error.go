@@ -52,7 +52,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("webhook %s: %v", e.Endpoint, e.cause)
 }
 
-// Unwrap gives the cause: ErrDisabled, a *fetch.Error, a context's error or one
+// Unwrap returns the cause: ErrDisabled, a *fetch.Error, a context's error or one
 // that names a secret; nil where the status says all.
 func (e *Error) Unwrap() error { return e.cause }
 

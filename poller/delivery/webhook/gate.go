@@ -59,7 +59,7 @@ func is(err error, outcome Outcome) bool {
 	return errors.As(err, &e) && e.Outcome == outcome
 }
 
-// enter waits for a slot, which leave gives back.
+// enter waits for a slot, which leave frees.
 func (g *gate) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (g *gate) wait() time.Duration {
 }
 
 // throttle keeps attempts away for as long as the endpoint asked, and up to a
-// tenth longer; where it did not say, for longer each time. It gives how long.
+// tenth longer; where it did not say, for longer each time. It returns how long.
 func (g *gate) throttle(asked time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -124,7 +124,7 @@ func (g *gate) changed(from, to gobreaker.State) {
 	}
 }
 
-// pause never shortens a pause. It gives what is left of it.
+// pause never shortens a pause. It returns what is left of it.
 func (g *gate) pause(wait time.Duration) time.Duration {
 	if until := time.Now().Add(wait); until.After(g.until) {
 		g.until = until

@@ -128,7 +128,7 @@ func (r *receiver) goAway() {
 	r.away = true
 }
 
-// seen gives the messages that came since the last call.
+// seen returns the messages that came since the last call.
 func (r *receiver) seen() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,7 +214,7 @@ func one(ctx context.Context, sink *webhook.Sink, name string) error {
 }
 
 // is holds an answer against an outcome and whether it counts as a failed
-// delivery. It gives after how long the message is to come again.
+// delivery. It returns after how long the message is to come again.
 func is(t *testing.T, err error, outcome webhook.Outcome, counts bool) time.Duration {
 	t.Helper()
 	var failed *webhook.Error

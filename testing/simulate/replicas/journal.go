@@ -39,7 +39,7 @@ func (j *Journal) Watch(fn func(line string)) {
 	j.watch = fn
 }
 
-// String gives the lines, the oldest first.
+// String returns the lines, the oldest first.
 func (j *Journal) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -134,7 +134,7 @@ func (l *Link) KillAt(n int, after bool, then func()) {
 	l.armed = &arm{n, after, then}
 }
 
-// Counts gives what the link did so far.
+// Counts returns what the link did so far.
 func (l *Link) Counts() Faults {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -264,7 +264,7 @@ func (l *Link) timedOut() error {
 	return fmt.Errorf("%s: %w", l.name, errTimeout)
 }
 
-// Counts gives what all links of the world did.
+// Counts returns what all links of the world did.
 func (w *World) Counts() Faults {
 	var sum Faults
 	for _, l := range w.all() {

@@ -99,7 +99,7 @@ func (s *subscription) read() {
 	}
 }
 
-// take gives the first of what has come.
+// take returns the first of what has come.
 func (s *subscription) take() (value any, ok bool) {
 	s.came.Lock()
 	defer s.came.Unlock()

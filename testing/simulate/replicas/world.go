@@ -190,7 +190,7 @@ func (w *World) all() []*Link {
 	return append([]*Link(nil), w.links...)
 }
 
-// Mix gives a number that follows from others, and looks like none.
+// Mix returns a number that follows from others, and looks like none.
 func Mix(numbers ...uint64) uint64 {
 	x := uint64(0x9e3779b97f4a7c15)
 	for _, n := range numbers { // the finalizer of SplitMix64

@@ -51,7 +51,7 @@ type session struct {
 	name                       string
 }
 
-// fault gives the fault of the account, after having hung at a step if it says so.
+// fault returns the fault of the account, after having hung at a step if it says so.
 func (s *session) fault(step string) Fault {
 	s.server.mu.Lock()
 	a := s.server.account(s.name)
@@ -100,7 +100,7 @@ func (s *session) Search(kind imapserver.NumKind, criteria *imap.SearchCriteria,
 	return s.UserSession.Search(kind, criteria, o)
 }
 
-// Fetch gives mails.
+// Fetch returns mails.
 func (s *session) Fetch(w *imapserver.FetchWriter, set imap.NumSet, o *imap.FetchOptions) error {
 	f := s.fault("fetch")
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/callback/wecomcrypt"
 )
 
-// CallbackToken gives a token as the event kf_msg_or_event brings it.
+// CallbackToken returns a token as the event kf_msg_or_event brings it.
 func (w *WeCom) CallbackToken(openKfID string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -16,7 +16,7 @@ func (w *WeCom) CallbackToken(openKfID string) string {
 	return value
 }
 
-// Callback gives the query and the body of the POST with which WeCom tells that
+// Callback returns the query and the body of the POST with which WeCom tells that
 // an account has messages to fetch. The crypt is that of the address it goes to.
 func (w *WeCom) Callback(crypt *wecomcrypt.Crypt, openKfID string) (url.Values, []byte, error) {
 	token, now := w.CallbackToken(openKfID), w.options.Now()

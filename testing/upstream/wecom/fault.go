@@ -33,7 +33,7 @@ type fault struct {
 
 func newFault(f Fault) *fault { return &fault{f, f.Times} }
 
-// next gives the fault if it has not had its way often enough.
+// next returns the fault if it has not had its way often enough.
 func (f *fault) next() *Fault {
 	if f == nil || f.Times > 0 && f.left == 0 {
 		return nil

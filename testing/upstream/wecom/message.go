@@ -73,7 +73,7 @@ func (w *WeCom) post(openKfID string, fill func(n int, element map[string]any)) 
 	return n
 }
 
-// Number gives the number that a message or event of this fake has in it; 0: it
+// Number returns the number that a message or event of this fake has in it; 0: it
 // has none.
 func Number(raw json.RawMessage) int {
 	var element map[string]json.RawMessage

@@ -127,7 +127,7 @@ func (w *WeCom) faultOf(c *corp, openKfID string) *Fault {
 	return nil
 }
 
-// page gives what follows a cursor, or an errcode.
+// page returns what follows a cursor, or an errcode.
 func (w *WeCom) page(c *corp, q request) (map[string]any, int) {
 	now := w.options.Now()
 	a := w.accounts[q.OpenKfID]

@@ -24,7 +24,7 @@ type token struct {
 	expires time.Time
 }
 
-// getToken gives the corporation's token: as long as one lives, that one again.
+// getToken returns the corporation's token: as long as one lives, that one again.
 func (w *WeCom) getToken(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	now, healed := w.options.Now(), w.healed
@@ -97,7 +97,7 @@ func (w *WeCom) Token(corp string) string {
 	return w.corps[corp].token.value
 }
 
-// holder gives the corporation that a token belongs to, or what is wrong with it.
+// holder returns the corporation that a token belongs to, or what is wrong with it.
 func (w *WeCom) holder(value string, now time.Time) (*corp, int) {
 	if value == "" {
 		return nil, 40014

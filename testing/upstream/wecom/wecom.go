@@ -123,7 +123,7 @@ func (w *WeCom) AddCorp(id, secret string) {
 	c.secret, c.token = secret, token{}
 }
 
-// LimitCalls gives a corporation a limit of its own in the place of
+// LimitCalls sets a corporation a limit of its own in the place of
 // Options.CallsPerMinute.
 func (w *WeCom) LimitCalls(corp string, perMinute int) {
 	w.mu.Lock()
@@ -153,7 +153,7 @@ type Stats struct {
 	Refused      int // calls of sync_msg that were answered with an error
 }
 
-// Stats gives a corporation's numbers.
+// Stats returns a corporation's numbers.
 func (w *WeCom) Stats(corp string) Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
