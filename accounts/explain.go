@@ -2,7 +2,6 @@ package accounts
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -64,19 +63,16 @@ func (e *Explanation) NeverSucceeded() bool {
 // rule decided that; or returns ErrNotFound. Of an account whose record cannot be
 // read it tells all else.
 func (r *Registry) Explain(ctx context.Context, id string) (Explanation, error) {
-	shard := r.ring.ShardOf(id)
-	views, err := r.ring.Look(ctx, shard, []string{id})
+	account := r.ring.Account(id)
+	view, err := account.Look(ctx)
+	if err != nil {
+		return Explanation{}, translate(err, id)
+	}
+	turn, err := account.Turn(ctx)
 	if err != nil {
 		return Explanation{}, err
 	}
-	if len(views) == 0 {
-		return Explanation{}, fmt.Errorf("%w: %q", ErrNotFound, id)
-	}
-	turn, err := r.ring.Turn(ctx, id)
-	if err != nil {
-		return Explanation{}, err
-	}
-	e := explain(&views[0], shard, turn)
+	e := explain(&view, account.Shard(), turn)
 	e.readRetention(r.kinds)
 	return e, nil
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 const (
@@ -73,14 +75,12 @@ func (r *Registry) inTime(ctx context.Context, a Account, record []byte, clock f
 	if !errors.As(err, &faults) {
 		return err
 	}
-	there, _, err := r.ring.Glance(ctx, r.ring.ShardOf(a.ID), []string{a.ID})
-	if err != nil {
+	there, err := r.ring.Account(a.ID).Look(ctx)
+	switch {
+	case err != nil && !errors.Is(err, circulate.ErrNotRegistered):
 		return err
-	}
-	for i := range there {
-		if bytes.Equal(there[i].Record, record) {
-			return nil
-		}
+	case err == nil && bytes.Equal(there.Record, record):
+		return nil
 	}
 	return faults
 }

@@ -52,7 +52,7 @@ func (r *Registry) Read(ctx context.Context, id string, record []byte) (Account,
 
 // clockOf asks the clock that decides for an account.
 func (r *Registry) clockOf(ctx context.Context, id string) func() (time.Time, error) {
-	return func() (time.Time, error) { return r.ring.Now(ctx, r.ring.ShardOf(id)) }
+	return func() (time.Time, error) { return r.ring.Account(id).Now(ctx) }
 }
 
 // Create registers an account, due at once unless its cadence names a time. It
@@ -67,11 +67,11 @@ func (r *Registry) Create(ctx context.Context, a Account) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	outcomes, err := r.ring.Register(ctx, r.ring.ShardOf(a.ID), []circulate.Registration{{ID: a.ID, Record: record, Due: due, Priority: a.lane()}})
+	outcome, err := r.ring.Account(a.ID).Register(ctx, circulate.Registration{Record: record, Due: due, Priority: a.lane()})
 	if err != nil {
 		return View{}, err
 	}
-	if outcomes[0] == circulate.Exists {
+	if outcome == circulate.Exists {
 		return View{}, fmt.Errorf("%w: %q", ErrExists, a.ID)
 	}
 	return r.after(ctx, a)
@@ -86,62 +86,49 @@ func (r *Registry) Put(ctx context.Context, a Account) (View, circulate.Register
 	if err != nil {
 		return View{}, 0, err
 	}
-	item := circulate.Registration{ID: a.ID, Record: record, Priority: a.lane()}
-	shard := r.ring.ShardOf(a.ID)
-	views, err := r.ring.Look(ctx, shard, []string{a.ID})
-	if err != nil {
+	item := circulate.Registration{Record: record, Priority: a.lane()}
+	account := r.ring.Account(a.ID)
+	before, err := account.Look(ctx)
+	known := !errors.Is(err, circulate.ErrNotRegistered)
+	if err != nil && known {
 		return View{}, 0, err
 	}
-	same := false
-	for i := range views {
-		item.ForgetCursor = kindOf(views[i].Record) != a.Kind
-		same = bytes.Equal(views[i].Record, record)
-	}
+	item.ForgetCursor = known && kindOf(before.Record) != a.Kind
+	same := known && bytes.Equal(before.Record, record)
 	if !same {
 		item.Due, err = a.firstDue(r.clockOf(ctx, a.ID))
 		if err != nil {
 			return View{}, 0, err
 		}
 	}
-	outcomes, err := r.ring.Upsert(ctx, shard, []circulate.Registration{item})
+	outcome, err := account.Upsert(ctx, item)
 	if err != nil {
 		return View{}, 0, err
 	}
 	view, err := r.after(ctx, a)
-	return view, outcomes[0], err
+	return view, outcome, err
 }
 
 // Get returns an account and where it is, or ErrNotFound.
 func (r *Registry) Get(ctx context.Context, id string) (View, error) {
-	views, err := r.ring.Look(ctx, r.ring.ShardOf(id), []string{id})
+	view, err := r.ring.Account(id).Look(ctx)
 	if err != nil {
-		return View{}, err
+		return View{}, translate(err, id)
 	}
-	if len(views) == 0 {
-		return View{}, fmt.Errorf("%w: %q", ErrNotFound, id)
-	}
-	return viewOf(&views[0]), nil
+	return viewOf(&view), nil
 }
 
 // Delete takes an account out for good; its messages stay. It returns ErrNotFound
 // for an id that no account has.
 func (r *Registry) Delete(ctx context.Context, id string) error {
-	n, err := r.ring.Deregister(ctx, r.ring.ShardOf(id), []string{id})
-	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: %q", ErrNotFound, id)
-	}
-	return err
+	return translate(r.ring.Account(id).Deregister(ctx), id)
 }
 
 // Pause takes an account out of circulation until Resume; no change of its
 // record brings it back before. A check under way is not written.
 func (r *Registry) Pause(ctx context.Context, id string) (View, error) {
-	n, err := r.ring.Park(ctx, r.ring.ShardOf(id), circulate.ReasonPaused, []string{id})
-	if err != nil {
-		return View{}, err
-	}
-	if n == 0 {
-		return View{}, fmt.Errorf("%w: %q", ErrNotFound, id)
+	if err := r.ring.Account(id).Park(ctx, circulate.ReasonPaused); err != nil {
+		return View{}, translate(err, id)
 	}
 	return r.Get(ctx, id)
 }
@@ -149,7 +136,7 @@ func (r *Registry) Pause(ctx context.Context, id string) (View, error) {
 // Resume brings an account back, for whatever reason it was parked: due at once, with
 // a clean slate. One that circulates is left alone.
 func (r *Registry) Resume(ctx context.Context, id string) (View, error) {
-	if err := r.ring.Resume(ctx, id, time.Time{}); err != nil {
+	if err := r.ring.Account(id).Resume(ctx, circulate.Resumption{}); err != nil {
 		return View{}, translate(err, id)
 	}
 	return r.Get(ctx, id)
@@ -165,7 +152,7 @@ func (r *Registry) Nudge(ctx context.Context, id string, n Nudge) (View, error) 
 	if lives == 0 {
 		lives = HintLife
 	}
-	err := r.ring.Nudge(ctx, circulate.Nudge{ID: id, Within: n.Within, Hint: n.Hint, Lives: lives})
+	err := r.ring.Account(id).Nudge(ctx, circulate.Nudge{Within: n.Within, Hint: n.Hint, Lives: lives})
 	if err != nil {
 		return View{}, translate(err, id)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -86,21 +85,17 @@ func (r *Registry) ResumeFrom(ctx context.Context, id string, from ResumeFrom) (
 	if err := from.Validate(); err != nil {
 		return View{}, err
 	}
-	shard := r.ring.ShardOf(id)
-	item := circulate.Resumption{ID: id, ForgetCursor: from == ResumeBackfill}
+	account := r.ring.Account(id)
+	item := circulate.Resumption{ForgetCursor: from == ResumeBackfill}
 	if from == ResumeNow {
-		now, err := r.ring.Now(ctx, shard)
+		now, err := account.Now(ctx)
 		if err != nil {
 			return View{}, err
 		}
 		item.State = WithSkip("", now)
 	}
-	outcomes, err := r.ring.ResumeAll(ctx, shard, []circulate.Resumption{item})
-	if err != nil {
-		return View{}, err
-	}
-	if outcomes[0] == circulate.NotRegistered {
-		return View{}, fmt.Errorf("%w: %q", ErrNotFound, id)
+	if err := account.Resume(ctx, item); err != nil {
+		return View{}, translate(err, id)
 	}
 	return r.Get(ctx, id)
 }

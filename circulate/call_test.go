@@ -44,8 +44,8 @@ var steps = map[string]func(ctx context.Context, r *Ring) error{
 	},
 	"deregister": func(ctx context.Context, r *Ring) error { _, err := r.Deregister(ctx, 0, []string{"a"}); return err },
 	"park":       func(ctx context.Context, r *Ring) error { _, err := r.Park(ctx, 0, "x", []string{"a"}); return err },
-	"resume":     func(ctx context.Context, r *Ring) error { return r.Resume(ctx, "a", time.Time{}) },
-	"nudge":      func(ctx context.Context, r *Ring) error { return r.Nudge(ctx, Nudge{ID: "a"}) },
+	"resume":     func(ctx context.Context, r *Ring) error { return r.Account("a").Resume(ctx, Resumption{}) },
+	"nudge":      func(ctx context.Context, r *Ring) error { return r.Account("a").Nudge(ctx, Nudge{}) },
 	"look":       func(ctx context.Context, r *Ring) error { _, err := r.Look(ctx, 0, []string{"a"}); return err },
 	"scan":       func(ctx context.Context, r *Ring) error { _, _, err := r.Scan(ctx, 0, "", 1); return err },
 	"count":      func(ctx context.Context, r *Ring) error { _, err := r.Count(ctx, 0); return err },
@@ -110,7 +110,7 @@ func TestCancelledWhileUnderWayIsWaitedFor(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		began := time.Now()
-		if err := r.Resume(ctx, "a", time.Time{}); err != nil {
+		if err := r.Account("a").Resume(ctx, Resumption{}); err != nil {
 			t.Error(err)
 		}
 		if took := time.Since(began); took != 2*time.Second {
@@ -125,7 +125,7 @@ func TestNoScriptIsTriedAgainOnce(t *testing.T) {
 	const noScript = "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 	always := func(int, string) (time.Duration, string) { return 100 * time.Millisecond, noScript }
 	against(t, always, func(t *testing.T, r *Ring, p *wiretest.Peer) {
-		if err := r.Resume(t.Context(), "a", time.Time{}); !wire.HasCode(err, "NOSCRIPT") || Unknown(err) {
+		if err := r.Account("a").Resume(t.Context(), Resumption{}); !wire.HasCode(err, "NOSCRIPT") || Unknown(err) {
 			t.Error(err)
 		}
 		if n := p.Sent(); n != 2 {
@@ -133,12 +133,12 @@ func TestNoScriptIsTriedAgainOnce(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if err := r.Resume(ctx, "a", time.Time{}); !Unknown(err) {
+		if err := r.Account("a").Resume(ctx, Resumption{}); !Unknown(err) {
 			t.Error(err)
 		}
 		ctx, cancel = context.WithCancel(t.Context())
 		time.AfterFunc(50*time.Millisecond, cancel)
-		if err := r.Resume(ctx, "a", time.Time{}); !errors.Is(err, context.Canceled) || Unknown(err) {
+		if err := r.Account("a").Resume(ctx, Resumption{}); !errors.Is(err, context.Canceled) || Unknown(err) {
 			t.Error(err)
 		}
 	})

@@ -164,12 +164,12 @@ func cycle(t *testing.T, server redistest.Redis, ring *circulate.Ring) {
 	requeueAll(t, ring)
 	c = claim(bob)
 	give(circulate.Return{Claim: c, Due: c.Due.Add(time.Hour)})
-	fail("nudge", ring.Nudge(ctx, circulate.Nudge{ID: "cycle"}))
+	fail("nudge", ring.Account("cycle").Nudge(ctx, circulate.Nudge{}))
 	claim(bob)
 	if n, err := ring.Park(ctx, shard, circulate.ReasonPaused, []string{"cycle"}); n != 1 || err != nil {
 		t.Fatalf("parked %d, %v", n, err)
 	}
-	fail("resume", ring.Resume(ctx, "cycle", time.Time{}))
+	fail("resume", ring.Account("cycle").Resume(ctx, circulate.Resumption{}))
 	found, err := ring.Messages(ctx, shard, last, 10)
 	fail("messages", err)
 	if len(found) != 2 || found[0].Message.ID != "1" || found[1].Message.ID != "2" {

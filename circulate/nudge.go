@@ -20,26 +20,25 @@ var ErrParked = wire.Finding("circulate: account is parked")
 
 // Nudge asks for a check before the account is due.
 type Nudge struct {
-	ID     string
 	Within time.Duration // 0 means now; never makes a check later
 	Hint   []byte        // for the checker, once; nil keeps an earlier nudge's
 	Lives  time.Duration // how long the hint may be used
 }
 
-// Nudge moves an account's due time earlier, never later. Nudges of one account
+// Nudge moves the account's due time earlier, never later. Nudges of one account
 // merge: the first decides when, the newest hint goes along. An account that is
-// being checked is checked again upon its return. It gives ErrNotRegistered or
+// being checked is checked again upon its return. It returns ErrNotRegistered or
 // ErrParked where there is nothing to check.
-func (r *Ring) Nudge(ctx context.Context, n Nudge) error {
-	return r.whereverIs(ctx, n.ID, func(ctx context.Context, shard int) error { return r.nudgeIn(ctx, shard, n) })
+func (a Account) Nudge(ctx context.Context, n Nudge) error {
+	return a.ring.whereverIs(ctx, a.id, func(ctx context.Context, shard int) error { return a.ring.nudgeIn(ctx, shard, a.id, n) })
 }
 
 // nudgeIn is Nudge in this very shard.
-func (r *Ring) nudgeIn(ctx context.Context, shard int, n Nudge) error {
+func (r *Ring) nudgeIn(ctx context.Context, shard int, id string, n Nudge) error {
 	k := &r.keys[shard]
 	where, err := redis.String(r.wire.Run(ctx, nudgeScript, shard,
 		[]string{k.tickets, k.schedule, k.parked, k.nudges},
-		append([]any{n.ID, max(0, n.Within.Milliseconds()), n.Hint, max(0, n.Lives.Milliseconds())}, r.wakeArgs(shard)...)...))
+		append([]any{id, max(0, n.Within.Milliseconds()), n.Hint, max(0, n.Lives.Milliseconds())}, r.wakeArgs(shard)...)...))
 	switch {
 	case err != nil:
 		return err

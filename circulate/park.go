@@ -57,24 +57,13 @@ func (r *Ring) park(ctx context.Context, shard int, ids []string, args func(ids 
 	})
 }
 
-// Resume brings a parked account back, due then, with its failures and strikes
-// forgotten and its cursor kept. One that circulates is left alone. It gives
-// ErrNotRegistered for an id that no account has.
-func (r *Ring) Resume(ctx context.Context, id string, due time.Time) error {
-	outcomes, err := r.ResumeAll(ctx, r.ShardOf(id), []Resumption{{ID: id, Due: due}})
-	if err == nil && outcomes[0] == NotRegistered {
-		err = ErrNotRegistered
-	}
-	return err
-}
-
 // Resumption is a parked account that is to circulate again.
 type Resumption struct {
 	ID  string
 	Due time.Time // by Redis' clock; what is past, as the zero time, means at once
 
 	// Reason is why it must be parked to be brought back, word for word: one that
-	// was paused since the caller looked stays parked. Empty: whyever it is.
+	// was paused since the caller looked stays parked. Empty: for whatever reason it is.
 	Reason string
 
 	// ForgetCursor has the account checked as if it never had been; not for Probe.
@@ -95,8 +84,8 @@ const (
 	NotRegistered Resumed = 'n' // there is no such account
 )
 
-// ResumeAll is Resume for accounts of one shard. Outcomes stand in the order of
-// the items.
+// ResumeAll brings parked accounts of one shard back, with their failures and strikes
+// forgotten. One that circulates is left alone. Outcomes stand in the order of the items.
 func (r *Ring) ResumeAll(ctx context.Context, shard int, items []Resumption) ([]Resumed, error) {
 	return r.resumeAnywhere(ctx, shard, items, RuleResumed, 0)
 }

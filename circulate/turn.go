@@ -33,11 +33,11 @@ type Turn struct {
 	State string // what its cadence keeps, whether it waits or not
 }
 
-// Turn looks for one account in the lanes of message_queue, at one moment.
-func (r *Ring) Turn(ctx context.Context, id string) (Turn, error) {
+// Turn looks for the account in the lanes of message_queue, at one moment.
+func (a Account) Turn(ctx context.Context) (Turn, error) {
 	var turn Turn
-	err := r.whereverIs(ctx, id, func(ctx context.Context, shard int) (err error) {
-		turn, err = r.turnIn(ctx, shard, id)
+	err := a.ring.whereverIs(ctx, a.id, func(ctx context.Context, shard int) (err error) {
+		turn, err = a.ring.turnIn(ctx, shard, a.id)
 		return err
 	})
 	if errors.Is(err, ErrNotRegistered) {

@@ -37,7 +37,7 @@ func TestFiveStrikesEndInQuarantine(t *testing.T) {
 			w.Errorf("%d claimed", n)
 		}
 		expectLaw(w.T, w.Server, w.Ring, 1)
-		if err := w.Ring.Resume(w.Context(), "a", time.Time{}); err != nil {
+		if err := w.Ring.Account("a").Resume(w.Context(), circulate.Resumption{}); err != nil {
 			w.Fatal(err)
 		}
 		w.strike(m, "a")

@@ -46,7 +46,7 @@ func TestAccountKeepsToItsShareOverAllReplicas(t *testing.T) {
 		// Asking for a check does not give it more.
 		for range 60 {
 			time.Sleep(time.Minute)
-			if err := w.ring.Nudge(w.Context(), circulate.Nudge{ID: "greedy"}); err != nil {
+			if err := w.ring.Account("greedy").Nudge(w.Context(), circulate.Nudge{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -70,7 +70,7 @@ func TestAccountKeepsToItsShareOverAllReplicas(t *testing.T) {
 // state is what is kept of an account beside its record.
 func (w *world) state(id string) string {
 	w.Helper()
-	turn, err := w.ring.Turn(w.Context(), id)
+	turn, err := w.ring.Account(id).Turn(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}

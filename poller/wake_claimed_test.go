@@ -24,7 +24,7 @@ func TestANudgeDuringACheckIsObeyedAfterIt(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				w.register("every 24h", "b") // of its check the first half second passes
 				time.Sleep(500 * time.Millisecond)
-				if err := w.ring.Nudge(w.Context(), circulate.Nudge{ID: "b", Within: within, Hint: []byte(`"h"`), Lives: time.Minute}); err != nil {
+				if err := w.ring.Account("b").Nudge(w.Context(), circulate.Nudge{Within: within, Hint: []byte(`"h"`), Lives: time.Minute}); err != nil {
 					t.Fatal(err)
 				}
 				nudged := time.Now()

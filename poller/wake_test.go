@@ -20,7 +20,7 @@ func TestWhatIsDueEarlierIsCheckedAtOnce(t *testing.T) {
 		for _, id := range []string{"a", "b"} {
 			before := len(w.checker.calls(id))
 			nudged := time.Now()
-			if err := w.ring.Nudge(w.Context(), circulate.Nudge{ID: id, Within: 5 * time.Second, Hint: []byte(`"h"`), Lives: time.Minute}); err != nil {
+			if err := w.ring.Account(id).Nudge(w.Context(), circulate.Nudge{Within: 5 * time.Second, Hint: []byte(`"h"`), Lives: time.Minute}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(10 * time.Second)
@@ -68,7 +68,7 @@ func TestANudgeDoesNotWaitForOthers(t *testing.T) {
 		for range 5 {
 			id := "n"
 			before, nudged := len(w.checker.calls(id)), time.Now()
-			if err := w.ring.Nudge(w.Context(), circulate.Nudge{ID: id}); err != nil {
+			if err := w.ring.Account(id).Nudge(w.Context(), circulate.Nudge{}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(203 * time.Millisecond)
@@ -102,7 +102,7 @@ func TestALostWakeUpCostsASecond(t *testing.T) {
 		for range 5 {
 			before := len(w.checker.calls("a"))
 			nudged := time.Now()
-			if err := w.ring.Nudge(w.Context(), circulate.Nudge{ID: "a"}); err != nil {
+			if err := w.ring.Account("a").Nudge(w.Context(), circulate.Nudge{}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(1700 * time.Millisecond)
@@ -117,7 +117,7 @@ func TestALostWakeUpCostsASecond(t *testing.T) {
 		w.faulty.set(nil)
 		time.Sleep(10 * time.Second)
 		nudged := time.Now()
-		if err := w.ring.Nudge(w.Context(), circulate.Nudge{ID: "a"}); err != nil {
+		if err := w.ring.Account("a").Nudge(w.Context(), circulate.Nudge{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(500 * time.Millisecond)

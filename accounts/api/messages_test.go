@@ -21,7 +21,7 @@ func (f *fixture) find(account string, ids ...string) {
 	if _, err := f.ring.Register(ctx, shard, []circulate.Registration{{ID: account, Record: []byte(`{"id":"x","kind":"plain"}`)}}); err != nil {
 		f.Fatal(err)
 	}
-	if err := f.ring.Nudge(ctx, circulate.Nudge{ID: account}); err != nil {
+	if err := f.ring.Account(account).Nudge(ctx, circulate.Nudge{}); err != nil {
 		f.Fatal(err)
 	}
 	batch, err := f.ring.Claim(ctx, shard, "replica001", 1, 0)

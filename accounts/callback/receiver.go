@@ -191,7 +191,7 @@ func (c *Receiver) nudge(ctx context.Context, callback *Address, id string, even
 		c.tell(callback, id, "a callback is about an account that can have no id", now)
 		return UnknownAccount, nil
 	}
-	n := circulate.Nudge{ID: id}
+	var n circulate.Nudge
 	at := event.At()
 	if at.IsZero() {
 		at = now
@@ -204,7 +204,7 @@ func (c *Receiver) nudge(ctx context.Context, callback *Address, id string, even
 		}
 		n.Hint = hint
 	}
-	err := c.ring.Nudge(ctx, n)
+	err := c.ring.Account(id).Nudge(ctx, n)
 	switch {
 	case err == nil:
 		return Nudged, nil

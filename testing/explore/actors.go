@@ -220,11 +220,11 @@ func pauser(a *actor, id string) error {
 		_, err := a.ring.Park(context.Background(), 0, circulate.ReasonPaused, []string{id})
 		return err
 	}
-	return a.ring.Resume(context.Background(), id, time.Time{})
+	return a.ring.Account(id).Resume(context.Background(), circulate.Resumption{})
 }
 
 func nudger(a *actor, id string) error {
-	return a.ring.Nudge(context.Background(), circulate.Nudge{ID: id})
+	return a.ring.Account(id).Nudge(context.Background(), circulate.Nudge{})
 }
 
 // clock lets the time pass until an account is due. That is a step of Redis too,

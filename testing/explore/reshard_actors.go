@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -164,7 +163,7 @@ func (a *actor) change(ctx context.Context, deed string, shard int, id string) (
 		n, err = a.ring.Park(ctx, shard, circulate.ReasonPaused, []string{id})
 		found = true // it may be parked already
 	case "resume":
-		err = a.ring.Resume(ctx, id, time.Time{})
+		err = a.ring.Account(id).Resume(ctx, circulate.Resumption{})
 		found = true
 	}
 	return found || n > 0 || len(outcomes) > 0 && outcomes[0] != circulate.Created, err

@@ -244,10 +244,10 @@ func auditTurn(ctx context.Context, f *fixture, replica string, ids []string, i 
 		if _, err := f.ring.Park(ctx, 0, circulate.ReasonPaused, []string{id}); err != nil {
 			return err
 		}
-	} else if err := f.ring.Resume(ctx, ids[i*11%len(ids)], time.Time{}); err != nil {
+	} else if err := f.ring.Account(ids[i*11%len(ids)]).Resume(ctx, circulate.Resumption{}); err != nil {
 		return err
 	}
-	if err := f.ring.Nudge(ctx, circulate.Nudge{ID: id}); err != nil && !errors.Is(err, circulate.ErrParked) {
+	if err := f.ring.Account(id).Nudge(ctx, circulate.Nudge{}); err != nil && !errors.Is(err, circulate.ErrParked) {
 		return err
 	}
 	items := make([]circulate.Return, 0, len(b.Claims))

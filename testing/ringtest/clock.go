@@ -109,7 +109,7 @@ func clockFar(f *fixture) {
 	if !slices.Equal(got, want) {
 		f.Fatalf("far are %q, want %q", got, want)
 	}
-	f.nudge(circulate.Nudge{ID: "000"})
+	f.nudge("000", circulate.Nudge{})
 	for _, moved := range []int{len(moves) - 1, 0} { // twice: nobody is where it was seen
 		if n, err := f.ring.MoveDue(ctx, 0, moves); n != moved || err != nil {
 			f.Errorf("moved %d, %v, want %d", n, err, moved)
@@ -178,7 +178,7 @@ func auditFindsBeyond(f *fixture) {
 		found, err := f.ring.AuditShard(ctx, 0, circulate.AuditOptions{Repair: repair, Beyond: func(far circulate.Far, at time.Time) (time.Time, bool) {
 			asked = append(asked, far.ID)
 			if repair && far.ID == "moved" {
-				f.nudge(circulate.Nudge{ID: "moved", Within: 10 * time.Minute})
+				f.nudge("moved", circulate.Nudge{Within: 10 * time.Minute})
 			}
 			return at, far.Due.Sub(at) > 3*time.Hour
 		}})

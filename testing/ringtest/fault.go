@@ -166,10 +166,10 @@ func (w *walk) step() {
 			w.Fatal(err)
 		}
 	case 13:
-		if err := w.ring.Resume(ctx, id, time.Time{}); err != nil && !errors.Is(err, circulate.ErrNotRegistered) {
+		if err := w.ring.Account(id).Resume(ctx, circulate.Resumption{}); err != nil && !errors.Is(err, circulate.ErrNotRegistered) {
 			w.Fatal(err)
 		}
-		if err := w.ring.Nudge(ctx, circulate.Nudge{ID: id}); err != nil && !errors.Is(err, circulate.ErrNotRegistered) && !errors.Is(err, circulate.ErrParked) {
+		if err := w.ring.Account(id).Nudge(ctx, circulate.Nudge{}); err != nil && !errors.Is(err, circulate.ErrNotRegistered) && !errors.Is(err, circulate.ErrParked) {
 			w.Fatal(err)
 		}
 	}

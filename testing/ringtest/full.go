@@ -198,7 +198,7 @@ func fullRegistry(f *fullFixture) {
 	f.full()
 	_, err := f.ring.Upsert(ctx, 0, []circulate.Registration{{ID: "a", Record: []byte(`{"id":"a","more":1}`)}})
 	f.refused("upsert", err)
-	f.refused("nudge", f.ring.Nudge(ctx, circulate.Nudge{ID: "b"}))
+	f.refused("nudge", f.ring.Account("b").Nudge(ctx, circulate.Nudge{}))
 	outcomes, err := f.ring.Upsert(ctx, 0, []circulate.Registration{{ID: "b", Record: []byte(`{"id":"b"}`)}})
 	if err != nil || outcomes[0] != circulate.Unchanged {
 		f.Errorf("upsert of the same: %v, %v", outcomes, err)
@@ -227,7 +227,7 @@ func fullPark(f *fullFixture) {
 	if err != nil || len(page) != 2 {
 		f.Errorf("parked: %v, %v", page, err)
 	}
-	f.must("resume", f.ring.Resume(ctx, "a", time.Time{}))
+	f.must("resume", f.ring.Account("a").Resume(ctx, circulate.Resumption{}))
 	f.placed("a", circulate.Scheduled)
 	outcomes, err := f.ring.Probe(ctx, 0, []circulate.Resumption{{ID: "b"}})
 	if err != nil || outcomes[0] != circulate.BackAgain {
@@ -247,7 +247,7 @@ func fullLook(f *fullFixture) {
 		f.Errorf("glance: %v, %v", glances, err)
 	}
 	// Claiming a has promoted b, which waits.
-	turn, err := f.ring.Turn(ctx, "b")
+	turn, err := f.ring.Account("b").Turn(ctx)
 	if err != nil || turn.Normal != 1 || turn.Lane != circulate.Normal {
 		f.Errorf("turn: %+v, %v", turn, err)
 	}

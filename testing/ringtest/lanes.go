@@ -77,7 +77,7 @@ func lanesOfSteps(f *fixture) {
 	for i := range c {
 		f.ret(circulate.Written, circulate.Return{Claim: c[i], Due: soon(c[i])})
 	}
-	if err := f.ring.Nudge(ctx, circulate.Nudge{ID: "l"}); err != nil {
+	if err := f.ring.Account("l").Nudge(ctx, circulate.Nudge{}); err != nil {
 		f.Fatal(err)
 	}
 	if v := f.look("l"); v.Rule != circulate.RuleNudged || v.Priority != circulate.Low {
@@ -90,7 +90,7 @@ func lanesOfSteps(f *fixture) {
 	if n := f.number("EXISTS", f.key("turns")); n != 1 {
 		f.Error("a nudged account went through the lane of its own")
 	}
-	if err := f.ring.Nudge(ctx, circulate.Nudge{ID: "l"}); err != nil {
+	if err := f.ring.Account("l").Nudge(ctx, circulate.Nudge{}); err != nil {
 		f.Fatal(err)
 	}
 	f.ret(circulate.Written, circulate.Return{Claim: nudged, Due: soon(nudged), Rule: 'c'})

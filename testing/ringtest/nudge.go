@@ -8,9 +8,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-func (f *fixture) nudge(n circulate.Nudge) {
+func (f *fixture) nudge(id string, n circulate.Nudge) {
 	f.Helper()
-	if err := f.ring.Nudge(context.Background(), n); err != nil {
+	if err := f.ring.Account(id).Nudge(context.Background(), n); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -25,15 +25,15 @@ func (f *fixture) scheduled(id string) *circulate.Claim {
 
 func nudgeEarlier(f *fixture) {
 	c := f.scheduled("a")
-	f.nudge(circulate.Nudge{ID: "a", Within: 2 * time.Hour})
+	f.nudge("a", circulate.Nudge{Within: 2 * time.Hour})
 	if v := f.look("a"); v.Due.UnixMilli() != soon(c).UnixMilli() {
 		f.Errorf("due %v, want %v: a nudge is never later", v.Due, soon(c))
 	}
-	f.nudge(circulate.Nudge{ID: "a", Within: time.Minute})
+	f.nudge("a", circulate.Nudge{Within: time.Minute})
 	if v := f.look("a"); v.Due.Sub(v.Now) > time.Minute {
 		f.Errorf("due in %v, want within a minute", v.Due.Sub(v.Now))
 	}
-	f.nudge(circulate.Nudge{ID: "a"})
+	f.nudge("a", circulate.Nudge{})
 	f.claim(bob, "a")
 	for id, want := range map[string]error{"never": circulate.ErrNotRegistered, "parked": circulate.ErrParked} {
 		if id == "parked" {
@@ -42,7 +42,7 @@ func nudgeEarlier(f *fixture) {
 				f.Fatal(err)
 			}
 		}
-		if err := f.ring.Nudge(context.Background(), circulate.Nudge{ID: id}); !errors.Is(err, want) {
+		if err := f.ring.Account(id).Nudge(context.Background(), circulate.Nudge{}); !errors.Is(err, want) {
 			f.Errorf("nudge of %s: %v, want %v", id, err, want)
 		}
 	}
@@ -52,13 +52,13 @@ func nudgeEarlier(f *fixture) {
 func nudgeClaimed(f *fixture) {
 	f.register("a", "b")
 	c := f.claim(alice, "a", "b")
-	f.nudge(circulate.Nudge{ID: "a"})
+	f.nudge("a", circulate.Nudge{})
 	f.ret(circulate.Written, circulate.Return{Claim: c[0], Due: soon(c[0])})
 	f.placed("a", circulate.Waiting) // checked again on return
 	again := f.claim(alice, "a")[0]
 	f.ret(circulate.Written, circulate.Return{Claim: again, Due: soon(again)})
 	f.placed("a", circulate.Scheduled) // and once is enough
-	f.nudge(circulate.Nudge{ID: "b", Within: 30 * time.Minute})
+	f.nudge("b", circulate.Nudge{Within: 30 * time.Minute})
 	f.ret(circulate.Written, circulate.Return{Claim: c[1], Due: soon(c[1])})
 	if v := f.look("b"); v.Place != circulate.Scheduled || v.Due.Sub(v.Now) > 30*time.Minute {
 		f.Errorf("b is %s, due in %v", v.Place, v.Due.Sub(v.Now))
@@ -67,7 +67,7 @@ func nudgeClaimed(f *fixture) {
 
 func nudgeHint(f *fixture) {
 	f.scheduled("a")
-	f.nudge(circulate.Nudge{ID: "a", Hint: []byte("token"), Lives: time.Hour})
+	f.nudge("a", circulate.Nudge{Hint: []byte("token"), Lives: time.Hour})
 	c := f.claim(alice, "a")[0]
 	if string(c.Hint) != "token" {
 		f.Fatalf("hint %q", c.Hint)
@@ -84,14 +84,14 @@ func nudgeHint(f *fixture) {
 		f.Errorf("hint %q came twice", c.Hint)
 	}
 	// While claimed: the next check brings it.
-	f.nudge(circulate.Nudge{ID: "a", Hint: []byte("second"), Lives: time.Hour})
+	f.nudge("a", circulate.Nudge{Hint: []byte("second"), Lives: time.Hour})
 	f.ret(circulate.Written, circulate.Return{Claim: c, Due: soon(c)})
 	c = f.claim(bob, "a")[0]
 	if string(c.Hint) != "second" {
 		f.Errorf("hint %q, want second", c.Hint)
 	}
 	f.ret(circulate.Written, circulate.Return{Claim: c, Due: soon(c)})
-	f.nudge(circulate.Nudge{ID: "a", Hint: []byte("expired"), Lives: 0})
+	f.nudge("a", circulate.Nudge{Hint: []byte("expired"), Lives: 0})
 	if c := f.claim(bob, "a")[0]; c.Hint != nil {
 		f.Errorf("an expired hint %q was used", c.Hint)
 	}
@@ -103,15 +103,15 @@ func nudgeHint(f *fixture) {
 func nudgesMerge(f *fixture) {
 	f.register("a")
 	c := f.claim(alice, "a")[0]
-	f.nudge(circulate.Nudge{ID: "a", Within: 10 * time.Minute, Hint: []byte("old"), Lives: time.Hour})
-	f.nudge(circulate.Nudge{ID: "a", Within: 30 * time.Minute, Hint: []byte("new"), Lives: time.Hour})
-	f.nudge(circulate.Nudge{ID: "a", Within: 20 * time.Minute})
+	f.nudge("a", circulate.Nudge{Within: 10 * time.Minute, Hint: []byte("old"), Lives: time.Hour})
+	f.nudge("a", circulate.Nudge{Within: 30 * time.Minute, Hint: []byte("new"), Lives: time.Hour})
+	f.nudge("a", circulate.Nudge{Within: 20 * time.Minute})
 	f.ret(circulate.Written, circulate.Return{Claim: c, Due: soon(c)})
 	v := f.look("a")
 	if left := v.Due.Sub(v.Now); left > 10*time.Minute || left < 9*time.Minute {
 		f.Errorf("due in %v, want the first nudge's ten minutes", left)
 	}
-	f.nudge(circulate.Nudge{ID: "a"})
+	f.nudge("a", circulate.Nudge{})
 	if c := f.claim(alice, "a")[0]; string(c.Hint) != "new" {
 		f.Errorf("hint %q, want the newest", c.Hint)
 	}
@@ -123,9 +123,9 @@ func nudgeInLine(f *fixture) {
 	f.register("a")
 	c := f.claim(alice, "a")[0]
 	turn := soon(c)
-	f.nudge(circulate.Nudge{ID: "a"}) // while it is being denied
+	f.nudge("a", circulate.Nudge{}) // while it is being denied
 	f.ret(circulate.Written, circulate.Return{Claim: c, Due: turn, Rule: circulate.RuleTurn})
-	f.nudge(circulate.Nudge{ID: "a", Hint: []byte("token"), Lives: time.Hour})
+	f.nudge("a", circulate.Nudge{Hint: []byte("token"), Lives: time.Hour})
 	if v := f.look("a"); v.Place != circulate.Scheduled || v.Due.UnixMilli() != turn.UnixMilli() || v.Rule != circulate.RuleTurn {
 		f.Fatalf("%s, due %v by %c, want %v", v.Place, v.Due, v.Rule, turn)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -89,7 +88,7 @@ func parkedPages(f *fixture) {
 			if len(page) < size {
 				break
 			}
-			if err := f.ring.Resume(ctx, behind.ID, time.Time{}); err != nil {
+			if err := f.ring.Account(behind.ID).Resume(ctx, circulate.Resumption{}); err != nil {
 				f.Fatal(err)
 			}
 			moved = append(moved, behind.ID)
@@ -118,7 +117,7 @@ func turns(f *fixture) {
 	f.registerIn(circulate.Low, "l")
 	turn := func(id string) circulate.Turn {
 		f.Helper()
-		t, err := f.ring.Turn(ctx, id)
+		t, err := f.ring.Account(id).Turn(ctx)
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -106,7 +106,7 @@ func deregisterLeavesNothing(f *fixture) {
 	f.ret(circulate.Written, circulate.Return{Claim: c[1], Park: "gone"})
 	f.ret(circulate.Written, circulate.Return{Claim: c[2], Due: soon(c[2]), Cursor: []byte(strings.Repeat("long", 20)), Failures: 1, State: "s", Mark: 't', Error: "timeout"})
 	f.ret(circulate.Written, circulate.Return{Claim: c[3], Cursor: []byte("short")})
-	if err := f.ring.Nudge(ctx, circulate.Nudge{ID: "claimed", Hint: []byte("h"), Lives: time.Hour}); err != nil {
+	if err := f.ring.Account("claimed").Nudge(ctx, circulate.Nudge{Hint: []byte("h"), Lives: time.Hour}); err != nil {
 		f.Fatal(err)
 	}
 	if n, err := f.ring.Deregister(ctx, 0, []string{"scheduled", "waiting", "claimed", "parked", "never"}); n != 4 || err != nil {
@@ -165,19 +165,19 @@ func pauseAndResume(f *fixture) {
 	if b := f.batch(bob, 10); len(b.Claims) != 0 {
 		f.Errorf("claimed %+v", b.Claims)
 	}
-	if err := f.ring.Resume(ctx, "a", time.Time{}); err != nil {
+	if err := f.ring.Account("a").Resume(ctx, circulate.Resumption{}); err != nil {
 		f.Fatal(err)
 	}
 	f.placed("a", circulate.Scheduled)
-	if err := f.ring.Resume(ctx, "a", time.Time{}); err != nil {
+	if err := f.ring.Account("a").Resume(ctx, circulate.Resumption{}); err != nil {
 		f.Errorf("resumed twice: %v", err)
 	}
 	f.claim(bob, "a")
-	if err := f.ring.Resume(ctx, "a", time.Time{}); err != nil {
+	if err := f.ring.Account("a").Resume(ctx, circulate.Resumption{}); err != nil {
 		f.Errorf("resumed while claimed: %v", err)
 	}
 	f.placed("a", circulate.Claimed)
-	if err := f.ring.Resume(ctx, "never", time.Time{}); !errors.Is(err, circulate.ErrNotRegistered) {
+	if err := f.ring.Account("never").Resume(ctx, circulate.Resumption{}); !errors.Is(err, circulate.ErrNotRegistered) {
 		f.Errorf("resume: %v", err)
 	}
 }

@@ -195,7 +195,7 @@ func reshardKeepsAll(fx *fixture) {
 	f.give(f.old, circulate.Written, circulate.Return{Claim: c["waiting"], Cursor: []byte("w")})
 	f.give(f.old, circulate.Written, circulate.Return{Claim: c["urgent"]})
 	f.give(f.old, circulate.Written, circulate.Return{Claim: c["fresh"]})
-	if err := f.old.Nudge(ctx, circulate.Nudge{ID: "hinted", Within: time.Minute, Hint: []byte("token"), Lives: time.Hour}); err != nil {
+	if err := f.old.Account("hinted").Nudge(ctx, circulate.Nudge{Within: time.Minute, Hint: []byte("token"), Lives: time.Hour}); err != nil {
 		f.Fatal(err)
 	}
 	all := []string{"failing", "long", "short", "hinted", "parked", "claimed", "waiting", "fresh", "urgent", "later"}
@@ -231,7 +231,7 @@ func reshardKeepsAll(fx *fixture) {
 	}
 	cursors := map[string][]byte{"long": long, "short": {0, '-', 0xfe}, "hinted": nil, "failing": nil, "claimed": []byte("of the old shard"), "waiting": []byte("w")}
 	for id := range cursors {
-		if err := after.Nudge(ctx, circulate.Nudge{ID: id}); err != nil {
+		if err := after.Account(id).Nudge(ctx, circulate.Nudge{}); err != nil {
 			f.Fatal(err)
 		}
 	}
@@ -270,9 +270,9 @@ func reshardFencesTheOld(fx *fixture) {
 		"look":       func() error { _, err := f.old.Look(ctx, shard, []string{id}); return err },
 		"deregister": func() error { _, err := f.old.Deregister(ctx, shard, []string{id}); return err },
 		"park":       func() error { _, err := f.old.Park(ctx, shard, circulate.ReasonPaused, []string{id}); return err },
-		"resume":     func() error { return f.old.Resume(ctx, id, time.Time{}) },
-		"nudge":      func() error { return f.old.Nudge(ctx, circulate.Nudge{ID: id}) },
-		"turn":       func() error { _, err := f.old.Turn(ctx, id); return err },
+		"resume":     func() error { return f.old.Account(id).Resume(ctx, circulate.Resumption{}) },
+		"nudge":      func() error { return f.old.Account(id).Nudge(ctx, circulate.Nudge{}) },
+		"turn":       func() error { _, err := f.old.Account(id).Turn(ctx); return err },
 	} {
 		if err := step(); !errors.Is(err, circulate.ErrResharding) {
 			f.Errorf("%s: %v, want %v", name, err, circulate.ErrResharding)
@@ -322,16 +322,16 @@ func reshardSteps(fx *fixture) {
 		if o, err := ring.Register(ctx, ring.ShardOf(id), []circulate.Registration{{ID: id}}); err != nil || o[0] != circulate.Exists {
 			f.Errorf("registered %q again: %c, %v", id, o, err)
 		}
-		if err := ring.Nudge(ctx, circulate.Nudge{ID: id}); err != nil {
+		if err := ring.Account(id).Nudge(ctx, circulate.Nudge{}); err != nil {
 			f.Errorf("nudge %q: %v", id, err)
 		}
 		if n, err := ring.Park(ctx, ring.ShardOf(id), circulate.ReasonPaused, []string{id}); err != nil || n != 1 {
 			f.Errorf("park %q: %d, %v", id, n, err)
 		}
-		if err := ring.Nudge(ctx, circulate.Nudge{ID: id}); !errors.Is(err, circulate.ErrParked) {
+		if err := ring.Account(id).Nudge(ctx, circulate.Nudge{}); !errors.Is(err, circulate.ErrParked) {
 			f.Errorf("nudge %q, parked: %v", id, err)
 		}
-		if err := ring.Resume(ctx, id, time.Time{}); err != nil {
+		if err := ring.Account(id).Resume(ctx, circulate.Resumption{}); err != nil {
 			f.Errorf("resume %q: %v", id, err)
 		}
 	}
@@ -344,7 +344,7 @@ func reshardSteps(fx *fixture) {
 		if n, err := ring.Deregister(ctx, ring.ShardOf(id), []string{id}); err != nil || n != 1 {
 			f.Errorf("deregister %q: %d, %v", id, n, err)
 		}
-		if err := ring.Nudge(ctx, circulate.Nudge{ID: id}); !errors.Is(err, circulate.ErrNotRegistered) {
+		if err := ring.Account(id).Nudge(ctx, circulate.Nudge{}); !errors.Is(err, circulate.ErrNotRegistered) {
 			f.Errorf("nudge %q, gone: %v", id, err)
 		}
 	}

@@ -290,9 +290,9 @@ func reshardWalk(fx *fixture) {
 		case 3:
 			_, err = r.Park(ctx, shard, circulate.ReasonPaused, []string{id})
 		case 4:
-			err = r.Resume(ctx, id, time.Time{})
+			err = r.Account(id).Resume(ctx, circulate.Resumption{})
 		case 5:
-			err = r.Nudge(ctx, circulate.Nudge{ID: id})
+			err = r.Account(id).Nudge(ctx, circulate.Nudge{})
 		case 6:
 			if n%3 == 0 {
 				f.do("SET", f.oldKey(id, "leaving"), "0000000000001", "XX")

@@ -56,13 +56,13 @@ func wakes(f *fixture) {
 	expect("a later account", 0)
 	register("a", in(4))
 	expect("an earlier account", 1)
-	f.nudge(circulate.Nudge{ID: "c", Within: 5 * time.Hour})
+	f.nudge("c", circulate.Nudge{Within: 5 * time.Hour})
 	expect("a nudge that is not the first", 0)
-	f.nudge(circulate.Nudge{ID: "c", Within: 3 * time.Hour})
+	f.nudge("c", circulate.Nudge{Within: 3 * time.Hour})
 	expect("a nudge that is", 1)
-	f.nudge(circulate.Nudge{ID: "c"})
+	f.nudge("c", circulate.Nudge{})
 	expect("a nudge to now", 1)
-	f.nudge(circulate.Nudge{ID: "a"})
+	f.nudge("a", circulate.Nudge{})
 	expect("another, behind it", 1)
 	if b := f.batch(alice, 10); len(b.Claims) != 2 {
 		f.Errorf("claimed %+v", b.Claims)
@@ -70,7 +70,7 @@ func wakes(f *fixture) {
 	if _, err := f.ring.Park(ctx, 0, circulate.ReasonPaused, []string{"b"}); err != nil {
 		f.Fatal(err)
 	}
-	if err := f.ring.Resume(ctx, "b", time.Time{}); err != nil {
+	if err := f.ring.Account("b").Resume(ctx, circulate.Resumption{}); err != nil {
 		f.Fatal(err)
 	}
 	expect("a resume", 1)
@@ -78,7 +78,7 @@ func wakes(f *fixture) {
 	expect("a claim", 0)
 	f.ret(circulate.Written, circulate.Return{Claim: c[0], Due: in(7)})
 	expect("a return", 0)
-	f.nudge(circulate.Nudge{ID: "b"})
+	f.nudge("b", circulate.Nudge{})
 	c = f.claim(alice, "b")
 	expect("a nudge to now", 1)
 	if n, err := f.ring.Release(ctx, 0, c); n != 1 || err != nil {

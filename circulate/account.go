@@ -1,0 +1,88 @@
+package circulate
+
+import (
+	"context"
+	"time"
+)
+
+// Account is one account of a ring, by its id: the steps that concern it alone. It finds the
+// account in whichever shard it is while their number changes. Who deals with many accounts at
+// once takes the ring's own steps, which take those of one shard.
+type Account struct {
+	ring *Ring
+	id   string
+}
+
+// Account returns the account of an id, which need not be registered.
+func (r *Ring) Account(id string) Account { return Account{r, id} }
+
+// Shard is the shard that the account belongs to.
+func (a Account) Shard() int { return a.ring.ShardOf(a.id) }
+
+// Now is the time by the clock that decides for the account.
+func (a Account) Now(ctx context.Context) (time.Time, error) { return a.ring.Now(ctx, a.Shard()) }
+
+// Look returns what is known of the account, or ErrNotRegistered.
+func (a Account) Look(ctx context.Context) (View, error) {
+	views, err := a.ring.Look(ctx, a.Shard(), []string{a.id})
+	switch {
+	case err != nil:
+		return View{}, err
+	case len(views) == 0:
+		return View{}, ErrNotRegistered
+	}
+	return views[0], nil
+}
+
+// Register registers the account, unless it is. Whatever id the item has, it is this one's.
+func (a Account) Register(ctx context.Context, item Registration) (Registered, error) {
+	item.ID = a.id
+	outcomes, err := a.ring.Register(ctx, a.Shard(), []Registration{item})
+	if err != nil {
+		return 0, err
+	}
+	return outcomes[0], nil
+}
+
+// Upsert is Register, and changes the record of an account that is registered; see
+// Ring.Upsert.
+func (a Account) Upsert(ctx context.Context, item Registration) (Registered, error) {
+	item.ID = a.id
+	outcomes, err := a.ring.Upsert(ctx, a.Shard(), []Registration{item})
+	if err != nil {
+		return 0, err
+	}
+	return outcomes[0], nil
+}
+
+// Deregister takes the account out for good. It returns ErrNotRegistered where it is not
+// there.
+func (a Account) Deregister(ctx context.Context) error {
+	return a.counted(a.ring.Deregister(ctx, a.Shard(), []string{a.id}))
+}
+
+// Park takes the account out of circulation for a reason. It returns ErrNotRegistered where
+// it is not there.
+func (a Account) Park(ctx context.Context, reason string) error {
+	return a.counted(a.ring.Park(ctx, a.Shard(), reason, []string{a.id}))
+}
+
+// Resume brings the account back if it is parked, with its failures and strikes forgotten.
+// One that circulates is left alone. Whatever id the item has, it is this one's. It returns
+// ErrNotRegistered for an id that no account has.
+func (a Account) Resume(ctx context.Context, item Resumption) error {
+	item.ID = a.id
+	outcomes, err := a.ring.ResumeAll(ctx, a.Shard(), []Resumption{item})
+	if err == nil && outcomes[0] == NotRegistered {
+		err = ErrNotRegistered
+	}
+	return err
+}
+
+// counted is the error of a step that tells how many accounts it found.
+func (Account) counted(n int, err error) error {
+	if err == nil && n == 0 {
+		err = ErrNotRegistered
+	}
+	return err
+}
