@@ -51,6 +51,7 @@ func Run(t *testing.T, server redistest.Redis) {
 			"requeue puts back what MULTI took out for nothing":   requeueIntoMistyped,
 			"requeue sets garbage aside":                          requeueSetsGarbageAside,
 			"register once":                                       registerOnce,
+			"one account by its id":                               oneAccount,
 			"upsert changes and fences":                           upsertFences,
 			"upsert forgets cursors, short and long":              upsertForgets,
 			"upsert revives the failed and not the paused":        upsertRevives,
