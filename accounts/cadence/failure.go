@@ -23,11 +23,13 @@ const (
 	// MaxRetryBudget is the most that a Policy may say.
 	MaxRetryBudget = 1000
 	// AuthBudget is how many refusals of its credential park an account, if they
-	// go over AuthOver at least. They are at least AuthRetry apart, unless
-	// somebody nudges: an upstream may ban who tries a wrong secret too often.
+	// go over AuthOver at least.
 	AuthBudget = 3
-	AuthOver   = (AuthBudget - 1) * AuthRetry
-	AuthRetry  = 5 * time.Minute
+	// AuthOver is over how long refusals go at least before they park.
+	AuthOver = (AuthBudget - 1) * AuthRetry
+	// AuthRetry is how far refusals are apart at least, unless somebody nudges: an
+	// upstream may ban who tries a wrong secret too often.
+	AuthRetry = 5 * time.Minute
 
 	backoffBase = 30 * time.Second
 	backoffCap  = time.Hour

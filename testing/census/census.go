@@ -120,7 +120,7 @@ func (c *Census) take(replies []any, tags []string) error {
 	r := &reader{replies: replies}
 	clock := r.texts()
 	var s, µs int64
-	fmt.Sscan(strings.Join(clock, " "), &s, &µs)
+	r.scan(strings.Join(clock, " "), &s, &µs)
 	c.Now = time.Unix(s, µs*1000)
 	for _, tag := range tags {
 		c.add(tag, r)
@@ -151,6 +151,13 @@ func (r *reader) texts() []string {
 	return texts
 }
 
+// scan reads numbers from a text.
+func (r *reader) scan(text string, into ...any) {
+	if _, err := fmt.Sscan(text, into...); err != nil && r.err == nil {
+		r.err = err
+	}
+}
+
 func (c *Census) add(tag string, r *reader) {
 	for name, value := range pairs(r.texts()) {
 		c.register(tag, name, value)
@@ -174,7 +181,7 @@ func (c *Census) add(tag string, r *reader) {
 			a.Places = append(a.Places, name)
 			if name == "schedule" {
 				var ms float64
-				fmt.Sscan(score, &ms)
+				r.scan(score, &ms)
 				a.Due = time.UnixMilli(int64(ms))
 			}
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -56,7 +57,7 @@ func measureDurable(ctx context.Context, b *bench) error {
 		return err
 	}
 	if up, err := following(); err != nil || !up {
-		return fmt.Errorf("the replica has lost its master, %v", err)
+		return errors.Join(errors.New("the replica has lost its master"), err)
 	}
 	b.results.sample(x)
 	b.results.figure("durable_load_redis_cpu", x.RedisCPU, "µs of the master's processor a check, with appendfsync everysec and a replica attached")

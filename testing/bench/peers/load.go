@@ -68,8 +68,11 @@ func (b *bench) overHTTP(ctx context.Context) error {
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }),
 		ReadHeaderTimeout: time.Minute,
 	}
-	served := make(chan error, 1)
-	go func() { served <- connector.Serve(listener) }()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = connector.Serve(listener) // until it is closed
+	}()
 	defer func() {
 		_ = connector.Close() // whoever still asks is being killed as well
 		<-served

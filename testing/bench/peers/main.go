@@ -170,7 +170,7 @@ func measureAll(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // it is in the system's folder for such
 	b := &bench{options: o, dir: dir, results: newResults(o, out)}
 	if b.redis, err = startServer(dir); err != nil {
 		return err

@@ -203,11 +203,11 @@ func quantile(q float64, before, after *dto.Histogram) float64 {
 	}
 	lower, below := 0.0, 0.0
 	for i, b := range after.GetBucket() {
-		if n := count(i); n >= rank {
+		n := count(i)
+		if n >= rank {
 			return lower + (b.GetUpperBound()-lower)*(rank-below)/max(1, n-below)
-		} else {
-			lower, below = b.GetUpperBound(), n
 		}
+		lower, below = b.GetUpperBound(), n
 	}
 	return math.Inf(1)
 }

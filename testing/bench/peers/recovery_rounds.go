@@ -109,7 +109,7 @@ func (k *roundsKilling) close() {
 type hangingConnector struct {
 	url    string
 	server *http.Server
-	served chan error
+	served chan struct{}
 
 	mu        sync.Mutex
 	answering bool
@@ -124,10 +124,13 @@ func newHangingConnector() (*hangingConnector, error) {
 	}
 	c := &hangingConnector{
 		url:  "http://" + listener.Addr().String() + "/",
-		hung: make(map[string]bool), at: make(map[string]time.Time), served: make(chan error, 1),
+		hung: make(map[string]bool), at: make(map[string]time.Time), served: make(chan struct{}),
 	}
 	c.server = &http.Server{Handler: c, ReadHeaderTimeout: time.Minute}
-	go func() { c.served <- c.server.Serve(listener) }()
+	go func() {
+		defer close(c.served)
+		_ = c.server.Serve(listener) // until it is closed
+	}()
 	return c, nil
 }
 
