@@ -2,14 +2,6 @@
 // roles of a process together as the settings say, and serves HTTP for them. Every
 // kind, every route and every endpoint comes together here and nowhere else.
 //
-// A program that is the service, with a kind of its own:
-//
-//	s, err := settings.Read(os.LookupEnv, nil)
-//	if err != nil {
-//		return err
-//	}
-//	return service.Run(ctx, s, service.Options{Log: slog.Default(), Checkers: []poller.Checker{pigeons}})
-//
 // It is no command: flags, logs for people and signals are the caller's.
 package service
 

@@ -1,0 +1,48 @@
+package service_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller"
+)
+
+// pigeons is a kind of your own.
+type pigeons struct{}
+
+func (pigeons) Kind() string                   { return "pigeon" }
+func (pigeons) Validate(json.RawMessage) error { return nil }
+func (pigeons) RateKey(json.RawMessage) string { return "" }
+
+func (pigeons) Check(context.Context, poller.Request) (poller.Result, error) {
+	return poller.Result{}, nil
+}
+
+// The whole service in a program of your own, with a kind of its own: API, poller and
+// monitor, and Redis within the process because no setting names one.
+func ExampleRun() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	variables := map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_LIMITS": "pigeon rate=2/s"}
+	lookup := func(name string) (string, bool) { value, ok := variables[name]; return value, ok } // os.LookupEnv in earnest
+	options := service.Options{
+		Lookup:   lookup,
+		Checkers: []poller.Checker{pigeons{}},
+		Serving: func(string) {
+			fmt.Println("it serves")
+			cancel() // the example ends; a service goes on
+		},
+	}
+	s, err := settings.Read(lookup, nil, func(s settings.Settings) error { return service.Validate(s, options) })
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(service.Run(ctx, s, options))
+	// Output:
+	// it serves
+	// <nil>
+}
