@@ -74,7 +74,7 @@ func (r *Registry) Reshard(ctx context.Context, to int, deadAfter time.Duration,
 				return Resharding{}, &NoRoomError{server}
 			}
 		}
-		if _, err := r.ring.Reshard(ctx, to); errors.Is(err, circulate.ErrReshardingOther) {
+		if _, err := r.ring.Mover().Begin(ctx, to); errors.Is(err, circulate.ErrReshardingOther) {
 			return Resharding{}, fmt.Errorf("%w: %w", ErrResharding, err)
 		} else if err != nil {
 			return Resharding{}, err
@@ -92,11 +92,11 @@ func (r *Registry) Reshard(ctx context.Context, to int, deadAfter time.Duration,
 
 // roomFor is the room for a change that has not begun.
 func (r *Registry) roomFor(ctx context.Context, to int) ([]circulate.Room, error) {
-	now, err := r.ring.Resharding(ctx)
+	now, err := r.ring.Mover().State(ctx)
 	if err != nil || now.Phase != circulate.Steady || now.To == to {
 		return nil, err
 	}
-	return r.ring.ReshardRoom(ctx, to)
+	return r.ring.Mover().Room(ctx, to)
 }
 
 // Resharding tells how far a change of the number of shards has come. A replica
@@ -104,7 +104,7 @@ func (r *Registry) roomFor(ctx context.Context, to int) ([]circulate.Room, error
 func (r *Registry) Resharding(ctx context.Context, deadAfter time.Duration) (Resharding, error) {
 	var done Resharding
 	var err error
-	if done.Resharding, err = r.ring.Resharding(ctx); err != nil {
+	if done.Resharding, err = r.ring.Mover().State(ctx); err != nil {
 		return Resharding{}, err
 	}
 	var mu sync.Mutex
@@ -115,7 +115,7 @@ func (r *Registry) Resharding(ctx context.Context, deadAfter time.Duration) (Res
 		}
 		var left circulate.Leftover
 		if shard < r.ring.Sources() {
-			if left, err = r.ring.Left(ctx, shard); err != nil {
+			if left, err = r.ring.Mover().Remaining(ctx, shard); err != nil {
 				return err
 			}
 		}
@@ -162,7 +162,7 @@ func (r *Registry) behind(ctx context.Context, change circulate.Resharding, dead
 // AbortResharding gives up a change of the number of shards of which no account has
 // begun to move; to ask again is safe. It returns ErrNoReturn where one has.
 func (r *Registry) AbortResharding(ctx context.Context) error {
-	_, err := r.ring.Abort(ctx)
+	_, err := r.ring.Mover().Abort(ctx)
 	if errors.Is(err, circulate.ErrNoReturn) {
 		err = fmt.Errorf("%w: %w", ErrNoReturn, err)
 	}
@@ -173,5 +173,5 @@ func (r *Registry) AbortResharding(ctx context.Context) error {
 // messages in them is over: messages go that every consumer group has handled. It
 // reports whether the change is over.
 func (r *Registry) FinishResharding(ctx context.Context) (bool, error) {
-	return r.ring.Drained(ctx, true)
+	return r.ring.Mover().Drained(ctx, true)
 }

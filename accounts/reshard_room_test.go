@@ -50,7 +50,7 @@ func TestReshardNeedsRoom(t *testing.T) {
 	if !errors.Is(err, ErrNoRoom) || !strings.Contains(err.Error(), "raise maxmemory") {
 		t.Errorf("begun with little room: %v", err)
 	}
-	if now, err := ring.Resharding(ctx); err != nil || now.Phase != circulate.Steady {
+	if now, err := ring.Mover().State(ctx); err != nil || now.Phase != circulate.Steady {
 		t.Errorf("%+v, %v", now, err)
 	}
 	limit(64 << 20)

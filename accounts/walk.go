@@ -35,7 +35,7 @@ func (r *Registry) enter(ctx context.Context, shard int) error {
 		return nil
 	}
 	for source := range shard {
-		if _, err := r.ring.Complete(ctx, source); err != nil {
+		if _, err := r.ring.Mover().Complete(ctx, source); err != nil {
 			return err
 		}
 	}

@@ -17,14 +17,14 @@ func TestBulkWhileTheNumberOfShardsChanges(t *testing.T) {
 		ctx := t.Context()
 		before, old := newRegistry(t, server, 2)
 		fillBulk(t, before, 300)
-		if _, err := old.Reshard(ctx, 3); err != nil {
+		if _, err := old.Mover().Begin(ctx, 3); err != nil {
 			t.Fatal(err)
 		}
 		ring, err := circulate.Open(ctx, server, circulate.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := ring.Receive(ctx); err != nil {
+		if err := ring.Mover().Receive(ctx); err != nil {
 			t.Fatal(err)
 		}
 		r := NewRegistry(ring, testKinds{})
@@ -47,7 +47,7 @@ func TestBulkWhileTheNumberOfShardsChanges(t *testing.T) {
 			if _, err := before.Export(ctx, Selector{}, new(bytes.Buffer)); !errors.Is(err, circulate.ErrResharding) {
 				t.Errorf("export by the number of before: %v", err)
 			}
-			if moved, _, err := ring.Move(ctx, 0); err != nil || moved == 0 {
+			if moved, _, err := ring.Mover().Move(ctx, 0); err != nil || moved == 0 {
 				t.Fatalf("%d moved, %v", moved, err)
 			}
 		}
@@ -64,7 +64,7 @@ func TestListsWhileTheNumberOfShardsChanges(t *testing.T) {
 		if _, err := before.Bulk(ctx, Bulk{Action: PauseAll, All: true}, noReport); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := old.Reshard(ctx, 3); err != nil {
+		if _, err := old.Mover().Begin(ctx, 3); err != nil {
 			t.Fatal(err)
 		}
 		faulty := &faketime.Faulty{Server: server}
@@ -72,7 +72,7 @@ func TestListsWhileTheNumberOfShardsChanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := ring.Receive(ctx); err != nil {
+		if err := ring.Mover().Receive(ctx); err != nil {
 			t.Fatal(err)
 		}
 		for name, list := range map[string]func(r *Registry) (int, error){
@@ -115,11 +115,11 @@ func TestListsWhileTheNumberOfShardsChanges(t *testing.T) {
 				}
 				return faketime.Healthy
 			})
-			if _, _, err := ring.Move(ctx, 0); err == nil {
+			if _, _, err := ring.Mover().Move(ctx, 0); err == nil {
 				t.Fatalf("%s: nobody is on the way", name)
 			}
 			faulty.Set(nil)
-			if left, err := ring.Left(ctx, 0); err != nil || left.Transit == 0 {
+			if left, err := ring.Mover().Remaining(ctx, 0); err != nil || left.Transit == 0 {
 				t.Fatalf("%s: nobody is on the way: %+v, %v", name, left, err)
 			}
 			if n, err := list(NewRegistry(ring, testKinds{})); err != nil || n != 600 {

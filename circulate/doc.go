@@ -187,14 +187,14 @@
 //	          knows the accounts, and has them arrive again where its Redis has
 //	          lost them. Otherwise it frees the copies that the old shard has
 //	          kept, while other accounts are still moving: so what is there
-//	          twice at any time is bounded, see [Ring.Copies].
+//	          twice at any time is bounded, see [Mover.Copies].
 //	Moved     meta: the new shards are the ring's, once nothing but messages is
 //	          left in the old ones.
 //	Drained   meta: the old shards are forgotten, once their messages are. Dead
 //	          letters go to the new shards, in their order and once.
 //
 // Before the first Move a change can be given up; the first account that moves is the
-// point of no return, after which it can only go on. [Ring.Abort] has every old shard
+// point of no return, after which it can only go on. [Mover.Abort] has every old shard
 // say, in its key stays, that its accounts stay, which a shard does only if it is not
 // being left; from then on no Move of that generation does anything, however late it
 // comes. Then it has the new shards refuse registrations, as shards do that are left,
@@ -218,7 +218,7 @@
 // has leaving is refused by the script, and made in the new shard.
 //
 // All of these steps work on a Redis at its limit of memory: they begin with a
-// removal, and add no more than they then free. [Ring.ReshardRoom] estimates what
+// removal, and add no more than they then free. [Mover.Room] estimates what
 // they take besides, about a third of what the accounts take, mostly for arrivals.
 //
 // While all goes well an account is late by what its shard takes to move, at most;

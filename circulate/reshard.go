@@ -54,22 +54,29 @@ func (l layout) resharding() Resharding {
 	return Resharding{Steady, l.shards, l.shards, l}
 }
 
-// Resharding tells how the namespace is divided now, which the ring may not know:
-// see Changed.
-func (r *Ring) Resharding(ctx context.Context) (Resharding, error) {
-	l, err := r.readLayout(ctx)
+// Mover changes the number of shards: it moves accounts from old shards to new ones,
+// while they are checked. The package comment says how, under "Changing the number of shards".
+type Mover struct{ ring *Ring }
+
+// Mover is the ring's.
+func (r *Ring) Mover() Mover { return Mover{r} }
+
+// State tells how the namespace is divided now, which the ring may not know:
+// see [Ring.Changed].
+func (m Mover) State(ctx context.Context) (Resharding, error) {
+	l, err := m.ring.readLayout(ctx)
 	return l.resharding(), err
 }
 
-// Reshard begins to change the number of shards; to begin what is under way is
+// Begin begins to change the number of shards; to begin what is under way is
 // no fault. From then on accounts may move, and whoever opens a ring sees the old
 // shards and the new ones. It gives ErrReshardingOther where a change to another
 // number is not over.
-func (r *Ring) Reshard(ctx context.Context, to int) (Resharding, error) {
+func (m Mover) Begin(ctx context.Context, to int) (Resharding, error) {
 	if to < 1 || to > MaxShards {
 		return Resharding{}, fmt.Errorf("%w: reshard: shards: must be 1 to %d, is %d", wire.ErrInput, MaxShards, to)
 	}
-	l, err := r.readLayout(ctx)
+	l, err := m.ring.readLayout(ctx)
 	if err != nil {
 		return Resharding{}, err
 	}
@@ -81,24 +88,24 @@ func (r *Ring) Reshard(ctx context.Context, to int) (Resharding, error) {
 	}
 	next := l
 	next.next = to
-	return r.changeLayout(ctx, l, next)
+	return m.ring.changeLayout(ctx, l, next)
 }
 
-// Moved ends the moving: the new shards are the ring's, once nothing is left in the
+// FinishMove ends the moving: the new shards are the ring's, once nothing is left in the
 // old ones but messages. It does nothing before, and reports whether it is so.
-func (r *Ring) Moved(ctx context.Context) (bool, error) {
-	l, err := r.readLayout(ctx)
-	if err != nil || l.next == 0 || l.view() != r.layout.view() {
-		return err == nil && l.next == 0 && l.generation >= r.Generation(), err
+func (m Mover) FinishMove(ctx context.Context) (bool, error) {
+	l, err := m.ring.readLayout(ctx)
+	if err != nil || l.next == 0 || l.view() != m.ring.layout.view() {
+		return err == nil && l.next == 0 && l.generation >= m.ring.Generation(), err
 	}
-	for source := range r.sources {
-		left, err := r.Left(ctx, source)
+	for source := range m.ring.sources {
+		left, err := m.Remaining(ctx, source)
 		if err != nil || !left.none() {
 			return false, err
 		}
 	}
-	r.left.Store(true)
-	_, err = r.changeLayout(ctx, l, layout{generation: l.lasting().generation, shards: l.next, previous: l.shards, skipped: l.skipped})
+	m.ring.left.Store(true)
+	_, err = m.ring.changeLayout(ctx, l, layout{generation: l.lasting().generation, shards: l.next, previous: l.shards, skipped: l.skipped})
 	return err == nil, err
 }
 
@@ -131,29 +138,29 @@ const (
 // Drained ends the change: the old shards are forgotten, once no messages are in them;
 // dead letters are carried to the new ones. With drop, messages that every consumer group has
 // handled go with them. It does nothing before, and reports whether it is so.
-func (r *Ring) Drained(ctx context.Context, drop bool) (bool, error) {
-	l, err := r.readLayout(ctx)
-	if err != nil || l.previous == 0 || l.view() != r.layout.view() {
+func (m Mover) Drained(ctx context.Context, drop bool) (bool, error) {
+	l, err := m.ring.readLayout(ctx)
+	if err != nil || l.previous == 0 || l.view() != m.ring.layout.view() {
 		return err == nil && l.previous == 0 && l.next == 0, err
 	}
-	for source := range r.sources {
-		left, err := r.Left(ctx, source)
+	for source := range m.ring.sources {
+		left, err := m.Remaining(ctx, source)
 		if err != nil || !left.none() {
 			return false, err
 		}
-		if _, err := r.CarryDead(ctx, source); err != nil {
+		if _, err := m.CarryDead(ctx, source); err != nil {
 			return false, err
 		}
-		if drained, err := r.drained(ctx, source, drop); err != nil || !drained {
-			return false, err
-		}
-	}
-	for shard := range r.keys {
-		if err := r.forget(ctx, shard); err != nil {
+		if drained, err := m.ring.drained(ctx, source, drop); err != nil || !drained {
 			return false, err
 		}
 	}
-	_, err = r.changeLayout(ctx, l, layout{generation: l.generation, shards: l.shards})
+	for shard := range m.ring.keys {
+		if err := m.ring.forget(ctx, shard); err != nil {
+			return false, err
+		}
+	}
+	_, err = m.ring.changeLayout(ctx, l, layout{generation: l.generation, shards: l.shards})
 	return err == nil, err
 }
 

@@ -38,8 +38,8 @@ var (
 // It is decided when every old shard has said that its accounts stay: from then on no
 // mover, however late, takes any out. Then the new shards are closed to registrations,
 // and then meta forgets them. Their names are never used again.
-func (r *Ring) Abort(ctx context.Context) (Resharding, error) {
-	l, err := r.readLayout(ctx)
+func (m Mover) Abort(ctx context.Context) (Resharding, error) {
+	l, err := m.ring.readLayout(ctx)
 	if err != nil || l.next == 0 {
 		now := l.resharding()
 		if err == nil && now.Phase == Draining {
@@ -50,37 +50,37 @@ func (r *Ring) Abort(ctx context.Context) (Resharding, error) {
 	to := l.lasting()
 	var old, new []shardKeys
 	for shard := range l.shards {
-		old = append(old, generationKeys(r.namespace, l.generation, l.shards, shard))
+		old = append(old, generationKeys(m.ring.namespace, l.generation, l.shards, shard))
 	}
 	for shard := range to.shards {
-		new = append(new, generationKeys(r.namespace, to.generation, to.shards, shard))
+		new = append(new, generationKeys(m.ring.namespace, to.generation, to.shards, shard))
 	}
 	for i := range old {
 		k := &old[i]
-		stays, err := redis.Bool(r.wire.Eval(ctx, reshardStayScript, []string{k.stays, k.leaving, k.tickets}, []any{to.generation}))
+		stays, err := redis.Bool(m.ring.wire.Eval(ctx, reshardStayScript, []string{k.stays, k.leaving, k.tickets}, []any{to.generation}))
 		if err != nil {
 			return Resharding{}, fmt.Errorf("abort: %w", err)
 		}
 		if !stays {
-			return l.resharding(), errors.Join(ErrNoReturn, r.unstay(ctx, old[:i], to.generation))
+			return l.resharding(), errors.Join(ErrNoReturn, m.ring.unstay(ctx, old[:i], to.generation))
 		}
 	}
 	for i := range new {
 		k := &new[i]
-		if _, err := r.wire.Eval(ctx, reshardLeaveScript, []string{k.leaving, k.tickets, k.stays}, []any{0, to.generation + 1}); err != nil {
+		if _, err := m.ring.wire.Eval(ctx, reshardLeaveScript, []string{k.leaving, k.tickets, k.stays}, []any{0, to.generation + 1}); err != nil {
 			return Resharding{}, fmt.Errorf("abort: %w", err)
 		}
 	}
 	back := l
 	back.next, back.skipped = 0, l.skipped+1
-	done, err := r.changeLayout(ctx, l, back)
+	done, err := m.ring.changeLayout(ctx, l, back)
 	if err != nil {
 		return done, err
 	}
 	for i := range new {
 		// Should it fail, the little that is there stays.
-		if _, err := r.wire.Pipeline(ctx, new[i].leaving, expiry(&new[i])...); err != nil {
-			r.log.Debug("keys of shards that are not used stay", "error", err)
+		if _, err := m.ring.wire.Pipeline(ctx, new[i].leaving, expiry(&new[i])...); err != nil {
+			m.ring.log.Debug("keys of shards that are not used stay", "error", err)
 		}
 	}
 	return done, nil

@@ -52,22 +52,22 @@ func (c *copies) set(source, bytes int) {
 // Copies is how many bytes the old shards keep of accounts that have arrived
 // elsewhere: what this ring has moved since it looked last, in Confirm, and what it
 // saw then. Nothing but Confirm frees them.
-func (r *Ring) Copies() (bytes int) {
-	r.copies.mu.Lock()
-	defer r.copies.mu.Unlock()
-	for _, n := range r.copies.in {
+func (m Mover) Copies() (bytes int) {
+	m.ring.copies.mu.Lock()
+	defer m.ring.copies.mu.Unlock()
+	for _, n := range m.ring.copies.in {
 		bytes += n
 	}
 	return bytes
 }
 
 // ConfirmCopies is Confirm of each old shard that this ring knows copies in.
-func (r *Ring) ConfirmCopies(ctx context.Context) error {
-	r.copies.mu.Lock()
-	sources := slices.Sorted(maps.Keys(r.copies.in))
-	r.copies.mu.Unlock()
+func (m Mover) ConfirmCopies(ctx context.Context) error {
+	m.ring.copies.mu.Lock()
+	sources := slices.Sorted(maps.Keys(m.ring.copies.in))
+	m.ring.copies.mu.Unlock()
 	for _, source := range sources {
-		if err := r.Confirm(ctx, source); err != nil {
+		if err := m.Confirm(ctx, source); err != nil {
 			return err
 		}
 	}
@@ -78,10 +78,10 @@ func (r *Ring) ConfirmCopies(ctx context.Context) error {
 // before, and that their new shard still knows of; others of the shard may go on to
 // move meanwhile. Accounts that the new shard has lost, its Redis having lost what
 // was written last, arrive once more.
-func (r *Ring) Confirm(ctx context.Context, source int) error {
+func (m Mover) Confirm(ctx context.Context, source int) error {
 	young := 0
 	for cursor := ScanDone; ; {
-		reply, err := redis.Values(r.wire.Run(ctx, reshardKeptScript, source, []string{r.keys[source].departed}, cursor, keptPage, KeptFor.Milliseconds()))
+		reply, err := redis.Values(m.ring.wire.Run(ctx, reshardKeptScript, source, []string{m.ring.keys[source].departed}, cursor, keptPage, KeptFor.Milliseconds()))
 		if err != nil {
 			return err
 		}
@@ -95,11 +95,11 @@ func (r *Ring) Confirm(ctx context.Context, source int) error {
 			return fmt.Errorf("confirm, shard %d: %w: %w", source, wire.ErrReply, err)
 		}
 		young += bytes
-		if err := r.confirm(ctx, source, texts); err != nil {
+		if err := m.ring.confirm(ctx, source, texts); err != nil {
 			return err
 		}
 		if cursor == ScanDone {
-			r.copies.set(source, young)
+			m.ring.copies.set(source, young)
 			return nil
 		}
 	}

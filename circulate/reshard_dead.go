@@ -22,25 +22,25 @@ const carryPage = 16
 // CarryDead brings the dead letters of an old shard to the shards that their accounts
 // go to: each once, whoever does it how often, and in their order. Their time to be
 // kept begins anew. It tells how many came.
-func (r *Ring) CarryDead(ctx context.Context, source int) (came int, err error) {
-	if source < 0 || source >= r.sources {
+func (m Mover) CarryDead(ctx context.Context, source int) (came int, err error) {
+	if source < 0 || source >= m.ring.sources {
 		return 0, fmt.Errorf("%w: carry: shard %d is not being left", wire.ErrInput, source)
 	}
 	for {
-		letters, err := r.carryPage(ctx, source)
+		letters, err := m.ring.carryPage(ctx, source)
 		if err != nil || len(letters) == 0 {
 			return came, err
 		}
-		gone := wire.Command{"XDEL", r.keys[source].dead}
+		gone := wire.Command{"XDEL", m.ring.keys[source].dead}
 		for _, l := range letters {
-			n, err := r.carry(ctx, source, l)
+			n, err := m.ring.carry(ctx, source, l)
 			if err != nil {
 				return came, err
 			}
 			came += n
 			gone = append(gone, l.position)
 		}
-		if _, err := r.wire.Pipeline(ctx, r.keys[source].dead, gone); err != nil {
+		if _, err := m.ring.wire.Pipeline(ctx, m.ring.keys[source].dead, gone); err != nil {
 			return came, fmt.Errorf("carry, shard %d: %w", source, err)
 		}
 	}

@@ -32,7 +32,7 @@ func TestReshardOnAFullRedis(t *testing.T) {
 	if _, err := old.EnsureGroup(ctx, 0, "readers", circulate.StreamStart); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := old.Reshard(ctx, 3); err != nil {
+	if _, err := old.Mover().Begin(ctx, 3); err != nil {
 		t.Fatal(err)
 	}
 	ring := open(0)
@@ -45,13 +45,13 @@ func TestReshardOnAFullRedis(t *testing.T) {
 	}
 
 	process.LimitMemory(t, "1")
-	if err := ring.Receive(ctx); err != nil {
+	if err := ring.Mover().Receive(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for _, source := range ring.Sequence() {
+	for _, source := range ring.Mover().Sequence() {
 		for left := 1; left > 0; {
 			var err error
-			if _, left, err = ring.Move(ctx, source); err != nil {
+			if _, left, err = ring.Mover().Move(ctx, source); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -59,14 +59,14 @@ func TestReshardOnAFullRedis(t *testing.T) {
 	lawful(ring)
 	forgetAge(t, server, ring)
 	for source := range ring.Sources() {
-		if err := ring.Confirm(ctx, source); err != nil {
+		if err := ring.Mover().Confirm(ctx, source); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if done, err := ring.Moved(ctx); err != nil || !done {
+	if done, err := ring.Mover().FinishMove(ctx); err != nil || !done {
 		t.Fatalf("moved: %v, %v", done, err)
 	}
-	if done, err := ring.Drained(ctx, true); err != nil || !done {
+	if done, err := ring.Mover().Drained(ctx, true); err != nil || !done {
 		t.Fatalf("drained: %v, %v", done, err)
 	}
 	after := open(0)

@@ -16,7 +16,7 @@ const aheadPause = time.Second
 // once those are empty, and all that they found is read and acknowledged.
 func (r *Ring) ahead(ctx context.Context, shard int, group string) (bool, error) {
 	for _, source := range r.origins(shard) {
-		if left, err := r.Left(ctx, source); err != nil || !left.Marked || left.Accounts > 0 {
+		if left, err := r.Mover().Remaining(ctx, source); err != nil || !left.Marked || left.Accounts > 0 {
 			return true, err
 		}
 		s, err := r.GroupState(ctx, source, group)
@@ -27,7 +27,7 @@ func (r *Ring) ahead(ctx context.Context, shard int, group string) (bool, error)
 			return true, err
 		}
 		if s.Dead > 0 { // they stand before those that come of the new shard
-			if _, err := r.CarryDead(ctx, source); err != nil {
+			if _, err := r.Mover().CarryDead(ctx, source); err != nil {
 				return true, err
 			}
 		}

@@ -21,12 +21,12 @@ type Leftover struct {
 
 func (l Leftover) none() bool { return l.Marked && l.Accounts+l.Transit+l.Kept+l.Records == 0 }
 
-// Left tells what is left in an old shard.
-func (r *Ring) Left(ctx context.Context, source int) (Leftover, error) {
-	k := &r.keys[source]
+// Remaining tells what is left in an old shard.
+func (m Mover) Remaining(ctx context.Context, source int) (Leftover, error) {
+	k := &m.ring.keys[source]
 	// In this order: what the mark keeps out is counted after it was seen, and an
 	// account that goes on meanwhile is met further on.
-	results, err := r.wire.PipelineOn(ctx, wire.Ordinary, source, k.tickets, wire.Command{"EXISTS", k.leaving}, wire.Command{"HLEN", k.tickets}, wire.Command{"HLEN", k.departures},
+	results, err := m.ring.wire.PipelineOn(ctx, wire.Ordinary, source, k.tickets, wire.Command{"EXISTS", k.leaving}, wire.Command{"HLEN", k.tickets}, wire.Command{"HLEN", k.departures},
 		wire.Command{"HLEN", k.departed}, wire.Command{"HLEN", k.accounts})
 	if err != nil {
 		return Leftover{}, fmt.Errorf("left, shard %d: %w", source, err)

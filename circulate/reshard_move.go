@@ -53,10 +53,10 @@ func (k *shardKeys) accountFields() []string {
 // Receive makes the new shards ready for accounts: each takes those that depart
 // from old ones, and has the consumer groups of the old ones, from its start. It is
 // done before the first Move, and safe to repeat.
-func (r *Ring) Receive(ctx context.Context) error {
+func (m Mover) Receive(ctx context.Context) error {
 	groups := make(map[string]bool)
-	for source := range r.sources {
-		names, err := r.groupsOf(ctx, source)
+	for source := range m.ring.sources {
+		names, err := m.ring.groupsOf(ctx, source)
 		if err != nil {
 			return err
 		}
@@ -68,9 +68,9 @@ func (r *Ring) Receive(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		names = append(names, name)
 	}
-	for target := r.sources; target < len(r.keys); target++ {
-		k := &r.keys[target]
-		ready, err := redis.Bool(r.wire.Run(ctx, reshardReceiveScript, target,
+	for target := m.ring.sources; target < len(m.ring.keys); target++ {
+		k := &m.ring.keys[target]
+		ready, err := redis.Bool(m.ring.wire.Run(ctx, reshardReceiveScript, target,
 			[]string{k.arrivals, k.ticketSeq, k.messages, k.tickets, k.ticketMark}, names...))
 		if err != nil {
 			return err
@@ -84,11 +84,11 @@ func (r *Ring) Receive(ctx context.Context) error {
 
 // Sequence gives the old shards in the order in which they are best left: those that
 // have a new shard in common after each other, so that its messages wait for as few.
-func (r *Ring) Sequence() []int {
-	common := gcd(max(1, r.sources), len(r.keys)-r.sources)
-	order := make([]int, 0, r.sources)
+func (m Mover) Sequence() []int {
+	common := gcd(max(1, m.ring.sources), len(m.ring.keys)-m.ring.sources)
+	order := make([]int, 0, m.ring.sources)
 	for class := range common {
-		for source := class; source < r.sources; source += common {
+		for source := class; source < m.ring.sources; source += common {
 			order = append(order, source)
 		}
 	}
@@ -110,33 +110,33 @@ func gcd(a, b int) int {
 // An account departs, arrives and is settled, each in one atomic step on one
 // shard. Whatever stops in between, it is in one place or on its way, and Complete
 // goes on with it.
-func (r *Ring) Move(ctx context.Context, source int) (moved, left int, err error) {
-	if source < 0 || source >= r.sources {
+func (m Mover) Move(ctx context.Context, source int) (moved, left int, err error) {
+	if source < 0 || source >= m.ring.sources {
 		return 0, 0, fmt.Errorf("%w: move: shard %d is not being left", wire.ErrInput, source)
 	}
-	k := &r.keys[source]
-	left, err = redis.Int(r.wire.Run(ctx, reshardLeaveScript, source, []string{k.leaving, k.tickets, k.stays},
-		MoveGate.Milliseconds(), r.layout.lasting().generation))
+	k := &m.ring.keys[source]
+	left, err = redis.Int(m.ring.wire.Run(ctx, reshardLeaveScript, source, []string{k.leaving, k.tickets, k.stays},
+		MoveGate.Milliseconds(), m.ring.layout.lasting().generation))
 	if err != nil {
 		return 0, 0, err
 	}
 	if left < 0 {
 		return 0, 0, fmt.Errorf("move, shard %d: %w", source, ErrAborted)
 	}
-	if _, err := r.Complete(ctx, source); err != nil || left == 0 {
+	if _, err := m.Complete(ctx, source); err != nil || left == 0 {
 		return 0, left, err
 	}
-	items, err := r.movable(ctx, source)
+	items, err := m.ring.movable(ctx, source)
 	if err != nil || len(items) == 0 {
 		return 0, left, err
 	}
 	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.departures, k.leaving, k.urgent, k.queue, k.low, k.ticketMark},
 		k.accountFields()...)
-	batches, err := redis.Strings(r.wire.Run(ctx, reshardDepartScript, source, keys, append([]any{moveBytes}, items...)...))
+	batches, err := redis.Strings(m.ring.wire.Run(ctx, reshardDepartScript, source, keys, append([]any{moveBytes}, items...)...))
 	if err != nil {
 		return 0, left, err
 	}
-	moved, err = r.deliver(ctx, source, batches)
+	moved, err = m.ring.deliver(ctx, source, batches)
 	return moved, max(0, left-moved), err
 }
 
@@ -181,20 +181,20 @@ func (r *Ring) movable(ctx context.Context, source int) ([]any, error) {
 // Complete brings to their shards the accounts of an old shard that are on their
 // way, because whoever moved them has stopped, or is about to: anybody may do it,
 // any number at once. It tells how many came.
-func (r *Ring) Complete(ctx context.Context, source int) (int, error) {
-	k := &r.keys[source]
-	replies, err := r.wire.Pipeline(ctx, k.departures, wire.Command{"HLEN", k.departures})
+func (m Mover) Complete(ctx context.Context, source int) (int, error) {
+	k := &m.ring.keys[source]
+	replies, err := m.ring.wire.Pipeline(ctx, k.departures, wire.Command{"HLEN", k.departures})
 	if err != nil || replies[0] == int64(0) {
 		return 0, err
 	}
-	if replies, err = r.wire.Pipeline(ctx, k.departures, wire.Command{"HGETALL", k.departures}); err != nil {
+	if replies, err = m.ring.wire.Pipeline(ctx, k.departures, wire.Command{"HGETALL", k.departures}); err != nil {
 		return 0, fmt.Errorf("complete, shard %d: %w", source, err)
 	}
 	batches, err := redis.Strings(replies[0], nil)
 	if err != nil {
 		return 0, fmt.Errorf("complete, shard %d: %w", source, err)
 	}
-	return r.deliver(ctx, source, batches)
+	return m.ring.deliver(ctx, source, batches)
 }
 
 // deliver has batches, pairs of field and accounts, arrive, and settles them.

@@ -29,12 +29,12 @@ type Room struct {
 	Need, Free int64
 }
 
-// ReshardRoom estimates the room that a change to another number of shards needs.
+// Room estimates the room that a change to another number of shards needs.
 // It gives one for each server that has a limit of memory and tells of it; of others
 // it knows nothing. A server that accounts come to from others needs room for them
 // before it is rid of its own; besides, moving takes part of what accounts take.
-func (r *Ring) ReshardRoom(ctx context.Context, to int) ([]Room, error) {
-	l, err := r.readLayout(ctx)
+func (m Mover) Room(ctx context.Context, to int) ([]Room, error) {
+	l, err := m.ring.readLayout(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -45,14 +45,14 @@ func (r *Ring) ReshardRoom(ctx context.Context, to int) ([]Room, error) {
 	var total int64
 	servers := make(map[string]*server)
 	at := func(key string) *server {
-		node := r.wire.NodeOf(key)
+		node := m.ring.wire.NodeOf(key)
 		if servers[node] == nil {
 			servers[node] = &server{key: key}
 		}
 		return servers[node]
 	}
-	for shard := range r.keys {
-		bytes, err := r.accountsMemory(ctx, shard)
+	for shard := range m.ring.keys {
+		bytes, err := m.ring.accountsMemory(ctx, shard)
 		if err != nil {
 			return nil, err
 		}
@@ -60,16 +60,16 @@ func (r *Ring) ReshardRoom(ctx context.Context, to int) ([]Room, error) {
 			return nil, nil // nor does this Redis know
 		}
 		total += bytes
-		at(r.keys[shard].tickets).own += bytes
+		at(m.ring.keys[shard].tickets).own += bytes
 	}
 	l.next = to
 	becomes := l.lasting()
 	for shard := range to {
-		at(generationKeys(r.namespace, becomes.generation, to, shard).tickets).all++
+		at(generationKeys(m.ring.namespace, becomes.generation, to, shard).tickets).all++
 	}
 	var rooms []Room
 	for node, s := range servers {
-		free, limited, err := r.freeMemory(ctx, s.key)
+		free, limited, err := m.ring.freeMemory(ctx, s.key)
 		if err != nil {
 			return nil, err
 		}
@@ -108,8 +108,8 @@ func (r *Ring) accountsMemory(ctx context.Context, shard int) (bytes int64, err 
 
 // FreeMemory is how many bytes the server of a shard has before it is at its limit;
 // limited is false where it has none, or does not tell.
-func (r *Ring) FreeMemory(ctx context.Context, shard int) (bytes int64, limited bool, err error) {
-	return r.freeMemory(ctx, r.keys[shard].tickets)
+func (m Mover) FreeMemory(ctx context.Context, shard int) (bytes int64, limited bool, err error) {
+	return m.ring.freeMemory(ctx, m.ring.keys[shard].tickets)
 }
 
 func (r *Ring) freeMemory(ctx context.Context, key string) (bytes int64, limited bool, err error) {

@@ -26,10 +26,10 @@ func (r *Ring) beyond(ctx context.Context, shard int, ids []string) (map[int][]i
 	if shard >= r.sources {
 		return nil, r.unchanged(ctx)
 	}
-	_, err := r.Complete(ctx, shard)
+	_, err := r.Mover().Complete(ctx, shard)
 	if errors.Is(err, errNotReceiving) {
 		// Where the change has ended since it was read who is on the way, nobody is.
-		_, err = r.Complete(ctx, shard)
+		_, err = r.Mover().Complete(ctx, shard)
 	}
 	if err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func newReshard(m *Monitor) *reshard { return &reshard{Monitor: m, since: time.N
 
 // turn goes on with the change as far as it can now.
 func (s *reshard) turn(ctx context.Context) error {
-	now, err := s.ring.Resharding(ctx)
+	now, err := s.ring.Mover().State(ctx)
 	if err != nil || now.Phase == circulate.Steady {
 		return err
 	}
@@ -53,18 +53,18 @@ func (s *reshard) turn(ctx context.Context) error {
 		if err != nil || !known {
 			return err
 		}
-		if err := s.ring.Receive(ctx); err != nil {
+		if err := s.ring.Mover().Receive(ctx); err != nil {
 			return err
 		}
 		for source := range s.ring.Sources() { // what whoever moved them before has left
-			if err := s.ring.Confirm(ctx, source); err != nil {
+			if err := s.ring.Mover().Confirm(ctx, source); err != nil {
 				return err
 			}
 		}
 		s.ready = true
 		s.log.Info("accounts move to other shards", "from", now.From, "to", now.To)
 	}
-	for _, source := range s.ring.Sequence() {
+	for _, source := range s.ring.Mover().Sequence() {
 		if err := s.leave(ctx, source); err != nil {
 			if errors.Is(err, errOffDuty) {
 				return nil
@@ -76,13 +76,13 @@ func (s *reshard) turn(ctx context.Context) error {
 		}
 	}
 	if now.Phase == circulate.Moving {
-		if done, err := s.ring.Moved(ctx); err != nil || !done {
+		if done, err := s.ring.Mover().FinishMove(ctx); err != nil || !done {
 			return err
 		}
 		s.log.Info("all accounts have moved to their new shards", "from", now.From, "to", now.To)
 		return nil
 	}
-	done, err := s.ring.Drained(ctx, false)
+	done, err := s.ring.Mover().Drained(ctx, false)
 	if done && err == nil {
 		s.log.Info("the old shards are empty and forgotten", "from", now.From, "to", now.To)
 	}
@@ -91,7 +91,7 @@ func (s *reshard) turn(ctx context.Context) error {
 
 // abort goes on with what somebody has begun who wanted to give the change up.
 func (s *reshard) abort(ctx context.Context) error {
-	now, err := s.ring.Abort(ctx)
+	now, err := s.ring.Mover().Abort(ctx)
 	switch {
 	case errors.Is(err, circulate.ErrNoReturn):
 		s.log.Warn("the change of the number of shards goes on: accounts have begun to move", "from", now.From, "to", now.To)
@@ -139,7 +139,7 @@ func (s *reshard) leave(ctx context.Context, source int) error {
 		if !s.duty.held() {
 			return errOffDuty
 		}
-		left, err := s.ring.Left(ctx, source)
+		left, err := s.ring.Mover().Remaining(ctx, source)
 		if err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (s *reshard) leave(ctx context.Context, source int) error {
 			progress = time.Now()
 		}
 		began := time.Now()
-		moved, remain, err := s.ring.Move(ctx, source)
+		moved, remain, err := s.ring.Mover().Move(ctx, source)
 		s.metrics.moved.Add(float64(moved))
 		switch {
 		case err != nil:
@@ -176,12 +176,12 @@ func (s *reshard) leave(ctx context.Context, source int) error {
 // too young at first, and reports that it has waited: so accounts move in bursts, and
 // are claimed in between.
 func (s *reshard) free(ctx context.Context, source int) (waited bool, err error) {
-	much := s.ring.Copies() >= s.most
+	much := s.ring.Mover().Copies() >= s.most
 	if !much && time.Since(s.freed) < reshardFrees {
 		return false, nil
 	}
 	for {
-		room, _, err := s.ring.FreeMemory(ctx, source)
+		room, _, err := s.ring.Mover().FreeMemory(ctx, source)
 		if err != nil {
 			return waited, err
 		}
@@ -189,11 +189,11 @@ func (s *reshard) free(ctx context.Context, source int) (waited bool, err error)
 		if room <= 0 {
 			s.held("Redis is at its memory limit; accounts move slowly", "shard", source)
 		}
-		if err := s.ring.ConfirmCopies(ctx); err != nil {
+		if err := s.ring.Mover().ConfirmCopies(ctx); err != nil {
 			return waited, err
 		}
 		s.freed = time.Now()
-		if copies := s.ring.Copies(); 4*copies <= s.most || !much && copies < s.most {
+		if copies := s.ring.Mover().Copies(); 4*copies <= s.most || !much && copies < s.most {
 			return waited, nil
 		}
 		waited = true
@@ -217,14 +217,14 @@ func (s *reshard) left(ctx context.Context, source int, left circulate.Leftover)
 	if left.Kept == 0 {
 		return nil
 	}
-	return s.ring.Confirm(ctx, source)
+	return s.ring.Mover().Confirm(ctx, source)
 }
 
 // completeMoves brings accounts to their new shards that a monitor began to move before it
 // stopped.
 func (m *Monitor) completeMoves(ctx context.Context) error {
 	for source := range m.ring.Sources() {
-		n, err := m.ring.Complete(ctx, source)
+		n, err := m.ring.Mover().Complete(ctx, source)
 		if err != nil {
 			return err
 		}

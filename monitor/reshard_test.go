@@ -19,7 +19,7 @@ func TestCopiesOfMovedAccountsAreFreedWhileTheirShardIsLeft(t *testing.T) {
 		}
 		w.register(ids...)
 		slow := w.claim(0, alice, 1)[0]
-		if _, err := w.Ring.Reshard(w.Context(), 2); err != nil {
+		if _, err := w.Ring.Mover().Begin(w.Context(), 2); err != nil {
 			t.Fatal(err)
 		}
 		w.Ring = w.Open(w.Redis)
@@ -35,7 +35,7 @@ func TestCopiesOfMovedAccountsAreFreedWhileTheirShardIsLeft(t *testing.T) {
 			}
 		}
 		pass()
-		left, err := w.Ring.Left(w.Context(), 0)
+		left, err := w.Ring.Mover().Remaining(w.Context(), 0)
 		if want := (circulate.Leftover{Accounts: 1, Records: 1, Marked: true}); err != nil || left != want {
 			t.Errorf("%+v are left, %v; want %+v", left, err, want)
 		}
@@ -43,7 +43,7 @@ func TestCopiesOfMovedAccountsAreFreedWhileTheirShardIsLeft(t *testing.T) {
 			t.Fatalf("return: %v, %v", outcomes, err)
 		}
 		pass()
-		if now, err := w.Ring.Resharding(w.Context()); err != nil || now.Phase == circulate.Moving {
+		if now, err := w.Ring.Mover().State(w.Context()); err != nil || now.Phase == circulate.Moving {
 			t.Errorf("%+v, %v", now, err)
 		}
 		stop()

@@ -54,10 +54,10 @@ func TestReshard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ring.Receive(t.Context()); err != nil {
+	if err := ring.Mover().Receive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if moved, _, err := ring.Move(t.Context(), ring.ShardOf("a")); err != nil || moved != 1 {
+	if moved, _, err := ring.Mover().Move(t.Context(), ring.ShardOf("a")); err != nil || moved != 1 {
 		t.Fatal(moved, err)
 	}
 	if got := f.call("POST", "/v1/reshard:abort", "", 409, nil); !strings.Contains(got.body, "point of no return") {

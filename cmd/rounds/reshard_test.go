@@ -71,7 +71,7 @@ func TestReshardCommandRefusesNonsense(t *testing.T) {
 func TestReshardCommandGivesUp(t *testing.T) {
 	s := startAPI(t)
 	before := s.ring.Shards()
-	if _, err := s.ring.Reshard(t.Context(), before+1); err != nil {
+	if _, err := s.ring.Mover().Begin(t.Context(), before+1); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct{ flag, want string }{

@@ -17,14 +17,14 @@ func TestFromNowWhileTheNumberOfShardsChanges(t *testing.T) {
 		if w.Ring.ShardOf("stays") == w.Ring.ShardOf("moves") {
 			t.Fatal("both are in one shard")
 		}
-		if _, err := w.Ring.Reshard(w.Context(), 3); err != nil {
+		if _, err := w.Ring.Mover().Begin(w.Context(), 3); err != nil {
 			t.Fatal(err)
 		}
 		ring := w.Open(w.Redis)
-		if err := ring.Receive(w.Context()); err != nil {
+		if err := ring.Mover().Receive(w.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if moved, _, err := ring.Move(w.Context(), w.Ring.ShardOf("moves")); err != nil || moved != 1 {
+		if moved, _, err := ring.Mover().Move(w.Context(), w.Ring.ShardOf("moves")); err != nil || moved != 1 {
 			t.Fatalf("%d moved, %v", moved, err)
 		}
 		var j journal
@@ -40,7 +40,7 @@ func TestFromNowWhileTheNumberOfShardsChanges(t *testing.T) {
 			t.Errorf("%q, before the accounts of the old shards have moved", lines)
 		}
 		for source := range ring.Sources() {
-			if _, _, err := ring.Move(w.Context(), source); err != nil {
+			if _, _, err := ring.Mover().Move(w.Context(), source); err != nil {
 				t.Fatal(err)
 			}
 		}

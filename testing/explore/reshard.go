@@ -136,13 +136,13 @@ func beginResharding(st *store, b reshardBounds, ids []string) error {
 			return err
 		}
 	}
-	if _, err := ring.Reshard(ctx, b.to); err != nil {
+	if _, err := ring.Mover().Begin(ctx, b.to); err != nil {
 		return err
 	}
 	if ring, err = circulate.Open(ctx, s, circulate.Options{}); err != nil {
 		return err
 	}
-	if err := ring.Receive(ctx); err != nil {
+	if err := ring.Mover().Receive(ctx); err != nil {
 		return err
 	}
 	for i, shard := range st.shards[b.from:] {

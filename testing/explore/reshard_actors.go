@@ -31,25 +31,25 @@ func mover(sources []int, ends, aborts bool) *program {
 		switch deeds[a.pick(len(deeds))] {
 		case 0:
 			a.at(fmt.Sprint("moves ", source))
-			_, _, err = a.ring.Move(ctx, source)
+			_, _, err = a.ring.Mover().Move(ctx, source)
 		case 1:
 			a.at(fmt.Sprint("completes ", source))
-			_, err = a.ring.Complete(ctx, source)
+			_, err = a.ring.Mover().Complete(ctx, source)
 		case 2:
 			a.at(fmt.Sprint("confirms ", source))
-			err = a.ring.Confirm(ctx, source)
+			err = a.ring.Mover().Confirm(ctx, source)
 		case 3:
 			a.at("all moved?")
-			_, err = a.ring.Moved(ctx)
+			_, err = a.ring.Mover().FinishMove(ctx)
 		case 4:
 			a.at("all drained?")
-			_, err = a.ring.Drained(ctx, false)
+			_, err = a.ring.Mover().Drained(ctx, false)
 		case 5:
 			a.at("receives again")
-			err = a.ring.Receive(ctx)
+			err = a.ring.Mover().Receive(ctx)
 		case 6:
 			a.at("gives up")
-			_, err = a.ring.Abort(ctx)
+			_, err = a.ring.Mover().Abort(ctx)
 		}
 		if refused(err) {
 			return nil

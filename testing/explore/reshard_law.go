@@ -150,7 +150,7 @@ func (l reshardLaw) recovers(st *store, from snapshot) (string, error) {
 	if fault, err := l.finish(ctx, a); err != nil || fault != "" {
 		return fault, err
 	}
-	now, err := a.ring.Resharding(ctx)
+	now, err := a.ring.Mover().State(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -224,8 +224,8 @@ func (l reshardLaw) finish(ctx context.Context, a *actor) (fault string, err err
 			if tries == 8 {
 				return fmt.Sprintf("after all have stopped, accounts never leave shard %d", source), nil
 			}
-			if _, left, err := a.ring.Move(ctx, source); errors.Is(err, circulate.ErrAborted) {
-				if now, err := a.ring.Abort(ctx); err == nil && now.Phase == circulate.Steady {
+			if _, left, err := a.ring.Mover().Move(ctx, source); errors.Is(err, circulate.ErrAborted) {
+				if now, err := a.ring.Mover().Abort(ctx); err == nil && now.Phase == circulate.Steady {
 					return "", nil
 				} else if !errors.Is(err, circulate.ErrNoReturn) {
 					return "", fmt.Errorf("explore: abort: %+v: %w", now, err)
@@ -240,11 +240,11 @@ func (l reshardLaw) finish(ctx context.Context, a *actor) (fault string, err err
 			}
 			break
 		}
-		if err := a.ring.Confirm(ctx, source); err != nil {
+		if err := a.ring.Mover().Confirm(ctx, source); err != nil {
 			return "", err
 		}
 	}
-	if done, err := a.ring.Moved(ctx); err != nil {
+	if done, err := a.ring.Mover().FinishMove(ctx); err != nil {
 		return "", err
 	} else if !done {
 		return "after all have stopped, the change does not end", nil

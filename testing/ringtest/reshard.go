@@ -42,11 +42,11 @@ func (f *fixture) open(server circulate.Server, shards int) *circulate.Ring {
 // begin begins the change and gives a ring that knows of it.
 func (f *resharding) begin() *circulate.Ring {
 	f.Helper()
-	if _, err := f.old.Reshard(context.Background(), f.to); err != nil {
+	if _, err := f.old.Mover().Begin(context.Background(), f.to); err != nil {
 		f.Fatal(err)
 	}
 	ring := f.open(f.server, 0)
-	if err := ring.Receive(context.Background()); err != nil {
+	if err := ring.Mover().Receive(context.Background()); err != nil {
 		f.Fatal(err)
 	}
 	return ring
@@ -85,9 +85,9 @@ func (f *resharding) registerAll(ring *circulate.Ring, ids []string) {
 // moveAll moves what can be moved.
 func moveAll(ring *circulate.Ring) error {
 	ctx := context.Background()
-	for _, source := range ring.Sequence() {
+	for _, source := range ring.Mover().Sequence() {
 		for {
-			moved, left, err := ring.Move(ctx, source)
+			moved, left, err := ring.Mover().Move(ctx, source)
 			if err != nil {
 				return err
 			}
@@ -108,7 +108,7 @@ func (f *resharding) confirmAll(ring *circulate.Ring) {
 		for i := 0; i+1 < len(pairs); i += 2 {
 			f.do("HSET", key, pairs[i], "0000000000001"+pairs[i+1][13:])
 		}
-		if err := ring.Confirm(context.Background(), source); err != nil {
+		if err := ring.Mover().Confirm(context.Background(), source); err != nil {
 			f.Fatal(err)
 		}
 	}
@@ -122,10 +122,10 @@ func (f *resharding) finish(ring *circulate.Ring) *circulate.Ring {
 		f.Fatal(err)
 	}
 	f.confirmAll(ring)
-	if done, err := ring.Moved(ctx); err != nil || !done {
+	if done, err := ring.Mover().FinishMove(ctx); err != nil || !done {
 		f.Fatalf("moved: %v, %v", done, err)
 	}
-	if done, err := ring.Drained(ctx, true); err != nil || !done {
+	if done, err := ring.Mover().Drained(ctx, true); err != nil || !done {
 		f.Fatalf("drained: %v, %v", done, err)
 	}
 	after := f.open(f.server, 0)
@@ -209,10 +209,10 @@ func reshardKeepsAll(fx *fixture) {
 		f.Fatal(err)
 	}
 	f.lawful(ring, len(all))
-	if left, err := ring.Left(ctx, f.old.ShardOf("claimed")); err != nil || left.Accounts != 1 {
+	if left, err := ring.Mover().Remaining(ctx, f.old.ShardOf("claimed")); err != nil || left.Accounts != 1 {
 		f.Errorf("of claimed accounts are left: %+v, %v", left, err)
 	}
-	if done, err := ring.Moved(ctx); done || err != nil {
+	if done, err := ring.Mover().FinishMove(ctx); done || err != nil {
 		f.Errorf("moved while one is claimed: %v", err)
 	}
 	f.give(f.old, circulate.Written, circulate.Return{Claim: c["claimed"], Due: soon(c["claimed"]), Cursor: []byte("of the old shard"), Messages: []circulate.Message{message("m2")}})
@@ -301,7 +301,7 @@ func reshardSteps(fx *fixture) {
 	f.registerAll(f.old, all)
 	ring := f.begin()
 	source := f.old.ShardOf(all[0])
-	if _, _, err := ring.Move(ctx, source); err != nil { // some are new shards' now, some are not
+	if _, _, err := ring.Mover().Move(ctx, source); err != nil { // some are new shards' now, some are not
 		f.Fatal(err)
 	}
 	f.onTheirWay(source)

@@ -16,7 +16,7 @@ func reshardAbort(fx *fixture) {
 	f.registerAll(f.old, all)
 	late := f.begin()
 	for range 2 {
-		if now, err := f.old.Abort(ctx); err != nil || now.Phase != circulate.Steady || now.To != fromShards {
+		if now, err := f.old.Mover().Abort(ctx); err != nil || now.Phase != circulate.Steady || now.To != fromShards {
 			f.Fatalf("abort: %+v, %v", now, err)
 		}
 	}
@@ -29,27 +29,27 @@ func reshardAbort(fx *fixture) {
 	}
 	lateMover := func() {
 		f.Helper()
-		for _, source := range late.Sequence() {
-			if moved, _, err := late.Move(ctx, source); moved != 0 || !errors.Is(err, circulate.ErrAborted) {
+		for _, source := range late.Mover().Sequence() {
+			if moved, _, err := late.Mover().Move(ctx, source); moved != 0 || !errors.Is(err, circulate.ErrAborted) {
 				f.Fatalf("a mover that comes late: %d moved, %v", moved, err)
 			}
 		}
 	}
 	lateMover()
-	if done, err := late.Moved(ctx); done || err != nil {
+	if done, err := late.Mover().FinishMove(ctx); done || err != nil {
 		f.Errorf("moved after all: %v, %v", done, err)
 	}
 	f.register(late, circulate.Registration{ID: "new"})
 	f.lawful(after, 21)
 
-	if now, err := after.Reshard(ctx, 5); err != nil || now.To != 5 {
+	if now, err := after.Mover().Begin(ctx, 5); err != nil || now.To != 5 {
 		f.Fatal(now, err)
 	}
 	ring := f.open(f.server, 0)
 	if base, abandoned := ring.Base(); base != 0 || abandoned != 1 || ring.Generation() != 2 {
 		f.Errorf("base %d, abandoned %d, generation %d", base, abandoned, ring.Generation())
 	}
-	if err := ring.Receive(ctx); err != nil {
+	if err := ring.Mover().Receive(ctx); err != nil {
 		f.Fatal(err)
 	}
 	lateMover()
@@ -65,13 +65,13 @@ func reshardAbort(fx *fixture) {
 		f.Errorf("looked for by who knows the abandoned shards: %v", err)
 	}
 	f.confirmAll(ring)
-	if done, err := ring.Moved(ctx); err != nil || !done {
+	if done, err := ring.Mover().FinishMove(ctx); err != nil || !done {
 		f.Fatalf("moved: %v, %v", done, err)
 	}
-	if _, err := ring.Abort(ctx); !errors.Is(err, circulate.ErrNoReturn) {
+	if _, err := ring.Mover().Abort(ctx); !errors.Is(err, circulate.ErrNoReturn) {
 		f.Errorf("abort of what is over: %v", err)
 	}
-	if done, err := ring.Drained(ctx, true); err != nil || !done {
+	if done, err := ring.Mover().Drained(ctx, true); err != nil || !done {
 		f.Fatalf("drained: %v, %v", done, err)
 	}
 	f.lawful(f.open(f.server, 0), 21)
@@ -84,10 +84,10 @@ func reshardNoReturn(fx *fixture) {
 	all := ids(20)
 	f.registerAll(f.old, all)
 	ring := f.begin()
-	if _, _, err := ring.Move(ctx, fromShards-1); err != nil {
+	if _, _, err := ring.Mover().Move(ctx, fromShards-1); err != nil {
 		f.Fatal(err)
 	}
-	if now, err := ring.Abort(ctx); !errors.Is(err, circulate.ErrNoReturn) || now.Phase != circulate.Moving {
+	if now, err := ring.Mover().Abort(ctx); !errors.Is(err, circulate.ErrNoReturn) || now.Phase != circulate.Moving {
 		f.Fatalf("abort: %+v, %v", now, err)
 	}
 	f.lawful(ring, len(all))
@@ -108,20 +108,20 @@ func reshardAbortCrashes(fx *fixture) {
 			broken := &cutting{Server: f.server, left: 1000}
 			quitter := f.open(broken, 0)
 			broken.left, broken.after = at, after
-			_, failed := quitter.Abort(ctx)
+			_, failed := quitter.Mover().Abort(ctx)
 			f.lawful(ring, len(all))
 			moved := moveAll(ring)
 			switch {
 			case errors.Is(moved, circulate.ErrAborted):
 				// As the monitors do.
-				now, err := ring.Abort(ctx)
+				now, err := ring.Mover().Abort(ctx)
 				if err != nil && !errors.Is(err, circulate.ErrNoReturn) {
 					f.Fatalf("cut at %d: abort: %+v, %v", at, now, err)
 				}
 			case moved != nil:
 				f.Fatalf("cut at %d: %v", at, moved)
 			}
-			now, err := ring.Resharding(ctx)
+			now, err := ring.Mover().State(ctx)
 			if err != nil {
 				f.Fatal(err)
 			}

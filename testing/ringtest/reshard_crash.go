@@ -76,7 +76,7 @@ func reshardCrashes(fx *fixture) {
 			broken.left, broken.after = at, after
 			failed := moveAll(mover)
 			if failed == nil {
-				failed = func() error { _, err := mover.Moved(ctx); return err }()
+				failed = func() error { _, err := mover.Mover().FinishMove(ctx); return err }()
 			}
 			for _, id := range all {
 				f.see(ring, id) // found, and brought home if it was on its way
@@ -114,7 +114,7 @@ func reshardOnce(fx *fixture) {
 	}
 	for source := range f.from {
 		f.onTheirWay(source)
-		if n, err := ring.Complete(ctx, source); err != nil || n != 0 {
+		if n, err := ring.Mover().Complete(ctx, source); err != nil || n != 0 {
 			f.Errorf("%d came again, %v", n, err)
 		}
 	}
@@ -131,10 +131,10 @@ func reshardOnce(fx *fixture) {
 	for i := 0; i+1 < len(late); i += 2 {
 		f.do("HSET", key+"departures", late[i], late[i+1][14:])
 	}
-	if n, err := ring.Complete(ctx, source); err == nil {
+	if n, err := ring.Mover().Complete(ctx, source); err == nil {
 		f.Errorf("%d came after the end", n)
 	}
-	if err := ring.Receive(ctx); err == nil {
+	if err := ring.Mover().Receive(ctx); err == nil {
 		f.Error("new shards take accounts from others after the end")
 	}
 	f.lawful(f.open(f.server, 0), 10)
@@ -159,7 +159,7 @@ func reshardLosses(fx *fixture) {
 	for _, name := range []string{"tickets", "schedule", "accounts", "arrivals", "ticket_seq"} {
 		f.do("DEL", ring.Tag(lost)+":"+name)
 	}
-	if err := ring.Receive(ctx); err != nil {
+	if err := ring.Mover().Receive(ctx); err != nil {
 		f.Fatal(err)
 	}
 	f.confirmAll(ring)
@@ -172,7 +172,7 @@ func reshardLosses(fx *fixture) {
 		f.do("HSET", f.oldKey(all[0], "accounts"), records[i], records[i+1])
 	}
 	f.do("DEL", f.oldKey(all[0], "departed"))
-	left, err := ring.Left(ctx, source)
+	left, err := ring.Mover().Remaining(ctx, source)
 	if err != nil || left.Accounts == 0 {
 		f.Fatalf("%+v, %v", left, err)
 	}
@@ -186,7 +186,7 @@ func reshardGate(fx *fixture) {
 	f.registerAll(f.old, []string{"a"})
 	c := f.claimOf(f.old, alice)["a"]
 	ring := f.begin()
-	if moved, left, err := ring.Move(ctx, c.Shard); err != nil || moved != 0 || left != 1 {
+	if moved, left, err := ring.Mover().Move(ctx, c.Shard); err != nil || moved != 0 || left != 1 {
 		f.Fatalf("%d moved, %d left, %v", moved, left, err)
 	}
 	f.give(f.old, circulate.Written, circulate.Return{Claim: c}) // at once again: the tight ring
@@ -214,8 +214,8 @@ func reshardOrder(fx *fixture) {
 	c := f.claimOf(f.old, alice)["a"]
 	f.give(f.old, circulate.Written, circulate.Return{Claim: c, Messages: []circulate.Message{message("1")}})
 	ring := f.begin()
-	for _, source := range ring.Sequence() {
-		if _, _, err := ring.Move(ctx, source); err != nil {
+	for _, source := range ring.Mover().Sequence() {
+		if _, _, err := ring.Mover().Move(ctx, source); err != nil {
 			f.Fatal(err)
 		}
 	}
@@ -251,7 +251,7 @@ func reshardOrder(fx *fixture) {
 	if got := fmt.Sprint(read(f.old.ShardOf("a")), read(c.Shard)); got != "[1] [2]" {
 		f.Errorf("read %s", got)
 	}
-	if done, err := ring.Drained(ctx, false); done || err != nil {
+	if done, err := ring.Mover().Drained(ctx, false); done || err != nil {
 		f.Errorf("drained while accounts move: %v", err)
 	}
 }
@@ -313,7 +313,7 @@ func reshardWalk(fx *fixture) {
 				broken := &cutting{Server: f.server, left: 1000}
 				mover := f.open(broken, 0)
 				broken.left, broken.after = 1+random.IntN(20), random.IntN(2) == 0
-				_, _, err = mover.Move(ctx, random.IntN(f.from))
+				_, _, err = mover.Mover().Move(ctx, random.IntN(f.from))
 			}
 		case 9:
 			views, err := ring.Look(ctx, ring.ShardOf(id), []string{id})

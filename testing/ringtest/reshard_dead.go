@@ -42,7 +42,7 @@ func reshardDead(fx *fixture) {
 			broken := &cutting{Server: f.server, left: 1000}
 			carrier := f.open(broken, 0)
 			broken.left, broken.after = at, after
-			_, failed := carrier.CarryDead(ctx, 0)
+			_, failed := carrier.Mover().CarryDead(ctx, 0)
 			if failed != nil && !errors.Is(failed, errCut) {
 				f.Fatalf("cut at %d: %v", at, failed)
 			}

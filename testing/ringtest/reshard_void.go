@@ -31,7 +31,7 @@ func reshardVoid(fx *fixture) {
 		f.Fatal(err)
 	}
 	f.lawful(ring, 2)
-	if left, err := ring.Left(ctx, 0); err != nil || left.Accounts != 1 {
+	if left, err := ring.Mover().Remaining(ctx, 0); err != nil || left.Accounts != 1 {
 		f.Errorf("left are %+v, %v; want only the claimed account", left, err)
 	}
 	f.give(f.old, circulate.Written, circulate.Return{Claim: &b.Claims[0]})

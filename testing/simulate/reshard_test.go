@@ -174,7 +174,7 @@ func reshardUnderWay(w *replicas.World, checker *counting, seed uint64, kills bo
 	time.Sleep(35 * time.Second)
 	checker.watch()
 
-	if _, err := w.Ring().Reshard(ctx, reshardTo); err != nil {
+	if _, err := w.Ring().Mover().Begin(ctx, reshardTo); err != nil {
 		w.Fatal(err)
 	}
 	ring, err := w.Open(ctx, w.NewLink("registry"))
@@ -184,7 +184,7 @@ func reshardUnderWay(w *replicas.World, checker *counting, seed uint64, kills bo
 	var retired []*member
 	began := time.Now()
 	for n := 0; ; n++ {
-		now, err := ring.Resharding(ctx)
+		now, err := ring.Mover().State(ctx)
 		if err != nil {
 			w.Fatal(err)
 		}
