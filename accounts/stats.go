@@ -60,7 +60,7 @@ func (r *Registry) Stats(ctx context.Context) (Stats, error) {
 	if stale := new(Staleness); json.Unmarshal(found, stale) == nil {
 		s.Staleness = stale
 	}
-	if found, err = r.ring.LastClockStep(ctx); err != nil {
+	if found, err = r.ring.Clocks().LastStep(ctx); err != nil {
 		return Stats{}, err
 	}
 	if step := new(ClockStep); json.Unmarshal(found, step) == nil {

@@ -10,7 +10,7 @@ func (a *audit) beyond(ctx context.Context) error {
 	}
 	pages := 0
 	for cursor := ""; cursor != ScanDone; {
-		far, now, next, err := a.ring.FarScheduled(ctx, a.shard, cursor, auditPage, AuditFar)
+		far, now, next, err := a.ring.Clocks().FarScheduled(ctx, a.shard, cursor, auditPage, AuditFar)
 		if err != nil {
 			return err
 		}
@@ -22,7 +22,7 @@ func (a *audit) beyond(ctx context.Context) error {
 			}
 			moved := 0
 			if a.o.Repair {
-				if moved, err = a.ring.MoveDue(ctx, a.shard, []Move{{Far: f, To: due}}); err != nil {
+				if moved, err = a.ring.Clocks().MoveDue(ctx, a.shard, []Move{{Far: f, To: due}}); err != nil {
 					return err
 				}
 			}

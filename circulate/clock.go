@@ -49,16 +49,23 @@ func (c Clock) Back() time.Duration {
 	return c.Newest.Sub(c.Now)
 }
 
-// ReadClock reads a shard's clock and keeps the newest time seen. That the clock went
+// Clocks reads the clocks of a ring's shards, and puts right what was due by one that
+// went back.
+type Clocks struct{ ring *Ring }
+
+// Clocks are the ring's.
+func (r *Ring) Clocks() Clocks { return Clocks{r} }
+
+// Read reads a shard's clock and keeps the newest time seen. That the clock went
 // back is told until ForgetNewest.
-func (r *Ring) ReadClock(ctx context.Context, shard int) (Clock, error) {
-	return r.readClock(ctx, shard, "")
+func (c Clocks) Read(ctx context.Context, shard int) (Clock, error) {
+	return c.ring.readClock(ctx, shard, "")
 }
 
 // ForgetNewest says that all has been put right which was due by a clock that went
-// back: what ReadClock gave is forgotten, unless somebody has seen a newer time.
-func (r *Ring) ForgetNewest(ctx context.Context, shard int, newest time.Time) error {
-	_, err := r.readClock(ctx, shard, strconv.FormatInt(newest.UnixMilli(), 10))
+// back: what Read returned is forgotten, unless somebody has seen a newer time.
+func (c Clocks) ForgetNewest(ctx context.Context, shard int, newest time.Time) error {
+	_, err := c.ring.readClock(ctx, shard, strconv.FormatInt(newest.UnixMilli(), 10))
 	return err
 }
 
@@ -90,12 +97,12 @@ type Far struct {
 // not due within a time, the time now, and the cursor to go on with, until that is
 // ScanDone; it begins with an empty one. An account that stays scheduled throughout is
 // looked at, in rare cases twice.
-func (r *Ring) FarScheduled(ctx context.Context, shard int, cursor string, n int, within time.Duration) ([]Far, time.Time, string, error) {
+func (c Clocks) FarScheduled(ctx context.Context, shard int, cursor string, n int, within time.Duration) ([]Far, time.Time, string, error) {
 	if cursor == "" {
 		cursor = ScanDone
 	}
-	k := &r.keys[shard]
-	reply, err := redis.Values(r.wire.Run(ctx, clockFarScript, shard, []string{k.schedule, k.tickets, k.accounts, k.states},
+	k := &c.ring.keys[shard]
+	reply, err := redis.Values(c.ring.wire.Run(ctx, clockFarScript, shard, []string{k.schedule, k.tickets, k.accounts, k.states},
 		cursor, n, within.Milliseconds()))
 	if err != nil {
 		return nil, time.Time{}, "", err
@@ -132,16 +139,16 @@ type Move struct {
 
 // MoveDue has scheduled accounts of one shard due at other times, each only if it is
 // still due when it was seen. It reports how many it moved, and is safe to repeat.
-func (r *Ring) MoveDue(ctx context.Context, shard int, moves []Move) (int, error) {
+func (c Clocks) MoveDue(ctx context.Context, shard int, moves []Move) (int, error) {
 	if err := wire.CheckBatch("move", len(moves)); err != nil {
 		return 0, err
 	}
-	args := r.wakeArgs(shard)
+	args := c.ring.wakeArgs(shard)
 	for _, m := range moves {
 		args = append(args, m.Far.ID, m.Far.Due.UnixMilli(), max(1, m.To.UnixMilli()))
 	}
-	k := &r.keys[shard]
-	return redis.Int(r.wire.Run(ctx, clockMoveScript, shard, []string{k.schedule, k.tickets}, args...))
+	k := &c.ring.keys[shard]
+	return redis.Int(c.ring.wire.Run(ctx, clockMoveScript, shard, []string{k.schedule, k.tickets}, args...))
 }
 
 // rewindPage is how many leases, nudges or parked accounts one step looks at.
@@ -149,10 +156,10 @@ const rewindPage = 500
 
 // Rewind brings nearer what else of a shard ends by a clock that went back by so
 // much: the leases of consumer groups, nudges, and since when accounts are parked.
-func (r *Ring) Rewind(ctx context.Context, shard int, back time.Duration) error {
-	k := &r.keys[shard]
+func (c Clocks) Rewind(ctx context.Context, shard int, back time.Duration) error {
+	k := &c.ring.keys[shard]
 	for which, cursor := "leases", ScanDone; which != ""; {
-		reply, err := redis.Values(r.wire.Run(ctx, clockRewindScript, shard, []string{k.leases, k.nudges, k.parked},
+		reply, err := redis.Values(c.ring.wire.Run(ctx, clockRewindScript, shard, []string{k.leases, k.nudges, k.parked},
 			back.Milliseconds(), which, cursor, rewindPage))
 		if err != nil {
 			return err
@@ -165,20 +172,20 @@ func (r *Ring) Rewind(ctx context.Context, shard int, back time.Duration) error 
 	return nil
 }
 
-// KeepClockStep keeps what is known of the last steps of Redis' clock, opaque to the
+// KeepStep keeps what is known of the last steps of Redis' clock, opaque to the
 // ring, for LastClockStep.
-func (r *Ring) KeepClockStep(ctx context.Context, found []byte) error {
-	key := clockStepKey(r.namespace)
-	if _, err := r.wire.Pipeline(ctx, key, wire.Command{"SET", key, found}); err != nil {
+func (c Clocks) KeepStep(ctx context.Context, found []byte) error {
+	key := clockStepKey(c.ring.namespace)
+	if _, err := c.ring.wire.Pipeline(ctx, key, wire.Command{"SET", key, found}); err != nil {
 		return fmt.Errorf("keep clock step: %w", err)
 	}
 	return nil
 }
 
-// LastClockStep is what KeepClockStep kept, nil where there was none.
-func (r *Ring) LastClockStep(ctx context.Context) ([]byte, error) {
-	key := clockStepKey(r.namespace)
-	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"GET", key})
+// LastStep is what KeepStep kept, nil where there was none.
+func (c Clocks) LastStep(ctx context.Context) ([]byte, error) {
+	key := clockStepKey(c.ring.namespace)
+	replies, err := c.ring.wire.Pipeline(ctx, key, wire.Command{"GET", key})
 	if err != nil {
 		return nil, fmt.Errorf("last clock step: %w", err)
 	}

@@ -101,11 +101,11 @@
 //
 // All times are Redis', and its clock may be wrong for a while. The monitor on duty
 // reads each shard's clock every five seconds and keeps the newest time seen
-// ([Ring.ReadClock]). Where the clock went back by [ClockStep] or more behind that, it
+// ([Clocks.Read]). Where the clock went back by [ClockStep] or more behind that, it
 // walks the schedule in small steps and moves what is due later than it can be: a slot
 // of a cadence to the next one, a wait by what the clock went back. It does the same to
 // nudges, to leases of groups that are longer than a minute, and to since when accounts
-// are parked ([Ring.Rewind]). What is not on a shard puts itself right: a limit and a
+// are parked ([Clocks.Rewind]). What is not on a shard puts itself right: a limit and a
 // credential keep when they were last written, a heartbeat from the future counts as one
 // of now, and a duty that lasts longer than it is given for is free. An audit finds what
 // nobody saw happen, where it is due more than an hour ahead. A clock that goes ahead

@@ -115,7 +115,7 @@ func (w *clockWatch) report(ctx context.Context, t *clockTurn) error {
 // all shards of a node take it.
 func (w *clockWatch) look(ctx context.Context, shard int, least time.Duration, probe bool) (step time.Duration, moved int, err error) {
 	local := time.Now()
-	c, err := w.ring.ReadClock(ctx, shard)
+	c, err := w.ring.Clocks().Read(ctx, shard)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -151,16 +151,16 @@ func (w *clockWatch) look(ctx context.Context, shard int, least time.Duration, p
 	if c.Newest.IsZero() {
 		return step, moved, nil
 	}
-	return step, moved, w.ring.ForgetNewest(ctx, shard, c.Newest)
+	return step, moved, w.ring.Clocks().ForgetNewest(ctx, shard, c.Newest)
 }
 
 // rewind puts a shard right whose clock went back.
 func (w *clockWatch) rewind(ctx context.Context, shard int, back time.Duration) (moved int, err error) {
-	if err := w.ring.Rewind(ctx, shard, back); err != nil {
+	if err := w.ring.Clocks().Rewind(ctx, shard, back); err != nil {
 		return 0, err
 	}
 	for cursor := ""; cursor != circulate.ScanDone && ctx.Err() == nil; {
-		far, now, next, err := w.ring.FarScheduled(ctx, shard, cursor, farPage, 0)
+		far, now, next, err := w.ring.Clocks().FarScheduled(ctx, shard, cursor, farPage, 0)
 		if err != nil {
 			return moved, err
 		}
@@ -173,7 +173,7 @@ func (w *clockWatch) rewind(ctx context.Context, shard int, back time.Duration) 
 		}
 		for len(moves) > 0 {
 			some := moves[:min(len(moves), farPage)]
-			n, err := w.ring.MoveDue(ctx, shard, some)
+			n, err := w.ring.Clocks().MoveDue(ctx, shard, some)
 			if err != nil {
 				return moved, err
 			}
@@ -194,7 +194,7 @@ func (w *clockWatch) tell(ctx context.Context, seconds float64, began bool, move
 	default:
 		w.log.Info("accounts were due by the clock as it was", "accounts", moved)
 	}
-	kept, err := w.ring.LastClockStep(ctx)
+	kept, err := w.ring.Clocks().LastStep(ctx)
 	if err != nil {
 		return err
 	}
@@ -212,5 +212,5 @@ func (w *clockWatch) tell(ctx context.Context, seconds float64, began bool, move
 	if err != nil {
 		return err
 	}
-	return w.ring.KeepClockStep(ctx, text)
+	return w.ring.Clocks().KeepStep(ctx, text)
 }

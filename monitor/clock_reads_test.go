@@ -23,7 +23,7 @@ func TestClocksAreReadOncePerNodeAndInRotation(t *testing.T) {
 			return w.Miniredis().CommandCount() - before
 		}
 		read := func() {
-			if _, err := w.Ring.ReadClock(w.Context(), 0); err != nil {
+			if _, err := w.Ring.Clocks().Read(w.Context(), 0); err != nil {
 				w.Fatal(err)
 			}
 		}
@@ -43,7 +43,7 @@ func TestClocksAreReadOncePerNodeAndInRotation(t *testing.T) {
 			w.Errorf("%d reads of %d shards in %d turns", reads, shards, clockRotation)
 		}
 		for shard := range shards {
-			if clock, err := w.Ring.ReadClock(w.Context(), shard); err != nil || !clock.Newest.IsZero() {
+			if clock, err := w.Ring.Clocks().Read(w.Context(), shard); err != nil || !clock.Newest.IsZero() {
 				w.Errorf("shard %d: %v, %v", shard, clock, err)
 			}
 		}

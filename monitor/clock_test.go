@@ -117,7 +117,7 @@ func TestClockThatWasADayAhead(t *testing.T) {
 		if n := w.Counted("rounds_redis_clock_steps_total", "ahead"); n != 1 {
 			w.Errorf("%v steps ahead were counted, want 1", n)
 		}
-		if kept, err := w.Ring.LastClockStep(w.Context()); err != nil || len(kept) == 0 {
+		if kept, err := w.Ring.Clocks().LastStep(w.Context()); err != nil || len(kept) == 0 {
 			w.Errorf("kept %q, %v", kept, err)
 		}
 	})

@@ -36,7 +36,7 @@ func clockBack(f *fixture) {
 	ctx := context.Background()
 	read := func(want time.Time) {
 		f.Helper()
-		c, err := f.ring.ReadClock(ctx, 0)
+		c, err := f.ring.Clocks().Read(ctx, 0)
 		if err != nil || !c.Newest.Equal(want) {
 			f.Fatalf("the newest is %v, %v, want %v", c.Newest, err, want)
 		}
@@ -58,11 +58,11 @@ func clockBack(f *fixture) {
 	newest := keep(aDay)
 	for range 2 {
 		read(newest)
-		if err := f.ring.ForgetNewest(ctx, 0, newest.Add(-time.Millisecond)); err != nil { // somebody has seen a newer one
+		if err := f.ring.Clocks().ForgetNewest(ctx, 0, newest.Add(-time.Millisecond)); err != nil { // somebody has seen a newer one
 			f.Fatal(err)
 		}
 	}
-	if err := f.ring.ForgetNewest(ctx, 0, newest); err != nil {
+	if err := f.ring.Clocks().ForgetNewest(ctx, 0, newest); err != nil {
 		f.Fatal(err)
 	}
 	read(time.Time{})
@@ -87,7 +87,7 @@ func clockFar(f *fixture) {
 	}
 	var moves []circulate.Move
 	for cursor := ""; cursor != circulate.ScanDone; {
-		far, at, next, err := f.ring.FarScheduled(ctx, 0, cursor, 20, time.Hour)
+		far, at, next, err := f.ring.Clocks().FarScheduled(ctx, 0, cursor, 20, time.Hour)
 		if err != nil || at.Before(now) {
 			f.Fatal(at, err)
 		}
@@ -111,7 +111,7 @@ func clockFar(f *fixture) {
 	}
 	f.nudge("000", circulate.Nudge{})
 	for _, moved := range []int{len(moves) - 1, 0} { // twice: nobody is where it was seen
-		if n, err := f.ring.MoveDue(ctx, 0, moves); n != moved || err != nil {
+		if n, err := f.ring.Clocks().MoveDue(ctx, 0, moves); n != moved || err != nil {
 			f.Errorf("moved %d, %v, want %d", n, err, moved)
 		}
 	}
@@ -139,7 +139,7 @@ func clockRewind(f *fixture) {
 	f.do("HSET", f.key("leases"), crew, token+"|"+ms(aDay+30*time.Second)+"|"+alice)
 	f.do("HSET", f.key("nudges"), "ahead", ms(aDay+time.Minute)+"|"+ms(aDay+time.Hour)+"|hint", "right", right)
 	f.do("ZADD", f.key("parked"), now.Add(aDay).UnixMilli(), "parked")
-	if err := f.ring.Rewind(ctx, 0, aDay); err != nil {
+	if err := f.ring.Clocks().Rewind(ctx, 0, aDay); err != nil {
 		f.Fatal(err)
 	}
 	lease, after, err := group.Of(f.ring).Member(crew, bob, time.Minute).Lease(ctx, 0)
