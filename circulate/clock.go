@@ -173,7 +173,7 @@ func (c Clocks) Rewind(ctx context.Context, shard int, back time.Duration) error
 }
 
 // KeepStep keeps what is known of the last steps of Redis' clock, opaque to the
-// ring, for LastClockStep.
+// ring, for LastStep.
 func (c Clocks) KeepStep(ctx context.Context, found []byte) error {
 	key := clockStepKey(c.ring.namespace)
 	if _, err := c.ring.wire.Pipeline(ctx, key, wire.Command{"SET", key, found}); err != nil {

@@ -30,26 +30,32 @@ type DisabledEndpoint struct {
 	Reason string
 }
 
-// DisableEndpoint keeps messages from an endpoint until EnableEndpoint. One that
+// Endpoints are the webhook endpoints of a namespace that get no messages for now.
+type Endpoints struct{ ring *Ring }
+
+// Endpoints are those of the ring's namespace.
+func (r *Ring) Endpoints() Endpoints { return Endpoints{r} }
+
+// Disable keeps messages from an endpoint until Enable. One that
 // is disabled already keeps its time and reason; what holds is returned. Of the
 // reason at most 256 bytes are kept.
-func (r *Ring) DisableEndpoint(ctx context.Context, name, reason string) (DisabledEndpoint, error) {
+func (e Endpoints) Disable(ctx context.Context, name, reason string) (DisabledEndpoint, error) {
 	if name == "" {
 		return DisabledEndpoint{}, fmt.Errorf("%w: disable endpoint: name: missing", wire.ErrInput)
 	}
 	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
-	value, err := redis.String(r.wire.Eval(ctx, disableScript, []string{endpointsKey(r.namespace)}, []any{name, reason}))
+	value, err := redis.String(e.ring.wire.Eval(ctx, disableScript, []string{endpointsKey(e.ring.namespace)}, []any{name, reason}))
 	if err != nil {
 		return DisabledEndpoint{}, fmt.Errorf("disable endpoint: %w", err)
 	}
 	return parseDisabled(name, value), nil
 }
 
-// EnableEndpoint lets an endpoint have messages again, from where it stopped. It
+// Enable lets an endpoint have messages again, from where it stopped. It
 // reports whether it was disabled.
-func (r *Ring) EnableEndpoint(ctx context.Context, name string) (bool, error) {
-	key := endpointsKey(r.namespace)
-	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"HDEL", key, name})
+func (e Endpoints) Enable(ctx context.Context, name string) (bool, error) {
+	key := endpointsKey(e.ring.namespace)
+	replies, err := e.ring.wire.Pipeline(ctx, key, wire.Command{"HDEL", key, name})
 	if err != nil {
 		return false, fmt.Errorf("enable endpoint: %w", err)
 	}
@@ -57,11 +63,11 @@ func (r *Ring) EnableEndpoint(ctx context.Context, name string) (bool, error) {
 	return n > 0, err
 }
 
-// EndpointDisabled gives what is known of an endpoint that is disabled; ok is
+// Disabled returns what is known of an endpoint that is disabled; ok is
 // false of one that is not.
-func (r *Ring) EndpointDisabled(ctx context.Context, name string) (d DisabledEndpoint, ok bool, err error) {
-	key := endpointsKey(r.namespace)
-	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"HGET", key, name})
+func (e Endpoints) Disabled(ctx context.Context, name string) (d DisabledEndpoint, ok bool, err error) {
+	key := endpointsKey(e.ring.namespace)
+	replies, err := e.ring.wire.Pipeline(ctx, key, wire.Command{"HGET", key, name})
 	if err != nil {
 		return DisabledEndpoint{}, false, fmt.Errorf("endpoint: %w", err)
 	}
@@ -75,10 +81,10 @@ func (r *Ring) EndpointDisabled(ctx context.Context, name string) (d DisabledEnd
 	return parseDisabled(name, value), true, nil
 }
 
-// DisabledEndpoints gives all endpoints that are disabled, by name.
-func (r *Ring) DisabledEndpoints(ctx context.Context) ([]DisabledEndpoint, error) {
-	key := endpointsKey(r.namespace)
-	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"HGETALL", key})
+// All returns all endpoints that are disabled, by name.
+func (e Endpoints) All(ctx context.Context) ([]DisabledEndpoint, error) {
+	key := endpointsKey(e.ring.namespace)
+	replies, err := e.ring.wire.Pipeline(ctx, key, wire.Command{"HGETALL", key})
 	if err != nil {
 		return nil, fmt.Errorf("endpoints: %w", err)
 	}

@@ -17,34 +17,34 @@ func TestEndpointsAreDisabledUntilEnabled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok, err := ring.EndpointDisabled(ctx, "crm"); ok || err != nil {
+		if _, ok, err := ring.Endpoints().Disabled(ctx, "crm"); ok || err != nil {
 			t.Fatalf("a new one: %v, %v", ok, err)
 		}
-		first, err := ring.DisableEndpoint(ctx, "crm", "answered 410 | Gone")
+		first, err := ring.Endpoints().Disable(ctx, "crm", "answered 410 | Gone")
 		if err != nil || first.Reason != "answered 410 | Gone" || time.Since(first.Since).Abs() > time.Minute {
 			t.Fatalf("got %+v, %v", first, err)
 		}
-		again, err := ring.DisableEndpoint(ctx, "crm", "another reason")
+		again, err := ring.Endpoints().Disable(ctx, "crm", "another reason")
 		if err != nil || again != first {
 			t.Errorf("a second time: got %+v, %v", again, err)
 		}
-		long, err := ring.DisableEndpoint(ctx, "archive", strings.Repeat("é", 1000))
+		long, err := ring.Endpoints().Disable(ctx, "archive", strings.Repeat("é", 1000))
 		if err != nil || len(long.Reason) > 256 || !strings.HasPrefix(long.Reason, "éé") {
 			t.Errorf("a long reason: %d bytes, %v", len(long.Reason), err)
 		}
-		all, err := ring.DisabledEndpoints(ctx)
+		all, err := ring.Endpoints().All(ctx)
 		if err != nil || len(all) != 2 || all[0].Name != "archive" || all[1] != first {
 			t.Errorf("all: %+v, %v", all, err)
 		}
 		for _, want := range []bool{true, false} {
-			if was, err := ring.EnableEndpoint(ctx, "crm"); err != nil || was != want {
+			if was, err := ring.Endpoints().Enable(ctx, "crm"); err != nil || was != want {
 				t.Errorf("enable: %v, %v, want %v", was, err, want)
 			}
 		}
-		if _, ok, err := ring.EndpointDisabled(ctx, "crm"); ok || err != nil {
+		if _, ok, err := ring.Endpoints().Disabled(ctx, "crm"); ok || err != nil {
 			t.Errorf("enabled: %v, %v", ok, err)
 		}
-		if _, err := ring.DisableEndpoint(ctx, "", "no name"); err == nil || circulate.Unknown(err) {
+		if _, err := ring.Endpoints().Disable(ctx, "", "no name"); err == nil || circulate.Unknown(err) {
 			t.Errorf("no name: %v", err)
 		}
 
@@ -57,7 +57,7 @@ func TestEndpointsAreDisabledUntilEnabled(t *testing.T) {
 		if _, err := conn.Do("HSET", "endpoints:webhooks", "crm", "by hand"); err != nil {
 			t.Fatal(err)
 		}
-		if d, ok, err := ring.EndpointDisabled(ctx, "crm"); !ok || err != nil || d.Reason != "by hand" || !d.Since.IsZero() {
+		if d, ok, err := ring.Endpoints().Disabled(ctx, "crm"); !ok || err != nil || d.Reason != "by hand" || !d.Since.IsZero() {
 			t.Errorf("by hand: %+v, %v, %v", d, ok, err)
 		}
 	})

@@ -144,7 +144,7 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("none: %q", got.body)
 	}
 	f.buries("webhook.crm")
-	if _, err := f.ring.DisableEndpoint(context.Background(), "crm", "answered 410 Gone"); err != nil {
+	if _, err := f.ring.Endpoints().Disable(context.Background(), "crm", "answered 410 Gone"); err != nil {
 		t.Fatal(err)
 	}
 	var list WebhookList

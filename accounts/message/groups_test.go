@@ -79,7 +79,7 @@ func TestWebhooks(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"crm", "a"} {
-			if _, err := ring.DisableEndpoint(ctx, name, "answered 410 Gone"); err != nil {
+			if _, err := ring.Endpoints().Disable(ctx, name, "answered 410 Gone"); err != nil {
 				t.Fatal(err)
 			}
 		}

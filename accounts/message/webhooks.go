@@ -33,7 +33,7 @@ func (r *Reader) Webhooks(ctx context.Context) ([]Webhook, error) {
 	if err != nil {
 		return nil, err
 	}
-	disabled, err := r.ring.DisabledEndpoints(ctx)
+	disabled, err := r.ring.Endpoints().All(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (r *Reader) Webhooks(ctx context.Context) ([]Webhook, error) {
 // stopped. One that is enabled is left alone. It returns ErrNoWebhook for one that
 // the ring has never heard of.
 func (r *Reader) EnableWebhook(ctx context.Context, name string) (Webhook, error) {
-	enabled, err := r.ring.EnableEndpoint(ctx, name)
+	enabled, err := r.ring.Endpoints().Enable(ctx, name)
 	if err != nil {
 		return Webhook{}, err
 	}

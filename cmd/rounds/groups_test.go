@@ -179,7 +179,7 @@ func TestWebhookCommands(t *testing.T) {
 	s := startAPI(t)
 	s.buries("webhook.crm")
 	for _, name := range []string{"crm", "gone"} {
-		if _, err := s.ring.DisableEndpoint(t.Context(), name, "answered 410 Gone"); err != nil {
+		if _, err := s.ring.Endpoints().Disable(t.Context(), name, "answered 410 Gone"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -70,11 +70,11 @@ func fullLimit(f *fullFixture) {
 func fullEndpoint(f *fullFixture) {
 	ctx := context.Background()
 	f.full()
-	d, err := f.ring.DisableEndpoint(ctx, "crm", "410")
+	d, err := f.ring.Endpoints().Disable(ctx, "crm", "410")
 	if err != nil || d.Name != "crm" {
 		f.Errorf("%+v, %v", d, err)
 	}
-	if was, err := f.ring.EnableEndpoint(ctx, "crm"); err != nil || !was {
+	if was, err := f.ring.Endpoints().Enable(ctx, "crm"); err != nil || !was {
 		f.Errorf("enabled: %v, %v", was, err)
 	}
 }

@@ -94,7 +94,7 @@ func newConsumers(endpoints []webhook.Endpoint, client *fetch.Client, start stri
 	var errs []error
 	for i, endpoint := range endpoints {
 		sink, err := webhook.New(endpoint, webhook.Options{
-			Client: client, Secrets: source, Namespace: ring.Namespace(), Store: ring, Log: log, Metrics: delivered,
+			Client: client, Secrets: source, Namespace: ring.Namespace(), Store: ring.Endpoints(), Log: log, Metrics: delivered,
 		})
 		if err != nil {
 			errs = append(errs, err)

@@ -31,7 +31,7 @@ func TestUnderAConsumer(t *testing.T) {
 			add(name)
 		}
 
-		w.options.Store = ring
+		w.options.Store = ring.Endpoints()
 		sink := w.sink(func(e *webhook.Endpoint) { e.Ordered = true })
 		w.receiver.goAway()
 		consumer := delivery.Consumer{

@@ -86,7 +86,7 @@ func TestOnlyWantedKindsAreSent(t *testing.T) {
 func TestGoneDisablesInAllReplicasUntilEnabled(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		ring := w.Ring
-		w.options.Store = ring
+		w.options.Store = ring.Endpoints()
 		sink, peer := w.sink(nil), w.sink(nil)
 		if err := one(w.Context(), peer, "p/1"); err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func TestGoneDisablesInAllReplicasUntilEnabled(t *testing.T) {
 		is(t, one(w.Context(), sink, "a/1"), webhook.Disabled, false)
 		w.Miniredis().SetError("")
 		is(t, one(w.Context(), sink, "a/1"), webhook.Disabled, false)
-		if d, ok, err := ring.EndpointDisabled(w.Context(), "crm"); !ok || err != nil || d.Reason != "answered 410 Gone" {
+		if d, ok, err := ring.Endpoints().Disabled(w.Context(), "crm"); !ok || err != nil || d.Reason != "answered 410 Gone" {
 			t.Errorf("stored: %+v, %v, %v", d, ok, err)
 		}
 		time.Sleep(15 * time.Second)
@@ -119,7 +119,7 @@ func TestGoneDisablesInAllReplicasUntilEnabled(t *testing.T) {
 			t.Error("the metric does not show it")
 		}
 
-		if was, err := ring.EnableEndpoint(w.Context(), "crm"); !was || err != nil {
+		if was, err := ring.Endpoints().Enable(w.Context(), "crm"); !was || err != nil {
 			t.Fatal(was, err)
 		}
 		time.Sleep(15 * time.Second)

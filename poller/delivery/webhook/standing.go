@@ -19,16 +19,15 @@ const recheck = 15 * time.Second
 const storeTimeout = 5 * time.Second
 
 // Store remembers which endpoints are disabled, for all replicas and over
-// restarts. A *circulate.Ring is one.
+// restarts. circulate.Endpoints are one.
 type Store interface {
-	// EndpointDisabled reports whether, since when and why an endpoint is
-	// disabled.
-	EndpointDisabled(ctx context.Context, name string) (d circulate.DisabledEndpoint, ok bool, err error)
-	// DisableEndpoint disables one. If it is already, it stays as it is.
-	DisableEndpoint(ctx context.Context, name, reason string) (circulate.DisabledEndpoint, error)
+	// Disabled reports whether, since when and why an endpoint is disabled.
+	Disabled(ctx context.Context, name string) (d circulate.DisabledEndpoint, ok bool, err error)
+	// Disable disables one. If it is already, it stays as it is.
+	Disable(ctx context.Context, name, reason string) (circulate.DisabledEndpoint, error)
 }
 
-var _ Store = (*circulate.Ring)(nil)
+var _ Store = circulate.Endpoints{}
 
 // standing is whether an endpoint may have messages, as far as is known here.
 type standing struct {
@@ -60,7 +59,7 @@ func (s *standing) refresh(ctx context.Context) error {
 		s.save(ctx)
 		return nil
 	}
-	d, disabled, err := s.store.EndpointDisabled(ctx, s.endpoint)
+	d, disabled, err := s.store.Disabled(ctx, s.endpoint)
 	if err != nil {
 		if s.known {
 			return nil
@@ -92,7 +91,7 @@ func (s *standing) save(ctx context.Context) {
 	// What the endpoint said must not get lost because we are shutting down.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if _, err := s.store.DisableEndpoint(ctx, s.endpoint, s.unsaved); err != nil {
+	if _, err := s.store.Disable(ctx, s.endpoint, s.unsaved); err != nil {
 		s.log.Error("could not store that the webhook endpoint is disabled; trying again", "error", err)
 		return
 	}
