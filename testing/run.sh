@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #
-# Runs everything that a change must pass: formatting, vet, staticcheck, and all
+# Runs everything that a change must pass: formatting, vet, golangci-lint, and all
 # tests with the race detector, against the embedded Redis and a real one; of the
 # module in testing/bench/peers as well.
 #
@@ -13,7 +13,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
+golangci=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 # staticcheck is in it
 peers=testing/bench/peers # a module of its own
 
 usage() { sed -n '3,11s/^# \{0,1\}//p' testing/run.sh; }
@@ -170,9 +170,9 @@ say go vet
 go vet ./...
 within go vet ./...
 
-say staticcheck
-go run "$staticcheck" ./...
-within go run "$staticcheck" ./...
+say golangci-lint
+go run "$golangci" run
+within go run "$golangci" run
 
 say "go build, $peers"
 within go build -o /dev/null ./...
