@@ -28,20 +28,15 @@ func TestClockThatWasADayAhead(t *testing.T) {
 		w.Register(circulate.Registration{ID: "failing", Record: record("minute")})
 		w.Register(circulate.Registration{ID: "parked", Record: record("minute")})
 
-		ahead := time.Duration(0)
-		pass := func(d time.Duration) {
-			for range int(d / time.Second) {
-				w.Miniredis().SetTime(time.Now().Add(ahead))
-				time.Sleep(time.Second)
-			}
-			w.Miniredis().SetTime(time.Now().Add(ahead))
+		pass := func(ahead, d time.Duration) {
+			w.SetRedisClock(func() time.Time { return time.Now().Add(ahead) })
+			time.Sleep(d)
 		}
 		m := w.monitor(monitor.Config{})
 		stop := faketime.Go(w.T, m.Run)
 		defer stop()
-		pass(12 * time.Second)
-		ahead = day
-		pass(12 * time.Second)
+		pass(0, 12*time.Second)
+		pass(day, 12*time.Second)
 		b, err := w.Ring.Claim(w.Context(), 0, alice, 10, 0)
 		if err != nil || len(b.Claims) != 7 {
 			w.Fatal(len(b.Claims), err)
@@ -78,10 +73,9 @@ func TestClockThatWasADayAhead(t *testing.T) {
 		if lease, _, err := group.Of(w.Ring).Member("g", bob, 15*time.Second).Lease(w.Context(), 0); lease == nil || err != nil {
 			w.Fatal(lease, err)
 		}
-		pass(6 * time.Second)
+		pass(day, 6*time.Second)
 
-		ahead = 0
-		pass(20 * time.Second)
+		pass(0, 20*time.Second)
 		w.beat(alice)
 		now, err := w.Ring.Now(w.Context(), 0)
 		if err != nil {
@@ -107,7 +101,7 @@ func TestClockThatWasADayAhead(t *testing.T) {
 		if err != nil || len(alive) != 2 {
 			w.Errorf("alive %q, %v", alive, err)
 		}
-		pass(11 * time.Second)
+		pass(0, 11*time.Second)
 		if alive, err = w.Ring.Heartbeat(w.Context(), alice, nil, 10*time.Second); err != nil || len(alive) != 1 {
 			w.Errorf("alive %q, %v: bob is dead", alive, err)
 		}

@@ -202,13 +202,13 @@ func TestClaimsFromTheFutureAreRequeuedBeyondTheLongTimeoutOnly(t *testing.T) {
 		w.claim(0, alice, 2)
 		m := w.monitor(monitor.Config{LongTimeout: time.Minute})
 		for _, back := range []time.Duration{0, time.Second, 30 * time.Second, time.Minute} {
-			w.Miniredis().SetTime(claimed.Add(-back))
+			w.SetRedisClock(func() time.Time { return claimed.Add(-back) })
 			w.beat(alice)
 			w.sweep(m, 0, 0)
 			w.sweep(m, 0, 0)
 		}
 		w.Placed(circulate.Claimed, "a", "b")
-		w.Miniredis().SetTime(claimed.Add(-time.Minute - time.Millisecond))
+		w.SetRedisClock(func() time.Time { return claimed.Add(-time.Minute - time.Millisecond) })
 		w.beat(alice)
 		w.sweep(m, 2, 0)
 		w.Placed(circulate.Waiting, "a", "b")
@@ -232,11 +232,11 @@ func TestMoreThanOneStepOfEntries(t *testing.T) {
 				for i := range accounts {
 					w.register(fmt.Sprint("a", i))
 				}
-				w.Miniredis().SetTime(time.Now().Add(ahead))
+				w.SetRedisClock(func() time.Time { return time.Now().Add(ahead) })
 				bobs, fromFuture := 0, 0
 				for i := range accounts {
 					if i == accounts/2 {
-						w.Miniredis().SetTime(time.Time{})
+						w.SetRedisClock(time.Now)
 					}
 					replica := []string{alice, bob, alice, alice, carol}[i%5]
 					if len(w.claim(0, replica, 1)) != 1 {

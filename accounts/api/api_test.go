@@ -320,7 +320,7 @@ func TestStats(t *testing.T) {
 	if r := s.Replicas[0]; !r.Alive || r.Name != "replica001" || r.Host != "h" || r.InFlight != 3 || r.LastHeartbeat.IsZero() {
 		t.Errorf("replica: %s", got.body)
 	}
-	f.redis.Miniredis().SetTime(time.Now().Add(time.Minute))
+	f.redis.SetClock(func() time.Time { return time.Now().Add(time.Minute) })
 	f.call("GET", "/v1/stats", "", 200, &s)
 	if s.Replicas[0].Alive || s.OverdueSeconds < 50 {
 		t.Errorf("a minute later: %+v", s)

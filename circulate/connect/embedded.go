@@ -3,6 +3,7 @@ package connect
 import (
 	"context"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -13,13 +14,36 @@ import (
 // tests. It listens nowhere, and what it holds goes with the process.
 type Embedded struct {
 	server *miniredis.Miniredis
+	clock  *embeddedClock
 	pools  *pools
+}
+
+// embeddedClock is the server's. It stands still while commands run, and goes on between
+// them by a millisecond or more: with each change of its time the server looks through all
+// its keys for those that expire, which in the midst of scripts was most of its work.
+type embeddedClock struct {
+	server *miniredis.Miniredis
+
+	mu   sync.Mutex
+	now  func() time.Time
+	last time.Time
+}
+
+func (c *embeddedClock) tick() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := c.now(); now.Sub(c.last).Abs() >= time.Millisecond {
+		c.server.SetTime(now)
+		c.last = now
+	}
 }
 
 // NewEmbedded starts one.
 func NewEmbedded() *Embedded {
 	server := miniredis.NewMiniRedis()
 	server.ClockTTL(true)
+	clock := &embeddedClock{server: server, now: time.Now}
+	clock.tick()
 	dial := func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, "tcp", "embedded", redis.DialReadTimeout(10*time.Second),
 			redis.DialContextFunc(func(context.Context, string, string) (net.Conn, error) {
@@ -27,11 +51,12 @@ func NewEmbedded() *Embedded {
 				if err != nil {
 					return nil, err
 				}
-				return newBuffered(conn), nil
+				return newBuffered(conn, clock.tick), nil
 			}))
 	}
 	return &Embedded{
 		server: server,
+		clock:  clock,
 		pools:  newPools(Options{}.withDefaults(), dial, nil),
 	}
 }
@@ -65,6 +90,13 @@ func (e *Embedded) Name() string { return "embedded" }
 
 // Miniredis is the server itself, for tests that inject faults.
 func (e *Embedded) Miniredis() *miniredis.Miniredis { return e.server }
+
+// SetClock has the server go by another clock from its next command on, for tests.
+func (e *Embedded) SetClock(now func() time.Time) {
+	e.clock.mu.Lock()
+	defer e.clock.mu.Unlock()
+	e.clock.now = now
+}
 
 // Close ends the server and forgets all it held.
 func (e *Embedded) Close() error {

@@ -11,6 +11,7 @@ import (
 // first reply would wait for it for ever, as the server for the client.
 type buffered struct {
 	net.Conn
+	sends func() // is called before anything is sent
 
 	mu      sync.Mutex
 	pending []byte
@@ -20,8 +21,8 @@ type buffered struct {
 	once    sync.Once
 }
 
-func newBuffered(conn net.Conn) *buffered {
-	b := &buffered{Conn: conn, more: make(chan struct{}, 1), closed: make(chan struct{})}
+func newBuffered(conn net.Conn, sends func()) *buffered {
+	b := &buffered{Conn: conn, sends: sends, more: make(chan struct{}, 1), closed: make(chan struct{})}
 	go b.pump()
 	return b
 }
@@ -59,6 +60,7 @@ func (b *buffered) pump() {
 		next := b.pending
 		b.pending = nil
 		b.mu.Unlock()
+		b.sends()
 		if _, err := b.Conn.Write(next); err != nil {
 			b.fail(err)
 			return

@@ -22,7 +22,7 @@ type store struct {
 
 func openStore(s *scripts, shards []string) (*store, error) {
 	e := connect.NewEmbedded()
-	e.Miniredis().SetTime(frozen())
+	e.SetClock(frozen)
 	conn, err := e.Conn(context.Background(), "")
 	if err != nil {
 		return nil, errors.Join(err, e.Close())

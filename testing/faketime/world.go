@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -76,6 +77,16 @@ func (w *World) Miniredis() *miniredis.Miniredis {
 		w.Fatalf("%T is not the embedded server", w.Redis)
 	}
 	return embedded.Miniredis()
+}
+
+// SetRedisClock has Redis go by another clock than the bubble's.
+func (w *World) SetRedisClock(now func() time.Time) {
+	w.Helper()
+	embedded, ok := w.Redis.(*connect.Embedded)
+	if !ok {
+		w.Fatalf("%T is not the embedded server", w.Redis)
+	}
+	embedded.SetClock(now)
 }
 
 // Log is a logger to a test, and to others.
