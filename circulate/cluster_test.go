@@ -72,10 +72,10 @@ func TestStepsOfAShardThatHasJustMovedGoRight(t *testing.T) {
 	var held circulate.Held
 	for name, step := range map[string]func(ctx context.Context) error{
 		"script":   func(ctx context.Context) error { _, err := ring.Claim(ctx, 0, alice, 1, 0); return err },
-		"command":  func(ctx context.Context) error { _, err := ring.LastMessage(ctx, 0); return err },
+		"command":  func(ctx context.Context) error { _, err := ring.Streams().Last(ctx, 0); return err },
 		"pipeline": func(ctx context.Context) error { _, _, err := ring.Oldest(ctx, 0, 1, 1); return err },
 		"multi":    func(ctx context.Context) error { _, err := ring.Count(ctx, 0); return err },
-		"requeue":  func(ctx context.Context) error { _, err := ring.Requeue(ctx, 0, held); return err },
+		"requeue":  func(ctx context.Context) error { _, _, err := ring.Requeue(ctx, 0, held); return err },
 	} {
 		if name == "requeue" {
 			entries, _, err := ring.Oldest(t.Context(), 0, 0, 1)

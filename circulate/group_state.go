@@ -25,7 +25,7 @@ func ValidateGroup(group string) error { return wire.ValidateGroup(group) }
 // comes from now on. In a new shard it reads all there is wherever an old shard whose
 // accounts go there has the group already: it is as old as that one. So whoever makes a group everywhere
 // begins with the last shard.
-func (r *Ring) EnsureGroup(ctx context.Context, shard int, group, after string) (created bool, err error) {
+func (s Streams) EnsureGroup(ctx context.Context, shard int, group, after string) (created bool, err error) {
 	if err := wire.CheckGroup("ensure group", group); err != nil {
 		return false, err
 	}
@@ -34,11 +34,11 @@ func (r *Ring) EnsureGroup(ctx context.Context, shard int, group, after string) 
 			return false, fmt.Errorf("%w: ensure group: %w", wire.ErrInput, err)
 		}
 	}
-	key := r.keys[shard].messages
-	if after, err = r.groupStart(ctx, shard, group, after); err != nil {
+	key := s.ring.keys[shard].messages
+	if after, err = s.ring.groupStart(ctx, shard, group, after); err != nil {
 		return false, fmt.Errorf("ensure group, shard %d: %w", shard, err)
 	}
-	_, err = r.wire.PipelineOn(ctx, wire.ForGroups, shard, key, wire.Command{"XGROUP", "CREATE", key, group, after, "MKSTREAM"})
+	_, err = s.ring.wire.PipelineOn(ctx, wire.ForGroups, shard, key, wire.Command{"XGROUP", "CREATE", key, group, after, "MKSTREAM"})
 	if wire.HasCode(err, "BUSYGROUP") {
 		return false, nil
 	}
@@ -69,31 +69,31 @@ type GroupState struct {
 
 // GroupState gives how far a group has got in a shard. Where the shard has not got
 // the group it is ErrNoGroup.
-func (r *Ring) GroupState(ctx context.Context, shard int, group string) (GroupState, error) {
-	k := &r.keys[shard]
-	reply, err := redis.Values(r.wire.Run(ctx, groupStateScript, shard, []string{k.messages, k.dead, k.leases}, group))
+func (s Streams) GroupState(ctx context.Context, shard int, group string) (GroupState, error) {
+	k := &s.ring.keys[shard]
+	reply, err := redis.Values(s.ring.wire.Run(ctx, groupStateScript, shard, []string{k.messages, k.dead, k.leases}, group))
 	if err != nil {
 		return GroupState{}, err
 	}
 	if len(reply) == 1 {
 		return GroupState{}, ErrNoGroup
 	}
-	var s GroupState
+	var state GroupState
 	var now int64
 	var unread, pending string
-	if _, err := redis.Scan(reply, &now, &s.Lag, &s.Pending, &s.Dead, &s.Last, &unread, &pending, &s.Holder); err != nil {
+	if _, err := redis.Scan(reply, &now, &state.Lag, &state.Pending, &state.Dead, &state.Last, &unread, &pending, &state.Holder); err != nil {
 		return GroupState{}, fmt.Errorf("group state, shard %d: %w", shard, err)
 	}
-	s.Now = time.UnixMilli(now)
-	s.OldestUnread, s.OldestPending = PositionAge(s.Now, unread), PositionAge(s.Now, pending)
-	return s, nil
+	state.Now = time.UnixMilli(now)
+	state.OldestUnread, state.OldestPending = PositionAge(state.Now, unread), PositionAge(state.Now, pending)
+	return state, nil
 }
 
 // Groups returns the names of all consumer groups of the shards.
-func (r *Ring) Groups(ctx context.Context) ([]string, error) {
+func (s Streams) Groups(ctx context.Context) ([]string, error) {
 	var names []string
-	for shard := range r.keys {
-		of, err := r.groupsOf(ctx, shard)
+	for shard := range s.ring.keys {
+		of, err := s.ring.groupsOf(ctx, shard)
 		if err != nil {
 			return nil, err
 		}

@@ -154,7 +154,7 @@ func (a *acknowledged) verify(t *testing.T, server redistest.Redis, life int, be
 	}
 	stream := make(map[string]int)
 	for shard := range a.ring.Shards() {
-		found, err := a.ring.Messages(t.Context(), shard, circulate.StreamStart, 100_000)
+		found, err := a.ring.Streams().Messages(t.Context(), shard, circulate.StreamStart, 100_000)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -109,7 +109,7 @@ func requeueAll(t *testing.T, ring *circulate.Ring) {
 			t.Fatal(err)
 		}
 		for _, h := range held {
-			if _, err := ring.Requeue(t.Context(), shard, h); err != nil {
+			if _, _, err := ring.Requeue(t.Context(), shard, h); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -127,7 +127,7 @@ func cycle(t *testing.T, server redistest.Redis, ring *circulate.Ring) {
 		}
 	}
 	shard := ring.ShardOf("cycle")
-	last, err := ring.LastMessage(ctx, shard)
+	last, err := ring.Streams().Last(ctx, shard)
 	fail("last message", err)
 	before := len(places(t, server, ring))
 	register(t, ring, "cycle")
@@ -170,12 +170,12 @@ func cycle(t *testing.T, server redistest.Redis, ring *circulate.Ring) {
 		t.Fatalf("parked %d, %v", n, err)
 	}
 	fail("resume", ring.Account("cycle").Resume(ctx, circulate.Resumption{}))
-	found, err := ring.Messages(ctx, shard, last, 10)
+	found, err := ring.Streams().Messages(ctx, shard, last, 10)
 	fail("messages", err)
 	if len(found) != 2 || found[0].Message.ID != "1" || found[1].Message.ID != "2" {
 		t.Errorf("found %+v", found)
 	}
-	_, _, err = ring.TrimMessages(ctx, shard, time.Hour)
+	_, _, err = ring.Streams().Trim(ctx, shard, time.Hour)
 	fail("trim", err)
 	expectLaw(t, server, ring, before+1)
 	if views, err := ring.Look(ctx, shard, []string{"cycle"}); err != nil || len(views) != 1 || views[0].Place != circulate.Scheduled {

@@ -71,11 +71,11 @@ func (r *Ring) Node(shard int) string { return r.wire.NodeOf(r.keys[shard].messa
 // streamSamples is how many parts of a stream are measured to tell its size.
 const streamSamples = 16
 
-// MessageBytes is about how much memory the messages of a shard take. It fails where
-// Memory does.
-func (r *Ring) MessageBytes(ctx context.Context, shard int) (int64, error) {
-	key := r.keys[shard].messages
-	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"MEMORY", "USAGE", key, "SAMPLES", streamSamples})
+// Bytes is about how much memory the messages of a shard take. It fails where
+// [Ring.Memory] does.
+func (s Streams) Bytes(ctx context.Context, shard int) (int64, error) {
+	key := s.ring.keys[shard].messages
+	replies, err := s.ring.wire.Pipeline(ctx, key, wire.Command{"MEMORY", "USAGE", key, "SAMPLES", streamSamples})
 	if err != nil {
 		return 0, fmt.Errorf("message bytes, shard %d: %w", shard, err)
 	}

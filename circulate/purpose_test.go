@@ -49,7 +49,7 @@ func TestVitalStepsNeedNoOrdinaryConnection(t *testing.T) {
 		if err != nil || len(held) != 1 {
 			t.Fatalf("oldest: %v, %v", held, err)
 		}
-		if outcome, err := ring.Requeue(ctx, 0, held[0]); err != nil || outcome != circulate.Moved {
+		if outcome, _, err := ring.Requeue(ctx, 0, held[0]); err != nil || outcome != circulate.Moved {
 			t.Errorf("requeue: %v, %v", outcome, err)
 		}
 		lease := group.Lease{Shard: 0, Group: "g", Consumer: alice, TTL: time.Minute}

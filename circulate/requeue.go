@@ -89,15 +89,10 @@ const (
 //
 // A Redis at its memory limit refuses every transaction, before it has done
 // anything: there it is a script, which has nothing to compensate.
-func (r *Ring) Requeue(ctx context.Context, shard int, h Held) (Requeued, error) {
-	outcome, _, err := r.Strike(ctx, shard, h)
-	return outcome, err
-}
-
-// Strike is Requeue, and tells of an entry that was moved how many strikes its
-// account has now: how often it was requeued since the last check of it that was
-// returned.
-func (r *Ring) Strike(ctx context.Context, shard int, h Held) (outcome Requeued, strikes int, err error) {
+//
+// Of an entry that was moved, strikes is how often its account was requeued since the
+// last check of it that was returned.
+func (r *Ring) Requeue(ctx context.Context, shard int, h Held) (outcome Requeued, strikes int, err error) {
 	k := &r.keys[shard]
 	if h.Malformed() {
 		outcome, err = r.setAsideEntry(ctx, shard, h)
@@ -108,7 +103,7 @@ func (r *Ring) Strike(ctx context.Context, shard int, h Held) (outcome Requeued,
 		wire.Command{"LPUSH", k.queue, h.text},
 		wire.Command{"HINCRBY", k.strikes, h.Entry.ID, 1})
 	if Full(err) {
-		return r.strikeFull(ctx, shard, h)
+		return r.requeueFull(ctx, shard, h)
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("requeue, shard %d: %w", shard, err)
@@ -127,8 +122,8 @@ func (r *Ring) Strike(ctx context.Context, shard int, h Held) (outcome Requeued,
 	return outcome, 0, err
 }
 
-// strikeFull is Strike on a Redis that is full.
-func (r *Ring) strikeFull(ctx context.Context, shard int, h Held) (Requeued, int, error) {
+// requeueFull is Requeue on a Redis that is full.
+func (r *Ring) requeueFull(ctx context.Context, shard int, h Held) (Requeued, int, error) {
 	k := &r.keys[shard]
 	strikes, err := redis.Int(r.wire.Run(ctx, requeueScript, shard, []string{k.processing, k.queue, k.strikes}, h.text))
 	switch {

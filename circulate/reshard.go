@@ -179,7 +179,7 @@ func (r *Ring) drained(ctx context.Context, shard int, drop bool) (bool, error) 
 		return false, err
 	}
 	for _, group := range groups {
-		if s, err := r.GroupState(ctx, shard, group); err != nil || s.Lag > 0 || s.Pending > 0 {
+		if s, err := r.Streams().GroupState(ctx, shard, group); err != nil || s.Lag > 0 || s.Pending > 0 {
 			return false, err
 		}
 	}

@@ -29,7 +29,7 @@ func TestReshardOnAFullRedis(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := old.EnsureGroup(ctx, 0, "readers", circulate.StreamStart); err != nil {
+	if _, err := old.Streams().EnsureGroup(ctx, 0, "readers", circulate.StreamStart); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := old.Mover().Begin(ctx, 3); err != nil {

@@ -19,7 +19,7 @@ func (r *Ring) ahead(ctx context.Context, shard int, group string) (bool, error)
 		if left, err := r.Mover().Remaining(ctx, source); err != nil || !left.Marked || left.Accounts > 0 {
 			return true, err
 		}
-		s, err := r.GroupState(ctx, source, group)
+		s, err := r.Streams().GroupState(ctx, source, group)
 		if errors.Is(err, ErrNoGroup) {
 			continue // it came when there was nothing left to read
 		}
@@ -62,7 +62,7 @@ func (r *Ring) groupStart(ctx context.Context, shard int, group, after string) (
 	if after == StreamEnd {
 		// Before the old shards are looked at: whoever makes the group there in
 		// between, with a ring that knows no new ones, misses nothing here.
-		last, err := r.LastMessage(ctx, shard)
+		last, err := r.Streams().Last(ctx, shard)
 		if err != nil {
 			return "", err
 		}

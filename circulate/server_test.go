@@ -93,7 +93,7 @@ func TestFrozenServerHoldsNobodyUpAndNothingIsDoubled(t *testing.T) {
 	if want := []string{"a", "b", "c", "d"}; !slices.Equal(sortedKeys(ids), want) || len(b.Claims) != 4 {
 		t.Errorf("claimed %v, want each of %q once", ids, want)
 	}
-	stream, err := ring.Messages(t.Context(), 0, circulate.StreamStart, 10)
+	stream, err := ring.Streams().Messages(t.Context(), 0, circulate.StreamStart, 10)
 	if err != nil || len(stream) != 1 {
 		t.Errorf("the message is in the stream %d times, %v", len(stream), err)
 	}

@@ -28,20 +28,20 @@ type Found struct {
 
 // Messages gives up to n messages of a shard's stream that come after a
 // position, oldest first. It is for onlookers: nothing is acknowledged.
-func (r *Ring) Messages(ctx context.Context, shard int, after string, n int) ([]Found, error) {
-	key := r.keys[shard].messages
-	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"XRANGE", key, "(" + after, "+", "COUNT", n})
+func (s Streams) Messages(ctx context.Context, shard int, after string, n int) ([]Found, error) {
+	key := s.ring.keys[shard].messages
+	replies, err := s.ring.wire.Pipeline(ctx, key, wire.Command{"XRANGE", key, "(" + after, "+", "COUNT", n})
 	if err != nil {
 		return nil, fmt.Errorf("messages, shard %d: %w", shard, err)
 	}
 	return readStream(shard, replies[0])
 }
 
-// LastMessage is the position of a shard's newest message, StreamStart where
+// Last is the position of a shard's newest message, StreamStart where
 // there is none.
-func (r *Ring) LastMessage(ctx context.Context, shard int) (string, error) {
-	key := r.keys[shard].messages
-	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"XREVRANGE", key, "+", "-", "COUNT", 1})
+func (s Streams) Last(ctx context.Context, shard int) (string, error) {
+	key := s.ring.keys[shard].messages
+	replies, err := s.ring.wire.Pipeline(ctx, key, wire.Command{"XREVRANGE", key, "+", "-", "COUNT", 1})
 	if err != nil {
 		return "", fmt.Errorf("last message, shard %d: %w", shard, err)
 	}
@@ -52,17 +52,17 @@ func (r *Ring) LastMessage(ctx context.Context, shard int) (string, error) {
 	return found[0].Position, nil
 }
 
-// TrimMessages drops the messages of a shard that are older than the age, but
+// Trim drops the messages of a shard that are older than the age, but
 // none that a consumer group has not read or not acknowledged. It reports how
 // many were dropped, and whether a group held some back.
-func (r *Ring) TrimMessages(ctx context.Context, shard int, age time.Duration) (dropped int, heldBack bool, err error) {
-	key := r.keys[shard].messages
-	now, err := r.Now(ctx, shard)
+func (s Streams) Trim(ctx context.Context, shard int, age time.Duration) (dropped int, heldBack bool, err error) {
+	key := s.ring.keys[shard].messages
+	now, err := s.ring.Now(ctx, shard)
 	if err != nil {
 		return 0, false, err
 	}
 	limit := StreamIDAt(now.Add(-age))
-	oldest, err := r.oldestUnread(ctx, key)
+	oldest, err := s.ring.oldestUnread(ctx, key)
 	if err != nil {
 		return 0, false, fmt.Errorf("trim, shard %d: %w", shard, err)
 	}
@@ -73,16 +73,16 @@ func (r *Ring) TrimMessages(ctx context.Context, shard int, age time.Duration) (
 	// One command would hold the server up for as long as all of them take. What is
 	// left when no whole node of the stream can go is the part of one.
 	for n := trimAtOnce; n > 0; dropped += n {
-		if n, err = r.trimBefore(ctx, key, "~", keepFrom.String(), "LIMIT", trimAtOnce); err != nil {
+		if n, err = s.ring.trimBefore(ctx, key, "~", keepFrom.String(), "LIMIT", trimAtOnce); err != nil {
 			return dropped, false, fmt.Errorf("trim, shard %d: %w", shard, err)
 		}
 	}
-	n, err := r.trimBefore(ctx, key, keepFrom.String())
+	n, err := s.ring.trimBefore(ctx, key, keepFrom.String())
 	if err != nil {
 		return dropped, false, fmt.Errorf("trim, shard %d: %w", shard, err)
 	}
 	dropped += n
-	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"XRANGE", key, "-", "(" + limit.String(), "COUNT", 1})
+	replies, err := s.ring.wire.Pipeline(ctx, key, wire.Command{"XRANGE", key, "-", "(" + limit.String(), "COUNT", 1})
 	if err != nil {
 		return dropped, false, fmt.Errorf("trim, shard %d: %w", shard, err)
 	}

@@ -7,10 +7,11 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// Streams is what the package of consumer groups needs of a ring beyond its wire.
+// Streams are the shards' streams of found messages, and the names of the consumer
+// groups that read them. What a group does with them is in package group.
 type Streams struct{ ring *Ring }
 
-// Streams are the ring's, for the packages below this one.
+// Streams are the ring's.
 func (r *Ring) Streams() Streams { return Streams{r} }
 
 // Keys are those of a shard that concern its messages.

@@ -164,7 +164,7 @@ func (tr *traffic) settle(t *testing.T, server redistest.Redis, forgets bool) {
 		for i := range b.Claims {
 			claimed[b.Claims[i].ID]++
 		}
-		found, err := tr.ring.Messages(t.Context(), shard, circulate.StreamStart, 100_000)
+		found, err := tr.ring.Streams().Messages(t.Context(), shard, circulate.StreamStart, 100_000)
 		if err != nil {
 			t.Fatal(err)
 		}

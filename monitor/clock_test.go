@@ -67,7 +67,7 @@ func TestClockThatWasADayAhead(t *testing.T) {
 			w.Fatal(err)
 		}
 		w.beat(bob)
-		if _, err := w.Ring.EnsureGroup(w.Context(), 0, "g", circulate.StreamStart); err != nil {
+		if _, err := w.Ring.Streams().EnsureGroup(w.Context(), 0, "g", circulate.StreamStart); err != nil {
 			w.Fatal(err)
 		}
 		if lease, _, err := group.Of(w.Ring).Member("g", bob, 15*time.Second).Lease(w.Context(), 0); lease == nil || err != nil {

@@ -73,7 +73,7 @@ type groupWatch struct {
 // look shows how far each group has got, and warns of those that will hold
 // messages back before they do.
 func (w *groupWatch) look(ctx context.Context) error {
-	groups, err := w.ring.Groups(ctx)
+	groups, err := w.ring.Streams().Groups(ctx)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (w *world) read(shard int, name string, n int, acknowledge bool) {
 func (w *world) ensure(name string, shards ...int) {
 	w.Helper()
 	for _, shard := range shards {
-		if _, err := w.Ring.EnsureGroup(w.Context(), shard, name, circulate.StreamStart); err != nil {
+		if _, err := w.Ring.Streams().EnsureGroup(w.Context(), shard, name, circulate.StreamStart); err != nil {
 			w.Fatal(err)
 		}
 	}

@@ -284,7 +284,7 @@ func TestWithoutRetentionMessagesStay(t *testing.T) {
 // messages expects the ids of an account's messages in the stream.
 func (w *world) messages(account string, want ...string) {
 	w.Helper()
-	found, err := w.Ring.Messages(w.Context(), w.Ring.ShardOf(account), circulate.StreamStart, 1000)
+	found, err := w.Ring.Streams().Messages(w.Context(), w.Ring.ShardOf(account), circulate.StreamStart, 1000)
 	if err != nil {
 		w.Fatal(err)
 	}

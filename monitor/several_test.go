@@ -206,7 +206,7 @@ func TestMonitorsAndSlowPollersKeepTheLaw(t *testing.T) {
 	expectLaw(t, server, ring, accounts)
 	seen := make(map[string]bool)
 	for shard := range shards {
-		found, err := ring.Messages(t.Context(), shard, circulate.StreamStart, 1_000_000)
+		found, err := ring.Streams().Messages(t.Context(), shard, circulate.StreamStart, 1_000_000)
 		if err != nil {
 			t.Fatal(err)
 		}

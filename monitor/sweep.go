@@ -141,7 +141,7 @@ func (m *Monitor) stale(age time.Duration) bool {
 }
 
 func (m *Monitor) requeue(ctx context.Context, shard int, h circulate.Held, stale bool, swept *Swept) error {
-	outcome, strikes, err := m.ring.Strike(ctx, shard, h)
+	outcome, strikes, err := m.ring.Requeue(ctx, shard, h)
 	switch {
 	case err != nil:
 		if circulate.Unknown(err) {

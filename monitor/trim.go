@@ -24,7 +24,7 @@ func (m *Monitor) trim(ctx context.Context) error {
 		if m.config.Retention == 0 {
 			return 0, nil
 		}
-		n, heldBack, err := m.ring.TrimMessages(ctx, shard, m.config.Retention)
+		n, heldBack, err := m.ring.Streams().Trim(ctx, shard, m.config.Retention)
 		held[shard] = heldBack
 		return n, err
 	})
@@ -38,7 +38,7 @@ func (m *Monitor) trim(ctx context.Context) error {
 			if levels[shard] == math.MaxInt {
 				return 0, nil
 			}
-			n, heldBack, err := m.ring.TrimMessagesTo(ctx, shard, levels[shard])
+			n, heldBack, err := m.ring.Streams().TrimTo(ctx, shard, levels[shard])
 			held[shard] = held[shard] || heldBack
 			return n, err
 		})
@@ -144,7 +144,7 @@ func (m *Monitor) levelBytes(ctx context.Context, parts map[string]*part, length
 	for node, part := range parts {
 		sizes, sum := make([]int, len(part.shards)), 0
 		for i, shard := range part.shards {
-			size, err := m.ring.MessageBytes(ctx, shard)
+			size, err := m.ring.Streams().Bytes(ctx, shard)
 			if err != nil && circulate.Unavailable(err) {
 				return err
 			}

@@ -55,7 +55,7 @@ func Example() {
 	if err := pool.Run(ctx); err != nil { // until ctx is done
 		fmt.Println(err)
 	}
-	found, err := ring.Messages(context.Background(), ring.ShardOf("harbour"), circulate.StreamStart, 10)
+	found, err := ring.Streams().Messages(context.Background(), ring.ShardOf("harbour"), circulate.StreamStart, 10)
 	for _, m := range found {
 		fmt.Println(m.Account, m.Message.ID, string(m.Message.Data))
 	}

@@ -39,7 +39,7 @@ func (f *fixture) buries(name string) {
 	f.Helper()
 	ctx := context.Background()
 	for shard := range f.ring.Shards() {
-		if _, err := f.ring.EnsureGroup(ctx, shard, name, circulate.StreamStart); err != nil {
+		if _, err := f.ring.Streams().EnsureGroup(ctx, shard, name, circulate.StreamStart); err != nil {
 			f.Fatal(err)
 		}
 		lease, _, err := group.Of(f.ring).Member(name, reader, time.Minute).Lease(ctx, shard)

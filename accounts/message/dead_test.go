@@ -37,7 +37,7 @@ func bury(t *testing.T, ring *circulate.Ring, name string) {
 	t.Helper()
 	ctx := context.Background()
 	for shard := range ring.Shards() {
-		if _, err := ring.EnsureGroup(ctx, shard, name, circulate.StreamStart); err != nil {
+		if _, err := ring.Streams().EnsureGroup(ctx, shard, name, circulate.StreamStart); err != nil {
 			t.Fatal(err)
 		}
 		lease, _, err := group.Of(ring).Member(name, reader, time.Minute).Lease(ctx, shard)
@@ -79,7 +79,7 @@ func TestDead(t *testing.T) {
 			stream(t, r, ring, fmt.Sprintf("id-%d", i), 20)
 		}
 		bury(t, ring, "crm")
-		if _, err := ring.EnsureGroup(ctx, 0, "other", circulate.StreamEnd); err != nil {
+		if _, err := ring.Streams().EnsureGroup(ctx, 0, "other", circulate.StreamEnd); err != nil {
 			t.Fatal(err)
 		}
 		var all []DeadLetter

@@ -200,7 +200,7 @@ func (r *Reader) ensureGroup(ctx context.Context, name, from string) error {
 			if shard < r.ring.Sources() != old {
 				return nil
 			}
-			_, err := r.ring.EnsureGroup(ctx, shard, name, after)
+			_, err := r.ring.Streams().EnsureGroup(ctx, shard, name, after)
 			return err
 		}); err != nil {
 			return err

@@ -34,7 +34,7 @@ type Group struct {
 
 // Groups returns the consumer groups, by name.
 func (r *Reader) Groups(ctx context.Context) ([]Group, error) {
-	names, err := r.ring.Groups(ctx)
+	names, err := r.ring.Streams().Groups(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (r *Reader) Group(ctx context.Context, name string) (Group, error) {
 	states := make([]circulate.GroupState, r.ring.Shards())
 	missing := make([]bool, len(states))
 	err := circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) (err error) {
-		states[shard], err = r.ring.GroupState(ctx, shard, name)
+		states[shard], err = r.ring.Streams().GroupState(ctx, shard, name)
 		if errors.Is(err, circulate.ErrNoGroup) {
 			missing[shard], err = true, nil
 		}

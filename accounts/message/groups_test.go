@@ -21,11 +21,11 @@ func TestGroups(t *testing.T) {
 		stream(t, r, ring, "a", 5)
 		stream(t, r, ring, "b", 5)
 		for shard := range 4 {
-			if _, err := ring.EnsureGroup(ctx, shard, "crm", circulate.StreamStart); err != nil {
+			if _, err := ring.Streams().EnsureGroup(ctx, shard, "crm", circulate.StreamStart); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := ring.EnsureGroup(ctx, 2, "partly", circulate.StreamEnd); err != nil {
+		if _, err := ring.Streams().EnsureGroup(ctx, 2, "partly", circulate.StreamEnd); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := group.Of(ring).Member("crm", reader, time.Minute).Join(ctx); err != nil {
@@ -74,7 +74,7 @@ func TestWebhooks(t *testing.T) {
 		ctx := context.Background()
 		r, ring := newWorld(t, server, 2)
 		for _, group := range []string{"webhook.crm", "webhook.b", "audit"} {
-			if _, err := ring.EnsureGroup(ctx, 0, group, circulate.StreamStart); err != nil {
+			if _, err := ring.Streams().EnsureGroup(ctx, 0, group, circulate.StreamStart); err != nil {
 				t.Fatal(err)
 			}
 		}

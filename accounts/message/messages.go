@@ -28,7 +28,7 @@ func (r *Reader) Position(ctx context.Context, from string) (Position, error) {
 		return p, nil
 	case FromNow:
 		return p, circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) error {
-			last, err := r.ring.LastMessage(ctx, shard)
+			last, err := r.ring.Streams().Last(ctx, shard)
 			if err == nil {
 				p.at[shard], err = circulate.ParseStreamID(last)
 			}
@@ -57,7 +57,7 @@ func (r *Reader) Messages(ctx context.Context, from Position, limit int) ([]circ
 	}
 	ahead := min(limit/shards+1, max(8, aheadMessages/shards))
 	found, _, err := r.page(ctx, from, all, pageLimits{limit, pageBytes, ahead}, func(ctx context.Context, shard int, after circulate.StreamID) ([]circulate.Found, error) {
-		return r.ring.Messages(ctx, shard, after.String(), ahead)
+		return r.ring.Streams().Messages(ctx, shard, after.String(), ahead)
 	})
 	return found, err
 }

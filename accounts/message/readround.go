@@ -198,7 +198,7 @@ func (t *readRound) leave(ctx context.Context) error {
 		if held != nil {
 			return t.release(ctx, shard, held)
 		}
-		state, err := ring.GroupState(ctx, shard, t.group)
+		state, err := ring.Streams().GroupState(ctx, shard, t.group)
 		if errors.Is(err, circulate.ErrNoGroup) || err == nil && state.Holder != t.Consumer {
 			return nil
 		}

@@ -102,7 +102,7 @@ func (r *Reader) replay(ctx context.Context, l *group.DeadLetter, known groupsKn
 	key := strconv.Itoa(l.Shard) + " " + l.Group
 	there, asked := known[key]
 	if !asked {
-		_, err := r.ring.GroupState(ctx, l.Shard, l.Group)
+		_, err := r.ring.Streams().GroupState(ctx, l.Shard, l.Group)
 		if err != nil && !errors.Is(err, circulate.ErrNoGroup) {
 			return err
 		}

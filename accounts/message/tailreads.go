@@ -63,12 +63,12 @@ func (t *tailReads) read(ctx context.Context, ring *circulate.Ring, shard int, a
 		if r.err == nil {
 			return r.found, nil
 		}
-		return ring.Messages(ctx, shard, after.String(), tailAhead) // the other may have gone away
+		return ring.Streams().Messages(ctx, shard, after.String(), tailAhead) // the other may have gone away
 	}
 	r = &tailRead{done: make(chan struct{})}
 	t.reads[place] = r
 	t.mu.Unlock()
-	r.found, r.err = ring.Messages(ctx, shard, after.String(), tailAhead)
+	r.found, r.err = ring.Streams().Messages(ctx, shard, after.String(), tailAhead)
 	close(r.done)
 	t.keep(place, r)
 	return r.found, r.err

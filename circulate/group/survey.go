@@ -27,7 +27,7 @@ type survey struct {
 	done  chan struct{}
 }
 
-// Survey is [circulate.Ring.GroupState] without the holder, for many groups that are
+// Survey is [circulate.Streams.GroupState] without the holder, for many groups that are
 // asked about at about the same time: they are looked at in one step.
 func (g *Groups) Survey(ctx context.Context, shard int, group string) (circulate.GroupState, error) {
 	s := &survey{group: group, done: make(chan struct{})}

@@ -23,7 +23,7 @@ func (s *apiServer) buries(name string) {
 	s.t.Helper()
 	ctx := s.t.Context()
 	for shard := range s.ring.Shards() {
-		if _, err := s.ring.EnsureGroup(ctx, shard, name, circulate.StreamStart); err != nil {
+		if _, err := s.ring.Streams().EnsureGroup(ctx, shard, name, circulate.StreamStart); err != nil {
 			s.t.Fatal(err)
 		}
 		lease, _, err := group.Of(s.ring).Member(name, "reader0000", time.Minute).Lease(ctx, shard)

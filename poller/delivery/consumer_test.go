@@ -48,7 +48,7 @@ func atLeastOnce(lines []string) []string {
 func (w *world) nothingLeft() {
 	w.Helper()
 	for shard := range w.shards {
-		s, err := w.Ring.GroupState(context.Background(), shard, "g")
+		s, err := w.Ring.Streams().GroupState(context.Background(), shard, "g")
 		if err != nil || s.OldestUnread != 0 || s.Pending != 0 {
 			w.Errorf("shard %d: %+v, %v", shard, s, err)
 		}
@@ -225,7 +225,7 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 		}}
 		c := w.start(delivery.Consumer{Handler: j.handler(), Batch: 10, HeldMax: 50, MaxDeliveries: 1000, Backoff: func(int) time.Duration { return time.Minute }})
 		time.Sleep(10 * time.Minute)
-		s, err := w.Ring.GroupState(context.Background(), 0, "g")
+		s, err := w.Ring.Streams().GroupState(context.Background(), 0, "g")
 		if err != nil || s.Pending > 60 || s.OldestUnread == 0 {
 			t.Errorf("%+v, %v", s, err)
 		}

@@ -151,7 +151,7 @@ func (g *member) make(ctx context.Context) {
 	for ; g.made < g.Ring.Shards() && ctx.Err() == nil; g.made++ {
 		shard := g.Ring.Shards() - 1 - g.made
 		step, cancel := context.WithTimeout(ctx, stepTimeout)
-		created, err := g.Ring.EnsureGroup(step, shard, g.Group, g.after(shard))
+		created, err := g.Ring.Streams().EnsureGroup(step, shard, g.Group, g.after(shard))
 		cancel()
 		if err != nil {
 			g.failed("ensure group", err)

@@ -147,7 +147,7 @@ func (s *session) trouble(step string, err error) {
 func (s *session) ensure() bool {
 	created := false
 	err := s.step(func(ctx context.Context) (err error) {
-		created, err = s.Ring.EnsureGroup(ctx, s.shard, s.Group, s.after(s.shard))
+		created, err = s.Ring.Streams().EnsureGroup(ctx, s.shard, s.Group, s.after(s.shard))
 		return err
 	})
 	if err != nil {

@@ -290,7 +290,7 @@ func (w *deliveryWorld) unread(posted int) (string, error) {
 	}
 	for name := range deaths {
 		for shard := range w.ring.Shards() {
-			s, err := w.ring.GroupState(w.Context(), shard, name)
+			s, err := w.ring.Streams().GroupState(w.Context(), shard, name)
 			if err != nil && !errors.Is(err, circulate.ErrNoGroup) {
 				return "", err
 			}

@@ -152,7 +152,7 @@ func countOf(t *testing.T, ring *circulate.Ring, prefix string) int {
 	n := 0
 	for shard := range ring.Shards() {
 		for after := circulate.StreamStart; ; {
-			page, err := ring.Messages(t.Context(), shard, after, 1000)
+			page, err := ring.Streams().Messages(t.Context(), shard, after, 1000)
 			if err != nil {
 				t.Fatal(err)
 			}

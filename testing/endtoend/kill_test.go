@@ -166,7 +166,7 @@ func verify(t *testing.T, ring *circulate.Ring, third *upstream.Upstream, ids []
 	found := make(map[string]int)
 	for shard := range ring.Shards() {
 		for after := circulate.StreamStart; ; {
-			page, err := ring.Messages(t.Context(), shard, after, 1000)
+			page, err := ring.Streams().Messages(t.Context(), shard, after, 1000)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -138,7 +138,7 @@ func monitor(shards []int) *program {
 		}
 		entry := held[i].Entry.String()
 		a.at(fmt.Sprint("suspects ", a.shard), entry)
-		outcome, err := a.ring.Requeue(ctx, a.shard, held[i])
+		outcome, _, err := a.ring.Requeue(ctx, a.shard, held[i])
 		if err != nil || outcome != circulate.Moved || a.pick(2) == 0 {
 			return unless(circulate.Unknown(err), err)
 		}

@@ -148,7 +148,7 @@ func (ringLaw) recovers(st *store, from snapshot) (string, error) {
 		return "", err
 	}
 	for _, h := range held {
-		if _, err := a.ring.Requeue(ctx, 0, h); err != nil {
+		if _, _, err := a.ring.Requeue(ctx, 0, h); err != nil {
 			return "", err
 		}
 	}

@@ -214,7 +214,7 @@ func (l reshardLaw) finish(ctx context.Context, a *actor) (fault string, err err
 			return "", err
 		}
 		for _, h := range held {
-			if _, err := a.ring.Requeue(ctx, shard, h); err != nil {
+			if _, _, err := a.ring.Requeue(ctx, shard, h); err != nil {
 				return "", err
 			}
 		}

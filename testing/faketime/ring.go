@@ -40,7 +40,7 @@ func (w *World) Found(account string) (messages []circulate.Found) {
 	w.Helper()
 	after := circulate.StreamStart
 	for {
-		page, err := w.Ring.Messages(w.Context(), w.Ring.ShardOf(account), after, circulate.MaxBatch)
+		page, err := w.Ring.Streams().Messages(w.Context(), w.Ring.ShardOf(account), after, circulate.MaxBatch)
 		if err != nil {
 			w.Fatal(err)
 		}

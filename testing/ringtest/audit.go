@@ -235,7 +235,7 @@ func auditTurn(ctx context.Context, f *fixture, replica string, ids []string, i 
 		return err
 	}
 	for _, h := range held {
-		if _, err := f.ring.Requeue(ctx, 0, h); err != nil {
+		if _, _, err := f.ring.Requeue(ctx, 0, h); err != nil {
 			return err
 		}
 	}

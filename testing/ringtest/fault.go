@@ -59,7 +59,7 @@ func trimMessages(f *fixture) {
 	f.ret(circulate.Written, circulate.Return{Claim: c, Messages: []circulate.Message{message("1"), message("2"), message("3")}})
 	trim := func(age time.Duration, dropped int, held bool) {
 		f.Helper()
-		n, h, err := f.ring.TrimMessages(ctx, 0, age)
+		n, h, err := f.ring.Streams().Trim(ctx, 0, age)
 		if err != nil || n != dropped || h != held {
 			f.Errorf("dropped %d, held back %v, %v; want %d and %v", n, h, err, dropped, held)
 		}
@@ -70,7 +70,7 @@ func trimMessages(f *fixture) {
 	trim(-time.Hour, 0, true) // nothing is read
 	f.do("XREADGROUP", "GROUP", "g", "c", "COUNT", 2, "STREAMS", stream, ">")
 	trim(-time.Hour, 0, true) // nothing is acknowledged
-	found, err := f.ring.Messages(ctx, 0, circulate.StreamStart, 10)
+	found, err := f.ring.Streams().Messages(ctx, 0, circulate.StreamStart, 10)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func trimMessages(f *fixture) {
 	f.do("XREADGROUP", "GROUP", "g", "c", "STREAMS", stream, ">")
 	f.do("XACK", stream, "g", found[2].Position)
 	trim(-time.Hour, 1, false)
-	if last, err := f.ring.LastMessage(ctx, 0); err != nil || last != circulate.StreamStart {
+	if last, err := f.ring.Streams().Last(ctx, 0); err != nil || last != circulate.StreamStart {
 		f.Errorf("last message %q, %v", last, err)
 	}
 }
@@ -177,7 +177,7 @@ func (w *walk) step() {
 
 func (w *walk) requeueWhole(h circulate.Held) {
 	w.Helper()
-	if _, err := w.ring.Requeue(context.Background(), 0, h); err != nil {
+	if _, _, err := w.ring.Requeue(context.Background(), 0, h); err != nil {
 		w.Fatal(err)
 	}
 }

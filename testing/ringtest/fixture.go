@@ -205,7 +205,7 @@ func (f *fixture) oldest() []circulate.Held {
 
 func (f *fixture) requeue(want circulate.Requeued, h circulate.Held) {
 	f.Helper()
-	got, err := f.ring.Requeue(context.Background(), 0, h)
+	got, _, err := f.ring.Requeue(context.Background(), 0, h)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func (f *fixture) placed(id string, want circulate.Place) {
 
 func (f *fixture) messages() []string {
 	f.Helper()
-	found, err := f.ring.Messages(context.Background(), 0, circulate.StreamStart, 1000)
+	found, err := f.ring.Streams().Messages(context.Background(), 0, circulate.StreamStart, 1000)
 	if err != nil {
 		f.Fatal(err)
 	}

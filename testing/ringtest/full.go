@@ -255,7 +255,7 @@ func fullLook(f *fullFixture) {
 	if err != nil || count.Registered != 2 || count.Claimed != 1 {
 		f.Errorf("count: %+v, %v", count, err)
 	}
-	if _, err := f.ring.LastMessage(ctx, 0); err != nil {
+	if _, err := f.ring.Streams().Last(ctx, 0); err != nil {
 		f.Errorf("last message: %v", err)
 	}
 }
@@ -295,11 +295,11 @@ func fullTrim(f *fullFixture) {
 	ctx := context.Background()
 	f.add("a/1", "a/2", "a/3")
 	f.full()
-	dropped, held, err := f.ring.TrimMessagesTo(ctx, 0, 2)
+	dropped, held, err := f.ring.Streams().TrimTo(ctx, 0, 2)
 	if err != nil || dropped != 1 || held {
 		f.Errorf("to a number: dropped %d, %v, %v", dropped, held, err)
 	}
-	if dropped, held, err = f.ring.TrimMessages(ctx, 0, -time.Hour); err != nil || dropped != 2 || held {
+	if dropped, held, err = f.ring.Streams().Trim(ctx, 0, -time.Hour); err != nil || dropped != 2 || held {
 		f.Errorf("by age: dropped %d, %v, %v", dropped, held, err)
 	}
 }

@@ -127,12 +127,12 @@ func tryWrite(f *fixture) {
 	if circulate.Unavailable(err) || err == nil && memory.Used <= 0 {
 		f.Errorf("memory: %+v, %v", memory, err)
 	}
-	bytes, err := f.ring.MessageBytes(ctx, 0)
+	bytes, err := f.ring.Streams().Bytes(ctx, 0)
 	if err == nil && bytes != 0 {
 		f.Errorf("no messages take %d bytes", bytes)
 	}
 	f.add("a/1")
-	if bytes, err = f.ring.MessageBytes(ctx, 0); circulate.Unavailable(err) || err == nil && bytes <= 0 {
+	if bytes, err = f.ring.Streams().Bytes(ctx, 0); circulate.Unavailable(err) || err == nil && bytes <= 0 {
 		f.Errorf("a message takes %d bytes, %v", bytes, err)
 	}
 }

@@ -22,7 +22,7 @@ func returnWritesAll(f *fixture) {
 	if v := f.look("a"); v.Due.UnixMilli() != soon(c).UnixMilli() {
 		f.Errorf("due %v, want %v", v.Due, soon(c))
 	}
-	found, err := f.ring.Messages(context.Background(), 0, circulate.StreamStart, 10)
+	found, err := f.ring.Streams().Messages(context.Background(), 0, circulate.StreamStart, 10)
 	if err != nil {
 		f.Fatal(err)
 	}

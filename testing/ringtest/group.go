@@ -29,7 +29,7 @@ func (f *fixture) add(names ...string) []string {
 
 func (f *fixture) group(after string) {
 	f.Helper()
-	if created, err := f.ring.EnsureGroup(context.Background(), 0, crew, after); !created || err != nil {
+	if created, err := f.ring.Streams().EnsureGroup(context.Background(), 0, crew, after); !created || err != nil {
 		f.Fatalf("ensure group: created %v, %v", created, err)
 	}
 }
@@ -91,7 +91,7 @@ func groupReadsOnce(f *fixture) {
 	ctx := context.Background()
 	f.add("a/1")
 	f.group(circulate.StreamStart)
-	if created, err := f.ring.EnsureGroup(ctx, 0, crew, circulate.StreamEnd); created || err != nil {
+	if created, err := f.ring.Streams().EnsureGroup(ctx, 0, crew, circulate.StreamEnd); created || err != nil {
 		f.Errorf("a second time: created %v, %v", created, err)
 	}
 	positions := f.add("b/1", "a/2")
@@ -248,8 +248,8 @@ func groupBadInput(f *fixture) {
 	ctx := context.Background()
 	l := &group.Lease{Group: crew, Consumer: alice, TTL: time.Minute}
 	for want, step := range map[string]func() error{
-		"group":    func() error { _, err := f.ring.EnsureGroup(ctx, 0, "a b", circulate.StreamStart); return err },
-		"position": func() error { _, err := f.ring.EnsureGroup(ctx, 0, crew, "now"); return err },
+		"group":    func() error { _, err := f.ring.Streams().EnsureGroup(ctx, 0, "a b", circulate.StreamStart); return err },
+		"position": func() error { _, err := f.ring.Streams().EnsureGroup(ctx, 0, crew, "now"); return err },
 		"ttl":      func() error { _, _, err := group.Of(f.ring).Member(crew, alice, 0).Lease(ctx, 0); return err },
 		"replica":  func() error { _, _, err := group.Of(f.ring).Member(crew, "x", time.Minute).Lease(ctx, 0); return err },
 		"n:":       func() error { _, err := group.Of(f.ring).Read(ctx, l, 1001, 1, false); return err },

@@ -13,7 +13,7 @@ import (
 func deadLetters(f *fixture) {
 	ctx := context.Background()
 	f.group(circulate.StreamStart)
-	if _, err := f.ring.EnsureGroup(ctx, 0, "audit", circulate.StreamStart); err != nil {
+	if _, err := f.ring.Streams().EnsureGroup(ctx, 0, "audit", circulate.StreamStart); err != nil {
 		f.Fatal(err)
 	}
 	l := f.lease(alice)

@@ -13,14 +13,14 @@ import (
 
 func groupStates(f *fixture) {
 	ctx := context.Background()
-	if _, err := f.ring.GroupState(ctx, 0, crew); !errors.Is(err, circulate.ErrNoGroup) {
+	if _, err := f.ring.Streams().GroupState(ctx, 0, crew); !errors.Is(err, circulate.ErrNoGroup) {
 		f.Errorf("of a shard without a stream: %v", err)
 	}
 	f.group(circulate.StreamStart)
 	l := f.lease(alice)
 	state := func(lag, pending int, last string) circulate.GroupState {
 		f.Helper()
-		s, err := f.ring.GroupState(ctx, 0, crew)
+		s, err := f.ring.Streams().GroupState(ctx, 0, crew)
 		// Only up to Redis' own count of what was read.
 		if err != nil || s.Lag != lag && f.server.Name() != "embedded" || s.Pending != pending || s.Last != last || s.Holder != alice {
 			f.Errorf("%+v, %v; want lag %d, pending %d", s, err, lag, pending)
@@ -48,7 +48,7 @@ func groupStates(f *fixture) {
 	if s := state(0, 1, second); s.Dead != 1 {
 		f.Errorf("%d dead", s.Dead)
 	}
-	if groups, err := f.ring.Groups(ctx); err != nil || !slices.Equal(groups, []string{crew}) {
+	if groups, err := f.ring.Streams().Groups(ctx); err != nil || !slices.Equal(groups, []string{crew}) {
 		f.Errorf("groups %q, %v", groups, err)
 	}
 	for _, want := range []bool{true, false} {
@@ -59,7 +59,7 @@ func groupStates(f *fixture) {
 	if _, err := group.Of(f.ring).Read(ctx, f.lease(alice), 1, 1, false); !errors.Is(err, circulate.ErrNoGroup) {
 		f.Errorf("read of a removed group: %v", err)
 	}
-	if _, err := f.ring.GroupState(ctx, 0, crew); !errors.Is(err, circulate.ErrNoGroup) {
+	if _, err := f.ring.Streams().GroupState(ctx, 0, crew); !errors.Is(err, circulate.ErrNoGroup) {
 		f.Errorf("state of a removed group: %v", err)
 	}
 }

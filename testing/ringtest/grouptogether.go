@@ -29,7 +29,7 @@ func groupTogether(f *fixture) {
 	}
 	names := []string{crew, "second", "third"}
 	for _, name := range names {
-		if _, err := f.ring.EnsureGroup(ctx, 0, name, circulate.StreamStart); err != nil {
+		if _, err := f.ring.Streams().EnsureGroup(ctx, 0, name, circulate.StreamStart); err != nil {
 			f.Fatal(err)
 		}
 	}
@@ -67,7 +67,7 @@ func groupTogether(f *fixture) {
 	renew(l, false)
 	renew(begun[1].Lease, true)
 	for _, name := range append(names, "none") {
-		want, wantErr := f.ring.GroupState(ctx, 0, name)
+		want, wantErr := f.ring.Streams().GroupState(ctx, 0, name)
 		got, err := group.Of(f.ring).Survey(ctx, 0, name)
 		if errors.Is(err, circulate.ErrNoGroup) && errors.Is(wantErr, circulate.ErrNoGroup) {
 			continue

@@ -208,7 +208,7 @@ func reshardOrder(fx *fixture) {
 	const crew = "readers"
 	f, ctx := newResharding(fx, fromShards, toShards), context.Background()
 	f.registerAll(f.old, []string{"a"})
-	if _, err := f.old.EnsureGroup(ctx, f.old.ShardOf("a"), crew, circulate.StreamStart); err != nil {
+	if _, err := f.old.Streams().EnsureGroup(ctx, f.old.ShardOf("a"), crew, circulate.StreamStart); err != nil {
 		f.Fatal(err)
 	}
 	c := f.claimOf(f.old, alice)["a"]

@@ -20,7 +20,7 @@ func reshardDead(fx *fixture) {
 			fx.ns = fmt.Sprintf("%s.%d.%v", base[:min(len(base), 40)], at, after)
 			f := newResharding(fx, 1, 2)
 			f.registerAll(f.old, []string{"a"})
-			if _, err := f.old.EnsureGroup(ctx, 0, crew, circulate.StreamStart); err != nil {
+			if _, err := f.old.Streams().EnsureGroup(ctx, 0, crew, circulate.StreamStart); err != nil {
 				f.Fatal(err)
 			}
 			c := f.claimOf(f.old, alice)["a"]

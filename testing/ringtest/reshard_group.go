@@ -28,7 +28,7 @@ func reshardFromNow(fx *fixture) {
 	join := func(r *circulate.Ring, crew string) {
 		f.Helper()
 		for shard := r.Shards() - 1; shard >= 0; shard-- {
-			if _, err := r.EnsureGroup(ctx, shard, crew, circulate.StreamEnd); err != nil {
+			if _, err := r.Streams().EnsureGroup(ctx, shard, crew, circulate.StreamEnd); err != nil {
 				f.Fatal(err)
 			}
 		}

@@ -11,7 +11,7 @@ func trimToANumber(f *fixture) {
 	ctx := context.Background()
 	trim := func(most, dropped, left int, held bool) {
 		f.Helper()
-		n, h, err := f.ring.TrimMessagesTo(ctx, 0, most)
+		n, h, err := f.ring.Streams().TrimTo(ctx, 0, most)
 		if err != nil || n != dropped || h != held {
 			f.Errorf("to %d: dropped %d, held back %v, %v; want %d and %v", most, n, h, err, dropped, held)
 		}
@@ -56,7 +56,7 @@ func trimToANumber(f *fixture) {
 	trim(10, 0, 100, true) // one that is pending before others
 	acknowledge(batch.Messages[100:101])
 	trim(10, 50, 50, true) // up to what is not read
-	if _, err := f.ring.EnsureGroup(ctx, 0, "other", circulate.StreamEnd); err != nil {
+	if _, err := f.ring.Streams().EnsureGroup(ctx, 0, "other", circulate.StreamEnd); err != nil {
 		f.Fatal(err)
 	}
 	trim(10, 0, 50, true) // the slower group counts
@@ -65,7 +65,7 @@ func trimToANumber(f *fixture) {
 	}
 	trim(10, 40, 10, false)
 	trim(0, 10, 0, false)
-	if _, _, err := f.ring.TrimMessagesTo(ctx, 0, -1); err == nil {
+	if _, _, err := f.ring.Streams().TrimTo(ctx, 0, -1); err == nil {
 		f.Error("fewer than none is taken")
 	}
 }

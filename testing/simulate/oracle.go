@@ -157,7 +157,7 @@ func (o *oracle) onCadence(c *census.Census, a *census.Account) {
 func (o *oracle) read() {
 	for shard := range o.position {
 		for {
-			found, err := o.world.Ring().Messages(context.Background(), shard, o.position[shard], 1000)
+			found, err := o.world.Ring().Streams().Messages(context.Background(), shard, o.position[shard], 1000)
 			if err != nil {
 				o.violated("stream: %v", err)
 				return

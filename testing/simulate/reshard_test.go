@@ -234,7 +234,7 @@ func expectAll(w *replicas.World, ring *circulate.Ring, registered map[string]bo
 	}
 	last := make(map[string]int)
 	for shard := range ring.Shards() { // those that accounts left come first
-		found, err := ring.Messages(ctx, shard, circulate.StreamStart, 1_000_000)
+		found, err := ring.Streams().Messages(ctx, shard, circulate.StreamStart, 1_000_000)
 		if err != nil {
 			w.Fatal(err)
 		}

@@ -109,7 +109,7 @@ func (e *endurance) count(ctx context.Context, ring *circulate.Ring, ids []strin
 	found := make(map[string]map[int]int)
 	for shard := range ring.Shards() {
 		for after := circulate.StreamStart; ; {
-			page, err := ring.Messages(ctx, shard, after, 1000)
+			page, err := ring.Streams().Messages(ctx, shard, after, 1000)
 			if err != nil {
 				return tally{}, err
 			}

@@ -62,7 +62,7 @@ func TestPool(t *testing.T) {
 
 func stream(t *testing.T, ring *circulate.Ring) (ids []string) {
 	t.Helper()
-	found, err := ring.Messages(context.Background(), 0, circulate.StreamStart, 100)
+	found, err := ring.Streams().Messages(context.Background(), 0, circulate.StreamStart, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
