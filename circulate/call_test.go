@@ -49,9 +49,12 @@ var steps = map[string]func(ctx context.Context, r *Ring) error{
 	"look":       func(ctx context.Context, r *Ring) error { _, err := r.Look(ctx, 0, []string{"a"}); return err },
 	"scan":       func(ctx context.Context, r *Ring) error { _, _, err := r.Scan(ctx, 0, "", 1); return err },
 	"count":      func(ctx context.Context, r *Ring) error { _, err := r.Count(ctx, 0); return err },
-	"messages":   func(ctx context.Context, r *Ring) error { _, err := r.Streams().Messages(ctx, 0, StreamStart, 1); return err },
-	"trim":       func(ctx context.Context, r *Ring) error { _, _, err := r.Streams().Trim(ctx, 0, time.Hour); return err },
-	"trim to":    func(ctx context.Context, r *Ring) error { _, _, err := r.Streams().TrimTo(ctx, 0, 1); return err },
+	"messages": func(ctx context.Context, r *Ring) error {
+		_, err := r.Streams().Messages(ctx, 0, StreamStart, 1)
+		return err
+	},
+	"trim":    func(ctx context.Context, r *Ring) error { _, _, err := r.Streams().Trim(ctx, 0, time.Hour); return err },
+	"trim to": func(ctx context.Context, r *Ring) error { _, _, err := r.Streams().TrimTo(ctx, 0, 1); return err },
 	"heartbeat": func(ctx context.Context, r *Ring) error {
 		_, err := r.Heartbeat(ctx, "alice00000", nil, time.Minute)
 		return err

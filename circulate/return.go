@@ -3,6 +3,7 @@ package circulate
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -149,4 +150,95 @@ func brings(items []Return) bool {
 		}
 	}
 	return false
+}
+
+//go:embed release.lua
+var releaseLua string
+
+var releaseScript = wire.NewVitalScript("release", listLua+releaseLua)
+
+// Release puts claims of one shard back unchecked, next in line and as late as
+// they were, as a replica does that is shutting down. It reports how many it
+// still held.
+func (r *Ring) Release(ctx context.Context, shard int, claims []*Claim) (int, error) {
+	if err := wire.CheckBatch("release", len(claims)); err != nil {
+		return 0, err
+	}
+	args := make([]any, 0, 2*len(claims))
+	for _, c := range claims {
+		args = append(args, c.entry, max(0, c.Due.UnixMilli()))
+	}
+	return r.release(ctx, shard, args)
+}
+
+// ReleaseHeld is Release of entries as Oldest gave them: a replica gives back
+// what it holds and knows nothing of, because the reply to its claim was lost.
+// They count as due since they were claimed.
+func (r *Ring) ReleaseHeld(ctx context.Context, shard int, held []Held) (int, error) {
+	if err := wire.CheckBatch("release", len(held)); err != nil {
+		return 0, err
+	}
+	args := make([]any, 0, 2*len(held))
+	for i := range held {
+		args = append(args, held[i].text, max(0, held[i].Entry.Stamp.UnixMilli()))
+	}
+	return r.release(ctx, shard, args)
+}
+
+func (r *Ring) release(ctx context.Context, shard int, entries []any) (int, error) {
+	k := &r.keys[shard]
+	return redis.Int(r.wire.Run(ctx, releaseScript, shard,
+		[]string{k.processing, k.queue, k.tickets, k.ticketSeq, k.urgent, k.low, k.ticketMark},
+		append(r.wakeArgs(shard), entries...)...))
+}
+
+//go:embed progress.lua
+var progressLua string
+
+var progressScript = wire.NewVitalScript("progress", progressLua)
+
+// Page is one page of a check that has more.
+type Page struct {
+	Kind       string
+	Messages   []Message
+	Cursor     []byte // nil leaves it as it is
+	DropCursor bool   // forgets it
+}
+
+// Progress writes a page and renews the claim, which changes in place: a Return
+// of it must come after. ErrClaimLost says that nothing was written and that the
+// account is someone else's. After an unknown outcome the claim must be dropped,
+// for nobody knows which entry it has: the monitor finds it.
+func (r *Ring) Progress(ctx context.Context, c *Claim, p Page) error {
+	cursor := "keep"
+	switch {
+	case p.DropCursor:
+		cursor = "drop"
+		p.Cursor = nil
+	case p.Cursor != nil:
+		cursor = "set"
+	}
+	args := append(make([]any, 0, 4+4*len(p.Messages)), c.entry, p.Kind, cursor, p.Cursor)
+	for i := range p.Messages {
+		args = p.Messages[i].appendFields(args)
+	}
+	k := &r.keys[c.Shard]
+	renewed, err := redis.String(r.wire.Run(ctx, progressScript, c.Shard,
+		[]string{k.processing, k.tickets, k.ticketSeq, k.cursors, k.messages, k.ticketMark}, args...))
+	switch {
+	case errors.Is(err, redis.ErrNil):
+		return ErrClaimLost
+	case err != nil:
+		return err
+	case len(renewed) != len(c.entry):
+		return fmt.Errorf("progress, shard %d: %w", c.Shard, wire.ErrReply)
+	}
+	c.entry = renewed
+	switch {
+	case p.DropCursor:
+		c.Cursor = nil
+	case p.Cursor != nil:
+		c.Cursor = p.Cursor
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package circulate
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -168,4 +169,71 @@ func readStream(shard int, reply any) ([]Found, error) {
 func (r *Ring) Tag(shard int) string {
 	key := r.keys[shard].messages
 	return key[:len(key)-len(":messages")]
+}
+
+// Streams are the shards' streams of found messages, and the names of the consumer
+// groups that read them. What a group does with them is in package group.
+type Streams struct{ ring *Ring }
+
+// Streams are the ring's.
+func (r *Ring) Streams() Streams { return Streams{r} }
+
+// Keys are those of a shard that concern its messages.
+func (s Streams) Keys(shard int) wire.Stream { return s.ring.keys[shard].stream() }
+
+// Read reads what Redis replies of a shard's stream.
+func (s Streams) Read(shard int, reply any) ([]Found, error) { return readStream(shard, reply) }
+
+// Ahead returns after how long to ask again where a new shard may have messages of
+// accounts of which the group has earlier ones to deal with; 0: it has none.
+func (s Streams) Ahead(ctx context.Context, shard int, group string) (time.Duration, error) {
+	if ahead, err := s.ring.ahead(ctx, shard, group); err != nil || ahead {
+		return aheadPause, err
+	}
+	return 0, nil
+}
+
+// Message is one thing that a check found, as it is written to its shard's
+// stream.
+type Message struct {
+	ID   string          `json:"id"`             // the third party's own, unique in its account
+	Type string          `json:"type,omitempty"` // the third party's own
+	Time time.Time       `json:"time"`           // when it came to be, by the third party's clock; zero = unknown
+	Data json.RawMessage `json:"data,omitempty"` // any JSON value
+}
+
+// appendFields adds the message as scripts take it.
+func (m *Message) appendFields(args []any) []any {
+	return wire.AppendMessage(args, m.ID, m.Type, m.Time, []byte(m.Data))
+}
+
+//go:embed trim.lua
+var trimLua string
+
+var trimScript = wire.NewScript("trim", trimLua)
+
+// trimStep is how many messages one step drops, about a millisecond's work.
+const trimStep = 512
+
+// TrimTo drops the oldest messages of a shard until it has no more than
+// most, but none that a consumer group has not read or not acknowledged. It
+// reports how many were dropped, and whether a group held some back. An error may
+// come after some were dropped.
+func (s Streams) TrimTo(ctx context.Context, shard, most int) (dropped int, heldBack bool, err error) {
+	if most < 0 {
+		return 0, false, fmt.Errorf("%w: trim: most: must not be negative, is %d", wire.ErrInput, most)
+	}
+	for {
+		reply, err := redis.Ints(s.ring.wire.Run(ctx, trimScript, shard, []string{s.ring.keys[shard].messages}, most, trimStep))
+		if err != nil {
+			return dropped, false, err
+		}
+		if len(reply) != 3 {
+			return dropped, false, fmt.Errorf("trim, shard %d: %w", shard, wire.ErrReply)
+		}
+		dropped += reply[0]
+		if again, held := reply[1] == 1, reply[2] == 1; held || !again {
+			return dropped, held, nil
+		}
+	}
 }
