@@ -218,7 +218,7 @@ func (w *bulkWalk) step(ctx context.Context, shard int, ids []string) (Progress,
 }
 
 // means reports whether there is anything to do to an account that is selected.
-func (w *bulkWalk) means(g *circulate.Glimpse) bool {
+func (w *bulkWalk) means(g *circulate.BriefView) bool {
 	switch w.Action {
 	case PauseAll:
 		return !g.Parked || w.Selector.namesParked() && !paused(g.Reason)
@@ -229,7 +229,7 @@ func (w *bulkWalk) means(g *circulate.Glimpse) bool {
 }
 
 // change does it, and returns how many it changed.
-func (w *bulkWalk) change(ctx context.Context, shard int, meant []circulate.Glimpse, now time.Time) (int, error) {
+func (w *bulkWalk) change(ctx context.Context, shard int, meant []circulate.BriefView, now time.Time) (int, error) {
 	ring := w.registry.ring
 	ids := make([]string, len(meant))
 	for i := range meant {
@@ -263,7 +263,7 @@ func (w *bulkWalk) change(ctx context.Context, shard int, meant []circulate.Glim
 
 // nextSlot is when an account is due next by its cadence; the zero time, which is
 // at once, where that cannot be told.
-func nextSlot(g *circulate.Glimpse, now time.Time) time.Time {
+func nextSlot(g *circulate.BriefView, now time.Time) time.Time {
 	fields, err := strict.Stored(g.Record)
 	if err != nil {
 		return time.Time{}
@@ -279,11 +279,11 @@ func nextSlot(g *circulate.Glimpse, now time.Time) time.Time {
 
 // choose returns those of some accounts of a shard that are selected, and the time
 // by Redis' clock.
-func (r *Registry) choose(ctx context.Context, shard int, ids []string, s *Selector) ([]circulate.Glimpse, time.Time, error) {
+func (r *Registry) choose(ctx context.Context, shard int, ids []string, s *Selector) ([]circulate.BriefView, time.Time, error) {
 	if s.needsLook() {
 		return r.chooseLooked(ctx, shard, ids, s)
 	}
-	all, now, err := r.ring.Glance(ctx, shard, ids)
+	all, now, err := r.ring.LookBrief(ctx, shard, ids)
 	if err != nil {
 		return nil, now, err
 	}
@@ -300,18 +300,18 @@ func (r *Registry) choose(ctx context.Context, shard int, ids []string, s *Selec
 	return chosen, now, nil
 }
 
-func (r *Registry) chooseLooked(ctx context.Context, shard int, ids []string, s *Selector) ([]circulate.Glimpse, time.Time, error) {
+func (r *Registry) chooseLooked(ctx context.Context, shard int, ids []string, s *Selector) ([]circulate.BriefView, time.Time, error) {
 	views, err := r.ring.Look(ctx, shard, ids)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	var chosen []circulate.Glimpse
+	var chosen []circulate.BriefView
 	var now time.Time
 	for i := range views {
 		v := &views[i]
 		now = v.Now
 		if s.matchesView(v) {
-			chosen = append(chosen, circulate.Glimpse{ID: v.ID, Record: v.Record, Parked: v.Place == circulate.Parked, Reason: v.Reason})
+			chosen = append(chosen, circulate.BriefView{ID: v.ID, Record: v.Record, Parked: v.Place == circulate.Parked, Reason: v.Reason})
 		}
 	}
 	return chosen, now, nil

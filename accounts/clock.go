@@ -52,7 +52,7 @@ func Beyond(f circulate.Far, now time.Time, back time.Duration) (due time.Time, 
 		// Half of it tells apart, well enough, who was put right before.
 		return now.Add(max(0, ahead-back)), ahead > back/2
 	}
-	return now, err == nil && f.Rule != circulate.RuleTurn && ahead > max(longestWait, rhythm.Longest())
+	return now, err == nil && f.Rule != circulate.RuleSlot && ahead > max(longestWait, rhythm.Longest())
 }
 
 // slotted reports whether a rule is that of a slot of the cadence.

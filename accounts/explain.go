@@ -68,7 +68,7 @@ func (r *Registry) Explain(ctx context.Context, id string) (Explanation, error) 
 	if err != nil {
 		return Explanation{}, translate(err, id)
 	}
-	turn, err := account.Turn(ctx)
+	turn, err := account.QueuePosition(ctx)
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -79,7 +79,7 @@ func (r *Registry) Explain(ctx context.Context, id string) (Explanation, error) 
 
 // explain puts together what is known of an account. Between the look and the
 // turn it may have moved on; then what one does not know of it is left out.
-func explain(v *circulate.View, shard int, turn circulate.Turn) Explanation {
+func explain(v *circulate.View, shard int, turn circulate.QueuePosition) Explanation {
 	e := Explanation{
 		View: viewOf(v), Now: v.Now, Shard: shard,
 		Lane: laneWord(v.Priority), DueRule: RuleWord(v.Rule),

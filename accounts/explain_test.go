@@ -21,31 +21,31 @@ func TestExplain(t *testing.T) {
 	soon := now.Add(90 * time.Second)
 	for name, tt := range map[string]struct {
 		view circulate.View
-		turn circulate.Turn
+		turn circulate.QueuePosition
 		rule string
 		why  []string // parts of the sentence
 	}{
-		"cadence":     {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(cadence.RuleCadence)}, circulate.Turn{}, "cadence", []string{`the next slot of its cadence, "every 5m"`}},
-		"not taken":   {circulate.View{Place: circulate.Scheduled, Due: now, Rule: codes.Rule(cadence.RuleCadence)}, circulate.Turn{}, "cadence", []string{"no replica has taken it up"}},
-		"backoff":     {circulate.View{Place: circulate.Scheduled, Due: soon, Failures: 3, Error: "http_503: no", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.Turn{}, "backoff", []string{"3 failures in a row; the last: http_503: no"}},
-		"one failure": {circulate.View{Place: circulate.Scheduled, Due: soon, Failures: 1, Rule: codes.Rule(cadence.RuleBackoff)}, circulate.Turn{}, "backoff", []string{"after one failure"}},
-		"blameless":   {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "x", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.Turn{}, "backoff", []string{"not held against it; the last: x"}},
-		"retry-after": {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "http_429", Rule: codes.Rule(cadence.RuleRetryAfter)}, circulate.Turn{}, "retry-after", []string{"told it to wait; the last: http_429"}},
-		"limit":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleLimit)}, circulate.Turn{}, "limit", []string{"shares a limit", "its turn is at 2026-11-20T08:01:30Z"}},
-		"outage":      {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleOutage)}, circulate.Turn{}, "outage", []string{"our own network"}},
-		"isolation":   {circulate.View{Place: circulate.Scheduled, Due: soon, Strikes: 2, Rule: codes.Rule(RuleIsolation)}, circulate.Turn{}, "isolation", []string{"2 strikes"}},
-		"nudge":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleNudged)}, circulate.Turn{}, "nudge", []string{"somebody asked"}},
-		"probe":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleProbed)}, circulate.Turn{}, "probe", []string{"once more"}},
-		"later rule":  {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: '!'}, circulate.Turn{}, "!", []string{"does not know"}},
+		"cadence":     {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(cadence.RuleCadence)}, circulate.QueuePosition{}, "cadence", []string{`the next slot of its cadence, "every 5m"`}},
+		"not taken":   {circulate.View{Place: circulate.Scheduled, Due: now, Rule: codes.Rule(cadence.RuleCadence)}, circulate.QueuePosition{}, "cadence", []string{"no replica has taken it up"}},
+		"backoff":     {circulate.View{Place: circulate.Scheduled, Due: soon, Failures: 3, Error: "http_503: no", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.QueuePosition{}, "backoff", []string{"3 failures in a row; the last: http_503: no"}},
+		"one failure": {circulate.View{Place: circulate.Scheduled, Due: soon, Failures: 1, Rule: codes.Rule(cadence.RuleBackoff)}, circulate.QueuePosition{}, "backoff", []string{"after one failure"}},
+		"blameless":   {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "x", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.QueuePosition{}, "backoff", []string{"not held against it; the last: x"}},
+		"retry-after": {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "http_429", Rule: codes.Rule(cadence.RuleRetryAfter)}, circulate.QueuePosition{}, "retry-after", []string{"told it to wait; the last: http_429"}},
+		"limit":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleLimit)}, circulate.QueuePosition{}, "limit", []string{"shares a limit", "its turn is at 2026-11-20T08:01:30Z"}},
+		"outage":      {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleOutage)}, circulate.QueuePosition{}, "outage", []string{"our own network"}},
+		"isolation":   {circulate.View{Place: circulate.Scheduled, Due: soon, Strikes: 2, Rule: codes.Rule(RuleIsolation)}, circulate.QueuePosition{}, "isolation", []string{"2 strikes"}},
+		"nudge":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleNudged)}, circulate.QueuePosition{}, "nudge", []string{"somebody asked"}},
+		"probe":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleProbed)}, circulate.QueuePosition{}, "probe", []string{"once more"}},
+		"later rule":  {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: '!'}, circulate.QueuePosition{}, "!", []string{"does not know"}},
 		"waiting": {circulate.View{Place: circulate.Waiting, Priority: circulate.Low, Rule: codes.Rule(cadence.RuleCadence)},
-			circulate.Turn{Urgent: 3, Normal: 40, Low: 6, Lane: circulate.Low, Since: now.Add(-time.Second), Ahead: 5},
+			circulate.QueuePosition{Urgent: 3, Normal: 40, Low: 6, Lane: circulate.Low, Since: now.Add(-time.Second), Ahead: 5},
 			"priority", []string{"in the low lane since 2026-11-20T07:59:59Z, behind 5 others", "3 urgent, 40 normal and 6 low", `due by cadence: the next slot`}},
-		"waiting far behind": {circulate.View{Place: circulate.Waiting, Rule: codes.Rule(cadence.RuleMore)}, circulate.Turn{Normal: 40}, "priority", []string{"waits for its turn: 0 urgent, 40 normal", "due by more"}},
-		"claimed": {circulate.View{Place: circulate.Claimed, Since: now, Replica: "replica001", NudgedTo: soon, Rule: codes.Rule(cadence.RuleCadence)}, circulate.Turn{},
+		"waiting far behind": {circulate.View{Place: circulate.Waiting, Rule: codes.Rule(cadence.RuleMore)}, circulate.QueuePosition{Normal: 40}, "priority", []string{"waits for its turn: 0 urgent, 40 normal", "due by more"}},
+		"claimed": {circulate.View{Place: circulate.Claimed, Since: now, Replica: "replica001", NudgedTo: soon, Rule: codes.Rule(cadence.RuleCadence)}, circulate.QueuePosition{},
 			"claimed", []string{"replica001 checks it since 2026-11-20T08:00:00Z", "due by cadence", "due again at 2026-11-20T08:01:30Z"}},
-		"paused":      {circulate.View{Place: circulate.Parked, Since: now, Reason: "paused", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.Turn{}, "paused", []string{"somebody paused it since 2026"}},
-		"auth":        {circulate.View{Place: circulate.Parked, Since: now, Reason: "auth: no", Rule: codes.Rule(cadence.RuleAuth)}, circulate.Turn{}, "auth", []string{"out of circulation since 2026", ": auth: no"}},
-		"other words": {circulate.View{Place: circulate.Parked, Since: now, Reason: "odd", Rule: codes.Rule(cadence.RuleCadence)}, circulate.Turn{}, "parked", []string{": odd"}},
+		"paused":      {circulate.View{Place: circulate.Parked, Since: now, Reason: "paused", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.QueuePosition{}, "paused", []string{"somebody paused it since 2026"}},
+		"auth":        {circulate.View{Place: circulate.Parked, Since: now, Reason: "auth: no", Rule: codes.Rule(cadence.RuleAuth)}, circulate.QueuePosition{}, "auth", []string{"out of circulation since 2026", ": auth: no"}},
+		"other words": {circulate.View{Place: circulate.Parked, Since: now, Reason: "odd", Rule: codes.Rule(cadence.RuleCadence)}, circulate.QueuePosition{}, "parked", []string{": odd"}},
 	} {
 		tt.view.ID, tt.view.Now, tt.view.Record = "a", now, []byte(`{"id":"a","kind":"plain","cadence":"every 5m"}`)
 		tt.view.History = circulate.History{Succeeded: now.Add(-time.Minute), Marks: []circulate.Mark{'t', '+'}}
@@ -65,7 +65,7 @@ func TestExplain(t *testing.T) {
 	// Every rule that a ticket may hold has a sentence.
 	for letter, word := range rules() {
 		v := circulate.View{ID: "a", Now: now, Place: circulate.Scheduled, Due: soon, Rule: letter}
-		if e := explain(&v, 0, circulate.Turn{}); e.Rule != word || e.Why == "" || strings.Contains(e.Why, "does not know") {
+		if e := explain(&v, 0, circulate.QueuePosition{}); e.Rule != word || e.Why == "" || strings.Contains(e.Why, "does not know") {
 			t.Errorf("%s: %q", word, e.Why)
 		}
 	}
@@ -92,7 +92,7 @@ func TestExplainSlots(t *testing.T) {
 		{`{`, "", "", 0, "the record cannot be read", 0},
 	} {
 		v := circulate.View{ID: "a", Now: now, Place: circulate.Scheduled, Due: now.Add(time.Hour), Record: []byte(tt.record), Rule: 'c', Failures: 2}
-		e := explain(&v, 0, circulate.Turn{State: tt.state})
+		e := explain(&v, 0, circulate.QueuePosition{State: tt.state})
 		if e.Cadence != tt.cadence || len(e.Slots) != tt.slots || !strings.HasPrefix(e.Fault, tt.fault) || (tt.fault == "") != (e.Fault == "") {
 			t.Errorf("%s: %q, %v, %q", tt.record, e.Cadence, e.Slots, e.Fault)
 		}

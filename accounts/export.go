@@ -28,7 +28,7 @@ func (r *Registry) Export(ctx context.Context, s Selector, out io.Writer) (Expor
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	batches := make(chan []circulate.Glimpse) // one is read while another is written
+	batches := make(chan []circulate.BriefView) // one is read while another is written
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		defer close(batches)
@@ -53,7 +53,7 @@ func (r *Registry) Export(ctx context.Context, s Selector, out io.Writer) (Expor
 }
 
 // readAll returns the accounts of some shards that are selected, some at a time.
-func (r *Registry) readAll(ctx context.Context, from, to int, s *Selector, batches chan<- []circulate.Glimpse) error {
+func (r *Registry) readAll(ctx context.Context, from, to int, s *Selector, batches chan<- []circulate.BriefView) error {
 	for shard := from; shard < to; shard++ {
 		ids, err := r.idsOf(ctx, shard)
 		if err != nil {
@@ -76,7 +76,7 @@ func (r *Registry) readAll(ctx context.Context, from, to int, s *Selector, batch
 	return nil
 }
 
-func writeRecords(out io.Writer, batch []circulate.Glimpse, done *Exported) error {
+func writeRecords(out io.Writer, batch []circulate.BriefView, done *Exported) error {
 	var lines bytes.Buffer
 	for i := range batch {
 		before := lines.Len()

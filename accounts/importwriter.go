@@ -150,7 +150,7 @@ func (w *batchWriter) changes(b *batch) ([]circulate.Registration, error) {
 	for i := range b.accounts {
 		ids[i] = b.accounts[i].ID
 	}
-	there, now, err := w.registry.ring.Glance(w.ctx, b.shard, ids)
+	there, now, err := w.registry.ring.LookBrief(w.ctx, b.shard, ids)
 	if err != nil {
 		return nil, err
 	}

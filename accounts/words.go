@@ -32,7 +32,7 @@ func rules() map[circulate.Rule]string {
 		circulate.RuleResumed:    RuleResumed,
 		circulate.RuleNudged:     RuleNudged,
 		circulate.RuleProbed:     RuleProbed,
-		circulate.RuleTurn:       RuleLimit,
+		circulate.RuleSlot:       RuleLimit,
 		'o':                      RuleOutage,
 		'i':                      RuleIsolation,
 		'M':                      RuleMemory,

@@ -68,7 +68,7 @@ func (r *Ring) Claim(ctx context.Context, shard int, replica string, n int, know
 	k := &r.keys[shard]
 	reply, err := r.wire.Run(ctx, claimScript, shard, []string{
 		k.queue, k.processing, k.schedule, k.tickets, k.ticketSeq, k.cursors, k.failures, k.nudges, k.changes, k.setAside, k.strikes, k.states,
-		k.urgent, k.low, k.turns, k.leaving, k.ticketMark,
+		k.urgent, k.low, k.laneCounter, k.leaving, k.ticketMark,
 	}, replica, n, known)
 	if err != nil {
 		return Batch{}, err

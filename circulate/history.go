@@ -43,7 +43,7 @@ const (
 	RuleResumed    Rule = 'e' // it was resumed
 	RuleNudged     Rule = 'g' // a check was asked for; it waits with the urgent ones
 	RuleProbed     Rule = 'p' // it was parked, and is tried again
-	RuleTurn       Rule = 'l' // its turn in a limit's line was promised; a nudge does not change it
+	RuleSlot       Rule = 'l' // its turn in a limit's line was promised; a nudge does not change it
 )
 
 // Mark is a letter for how a check went. MarkOK is that of the ring; what others

@@ -11,30 +11,30 @@ import (
 // shardKeys are the names of all that one shard keeps in Redis. They share a
 // hash tag, so that a shard lives on one node of a cluster.
 type shardKeys struct {
-	queue      string // LIST  entries waiting; LPUSH at the head, taken from the tail
-	urgent     string // LIST  its lane for urgent accounts
-	low        string // LIST  its lane for those that can wait
-	turns      string // STRING  accounts taken while several lanes waited, modulo 16
-	processing string // LIST  entries claimed; the tail is the oldest claim
-	schedule   string // ZSET  id -> due, unix ms
-	tickets    string // HASH  id -> current ticket, and behind it what is short; absent = not registered
-	ticketSeq  string // STRING  the last ticket handed out
-	ticketMark string // STRING  a ticket that was not yet handed out, a little further on
-	clock      string // HASH  newest: the newest time seen, unix ms
-	accounts   string // HASH  id -> the record
-	changes    string // ZSET  id -> when its record changed, unix µs; the latest only
-	cursors    string // HASH  id -> cursor, where it is too long to stand behind the ticket
-	failures   string // HASH  id -> failures in a row; absent = none
-	states     string // HASH  id -> what its cadence keeps; opaque to the ring
-	errors     string // HASH  id -> when|what went wrong with its last check; absent = nothing
-	strikes    string // HASH  id -> times requeued since the last return
-	nudges     string // HASH  id -> due|expiry|hint of a check asked for
-	parked     string // ZSET  id -> parked at, unix ms
-	reasons    string // HASH  id -> why it is parked
-	messages   string // STREAM  found messages
-	dead       string // STREAM  messages that a consumer group could not handle
-	leases     string // HASH  consumer group -> token|expiry|consumer, who reads the shard for it
-	setAside   string // LIST  entries that were none, the latest only
+	queue       string // LIST  entries waiting; LPUSH at the head, taken from the tail
+	urgent      string // LIST  its lane for urgent accounts
+	low         string // LIST  its lane for those that can wait
+	laneCounter string // STRING  accounts taken while several lanes waited, modulo 16
+	processing  string // LIST  entries claimed; the tail is the oldest claim
+	schedule    string // ZSET  id -> due, unix ms
+	tickets     string // HASH  id -> current ticket, and behind it what is short; absent = not registered
+	ticketSeq   string // STRING  the last ticket handed out
+	ticketMark  string // STRING  a ticket that was not yet handed out, a little further on
+	clock       string // HASH  newest: the newest time seen, unix ms
+	accounts    string // HASH  id -> the record
+	changes     string // ZSET  id -> when its record changed, unix µs; the latest only
+	cursors     string // HASH  id -> cursor, where it is too long to stand behind the ticket
+	failures    string // HASH  id -> failures in a row; absent = none
+	states      string // HASH  id -> what its cadence keeps; opaque to the ring
+	errors      string // HASH  id -> when|what went wrong with its last check; absent = nothing
+	strikes     string // HASH  id -> times requeued since the last return
+	nudges      string // HASH  id -> due|expiry|hint of a check asked for
+	parked      string // ZSET  id -> parked at, unix ms
+	reasons     string // HASH  id -> why it is parked
+	messages    string // STREAM  found messages
+	dead        string // STREAM  messages that a consumer group could not handle
+	leases      string // HASH  consumer group -> token|expiry|consumer, who reads the shard for it
+	setAside    string // LIST  entries that were none, the latest only
 
 	// While the number of shards changes; see reshard.go.
 	leaving    string // STRING  the shard's accounts go to other shards; until when nothing is claimed
@@ -52,7 +52,7 @@ func (k *shardKeys) all() []wire.Key {
 		{k.ticketSeq, "string"}, {k.accounts, "hash"}, {k.changes, "zset"}, {k.cursors, "hash"},
 		{k.failures, "hash"}, {k.states, "hash"}, {k.strikes, "hash"}, {k.nudges, "hash"}, {k.parked, "zset"},
 		{k.reasons, "hash"}, {k.messages, "stream"}, {k.setAside, "list"},
-		{k.urgent, "list"}, {k.low, "list"}, {k.turns, "string"}, {k.errors, "hash"},
+		{k.urgent, "list"}, {k.low, "list"}, {k.laneCounter, "string"}, {k.errors, "hash"},
 		{k.dead, "stream"}, {k.leases, "hash"},
 		{k.ticketMark, "string"}, {k.clock, "hash"},
 		{k.leaving, "string"}, {k.stays, "string"}, {k.departures, "hash"}, {k.departed, "hash"}, {k.arrivals, "set"}, {k.carried, "hash"},
@@ -63,36 +63,36 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 	width := len(strconv.Itoa(shards - 1))
 	tag := fmt.Sprintf("{%s:%0*d}:", namespace, width, shard)
 	return shardKeys{
-		queue:      tag + "message_queue",
-		urgent:     tag + "message_queue:urgent",
-		low:        tag + "message_queue:low",
-		turns:      tag + "turns",
-		processing: tag + "processing_list",
-		schedule:   tag + "schedule",
-		tickets:    tag + "tickets",
-		ticketSeq:  tag + "ticket_seq",
-		ticketMark: tag + "ticket_mark",
-		clock:      tag + "clock",
-		accounts:   tag + "accounts",
-		changes:    tag + "changes",
-		cursors:    tag + "cursors",
-		failures:   tag + "failures",
-		states:     tag + "states",
-		errors:     tag + "errors",
-		strikes:    tag + "strikes",
-		nudges:     tag + "nudges",
-		parked:     tag + "parked",
-		reasons:    tag + "park_reasons",
-		messages:   tag + "messages",
-		dead:       tag + "dead",
-		leases:     tag + "leases",
-		setAside:   tag + "set_aside",
-		leaving:    tag + "leaving",
-		stays:      tag + "stays",
-		departures: tag + "departures",
-		departed:   tag + "departed",
-		arrivals:   tag + "arrivals",
-		carried:    tag + "carried",
+		queue:       tag + "message_queue",
+		urgent:      tag + "message_queue:urgent",
+		low:         tag + "message_queue:low",
+		laneCounter: tag + "turns",
+		processing:  tag + "processing_list",
+		schedule:    tag + "schedule",
+		tickets:     tag + "tickets",
+		ticketSeq:   tag + "ticket_seq",
+		ticketMark:  tag + "ticket_mark",
+		clock:       tag + "clock",
+		accounts:    tag + "accounts",
+		changes:     tag + "changes",
+		cursors:     tag + "cursors",
+		failures:    tag + "failures",
+		states:      tag + "states",
+		errors:      tag + "errors",
+		strikes:     tag + "strikes",
+		nudges:      tag + "nudges",
+		parked:      tag + "parked",
+		reasons:     tag + "park_reasons",
+		messages:    tag + "messages",
+		dead:        tag + "dead",
+		leases:      tag + "leases",
+		setAside:    tag + "set_aside",
+		leaving:     tag + "leaving",
+		stays:       tag + "stays",
+		departures:  tag + "departures",
+		departed:    tag + "departed",
+		arrivals:    tag + "arrivals",
+		carried:     tag + "carried",
 	}
 }
 

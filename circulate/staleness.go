@@ -79,9 +79,9 @@ func (a *Ages) Add(page Ages) {
 	}
 }
 
-// Telling says which accounts a scan for staleness tells one by one. The zero
-// Telling is none.
-type Telling struct {
+// StaleFilter says which accounts a scan for staleness tells one by one. The zero
+// StaleFilter is none.
+type StaleFilter struct {
 	Kinds []string      // whose records name one of these kinds …
 	From  time.Duration // … and that are so stale, in whole seconds
 }
@@ -101,7 +101,7 @@ type Stale struct {
 // It costs Redis five commands, the ones inside the script among them, and two
 // more where some are told. An account that is registered throughout is counted,
 // in rare cases twice.
-func (r *Ring) Staleness(ctx context.Context, shard int, cursor string, n int, tell Telling) (Ages, []Stale, string, error) {
+func (r *Ring) Staleness(ctx context.Context, shard int, cursor string, n int, tell StaleFilter) (Ages, []Stale, string, error) {
 	if cursor == "" {
 		cursor = ScanDone
 	}

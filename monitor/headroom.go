@@ -35,11 +35,11 @@ func newHeadrooms(known accounts.Retentions) *headrooms {
 }
 
 // tell is which accounts the scan has to tell.
-func (h *headrooms) tell() circulate.Telling {
+func (h *headrooms) tell() circulate.StaleFilter {
 	if h.known == nil {
-		return circulate.Telling{}
+		return circulate.StaleFilter{}
 	}
-	return circulate.Telling{Kinds: h.known.Retaining(), From: headroomFrom}
+	return circulate.StaleFilter{Kinds: h.known.Retaining(), From: headroomFrom}
 }
 
 // add counts accounts and gives those that are to be tried again: parked for a

@@ -70,7 +70,7 @@ func TestAccountKeepsToItsShareOverAllReplicas(t *testing.T) {
 // state is what is kept of an account beside its record.
 func (w *world) state(id string) string {
 	w.Helper()
-	turn, err := w.ring.Account(id).Turn(w.Context())
+	turn, err := w.ring.Account(id).QueuePosition(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}

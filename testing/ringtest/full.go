@@ -242,12 +242,12 @@ func fullLook(f *fullFixture) {
 	f.claim(alice, "a")
 	f.full()
 	f.placed("a", circulate.Claimed)
-	glances, _, err := f.ring.Glance(ctx, 0, []string{"a", "b"})
+	glances, _, err := f.ring.LookBrief(ctx, 0, []string{"a", "b"})
 	if err != nil || len(glances) != 2 {
 		f.Errorf("glance: %v, %v", glances, err)
 	}
 	// Claiming a has promoted b, which waits.
-	turn, err := f.ring.Account("b").Turn(ctx)
+	turn, err := f.ring.Account("b").QueuePosition(ctx)
 	if err != nil || turn.Normal != 1 || turn.Lane != circulate.Normal {
 		f.Errorf("turn: %+v, %v", turn, err)
 	}

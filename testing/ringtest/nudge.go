@@ -124,9 +124,9 @@ func nudgeInLine(f *fixture) {
 	c := f.claim(alice, "a")[0]
 	turn := soon(c)
 	f.nudge("a", circulate.Nudge{}) // while it is being denied
-	f.ret(circulate.Written, circulate.Return{Claim: c, Due: turn, Rule: circulate.RuleTurn})
+	f.ret(circulate.Written, circulate.Return{Claim: c, Due: turn, Rule: circulate.RuleSlot})
 	f.nudge("a", circulate.Nudge{Hint: []byte("token"), Lives: time.Hour})
-	if v := f.look("a"); v.Place != circulate.Scheduled || v.Due.UnixMilli() != turn.UnixMilli() || v.Rule != circulate.RuleTurn {
+	if v := f.look("a"); v.Place != circulate.Scheduled || v.Due.UnixMilli() != turn.UnixMilli() || v.Rule != circulate.RuleSlot {
 		f.Fatalf("%s, due %v by %c, want %v", v.Place, v.Due, v.Rule, turn)
 	}
 	f.do("ZADD", f.key("schedule"), c.Due.UnixMilli(), "a") // its turn has come …
@@ -134,7 +134,7 @@ func nudgeInLine(f *fixture) {
 	if string(c.Hint) != "token" {
 		f.Fatalf("hint %q", c.Hint)
 	}
-	f.ret(circulate.Written, circulate.Return{Claim: c, Due: turn, Rule: circulate.RuleTurn}) // … and it is denied again
+	f.ret(circulate.Written, circulate.Return{Claim: c, Due: turn, Rule: circulate.RuleSlot}) // … and it is denied again
 	f.do("ZADD", f.key("schedule"), c.Due.UnixMilli(), "a")
 	c = f.claim(alice, "a")[0]
 	if string(c.Hint) != "token" {

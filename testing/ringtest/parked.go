@@ -115,15 +115,15 @@ func turns(f *fixture) {
 	ctx := context.Background()
 	f.registerIn(circulate.Normal, "a", "b", "c")
 	f.registerIn(circulate.Low, "l")
-	turn := func(id string) circulate.Turn {
+	turn := func(id string) circulate.QueuePosition {
 		f.Helper()
-		t, err := f.ring.Account(id).Turn(ctx)
+		t, err := f.ring.Account(id).QueuePosition(ctx)
 		if err != nil {
 			f.Fatal(err)
 		}
 		return t
 	}
-	if got := turn("b"); got != (circulate.Turn{}) {
+	if got := turn("b"); got != (circulate.QueuePosition{}) {
 		f.Errorf("scheduled: %+v", got)
 	}
 	claims := f.claim(alice, "a", "b", "c", "l")

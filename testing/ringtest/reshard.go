@@ -272,7 +272,7 @@ func reshardFencesTheOld(fx *fixture) {
 		"park":       func() error { _, err := f.old.Park(ctx, shard, circulate.ReasonPaused, []string{id}); return err },
 		"resume":     func() error { return f.old.Account(id).Resume(ctx, circulate.Resumption{}) },
 		"nudge":      func() error { return f.old.Account(id).Nudge(ctx, circulate.Nudge{}) },
-		"turn":       func() error { _, err := f.old.Account(id).Turn(ctx); return err },
+		"turn":       func() error { _, err := f.old.Account(id).QueuePosition(ctx); return err },
 	} {
 		if err := step(); !errors.Is(err, circulate.ErrResharding) {
 			f.Errorf("%s: %v, want %v", name, err, circulate.ErrResharding)

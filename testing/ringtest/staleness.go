@@ -41,7 +41,7 @@ func staleness(f *fixture) {
 	var all circulate.Ages
 	var told []circulate.Stale
 	for cursor := ""; cursor != circulate.ScanDone; {
-		page, stale, next, err := f.ring.Staleness(ctx, 0, cursor, 10, circulate.Telling{Kinds: []string{"none", "k"}, From: 30 * time.Minute})
+		page, stale, next, err := f.ring.Staleness(ctx, 0, cursor, 10, circulate.StaleFilter{Kinds: []string{"none", "k"}, From: 30 * time.Minute})
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-func TestGlance(t *testing.T) {
+func TestLookBrief(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := t.Context()
 		ring, err := circulate.Open(ctx, server, circulate.Options{Shards: 1})
@@ -18,7 +18,7 @@ func TestGlance(t *testing.T) {
 		}
 		glance := func(ids ...string) string {
 			t.Helper()
-			all, now, err := ring.Glance(ctx, 0, ids)
+			all, now, err := ring.LookBrief(ctx, 0, ids)
 			if err != nil || time.Since(now).Abs() > time.Hour {
 				t.Fatalf("%v, %v", now, err)
 			}
@@ -44,7 +44,7 @@ func TestGlance(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		for _, ids := range [][]string{nil, make([]string, circulate.MaxBatch+1)} {
-			if _, _, err := ring.Glance(ctx, 0, ids); err == nil || circulate.Unknown(err) {
+			if _, _, err := ring.LookBrief(ctx, 0, ids); err == nil || circulate.Unknown(err) {
 				t.Errorf("%d ids: %v", len(ids), err)
 			}
 		}

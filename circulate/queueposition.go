@@ -12,18 +12,18 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// turnDepth is how many entries of each lane are looked through for one
+// queueDepth is how many entries of each lane are looked through for one
 // account. What stands further back is not worth what a longer look would cost
 // the replicas.
-const turnDepth = 5000
+const queueDepth = 5000
 
 //go:embed turn.lua
 var turnLua string
 
 var turnScript = wire.NewScript("turn", turnLua)
 
-// Turn is what a due account waits behind, and what its cadence keeps.
-type Turn struct {
+// QueuePosition is what a due account waits behind, and what its cadence keeps.
+type QueuePosition struct {
 	Urgent, Normal, Low int // entries in the lanes of its shard, void ones among them
 
 	Lane  Priority  // that the account waits in; zero: it waits in none, or too far behind
@@ -33,39 +33,39 @@ type Turn struct {
 	State string // what its cadence keeps, whether it waits or not
 }
 
-// Turn looks for the account in the lanes of message_queue, at one moment.
-func (a Account) Turn(ctx context.Context) (Turn, error) {
-	var turn Turn
+// QueuePosition looks for the account in the lanes of message_queue, at one moment.
+func (a Account) QueuePosition(ctx context.Context) (QueuePosition, error) {
+	var position QueuePosition
 	err := a.ring.whereverIs(ctx, a.id, func(ctx context.Context, shard int) (err error) {
-		turn, err = a.ring.turnIn(ctx, shard, a.id)
+		position, err = a.ring.queuePositionIn(ctx, shard, a.id)
 		return err
 	})
 	if errors.Is(err, ErrNotRegistered) {
 		err = nil
 	}
-	return turn, err
+	return position, err
 }
 
-// turnIn is Turn in this very shard. Of an account that it has not got it gives
+// queuePositionIn is QueuePosition in this very shard. Of an account that it has not got it gives
 // ErrNotRegistered.
-func (r *Ring) turnIn(ctx context.Context, shard int, id string) (Turn, error) {
+func (r *Ring) queuePositionIn(ctx context.Context, shard int, id string) (QueuePosition, error) {
 	k := &r.keys[shard]
 	results, err := redis.Values(r.wire.Run(ctx, turnScript, shard,
-		[]string{k.tickets, k.states, k.urgent, k.queue, k.low}, id, turnDepth))
+		[]string{k.tickets, k.states, k.urgent, k.queue, k.low}, id, queueDepth))
 	if err != nil {
-		return Turn{}, err
+		return QueuePosition{}, err
 	}
-	var w Turn
+	var w QueuePosition
 	var registered bool
 	var lane, ahead int
 	var text string
 	if _, err := redis.Scan(results, &registered, &w.State, &w.Urgent, &w.Normal, &w.Low, &lane, &text, &ahead); err != nil {
-		return Turn{}, fmt.Errorf("turn, shard %d: %w: %w", shard, wire.ErrReply, err)
+		return QueuePosition{}, fmt.Errorf("turn, shard %d: %w: %w", shard, wire.ErrReply, err)
 	}
 	if lane > 0 {
 		entry, err := ParseEntry(text)
 		if err != nil || lane > 3 {
-			return Turn{}, fmt.Errorf("turn, shard %d: %w", shard, wire.ErrReply)
+			return QueuePosition{}, fmt.Errorf("turn, shard %d: %w", shard, wire.ErrReply)
 		}
 		w.Lane, w.Since, w.Ahead = [...]Priority{Urgent, Normal, Low}[lane-1], entry.Stamp, ahead
 	}
