@@ -144,9 +144,9 @@
 //
 // # Limits
 //
-// Limits that replicas share ([Limit]) are no part of a shard: a HASH and a ZSET
-// of their own at NS:limits:{NAME}. Who is denied is returned with the time at
-// which it may run, and waits in the schedule.
+// Limits that replicas share (package limit) are no part of a shard: a HASH and a ZSET
+// of their own at NS:limits:{NAME}. An account whose check is denied is returned with
+// the time at which it may run, and waits in the schedule.
 //
 // # Credentials
 //
@@ -174,11 +174,11 @@
 // Return and Progress append to the shard's stream. A consumer group reads it
 // under a lease for each shard, with a token from ticket_seq, so that one
 // consumer has an account's messages at a time; steps under a lease that was lost
-// do nothing. What cannot be handled goes to the dead stream. See package delivery.
+// do nothing. What cannot be handled goes to the dead stream. See packages group and
+// delivery.
 //
 // However many groups a process reads, it waits for their messages with one XREAD for
-// each node of Redis (Watch of package group), and takes, renews and surveys their leases of a
-// shard in one step (Begin, Renew and Survey).
+// each node of Redis, and takes, renews and surveys their leases of a shard in one step.
 //
 // # Connections
 //

@@ -53,7 +53,7 @@ func (g *Groups) Bury(ctx context.Context, l *Lease, p Pending, why string) (boo
 	return reply == "dead", nil
 }
 
-// DeadLetters gives up to n dead letters of a shard that come after a position,
+// DeadLetters returns up to n dead letters of a shard that come after a position,
 // oldest first.
 func (g *Groups) DeadLetters(ctx context.Context, shard int, after string, n int) ([]DeadLetter, error) {
 	if err := circulate.ValidatePosition(after); err != nil {

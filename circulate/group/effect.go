@@ -38,7 +38,7 @@ func NewEffect(name, body string) *Effect {
 type Applying struct {
 	Group string
 	// Keys are all that the effect uses, each in the shard's hash tag where Redis
-	// is a cluster: see [Ring.Tag].
+	// is a cluster: see [circulate.Ring.Tag].
 	Keys []string
 	Args []any
 	// Remember is for how long what was applied is remembered by account and
@@ -59,7 +59,7 @@ const (
 )
 
 // Apply runs an effect for messages of one shard, in the stream's order, and
-// acknowledges them, in one step of Redis. It gives what became of each, and the
+// acknowledges them, in one step of Redis. It returns what became of each, and the
 // errors of those that failed, in order.
 //
 // The effect runs for a message only if that is pending in the group, and the

@@ -8,8 +8,8 @@
 // that looks at it first. Acknowledging needs no lease: who has handled a message may
 // say so whenever.
 //
-// The package has no goroutines but those that wait for messages, of which there is
-// one for each node of Redis. Package delivery is a consumer that runs.
+// The package runs no consumer: package delivery does. It waits for messages with one
+// goroutine for each node of Redis, however many groups a process reads.
 package group
 
 import (

@@ -39,7 +39,7 @@ func (g *Groups) pollMessages(ctx context.Context, shards []int, after map[int]s
 	}
 }
 
-// readyShards gives the first messages of the shards that have some. One that another
+// readyShards returns the first messages of the shards that have some. One that another
 // node serves now counts as one that has, so that whoever waits for it goes there.
 func (g *Groups) readyShards(ctx context.Context, shards []int, after map[int]string) ([]arrival, error) {
 	key, began := g.streams.Keys(shards[0]).Messages, time.Now()

@@ -28,7 +28,7 @@ var (
 	redeliverScript = wire.NewGroupScript("redeliver", redeliverLua)
 )
 
-// MaxRead is the most messages that one Read or Pending gives.
+// MaxRead is the most messages that one Read or Pending returns.
 const MaxRead = 1000
 
 // Batch is what one Read brought.
@@ -72,7 +72,7 @@ type Pending struct {
 	Deliveries int // so far
 }
 
-// Pending gives up to n messages of the lease's shard that are pending, whoever
+// Pending returns up to n messages of the lease's shard that are pending, whoever
 // was given them, in the stream's order from after a position.
 func (g *Groups) Pending(ctx context.Context, l *Lease, after string, n int) ([]Pending, error) {
 	if n < 1 || n > MaxRead {
@@ -101,7 +101,7 @@ func (g *Groups) Pending(ctx context.Context, l *Lease, after string, n int) ([]
 }
 
 // Redeliver takes pending messages over, whoever has them, and sets how often
-// each was delivered. It gives those that are still pending.
+// each was delivered. It returns those that are still pending.
 func (g *Groups) Redeliver(ctx context.Context, l *Lease, pending []Pending) (Batch, error) {
 	if len(pending) < 1 || len(pending) > MaxRead {
 		return Batch{}, fmt.Errorf("%w: redeliver: must be 1 to %d messages, are %d", wire.ErrInput, MaxRead, len(pending))
