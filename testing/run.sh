@@ -102,8 +102,9 @@ compiler() {
 # within runs a command in the folder of the other module.
 within() { (cd "$peers" && "$@"); }
 
-# tested runs "go test" and keeps what it prints.
-tested() { go test ${race:+-race} -count=1 "$@" 2>&1 | tee -a "$log"; }
+# tested runs "go test" and keeps what it prints. Garbage is collected a quarter as often:
+# with the race detector that is a fifth of the processor's time.
+tested() { GOGC=400 go test ${race:+-race} -count=1 "$@" 2>&1 | tee -a "$log"; }
 
 # slowest prints the packages that took longest.
 slowest() {
@@ -166,11 +167,7 @@ unformatted=$(find . -name '*.go' -not -path '*/.*' -not -path '*/testdata/*' -e
 [ -z "$unformatted" ] || die "not formatted:
 $unformatted"
 
-say go vet
-go vet ./...
-within go vet ./...
-
-say golangci-lint
+say "golangci-lint, go vet and staticcheck among it"
 go run "$golangci" run
 within go run "$golangci" run
 

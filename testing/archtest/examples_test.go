@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -173,6 +174,14 @@ func TestBadFiles(t *testing.T) {
 	delete(m, "monitor/sweep.go")
 	if found := judge(t, m); !slices.Equal(found, []string{"monitor/ is missing"}) {
 		t.Errorf("a folder less: got %q", found)
+	}
+	m = good()
+	for i := range maxFiles { // beside the one that there is
+		m[fmt.Sprintf("circulate/f%d.go", i)] = &fstest.MapFile{Data: []byte("package circulate\n")}
+		m[fmt.Sprintf("circulate/f%d_test.go", i)] = &fstest.MapFile{Data: []byte("package circulate\n")}
+	}
+	if found := judge(t, m); !slices.Equal(found, []string{fmt.Sprintf("circulate/: more than %d files", maxFiles)}) {
+		t.Errorf("too many files: got %q", found)
 	}
 	m = good()
 	m["circulate/a.go"] = &fstest.MapFile{Data: []byte("not Go")}

@@ -9,8 +9,11 @@ import (
 	"testing"
 )
 
-// maxLines is where a file has a second noun in it.
-const maxLines = 400
+// maxLines is where a file has a second noun in it, and maxFiles where a package has.
+const (
+	maxLines = 400
+	maxFiles = 40
+)
 
 // forCheckers are what every kind may import.
 var forCheckers = []string{"accounts/strict", "poller", "poller/fetch", "poller/secrets", "poller/signing"}
@@ -85,6 +88,15 @@ func faults(t tree) []string {
 	for _, folder := range folders {
 		if !slices.Contains(t.folders, folder) {
 			fault("%s/ is missing", folder)
+		}
+	}
+	files := make(map[string]int)
+	for _, f := range t.files {
+		if f.isTest() {
+			continue
+		}
+		if files[f.dir()]++; files[f.dir()] == maxFiles+1 {
+			fault("%s/: more than %d files", f.dir(), maxFiles)
 		}
 	}
 	for _, f := range t.files {
