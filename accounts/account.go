@@ -54,7 +54,7 @@ type (
 	Faults = strict.Faults
 )
 
-// Encode writes a record as it is kept: the same account always gives the same
+// Encode writes a record as it is kept: the same account always returns the same
 // bytes, and they are one line.
 func (a Account) Encode() ([]byte, error) {
 	if len(a.Config) > 0 {

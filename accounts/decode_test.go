@@ -107,7 +107,7 @@ func TestDecodeNudge(t *testing.T) {
 	}
 }
 
-// What is accepted is kept: encoding it and reading that again gives the same.
+// What is accepted is kept: encoding it and reading that again returns the same.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"id":"a","kind":"web","config":{"url":"<x>&\u2028"},"cadence":"every 5m","labels":{"a":"b"}}`))
 	f.Add([]byte(`{"id":"a","retry_budget":7,"cadence":"at 2026-12-01T09:00:00+08:00"}`))

@@ -71,7 +71,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// The next slots are those that the cadence gives, of an adaptive one with the
+// The next slots are those that the cadence returns, of an adaptive one with the
 // interval that it came to.
 func TestExplainSlots(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)

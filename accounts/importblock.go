@@ -120,7 +120,7 @@ func (r *Registry) judgePart(ctx context.Context, part []line, clock func() (tim
 	}
 }
 
-// hand gives a good line to the writer and a bad one to report, and counts it.
+// hand passes a good line to the writer and a bad one to report, and counts it.
 func (l *line) hand(w *batchWriter, report func(BadLine) error, s *Summary) error {
 	if l.err != nil {
 		return l.err

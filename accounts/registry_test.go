@@ -155,7 +155,7 @@ func TestPut(t *testing.T) {
 			}
 		}
 		// cursorAfter claims the account, which must be due, and returns it with
-		// a cursor; it gives the cursor that was there.
+		// a cursor; it returns the cursor that was there.
 		cursorAfter := func() string {
 			t.Helper()
 			c := claimAll(t, ring)["a"]

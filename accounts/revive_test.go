@@ -62,7 +62,7 @@ func TestDecodeRevival(t *testing.T) {
 	}
 }
 
-// dues gives the due times of scheduled accounts, in their order.
+// dues returns the due times of scheduled accounts, in their order.
 func dues(t *testing.T, ring *circulate.Ring, ids []string) []time.Time {
 	t.Helper()
 	shards := make(map[int][]string)

@@ -246,7 +246,7 @@ func TestImportStops(t *testing.T) {
 	})
 }
 
-// neverEnds gives blank lines for ever.
+// neverEnds returns blank lines for ever.
 type neverEnds struct{}
 
 func (neverEnds) Read(p []byte) (int, error) { return copy(p, "\n"), nil }
@@ -279,7 +279,7 @@ func TestImportHoldsLittle(t *testing.T) {
 	}
 }
 
-// slowReader gives a line at a time, each after a wait, and calls wait before
+// slowReader returns a line at a time, each after a wait, and calls wait before
 // each.
 type slowReader struct {
 	lines []string

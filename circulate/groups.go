@@ -67,7 +67,7 @@ type GroupState struct {
 	OldestUnread, OldestPending time.Duration
 }
 
-// GroupState gives how far a group has got in a shard. Where the shard has not got
+// GroupState returns how far a group has got in a shard. Where the shard has not got
 // the group it is ErrNoGroup.
 func (s Streams) GroupState(ctx context.Context, shard int, group string) (GroupState, error) {
 	k := &s.ring.keys[shard]

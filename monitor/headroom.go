@@ -42,7 +42,7 @@ func (h *headrooms) tell() circulate.StaleFilter {
 	return circulate.StaleFilter{Kinds: h.known.Retaining(), From: headroomFrom}
 }
 
-// add counts accounts and gives those that are to be tried again: parked for a
+// add counts accounts and returns those that are to be tried again: parked for a
 // reason that may pass by itself, for a part of what is kept.
 func (h *headrooms) add(now time.Time, told []circulate.Stale) (try []circulate.ParkedAccount) {
 	for _, s := range told {

@@ -51,7 +51,7 @@ func (l *logbook) count(part string) int {
 	return strings.Count(l.text.String(), part)
 }
 
-// watch runs a monitor that knows retentions for a while, and gives its log and
+// watch runs a monitor that knows retentions for a while, and returns its log and
 // what its metric said last.
 func (w *world) watch(d time.Duration) (log *logbook, shown string) {
 	w.Helper()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// script plays hosts that answer (+) or not (-), a second apart, and gives the
+// script plays hosts that answer (+) or not (-), a second apart, and returns the
 // suspicion after each as a letter.
 func play(o *outage, at *time.Time, events ...string) string {
 	var down []byte

@@ -119,7 +119,7 @@ func (f *fixture) follow(query, lastID string) *events {
 	return &events{T: f.T, cancel: cancel, scanner: bufio.NewScanner(response.Body)}
 }
 
-// next gives the next block: an event with a message, an id alone, or a comment.
+// next returns the next block: an event with a message, an id alone, or a comment.
 func (e *events) next() (event, bool) {
 	e.Helper()
 	var got event

@@ -23,7 +23,7 @@ func (m idMux) HandleFunc(pattern string, handler func(http.ResponseWriter, *htt
 	})
 }
 
-// withSlash gives a request for the account "/" the stand-in.
+// withSlash returns a request for the account "/" the stand-in.
 func withSlash(r *http.Request) *http.Request {
 	const before, slash = "/v1/accounts/", "%2F"
 	path := r.URL.EscapedPath()

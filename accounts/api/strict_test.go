@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// asked makes a request and gives what came.
+// asked makes a request and returns what came.
 func (f *fixture) asked(method, path, body string) (int, string) {
 	f.Helper()
 	r := f.do(f.request(method, path, body))

@@ -175,7 +175,7 @@ func accountOf(v *accounts.View) Account {
 	}
 }
 
-// inUTC is the time as every reply gives it, whatever zone the server is in.
+// inUTC is the time as every reply returns it, whatever zone the server is in.
 func inUTC(t time.Time) time.Time {
 	if t.IsZero() {
 		return t

@@ -101,7 +101,7 @@ func (c *called) claimAll() map[string]*circulate.Claim {
 	return claims
 }
 
-// hint claims an account, which must be due, and gives its hint.
+// hint claims an account, which must be due, and returns its hint.
 func (c *called) hint(id string) string {
 	c.Helper()
 	claim := c.claimAll()[id]

@@ -92,7 +92,7 @@ func closedAddress(t *testing.T) string {
 // answeringLate is a test of a server that answers a GET, by itself or in a pipeline,
 // only after another has its place, as one does that was frozen. The test gets that
 // server's handler, and a function that asks, has the server replaced meanwhile and
-// gives the call's error.
+// returns the call's error.
 func answeringLate(t *testing.T, test func(t *testing.T, late handler, ask func(conn redis.Conn, replace func()) error)) {
 	t.Helper()
 	for name, get := range map[string]func(conn redis.Conn) (any, error){

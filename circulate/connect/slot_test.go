@@ -2,7 +2,7 @@ package connect
 
 import "testing"
 
-// The slots are those that CLUSTER KEYSLOT gives.
+// The slots are those that CLUSTER KEYSLOT returns.
 func TestSlots(t *testing.T) {
 	for key, want := range map[string]int{
 		"":                         0,

@@ -62,7 +62,7 @@ func newResumeCommand(env environment) *cobra.Command {
 	}, &cobra.Command{
 		Short: "Put parked accounts back into circulation, paused ones among them",
 		Long: `Put parked accounts back into circulation. One that is named is due at once,
-whyever it was parked. Of those that are selected, paused ones come back, and those
+for whatever reason it was parked. Of those that are selected, paused ones come back, and those
 parked for another reason only where --state parked or --reason selects them; each
 is due at its next phase slot, so that they do not all start together. To bring
 accounts back slowly, see "rounds parked revive".` + resumeHelp + bulkHelp,

@@ -73,7 +73,7 @@ func (s *apiServer) roundsWith(ctx context.Context, stdin string, args ...string
 	return runWith(ctx, map[string]string{"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": testToken}, stdin, args...)
 }
 
-// must runs a command that must not fail, and gives what it printed.
+// must runs a command that must not fail, and returns what it printed.
 func (s *apiServer) must(args ...string) string {
 	s.t.Helper()
 	printed, err := s.rounds(args...)

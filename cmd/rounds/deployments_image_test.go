@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// dockerfile gives the instructions of the Dockerfile, each in one line.
+// dockerfile returns the instructions of the Dockerfile, each in one line.
 func dockerfile(t *testing.T) []string {
 	t.Helper()
 	var instructions []string
@@ -34,7 +34,7 @@ func dockerfile(t *testing.T) []string {
 	return instructions
 }
 
-// arguments gives those of the instructions of a name.
+// arguments returns those of the instructions of a name.
 func arguments(instructions []string, name string) []string {
 	var found []string
 	for _, i := range instructions {

@@ -37,7 +37,7 @@ func blocksOf(text, indent string) map[string]string {
 	return blocks
 }
 
-// variablesOf gives the settings that a text assigns.
+// variablesOf returns the settings that a text assigns.
 func variablesOf(text string) map[string]string {
 	found := make(map[string]string)
 	for _, match := range regexp.MustCompile(`(?m)^\s*(ROUNDS_\w+)(?:: |=)(.*)$`).FindAllStringSubmatch(text, -1) {

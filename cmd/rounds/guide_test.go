@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// commandsIn gives the command lines of rounds that a text in Markdown names: in
+// commandsIn returns the command lines of rounds that a text in Markdown names: in
 // blocks of shell, and in code within a sentence.
 func commandsIn(text string) [][]string {
 	var lines []string

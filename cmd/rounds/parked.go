@@ -183,7 +183,7 @@ func printRevived(w io.Writer, done api.Revived, dryRun, jsonOutput bool) error 
 	return err
 }
 
-// parseRate reads how many a second, a minute or an hour, and gives it a second.
+// parseRate reads how many a second, a minute or an hour, and returns it a second.
 func parseRate(text string) (float64, error) {
 	number, unit, _ := strings.Cut(text, "/")
 	per, ok := map[string]float64{"": 1, "s": 1, "m": 60, "h": 3600}[unit]

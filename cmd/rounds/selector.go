@@ -28,7 +28,7 @@ func (f *selectorFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&f.since, "since", "", "only those that no check has succeeded with for at least this `DURATION`, such as 1h")
 }
 
-// read gives the selector, or every fault of the flags in their own words.
+// read returns the selector, or every fault of the flags in their own words.
 func (f *selectorFlags) read() (accounts.Selector, error) {
 	fields := map[string][]string{
 		"kind": f.kinds, "state": f.states, "label": f.labels, "prefix": f.prefixes, "reason": f.reasons, "error": f.errors, "host": f.hosts,

@@ -56,7 +56,7 @@ func compiled(folder string) func(t *testing.T) []string {
 	}
 }
 
-// each runs a test with each connector; start runs it on a directory and gives its URL.
+// each runs a test with each connector; start runs it on a directory and returns its URL.
 func each(t *testing.T, test func(t *testing.T, start func(t *testing.T, dir string) string)) {
 	t.Helper()
 	for _, c := range connectors {

@@ -95,7 +95,7 @@ func TestLinksBetweenPages(t *testing.T) {
 	}
 }
 
-// brokenLinks gives the links of a Markdown file that lead nowhere: to a file that is
+// brokenLinks returns the links of a Markdown file that lead nowhere: to a file that is
 // not in the tree, or to an anchor that its page has not.
 func brokenLinks(t *testing.T, root fs.FS, file string) (broken []string, links int) {
 	t.Helper()

@@ -50,7 +50,7 @@ func New(prefix string) (*Handler, error) {
 // order is how the menu lists pages; others follow by name.
 var order = []string{"README", "accounts", "connectors", "messages", "operations", "scaling", "upgrading"}
 
-// menu gives the pages of a language.
+// menu returns the pages of a language.
 func (h *Handler) menu(language string) []*page {
 	var pages []*page
 	for _, p := range h.pages {

@@ -44,7 +44,7 @@ func search(pages []*page, query string) []hit {
 	return found[:min(len(found), maxHits)]
 }
 
-// excerpt gives some of a text around a word.
+// excerpt returns some of a text around a word.
 func excerpt(text, word string) string {
 	const before, length = 60, 180
 	at := max(0, strings.Index(strings.ToLower(text), word)-before)
@@ -65,7 +65,7 @@ func excerpt(text, word string) string {
 	return cut
 }
 
-// sectionsOf gives a document's sections, a heading each, with their plain text.
+// sectionsOf returns a document's sections, a heading each, with their plain text.
 func sectionsOf(document ast.Node, source []byte) []section {
 	var sections []section
 	var plain strings.Builder

@@ -137,7 +137,7 @@ func (c Consumer) validate() error {
 }
 
 // Run consumes until ctx is done. Then it reads no more, lets handlers finish for
-// up to Grace, acknowledges what they did, and gives its shards to its peers. What
+// up to Grace, acknowledges what they did, and returns its shards to its peers. What
 // could not be finished stays pending for them.
 //
 // It returns an error only where the settings are wrong. That Redis is away is

@@ -29,7 +29,7 @@
 // its consumer leaves the shard to its peers until it does: they have it when the
 // lease is over, after TakeOver. Where each of them has such a handler there, it is
 // read again by one of them, so that a message that hangs everybody ends as a dead
-// letter; so it is with a consumer that is alone. One with no slot left gives all its
+// letter; so it is with a consumer that is alone. One with no slot left returns all its
 // shards up and leaves the group until a handler returns.
 //
 // # Failed messages

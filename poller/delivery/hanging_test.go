@@ -56,7 +56,7 @@ func (h *hanger) most() (most int) {
 	return most
 }
 
-// A consumer whose handlers never return gives their shards to its peer, each for
+// A consumer whose handlers never return returns their shards to its peer, each for
 // one slot, and leaves the group where it has no slot left. When the handlers return
 // it takes part again.
 func TestHangingHandlersAreNoHindranceToPeers(t *testing.T) {

@@ -35,7 +35,7 @@ func serve(t *testing.T, handler http.HandlerFunc) string {
 	return server.URL
 }
 
-// resolver answers every question with what next gives; no addresses: no such
+// resolver answers every question with what next returns; no addresses: no such
 // name.
 func resolver(t *testing.T, next func(name string) []netip.Addr) *net.Resolver {
 	t.Helper()

@@ -109,7 +109,7 @@ func pieces(hidden []string) []string {
 	return found
 }
 
-// withinBase64 gives the characters that a text has in base64 of something longer
+// withinBase64 returns the characters that a text has in base64 of something longer
 // in which so many bytes, modulo 3, stand before it: those that nothing else has a
 // part in.
 func withinBase64(text string, before int) string {

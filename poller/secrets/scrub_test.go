@@ -83,7 +83,7 @@ func TestScrubEveryForm(t *testing.T) {
 	}
 }
 
-// tells reports whether a text still gives a secret to one who decodes it.
+// tells reports whether a text still shows a secret to one who decodes it.
 func tells(text, secret string) bool {
 	for _, decode := range []func(string) string{
 		func(s string) string { return s }, html.UnescapeString,

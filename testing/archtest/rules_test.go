@@ -76,7 +76,7 @@ func covers(pattern, dir string) bool {
 	return ok && (dir == above || strings.HasPrefix(dir, above+"/"))
 }
 
-// faults gives all that is wrong with a tree.
+// faults returns all that is wrong with a tree.
 func faults(t tree) []string {
 	var found []string
 	fault := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }

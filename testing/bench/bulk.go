@@ -120,7 +120,7 @@ func countWord(n int) string {
 	return strconv.Itoa(n)
 }
 
-// records gives so many records, one a line of about 150 bytes.
+// records returns so many records, one a line of about 150 bytes.
 func records(n int) io.Reader { return &recordReader{left: n} }
 
 type recordReader struct {
@@ -128,7 +128,7 @@ type recordReader struct {
 	text         bytes.Buffer
 }
 
-// Read gives what comes next.
+// Read returns what comes next.
 func (r *recordReader) Read(p []byte) (int, error) {
 	for r.text.Len() < len(p) && r.left > 0 {
 		r.number++

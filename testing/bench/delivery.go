@@ -79,7 +79,7 @@ func (b *deliveryBench) run(ctx context.Context) error {
 }
 
 // consume fills the streams and has a process consume all of it, or so many. It
-// gives what that said, and how many seconds Redis worked meanwhile.
+// returns what that said, and how many seconds Redis worked meanwhile.
 func (b *deliveryBench) consume(ctx context.Context, messages, most int, args ...string) (c consumed, redisCPU float64, err error) {
 	defer func() {
 		if err == nil {

@@ -15,7 +15,7 @@ const (
 )
 
 // fillStreams has accounts return so many messages, or a few more, into the
-// streams of a namespace. It gives how many there are.
+// streams of a namespace. It returns how many there are.
 func fillStreams(ctx context.Context, server *connect.Single, namespace string, messages int) (*load, int64, error) {
 	l, err := newLoad(ctx, server, namespace, fillAccounts)
 	if err != nil {

@@ -72,7 +72,7 @@ func (b *deliveryBench) idle(ctx context.Context, server *connect.Single) error 
 }
 
 // trickle has an account return a message every now and then, at random, each
-// with the time just before its commit. It gives how many.
+// with the time just before its commit. It returns how many.
 func (l *load) trickle(ctx context.Context, d time.Duration) (committed int, err error) {
 	for end := time.Now().Add(d); time.Now().Before(end); committed++ {
 		if err := pause(ctx, time.Duration(rand.ExpFloat64()*float64(commitEvery))); err != nil {

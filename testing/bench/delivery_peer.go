@@ -26,7 +26,7 @@ func asynqGrid() []asynqSettings {
 	return all
 }
 
-// tryAsynq builds the peer's program and gives the settings with which it is fastest.
+// tryAsynq builds the peer's program and returns the settings with which it is fastest.
 func (b *deliveryBench) tryAsynq(ctx context.Context) (best asynqSettings, err error) {
 	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {

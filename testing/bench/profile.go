@@ -6,7 +6,7 @@ import (
 )
 
 // startProfile has a CPU profile written to a file, if it has a name, until the
-// function that it gives is called.
+// function that it returns is called.
 func startProfile(name string) (end func(), err error) {
 	if name == "" {
 		return func() {}, nil

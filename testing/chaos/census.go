@@ -45,7 +45,7 @@ func lawless(c *census.Census, running bool) []string {
 }
 
 // streams counts each message of the streams, by account and message id, and
-// gives when the last copy of it was written.
+// returns when the last copy of it was written.
 func streams(from *reader) (counts map[[2]string]int, written map[[2]string]time.Time, err error) {
 	counts, written = make(map[[2]string]int), make(map[[2]string]time.Time)
 	for shard := range shards {

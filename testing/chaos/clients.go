@@ -178,7 +178,7 @@ func (c *clients) storm(ctx context.Context, ids []string, seed uint64, length t
 	}
 }
 
-// operations gives all that were done so far.
+// operations returns all that were done so far.
 func (c *clients) operations() []operation {
 	c.mu.Lock()
 	defer c.mu.Unlock()

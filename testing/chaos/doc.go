@@ -17,7 +17,7 @@
 // fake third party that numbers each account's messages and writes down when every
 // check began and ended. All listen on loopback. While clients register, pause, resume, nudge
 // and deregister accounts and note what they were told (done, refused, unknown),
-// a schedule drawn from the seed injects faults. The same seed gives the same
+// a schedule drawn from the seed injects faults. The same seed returns the same
 // faults in the same order with the same choices; how far a run gets depends on
 // its length.
 //

@@ -20,7 +20,7 @@ type fault struct {
 	control   bool   // nothing is injected
 	within    time.Duration
 
-	// inject does it, lasts as long as it lasts, and gives what ends it. It says whom
+	// inject does it, lasts as long as it lasts, and returns what ends it. It says whom
 	// it hits, by one of the turn's hit methods; otherwise it hits every account.
 	inject func(t *turn) (heal func() error, err error)
 

@@ -21,7 +21,7 @@ func in(on topology, faults []fault) []fault {
 	return faults
 }
 
-// chosen gives the faults with the names, all if there are none, of some worlds.
+// chosen returns the faults with the names, all if there are none, of some worlds.
 func chosen(faults []fault, on []topology, names []string) ([]fault, error) {
 	faults = slices.DeleteFunc(faults, func(f fault) bool { return !slices.Contains(on, f.on) })
 	if len(names) == 0 {

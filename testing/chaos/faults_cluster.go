@@ -90,7 +90,7 @@ func ofCluster() []fault {
 // whole waits until the cluster is as it was, and replaces nobody by itself.
 func whole(t *turn) error { return errors.Join(t.replace(false), t.cluster.AwaitWhole()) }
 
-// pair draws a master that has shards, and gives its replica.
+// pair draws a master that has shards, and returns its replica.
 func (t *turn) pair() (master, replica *redistest.Server, err error) {
 	if master, err = t.cluster.Serving(slotOf(t.random.IntN(shards))); err != nil {
 		return nil, nil, err

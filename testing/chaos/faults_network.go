@@ -51,7 +51,7 @@ func ofNetwork() []fault {
 	}
 }
 
-// firstOf gives the first error.
+// firstOf returns the first error.
 func firstOf(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

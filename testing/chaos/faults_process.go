@@ -95,7 +95,7 @@ func (t *turn) strikes(names ...string) {
 }
 
 // dawdle has answers take so long that pollers hold claims, until the function
-// that it gives is called.
+// that it returns is called.
 func (t *turn) dawdle(by time.Duration) func() {
 	ids := t.some(len(t.base) / 2)
 	t.third.misbehave(ids, upstream.Fault{Delay: by})

@@ -27,7 +27,7 @@ func newProxies(target string) *proxies {
 	}
 }
 
-// open gives the address that a process finds Redis at.
+// open returns the address that a process finds Redis at.
 func (p *proxies) open(name string) (string, error) {
 	if known := p.byName[name]; known != nil {
 		return known.Listen, nil

@@ -37,7 +37,7 @@ type usual struct {
 // wait is the longest time between two checks of it that is none too long.
 func (u usual) wait() time.Duration { return u.cadence + u.delay + overdue }
 
-// rate gives how many checks of some accounts began in a second, and usually do.
+// rate returns how many checks of some accounts began in a second, and usually do.
 func (w *world) rate(ids []string) (is, usually float64) {
 	for _, id := range ids {
 		usually += w.usual[id].rate
@@ -74,7 +74,7 @@ func (a *ailing) note(t *turn) {
 	a.review(t.third)
 }
 
-// putOff gives the accounts that are due later than their cadence has it; none where
+// putOff returns the accounts that are due later than their cadence has it; none where
 // Redis cannot be asked.
 func (w *world) putOff() []string {
 	from, err := w.reader()
@@ -118,7 +118,7 @@ func (a *ailing) review(third *third) {
 	}
 }
 
-// without gives those of some accounts that are well.
+// without returns those of some accounts that are well.
 func (a *ailing) without(ids []string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return a.since[id] != nil })
 }

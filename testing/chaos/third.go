@@ -244,7 +244,7 @@ func (t *third) begun(ids []string, since time.Time) int {
 	return n
 }
 
-// checkedBy gives the accounts that a process has begun to check since a time.
+// checkedBy returns the accounts that a process has begun to check since a time.
 func (t *third) checkedBy(process string, since time.Time) []string {
 	var ids []string
 	t.each(since, func(c *check) {
@@ -267,7 +267,7 @@ func (t *third) each(since time.Time, fn func(c *check)) {
 	}
 }
 
-// unchecked gives those that have had no good check since a time.
+// unchecked returns those that have had no good check since a time.
 func (t *third) unchecked(ids []string, since time.Time) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -280,7 +280,7 @@ func (t *third) unchecked(ids []string, since time.Time) []string {
 	return behind
 }
 
-// good gives when the good checks of each account began, in order.
+// good returns when the good checks of each account began, in order.
 func (t *third) good() map[string][]time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -315,7 +315,7 @@ func (t *third) cursor(id string) int {
 	return 0
 }
 
-// history gives all checks; those under way count as ended now.
+// history returns all checks; those under way count as ended now.
 func (t *third) history() []check {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -84,7 +84,7 @@ func (t *turn) play() error {
 	return t.Err()
 }
 
-// watch gives the signs that move until ctx is done, and closes seen when all have.
+// watch returns the signs that move until ctx is done, and closes seen when all have.
 func (t *turn) watch(ctx context.Context, signs []sign, before snapshot, seen chan<- struct{}) []string {
 	tick := time.NewTicker(signEvery)
 	defer tick.Stop()

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// wickedness gives an answer that package upstream does not give.
+// wickedness returns an answer that package upstream does not give.
 type wickedness func(w http.ResponseWriter)
 
 const oversize = 9 << 20

@@ -162,7 +162,7 @@ func (w *world) member(name string) *member {
 	return nil
 }
 
-// ofRole gives the members of a role; of all roles if it is empty.
+// ofRole returns the members of a role; of all roles if it is empty.
 func (w *world) ofRole(role string) []member {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,7 +196,7 @@ func (w *world) ready(ctx context.Context) string {
 	return ""
 }
 
-// lastLines gives the last n lines of a log as one.
+// lastLines returns the last n lines of a log as one.
 func lastLines(text string, n int) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], " ")

@@ -101,7 +101,7 @@ func (p Party) page(t *testing.T, checker poller.Checker, r poller.Request) poll
 	return result
 }
 
-// drain checks until there is no more, and gives the ids and the cursor.
+// drain checks until there is no more, and returns the ids and the cursor.
 func (p Party) drain(t *testing.T, checker poller.Checker, account string, cursor []byte) (ids []string, _ []byte) {
 	t.Helper()
 	for range 100 {

@@ -182,7 +182,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// taken gives what came in, each id once, and how many calls there were.
+// taken returns what came in, each id once, and how many calls there were.
 func (r *receiver) taken() (first applied, calls int, bad []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

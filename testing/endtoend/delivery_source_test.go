@@ -30,7 +30,7 @@ func (*source) Validate(json.RawMessage) error { return nil }
 // RateKey is nobody's.
 func (*source) RateKey(json.RawMessage) string { return "" }
 
-// Check gives what comes after the cursor.
+// Check returns what comes after the cursor.
 func (s *source) Check(_ context.Context, r poller.Request) (poller.Result, error) {
 	s.mu.Lock()
 	last := s.posted[r.Account]

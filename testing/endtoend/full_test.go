@@ -131,7 +131,7 @@ func (g *greedy) since(ids []string, at time.Time) (n int) {
 	return n
 }
 
-// ask makes a request and gives the status and the body.
+// ask makes a request and returns the status and the body.
 func ask(t *testing.T, method, url, body string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

@@ -128,7 +128,7 @@ func checkedSince(third *upstream.Upstream, ids []string, since time.Time) int {
 	return n
 }
 
-// heldBy gives the accounts that a replica has in processing_list.
+// heldBy returns the accounts that a replica has in processing_list.
 func heldBy(t *testing.T, ring *circulate.Ring, replica string) []string {
 	t.Helper()
 	var ids []string

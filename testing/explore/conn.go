@@ -109,7 +109,7 @@ func (s *scripts) describe(o operation) string {
 	return strings.ReplaceAll(strings.Join(parts, "; "), tag, "")
 }
 
-// holder decides when an operation is done and gives its reply.
+// holder decides when an operation is done and returns its reply.
 type holder interface {
 	step(o operation) (reply string)
 }

@@ -32,7 +32,7 @@ func openStore(s *scripts, shards []string) (*store, error) {
 
 func (s *store) close() error { return errors.Join(s.conn.Close(), s.embedded.Close()) }
 
-// do does an operation and gives its reply as text.
+// do does an operation and returns its reply as text.
 func (s *store) do(o operation) (string, error) {
 	for _, c := range o {
 		args := make([]any, 0, len(c))

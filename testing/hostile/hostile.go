@@ -20,7 +20,7 @@ type Body struct {
 	Make  func(size int) []byte
 }
 
-// Bodies gives all of them.
+// Bodies returns all of them.
 func Bodies() []Body { return append(append(xmlBodies(), jsonFeedBodies()...), answerBodies()...) }
 
 // Named finds a body by its name, and makes it in full size; nil if there is none.

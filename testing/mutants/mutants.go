@@ -53,7 +53,7 @@ type Bounds struct {
 	Aborts bool // movers give the change up
 }
 
-// By gives the mutants that a tool must find.
+// By returns the mutants that a tool must find.
 func By(tool Tool) []Mutant {
 	var found []Mutant
 	for _, m := range table() {
@@ -64,7 +64,7 @@ func By(tool Tool) []Mutant {
 	return found
 }
 
-// Named gives the mutant of a rule.
+// Named returns the mutant of a rule.
 func Named(rule string) (Mutant, bool) {
 	for _, m := range table() {
 		if m.Rule == rule {
@@ -74,7 +74,7 @@ func Named(rule string) (Mutant, bool) {
 	return Mutant{}, false
 }
 
-// Apply gives what runs in the place of a script: its text changed, or as it is
+// Apply returns what runs in the place of a script: its text changed, or as it is
 // where the mutant changes another one.
 func (m Mutant) Apply(text string) (string, error) {
 	if m.Script == "" || m.Script != all && m.Script != ScriptName(text) {

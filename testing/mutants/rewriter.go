@@ -20,7 +20,7 @@ func NewRewriter(change func(text string) (string, error)) *Rewriter {
 	return &Rewriter{change: change, known: make(map[string]string)}
 }
 
-// Instead gives the arguments to send with a command. As no script comes to
+// Instead returns the arguments to send with a command. As no script comes to
 // Redis but changed, it answers NOSCRIPT until a client sends the text.
 func (r *Rewriter) Instead(command string, args []any) []any {
 	if r.change == nil || len(args) == 0 || command != "EVAL" && command != "EVALSHA" {

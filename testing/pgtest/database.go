@@ -14,7 +14,7 @@ func (s *Server) Database(tb testing.TB) *sql.DB {
 	return Open(tb, s.URL(s.NewDatabase(tb)))
 }
 
-// NewDatabase makes a database for a test alone and gives its name.
+// NewDatabase makes a database for a test alone and returns its name.
 func (s *Server) NewDatabase(tb testing.TB) string {
 	tb.Helper()
 	name := "test_" + strings.ToLower(rand.Text())

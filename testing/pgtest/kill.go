@@ -62,7 +62,7 @@ func (s *Server) ended() bool {
 	}
 }
 
-// childrenOf gives the processes that a process started. PostgreSQL makes each of
+// childrenOf returns the processes that a process started. PostgreSQL makes each of
 // its own a process group, so that they cannot be reached by one signal.
 func childrenOf(pid int) []int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Build makes the binary in a directory, as the image has it, and gives its path.
+// Build makes the binary in a directory, as the image has it, and returns its path.
 // Further flags are for go build.
 func Build(dir string, flags ...string) (string, error) {
 	path := filepath.Join(dir, "rounds")
@@ -111,7 +111,7 @@ func (p *Process) Replica() string {
 	return name
 }
 
-// The ports that FreeAddress gives are below those that systems give to outgoing
+// The ports that FreeAddress returns are below those that systems give to outgoing
 // connections, which would otherwise take one while its process is restarted.
 const leastPort, mostPort = 20_000, 31_999
 

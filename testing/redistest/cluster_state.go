@@ -118,7 +118,7 @@ func (c *Cluster) Following(master *Server) (*Server, error) {
 	return nil, fmt.Errorf("nobody follows %s", master.Addr())
 }
 
-// AwaitOther waits until another server than the one given serves a slot, and gives
+// AwaitOther waits until another server than the one given serves a slot, and returns
 // it.
 func (c *Cluster) AwaitOther(slot int, than *Server) (*Server, error) {
 	var other *Server
@@ -134,7 +134,7 @@ func (c *Cluster) AwaitOther(slot int, than *Server) (*Server, error) {
 }
 
 // Promoted waits until a replica serves the slots of a master that was killed, and
-// gives it.
+// returns it.
 func (c *Cluster) Promoted(tb testing.TB, killed *Server) *Server {
 	tb.Helper()
 	var promoted *Server
@@ -171,7 +171,7 @@ func (c *Cluster) AwaitWhole() error {
 }
 
 // PromoteReplica has the replica of a slot's master take its place while it lives,
-// losing nothing, and gives it.
+// losing nothing, and returns it.
 func (c *Cluster) PromoteReplica(slot int) (*Server, error) {
 	master, err := c.Serving(slot)
 	if err != nil {

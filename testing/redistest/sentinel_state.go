@@ -47,7 +47,7 @@ func (s *Sentinels) Failover(tb testing.TB) {
 }
 
 // Promote has the sentinels promote the replica though the master lives, waits
-// until all name it, and gives it.
+// until all name it, and returns it.
 func (s *Sentinels) Promote() (*Server, error) {
 	from, err := s.Named()
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Sentinels) AwaitOther(tb testing.TB, than *Server) *Server {
 }
 
 // AwaitNamed waits until all sentinels name another master than the one given, and
-// gives it.
+// returns it.
 func (s *Sentinels) AwaitNamed(than *Server) (*Server, error) {
 	port := strconv.Itoa(than.Port)
 	err := await("all sentinels name another master", func() bool {

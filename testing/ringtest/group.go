@@ -14,7 +14,7 @@ import (
 
 const crew = "billing"
 
-// add appends messages, named ACCOUNT/ID, to the stream, and gives their
+// add appends messages, named ACCOUNT/ID, to the stream, and returns their
 // positions.
 func (f *fixture) add(names ...string) []string {
 	f.Helper()

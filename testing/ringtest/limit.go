@@ -60,7 +60,7 @@ func (l *limited) skip(d time.Duration) {
 	}
 }
 
-// ask asks for checks and gives the answers in the limit's own time.
+// ask asks for checks and returns the answers in the limit's own time.
 func (l *limited) ask(asks ...limit.Ask) limit.Answers {
 	l.Helper()
 	for i := range asks {

@@ -47,7 +47,7 @@ func rateHolds(f *fixture) {
 }
 
 // expectRate expects no window of any length to have more starts than a burst
-// and what the rate gives meanwhile.
+// and what the rate returns meanwhile.
 func expectRate(f *fixture, starts []time.Time, every time.Duration, burst int) {
 	f.Helper()
 	for i := range starts {

@@ -39,7 +39,7 @@ func (f *fixture) open(server circulate.Server, shards int) *circulate.Ring {
 	return ring
 }
 
-// begin begins the change and gives a ring that knows of it.
+// begin begins the change and returns a ring that knows of it.
 func (f *resharding) begin() *circulate.Ring {
 	f.Helper()
 	if _, err := f.old.Mover().Begin(context.Background(), f.to); err != nil {
@@ -114,7 +114,7 @@ func (f *resharding) confirmAll(ring *circulate.Ring) {
 	}
 }
 
-// finish takes the change to its end and gives the ring after it.
+// finish takes the change to its end and returns the ring after it.
 func (f *resharding) finish(ring *circulate.Ring) *circulate.Ring {
 	f.Helper()
 	ctx := context.Background()

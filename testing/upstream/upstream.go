@@ -29,7 +29,7 @@ type Options struct {
 	SigningSecret string
 	// Window is how many of the newest messages a feed shows; 0: all.
 	Window int
-	// PageLimit is how many messages a connector gives on a page at most; 0: as
+	// PageLimit is how many messages a connector returns on a page at most; 0: as
 	// many as are asked for.
 	PageLimit int
 }
@@ -87,10 +87,10 @@ func (u *Upstream) URL(route, id string) string {
 // MessageID is the id of an account's n-th message, counted from 1.
 func MessageID(id string, n int) string { return id + "-" + strconv.Itoa(n) }
 
-// Post adds the next message to an account and gives its number.
+// Post adds the next message to an account and returns its number.
 func (u *Upstream) Post(id string) int { return u.PostN(id, 1) }
 
-// PostN adds n messages to an account and gives the number of the last.
+// PostN adds n messages to an account and returns the number of the last.
 func (u *Upstream) PostN(id string, n int) int {
 	a := u.account(id)
 	a.mu.Lock()

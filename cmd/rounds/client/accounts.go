@@ -31,14 +31,14 @@ func (c *Client) Put(ctx context.Context, a accounts.Account) (api.Account, erro
 	return put, err
 }
 
-// Get gives an account.
+// Get returns an account.
 func (c *Client) Get(ctx context.Context, id string) (api.Account, error) {
 	var got api.Account
 	err := c.call(ctx, http.MethodGet, accountPath(id), nil, &got)
 	return got, err
 }
 
-// List gives a page of accounts.
+// List returns a page of accounts.
 func (c *Client) List(ctx context.Context, q Query) (api.AccountList, error) {
 	var page api.AccountList
 	err := c.call(ctx, http.MethodGet, pagePath("/v1/accounts", q.Cursor, q.Limit, selection(q.Selector)...), nil, &page)

@@ -103,7 +103,7 @@ func (c *Client) Bulk(ctx context.Context, b accounts.Bulk, progress func(api.Bu
 // answerLines reads an answer line by line.
 type answerLines struct{ in *bufio.Reader }
 
-// next decodes the next line that is not blank. At the end it gives io.EOF.
+// next decodes the next line that is not blank. At the end it returns io.EOF.
 func (l answerLines) next(into any) error {
 	for {
 		text, err := l.in.ReadBytes('\n')

@@ -89,7 +89,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, out any) e
 	return nil
 }
 
-// send makes a request and gives its answer, the body still to be read and
+// send makes a request and returns its answer, the body still to be read and
 // closed. An answer that is not 2xx is an *Error.
 func (c *Client) send(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)

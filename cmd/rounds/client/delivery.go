@@ -14,7 +14,7 @@ type DeadQuery struct {
 	Limit  int    // 0: as the API likes
 }
 
-// Dead gives a page of dead letters.
+// Dead returns a page of dead letters.
 func (c *Client) Dead(ctx context.Context, q DeadQuery) (api.DeadList, error) {
 	var page api.DeadList
 	err := c.call(ctx, http.MethodGet, pagePath("/v1/dead", q.Cursor, q.Limit, "group", q.Group), nil, &page)
@@ -35,7 +35,7 @@ func (c *Client) DropDead(ctx context.Context, ids []string) (api.Dropped, error
 	return done, err
 }
 
-// Groups gives the consumer groups.
+// Groups returns the consumer groups.
 func (c *Client) Groups(ctx context.Context) (api.GroupList, error) {
 	var list api.GroupList
 	err := c.call(ctx, http.MethodGet, "/v1/groups", nil, &list)
@@ -47,7 +47,7 @@ func (c *Client) RemoveGroup(ctx context.Context, name string) error {
 	return c.call(ctx, http.MethodDelete, namedPath("/v1/groups/", name), nil, nil)
 }
 
-// Webhooks gives the webhook endpoints.
+// Webhooks returns the webhook endpoints.
 func (c *Client) Webhooks(ctx context.Context) (api.WebhookList, error) {
 	var list api.WebhookList
 	err := c.call(ctx, http.MethodGet, "/v1/webhooks", nil, &list)

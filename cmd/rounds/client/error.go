@@ -28,7 +28,7 @@ type Fault struct {
 	Message  string `json:"message"`
 }
 
-// Error gives what went wrong, and each fault on a line of its own.
+// Error returns what went wrong, and each fault on a line of its own.
 func (e *Error) Error() string {
 	var b strings.Builder
 	switch {

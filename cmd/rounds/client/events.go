@@ -30,7 +30,7 @@ func newEventReader(r io.Reader) *eventReader {
 
 var errEventSize = errors.New("an event of the API is too long")
 
-// next gives the next event that has data. One that the stream's end cuts off is
+// next returns the next event that has data. One that the stream's end cuts off is
 // dropped.
 func (r *eventReader) next() (event, error) {
 	var e event

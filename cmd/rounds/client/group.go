@@ -47,7 +47,7 @@ func (c *Client) Consume(ctx context.Context, group, from string, limit int, rea
 			return err
 		default:
 			// The turn may have been done: asked for again, it acknowledges nothing
-			// twice, and gives what its lost reply had.
+			// twice, and returns what its lost reply had.
 			wait := pause/2 + rand.N(pause/2)
 			lost(err, wait)
 			select {
@@ -76,7 +76,7 @@ func (c *Client) Consume(ctx context.Context, group, from string, limit int, rea
 	}
 }
 
-// leave acknowledges what was read last and leaves the group. It gives the error
+// leave acknowledges what was read last and leaves the group. It returns the error
 // that the consumer ends with; where there is none, its own.
 func (c *Client) leave(ctx context.Context, path string, turn api.GroupReadRequest, why error) error {
 	// Even though the caller wants to end: what was read must not come again.

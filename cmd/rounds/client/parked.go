@@ -22,7 +22,7 @@ func (c *Client) Schedule(ctx context.Context, id string) (api.Schedule, error) 
 	return s, err
 }
 
-// Parked gives a page of parked accounts.
+// Parked returns a page of parked accounts.
 func (c *Client) Parked(ctx context.Context, q ParkedQuery) (api.ParkedList, error) {
 	var page api.ParkedList
 	err := c.call(ctx, http.MethodGet, pagePath("/v1/parked", q.Cursor, q.Limit, "kind", q.Kind, "reason", q.Reason), nil, &page)

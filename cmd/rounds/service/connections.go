@@ -46,7 +46,7 @@ func newConnections(listener net.Listener, name string, most int, log *slog.Logg
 	return &connections{Listener: listener, name: name, most: most, log: log, open: make(map[*connection]bool), closed: make(map[string]int)}
 }
 
-// Accept gives the next connection that there is room for.
+// Accept returns the next connection that there is room for.
 func (l *connections) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -62,7 +62,7 @@ func (l *connections) Accept() (net.Conn, error) {
 	}
 }
 
-// admit counts a connection, or gives nil where there is no room for it.
+// admit counts a connection, or returns nil where there is no room for it.
 func (l *connections) admit(conn net.Conn) net.Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,7 +151,7 @@ func (b awaitedBody) Read(p []byte) (int, error) {
 // Describe and Collect make it a metric.
 func (l *connections) Describe(into chan<- *prometheus.Desc) { prometheus.DescribeByCollect(l, into) }
 
-// Collect gives how many there are, and how many had to go.
+// Collect returns how many there are, and how many had to go.
 func (l *connections) Collect(into chan<- prometheus.Metric) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -45,7 +45,7 @@ type frontDoor struct {
 }
 
 // listen opens the API's address, and that of the operators' routes, as far as the
-// process has them. It gives nil where it has neither.
+// process has them. It returns nil where it has neither.
 func listen(s settings.API, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
 	var front *frontDoor
 	var err error

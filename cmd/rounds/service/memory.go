@@ -35,7 +35,7 @@ func limitMemory(lookup settings.Lookup, root fs.FS, log *slog.Logger, set func(
 	}
 }
 
-// allowedMemory gives the bytes that the process' control group and those above it
+// allowedMemory returns the bytes that the process' control group and those above it
 // allow, the least of them; 0: no limit is known. Root has /proc and /sys.
 func allowedMemory(root fs.FS) int64 {
 	groups, err := fs.ReadFile(root, "proc/self/cgroup")

@@ -88,7 +88,7 @@ func programMetrics(t *testing.T) metricBook {
 	return b
 }
 
-// faultsOf gives what is wrong with a PromQL expression, as far as names and
+// faultsOf returns what is wrong with a PromQL expression, as far as names and
 // brackets go: promtool knows better and is not everywhere.
 func (b metricBook) faultsOf(expr string) (faults []string) {
 	var open []rune

@@ -39,7 +39,7 @@ func (s *source) Read(p []byte) (int, error) {
 }
 
 // ReadByte is for guard, whose decoder reads no byte beyond the token that it
-// gives.
+// returns.
 func (s *source) ReadByte() (byte, error) {
 	if s.at%stopEvery == 0 {
 		if err := s.ctx.Err(); err != nil {

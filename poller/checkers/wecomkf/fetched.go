@@ -74,7 +74,7 @@ func (b *broker) fetchFor(ctx context.Context, g *grant, fence int64) (token, *p
 }
 
 // lifeOf says for how long a token is used, and after what part of that the next
-// is fetched. WeCom gives the same one again until it expires, so a short life is
+// is fetched. WeCom returns the same one again until it expires, so a short life is
 // not cut up further.
 func lifeOf(life time.Duration) (use, refresh time.Duration) {
 	use = max(life-expiryMargin, time.Second)

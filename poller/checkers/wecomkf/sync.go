@@ -12,7 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
-// maxLimit is the most messages that WeCom gives on a page.
+// maxLimit is the most messages that WeCom returns on a page.
 const maxLimit = 1000
 
 // syncRequest is the body of kf/sync_msg.

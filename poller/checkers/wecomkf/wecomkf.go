@@ -66,7 +66,7 @@ var (
 
 // New makes a checker that calls through client, finds in secrets what configs
 // refer to, and shares access tokens through tokens: a *circulate.Ring, or what
-// NewMemory gives.
+// NewMemory returns.
 func New(client *fetch.Client, secrets secrets.Source, tokens Tokens) *Checker {
 	c := &Checker{client: client, secrets: secrets, paces: paces{most: paceCalls}}
 	c.broker = newBroker(tokens, c.getToken)

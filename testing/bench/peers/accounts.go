@@ -73,7 +73,7 @@ func eachShard(ring *circulate.Ring, fn func(shard int) error) error {
 	})
 }
 
-// inParallel runs n workers and gives the first error.
+// inParallel runs n workers and returns the first error.
 func inParallel(n int, work func(worker int) error) error {
 	var wg sync.WaitGroup
 	errs := make(chan error, n)

@@ -51,7 +51,7 @@ func clusterURL(masters []*server) string {
 	return "redis+cluster://" + strings.Join(addresses, ",")
 }
 
-// startMasters starts a cluster of n masters without replicas. It gives what it
+// startMasters starts a cluster of n masters without replicas. It returns what it
 // has started along with an error.
 func startMasters(ctx context.Context, dir string, n int) (masters []*server, err error) {
 	buses := make([]int, n)

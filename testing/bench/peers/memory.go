@@ -45,7 +45,7 @@ func measureMemory(ctx context.Context, b *bench) error {
 	return b.messageMemory(ctx)
 }
 
-// memoryOf fills an empty server and gives the bytes that each account takes.
+// memoryOf fills an empty server and returns the bytes that each account takes.
 func (b *bench) memoryOf(ctx context.Context, s spec) (float64, error) {
 	before, err := b.redis.memory()
 	if err != nil {

@@ -24,7 +24,7 @@ const asynqStart = 2 * time.Second // that a server has to look for the first ti
 type killing interface {
 	// prepare gets the first process to hold victimHolds and the second to be ready.
 	prepare(ctx context.Context) error
-	// kill ends the first, and gives how long it took until the last of what it held
+	// kill ends the first, and returns how long it took until the last of what it held
 	// was checked again.
 	kill(ctx context.Context) (time.Duration, error)
 	close()

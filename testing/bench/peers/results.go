@@ -172,7 +172,7 @@ func readResults(path string) (*results, error) {
 	return r, nil
 }
 
-// value gives a figure by its name.
+// value returns a figure by its name.
 func (r *results) value(name string) (float64, error) {
 	for _, f := range r.Figures {
 		if f.Name == name {

@@ -56,7 +56,7 @@ func (s *server) flush() error {
 	return err
 }
 
-// info gives the fields of a section of INFO.
+// info returns the fields of a section of INFO.
 func (s *server) info(section string) (map[string]string, error) {
 	text, err := redis.String(s.conn.Do("INFO", section))
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *server) info(section string) (map[string]string, error) {
 	return parseFields(text), nil
 }
 
-// number gives one field of a section of INFO.
+// number returns one field of a section of INFO.
 func (s *server) number(section, field string) (float64, error) {
 	fields, err := s.info(section)
 	if err != nil {
@@ -122,7 +122,7 @@ type command struct {
 	micros float64
 }
 
-// commands gives what was called since the last reset.
+// commands returns what was called since the last reset.
 func (s *server) commands() ([]command, error) {
 	fields, err := s.info("commandstats")
 	if err != nil {
@@ -171,7 +171,7 @@ func await(ctx context.Context, what string, holds func() (bool, error)) error {
 	}
 }
 
-// clusterInfo gives the fields of CLUSTER INFO.
+// clusterInfo returns the fields of CLUSTER INFO.
 func (s *server) clusterInfo() (map[string]string, error) {
 	text, err := redis.String(s.conn.Do("CLUSTER", "INFO"))
 	if err != nil {

@@ -78,7 +78,7 @@ func (w *World) serve() error {
 	return conn.Close()
 }
 
-// tick sets Redis' clock, which stands still between commands, and gives what
+// tick sets Redis' clock, which stands still between commands, and returns what
 // Redis refuses them with.
 func (w *World) tick() (refusal string) {
 	w.mu.Lock()

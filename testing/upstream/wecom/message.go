@@ -32,7 +32,7 @@ func Events() []string {
 		"user_recall_msg", "servicer_recall_msg", "reject_customer_msg_switch_change"}
 }
 
-// PostN adds n texts to an account and gives the number of the last.
+// PostN adds n texts to an account and returns the number of the last.
 func (w *WeCom) PostN(openKfID string, n int) int {
 	last := 0
 	for range n {
@@ -41,7 +41,7 @@ func (w *WeCom) PostN(openKfID string, n int) int {
 	return last
 }
 
-// Post adds a message of a msgtype to an account and gives its number.
+// Post adds a message of a msgtype to an account and returns its number.
 func (w *WeCom) Post(openKfID, msgType string) int {
 	return w.post(openKfID, func(n int, element map[string]any) {
 		element["msgid"], element["msgtype"] = MessageID(openKfID, n), msgType
@@ -50,7 +50,7 @@ func (w *WeCom) Post(openKfID, msgType string) int {
 	})
 }
 
-// PostEvent adds an event, which has no msgid, and gives its number.
+// PostEvent adds an event, which has no msgid, and returns its number.
 func (w *WeCom) PostEvent(openKfID, eventType string) int {
 	return w.post(openKfID, func(n int, element map[string]any) {
 		element["origin"], element["msgtype"] = 4, "event"
