@@ -16,7 +16,7 @@ func TestWhatIsSharedAfterTheClockWentBack(t *testing.T) {
 	ring := openRing(t, server, 1)
 	right := time.Now()
 	wrong := right.Add(24 * time.Hour)
-	clock := server.Miniredis().SetTime
+	clock := func(at time.Time) { server.SetClock(func() time.Time { return at }) }
 
 	one := limit.Limit{Name: "l", Every: time.Second, Burst: 1, Concurrency: 1, Lease: time.Minute}
 	ask := func(id string) limit.Answers {
