@@ -93,7 +93,7 @@ type Far struct {
 	State  string // what its cadence keeps; opaque to the ring
 }
 
-// FarScheduled looks at about n of a shard's scheduled accounts, gives those that are
+// FarScheduled looks at about n of a shard's scheduled accounts, returns those that are
 // not due within a time, the time now, and the cursor to go on with, until that is
 // ScanDone; it begins with an empty one. An account that stays scheduled throughout is
 // looked at, in rare cases twice.

@@ -244,7 +244,7 @@
 // A step that goes by ids looks in the old shard, completes what is on its way, and
 // looks in the new one: an account only ever goes on in this order, and so is not
 // missed. Absence is taken for granted only after meta was read again: a ring that
-// was opened before gives [ErrResharding] instead. A registration in a shard that
+// was opened before returns [ErrResharding] instead. A registration in a shard that
 // has leaving is refused by the script, and made in the new shard.
 //
 // All of these steps work on a Redis at its limit of memory: they begin with a

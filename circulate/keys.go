@@ -45,7 +45,7 @@ type shardKeys struct {
 	carried    string // HASH  old shard -> position of the last of its dead letters that has come
 }
 
-// all gives every key with the type that it must have.
+// all returns every key with the type that it must have.
 func (k *shardKeys) all() []wire.Key {
 	return []wire.Key{
 		{k.queue, "list"}, {k.processing, "list"}, {k.schedule, "zset"}, {k.tickets, "hash"},

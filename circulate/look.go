@@ -137,7 +137,7 @@ func score(text []byte) (time.Time, error) {
 // ScanDone is the cursor with which a scan of a shard ends.
 const ScanDone = "0"
 
-// Scan gives some ids of a shard's accounts and the cursor to go on with, until
+// Scan returns some ids of a shard's accounts and the cursor to go on with, until
 // that is ScanDone; it begins with an empty one. What stays registered
 // throughout a scan is found by it, perhaps more than once.
 func (r *Ring) Scan(ctx context.Context, shard int, cursor string, count int) (ids []string, next string, err error) {
@@ -181,7 +181,7 @@ type BriefView struct {
 }
 
 // LookBrief is Look at less, for a walk through very many accounts: it costs Redis
-// less than half, but does not tell where an account is, unless it is parked. It gives
+// less than half, but does not tell where an account is, unless it is parked. It returns
 // the time by Redis' clock as well. Those that are not registered are left out; the
 // others stand in no particular order.
 func (r *Ring) LookBrief(ctx context.Context, shard int, ids []string) ([]BriefView, time.Time, error) {

@@ -27,7 +27,7 @@ func (m Memory) Share() float64 {
 }
 
 // Memory asks the node of a shard how much of its memory it uses. Not every server
-// knows, nor may everybody ask: then it gives an error that is not [Unavailable].
+// knows, nor may everybody ask: then it returns an error that is not [Unavailable].
 func (r *Ring) Memory(ctx context.Context, shard int) (Memory, error) {
 	key := r.keys[shard].messages
 	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"INFO", "memory"})
@@ -85,7 +85,7 @@ func (s Streams) Bytes(ctx context.Context, shard int) (int64, error) {
 	return redis.Int64(replies[0], nil)
 }
 
-// OneOfEachNode gives a shard of each node that Redis consists of, as far as is
+// OneOfEachNode returns a shard of each node that Redis consists of, as far as is
 // known: shard 0 alone, where it is one.
 func (r *Ring) OneOfEachNode() []int {
 	seen := make(map[string]bool)

@@ -137,7 +137,7 @@ type ParkedAccount struct {
 	Reason string
 }
 
-// ParkedPage gives some of a shard's parked accounts, the longest parked first,
+// ParkedPage returns some of a shard's parked accounts, the longest parked first,
 // and the time now by the same clock. It goes on behind an account that it gave
 // before, which need not be parked any more; the zero one is before the first.
 // Who is parked throughout a walk is in it once. A page that is not full is the

@@ -46,7 +46,7 @@ func (a Account) QueuePosition(ctx context.Context) (QueuePosition, error) {
 	return position, err
 }
 
-// queuePositionIn is QueuePosition in this very shard. Of an account that it has not got it gives
+// queuePositionIn is QueuePosition in this very shard. Of an account that it has not got it returns
 // ErrNotRegistered.
 func (r *Ring) queuePositionIn(ctx context.Context, shard int, id string) (QueuePosition, error) {
 	k := &r.keys[shard]

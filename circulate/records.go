@@ -66,7 +66,7 @@ func (r *Records[T]) Known(shard int) int64 {
 	return s.change
 }
 
-// Resolve gives the records of a batch's claims, in their order. It reads from
+// Resolve returns the records of a batch's claims, in their order. It reads from
 // Redis those that it does not know.
 func (r *Records[T]) Resolve(ctx context.Context, shard int, b *Batch) ([]T, error) {
 	s := &r.shards[shard]

@@ -25,7 +25,7 @@ type Replica struct {
 	Report []byte    // what it said of itself then; opaque to the ring
 }
 
-// Heartbeat says that a replica is alive, and what it reports of itself. It gives
+// Heartbeat says that a replica is alive, and what it reports of itself. It returns
 // all replicas that were heard of within the window.
 func (r *Ring) Heartbeat(ctx context.Context, replica string, report []byte, window time.Duration) (alive []string, err error) {
 	if err := ValidateReplica(replica); err != nil {
@@ -50,7 +50,7 @@ func (r *Ring) Retire(ctx context.Context, replica string) error {
 	return nil
 }
 
-// Replicas gives the replicas that are remembered, and the time now by the same
+// Replicas returns the replicas that are remembered, and the time now by the same
 // clock.
 func (r *Ring) Replicas(ctx context.Context) ([]Replica, time.Time, error) {
 	results, err := redis.Values(r.wire.Eval(ctx, replicasScript, []string{replicasKey(r.namespace), reportsKey(r.namespace)}, nil))
@@ -85,7 +85,7 @@ func (r *Ring) Replicas(ctx context.Context) ([]Replica, time.Time, error) {
 	return replicas, now, nil
 }
 
-// Preferred gives the one of several replicas that a shard is the part of, by
+// Preferred returns the one of several replicas that a shard is the part of, by
 // rendezvous: the one whose hash with it is the highest, so that a replica that
 // comes or goes moves only its own part. It is "" where there are none.
 func Preferred(shard int, replicas []string) string {

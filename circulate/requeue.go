@@ -27,7 +27,7 @@ type Held struct {
 // Malformed reports whether the text is no entry.
 func (h *Held) Malformed() bool { return h.err != nil }
 
-// Oldest gives up to n entries of a shard's processing_list, the oldest claim
+// Oldest returns up to n entries of a shard's processing_list, the oldest claim
 // first, after skipping some, and the time now by the same clock; no entries and
 // the zero time where nobody holds anything.
 func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Time, error) {
@@ -182,7 +182,7 @@ func (r *Ring) pushAgain(ctx context.Context, shard int, h Held) (Requeued, erro
 	return Moved, nil
 }
 
-// transact runs commands in MULTI and gives their results, among which may be
+// transact runs commands in MULTI and returns their results, among which may be
 // errors: Redis has run the others all the same.
 func (r *Ring) transact(ctx context.Context, key string, commands ...wire.Command) ([]any, error) {
 	all := append(append([]wire.Command{{"MULTI"}}, commands...), wire.Command{"EXEC"})

@@ -41,7 +41,7 @@ type Resharding struct {
 	layout layout
 }
 
-// Layout is what Ring.Layout gives of a ring that knows of it.
+// Layout is what Ring.Layout returns of a ring that knows of it.
 func (r Resharding) Layout() string { return r.layout.name() }
 
 func (l layout) resharding() Resharding {
@@ -70,7 +70,7 @@ func (m Mover) State(ctx context.Context) (Resharding, error) {
 
 // Begin begins to change the number of shards; to begin what is under way is
 // no fault. From then on accounts may move, and whoever opens a ring sees the old
-// shards and the new ones. It gives ErrReshardingOther where a change to another
+// shards and the new ones. It returns ErrReshardingOther where a change to another
 // number is not over.
 func (m Mover) Begin(ctx context.Context, to int) (Resharding, error) {
 	if to < 1 || to > MaxShards {

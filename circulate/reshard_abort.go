@@ -31,7 +31,7 @@ var (
 )
 
 // Abort ends a change of the number of shards of which no account has begun to move;
-// afterwards the number is what it was. It gives ErrNoReturn where one has, and does
+// afterwards the number is what it was. It returns ErrNoReturn where one has, and does
 // nothing where nothing is under way. It is safe to repeat, and any number may do it:
 // one who stops half way is followed by the monitors.
 //

@@ -29,7 +29,7 @@ func (r *Ring) AwaitChange(ctx context.Context) bool {
 }
 
 // Follow has work done with a ring until ctx is done or the work ends. Whenever the
-// number of shards changes, open gives the ring anew, work begins with that one, and
+// number of shards changes, open returns the ring anew, work begins with that one, and
 // only then the context of the work with the one before is cancelled: it goes to its
 // end beside the other. The first error ends all and is returned; open is tried
 // again until it succeeds.
@@ -56,7 +56,7 @@ func Follow(ctx context.Context, ring *Ring, open func(context.Context) (*Ring, 
 	return err
 }
 
-// openAgain tries until it succeeds, or gives nil when ctx is done.
+// openAgain tries until it succeeds, or returns nil when ctx is done.
 func openAgain(ctx context.Context, open func(context.Context) (*Ring, error)) *Ring {
 	for ctx.Err() == nil {
 		if ring, err := open(ctx); err == nil {

@@ -35,7 +35,7 @@ func (r *Ring) ahead(ctx context.Context, shard int, group string) (bool, error)
 	return false, nil
 }
 
-// origins gives the old shards that accounts of a shard may come from; none where it
+// origins returns the old shards that accounts of a shard may come from; none where it
 // is an old one itself.
 func (r *Ring) origins(shard int) []int {
 	if shard < r.sources || r.sources == 0 {

@@ -135,7 +135,7 @@ func agree(ctx context.Context, w *wire.Wire, first layout) (layout, error) {
 	return l, nil
 }
 
-// read gives the layout as it is now.
+// read returns the layout as it is now.
 func (r *Ring) readLayout(ctx context.Context) (layout, error) {
 	return agree(ctx, r.wire, r.layout)
 }

@@ -82,7 +82,7 @@ func (m Mover) Receive(ctx context.Context) error {
 	return nil
 }
 
-// Sequence gives the old shards in the order in which they are best left: those that
+// Sequence returns the old shards in the order in which they are best left: those that
 // have a new shard in common after each other, so that its messages wait for as few.
 func (m Mover) Sequence() []int {
 	common := gcd(max(1, m.ring.sources), len(m.ring.keys)-m.ring.sources)
@@ -140,7 +140,7 @@ func (m Mover) Move(ctx context.Context, source int) (moved, left int, err error
 	return moved, max(0, left-moved), err
 }
 
-// movable gives accounts of a shard as depart takes them.
+// movable returns accounts of a shard as depart takes them.
 func (r *Ring) movable(ctx context.Context, source int) ([]any, error) {
 	k := &r.keys[source]
 	replies, err := r.wire.PipelineOn(ctx, wire.Ordinary, source, k.tickets,

@@ -30,7 +30,7 @@ type Room struct {
 }
 
 // Room estimates the room that a change to another number of shards needs.
-// It gives one for each server that has a limit of memory and tells of it; of others
+// It returns one for each server that has a limit of memory and tells of it; of others
 // it knows nothing. A server that accounts come to from others needs room for them
 // before it is rid of its own; besides, moving takes part of what accounts take.
 func (m Mover) Room(ctx context.Context, to int) ([]Room, error) {

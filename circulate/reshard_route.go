@@ -21,7 +21,7 @@ import (
 func (r *Ring) target(id string) int { return r.sources + shardOf(id, len(r.keys)-r.sources) }
 
 // beyond tells where accounts are if a step has not found them in a shard: by
-// shard, their places among the ids. It gives none where they are nowhere.
+// shard, their places among the ids. It returns none where they are nowhere.
 func (r *Ring) beyond(ctx context.Context, shard int, ids []string) (map[int][]int, error) {
 	if shard >= r.sources {
 		return nil, r.unchanged(ctx)
@@ -42,7 +42,7 @@ func (r *Ring) beyond(ctx context.Context, shard int, ids []string) (map[int][]i
 	return byTarget, nil
 }
 
-// unchanged gives ErrResharding where there may be shards by now that the ring does
+// unchanged returns ErrResharding where there may be shards by now that the ring does
 // not know.
 func (r *Ring) unchanged(ctx context.Context) error {
 	if changed, err := r.Changed(ctx); err != nil {
@@ -54,7 +54,7 @@ func (r *Ring) unchanged(ctx context.Context) error {
 }
 
 // whereverIs does a step with an account in the shard that has it. The step, and so
-// this, gives ErrNotRegistered where that is none.
+// this, returns ErrNotRegistered where that is none.
 func (r *Ring) whereverIs(ctx context.Context, id string, step func(ctx context.Context, shard int) error) error {
 	shard := r.ShardOf(id)
 	for {
@@ -99,7 +99,7 @@ func (r *Ring) countAnywhere(ctx context.Context, shard int, ids []string,
 }
 
 // lookBeyond looks for the accounts that are not among the views of a shard, and
-// gives all views in the order of the ids.
+// returns all views in the order of the ids.
 func (r *Ring) lookBeyond(ctx context.Context, shard int, ids []string, views []View) ([]View, error) {
 	known := make(map[string]View, len(ids))
 	for _, v := range views {
@@ -192,7 +192,7 @@ func anywhere[Item any, Outcome comparable](ctx context.Context, r *Ring, shard 
 	return outcomes, nil
 }
 
-// pick gives those in some places.
+// pick returns those in some places.
 func pick[T any](all []T, places []int) []T {
 	picked := make([]T, len(places))
 	for i, p := range places {

@@ -63,7 +63,7 @@ type Ring struct {
 }
 
 // Open joins a namespace, or makes it where there is none. A namespace whose
-// shards or format are not what the caller has gives ErrMismatch.
+// shards or format are not what the caller has returns ErrMismatch.
 func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	if o.Namespace == "" {
 		o.Namespace = DefaultNamespace

@@ -46,7 +46,7 @@ func processOf(member string) Process {
 // operators see what is gone, of processes that hold no accounts as well.
 type Roster struct{ ring *Ring }
 
-// Roster gives that of the ring's namespace.
+// Roster returns that of the ring's namespace.
 func (r *Ring) Roster() Roster { return Roster{r} }
 
 // Attend says that a process is there.
@@ -63,7 +63,7 @@ func (r Roster) say(ctx context.Context, p Process, leaves int) error {
 	return nil
 }
 
-// Look gives the processes that said that they are there, with the times at which
+// Look returns the processes that said that they are there, with the times at which
 // they said so last by Redis' clock, and those that have left since somebody looked.
 func (r Roster) Look(ctx context.Context) (there map[Process]time.Time, left []Process, err error) {
 	replies, err := redis.Values(r.ring.wire.Eval(ctx, rosterScript, rosterKeys(r.ring.namespace), []any{rosterMost}))

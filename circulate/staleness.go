@@ -96,7 +96,7 @@ type Stale struct {
 	Record []byte
 }
 
-// Staleness looks at about n of a shard's accounts, wherever they are, and gives
+// Staleness looks at about n of a shard's accounts, wherever they are, and returns
 // the cursor to go on with, until that is ScanDone; it begins with an empty one.
 // It costs Redis five commands, the ones inside the script among them, and two
 // more where some are told. An account that is registered throughout is counted,

@@ -27,7 +27,7 @@ type Found struct {
 	Message  Message
 }
 
-// Messages gives up to n messages of a shard's stream that come after a
+// Messages returns up to n messages of a shard's stream that come after a
 // position, oldest first. It is for onlookers: nothing is acknowledged.
 func (s Streams) Messages(ctx context.Context, shard int, after string, n int) ([]Found, error) {
 	key := s.ring.keys[shard].messages
