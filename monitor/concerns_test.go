@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,16 +13,51 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
+// unsettled is a Redis whose settings change.
+type unsettled struct {
+	mu      sync.Mutex
+	found   []monitor.Concern
+	failure error
+}
+
+func (u *unsettled) set(failure error, found ...monitor.Concern) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.found, u.failure = found, failure
+}
+
+func (u *unsettled) concerns(context.Context) ([]monitor.Concern, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.found, u.failure
+}
+
+// journal is a log that is read while it is written.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+// String returns all of it.
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
 // What of Redis' settings could lose data is told when it begins and when it ends, while
 // the service runs, and a server that cannot be asked proves nothing.
 func TestConcernsAreToldOnceAndWhenTheyEnd(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
-		var found []monitor.Concern
-		var failure error
-		var log strings.Builder
+		redis, log := new(unsettled), new(journal)
 		m, err := monitor.New(w.Ring, monitor.Config{}, monitor.Options{
-			Log: slog.New(slog.NewTextHandler(&log, nil)), Metrics: monitor.NewMetrics(w.Metrics),
-			Concerns: func(context.Context) ([]monitor.Concern, error) { return found, failure },
+			Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: monitor.NewMetrics(w.Metrics), Concerns: redis.concerns,
 		})
 		if err != nil {
 			w.Fatal(err)
@@ -32,13 +68,11 @@ func TestConcernsAreToldOnceAndWhenTheyEnd(t *testing.T) {
 		told := func(what string, want int) {
 			w.Helper()
 			if got := strings.Count(log.String(), what); got != want {
-				w.Errorf("%q was told %d times, want %d:\n%s", what, got, want, &log)
+				w.Errorf("%q was told %d times, want %d:\n%s", what, got, want, log)
 			}
 		}
-		found = []monitor.Concern{
-			{Node: "n", Code: "eviction", Text: "accounts are dropped"},
-			{Node: "m", Code: "unasked", Text: "it may not be asked", Mild: true},
-		}
+		redis.set(nil, monitor.Concern{Node: "n", Code: "eviction", Text: "accounts are dropped"},
+			monitor.Concern{Node: "m", Code: "unasked", Text: "it may not be asked", Mild: true})
 		time.Sleep(5 * time.Minute)
 		told(`level=WARN msg="accounts are dropped"`, 1)
 		told(`level=INFO msg="it may not be asked"`, 1)
@@ -47,11 +81,11 @@ func TestConcernsAreToldOnceAndWhenTheyEnd(t *testing.T) {
 			rounds_redis_concerns{concern="eviction",node="n"} 1
 			rounds_redis_concerns{concern="unasked",node="m"} 1`
 		w.exposed(both, "rounds_redis_concerns")
-		found, failure = nil, errors.New("away")
+		redis.set(errors.New("away"))
 		time.Sleep(5 * time.Minute)
 		told("has ended", 0)
 		w.exposed(both, "rounds_redis_concerns")
-		failure = nil
+		redis.set(nil)
 		time.Sleep(5 * time.Minute)
 		told("has ended", 2)
 		w.exposed("", "rounds_redis_concerns")
