@@ -62,7 +62,7 @@ func TestRateIsBackAMinuteAfterAnOutage(t *testing.T) {
 		slow      bool          // full rate by backoff alone
 	}{
 		"one busy host and two dead ones": {
-			hosts: map[string]int{"live": 1, "dead": 2}, accounts: 40, cadence: "every 10s", suspected: true},
+			hosts: map[string]int{"live": 1, "dead": 2}, accounts: 20, cadence: "every 10s", suspected: true},
 		"one slow host and six dead ones": {
 			hosts: map[string]int{"live": 1, "dead": 6}, accounts: 5, cadence: "every 30s", suspected: true},
 		"many hosts": {
@@ -76,7 +76,7 @@ func TestRateIsBackAMinuteAfterAnOutage(t *testing.T) {
 		"nobody had answered before": {
 			hosts: map[string]int{"live": 1, "dead": 4}, accounts: 5, cadence: "every 10s", atStart: true, suspected: true, until: 2 * time.Minute},
 		"there is one host only": {
-			hosts: map[string]int{"live": 1}, accounts: 40, cadence: "every 10s", slow: true},
+			hosts: map[string]int{"live": 1}, accounts: 20, cadence: "every 10s", slow: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

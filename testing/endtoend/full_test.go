@@ -49,10 +49,10 @@ func TestThirdPartyThatAlwaysHasMoreStopsNobody(t *testing.T) {
 	allChecked := func(what string) {
 		t.Helper()
 		since := time.Now()
-		eventually(t, time.Minute, what, func() bool { return third.since(healthy, since) == len(healthy) })
+		eventually(t, 3*time.Minute, what, func() bool { return third.since(healthy, since) == len(healthy) })
 	}
 	allChecked("healthy accounts are checked")
-	eventually(t, time.Minute, "the endless one has filled Redis to the mark", func() bool { return strings.Contains(p.Log(), "used up to the mark") })
+	eventually(t, 2*time.Minute, "the endless one has filled Redis to the mark", func() bool { return strings.Contains(p.Log(), "used up to the mark") })
 	for range 2 {
 		allChecked("healthy accounts are checked beside the endless one")
 	}
