@@ -37,6 +37,7 @@ type replica struct {
 	log       *slog.Logger
 	metrics   *Metrics
 	tally     *tally
+	failures  *failures
 	meter     meter
 	codes     *accounts.Codes
 	clocks    *clocks
@@ -66,6 +67,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 		log:       log,
 		metrics:   o.Metrics,
 		tally:     newTally(now),
+		failures:  newFailures(),
 		codes:     accounts.NewCodes(),
 		clocks:    newClocks(ring.Shards()),
 		timetable: newTimetable(ring.Shards(), now),
@@ -114,6 +116,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	beating.Go(func() { p.beatOn(heart) })
 	beating.Go(func() { p.claimer.listen(ctx) })
 	beating.Go(func() { p.room.run(heart) })
+	beating.Go(func() { p.failures.tell(heart, p.log) })
 
 	<-ctx.Done()
 	p.log.Info("going down: no more claims", "running", p.flights.count())

@@ -35,7 +35,10 @@ func (f *flight) fail(err *CheckError) {
 		f.end(settledByShutdown, func() { f.flights.running.keep(f) })
 		return
 	}
-	f.flights.log.Debug("a check failed", "account", f.claim.ID, "kind", f.record.account.Kind, "error", err)
+	kind := f.record.account.Kind
+	f.flights.log.Debug("a check failed", "account", f.claim.ID, "kind", kind, "error", err)
+	f.flights.failures.add(failureSort{kind, err.Code, f.record.rateKey}, f.claim.ID, err.Error())
+	f.flights.metrics.failures.WithLabelValues(kind, classOf(err)).Inc()
 	f.settle(f.failed(err), string(err.Kind), nil)
 }
 

@@ -71,11 +71,17 @@ func (w *world) registerDue(id, cadence string, due time.Time) {
 // start runs a pool until the function it returns is called, which waits for it.
 func (w *world) start(config poller.Config) (stop func()) {
 	w.Helper()
+	return w.startLogging(config, testLog(w.T))
+}
+
+// startLogging is start with a log of the test's own.
+func (w *world) startLogging(config poller.Config, log *slog.Logger) (stop func()) {
+	w.Helper()
 	checkers, err := poller.NewCheckers(w.checker)
 	if err != nil {
 		w.Fatal(err)
 	}
-	pool, err := poller.New(w.ring, checkers, config, poller.Options{Log: testLog(w.T), Metrics: poller.NewMetrics(w.metrics)})
+	pool, err := poller.New(w.ring, checkers, config, poller.Options{Log: log, Metrics: poller.NewMetrics(w.metrics)})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -1,0 +1,107 @@
+package poller
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	failuresEach  = time.Minute // from one telling to the next
+	failuresApart = 1000        // sorts of failure that are told apart meanwhile
+	failuresTold  = 20          // of them that have a line
+)
+
+// failureSort is what failures have in common: whose they are and what went wrong.
+type failureSort struct{ kind, code, host string }
+
+// failureCount is how many there were, with one of them as an example.
+type failureCount struct {
+	failureSort
+	checks        int
+	account, text string
+}
+
+// failures counts what fails, so that the log tells of thousands of failures in a few
+// lines a minute. It is bounded: a third party decides how many codes there are.
+type failures struct {
+	mu     sync.Mutex
+	counts map[failureSort]*failureCount
+	others int // of sorts beyond those that are told apart
+}
+
+func newFailures() *failures { return &failures{counts: make(map[failureSort]*failureCount)} }
+
+func (f *failures) add(sort failureSort, account, text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.counts[sort]
+	switch {
+	case c != nil:
+		c.checks++
+	case len(f.counts) == failuresApart:
+		f.others++
+	default:
+		f.counts[sort] = &failureCount{sort, 1, account, text}
+	}
+}
+
+// take returns what failed since it was taken last, the most frequent first, and how many
+// checks failed besides.
+func (f *failures) take() (counts []*failureCount, others int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.counts {
+		counts = append(counts, c)
+	}
+	slices.SortFunc(counts, func(a, b *failureCount) int {
+		return cmp.Or(cmp.Compare(b.checks, a.checks), strings.Compare(a.kind, b.kind), strings.Compare(a.code, b.code), strings.Compare(a.host, b.host))
+	})
+	others = f.others
+	clear(f.counts)
+	f.others = 0
+	if len(counts) > failuresTold {
+		for _, c := range counts[failuresTold:] {
+			others += c.checks
+		}
+		counts = counts[:failuresTold]
+	}
+	return counts, others
+}
+
+// tell logs what fails, once a minute.
+func (f *failures) tell(ctx context.Context, log *slog.Logger) {
+	for sleep(ctx, failuresEach) {
+		counts, others := f.take()
+		for _, c := range counts {
+			log.Warn("checks fail", "kind", c.kind, "code", c.code, "host", c.host, "checks", c.checks, "for_example", c.account, "error", c.text)
+		}
+		if others > 0 {
+			log.Warn("more checks fail, of other codes and hosts", "checks", others)
+		}
+	}
+}
+
+// classOf is the class of a failure's code, of which there are few: codes are as many as
+// third parties make them.
+func classOf(err *CheckError) string {
+	switch err.Code {
+	case "dns", "connect", "tls", "timeout", codeHung, codePanic:
+		return err.Code
+	}
+	switch {
+	case err.Kind == AuthFailed || err.Kind == Gone || err.Kind == ConfigInvalid || err.Kind == CursorInvalid || err.Kind == RateLimited:
+		return string(err.Kind)
+	case strings.HasPrefix(err.Code, "http_4"):
+		return "http_4xx"
+	case strings.HasPrefix(err.Code, "http_5"):
+		return "http_5xx"
+	case err.Kind == Protocol:
+		return "parse"
+	}
+	return "other"
+}

@@ -1,0 +1,68 @@
+package poller_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+)
+
+// journal is a log that is read while it is written.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) lines(with string) (found []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for line := range strings.Lines(j.text.String()) {
+		if strings.Contains(line, with) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// Hundreds of accounts that fail alike have one line a minute, with their number, and
+// what fails seldom is not lost among them.
+func TestFailuresAreToldByTheirSort(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		w.checker.check = func(_ context.Context, r poller.Request) (poller.Result, error) {
+			if strings.HasPrefix(r.Account, "gone") {
+				return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Code: "http_404", Message: "not there"}
+			}
+			if r.Account == "odd" {
+				return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Code: "dns", Message: "no such host"}
+			}
+			return poller.Result{}, nil
+		}
+		for i := range 50 {
+			w.registerRecord(fmt.Sprint("gone", i), fmt.Sprintf(`{"id":"gone%d","kind":"scripted","cadence":"every 1h","config":{"host":"a"}}`, i))
+			w.registerRecord(fmt.Sprint("good", i), fmt.Sprintf(`{"id":"good%d","kind":"scripted","cadence":"every 1h","config":{"host":"a"}}`, i))
+		}
+		w.registerRecord("odd", `{"id":"odd","kind":"scripted","cadence":"every 1h","config":{"host":"b"}}`)
+		log := new(journal)
+		stop := w.startLogging(poller.Config{}, slog.New(slog.NewTextHandler(log, nil)))
+		defer stop()
+		time.Sleep(90 * time.Second)
+		told := log.lines("checks fail")
+		if len(told) < 2 || !strings.Contains(told[0], "code=http_404") || !strings.Contains(told[0], "host=a") || !strings.Contains(told[1], "code=dns") {
+			t.Errorf("told %q", told)
+		}
+		if n := w.counted("rounds_check_failures_total", "http_4xx"); n < 50 {
+			t.Errorf("%v failures of the class http_4xx were counted, want 50 at least", n)
+		}
+	})
+}
