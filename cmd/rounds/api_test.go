@@ -97,10 +97,14 @@ func read(t *testing.T, variables map[string]string, args ...string) (settings.S
 }
 
 func testEnvironment(variables map[string]string) environment {
-	return environment{lookup: func(name string) (string, bool) {
+	env := environment{lookup: func(name string) (string, bool) {
 		value, ok := variables[name]
 		return value, ok
 	}}
+	for name, value := range variables {
+		env.environ = append(env.environ, name+"="+value)
+	}
+	return env
 }
 
 func runWith(ctx context.Context, variables map[string]string, stdin string, args ...string) (output, error) {

@@ -238,3 +238,10 @@ func TestCompletionOfIDs(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestServeRefusesAMisspeltRedis(t *testing.T) {
+	_, err := runWith(t.Context(), map[string]string{"ROUNDS_REDIS_URI": "redis://10.0.0.1:6379"}, "", "serve")
+	if err == nil || !strings.Contains(err.Error(), "ROUNDS_REDIS_URI: no setting has this name (is it ROUNDS_REDIS_URL?)") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,13 +27,16 @@ number of processes of any roles may share one Redis.
   rounds serve --redis-url redis://127.0.0.1:6379 --api-addr 127.0.0.1:9000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := readSettings(env, cmd.Flags())
+			s, err := readSettings(env, cmd.Flags(), settings.InProcess)
 			if err != nil {
 				return err
 			}
 			log := newLogger(env.stderr, s.Log, env.terminal(env.stderr))
 			for _, name := range settings.UnknownVariables(env.environ) {
-				log.Warn("unknown variable: is it misspelt?", "name", name)
+				if s.Redis.URL == "" {
+					return misspelt(name)
+				}
+				log.Warn("unknown variable: is it misspelt?", "name", name, "likely", settings.Likely(name))
 			}
 			service.LimitMemory(env.lookup, log)
 			options := serviceOptions(env)
@@ -42,6 +46,16 @@ number of processes of any roles may share one Redis.
 	}
 	settings.AddFlags(cmd.Flags())
 	return cmd
+}
+
+// misspelt refuses an unknown variable where no Redis is named: it may be the one that
+// should name it, and everything would be kept in memory and forgotten.
+func misspelt(name string) error {
+	hint := ""
+	if likely := settings.Likely(name); likely != "" {
+		hint = " (is it " + likely + "?)"
+	}
+	return fmt.Errorf("%s: no setting has this name%s; it is refused because ROUNDS_REDIS_URL is not set and everything would be kept in this process' memory", name, hint)
 }
 
 // settingsHelp is the list of all variables.
@@ -56,9 +70,9 @@ func serviceOptions(env environment) service.Options {
 	return service.Options{Version: version(), Lookup: env.lookup}
 }
 
-// readSettings reads the settings of the service, and has it judge them.
-func readSettings(env environment, flags *pflag.FlagSet) (settings.Settings, error) {
-	return settings.Read(env.lookup, flags, func(s settings.Settings) error {
+// readSettings reads the settings of the service, and has it judge them, and others.
+func readSettings(env environment, flags *pflag.FlagSet, checks ...func(settings.Settings) error) (settings.Settings, error) {
+	return settings.Read(env.lookup, flags, append(checks, func(s settings.Settings) error {
 		return service.Validate(s, serviceOptions(env))
-	})
+	})...)
 }

@@ -90,6 +90,25 @@ func (r *reading) checkAccess(s *Access) {
 	s.URL = strings.TrimRight(s.URL, "/")
 }
 
+// InProcess is a check for Read, of a process that would serve. It refuses what only makes
+// sense with a Redis of its own, where none is named: the name of its variable is misspelt,
+// more likely than not, and in the memory of one process everything would be forgotten and
+// no other process would see it.
+func InProcess(s Settings) error {
+	if s.Redis.URL != "" {
+		return nil
+	}
+	for _, role := range []string{RoleAPI, RolePoller, RoleMonitor} {
+		if !s.API.Roles.Has(role) {
+			return Faults{{"ROUNDS_REDIS_URL", fmt.Sprintf("must be set, because ROUNDS_ROLES is without %s: in this process' memory no other one could see the accounts", role)}}
+		}
+	}
+	if !loopback(s.API.Addr) {
+		return Faults{{"ROUNDS_REDIS_URL", fmt.Sprintf("must be set, because ROUNDS_API_ADDR %q is not a loopback address: what others register must not be forgotten when this process ends", s.API.Addr)}}
+	}
+	return nil
+}
+
 func (r *reading) checkAddresses(s *Settings) {
 	r.checkAddress("ROUNDS_API_ADDR", s.API.Addr)
 	if s.API.OpsAddr != "" {

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -224,6 +225,37 @@ func TestSettingsTable(t *testing.T) {
 			if minErr != nil || maxErr != nil {
 				t.Errorf("%s: bounds %q and %q", s.Name, s.min, s.max)
 			}
+		}
+	}
+}
+
+// Without a Redis everything is in one process' memory: what needs more is refused, for
+// the variable that should name it is misspelt, more likely than not.
+func TestWithoutARedis(t *testing.T) {
+	for name, tt := range map[string]struct {
+		variables map[string]string
+		want      string
+	}{
+		"a laptop":     {nil, ""},
+		"one role":     {map[string]string{"ROUNDS_ROLES": "poller"}, "ROUNDS_REDIS_URL: must be set, because ROUNDS_ROLES is without api"},
+		"no monitor":   {map[string]string{"ROUNDS_ROLES": "api,poller"}, "ROUNDS_REDIS_URL: must be set, because ROUNDS_ROLES is without monitor"},
+		"off loopback": {map[string]string{"ROUNDS_API_ADDR": "0.0.0.0:8080", "ROUNDS_API_TOKEN": "0123456789abcdef"}, `ROUNDS_REDIS_URL: must be set, because ROUNDS_API_ADDR "0.0.0.0:8080"`},
+		"with one":     {map[string]string{"ROUNDS_ROLES": "poller", "ROUNDS_REDIS_URL": "redis://127.0.0.1:6379"}, ""},
+	} {
+		_, err := Read(lookupIn(tt.variables), nil, InProcess)
+		if got := fmt.Sprint(err); tt.want == "" && err != nil || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+	}
+}
+
+func TestLikely(t *testing.T) {
+	for unknown, want := range map[string]string{
+		"ROUNDS_REDIS_URI": "ROUNDS_REDIS_URL", "ROUNDS_REDISURL": "ROUNDS_REDIS_URL", "ROUNDS_CONCURENCY": "ROUNDS_CONCURRENCY",
+		"ROUNDS_ROLE": "ROUNDS_ROLES", "ROUNDS_BANANAS_AND_PEARS": "",
+	} {
+		if got := Likely(unknown); got != want {
+			t.Errorf("%s: %q, want %q", unknown, got, want)
 		}
 	}
 }

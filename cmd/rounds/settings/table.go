@@ -139,3 +139,37 @@ func UnknownVariables(environ []string) []string {
 	slices.Sort(unknown)
 	return unknown
 }
+
+// Likely returns the setting that a misspelt variable is likely to mean: the one that the
+// fewest changes of a letter lead to, if those are few. Empty: none is near.
+func Likely(unknown string) string {
+	likely, least := "", max(2, len(unknown)/4)+1
+	for _, s := range All() {
+		if n := distance(unknown, s.Name); n < least {
+			likely, least = s.Name, n
+		}
+	}
+	return likely
+}
+
+// distance is how many letters must be put in, left out or changed to make one text of
+// another (V. Levenshtein, 1965).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
