@@ -59,12 +59,12 @@ func (w *clockWatch) turn(ctx context.Context) error {
 	var t clockTurn
 	shards := w.ring.Shards()
 	looked := make([]bool, shards)
-	look := func(shard int, least time.Duration, probe bool) time.Duration {
+	look := func(shard int, probe bool) time.Duration {
 		if looked[shard] || t.away {
 			return 0
 		}
 		looked[shard] = true
-		step, moved, err := w.look(ctx, shard, least, probe)
+		step, moved, err := w.look(ctx, shard, probe)
 		t.moved += moved
 		if step.Abs() > t.step.Abs() {
 			t.step = step
@@ -78,16 +78,16 @@ func (w *clockWatch) turn(ctx context.Context) error {
 		return step
 	}
 	for _, probe := range w.ring.OneOfEachNode() {
-		step := look(probe, 0, true)
+		step := look(probe, true)
 		for shard := 0; step < 0 && shard < shards; shard++ {
-			if w.ring.Node(shard) == w.ring.Node(probe) {
-				look(shard, -step, false)
+			if _, under := w.repairs[shard]; !under && w.ring.Node(shard) == w.ring.Node(probe) {
+				w.begin(ctx, shard, -step)
 			}
 		}
 	}
 	for shard := range shards {
 		if _, under := w.repairs[shard]; under || shard%clockRotation == w.turns%clockRotation {
-			look(shard, 0, false)
+			look(shard, false)
 		}
 	}
 	w.turns++
@@ -110,10 +110,9 @@ func (w *clockWatch) report(ctx context.Context, t *clockTurn) error {
 }
 
 // look reads one shard's clock, and tells how far it went ahead, or back, where it has
-// not been told before, and how many accounts were moved. Least is how far the clock is
-// known to have gone back, whatever the shard knows. A step ahead is told of a probe alone, for
-// all shards of a node take it.
-func (w *clockWatch) look(ctx context.Context, shard int, least time.Duration, probe bool) (step time.Duration, moved int, err error) {
+// not been told before, and how many accounts were moved. A step ahead is told of a probe
+// alone, for all shards of a node take it.
+func (w *clockWatch) look(ctx context.Context, shard int, probe bool) (step time.Duration, moved int, err error) {
 	local := time.Now()
 	c, err := w.ring.Clocks().Read(ctx, shard)
 	if err != nil {
@@ -124,7 +123,7 @@ func (w *clockWatch) look(ctx context.Context, shard int, least time.Duration, p
 		w.last[shard] = reading{c.Now, local}
 	}
 	fix, under := w.repairs[shard]
-	back := max(c.Back(), least, fix.back)
+	back := max(c.Back(), fix.back)
 	if back == 0 {
 		if ahead := c.Now.Sub(was.server) - local.Sub(was.local); probe && known && ahead >= circulate.ClockStep {
 			step = ahead
@@ -132,14 +131,8 @@ func (w *clockWatch) look(ctx context.Context, shard int, least time.Duration, p
 		return step, 0, nil
 	}
 	if !under {
-		step, fix.left = -back, rewinds
-		// Replicas read the clock when they claim.
-		if err := w.ring.Wake(ctx, shard); err != nil {
-			w.log.Debug("the replicas were not woken", "error", err)
-		}
+		step, fix = -back, w.begin(ctx, shard, back)
 	}
-	fix.back = back
-	w.repairs[shard] = fix
 	if moved, err = w.rewind(ctx, shard, back); err != nil {
 		return step, moved, err
 	}
@@ -152,6 +145,17 @@ func (w *clockWatch) look(ctx context.Context, shard int, least time.Duration, p
 		return step, moved, nil
 	}
 	return step, moved, w.ring.Clocks().ForgetNewest(ctx, shard, c.Newest)
+}
+
+// begin has a shard put right, in this turn and in those that follow.
+func (w *clockWatch) begin(ctx context.Context, shard int, back time.Duration) repair {
+	fix := repair{back, rewinds}
+	w.repairs[shard] = fix
+	// Replicas read the clock when they claim.
+	if err := w.ring.Wake(ctx, shard); err != nil {
+		w.log.Debug("the replicas were not woken", "error", err)
+	}
+	return fix
 }
 
 // rewind puts a shard right whose clock went back.

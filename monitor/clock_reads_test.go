@@ -49,3 +49,32 @@ func TestClocksAreReadOncePerNodeAndInRotation(t *testing.T) {
 		}
 	})
 }
+
+// A node's clock goes back: all of its shards are put right from the turn that finds it on,
+// those among them whose own reading is too old to tell.
+func TestAllShardsOfANodeArePutRight(t *testing.T) {
+	const shards = 3
+	faketime.Run(t, shards, func(w *faketime.World) {
+		m, err := New(w.Ring, Config{}, Options{})
+		if err != nil {
+			w.Fatal(err)
+		}
+		watch := newClockWatch(m)
+		turn := func(want int) {
+			w.Helper()
+			if err := watch.turn(w.Context()); err != nil {
+				w.Fatal(err)
+			}
+			if len(watch.repairs) != want {
+				w.Errorf("%d shards are being put right, want %d", len(watch.repairs), want)
+			}
+		}
+		turn(0) // reads the probe's clock
+		w.SetRedisClock(func() time.Time { return time.Now().Add(-time.Minute) })
+		for range rewinds - 1 {
+			turn(shards)
+		}
+		turn(0)
+		turn(0)
+	})
+}
