@@ -36,7 +36,7 @@ type failures struct {
 
 func newFailures() *failures { return &failures{counts: make(map[failureSort]*failureCount)} }
 
-func (f *failures) add(sort failureSort, account, text string) {
+func (f *failures) add(sort failureSort, account string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.counts[sort]
@@ -46,7 +46,7 @@ func (f *failures) add(sort failureSort, account, text string) {
 	case len(f.counts) == failuresApart:
 		f.others++
 	default:
-		f.counts[sort] = &failureCount{sort, 1, account, text}
+		f.counts[sort] = &failureCount{sort, 1, account, err.Error()}
 	}
 }
 

@@ -37,7 +37,7 @@ func (f *flight) fail(err *CheckError) {
 	}
 	kind := f.record.account.Kind
 	f.flights.log.Debug("a check failed", "account", f.claim.ID, "kind", kind, "error", err)
-	f.flights.failures.add(failureSort{kind, err.Code, f.record.rateKey}, f.claim.ID, err.Error())
+	f.flights.failures.add(failureSort{kind, err.Code, f.record.rateKey}, f.claim.ID, err)
 	f.flights.metrics.failures.WithLabelValues(kind, classOf(err)).Inc()
 	f.settle(f.failed(err), string(err.Kind), nil)
 }
