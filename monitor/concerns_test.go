@@ -11,6 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/testing/faketime"
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
 // unsettled is a Redis whose settings change.
@@ -32,30 +33,11 @@ func (u *unsettled) concerns(context.Context) ([]monitor.Concern, error) {
 	return u.found, u.failure
 }
 
-// journal is a log that is read while it is written.
-type journal struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-// String returns all of it.
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
-
 // What of Redis' settings could lose data is told when it begins and when it ends, while
 // the service runs, and a server that cannot be asked proves nothing.
 func TestConcernsAreToldOnceAndWhenTheyEnd(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
-		redis, log := new(unsettled), new(journal)
+		redis, log := new(unsettled), new(processes.Output)
 		m, err := monitor.New(w.Ring, monitor.Config{}, monitor.Options{
 			Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: monitor.NewMetrics(w.Metrics), Concerns: redis.concerns,
 		})

@@ -5,35 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/testing/processes"
 )
-
-// journal is a log that is read while it is written.
-type journal struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) lines(with string) (found []string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for line := range strings.Lines(j.text.String()) {
-		if strings.Contains(line, with) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
 
 // Hundreds of accounts that fail alike have one line a minute, with their number, and
 // what fails seldom is not lost among them.
@@ -53,11 +30,16 @@ func TestFailuresAreToldByTheirSort(t *testing.T) {
 			w.registerRecord(fmt.Sprint("good", i), fmt.Sprintf(`{"id":"good%d","kind":"scripted","cadence":"every 1h","config":{"host":"a"}}`, i))
 		}
 		w.registerRecord("odd", `{"id":"odd","kind":"scripted","cadence":"every 1h","config":{"host":"b"}}`)
-		log := new(journal)
+		log := new(processes.Output)
 		stop := w.startLogging(poller.Config{}, slog.New(slog.NewTextHandler(log, nil)))
 		defer stop()
 		time.Sleep(90 * time.Second)
-		told := log.lines("checks fail")
+		var told []string
+		for line := range strings.Lines(log.String()) {
+			if strings.Contains(line, "checks fail") {
+				told = append(told, line)
+			}
+		}
 		if len(told) < 2 || !strings.Contains(told[0], "code=http_404") || !strings.Contains(told[0], "host=a") || !strings.Contains(told[1], "code=dns") {
 			t.Errorf("told %q", told)
 		}
