@@ -221,7 +221,7 @@ func (w *World) run(timeout time.Duration, commands []command) ([]reply, error) 
 	}
 	defer conn.Close()
 	replies := make([]reply, len(commands))
-	if refusal := w.tick(); refusal != "" {
+	if refusal := w.refused(); refusal != "" {
 		for i := range replies {
 			replies[i].err = redis.Error(refusal)
 		}

@@ -49,6 +49,7 @@ func Run(t *testing.T, o Options, test func(w *World)) {
 	t.Helper()
 	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		w := &World{T: t, Journal: &Journal{}, redis: server, seed: o.Seed, mutants: mutants.NewRewriter(o.Mutate)}
+		server.SetClock(w.Now)
 		if err := w.serve(); err != nil {
 			t.Fatal(err)
 		}
@@ -78,12 +79,10 @@ func (w *World) serve() error {
 	return conn.Close()
 }
 
-// tick sets Redis' clock, which stands still between commands, and returns what
-// Redis refuses them with.
-func (w *World) tick() (refusal string) {
+// refused returns what Redis refuses commands with; empty: it does not.
+func (w *World) refused() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.redis.Miniredis().SetTime(time.Now().Add(w.offset))
 	return w.refusal
 }
 
@@ -160,7 +159,6 @@ func (w *World) past(do func(conn redis.Conn) error) error {
 		if err != nil {
 			return err
 		}
-		w.tick()
 		err = do(conn)
 		cut := conn.Err() != nil
 		_ = conn.Close() // it goes back to its pool
