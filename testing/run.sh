@@ -15,6 +15,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 golangci=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 # staticcheck is in it
 peers=testing/bench/peers # a module of its own
+# What takes longest and waits most begins first: others have the processor meanwhile.
+waiting=(./testing/endtoend ./testing/chaos)
 
 usage() { sed -n '3,11s/^# \{0,1\}//p' testing/run.sh; }
 say() { printf '\n== %s\n' "$*"; }
@@ -179,7 +181,7 @@ trap 'rm -f "$log"' EXIT
 failed=
 say go test
 if [ $# -eq 0 ]; then
-	tested ./... || failed=yes
+	tested "${waiting[@]}" ./... || failed=yes
 	say "go test, $peers"
 	within tested ./... || failed=yes
 else
