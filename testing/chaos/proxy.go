@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"github.com/rounds-dev/rounds/testing/processes"
+	"github.com/rounds-dev/rounds/testing/ports"
 )
 
 // proxies stand between processes and Redis, one for each process.
@@ -32,7 +32,7 @@ func (p *proxies) open(name string) (string, error) {
 	if known := p.byName[name]; known != nil {
 		return known.Listen, nil
 	}
-	addr, err := processes.FreeAddress()
+	addr, err := ports.Address()
 	if err != nil {
 		return "", err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate/connect"
-	"github.com/rounds-dev/rounds/testing/processes"
+	"github.com/rounds-dev/rounds/testing/ports"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -124,7 +124,7 @@ func (w *world) launch(on topology, dir string) error {
 		w.store = nodes{w.cluster}
 		return nil
 	}
-	address, err := processes.FreeAddress()
+	address, err := ports.Address()
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rounds-dev/rounds/testing/processes"
+	"github.com/rounds-dev/rounds/testing/ports"
 	"github.com/rounds-dev/rounds/testing/upstream"
 )
 
@@ -84,7 +84,7 @@ func newThird(hosts int) (*third, error) {
 	mux.HandleFunc("/connector/{id}", t.record)
 	t.handler = mux
 	for range hosts {
-		addr, err := processes.FreeAddress()
+		addr, err := ports.Address()
 		if err != nil {
 			return nil, err
 		}

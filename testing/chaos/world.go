@@ -17,6 +17,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/testing/ports"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -110,7 +111,7 @@ func (w *world) start(name string) error {
 	role, _, _ := strings.Cut(name, "-")
 	m := w.member(name)
 	if m == nil {
-		addr, err := processes.FreeAddress()
+		addr, err := ports.Address()
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/testing/ports"
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
@@ -81,7 +82,7 @@ func eventually(t *testing.T, within time.Duration, what string, so func() bool)
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	addr, err := processes.FreeAddress()
+	addr, err := ports.Address()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/rounds-dev/rounds/testing/ports"
 )
 
 // Server is a PostgreSQL server process.
@@ -86,7 +88,7 @@ func Launch(options ...Option) (s *Server, err error) {
 	if err = s.initialize(); err != nil {
 		return nil, err
 	}
-	if s.Port, err = freePort(); err != nil {
+	if s.Port, err = ports.Take(); err != nil {
 		return nil, err
 	}
 	return s, s.start()
@@ -123,15 +125,6 @@ func (s *Server) command(path string, args ...string) *exec.Cmd {
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user, Setpgid: true} // an interrupt of the test is not the server's
 	return cmd
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // start starts the process and waits until it serves. After a kill the shared

@@ -3,8 +3,6 @@ package processes
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,22 +107,4 @@ func (p *Process) Replica() string {
 		}
 	}
 	return name
-}
-
-// The ports that FreeAddress returns are below those that systems give to outgoing
-// connections, which would otherwise take one while its process is restarted.
-const leastPort, mostPort = 20_000, 31_999
-
-// FreeAddress is a loopback address that nobody listens on, and that stays free
-// while a process on it is killed and started again.
-func FreeAddress() (string, error) {
-	var err error
-	for range 100 {
-		var l net.Listener
-		l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", leastPort+rand.IntN(mostPort-leastPort+1)))
-		if err == nil {
-			return l.Addr().String(), l.Close()
-		}
-	}
-	return "", fmt.Errorf("no free port: %w", err)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/ports"
 )
 
 // Server is a redis-server process.
@@ -62,7 +62,7 @@ func Start(tb testing.TB, options ...Option) *Server {
 // of the caller's, who kills it.
 func Launch(path, dir string, options ...Option) (*Server, error) {
 	for try := 1; ; try++ {
-		port, err := freePort()
+		port, err := ports.Take()
 		if err != nil {
 			return nil, err
 		}
@@ -104,15 +104,6 @@ func LookPath(tb testing.TB) string {
 	}
 	tb.Skip("redis-server is not installed: the half of the test that needs it did not run")
 	return ""
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 func (s *Server) start(path string) error {

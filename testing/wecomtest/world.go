@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/callback/wecomcrypt"
+	"github.com/rounds-dev/rounds/testing/ports"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
@@ -114,7 +115,7 @@ func (w *World) configure(_ context.Context, dir string) error {
 	if w.binary, err = processes.Build(dir); err != nil {
 		return err
 	}
-	addr, err := processes.FreeAddress()
+	addr, err := ports.Address()
 	if err != nil {
 		return err
 	}

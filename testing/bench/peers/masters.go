@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/ports"
 )
 
 const slots = 16384
@@ -56,7 +57,7 @@ func clusterURL(masters []*server) string {
 func startMasters(ctx context.Context, dir string, n int) (masters []*server, err error) {
 	buses := make([]int, n)
 	for i := range n {
-		if buses[i], err = freePort(); err != nil {
+		if buses[i], err = ports.Take(); err != nil {
 			return masters, err
 		}
 		m, err := startServer(dir, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", strconv.Itoa(buses[i]))
@@ -88,13 +89,4 @@ func startMasters(ctx context.Context, dir string, n int) (masters []*server, er
 		}
 		return true, nil
 	})
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

@@ -1,0 +1,53 @@
+package ports
+
+import (
+	"fmt"
+	"net"
+	"testing"
+)
+
+// Nobody gets a port twice, also before anybody listens on it.
+func TestPortsAreTakenOnce(t *testing.T) {
+	taken := make(map[int]bool)
+	for range 200 {
+		port, err := Take()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if taken[port] {
+			t.Fatalf("%d was taken twice", port)
+		}
+		taken[port] = true
+		if err := take(port); err == nil {
+			t.Fatalf("%d can be taken once more", port)
+		}
+	}
+}
+
+// A port that somebody listens on is not handed out, and what marked it is closed.
+func TestPortThatIsInUse(t *testing.T) {
+	port, err := Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Fatal(err) // its holder can
+	}
+	defer l.Close()
+	for other := least; other <= most; other++ {
+		busy, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", other))
+		if err != nil {
+			continue
+		}
+		if err := take(other); err == nil {
+			t.Error("a port that is listened on was handed out")
+		}
+		_ = busy.Close()
+		if err := take(other); err != nil {
+			t.Errorf("after that it cannot be taken: %v", err)
+		}
+		return
+	}
+	t.Fatal("no port is free")
+}
