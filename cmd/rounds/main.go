@@ -1,25 +1,9 @@
 // Command rounds is the service and its command line: it keeps checking a large
 // set of third-party accounts for new messages. "rounds --help" says how.
+//
+// Package command is all of it, and makes the same program with kinds of one's own.
 package main
 
-import (
-	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
+import "github.com/rounds-dev/rounds/cmd/rounds/command"
 
-	_ "time/tzdata" // cron cadences name zones, which not every system has
-)
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal the next one ends the process as it would any other.
-	context.AfterFunc(ctx, stop)
-	err := run(ctx, os.Args[1:], systemEnvironment())
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "rounds:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main() }

@@ -38,7 +38,9 @@ func good() fstest.MapFS {
 	source(m, "poller/signing/signing.go", "signing")
 	source(m, "poller/delivery/webhook/sink.go", "webhook", "poller/delivery", "poller/fetch", "poller/secrets", "poller/signing")
 	source(m, "monitor/sweep.go", "monitor", "accounts", "circulate")
-	source(m, "cmd/rounds/main.go", "main", "poller", "accounts/api", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings")
+	source(m, "cmd/rounds/main.go", "main", "cmd/rounds/command")
+	source(m, "cmd/rounds/command/main.go", "command", "poller", "accounts/api", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "deployments/guide")
+	source(m, "deployments/examples/own-kind/main.go", "main", "cmd/rounds/command", "poller", "poller/fetch")
 	source(m, "cmd/rounds/service/service.go", "service", "poller", "monitor", "accounts/api", "poller/checkers/feed", "circulate/connect", "cmd/rounds/settings")
 	source(m, "cmd/rounds/settings/settings.go", "settings", "circulate", "poller/secrets")
 	source(m, "cmd/rounds/client/client.go", "client", "accounts/api")
@@ -139,8 +141,13 @@ func TestBadImports(t *testing.T) {
 		{"cmd/rounds/client/bad.go", "poller"},
 		{"cmd/rounds/service/bad.go", "cmd/rounds/client"},
 		{"cmd/rounds/sample/bad.go", "accounts"},
-		{"cmd/rounds/bad.go", "monitor"},
-		{"cmd/rounds/bad.go", "circulate/connect"},
+		{"cmd/rounds/bad.go", "poller"},
+		{"cmd/rounds/bad.go", "cmd/rounds/service"},
+		{"cmd/rounds/command/bad.go", "monitor"},
+		{"cmd/rounds/command/bad.go", "circulate/connect"},
+		{"cmd/rounds/service/bad.go", "cmd/rounds/command"},
+		{"deployments/examples/own-kind/bad.go", "cmd/rounds/service"},
+		{"deployments/examples/other/bad.go", "cmd/rounds/command"},
 	} {
 		m := good()
 		source(m, c.path, "bad", c.to)

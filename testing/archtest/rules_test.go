@@ -49,13 +49,15 @@ var mayImport = []struct {
 	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "poller/delivery", "poller/fetch", "poller/secrets", "poller/signing"}},
 	{"poller/delivery/...", []string{"circulate", "circulate/group", "poller/delivery"}},
 	{"monitor", []string{"accounts", "circulate", "circulate/group"}},
+	{"deployments/examples/own-kind", []string{"accounts/strict", "cmd/rounds/command", "poller", "poller/fetch"}},
 	{"deployments/examples/...", []string{"accounts", "circulate", "circulate/connect", "poller", "poller/delivery", "poller/delivery/sqlonce"}},
 	{"deployments/guide", nil},
 	{"cmd/rounds/settings", []string{"circulate", "poller/secrets"}},
 	{"cmd/rounds/client", []string{"accounts", "accounts/api", "circulate"}},
 	{"cmd/rounds/service", []string{"cmd/rounds/settings", "accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide"}},
 	{"cmd/rounds/sample", nil},
-	{"cmd/...", []string{"cmd/...", "accounts/...", "circulate", "poller/..."}},
+	{"cmd/rounds/command", []string{"cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "accounts/...", "circulate", "deployments/guide", "poller/..."}},
+	{"cmd/...", []string{"cmd/rounds/command"}},
 }
 
 // folders are all there are at the top, but for what begins with a dot.

@@ -1,6 +1,12 @@
 package service
 
 import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/connector"
@@ -11,19 +17,63 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
+// Kind makes the checker of a kind that the service does not know. It may be called
+// several times in a process: whenever settings are judged, and whenever roles start.
+type Kind func(Tools) (poller.Checker, error)
+
+// Tools are what the service lends a Kind. All are those that its own kinds use.
+type Tools struct {
+	// Client reaches third parties, under the rule for addresses that the settings
+	// have, and within the memory that answers may take.
+	Client *fetch.Client
+	// Secrets finds what configs refer to as {"secret": "NAME"}.
+	Secrets secrets.Source
+	// Log is told what people should know; what fails a check goes into its error.
+	Log *slog.Logger
+	// Metrics takes metrics of the kind's own, which /metrics shows. They should not
+	// begin with rounds_, and never be labelled by account.
+	Metrics prometheus.Registerer
+}
+
 // NewCheckers returns every kind that the service knows, those of the options among
 // them, for checks without a ring: access tokens are kept in memory.
 func NewCheckers(s settings.Poller, o Options) (poller.Checkers, error) {
-	return newCheckers(s, o.withDefaults(), wecomkf.NewMemory())
+	return newCheckers(s, o.withDefaults(), wecomkf.NewMemory(), prometheus.NewRegistry())
 }
 
 // newCheckers returns every kind. They share one client, and through tokens what
 // access tokens all replicas have.
-func newCheckers(s settings.Poller, o Options, tokens wecomkf.Tokens) (poller.Checkers, error) {
-	client, source := newClient(s, o), newSecrets(s, o)
-	return poller.NewCheckers(append([]poller.Checker{
-		feed.New(client), connector.New(client, source), imap.New(client, source, imap.Options{}), wecomkf.New(client, source, tokens),
-	}, o.Checkers...)...)
+func newCheckers(s settings.Poller, o Options, tokens wecomkf.Tokens, metrics prometheus.Registerer) (poller.Checkers, error) {
+	tools := Tools{Client: newClient(s, o), Secrets: newSecrets(s, o), Log: o.Log, Metrics: metrics}
+	all := []poller.Checker{
+		feed.New(tools.Client), connector.New(tools.Client, tools.Secrets),
+		imap.New(tools.Client, tools.Secrets, imap.Options{}), wecomkf.New(tools.Client, tools.Secrets, tokens),
+	}
+	for i, kind := range o.Kinds {
+		checker, err := makeKind(kind, tools)
+		if err != nil {
+			return nil, fmt.Errorf("kind %d of the program's own: %w", i+1, err)
+		}
+		all = append(all, checker)
+	}
+	return poller.NewCheckers(all...)
+}
+
+// makeKind refuses what would only fail later, at an account of that kind.
+func makeKind(kind Kind, tools Tools) (poller.Checker, error) {
+	if kind == nil {
+		return nil, errors.New("is nil")
+	}
+	checker, err := kind(tools)
+	switch {
+	case err != nil:
+		return nil, err
+	case checker == nil:
+		return nil, errors.New("made no checker")
+	case checker.Kind() == "":
+		return nil, errors.New("has no name")
+	}
+	return checker, nil
 }
 
 // newClient is what reaches third parties.

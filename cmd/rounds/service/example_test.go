@@ -21,16 +21,19 @@ func (pigeons) Check(context.Context, poller.Request) (poller.Result, error) {
 	return poller.Result{}, nil
 }
 
+func newPigeons(service.Tools) (poller.Checker, error) { return pigeons{}, nil }
+
 // The whole service in a program of your own, with a kind of its own: API, poller and
-// monitor, and Redis within the process because no setting names one.
+// monitor, and Redis within the process because no setting names one. Package command
+// has the command line besides.
 func ExampleRun() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	variables := map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_LIMITS": "pigeon rate=2/s"}
 	lookup := func(name string) (string, bool) { value, ok := variables[name]; return value, ok } // os.LookupEnv in earnest
 	options := service.Options{
-		Lookup:   lookup,
-		Checkers: []poller.Checker{pigeons{}},
+		Lookup: lookup,
+		Kinds:  []service.Kind{newPigeons},
 		Serving: func(string) {
 			fmt.Println("it serves")
 			cancel() // the example ends; a service goes on

@@ -26,7 +26,7 @@ import (
 // startRoles starts what the process is to do in the group.
 func startRoles(ctx context.Context, group *errgroup.Group, s settings.Settings, o Options, ring *circulate.Ring,
 	keep *store, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
-	checkers, err := newCheckers(s.Poller, o, wecomkf.Counting(credential.Of(ring), registry))
+	checkers, err := newCheckers(s.Poller, o, wecomkf.Counting(credential.Of(ring), registry), registry)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
-	"github.com/rounds-dev/rounds/poller"
 )
 
 const (
@@ -37,8 +36,8 @@ type Options struct {
 	Lookup settings.Lookup
 	// Log is told what happens; nil: nothing is.
 	Log *slog.Logger
-	// Checkers check kinds besides those that the service knows.
-	Checkers []poller.Checker
+	// Kinds are made besides those that the service knows.
+	Kinds []Kind
 	// Serving is told where HTTP is served, as HOST:PORT, as soon as it is; may be nil.
 	Serving func(addr string)
 }

@@ -80,16 +80,43 @@ type twice struct{ poller.Checker }
 
 func (twice) Kind() string { return "feed" }
 
+// nameless is no kind at all.
+type nameless struct{ poller.Checker }
+
+func (nameless) Kind() string { return "" }
+
+func made(checker poller.Checker) Kind {
+	return func(Tools) (poller.Checker, error) { return checker, nil }
+}
+
 func TestKindsMayBeAdded(t *testing.T) {
 	s := settings.Settings{Poller: settings.Poller{Limits: "pigeon rate=2/s"}}
 	if err := Validate(s, Options{}); err == nil {
 		t.Error("a kind that is not known: no error")
 	}
-	if err := Validate(s, Options{Checkers: []poller.Checker{pigeons{}}}); err != nil {
+	if err := Validate(s, Options{Kinds: []Kind{made(pigeons{})}}); err != nil {
 		t.Error(err)
 	}
 	var faults settings.Faults
-	if err := Validate(s, Options{Checkers: []poller.Checker{twice{}}}); err == nil || errors.As(err, &faults) {
+	if err := Validate(s, Options{Kinds: []Kind{made(twice{})}}); err == nil || errors.As(err, &faults) {
 		t.Errorf("a kind that there is already: %v", err)
+	}
+	for want, kind := range map[string]Kind{
+		"is nil":          nil,
+		"made no checker": made(nil),
+		"has no name":     made(nameless{}),
+		"no loft":         func(Tools) (poller.Checker, error) { return nil, errors.New("no loft") },
+	} {
+		err := Validate(s, Options{Kinds: []Kind{made(pigeons{}), kind}})
+		if err == nil || err.Error() != "kind 2 of the program's own: "+want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	lent := false
+	if _, err := NewCheckers(s.Poller, Options{Kinds: []Kind{func(tools Tools) (poller.Checker, error) {
+		lent = tools.Client != nil && tools.Log != nil && tools.Metrics != nil
+		return pigeons{}, nil
+	}}}); err != nil || !lent {
+		t.Errorf("the tools are not whole: %v", err)
 	}
 }

@@ -1,0 +1,193 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+func newAddCommand(env environment) *cobra.Command {
+	var (
+		account             accounts.Account
+		config, every       string
+		sets, labels        []string
+		replace, jsonOutput bool
+	)
+	cmd := &cobra.Command{
+		Use:   "add ID --kind KIND",
+		Short: "Register an account",
+		Long: `Register an account.
+
+--set gives one field of its config: a value that is true, false, a number, an
+object, an array or a quoted string in JSON counts as that, any other as a
+string; dots in the key nest. A secret is referred to by its name, and the poller
+looks it up: --set 'password={"secret":"NAME"}'.`,
+		Example: `  rounds account add news --kind feed --set url=https://example.com/feed.xml --every 1m
+  rounds account add crm --kind http --set url=https://example.com/check --set 'key={"secret":"CRM"}'
+  rounds account add crm --kind http --config @crm.json --label team=sales --priority urgent --replace
+  rounds account add daily --kind feed --set url=https://example.com/daily.xml --cadence "cron 0 9 * * MON-FRI Asia/Shanghai"`,
+		Args: cobra.ExactArgs(1),
+		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
+			account.ID = args[0]
+			if cmd.Flags().Changed("every") {
+				account.Cadence = "every " + every
+			}
+			var configErr, labelErr error
+			account.Config, configErr = buildConfig(env, config, sets)
+			account.Labels, labelErr = buildLabels(labels)
+			if err := errors.Join(configErr, labelErr); err != nil {
+				return err
+			}
+			register, done := calls.Add, "added"
+			if replace {
+				register, done = calls.Put, "saved"
+			}
+			view, err := register(cmd.Context(), account)
+			if err != nil {
+				return err
+			}
+			if jsonOutput {
+				return printJSON(env.stdout, view)
+			}
+			fmt.Fprintln(env.stdout, account.ID, done)
+			return nil
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&account.Kind, "kind", "", "which checker checks it, such as feed or http")
+	flags.StringVar(&config, "config", "", "its config, as `JSON`, @FILE or @- for standard input")
+	flags.StringArrayVar(&sets, "set", nil, "a field of its config, as `key=value`; may be repeated")
+	flags.StringVar(&every, "every", "", "check it every `duration`, such as 90s; 0: again at once")
+	flags.StringVar(&account.Cadence, "cadence", "", `when to check it: "every 1m", "cron 0 9 * * MON-FRI Asia/Shanghai", "at 2030-12-01T09:00:00+08:00", "adaptive 10s..15m"`)
+	flags.StringVar(&account.Priority, "priority", "", "before which others that are due it is checked: `urgent`, normal or low; normal unless given")
+	flags.IntVar(&account.RetryBudget, "retry-budget", 0, "how many failures in a row park it; 0: 16")
+	flags.StringArrayVar(&labels, "label", nil, "a label, as `name=value`; may be repeated")
+	flags.BoolVar(&replace, "replace", false, "change the account if it is registered already")
+	flags.BoolVar(&jsonOutput, "json", false, "print the account as JSON")
+	cmd.MarkFlagsMutuallyExclusive("every", "cadence")
+	if err := cmd.MarkFlagRequired("kind"); err != nil {
+		panic(err) // the flag is three lines above
+	}
+	return cmd
+}
+
+// readJSON reads a flag's value: JSON, or the name of a file behind an @.
+func readJSON(env environment, flag, value string) (json.RawMessage, error) {
+	text := []byte(value)
+	if path, ok := strings.CutPrefix(value, "@"); ok {
+		var err error
+		if path == "-" {
+			text, err = io.ReadAll(env.stdin)
+		} else {
+			text, err = os.ReadFile(path)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+	}
+	if err := json.Unmarshal(text, new(any)); err != nil {
+		return nil, fmt.Errorf("%s is not JSON: %w", flag, err)
+	}
+	return text, nil
+}
+
+// buildConfig puts the fields of --set into the object of --config.
+func buildConfig(env environment, config string, sets []string) (json.RawMessage, error) {
+	var base json.RawMessage
+	if config != "" {
+		var err error
+		if base, err = readJSON(env, "--config", config); err != nil {
+			return nil, err
+		}
+	}
+	if len(sets) == 0 {
+		return base, nil
+	}
+	object := make(map[string]any)
+	if base != nil {
+		if err := decodeExactly(base, &object); err != nil || object == nil {
+			return nil, errors.New("--config must be an object where --set adds to it")
+		}
+	}
+	var faults []error
+	for _, assignment := range sets {
+		key, value, ok := strings.Cut(assignment, "=")
+		if !ok || key == "" {
+			faults = append(faults, fmt.Errorf("--set %q must be key=value", assignment))
+			continue
+		}
+		if err := setField(object, strings.Split(key, "."), valueOf(value)); err != nil {
+			faults = append(faults, fmt.Errorf("--set %s: %w", key, err))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return json.Marshal(object)
+}
+
+// setField sets a field, and makes the objects around it.
+func setField(object map[string]any, path []string, value any) error {
+	for _, name := range path {
+		if name == "" {
+			return errors.New("has an empty part between its dots")
+		}
+	}
+	for _, name := range path[:len(path)-1] {
+		if _, ok := object[name]; !ok {
+			object[name] = make(map[string]any)
+		}
+		inner, ok := object[name].(map[string]any)
+		if !ok {
+			return fmt.Errorf("%s is set already, and is no object", name)
+		}
+		object = inner
+	}
+	object[path[len(path)-1]] = value
+	return nil
+}
+
+// valueOf reads the value of --set. Null is a word like others: a field that
+// should not be there is not set.
+func valueOf(text string) any {
+	var value any
+	if decodeExactly([]byte(text), &value) == nil && value != nil {
+		return value
+	}
+	return text
+}
+
+// decodeExactly decodes one JSON value and keeps numbers as they are written.
+func decodeExactly(text []byte, into any) error {
+	if !json.Valid(text) {
+		return errors.New("not JSON")
+	}
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	d.UseNumber()
+	return d.Decode(into)
+}
+
+func buildLabels(labels []string) (map[string]string, error) {
+	var built map[string]string
+	var faults []error
+	for _, label := range labels {
+		name, value, ok := strings.Cut(label, "=")
+		if !ok || name == "" {
+			faults = append(faults, fmt.Errorf("--label %q must be name=value", label))
+			continue
+		}
+		if built == nil {
+			built = make(map[string]string)
+		}
+		built[name] = value
+	}
+	return built, errors.Join(faults...)
+}

@@ -1,0 +1,199 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+const bulkHelp = `
+
+Name accounts, or select them with the flags: an account needs to fit all of
+them. --all means every account there is. What is selected is dealt with as it is
+when it is looked at; a command that was interrupted may be run again.`
+
+func newRemoveCommand(env environment) *cobra.Command {
+	return newBulkCommand(env, bulkCommand{
+		name: "rm", done: "removed", action: accounts.DeleteAll, one: (*client.Client).Remove, asks: true,
+	}, &cobra.Command{
+		Short: "Deregister accounts",
+		Long: `Deregister accounts: they are checked no more, and their cursors are forgotten.
+Messages that were found stay.
+
+Consumers go on knowing an account's messages by its id. If the id is registered
+again, messages whose ids come again too are taken for those of before: sqlonce
+skips them for 14 days, an Effect for as long as it remembers, and receivers of
+webhooks for as long as they do. Give another thing another id.` + bulkHelp + ` Where accounts
+are selected it asks before it removes them, unless --yes says so.`,
+		Example: `  rounds account rm news
+  rounds account rm --label customer=acme --dry-run
+  rounds account rm --prefix test- --yes`,
+		Aliases: []string{"remove"},
+	})
+}
+
+func newPauseCommand(env environment) *cobra.Command {
+	return newBulkCommand(env, bulkCommand{
+		name: "pause", done: "paused", action: accounts.PauseAll, one: (*client.Client).Pause,
+	}, &cobra.Command{
+		Short: "Take accounts out of circulation until they are resumed",
+		Long: `Take accounts out of circulation until they are resumed. Of those that are
+selected, the ones that are parked for another reason stay so, unless --state
+parked or --reason selects them.` + bulkHelp,
+		Example: `  rounds account pause news
+  rounds account pause --kind feed --label team=news`,
+	})
+}
+
+func newResumeCommand(env environment) *cobra.Command {
+	var named resumption
+	return named.declare(newBulkCommand(env, bulkCommand{
+		name: "resume", done: "resumed", action: accounts.ResumeAll,
+		one: func(calls *client.Client, ctx context.Context, id string) error { return named.resume(ctx, calls, id) },
+	}, &cobra.Command{
+		Short: "Put parked accounts back into circulation, paused ones among them",
+		Long: `Put parked accounts back into circulation. One that is named is due at once,
+for whatever reason it was parked. Of those that are selected, paused ones come back, and those
+parked for another reason only where --state parked or --reason selects them; each
+is due at its next phase slot, so that they do not all start together. To bring
+accounts back slowly, see "rounds parked revive".` + resumeHelp + bulkHelp,
+		Example: `  rounds account resume news
+  rounds account resume support --from now
+  rounds account resume --all`,
+	}))
+}
+
+// bulkCommand is a command that does one thing to accounts: to each that is named,
+// or to all that are selected.
+type bulkCommand struct {
+	name, done string
+	action     accounts.Action
+	one        func(*client.Client, context.Context, string) error
+	asks       bool // before it does it to those that are selected
+}
+
+// newBulkCommand completes a command with what all of them have.
+func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.Command {
+	var chosen selectorFlags
+	job := accounts.Bulk{Action: b.action}
+	jsonOutput, yes := false, false
+	cmd.Use = b.name + " [ID...]"
+	cmd.ValidArgsFunction = completeIDs(env)
+	cmd.RunE = withClient(env, func(cmd *cobra.Command, ids []string, calls *client.Client) error {
+		var err error
+		if job.Selector, err = chosen.read(); err != nil {
+			return err
+		}
+		switch selects := job.All || !job.Selector.Empty(); {
+		case len(ids) > 0 && (selects || job.DryRun || jsonOutput):
+			return errors.New("flags select accounts, or say what becomes of those: they cannot go with names of some")
+		case len(ids) > 0:
+			return b.each(cmd.Context(), env, calls, ids)
+		case !selects:
+			return fmt.Errorf("name accounts, or say which with flags such as --kind or --label; --all means every account (see rounds account %s --help)", b.name)
+		}
+		if err := job.Validate(); err != nil {
+			return flagFaults(err)
+		}
+		if b.asks && !yes && !job.DryRun {
+			if err := b.confirm(cmd.Context(), env, calls, job); err != nil {
+				return err
+			}
+		}
+		return b.all(cmd.Context(), env, calls, job, jsonOutput)
+	})
+	flags := cmd.Flags()
+	chosen.declare(flags)
+	flags.BoolVar(&job.All, "all", false, "every account")
+	flags.BoolVar(&job.DryRun, "dry-run", false, "only count those that are selected")
+	flags.BoolVar(&jsonOutput, "json", false, "print the counts as JSON")
+	if b.asks {
+		flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	}
+	return cmd
+}
+
+// each does it to the accounts that are named.
+func (b bulkCommand) each(ctx context.Context, env environment, calls *client.Client, ids []string) error {
+	var failed []error
+	for _, id := range ids {
+		err := b.one(calls, ctx, id)
+		if client.Status(err) == 0 && err != nil {
+			return errors.Join(append(failed, err)...) // the next would fare no better
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", id, err))
+			continue
+		}
+		fmt.Fprintln(env.stdout, id, b.done)
+	}
+	return errors.Join(failed...)
+}
+
+// confirm asks the person at the terminal, with the number of accounts.
+func (b bulkCommand) confirm(ctx context.Context, env environment, calls *client.Client, job accounts.Bulk) error {
+	if !env.terminal(env.stdin) || !env.terminal(env.stderr) {
+		return errors.New("it cannot be undone, and nobody can be asked: give --yes, or --dry-run to count")
+	}
+	job.DryRun = true
+	found, err := b.run(ctx, env, calls, job)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(env.stderr, "%d accounts will be %s for good. Go on? [y/N] ", found.Changed, b.done)
+	answer, err := bufio.NewReader(env.stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return fmt.Errorf("nothing was %s", b.done)
+}
+
+// all does it to the accounts that are selected.
+func (b bulkCommand) all(ctx context.Context, env environment, calls *client.Client, job accounts.Bulk, jsonOutput bool) error {
+	did, err := b.run(ctx, env, calls, job)
+	if err != nil && did == (api.BulkProgress{}) {
+		return err
+	}
+	if jsonOutput {
+		return errors.Join(printJSON(env.stdout, api.BulkLine{Summary: &did}), err)
+	}
+	done := b.done
+	if job.DryRun {
+		done = "would be " + done
+	}
+	fmt.Fprintf(env.stdout, "%d %s, %d unchanged", did.Changed, done, did.Unchanged)
+	if did.Failed > 0 {
+		fmt.Fprintf(env.stdout, ", %d failed", did.Failed)
+	}
+	if did.Unknown > 0 {
+		fmt.Fprintf(env.stdout, ", %d unknown: run it again", did.Unknown)
+	}
+	fmt.Fprintf(env.stdout, "; %d of %d accounts were selected\n", did.Matched, did.Seen)
+	return err
+}
+
+// run does it, and shows how far it is.
+func (b bulkCommand) run(ctx context.Context, env environment, calls *client.Client, job accounts.Bulk) (api.BulkProgress, error) {
+	bar := newProgress(env, "")
+	defer bar.done()
+	done := b.done
+	if job.DryRun {
+		done = "would be " + done
+	}
+	return calls.Bulk(ctx, job, func(p api.BulkProgress) {
+		bar.show(fmt.Sprintf("%d accounts looked at, %d selected, %d %s", p.Seen, p.Matched, p.Changed, done))
+	})
+}

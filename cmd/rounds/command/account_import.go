@@ -1,0 +1,85 @@
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+func newImportCommand(env environment) *cobra.Command {
+	jsonOutput := false
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Register or change many accounts",
+		Long: `Register or change many accounts: one for each line of a file, or of standard
+input where FILE is -. A line is a record, as "account export" writes them:
+
+  {"id":"news","kind":"feed","config":{"url":"https://example.com/feed.xml"},"cadence":"every 1m"}
+
+A bad line is told and left out; the others are taken. The exit code is 1 where
+any line was bad. Importing the same lines again changes nothing.`,
+		Example: `  rounds account import accounts.ndjson
+  rounds account export | jq -c 'select(.kind == "feed") | .cadence = "every 5m"' | rounds account import -`,
+		Args: cobra.ExactArgs(1),
+		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
+			records := env.stdin
+			if args[0] != "-" {
+				file, err := os.Open(args[0])
+				if err != nil {
+					return err
+				}
+				defer func() { _ = file.Close() }() // it is only read
+				records = file
+			}
+			bar := newProgress(env, "lines sent")
+			summary, err := calls.Import(cmd.Context(), bar.counting(records), func(bad api.BadLine) error {
+				bar.clear()
+				return printBadLine(env.stdout, bad, jsonOutput)
+			})
+			bar.done()
+			if err != nil {
+				return err
+			}
+			if err := printSummary(env.stdout, summary, jsonOutput); err != nil {
+				return err
+			}
+			if summary.Failed > 0 {
+				return fmt.Errorf("%d of %d lines were not taken", summary.Failed, summary.Lines)
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print bad lines and summary as JSON, one a line")
+	return cmd
+}
+
+func printBadLine(w io.Writer, bad api.BadLine, jsonOutput bool) error {
+	if jsonOutput {
+		return printJSON(w, bad)
+	}
+	var b bytes.Buffer
+	for _, fault := range bad.Errors {
+		fmt.Fprintf(&b, "line %d", bad.Line)
+		if bad.ID != "" {
+			fmt.Fprintf(&b, ", %s", oneLine(bad.ID))
+		}
+		fmt.Fprintf(&b, ": %s: %s\n", fault.Field, oneLine(fault.Reason))
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func printSummary(w io.Writer, s api.ImportSummary, jsonOutput bool) error {
+	if jsonOutput {
+		return printJSON(w, api.ImportEnd{Summary: s})
+	}
+	_, err := fmt.Fprintf(w, "%d lines: %d created, %d updated, %d unchanged, %d failed\n",
+		s.Lines, s.Created, s.Updated, s.Unchanged, s.Failed)
+	return err
+}

@@ -1,0 +1,48 @@
+package command
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+const resumeHelp = `
+
+One that is named goes on from where its last check ended, unless --from says
+otherwise: now passes over what came before it was resumed, and backfill forgets
+how far it had got, so that everything is found that the third party still has,
+some of it once more.`
+
+// resumption is where accounts that are named go on.
+type resumption struct{ from string }
+
+func (r *resumption) resume(ctx context.Context, calls *client.Client, id string) error {
+	if r.from == "" {
+		return calls.Resume(ctx, id)
+	}
+	return calls.ResumeFrom(ctx, id, accounts.ResumeFrom(r.from))
+}
+
+// declare adds the flag. Which of many accounts has got how far is for nobody to
+// see at a glance: it is for those that are named.
+func (r *resumption) declare(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVar(&r.from, "from", "", "where a named account goes on: cursor, now or backfill (default cursor)")
+	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions([]string{"cursor", "now", "backfill"}, cobra.ShellCompDirectiveNoFileComp)) // it is there
+	cmd.PreRunE = func(cmd *cobra.Command, ids []string) error {
+		if !cmd.Flags().Changed("from") {
+			return nil
+		}
+		if accounts.ResumeFrom(r.from).Validate() != nil {
+			return errors.New("--from must be cursor, now or backfill")
+		}
+		if len(ids) == 0 {
+			return errors.New("--from is for accounts that are named")
+		}
+		return nil
+	}
+	return cmd
+}

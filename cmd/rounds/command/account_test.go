@@ -1,0 +1,227 @@
+package command
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+)
+
+func getAccount(s *apiServer, id string) api.Account {
+	s.t.Helper()
+	var a api.Account
+	if err := json.Unmarshal([]byte(s.must("account", "get", "--json", "--", id)), &a); err != nil {
+		s.t.Fatal(err)
+	}
+	return a
+}
+
+func TestAccountAdd(t *testing.T) {
+	s := startAPI(t)
+	file := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(file, []byte(`{"url": "https://a.example", "big": 12345678901234567890}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args           []string
+		config, labels string
+		cadence        string
+	}{
+		{[]string{"--set", "url=https://a.example/?x=1"}, `{"url":"https://a.example/?x=1"}`, "", "every 1m"},
+		{[]string{"--set", "url=u", "--set", "n=007", "--set", "m=7.50", "--set", "b=true", "--set", "w=null", "--set", `q="5"`, "--set", "l=[1, 2]", "--set", "e="},
+			`{"b":true,"e":"","l":[1,2],"m":7.50,"n":"007","q":"5","url":"u","w":"null"}`, "", "every 1m"},
+		{[]string{"--set", "url=u", "--set", "auth.user=me", "--set", `auth.password={"secret":"CRM"}`, "--every", "90s"},
+			`{"auth":{"password":{"secret":"CRM"},"user":"me"},"url":"u"}`, "", "every 90s"},
+		{[]string{"--config", "@" + file, "--set", "url=other", "--cadence", "every 2m", "--label", "team=a=b", "--label", "x=", "--every-not"}, "", "", ""},
+		{[]string{"--config", "@" + file, "--set", "url=other", "--cadence", "every 2m", "--label", "team=a=b", "--label", "x="},
+			`{"big":12345678901234567890,"url":"other"}`, "team=a=b x=", "every 2m"},
+		{[]string{"--config", `{"url":"u"}`, "--every", "0"}, `{"url":"u"}`, "", "every 0"},
+	} {
+		id := "ü/" + strings.Join(c.args, "")[:12] + c.config[:min(9, len(c.config))] + c.cadence
+		printed, err := s.rounds(append([]string{"account", "add", id, "--kind", "feed"}, c.args...)...)
+		if c.config == "" {
+			if err == nil {
+				t.Errorf("%q: no error", c.args)
+			}
+			continue
+		}
+		if err != nil || printed.out != id+" added\n" {
+			t.Errorf("%q: got %q, %v", c.args, printed, err)
+			continue
+		}
+		a := getAccount(s, id)
+		if string(a.Config) != c.config || a.Cadence != c.cadence && a.Cadence != "" || a.Kind != "feed" || a.ID != id {
+			t.Errorf("%q: got %+v, %s", c.args, a, a.Config)
+		}
+		var labels []string
+		for _, name := range []string{"team", "x"} {
+			if value, ok := a.Labels[name]; ok {
+				labels = append(labels, name+"="+value)
+			}
+		}
+		if strings.Join(labels, " ") != c.labels {
+			t.Errorf("%q: labels %v", c.args, a.Labels)
+		}
+	}
+}
+
+func TestAccountAddRefused(t *testing.T) {
+	s := startAPI(t)
+	s.must("account", "add", "there", "--kind", "feed", "--set", "url=u")
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"a"}, []string{`required flag(s) "kind" not set`}},
+		{[]string{"a", "--kind", "feed", "--every", "1m", "--cadence", "every 1m"}, []string{"every", "cadence"}},
+		{[]string{"a", "--kind", "feed", "--every", "soon"}, []string{"(422 Unprocessable Entity)\n", "\n  cadence: ", "\n  config.url: must not be empty\n", "\n  config: is of no use"}},
+		{[]string{"a", "--kind", "feed", "--set", "url", "--set", "a=1", "--set", "a.b=1", "--set", "c..d=1", "--label", "l"},
+			[]string{`--set "url" must be key=value` + "\n", "--set a.b: a is set already, and is no object\n", "--set c..d: has an empty part", `--label "l" must be name=value`}},
+		{[]string{"a", "--kind", "feed", "--set", "url=u", "--priority", "high", "--cadence", "at 2001-01-01T00:00:00Z"},
+			[]string{"\n  priority: must be \"urgent\"", "\n  cadence: \"at 2001-01-01T00:00:00Z\" is past: it is 2"}},
+		{[]string{"a", "--kind", "feed", "--config", "{"}, []string{"--config is not JSON"}},
+		{[]string{"a", "--kind", "feed", "--config", "@/nowhere/file"}, []string{"--config: open /nowhere/file"}},
+		{[]string{"a", "--kind", "feed", "--config", "[]", "--set", "url=u"}, []string{"--config must be an object"}},
+		{[]string{"there", "--kind", "feed", "--set", "url=u"}, []string{"(409 Conflict)"}},
+	} {
+		_, err := s.rounds(append([]string{"account", "add"}, c.args...)...)
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: got %v, want %q", c.args, err, want)
+			}
+		}
+	}
+	if got := s.must("account", "add", "there", "--kind", "feed", "--set", "url=v", "--replace"); got != "there saved\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestAccountLife(t *testing.T) {
+	s := startAPI(t)
+	ids := []string{"a/b", "..", ".", "ü c?d#e%41", "-x", "plain"}
+	for _, id := range ids {
+		s.must("account", "add", "--kind", "feed", "--set", "url=u", "--label", "l=v", "--", id)
+	}
+	if got := s.must(append([]string{"account", "pause", "--"}, ids...)...); got != strings.Join(ids, " paused\n")+" paused\n" {
+		t.Errorf("pause: got %q", got)
+	}
+	for _, id := range ids {
+		if a := getAccount(s, id); a.ID != id || a.State.Place != "parked" || a.State.Reason != "paused" {
+			t.Errorf("%s: got %+v", id, a)
+		}
+	}
+	got := s.must("account", "get", "plain")
+	for _, want := range []string{"id        plain\n", "priority  normal\n", "state     parked since 2", ": paused\n", "label     l=v\n", "config    {\n", `            "url": "u"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("get: no %q in\n%s", want, got)
+		}
+	}
+	if list := s.must("account", "list", "--state", "parked", "--limit", "5"); strings.Count(list, "\n") != 6 || !strings.HasPrefix(list, "ID ") {
+		t.Errorf("list: got\n%s", list)
+	}
+	if list := s.must("account", "list", "--state", "scheduled", "--json"); list != "" {
+		t.Errorf("list: got\n%s", list)
+	}
+	if _, err := s.rounds("account", "nudge", "plain"); err == nil || !strings.Contains(err.Error(), "409") {
+		t.Errorf("nudge of a parked account: %v", err)
+	}
+	s.must("account", "resume", "plain")
+	if got := s.must("account", "nudge", "plain", "--within", "5s", "--hint", `{"token":"t"}`, "--hint-lives", "10m"); got != "plain nudged\n" {
+		t.Errorf("nudge: got %q", got)
+	}
+	if _, err := s.rounds("account", "nudge", "plain", "--hint", "{"); err == nil || !strings.Contains(err.Error(), "--hint is not JSON") {
+		t.Errorf("nudge: got %v", err)
+	}
+	printed, err := s.rounds("account", "rm", "plain", "none", "a/b")
+	if printed.out != "plain removed\na/b removed\n" || err == nil || !strings.HasPrefix(err.Error(), "none: ") || !strings.Contains(err.Error(), "404") {
+		t.Errorf("rm: got %q, %v", printed, err)
+	}
+	if _, err := s.rounds("account", "get", "plain"); err == nil {
+		t.Error("get after rm: no error")
+	}
+}
+
+func TestAccountListGoesThroughAllPages(t *testing.T) {
+	s := startAPI(t)
+	records := make([]string, 2*pageSize+5)
+	for i := range records {
+		records[i] = `{"id":"account-` + string(rune('a'+i%26)) + strings.Repeat("x", i/26) + `","kind":"feed","config":{"url":"u"}}`
+	}
+	if _, err := s.roundsWith(t.Context(), strings.Join(records, "\n"), "account", "import", "-"); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]bool)
+	for line := range strings.Lines(s.must("account", "list", "--json")) {
+		var a api.Account
+		if err := json.Unmarshal([]byte(line), &a); err != nil || seen[a.ID] {
+			t.Fatalf("%q: %v, seen %t", line, err, seen[a.ID])
+		}
+		seen[a.ID] = true
+	}
+	if len(seen) != len(records) {
+		t.Errorf("%d of %d listed", len(seen), len(records))
+	}
+	if got := strings.Count(s.must("account", "list", "--limit", "120"), "\n"); got != 121 {
+		t.Errorf("%d lines, want 120 and a header", got)
+	}
+}
+
+func TestImportAndExport(t *testing.T) {
+	s := startAPI(t)
+	records := `{"id":"a","kind":"feed","config":{"url":"u"}}
+{"id":"b","kind":"feed","config":{},"cadence":"soon"}
+
+{"id":"c","kind":"feed","config":{"url":"<u>"},"labels":{"l":"v"}}
+nonsense
+`
+	printed, err := s.roundsWith(t.Context(), records, "account", "import", "-")
+	if err == nil || err.Error() != "2 of 4 lines were not taken" || printed.err != "" {
+		t.Errorf("got %v, %q", err, printed.err)
+	}
+	for _, want := range []string{"line 2, b: cadence: ", "line 2, b: config.url: must not be empty\n", "line 5: ", "4 lines: 2 created, 0 updated, 0 unchanged, 2 failed\n"} {
+		if !strings.Contains(printed.out, want) {
+			t.Errorf("import: no %q in\n%s", want, printed.out)
+		}
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "export.ndjson")
+	if got := s.must("account", "export", file); got != "2 accounts written to "+file+"\n" {
+		t.Errorf("export: got %q", got)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.must("account", "export"); got != string(text) || strings.Count(got, "\n") != 2 {
+		t.Errorf("export: got %q, the file has %q", got, text)
+	}
+	if got := s.must("account", "import", "--json", file); got != `{"summary":{"lines":2,"created":0,"updated":0,"unchanged":2,"failed":0}}`+"\n" {
+		t.Errorf("import of the export: got %q", got)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	s.must("account", "export", os.DevNull)
+	if _, err := s.rounds("account", "import", filepath.Join(dir, "none")); !os.IsNotExist(err) {
+		t.Errorf("import of no file: %v", err)
+	}
+}
+
+// A person at a terminal sees how far an import is; nobody else does.
+func TestImportShowsProgressOnATerminal(t *testing.T) {
+	s := startAPI(t)
+	var out, errs strings.Builder
+	env := testEnvironment(map[string]string{"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": testToken})
+	env.stdin, env.stdout, env.stderr = strings.NewReader(`{"id":"a","kind":"feed","config":{"url":"u"}}`+"\n"), &out, &errs
+	env.isTerminal = func(stream any) bool { return reflect.DeepEqual(stream, &errs) }
+	if err := run(t.Context(), []string{"account", "import", "-"}, env); err != nil {
+		t.Fatal(err)
+	}
+	if got := errs.String(); !strings.HasPrefix(got, "\r\x1b[K1 lines sent") || !strings.HasSuffix(got, "\r\x1b[K") {
+		t.Errorf("got %q", got)
+	}
+}

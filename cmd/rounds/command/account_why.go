@@ -1,0 +1,107 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+func newWhyCommand(env environment) *cobra.Command {
+	jsonOutput := false
+	cmd := &cobra.Command{
+		Use:   "why ID",
+		Short: "Tell when an account is checked next, and why then",
+		Long: `Tell where an account is, when it is checked next, which rule decided that, and how
+its last checks went. A rule is a word, such as cadence, backoff, retry-after,
+limit, nudge or priority, and a sentence that says what it came to.`,
+		Example: `  rounds account why news
+  rounds account why news --json | jq -r .rule`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeIDs(env),
+		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
+			schedule, err := calls.Schedule(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if jsonOutput {
+				return printJSON(env.stdout, schedule)
+			}
+			return printSchedule(env.stdout, schedule)
+		}),
+	}
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print it as JSON")
+	return cmd
+}
+
+func printSchedule(w io.Writer, s api.Schedule) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(table, "%s\t%s\n", name, oneLine(value))
+		}
+	}
+	row("id", s.ID)
+	row("kind", s.Kind)
+	row("state", stateOf(api.State{Place: s.Place, Due: s.Due, Since: s.Since, Replica: s.Replica, Reason: s.Reason}))
+	row("rule", s.Rule)
+	row("why", s.Why)
+	row("fault", s.Fault)
+	row("cadence", s.Cadence)
+	row("next slots", timesOf(s.Slots))
+	row("priority", s.Priority)
+	if l := s.Lanes; l != nil {
+		row("waiting", fmt.Sprintf("%d urgent, %d normal, %d low in shard %d", l.Urgent, l.Normal, l.Low, s.Shard))
+	}
+	if !s.Nudged.IsZero() {
+		row("nudged", "to be checked by "+clockTime(s.Nudged))
+	}
+	row("last checks", strings.Join(s.Checks, ", "))
+	row("last success", successOf(s))
+	row("headroom", headroomOf(s))
+	if !s.Skip.IsZero() {
+		row("resumed", "from now: what came before "+clockTime(s.Skip)+" is passed over until it has caught up")
+	}
+	if s.Failures > 0 {
+		row("failures", fmt.Sprintf("%d in a row", s.Failures))
+	}
+	if s.Strikes > 0 {
+		row("strikes", fmt.Sprint(s.Strikes))
+	}
+	row("last error", errorOf(s.Error, s.ErrorAt))
+	row("shard", fmt.Sprint(s.Shard))
+	return table.Flush()
+}
+
+// successOf says when the last complete success was, and how long ago.
+func successOf(s api.Schedule) string {
+	if s.Staleness == nil {
+		return ""
+	}
+	ago := seconds(*s.Staleness) + " ago"
+	if s.NeverSucceeded {
+		return "never; registered " + clockTime(s.Succeeded) + ", " + ago
+	}
+	return clockTime(s.Succeeded) + ", " + ago
+}
+
+func errorOf(text string, at time.Time) string {
+	if text == "" || at.IsZero() {
+		return text
+	}
+	return clockTime(at) + ": " + text
+}
+
+func timesOf(times []time.Time) string {
+	texts := make([]string, len(times))
+	for i, t := range times {
+		texts[i] = clockTime(t)
+	}
+	return strings.Join(texts, ", ")
+}

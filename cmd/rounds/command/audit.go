@@ -1,0 +1,155 @@
+package command
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+// errLawBroken is what an audit ends with that left something wrong.
+var errLawBroken = errors.New("the conservation law does not hold: --repair puts right what it can")
+
+func newAuditCommand(env environment) *cobra.Command {
+	repair, jsonOutput := false, false
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Check that every account is in exactly one place",
+		Long: `Check the conservation law: every registered account is in exactly one place,
+scheduled, waiting, claimed or parked. The service may go on meanwhile: accounts
+on the move are no findings, and nothing is held up.
+
+  lost       registered, or there is a record, and in no place.
+             Repaired: due at once, or registered again from its record
+  doubled    in several places at once. Repaired: in one of them
+  orphan     scheduled or parked and not registered. Repaired: set aside
+  no_record  registered without a record. Repaired: parked, until somebody
+             registers it again or deletes it
+  garbage    a text in a list that is no entry; the next claim sets it aside
+  beyond     scheduled later than it can be due, as after Redis' clock was wrong.
+             Repaired: due at its next time
+
+The exit code is 1 where accounts were lost, doubled, orphans, without a record or
+beyond, and were not repaired. Accounts that could not be judged, because the lists moved
+too fast to be read, are counted and are no failure: run it again.`,
+		Example: `  rounds audit
+  rounds audit --repair
+  rounds audit --json | jq -r '.findings[] | [.kind, .id] | @tsv'`,
+		Args: cobra.NoArgs,
+		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+			bar := newProgress(env, "accounts audited")
+			done, err := auditAll(cmd, calls, repair, bar)
+			bar.done()
+			if err != nil {
+				if done.Audited > 0 {
+					err = fmt.Errorf("%d of %d shards were audited, with %s, before this: %w", done.Audited, done.Shards, countsOf(done.Kinds), err)
+				}
+				return err
+			}
+			if err := printAudit(env.stdout, done, jsonOutput); err != nil {
+				return err
+			}
+			if broken(done.Kinds) {
+				return errLawBroken
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&repair, "repair", false, "put right what is found")
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the outcome as JSON")
+	return cmd
+}
+
+// auditAll asks until the API has come to the end, and adds up what it found.
+func auditAll(cmd *cobra.Command, calls *client.Client, repair bool, bar *progress) (api.Audit, error) {
+	sum := api.Audit{Kinds: []api.AuditCount{}, Findings: []circulate.Finding{}}
+	for {
+		done, err := calls.Audit(cmd.Context(), repair, sum.Next)
+		if err != nil {
+			return sum, err
+		}
+		sum.Accounts += done.Accounts
+		sum.Unjudged += done.Unjudged
+		sum.Audited, sum.Shards, sum.Next = done.Audited, done.Shards, done.Next
+		for _, c := range done.Kinds {
+			i := slices.IndexFunc(sum.Kinds, func(k api.AuditCount) bool { return k.Kind == c.Kind })
+			if i < 0 {
+				i, sum.Kinds = len(sum.Kinds), append(sum.Kinds, api.AuditCount{Kind: c.Kind})
+			}
+			sum.Kinds[i].Found += c.Found
+			sum.Kinds[i].Repaired += c.Repaired
+		}
+		room := accounts.MaxFindings - len(sum.Findings)
+		sum.Findings = append(sum.Findings, done.Findings[:min(room, len(done.Findings))]...)
+		bar.add(done.Accounts)
+		if sum.Next == "" {
+			return sum, nil
+		}
+	}
+}
+
+// broken reports whether something is wrong still. Garbage is no account: what it
+// was, if it was one, is found as lost.
+func broken(kinds []api.AuditCount) bool {
+	return slices.ContainsFunc(kinds, func(c api.AuditCount) bool { return c.Kind != circulate.Garbage && c.Repaired < c.Found })
+}
+
+func printAudit(w io.Writer, a api.Audit, jsonOutput bool) error {
+	if jsonOutput {
+		return printJSON(w, a)
+	}
+	if len(a.Findings) > 0 {
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "FINDING\tSHARD\tREPAIRED\tID")
+		for _, f := range a.Findings {
+			repaired := "no"
+			if f.Repaired {
+				repaired = "yes"
+			}
+			fmt.Fprintf(table, "%s\t%d\t%s\t%s\n", f.Kind, f.Shard, repaired, oneLine(f.ID))
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+		if n := totalOf(a.Kinds) - len(a.Findings); n > 0 {
+			fmt.Fprintf(w, "and %d more\n", n)
+		}
+	}
+	unjudged := ""
+	if a.Unjudged > 0 {
+		unjudged = fmt.Sprintf("; %d could not be judged, for the lists moved too fast", a.Unjudged)
+	}
+	_, err := fmt.Fprintf(w, "%d accounts in %d shards: %s%s\n", a.Accounts, a.Shards, countsOf(a.Kinds), unjudged)
+	return err
+}
+
+func totalOf(kinds []api.AuditCount) (n int) {
+	for _, c := range kinds {
+		n += c.Found
+	}
+	return n
+}
+
+// countsOf says what was found, in one line.
+func countsOf(kinds []api.AuditCount) string {
+	text := ""
+	for _, c := range kinds {
+		if text != "" {
+			text += ", "
+		}
+		text += fmt.Sprintf("%d %s", c.Found, c.Kind)
+		if c.Repaired > 0 {
+			text += fmt.Sprintf(" (%d repaired)", c.Repaired)
+		}
+	}
+	return cmp.Or(text, "nothing found, each is in one place")
+}

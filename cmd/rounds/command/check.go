@@ -1,0 +1,174 @@
+package command
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller"
+)
+
+// errCheckFailed is what a check ends with whose error was printed already.
+var errCheckFailed = errors.New("the check failed")
+
+// checkOptions are the flags of a check by hand.
+type checkOptions struct {
+	kind, config, account, cursor, hint string
+	sets                                []string
+	pages, limit                        int
+	jsonOutput                          bool
+}
+
+func newCheckCommand(env environment) *cobra.Command {
+	var o checkOptions
+	cmd := &cobra.Command{
+		Use:   "check --kind KIND",
+		Short: "Check an account by hand, without Redis",
+		Long: `Check an account by hand: without Redis, without the service, and nothing is
+written anywhere. It shows the request, the messages, the next cursor, and of a
+failure what a poller would do about it.
+
+The config is given as to "rounds account add"; what it refers to as
+{"secret":"NAME"} is found where a poller finds it, in ROUNDS_SECRETS_DIR or as
+ROUNDS_SECRET_NAME. The exit code is 1 where the check fails.`,
+		Example: `  rounds check --kind feed --set url=https://example.com/feed.xml
+  rounds check --kind imap --set host=imap.example.com --set user=me --set 'password={"secret":"MAIL"}' --pages 3
+  rounds check --kind http --set url=http://127.0.0.1:9000/ --cursor '"42"' --allow-private-addresses`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := settings.ReadPoller(env.lookup, cmd.Flags())
+			if err != nil {
+				return err
+			}
+			return checkByHand(cmd.Context(), env, s, o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.kind, "kind", "", "which checker checks it, such as feed or imap")
+	flags.StringVar(&o.config, "config", "", "its config, as `JSON`, @FILE or @- for standard input")
+	flags.StringArrayVar(&o.sets, "set", nil, "a field of its config, as `key=value`; may be repeated")
+	flags.StringVar(&o.account, "account", "check", "the account's `id`")
+	flags.StringVar(&o.cursor, "cursor", "", "where to go on, as the check before printed it")
+	flags.StringVar(&o.hint, "hint", "", "what a nudge would bring along, as `JSON`")
+	flags.IntVar(&o.pages, "pages", 1, "follow so many pages at most, while there is more")
+	flags.IntVar(&o.limit, "limit", 200, "messages wanted of one page")
+	flags.BoolVar(&o.jsonOutput, "json", false, "print the outcome as JSON")
+	settings.AddCheckerFlags(flags)
+	if err := cmd.MarkFlagRequired("kind"); err != nil {
+		panic(err) // the flag is a few lines above
+	}
+	return cmd
+}
+
+func checkByHand(ctx context.Context, env environment, s settings.Poller, o checkOptions) error {
+	if o.pages < 1 || o.limit < 1 {
+		return errors.New("--pages and --limit must be at least 1")
+	}
+	checkers, err := service.NewCheckers(s, serviceOptions(env))
+	if err != nil {
+		return err
+	}
+	config, err := buildConfig(env, o.config, o.sets)
+	if err != nil {
+		return err
+	}
+	if config == nil {
+		config = json.RawMessage("{}")
+	}
+	if err := checkers.Validate(o.kind, config); err != nil {
+		return err
+	}
+	cursor, err := readCursor(o.cursor)
+	if err != nil {
+		return err
+	}
+	var hint json.RawMessage
+	if o.hint != "" {
+		if hint, err = readJSON(env, "--hint", o.hint); err != nil {
+			return err
+		}
+	}
+	request := poller.Request{
+		Account: o.account, CheckID: fmt.Sprintf("by-hand-%d", time.Now().UnixNano()), Config: config,
+		Cursor: cursor, Hint: hint, Limit: o.limit, Attempt: 1,
+	}
+	run := &checkRun{Kind: o.kind, Account: o.account, Config: masked(config), RateKey: checkers[o.kind].RateKey(config), Timeout: s.CheckTimeout.String(), Limit: o.limit}
+	run.follow(ctx, checkers[o.kind], s.CheckTimeout, request, o.pages)
+	if err := run.print(env.stdout, o.jsonOutput); err != nil {
+		return err
+	}
+	if run.Error != nil {
+		return errCheckFailed
+	}
+	return nil
+}
+
+// follow checks page by page, as a poller does with one claim.
+func (run *checkRun) follow(ctx context.Context, checker poller.Checker, timeout time.Duration, request poller.Request, pages int) {
+	for range pages {
+		page := checkPage{Cursor: cursorText(request.Cursor), Messages: []checkMessage{}}
+		began := time.Now()
+		pageCtx, cancel := context.WithTimeout(ctx, timeout)
+		result, err := checker.Check(pageCtx, request)
+		cancel()
+		page.Milliseconds = time.Since(began).Milliseconds()
+		if err != nil {
+			run.Error = failureOf(err)
+			run.Error.Milliseconds = page.Milliseconds
+			return
+		}
+		for _, m := range result.Messages {
+			page.Messages = append(page.Messages, checkMessage{m.ID, m.Type, timeOrNil(m.Time), m.Data})
+		}
+		if result.Cursor != nil {
+			request.Cursor = result.Cursor
+		}
+		page.NextCursor, page.HasMore, page.CursorReset = cursorText(request.Cursor), result.HasMore, result.CursorReset
+		page.NextPollAfter = result.NextPollAfter.Seconds()
+		run.Pages = append(run.Pages, page)
+		if !result.HasMore {
+			return
+		}
+	}
+}
+
+const binaryCursor = "base64:"
+
+// cursorText is a cursor as --cursor takes it.
+func cursorText(cursor []byte) string {
+	text := string(cursor)
+	if !utf8.ValidString(text) || oneLine(text) != text || strings.HasPrefix(text, binaryCursor) {
+		return binaryCursor + base64.StdEncoding.EncodeToString(cursor)
+	}
+	return text
+}
+
+func readCursor(text string) ([]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if encoded, ok := strings.CutPrefix(text, binaryCursor); ok {
+		cursor, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			return nil, errors.New("--cursor: what is behind base64: is not base64")
+		}
+		return cursor, nil
+	}
+	return []byte(text), nil
+}
+
+func timeOrNil(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return &at
+}

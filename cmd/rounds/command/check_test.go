@@ -1,0 +1,153 @@
+package command
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/testing/upstream"
+	"github.com/rounds-dev/rounds/testing/upstream/imapd"
+)
+
+func startUpstream(t *testing.T, o upstream.Options) *upstream.Upstream {
+	t.Helper()
+	u, stop, err := upstream.Serve(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return u
+}
+
+var private = map[string]string{"ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true"}
+
+func TestCheck(t *testing.T) {
+	u := startUpstream(t, upstream.Options{})
+	u.PostN("a", 5)
+	args := []string{"check", "--kind", "http", "--set", "url=" + u.URL("connector", "a") + "?key=s3cret", "--limit", "2"}
+	got, err := runWith(t.Context(), private, "", append(args, "--pages", "2")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"kind     http, account check, limit 2, timeout 30s", "?xxxxx", "page 1   2 messages in ", "from the beginning", "a-1", "a-4", `{"number":3}`, "cursor   4", "more     there is another page"} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("no %q in\n%s", want, got.out)
+		}
+	}
+	if strings.Contains(got.out, "s3cret") || strings.Contains(got.out, "a-5") {
+		t.Errorf("got\n%s", got.out)
+	}
+	got, err = runWith(t.Context(), private, "", append(args, "--cursor", "4", "--json")...)
+	var run checkRun
+	if err != nil || json.Unmarshal([]byte(got.out), &run) != nil || len(run.Pages) != 1 || len(run.Pages[0].Messages) != 1 ||
+		run.Pages[0].Messages[0].ID != "a-5" || run.Pages[0].NextCursor != "5" || run.Error != nil || strings.Contains(got.out, "s3cret") {
+		t.Errorf("got %s, %v", got.out, err)
+	}
+}
+
+func TestCheckOfAMailbox(t *testing.T) {
+	s, err := imapd.Start("none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.Post("me", 2)
+	variables := map[string]string{"ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true", "ROUNDS_SECRET_MAIL": imapd.Password, "ROUNDS_SECRET_OLD": "0ld-passw0rd"}
+	args := []string{"check", "--kind", "imap", "--config", `{"host":"127.0.0.1","tls":"none","user":"me"}`, "--set", "port=" + itoa(s.Port)}
+	got, err := runWith(t.Context(), variables, "", append(args, "--set", `password={"secret":"MAIL"}`)...)
+	if err != nil || !strings.Contains(got.out, "cursor   1:2") || !strings.Contains(got.out, `"subject":"mail 2"`) || strings.Contains(got.out, imapd.Password) {
+		t.Errorf("got %v\n%s", err, got.out)
+	}
+	got, err = runWith(t.Context(), variables, "", append(args, "--set", `password={"secret":"OLD"}`)...)
+	if !errors.Is(err, errCheckFailed) || !strings.Contains(got.out, "failed   auth, scope account, code authenticationfailed") ||
+		!strings.Contains(got.out, "a poller checks again, and parks the account after 3 refusals") || strings.Contains(got.out, "0ld") {
+		t.Errorf("got %v\n%s", err, got.out)
+	}
+}
+
+func itoa(n int) string {
+	raw, err := json.Marshal(n)
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
+
+func TestCheckThatCannotBegin(t *testing.T) {
+	for want, args := range map[string][]string{
+		`kind: "pigeon" is not known`:     {"--kind", "pigeon"},
+		"config.url: missing":             {"--kind", "feed", "--set", "uri=x"},
+		"config.uri: unknown field":       {"--kind", "feed", "--set", "uri=x"},
+		"must not be a private address":   {"--kind", "feed", "--set", "url=http://127.0.0.1/"},
+		"--pages and --limit":             {"--kind", "feed", "--set", "url=http://example.com/", "--pages", "0"},
+		"--cursor: what is behind":        {"--kind", "feed", "--set", "url=http://example.com/", "--cursor", "base64:?"},
+		"--hint is not JSON":              {"--kind", "feed", "--set", "url=http://example.com/", "--hint", "{"},
+		`"kind" not set`:                  {},
+		"must be a duration such as 90s,": {"--kind", "feed", "--set", "url=http://example.com/", "--check-timeout", "soon"},
+	} {
+		if _, err := runWith(t.Context(), nil, "", append([]string{"check"}, args...)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", args, err, want)
+		}
+	}
+}
+
+func TestWhatAPollerWouldDo(t *testing.T) {
+	for want, err := range map[string]error{
+		"parks the account after 16":           errors.New("of nobody"),
+		"parks the account at once":            &poller.CheckError{Kind: poller.Gone},
+		"parks the account at once, for":       &poller.CheckError{Kind: poller.AuthFailed, Final: true},
+		"drops the cursor":                     &poller.CheckError{Kind: poller.CursorInvalid},
+		"at the earliest; counts nothing":      &poller.CheckError{Kind: poller.RateLimited, RetryAfter: 7e9},
+		"for it is not to blame":               &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeEgress},
+		"parks the account after 3 refusals":   &poller.CheckError{Kind: poller.AuthFailed},
+		"after a backoff; parks the account a": &poller.CheckError{Kind: poller.Protocol},
+	} {
+		if got := failureOf(err); !strings.Contains(got.Pool, want) || strings.Contains(got.Message, "nobody") {
+			t.Errorf("%v: got %+v", err, got)
+		}
+	}
+}
+
+func TestCursorTexts(t *testing.T) {
+	for _, cursor := range []string{"", "1:2", `{"v":1}`, "\x00\xff", "a\nb", "base64:x"} {
+		got, err := readCursor(cursorText([]byte(cursor)))
+		if err != nil || string(got) != cursor {
+			t.Errorf("%q: got %q, %v", cursor, got, err)
+		}
+	}
+}
+
+func TestConnectorVerify(t *testing.T) {
+	const key = "whsec_c2lnbmluZy1rZXktb2YtMjQtYnl0ZXMh"
+	u := startUpstream(t, upstream.Options{SigningSecret: key})
+	u.PostN("a", 60)
+	variables := map[string]string{"ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true", "ROUNDS_SECRET_CRM": key}
+	args := []string{"connector", "verify", u.URL("connector", "a") + "?key=s3cret", "--secret", "CRM", "--account", "a"}
+	got, err := runWith(t.Context(), variables, "", args...)
+	if err != nil || !strings.Contains(got.out, "13 passed, 0 failed, 0 not shown") || strings.Contains(got.out, key) {
+		t.Errorf("got %v\n%s", err, got.out)
+	}
+	got, err = runWith(t.Context(), variables, "", append(args, "--json")...)
+	var report struct {
+		URL      string
+		Failed   int
+		Findings []struct{ Rule, Verdict, Seen, Advice string }
+	}
+	if err != nil || json.Unmarshal([]byte(got.out), &report) != nil || report.Failed != 0 || len(report.Findings) != 13 || strings.Contains(got.out, "s3cret") {
+		t.Errorf("got %v\n%s", err, got.out)
+	}
+	variables["ROUNDS_SECRET_CRM"] = "whsec_" + base64.StdEncoding.EncodeToString([]byte("another-key-of-24-bytes-!"))
+	got, err = runWith(t.Context(), variables, "", args...)
+	if !errors.Is(err, errNotConformant) || !strings.Contains(got.out, "FAIL") || !strings.Contains(got.out, "→ sign with the secret") {
+		t.Errorf("with another key: %v\n%s", err, got.out)
+	}
+	if _, err := runWith(t.Context(), variables, "", "connector", "verify", "ftp://x"); err == nil || !strings.Contains(err.Error(), "config.url") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := runWith(t.Context(), nil, "", "connector", "verify", "http://localhost:1/", "--secret", "NONE"); err == nil || !strings.Contains(err.Error(), "secret NONE") {
+		t.Errorf("got %v", err)
+	}
+}

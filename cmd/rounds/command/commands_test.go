@@ -1,0 +1,247 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+func TestEveryCommandIsExplained(t *testing.T) {
+	root := newRoot(testEnvironment(nil))
+	seen := 0
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		seen++
+		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%s: Short is %q", cmd.CommandPath(), cmd.Short)
+		}
+		if !strings.HasPrefix(cmd.Example, "  ") || !strings.Contains(cmd.Example, cmd.CommandPath()) && cmd.Parent() != nil {
+			t.Errorf("%s: Example is %q", cmd.CommandPath(), cmd.Example)
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	if seen < 20 {
+		t.Errorf("only %d commands", seen)
+	}
+}
+
+func TestCommandsWithoutAnAPI(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "Usage:"},
+		{[]string{"account"}, "Available Commands:"},
+		{[]string{"version"}, "rounds "},
+		{[]string{"settings"}, "ROUNDS_CONCURRENCY"},
+		{[]string{"settings", "--markdown"}, "| `ROUNDS_CONCURRENCY` | `256` |"},
+		{[]string{"completion", "bash"}, "bash completion"},
+		{[]string{"serve", "--help"}, "--check-timeout duration"},
+	} {
+		printed, err := runWith(t.Context(), nil, "", c.args...)
+		if err != nil || !strings.Contains(printed.out, c.want) || printed.err != "" {
+			t.Errorf("%q: got %q, %v", c.args, printed, err)
+		}
+	}
+	for _, args := range [][]string{{"serv"}, {"account", "lst"}, {"account", "get"}, {"stats", "now"}, {"stats", "--interval", "0s"}, {"messages", "tail", "--from", "then"}} {
+		if _, err := runWith(t.Context(), nil, "", args...); err == nil {
+			t.Errorf("%q: no error", args)
+		}
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"stats"}, {"account", "list"}, {"account", "export"}, {"account", "import", "-"}, {"messages", "tail"}} {
+		_, err := runWith(t.Context(), nil, "", append(args, "--api-url", url)...)
+		want := "cannot reach the API at " + url + ": is `rounds serve` running? set ROUNDS_API_URL"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v", args, err)
+		}
+	}
+	if _, err := runWith(t.Context(), nil, "", "health", "--url", url); err == nil || !strings.HasPrefix(err.Error(), "not ready: ") {
+		t.Errorf("health: got %v", err)
+	}
+}
+
+func TestWithoutTheToken(t *testing.T) {
+	s := startAPI(t)
+	_, err := runWith(t.Context(), map[string]string{"ROUNDS_API_URL": s.url}, "", "stats")
+	if err == nil || !strings.Contains(err.Error(), "(401 Unauthorized): set ROUNDS_API_TOKEN") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMessagesTail(t *testing.T) {
+	s := startAPI(t)
+	s.must("account", "add", "news", "--kind", "feed", "--set", "url=u")
+	s.find("news",
+		circulate.Message{ID: "1", Type: "item", Time: time.Unix(1700000000, 0), Data: []byte(`{"title":"<first>\u001b[31m"}`)},
+		circulate.Message{ID: "2 b", Data: []byte(`"` + strings.Repeat("é", 300) + `"`)})
+	lines := strings.SplitAfter(s.must("messages", "tail", "--from", "start", "--limit", "2"), "\n")
+	first := time.Unix(1700000000, 0).Format(time.DateTime) + "  news  item  1  " + `{"title":"<first>\u001b[31m"}` + "\n"
+	second := `-  news  ""  "2 b"  "` + strings.Repeat("é", dataWidth-1) + "…\n"
+	if len(lines) != 3 || !sameJSONText(lines[0], first) || lines[1] != second {
+		t.Errorf("got %q, want %q and %q", lines, first, second)
+	}
+	var m struct{ Account, ID string }
+	raw := s.must("messages", "tail", "--from", "start", "--limit", "1", "--json")
+	if err := json.Unmarshal([]byte(raw), &m); err != nil || m.Account != "news" || m.ID != "1" {
+		t.Errorf("got %s, %v", raw, err)
+	}
+}
+
+// sameJSONText lets < be written as it is or as the encoder likes to.
+func sameJSONText(got, want string) bool {
+	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(got) == want
+}
+
+// An interrupt is how a tail ends: no error.
+func TestMessagesTailEndsWithItsContext(t *testing.T) {
+	s := startAPI(t)
+	s.must("account", "add", "news", "--kind", "feed", "--set", "url=u")
+	s.find("news", circulate.Message{ID: "1"})
+	ctx, cancel := context.WithCancel(t.Context())
+	env := testEnvironment(map[string]string{"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": testToken})
+	// It is interrupted as soon as it prints something.
+	env.stdout = writerFunc(func(p []byte) (int, error) {
+		cancel()
+		return len(p), nil
+	})
+	env.stderr = env.stdout
+	if err := run(ctx, []string{"messages", "tail", "--from", "start"}, env); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStatsSayWhereEverythingIsKept(t *testing.T) {
+	for want, data := range map[string]*api.Data{
+		"kept in   the memory of the process that serves: everything is gone when it ends\n": {Store: "embedded", Forgets: true},
+		"kept in   redis 10.0.0.1:6379\nconcern   redis n: set it to noeviction\n": {Store: "10.0.0.1:6379",
+			Concerns: []api.Concern{{Node: "n", Concern: "eviction", Text: "redis n: set it to noeviction"}}},
+	} {
+		var out strings.Builder
+		if err := printStats(&out, api.Stats{Data: data}); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s%v", want, &out, err)
+		}
+	}
+}
+
+func TestStats(t *testing.T) {
+	s := startAPI(t)
+	if got := s.must("stats"); !strings.Contains(got, "accounts  0: 0 scheduled") || !strings.Contains(got, "no replica is running") {
+		t.Errorf("got\n%s", got)
+	}
+	s.must("account", "add", "news", "--kind", "feed", "--set", "url=u")
+	report, err := json.Marshal(accounts.Report{Host: "host1", Concurrency: 256, InFlight: 3, ChecksPerSecond: 12.34, LatenessP99: 90.4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ring.Heartbeat(t.Context(), circulate.NewReplica(), report, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	stale := []byte(`{"at":"2026-11-20T08:00:00Z","scanned":1000,"seconds_p50":2.5,"seconds_p99":61,"seconds_max":90,"stalest":"news"}`)
+	if err := s.ring.KeepStaleness(t.Context(), stale); err != nil {
+		t.Fatal(err)
+	}
+	got := s.must("stats")
+	for _, want := range []string{"accounts   1: ", "shards     4\n", "staleness  p50 2.5s, p99 1m1s, most 1m30s (news), of 1000 accounts at 2026-11-", "host1", "alive", "3/256", "12.3", "1m30s"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	var stats struct{ Accounts struct{ Registered int } }
+	if raw := s.must("stats", "--json"); json.Unmarshal([]byte(raw), &stats) != nil || stats.Accounts.Registered != 1 {
+		t.Errorf("got %s", raw)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	env := testEnvironment(map[string]string{"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": testToken})
+	var shown strings.Builder
+	env.stdout = writerFunc(func(p []byte) (int, error) {
+		shown.Write(p)
+		if strings.Count(shown.String(), "accounts   1") == 3 {
+			cancel()
+		}
+		return len(p), nil
+	})
+	if err := run(ctx, []string{"stats", "--watch", "--interval", "1ms"}, env); err != nil || strings.Count(shown.String(), "host1") < 2 {
+		t.Errorf("watch: %v, shown\n%s", err, shown.String())
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestHealth(t *testing.T) {
+	status := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/readyz" {
+			t.Errorf("asked for %s", r.URL.Path)
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte("Redis cannot\nbe reached"))
+	}))
+	defer server.Close()
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, variables := range map[string]map[string]string{
+		"API":       {"ROUNDS_API_ADDR": "127.0.0.1:" + port},
+		"all":       {"ROUNDS_API_ADDR": ":" + port, "ROUNDS_API_TOKEN": "t"},
+		"wild card": {"ROUNDS_API_ADDR": "[::]:" + port, "ROUNDS_API_TOKEN": "t"},
+		"ops":       {"ROUNDS_ROLES": "poller", "ROUNDS_OPS_ADDR": "0.0.0.0:" + port},
+	} {
+		if _, err := runWith(t.Context(), variables, "", "health"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := runWith(t.Context(), map[string]string{"ROUNDS_ROLES": "poller"}, "", "health"); err == nil || !strings.Contains(err.Error(), "set ROUNDS_OPS_ADDR") {
+		t.Errorf("got %v", err)
+	}
+	status = http.StatusServiceUnavailable
+	_, err = runWith(t.Context(), nil, "", "health", "--url", server.URL+"/")
+	if err == nil || err.Error() != `not ready: 503 Service Unavailable: Redis cannot\nbe reached` {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCompletionOfIDs(t *testing.T) {
+	s := startAPI(t)
+	for _, id := range []string{"news-1", "news-2", "other"} {
+		s.must("account", "add", id, "--kind", "feed", "--set", "url=u")
+	}
+	got := s.must("__complete", "account", "pause", "news-1", "ne")
+	if got != "news-2\n:4\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestServeRefusesAMisspeltRedis(t *testing.T) {
+	_, err := runWith(t.Context(), map[string]string{"ROUNDS_REDIS_URI": "redis://10.0.0.1:6379"}, "", "serve")
+	if err == nil || !strings.Contains(err.Error(), "ROUNDS_REDIS_URI: no setting has this name (is it ROUNDS_REDIS_URL?)") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,182 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/message"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+func newDeadCommand(env environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dead",
+		Short: "Look at messages that a consumer group could not handle",
+		Example: `  rounds dead list --group webhook.crm
+  rounds dead replay --all --group webhook.crm
+  rounds dead drop 12:1767225600000-0`,
+	}
+	needsCommand(cmd)
+	cmd.AddCommand(newDeadListCommand(env), newDeadReplayCommand(env), newDeadDropCommand(env))
+	return cmd
+}
+
+func newDeadListCommand(env environment) *cobra.Command {
+	var query client.DeadQuery
+	limit, jsonOutput := 0, false
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List dead letters, whose they are, and why",
+		Example: `  rounds dead list
+  rounds dead list --group webhook.crm
+  rounds dead list --json | jq -r .dead_id | xargs rounds dead drop`,
+		Aliases: []string{"ls"},
+		Args:    cobra.NoArgs,
+		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+			table := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
+			if !jsonOutput {
+				fmt.Fprintln(table, "ID\tGROUP\tACCOUNT\tMESSAGE\tDELIVERIES\tERROR")
+			}
+			for listed := 0; ; {
+				query.Limit = pageSize
+				if limit > 0 {
+					query.Limit = min(pageSize, limit-listed)
+				}
+				page, err := calls.Dead(cmd.Context(), query)
+				if err != nil {
+					return err
+				}
+				for _, letter := range page.Dead {
+					if err := printDead(env.stdout, table, letter, jsonOutput); err != nil {
+						return err
+					}
+				}
+				if err := table.Flush(); err != nil { // a page at once: there may be very many
+					return err
+				}
+				listed += len(page.Dead)
+				query.Cursor = page.Next
+				if query.Cursor == "" || limit > 0 && listed >= limit {
+					return nil
+				}
+			}
+		}),
+	}
+	cmd.Flags().StringVar(&query.Group, "group", "", "only those of this consumer `group`")
+	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0: all")
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
+	return cmd
+}
+
+func printDead(out, table io.Writer, l api.DeadLetter, jsonOutput bool) error {
+	if jsonOutput {
+		return printJSON(out, l)
+	}
+	_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", l.DeadID, oneLine(l.Group), oneLine(l.Account), quoted(l.ID), l.Deliveries, shorten(l.Error))
+	return err
+}
+
+func newDeadReplayCommand(env environment) *cobra.Command {
+	var request api.ReplayRequest
+	all, jsonOutput := false, false
+	cmd := &cobra.Command{
+		Use:   "replay [ID...]",
+		Short: "Have dead letters delivered again",
+		Long: `Have dead letters delivered again, to the group that could not handle them: those
+that are named, or all that the group has now. They come behind what their
+accounts have had since. To run the command once more is safe.`,
+		Example: `  rounds dead replay 12:1767225600000-0
+  rounds dead replay --all --group webhook.crm`,
+		RunE: withClient(env, func(cmd *cobra.Command, ids []string, calls *client.Client) error {
+			if err := checkReplay(ids, all, request.Group); err != nil {
+				return err
+			}
+			done, err := replayAll(cmd, calls, ids, request)
+			if err != nil && done.Replayed > 0 {
+				return fmt.Errorf("%d dead letters were replayed before this: %w", done.Replayed, err)
+			}
+			if err != nil {
+				return err
+			}
+			if jsonOutput {
+				return printJSON(env.stdout, done)
+			}
+			_, err = fmt.Fprintf(env.stdout, "%d replayed, %d not found, %d left because their group is not there\n", done.Replayed, done.NotFound, done.NoGroup)
+			return err
+		}),
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "all that the group has now")
+	cmd.Flags().StringVar(&request.Group, "group", "", "with --all: whose they are")
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the counts as JSON")
+	return cmd
+}
+
+// checkReplay refuses two answers to one question, in the words of the command.
+func checkReplay(ids []string, all bool, group string) error {
+	switch {
+	case all && len(ids) > 0:
+		return errors.New("--all is all that a group has and cannot go with ids of some")
+	case all && group == "":
+		return errors.New("--all needs --group: whose they are")
+	case !all && group != "":
+		return errors.New("--group is for --all, to replay all that the group has")
+	case !all && len(ids) == 0:
+		return errors.New("name dead letters by their ids, or say --all --group GROUP")
+	}
+	return nil
+}
+
+// replayAll asks until all is done, and adds up what that came to.
+func replayAll(cmd *cobra.Command, calls *client.Client, ids []string, request api.ReplayRequest) (api.Replayed, error) {
+	var sum api.Replayed
+	some := slices.Collect(slices.Chunk(ids, message.MaxDeadIDs))
+	for {
+		if len(some) > 0 {
+			request.IDs, some = some[0], some[1:]
+		}
+		done, err := calls.ReplayDead(cmd.Context(), request)
+		if err != nil {
+			return sum, err
+		}
+		sum.Replayed += done.Replayed
+		sum.NotFound += done.NotFound
+		sum.NoGroup += done.NoGroup
+		if request.Cursor = done.Next; request.Cursor == "" && len(some) == 0 {
+			return sum, nil
+		}
+	}
+}
+
+func newDeadDropCommand(env environment) *cobra.Command {
+	jsonOutput := false
+	cmd := &cobra.Command{
+		Use:     "drop ID...",
+		Short:   "Forget dead letters for good",
+		Example: `  rounds dead drop 12:1767225600000-0`,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: withClient(env, func(cmd *cobra.Command, ids []string, calls *client.Client) error {
+			var sum api.Dropped
+			for some := range slices.Chunk(ids, message.MaxDeadIDs) {
+				done, err := calls.DropDead(cmd.Context(), some)
+				if err != nil {
+					return err
+				}
+				sum.Dropped += done.Dropped
+				sum.NotFound += done.NotFound
+			}
+			if jsonOutput {
+				return printJSON(env.stdout, sum)
+			}
+			_, err := fmt.Fprintf(env.stdout, "%d dropped, %d not found\n", sum.Dropped, sum.NotFound)
+			return err
+		}),
+	}
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the counts as JSON")
+	return cmd
+}

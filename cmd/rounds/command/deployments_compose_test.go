@@ -1,0 +1,146 @@
+package command
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// composeFile is what of the compose file can be known without Docker.
+type composeFile struct {
+	Services map[string]composeService
+	Volumes  map[string]any
+}
+
+type composeService struct {
+	Image       string
+	Build       struct{ Context, Dockerfile string }
+	Command     []string
+	Environment map[string]string
+	Ports       []string
+	Volumes     []string
+	DependsOn   map[string]struct{ Condition string } `yaml:"depends_on"`
+	Healthcheck struct{ Test []string }
+}
+
+func readCompose(t *testing.T) composeFile {
+	t.Helper()
+	var file composeFile
+	if err := yaml.Unmarshal([]byte(deployment(t, "compose/compose.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// expectCommand expects arguments of the binary to be a command with flags that it
+// has.
+func expectCommand(t *testing.T, args []string) {
+	t.Helper()
+	cmd, rest, err := newRoot(environment{}).Find(args)
+	if err != nil || len(args) == 0 || cmd.Name() != args[0] {
+		t.Errorf("%q is no command: %v", args, err)
+		return
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		t.Errorf("%q: %v", args, err)
+	}
+}
+
+// expectVariables expects only variables that mean something.
+func expectVariables(t *testing.T, where string, variables map[string]string) {
+	t.Helper()
+	for name := range variables {
+		if !strings.HasPrefix(name, "ROUNDS_") {
+			t.Errorf("%s: %s is none of our variables", where, name)
+		}
+		if unknown := settings.UnknownVariables([]string{name + "="}); len(unknown) > 0 {
+			t.Errorf("%s: there is no setting %s", where, name)
+		}
+	}
+}
+
+// TestComposeServices reads the file as Compose does, and holds its services against
+// the commands and settings that there are, and against each other.
+func TestComposeServices(t *testing.T) {
+	file := readCompose(t)
+	ours := 0
+	for name, s := range file.Services {
+		for other, how := range s.DependsOn {
+			if _, ok := file.Services[other]; !ok || how.Condition == "service_healthy" && len(file.Services[other].Healthcheck.Test) == 0 {
+				t.Errorf("%s waits for %s, which is not there or has no health", name, other)
+			}
+		}
+		for _, volume := range s.Volumes {
+			source, _, mounted := strings.Cut(volume, ":")
+			if _, declared := file.Volumes[source]; !mounted || !declared && !strings.HasPrefix(source, "./") {
+				t.Errorf("%s: volume %s is not declared", name, volume)
+			}
+		}
+		if s.Build.Context == "" {
+			continue
+		}
+		ours++
+		context := filepath.Join(top, "deployments", "compose", s.Build.Context)
+		for _, path := range []string{filepath.Join(context, "go.mod"), filepath.Join(context, s.Build.Dockerfile)} {
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s cannot be built: %v", name, err)
+			}
+		}
+		expectCommand(t, s.Command)
+		test := s.Healthcheck.Test
+		if len(test) < 3 || test[0] != "CMD" || test[1] != "/rounds" {
+			t.Fatalf("%s: the image has no shell for %q", name, test)
+		}
+		expectCommand(t, test[2:])
+		expectVariables(t, name, s.Environment)
+		if !strings.HasPrefix(s.Environment["ROUNDS_REDIS_URL"], "redis://redis:") {
+			t.Errorf("%s: Redis at %q is none of the services", name, s.Environment["ROUNDS_REDIS_URL"])
+		}
+		for _, published := range s.Ports {
+			if port := published[strings.LastIndexByte(published, ':')+1:]; !strings.HasSuffix(s.Environment["ROUNDS_API_ADDR"], ":"+port) {
+				t.Errorf("%s publishes %s, and listens at %q", name, published, s.Environment["ROUNDS_API_ADDR"])
+			}
+		}
+		if dir := s.Environment["ROUNDS_SECRETS_DIR"]; dir != "" && !slices.ContainsFunc(s.Volumes, func(v string) bool { return strings.Contains(v, ":"+dir+":") }) {
+			t.Errorf("%s: nothing is mounted at %s", name, dir)
+		}
+	}
+	if ours != 3 {
+		t.Errorf("%d services are ours: %v", ours, slices.Sorted(maps.Keys(file.Services)))
+	}
+}
+
+// TestComposeRedisStarts starts Redis with the arguments that the compose file gives
+// it.
+func TestComposeRedisStarts(t *testing.T) {
+	path := redistest.LookPath(t)
+	command := readCompose(t).Services["redis"].Command
+	if len(command) < 2 || command[0] != "redis-server" {
+		t.Fatalf("command: %q", command)
+	}
+	server, err := redistest.Launch(path, t.TempDir(), redistest.WithArgs(command[1:]...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Kill)
+	conn, err := server.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for name, want := range map[string]string{"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction"} {
+		reply, err := conn.Do("CONFIG", "GET", name)
+		if err != nil || !strings.Contains(fmt.Sprintf("%s", reply), want) {
+			t.Errorf("%s is %s, want %s: %v", name, reply, want, err)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package command
+
+import (
+	"debug/elf"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// dockerfile returns the instructions of the Dockerfile, each in one line.
+func dockerfile(t *testing.T) []string {
+	t.Helper()
+	var instructions []string
+	open := false
+	for line := range strings.Lines(deployment(t, "docker/Dockerfile")) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		text, more := strings.CutSuffix(line, `\`)
+		if open {
+			instructions[len(instructions)-1] += " " + strings.TrimSpace(text)
+		} else {
+			instructions = append(instructions, strings.TrimSpace(text))
+		}
+		open = more
+	}
+	return instructions
+}
+
+// arguments returns those of the instructions of a name.
+func arguments(instructions []string, name string) []string {
+	var found []string
+	for _, i := range instructions {
+		if rest, ok := strings.CutPrefix(i, name+" "); ok {
+			found = append(found, rest)
+		}
+	}
+	return found
+}
+
+// TestImageCopiesWhatThereIs holds what the Dockerfile copies against the repository and
+// against what the build ignores.
+func TestImageCopiesWhatThereIs(t *testing.T) {
+	instructions := dockerfile(t)
+	ignored := strings.Fields(deployment(t, "docker/Dockerfile.dockerignore"))
+	copies := arguments(instructions, "COPY")
+	if len(copies) == 0 {
+		t.Fatal("nothing is copied")
+	}
+	for _, copied := range copies {
+		words := strings.Fields(copied)
+		if strings.HasPrefix(words[0], "--from=") {
+			stage := strings.TrimPrefix(words[0], "--from=")
+			if !slices.ContainsFunc(arguments(instructions, "FROM"), func(from string) bool { return strings.HasSuffix(from, " AS "+stage) }) {
+				t.Errorf("COPY %s: there is no stage %s", copied, stage)
+			}
+			continue
+		}
+		for _, source := range words[:len(words)-1] {
+			if _, err := os.Stat(filepath.Join(top, source)); err != nil {
+				t.Errorf("COPY %s: %v", copied, err)
+			}
+			if slices.Contains(ignored, "/"+source) || slices.Contains(ignored, source) {
+				t.Errorf("COPY %s: %s is ignored", copied, source)
+			}
+		}
+	}
+	for _, needed := range []string{".git", "go.mod", "go.sum", "cmd", "circulate", "accounts", "poller", "monitor"} {
+		if slices.ContainsFunc(ignored, func(pattern string) bool { return strings.Trim(pattern, "/") == needed }) {
+			t.Errorf("the build wants %s, which is ignored", needed)
+		}
+	}
+}
+
+// TestImageBuilds runs the build command of the Dockerfile here, and expects of the
+// binary what an image without anything else wants: it needs no library, knows the
+// commands that the image runs, and is where they are.
+func TestImageBuilds(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the image is one of Linux")
+	}
+	instructions := dockerfile(t)
+	build := ""
+	for _, run := range arguments(instructions, "RUN") {
+		if strings.Contains(run, "go build") {
+			build = regexp.MustCompile(`--mount=\S+`).ReplaceAllString(run, "")
+		}
+	}
+	output := regexp.MustCompile(` -o (\S+) `).FindStringSubmatch(build)
+	if output == nil {
+		t.Fatalf("it is built nowhere: %q", build)
+	}
+	binary := filepath.Join(t.TempDir(), "rounds")
+	build = strings.Replace(build, " -o "+output[1]+" ", ` -o "$BINARY" `, 1)
+	build = strings.ReplaceAll(build, "GOCACHE=/go/build-cache", "") // ours will do
+	command := exec.CommandContext(t.Context(), "sh", "-ec", build)
+	command.Dir = top
+	command.Env = append(os.Environ(), "TARGETOS="+runtime.GOOS, "TARGETARCH="+runtime.GOARCH, "BINARY="+binary)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", build, err, out)
+	}
+	program, err := elf.Open(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	if libraries, err := program.ImportedLibraries(); err != nil || len(libraries) > 0 {
+		t.Errorf("it needs %v, which the image has not: %v", libraries, err)
+	}
+	if out, err := exec.CommandContext(t.Context(), binary, "version").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	copied := slices.ContainsFunc(arguments(instructions, "COPY"), func(copied string) bool {
+		return strings.HasPrefix(copied, "--from=build "+output[1]+" /rounds")
+	})
+	if !copied {
+		t.Errorf("%s is not what the image has at /rounds", output[1])
+	}
+	var entry, started []string
+	for name, into := range map[string]*[]string{"ENTRYPOINT": &entry, "CMD": &started} {
+		texts := arguments(instructions, name)
+		if len(texts) != 1 || json.Unmarshal([]byte(texts[0]), into) != nil {
+			t.Fatalf("%s: %q", name, texts)
+		}
+	}
+	if len(entry) == 0 || entry[0] != "/rounds" {
+		t.Fatalf("ENTRYPOINT: %q", entry)
+	}
+	expectCommand(t, slices.Concat(entry[1:], started))
+}

@@ -1,0 +1,66 @@
+package command
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestUnitRunsWhatThereIs holds what the unit starts, and the variables that it and its
+// environment file name, in comments too, against the commands and settings.
+func TestUnitRunsWhatThereIs(t *testing.T) {
+	unit := deployment(t, "systemd/rounds.service")
+	started := regexp.MustCompile(`(?m)^ExecStart=(\S+) (.*)$`).FindStringSubmatch(unit)
+	if started == nil || started[1] != "/usr/local/bin/rounds" {
+		t.Fatalf("ExecStart: %q", started)
+	}
+	expectCommand(t, strings.Fields(started[2]))
+	for _, path := range []string{"systemd/rounds.service", "systemd/rounds.env"} {
+		variables := make(map[string]string)
+		for _, match := range regexp.MustCompile(`(?m)^#?\s*(?:Environment=)?(ROUNDS_\w+)=`).FindAllStringSubmatch(deployment(t, path), -1) {
+			variables[match[1]] = ""
+		}
+		if len(variables) == 0 {
+			t.Errorf("%s names no setting", path)
+		}
+		expectVariables(t, path, variables)
+	}
+}
+
+// TestUnitIsUnderstood has systemd itself read the unit, where it is there, with a
+// program in place of ours that this machine has.
+func TestUnitIsUnderstood(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("there is no systemd-analyze: what the unit says is judged by the other tests alone")
+	}
+	verify := func(text string) string {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "rounds.service")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, _ := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", path).CombinedOutput() // it says by its words what is wrong
+		var ours []string
+		for line := range strings.Lines(string(out)) {
+			if strings.Contains(line, "rounds.service") {
+				ours = append(ours, line)
+			}
+		}
+		return strings.Join(ours, "")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := strings.Replace(deployment(t, "systemd/rounds.service"), "ExecStart=/usr/local/bin/rounds", "ExecStart="+self, 1)
+	if broken := verify(strings.Replace(unit, "ProtectHome=", "ProtectHomes=", 1)); broken == "" {
+		t.Skip("systemd-analyze says nothing of a unit with a mistake")
+	}
+	if said := verify(unit); said != "" {
+		t.Error(said)
+	}
+}

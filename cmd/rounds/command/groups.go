@@ -1,0 +1,88 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+func newGroupsCommand(env environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "groups",
+		Short: "Look at the consumer groups that read found messages",
+		Example: `  rounds groups list
+  rounds groups rm old-crm`,
+	}
+	needsCommand(cmd)
+	cmd.AddCommand(newGroupsListCommand(env), newGroupsRemoveCommand(env))
+	return cmd
+}
+
+func newGroupsListCommand(env environment) *cobra.Command {
+	jsonOutput := false
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List consumer groups and how far they have got",
+		Example: `  rounds groups list
+  rounds groups list --json | jq 'select(.lag > 1000)'`,
+		Aliases: []string{"ls"},
+		Args:    cobra.NoArgs,
+		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+			list, err := calls.Groups(cmd.Context())
+			if err != nil {
+				return err
+			}
+			table := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
+			if !jsonOutput {
+				fmt.Fprintln(table, "GROUP\tUNREAD\tOLDEST\tPENDING\tOLDEST\tCONSUMERS")
+			}
+			for _, g := range list.Groups {
+				if jsonOutput {
+					if err := printJSON(env.stdout, g); err != nil {
+						return err
+					}
+					continue
+				}
+				fmt.Fprintf(table, "%s\t%s\n", g.Name, progressOf(g))
+			}
+			return table.Flush()
+		}),
+	}
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
+	return cmd
+}
+
+// progressOf is the columns of how far a group has got, and of its consumers.
+func progressOf(g api.Group) string {
+	return strings.Join([]string{
+		strconv.Itoa(g.Lag), seconds(g.OldestUnread), strconv.Itoa(g.Pending), seconds(g.OldestPending),
+		cmp.Or(strings.Join(g.Consumers, ","), "none"),
+	}, "\t")
+}
+
+func newGroupsRemoveCommand(env environment) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm NAME...",
+		Short: "Forget consumer groups, with what they have read and what is pending",
+		Long: `Forget consumer groups, with what they have read and what is pending. Messages
+past their retention are not kept for them any more; their dead letters stay.
+Consumers of a group must have ended before, for they would make it anew.`,
+		Example: `  rounds groups rm old-crm`,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
+			for _, name := range names {
+				if err := calls.RemoveGroup(cmd.Context(), name); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+			}
+			return nil
+		}),
+	}
+}

@@ -1,0 +1,34 @@
+package command
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api"
+)
+
+func TestHeadroomForPeople(t *testing.T) {
+	hours := func(h float64) *float64 { h *= 3600; return &h }
+	for want, s := range map[string]api.Schedule{
+		"": {},
+		"20h0m0s, of the 72h0m0s that the third party keeps messages":                             {Retention: hours(72), Headroom: hours(20)},
+		"none since 1h0m0s, of the 72h0m0s that the third party keeps messages: some may be lost": {Retention: hours(72), Headroom: hours(-1)},
+	} {
+		if got := headroomOf(s); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	var out strings.Builder
+	stats := api.Stats{Staleness: &accounts.Staleness{Headroom: []accounts.Headroom{
+		{Kind: "feed", Least: 3600, Account: "a"}, {Kind: "wecom-kf", Least: -60, Account: "b", Low: 3, Critical: 2, Past: 1, Parked: 2},
+	}}}
+	if err := printStats(&out, stats); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"feed: least 1h0m0s (a)\n", "wecom-kf: least -1m0s (b); 3 with less than half left, 2 with less than a quarter, 1 with none; 2 of them parked\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}

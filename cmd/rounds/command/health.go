@@ -1,0 +1,89 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+)
+
+// healthTimeout is below what container health checks wait as a rule.
+const healthTimeout = 4 * time.Second
+
+func newHealthCommand(env environment) *cobra.Command {
+	target := ""
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Ask the process on this machine whether it is ready",
+		Long: `Ask the process on this machine whether it is ready, for the health checks of
+containers: exit code 0 means yes. It asks where that process' settings say that
+it listens: at ROUNDS_OPS_ADDR, or where that is not set at ROUNDS_API_ADDR.`,
+		Example: `  rounds health
+  rounds health --url http://127.0.0.1:8081`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			url := strings.TrimRight(target, "/")
+			if url == "" {
+				s, err := readSettings(env, cmd.Flags())
+				if err != nil {
+					return err
+				}
+				if url, err = healthURL(s.API); err != nil {
+					return err
+				}
+			}
+			return ready(cmd.Context(), url+"/readyz")
+		},
+	}
+	cmd.Flags().StringVar(&target, "url", "", "ask here instead, without the /readyz")
+	return cmd
+}
+
+// healthURL is where a process with these settings serves its health.
+func healthURL(s settings.API) (string, error) {
+	addr := s.OpsAddr // answers, whatever crowd there is at the API
+	if addr == "" && s.Roles.Has(settings.RoleAPI) {
+		addr = s.Addr
+	}
+	if addr == "" {
+		return "", errors.New("nothing serves health here: set ROUNDS_OPS_ADDR, for ROUNDS_ROLES has no api")
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", err
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1" // what listens everywhere listens here
+	}
+	return "http://" + net.JoinHostPort(host, port), nil
+}
+
+func ready(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	// A transport of its own, without a proxy: this asks the machine it is on.
+	transport := &http.Transport{DisableKeepAlives: true}
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		return fmt.Errorf("not ready: %w", err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		reason, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
+		return fmt.Errorf("not ready: %s: %s", answer.Status, oneLine(strings.TrimSpace(string(reason))))
+	}
+	return nil
+}

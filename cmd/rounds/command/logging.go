@@ -1,0 +1,139 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+)
+
+// newLogger makes the logger of the process. It writes text to people and JSON
+// to everything else, unless the settings say which.
+func newLogger(w io.Writer, s settings.Log, terminal bool) *slog.Logger {
+	if s.Format == "json" || s.Format != "text" && !terminal {
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: s.Level, ReplaceAttr: readable}))
+	}
+	return slog.New(&textHandler{out: &lockedWriter{w: w}, level: s.Level})
+}
+
+// readable writes durations as people do, not as a number of nanoseconds.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
+}
+
+// lockedWriter lets the handlers that come from one share its stream.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+// textHandler writes a line for people: time of day, level, message, key=value.
+type textHandler struct {
+	out    *lockedWriter
+	level  slog.Level
+	prefix string // of keys: the groups that are open
+	attrs  string // of the logger, as they are written
+}
+
+// Enabled implements slog.Handler.
+func (h *textHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
+
+// Handle implements slog.Handler.
+func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	if !r.Time.IsZero() {
+		b.WriteString(r.Time.Format("15:04:05.000 "))
+	}
+	fmt.Fprintf(&b, "%-5s %s", r.Level, oneLine(r.Message))
+	b.WriteString(h.attrs)
+	r.Attrs(func(a slog.Attr) bool {
+		writeAttr(&b, h.prefix, a)
+		return true
+	})
+	b.WriteByte('\n')
+	_, err := io.WriteString(h.out, b.String())
+	return err
+}
+
+// WithAttrs implements slog.Handler.
+func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	var b strings.Builder
+	b.WriteString(h.attrs)
+	for _, a := range attrs {
+		writeAttr(&b, h.prefix, a)
+	}
+	with := *h
+	with.attrs = b.String()
+	return &with
+}
+
+// WithGroup implements slog.Handler.
+func (h *textHandler) WithGroup(name string) slog.Handler {
+	if name == "" {
+		return h
+	}
+	with := *h
+	with.prefix += name + "."
+	return &with
+}
+
+func writeAttr(b *strings.Builder, prefix string, a slog.Attr) {
+	value := a.Value.Resolve()
+	if value.Kind() == slog.KindGroup {
+		if a.Key != "" {
+			prefix += a.Key + "."
+		}
+		for _, member := range value.Group() {
+			writeAttr(b, prefix, member)
+		}
+		return
+	}
+	if a.Equal(slog.Attr{}) {
+		return
+	}
+	b.WriteString(" " + prefix + a.Key + "=" + quoted(textOf(value)))
+}
+
+func textOf(value slog.Value) string {
+	switch value.Kind() {
+	case slog.KindTime:
+		return value.Time().Format(time.RFC3339Nano)
+	case slog.KindDuration:
+		return value.Duration().Round(time.Microsecond).String()
+	}
+	return value.String()
+}
+
+// quoted quotes a value that would not be one word otherwise.
+func quoted(text string) string {
+	odd := func(c rune) bool { return !unicode.IsPrint(c) || slices.Contains([]rune(" =\""), c) }
+	if text == "" || strings.ContainsFunc(text, odd) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// oneLine keeps a text from starting lines of its own or moving the cursor.
+func oneLine(text string) string {
+	if strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		return strings.Trim(strconv.Quote(text), `"`)
+	}
+	return text
+}

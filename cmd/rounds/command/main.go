@@ -1,0 +1,78 @@
+// Package command is the program rounds as a library: the whole command line, and
+// with it the service, its API, its dashboard and its metrics. A program that adds
+// kinds of its own is
+//
+//	package main
+//
+//	import "github.com/rounds-dev/rounds/cmd/rounds/command"
+//
+//	func main() { command.Main(newPigeons) }
+//
+// where newPigeons is a Kind: it makes a poller.Checker of the tools that the
+// process lends it. Every command knows such a kind as it knows those of rounds:
+// serve checks its accounts, account add has its config judged, check tries one by
+// hand. Nothing is registered globally, so that a process may hold several programs.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	_ "time/tzdata" // cron cadences name zones, which not every system has
+
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
+)
+
+// Kind makes the checker of a kind of the program's own. It may be called several
+// times in a process, once for each time that settings are judged or roles start,
+// and must keep nothing of the tools elsewhere than in the checker. Its error ends
+// the command, and says which kind it is about.
+type Kind = service.Kind
+
+// Tools are what a process lends a Kind.
+type Tools = service.Tools
+
+// Main runs the command line of the process, with kinds besides those of rounds,
+// and ends the process. The exit code is 0 where all went well, 1 where not, and
+// what a command says in its help where it has codes of its own. SIGINT and SIGTERM
+// end the command in good order; a second one ends the process at once.
+func Main(kinds ...Kind) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// After the first signal the next one ends the process as it would any other.
+	context.AfterFunc(ctx, stop)
+	err := run(ctx, os.Args[1:], systemEnvironment(kinds))
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rounds:", err)
+		os.Exit(exitCode(err))
+	}
+}
+
+// Run is Main for tests and for programs with a main function of their own: it runs
+// one command, without the program's name in args, and returns what it ended with.
+// It reads and writes the process' standard streams and environment, and leaves
+// signals to the caller: a command that serves ends when ctx is done.
+func Run(ctx context.Context, args []string, kinds ...Kind) error {
+	return run(ctx, args, systemEnvironment(kinds))
+}
+
+// codeError is an error with an exit code of its own.
+type codeError struct {
+	error
+	code int
+}
+
+// Unwrap returns the error itself.
+func (e codeError) Unwrap() error { return e.error }
+
+func exitCode(err error) int {
+	var coded codeError
+	if errors.As(err, &coded) {
+		return coded.code
+	}
+	return 1
+}

@@ -1,0 +1,107 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+// dataWidth is how much of a message's data a line for people shows.
+const dataWidth = 200
+
+// errEnough ends a tail that has shown what was asked for.
+var errEnough = errors.New("enough")
+
+func newMessagesCommand(env environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "messages",
+		Short:   "Read found messages",
+		Example: `  rounds messages tail`,
+	}
+	needsCommand(cmd)
+	cmd.AddCommand(newTailCommand(env))
+	return cmd
+}
+
+func newTailCommand(env environment) *cobra.Command {
+	from, group, limit, jsonOutput := "", "", 0, false
+	cmd := &cobra.Command{
+		Use:   "tail",
+		Short: "Print found messages as they come, until interrupted",
+		Long: `Print found messages as they come, until interrupted. A connection that breaks is
+made again, and the messages go on where they stopped.
+
+With --group they are read as a consumer of that group, which is made if it is
+new: each is printed, then acknowledged, and goes to one consumer of the group.
+What was printed and could not be acknowledged any more is printed again by the
+next one. Without it nothing is acknowledged, and nobody else notices.`,
+		Example: `  rounds messages tail
+  rounds messages tail --from start --json | jq .data
+  rounds messages tail --limit 1
+  rounds messages tail --group audit --from start`,
+		Args: cobra.NoArgs,
+		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+			if from != client.FromStart && from != client.FromNow {
+				return fmt.Errorf("--from is %q: must be start or now", from)
+			}
+			shown := 0
+			show := func(m api.Message) error {
+				if err := printMessage(env.stdout, m, jsonOutput); err != nil {
+					return err
+				}
+				if shown++; shown == limit {
+					return errEnough
+				}
+				return nil
+			}
+			lost := func(err error, pause time.Duration) {
+				fmt.Fprintf(env.stderr, "rounds: %v; trying again in %v\n", err, pause.Round(100*time.Millisecond))
+			}
+			if group != "" {
+				// A limit is the API's to keep, lest more are given than printed.
+				err := calls.Consume(cmd.Context(), group, from, limit, func(m api.GroupMessage) error {
+					return printMessage(env.stdout, m.Message, jsonOutput)
+				}, lost)
+				return ended(cmd.Context(), err)
+			}
+			err := calls.Tail(cmd.Context(), from, show, lost)
+			if errors.Is(err, errEnough) {
+				return nil
+			}
+			return ended(cmd.Context(), err)
+		}),
+	}
+	cmd.Flags().StringVar(&from, "from", client.FromNow, "where to begin: `start` or now; with --group, where the group begins if it is new")
+	cmd.Flags().StringVar(&group, "group", "", "read as a consumer of this `group`, and acknowledge what was printed")
+	cmd.Flags().IntVar(&limit, "limit", 0, "end after this many; 0: never")
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
+	return cmd
+}
+
+func printMessage(w io.Writer, m api.Message, jsonOutput bool) error {
+	if jsonOutput {
+		return printJSON(w, m)
+	}
+	when := "-"
+	if !m.Time.IsZero() {
+		when = clockTime(m.Time)
+	}
+	_, err := fmt.Fprintf(w, "%s  %s  %s  %s  %s\n", when, m.Account, quoted(m.Type), quoted(m.ID), shorten(string(m.Data)))
+	return err
+}
+
+// shorten cuts a text that is too long for a line.
+func shorten(text string) string {
+	text = oneLine(text)
+	if utf8.RuneCountInString(text) <= dataWidth {
+		return text
+	}
+	return string([]rune(text)[:dataWidth]) + "…"
+}

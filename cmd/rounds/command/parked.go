@@ -1,0 +1,199 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+func newParkedCommand(env environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "parked",
+		Short: "Look at accounts that are out of circulation, and bring them back",
+		Example: `  rounds parked list
+  rounds parked revive --reason auth --rate 10/s`,
+	}
+	needsCommand(cmd)
+	cmd.AddCommand(newParkedListCommand(env), newReviveCommand(env))
+	return cmd
+}
+
+func newParkedListCommand(env environment) *cobra.Command {
+	var query client.ParkedQuery
+	limit, jsonOutput := 0, false
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List parked accounts, since when, and why",
+		Example: `  rounds parked list
+  rounds parked list --reason auth --kind feed
+  rounds parked list --json | jq -r .reason | sort | uniq -c`,
+		Aliases: []string{"ls"},
+		Args:    cobra.NoArgs,
+		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+			table := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
+			if !jsonOutput {
+				fmt.Fprintln(table, "ID\tKIND\tPARKED SINCE\tFAILURES\tREASON\tLAST ERROR")
+			}
+			for listed := 0; ; {
+				query.Limit = pageSize
+				if limit > 0 {
+					query.Limit = min(pageSize, limit-listed)
+				}
+				page, err := calls.Parked(cmd.Context(), query)
+				if err != nil {
+					return err
+				}
+				for _, account := range page.Parked {
+					if err := printParked(env.stdout, table, account, jsonOutput); err != nil {
+						return err
+					}
+				}
+				if err := table.Flush(); err != nil { // a page at once: there may be very many
+					return err
+				}
+				listed += len(page.Parked)
+				query.Cursor = page.Next
+				if query.Cursor == "" || limit > 0 && listed >= limit {
+					return nil
+				}
+			}
+		}),
+	}
+	cmd.Flags().StringVar(&query.Reason, "reason", "", "only those whose reason begins with this `prefix`, such as auth or paused")
+	cmd.Flags().StringVar(&query.Kind, "kind", "", "only those of this kind")
+	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0: all")
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
+	return cmd
+}
+
+func printParked(out, table io.Writer, a api.ParkedAccount, jsonOutput bool) error {
+	if jsonOutput {
+		return printJSON(out, a)
+	}
+	_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", a.ID, a.Kind, clockTime(a.Since), a.Failures, oneLine(a.Reason), oneLine(errorOf(a.Error, a.ErrorAt)))
+	return err
+}
+
+func newReviveCommand(env environment) *cobra.Command {
+	var request api.ReviveRequest
+	rate, jsonOutput := "", false
+	cmd := &cobra.Command{
+		Use:   "revive [ID...]",
+		Short: "Bring parked accounts back into circulation, at a rate",
+		Long: `Bring parked accounts back into circulation: those that are named, or those parked
+for a reason or of a kind. Their failures are forgotten, and they become due one
+after the other, at the rate.
+
+Paused accounts are left alone unless they are named, or the reason begins with
+"paused". Accounts that are parked while the command runs are left alone as well;
+to run it once more is safe.`,
+		Example: `  rounds parked revive news
+  rounds parked revive --reason auth --rate 10/s --dry-run
+  rounds parked revive --reason "retry budget" --kind feed --rate 600/m`,
+		ValidArgsFunction: completeIDs(env),
+		RunE: withClient(env, func(cmd *cobra.Command, ids []string, calls *client.Client) error {
+			request.IDs = ids
+			if err := checkRevival(request); err != nil {
+				return err
+			}
+			var err error
+			if request.Rate, err = parseRate(rate); err != nil {
+				return fmt.Errorf("--rate is %q: %w", rate, err)
+			}
+			bar := newProgress(env, "accounts revived")
+			if request.DryRun {
+				bar = newProgress(env, "accounts found")
+			}
+			done, err := reviveAll(calls, cmd, request, bar)
+			bar.done()
+			if err != nil && done.Revived > 0 && !request.DryRun {
+				return fmt.Errorf("%d accounts were revived before this: %w", done.Revived, err)
+			}
+			if err != nil {
+				return err
+			}
+			return printRevived(env.stdout, done, request.DryRun, jsonOutput)
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&request.Reason, "reason", "", "those whose reason begins with this `prefix`, such as auth")
+	flags.StringVar(&request.Kind, "kind", "", "those of this kind")
+	flags.StringVar(&rate, "rate", fmt.Sprintf("%d/s", accounts.ReviveRate), "how many become due in a second, `N/s`, a minute, N/m, or an hour, N/h")
+	flags.BoolVar(&request.DryRun, "dry-run", false, "only count them")
+	flags.BoolVar(&jsonOutput, "json", false, "print the counts as JSON")
+	return cmd
+}
+
+// checkRevival refuses what would be all accounts, or two answers to one
+// question, in the words of the command.
+func checkRevival(r api.ReviveRequest) error {
+	selects := r.Reason != "" || r.Kind != ""
+	switch {
+	case len(r.IDs) == 0 && !selects:
+		return errors.New("name accounts, or say which with --reason or --kind")
+	case len(r.IDs) > 0 && selects:
+		return errors.New("--reason and --kind choose accounts and cannot go with names of some")
+	}
+	return nil
+}
+
+// reviveAll asks until the API has come to the end, and adds up what it did.
+func reviveAll(calls *client.Client, cmd *cobra.Command, request api.ReviveRequest, bar *progress) (api.Revived, error) {
+	var sum api.Revived
+	for {
+		done, err := calls.Revive(cmd.Context(), request)
+		if err != nil {
+			return sum, err
+		}
+		sum.Revived += done.Revived
+		sum.Skipped += done.Skipped
+		sum.NotFound += done.NotFound
+		if done.LastDue.After(sum.LastDue) {
+			sum.LastDue = done.LastDue
+		}
+		bar.add(done.Revived)
+		if request.Cursor = done.Next; request.Cursor == "" {
+			return sum, nil
+		}
+	}
+}
+
+func printRevived(w io.Writer, done api.Revived, dryRun, jsonOutput bool) error {
+	if jsonOutput {
+		return printJSON(w, done)
+	}
+	what := "revived"
+	if dryRun {
+		what = "would be revived"
+	}
+	last := ""
+	if !done.LastDue.IsZero() {
+		last = ", the last due " + clockTime(done.LastDue)
+	}
+	_, err := fmt.Fprintf(w, "%d %s%s, %d skipped, %d not found\n", done.Revived, what, last, done.Skipped, done.NotFound)
+	return err
+}
+
+// parseRate reads how many a second, a minute or an hour, and returns it a second.
+func parseRate(text string) (float64, error) {
+	number, unit, _ := strings.Cut(text, "/")
+	per, ok := map[string]float64{"": 1, "s": 1, "m": 60, "h": 3600}[unit]
+	rate, err := strconv.ParseFloat(number, 64)
+	if err != nil || !ok {
+		return 0, errors.New("must be a number and /s, /m or /h, as in 10/s")
+	}
+	rate /= per
+	if !(rate >= accounts.MinReviveRate && rate <= accounts.MaxReviveRate) {
+		return 0, fmt.Errorf("must be more than 0: %v to %v a second", accounts.MinReviveRate, accounts.MaxReviveRate)
+	}
+	return rate, nil
+}

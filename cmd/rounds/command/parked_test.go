@@ -1,0 +1,158 @@
+package command
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// fails has a check of each account that is due fail, and parks it.
+func (s *apiServer) fails(reason string) {
+	s.t.Helper()
+	codes := accounts.NewCodes()
+	for shard := range s.ring.Shards() {
+		batch, err := s.ring.Claim(s.t.Context(), shard, circulate.NewReplica(), 100, 0)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for i := range batch.Claims {
+			_, err := s.ring.Return(s.t.Context(), shard, []circulate.Return{{
+				Claim: &batch.Claims[i], Park: reason, Failures: 3,
+				Rule: codes.Rule(cadence.RuleAuth), Mark: codes.Mark("auth"), Error: "refused\nhere",
+			}})
+			if err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestParked(t *testing.T) {
+	s := startAPI(t)
+	for _, id := range []string{"a", "b/c", "d", "e"} {
+		s.must("account", "add", id, "--kind", "feed", "--set", "url=u")
+	}
+	s.fails("auth: refused")
+	s.must("account", "pause", "e")
+	got := s.must("parked", "list")
+	if !strings.HasPrefix(got, "ID ") || strings.Count(got, "\n") != 5 || strings.Count(got, "auth: refused") != 3 || !strings.Contains(got, `refused\nhere`) {
+		t.Errorf("list:\n%s", got)
+	}
+	if got := s.must("parked", "list", "--reason", "paused", "--kind", "feed"); strings.Count(got, "\n") != 2 || !strings.Contains(got, "\ne ") {
+		t.Errorf("paused:\n%s", got)
+	}
+	if got := s.must("parked", "list", "--limit", "2"); strings.Count(got, "\n") != 3 {
+		t.Errorf("two:\n%s", got)
+	}
+	var a api.ParkedAccount
+	if got := s.must("parked", "ls", "--json", "--reason", "paused"); json.Unmarshal([]byte(got), &a) != nil || a.ID != "e" || a.Failures != 3 || a.Since.IsZero() {
+		t.Errorf("as JSON: %s", got)
+	}
+
+	if got := s.must("parked", "revive", "--kind", "feed", "--dry-run"); !strings.HasPrefix(got, "3 would be revived, the last due 2") || !strings.HasSuffix(got, ", 1 skipped, 0 not found\n") {
+		t.Errorf("dry run: %q", got)
+	}
+	if got := s.must("parked", "revive", "e", "none"); !strings.HasPrefix(got, "1 revived, the last due 2") || !strings.HasSuffix(got, ", 0 skipped, 1 not found\n") {
+		t.Errorf("named: %q", got)
+	}
+	var done api.Revived
+	if got := s.must("parked", "revive", "--reason", "auth", "--rate", "6/m", "--json"); json.Unmarshal([]byte(got), &done) != nil || done.Revived != 3 {
+		t.Errorf("by reason: %s", got)
+	}
+	if got := s.must("parked", "revive", "--reason", "auth"); got != "0 revived, 0 skipped, 0 not found\n" {
+		t.Errorf("once more: %q", got)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "name accounts, or say which with --reason or --kind"},
+		{[]string{"a", "--kind", "feed"}, "cannot go with names"},
+		{[]string{"a", "--rate", "0"}, `--rate is "0": must be more than 0: 0.001 to 10000 a second`},
+		{[]string{"a", "--rate", "NaN/s"}, "must be more than 0"},
+		{[]string{"a", "--rate", "-1/s"}, "must be more than 0"},
+		{[]string{"a", "--rate", "1/d"}, "must be a number and /s, /m or /h"},
+		{[]string{"a", "--rate", "fast"}, "must be a number and /s, /m or /h"},
+	} {
+		if _, err := s.rounds(append([]string{"parked", "revive"}, c.args...)...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got %v, want %q", c.args, err, c.want)
+		}
+	}
+}
+
+// A person at a terminal sees how far a revival is; nobody else does.
+func TestReviveShowsProgressOnATerminal(t *testing.T) {
+	s := startAPI(t)
+	s.must("account", "add", "a", "--kind", "feed", "--set", "url=u")
+	s.fails("auth: refused")
+	var out, errs strings.Builder
+	env := testEnvironment(map[string]string{"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": testToken})
+	env.stdin, env.stdout, env.stderr = strings.NewReader(""), &out, &errs
+	env.isTerminal = func(stream any) bool { return reflect.DeepEqual(stream, &errs) }
+	if err := run(t.Context(), []string{"parked", "revive", "--reason", "auth"}, env); err != nil {
+		t.Fatal(err)
+	}
+	if got := errs.String(); got != "\r\x1b[K1 accounts revived\r\x1b[K" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestAccountWhy(t *testing.T) {
+	s := startAPI(t)
+	s.must("account", "add", "a/b", "--kind", "feed", "--set", "url=u", "--every", "5m", "--priority", "low")
+	has := func(parts ...string) {
+		t.Helper()
+		got := s.must("account", "why", "a/b")
+		for _, part := range parts {
+			if !strings.Contains(got, part) {
+				t.Errorf("no %q in\n%s", part, got)
+			}
+		}
+	}
+	has("id            a/b\n", "scheduled, due 2", "rule          registered\n", "cadence       every 5m\n", "priority      low\n", "never; registered 2", "next slots    2")
+	s.fails("auth: refused")
+	has("parked since 2", ": auth: refused\n", "rule          auth\n", "last checks   auth\n", "failures      3 in a row\n", `: refused\nhere`)
+	s.must("account", "resume", "a/b")
+	has("rule          resumed\n")
+	s.release()
+	has("rule          priority\n", "waiting       0 urgent, 0 normal, 1 low in shard ", "it waits in the low lane since 2")
+
+	var schedule api.Schedule
+	if got := s.must("account", "why", "a/b", "--json"); json.Unmarshal([]byte(got), &schedule) != nil || schedule.Rule != "priority" || len(schedule.Slots) != 3 {
+		t.Errorf("as JSON: %s", got)
+	}
+	if _, err := s.rounds("account", "why", "none"); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("got %v", err)
+	}
+	if got := s.must("stats"); !strings.Contains(got, "\nwaiting   0 urgent, 0 normal, 1 low\n") {
+		t.Errorf("stats:\n%s", got)
+	}
+	if a := getAccount(s, "a/b"); a.Priority != accounts.PriorityLow {
+		t.Errorf("priority %q", a.Priority)
+	}
+	if got := s.must("account", "list"); !strings.Contains(got, "PRIORITY") || !strings.Contains(got, "  low ") {
+		t.Errorf("list:\n%s", got)
+	}
+}
+
+// release has all that is due wait in message_queue.
+func (s *apiServer) release() {
+	s.t.Helper()
+	for shard := range s.ring.Shards() {
+		batch, err := s.ring.Claim(s.t.Context(), shard, circulate.NewReplica(), 100, 0)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for i := range batch.Claims {
+			if _, err := s.ring.Release(s.t.Context(), shard, []*circulate.Claim{&batch.Claims[i]}); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+}

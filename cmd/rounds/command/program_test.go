@@ -1,0 +1,55 @@
+package command
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rounds-dev/rounds/testing/processes"
+)
+
+// program is run in the background.
+type program struct {
+	out, log processes.Output
+	stop     func() error // ends it and returns what it ended with
+}
+
+func startProgram(t *testing.T, variables map[string]string, args ...string) *program {
+	t.Helper()
+	p := &program{}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		env := testEnvironment(variables)
+		env.stdin, env.stdout, env.stderr = strings.NewReader(""), &p.out, &p.log
+		done <- run(ctx, args, env)
+	}()
+	p.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	t.Cleanup(func() { _ = p.stop() })
+	return p
+}
+
+func freeLoopback(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestDemoShowsMessages(t *testing.T) {
+	p := startProgram(t, nil, "demo")
+	for _, text := range []string{"/docs", "feed-1/1", "connector-1/1", "feed-2/2"} {
+		p.out.Await(t, text)
+	}
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+}

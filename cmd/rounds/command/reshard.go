@@ -1,0 +1,157 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+// reshardPoll is how often a change of the number of shards is asked after.
+const reshardPoll = time.Second
+
+func newReshardCommand(env environment) *cobra.Command {
+	to, dryRun, force, finish, abort, jsonOutput := 0, false, false, false, false, false
+	cmd := &cobra.Command{
+		Use:   "reshard",
+		Short: "Change the number of shards, while the service goes on",
+		Long: `Change the number of shards, while the service goes on. The monitors move the
+accounts, one old shard after the other; this command shows how far they are, and
+ends when all have moved. It may be interrupted, and run again to see the rest.
+Without --to it tells how things are.
+
+The first account that moves is the point of no return. Until then, some seconds
+and as long as any replica does not know the new shards, --abort gives the change
+up, and all is as it was. After it the change can only go on; it may be changed
+back once it is over.
+
+Where Redis has a limit of memory (maxmemory), it must have room for a copy of
+the accounts that are moving, for their ids, and on a cluster for the accounts
+that come from other nodes: --dry-run tells how much. Without it nothing begins
+unless with --force. Should memory run out all the same, accounts are checked on
+and move slowly.
+
+Every process must be of a version that knows this command; from then on
+ROUNDS_SHARDS has no meaning for the namespace. Messages that are in the old
+shards are delivered from there, before an account's later ones, and the old
+shards are forgotten when their retention is over; --finish does so as soon as
+every consumer group has handled them. Only then can the number change again.`,
+		Example: `  rounds reshard --to 128 --dry-run
+  rounds reshard --to 128
+  rounds reshard --abort
+  rounds reshard --finish`,
+		Args: cobra.NoArgs,
+		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+			var done api.Resharding
+			var err error
+			asked := cmd.Flags().Changed("to")
+			switch {
+			case asked && finish, asked && abort, abort && finish:
+				return errors.New("--to, --abort and --finish are steps of their own")
+			case (dryRun || force) && !asked:
+				return errors.New("--dry-run and --force need --to")
+			case finish:
+				done, err = calls.FinishResharding(cmd.Context())
+			case abort:
+				done, err = calls.AbortResharding(cmd.Context())
+			case asked:
+				done, err = calls.Reshard(cmd.Context(), api.ReshardRequest{Shards: to, DryRun: dryRun, Force: force})
+			default:
+				done, err = calls.Resharding(cmd.Context())
+			}
+			if err == nil && asked && !dryRun {
+				done, err = watchReshard(cmd.Context(), env, calls, done)
+			}
+			if err != nil {
+				return err
+			}
+			if jsonOutput {
+				return printJSON(env.stdout, done)
+			}
+			printReshard(env.stdout, done, dryRun)
+			return nil
+		}),
+	}
+	cmd.Flags().IntVar(&to, "to", 0, "how many shards there are to be")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what there would be to do")
+	cmd.Flags().BoolVar(&force, "force", false, "begin even where Redis seems to have too little memory below its limit")
+	cmd.Flags().BoolVar(&abort, "abort", false, "give the change up, before the first account moves")
+	cmd.Flags().BoolVar(&finish, "finish", false, "forget the old shards, and the handled messages in them")
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the outcome as JSON")
+	return cmd
+}
+
+// watchReshard shows on standard error how far a change is, until all accounts have
+// moved. While the processes take it on they may answer for the number before.
+func watchReshard(ctx context.Context, env environment, calls *client.Client, done api.Resharding) (api.Resharding, error) {
+	shown := ""
+	for done.Phase == circulate.Moving {
+		if text := reshardProgress(done); text != shown {
+			shown = text
+			fmt.Fprintln(env.stderr, text)
+		}
+		select {
+		case <-ctx.Done():
+			return done, errors.New("interrupted: the monitors go on; run it again to see the rest")
+		case <-time.After(reshardPoll):
+		}
+		next, err := calls.Resharding(ctx)
+		if err != nil && client.Status(err) != 503 && ctx.Err() == nil {
+			return done, err
+		}
+		if err == nil {
+			done = next
+		}
+	}
+	return done, nil
+}
+
+func roomLine(r api.Room) string {
+	const mb = 1e6
+	server, verdict := "Redis", "enough"
+	if r.Node != "" {
+		server += " at " + r.Node
+	}
+	if r.Free < r.Need {
+		verdict = "too little"
+	}
+	return fmt.Sprintf("%s needs about %.1f MB of memory for it and has %.1f MB left below its limit: %s", server, float64(r.Need)/mb, float64(r.Free)/mb, verdict)
+}
+
+func reshardProgress(r api.Resharding) string {
+	if len(r.Behind) > 0 {
+		return fmt.Sprintf("%d to %d shards: waiting until these replicas know the new ones: %s (until then --abort gives it up)", r.From, r.To, strings.Join(r.Behind, ", "))
+	}
+	if r.Left == r.Accounts && r.Transit+r.Kept == 0 && r.Accounts > 0 {
+		return fmt.Sprintf("%d to %d shards: none of %d accounts has moved; with the first there is no return (until then --abort gives it up)", r.From, r.To, r.Accounts)
+	}
+	if r.Left+r.Transit == 0 {
+		return fmt.Sprintf("%d to %d shards: all of %d accounts have moved, waiting until that is confirmed", r.From, r.To, r.Accounts)
+	}
+	return fmt.Sprintf("%d to %d shards: %d of %d accounts have moved", r.From, r.To, max(0, r.Accounts-r.Left), r.Accounts)
+}
+
+func printReshard(w io.Writer, r api.Resharding, dryRun bool) {
+	switch {
+	case dryRun && r.Phase == circulate.Steady && r.From != r.To:
+		fmt.Fprintf(w, "%d accounts would move from %d to %d shards\n", r.Left, r.From, r.To)
+		for _, room := range r.Room {
+			fmt.Fprintln(w, roomLine(room))
+		}
+	case r.Phase == circulate.Steady:
+		fmt.Fprintf(w, "%d shards, %d accounts\n", r.From, r.Accounts)
+	case r.Phase == circulate.Moving:
+		fmt.Fprintln(w, reshardProgress(r))
+	default:
+		fmt.Fprintf(w, "%d accounts are in %d shards; %d messages are left in the %d before, until their retention is over or reshard --finish\n",
+			r.Accounts, r.To, r.Messages, r.From)
+	}
+}

@@ -1,0 +1,88 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/processes"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// A service changes its number of shards while it runs, and goes on with the new ones.
+func TestReshardOfAService(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	addr := freeLoopback(t)
+	variables := map[string]string{
+		"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_API_ADDR": addr, "ROUNDS_API_URL": "http://" + addr, "ROUNDS_SHARDS": "3", "ROUNDS_LOG_FORMAT": "json",
+	}
+	p := startProgram(t, variables, "serve")
+	processes.AwaitStatus(t, "http://"+addr+"/readyz", 200)
+	must := func(args ...string) string {
+		t.Helper()
+		printed, err := runWith(t.Context(), variables, "", args...)
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, p.log.String())
+		}
+		return printed.out
+	}
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		must("account", "add", id, "--kind", "feed", "--set", "url=https://feeds.invalid/"+id, "--every", "1h")
+	}
+	must("account", "pause", "e")
+	for _, step := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"reshard"}, "3 shards, 5 accounts"},
+		{[]string{"reshard", "--to", "5", "--dry-run"}, "5 accounts would move from 3 to 5 shards"},
+		{[]string{"reshard", "--to", "5", "--json"}, `"left":0`},
+		{[]string{"audit"}, "nothing found"},
+		{[]string{"account", "get", "e"}, "paused"},
+		{[]string{"reshard", "--finish"}, "5 shards, 5 accounts"},
+	} {
+		if got := must(step.args...); !strings.Contains(got, step.want) {
+			t.Fatalf("%q: %s, want %q", step.args, got, step.want)
+		}
+	}
+	p.log.Await(t, `"layout":"1:5"`)
+	must("account", "resume", "e")
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+	ring, err := circulate.Open(t.Context(), redistest.Connect(t, server), circulate.Options{})
+	if err != nil || ring.Shards() != 5 || ring.Sources() != 0 {
+		t.Errorf("%v, %v", ring, err)
+	}
+}
+
+func TestReshardCommandRefusesNonsense(t *testing.T) {
+	s := startAPI(t)
+	for _, args := range [][]string{{"--dry-run"}, {"--to", "5", "--finish"}, {"--to", "5", "--abort"}, {"--abort", "--finish"}, {"--force"}, {"--to", "0"}, {"more"}} {
+		if printed, err := s.rounds(append([]string{"reshard"}, args...)...); err == nil {
+			t.Errorf("%q: %s", args, printed.out)
+		}
+	}
+}
+
+// A change that nobody has begun to do is given up.
+func TestReshardCommandGivesUp(t *testing.T) {
+	s := startAPI(t)
+	before := s.ring.Shards()
+	if _, err := s.ring.Mover().Begin(t.Context(), before+1); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ flag, want string }{
+		{"--json", `"phase":"moving"`},
+		{"--abort", fmt.Sprintf("%d shards, ", before)},
+		{"--abort", fmt.Sprintf("%d shards, ", before)},
+		{"--json", `"phase":"steady"`},
+	} {
+		printed, err := s.rounds("reshard", step.flag)
+		if err != nil || !strings.Contains(printed.out, step.want) {
+			t.Errorf("%s: %s, %v, want %q", step.flag, printed.out, err, step.want)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+)
+
+// newRoot makes the command tree.
+func newRoot(env environment) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "rounds",
+		Short: "Keep checking a large set of third-party accounts for new messages",
+		Long: `rounds keeps checking a large set of third-party accounts for new messages, from
+any number of replicas, and hands each message on effectively once.
+
+"rounds demo" shows it within seconds, "rounds serve" runs the service, and the
+other commands reach its API at ROUNDS_API_URL, with ROUNDS_API_TOKEN.`,
+		Example: `  rounds demo
+  rounds serve
+  rounds account add news --kind feed --set url=https://example.com/feed.xml --every 1m
+  rounds messages tail`,
+		SilenceErrors: true, // run's caller prints them
+		SilenceUsage:  true, // a failed call is no misuse
+	}
+	root.SetIn(env.stdin)
+	root.SetOut(env.stdout)
+	root.SetErr(env.stderr)
+	needsCommand(root)
+	settings.AddAccessFlags(root.PersistentFlags())
+	root.AddCommand(
+		newDemoCommand(env),
+		newServeCommand(env),
+		newAccountCommand(env),
+		newParkedCommand(env),
+		newMessagesCommand(env),
+		newGroupsCommand(env),
+		newDeadCommand(env),
+		newWebhooksCommand(env),
+		newStatsCommand(env),
+		newAuditCommand(env),
+		newCheckCommand(env),
+		newConnectorCommand(env),
+		newReshardCommand(env),
+		newHealthCommand(env),
+		newSettingsCommand(env),
+		newVersionCommand(env),
+	)
+	explainCompletion(root)
+	return root
+}
+
+// explainCompletion adds cobra's completion command now rather than at
+// execution, and gives its parts what every other command has.
+func explainCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	completion, _, err := root.Find([]string{"completion"})
+	if err != nil || completion == root {
+		return
+	}
+	completion.Short = "Print a completion script for a shell"
+	completion.Example = `  source <(rounds completion bash)`
+	for _, shell := range completion.Commands() {
+		shell.Short = "Print the completion script for " + shell.Name()
+		switch shell.Name() {
+		case "bash":
+			shell.Example = `  source <(rounds completion bash)
+  rounds completion bash > /etc/bash_completion.d/rounds`
+		case "zsh":
+			shell.Example = `  rounds completion zsh > "${fpath[1]}/_rounds"`
+		case "fish":
+			shell.Example = `  rounds completion fish > ~/.config/fish/completions/rounds.fish`
+		case "powershell":
+			shell.Example = `  rounds completion powershell | Out-String | Invoke-Expression`
+		}
+	}
+}
+
+// needsCommand has a command that only holds others refuse what is none of them;
+// cobra would print the help and call it a success.
+func needsCommand(cmd *cobra.Command) {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		cmd.SuggestionsMinimumDistance = 2
+		hint := ""
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = ": did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return fmt.Errorf("%s has no command %q%s", cmd.CommandPath(), args[0], hint)
+	}
+	cmd.Args = cobra.ArbitraryArgs // RunE judges them
+}

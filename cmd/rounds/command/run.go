@@ -1,0 +1,40 @@
+package command
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+)
+
+// run is the program. It returns what went wrong; a command that the user ended
+// is no error.
+func run(ctx context.Context, args []string, env environment) error {
+	root := newRoot(env)
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
+}
+
+// withClient makes a command's function of one that calls the API.
+func withClient(env environment, fn func(cmd *cobra.Command, args []string, calls *client.Client) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		access, err := settings.ReadAccess(env.lookup, cmd.Flags())
+		if err != nil {
+			return err
+		}
+		calls := client.New(access.URL, access.Token)
+		defer calls.Close()
+		return fn(cmd, args, calls)
+	}
+}
+
+// ended takes the end of ctx for the end of a command that has none of its own.
+func ended(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err())) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,54 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rounds-dev/rounds/accounts"
+)
+
+// selectorFlags are the flags that select accounts.
+type selectorFlags struct {
+	kinds, states, labels, prefixes, reasons, errors, hosts []string
+
+	since string
+}
+
+func (f *selectorFlags) declare(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.kinds, "kind", nil, "only those of this `KIND`, or of one of several; repeat the flag")
+	flags.StringArrayVar(&f.states, "state", nil, "only those in this `STATE`, or in one of several: "+strings.Join(accounts.States(), ", "))
+	flags.StringArrayVar(&f.labels, "label", nil, "only those with this label, `NAME=VALUE`; of several, all")
+	flags.StringArrayVar(&f.prefixes, "prefix", nil, "only those whose id begins with this `TEXT`, or with one of several")
+	flags.StringArrayVar(&f.reasons, "reason", nil, "only parked ones whose reason begins with this `TEXT`, or with one of several")
+	flags.StringArrayVar(&f.errors, "error", nil, "only those whose last check failed with this `CODE` (http_404, timeout) or kind (transient, auth), or with one of several")
+	flags.StringArrayVar(&f.hosts, "host", nil, "only those whose config names this `HOST`, or one of several")
+	flags.StringVar(&f.since, "since", "", "only those that no check has succeeded with for at least this `DURATION`, such as 1h")
+}
+
+// read returns the selector, or every fault of the flags in their own words.
+func (f *selectorFlags) read() (accounts.Selector, error) {
+	fields := map[string][]string{
+		"kind": f.kinds, "state": f.states, "label": f.labels, "prefix": f.prefixes, "reason": f.reasons, "error": f.errors, "host": f.hosts,
+	}
+	if f.since != "" {
+		fields["since"] = []string{f.since}
+	}
+	s, err := accounts.ParseSelector(fields)
+	return s, flagFaults(err)
+}
+
+// flagFaults names flags where faults name fields.
+func flagFaults(err error) error {
+	var faults accounts.Faults
+	if !errors.As(err, &faults) {
+		return err
+	}
+	named := make([]error, len(faults))
+	for i, f := range faults {
+		named[i] = fmt.Errorf("--%s: %s", f.Field, f.Reason)
+	}
+	return errors.Join(named...)
+}

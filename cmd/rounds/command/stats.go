@@ -1,0 +1,135 @@
+package command
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+func newStatsCommand(env environment) *cobra.Command {
+	watch, jsonOutput := false, false
+	interval := time.Duration(0)
+	cmd := &cobra.Command{
+		Use:   "stats",
+		Short: "Show accounts by place, lateness, staleness, rates and replicas",
+		Example: `  rounds stats
+  rounds stats --watch
+  rounds stats --json | jq .accounts.parked`,
+		Args: cobra.NoArgs,
+		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+			if interval <= 0 {
+				return errors.New("--interval must be more than 0")
+			}
+			for {
+				stats, err := calls.Stats(cmd.Context())
+				if err != nil {
+					return ended(cmd.Context(), err)
+				}
+				if watch && !jsonOutput && env.terminal(env.stdout) {
+					fmt.Fprint(env.stdout, "\x1b[H\x1b[2J")
+				}
+				if err := showStats(env.stdout, stats, jsonOutput); err != nil || !watch {
+					return err
+				}
+				select {
+				case <-cmd.Context().Done():
+					return nil
+				case <-time.After(interval):
+				}
+			}
+		}),
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "show them again and again, until interrupted")
+	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "how often, with --watch")
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON")
+	return cmd
+}
+
+func showStats(w io.Writer, s api.Stats, jsonOutput bool) error {
+	if jsonOutput {
+		return printJSON(w, s)
+	}
+	return printStats(w, s)
+}
+
+func printStats(w io.Writer, s api.Stats) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "accounts\t%d: %d scheduled, %d waiting, %d claimed, %d parked\n",
+		s.Accounts.Registered, s.Accounts.Scheduled, s.Accounts.Waiting, s.Accounts.Claimed, s.Accounts.Parked)
+	if lanes := s.Accounts.WaitingByLane; s.Accounts.Waiting > 0 {
+		fmt.Fprintf(table, "waiting\t%d urgent, %d normal, %d low\n", lanes.Urgent, lanes.Normal, lanes.Low)
+	}
+	fmt.Fprintf(table, "overdue\t%s\n", seconds(s.OverdueSeconds))
+	if stale := s.Staleness; stale != nil && stale.Scanned > 0 {
+		fmt.Fprintf(table, "staleness\tp50 %s, p99 %s, most %s (%s), of %d accounts at %s\n", seconds(stale.P50), seconds(stale.P99),
+			seconds(stale.Max), oneLine(stale.Stalest), stale.Scanned, clockTime(stale.At))
+	}
+	if s.Staleness != nil {
+		for _, h := range s.Staleness.Headroom {
+			fmt.Fprintf(table, "headroom\t%s\n", headroomIn(h))
+		}
+	}
+	if step := s.ClockStep; step != nil {
+		fmt.Fprintf(table, "redis clock\t%s\n", clockStepIn(step))
+	}
+	if s.Data != nil {
+		fmt.Fprintf(table, "kept in\t%s\n", storeIn(s.Data))
+		for _, c := range s.Data.Concerns {
+			fmt.Fprintf(table, "concern\t%s\n", oneLine(c.Text))
+		}
+	}
+	fmt.Fprintf(table, "messages\t%d kept\n", s.Messages)
+	fmt.Fprintf(table, "shards\t%d\n", s.Shards)
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if len(s.Replicas) == 0 {
+		_, err := fmt.Fprintln(w, "\nno replica is running: nothing is checked")
+		return err
+	}
+	table = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nREPLICA\tHOST\tSTATE\tIN FLIGHT\tCHECKS/S\tFAILURES/S\tMESSAGES/S\tLATENESS P50\tP99")
+	for _, r := range s.Replicas {
+		state := "alive"
+		if !r.Alive {
+			state = "dead since " + clockTime(r.LastHeartbeat)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d/%d\t%.1f\t%.1f\t%.1f\t%s\t%s\n", r.Name, cmp.Or(oneLine(r.Host), "-"), state,
+			r.InFlight, r.Concurrency, r.ChecksPerSecond, r.FailuresPerSecond, r.MessagesPerSecond, seconds(r.LatenessP50), seconds(r.LatenessP99))
+	}
+	return table.Flush()
+}
+
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	if d >= time.Minute {
+		return d.Round(time.Second).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// storeIn is where everything is kept, in words.
+func storeIn(d *api.Data) string {
+	if d.Forgets {
+		return "the memory of the process that serves: everything is gone when it ends"
+	}
+	return "redis " + oneLine(d.Store)
+}
+
+// clockStepIn is the last step of Redis' clock in words.
+func clockStepIn(step *accounts.ClockStep) string {
+	by, moved := "ahead by "+seconds(step.Seconds), ""
+	if step.Seconds < 0 {
+		by, moved = "back by "+seconds(-step.Seconds), fmt.Sprintf(", %d accounts put right", step.Moved)
+	}
+	return fmt.Sprintf("went %s at %s%s; %d steps so far", by, clockTime(step.At), moved, step.Steps)
+}

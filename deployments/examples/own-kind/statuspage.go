@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/cmd/rounds/command"
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
+)
+
+// statuspage checks status pages that Statuspage hosts. The config is the page's
+// address: {"url": "https://www.githubstatus.com"}. Each state of an incident is a
+// message; the cursor is the state of every incident that the page still shows.
+type statuspage struct {
+	client *fetch.Client
+}
+
+// newStatuspage takes the process' client: it refuses private addresses, bounds what
+// is read, and goes by the settings.
+func newStatuspage(tools command.Tools) (poller.Checker, error) {
+	return statuspage{tools.Client}, nil
+}
+
+// Kind is what "--kind" says.
+func (statuspage) Kind() string { return "statuspage" }
+
+// Validate judges a config when an account is registered, all faults at once.
+func (s statuspage) Validate(config json.RawMessage) error {
+	_, err := s.address(config)
+	return err
+}
+
+// RateKey is the page's host: limits and outages go by it.
+func (s statuspage) RateKey(config json.RawMessage) string {
+	address, err := s.address(config)
+	if err != nil {
+		return ""
+	}
+	return fetch.Host(address)
+}
+
+func (s statuspage) address(config json.RawMessage) (string, error) {
+	r := strict.ReadConfig(config)
+	url := strings.TrimSuffix(r.Text("url"), "/")
+	if url != "" {
+		if err := s.client.Validate(url); err != nil {
+			r.Fault("url", err.Error())
+		}
+	}
+	return url + "/api/v2/incidents.json", r.Err()
+}
+
+// incident is what a page says of one. The last update comes first.
+type incident struct {
+	ID      string    `json:"id"`
+	Name    string    `json:"name"`
+	Status  string    `json:"status"`
+	Impact  string    `json:"impact"`
+	Link    string    `json:"shortlink"`
+	Updated time.Time `json:"updated_at"`
+}
+
+// Check reports what changed since the cursor, the oldest first.
+func (s statuspage) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
+	url, err := s.address(r.Config)
+	if err != nil {
+		return poller.Result{}, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: err.Error()}
+	}
+	seen := map[string]time.Time{}
+	if len(r.Cursor) > 0 && json.Unmarshal(r.Cursor, &seen) != nil {
+		return poller.Result{}, &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind"}
+	}
+	answer, err := s.client.Do(ctx, fetch.Call{URL: url, MaxBody: 1 << 20, MaxRedirects: 3})
+	if err != nil {
+		return poller.Result{}, fetch.CheckError(err) // which knows whom to blame
+	}
+	if answer.Status != http.StatusOK {
+		return poller.Result{}, refusal(answer)
+	}
+	var page struct{ Incidents []incident }
+	if json.Unmarshal(answer.Body, &page) != nil || page.Incidents == nil {
+		return poller.Result{}, &poller.CheckError{Kind: poller.Protocol, Code: "not_a_page", Message: "the answer has no list of incidents"}
+	}
+	return report(page.Incidents, seen, max(r.Limit, 1))
+}
+
+// report makes a page of at most so many messages. What the page shows no more is
+// forgotten, so that the cursor stays small.
+func report(incidents []incident, seen map[string]time.Time, limit int) (poller.Result, error) {
+	slices.SortStableFunc(incidents, func(a, b incident) int { return a.Updated.Compare(b.Updated) })
+	var result poller.Result
+	next := make(map[string]time.Time, len(incidents))
+	for _, i := range incidents {
+		before, known := seen[i.ID]
+		switch {
+		case known && before.Equal(i.Updated):
+		case len(result.Messages) == limit:
+			result.HasMore = true
+			if known {
+				next[i.ID] = before
+			}
+			continue
+		default:
+			data, err := json.Marshal(i)
+			if err != nil {
+				return poller.Result{}, err
+			}
+			result.Messages = append(result.Messages, poller.Message{
+				ID: fmt.Sprintf("%s/%d", i.ID, i.Updated.UnixMilli()), Type: "incident", Time: i.Updated.UTC(), Data: data,
+			})
+		}
+		next[i.ID] = i.Updated
+	}
+	var err error
+	result.Cursor, err = json.Marshal(next)
+	return result, err
+}
+
+// refusal says what a status means: only what tells of this page alone counts
+// against the account.
+func refusal(answer *fetch.Response) *poller.CheckError {
+	e := &poller.CheckError{
+		Kind: poller.Transient, Code: fmt.Sprintf("http_%d", answer.Status),
+		Message: "the page answered " + http.StatusText(answer.Status), RetryAfter: answer.RetryAfter(),
+	}
+	switch answer.Status {
+	case http.StatusTooManyRequests:
+		e.Kind, e.Scope = poller.RateLimited, poller.ScopeRateKey
+	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
+		e.Scope = poller.ScopeRateKey
+	case http.StatusGone:
+		e.Kind = poller.Gone
+	}
+	return e
+}
