@@ -20,6 +20,10 @@ var css []byte
 //go:embed connector.schema.json
 var connectorSchema []byte
 
+// ConnectorSchema returns the JSON Schema of the protocol between rounds and a
+// connector, as the page about connectors links to it.
+func ConnectorSchema() []byte { return slices.Clone(connectorSchema) }
+
 const policy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // maxQuery bounds what is searched for, in bytes.

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -117,37 +116,5 @@ func TestCursorTexts(t *testing.T) {
 		if err != nil || string(got) != cursor {
 			t.Errorf("%q: got %q, %v", cursor, got, err)
 		}
-	}
-}
-
-func TestConnectorVerify(t *testing.T) {
-	const key = "whsec_c2lnbmluZy1rZXktb2YtMjQtYnl0ZXMh"
-	u := startUpstream(t, upstream.Options{SigningSecret: key})
-	u.PostN("a", 60)
-	variables := map[string]string{"ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true", "ROUNDS_SECRET_CRM": key}
-	args := []string{"connector", "verify", u.URL("connector", "a") + "?key=s3cret", "--secret", "CRM", "--account", "a"}
-	got, err := runWith(t.Context(), variables, "", args...)
-	if err != nil || !strings.Contains(got.out, "13 passed, 0 failed, 0 not shown") || strings.Contains(got.out, key) {
-		t.Errorf("got %v\n%s", err, got.out)
-	}
-	got, err = runWith(t.Context(), variables, "", append(args, "--json")...)
-	var report struct {
-		URL      string
-		Failed   int
-		Findings []struct{ Rule, Verdict, Seen, Advice string }
-	}
-	if err != nil || json.Unmarshal([]byte(got.out), &report) != nil || report.Failed != 0 || len(report.Findings) != 13 || strings.Contains(got.out, "s3cret") {
-		t.Errorf("got %v\n%s", err, got.out)
-	}
-	variables["ROUNDS_SECRET_CRM"] = "whsec_" + base64.StdEncoding.EncodeToString([]byte("another-key-of-24-bytes-!"))
-	got, err = runWith(t.Context(), variables, "", args...)
-	if !errors.Is(err, errNotConformant) || !strings.Contains(got.out, "FAIL") || !strings.Contains(got.out, "→ sign with the secret") {
-		t.Errorf("with another key: %v\n%s", err, got.out)
-	}
-	if _, err := runWith(t.Context(), variables, "", "connector", "verify", "ftp://x"); err == nil || !strings.Contains(err.Error(), "config.url") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := runWith(t.Context(), nil, "", "connector", "verify", "http://localhost:1/", "--secret", "NONE"); err == nil || !strings.Contains(err.Error(), "secret NONE") {
-		t.Errorf("got %v", err)
 	}
 }

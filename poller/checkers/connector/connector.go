@@ -129,6 +129,6 @@ func read(answer *fetch.Response, limit int, hidden []string) (poller.Result, er
 // protocolError is an answer that breaks the rules. The connector is to blame.
 func protocolError(err error) *poller.CheckError {
 	return &poller.CheckError{
-		Kind: poller.Protocol, Scope: poller.ScopeChecker, Code: "protocol", Message: "the connector's answer: " + err.Error(),
+		Kind: poller.Protocol, Scope: poller.ScopeChecker, Code: "protocol", Message: "the connector's answer: " + err.Error(), Err: err,
 	}
 }

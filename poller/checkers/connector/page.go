@@ -28,6 +28,15 @@ const (
 // depth alone: it stays as it is.
 var limits = strict.Limits{Depth: 128, Values: 50_000, Within: 3}
 
+// capError is a field that is too long.
+type capError struct {
+	field string
+	most  int // bytes
+}
+
+// Error returns the field and its cap.
+func (e *capError) Error() string { return fmt.Sprintf("%s: over %d bytes", e.field, e.most) }
+
 // An object is a JSON object, read field by field: names count exactly, null is
 // missing, and fields that nobody asks for are tolerated, so that newer
 // connectors work.
@@ -93,7 +102,7 @@ func decodePage(o object, limit int) (result poller.Result, err error) {
 	}
 	if cursor := o.take("next_cursor"); cursor != nil {
 		if len(cursor) > maxCursor {
-			return poller.Result{}, fmt.Errorf("next_cursor: over %d bytes", maxCursor)
+			return poller.Result{}, &capError{"next_cursor", maxCursor}
 		}
 		result.Cursor = cursor
 	}
@@ -169,7 +178,7 @@ func decodeMessage(raw json.RawMessage) (m poller.Message, err error) {
 		return m, errors.New(".data: missing")
 	}
 	if len(data) > maxData {
-		return m, fmt.Errorf(".data: over %d bytes", maxData)
+		return m, &capError{".data", maxData}
 	}
 	m.Data = data
 	return m, nil
@@ -182,7 +191,7 @@ func (o object) name(field string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(text) > maxName:
-		return "", fmt.Errorf("%s: over %d bytes", field, maxName)
+		return "", &capError{field, maxName}
 	case strings.ContainsFunc(text, unicode.IsControl):
 		return "", fmt.Errorf("%s: must not hold control characters", field)
 	}

@@ -2,16 +2,11 @@ package connector
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"net/http"
 	"time"
 
-	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
-	"github.com/rounds-dev/rounds/poller/signing"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 // Verdict is what a verification makes of one rule.
@@ -19,15 +14,21 @@ type Verdict string
 
 // The verdicts.
 const (
-	Pass     Verdict = "pass"
-	Fail     Verdict = "fail"
-	NotShown Verdict = "not shown" // nothing that the connector did tells
+	Pass      Verdict = "pass"
+	Fail      Verdict = "fail"
+	NotJudged Verdict = "not judged" // nothing that the connector did tells
 )
 
-// Finding is one rule of the protocol, held against a connector.
+// Rule is one rule of the protocol.
+type Rule struct {
+	Name string `json:"rule"` // short and stable
+	Why  string `json:"why"`  // one sentence
+}
+
+// Finding is one rule, held against a connector.
 type Finding struct {
-	Rule    string  `json:"rule"`             // short and stable
-	Verdict Verdict `json:"verdict"`          //
+	Rule
+	Verdict Verdict `json:"verdict"`
 	Seen    string  `json:"seen"`             // what it did; never a secret
 	Advice  string  `json:"advice,omitempty"` // what to do about it; empty where it passes
 }
@@ -43,15 +44,77 @@ type Trial struct {
 	Deadline time.Duration
 }
 
+// The names of the rules.
+const (
+	ruleReachable  = "reachable"
+	ruleAnswer     = "answer"
+	ruleForm       = "form"
+	ruleFields     = "field names"
+	ruleSignature  = "signature"
+	ruleRefusal    = "refusal"
+	ruleReplay     = "replay"
+	ruleAhead      = "ahead"
+	ruleRotation   = "rotation"
+	ruleRepeatedID = "repeated id"
+	ruleUnknown    = "unknown fields"
+	ruleLimit      = "limit"
+	ruleSame       = "same cursor"
+	ruleMoves      = "cursor moves"
+	ruleResumes    = "cursor resumes"
+	ruleEnd        = "end"
+	ruleTwice      = "nothing twice"
+	ruleStrange    = "unknown cursor"
+	ruleNobody     = "unknown account"
+	ruleMalformed  = "malformed"
+	ruleSecrets    = "secrets"
+	ruleEvery      = "every request"
+	ruleSize       = "size"
+	ruleDeadline   = "deadline"
+)
+
+// Rules returns all rules, in the order in which Verify reports them.
+func Rules() []Rule {
+	return []Rule{
+		{ruleReachable, "A connector that cannot be reached is down, and nothing else can be said of it."},
+		{ruleAnswer, "A check ends well with 200 and a page, or with 204 where nothing is new."},
+		{ruleForm, "An answer with one wrong field is dropped whole, and none of its messages is reported."},
+		{ruleFields, "A field that rounds does not know is passed over, so a misspelt one does nothing and nobody learns of it."},
+		{ruleSignature, "Anybody who finds the address could read the messages of every account."},
+		{ruleRefusal, "An error object speaks of the account: with error.kind auth for a wrong signature, the next rotation of the secret would park every account."},
+		{ruleReplay, "Whoever copied a request could send it again for ever."},
+		{ruleAhead, "A request that is dated ahead could be sent again until its date has come."},
+		{ruleRotation, "A request carries one signature for each secret while they are changed, and one that fits is enough."},
+		{ruleRepeatedID, "The id is the check's: it comes again with every page and every retry, so a refusal of known ids stops the account."},
+		{ruleUnknown, "Later versions of the protocol send more fields."},
+		{ruleLimit, "A page with more messages than were asked for is refused whole."},
+		{ruleSame, "An answer may be lost on its way, and then the same page is asked for again."},
+		{ruleMoves, "Under a cursor that does not move the same messages come again for ever."},
+		{ruleResumes, "Messages between two pages are lost, or come twice, unless a page begins right behind the one before."},
+		{ruleEnd, "The next page is asked for at once while has_more says so: pages without an end keep a poller busy."},
+		{ruleTwice, "A message that comes on a second page is reported a second time."},
+		{ruleStrange, "Unless an unknown cursor is told of, nobody learns that messages may be missing."},
+		{ruleNobody, "An account that no longer exists is parked only if the answer says so; a 404 or 500 looks like a broken connector."},
+		{ruleMalformed, "A 5xx or a broken connection for a bad request looks as if the connector was down."},
+		{ruleSecrets, "What is reported is kept and handed on, and a secret in it would be as well."},
+		{ruleEvery, "A request without an answer looks like an outage, which holds up all accounts of the connector's host."},
+		{ruleSize, "An answer over a cap is refused whole, and the next one is as large."},
+		{ruleDeadline, "Nobody waits for an answer after the request's deadline."},
+	}
+}
+
 const (
 	trialPages = 20 // followed at most
 	trialLimit = 50 // messages asked for on a page
 	trialSkew  = 10 * time.Minute
+	trialEmpty = 10 // empty pages in a row
+	trialLate  = 2  // answers that may run out of time before no more is asked
 )
 
 // Verify asks a connector in every way that the protocol has and returns a finding
-// for each rule, in a fixed order. It asks for messages as a check does, a few
-// dozen times, and changes nothing. The error is that of a config or secret that
+// for each of Rules, in their order. It asks for messages as a check does, a few
+// dozen times, and changes nothing. A time-out or a broken connection says neither
+// yes nor no to the rule that it was about: that is not judged, and shows under the
+// rules "every request" and "deadline". The error is that of a config or secret that
 // cannot be used; a connector that cannot be reached is a finding.
 func (c *Checker) Verify(ctx context.Context, t Trial) ([]Finding, error) {
 	config, err := c.parse(t.Config)
@@ -65,178 +128,66 @@ func (c *Checker) Verify(ctx context.Context, t Trial) ([]Finding, error) {
 	if t.Deadline <= 0 {
 		t.Deadline = 30 * time.Second
 	}
-	v := &verification{client: c.client, trial: t, url: config.url, secret: secret}
+	v := &verification{client: c.client, trial: t, url: config.url, secret: secret, found: make(map[string]Finding)}
 	v.run(ctx)
-	return v.findings, nil
+	return v.findings(), ctx.Err()
 }
 
 // verification is one run of Verify.
 type verification struct {
-	client   *fetch.Client
-	trial    Trial
-	url      string
-	secret   resolved
-	findings []Finding
-	slowest  time.Duration
-	largest  int  // bytes of an answer
-	tooLarge bool // one was over the cap
-	asked    int
+	client *fetch.Client
+	trial  Trial
+	url    string
+	secret resolved
+	found  map[string]Finding // by rule, as far as they were judged
+
+	asked      int
+	slowest    time.Duration
+	largest    int    // bytes of an answer
+	oversize   string // the first answer over a cap
+	late       int    // answers that ran out of time
+	unanswered string // the first request that twice had no answer
+	misshapen  string // the first answer of a wrong form
+	misspelt   string // the first field that is
+	leak       bool   // an answer had a secret in it
 }
 
-// question is one request, and in what it differs from an ordinary one.
-type question struct {
-	cursor json.RawMessage
-	limit  int
-	extra  bool              // fields that no connector knows
-	tamper bool              // a byte more than was signed
-	body   []byte            // in place of the request
-	key    *resolved         // what to sign with, in place of the config's
-	signed func() time.Time  // when, in place of now
-	header func(http.Header) // what else to do to the header
+// findings returns one for each rule.
+func (v *verification) findings() []Finding {
+	all := make([]Finding, 0, len(Rules()))
+	for _, rule := range Rules() {
+		f, judged := v.found[rule.Name]
+		if !judged {
+			f = Finding{Verdict: NotJudged, Seen: "there was no page to go by"}
+			if v.found[ruleReachable].Verdict == Fail {
+				f.Seen = "the connector could not be reached"
+			}
+		}
+		f.Rule, f.Seen = rule, secrets.Scrub(f.Seen, v.secret.values)
+		all = append(all, f)
+	}
+	return all
 }
 
-// reply is what came.
-type reply struct {
-	status int
-	result poller.Result
-	err    error // a *poller.CheckError, or what is wrong with the answer
-}
-
-// ids are those of the reply's messages.
-func (r reply) ids() []string {
-	ids := make([]string, 0, len(r.result.Messages))
-	for _, m := range r.result.Messages {
-		ids = append(ids, m.ID)
-	}
-	return ids
-}
-
-// ok reports whether the reply is a page or nothing new.
-func (r reply) ok() bool { return r.err == nil && r.status >= 200 && r.status < 300 }
-
-// String says what came, in a few words.
-func (r reply) String() string {
-	var failed *poller.CheckError
-	switch {
-	case r.ok() && r.status == http.StatusNoContent:
-		return "204"
-	case r.ok():
-		return fmt.Sprintf("%d with %s", r.status, count(len(r.result.Messages), "message"))
-	case errors.As(r.err, &failed) && r.status != 0:
-		return fmt.Sprintf("%d, %s: %s", r.status, failed.Kind, failed.Message)
-	case errors.As(r.err, &failed):
-		return failed.Code + ": " + failed.Message
-	}
-	return fmt.Sprintf("%d", r.status)
-}
-
-// ask puts a question, within the deadline that it names.
-func (v *verification) ask(ctx context.Context, q question) reply {
-	ctx, cancel := context.WithTimeout(ctx, v.trial.Deadline)
-	defer cancel()
-	v.asked++
-	checkID := fmt.Sprintf("verify-%s-%d", rand.Text(), v.asked)
-	limit := q.limit
-	if limit == 0 {
-		limit = trialLimit
-	}
-	body, failed := encodeRequest(ctx, poller.Request{
-		Account: v.trial.Account, CheckID: checkID, Config: orEmptyObject(v.trial.Config), Cursor: q.cursor, Limit: limit, Attempt: 1,
-	})
-	if failed != nil {
-		return reply{err: failed}
-	}
-	if q.extra {
-		body = withExtra(body)
-	}
-	if q.body != nil {
-		body = q.body
-	}
-	key, at := v.secret, time.Now()
-	if q.key != nil {
-		key = *q.key
-	}
-	if q.signed != nil {
-		at = q.signed()
-	}
-	header, err := key.header(checkID, at, body)
-	if err != nil {
-		return reply{err: err}
-	}
-	if q.header != nil {
-		q.header(header)
-	}
-	if q.tamper {
-		body = append(body, ' ')
-	}
-	began := time.Now()
-	answer, err := v.client.Do(ctx, fetch.Call{Method: http.MethodPost, URL: v.url, Header: header, Body: body, MaxBody: maxBody})
-	v.slowest = max(v.slowest, time.Since(began))
-	if err != nil {
-		v.tooLarge = v.tooLarge || errors.Is(err, fetch.ErrTooLarge)
-		return reply{err: callError(err)}
-	}
-	v.largest = max(v.largest, len(answer.Body))
-	result, err := read(answer, limit, v.secret.values)
-	return reply{status: answer.Status, result: result, err: err}
-}
-
-// note adds a finding.
-func (v *verification) note(rule string, verdict Verdict, seen, advice string) {
-	if verdict == Pass {
-		advice = ""
-	}
-	v.findings = append(v.findings, Finding{Rule: rule, Verdict: verdict, Seen: seen, Advice: advice})
-}
-
-// judge adds a finding that passes or fails.
+// judge finds that a rule passes or fails.
 func (v *verification) judge(rule string, passes bool, seen, advice string) {
-	verdict := Fail
 	if passes {
-		verdict = Pass
+		v.found[rule] = Finding{Verdict: Pass, Seen: seen}
+		return
 	}
-	v.note(rule, verdict, seen, advice)
+	v.found[rule] = Finding{Verdict: Fail, Seen: seen, Advice: advice}
 }
 
-// withExtra adds fields that no version of the protocol has.
-func withExtra(body []byte) []byte {
-	var request map[string]json.RawMessage
-	if json.Unmarshal(body, &request) != nil {
-		return body
-	}
-	request["x_unknown"] = json.RawMessage(`{"nested":[1,null,"x"]}`)
-	request["hint"] = json.RawMessage(`{"x_unknown":true}`)
-	extended, err := json.Marshal(request)
-	if err != nil {
-		return body
-	}
-	return extended
+// leave finds that a rule cannot be judged. The advice may be empty.
+func (v *verification) leave(rule, seen, advice string) {
+	v.found[rule] = Finding{Verdict: NotJudged, Seen: seen, Advice: advice}
 }
 
-// wrongKey signs as somebody would who does not know the secret.
-func wrongKey(like resolved) (*resolved, error) {
-	raw := make([]byte, signing.MinKey)
-	if _, err := rand.Read(raw); err != nil {
-		return nil, err
+// judgeReply judges a rule by a reply, where there is one.
+func (v *verification) judgeReply(rule string, r reply, passes bool, seen, advice string) {
+	if r.none {
+		v.leave(rule, r.String(), "")
+		return
 	}
-	key, err := signing.NewKey(raw)
-	if err != nil {
-		return nil, err
-	}
-	like.keys = []*signing.Key{key}
-	return &like, nil
-}
-
-func orEmptyObject(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 {
-		return json.RawMessage("{}")
-	}
-	return raw
-}
-
-func count(n int, of string) string {
-	if n != 1 {
-		of += "s"
-	}
-	return fmt.Sprintf("%d %s", n, of)
+	v.judge(rule, passes, seen, advice)
 }

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,79 +20,143 @@ import (
 	"github.com/rounds-dev/rounds/testing/checktest"
 )
 
-// flawed is a connector without a fault but for those named.
+// flawed is a connector without a fault but for the one named.
 type flawed struct {
 	t        *testing.T
 	messages int
-	flaws    []string
+	flaw     string
+
+	mu  sync.Mutex
+	ids map[string]bool // of requests
 }
 
-func (f *flawed) has(flaw string) bool { return slices.Contains(f.flaws, flaw) }
+func (f *flawed) has(flaw string) bool { return f.flaw == flaw }
 
-func (f *flawed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
+// refused reports whether a request is refused for its signature, and refuses it.
+func (f *flawed) refused(w http.ResponseWriter, header http.Header, body []byte) bool {
 	webhook, err := standardwebhooks.NewWebhook(signingKey)
 	if err != nil {
 		f.t.Error(err)
 	}
-	verify := webhook.Verify
-	if f.has("old signatures") {
-		verify = webhook.VerifyIgnoringTimestamp
+	signed := webhook.Verify(body, header) == nil
+	at, _ := strconv.ParseInt(header.Get("webhook-timestamp"), 10, 64)
+	switch dated := webhook.VerifyIgnoringTimestamp(body, header) == nil; {
+	case f.has("any signature"), f.has("old signatures") && dated && at < time.Now().Unix(), f.has("signatures ahead") && dated && at > time.Now().Unix():
+		return false
+	case f.has("one signature") && strings.Contains(header.Get("webhook-signature"), " "):
+		signed = false
+	case f.has("each id once"):
+		f.mu.Lock()
+		signed = signed && !f.ids[header.Get("webhook-id")]
+		f.ids[header.Get("webhook-id")] = true
+		f.mu.Unlock()
 	}
-	if !f.has("any signature") && verify(body, r.Header) != nil {
+	if signed {
+		return false
+	}
+	switch {
+	case f.has("blames the account"):
+		_, _ = io.WriteString(w, `{"error":{"kind":"auth","message":"wrong signature"}}`)
+	case f.has("blames it by 401"):
 		w.WriteHeader(http.StatusUnauthorized)
-		return
+		_, _ = io.WriteString(w, `{"error":{"kind":"auth","message":"wrong signature"}}`)
+	case f.has("gone for whom it does not know"):
+		w.WriteHeader(http.StatusGone)
+	case f.has("crashes at signatures"):
+		w.WriteHeader(http.StatusInternalServerError)
+	default:
+		w.WriteHeader(http.StatusUnauthorized)
 	}
-	if f.has("down") {
-		w.WriteHeader(http.StatusServiceUnavailable)
+	return true
+}
+
+func (f *flawed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	if f.refused(w, r.Header, body) {
 		return
 	}
 	var request struct {
+		Account struct {
+			ID string `json:"id"`
+		} `json:"account"`
 		Cursor  json.RawMessage `json:"cursor"`
 		Limit   int             `json:"limit"`
 		Unknown any             `json:"x_unknown"`
 	}
-	if err := json.Unmarshal(body, &request); err != nil || f.has("strict") && request.Unknown != nil {
-		w.WriteHeader(map[bool]int{true: 500, false: 400}[f.has("crashes")])
-		return
+	err := json.Unmarshal(body, &request)
+	at := 0
+	badCursor := err == nil && json.Unmarshal(request.Cursor, &at) != nil
+	switch {
+	case f.has("down"):
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case f.has("wrong form"):
+		_, _ = io.WriteString(w, `{"messages":[],"has_more":"no"}`)
+	case f.has("no list"):
+		_, _ = io.WriteString(w, `{"mesages":[]}`)
+	case f.has("cuts") && err != nil:
+		panic(http.ErrAbortHandler)
+	case f.has("slow") && err != nil:
+		<-r.Context().Done()
+	case err != nil && f.has("crashes"):
+		w.WriteHeader(http.StatusInternalServerError)
+	case err != nil, f.has("strict") && request.Unknown != nil:
+		w.WriteHeader(http.StatusBadRequest)
+	case request.Account.ID != "a" && f.has("404 for nobody"):
+		w.WriteHeader(http.StatusNotFound)
+	case request.Account.ID != "a":
+		_, _ = io.WriteString(w, `{"error":{"kind":"gone"}}`)
+	case badCursor && !f.has("any cursor"):
+		_, _ = io.WriteString(w, `{"error":{"kind":"cursor_invalid"}}`)
+	default:
+		f.page(w, r, at, request.Limit)
 	}
-	at, reset := 0, false
-	if json.Unmarshal(request.Cursor, &at) != nil {
-		if !f.has("any cursor") {
-			_, _ = io.WriteString(w, `{"error":{"kind":"cursor_invalid"}}`)
-			return
-		}
-	}
-	if f.has("no cursor") {
+}
+
+// page answers with what is behind a cursor.
+func (f *flawed) page(w http.ResponseWriter, r *http.Request, at, limit int) {
+	switch {
+	case f.has("no cursor"):
 		at = 0
-	}
-	if f.has("overlaps") && at > 0 {
+	case f.has("overlaps") && at > 0:
 		at--
-	}
-	if f.has("skips") && at > 0 {
+	case f.has("skips") && at > 0:
 		at++
+	case f.has("last page again") && at == f.messages:
+		at--
 	}
 	if at >= f.messages && !f.has("never ends") {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	to := min(at+request.Limit, f.messages)
+	to := min(at+limit, f.messages)
 	if f.has("no limit") {
 		to = f.messages
 	}
-	list := []string{}
+	list := []map[string]any{}
 	for n := at + 1; n <= to; n++ {
-		id := fmt.Sprint(n)
-		if f.has("new ids") {
-			id = fmt.Sprint(time.Now().UnixNano(), n)
+		message := map[string]any{"id": fmt.Sprint(n), "data": n}
+		switch {
+		case f.has("new ids"):
+			message["id"] = fmt.Sprint(time.Now().UnixNano(), n)
+		case f.has("secrets"):
+			message["data"] = r.Header.Get("Authorization")
+		case f.has("large data"):
+			message["data"] = strings.Repeat("x", maxData)
+		case f.has("misspelt time"):
+			message["Time"] = "2026-11-21T12:00:00Z"
 		}
-		list = append(list, fmt.Sprintf(`{"id":%q,"data":%d}`, id, n))
+		list = append(list, message)
 	}
-	answer := map[string]any{"messages": json.RawMessage("[" + strings.Join(list, ",") + "]"), "has_more": to < f.messages || f.has("never ends"), "cursor_reset": reset}
-	if !f.has("no cursor") {
-		answer["next_cursor"] = max(to, at)
-	}
-	if f.has("too large") {
+	answer := map[string]any{"messages": list, "has_more": to < f.messages || f.has("never ends"), "next_cursor": max(to, at), "mine": 1}
+	switch {
+	case f.has("no cursor"):
+		delete(answer, "next_cursor")
+	case f.has("cursor stays"):
+		answer["next_cursor"] = 0
+	case f.has("misspelt more"):
+		answer["hasMore"] = answer["has_more"]
+		delete(answer, "has_more")
+	case f.has("too large"):
 		answer["padding"] = strings.Repeat("x", maxBody)
 	}
 	_ = json.NewEncoder(w).Encode(answer)
@@ -97,34 +164,42 @@ func (f *flawed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func verify(t *testing.T, f *flawed, signed bool) map[string]Finding {
 	t.Helper()
-	f.t = t
+	f.t, f.ids = t, make(map[string]bool)
 	server := httptest.NewServer(f)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handlers that abort
 	defer server.Close()
 	config := fmt.Sprintf(`{"url":%q}`, server.URL)
 	if signed {
 		config = string(signedConfig(server.URL))
 	}
-	findings, err := New(checktest.Client(t, fetch.Options{}), source()).Verify(t.Context(), Trial{Config: json.RawMessage(config), Account: "a"})
+	trial := Trial{Config: json.RawMessage(config), Account: "a"}
+	if f.has("slow") {
+		trial.Deadline = 200 * time.Millisecond
+	}
+	return findingsOf(t, trial)
+}
+
+// findingsOf verifies, and holds the findings to what is true of all of them.
+func findingsOf(t *testing.T, trial Trial) map[string]Finding {
+	t.Helper()
+	findings, err := New(checktest.Client(t, fetch.Options{}), source()).Verify(t.Context(), trial)
 	if err != nil {
 		t.Fatal(err)
 	}
 	byRule := make(map[string]Finding)
-	for _, finding := range findings {
-		if _, again := byRule[finding.Rule]; again {
-			t.Errorf("%s is found twice", finding.Rule)
-		}
-		byRule[finding.Rule] = finding
-		if (finding.Verdict == Fail) != (finding.Advice != "") && finding.Verdict != NotShown || finding.Seen == "" {
+	for i, finding := range findings {
+		byRule[finding.Name] = finding
+		if finding.Rule != Rules()[i] || finding.Seen == "" || (finding.Verdict == Fail) != (finding.Advice != "") && finding.Verdict != NotJudged {
 			t.Errorf("%+v", finding)
 		}
 		for _, secret := range []string{signingKey, apiToken} {
 			if strings.Contains(finding.Seen+finding.Advice, secret) {
-				t.Errorf("%s tells a secret: %+v", finding.Rule, finding)
+				t.Errorf("%s tells a secret: %+v", finding.Name, finding)
 			}
 		}
 	}
-	if len(byRule) != 13 {
-		t.Errorf("%d rules", len(byRule))
+	if len(findings) != len(Rules()) {
+		t.Errorf("%d findings of %d rules", len(findings), len(Rules()))
 	}
 	return byRule
 }
@@ -141,47 +216,152 @@ func with(verdict Verdict, findings map[string]Finding) string {
 	return strings.Join(rules, ", ")
 }
 
+// flaws are wrong connectors, each with the rules that must fail for it, and those that
+// cannot be judged any more.
+var flaws = []struct{ flaw, failed, left string }{
+	{"", "", ""},
+	{"any signature", "ahead, replay, signature", "refusal"},
+	{"old signatures", "replay", ""},
+	{"signatures ahead", "ahead", ""},
+	{"one signature", "rotation", ""},
+	{"each id once", "repeated id", ""},
+	{"blames the account", "refusal", ""},
+	{"blames it by 401", "refusal", ""},
+	{"gone for whom it does not know", "refusal", ""},
+	{"crashes at signatures", "refusal", ""},
+	{"strict", "unknown fields", ""},
+	{"crashes", "malformed", ""},
+	{"cuts", "every request", "malformed"},
+	{"slow", "deadline", "malformed"},
+	{"no limit", "limit", "cursor resumes"},
+	{"no cursor", "cursor moves, nothing twice", "cursor resumes, end"},
+	{"cursor stays", "cursor moves, nothing twice", "cursor resumes, end"},
+	{"new ids", "cursor resumes, same cursor", ""},
+	{"overlaps", "cursor resumes, nothing twice", "end"},
+	{"skips", "cursor resumes", ""},
+	{"last page again", "nothing twice", ""},
+	{"never ends", "end", "nothing twice"},
+	{"any cursor", "unknown cursor", ""},
+	{"404 for nobody", "unknown account", ""},
+	{"secrets", "secrets", ""},
+	{"misspelt more", "field names", ""},
+	{"misspelt time", "field names", ""},
+}
+
+// ended are connectors of which little can be said.
+var ended = []struct{ flaw, failed string }{
+	{"down", "answer"},
+	{"wrong form", "form"},
+	{"no list", "field names, form"},
+	{"too large", "size"},
+	{"large data", "size"},
+}
+
 func TestVerify(t *testing.T) {
-	for flaw, want := range map[string]string{
-		"":               "",
-		"any signature":  "replay, signature",
-		"old signatures": "replay",
-		"strict":         "unknown fields",
-		"crashes":        "malformed",
-		"no limit":       "answer",
-		"no cursor":      "cursor moves, end",
-		"new ids":        "cursor resumes, same cursor, unknown fields",
-		"overlaps":       "cursor resumes, end",
-		"skips":          "cursor resumes",
-		"never ends":     "end",
-		"any cursor":     "unknown cursor",
-		"down":           "answer",
-		"too large":      "answer, size",
-	} {
-		t.Run(flaw, func(t *testing.T) {
-			findings := verify(t, &flawed{messages: 60, flaws: []string{flaw}}, true)
-			if got := with(Fail, findings); got != want {
-				t.Errorf("failed: got %s, want %s\n%+v", got, want, findings)
+	fails := make(map[string]bool)
+	for _, c := range flaws {
+		t.Run(c.flaw, func(t *testing.T) {
+			findings := verify(t, &flawed{messages: 60, flaw: c.flaw}, true)
+			if got := with(Fail, findings); got != c.failed {
+				t.Errorf("failed: got %s, want %s\n%+v", got, c.failed, findings)
+			}
+			if got := with(NotJudged, findings); got != c.left {
+				t.Errorf("not judged: got %s, want %s\n%+v", got, c.left, findings)
 			}
 		})
+		for rule := range strings.SplitSeq(c.failed, ", ") {
+			fails[rule] = true
+		}
+	}
+	for _, c := range ended {
+		t.Run(c.flaw, func(t *testing.T) {
+			findings := verify(t, &flawed{messages: 60, flaw: c.flaw}, true)
+			if got := with(Fail, findings); got != c.failed {
+				t.Errorf("failed: got %s, want %s\n%+v", got, c.failed, findings)
+			}
+			if findings[ruleSignature].Verdict != NotJudged || findings[ruleReachable].Verdict != Pass {
+				t.Errorf("judged what cannot be: %+v", findings)
+			}
+		})
+		for rule := range strings.SplitSeq(c.failed, ", ") {
+			fails[rule] = true
+		}
+	}
+	fails[ruleReachable] = true // TestVerifyWhereNobodyListens
+	for _, rule := range Rules() {
+		if !fails[rule.Name] {
+			t.Errorf("nothing fails %s", rule.Name)
+		}
+		if !strings.HasSuffix(rule.Why, ".") {
+			t.Errorf("%s: %q is no sentence", rule.Name, rule.Why)
+		}
+	}
+	if len(Rules()) < 15 {
+		t.Errorf("%d rules", len(Rules()))
+	}
+}
+
+func TestVerifyWhereNobodyListens(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	url := server.URL
+	server.Close()
+	findings := findingsOf(t, Trial{Config: signedConfig(url), Account: "a"})
+	if got := with(Fail, findings); got != ruleReachable || len(findings)-1 != strings.Count(with(NotJudged, findings), ",")+1 {
+		t.Errorf("got %s, not judged %s", got, with(NotJudged, findings))
+	}
+	if f := findings[ruleReachable]; !strings.Contains(f.Seen, strings.TrimPrefix(url, "http://")+": no connection to the host: connection refused") || !strings.Contains(f.Advice, "start the connector") {
+		t.Errorf("got %+v", f)
+	}
+	if f := findings[ruleSignature]; !strings.Contains(f.Seen, "could not be reached") {
+		t.Errorf("got %+v", f)
+	}
+	findings = findingsOf(t, Trial{Config: signedConfig("http://localhost.:1"), Account: "a"})
+	if got := with(Fail, findings); got != ruleReachable {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestVerifyNamesMisspeltFields(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"messages":[],"nextCursor":1}`:                  "nextCursor: no field has this name, next_cursor is likely meant",
+		`{"messages":[],"next_curosr":1}`:                 "next_curosr: no field has this name, next_cursor is likely meant",
+		`{"messages":[],"cursor":1}`:                      "cursor: no field has this name, next_cursor is likely meant",
+		`{"messages":[],"more":true}`:                     "more: no field has this name, has_more is likely meant",
+		`{"message":[]}`:                                  "message: no field has this name, messages is likely meant",
+		`{"messages":[{"id":"1","date":{}}]}`:             "messages[0].date: no field has this name, data is likely meant",
+		`{"messages":[{"id":"1","data":1,"Type":"a"}]}`:   "messages[0].Type: no field has this name, type is likely meant",
+		`{"error":{"knd":"auth"}}`:                        "error.knd: no field has this name, kind is likely meant",
+		`{"error":{"kind":"auth"},"retryAfter":1}`:        "retryAfter: no field has this name, retry_after is likely meant",
+		`{"error":{"kind":"auth"},"message":"x"}`:         "",
+		`{"messages":[],"next_cursor":1,"cursor":2}`:      "",
+		`{"messages":[{"id":"1","data":1,"date":"now"}]}`: "",
+		`{"messages":[],"took":12,"version":"1"}`:         "",
+		`[]`: "", `nonsense`: "", `{"messages":7}`: "",
+	} {
+		if got := misspelt([]byte(body)); got != want {
+			t.Errorf("%s: got %q, want %q", body, got, want)
+		}
+	}
+	for words, want := range map[[2]string]int{{"", "abc"}: 3, {"data", "data"}: 0, {"data", "daat"}: 1, {"data", "dat"}: 1, {"data", "dates"}: 2, {"kind", "mine"}: 2} {
+		if got := edits(words[0], words[1]); got != want {
+			t.Errorf("%q: got %d, want %d", words, got, want)
+		}
 	}
 }
 
 func TestVerifyWhatCannotBeShown(t *testing.T) {
-	if got := with(Fail, verify(t, &flawed{messages: 40, flaws: []string{"no limit"}}, true)); got != "limit" {
+	if got := with(Fail, verify(t, &flawed{messages: 40, flaw: "no limit"}, true)); got != "limit" {
 		t.Errorf("no limit, but few messages: %s", got)
 	}
-	if got := with(NotShown, verify(t, &flawed{messages: 60}, true)); got != "" {
-		t.Errorf("60 messages: %s", got)
-	}
-	if got := with(NotShown, verify(t, &flawed{messages: 1}, true)); got != "cursor resumes" {
+	if got := with(NotJudged, verify(t, &flawed{messages: 1}, true)); got != "cursor resumes" {
 		t.Errorf("1 message: %s", got)
 	}
-	if got := with(NotShown, verify(t, &flawed{messages: 0}, true)); got != "cursor moves, cursor resumes, limit, same cursor" {
-		t.Errorf("no message: %s", got)
+	got := verify(t, &flawed{messages: 0}, true)
+	if with(NotJudged, got) != "cursor moves, cursor resumes, limit, nothing twice, same cursor" || with(Fail, got) != "" {
+		t.Errorf("no message: %+v", got)
 	}
-	got := verify(t, &flawed{messages: 60, flaws: []string{"any signature"}}, false)
-	if with(NotShown, got) != "replay, signature" || with(Fail, got) != "" {
+	got = verify(t, &flawed{messages: 60, flaw: "any signature"}, false)
+	if with(NotJudged, got) != "ahead, refusal, replay, rotation, secrets, signature" || with(Fail, got) != "" {
 		t.Errorf("without a secret: %+v", got)
 	}
 	if _, err := New(checktest.Client(t, fetch.Options{}), source()).Verify(t.Context(), Trial{Config: json.RawMessage(`{"url":"x"}`)}); err == nil {

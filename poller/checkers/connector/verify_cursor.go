@@ -1,0 +1,174 @@
+package connector
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/rounds-dev/rounds/accounts/strict"
+)
+
+// cursors goes through all pages, one message at a time at first.
+func (v *verification) cursors(ctx context.Context, first reply) {
+	if len(first.result.Messages) == 0 {
+		for _, rule := range []string{ruleLimit, ruleSame, ruleMoves, ruleResumes, ruleTwice} {
+			v.leave(rule, "the account has no messages", "verify with an account that has some: --account")
+		}
+		v.pages(ctx, first)
+		return
+	}
+	one := v.ask(ctx, question{name: "one message", limit: 1})
+	most := max(len(one.result.Messages), 1)
+	v.judgeReply(ruleLimit, one, one.ok() && most == 1 && len(first.result.Messages) <= trialLimit,
+		fmt.Sprintf("asked for 1 message: %v, for %d: %v", one, trialLimit, first),
+		"give at most as many messages as limit says, the oldest first, and has_more where there are others")
+	shown, limit := one, 1
+	if !one.ok() || len(one.result.Messages) == 0 { // the other rules have the first page to go by
+		shown, limit = first, trialLimit
+	}
+	again := v.ask(ctx, question{name: "the same cursor again", limit: limit})
+	v.judgeReply(ruleSame, again, again.ok() && prefix(shown.ids(), again.ids()), fmt.Sprintf("%s, then %s", some(shown.ids()), some(again.ids())),
+		"keep the state in the cursor alone, and give messages ids that stay")
+	rest := reply{none: true}
+	if shown.result.Cursor != nil {
+		rest = v.ask(ctx, question{name: "the next page", cursor: shown.result.Cursor})
+	}
+	if v.moves(first, shown, rest) {
+		v.resumes(first, one, rest)
+	} else {
+		v.leave(ruleResumes, "the cursor does not move", "")
+	}
+	v.pages(ctx, first)
+}
+
+// moves judges whether a cursor is another one behind other messages.
+func (v *verification) moves(first, shown, rest reply) bool {
+	advice := "give next_cursor with every page that has messages, and have it name the last of them"
+	cursor := shown.result.Cursor
+	switch {
+	case cursor == nil || first.result.Cursor == nil:
+		v.judge(ruleMoves, false, "a page of messages has no next_cursor", advice)
+	case len(first.ids()) > len(shown.ids()) && sameJSON(cursor, first.result.Cursor):
+		v.judge(ruleMoves, false, fmt.Sprintf("next_cursor is the same behind %s and behind %d", count(len(shown.ids()), "message"), len(first.ids())), advice)
+	case rest.ok() && len(rest.ids()) > 0 && (rest.result.Cursor == nil || sameJSON(cursor, rest.result.Cursor)):
+		v.judge(ruleMoves, false, fmt.Sprintf("the next page has %s and the next_cursor that it was asked under", count(len(rest.ids()), "message")), advice)
+	default:
+		v.judge(ruleMoves, true, fmt.Sprintf("a page of messages has a next_cursor of %d bytes, and the next page another", len(bytes.TrimSpace(cursor))), "")
+		return true
+	}
+	return false
+}
+
+func (v *verification) resumes(first, one, rest reply) {
+	if !one.ok() || len(one.result.Messages) != 1 {
+		v.leave(ruleResumes, "there is no page of one message to go on from", "")
+		return
+	}
+	got := append(one.ids(), rest.ids()...)
+	want := first.ids()
+	switch {
+	case rest.none:
+		v.leave(ruleResumes, rest.String(), "")
+	case !rest.ok() || repeats(got) > 0 || !prefix(got, want) && !prefix(want, got):
+		v.judge(ruleResumes, false, fmt.Sprintf("1 message, then %v: %s", rest, difference(want, got)),
+			"begin right behind the message that next_cursor was given with, neither before nor after it")
+	case len(want) < 2:
+		v.leave(ruleResumes, "the account has one message", "verify with an account that has some: --account")
+	default:
+		v.judge(ruleResumes, true, fmt.Sprintf("1 message, then %d more, none twice", len(rest.ids())), "")
+	}
+}
+
+// pages follows the pages until there are no more, and asks for what is behind them.
+func (v *verification) pages(ctx context.Context, page reply) {
+	cursor, seen, empty, pages := page.result.Cursor, page.ids(), 0, 1
+	for ; page.result.HasMore && pages < trialPages; pages++ {
+		page = v.ask(ctx, question{name: fmt.Sprintf("page %d", pages+1), cursor: cursor})
+		seen = append(seen, page.ids()...)
+		if page.result.Cursor != nil {
+			cursor = page.result.Cursor
+		}
+		if empty++; len(page.result.Messages) > 0 {
+			empty = 0
+		}
+		switch {
+		case repeats(seen) > 0:
+			v.judge(ruleTwice, false, fmt.Sprintf("page %d: %s came before", pages+1, count(repeats(seen), "message")), "under next_cursor give only what is newer")
+			v.leave(ruleEnd, "the same messages came again", "")
+			return
+		case !page.ok():
+			v.judgeReply(ruleEnd, page, false, fmt.Sprintf("page %d: %v", pages+1, page), "has_more asks for the next page at once: it must be there")
+			v.leave(ruleTwice, "there was no next page", "")
+			return
+		case empty >= trialEmpty:
+			v.judge(ruleEnd, false, fmt.Sprintf("%d pages in a row that say has_more and are empty", empty), "say has_more only where the next page has messages, with few exceptions")
+			v.leave(ruleTwice, "the pages do not end", "")
+			return
+		}
+	}
+	if page.result.HasMore {
+		for _, rule := range []string{ruleEnd, ruleTwice} {
+			v.leave(rule, fmt.Sprintf("%d pages, and more to come", pages), "verify with an account that has fewer messages")
+		}
+		return
+	}
+	after := v.ask(ctx, question{name: "behind the last page", cursor: cursor})
+	known := fmt.Sprintf("%s on %s, and behind them %v", count(len(seen), "message"), count(pages, "page"), after)
+	v.judgeReply(ruleEnd, after, after.ok(), known, "under the last cursor answer 204, or no messages, where nothing is new")
+	if _, left := v.found[ruleTwice]; left {
+		return // there are no messages
+	}
+	if cursor == nil {
+		v.leave(ruleTwice, "there is no cursor to ask under", "")
+		return
+	}
+	again := slices.ContainsFunc(after.ids(), func(id string) bool { return slices.Contains(seen, id) })
+	v.judgeReply(ruleTwice, after, !again, known, "under the last cursor give only what is newer")
+}
+
+// sameJSON reports whether two cursors say the same.
+func sameJSON(a, b []byte) bool {
+	var first, second bytes.Buffer
+	return json.Compact(&first, a) == nil && json.Compact(&second, b) == nil && bytes.Equal(first.Bytes(), second.Bytes())
+}
+
+// some names a few ids.
+func some(ids []string) string {
+	const most = 3
+	names := make([]string, 0, most)
+	for _, id := range ids[:min(len(ids), most)] {
+		names = append(names, fmt.Sprintf("%q", strict.Printable(id)))
+	}
+	if len(ids) > most {
+		return fmt.Sprintf("%v and %d more", names, len(ids)-most)
+	}
+	return fmt.Sprint(names)
+}
+
+// prefix reports whether a list begins another: there may be newer messages by then.
+func prefix(short, long []string) bool {
+	return len(short) <= len(long) && slices.Equal(short, long[:len(short)])
+}
+
+func repeats(ids []string) (n int) {
+	seen := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		if seen[id] {
+			n++
+		}
+		seen[id] = true
+	}
+	return n
+}
+
+// difference says where two lists part.
+func difference(want, got []string) string {
+	for i := range min(len(want), len(got)) {
+		if want[i] != got[i] {
+			return fmt.Sprintf("message %d is %s, and was %s when all were asked for", i+1, some(got[i:i+1]), some(want[i:i+1]))
+		}
+	}
+	return fmt.Sprintf("%d messages, and %d when all were asked for", len(got), len(want))
+}
