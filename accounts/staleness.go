@@ -17,3 +17,9 @@ type Staleness struct {
 
 	Headroom []Headroom `json:"headroom,omitempty" doc:"Of the kinds whose third party keeps messages for a while only, how long until it forgets some; of accounts that were not checked with complete success for an hour, parked ones among them."`
 }
+
+// Scan is what a scan for staleness found, as monitors keep it for stats.
+type Scan struct {
+	Staleness
+	Failing *Failing `json:"failing,omitempty"` // nil: a monitor of an earlier version looked
+}

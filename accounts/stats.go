@@ -24,6 +24,8 @@ type Stats struct {
 
 	// Staleness is what the last scan of a monitor found; nil: there was none.
 	Staleness *Staleness
+	// Failing is how many accounts it found to be checked in vain; nil: none has looked.
+	Failing *Failing
 
 	// ClockStep is what monitors know of steps of Redis' clock; nil: there was none.
 	ClockStep *ClockStep
@@ -57,8 +59,8 @@ func (r *Registry) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, err
 	}
 	// What another version left there may be something else: then nothing is known.
-	if stale := new(Staleness); json.Unmarshal(found, stale) == nil {
-		s.Staleness = stale
+	if scan := new(Scan); json.Unmarshal(found, scan) == nil {
+		s.Staleness, s.Failing = &scan.Staleness, scan.Failing
 	}
 	if found, err = r.ring.Clocks().LastStep(ctx); err != nil {
 		return Stats{}, err

@@ -64,6 +64,14 @@ func bucketEnd(b int) time.Duration {
 	return time.Duration(math.Ceil(math.Exp2(float64(b)/8)-1e-9)-1) * time.Second
 }
 
+// bucketBegin is the lowest age, in whole seconds, that a bucket takes.
+func bucketBegin(b int) time.Duration {
+	if b == 0 {
+		return 0
+	}
+	return bucketEnd(b-1) + time.Second
+}
+
 // Add adds what another page found.
 func (a *Ages) Add(page Ages) {
 	if page.Now.After(a.Now) {
@@ -79,11 +87,30 @@ func (a *Ages) Add(page Ages) {
 	}
 }
 
-// StaleFilter says which accounts a scan for staleness tells one by one. The zero
-// StaleFilter is none.
+// StaleFilter says which accounts a scan for staleness tells of, besides how stale
+// all of them are. The zero StaleFilter is none.
 type StaleFilter struct {
-	Kinds []string      // whose records name one of these kinds …
+	Kinds []string      // one by one: those whose records name one of these kinds …
 	From  time.Duration // … and that are so stale, in whole seconds
+
+	// Together with others of their kind and cadence: those that are so stale, in
+	// whole seconds, and those whose last check failed, by its mark not being MarkOK
+	// or one of Sound. Zero: none is.
+	Slow  time.Duration
+	Sound []Mark
+}
+
+// args are those of the script.
+func (f StaleFilter) args() []any {
+	var slow any = ""
+	if f.Slow > 0 {
+		slow = int64(f.Slow / time.Second)
+	}
+	sound := []byte{byte(MarkOK)}
+	for _, mark := range f.Sound {
+		sound = append(sound, byte(mark))
+	}
+	return append([]any{int64(f.From / time.Second), slow, sound}, anyOf(f.Kinds)...)
 }
 
 // Stale is an account that a scan for staleness tells. Its record may name one of
@@ -96,55 +123,108 @@ type Stale struct {
 	Record []byte
 }
 
-// Staleness looks at about n of a shard's accounts, wherever they are, and returns
-// the cursor to go on with, until that is ScanDone; it begins with an empty one.
-// It costs Redis five commands, the ones inside the script among them, and two
-// more where some are told. An account that is registered throughout is counted,
-// in rare cases twice.
-func (r *Ring) Staleness(ctx context.Context, shard int, cursor string, n int, tell StaleFilter) (Ages, []Stale, string, error) {
+// SlowGroup is what a page of a scan tells of the accounts of one kind and cadence
+// together. None of them is parked.
+type SlowGroup struct {
+	Kind    string // empty where the records cannot be read
+	Cadence string // as the records have it
+	Stalest string // the id of an account that is as stale as any of them
+	Counts  []SlowCount
+}
+
+// SlowCount is how many accounts of a SlowGroup are alike.
+type SlowCount struct {
+	Age            time.Duration // at least, and less than a tenth more
+	Failing        bool          // their last check failed
+	NeverSucceeded bool          // they were checked, and no check ever succeeded completely
+	Accounts       int
+}
+
+// StalePage is what a step of a scan for staleness found.
+type StalePage struct {
+	Ages
+	Told []Stale
+	Slow []SlowGroup
+	Read int    // bytes of the records that the step read
+	Next string // the cursor to go on with; ScanDone at the end
+}
+
+// Staleness looks at about n of a shard's accounts, wherever they are, from a cursor
+// on, until the next is ScanDone; it begins with an empty one. It costs Redis five
+// commands, the ones inside the script among them, and one more, and one for each
+// parked one, where some are told. An account that is registered throughout is
+// counted, in rare cases twice.
+func (r *Ring) Staleness(ctx context.Context, shard int, cursor string, n int, tell StaleFilter) (StalePage, error) {
 	if cursor == "" {
 		cursor = ScanDone
 	}
 	k := &r.keys[shard]
-	args := append([]any{cursor, n, int64(tell.From / time.Second)}, anyOf(tell.Kinds)...)
+	args := append([]any{cursor, n}, tell.args()...)
 	answer, err := redis.Values(r.wire.Run(ctx, stalenessScript, shard, []string{k.tickets, k.parked, k.accounts, k.reasons}, args...))
 	if err != nil {
-		return Ages{}, nil, "", err
+		return StalePage{}, err
 	}
-	ages, told, next, err := readAges(answer)
+	page, err := readStalePage(answer)
 	if err != nil {
-		return Ages{}, nil, "", fmt.Errorf("staleness, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
+		return StalePage{}, fmt.Errorf("staleness, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
 	}
-	return ages, told, next, nil
+	return page, nil
 }
 
-func readAges(answer []any) (Ages, []Stale, string, error) {
-	var a Ages
+func readStalePage(answer []any) (StalePage, error) {
+	var p StalePage
 	var now, most int64
-	var next string
 	var stalest []byte
-	var told []any
-	rest, err := redis.Scan(answer, &now, &next, &a.Parked, &most, &stalest, &told)
+	var told, slow []any
+	rest, err := redis.Scan(answer, &now, &p.Next, &p.Parked, &most, &stalest, &told, &slow, &p.Read)
 	if err != nil {
-		return Ages{}, nil, "", err
+		return StalePage{}, err
 	}
-	stale, err := readStale(told)
-	if err != nil {
-		return Ages{}, nil, "", err
+	if p.Told, err = readStale(told); err != nil {
+		return StalePage{}, err
 	}
-	a.Now, a.Max, a.Stalest = time.UnixMilli(now), time.Duration(max(0, most))*time.Second, string(stalest)
+	if p.Slow, err = readSlow(slow); err != nil {
+		return StalePage{}, err
+	}
+	p.Now, p.Max, p.Stalest = time.UnixMilli(now), time.Duration(max(0, most))*time.Second, string(stalest)
 	pairs, err := redis.Ints(rest, nil)
 	if err != nil || len(pairs)%2 != 0 {
-		return Ages{}, nil, "", errors.Join(wire.ErrReply, err)
+		return StalePage{}, errors.Join(wire.ErrReply, err)
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i] < 0 {
-			return Ages{}, nil, "", wire.ErrReply
+			return StalePage{}, wire.ErrReply
 		}
-		a.buckets[min(pairs[i], staleBuckets-1)] += pairs[i+1]
-		a.Scanned += pairs[i+1]
+		p.buckets[min(pairs[i], staleBuckets-1)] += pairs[i+1]
+		p.Scanned += pairs[i+1]
 	}
-	return a, stale, next, nil
+	return p, nil
+}
+
+func readSlow(told []any) ([]SlowGroup, error) {
+	var all []SlowGroup
+	for len(told) > 0 {
+		var g SlowGroup
+		var counts []any
+		rest, err := redis.Scan(told, &g.Kind, &g.Cadence, &g.Stalest, &counts)
+		if err != nil {
+			return nil, err
+		}
+		pairs, err := redis.Ints(counts, nil)
+		if err != nil || len(pairs)%2 != 0 {
+			return nil, errors.Join(wire.ErrReply, err)
+		}
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] < 0 {
+				return nil, wire.ErrReply
+			}
+			g.Counts = append(g.Counts, SlowCount{
+				Age: bucketBegin(pairs[i] / 4), Failing: pairs[i]&1 > 0, NeverSucceeded: pairs[i]&2 > 0, Accounts: pairs[i+1],
+			})
+		}
+		all, told = append(all, g), rest
+	}
+	return all, nil
 }
 
 func readStale(told []any) ([]Stale, error) {

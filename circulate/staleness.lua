@@ -7,14 +7,26 @@
 -- ARGV[1]  where a scan of tickets goes on
 -- ARGV[2]  about how many accounts to look at
 -- ARGV[3]  from how many seconds on an account is told by itself
--- then the kinds of those; where there are none, none is
+-- ARGV[4]  from how many seconds on it is told with others of its kind and
+--          cadence; '': none is, also where its checks fail
+-- ARGV[5]  the marks of checks that did not fail
+-- then the kinds of those told by themselves; where there are none, none is
 --
 -- Returns {now, where to go on, parked, the most seconds, the id of who has
--- them or '', those told by themselves, then pairs: bucket, how many}. Bucket 0
+-- them or '', those told by themselves, those told with others, the bytes of
+-- the records that were read, then pairs: bucket, how many}. Bucket 0
 -- is less than a second; bucket b begins at 2^((b-1)/8) seconds. Of those told
 -- by themselves, parked ones among them, there are five each: id, seconds,
 -- parked at or '', why, record. A record that names one of the kinds elsewhere
--- may be among them. Of all others only the histogram leaves Redis.
+-- may be among them.
+--
+-- Those told with others are not parked, and so stale as ARGV[4], or their last
+-- check failed. Of each kind and cadence there are four: kind, cadence as the
+-- record has it, the id of the stalest, and an array of pairs: 4 * bucket + 1
+-- where their last check failed + 2 where none ever succeeded, how many. A record
+-- that is missing or cannot be read has the kind ''.
+--
+-- Of all others only the histogram leaves Redis.
 
 local tickets, parked, accounts, reasons = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
@@ -26,22 +38,90 @@ local all = page[2]
 -- Many accounts succeeded in the same second: they are counted by its text, and
 -- what is costly is done once for all of them.
 local count_at, one_of, out = {}, {}, 0
+local age_at, bucket_at = {}, {}
 local told, told_from, names = {}, tonumber(ARGV[3]), {}
-for k = 4, #ARGV do names[k - 3] = '"kind":"' .. ARGV[k] .. '"' end
+local groups, slow_from, sound = {}, tonumber(ARGV[4]), ARGV[5]
+local read = 0
+for k = 6, #ARGV do names[k - 5] = '"kind":"' .. ARGV[k] .. '"' end
 
--- Tells those of some accounts that are of the kinds.
-local function tell(ids, ages, since)
-  if #ids == 0 then return end
-  for i, record in ipairs(redis.call('HMGET', accounts, unpack(ids))) do
-    for k = 1, record and #names or 0 do
-      if string.find(record, names[k], 1, true) then
-        local at = since[i]
-        local why = at and redis.call('HGET', reasons, ids[i]) or ''
-        for _, value in ipairs({ids[i], ages[i], at or '', why, record}) do told[#told + 1] = value end
-        break
-      end
+-- Returns how many seconds ago a time was that stands behind a ticket; nil where it
+-- is no time.
+local function age_of(at)
+  local age = age_at[at]
+  if age == nil then
+    local succeeded = tonumber(at, 16)
+    age = succeeded and today - succeeded or false
+    age_at[at] = age
+  end
+  return age or nil
+end
+
+local function bucket_of(at)
+  local b = bucket_at[at]
+  if not b then
+    local age = math.max(0, age_of(at))
+    b = age < 1 and 0 or math.floor(math.log(age) / math.log(2) * 8 + 1e-9) + 1
+    bucket_at[at] = b
+  end
+  return b
+end
+
+-- Returns the text of a record behind a name that is first found there, and where it
+-- ends; nil where there is none. Neither a kind nor a cadence has a backslash.
+local function text_behind(record, name)
+  local _, before = string.find(record, name, 1, true)
+  if not before then return nil end
+  local behind = string.find(record, '"', before + 1, true)
+  if not behind then return nil end
+  return sub(record, before + 1, behind - 1), behind
+end
+
+-- Returns the kind and the cadence that a record names, '' where it names none. The
+-- id, which comes before the kind, cannot look like one: its quotes are escaped.
+local function rhythm_of(record)
+  local kind = text_behind(record, '"kind":"') or ''
+  local cadence, behind = text_behind(record, '"cadence":"')
+  if not behind then return kind, '' end
+  -- What the record ends with is its own; elsewhere it may be its config's.
+  if behind == #record - 1 then return kind, cadence end
+  local ok, fields = pcall(cjson.decode, record)
+  if not ok or type(fields) ~= 'table' or type(fields.cadence) ~= 'string' then return kind, '' end
+  return kind, fields.cadence
+end
+
+-- Counts an account with others of its kind and cadence.
+local function count(id, at, class, record)
+  local kind, cadence = rhythm_of(record)
+  local name = kind .. '|' .. cadence
+  local g = groups[name]
+  if not g then
+    g = {kind = kind, cadence = cadence, most = -math.huge, counts = {}}
+    groups[name] = g
+  end
+  local age, key = age_of(at), 4 * bucket_of(at) + class
+  if age > g.most then g.most, g.id = age, id end
+  g.counts[key] = (g.counts[key] or 0) + 1
+end
+
+-- Tells an account if it is of the kinds.
+local function tell(id, age, since, record)
+  for k = 1, #names do
+    if string.find(record, names[k], 1, true) then
+      local why = since and redis.call('HGET', reasons, id) or ''
+      for _, value in ipairs({id, age, since or '', why, record}) do told[#told + 1] = value end
+      return
     end
   end
+end
+
+-- Returns how the checks of an account went: 1 where the last failed, and 2 more
+-- where none ever succeeded.
+local function class_of(value)
+  local last = sub(value, 25, 25)
+  if last == '' or last == '-' then return 0 end
+  local class = string.find(sound, last, 1, true) and 0 or 1
+  if last ~= MARK_OK and sub(value, 32, 32) == '-' and not string.find(sub(value, 25, 31), MARK_OK, 1, true) then class = class + 2 end
+  return class
 end
 
 local some_parked = redis.call('ZCARD', parked) > 0
@@ -53,39 +133,60 @@ for from = 1, #all, 4000 do
     for i = from, to, 2 do ids[#ids + 1] = all[i] end
     since = redis.call('ZMSCORE', parked, unpack(ids))
   end
-  if #names > 0 then
-    local ids, ages, at = {}, {}, {}
-    for i = from, to, 2 do
-      local succeeded = tonumber(sub(all[i + 1], 17, 24), 16)
-      if succeeded and today - succeeded >= told_from then
-        ids[#ids + 1], ages[#ids + 1], at[#ids + 1] = all[i], today - succeeded, since[(i - from) / 2 + 1]
-      end
-    end
-    tell(ids, ages, at)
-  end
+  local ids, place, classes = {}, {}, {}
   for i = from, to, 2 do
-    if since[(i - from) / 2 + 1] then
+    local value = all[i + 1]
+    local at, away = sub(value, 17, 24), since[(i - from) / 2 + 1]
+    local age, class = age_of(at), 0
+    local alone = age and #names > 0 and age >= told_from
+    local together = false
+    if age and slow_from and not away then
+      class = class_of(value)
+      together = class > 0 or age >= slow_from
+    end
+    if alone or together then
+      local n = #ids + 1
+      ids[n], place[n], classes[n] = all[i], i, together and class
+    end
+    if away then
       out = out + 1
     else
-      local at = sub(all[i + 1], 17, 24)
       count_at[at] = (count_at[at] or 0) + 1
       one_of[at] = all[i]
+    end
+  end
+  if #ids > 0 then
+    for n, record in ipairs(redis.call('HMGET', accounts, unpack(ids))) do
+      record = record or ''
+      read = read + #record
+      local at = sub(all[place[n] + 1], 17, 24)
+      if classes[n] then count(ids[n], at, classes[n], record) end
+      if #names > 0 and age_of(at) >= told_from then tell(ids[n], age_of(at), since[(place[n] - from) / 2 + 1], record) end
     end
   end
 end
 
 local buckets, most, stalest = {}, -1, ''
 for at, n in pairs(count_at) do
-  local succeeded = tonumber(at, 16)
-  if succeeded then
-    local age = math.max(0, today - succeeded)
+  local age = age_of(at)
+  if age then
+    age = math.max(0, age)
     if age > most then most, stalest = age, one_of[at] end
-    local b = age < 1 and 0 or math.floor(math.log(age) / math.log(2) * 8 + 1e-9) + 1
+    local b = bucket_of(at)
     buckets[b] = (buckets[b] or 0) + n
   end
 end
 
-local answer = {now, page[1], out, most, stalest, told}
+local slow = {}
+for _, g in pairs(groups) do
+  local counts = {}
+  for key, n in pairs(g.counts) do
+    counts[#counts + 1] = key
+    counts[#counts + 1] = n
+  end
+  for _, value in ipairs({g.kind, g.cadence, g.id, counts}) do slow[#slow + 1] = value end
+end
+local answer = {now, page[1], out, most, stalest, told, slow, read}
 for b, n in pairs(buckets) do
   answer[#answer + 1] = b
   answer[#answer + 1] = n

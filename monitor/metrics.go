@@ -38,6 +38,7 @@ type Metrics struct {
 	staleness    *stalenessSummary
 	headroom     *prometheus.GaugeVec
 	headroomLow  *prometheus.GaugeVec
+	failing      failingMetrics
 	scanSeconds  dutyGauge
 	lost         dutyGauge
 	duplicated   dutyGauge
@@ -107,6 +108,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "The least time until a third party forgets messages that no check has fetched, by kind; of accounts not checked with success for an hour."}, []string{"kind"}),
 		headroomLow: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "headroom_accounts",
 			Help: "Accounts whose third party will forget messages, by kind and how much is left of what it keeps: low (less than half), critical (less than a quarter), past (nothing)."}, []string{"kind", "state"}),
+		failing:     newFailingMetrics(f),
 		scanSeconds: onDuty("staleness_scan_seconds", "How long the last scan for staleness took."),
 		lost:        onDuty("audit_lost", "Accounts that the last audit found in no place. Must be 0."),
 		duplicated:  onDuty("audit_duplicated", "Accounts that the last audit found in several places. Must be 0."),
@@ -183,6 +185,7 @@ func (m *Metrics) offDuty() {
 	m.findings.Reset()
 	m.headroom.Reset()
 	m.headroomLow.Reset()
+	m.failing.forget()
 	for _, g := range []dutyGauge{m.messages, m.overdue, m.heldBack, m.dead, m.deadOldest, m.scanSeconds, m.lost, m.duplicated, m.unjudged, m.auditSeconds} {
 		g.forget()
 	}

@@ -42,6 +42,7 @@ type Monitor struct {
 
 	retentions accounts.Retentions
 	warned     map[string]warning // of the scan alone, by kind
+	scanned    scanSize           // likewise
 
 	trims    sync.Mutex // two of them at once would each warn
 	heldTold time.Time  // when it was last warned that groups hold messages back …

@@ -11,11 +11,16 @@ import (
 
 const (
 	// scanPage is how many accounts a step looks at: half a millisecond, by Redis'
-	// own measure, with a million accounts in 64 shards.
+	// own measure, with a million accounts in 64 shards; up to two and a half where the
+	// records of all of them are read, for they fail or were not checked for a while.
 	scanPage = 500
+	// scanBytes is how many bytes of records a step should read at most: where there
+	// are more the next steps look at fewer accounts, but at scanLeast.
+	scanBytes = 256 << 10
+	scanLeast = 10
 	// scanPause comes after each shard; it is shorter where that is needed for a
 	// ring of few accounts in many shards to be scanned once a minute. pagePause
-	// comes between the steps of one shard, each of which costs Redis five commands:
+	// comes between the steps of one shard, each of which costs Redis six commands:
 	// a million accounts in 64 shards take about seventeen minutes.
 	scanPause  = time.Second
 	pagePause  = 500 * time.Millisecond
@@ -32,19 +37,23 @@ func (m *Monitor) scan(ctx context.Context) error {
 	began := time.Now()
 	pause := min(scanPause, scanWithin/time.Duration(m.ring.Shards()))
 	var all circulate.Ages
-	rooms := newHeadrooms(m.retentions)
+	rooms, failing := newHeadrooms(m.retentions), accounts.NewFailingCount()
+	tell := rooms.tell()
+	tell.Slow, tell.Sound = accounts.SlowFrom, accounts.SoundMarks()
 	for shard := range m.ring.Shards() {
 		for cursor := ""; cursor != circulate.ScanDone; {
-			page, told, next, err := m.ring.Staleness(ctx, shard, cursor, scanPage, rooms.tell())
+			page, err := m.ring.Staleness(ctx, shard, cursor, m.scanned.page(), tell)
 			if err != nil {
 				return err
 			}
-			all.Add(page)
-			cursor = next
-			if err := m.tryAgain(ctx, shard, rooms.add(page.Now, told)); err != nil {
+			m.scanned.read(page.Read)
+			all.Add(page.Ages)
+			failing.Add(page.Now, page.Slow)
+			cursor = page.Next
+			if err := m.tryAgain(ctx, shard, rooms.add(page.Now, page.Told)); err != nil {
 				return err
 			}
-			if next == circulate.ScanDone {
+			if cursor == circulate.ScanDone {
 				rest(ctx, pause)
 			} else {
 				rest(ctx, min(pause, pagePause))
@@ -57,15 +66,33 @@ func (m *Monitor) scan(ctx context.Context) error {
 	headroom := rooms.sorted()
 	m.warnOfLoss(headroom)
 	m.metrics.setHeadroom(headroom)
+	vain := failing.Found(all.Scanned)
+	m.metrics.setFailing(vain)
 	m.metrics.staleness.set(&all)
 	m.metrics.scanSeconds.set(time.Since(began).Seconds())
-	found, err := json.Marshal(accounts.Staleness{
+	found, err := json.Marshal(accounts.Scan{Staleness: accounts.Staleness{
 		At: all.Now.UTC(), Scanned: all.Scanned,
 		P50: all.Quantile(0.5).Seconds(), P99: all.Quantile(0.99).Seconds(), Max: all.Max.Seconds(),
 		Stalest: all.Stalest, ParkedExcluded: all.Parked, Headroom: headroom,
-	})
+	}, Failing: &vain})
 	if err != nil {
 		return err
 	}
 	return m.ring.KeepStaleness(ctx, found)
+}
+
+// scanSize is how many accounts a step of the scan looks at: fewer where records are
+// large, for Redis serves nobody else meanwhile. The zero scanSize is the most.
+type scanSize struct{ fewer int }
+
+func (s *scanSize) page() int { return max(scanLeast, scanPage>>s.fewer) }
+
+// read notes how many bytes of records a step read.
+func (s *scanSize) read(bytes int) {
+	switch {
+	case bytes > scanBytes && s.page() > scanLeast:
+		s.fewer++
+	case bytes < scanBytes/4 && s.fewer > 0:
+		s.fewer--
+	}
 }

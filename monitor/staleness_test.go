@@ -73,7 +73,7 @@ func TestOneMonitorIsOnDuty(t *testing.T) {
 		stopSecond := w.run(monitor.Config{})
 		time.Sleep(2 * time.Minute)
 		shared := []string{
-			"rounds_accounts", "rounds_stream_messages", "rounds_overdue_seconds", "rounds_staleness_seconds", "rounds_staleness_scan_seconds",
+			"rounds_accounts", "rounds_stream_messages", "rounds_overdue_seconds", "rounds_staleness_seconds", "rounds_staleness_scan_seconds", "rounds_missed_slots",
 			"rounds_audit_lost", "rounds_audit_duplicated", "rounds_audit_unjudged", "rounds_audit_findings", "rounds_audit_seconds",
 		}
 		shown := func() (n int) {

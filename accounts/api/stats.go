@@ -24,7 +24,7 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error)
 				Urgent: stats.Urgent, Normal: max(0, stats.Waiting-stats.Urgent-stats.Low), Low: stats.Low,
 			},
 		},
-		Staleness: stats.Staleness, ClockStep: stats.ClockStep,
+		Staleness: stats.Staleness, Failing: stats.Failing, ClockStep: stats.ClockStep,
 		Replicas: make([]Replica, len(stats.Replicas)),
 	}
 	if s.options.Data != nil {

@@ -120,6 +120,7 @@ type Stats struct {
 	Data *Data `json:"data,omitempty" doc:"Where accounts and messages are kept."`
 
 	Staleness *accounts.Staleness `json:"staleness,omitempty" doc:"How long ago accounts were last checked with complete success, as a monitor's last scan found it; left out until there was one."`
+	Failing   *accounts.Failing   `json:"failing,omitempty" doc:"How many accounts are checked in vain, as the same scan found it; left out until there was one."`
 	ClockStep *accounts.ClockStep `json:"redis_clock_step,omitempty" doc:"How Redis' clock went ahead or back; left out where it never did."`
 }
 

@@ -133,6 +133,9 @@ func table() []Mutant {
 		{Rule: "what has moved since the clock went back is moved again", By: Conformance, Script: "move",
 			Old: "score and tonumber(score) == tonumber(ARGV[a + 1])", New: "score",
 			Test: "clock, what is due too late is moved"},
+		{Rule: "a cadence within an account's config counts as its own", By: Conformance, Script: "staleness",
+			Old: "behind == #record - 1", New: "cadence",
+			Test: "a scan tells what fails and what is late"},
 
 		{Rule: "compensate after an unknown outcome", By: Code, File: "circulate/requeue.go",
 			Old:     "		return 0, 0, fmt.Errorf(\"requeue, shard %d: %w\", shard, err)\n",

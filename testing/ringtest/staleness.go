@@ -41,13 +41,16 @@ func staleness(f *fixture) {
 	var all circulate.Ages
 	var told []circulate.Stale
 	for cursor := ""; cursor != circulate.ScanDone; {
-		page, stale, next, err := f.ring.Staleness(ctx, 0, cursor, 10, circulate.StaleFilter{Kinds: []string{"none", "k"}, From: 30 * time.Minute})
+		page, err := f.ring.Staleness(ctx, 0, cursor, 10, circulate.StaleFilter{Kinds: []string{"none", "k"}, From: 30 * time.Minute})
 		if err != nil {
 			f.Fatal(err)
 		}
-		told = append(told, stale...)
-		all.Add(page)
-		cursor = next
+		if page.Slow != nil {
+			f.Errorf("%+v is told, and nobody asked", page.Slow)
+		}
+		told = append(told, page.Told...)
+		all.Add(page.Ages)
+		cursor = page.Next
 	}
 	about := func(what string, got, want time.Duration) {
 		f.Helper()
@@ -83,6 +86,65 @@ func staleness(f *fixture) {
 	}
 	if n, err := f.ring.LastStaleness(ctx); err != nil || string(n) != `{"n":1}` {
 		f.Errorf("%q is kept, %v", n, err)
+	}
+}
+
+// slowness plants histories and expects what a scan tells of accounts together.
+func slowness(f *fixture) {
+	ctx := context.Background()
+	now, err := f.ring.Now(ctx, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	plant := func(id string, age time.Duration, marks, record string) {
+		f.register(id)
+		ticket := f.text("HGET", f.key("tickets"), id)
+		f.do("HSET", f.key("tickets"), id, fmt.Sprintf("%s%08x%s%s", ticket[:16], now.Add(-age).Unix(), marks, ticket[32:]))
+		f.do("HSET", f.key("accounts"), id, record)
+	}
+	record := func(id, rest string) string { return fmt.Sprintf(`{"id":%q,"kind":"feed","config":{}%s}`, id, rest) }
+	plant("well", time.Second, "++++++++", record("well", ""))
+	plant("fetching", time.Second, "m+++++++", record("fetching", ""))
+	plant("new", time.Second, "--------", record("new", ""))
+	plant("fails", time.Minute, "b+++++++", record("fails", `,"cadence":"every 5m"`))
+	plant("never", 2*time.Minute, "tt------", record("never", `,"cadence":"every 5m","labels":{"cadence":"x"}`))
+	plant("long never", 3*time.Minute, "tttttttt", record("long never", `,"cadence":"every 5m"`)) // succeeded before
+	plant("never caught up", time.Second, "m-------", record("never caught up", ""))
+	plant("slow", time.Hour, "++++++++", `{"id":"slow","kind":"http","config":{"cadence":"every 9h"}}`)
+	plant("late", time.Hour, "++++++++", `{"id":"late","kind":"http","config":{"cadence":"every 9h"},"cadence":"every 1h","priority":"low"}`)
+	plant("no record", time.Hour, "++++++++", "{")
+	plant("gone", time.Hour, "a+++++++", record("gone", ""))
+	if _, err := f.ring.Park(ctx, 0, "auth", []string{"gone"}); err != nil {
+		f.Fatal(err)
+	}
+	f.do("HSET", f.key("tickets"), "unreadable", "x")
+	var got []string
+	read, scanned := 0, 0
+	for cursor := ""; cursor != circulate.ScanDone; {
+		page, err := f.ring.Staleness(ctx, 0, cursor, 100, circulate.StaleFilter{Slow: 30 * time.Minute, Sound: []circulate.Mark{'m'}})
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, g := range page.Slow {
+			for _, c := range g.Counts {
+				// On a machine that is slow an age may be of the bucket after.
+				got = append(got, fmt.Sprintf("%s|%s|%s|%v|%v|%v|%d", g.Kind, g.Cadence, g.Stalest, c.Failing, c.NeverSucceeded, c.Age >= 50*time.Minute, c.Accounts))
+			}
+		}
+		read, scanned, cursor = read+page.Read, scanned+page.Scanned, page.Next
+	}
+	slices.Sort(got)
+	want := []string{
+		"feed|every 5m|long never|true|false|false|1", "feed|every 5m|long never|true|false|false|1",
+		"feed|every 5m|long never|true|true|false|1", "feed||never caught up|false|true|false|1",
+		"http|every 1h|late|false|false|true|1", "http||slow|false|false|true|1", "||no record|false|false|true|1",
+	}
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		f.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if read < 300 || read > 800 || scanned != 10 {
+		f.Errorf("%d bytes were read, of %d accounts", read, scanned)
 	}
 }
 

@@ -117,6 +117,7 @@ func Run(t *testing.T, server redistest.Redis) {
 			"credential, its owner is paused":                     ownerPauses,
 			"credential, bad input":                               credentialBadInput,
 			"staleness":                                           staleness,
+			"a scan tells what fails and what is late":            slowness,
 			"one is on duty":                                      duties,
 			"audit finds nothing in a healthy ring":               auditHealthy,
 			"audit finds the lost":                                auditFindsLost,

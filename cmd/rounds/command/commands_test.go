@@ -161,18 +161,26 @@ func TestStats(t *testing.T) {
 	if _, err := s.ring.Heartbeat(t.Context(), circulate.NewReplica(), report, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	stale := []byte(`{"at":"2026-11-20T08:00:00Z","scanned":1000,"seconds_p50":2.5,"seconds_p99":61,"seconds_max":90,"stalest":"news"}`)
+	stale := []byte(`{"at":"2026-11-20T08:00:00Z","scanned":1000,"seconds_p50":2.5,"seconds_p99":61,"seconds_max":90,"stalest":"news",
+		"failing":{"accounts":300,"newly":280,"never_succeeded":20,"behind":12,"missed_slots_p99":0,"missed_slots_max":7,"most_missed":"old",
+			"kinds":[{"kind":"feed","accounts":300,"newly":280,"never_succeeded":20,"behind":11},{"kind":"http","accounts":0,"newly":0,"never_succeeded":0,"behind":1}]}}`)
 	if err := s.ring.KeepStaleness(t.Context(), stale); err != nil {
 		t.Fatal(err)
 	}
 	got := s.must("stats")
-	for _, want := range []string{"accounts   1: ", "shards     4\n", "staleness  p50 2.5s, p99 1m1s, most 1m30s (news), of 1000 accounts at 2026-11-", "host1", "alive", "3/256", "12.3", "1m30s"} {
+	for _, want := range []string{"accounts   1: ", "shards     4\n", "staleness  p50 2.5s, p99 1m1s, most 1m30s (news), of 1000 accounts at 2026-11-", "host1", "alive", "3/256", "12.3", "1m30s",
+		"failing    300 accounts, 280 of them newly; 20 never succeeded\n           feed: 300 failing, 280 newly; 20 never succeeded\n",
+		"behind     12 accounts missed three slots of their cadence or more; most missed: 7 slots (old)\n",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	var stats struct{ Accounts struct{ Registered int } }
-	if raw := s.must("stats", "--json"); json.Unmarshal([]byte(raw), &stats) != nil || stats.Accounts.Registered != 1 {
+	var stats struct {
+		Accounts struct{ Registered int }
+		Failing  struct{ Accounts, Newly int }
+	}
+	if raw := s.must("stats", "--json"); json.Unmarshal([]byte(raw), &stats) != nil || stats.Accounts.Registered != 1 || stats.Failing.Accounts != 300 || stats.Failing.Newly != 280 {
 		t.Errorf("got %s", raw)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -73,6 +73,9 @@ func printStats(w io.Writer, s api.Stats) error {
 		fmt.Fprintf(table, "staleness\tp50 %s, p99 %s, most %s (%s), of %d accounts at %s\n", seconds(stale.P50), seconds(stale.P99),
 			seconds(stale.Max), oneLine(stale.Stalest), stale.Scanned, clockTime(stale.At))
 	}
+	if s.Failing != nil {
+		printFailing(table, s.Failing)
+	}
 	if s.Staleness != nil {
 		for _, h := range s.Staleness.Headroom {
 			fmt.Fprintf(table, "headroom\t%s\n", headroomIn(h))
@@ -107,6 +110,21 @@ func printStats(w io.Writer, s api.Stats) error {
 			r.InFlight, r.Concurrency, r.ChecksPerSecond, r.FailuresPerSecond, r.MessagesPerSecond, seconds(r.LatenessP50), seconds(r.LatenessP99))
 	}
 	return table.Flush()
+}
+
+// printFailing tells how many accounts are checked in vain, and of which kinds.
+func printFailing(w io.Writer, f *accounts.Failing) {
+	fmt.Fprintf(w, "failing\t%d accounts, %d of them newly; %d never succeeded\n", f.Accounts, f.Newly, f.NeverSucceeded)
+	for _, k := range f.Kinds {
+		if k.Accounts+k.NeverSucceeded > 0 {
+			fmt.Fprintf(w, "\t%s: %d failing, %d newly; %d never succeeded\n", cmp.Or(oneLine(k.Kind), "records that cannot be read"), k.Accounts, k.Newly, k.NeverSucceeded)
+		}
+	}
+	most := ""
+	if f.MostMissed != "" {
+		most = fmt.Sprintf("; most missed: %d slots (%s)", f.MissedMax, oneLine(f.MostMissed))
+	}
+	fmt.Fprintf(w, "behind\t%d accounts missed three slots of their cadence or more%s\n", f.Behind, most)
 }
 
 func seconds(s float64) string {

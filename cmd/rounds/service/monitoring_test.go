@@ -214,7 +214,7 @@ func TestAlertRules(t *testing.T) {
 	}
 	for _, name := range []string{
 		"AccountsLost", "AccountsDuplicated", "Stale", "Late", "Overdue", "SweepsFail", "NoMonitorOnDuty", "ReplicasMissing", "NoReplica",
-		"ProcessLost", "HeadroomLow", "MessagesAboutToBeLost", "CallbacksFail", "RedisErrors", "OutageSuspected", "ParkedRising", "StreamsHeldBack", "DeadLetters",
+		"ProcessLost", "HeadroomLow", "MessagesAboutToBeLost", "CallbacksFail", "RedisErrors", "OutageSuspected", "AccountsFailing", "NewlyFailing", "ParkedRising", "StreamsHeldBack", "DeadLetters",
 	} {
 		if !names["Rounds"+name] {
 			t.Errorf("there is no rule Rounds%s", name)

@@ -1,0 +1,51 @@
+package monitor
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/rounds-dev/rounds/accounts"
+)
+
+// failingMetrics show how many accounts are checked in vain, as the last scan found it.
+// Only the monitor on duty shows them.
+type failingMetrics struct {
+	accounts, newly, never, behind *prometheus.GaugeVec // by kind
+	missed                         *prometheus.GaugeVec // by quantile
+}
+
+func newFailingMetrics(f promauto.Factory) failingMetrics {
+	gauge := func(name, label, help string) *prometheus.GaugeVec {
+		return f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: name, Help: help}, []string{label})
+	}
+	return failingMetrics{
+		accounts: gauge("accounts_failing", "kind", "Accounts whose last check failed, whoever is to blame, by kind. Parked ones are left out."),
+		newly:    gauge("accounts_newly_failing", "kind", "Those of rounds_accounts_failing whose first slot since a check last succeeded was within the last hour, by kind."),
+		never:    gauge("accounts_never_succeeded", "kind", "Accounts that were checked, and no check ever succeeded completely, by kind. Parked ones are left out."),
+		behind:   gauge("accounts_behind", "kind", "Accounts for which three slots of their cadence or more have passed since a check last succeeded completely, by kind. Parked ones are left out."),
+		missed:   gauge("missed_slots", "quantile", "How many slots of their cadences have passed since accounts were last checked with complete success; at most 1000."),
+	}
+}
+
+func (m failingMetrics) all() []*prometheus.GaugeVec {
+	return []*prometheus.GaugeVec{m.accounts, m.newly, m.never, m.behind, m.missed}
+}
+
+func (m failingMetrics) forget() {
+	for _, g := range m.all() {
+		g.Reset()
+	}
+}
+
+// setFailing shows what a scan found.
+func (m *Metrics) setFailing(found accounts.Failing) {
+	m.failing.forget()
+	for _, k := range found.Kinds {
+		m.failing.accounts.WithLabelValues(k.Kind).Set(float64(k.Accounts))
+		m.failing.newly.WithLabelValues(k.Kind).Set(float64(k.Newly))
+		m.failing.never.WithLabelValues(k.Kind).Set(float64(k.NeverSucceeded))
+		m.failing.behind.WithLabelValues(k.Kind).Set(float64(k.Behind))
+	}
+	m.failing.missed.WithLabelValues("0.99").Set(float64(found.MissedP99))
+	m.failing.missed.WithLabelValues("1").Set(float64(found.MissedMax))
+}
