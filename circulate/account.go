@@ -61,6 +61,14 @@ func (a Account) Deregister(ctx context.Context) error {
 	return a.counted(a.ring.Deregister(ctx, a.Shard(), []string{a.id}))
 }
 
+// DeregisterIf is Deregister of an account that has this very record, byte by byte. It returns
+// ErrNotRegistered as well where the account has another one, and leaves it alone.
+func (a Account) DeregisterIf(ctx context.Context, record []byte) error {
+	return a.counted(a.ring.countAnywhere(ctx, a.Shard(), []string{a.id}, func(ctx context.Context, shard int, ids []string) (int, error) {
+		return a.ring.deregisterIn(ctx, shard, []any{2, ids[0], record})
+	}))
+}
+
 // Park takes the account out of circulation for a reason. It returns ErrNotRegistered where
 // it is not there.
 func (a Account) Park(ctx context.Context, reason string) error {

@@ -5,22 +5,31 @@
 -- KEYS[2]  tickets  HASH
 -- KEYS[3]  schedule  ZSET
 -- KEYS[4]  parked  ZSET
--- KEYS[5…] every other HASH that has a field for each account
--- ARGV     ids
+-- KEYS[5]  accounts  HASH  id -> record
+-- KEYS[6…] every other HASH that has a field for each account
+-- ARGV[1]  1 or 2: how many arguments each account has
+-- then of each its id, and the record that it must have now; without the second it
+-- leaves whatever it is
 --
--- Returns how many were registered.
+-- Returns how many were registered, and were as they must be.
 
 local wrong = mistyped(KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset')
 for k = 5, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
 if wrong then return wrong end
 
+local each, ids = tonumber(ARGV[1]), {}
+for a = 2, #ARGV, each do
+  if each == 1 or (redis.call('HGET', KEYS[5], ARGV[a]) or '') == ARGV[a + 1] then ids[#ids + 1] = ARGV[a] end
+end
+if #ids == 0 then return 0 end
+
 even_when_full(KEYS[2])
 -- The change goes first: what a script adds may be left over, what it removes
 -- may not.
-for _, id in ipairs(ARGV) do redis.call('ZADD', KEYS[1], change_stamp(KEYS[1]), id) end
+for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], change_stamp(KEYS[1]), id) end
 redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1025)
-local gone = redis.call('HDEL', KEYS[2], unpack(ARGV))
-redis.call('ZREM', KEYS[3], unpack(ARGV))
-redis.call('ZREM', KEYS[4], unpack(ARGV))
-for k = 5, #KEYS do redis.call('HDEL', KEYS[k], unpack(ARGV)) end
+local gone = redis.call('HDEL', KEYS[2], unpack(ids))
+redis.call('ZREM', KEYS[3], unpack(ids))
+redis.call('ZREM', KEYS[4], unpack(ids))
+for k = 5, #KEYS do redis.call('HDEL', KEYS[k], unpack(ids)) end
 return gone

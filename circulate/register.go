@@ -26,6 +26,27 @@ type Registration struct {
 
 	// ForgetCursor drops the cursor if this changes the record.
 	ForgetCursor bool
+
+	// Before has Upsert change the account only where this is its record, byte by byte, and
+	// Absent only make it, where it is not there; otherwise it is left alone and the outcome
+	// is Differs. An account that has the record already is Unchanged even so.
+	Before []byte
+	Absent bool
+
+	// Begin is what a new account begins with; one that is there keeps its own. Nil: nothing.
+	Begin *Begin
+}
+
+// Begin is what an account brings along that is not of this ring yet.
+type Begin struct {
+	Cursor   []byte // nil: none
+	State    string // what its cadence keeps, as Return's
+	Failures int    // in a row
+
+	// Park has it begin out of circulation, for this reason, as if since then by Redis'
+	// clock; what is later than now means now. Empty: it circulates.
+	Park  string
+	Since time.Time
 }
 
 // Registered is what became of one registration.
@@ -37,6 +58,7 @@ const (
 	Updated   Registered = 'u' // its record changed; a check under way will not be written
 	Unchanged Registered = 's' // it was there with this very record; nothing was written
 	Exists    Registered = 'e' // it was there and was left alone
+	Differs   Registered = 'x' // it is not as the registration demands, and was left alone
 )
 
 // Register brings new accounts of one shard into circulation and leaves alone
@@ -56,8 +78,8 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 	if err := wire.CheckBatch("register", len(items)); err != nil {
 		return nil, err
 	}
-	args := append(make([]any, 0, 4+5*len(items)), change, ReasonPaused)
-	args = append(args, r.wakeArgs(shard)...)
+	args := append(make([]any, 0, 5+5*len(items)), change, ReasonPaused)
+	args = append(append(args, r.wakeArgs(shard)...), len(items))
 	for i := range items {
 		if err := ValidateID(items[i].ID); err != nil {
 			return nil, fmt.Errorf("%w: register: id %q: %w", wire.ErrInput, items[i].ID, err)
@@ -67,6 +89,9 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 			forget = 1
 		}
 		args = append(args, items[i].ID, items[i].Record, max(0, items[i].Due.UnixMilli()), forget, items[i].Priority.lane())
+	}
+	for i := range items {
+		args = items[i].appendOps(args, i+1)
 	}
 	k := &r.keys[shard]
 	letters, err := redis.Bytes(r.wire.Run(ctx, registerScript, shard, []string{
@@ -86,6 +111,33 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 	return outcomes, nil
 }
 
+// appendOps adds what the script is told besides of the item that stands at a place, from 1.
+func (it *Registration) appendOps(args []any, place int) []any {
+	switch {
+	case it.Absent:
+		args = append(args, "new", place)
+	case it.Before != nil:
+		args = append(args, "is", place, it.Before)
+	}
+	b := it.Begin
+	if b == nil {
+		return args
+	}
+	if len(b.Cursor) > 0 {
+		args = append(args, "cursor", place, b.Cursor)
+	}
+	if b.State != "" {
+		args = append(args, "state", place, b.State)
+	}
+	if b.Failures > 0 {
+		args = append(args, "failures", place, b.Failures)
+	}
+	if b.Park != "" {
+		args = append(args, "park", place, b.Park, max(0, b.Since.UnixMilli()))
+	}
+	return args
+}
+
 //go:embed deregister.lua
 var deregisterLua string
 
@@ -98,16 +150,18 @@ func (r *Ring) Deregister(ctx context.Context, shard int, ids []string) (int, er
 	if err := wire.CheckBatch("deregister", len(ids)); err != nil {
 		return 0, err
 	}
-	return r.countAnywhere(ctx, shard, ids, r.deregisterIn)
+	return r.countAnywhere(ctx, shard, ids, func(ctx context.Context, shard int, ids []string) (int, error) {
+		return r.deregisterIn(ctx, shard, append([]any{1}, anyOf(ids)...))
+	})
 }
 
-// deregisterIn is Deregister in this very shard.
-func (r *Ring) deregisterIn(ctx context.Context, shard int, ids []string) (int, error) {
+// deregisterIn is Deregister in this very shard, with the arguments of the script.
+func (r *Ring) deregisterIn(ctx context.Context, shard int, args []any) (int, error) {
 	k := &r.keys[shard]
 	return redis.Int(r.wire.Run(ctx, deregisterScript, shard, []string{
 		k.changes, k.tickets, k.schedule, k.parked,
 		k.accounts, k.cursors, k.failures, k.strikes, k.nudges, k.reasons, k.states, k.errors,
-	}, anyOf(ids)...))
+	}, args...))
 }
 
 func anyOf(texts []string) []any {

@@ -17,11 +17,18 @@
 -- ARGV[1]  1 to change accounts that exist, 0 to leave them alone
 -- ARGV[2]  how a reason begins that an update does not lift
 -- ARGV[3], ARGV[4]  the channel to wake replicas on, and the shard
+-- ARGV[5]  n, how many accounts
 -- then, five for each account: id, record, first due (ms; what is past means
 -- now), 1 to forget the cursor if the record changes, its lane
+-- then, for some of them, with i the place among the n:
+--   is i RECORD         change it only where this is its record now
+--   new i               only where it is not there
+--   state i VALUE · cursor i VALUE · failures i N · park i REASON SINCE
+--                       what a new account begins with
 --
 -- Returns a text of one letter each: c created, u updated, s the same as it
--- was, e exists and was left alone, m belongs to another shard by now.
+-- was, e exists and was left alone, x is not as it was to be and was left alone,
+-- m belongs to another shard by now.
 
 local tickets, sequence, accounts, schedule, parked = KEYS[1], {KEYS[2], KEYS[14]}, KEYS[3], KEYS[4], KEYS[5]
 local reasons, failures, strikes, cursors, changes = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
@@ -33,31 +40,70 @@ local wrong, there = mistyped(tickets, 'hash', KEYS[2], 'string', accounts, 'has
   KEYS[13], 'string')
 if wrong then return wrong end
 
+local n = tonumber(ARGV[5])
+local must_be, must_be_new, begins = {}, {}, {}
+local a = 5 * n + 6
+while a <= #ARGV do
+  local op, i = ARGV[a], tonumber(ARGV[a + 1])
+  if op == 'new' then
+    must_be_new[i] = true
+    a = a + 2
+  elseif op == 'is' then
+    must_be[i] = ARGV[a + 2]
+    a = a + 3
+  else
+    begins[i] = begins[i] or {}
+    begins[i][op] = ARGV[a + 2]
+    a = a + 3
+    if op == 'park' then
+      begins[i].since = ARGV[a]
+      a = a + 1
+    end
+  end
+end
+
 local now = clock()
 local letters, changed = {}, false
 local was_first, first = first_due(schedule), math.huge
-for a = 5, #ARGV, 5 do
+for i = 1, n do
+  local a = 5 * i + 1
   local id, record, due, forget = ARGV[a], ARGV[a + 1], math.max(now, tonumber(ARGV[a + 2])), ARGV[a + 3] == '1'
   local letter = there[KEYS[13]] and 'm' or 'c'
   local current = redis.call('HGET', tickets, id)
   if current then
+    local before = redis.call('HGET', accounts, id) or ''
     if not change_existing then
       letter = 'e'
-    elseif redis.call('HGET', accounts, id) == record then
-      letter = 's'
+    elseif before == record then
+      letter = 's' -- a step that is repeated finds what it wrote, whatever was to be there before
+    elseif must_be_new[i] or must_be[i] and must_be[i] ~= before then
+      letter = 'x'
     else
       letter = 'u'
     end
+  elseif letter == 'c' and must_be[i] then
+    letter = 'x'
   end
   if letter == 'c' or letter == 'u' then
     local fresh = take_ticket(sequence, now)
     local reason = letter == 'u' and redis.call('HGET', reasons, id)
-    local stays = reason and sub(reason, 1, #stays_parked) == stays_parked
+    local begin = letter == 'c' and begins[i] or {}
+    local stays = begin.park or reason and sub(reason, 1, #stays_parked) == stays_parked
     -- Scheduled before the fresh ticket makes void what travels: twice in a place
     -- is put right by the next claim, in none it is lost.
     if not stays then redis.call('ZADD', schedule, due, id) end
     redis.call('HSET', accounts, id, record)
-    local keep = current and not forget and cursor_behind(current) or ''
+    local keep = current and not forget and cursor_behind(current) or begin.cursor or ''
+    if #keep > SHORT then
+      redis.call('HSET', cursors, id, keep)
+      keep = ''
+    end
+    if begin.state then redis.call('HSET', states, id, begin.state) end
+    if begin.failures then redis.call('HSET', failures, id, begin.failures) end
+    if begin.park then
+      redis.call('ZADD', parked, math.min(now, tonumber(begin.since)), id)
+      redis.call('HSET', reasons, id, begin.park)
+    end
     local history = current and history_behind(current) or seconds(now) .. NO_MARKS
     redis.call('HSET', tickets, id, fresh .. ARGV[a + 4] .. REGISTERED .. history .. keep)
     if letter == 'u' then

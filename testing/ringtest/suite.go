@@ -55,6 +55,8 @@ func Run(t *testing.T, server redistest.Redis) {
 			"upsert changes and fences":                           upsertFences,
 			"upsert forgets cursors, short and long":              upsertForgets,
 			"upsert revives the failed and not the paused":        upsertRevives,
+			"upsert of an account that is as it was seen":         upsertAsSeen,
+			"register with what an account brings":                registerBegins,
 			"deregister leaves nothing":                           deregisterLeavesNothing,
 			"an id registered again does not revive an old entry": reregisterDoesNotRevive,
 			"pause and resume":                                    pauseAndResume,

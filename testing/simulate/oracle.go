@@ -93,7 +93,8 @@ func (o *oracle) registrations(c *census.Census) {
 	for _, id := range o.reg.ids {
 		var is state
 		if a, ok := c.Accounts[id]; ok {
-			is = state{true, strings.HasPrefix(a.Reason, circulate.ReasonPaused), a.Record}
+			record, _ := accounts.SplitRevision([]byte(a.Record))
+			is = state{true, strings.HasPrefix(a.Reason, circulate.ReasonPaused), string(record)}
 		}
 		if !o.reg.beliefs[id].mayBe(is) {
 			o.violated("I5: %q is %v, and must be %v", id, belief{is}, o.reg.beliefs[id])
