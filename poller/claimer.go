@@ -153,6 +153,7 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 			checkID: fmt.Sprintf("%d-%s", shard, batch.Claims[i].Ticket()),
 			localAt: received,
 			skip:    accounts.SkipBefore(batch.Claims[i].State),
+			first:   len(batch.Claims[i].Cursor) == 0,
 			used:    accounts.UsedUntil(batch.Claims[i].State),
 		}
 	}

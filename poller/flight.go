@@ -22,6 +22,7 @@ type flight struct {
 
 	skip    time.Time // messages from before are passed over; zero: none is
 	skipped int
+	first   bool // the account was claimed without a cursor
 
 	held    held      // until what was found is written
 	found   bool      // a page before brought messages

@@ -7,14 +7,15 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 )
 
-// passOver drops from a page what was before the account was resumed "from now",
-// while that is asked for. Third parties tell a message's time in whole seconds,
+// passOver drops from a page what was before the account was registered or resumed "from
+// now", while that is asked for. An account without a cursor has seen nothing yet: however
+// late its first check is, of messages without a time none is new to it. Third parties tell a message's time in whole seconds,
 // so that of the very second is kept.
 func (f *flight) passOver(page *Result) {
 	if f.skip.IsZero() {
 		return
 	}
-	first, untimed := f.skip.Truncate(time.Second), f.now().Before(f.skip.Add(accounts.SkipUntimed))
+	first, untimed := f.skip.Truncate(time.Second), f.first || f.now().Before(f.skip.Add(accounts.SkipUntimed))
 	all := len(page.Messages)
 	page.Messages = slices.DeleteFunc(slices.Clone(page.Messages), func(m Message) bool {
 		if m.Time.IsZero() {
@@ -33,7 +34,7 @@ func (f *flight) caughtUp() {
 	if f.skip.IsZero() {
 		return
 	}
-	f.flights.log.Info("an account has caught up; messages from before it was resumed were passed over",
-		"account", f.claim.ID, "kind", f.record.account.Kind, "resumed", f.skip, "messages", f.skipped)
+	f.flights.log.Info("an account has caught up; messages from before it was registered or resumed were passed over",
+		"account", f.claim.ID, "kind", f.record.account.Kind, "from", f.skip, "messages", f.skipped)
 	f.skip = time.Time{}
 }

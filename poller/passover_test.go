@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -162,32 +163,78 @@ func TestPassingOverSurvives(t *testing.T) {
 	})
 }
 
-// TestUntimedMessagesArePassedOverForADay has a third party that tells no time.
+// TestUntimedMessagesArePassedOverForADay has a third party that tells no time. An account
+// that was never checked has no cursor, and so knows none of them.
 func TestUntimedMessagesArePassedOverForADay(t *testing.T) {
 	for _, tt := range []struct {
+		checked bool          // before it was resumed
 		away    time.Duration // that nobody polls after the resumption
 		dropped bool
-	}{{0, true}, {12 * time.Hour, true}, {25 * time.Hour, false}} {
-		t.Run(tt.away.String(), func(t *testing.T) {
+	}{{true, 0, true}, {true, 12 * time.Hour, true}, {true, 25 * time.Hour, false}, {false, 0, true}, {false, 25 * time.Hour, true}} {
+		t.Run(fmt.Sprint(tt.checked, tt.away), func(t *testing.T) {
 			inFakeTime(t, func(w *world) {
 				w.faulty.quiet = true
 				up := &upstream{began: time.Now().Add(-time.Hour), untimed: true}
 				w.checker.check = up.Check
 				registry := accounts.NewRegistry(w.ring, anyKind{})
-				w.register("every 10s", "a")
-				w.pausedFor(time.Hour, registry, accounts.ResumeNow)
+				first, old := "00000", "00400" // the latter not in the first pages, which a check may end with
+				if tt.checked {
+					w.register("every 10s", "a")
+					stop := w.start(poller.Config{})
+					time.Sleep(time.Minute)
+					stop()
+					w.pausedFor(time.Hour, registry, accounts.ResumeNow)
+					w.newMetrics()
+				} else {
+					old = "00100"
+					time.Sleep(time.Hour + time.Minute)
+					if _, _, err := registry.Save(w.Context(), accounts.Account{ID: "a", Kind: "scripted", Cadence: "every 10s"}, accounts.Save{From: accounts.BeginNow}); err != nil {
+						t.Fatal(err)
+					}
+				}
 				time.Sleep(tt.away)
 				stop := w.start(poller.Config{})
 				time.Sleep(30 * every)
 				stop()
 				got := w.found("a")
-				if dropped := !slices.Contains(got, "00100"); dropped != tt.dropped {
+				if dropped := !slices.Contains(got, old); dropped != tt.dropped {
 					t.Errorf("the old ones were dropped: %v", dropped)
 				}
-				if last := fmt.Sprintf("%05d", (2*time.Hour+tt.away)/every+20); !slices.Contains(got, last) {
+				if found := slices.Contains(got, first); found != tt.checked {
+					t.Errorf("what came before was found: %v", found)
+				}
+				if last := fmt.Sprintf("%05d", (2*time.Hour+time.Minute+tt.away)/every+20); !slices.Contains(got, last) {
 					t.Errorf("%s is missing", last)
 				}
 			})
+		})
+	}
+}
+
+// TestANewAccountPassesOver has accounts begin now with a third party that has told much
+// before, with times and without, and goes on telling.
+func TestANewAccountPassesOver(t *testing.T) {
+	for _, untimed := range []bool{false, true} {
+		inFakeTime(t, func(w *world) {
+			w.faulty.quiet = true
+			up := &upstream{began: time.Now().Add(-time.Hour - every/2), untimed: untimed}
+			w.checker.check = up.Check
+			registry := accounts.NewRegistry(w.ring, anyKind{})
+			if _, err := registry.ImportFrom(w.Context(), strings.NewReader(`{"id":"a","kind":"scripted","cadence":"every 10s"}`), accounts.BeginNow,
+				func(accounts.BadLine) error { return errors.New("refused") }); err != nil {
+				t.Fatal(err)
+			}
+			stop := w.start(poller.Config{})
+			time.Sleep(30*every + every/2)
+			stop()
+			// With times nothing is lost that came between registration and first check.
+			got, want := w.found("a"), idsOf(360, 390)
+			if len(got) < len(want)-2 || len(got) > len(want) || got[0] < want[0] || !untimed && got[0] != want[0] {
+				t.Errorf("untimed %v: %d messages from %s, want %d from %s", untimed, len(got), got[0], len(want), want[0])
+			}
+			if e, err := registry.Explain(w.Context(), "a"); err != nil || !e.Skip.IsZero() {
+				t.Errorf("it still passes over what was before %v, %v", e.Skip, err)
+			}
 		})
 	}
 }
