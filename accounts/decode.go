@@ -17,7 +17,10 @@ const MaxRecord = 256 << 10
 // JSON, or no object.
 const RecordField = strict.RecordField
 
-const retryBudgetField = "retry_budget"
+const (
+	retryBudgetField = "retry_budget"
+	notARecordField  = "is not a field of a record, which has id, kind, config, cadence, priority, labels and retry_budget"
+)
 
 // Decode reads a record strictly and returns every fault at once, as Faults. What
 // could be read is returned even then, so that it can be judged as well.
@@ -55,7 +58,7 @@ func Decode(record []byte) (Account, error) {
 				faults = append(faults, retryBudgetFault)
 			}
 		default:
-			faults.Add(name, "is not a field of a record, which has id, kind, config, cadence, priority, labels and retry_budget")
+			faults.Add(name, notARecordField)
 		}
 	}
 	if len(faults) > 0 {

@@ -81,7 +81,8 @@ func writeRecords(out io.Writer, batch []circulate.BriefView, done *Exported) er
 	for i := range batch {
 		before := lines.Len()
 		// Compacted, a record is one line even if somebody else wrote it.
-		if err := json.Compact(&lines, batch[i].Record); err != nil {
+		record, _ := SplitRevision(batch[i].Record)
+		if err := json.Compact(&lines, record); err != nil {
 			lines.Truncate(before)
 			done.Unreadable++
 			continue

@@ -52,7 +52,15 @@ func (s Summary) Done() int { return s.Created + s.Updated + s.Unchanged + s.Fai
 // says so; the summary then tells what was done until then. To import the same
 // again does no harm: what is there is unchanged.
 func (r *Registry) Import(ctx context.Context, in io.Reader, report func(BadLine) error) (Summary, error) {
-	w := newBatchWriter(ctx, r)
+	return r.ImportFrom(ctx, in, BeginBackfill, report)
+}
+
+// ImportFrom is Import that says where accounts begin that are new.
+func (r *Registry) ImportFrom(ctx context.Context, in io.Reader, from BeginFrom, report func(BadLine) error) (Summary, error) {
+	if err := from.Validate(); err != nil {
+		return Summary{}, err
+	}
+	w := newBatchWriter(ctx, r, from)
 	summary, err := r.readLines(newLineReader(in), w, report)
 	if err == nil {
 		err = w.flush()
@@ -79,8 +87,10 @@ func (r *Registry) inTime(ctx context.Context, a Account, record []byte, clock f
 	switch {
 	case err != nil && !errors.Is(err, circulate.ErrNotRegistered):
 		return err
-	case err == nil && bytes.Equal(there.Record, record):
-		return nil
+	case err == nil:
+		if plain, _ := SplitRevision(there.Record); bytes.Equal(plain, record) {
+			return nil
+		}
 	}
 	return faults
 }

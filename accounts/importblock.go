@@ -28,7 +28,8 @@ type line struct {
 	number  int
 	text    []byte
 	account Account
-	record  []byte // as it is kept
+	record  []byte           // as Encode writes it
+	begin   *circulate.Begin // what the account brings, if it is new
 	faults  Faults
 	err     error // why it could not be judged
 }
@@ -127,7 +128,7 @@ func (l *line) hand(w *batchWriter, report func(BadLine) error, s *Summary) erro
 	}
 	s.Lines++
 	if l.faults == nil {
-		return w.add(l.account, l.record)
+		return w.add(l.account, l.record, l.begin)
 	}
 	s.Failed++
 	bad := BadLine{Line: l.number, Faults: l.faults}

@@ -18,6 +18,7 @@ const importWriters = 8
 // their order.
 type batchWriter struct {
 	registry *Registry
+	from     BeginFrom // where those begin that are new and bring nothing
 	ctx      context.Context
 	fail     context.CancelCauseFunc
 	pending  map[int]*batch
@@ -31,13 +32,19 @@ type batchWriter struct {
 
 type batch struct {
 	shard    int
-	accounts []Account
+	accounts []imported
 	records  [][]byte
 	bytes    int
 }
 
-func newBatchWriter(ctx context.Context, r *Registry) *batchWriter {
-	w := &batchWriter{registry: r, pending: make(map[int]*batch)}
+// imported is an account of an import.
+type imported struct {
+	Account                  // without what only the record needs
+	begin   *circulate.Begin // where it is new
+}
+
+func newBatchWriter(ctx context.Context, r *Registry, from BeginFrom) *batchWriter {
+	w := &batchWriter{registry: r, from: from, pending: make(map[int]*batch)}
 	w.ctx, w.fail = context.WithCancelCause(ctx)
 	w.queues = make([]chan *batch, min(importWriters, r.ring.Shards()))
 	for i := range w.queues {
@@ -50,7 +57,7 @@ func newBatchWriter(ctx context.Context, r *Registry) *batchWriter {
 
 // add takes an account and its record, and blocks while too many wait to be
 // written. It returns the error of whatever was written before.
-func (w *batchWriter) add(a Account, record []byte) error {
+func (w *batchWriter) add(a Account, record []byte, begin *circulate.Begin) error {
 	shard := w.registry.ring.ShardOf(a.ID)
 	b := w.pending[shard]
 	if b == nil {
@@ -58,8 +65,7 @@ func (w *batchWriter) add(a Account, record []byte) error {
 		w.pending[shard] = b
 	}
 	a.Config, a.Labels = nil, nil // the record has them
-	b.accounts, b.records = append(b.accounts, a), append(b.records, record)
-	b.bytes += len(record)
+	b.add(imported{a, begin}, record)
 	w.held += len(record)
 	switch {
 	case w.held >= heldBytes:
@@ -117,68 +123,98 @@ func (w *batchWriter) work(queue <-chan *batch) {
 }
 
 func (w *batchWriter) write(b *batch) error {
-	items, err := w.changes(b)
+	for range saveTries {
+		again, err := w.tryWrite(b)
+		if err != nil || again == nil {
+			return err
+		}
+		b = again
+	}
+	return ErrContended
+}
+
+// tryWrite writes a batch, and returns what is to be written anew: somebody else has
+// changed the accounts since they were looked at.
+func (w *batchWriter) tryWrite(b *batch) (again *batch, err error) {
+	items, places, err := w.changes(b)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var outcomes []circulate.Registered
 	if len(items) > 0 {
 		if outcomes, err = w.registry.ring.Upsert(w.ctx, b.shard, items); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unchanged += len(b.records) - len(items)
-	for _, o := range outcomes {
+	for i, o := range outcomes {
 		switch o {
 		case circulate.Created:
 			w.created++
 		case circulate.Updated:
 			w.updated++
+		case circulate.Differs:
+			if again == nil {
+				again = &batch{shard: b.shard}
+			}
+			again.add(b.accounts[places[i]], b.records[places[i]])
 		default:
 			w.unchanged++
 		}
 	}
-	return nil
+	return again, nil
 }
 
-// changes returns those of a batch that change something, in their order: what is
-// there with the very same record needs not be sent.
-func (w *batchWriter) changes(b *batch) ([]circulate.Registration, error) {
+func (b *batch) add(a imported, record []byte) {
+	b.accounts, b.records = append(b.accounts, a), append(b.records, record)
+	b.bytes += len(record)
+}
+
+// changes returns those of a batch that change something, in their order, with their places
+// in it: what is there with the very same record needs not be sent.
+func (w *batchWriter) changes(b *batch) (items []circulate.Registration, places []int, err error) {
 	ids := make([]string, len(b.accounts))
 	for i := range b.accounts {
 		ids[i] = b.accounts[i].ID
 	}
 	there, now, err := w.registry.ring.LookBrief(w.ctx, b.shard, ids)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// As they will be once the lines before are written: an id may come again.
 	records := make(map[string][]byte, len(ids))
 	for i := range there {
 		records[there[i].ID] = there[i].Record
 	}
-	items := make([]circulate.Registration, 0, len(ids))
 	for i := range b.accounts {
 		a := &b.accounts[i]
-		before, known := records[a.ID]
-		if known && bytes.Equal(before, b.records[i]) {
-			continue
+		item := circulate.Registration{ID: a.ID, Priority: a.lane(), Begin: a.begin}
+		var revision Revision
+		if before, known := records[a.ID]; known {
+			var plain []byte
+			if plain, revision = SplitRevision(before); bytes.Equal(plain, b.records[i]) {
+				continue
+			}
+			item.Before, item.ForgetCursor = before, kindOf(before) != a.Kind
+		} else {
+			item.Absent = true
+			if a.begin == nil {
+				item.Begin = w.from.begin(now)
+			}
 		}
-		records[a.ID] = b.records[i]
+		item.Record = withRevision(b.records[i], revision.next(now))
+		records[a.ID] = item.Record
 		rhythm, err := cadence.Parse(a.Cadence)
 		if err != nil {
-			return nil, err // it was valid a moment ago
+			return nil, nil, err // it was valid a moment ago
 		}
 		// A time that came meanwhile has no slot left: at once, which is zero.
-		due, _ := rhythm.After(a.ID, now, cadence.State{})
-		items = append(items, circulate.Registration{
-			ID: a.ID, Record: b.records[i], Due: due, Priority: a.lane(),
-			ForgetCursor: known && kindOf(before) != a.Kind,
-		})
+		item.Due, _ = rhythm.After(a.ID, now, cadence.State{})
+		items, places = append(items, item), append(places, i)
 	}
-	return items, nil
+	return items, places, nil
 }
 
 // clock tells the time by Redis' clock: asked once, and what has passed since

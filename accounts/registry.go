@@ -1,7 +1,6 @@
 package accounts
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,22 +58,8 @@ func (r *Registry) clockOf(ctx context.Context, id string) func() (time.Time, er
 // returns Faults for a record that is not valid, or names a time that is past, and
 // ErrExists for an id that is taken.
 func (r *Registry) Create(ctx context.Context, a Account) (View, error) {
-	record, err := r.encode(ctx, a)
-	if err != nil {
-		return View{}, err
-	}
-	due, err := a.firstDue(r.clockOf(ctx, a.ID))
-	if err != nil {
-		return View{}, err
-	}
-	outcome, err := r.ring.Account(a.ID).Register(ctx, circulate.Registration{Record: record, Due: due, Priority: a.lane()})
-	if err != nil {
-		return View{}, err
-	}
-	if outcome == circulate.Exists {
-		return View{}, fmt.Errorf("%w: %q", ErrExists, a.ID)
-	}
-	return r.after(ctx, a)
+	view, _, err := r.Save(ctx, a, Save{New: true})
+	return view, err
 }
 
 // Put registers an account or changes it. Either way it is due as with Create,
@@ -82,31 +67,7 @@ func (r *Registry) Create(ctx context.Context, a Account) (View, error) {
 // names a time that is past. The cursor is kept,
 // but not over a change of kind: another checker could not read it.
 func (r *Registry) Put(ctx context.Context, a Account) (View, circulate.Registered, error) {
-	record, err := r.encode(ctx, a)
-	if err != nil {
-		return View{}, 0, err
-	}
-	item := circulate.Registration{Record: record, Priority: a.lane()}
-	account := r.ring.Account(a.ID)
-	before, err := account.Look(ctx)
-	known := !errors.Is(err, circulate.ErrNotRegistered)
-	if err != nil && known {
-		return View{}, 0, err
-	}
-	item.ForgetCursor = known && kindOf(before.Record) != a.Kind
-	same := known && bytes.Equal(before.Record, record)
-	if !same {
-		item.Due, err = a.firstDue(r.clockOf(ctx, a.ID))
-		if err != nil {
-			return View{}, 0, err
-		}
-	}
-	outcome, err := account.Upsert(ctx, item)
-	if err != nil {
-		return View{}, 0, err
-	}
-	view, err := r.after(ctx, a)
-	return view, outcome, err
+	return r.Save(ctx, a, Save{})
 }
 
 // Get returns an account and where it is, or ErrNotFound.

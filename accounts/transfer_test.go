@@ -254,12 +254,12 @@ func (neverEnds) Read(p []byte) (int, error) { return copy(p, "\n"), nil }
 // What an import holds is bounded in bytes, too.
 func TestImportHoldsLittle(t *testing.T) {
 	r, _ := newRegistry(t, redistest.Embedded(t), 1)
-	w := newBatchWriter(context.Background(), r)
+	w := newBatchWriter(context.Background(), r, BeginBackfill)
 	for i := range 10 {
 		a := Account{ID: fmt.Sprint(i), Kind: "plain", Config: json.RawMessage(`"` + strings.Repeat("x", batchBytes/5) + `"`)}
 		record, err := a.Encode()
 		if err == nil {
-			err = w.add(a, record)
+			err = w.add(a, record, nil)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -11,8 +11,10 @@ import (
 // View is an account and where it is.
 type View struct {
 	Account
-	State State
-	Fault string // why the record cannot be read; empty if it can
+	Revision Revision
+	Tag      string // names this very record, for Match
+	State    State
+	Fault    string // why the record cannot be read; empty if it can
 }
 
 // State is where in its life an account is.
@@ -43,7 +45,9 @@ func viewOf(v *circulate.View) View {
 	if len(v.History.Marks) > 0 && !view.State.NeverSucceeded {
 		view.State.Succeeded = v.History.Succeeded
 	}
-	switch err := json.Unmarshal(v.Record, &view.Account); {
+	record, revision := SplitRevision(v.Record)
+	view.Revision, view.Tag = revision, revision.tag(record)
+	switch err := json.Unmarshal(record, &view.Account); {
 	case err != nil:
 		view.Account = Account{}
 		view.Fault = "the record cannot be read: " + err.Error()

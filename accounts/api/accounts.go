@@ -16,15 +16,24 @@ type AccountID struct {
 }
 
 type accountReply struct {
+	ETag string `header:"ETag" doc:"Of the record, for If-Match; where the account is does not count."`
 	Body Account
 }
 
+// From is where a new account begins. It is exported because huma passes over embedded
+// fields that are not.
+type From struct {
+	From accounts.BeginFrom `query:"from" enum:"backfill,now" default:"backfill" doc:"Where a new account begins: backfill, with all that the third party still has, or now, passing over what came before. One that is there goes on where it is."`
+}
+
 type createRequest struct {
+	From
 	RawBody []byte `contentType:"application/json"`
 }
 
 type createReply struct {
 	Location string `header:"Location" doc:"Where the account is."`
+	ETag     string `header:"ETag" doc:"Of the record, for If-Match."`
 	Body     Account
 }
 
@@ -33,11 +42,11 @@ func (s *Server) createAccount(ctx context.Context, r *createRequest) (*createRe
 	if err != nil {
 		return nil, s.problem(ctx, "create account", err)
 	}
-	view, err := s.options.Registry.Create(ctx, a)
+	view, _, err := s.options.Registry.Save(ctx, a, accounts.Save{New: true, From: r.From.From})
 	if err != nil {
 		return nil, s.problem(ctx, "create account", err)
 	}
-	return &createReply{Location: addressOf(a.ID), Body: accountOf(&view)}, nil
+	return &createReply{Location: addressOf(a.ID), ETag: etagOf(&view), Body: accountOf(&view)}, nil
 }
 
 // addressOf is the path of an account. An id of dots alone is encoded as well,
@@ -55,37 +64,73 @@ func addressOf(id string) string {
 
 type putRequest struct {
 	AccountID
+	From
+	IfMatch
 	RawBody []byte `contentType:"application/json"`
 }
 
 type putReply struct {
 	Status   int
 	Location string `header:"Location" doc:"Where the account is."`
+	ETag     string `header:"ETag" doc:"Of the record, for If-Match."`
 	Body     Account
 }
 
 func (s *Server) putAccount(ctx context.Context, r *putRequest) (*putReply, error) {
+	match, err := r.match()
+	if err != nil {
+		return nil, err
+	}
 	a, err := s.options.Registry.Read(ctx, r.ID, r.RawBody)
 	if err != nil {
 		return nil, s.problem(ctx, "put account", err)
 	}
-	view, change, err := s.options.Registry.Put(ctx, a)
-	if err != nil {
+	// What is not there needs no If-Match.
+	save := accounts.Save{Match: match, From: r.From.From, New: s.misses(r.IfMatch)}
+	view, change, err := s.options.Registry.Save(ctx, a, save)
+	switch {
+	case save.New && errors.Is(err, accounts.ErrExists):
+		return nil, matchMissing()
+	case err != nil:
 		return nil, s.problem(ctx, "put account", err)
 	}
-	reply := &putReply{Status: http.StatusOK, Location: addressOf(a.ID), Body: accountOf(&view)}
+	reply := &putReply{Status: http.StatusOK, Location: addressOf(a.ID), ETag: etagOf(&view), Body: accountOf(&view)}
 	if change == circulate.Created {
 		reply.Status = http.StatusCreated
 	}
 	return reply, nil
 }
 
+type patchRequest struct {
+	AccountID
+	IfMatch
+	RawBody []byte `contentType:"application/merge-patch+json"`
+}
+
+func (s *Server) patchAccount(ctx context.Context, r *patchRequest) (*accountReply, error) {
+	match, err := s.matchOf(r.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	view, _, err := s.options.Registry.Patch(ctx, r.ID, r.RawBody, match)
+	return s.viewed(ctx, "patch account")(view, err)
+}
+
 func (s *Server) getAccount(ctx context.Context, r *AccountID) (*accountReply, error) {
 	return s.viewed(ctx, "get account")(s.options.Registry.Get(ctx, r.ID))
 }
 
-func (s *Server) deleteAccount(ctx context.Context, r *AccountID) (*struct{}, error) {
-	if err := s.options.Registry.Delete(ctx, r.ID); err != nil {
+type deleteRequest struct {
+	AccountID
+	IfMatch
+}
+
+func (s *Server) deleteAccount(ctx context.Context, r *deleteRequest) (*struct{}, error) {
+	match, err := s.matchOf(r.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.options.Registry.DeleteIf(ctx, r.ID, match); err != nil {
 		return nil, s.problem(ctx, "delete account", err)
 	}
 	return nil, nil
@@ -114,7 +159,7 @@ func (s *Server) viewed(ctx context.Context, doing string) func(accounts.View, e
 		if err != nil {
 			return nil, s.problem(ctx, doing, err)
 		}
-		return &accountReply{Body: accountOf(&view)}, nil
+		return &accountReply{ETag: etagOf(&view), Body: accountOf(&view)}, nil
 	}
 }
 

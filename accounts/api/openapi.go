@@ -41,6 +41,9 @@ func (s *Server) describe(api huma.API) ([]byte, error) {
 	withoutID := *schemas.schemas.SchemaFromRef(accountPath.Put.RequestBody.Content["application/json"].Schema.Ref)
 	withoutID.Required = []string{"kind"} // the path has the id
 	accountPath.Put.RequestBody.Content["application/json"].Schema = &withoutID
+	schemas.setBody(accountPath.Patch, reflect.TypeFor[RecordPatch](), true)
+	patch := accountPath.Patch.RequestBody.Content
+	patch["application/merge-patch+json"] = patch["application/json"]
 	schemas.setBody(doc.Paths["/v1/accounts/{id}/nudge"].Post, reflect.TypeFor[NudgeRequest](), false)
 	schemas.setBody(doc.Paths["/v1/accounts/{id}/resume"].Post, reflect.TypeFor[ResumeRequest](), false)
 	schemas.setBody(doc.Paths["/v1/parked:revive"].Post, reflect.TypeFor[ReviveRequest](), true)
@@ -109,9 +112,11 @@ func (d describer) importing() *huma.Operation {
 			"Of lines with the same id the last one wins.\n\n" +
 			"The reply begins at once: a line for each bad line as it is met, and a summary as the last. Read it while you send. " +
 			"If the last line has an error, or is missing, the import stopped; to import all again is safe.",
+		Parameters: []*huma.Param{{Name: "from", In: "query", Description: "Where new accounts begin: backfill, with all that their third parties still have, or now, passing over what came before.",
+			Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"backfill", "now"}, Default: "backfill"}}},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/x-ndjson": d.media(reflect.TypeFor[Record]())}},
 		Responses:   map[string]*huma.Response{"200": {Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": lines}}},
-	}, http.StatusUnauthorized, http.StatusServiceUnavailable)
+	}, http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
 }
 
 func (d describer) exporting() *huma.Operation {

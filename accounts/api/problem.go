@@ -74,6 +74,10 @@ func (s *Server) problem(ctx context.Context, doing string, err error) *problem 
 		return newProblem(http.StatusNotFound, "no account has this id")
 	case errors.Is(err, accounts.ErrExists):
 		return newProblem(http.StatusConflict, "an account has this id already; PUT changes it")
+	case errors.Is(err, accounts.ErrChanged):
+		return changedProblem()
+	case errors.Is(err, accounts.ErrContended):
+		return unavailable("others keep changing the account: try again")
 	case errors.Is(err, accounts.ErrParked):
 		return newProblem(http.StatusConflict, "the account is parked and is not checked; resume it first")
 	case errors.Is(err, message.ErrNoGroup):

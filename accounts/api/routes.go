@@ -32,9 +32,16 @@ func (s *Server) routes() (http.Handler, error) {
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "put-account", Method: http.MethodPut, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
 		Summary:     "Register or change an account",
-		Description: "Due at once if anything changed: 201 if it is new, 200 if it was there. What it is checked from is kept, unless its kind changes.",
-		Errors:      []int{400, 401, 413, 503},
+		Description: "Due at once if anything changed: 201 if it is new, 200 if it was there. What the body leaves out is reset; PATCH keeps it. What it is checked from is kept, unless its kind changes.",
+		Errors:      []int{400, 401, 412, 413, 428, 503},
 	}), s.putAccount)
+	huma.Register(api, takesBody(huma.Operation{
+		OperationID: "patch-account", Method: http.MethodPatch, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
+		Summary: "Change parts of an account",
+		Description: "A JSON merge patch (RFC 7396): what it names is changed, null removes, the rest is kept. Due at once if anything changed. " +
+			"Of two changes at once none is lost; with If-Match the second is refused.",
+		Errors: []int{400, 401, 404, 412, 413, 428, 503},
+	}), s.patchAccount)
 	huma.Register(api, huma.Operation{
 		OperationID: "get-account", Method: http.MethodGet, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
 		Summary: "Get an account and where it is", Errors: []int{401, 404, 503},
@@ -42,7 +49,7 @@ func (s *Server) routes() (http.Handler, error) {
 	huma.Register(api, huma.Operation{
 		OperationID: "delete-account", Method: http.MethodDelete, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
 		Summary: "Delete an account", Description: "For good; its messages stay. A check under way is not written.",
-		Errors: []int{401, 404, 503},
+		Errors: []int{400, 401, 404, 412, 428, 503},
 	}, s.deleteAccount)
 
 	huma.Register(api, huma.Operation{

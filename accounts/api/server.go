@@ -27,6 +27,10 @@ type Options struct {
 	Callbacks       *callback.Receiver // that WeCom calls, open to all; nil: there are no such routes
 	CallbackMetrics *CallbackMetrics   // nil: nobody counts them
 
+	// RequireMatch refuses to change an account that is there, or to delete one, without
+	// If-Match. Imports and changes of many at once need none.
+	RequireMatch bool
+
 	// Data tells where accounts are kept, for stats; nil: nothing is told of that.
 	Data func(context.Context) Data
 

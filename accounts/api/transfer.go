@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -25,6 +27,11 @@ const (
 // importAccounts reads records and answers while it does so: first a line for
 // each bad one, at the end the summary.
 func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
+	from, err := importFrom(r)
+	if err != nil {
+		badQuery(err).write(w)
+		return
+	}
 	ctx, end := s.stream(r)
 	defer end()
 	// Once the reply has begun its status cannot change.
@@ -40,7 +47,7 @@ func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
 	reply := newLineWriter(w, connection)
 	reply.flush()
 	body := &promptReader{ctx: ctx, in: r.Body, connection: connection, before: reply.flush}
-	summary, err := s.options.Registry.Import(ctx, body, func(bad accounts.BadLine) error {
+	summary, err := s.options.Registry.ImportFrom(ctx, body, from, func(bad accounts.BadLine) error {
 		return reply.write(BadLine{Line: bad.Line, ID: bad.ID, Errors: bad.Faults})
 	})
 	last := ImportEnd{Summary: ImportSummary(summary)}
@@ -52,6 +59,28 @@ func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = reply.write(last) // a caller that has gone needs no answer
 	reply.flush()
+}
+
+// importFrom reads where accounts begin that are new, the one parameter of an import.
+func importFrom(r *http.Request) (accounts.BeginFrom, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return "", accounts.Faults{{Field: accounts.RecordField, Reason: "must be parameters, percent-encoded"}}
+	}
+	var faults accounts.Faults
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		switch {
+		case name != "from":
+			faults = append(faults, accounts.Fault{Field: name, Reason: "is not a parameter of this route"})
+		case len(query[name]) > 1:
+			faults = append(faults, accounts.Fault{Field: name, Reason: "must be given once"})
+		}
+	}
+	from := accounts.BeginFrom(query.Get("from"))
+	if len(faults) > 0 {
+		return from, faults
+	}
+	return from, from.Validate()
 }
 
 func (s *Server) importError(ctx context.Context, done accounts.Summary, err error) string {

@@ -25,6 +25,18 @@ type Record struct {
 	Labels   map[string]string `json:"labels,omitempty" doc:"At most 64, each name and value at most 256 bytes."`
 }
 
+// RecordPatch is what is to change of a record, as a JSON merge patch; null removes.
+type RecordPatch struct {
+	_        struct{}           `additionalProperties:"false"`
+	ID       string             `json:"id,omitempty" doc:"May only be what it is."`
+	Kind     string             `json:"kind,omitempty" doc:"Another kind begins without a cursor."`
+	Config   json.RawMessage    `json:"config,omitempty" doc:"An object is merged into the config, member by member."`
+	Cadence  *string            `json:"cadence,omitempty" nullable:"true" example:"every 5s"`
+	Priority *string            `json:"priority,omitempty" nullable:"true" enum:"urgent,normal,low"`
+	Budget   *int               `json:"retry_budget,omitempty" nullable:"true" minimum:"1" maximum:"1000"`
+	Labels   map[string]*string `json:"labels,omitempty" doc:"Those that are named are set, or removed by null."`
+}
+
 // Account is an account and where it is.
 type Account struct {
 	ID       string            `json:"id"`
@@ -34,6 +46,9 @@ type Account struct {
 	Priority string            `json:"priority,omitempty" enum:"urgent,normal,low" doc:"Left out if it is normal."`
 	Budget   int               `json:"retry_budget,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
+	Revision int               `json:"revision" doc:"1 for the record that it was registered with, one more for each change of it."`
+	Created  time.Time         `json:"created,omitzero" doc:"When it was registered; left out where a version did it that kept no such time."`
+	Updated  time.Time         `json:"updated,omitzero" doc:"When its record last changed."`
 	State    State             `json:"state"`
 	Fault    string            `json:"fault,omitempty" doc:"Why the record cannot be read; then only id and state are known."`
 }
@@ -168,6 +183,7 @@ func accountOf(v *accounts.View) Account {
 	s := v.State
 	return Account{
 		ID: v.ID, Kind: v.Kind, Config: v.Config, Cadence: v.Cadence, Priority: v.Priority, Budget: v.RetryBudget, Labels: v.Labels, Fault: v.Fault,
+		Revision: v.Revision.Number, Created: inUTC(v.Revision.Created), Updated: inUTC(v.Revision.Updated),
 		State: State{
 			Place: s.Place, Due: inUTC(s.Due), Since: inUTC(s.Since), Replica: s.Replica, Reason: s.Reason,
 			Failures: s.Failures, Strikes: s.Strikes,

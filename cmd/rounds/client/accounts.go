@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -19,23 +20,81 @@ func accountPath(id string) string { return namedPath("/v1/accounts/", id) }
 
 // Add registers an account that is not there yet.
 func (c *Client) Add(ctx context.Context, a accounts.Account) (api.Account, error) {
+	return c.AddFrom(ctx, a, "")
+}
+
+// AddFrom is Add that says where the account begins.
+func (c *Client) AddFrom(ctx context.Context, a accounts.Account, from accounts.BeginFrom) (api.Account, error) {
 	var added api.Account
-	err := c.call(ctx, http.MethodPost, "/v1/accounts", a, &added)
+	err := c.call(ctx, http.MethodPost, queryPath("/v1/accounts", "from", string(from)), a, &added)
 	return added, err
 }
 
-// Put registers an account or changes it.
+// Put registers an account or changes it, whatever there is.
 func (c *Client) Put(ctx context.Context, a accounts.Account) (api.Account, error) {
+	return c.PutFrom(ctx, a, "")
+}
+
+// PutFrom is Put that says where the account begins, if it is new.
+func (c *Client) PutFrom(ctx context.Context, a accounts.Account, from accounts.BeginFrom) (api.Account, error) {
+	return c.put(ctx, a.ID, a, anyOrNone, from)
+}
+
+// PutRecord replaces the record of an account that has an ETag; otherwise it is an *Error
+// with the status 412.
+func (c *Client) PutRecord(ctx context.Context, id string, record json.RawMessage, etag string) (api.Account, error) {
+	return c.put(ctx, id, record, etag, "")
+}
+
+func (c *Client) put(ctx context.Context, id string, record any, etag string, from accounts.BeginFrom) (api.Account, error) {
 	var put api.Account
-	err := c.call(ctx, http.MethodPut, accountPath(a.ID), a, &put)
+	err := c.changing(etag, func(header http.Header) error {
+		_, err := c.callWith(ctx, http.MethodPut, queryPath(accountPath(id), "from", string(from)), header, record, &put)
+		return err
+	})
 	return put, err
+}
+
+// Patch changes what a JSON merge patch names.
+func (c *Client) Patch(ctx context.Context, id string, patch map[string]any) (api.Account, error) {
+	var patched api.Account
+	err := c.changing(anyOrNone, func(header http.Header) error {
+		header.Set("Content-Type", "application/merge-patch+json")
+		_, err := c.callWith(ctx, http.MethodPatch, accountPath(id), header, patch, &patched)
+		return err
+	})
+	return patched, err
+}
+
+// anyOrNone is the ETag of a change that does not care what was there.
+const anyOrNone = ""
+
+// changing makes a change with an ETag. A server that demands one where the caller has none
+// is told that any will do.
+func (*Client) changing(etag string, change func(http.Header) error) error {
+	header := http.Header{}
+	if etag != anyOrNone {
+		header.Set("If-Match", etag)
+	}
+	err := change(header)
+	if etag == anyOrNone && Status(err) == http.StatusPreconditionRequired {
+		header.Set("If-Match", "*")
+		err = change(header)
+	}
+	return err
 }
 
 // Get returns an account.
 func (c *Client) Get(ctx context.Context, id string) (api.Account, error) {
-	var got api.Account
-	err := c.call(ctx, http.MethodGet, accountPath(id), nil, &got)
+	got, _, err := c.GetTagged(ctx, id)
 	return got, err
+}
+
+// GetTagged returns an account and the ETag of its record.
+func (c *Client) GetTagged(ctx context.Context, id string) (api.Account, string, error) {
+	var got api.Account
+	header, err := c.callWith(ctx, http.MethodGet, accountPath(id), nil, nil, &got)
+	return got, header.Get("ETag"), err
 }
 
 // List returns a page of accounts.
@@ -47,7 +106,10 @@ func (c *Client) List(ctx context.Context, q Query) (api.AccountList, error) {
 
 // Remove deregisters an account.
 func (c *Client) Remove(ctx context.Context, id string) error {
-	return c.call(ctx, http.MethodDelete, accountPath(id), nil, nil)
+	return c.changing(anyOrNone, func(header http.Header) error {
+		_, err := c.callWith(ctx, http.MethodDelete, accountPath(id), header, nil, nil)
+		return err
+	})
 }
 
 // Pause parks an account until Resume.

@@ -29,9 +29,14 @@ var ErrCutOff = errors.New("the API's answer was cut off")
 // for each that was not taken, while the rest is still being sent. Without an
 // error every line was answered for.
 func (c *Client) Import(ctx context.Context, records io.Reader, bad func(api.BadLine) error) (api.ImportSummary, error) {
+	return c.ImportFrom(ctx, records, "", bad)
+}
+
+// ImportFrom is Import that says where new accounts begin.
+func (c *Client) ImportFrom(ctx context.Context, records io.Reader, from accounts.BeginFrom, bad func(api.BadLine) error) (api.ImportSummary, error) {
 	header := http.Header{"Content-Type": {"application/x-ndjson"}, "Accept": {"application/x-ndjson"}}
 	// The reader is wrapped so that nothing guesses a length from its type.
-	answer, err := c.send(ctx, http.MethodPost, "/v1/accounts:import", header, io.MultiReader(records))
+	answer, err := c.send(ctx, http.MethodPost, queryPath("/v1/accounts:import", "from", string(from)), header, io.MultiReader(records))
 	if err != nil {
 		return api.ImportSummary{}, err
 	}

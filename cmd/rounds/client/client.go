@@ -59,34 +59,45 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // call sends a body, unless it is nil, and reads the answer into out, unless
 // that is nil.
 func (c *Client) call(ctx context.Context, method, path string, body, out any) error {
+	_, err := c.callWith(ctx, method, path, nil, body, out)
+	return err
+}
+
+// callWith is call with headers of its own. It returns those of the answer.
+func (c *Client) callWith(ctx context.Context, method, path string, more http.Header, body, out any) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var reader io.Reader
 	header := http.Header{"Accept": {"application/json"}}
 	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return err
+		var text bytes.Buffer
+		e := json.NewEncoder(&text)
+		e.SetEscapeHTML(false) // an address in a config keeps its &
+		if err := e.Encode(body); err != nil {
+			return nil, err
 		}
-		reader = bytes.NewReader(text)
+		reader = &text
 		header.Set("Content-Type", "application/json")
+	}
+	for name, values := range more {
+		header[name] = values
 	}
 	answer, err := c.send(ctx, method, path, header, reader)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
-		return fmt.Errorf("the API's answer broke off: %w", err)
+		return nil, fmt.Errorf("the API's answer broke off: %w", err)
 	}
 	if out == nil || len(text) == 0 {
-		return nil
+		return answer.Header, nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("%s answered with something that is not the API's: %w", c.base, err)
+		return nil, fmt.Errorf("%s answered with something that is not the API's: %w", c.base, err)
 	}
-	return nil
+	return answer.Header, nil
 }
 
 // send makes a request and returns its answer, the body still to be read and

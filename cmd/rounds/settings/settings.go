@@ -42,8 +42,9 @@ type API struct {
 	Addr    string `env:"ROUNDS_API_ADDR,default=127.0.0.1:8080" about:"where the API listens, as HOST:PORT; off loopback only with a token"`
 	OpsAddr string `env:"ROUNDS_OPS_ADDR" about:"where /metrics, /healthz and /readyz are served apart from the API, as HOST:PORT, with connections of their own; unset: by the API alone"`
 
-	Connections int `env:"ROUNDS_API_CONNECTIONS,default=1024" min:"16" max:"1000000" about:"how many connections the API has at once; above that, those that have no whole request are closed for new ones"`
-	Followers   int `env:"ROUNDS_API_FOLLOWERS,default=256" min:"1" max:"100000" about:"how many callers may follow found messages at once"`
+	Connections  int  `env:"ROUNDS_API_CONNECTIONS,default=1024" min:"16" max:"1000000" about:"how many connections the API has at once; above that, those that have no whole request are closed for new ones"`
+	Followers    int  `env:"ROUNDS_API_FOLLOWERS,default=256" min:"1" max:"100000" about:"how many callers may follow found messages at once"`
+	RequireMatch bool `env:"ROUNDS_API_REQUIRE_MATCH,default=false" about:"whether the API changes or deletes an account only with If-Match, and otherwise answers 428; imports and changes of many at once need none"`
 
 	CallbacksFile string `env:"ROUNDS_CALLBACKS_FILE" about:"JSON file with the callbacks of WeCom that the API obeys"`
 }

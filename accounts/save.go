@@ -1,0 +1,223 @@
+package accounts
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+var (
+	// ErrChanged reports an account that is not as the caller demands: somebody changed or
+	// deleted it, or it is not there yet.
+	ErrChanged = errors.New("accounts: the account is not as it was")
+	// ErrContended reports a change that others came before, again and again: nothing was
+	// done, and it may be tried again.
+	ErrContended = errors.New("accounts: others keep changing the account")
+)
+
+// saveTries is how often a change is begun anew because another came before it. Each time
+// at least one other has succeeded.
+const saveTries = 32
+
+// Match is which records a change is for. The zero value is whatever there is.
+type Match struct {
+	Any  bool     // the account must be there
+	Tags []string // it must have one of these tags, as View has them
+}
+
+func (m Match) demands() bool { return m.Any || m.Tags != nil }
+
+// holds reports whether a tag is what is demanded; an account that is not there has none.
+func (m Match) holds(tag string) bool {
+	return !m.demands() || tag != "" && (m.Any || slices.Contains(m.Tags, tag))
+}
+
+// Save says how an account is saved. The zero value is Put.
+type Save struct {
+	Match Match
+	// New saves only an account that is not there.
+	New bool
+	// From says where a new account begins. One that is there goes on where it is.
+	From BeginFrom
+}
+
+// Save registers an account or changes it, as Put does, where it is as s demands, and
+// otherwise returns ErrChanged, or with s.New ErrExists. Two that save at once
+// come one after the other, and each sees what is there before it.
+func (r *Registry) Save(ctx context.Context, a Account, s Save) (View, circulate.Registered, error) {
+	if err := s.From.Validate(); err != nil {
+		return View{}, 0, err
+	}
+	record, err := r.encode(ctx, a)
+	if err != nil {
+		return View{}, 0, err
+	}
+	if s.New {
+		view, err := r.create(ctx, a, record, s.From)
+		return view, circulate.Created, err
+	}
+	return r.save(ctx, a.ID, s, func(*circulate.View) (Account, []byte, error) { return a, record, nil })
+}
+
+// create registers an account that is not there.
+func (r *Registry) create(ctx context.Context, a Account, record []byte, from BeginFrom) (View, error) {
+	account := r.ring.Account(a.ID)
+	now, err := account.Now(ctx)
+	if err != nil {
+		return View{}, err
+	}
+	due, err := a.firstDue(func() (time.Time, error) { return now, nil })
+	if err != nil {
+		return View{}, err
+	}
+	item := circulate.Registration{Record: withRevision(record, Revision{}.next(now)), Due: due, Priority: a.lane(), Begin: from.begin(now)}
+	outcome, err := account.Register(ctx, item)
+	if err != nil {
+		return View{}, err
+	}
+	if outcome == circulate.Exists {
+		return View{}, fmt.Errorf("%w: %q", ErrExists, a.ID)
+	}
+	return r.after(ctx, a)
+}
+
+// Patch changes what a JSON merge patch (RFC 7396) names in the record of an account, and
+// leaves the rest: null removes. What comes of it is judged as a whole. Of two
+// patches at once none is lost. It returns Faults, ErrNotFound, or ErrChanged where
+// the account is not as m demands.
+func (r *Registry) Patch(ctx context.Context, id string, patch []byte, m Match) (View, circulate.Registered, error) {
+	fields, err := decodePatch(id, patch)
+	if err != nil {
+		return View{}, 0, err
+	}
+	return r.save(ctx, id, Save{Match: m}, func(before *circulate.View) (Account, []byte, error) {
+		if before == nil {
+			return Account{}, nil, fmt.Errorf("%w: %q", ErrNotFound, id)
+		}
+		plain, _ := SplitRevision(before.Record)
+		merged, err := mergeRecord(plain, fields)
+		if err != nil {
+			return Account{}, nil, err
+		}
+		a, err := r.Read(ctx, id, merged)
+		if err != nil {
+			return Account{}, nil, err
+		}
+		record, err := a.Encode()
+		return a, record, err
+	})
+}
+
+// save writes what change makes of an account as it is, nil where it is not there, and
+// begins anew where somebody else was faster.
+func (r *Registry) save(ctx context.Context, id string, s Save, change func(*circulate.View) (Account, []byte, error)) (View, circulate.Registered, error) {
+	account := r.ring.Account(id)
+	for range saveTries {
+		var before *circulate.View
+		switch v, err := account.Look(ctx); {
+		case err == nil:
+			before = &v
+		case !errors.Is(err, circulate.ErrNotRegistered):
+			return View{}, 0, err
+		}
+		a, record, err := change(before)
+		if err != nil {
+			return View{}, 0, err
+		}
+		tag, item := "", circulate.Registration{Priority: a.lane(), Absent: before == nil}
+		if before != nil {
+			plain, revision := SplitRevision(before.Record)
+			tag = revision.tag(plain)
+			if !s.Match.holds(tag) {
+				return View{}, 0, fmt.Errorf("%w: %q", ErrChanged, id)
+			}
+			if bytes.Equal(plain, record) {
+				return viewOf(before), circulate.Unchanged, nil
+			}
+			item.Before = before.Record
+			item.Record = withRevision(record, revision.next(before.Now))
+			item.ForgetCursor = kindOf(before.Record) != a.Kind
+		}
+		if !s.Match.holds(tag) {
+			return View{}, 0, fmt.Errorf("%w: %q", ErrChanged, id)
+		}
+		if item.Due, err = a.firstDue(r.clockOf(ctx, id)); err != nil {
+			return View{}, 0, err
+		}
+		if before == nil {
+			now, err := account.Now(ctx)
+			if err != nil {
+				return View{}, 0, err
+			}
+			item.Record, item.Begin = withRevision(record, Revision{}.next(now)), s.From.begin(now)
+		}
+		outcome, err := account.Upsert(ctx, item)
+		switch {
+		case err != nil:
+			return View{}, 0, err
+		case outcome == circulate.Differs:
+			continue
+		}
+		view, err := r.after(ctx, a)
+		return view, outcome, err
+	}
+	return View{}, 0, fmt.Errorf("%w: %q", ErrContended, id)
+}
+
+// DeleteIf is Delete of an account that is as m demands; otherwise it returns ErrChanged.
+func (r *Registry) DeleteIf(ctx context.Context, id string, m Match) error {
+	if !m.demands() {
+		return r.Delete(ctx, id)
+	}
+	account := r.ring.Account(id)
+	for range saveTries {
+		before, err := account.Look(ctx)
+		if err != nil {
+			return translate(err, id)
+		}
+		if plain, revision := SplitRevision(before.Record); !m.holds(revision.tag(plain)) {
+			return fmt.Errorf("%w: %q", ErrChanged, id)
+		}
+		if err = account.DeregisterIf(ctx, before.Record); !errors.Is(err, circulate.ErrNotRegistered) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %q", ErrContended, id)
+}
+
+// BeginFrom says where a new account begins.
+type BeginFrom string
+
+// Where a new account begins.
+const (
+	// BeginBackfill is with all that the third party still has; so is the zero value.
+	BeginBackfill BeginFrom = "backfill"
+	// BeginNow passes over what came before it was registered, as ResumeNow does.
+	// Messages without a time are passed over until its first check has fetched all
+	// there is, however late that is.
+	BeginNow BeginFrom = "now"
+)
+
+var beginFault = Fault{Field: "from", Reason: `must be "backfill" or "now"`}
+
+// Validate returns Faults for what is none of the two.
+func (f BeginFrom) Validate() error {
+	switch f {
+	case "", BeginBackfill, BeginNow:
+		return nil
+	}
+	return Faults{beginFault}
+}
+
+// begin is what a new account begins with that is registered now.
+func (f BeginFrom) begin(now time.Time) *circulate.Begin {
+	if f != BeginNow {
+		return nil
+	}
+	return &circulate.Begin{State: WithSkip("", now)}
+}
