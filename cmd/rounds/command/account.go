@@ -15,11 +15,14 @@ func newAccountCommand(env environment) *cobra.Command {
 		Use:   "account",
 		Short: "Register, look at, change and remove accounts",
 		Example: `  rounds account add news --kind feed --set url=https://example.com/feed.xml --every 1m
+  rounds account set news --every 5m --label team=press
   rounds account list`,
 	}
 	needsCommand(cmd)
 	cmd.AddCommand(
 		newAddCommand(env),
+		newSetCommand(env),
+		newEditCommand(env),
 		newGetCommand(env),
 		newListCommand(env),
 		newWhyCommand(env),

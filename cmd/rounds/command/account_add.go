@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ func newAddCommand(env environment) *cobra.Command {
 		account             accounts.Account
 		config, every       string
 		sets, labels        []string
+		from                string
 		replace, jsonOutput bool
 	)
 	cmd := &cobra.Command{
@@ -29,10 +31,19 @@ func newAddCommand(env environment) *cobra.Command {
 --set gives one field of its config: a value that is true, false, a number, an
 object, an array or a quoted string in JSON counts as that, any other as a
 string; dots in the key nest. A secret is referred to by its name, and the poller
-looks it up: --set 'password={"secret":"NAME"}'.`,
+looks it up: --set 'password={"secret":"NAME"}'.
+
+A new account begins with all that its third party still has. With --from now it
+passes over what came before it was registered: its first check finds where it
+stands, and no message from before.
+
+--replace writes the record anew: what is not repeated, such as a label, the cadence
+or a field of the config, goes back to what it is unless given. "account set"
+changes only what it names.`,
 		Example: `  rounds account add news --kind feed --set url=https://example.com/feed.xml --every 1m
   rounds account add crm --kind http --set url=https://example.com/check --set 'key={"secret":"CRM"}'
   rounds account add crm --kind http --config @crm.json --label team=sales --priority urgent --replace
+  rounds account add mail --kind imap --set host=imap.example.com --set user=me --set 'password={"secret":"MAIL"}' --from now
   rounds account add daily --kind feed --set url=https://example.com/daily.xml --cadence "cron 0 9 * * MON-FRI Asia/Shanghai"`,
 		Args: cobra.ExactArgs(1),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
@@ -46,11 +57,14 @@ looks it up: --set 'password={"secret":"NAME"}'.`,
 			if err := errors.Join(configErr, labelErr); err != nil {
 				return err
 			}
-			register, done := calls.Add, "added"
-			if replace {
-				register, done = calls.Put, "saved"
+			if accounts.BeginFrom(from).Validate() != nil {
+				return errors.New("--from must be backfill or now")
 			}
-			view, err := register(cmd.Context(), account)
+			register, done := calls.AddFrom, "added"
+			if replace {
+				register, done = calls.PutFrom, "saved"
+			}
+			view, err := register(cmd.Context(), account, accounts.BeginFrom(from))
 			if err != nil {
 				return err
 			}
@@ -70,9 +84,11 @@ looks it up: --set 'password={"secret":"NAME"}'.`,
 	flags.StringVar(&account.Priority, "priority", "", "before which others that are due it is checked: `urgent`, normal or low; normal unless given")
 	flags.IntVar(&account.RetryBudget, "retry-budget", 0, "how many failures in a row park it; 0: 16")
 	flags.StringArrayVar(&labels, "label", nil, "a label, as `name=value`; may be repeated")
-	flags.BoolVar(&replace, "replace", false, "change the account if it is registered already")
+	flags.StringVar(&from, "from", "", "where a new account begins: `backfill`, with all there is, or now; backfill unless given")
+	flags.BoolVar(&replace, "replace", false, "if it is registered already, write its record anew; what is not repeated is reset")
 	flags.BoolVar(&jsonOutput, "json", false, "print the account as JSON")
 	cmd.MarkFlagsMutuallyExclusive("every", "cadence")
+	offer(cmd, "from", string(accounts.BeginBackfill), string(accounts.BeginNow))
 	if err := cmd.MarkFlagRequired("kind"); err != nil {
 		panic(err) // the flag is three lines above
 	}
@@ -131,7 +147,11 @@ func buildConfig(env environment, config string, sets []string) (json.RawMessage
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	return json.Marshal(object)
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	err := e.Encode(object)
+	return bytes.TrimSpace(text.Bytes()), err
 }
 
 // setField sets a field, and makes the objects around it.

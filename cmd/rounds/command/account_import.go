@@ -2,18 +2,20 @@ package command
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
 func newImportCommand(env environment) *cobra.Command {
-	jsonOutput := false
+	jsonOutput, from := false, ""
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Register or change many accounts",
@@ -23,11 +25,19 @@ input where FILE is -. A line is a record, as "account export" writes them:
   {"id":"news","kind":"feed","config":{"url":"https://example.com/feed.xml"},"cadence":"every 1m"}
 
 A bad line is told and left out; the others are taken. The exit code is 1 where
-any line was bad. Importing the same lines again changes nothing.`,
+any line was bad. Importing the same lines again changes nothing.
+
+New accounts begin with all that their third parties still have; with --from now they
+pass over what came before they were registered.`,
 		Example: `  rounds account import accounts.ndjson
+  rounds account import mailboxes.ndjson --from now
   rounds account export | jq -c 'select(.kind == "feed") | .cadence = "every 5m"' | rounds account import -`,
 		Args: cobra.ExactArgs(1),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
+			begin := accounts.BeginFrom(from)
+			if begin.Validate() != nil {
+				return errors.New("--from must be backfill or now")
+			}
 			records := env.stdin
 			if args[0] != "-" {
 				file, err := os.Open(args[0])
@@ -38,7 +48,7 @@ any line was bad. Importing the same lines again changes nothing.`,
 				records = file
 			}
 			bar := newProgress(env, "lines sent")
-			summary, err := calls.Import(cmd.Context(), bar.counting(records), func(bad api.BadLine) error {
+			summary, err := calls.ImportFrom(cmd.Context(), bar.counting(records), begin, func(bad api.BadLine) error {
 				bar.clear()
 				return printBadLine(env.stdout, bad, jsonOutput)
 			})
@@ -55,6 +65,8 @@ any line was bad. Importing the same lines again changes nothing.`,
 			return nil
 		}),
 	}
+	cmd.Flags().StringVar(&from, "from", "", "where new accounts begin: `backfill`, with all there is, or now; backfill unless given")
+	offer(cmd, "from", string(accounts.BeginBackfill), string(accounts.BeginNow))
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print bad lines and summary as JSON, one a line")
 	return cmd
 }

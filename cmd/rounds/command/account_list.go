@@ -26,6 +26,7 @@ func newGetCommand(env environment) *cobra.Command {
 	jsonOutput := false
 	cmd := &cobra.Command{
 		Use:               "get ID",
+		Aliases:           []string{"show"},
 		Short:             "Show an account and where it is",
 		Example:           `  rounds account get news`,
 		Args:              cobra.ExactArgs(1),
@@ -67,6 +68,16 @@ func printAccount(w io.Writer, v api.Account) error {
 		row("last success", last)
 	}
 	row("last error", oneLine(v.State.LastError))
+	if v.Revision > 0 {
+		row("revision", fmt.Sprint(v.Revision))
+	}
+	rowTime := func(name string, at time.Time) {
+		if !at.IsZero() {
+			row(name, clockTime(at))
+		}
+	}
+	rowTime("created", v.Created)
+	rowTime("updated", v.Updated)
 	row("fault", oneLine(v.Fault))
 	for _, name := range slices.Sorted(maps.Keys(v.Labels)) {
 		row("label", name+"="+v.Labels[name])

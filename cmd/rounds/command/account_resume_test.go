@@ -17,7 +17,7 @@ func TestAccountResumeSaysFromWhere(t *testing.T) {
 	if got := s.must("account", "resume", "a", "--from", "now"); got != "a resumed\n" {
 		t.Errorf("got %q", got)
 	}
-	if got := s.must("account", "why", "a"); !strings.Contains(got, "resumed       from now: what came before 2") {
+	if got := s.must("account", "why", "a"); !strings.Contains(got, "begun         from now: what came before 2") {
 		t.Errorf("got\n%s", got)
 	}
 	s.must("account", "pause", "a")

@@ -66,7 +66,7 @@ func printSchedule(w io.Writer, s api.Schedule) error {
 	row("last success", successOf(s))
 	row("headroom", headroomOf(s))
 	if !s.Skip.IsZero() {
-		row("resumed", "from now: what came before "+clockTime(s.Skip)+" is passed over until it has caught up")
+		row("begun", "from now: what came before "+clockTime(s.Skip)+" is passed over until it has caught up")
 	}
 	if s.Failures > 0 {
 		row("failures", fmt.Sprintf("%d in a row", s.Failures))

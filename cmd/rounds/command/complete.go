@@ -48,3 +48,10 @@ func completeIDs(env environment) cobra.CompletionFunc {
 		return ids, cobra.ShellCompDirectiveNoFileComp
 	}
 }
+
+// offer completes the values of a flag that has few.
+func offer(cmd *cobra.Command, flag string, words ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the command has no such flag, or it is completed twice
+	}
+}

@@ -18,6 +18,12 @@ func run(ctx context.Context, args []string, env environment) error {
 	return root.ExecuteContext(ctx)
 }
 
+// codeMisuse is the exit code of a command that was used in a way that cannot do what it
+// says.
+const codeMisuse = 2
+
+func misuse(text string) error { return codeError{errors.New(text), codeMisuse} }
+
 // withClient makes a command's function of one that calls the API.
 func withClient(env environment, fn func(cmd *cobra.Command, args []string, calls *client.Client) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
