@@ -32,8 +32,9 @@ func good() fstest.MapFS {
 	source(m, "poller/pool.go", "poller", "accounts", "circulate", "circulate/limit")
 	source(m, "accounts/message/reader.go", "message", "accounts/cursor", "accounts/strict", "circulate")
 	source(m, "accounts/callback/receiver.go", "callback", "accounts/callback/wecomcrypt", "accounts/strict", "circulate")
-	source(m, "poller/checkers/feed/feed.go", "feed", "accounts/strict", "poller", "poller/fetch", "poller/secrets")
+	source(m, "poller/checkers/feed/feed.go", "feed", "accounts/strict", "poller", "poller/fetch", "poller/header", "poller/secrets")
 	source(m, "poller/fetch/client.go", "fetch", "poller")
+	source(m, "poller/header/header.go", "header", "accounts/strict", "poller/fetch", "poller/secrets")
 	source(m, "poller/secrets/secrets.go", "secrets")
 	source(m, "poller/signing/signing.go", "signing")
 	source(m, "poller/delivery/webhook/sink.go", "webhook", "poller/delivery", "poller/fetch", "poller/secrets", "poller/signing")
@@ -114,6 +115,9 @@ func TestBadImports(t *testing.T) {
 		{"poller/fetch/bad.go", "poller/secrets"},
 		{"poller/secrets/bad.go", "poller"},
 		{"poller/signing/bad.go", "poller/secrets"},
+		{"poller/header/bad.go", "poller"},
+		{"poller/header/bad.go", "poller/signing"},
+		{"poller/fetch/bad.go", "poller/header"},
 		{"poller/checkers/feed/bad.go", "accounts"},
 		{"poller/checkers/feed/bad.go", "circulate/credential"},
 		{"poller/checkers/feed/bad.go", "circulate"},

@@ -16,7 +16,7 @@ const (
 )
 
 // forCheckers are what every kind may import.
-var forCheckers = []string{"accounts/strict", "poller", "poller/fetch", "poller/secrets", "poller/signing"}
+var forCheckers = []string{"accounts/strict", "poller", "poller/fetch", "poller/header", "poller/secrets", "poller/signing"}
 
 // mayImport says what of ours a package may import: exactly what is listed with
 // the first line that covers it. Tests may import anything, and only they
@@ -42,6 +42,7 @@ var mayImport = []struct {
 	{"accounts/...", []string{"accounts", "accounts/cadence", "accounts/callback", "accounts/message", "accounts/strict", "circulate"}}, // api, dashboard: not each other
 	{"poller", []string{"accounts", "accounts/cadence", "circulate", "circulate/limit"}},
 	{"poller/fetch", []string{"poller"}},
+	{"poller/header", []string{"accounts/strict", "poller/fetch", "poller/secrets"}},
 	{"poller/secrets", nil},
 	{"poller/signing", nil},
 	{"poller/checkers/wecomkf", append([]string{"circulate/credential"}, forCheckers...)},

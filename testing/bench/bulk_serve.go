@@ -16,6 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/feed"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 // bulkServe is a process that serves the API until its input ends. It prints
@@ -36,7 +37,7 @@ func bulkServe(ctx context.Context, args []string, in io.Reader, out io.Writer) 
 	if err != nil {
 		return err
 	}
-	checkers, err := poller.NewCheckers(feed.New(fetch.New(fetch.Options{})))
+	checkers, err := poller.NewCheckers(feed.New(fetch.New(fetch.Options{}), secrets.Source{}))
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func NewCheckers(s settings.Poller, o Options) (poller.Checkers, error) {
 func newCheckers(s settings.Poller, o Options, tokens wecomkf.Tokens, metrics prometheus.Registerer) (poller.Checkers, error) {
 	tools := Tools{Client: newClient(s, o), Secrets: newSecrets(s, o), Log: o.Log, Metrics: metrics}
 	all := []poller.Checker{
-		feed.New(tools.Client), connector.New(tools.Client, tools.Secrets),
+		feed.New(tools.Client, tools.Secrets), connector.New(tools.Client, tools.Secrets),
 		imap.New(tools.Client, tools.Secrets, imap.Options{}), wecomkf.New(tools.Client, tools.Secrets, tokens),
 	}
 	for i, kind := range o.Kinds {

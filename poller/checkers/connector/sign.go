@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/poller/signing"
 )
@@ -19,7 +18,7 @@ type resolved struct {
 
 // resolve finds a config's secrets. An error names one, never its value.
 func (c config) resolve(source secrets.Source) (resolved, error) {
-	r := resolved{headers: http.Header{}}
+	var r resolved
 	if !c.signing.IsZero() {
 		value, err := source.Get(c.signing.Name)
 		if err != nil {
@@ -32,20 +31,11 @@ func (c config) resolve(source secrets.Source) (resolved, error) {
 		r.keys = append(r.keys, key)
 		r.values = append(r.values, value)
 	}
-	for _, h := range c.headers {
-		value := h.value
-		if !h.ref.IsZero() {
-			var err error
-			if value, err = source.Get(h.ref.Name); err != nil {
-				return resolved{}, err
-			}
-			if !fetch.ValidHeaderValue(value) {
-				return resolved{}, fmt.Errorf("secret %s: must be one line of at most %d bytes to be a header", h.ref.Name, fetch.MaxHeaderValue)
-			}
-			r.values = append(r.values, value)
-		}
-		r.headers.Set(h.name, value)
+	headers, values, err := c.headers.Resolve(source)
+	if err != nil {
+		return resolved{}, err
 	}
+	r.headers, r.values = headers, append(r.values, values...)
 	return r, nil
 }
 

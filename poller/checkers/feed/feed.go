@@ -1,6 +1,14 @@
 // Package feed checks RSS, Atom and JSON feeds: the kind "feed".
 //
-// The config is {"url": "https://…"} and nothing else.
+// The config has
+//
+//	url      where the feed is; required
+//	login    {"user": "…", "password": {"secret": "NAME"}}, for basic authentication
+//	headers  name → text, or {"secret": "NAME"}; what looks like a credential must be
+//	         the latter
+//
+// Login and headers are for the URL's own scheme, host and port: where the feed is
+// redirected to another they are not sent along.
 //
 // A message is an item of the feed. Its id is the item's GUID, else its link,
 // else a digest of its title, date and content; ids over 256 bytes become a
@@ -29,9 +37,9 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 const (
@@ -44,47 +52,41 @@ const (
 
 // Checker checks feeds. It is safe for concurrent use.
 type Checker struct {
-	client *fetch.Client
+	client  *fetch.Client
+	secrets secrets.Source
 }
 
 var _ poller.Checker = (*Checker)(nil)
 
-// New makes a checker that fetches through client.
-func New(client *fetch.Client) *Checker { return &Checker{client: client} }
+// New makes a checker that fetches through client and finds in secrets what configs
+// refer to.
+func New(client *fetch.Client, secrets secrets.Source) *Checker {
+	return &Checker{client: client, secrets: secrets}
+}
 
 // Kind is "feed".
 func (*Checker) Kind() string { return "feed" }
 
-// Validate judges a config; see the package's doc.
-func (c *Checker) Validate(config json.RawMessage) error {
-	_, err := c.url(config)
+// Validate judges a config; see the package's doc. It does not look whether the
+// secrets exist: they are the poller's, and may come later.
+func (c *Checker) Validate(raw json.RawMessage) error {
+	_, err := c.parse(raw)
 	return err
 }
 
 // RateKey is the host of the feed's URL.
-func (c *Checker) RateKey(config json.RawMessage) string {
-	url, err := c.url(config)
+func (c *Checker) RateKey(raw json.RawMessage) string {
+	config, err := c.parse(raw)
 	if err != nil {
 		return ""
 	}
-	return fetch.Host(url)
-}
-
-func (c *Checker) url(config json.RawMessage) (string, error) {
-	r := strict.ReadConfig(config)
-	url := r.Text("url")
-	if url != "" {
-		if err := c.client.Validate(url); err != nil {
-			r.Fault("url", err.Error())
-		}
-	}
-	return url, r.Err()
+	return fetch.Host(config.url)
 }
 
 // Check fetches the feed and reports the items that the cursor does not know,
 // oldest first. All its errors are *poller.CheckError.
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
-	url, err := c.url(r.Config)
+	config, err := c.parse(r.Config)
 	if err != nil {
 		return poller.Result{}, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: err.Error()}
 	}
@@ -94,11 +96,14 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 			Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err,
 		}
 	}
-	call := fetch.Call{
-		URL: url, MaxBody: maxBody, MaxRedirects: maxRedirects,
-		Header: http.Header{"Accept": {accept}},
+	header, _, err := config.headers.Resolve(c.secrets)
+	if err != nil {
+		// Not the record's fault: the poller was deployed without the secret.
+		return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "secret", Message: err.Error()}
 	}
-	conditional := known.condition(url, call.Header)
+	header.Set("Accept", accept)
+	call := fetch.Call{URL: config.url, MaxBody: maxBody, MaxRedirects: maxRedirects, Header: header}
+	conditional := known.condition(config.url, call.Header)
 	answer, err := c.client.Do(ctx, call)
 	if err != nil {
 		return poller.Result{}, fetch.CheckError(err)
@@ -107,13 +112,13 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	case answer.Status == http.StatusNotModified && conditional, answer.Status == http.StatusNoContent:
 		return poller.Result{}, nil
 	case answer.Status < 200 || answer.Status > 299:
-		return poller.Result{}, statusError(answer)
+		return poller.Result{}, statusError(answer, config.headers.Any())
 	}
 	items, err := parse(ctx, answer.Body, c.client.Reserve)
 	if err != nil {
 		return poller.Result{}, err
 	}
-	return report(items, known, r, newValidators(url, answer.Header))
+	return report(items, known, r, newValidators(config.url, answer.Header))
 }
 
 // report finds what is new among a feed's items.

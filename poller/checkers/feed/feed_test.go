@@ -10,13 +10,14 @@ import (
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
 )
 
 func check(t *testing.T, s *site, cursor []byte, limit int) poller.Result {
 	t.Helper()
-	checker := New(checktest.Client(t, fetch.Options{}))
-	result, err := checker.Check(t.Context(), poller.Request{Config: config(s.url), Cursor: cursor, Limit: limit})
+	checker := New(checktest.Client(t, fetch.Options{}), secrets.Source{})
+	result, err := checker.Check(t.Context(), poller.Request{Config: plain(s.url), Cursor: cursor, Limit: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +83,12 @@ func TestMovedFeed(t *testing.T) {
 func TestUnasked304(t *testing.T) {
 	s := newSite(t)
 	s.etag = `"1"`
-	checker := New(checktest.Client(t, fetch.Options{}))
+	checker := New(checktest.Client(t, fetch.Options{}), secrets.Source{})
 	cursor := `{"v":1,"url":"` + urlDigest(s.url) + `","etag":"\"1\""}`
-	if _, err := checker.Check(t.Context(), poller.Request{Config: config(s.url), Cursor: []byte(cursor)}); err != nil {
+	if _, err := checker.Check(t.Context(), poller.Request{Config: plain(s.url), Cursor: []byte(cursor)}); err != nil {
 		t.Errorf("asked: %v", err)
 	}
-	err := statusError(&fetch.Response{Status: 304})
+	err := statusError(&fetch.Response{Status: 304}, false)
 	if err.Kind != poller.Protocol {
 		t.Errorf("unasked: got %v", err)
 	}
@@ -187,14 +188,14 @@ func TestStatusScopes(t *testing.T) {
 		503: {poller.Transient, poller.ScopeRateKey},
 		999: {poller.Transient, poller.ScopeAccount},
 	} {
-		if got := statusError(&fetch.Response{Status: status}); got.Kind != want.kind || got.Scope != want.scope {
+		if got := statusError(&fetch.Response{Status: status}, false); got.Kind != want.kind || got.Scope != want.scope {
 			t.Errorf("%d: got %v, scope %s", status, got, got.Scope)
 		}
 	}
 }
 
 func TestConfig(t *testing.T) {
-	c := New(fetch.New(fetch.Options{}))
+	c := New(fetch.New(fetch.Options{}), secrets.Source{})
 	if c.Kind() != "feed" {
 		t.Errorf("kind %q", c.Kind())
 	}

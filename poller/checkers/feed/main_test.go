@@ -11,6 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
 )
 
@@ -20,15 +21,36 @@ func TestSuite(t *testing.T) {
 	for _, route := range []string{"feed", "atom", "jsonfeed"} {
 		t.Run(route, func(t *testing.T) {
 			checktest.RunHTTP(t, checktest.HTTP{
-				New:    func(client *fetch.Client) poller.Checker { return New(client) },
-				Config: config,
+				New:    func(client *fetch.Client) poller.Checker { return New(client, vault()) },
+				Config: private,
 				Route:  route,
+				Secret: password,
 			})
 		})
 	}
 }
 
-func config(url string) json.RawMessage {
+const password = "0pen-sesame-42"
+
+// vault has the secrets PASS and TOKEN.
+func vault() secrets.Source {
+	values := map[string]string{"ROUNDS_SECRET_PASS": password, "ROUNDS_SECRET_TOKEN": "Bearer " + password}
+	return secrets.Source{Lookup: func(name string) (string, bool) { v, ok := values[name]; return v, ok }}
+}
+
+// private is the config of a feed with a login and a header.
+func private(url string) json.RawMessage {
+	raw, err := json.Marshal(map[string]any{
+		"url": url, "login": map[string]any{"user": "me", "password": map[string]string{"secret": "PASS"}},
+		"headers": map[string]any{"X-Token": map[string]string{"secret": "TOKEN"}, "X-Plain": "yes"},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func plain(url string) json.RawMessage {
 	raw, err := json.Marshal(map[string]string{"url": url})
 	if err != nil {
 		panic(err)

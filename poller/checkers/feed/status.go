@@ -10,7 +10,8 @@ import (
 
 // statusError says what a status other than a success means for a feed. What
 // tells of the host, and not of one feed on it, has the scope of the rate key.
-func statusError(answer *fetch.Response) *poller.CheckError {
+// Whether the request had a login or headers of the config decides what to advise.
+func statusError(answer *fetch.Response, credentials bool) *poller.CheckError {
 	e := &poller.CheckError{
 		Kind:    poller.Transient,
 		Scope:   poller.ScopeAccount,
@@ -19,9 +20,13 @@ func statusError(answer *fetch.Response) *poller.CheckError {
 	}
 	switch answer.Status {
 	case http.StatusUnauthorized:
-		// Feeds have no credential here, so one will not turn up by waiting.
+		// A credential will not turn up by waiting, and a refused one will not fit.
 		e.Kind = poller.AuthFailed
-		e.Message += ": the feed wants a login, which this kind cannot give"
+		if credentials {
+			e.Message += ": the login or the headers of the config are refused"
+		} else {
+			e.Message += ": the feed wants a login: give the config a login, or headers"
+		}
 	case http.StatusGone:
 		e.Kind = poller.Gone
 	case http.StatusTooManyRequests:

@@ -1,0 +1,27 @@
+package feed
+
+import (
+	"encoding/json"
+
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/poller/header"
+)
+
+// config is a record's config, read.
+type config struct {
+	url     string
+	headers header.Headers
+}
+
+func (c *Checker) parse(raw json.RawMessage) (config, error) {
+	r := strict.ReadConfig(raw)
+	read := config{url: r.Text("url")}
+	if read.url != "" {
+		if err := c.client.Validate(read.url); err != nil {
+			r.Fault("url", err.Error())
+		}
+	}
+	read.headers = header.Parse(r, "If-None-Match", "If-Modified-Since")
+	read.headers.ParseLogin(r)
+	return read, r.Err()
+}
