@@ -19,9 +19,13 @@ var buryLua string
 //go:embed replay.lua
 var replayLua string
 
+//go:embed skip.lua
+var skipLua string
+
 var (
 	buryScript   = wire.NewGroupScript("bury", buryLua)
 	replayScript = wire.NewGroupScript("replay", replayLua)
+	skipScript   = wire.NewGroupScript("skip", skipLua)
 )
 
 // maxDeadError is how many bytes of an error a dead letter keeps.
@@ -112,4 +116,25 @@ func (g *Groups) DropDead(ctx context.Context, shard int, positions ...string) (
 		return 0, fmt.Errorf("drop dead letters, shard %d: %w", shard, err)
 	}
 	return redis.Int(replies[0], nil)
+}
+
+// Skip puts a pending message of an account into its shard's dead-letter stream with the
+// reason, and acknowledges it, whichever consumer has it. It returns the dead letter's
+// position: empty for a message that is not pending any more, that was trimmed, or that is
+// another account's. Of the reason at most 1 KiB is kept.
+//
+// It needs no lease. A consumer that is about to deliver the message again finds it gone
+// and goes on with the account's next; one that is delivering it just now may yet
+// succeed, so that it is both delivered and a dead letter. It is never neither.
+func (g *Groups) Skip(ctx context.Context, shard int, group, position, account, why string) (letter string, err error) {
+	if err := wire.CheckGroup("skip", group); err != nil {
+		return "", err
+	}
+	if err := circulate.ValidatePosition(position); err != nil {
+		return "", fmt.Errorf("%w: skip: %w", wire.ErrInput, err)
+	}
+	k := g.streams.Keys(shard)
+	why = strings.ToValidUTF8(why[:min(len(why), maxDeadError)], "")
+	letter, err = redis.String(g.wire.Run(ctx, skipScript, shard, []string{k.Leases, k.Messages, k.Dead}, group, position, account, why))
+	return letter, noGroup(err)
 }

@@ -6,7 +6,7 @@
 // messages: so an account's messages have one order whichever consumer has them. A
 // lease has a token that no other lease ever had, and each of those steps is a script
 // that looks at it first. Acknowledging needs no lease: who has handled a message may
-// say so whenever.
+// say so whenever. Nor does giving up on one by a person's order, [Groups.Skip].
 //
 // The package runs no consumer: package delivery does. It waits for messages with one
 // goroutine for each node of Redis, however many groups a process reads.

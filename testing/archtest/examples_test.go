@@ -24,6 +24,7 @@ func good() fstest.MapFS {
 	source(m, "circulate/ring_test.go", "circulate_test", "circulate", "circulate/connect", "testing/redistest")
 	source(m, "circulate/connect/connect.go", "connect", "circulate")
 	source(m, "circulate/credential/credential.go", "credential", "circulate", "circulate/internal/wire")
+	source(m, "circulate/endpoint/order.go", "endpoint", "circulate", "circulate/internal/wire")
 	source(m, "circulate/group/group.go", "group", "circulate", "circulate/internal/wire")
 	source(m, "circulate/limit/limit.go", "limit", "circulate", "circulate/internal/wire")
 	source(m, "accounts/account.go", "accounts", "circulate", "accounts/cadence", "accounts/cursor", "accounts/strict")
@@ -84,6 +85,8 @@ func TestBadImports(t *testing.T) {
 		{"circulate/limit/bad.go", "circulate/credential"},
 		{"circulate/credential/bad.go", "circulate/limit"},
 		{"circulate/group/bad.go", "circulate/limit"},
+		{"circulate/endpoint/bad.go", "circulate/group"},
+		{"accounts/api/bad.go", "circulate/endpoint"},
 		{"circulate/group/bad.go", "accounts"},
 		{"circulate/bad.go", "circulate/group"},
 		{"monitor/bad.go", "circulate/limit"},

@@ -29,6 +29,7 @@ var mayImport = []struct {
 	{"circulate/internal/wire", nil},
 	{"circulate/internal/wiretest", []string{"circulate/internal/wire"}}, // for tests only
 	{"circulate/credential", []string{"circulate", "circulate/internal/wire"}},
+	{"circulate/endpoint", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/group", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/limit", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/connect", []string{"circulate"}},
@@ -36,7 +37,7 @@ var mayImport = []struct {
 	{"accounts/cadence", nil},
 	{"accounts/cursor", nil},
 	{"accounts/strict", nil},
-	{"accounts/message", []string{"circulate", "circulate/group", "accounts/cursor", "accounts/strict"}},
+	{"accounts/message", []string{"circulate", "circulate/endpoint", "circulate/group", "accounts/cursor", "accounts/strict"}},
 	{"accounts/callback", []string{"circulate", "accounts/callback/wecomcrypt", "accounts/strict"}},
 	{"accounts/callback/wecomcrypt", nil},
 	{"accounts/...", []string{"accounts", "accounts/cadence", "accounts/callback", "accounts/message", "accounts/strict", "circulate"}}, // api, dashboard: not each other
@@ -47,7 +48,7 @@ var mayImport = []struct {
 	{"poller/signing", nil},
 	{"poller/checkers/wecomkf", append([]string{"circulate/credential"}, forCheckers...)},
 	{"poller/checkers/...", forCheckers},
-	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "poller/delivery", "poller/fetch", "poller/secrets", "poller/signing"}},
+	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/endpoint", "poller/delivery", "poller/fetch", "poller/secrets", "poller/signing"}},
 	{"poller/delivery/...", []string{"circulate", "circulate/group", "poller/delivery"}},
 	{"monitor", []string{"accounts", "circulate", "circulate/group"}},
 	{"deployments/examples/own-kind", []string{"accounts/strict", "cmd/rounds/command", "poller", "poller/fetch"}},

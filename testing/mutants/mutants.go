@@ -77,7 +77,7 @@ func Named(rule string) (Mutant, bool) {
 // Apply returns what runs in the place of a script: its text changed, or as it is
 // where the mutant changes another one.
 func (m Mutant) Apply(text string) (string, error) {
-	if m.Script == "" || m.Script != all && m.Script != ScriptName(text) {
+	if m.Script == "" || m.Script != all && m.Script != ScriptName(text) && (m.Script != shared || !strings.Contains(text, "\n-- "+shared+": ")) {
 		return text, nil
 	}
 	return m.replace(text)
@@ -90,13 +90,16 @@ func (m Mutant) replace(text string) (string, error) {
 	return strings.Replace(text, m.Old, m.New, 1), nil
 }
 
+// shared is the part that all scripts of consumer groups have.
+const shared = "group"
+
 var stepComment = regexp.MustCompile(`(?m)^-- ([a-z]{3,12}(?: aside)?): `)
 
 // ScriptName is what a script's own first comment says that it is, behind the
 // parts that it shares with others.
 func ScriptName(text string) string {
 	for _, m := range stepComment.FindAllStringSubmatch(text, -1) {
-		if m[1] != "entry" && m[1] != "list" {
+		if m[1] != "entry" && m[1] != "list" && m[1] != shared {
 			return m[1]
 		}
 	}

@@ -32,6 +32,7 @@ func RunFull(t *testing.T, server redistest.Redis, limit func(reached bool)) {
 		"an effect is applied":                  fullEffect,
 		"limits are left":                       fullLimit,
 		"an endpoint is disabled":               fullEndpoint,
+		"a message is skipped":                  fullSkip,
 		"opening a ring that there is":          fullOpen,
 		"memory, and trying a write":            fullMemory,
 	} {

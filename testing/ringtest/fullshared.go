@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/endpoint"
 	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/circulate/limit"
 )
@@ -76,6 +77,22 @@ func fullEndpoint(f *fullFixture) {
 	}
 	if was, err := f.ring.Endpoints().Enable(ctx, "crm"); err != nil || !was {
 		f.Errorf("enabled: %v, %v", was, err)
+	}
+	f.must("report", endpoint.Of(f.ring).Report(ctx, alice, []endpoint.Report{{Endpoint: "crm"}}))
+	f.refused("order", endpoint.Of(f.ring).Tell(ctx, endpoint.Order{Endpoint: "crm", Action: endpoint.Retry}))
+}
+
+// fullSkip: giving up on a message makes room for it, as a dead letter of a few bytes more.
+func fullSkip(f *fullFixture) {
+	ctx := context.Background()
+	positions := f.add("a/1")
+	f.group(circulate.StreamStart)
+	l := f.lease(alice)
+	f.read(l, "a/1")
+	f.full()
+	letter, err := group.Of(f.ring).Skip(ctx, 0, crew, positions[0], "a", "skipped")
+	if err != nil || letter == "" {
+		f.Errorf("%q, %v", letter, err)
 	}
 }
 

@@ -1,0 +1,132 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
+)
+
+const (
+	ordersKept  = 1000 // about
+	ordersLive  = time.Hour
+	ordersRead  = 256 // at once
+	fieldName   = "endpoint"
+	fieldAction = "action"
+	fieldID     = "account"
+)
+
+// Action is what an order asks for.
+type Action string
+
+// The actions. An unknown one, of a version to come, is passed over.
+const (
+	// Retry has messages tried now that wait to be tried again, and forgets what keeps
+	// messages away from the endpoint: its breaker and pauses.
+	Retry Action = "retry"
+	// Refresh has processes ask anew whether the endpoint is disabled, and try what waits,
+	// as far as breaker and pauses let it.
+	Refresh Action = "refresh"
+)
+
+// Order is what somebody wants of all processes that deliver to an endpoint.
+type Order struct {
+	Endpoint string
+	Action   Action
+	Account  string // whose messages are meant; empty: everybody's
+}
+
+func (b Board) ordersKey() string { return "{" + b.wire.Namespace() + ":webhooks}:orders" }
+
+// Tell gives an order. It holds for the processes that run: what starts later has
+// nothing that it would be about. It is safe to repeat.
+func (b Board) Tell(ctx context.Context, o Order) error {
+	if o.Endpoint == "" {
+		return fmt.Errorf("%w: order: endpoint: missing", wire.ErrInput)
+	}
+	key := b.ordersKey()
+	if _, err := b.wire.Pipeline(ctx, key,
+		wire.Command{"XADD", key, "MAXLEN", "~", ordersKept, "*", fieldName, o.Endpoint, fieldAction, string(o.Action), fieldID, o.Account},
+		wire.Command{"PEXPIRE", key, ordersLive.Milliseconds()}); err != nil {
+		return fmt.Errorf("order: %w", err)
+	}
+	return nil
+}
+
+// Orders returns the orders that were given after a position, and the position to go
+// on from. At an empty position there are none: it returns where those begin that are
+// given from now on. Now is the time by Redis' clock.
+func (b Board) Orders(ctx context.Context, after string) (orders []Order, next string, now time.Time, err error) {
+	key := b.ordersKey()
+	from := after
+	if from == "" {
+		from = circulate.StreamStart
+	}
+	replies, err := b.wire.Pipeline(ctx, key, wire.Command{"TIME"},
+		wire.Command{"XRANGE", key, "(" + from, "+", "COUNT", ordersRead}, wire.Command{"XREVRANGE", key, "+", "-", "COUNT", 1})
+	if err != nil {
+		return nil, after, now, fmt.Errorf("orders: %w", err)
+	}
+	if now, err = wire.Time(replies[0]); err != nil {
+		return nil, after, now, err
+	}
+	given, err := entries(replies[1])
+	if err != nil {
+		return nil, after, now, err
+	}
+	last, err := entries(replies[2])
+	if err != nil {
+		return nil, after, now, err
+	}
+	end := "0-0"
+	if len(last) > 0 {
+		end = last[0].id
+	}
+	switch {
+	case after == "", len(last) == 0, circulate.ComparePositions(end, after) < 0:
+		// A stream that ends before is another one: Redis has lost the last of it, or all.
+		return nil, end, now, nil
+	case len(given) == 0:
+		return nil, after, now, nil
+	}
+	for _, e := range given {
+		orders = append(orders, Order{Endpoint: e.fields[fieldName], Action: Action(e.fields[fieldAction]), Account: e.fields[fieldID]})
+	}
+	return orders, given[len(given)-1].id, now, nil
+}
+
+// entry is one of a stream.
+type entry struct {
+	id     string
+	fields map[string]string
+}
+
+func entries(reply any) ([]entry, error) {
+	values, err := redis.Values(reply, nil)
+	if errors.Is(err, redis.ErrNil) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("orders: %w", err)
+	}
+	all := make([]entry, len(values))
+	for i, value := range values {
+		pair, err := redis.Values(value, nil)
+		if err != nil || len(pair) != 2 {
+			return nil, fmt.Errorf("orders: entry %s: %w", strconv.Itoa(i), wire.ErrReply)
+		}
+		if all[i].id, err = redis.String(pair[0], nil); err != nil {
+			return nil, fmt.Errorf("orders: %w", err)
+		}
+		if all[i].fields, err = redis.StringMap(pair[1], nil); err != nil {
+			return nil, fmt.Errorf("orders: %w", err)
+		}
+	}
+	return all, nil
+}
