@@ -37,11 +37,11 @@ type Consumer struct {
 	// handled side by side: 1.
 	Parallel int
 	// MaxDeliveries is after how many deliveries that failed a message goes to the
-	// dead-letter stream: 8.
+	// dead-letter stream: the constant of this name.
 	MaxDeliveries int
 	// Backoff is how long to wait after so many failed deliveries of a message; by
-	// default one second, then four times as long each time, up to ten minutes,
-	// less up to a half by chance. Only the message's account waits.
+	// default FirstPause, then four times as long each time, up to LongestPause, less
+	// up to a half by chance. Only the message's account waits.
 	Backoff func(deliveries int) time.Duration
 	// HeldMax is how many messages of a shard may wait behind failed ones of their
 	// accounts, before all of the shard waits: 10,000.
@@ -56,6 +56,9 @@ type Consumer struct {
 
 	Log     *slog.Logger // nil: nowhere
 	Metrics *Metrics     // nil: counted for nobody
+	// Control is through what others look at the consumer while it runs, and hasten it;
+	// nil: nobody does.
+	Control *Control
 }
 
 func (c Consumer) withDefaults() Consumer {
@@ -73,7 +76,7 @@ func (c Consumer) withDefaults() Consumer {
 	set(&c.BatchBytes, 1<<20)
 	set(&c.Concurrency, 16)
 	set(&c.Parallel, 1)
-	set(&c.MaxDeliveries, 8)
+	set(&c.MaxDeliveries, MaxDeliveries)
 	set(&c.HeldMax, 10_000)
 	setTime(&c.HandlerTimeout, 30*time.Second)
 	setTime(&c.TakeOver, 15*time.Second)
@@ -163,6 +166,8 @@ func (c Consumer) Run(ctx context.Context) error {
 		meters:   c.Metrics.of(c.Group),
 	}
 	g.Log = c.Log.With("group", c.Group, "consumer", g.name)
+	c.Control.steer(g)
+	defer c.Control.steer(nil)
 
 	var helpers sync.WaitGroup
 	helpers.Go(func() { g.measure(ctx) })

@@ -42,7 +42,7 @@ func (s *session) deliver(batch group.Batch, pending []group.Pending) {
 
 // retry delivers what is due again, and reports whether something was.
 func (s *session) retry() bool {
-	if len(s.held.accounts) == 0 || s.held.next().After(time.Now()) {
+	if next := s.held.next(); next.IsZero() || next.After(time.Now()) {
 		return false
 	}
 	if !s.takeSlot() {
@@ -54,7 +54,8 @@ func (s *session) retry() bool {
 	if err != nil {
 		// What was taken out is asked for again, with all that is pending: only
 		// Redis knows now what became of it.
-		s.held, s.last, s.unsure = newHeld(), circulate.StreamStart, true
+		s.held.clear()
+		s.last, s.unsure = circulate.StreamStart, true
 		s.trouble("redeliver", err)
 		return true
 	}

@@ -36,8 +36,11 @@
 //
 // A message whose handler fails is delivered again after a while, and those of
 // its account wait behind it; other accounts do not, until HeldMax messages of
-// the shard wait. After MaxDeliveries it goes to the dead-letter stream and its
-// account goes on. [Later] does not count. A batch whose handler panics is
+// the shard wait. After a delivery that failed a message waits 1 s, and each time four
+// times as long, up to 10 min, less up to a half by chance. After 8 deliveries that
+// failed it is a dead letter, and its account goes on. A [Consumer] may be set to
+// others. [Later] does not count. Through a [Control] others see what waits and have it
+// tried at once. A batch whose handler panics is
 // delivered again one by one, so that only the culprit is blamed; a message that
 // was delivered before by consumers that then died is delivered alone, one at a
 // time in a process, and goes to the dead letters undelivered when that has

@@ -24,13 +24,14 @@ type session struct {
 	work    context.Context // done: the lease is lost, or the grace over
 	lose    context.CancelCauseFunc
 
-	held     held
-	last     string // the last position seen; what is pending after it is not known
-	atEnd    bool   // the stream ended at last when it was read
-	woken    bool   // there should be something to read
-	unsure   bool   // a read of unknown outcome may have left something pending
-	failures int    // steps with Redis in a row
-	stuck    bool   // a handler did not come back
+	held     *held
+	hurry    chan struct{} // has a value when what is held was hastened
+	last     string        // the last position seen; what is pending after it is not known
+	atEnd    bool          // the stream ended at last when it was read
+	woken    bool          // there should be something to read
+	unsure   bool          // a read of unknown outcome may have left something pending
+	failures int           // steps with Redis in a row
+	stuck    bool          // a handler did not come back
 
 	mu     sync.Mutex
 	live   time.Time      // when the last step was sent that found the lease held
@@ -40,7 +41,7 @@ type session struct {
 }
 
 func (g *member) begin(ctx context.Context, begun group.Begun) *session {
-	s := &session{member: g, shard: begun.Lease.Shard, lease: begun.Lease, ended: make(chan struct{}), held: newHeld(), last: circulate.StreamStart, live: begun.Asked}
+	s := &session{member: g, shard: begun.Lease.Shard, lease: begun.Lease, ended: make(chan struct{}), held: newHeld(), hurry: make(chan struct{}, 1), last: circulate.StreamStart, live: begun.Asked}
 	if begun.End != "" { // there is nothing to do until something comes
 		s.last, s.atEnd = begun.End, true
 		g.reach(s.shard, s.last)
@@ -81,7 +82,7 @@ func (s *session) consume() {
 		if s.retry() {
 			continue
 		}
-		if s.held.total >= s.HeldMax {
+		if s.held.count() >= s.HeldMax {
 			s.idle("")
 			continue
 		}
@@ -164,6 +165,7 @@ func (s *session) idle(after string) {
 		select {
 		case <-woken:
 			s.woken = true
+		case <-s.hurry:
 		case <-timer.C:
 			if !retry.IsZero() && !time.Now().Before(retry) {
 				return

@@ -21,6 +21,7 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 		back  []group.Pending
 		due   time.Time
 		alone bool
+		why   error // what the first of them failed with
 	}
 	var failed map[string]*account
 	now := time.Now()
@@ -47,7 +48,7 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 			if failed == nil {
 				failed = make(map[string]*account)
 			}
-			a = &account{due: now.Add(heldPause)}
+			a = &account{due: now.Add(heldPause), why: reasonOf(errs[i])}
 			failed[d.Account] = a
 		}
 		p := group.Pending{Position: d.Position, Deliveries: d.Attempt}
@@ -74,9 +75,17 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 	kept := make(map[string]bool, len(failed))
 	for name, a := range failed {
 		kept[name] = true
-		s.held.back(name, a.back, a.due, a.alone)
+		s.held.back(name, a.back, a.due, a.alone, a.why)
 	}
 	return kept
+}
+
+// reasonOf leaves out of a handler's answer when to come again.
+func reasonOf(err error) error {
+	if later, ok := errors.AsType[*Later](err); ok {
+		return later.Err
+	}
+	return err
 }
 
 // tellDeferred says once that handlers put off all they get, and once that they

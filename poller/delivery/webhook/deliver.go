@@ -32,6 +32,7 @@ func backoff(attempt int) time.Duration {
 
 // deliver delivers one message, with a few attempts; nil: delivered.
 func (s *Sink) deliver(ctx context.Context, t batchCall, d delivery.Delivery) (failed *Error) {
+	defer func() { s.record.ended(failed) }()
 	defer func() {
 		if value := recover(); value != nil {
 			// The text could hold anything: only what it is, is told.
@@ -98,8 +99,11 @@ func (s *Sink) attempt(ctx context.Context, t batchCall, id string, body []byte)
 		return s.failure(Unready, recheck, err)
 	}
 	var failed *Error
-	_, err = s.gate.breaker.Execute(func() (struct{}, error) {
+	_, err = s.gate.breaker.Load().Execute(func() (struct{}, error) {
 		if failed = s.call(ctx, header, body); failed != nil {
+			if failed.Outcome != Canceled {
+				s.record.attempted(failed.Status, failed.Outcome)
+			}
 			return struct{}{}, failed
 		}
 		return struct{}{}, nil
@@ -126,6 +130,7 @@ func (s *Sink) call(ctx context.Context, header http.Header, body []byte) *Error
 	switch {
 	case errors.Is(err, fetch.ErrTooLarge): // which only an answer of 2xx can be
 		s.gate.calm()
+		s.record.attempted(http.StatusOK, Delivered)
 		return nil
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):
 		return s.failure(Canceled, 0, context.Canceled)
@@ -157,6 +162,7 @@ func (s *Sink) judge(ctx context.Context, answer *fetch.Response) *Error {
 		return failed
 	case status >= 200 && status <= 299:
 		s.gate.calm()
+		s.record.attempted(status, Delivered)
 		return nil
 	case status == http.StatusGone:
 		s.standing.disable(ctx, "answered 410 Gone")

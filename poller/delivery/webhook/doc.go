@@ -35,7 +35,9 @@
 //	no answer      the same, where the endpoint was reached
 //	other 3xx, 4xx failed, and not tried again at once; redirects are not followed
 //
-// A failure counts toward the dead letter. What says nothing of the message does
+// After a delivery that failed a message waits 5 s, and each time twice as long, up to
+// 1 h. After 34 deliveries that failed, which is about a day, it is a dead letter. A
+// delivery is a few attempts at once where the answer was 408, 425 or 5xx, or none. What says nothing of the message does
 // not, and is a [delivery.Later]: the endpoint cannot be reached at all, asks for
 // a pause, is disabled or its circuit breaker open, or a secret is missing.
 //
@@ -49,6 +51,13 @@
 // reached the endpoint count for their message like any other attempt: otherwise
 // a message that no endpoint can stand would never end in the dead letters. Each
 // replica has a breaker of its own.
+//
+// # Who looks after an endpoint
+//
+// A [Remote] reports how the sinks of a process stand: the last status, what waits, how
+// often it failed and when it is tried again, the breaker. It obeys orders: what waits is
+// tried at once, whatever kept it back. The log is told of the first message that an
+// endpoint does not take, every ten minutes while that lasts, and when it is over.
 //
 // # Order
 //

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,7 +27,7 @@ const (
 // endpoint asked for a pause, few while it fails.
 type gate struct {
 	slots   chan struct{}
-	breaker *gobreaker.CircuitBreaker[struct{}]
+	breaker atomic.Pointer[gobreaker.CircuitBreaker[struct{}]]
 	log     *slog.Logger
 	state   prometheus.Gauge
 
@@ -38,12 +39,23 @@ type gate struct {
 
 func newGate(concurrency int, log *slog.Logger, state prometheus.Gauge) *gate {
 	g := &gate{slots: make(chan struct{}, concurrency), log: log, state: state}
-	g.state.Set(float64(gobreaker.StateClosed))
-	g.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		MaxRequests:   1,
-		Timeout:       openFirst,
-		ReadyToTrip:   func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= breakAfter },
-		OnStateChange: func(_ string, from, to gobreaker.State) { g.changed(from, to) },
+	g.reopen()
+	return g
+}
+
+// reopen forgets what failed, and what the endpoint asked for: attempts may be made at
+// once.
+func (g *gate) reopen() {
+	var breaker *gobreaker.CircuitBreaker[struct{}]
+	breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		MaxRequests: 1,
+		Timeout:     openFirst,
+		ReadyToTrip: func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= breakAfter },
+		OnStateChange: func(_ string, from, to gobreaker.State) {
+			if g.breaker.Load() == breaker { // else an attempt that began before
+				g.changed(from, to)
+			}
+		},
 		IsSuccessful: func(err error) bool { // an answer that was meant
 			return err == nil || is(err, Rejected) || is(err, Disabled)
 		},
@@ -51,7 +63,25 @@ func newGate(concurrency int, log *slog.Logger, state prometheus.Gauge) *gate {
 			return is(err, Canceled) || is(err, Throttled)
 		},
 	})
-	return g
+	g.breaker.Store(breaker)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.until, g.probes, g.throttles = time.Time{}, 0, 0
+	g.state.Set(float64(gobreaker.StateClosed))
+}
+
+// look tells the breaker's state, and until when nothing is sent; zero: it may be now.
+func (g *gate) look() (state string, until time.Time) {
+	state = g.breaker.Load().State().String()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !time.Now().Before(g.until) {
+		return state, time.Time{}
+	}
+	if state == gobreaker.StateHalfOpen.String() {
+		state = gobreaker.StateOpen.String() // our wait is longer than the breaker's own
+	}
+	return state, g.until
 }
 
 func is(err error, outcome Outcome) bool {

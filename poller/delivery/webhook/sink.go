@@ -47,6 +47,7 @@ type Sink struct {
 	log      *slog.Logger
 	gate     *gate
 	standing *standing
+	record   *record
 	unready  atomic.Bool // told already
 }
 
@@ -83,6 +84,7 @@ func New(endpoint Endpoint, o Options) (*Sink, error) {
 		endpoint: endpoint,
 		options:  o,
 		log:      log,
+		record:   newRecord(log),
 		gate:     newGate(endpoint.Concurrency, log, o.Metrics.breaker.WithLabelValues(endpoint.Name)),
 		standing: &standing{endpoint: endpoint.Name, store: o.Store, log: log, gauge: o.Metrics.disabled.WithLabelValues(endpoint.Name)},
 	}, nil

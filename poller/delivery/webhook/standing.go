@@ -71,6 +71,13 @@ func (s *standing) refresh(ctx context.Context) error {
 	return nil
 }
 
+// doubt has the store asked before the next delivery.
+func (s *standing) doubt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at = time.Time{}
+}
+
 // disable is for an endpoint that wants nothing more. It holds at once, and in
 // the store as soon as that can be reached.
 func (s *standing) disable(ctx context.Context, reason string) {

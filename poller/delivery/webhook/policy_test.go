@@ -1,0 +1,63 @@
+package webhook_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+)
+
+// An endpoint that answers with errors for hours must not bury its messages.
+func TestBackoffLastsAboutADay(t *testing.T) {
+	var least, most time.Duration
+	for n := 1; n < webhook.MaxDeliveries; n++ {
+		pause := webhook.Backoff(n)
+		full := min(webhook.LongestPause, webhook.FirstPause<<min(n-1, 16))
+		if pause <= full-full/10-time.Millisecond || pause > full {
+			t.Errorf("pause %d is %v", n, pause)
+		}
+		least, most = least+full-full/10, most+full
+	}
+	if least < 20*time.Hour || most > 26*time.Hour {
+		t.Errorf("a message is dead after %v to %v", least, most)
+	}
+}
+
+// The package's doc and the guide state the policy that holds.
+func TestThePolicyIsTheOneThatIsStated(t *testing.T) {
+	words := func(path string) string {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(strings.Fields(strings.ReplaceAll(string(text), "\n//", "\n")), " ")
+	}
+	short := func(d time.Duration) string {
+		switch {
+		case d%time.Hour == 0:
+			return fmt.Sprintf("%d h", d/time.Hour)
+		case d%time.Minute == 0:
+			return fmt.Sprintf("%d min", d/time.Minute)
+		}
+		return fmt.Sprintf("%d s", d/time.Second)
+	}
+	mine := fmt.Sprintf("After a delivery that failed a message waits %s, and each time twice as long, up to %s. After %d deliveries that failed, which is about a day, it is a dead letter.",
+		short(webhook.FirstPause), short(webhook.LongestPause), webhook.MaxDeliveries)
+	for _, path := range []string{"doc.go", "../../../deployments/guide/messages.md"} {
+		if !strings.Contains(words(path), mine) {
+			t.Errorf("%s does not state: %s", path, mine)
+		}
+	}
+	library := fmt.Sprintf("After a delivery that failed a message waits %s, and each time four times as long, up to %s, less up to a half by chance. After %d deliveries that failed it is a dead letter",
+		short(delivery.FirstPause), short(delivery.LongestPause), delivery.MaxDeliveries)
+	for _, path := range []string{"../doc.go", "../../../deployments/guide/messages.md"} {
+		if !strings.Contains(words(path), library) {
+			t.Errorf("%s does not state: %s", path, library)
+		}
+	}
+}

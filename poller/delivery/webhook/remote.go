@@ -1,0 +1,213 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/poller/delivery"
+)
+
+const (
+	lookEvery   = time.Second // for orders, and whether there is something to report
+	lookTimeout = 5 * time.Second
+	// reportMost is how many waiting messages a report names, of one endpoint; the others
+	// are counted.
+	reportMost = 500
+	whyMost    = 200 // bytes of what a message failed with
+)
+
+// Board is where a Remote reports and finds its orders. endpoint.Board is one.
+type Board interface {
+	// Report replaces what a process said of its endpoints.
+	Report(ctx context.Context, process string, reports []endpoint.Report) error
+	// Leave withdraws it.
+	Leave(ctx context.Context, process string) error
+	// Orders returns the orders after a position, where to go on, and Redis' time.
+	Orders(ctx context.Context, after string) ([]endpoint.Order, string, time.Time, error)
+}
+
+var _ Board = endpoint.Board{}
+
+// Remote lets those who look after endpoints see how the sinks of this process stand,
+// and obeys their orders. It is safe for concurrent use.
+type Remote struct {
+	board   Board
+	log     *slog.Logger
+	process string
+
+	mu    sync.Mutex
+	posts map[string]post // endpoint -> who delivers to it
+}
+
+// post is who delivers to an endpoint here.
+type post struct {
+	sink    *Sink
+	control *delivery.Control
+	most    int
+}
+
+// NewRemote makes one that has no endpoints yet. A nil log is silent.
+func NewRemote(board Board, log *slog.Logger) *Remote {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Remote{board: board, log: log, process: circulate.NewReplica(), posts: make(map[string]post)}
+}
+
+// Add has it speak for a sink, whose messages come by a consumer with the control, and
+// are dead letters after so many deliveries. A sink of the same endpoint is replaced.
+func (r *Remote) Add(sink *Sink, control *delivery.Control, maxDeliveries int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.posts[sink.endpoint.Name] = post{sink, control, maxDeliveries}
+}
+
+// Remove has it speak for a sink no more, unless another one has its place.
+func (r *Remote) Remove(sink *Sink) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.posts[sink.endpoint.Name].sink == sink {
+		delete(r.posts, sink.endpoint.Name)
+	}
+}
+
+func (r *Remote) all() map[string]post {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	posts := make(map[string]post, len(r.posts))
+	for name, p := range r.posts {
+		posts[name] = p
+	}
+	return posts
+}
+
+// Run looks for orders every second and reports what has changed, until ctx is done;
+// then it withdraws its reports. While Redis is away it goes on trying.
+func (r *Remote) Run(ctx context.Context) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var t turn
+	for {
+		r.look(ctx, &t)
+		select {
+		case <-ctx.Done():
+			bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			if err := r.board.Leave(bye, r.process); err != nil {
+				r.log.Debug("what was reported of webhook endpoints stays for a minute", "error", err)
+			}
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// turn is what one look leaves for the next.
+type turn struct {
+	after    string // the position of the last order
+	reported string // what was reported last
+	at       time.Time
+}
+
+// look obeys the orders that were given since, and reports what has changed, and now and
+// then what has not.
+func (r *Remote) look(ctx context.Context, t *turn) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	posts := r.all()
+	for _, p := range posts {
+		waits := slices.ContainsFunc(p.control.Standing().First, func(w delivery.Waiting) bool { return w.Failed > 0 })
+		p.sink.record.tick(waits)
+	}
+	orders, next, redisNow, err := r.board.Orders(ctx, t.after)
+	if err != nil {
+		return // the ring tells once that Redis is away
+	}
+	t.after = next
+	for _, o := range orders {
+		if p, ok := posts[o.Endpoint]; ok {
+			r.obey(p, o)
+		}
+	}
+	ahead := time.Until(redisNow) // of Redis' clock, about
+	reports := make([]endpoint.Report, 0, len(posts))
+	for _, p := range posts {
+		reports = append(reports, p.report(ahead))
+	}
+	slices.SortFunc(reports, func(a, b endpoint.Report) int { return strings.Compare(a.Endpoint, b.Endpoint) })
+	said := summary(reports)
+	if said == t.reported && time.Since(t.at) < endpoint.ReportEvery {
+		return
+	}
+	if err := r.board.Report(ctx, r.process, reports); err == nil {
+		t.reported, t.at = said, time.Now()
+	}
+}
+
+func (r *Remote) obey(p post, o endpoint.Order) {
+	switch o.Action {
+	case endpoint.Retry:
+		p.sink.standing.doubt()
+		p.sink.gate.reopen()
+		n := p.control.Hasten(o.Account)
+		r.log.Info("webhook endpoint is tried again at once, as ordered", "endpoint", o.Endpoint, "accounts", n)
+	case endpoint.Refresh:
+		p.sink.standing.doubt()
+		p.control.Hasten(o.Account)
+	}
+}
+
+// report tells how an endpoint stands, in times of Redis' clock.
+func (p post) report(ahead time.Duration) endpoint.Report {
+	report := endpoint.Report{Endpoint: p.sink.endpoint.Name, Most: p.most}
+	in := func(at time.Time) time.Time {
+		if at.IsZero() {
+			return at
+		}
+		return at.Add(ahead).UTC().Round(time.Second)
+	}
+	p.sink.record.mu.Lock()
+	report.Status, report.Outcome = p.sink.record.status, string(p.sink.record.outcome)
+	report.At, report.Delivered = in(p.sink.record.at), in(p.sink.record.delivered)
+	p.sink.record.mu.Unlock()
+	breaker, until := p.sink.gate.look()
+	report.Breaker, report.Until = breaker, in(until)
+	standing := p.control.Standing()
+	report.Accounts, report.Messages = standing.Accounts, standing.Messages
+	for _, w := range standing.First[:min(len(standing.First), reportMost)] {
+		waiting := endpoint.Waiting{Account: w.Account, Shard: w.Shard, Position: w.Position, Failed: w.Failed, Behind: w.Behind, Next: in(w.Next)}
+		if w.Err != nil {
+			waiting.Why = shorten(w.Err.Error())
+		}
+		report.Waiting = append(report.Waiting, waiting)
+	}
+	return report
+}
+
+// summary is what a change of must be told soon. When a healthy endpoint last answered
+// is no news.
+func summary(reports []endpoint.Report) string {
+	told := slices.Clone(reports)
+	for i := range told {
+		told[i].At, told[i].Delivered = time.Time{}, time.Time{}
+	}
+	text, err := json.Marshal(told)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+func shorten(text string) string {
+	if len(text) > whyMost {
+		return strings.ToValidUTF8(text[:whyMost], "")
+	}
+	return text
+}
