@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/endpoint"
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
@@ -161,6 +162,63 @@ func TestWebhooks(t *testing.T) {
 		}
 	}
 	f.call("POST", "/v1/webhooks/none/enable", "", 404, nil)
+	f.call("GET", "/v1/webhooks/none", "", 404, nil)
+	f.call("POST", "/v1/webhooks/crm/retry", "", 409, nil) // nobody delivers
+	f.call("POST", "/v1/webhooks/crm/skip", `{"all":true}`, 409, nil)
+}
+
+// says has a process report how an endpoint stands.
+func (f *fixture) says(r endpoint.Report) {
+	f.Helper()
+	if err := endpoint.Of(f.ring).Report(context.Background(), "process001", []endpoint.Report{r}); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func TestWebhooksThatDoNotTakeMessages(t *testing.T) {
+	f := newFixture(t, nil)
+	f.finds("a", 2)
+	shard := f.ring.ShardOf("a")
+	var batch GroupBatch
+	f.call("POST", "/v1/groups/webhook.crm/read", `{"from":"start","limit":10}`, 200, &batch)
+	now := time.Now().UTC().Round(time.Second)
+	waiting := []endpoint.Waiting{{Account: "a", Shard: shard, Position: batch.Messages[0].Position, Failed: 3, Behind: 1, Next: now.Add(time.Minute), Why: "webhook crm: answered 400"}}
+	f.says(endpoint.Report{Endpoint: "crm", Status: 400, Outcome: "rejected", At: now, Breaker: "closed", Most: 34, Accounts: 1, Messages: 2, Waiting: waiting})
+	var list WebhookList
+	f.call("GET", "/v1/webhooks", "", 200, &list)
+	s := list.Webhooks[0].Standing
+	if s == nil || s.LastStatus != 400 || s.LastOutcome != "rejected" || s.Attempt != 3 || s.MaxDeliveries != 34 || !s.NextTry.Equal(now.Add(time.Minute)) ||
+		s.WaitingAccounts != 1 || s.WaitingMessages != 2 || s.Breaker != "closed" || s.Waiting != nil {
+		t.Errorf("%+v", s)
+	}
+	var w Webhook
+	f.call("GET", "/v1/webhooks/crm", "", 200, &w)
+	if w.Standing == nil || len(w.Standing.Waiting) != 1 || w.Standing.Waiting[0].Attempt != 3 || w.Standing.Waiting[0].Error != "webhook crm: answered 400" {
+		t.Errorf("%+v", w.Standing)
+	}
+	var retried WebhookRetried
+	f.call("POST", "/v1/webhooks/crm/retry", "", 200, &retried)
+	if retried != (WebhookRetried{Processes: 1, Accounts: 1}) {
+		t.Errorf("%+v", retried)
+	}
+	f.call("POST", "/v1/webhooks/crm/retry", `{"account":"z"}`, 404, nil)
+	f.call("POST", "/v1/webhooks/crm/skip", `{"account":"z"}`, 404, nil)
+	var skipped WebhookSkipped
+	f.call("POST", "/v1/webhooks/crm/skip", "", 200, &skipped)
+	if len(skipped.Skipped) != 1 || skipped.Skipped[0].Account != "a" || skipped.Skipped[0].DeadID == "" {
+		t.Errorf("%+v", skipped)
+	}
+	f.call("POST", "/v1/webhooks/crm/skip", "", 200, &skipped)
+	if len(skipped.Skipped) != 0 || skipped.Gone != 1 {
+		t.Errorf("once more: %+v", skipped)
+	}
+	f.says(endpoint.Report{Endpoint: "crm", Accounts: 2, Waiting: append(waiting, waiting[0])})
+	f.call("POST", "/v1/webhooks/crm/skip", "", 409, nil)
+	var replayed Replayed
+	f.call("POST", "/v1/dead:replay", `{"group":"webhook.crm"}`, 200, &replayed)
+	if replayed.Replayed != 1 {
+		t.Errorf("%+v", replayed)
+	}
 }
 
 func TestFaultsOfDelivery(t *testing.T) {
@@ -186,6 +244,9 @@ func TestFaultsOfDelivery(t *testing.T) {
 		{"POST", "/v1/groups/crm/read", `{"start":true}`, 422, []string{"body.start"}},
 		{"POST", "/v1/groups/a%20b/read", `{}`, 422, []string{"path.name"}},
 		{"DELETE", "/v1/groups/a%2Fb", "", 422, []string{"path.name"}},
+		{"POST", "/v1/webhooks/crm/retry", `{"all":true,"account":1}`, 422, []string{"body.account", "body.all"}},
+		{"POST", "/v1/webhooks/crm/skip", `{"all":true,"account":"a"}`, 422, []string{"body.all"}},
+		{"POST", "/v1/webhooks/crm/skip", `[]`, 400, []string{"body"}},
 	} {
 		var p problemBody
 		f.call(tt.method, tt.path, tt.body, tt.status, &p)

@@ -28,11 +28,29 @@ func (s *Server) deliveryRoutes(api huma.API) {
 
 	huma.Register(api, huma.Operation{
 		OperationID: "list-webhooks", Method: http.MethodGet, Path: "/v1/webhooks", Tags: []string{"delivery"},
-		Summary: "List webhook endpoints", Description: "Those that were ever delivered to, and those that are disabled.", Errors: []int{401, 503},
+		Summary: "List webhook endpoints", Description: "Those that were ever delivered to, and those that are disabled: how far each is, how it answered last, and what waits.", Errors: []int{401, 503},
 	}, s.listWebhooks)
 	huma.Register(api, huma.Operation{
+		OperationID: "get-webhook", Method: http.MethodGet, Path: "/v1/webhooks/{name}", Tags: []string{"delivery"},
+		Summary: "Get a webhook endpoint", Description: "With the messages that wait to be tried again, the first of each account.", Errors: []int{401, 404, 503},
+	}, s.getWebhook)
+	huma.Register(api, takesBody(huma.Operation{
+		OperationID: "retry-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{name}/retry", Tags: []string{"delivery"},
+		Summary: "Try now what waits at a webhook endpoint",
+		Description: "All processes that deliver to it do so within a second or two, and forget why they sent nothing: breaker and pauses. " +
+			"Messages of an account keep their order; a try that fails counts as any other. 409 if the endpoint is disabled, or nobody delivers to it. The body may be left out.",
+		Errors: []int{400, 401, 404, 409, 413, 422, 503},
+	}), s.retryWebhook)
+	huma.Register(api, takesBody(huma.Operation{
+		OperationID: "skip-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{name}/skip", Tags: []string{"delivery"},
+		Summary: "Skip what waits at a webhook endpoint",
+		Description: "The first message that waits of an account, or of each, becomes a dead letter, and the next ones are tried. Nothing is lost: replay-dead delivers it again. " +
+			"409 if it would be several and the body does not say all. A message that is being sent just now may arrive all the same.",
+		Errors: []int{400, 401, 404, 409, 413, 422, 503},
+	}), s.skipWebhook)
+	huma.Register(api, huma.Operation{
 		OperationID: "enable-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{name}/enable", Tags: []string{"delivery"},
-		Summary: "Deliver to a disabled webhook endpoint again", Description: "From where it stopped, within 15 s. One that is enabled is left alone.",
+		Summary: "Deliver to a disabled webhook endpoint again", Description: "From where it stopped, within a second or two. One that is enabled is left alone.",
 		Errors: []int{401, 404, 503},
 	}, s.enableWebhook)
 

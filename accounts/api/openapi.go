@@ -49,6 +49,8 @@ func (s *Server) describe(api huma.API) ([]byte, error) {
 	schemas.setBody(doc.Paths["/v1/parked:revive"].Post, reflect.TypeFor[ReviveRequest](), true)
 	schemas.setBody(doc.Paths["/v1/dead:replay"].Post, reflect.TypeFor[ReplayRequest](), true)
 	schemas.setBody(doc.Paths["/v1/dead:drop"].Post, reflect.TypeFor[DropRequest](), true)
+	schemas.setBody(doc.Paths["/v1/webhooks/{name}/retry"].Post, reflect.TypeFor[WebhookRetryRequest](), false)
+	schemas.setBody(doc.Paths["/v1/webhooks/{name}/skip"].Post, reflect.TypeFor[WebhookSkipRequest](), false)
 	schemas.setBody(doc.Paths["/v1/groups/{name}/read"].Post, reflect.TypeFor[GroupReadRequest](), true)
 	created := *accountPath.Put.Responses["200"]
 	accountPath.Put.Responses["200"].Description = "It was there."

@@ -86,6 +86,16 @@ func (s *Server) problem(ctx context.Context, doing string, err error) *problem 
 		return newProblem(http.StatusConflict, "consumers of the group are running, and would make it anew: end them first, and try again 15 s later")
 	case errors.Is(err, message.ErrNoWebhook):
 		return newProblem(http.StatusNotFound, "there is no such webhook endpoint")
+	case errors.Is(err, message.ErrNoneWaits):
+		return newProblem(http.StatusNotFound, "no message of the account waits at the endpoint")
+	case errors.Is(err, message.ErrWebhookDisabled):
+		return newProblem(http.StatusConflict, "the endpoint is disabled and gets nothing; enable it first")
+	case errors.Is(err, message.ErrWebhookIdle):
+		return newProblem(http.StatusConflict, "no process delivers to the endpoint: start one with the role delivery")
+	case errors.Is(err, message.ErrNotNamed):
+		return newProblem(http.StatusConflict, "messages of so many accounts wait that not all are named, this one not among them; retry or skip others first")
+	case errors.Is(err, message.ErrSeveralWait):
+		return newProblem(http.StatusConflict, "messages of several accounts wait: name the account, or say all")
 	case errors.Is(err, circulate.ErrResharding):
 		return resharding()
 	case errors.Is(err, errClosing) || errors.Is(context.Cause(ctx), errClosing):

@@ -14,6 +14,70 @@ type Webhook struct {
 	Since    time.Time `json:"since,omitzero" doc:"Since when it is disabled."`
 	Reason   string    `json:"reason,omitempty" doc:"Why it is disabled."`
 	Group    *Group    `json:"group,omitempty" doc:"How far it has got; left out where nothing was ever delivered to it."`
+
+	Standing *WebhookStanding `json:"standing,omitempty" doc:"How it answers, as the processes that deliver to it said within the last minute; left out where none does."`
+}
+
+// WebhookStanding is how a webhook endpoint answers.
+type WebhookStanding struct {
+	Processes     int       `json:"processes" doc:"That deliver to it."`
+	LastStatus    int       `json:"last_status,omitempty" doc:"Of its last answer; left out where the last attempt had none."`
+	LastOutcome   string    `json:"last_outcome,omitempty" doc:"How the last attempt ended: delivered, rejected, failed, unreachable, throttled or disabled."`
+	LastAttempt   time.Time `json:"last_attempt,omitzero"`
+	LastDelivered time.Time `json:"last_delivered,omitzero" doc:"When it last took a message, as far as these processes know."`
+	Breaker       string    `json:"breaker" enum:"closed,half-open,open" doc:"Of the process where it is worst."`
+	BreakerUntil  time.Time `json:"breaker_until,omitzero" doc:"That process sends nothing before: its breaker is open, or the endpoint asked for a pause."`
+
+	WaitingAccounts int       `json:"waiting_accounts" doc:"Accounts of which a message waits to be tried again."`
+	WaitingMessages int       `json:"waiting_messages" doc:"Messages that wait, those behind others among them."`
+	Attempt         int       `json:"attempt" doc:"Failed deliveries of the message that failed most often; 0: none waits that has failed."`
+	MaxDeliveries   int       `json:"max_deliveries" doc:"After so many failed deliveries a message is a dead letter."`
+	NextTry         time.Time `json:"next_try,omitzero" doc:"When the first of them is tried again."`
+
+	Waiting []WebhookWaiting `json:"waiting,omitempty" doc:"The first message of each account, those that are tried next first; some of them where there are very many. Only where one endpoint is asked for."`
+}
+
+// WebhookWaiting is a message that waits to be tried again.
+type WebhookWaiting struct {
+	Account  string    `json:"account"`
+	Shard    int       `json:"shard"`
+	Position string    `json:"position" doc:"In the shard's stream."`
+	Attempt  int       `json:"attempt" doc:"How many deliveries of it failed."`
+	Behind   int       `json:"behind" doc:"Messages of the account that wait behind it."`
+	NextTry  time.Time `json:"next_try"`
+	Error    string    `json:"error,omitempty" doc:"What the last try failed with."`
+}
+
+// WebhookRetryRequest says whose messages are tried now.
+type WebhookRetryRequest struct {
+	_       struct{} `additionalProperties:"false"`
+	Account string   `json:"account,omitempty" doc:"Those of this account; left out: of all."`
+}
+
+// WebhookRetried is what a retry came to.
+type WebhookRetried struct {
+	Processes int `json:"processes" doc:"That deliver to the endpoint, and try within a second or two."`
+	Accounts  int `json:"accounts" doc:"Whose messages waited, and are tried now."`
+}
+
+// WebhookSkipRequest says which messages are skipped.
+type WebhookSkipRequest struct {
+	_       struct{} `additionalProperties:"false"`
+	Account string   `json:"account,omitempty" doc:"The first message of this account."`
+	All     bool     `json:"all,omitempty" doc:"The first message of each account, however many there are."`
+}
+
+// WebhookSkipped is what a skip came to.
+type WebhookSkipped struct {
+	Skipped []SkippedMessage `json:"skipped" nullable:"false" doc:"Are dead letters now."`
+	Gone    int              `json:"gone" doc:"Were taken, or became dead letters, in the meantime."`
+	Left    int              `json:"left" doc:"Accounts whose messages wait and were not among them: ask again."`
+}
+
+// SkippedMessage is a message that was skipped.
+type SkippedMessage struct {
+	Account string `json:"account"`
+	DeadID  string `json:"dead_id" doc:"To replay it by."`
 }
 
 // WebhookList is all webhook endpoints.
@@ -29,12 +93,14 @@ type webhookReply struct {
 	Body Webhook
 }
 
-// webhookName is the endpoint in a path.
-type webhookName struct {
+// WebhookName is the endpoint in a path.
+type WebhookName struct {
 	Name string `path:"name" maxLength:"56" doc:"The endpoint's name."`
 }
 
-func webhookOf(w *message.Webhook) Webhook {
+// webhookOf is the endpoint as replies have it, with the messages that wait where
+// they are asked for.
+func webhookOf(w *message.Webhook, waiting bool) Webhook {
 	out := Webhook{Name: w.Name}
 	if d := w.Disabled; d != nil {
 		out.Disabled, out.Since, out.Reason = true, inUTC(d.Since), d.Reason
@@ -42,6 +108,25 @@ func webhookOf(w *message.Webhook) Webhook {
 	if w.Group != nil {
 		g := groupOf(w.Group)
 		out.Group = &g
+	}
+	if w.Standing != nil {
+		out.Standing = standingOf(w.Standing, waiting)
+	}
+	return out
+}
+
+func standingOf(s *message.WebhookStanding, waiting bool) *WebhookStanding {
+	out := &WebhookStanding{
+		Processes: s.Processes, LastStatus: s.LastStatus, LastOutcome: s.LastOutcome,
+		LastAttempt: inUTC(s.LastAttempt), LastDelivered: inUTC(s.LastDelivered), Breaker: s.Breaker, BreakerUntil: inUTC(s.Until),
+		WaitingAccounts: s.Accounts, WaitingMessages: s.Messages, Attempt: s.Attempt, MaxDeliveries: s.MaxDeliveries, NextTry: inUTC(s.Next),
+	}
+	for _, m := range s.Waiting {
+		if waiting {
+			out.Waiting = append(out.Waiting, WebhookWaiting{
+				Account: m.Account, Shard: m.Shard, Position: m.Position, Attempt: m.Failed, Behind: m.Behind, NextTry: inUTC(m.Next), Error: m.Why,
+			})
+		}
 	}
 	return out
 }
@@ -53,15 +138,68 @@ func (s *Server) listWebhooks(ctx context.Context, _ *struct{}) (*webhooksReply,
 	}
 	list := WebhookList{Webhooks: make([]Webhook, len(webhooks))}
 	for i := range webhooks {
-		list.Webhooks[i] = webhookOf(&webhooks[i])
+		list.Webhooks[i] = webhookOf(&webhooks[i], false)
 	}
 	return &webhooksReply{list}, nil
 }
 
-func (s *Server) enableWebhook(ctx context.Context, r *webhookName) (*webhookReply, error) {
+func (s *Server) enableWebhook(ctx context.Context, r *WebhookName) (*webhookReply, error) {
 	w, err := s.messages.EnableWebhook(ctx, r.Name)
 	if err != nil {
 		return nil, s.problem(ctx, "enable webhook", err)
 	}
-	return &webhookReply{webhookOf(&w)}, nil
+	return &webhookReply{webhookOf(&w, false)}, nil
+}
+
+func (s *Server) getWebhook(ctx context.Context, r *WebhookName) (*webhookReply, error) {
+	w, err := s.messages.Webhook(ctx, r.Name)
+	if err != nil {
+		return nil, s.problem(ctx, "get webhook", err)
+	}
+	return &webhookReply{webhookOf(&w, true)}, nil
+}
+
+type webhookInput struct {
+	WebhookName
+	RawBody []byte `contentType:"application/json"`
+}
+
+type webhookRetriedReply struct {
+	Body WebhookRetried
+}
+
+func (s *Server) retryWebhook(ctx context.Context, r *webhookInput) (*webhookRetriedReply, error) {
+	choice, err := message.DecodeWebhookChoice(r.RawBody, false)
+	if err != nil {
+		return nil, s.problem(ctx, "retry webhook", err)
+	}
+	done, err := s.messages.RetryWebhook(ctx, r.Name, choice.Account)
+	if err != nil {
+		return nil, s.problem(ctx, "retry webhook", err)
+	}
+	return &webhookRetriedReply{WebhookRetried{Processes: done.Processes, Accounts: done.Accounts}}, nil
+}
+
+type webhookSkippedReply struct {
+	Body WebhookSkipped
+}
+
+func (s *Server) skipWebhook(ctx context.Context, r *webhookInput) (*webhookSkippedReply, error) {
+	choice, err := message.DecodeWebhookChoice(r.RawBody, true)
+	if err != nil {
+		return nil, s.problem(ctx, "skip webhook", err)
+	}
+	done, err := s.messages.SkipWebhook(ctx, r.Name, choice)
+	if n := len(done.Skipped); n > 0 {
+		s.options.Log.WarnContext(ctx, "messages to a webhook endpoint are skipped, as ordered", "endpoint", r.Name, "messages", n,
+			"account", done.Skipped[0].Account, "dead_id", done.Skipped[0].DeadID)
+	}
+	if err != nil {
+		return nil, s.problem(ctx, "skip webhook", err)
+	}
+	reply := WebhookSkipped{Skipped: make([]SkippedMessage, len(done.Skipped)), Gone: done.Gone, Left: done.Left}
+	for i, m := range done.Skipped {
+		reply.Skipped[i] = SkippedMessage{Account: m.Account, DeadID: m.DeadID}
+	}
+	return &webhookSkippedReply{reply}, nil
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/endpoint"
 )
 
 // WebhookGroup is what the consumer group of a webhook endpoint has before the
@@ -18,15 +20,16 @@ const WebhookGroup = "webhook."
 var ErrNoWebhook = errors.New("message: no such webhook endpoint")
 
 // Webhook is a webhook endpoint, as far as the ring knows of it: by its consumer
-// group, or because it is disabled.
+// group, because it is disabled, or because a process delivers to it.
 type Webhook struct {
 	Name     string
 	Disabled *circulate.DisabledEndpoint // nil: it is not
 	Group    *Group                      // nil: it has none
+	Standing *WebhookStanding            // nil: no process delivers to it
 }
 
-// Webhooks returns the webhook endpoints, by name. One that was never begun with is
-// not among them; one that nobody delivers to any more stays until its group is
+// Webhooks returns the webhook endpoints, by name. One that no process ever delivered to
+// is not among them; one that nobody delivers to any more stays until its group is
 // removed and it is enabled.
 func (r *Reader) Webhooks(ctx context.Context) ([]Webhook, error) {
 	groups, err := r.Groups(ctx)
@@ -37,38 +40,77 @@ func (r *Reader) Webhooks(ctx context.Context) ([]Webhook, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []Webhook
+	reports, _, err := endpoint.Of(r.ring).Reports(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byName := make(map[string]*Webhook)
+	of := func(name string) *Webhook {
+		if byName[name] == nil {
+			byName[name] = &Webhook{Name: name}
+		}
+		return byName[name]
+	}
 	for i := range groups {
 		if name, ok := strings.CutPrefix(groups[i].Name, WebhookGroup); ok {
-			all = append(all, Webhook{Name: name, Group: &groups[i]})
+			of(name).Group = &groups[i]
 		}
 	}
 	for i := range disabled {
-		at := slices.IndexFunc(all, func(w Webhook) bool { return w.Name == disabled[i].Name })
-		if at < 0 {
-			at = len(all)
-			all = append(all, Webhook{Name: disabled[i].Name})
-		}
-		all[at].Disabled = &disabled[i]
+		of(disabled[i].Name).Disabled = &disabled[i]
 	}
-	slices.SortFunc(all, func(a, b Webhook) int { return strings.Compare(a.Name, b.Name) })
+	for name, said := range reports {
+		of(name).Standing = standingOf(said)
+	}
+	all := make([]Webhook, 0, len(byName))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		all = append(all, *byName[name])
+	}
 	return all, nil
 }
 
+// Webhook returns a webhook endpoint, or ErrNoWebhook.
+func (r *Reader) Webhook(ctx context.Context, name string) (Webhook, error) {
+	w := Webhook{Name: name}
+	g, err := r.Group(ctx, WebhookGroup+name)
+	if err == nil {
+		w.Group = &g
+	} else if !errors.Is(err, ErrNoGroup) {
+		return w, err
+	}
+	d, disabled, err := r.ring.Endpoints().Disabled(ctx, name)
+	if err != nil {
+		return w, err
+	}
+	if disabled {
+		w.Disabled = &d
+	}
+	reports, _, err := endpoint.Of(r.ring).Reports(ctx)
+	if err != nil {
+		return w, err
+	}
+	w.Standing = standingOf(reports[name])
+	if w.Group == nil && w.Disabled == nil && w.Standing == nil {
+		return w, fmt.Errorf("%w: %q", ErrNoWebhook, name)
+	}
+	return w, nil
+}
+
 // EnableWebhook lets a disabled endpoint have messages again, from where it
-// stopped. One that is enabled is left alone. It returns ErrNoWebhook for one that
-// the ring has never heard of.
+// stopped: all processes learn of it within a second or two. One that is enabled is left
+// alone. It returns ErrNoWebhook for one that the ring has never heard of.
 func (r *Reader) EnableWebhook(ctx context.Context, name string) (Webhook, error) {
 	enabled, err := r.ring.Endpoints().Enable(ctx, name)
 	if err != nil {
 		return Webhook{}, err
 	}
-	g, err := r.Group(ctx, WebhookGroup+name)
-	if errors.Is(err, ErrNoGroup) {
-		if !enabled {
-			return Webhook{}, fmt.Errorf("%w: %q", ErrNoWebhook, name)
-		}
-		return Webhook{Name: name}, nil
+	if enabled {
+		// Who is not told finds out by itself within 15 s.
+		_ = endpoint.Of(r.ring).Tell(ctx, endpoint.Order{Endpoint: name, Action: endpoint.Refresh})
 	}
-	return Webhook{Name: name, Group: &g}, err
+	w, err := r.Webhook(ctx, name)
+	if errors.Is(err, ErrNoWebhook) && enabled {
+		return w, nil
+	}
+	return w, err
 }

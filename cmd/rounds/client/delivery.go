@@ -58,3 +58,24 @@ func (c *Client) Webhooks(ctx context.Context) (api.WebhookList, error) {
 func (c *Client) EnableWebhook(ctx context.Context, name string) error {
 	return c.call(ctx, http.MethodPost, namedPath("/v1/webhooks/", name)+"/enable", nil, nil)
 }
+
+// Webhook returns a webhook endpoint with what waits there.
+func (c *Client) Webhook(ctx context.Context, name string) (api.Webhook, error) {
+	var w api.Webhook
+	err := c.call(ctx, http.MethodGet, namedPath("/v1/webhooks/", name), nil, &w)
+	return w, err
+}
+
+// RetryWebhook has what waits at a webhook endpoint tried now.
+func (c *Client) RetryWebhook(ctx context.Context, name string, r api.WebhookRetryRequest) (api.WebhookRetried, error) {
+	var done api.WebhookRetried
+	err := c.call(ctx, http.MethodPost, namedPath("/v1/webhooks/", name)+"/retry", r, &done)
+	return done, err
+}
+
+// SkipWebhook puts what waits at a webhook endpoint into the dead letters.
+func (c *Client) SkipWebhook(ctx context.Context, name string, r api.WebhookSkipRequest) (api.WebhookSkipped, error) {
+	var done api.WebhookSkipped
+	err := c.call(ctx, http.MethodPost, namedPath("/v1/webhooks/", name)+"/skip", r, &done)
+	return done, err
+}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/endpoint"
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
@@ -194,6 +195,45 @@ func TestWebhookCommands(t *testing.T) {
 	var w api.Webhook
 	if got := s.must("webhooks", "list", "--json"); json.Unmarshal([]byte(got), &w) != nil || w.Name != "crm" || w.Disabled || w.Group == nil {
 		t.Errorf("as JSON: %s", got)
+	}
+	report := endpoint.Report{
+		Endpoint: "crm", Status: 400, Outcome: "rejected", Breaker: "open", Until: time.Now().Add(time.Minute), Most: 34, Accounts: 2, Messages: 5,
+		Waiting: []endpoint.Waiting{{Account: "a", Position: "1-1", Failed: 3, Behind: 2, Next: time.Now(), Why: "webhook crm: answered 400"}, {Account: "b", Position: "1-2", Next: time.Now()}},
+	}
+	if err := endpoint.Of(s.ring).Report(t.Context(), "process001", []endpoint.Report{report}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"list"}, " 400          5        3/34     "},
+		{[]string{"list"}, "open until 2"},
+		{[]string{"show", "crm"}, "crm is enabled; last status 400, breaker open; 5 messages of 2 accounts wait\nACCOUNT "},
+		{[]string{"show", "crm"}, "2       webhook crm: answered 400\n"},
+		{[]string{"show", "crm", "--json"}, `"waiting":[{"account":"a"`},
+		{[]string{"retry", "crm"}, "messages of 2 accounts are tried now, by 1 processes"},
+		{[]string{"retry", "crm", "--account", "a"}, "messages of 1 accounts are tried now"},
+		{[]string{"skip", "crm", "--account", "a"}, "0 skipped, 1 taken meanwhile, 0 accounts"},
+		{[]string{"skip", "crm", "--yes"}, "0 skipped, 2 taken meanwhile"},
+		{[]string{"skip", "crm", "--yes", "--json"}, `"gone":2`},
+	} {
+		if got := s.must(append([]string{"webhooks"}, c.args...)...); !strings.Contains(got, c.want) {
+			t.Errorf("%q: got %q, want %q", c.args, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"skip", "crm"}, "2 messages, the first of each account, will become dead letters. Nobody can be asked: give --yes"},
+		{[]string{"retry", "crm", "--account", "z"}, "crm: no message of the account waits at the endpoint (404"},
+		{[]string{"show", "none"}, "none: there is no such webhook endpoint (404"},
+		{[]string{"retry"}, "accepts 1 arg"},
+	} {
+		if _, err := s.rounds(append([]string{"webhooks"}, c.args...)...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got %v, want %q", c.args, err, c.want)
+		}
 	}
 	if _, err := s.rounds("webhooks", "enable", "none"); err == nil || !strings.Contains(err.Error(), "none: there is no such webhook endpoint (404") {
 		t.Errorf("got %v", err)

@@ -1,7 +1,9 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -16,10 +18,13 @@ func newWebhooksCommand(env environment) *cobra.Command {
 		Use:   "webhooks",
 		Short: "Look at the webhook endpoints that found messages are delivered to",
 		Example: `  rounds webhooks list
+  rounds webhooks show crm
+  rounds webhooks retry crm
+  rounds webhooks skip crm --account news
   rounds webhooks enable crm`,
 	}
 	needsCommand(cmd)
-	cmd.AddCommand(newWebhooksListCommand(env), newWebhooksEnableCommand(env))
+	cmd.AddCommand(newWebhooksListCommand(env), newWebhooksShowCommand(env), newWebhooksRetryCommand(env), newWebhooksSkipCommand(env), newWebhooksEnableCommand(env))
 	return cmd
 }
 
@@ -27,11 +32,19 @@ func newWebhooksListCommand(env environment) *cobra.Command {
 	jsonOutput := false
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List webhook endpoints, how far they have got, and which are disabled",
-		Long: `List webhook endpoints, how far they have got, and which are disabled, since when,
-and why. An endpoint is among them once something was delivered to it.`,
+		Short: "List webhook endpoints, how far they have got, how they answer, and which are disabled",
+		Long: `List webhook endpoints, how far they have got, how they answer, and which are
+disabled, since when, and why. An endpoint is among them once a process delivers
+to it.
+
+LAST STATUS is what it answered last. WAITING is how many messages wait to be tried
+again, and behind such; ATTEMPT how often the one of them failed that failed most
+often, and after how many times it is a dead letter; NEXT TRY when the first of them
+is tried again. BREAKER is open, with the time, while nothing is sent because the
+endpoint fails or asked for a pause. The last five are as the processes that
+deliver said within the last minute, - where none does.`,
 		Example: `  rounds webhooks list
-  rounds webhooks list --json | jq 'select(.disabled)'`,
+  rounds webhooks list --json | jq 'select(.standing.waiting_accounts > 0)'`,
 		Aliases: []string{"ls"},
 		Args:    cobra.NoArgs,
 		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
@@ -41,7 +54,7 @@ and why. An endpoint is among them once something was delivered to it.`,
 			}
 			table := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
 			if !jsonOutput {
-				fmt.Fprintln(table, "ENDPOINT\tUNREAD\tOLDEST\tPENDING\tOLDEST\tCONSUMERS\tSTATE")
+				fmt.Fprintln(table, "ENDPOINT\tUNREAD\tOLDEST\tPENDING\tOLDEST\tCONSUMERS\tLAST STATUS\tWAITING\tATTEMPT\tNEXT TRY\tBREAKER\tSTATE")
 			}
 			for _, w := range list.Webhooks {
 				if jsonOutput {
@@ -54,13 +67,40 @@ and why. An endpoint is among them once something was delivered to it.`,
 				if w.Group != nil {
 					columns = progressOf(*w.Group)
 				}
-				fmt.Fprintf(table, "%s\t%s\t%s\n", oneLine(w.Name), columns, standing(w))
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", oneLine(w.Name), columns, answersOf(w.Standing), standing(w))
 			}
 			return table.Flush()
 		}),
 	}
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
 	return cmd
+}
+
+// answersOf is how an endpoint answers, as columns.
+func answersOf(s *api.WebhookStanding) string {
+	if s == nil {
+		return strings.Repeat("-\t", 4) + "-"
+	}
+	attempt, next := "-", "-"
+	if s.Attempt > 0 {
+		attempt = fmt.Sprintf("%d/%d", s.Attempt, s.MaxDeliveries)
+	}
+	if !s.NextTry.IsZero() {
+		next = clockTime(s.NextTry)
+	}
+	breaker := s.Breaker
+	if !s.BreakerUntil.IsZero() {
+		breaker += " until " + clockTime(s.BreakerUntil)
+	}
+	return strings.Join([]string{lastStatus(s), strconv.Itoa(s.WaitingMessages), attempt, next, breaker}, "\t")
+}
+
+// lastStatus is what an endpoint answered last, or why it did not.
+func lastStatus(s *api.WebhookStanding) string {
+	if s.LastStatus != 0 {
+		return strconv.Itoa(s.LastStatus)
+	}
+	return cmp.Or(oneLine(s.LastOutcome), "-")
 }
 
 func standing(w api.Webhook) string {

@@ -5,37 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
+	"reflect"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/endpoint"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
-
-// A message that its endpoint answers with an error becomes a dead letter after
-// about a day: 5 s, 10 s, 20 s … and then once an hour. Only answers count. An
-// endpoint that cannot be reached, or asks for a pause, buries nothing, however
-// long that lasts.
-const (
-	webhookDeliveries  = 34
-	webhookFirstPause  = 5 * time.Second
-	webhookLongestWait = time.Hour
-)
-
-// webhookBackoff is how long a message waits after so many failed deliveries,
-// less up to a tenth by chance.
-func webhookBackoff(deliveries int) time.Duration {
-	pause := min(webhookLongestWait, webhookFirstPause<<min(max(deliveries-1, 0), 16))
-	return pause - rand.N(pause/10)
-}
 
 // readWebhooks reads the endpoints from their file; none is named, none is there.
 // The error has every fault, each with its field.
@@ -53,61 +38,146 @@ func readWebhooks(path string, client webhook.Client) ([]webhook.Endpoint, error
 
 const webhooksFile = "ROUNDS_WEBHOOKS_FILE"
 
+// deliverer has a consumer for each webhook endpoint of the process.
+type deliverer struct {
+	settings settings.Settings
+	ring     *circulate.Ring
+	client   *fetch.Client
+	source   secrets.Source
+	remote   *webhook.Remote
+	log      *slog.Logger
+
+	consumed  *delivery.Metrics
+	delivered *webhook.Metrics
+
+	ctx   context.Context // of the consumers
+	group *errgroup.Group // likewise
+
+	mu      sync.Mutex
+	running map[string]*delivering // by the endpoint's name
+	closed  bool                   // the role ends: nothing begins any more
+}
+
+// delivering is one of the consumers.
+type delivering struct {
+	endpoint webhook.Endpoint
+	sink     *webhook.Sink
+	stop     context.CancelFunc
+	ended    chan struct{}
+}
+
 // startDelivery starts a consumer for each endpoint in the group.
 func startDelivery(ctx context.Context, group *errgroup.Group, s settings.Settings, o Options, ring *circulate.Ring,
 	registry *prometheus.Registry) error {
 	log := o.Log.With("role", settings.RoleDelivery)
-	client := newClient(s.Poller, o)
-	endpoints, err := readWebhooks(s.Delivery.WebhooksFile, client)
-	if err != nil {
-		return fmt.Errorf("%s: %w", webhooksFile, err)
+	d := &deliverer{
+		settings: s, ring: ring, client: newClient(s.Poller, o), source: newSecrets(s.Poller, o), log: log,
+		remote:   webhook.NewRemote(endpoint.Of(ring), log),
+		consumed: delivery.NewMetrics(registry), delivered: webhook.NewMetrics(registry),
+		running: make(map[string]*delivering),
 	}
-	if len(endpoints) == 0 {
-		log.Warn("the role delivery has nothing to do: " + webhooksFile + " names no endpoint")
+	d.group, d.ctx = errgroup.WithContext(ctx)
+	change, err := d.prepare(s.Delivery.WebhooksFile)
+	if err != nil {
+		return err
+	}
+	d.group.Go(func() error { return d.remote.Run(d.ctx) })
+	d.group.Go(func() error {
+		<-d.ctx.Done()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.closed = true
 		return nil
-	}
-	start, err := deliveryStart(ctx, s.Delivery.WebhooksFrom, ring)
-	if err != nil || start == "" {
-		return err
-	}
-	consumers, err := newConsumers(endpoints, client, start, s, ring, newSecrets(s.Poller, o), registry, log)
-	if err != nil {
-		return err
-	}
-	running, ctx := errgroup.WithContext(ctx)
-	for i, c := range consumers {
-		log.Info("delivering", "endpoint", endpoints[i].Name, "group", c.Group)
-		running.Go(func() error { return c.Run(ctx) })
-	}
+	})
+	change()
 	group.Go(func() error {
-		defer client.Close()
-		return running.Wait()
+		defer d.client.Close()
+		return d.group.Wait()
 	})
 	return nil
 }
 
-// newConsumers makes the consumers of the endpoints, in their order.
-func newConsumers(endpoints []webhook.Endpoint, client *fetch.Client, start string, s settings.Settings, ring *circulate.Ring,
-	source secrets.Source, registry *prometheus.Registry, log *slog.Logger) ([]delivery.Consumer, error) {
-	consumed, delivered := delivery.NewMetrics(registry), webhook.NewMetrics(registry)
-	consumers := make([]delivery.Consumer, len(endpoints))
+// prepare reads the endpoints and readies a change to them, which cannot fail. An
+// endpoint that stays as it is goes on undisturbed. One that is changed ends, within the
+// grace period, before it begins anew; one that is gone ends, and its group stays.
+func (d *deliverer) prepare(path string) (change func(), err error) {
+	endpoints, err := readWebhooks(path, d.client)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", webhooksFile, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fresh := make(map[string]*delivering)
+	named := make(map[string]bool)
 	var errs []error
-	for i, endpoint := range endpoints {
-		sink, err := webhook.New(endpoint, webhook.Options{
-			Client: client, Secrets: source, Namespace: ring.Namespace(), Store: ring.Endpoints(), Log: log, Metrics: delivered,
-		})
-		if err != nil {
-			errs = append(errs, err)
+	for _, e := range endpoints {
+		named[e.Name] = true
+		if old := d.running[e.Name]; old != nil && reflect.DeepEqual(old.endpoint, e) {
 			continue
 		}
-		consumers[i] = delivery.Consumer{
-			Ring: ring, Group: endpoint.Group(), Handler: sink, Start: start,
-			MaxDeliveries: webhookDeliveries, Backoff: webhookBackoff, HandlerTimeout: sink.HandlerTimeout(),
-			Grace: max(s.Poller.GracePeriod, time.Nanosecond), // none at all is not the default
-			Log:   log, Metrics: consumed,
+		sink, err := webhook.New(e, webhook.Options{
+			Client: d.client, Secrets: d.source, Namespace: d.ring.Namespace(), Store: d.ring.Endpoints(), Log: d.log, Metrics: d.delivered,
+		})
+		errs = append(errs, err)
+		fresh[e.Name] = &delivering{endpoint: e, sink: sink, ended: make(chan struct{})}
+	}
+	return func() { d.change(named, fresh) }, errors.Join(errs...)
+}
+
+// change ends what is not named any more and begins what is fresh.
+func (d *deliverer) change(named map[string]bool, fresh map[string]*delivering) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return
+	}
+	if len(named) == 0 {
+		d.log.Warn("the role delivery has nothing to do: " + webhooksFile + " names no endpoint")
+	}
+	for name, old := range d.running {
+		if !named[name] {
+			d.log.Info("delivering no more", "endpoint", name)
+			old.stop()
+			delete(d.running, name)
 		}
 	}
-	return consumers, errors.Join(errs...)
+	for name, next := range fresh {
+		var before <-chan struct{}
+		if old := d.running[name]; old != nil {
+			old.stop()
+			before = old.ended
+		}
+		var ctx context.Context
+		ctx, next.stop = context.WithCancel(d.ctx)
+		d.running[name] = next
+		d.group.Go(func() error {
+			defer close(next.ended)
+			if before != nil {
+				<-before // the group has one consumer here at a time
+			}
+			return d.deliver(ctx, next)
+		})
+	}
+}
+
+// deliver delivers to an endpoint until ctx is done.
+func (d *deliverer) deliver(ctx context.Context, to *delivering) error {
+	defer to.stop()
+	start, err := deliveryStart(ctx, d.settings.Delivery.WebhooksFrom, d.ring)
+	if err != nil || start == "" {
+		return err
+	}
+	control := &delivery.Control{}
+	d.remote.Add(to.sink, control, webhook.MaxDeliveries)
+	defer d.remote.Remove(to.sink)
+	group := to.endpoint.Group()
+	d.log.Info("delivering", "endpoint", to.endpoint.Name, "group", group)
+	return delivery.Consumer{
+		Ring: d.ring, Group: group, Handler: to.sink, Start: start, Control: control,
+		MaxDeliveries: webhook.MaxDeliveries, Backoff: webhook.Backoff, HandlerTimeout: to.sink.HandlerTimeout(),
+		Grace: max(d.settings.Poller.GracePeriod, time.Nanosecond), // none at all is not the default
+		Log:   d.log, Metrics: d.consumed,
+	}.Run(ctx)
 }
 
 // deliveryStart is where an endpoint begins that is new: with what is kept, or

@@ -192,19 +192,3 @@ func TestServeSaysThatThereIsNothingToDeliver(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// An endpoint that answers with errors for hours must not bury its messages.
-func TestWebhookBackoffLastsAboutADay(t *testing.T) {
-	var least, most time.Duration
-	for n := 1; n < webhookDeliveries; n++ {
-		pause := webhookBackoff(n)
-		if pause < time.Second || pause > time.Hour {
-			t.Errorf("pause %d is %v", n, pause)
-		}
-		full := min(webhookLongestWait, webhookFirstPause<<min(n-1, 16))
-		least, most = least+full-full/10, most+full
-	}
-	if least < 20*time.Hour || most > 26*time.Hour {
-		t.Errorf("a message is dead after %v to %v", least, most)
-	}
-}

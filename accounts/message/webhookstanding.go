@@ -1,0 +1,76 @@
+package message
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate/endpoint"
+)
+
+// WebhookStanding is how a webhook endpoint stands, by what the processes that deliver to
+// it said within the last minute. Times are by Redis' clock.
+type WebhookStanding struct {
+	Processes     int       // that deliver to it
+	LastStatus    int       // of the last answer; 0: the last attempt had none
+	LastOutcome   string    // how the last attempt ended; empty: there was none
+	LastAttempt   time.Time // when that was
+	LastDelivered time.Time // when it last took a message
+	Breaker       string    // closed, half-open or open, in the process where it is worst
+	Until         time.Time // nothing is sent before, by that process
+
+	Accounts      int       // that have messages waiting
+	Messages      int       // that wait, those behind others among them
+	Attempt       int       // failed deliveries of the one that failed most often
+	MaxDeliveries int       // after which a message is a dead letter
+	Next          time.Time // when the first of them is tried again
+	Waiting       []endpoint.Waiting
+}
+
+// standingOf makes one of what processes say; nil: none says anything.
+func standingOf(reports []endpoint.Report) *WebhookStanding {
+	if len(reports) == 0 {
+		return nil
+	}
+	s := &WebhookStanding{Processes: len(reports)}
+	badness := []string{"", "closed", "half-open", "open"}
+	for _, r := range reports {
+		if r.Outcome != "" && !r.At.Before(s.LastAttempt) {
+			s.LastStatus, s.LastOutcome, s.LastAttempt = r.Status, r.Outcome, r.At
+		}
+		if r.Delivered.After(s.LastDelivered) {
+			s.LastDelivered = r.Delivered
+		}
+		was, is := slices.Index(badness, s.Breaker), slices.Index(badness, r.Breaker)
+		if is > was || is == was && r.Until.After(s.Until) {
+			s.Breaker, s.Until = r.Breaker, r.Until
+		}
+		s.Accounts += r.Accounts
+		s.Messages += r.Messages
+		s.MaxDeliveries = max(s.MaxDeliveries, r.Most)
+		for _, w := range r.Waiting {
+			s.Attempt = max(s.Attempt, w.Failed)
+			if s.Next.IsZero() || w.Next.Before(s.Next) {
+				s.Next = w.Next
+			}
+		}
+		s.Waiting = append(s.Waiting, r.Waiting...)
+	}
+	slices.SortStableFunc(s.Waiting, func(a, b endpoint.Waiting) int {
+		return cmp.Or(a.Next.Compare(b.Next), cmp.Compare(a.Account, b.Account))
+	})
+	return s
+}
+
+// waitingOf are the messages of an account that wait first; of all where it is empty.
+func (s *WebhookStanding) waitingOf(account string) (all []endpoint.Waiting) {
+	for _, w := range s.Waiting {
+		if account == "" || w.Account == account {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// names reports whether it names all accounts that have messages waiting.
+func (s *WebhookStanding) names() bool { return len(s.Waiting) >= s.Accounts }

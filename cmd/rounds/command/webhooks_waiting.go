@@ -1,0 +1,166 @@
+package command
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+func newWebhooksShowCommand(env environment) *cobra.Command {
+	jsonOutput := false
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a webhook endpoint and the messages that wait there to be tried again",
+		Long: `Show a webhook endpoint and the messages that wait there to be tried again: the
+first of each account, and how many of the account wait behind it.`,
+		Example: `  rounds webhooks show crm
+  rounds webhooks show crm --json | jq -r .standing.waiting[].account`,
+		Args: cobra.ExactArgs(1),
+		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
+			w, err := calls.Webhook(cmd.Context(), names[0])
+			if err != nil {
+				return fmt.Errorf("%s: %w", names[0], err)
+			}
+			if jsonOutput {
+				return printJSON(env.stdout, w)
+			}
+			return printWebhook(env.stdout, w)
+		}),
+	}
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print it as JSON")
+	return cmd
+}
+
+func printWebhook(out io.Writer, w api.Webhook) error {
+	s := w.Standing
+	switch {
+	case s == nil:
+		_, err := fmt.Fprintf(out, "%s is %s; no process delivers to it\n", oneLine(w.Name), standing(w))
+		return err
+	case s.WaitingAccounts == 0:
+		_, err := fmt.Fprintf(out, "%s is %s; last status %s, breaker %s; nothing waits to be tried again\n", oneLine(w.Name), standing(w), lastStatus(s), s.Breaker)
+		return err
+	}
+	if _, err := fmt.Fprintf(out, "%s is %s; last status %s, breaker %s; %d messages of %d accounts wait\n",
+		oneLine(w.Name), standing(w), lastStatus(s), s.Breaker, s.WaitingMessages, s.WaitingAccounts); err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ACCOUNT\tATTEMPT\tNEXT TRY\tBEHIND\tLAST ERROR")
+	for _, m := range s.Waiting {
+		fmt.Fprintf(table, "%s\t%d/%d\t%s\t%d\t%s\n", oneLine(m.Account), m.Attempt, s.MaxDeliveries, clockTime(m.NextTry), m.Behind, cmp.Or(shorten(m.Error), "-"))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if more := s.WaitingAccounts - len(s.Waiting); more > 0 {
+		_, err := fmt.Fprintf(out, "and messages of %d more accounts\n", more)
+		return err
+	}
+	return nil
+}
+
+func newWebhooksRetryCommand(env environment) *cobra.Command {
+	var request api.WebhookRetryRequest
+	cmd := &cobra.Command{
+		Use:   "retry NAME",
+		Short: "Try now what waits at a webhook endpoint to be tried again",
+		Long: `Try now what waits at a webhook endpoint to be tried again, as after its receiver
+was mended. All processes that deliver to it do so within a second or two, whatever
+kept them from it: the time of the next try, the circuit breaker, a pause that it
+had asked for. Messages of an account keep their order, and a try that fails counts
+as any other.`,
+		Example: `  rounds webhooks retry crm
+  rounds webhooks retry crm --account news`,
+		Args: cobra.ExactArgs(1),
+		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
+			done, err := calls.RetryWebhook(cmd.Context(), names[0], request)
+			if err != nil {
+				return fmt.Errorf("%s: %w", names[0], err)
+			}
+			_, err = fmt.Fprintf(env.stdout, "messages of %d accounts are tried now, by %d processes; rounds webhooks show %s tells how that goes\n", done.Accounts, done.Processes, names[0])
+			return err
+		}),
+	}
+	cmd.Flags().StringVar(&request.Account, "account", "", "only those of this account, by its `id`")
+	return cmd
+}
+
+func newWebhooksSkipCommand(env environment) *cobra.Command {
+	var request api.WebhookSkipRequest
+	yes, jsonOutput := false, false
+	cmd := &cobra.Command{
+		Use:   "skip NAME",
+		Short: "Give up on the message that holds an account up at a webhook endpoint",
+		Long: `Give up on the message that holds an account up at a webhook endpoint, so that those
+behind it are tried. Without --account that is the first message of each account
+that has messages waiting; where there are several it asks before, unless --yes says
+so.
+
+A message that is skipped is not lost: it becomes a dead letter, with the error that
+it failed with, which "rounds dead replay" has delivered again. One that is being sent
+just now may arrive all the same.`,
+		Example: `  rounds webhooks skip crm --account news
+  rounds webhooks skip crm --yes`,
+		Args: cobra.ExactArgs(1),
+		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
+			if request.Account == "" {
+				w, err := calls.Webhook(cmd.Context(), names[0])
+				if err != nil {
+					return fmt.Errorf("%s: %w", names[0], err)
+				}
+				if w.Standing != nil && w.Standing.WaitingAccounts > 1 {
+					if err := agrees(env, yes, fmt.Sprintf("%d messages, the first of each account, will become dead letters.", w.Standing.WaitingAccounts)); err != nil {
+						return err
+					}
+					request.All = true
+				}
+			}
+			done, err := calls.SkipWebhook(cmd.Context(), names[0], request)
+			if err != nil {
+				return fmt.Errorf("%s: %w", names[0], err)
+			}
+			if jsonOutput {
+				return printJSON(env.stdout, done)
+			}
+			for _, m := range done.Skipped {
+				fmt.Fprintf(env.stdout, "%s: skipped; rounds dead replay %s delivers it again\n", oneLine(m.Account), m.DeadID)
+			}
+			_, err = fmt.Fprintf(env.stdout, "%d skipped, %d taken meanwhile, %d accounts still have messages waiting\n", len(done.Skipped), done.Gone, done.Left)
+			return err
+		}),
+	}
+	cmd.Flags().StringVar(&request.Account, "account", "", "the first message of this account, by its `id`")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print what was skipped as JSON")
+	return cmd
+}
+
+// agrees asks the person at the terminal, unless that was answered before.
+func agrees(env environment, yes bool, what string) error {
+	if yes {
+		return nil
+	}
+	if !env.terminal(env.stdin) || !env.terminal(env.stderr) {
+		return errors.New(what + " Nobody can be asked: give --yes, or name one with --account")
+	}
+	fmt.Fprint(env.stderr, what+" Go on? [y/N] ")
+	answer, err := bufio.NewReader(env.stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return errors.New("nothing was skipped")
+}
