@@ -24,10 +24,10 @@ type Explanation struct {
 	Why     string // the same in a sentence
 	DueRule string // what decided when it became due; it may wait or be held since
 
-	Lane    string // that it waits in when it is due, but for a nudge
-	Waits   *Waits // of a waiting account
-	Slots   []time.Time
-	Nudged  time.Time // the check that somebody asked for while it circulates; zero: none
+	Lane    string      // that it waits in when it is due, but for a nudge
+	Waits   *Waits      // of a waiting account
+	Slots   []time.Time // the next ones of its cadence, provided that checks succeed
+	Nudged  time.Time   // the check that somebody asked for while it circulates; zero: none
 	History circulate.History
 	Marks   []string // how the last checks went, the newest first
 	Error   string   // what went wrong with the last check; empty: nothing
@@ -103,8 +103,9 @@ func explain(v *circulate.View, shard int, turn circulate.QueuePosition) Explana
 	return e
 }
 
-// readCadence tells the cadence, also of an account that names none, and when
-// its next slots are.
+// readCadence tells the cadence, also of an account that names none, and its next
+// slots: those from when the account is due, for another rule than the cadence may
+// have put that off, as after a failure. A parked account has none.
 func (e *Explanation) readCadence(state string) {
 	rhythm, err := cadence.Parse(e.Cadence)
 	if err != nil {
@@ -113,7 +114,14 @@ func (e *Explanation) readCadence(state string) {
 	}
 	e.Cadence = rhythm.String()
 	kept, _ := cadence.ParseState(state) // what cannot be read begins anew, here as in a poller
-	for from := e.Now; len(e.Slots) < slotsShown; {
+	if e.State.Place == circulate.Parked {
+		return
+	}
+	from := e.Now
+	if before := e.State.Due.Add(-time.Millisecond); before.After(from) {
+		from = before // a slot at which it is due is the first
+	}
+	for len(e.Slots) < slotsShown {
 		slot, ok := rhythm.After(e.ID, from, kept)
 		if !ok || !slot.After(from) { // the tight ring has no slots
 			return

@@ -50,7 +50,11 @@ func TestExplain(t *testing.T) {
 		tt.view.ID, tt.view.Now, tt.view.Record = "a", now, []byte(`{"id":"a","kind":"plain","cadence":"every 5m"}`)
 		tt.view.History = circulate.History{Succeeded: now.Add(-time.Minute), Marks: []circulate.Mark{'t', '+'}}
 		e := explain(&tt.view, 7, tt.turn)
-		if e.Rule != tt.rule || e.Shard != 7 || e.Cadence != "every 5m" || len(e.Slots) != 3 || !slices.Equal(e.Marks, []string{"transient", "ok"}) {
+		slots := 3
+		if tt.view.Place == circulate.Parked {
+			slots = 0 // it waits for nothing
+		}
+		if e.Rule != tt.rule || e.Shard != 7 || e.Cadence != "every 5m" || len(e.Slots) != slots || !slices.Equal(e.Marks, []string{"transient", "ok"}) {
 			t.Errorf("%s: %+v", name, e)
 		}
 		for _, part := range tt.why {
@@ -104,6 +108,29 @@ func TestExplainSlots(t *testing.T) {
 				t.Errorf("%s: slots %v", tt.record, e.Slots)
 			}
 			from = e.Slots[i]
+		}
+	}
+}
+
+// After a failure the next slots are those from the next try on: an account is not
+// checked before.
+func TestExplainSlotsDuringBackoff(t *testing.T) {
+	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	every, err := cadence.Parse("every 1m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slot, _ := every.After("a", now.Add(20*time.Minute), cadence.State{})
+	for name, tt := range map[string]struct{ due, first time.Time }{
+		"between slots": {slot.Add(-30 * time.Second), slot},
+		"at a slot":     {slot, slot},
+		"just behind":   {slot.Add(time.Millisecond), slot.Add(time.Minute)},
+		"due already":   {now.Add(-time.Hour), time.Time{}},
+	} {
+		v := circulate.View{ID: "a", Now: now, Place: circulate.Scheduled, Due: tt.due, Record: []byte(`{"kind":"plain","cadence":"every 1m"}`), Rule: NewCodes().Rule(cadence.RuleBackoff)}
+		e := explain(&v, 0, circulate.QueuePosition{})
+		if len(e.Slots) != 3 || !tt.first.IsZero() && !e.Slots[0].Equal(tt.first) || tt.first.IsZero() && e.Slots[0].Sub(now) > time.Minute {
+			t.Errorf("%s: due at %v, slots %v", name, tt.due, e.Slots)
 		}
 	}
 }

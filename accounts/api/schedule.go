@@ -29,7 +29,7 @@ type Schedule struct {
 	DueRule string `json:"due_rule" doc:"What decided when it became due, wherever it is now; one of the words for scheduled ones, or what parked it."`
 
 	Cadence string      `json:"cadence,omitempty"`
-	Slots   []time.Time `json:"slots" nullable:"false" doc:"The next slots of its cadence, at most three. They count where no other rule decides; \"every 0\" has none."`
+	Slots   []time.Time `json:"slots" nullable:"false" doc:"The next slots of its cadence from when it is due, at most three, provided that checks succeed. A parked account has none, nor has \"every 0\"."`
 	Nudged  time.Time   `json:"nudged_to,omitzero" doc:"By when a check was asked for while it waits or is checked; obeyed when it returns."`
 
 	Failures  int       `json:"failures" doc:"Failed checks in a row."`
