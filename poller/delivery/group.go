@@ -36,7 +36,9 @@ type member struct {
 	sessions map[int]*session // shard -> who reads it; of manage alone
 	declined map[string][]int // by peers; likewise
 
-	made int // shards, the last ones, that have the group since this consumer joined; of manage alone
+	made  int          // shards, the last ones, that have the group since this consumer joined; of manage alone
+	fresh atomic.Int64 // shards that the group was made in, and nobody was told
+	told  time.Time    // when somebody was told last; of manage alone
 
 	mu      sync.Mutex
 	reached map[int]string   // shard -> the last position that this process has seen
@@ -158,8 +160,24 @@ func (g *member) make(ctx context.Context) {
 			return
 		}
 		if created {
-			g.Log.Debug("consumer group made", "shard", shard, "after", g.after(shard))
+			g.fresh.Add(1)
 		}
+	}
+	g.tellMade()
+}
+
+// toldEach is how often a line tells that the group was made, at most.
+const toldEach = time.Minute
+
+// tellMade tells that the group was made, of all its shards at once, and again where it
+// was removed under this consumer.
+func (g *member) tellMade() {
+	if time.Since(g.told) < toldEach {
+		return
+	}
+	if n := g.fresh.Swap(0); n > 0 {
+		g.told = time.Now()
+		g.Log.Info("consumer group made", "shards", n, "start", g.Start)
 	}
 }
 

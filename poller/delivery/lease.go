@@ -155,7 +155,7 @@ func (s *session) ensure() bool {
 		return false
 	}
 	if created {
-		s.Log.Info("consumer group made", "shard", s.shard, "after", s.after(s.shard))
+		s.fresh.Add(1) // manage tells of it
 		s.atEnd = false
 	}
 	return true
