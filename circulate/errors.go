@@ -1,6 +1,10 @@
 package circulate
 
-import "github.com/rounds-dev/rounds/circulate/internal/wire"
+import (
+	"fmt"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
+)
 
 var (
 	// ErrClaimLost reports that an account was taken from the caller, who must
@@ -38,3 +42,18 @@ func Full(err error) bool { return wire.Full(err) }
 // Denied reports whether Redis refuses the credentials or lacks the permission:
 // somebody is changing them, or must.
 func Denied(err error) bool { return wire.Denied(err) }
+
+// ShardsError reports a namespace that has another number of shards than the caller
+// asked for. It is an ErrMismatch.
+type ShardsError struct {
+	Namespace string
+	Has, Want int
+}
+
+// Error returns both numbers.
+func (e *ShardsError) Error() string {
+	return fmt.Sprintf("%v: namespace %q has %d shards, the settings say %d", ErrMismatch, e.Namespace, e.Has, e.Want)
+}
+
+// Unwrap returns ErrMismatch.
+func (e *ShardsError) Unwrap() error { return ErrMismatch }

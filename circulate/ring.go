@@ -63,7 +63,8 @@ type Ring struct {
 }
 
 // Open joins a namespace, or makes it where there is none. A namespace whose
-// shards or format are not what the caller has returns ErrMismatch.
+// shards or format are not what the caller has returns ErrMismatch, of shards a
+// *ShardsError.
 func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	if o.Namespace == "" {
 		o.Namespace = DefaultNamespace
@@ -86,7 +87,7 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 		return nil, err
 	}
 	if o.Shards != 0 && o.Shards != l.shards && l == (layout{shards: l.shards}) {
-		return nil, fmt.Errorf("%w: namespace %q has %d shards, the settings say %d", ErrMismatch, o.Namespace, l.shards, o.Shards)
+		return nil, &ShardsError{o.Namespace, l.shards, o.Shards}
 	}
 	r := &Ring{namespace: o.Namespace, log: o.Log, layout: l, keys: l.keys(o.Namespace)}
 	r.wire = wire.New(server, o.Namespace, wire.Options{

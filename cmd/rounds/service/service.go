@@ -7,6 +7,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -167,7 +168,7 @@ func openRing(ctx context.Context, server circulate.Server, s settings.Redis, ca
 			return nil, nil
 		}
 		if !circulate.Unavailable(err) {
-			return nil, err
+			return nil, withCure(err)
 		}
 		if try == 0 {
 			log.Warn("redis does not serve; trying again until it does", "error", err)
@@ -181,4 +182,14 @@ func openRing(ctx context.Context, server circulate.Server, s settings.Redis, ca
 		case <-time.After(min(openRetryMax, openRetry<<min(try, 6))):
 		}
 	}
+}
+
+// withCure adds to an error of opening what the operator can do about it.
+func withCure(err error) error {
+	var shards *circulate.ShardsError
+	if !errors.As(err, &shards) {
+		return err
+	}
+	return fmt.Errorf("%w: leave ROUNDS_SHARDS out, or set it to %d; `rounds reshard --to %d` changes the number of shards while the service goes on",
+		err, shards.Has, shards.Want)
 }

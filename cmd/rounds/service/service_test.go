@@ -153,7 +153,7 @@ func TestServeRefusesToJoinAnotherShape(t *testing.T) {
 	p := start(t, variables)
 	p.log.Await(t, "sweeping")
 	other := start(t, map[string]string{"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_ROLES": "monitor", "ROUNDS_SHARDS": "16"})
-	if err := other.wait(); err == nil || !strings.Contains(err.Error(), "has 8 shards, the settings say 16") {
+	if err := other.wait(); err == nil || !strings.Contains(err.Error(), "has 8 shards, the settings say 16: leave ROUNDS_SHARDS out, or set it to 8; `rounds reshard --to 16` changes") {
 		t.Errorf("joined with other shards: %v", err)
 	}
 }
