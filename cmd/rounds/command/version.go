@@ -14,7 +14,8 @@ import (
 const module = "github.com/rounds-dev/rounds"
 
 // version is what the Go toolchain wrote into the binary: a tag where it was
-// built from one, or else the commit.
+// built from one, or else the commit; "(devel)" where it was built from neither, as by
+// go run.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -27,7 +28,10 @@ func version() string {
 // versionIn is the version of the product in a build, and which program it is part of
 // where that is another one.
 func versionIn(info *debug.BuildInfo) (version, program string) {
-	version = info.Main.Version
+	version = commitIn(info)
+	if info.Main.Version != "(devel)" {
+		version = cmp.Or(info.Main.Version, version)
+	}
 	if info.Main.Path != module && info.Main.Path != "" {
 		version, program = "", strings.TrimSpace(" in "+info.Main.Path+" "+info.Main.Version)
 		for _, dependency := range info.Deps {
@@ -37,6 +41,23 @@ func versionIn(info *debug.BuildInfo) (version, program string) {
 		}
 	}
 	return cmp.Or(version, "(devel)"), program
+}
+
+// commitIn is the commit that a program was built from; empty where that is not known.
+func commitIn(info *debug.BuildInfo) string {
+	settings := make(map[string]string, len(info.Settings))
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	commit := settings["vcs.revision"]
+	if commit == "" {
+		return ""
+	}
+	commit = commit[:min(12, len(commit))]
+	if settings["vcs.modified"] == "true" {
+		commit += "+dirty"
+	}
+	return commit
 }
 
 func newVersionCommand(env environment) *cobra.Command {
