@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -71,3 +72,16 @@ type verdictWriter struct {
 func (w *verdictWriter) Header() http.Header         { return w.header }
 func (w *verdictWriter) WriteHeader(status int)      { w.status = status }
 func (w *verdictWriter) Write(p []byte) (int, error) { return len(p), nil }
+
+// NoRoute is what Server.Route returns where there is none.
+const NoRoute = "none"
+
+// Route is the pattern of the route that a request takes, such as
+// "GET /v1/accounts/{id}". There are as many as routes, whatever is asked for.
+func (s *Server) Route(r *http.Request) string {
+	_, pattern := s.open.Handler(r)
+	if pattern == guardedRoutes {
+		_, pattern = s.closed.Handler(withSlash(r))
+	}
+	return cmp.Or(pattern, NoRoute)
+}

@@ -124,9 +124,13 @@ func (s *Server) routes() (http.Handler, error) {
 		open.Handle("GET "+GuidePath, s.options.Guide)
 		open.Handle("GET "+GuidePath+"/", s.options.Guide)
 	}
-	open.Handle("/", s.guarded(found(mux.ServeMux)))
+	open.Handle(guardedRoutes, s.guarded(found(mux.ServeMux)))
+	s.open, s.closed = open, mux.ServeMux
 	return open, nil
 }
+
+// guardedRoutes is the pattern, among the routes that are open to all, of the others.
+const guardedRoutes = "/"
 
 // config is huma's, without what it would load from elsewhere and without links
 // from every reply to its schema.

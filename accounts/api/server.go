@@ -68,6 +68,8 @@ type Server struct {
 	messages *message.Reader
 	handler  http.Handler
 
+	open, closed *http.ServeMux // the routes that are open to all, and the others
+
 	following atomic.Int64 // callers that are sent messages as they come
 
 	closing context.Context

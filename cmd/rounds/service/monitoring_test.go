@@ -84,6 +84,7 @@ func programMetrics(t *testing.T) metricBook {
 	api.NewCallbackMetrics(b)
 	wecomkf.Counting(credential.Of(ring), b)
 	countRing(b, ring)
+	newRequestMetrics(b)
 	newRedisMetrics(b, redistest.Embedded(t))
 	return b
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -93,7 +92,7 @@ func startFront(ctx context.Context, s settings.Settings, o Options, ring *circu
 			return err
 		}
 		context.AfterFunc(ctx, server.Close)
-		front.show(countRequests(registry, server))
+		front.show(newRequestMetrics(registry).counting(server))
 		if front.ops != nil {
 			front.ops.show(api.Ops(ring, metrics))
 		}
@@ -137,14 +136,6 @@ func quarantine(s settings.Monitor) int {
 		return monitor.Never
 	}
 	return s.QuarantineAfter
-}
-
-// countRequests counts what the API answers.
-func countRequests(registry prometheus.Registerer, handler http.Handler) http.Handler {
-	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "api_requests_total",
-		Help: "Requests that the API answered, by status code."}, []string{"code"})
-	registry.MustRegister(requests)
-	return promhttp.InstrumentHandlerCounter(requests, handler)
 }
 
 // countRing shows what the ring itself counts.
