@@ -90,7 +90,7 @@ func (f *failures) tell(ctx context.Context, log *slog.Logger) {
 // third parties make them.
 func classOf(err *CheckError) string {
 	switch err.Code {
-	case "dns", "connect", "tls", "timeout", codeHung, codePanic:
+	case "dns", "connect", "tls", "timeout", "proxy", codeHung, codePanic:
 		return err.Code
 	}
 	switch {

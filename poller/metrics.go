@@ -48,7 +48,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 	return &Metrics{
 		checks: counters("checks_total", "Checks that ended, by kind and outcome: ok or the kind of the failure.", "kind", "outcome"),
-		failures: counters("check_failures_total", "Checks that failed, by kind and class: dns, connect, tls, timeout, http_4xx, http_5xx, auth, gone, config, cursor_invalid, rate_limited, parse, hung, panic, other.",
+		failures: counters("check_failures_total", "Checks that failed, by kind and class: dns, connect, tls, timeout, proxy, http_4xx, http_5xx, auth, gone, config, cursor_invalid, rate_limited, parse, hung, panic, other.",
 			"kind", "class"),
 		checkSeconds: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "rounds", Name: "check_seconds",
 			Help: "From claim to result, all pages.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"kind"}),

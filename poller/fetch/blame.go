@@ -36,8 +36,8 @@ func ours(errno syscall.Errno, addr net.Addr) bool {
 // transient, but for an answer over the size limit, which is a protocol error.
 // The scope is
 //
-//   - egress for our own network, for calls that were cancelled, and for those that
-//     found no room,
+//   - egress for our own network and proxy, for calls that were cancelled, and for
+//     those that found no room,
 //   - rate key, which is the host, for connections that fail, time out or break
 //     off, for TLS, and for names that could not be looked up,
 //   - account for a name without an address, for a host that was reached but did
@@ -55,7 +55,7 @@ func CheckError(err error) *poller.CheckError {
 	}
 	result.Code, result.Message, result.Err = string(failed.Code), failed.text, failed
 	switch failed.Code {
-	case CodeDNS, CodeConnect, CodeTLS, CodeTimeout, CodeReset:
+	case CodeDNS, CodeConnect, CodeTLS, CodeTimeout, CodeReset, CodeProxy:
 		result.Network = true
 	}
 	if failed.Code == CodeTooLarge {

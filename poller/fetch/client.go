@@ -19,6 +19,14 @@ type Options struct {
 	HeaderTimeout time.Duration  // from the request to the answer's header; 0: only ctx limits it
 	Timeout       time.Duration  // for a whole call whose ctx has no deadline; 0: 30 s
 	Resolver      *net.Resolver  // nil: the system's
+	// Proxy is the URL of an HTTP proxy that calls go through, with a user and password
+	// if need be; see ValidateProxy. Where names lead to is the proxy's to judge then.
+	// Dial does not go through it. Empty: none, whatever the environment says.
+	Proxy string
+	// NoProxy are hosts that are reached directly, as in the variable NO_PROXY: names, also
+	// for what is below them, addresses and networks, separated by commas, each with
+	// :PORT if need be; * for all. So are loopback addresses.
+	NoProxy string
 	// Transport replaces the network, for tests in fake time. Then no address is
 	// judged.
 	Transport http.RoundTripper
@@ -36,7 +44,8 @@ type Client struct {
 	options   Options
 	dialer    *net.Dialer
 	transport *http.Transport
-	round     http.RoundTripper // transport, or Options.Transport
+	proxied   *proxied          // nil: there is no proxy
+	round     http.RoundTripper // transport, proxied, or Options.Transport
 	room      room
 }
 
@@ -51,7 +60,7 @@ func New(options Options) *Client {
 		Control:  c.control,
 	}
 	c.transport = &http.Transport{
-		Proxy: nil, // a proxy would be checked in place of the address behind it
+		Proxy: nil, // not that of the environment: newProxied judges what goes through one
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return c.dialer.DialContext(ctx, network, address)
 		},
@@ -64,6 +73,15 @@ func New(options Options) *Client {
 		IdleConnTimeout:        90 * time.Second,
 	}
 	c.round = c.transport
+	if options.Proxy != "" {
+		to, err := parseProxy(options.Proxy)
+		if err != nil {
+			c.round = noProxy{} // never past a proxy that was meant
+		} else {
+			c.proxied = c.newProxied(to, options.NoProxy, c.transport)
+			c.round = c.proxied
+		}
+	}
 	if options.Transport != nil {
 		c.round = options.Transport
 	}
@@ -71,4 +89,9 @@ func New(options Options) *Client {
 }
 
 // Close closes the connections that are kept open. Calls under way go on.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.transport.CloseIdleConnections()
+	if c.proxied != nil {
+		c.proxied.proxy.CloseIdleConnections()
+	}
+}

@@ -31,6 +31,7 @@ const (
 	CodeTooLarge       Code = "too_large"       // see ErrTooLarge
 	CodeBusy           Code = "busy"            // see ErrBusy
 	CodeRefusedAddress Code = "refused_address" // see ErrRefusedAddress
+	CodeProxy          Code = "proxy"           // the proxy could not be reached, or wants another login
 	CodeRefusedURL     Code = "refused_url"     // the URL, or one redirected to, is not allowed
 	CodeHTTP           Code = "http"            // the answer is not HTTP, or anything else
 )

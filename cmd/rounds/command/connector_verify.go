@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/checkers/connector"
-	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
@@ -64,7 +64,10 @@ Exit codes:
 			if err != nil {
 				return notJudged(err)
 			}
-			client := fetch.New(fetch.Options{UserAgent: fetch.UserAgent(version()), AllowPrivate: s.AllowPrivate})
+			client, err := service.NewClient(s, serviceOptions(env))
+			if err != nil {
+				return notJudged(err)
+			}
 			defer client.Close()
 			checker := connector.New(client, secrets.Source{Dir: s.SecretsDir, Lookup: env.lookup})
 			findings, err := checker.Verify(cmd.Context(), connector.Trial{Config: config, Account: account, Deadline: s.CheckTimeout})

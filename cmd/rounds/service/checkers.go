@@ -44,7 +44,11 @@ func NewCheckers(s settings.Poller, o Options) (poller.Checkers, error) {
 // newCheckers returns every kind. They share one client, and through tokens what
 // access tokens all replicas have.
 func newCheckers(s settings.Poller, o Options, tokens wecomkf.Tokens, metrics prometheus.Registerer) (poller.Checkers, error) {
-	tools := Tools{Client: newClient(s, o), Secrets: newSecrets(s, o), Log: o.Log, Metrics: metrics}
+	client, err := NewClient(s, o)
+	if err != nil {
+		return nil, err
+	}
+	tools := Tools{Client: client, Secrets: newSecrets(s, o), Log: o.Log, Metrics: metrics}
 	all := []poller.Checker{
 		feed.New(tools.Client, tools.Secrets), connector.New(tools.Client, tools.Secrets),
 		imap.New(tools.Client, tools.Secrets, imap.Options{}), wecomkf.New(tools.Client, tools.Secrets, tokens),
@@ -76,9 +80,19 @@ func makeKind(kind Kind, tools Tools) (poller.Checker, error) {
 	return checker, nil
 }
 
-// newClient is what reaches third parties.
+// NewClient makes what reaches third parties. The error is settings.Faults.
+func NewClient(s settings.Poller, o Options) (*fetch.Client, error) {
+	if faults := proxyFaults(s); len(faults) > 0 {
+		return nil, faults
+	}
+	return newClient(s, o.withDefaults()), nil
+}
+
+// newClient is NewClient with settings that were judged.
 func newClient(s settings.Poller, o Options) *fetch.Client {
-	return fetch.New(fetch.Options{UserAgent: fetch.UserAgent(o.Version), AllowPrivate: s.AllowPrivate})
+	return fetch.New(fetch.Options{
+		UserAgent: fetch.UserAgent(o.Version), AllowPrivate: s.AllowPrivate, Proxy: s.Proxy, NoProxy: s.NoProxy,
+	})
 }
 
 // newSecrets is where records, webhooks and callbacks find the secrets that they

@@ -8,6 +8,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
 // Validate judges settings by what Run makes of them: whether the kinds in limits are
@@ -16,13 +17,30 @@ import (
 // themselves are wrong.
 func Validate(s settings.Settings, o Options) error {
 	o = o.withDefaults()
+	proxy := proxyFaults(s.Poller)
+	if len(proxy) > 0 {
+		s.Poller.Proxy, s.Poller.NoProxy = "", "" // for the rest to be judged as well
+	}
 	checkers, err := NewCheckers(s.Poller, o)
 	if err != nil {
 		return err
 	}
-	faults := slices.Concat(limitFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o))
+	faults := slices.Concat(proxy, limitFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o))
 	if len(faults) == 0 {
 		return nil
+	}
+	return faults
+}
+
+// proxyFaults judges where calls go through.
+func proxyFaults(s settings.Poller) (faults settings.Faults) {
+	if s.Proxy != "" {
+		if err := fetch.ValidateProxy(s.Proxy); err != nil {
+			faults = append(faults, settings.Fault{Name: "ROUNDS_PROXY", Reason: err.Error()})
+		}
+	}
+	if err := fetch.ValidateNoProxy(s.NoProxy); err != nil {
+		faults = append(faults, settings.Fault{Name: "ROUNDS_NO_PROXY", Reason: err.Error()})
 	}
 	return faults
 }

@@ -43,6 +43,28 @@ func TestSettingsReportFaultsOfWebhooks(t *testing.T) {
 	}
 }
 
+func TestSettingsReportFaultsOfTheProxy(t *testing.T) {
+	_, err := read(map[string]string{"ROUNDS_PROXY": "socks5://me:s3cret@proxy:1080", "ROUNDS_NO_PROXY": "a.example,http://b.example", "ROUNDS_LIMITS": "mail rate=2/s"})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"ROUNDS_PROXY", "must be a URL such as http://proxy.example.com:3128", `ROUNDS_NO_PROXY is "a.example,http://b.example": "http://b.example" is neither`, `kind "mail" is not known`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("not reported: %s in\n%v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "s3cret") {
+		t.Error(err)
+	}
+	s, err := read(map[string]string{"ROUNDS_PROXY": "http://me:s3cret@proxy:3128", "ROUNDS_NO_PROXY": "10.0.0.0/8"})
+	if err != nil || s.Poller.Proxy != "http://me:s3cret@proxy:3128" {
+		t.Errorf("%+v, %v", s.Poller, err)
+	}
+	if _, err := NewClient(settings.Poller{Proxy: "proxy"}, Options{}); err == nil || !strings.Contains(err.Error(), "ROUNDS_PROXY") {
+		t.Error(err)
+	}
+}
+
 func TestSettingsReportFaultsOfCallbacks(t *testing.T) {
 	path := writeFile(t, `{"callbacks":[{"name":"a","corp_id":"ww1","token":{"secret":"SHORT"},"aes_key":{"secret":"SHORT"}},
 		{"name":"b","corp_id":"ww2","token":{"secret":"NONE"},"aes_key":{"secret":"NONE"}}]}`)

@@ -63,6 +63,8 @@ type Poller struct {
 	HeartbeatInterval time.Duration `env:"ROUNDS_HEARTBEAT_INTERVAL,default=2s" min:"10ms" max:"1h" about:"how often a replica says that it is alive"`
 	GracePeriod       time.Duration `env:"ROUNDS_GRACE_PERIOD,default=20s" min:"0s" max:"1h" about:"how long checks and deliveries under way may go on at shutdown"`
 	AllowPrivate      bool          `env:"ROUNDS_ALLOW_PRIVATE_ADDRESSES,default=false" about:"whether checks and webhooks may reach loopback, private and link-local addresses"`
+	Proxy             string        `env:"ROUNDS_PROXY" secret:"in part" about:"HTTP proxy that checks and webhooks go through, http://[USER:PASSWORD@]HOST:PORT or https://…; it resolves names, and so decides which private addresses they reach; imap does not go through it"`
+	NoProxy           string        `env:"ROUNDS_NO_PROXY" about:"hosts that are reached without the proxy, separated by commas: names, also for what is below them, addresses, networks such as 10.0.0.0/8; loopback always is"`
 	Limits            string        `env:"ROUNDS_LIMITS" about:"limits that all replicas share, separated by semicolons: KIND, KIND/* for each of its hosts or credentials, or KIND/KEY for one, then rate=N/s, /m or /h, burst=N, concurrency=N; such as feed/* rate=2/s concurrency=4"`
 	MemoryMark        int           `env:"ROUNDS_MEMORY_MARK,default=85" min:"10" max:"100" about:"per cent of Redis' maxmemory in use from which on no messages are taken: accounts go back unchecked and are due again later"`
 	AccountShare      int           `env:"ROUNDS_ACCOUNT_SHARE,default=64" min:"0" max:"1048576" about:"how many MiB of messages an hour one account may bring, about, and as many at once; what more it has is fetched later; 0: any number"`

@@ -1,0 +1,166 @@
+package fetch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/net/http/httpproxy"
+)
+
+// ErrProxy reports a proxy's URL that cannot be used. It does not quote it.
+var ErrProxy = errors.New("must be a URL such as http://proxy.example.com:3128, of the scheme http or https")
+
+// ValidateProxy judges a proxy's URL, which may have a user and a password. The error is
+// ErrProxy.
+func ValidateProxy(raw string) error {
+	_, err := parseProxy(raw)
+	return err
+}
+
+// ValidateNoProxy judges Options.NoProxy. The error says which entry is wrong.
+func ValidateNoProxy(list string) error {
+	if list == "" {
+		return nil
+	}
+	for entry := range strings.SplitSeq(list, ",") {
+		entry = strings.TrimSpace(entry)
+		if _, err := netip.ParsePrefix(entry); err != nil && (entry == "" || strings.ContainsAny(entry, "/ @\t")) {
+			return fmt.Errorf("%q is neither a host's name, nor an address, nor a network such as 10.0.0.0/8", entry)
+		}
+	}
+	return nil
+}
+
+func parseProxy(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, ErrProxy
+	}
+	bare := *u
+	bare.User = nil
+	if checkURL(&bare) != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, ErrProxy
+	}
+	return u, nil
+}
+
+// proxied sends through a proxy what is to go through it, and the rest directly. Of what
+// goes through it only addresses can be judged, and what names mean is the proxy's word:
+// it resolves them. What goes directly is judged as ever, at each connection.
+type proxied struct {
+	client  *Client
+	through func(*url.URL) (*url.URL, error) // nil: directly
+	direct  http.RoundTripper
+	proxy   *http.Transport
+}
+
+// newProxied makes the way through a proxy. Direct is how everything else goes.
+func (c *Client) newProxied(to *url.URL, except string, direct *http.Transport) *proxied {
+	config := httpproxy.Config{HTTPProxy: to.String(), HTTPSProxy: to.String(), NoProxy: except}
+	p := &proxied{client: c, through: config.ProxyFunc(), direct: direct, proxy: direct.Clone()}
+	// The operator names the proxy: where it is is not judged.
+	dialer := net.Dialer{Timeout: c.dialer.Timeout, Resolver: c.dialer.Resolver}
+	p.proxy.Proxy = http.ProxyURL(to)
+	p.proxy.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, unreachedProxy(err)
+		}
+		return conn, nil
+	}
+	p.proxy.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
+		return tunnelError(answer.StatusCode)
+	}
+	return p
+}
+
+// noProxy refuses every call, for a proxy that cannot be used.
+type noProxy struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (noProxy) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &Error{Code: CodeProxy, text: "the proxy's URL " + ErrProxy.Error(), blame: blameUs}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (p *proxied) RoundTrip(request *http.Request) (*http.Response, error) {
+	target := *request.URL
+	target.Host = Host(target.String()) // in lower case, and without the dot at its end
+	if host, port, err := net.SplitHostPort(target.Host); err == nil {
+		target.Host = net.JoinHostPort(strings.TrimSuffix(host, "."), port)
+	}
+	to, err := p.through(&target)
+	if err != nil {
+		return nil, ErrURL
+	}
+	if to == nil {
+		return p.direct.RoundTrip(request)
+	}
+	if err := p.client.judgeHost(request.URL.Hostname()); err != nil {
+		return nil, err
+	}
+	answer, err := p.proxy.RoundTrip(request)
+	if err == nil && answer.StatusCode == http.StatusProxyAuthRequired {
+		answer.Body.Close()
+		return nil, tunnelError(answer.StatusCode)
+	}
+	return answer, err
+}
+
+// judgeHost judges a host that a proxy will look up. An address is judged as if we
+// connected to it, and so is what a system's resolver takes for one: a name whose last
+// part is a number, such as 2130706433 or 0x7f.1, is an address in disguise.
+func (c *Client) judgeHost(host string) error {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		if !c.allowed(addr) {
+			return refusedAddress(addr)
+		}
+		return nil
+	}
+	if c.options.AllowPrivate {
+		return nil
+	}
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if _, err := strconv.ParseUint(last, 0, 64); err == nil || last == "localhost" || isDigits(last) {
+		return ErrRefusedAddress
+	}
+	return nil
+}
+
+func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+
+// unreachedProxy is that there is no connection to the proxy: ours to put right.
+func unreachedProxy(err error) *Error {
+	e := &Error{Code: CodeProxy, text: "no connection to the proxy", blame: blameUs}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		e.text, e.cause = e.text+": "+errno.Error(), errno
+	}
+	return e
+}
+
+// tunnelError is what a proxy's answer to CONNECT means; nil: it has connected. What
+// it cannot reach is the host's affair, and what it does not let through the
+// account's.
+func tunnelError(status int) error {
+	said := fmt.Sprintf("%d %s", status, cmp.Or(http.StatusText(status), "of its own"))
+	switch {
+	case status >= 200 && status <= 299:
+		return nil
+	case status == http.StatusProxyAuthRequired:
+		return &Error{Code: CodeProxy, text: "the proxy wants another login: " + said, blame: blameUs}
+	case status >= 500:
+		return &Error{Code: CodeConnect, text: "the proxy has no connection to the host: " + said, blame: blameHost}
+	}
+	return &Error{Code: CodeRefusedAddress, text: "the proxy refuses the host: " + said, cause: ErrRefusedAddress}
+}
