@@ -76,7 +76,7 @@ func (c *Client) callWith(ctx context.Context, method, path string, more http.He
 		if err := e.Encode(body); err != nil {
 			return nil, err
 		}
-		reader = &text
+		reader = bytes.NewReader(bytes.TrimSuffix(text.Bytes(), []byte("\n")))
 		header.Set("Content-Type", "application/json")
 	}
 	for name, values := range more {
