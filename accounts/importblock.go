@@ -35,8 +35,9 @@ type line struct {
 }
 
 // readLines hands every good line on to the writer, and tells the bad ones.
-func (r *Registry) readLines(in *lineReader, w *batchWriter, report func(BadLine) error) (Summary, error) {
+func (r *Registry) readLines(in *lineReader, w *batchWriter, o Importing) (Summary, error) {
 	var s Summary
+	var seen repeats
 	clock := r.clock(w.ctx)
 	flushed := time.Now()
 	for {
@@ -47,9 +48,14 @@ func (r *Registry) readLines(in *lineReader, w *batchWriter, report func(BadLine
 			flushed = time.Now()
 		}
 		block, readErr := readBlock(in)
+		if s.Lines == 0 && len(block) > 0 {
+			if err := notLines(block[0].text); err != nil {
+				return s, fmt.Errorf("line %d: %w", block[0].number, err)
+			}
+		}
 		r.judge(w.ctx, block, clock)
 		for i := range block {
-			if err := block[i].hand(w, report, &s); err != nil {
+			if err := block[i].hand(w, o, &s, &seen); err != nil {
 				return s, err
 			}
 		}
@@ -121,13 +127,19 @@ func (r *Registry) judgePart(ctx context.Context, part []line, clock func() (tim
 	}
 }
 
-// hand passes a good line to the writer and a bad one to report, and counts it.
-func (l *line) hand(w *batchWriter, report func(BadLine) error, s *Summary) error {
+// hand passes a good line to the writer and a bad one to o.Bad, and counts it.
+func (l *line) hand(w *batchWriter, o Importing, s *Summary, seen *repeats) error {
 	if l.err != nil {
 		return l.err
 	}
 	s.Lines++
 	if l.faults == nil {
+		if before := seen.add(l.account.ID, l.number); before > 0 {
+			s.Repeated++
+			if err := o.Repeated(RepeatedLine{Line: l.number, Before: before, ID: l.account.ID}); err != nil {
+				return err
+			}
+		}
 		return w.add(l.account, l.record, l.begin)
 	}
 	s.Failed++
@@ -135,5 +147,5 @@ func (l *line) hand(w *batchWriter, report func(BadLine) error, s *Summary) erro
 	if circulate.ValidateID(l.account.ID) == nil {
 		bad.ID = l.account.ID
 	}
-	return report(bad)
+	return o.Bad(bad)
 }

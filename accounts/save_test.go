@@ -234,7 +234,7 @@ func TestImportKeepsRevisions(t *testing.T) {
 		r, ring := newRegistry(t, server, 1)
 		lines := `{"id":"a","kind":"plain"}` + "\n" + `{"id":"a","kind":"plain","cadence":"every 9m"}` + "\n" + `{"id":"b","kind":"plain"}` + "\n"
 		s, err := r.Import(ctx, strings.NewReader(lines), noBadLines(t))
-		if want := (Summary{Lines: 3, Created: 2, Updated: 1}); err != nil || s != want {
+		if want := (Summary{Lines: 3, Created: 2, Updated: 1, Repeated: 1}); err != nil || s != want {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		a, err := r.Get(ctx, "a")
@@ -282,7 +282,7 @@ func TestBeginFromNow(t *testing.T) {
 		if _, _, err := r.Save(ctx, Account{ID: "put", Kind: "plain"}, Save{From: BeginNow}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.ImportFrom(ctx, strings.NewReader(`{"id":"imported","kind":"plain","cadence":"every 0"}`), BeginNow, noBadLines(t)); err != nil {
+		if _, err := r.ImportWith(ctx, strings.NewReader(`{"id":"imported","kind":"plain","cadence":"every 0"}`), Importing{From: BeginNow, Bad: noBadLines(t)}); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := r.Save(ctx, Account{ID: "all", Kind: "plain"}, Save{From: BeginBackfill}); err != nil {

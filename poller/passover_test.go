@@ -220,8 +220,7 @@ func TestANewAccountPassesOver(t *testing.T) {
 			up := &upstream{began: time.Now().Add(-time.Hour - every/2), untimed: untimed}
 			w.checker.check = up.Check
 			registry := accounts.NewRegistry(w.ring, anyKind{})
-			if _, err := registry.ImportFrom(w.Context(), strings.NewReader(`{"id":"a","kind":"scripted","cadence":"every 10s"}`), accounts.BeginNow,
-				func(accounts.BadLine) error { return errors.New("refused") }); err != nil {
+			if _, err := registry.ImportWith(w.Context(), strings.NewReader(`{"id":"a","kind":"scripted","cadence":"every 10s"}`), accounts.Importing{From: accounts.BeginNow, Bad: func(accounts.BadLine) error { return errors.New("refused") }}); err != nil {
 				t.Fatal(err)
 			}
 			stop := w.start(poller.Config{})

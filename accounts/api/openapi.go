@@ -112,7 +112,7 @@ func (d describer) importing() *huma.Operation {
 		Summary: "Register or change many accounts",
 		Description: "One record a line, at most 256 KiB each, as many as you like. New and changed accounts are due at their next phase slot, so that they do not all start together. " +
 			"Of lines with the same id the last one wins.\n\n" +
-			"The reply begins at once: a line for each bad line as it is met, and a summary as the last. Read it while you send. " +
+			"The reply begins at once: a line for each bad line as it is met and for each that repeats an id, and a summary as the last. Read it while you send. " +
 			"If the last line has an error, or is missing, the import stopped; to import all again is safe.",
 		Parameters: []*huma.Param{{Name: "from", In: "query", Description: "Where new accounts begin: backfill, with all that their third parties still have, or now, passing over what came before.",
 			Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"backfill", "now"}, Default: "backfill"}}},

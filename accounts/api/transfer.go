@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -47,8 +48,14 @@ func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
 	reply := newLineWriter(w, connection)
 	reply.flush()
 	body := &promptReader{ctx: ctx, in: r.Body, connection: connection, before: reply.flush}
-	summary, err := s.options.Registry.ImportFrom(ctx, body, from, func(bad accounts.BadLine) error {
-		return reply.write(BadLine{Line: bad.Line, ID: bad.ID, Errors: bad.Faults})
+	summary, err := s.options.Registry.ImportWith(ctx, body, accounts.Importing{
+		From: from,
+		Bad: func(bad accounts.BadLine) error {
+			return reply.write(BadLine{Line: bad.Line, ID: bad.ID, Errors: bad.Faults})
+		},
+		Repeated: func(again accounts.RepeatedLine) error {
+			return reply.write(BadLine{Line: again.Line, ID: again.ID, Repeats: again.Before})
+		},
 	})
 	last := ImportEnd{Summary: ImportSummary(summary)}
 	if reply.out.err != nil {
@@ -84,6 +91,9 @@ func importFrom(r *http.Request) (accounts.BeginFrom, error) {
 }
 
 func (s *Server) importError(ctx context.Context, done accounts.Summary, err error) string {
+	if errors.Is(err, accounts.ErrNotLines) {
+		return "nothing was imported: " + strings.ReplaceAll(err.Error(), "accounts: ", "")
+	}
 	why := "the request ended early"
 	if !errors.Is(err, accounts.ErrInput) || errors.Is(context.Cause(ctx), errClosing) {
 		why = s.problem(ctx, "import accounts", err).Detail

@@ -83,11 +83,12 @@ type NudgeRequest struct {
 	Lives  string          `json:"lives,omitempty" example:"10m" default:"10m" doc:"How long the hint may be used, at most 24h."`
 }
 
-// BadLine is a line of an import that was left out.
+// BadLine is a line of an import that was left out, or one that repeats an id.
 type BadLine struct {
-	Line   int             `json:"line" doc:"From 1."`
-	ID     string          `json:"id,omitempty" doc:"Where the line has one."`
-	Errors accounts.Faults `json:"errors" nullable:"false"`
+	Line    int             `json:"line" doc:"From 1."`
+	ID      string          `json:"id,omitempty" doc:"Where the line has one."`
+	Errors  accounts.Faults `json:"errors,omitempty" doc:"Why it was left out; left out of one that was taken."`
+	Repeats int             `json:"repeats,omitempty" doc:"The line before that has the same id. This line was taken, and counts."`
 }
 
 // ImportEnd is the last line of an import's reply.
@@ -103,6 +104,7 @@ type ImportSummary struct {
 	Updated   int `json:"updated"`
 	Unchanged int `json:"unchanged"`
 	Failed    int `json:"failed" doc:"Bad lines."`
+	Repeated  int `json:"repeated,omitempty" doc:"Of the lines that were taken, those with the id of a line before."`
 }
 
 // Message is one thing that a check found.

@@ -25,7 +25,8 @@ input where FILE is -. A line is a record, as "account export" writes them:
   {"id":"news","kind":"feed","config":{"url":"https://example.com/feed.xml"},"cadence":"every 1m"}
 
 A bad line is told and left out; the others are taken. The exit code is 1 where
-any line was bad. Importing the same lines again changes nothing.
+any line was bad. Of lines with the same id the last one counts, and both are told.
+Importing the same lines again changes nothing.
 
 New accounts begin with all that their third parties still have; with --from now they
 pass over what came before they were registered.`,
@@ -76,6 +77,9 @@ func printBadLine(w io.Writer, bad api.BadLine, jsonOutput bool) error {
 		return printJSON(w, bad)
 	}
 	var b bytes.Buffer
+	if bad.Repeats > 0 {
+		fmt.Fprintf(&b, "line %d, %s: has the id of line %d; the later one counts\n", bad.Line, oneLine(bad.ID), bad.Repeats)
+	}
 	for _, fault := range bad.Errors {
 		fmt.Fprintf(&b, "line %d", bad.Line)
 		if bad.ID != "" {
@@ -91,7 +95,11 @@ func printSummary(w io.Writer, s api.ImportSummary, jsonOutput bool) error {
 	if jsonOutput {
 		return printJSON(w, api.ImportEnd{Summary: s})
 	}
-	_, err := fmt.Fprintf(w, "%d lines: %d created, %d updated, %d unchanged, %d failed\n",
-		s.Lines, s.Created, s.Updated, s.Unchanged, s.Failed)
+	repeated := ""
+	if s.Repeated > 0 {
+		repeated = fmt.Sprintf("; %d have the id of a line before", s.Repeated)
+	}
+	_, err := fmt.Fprintf(w, "%d lines: %d created, %d updated, %d unchanged, %d failed%s\n",
+		s.Lines, s.Created, s.Updated, s.Unchanged, s.Failed, repeated)
 	return err
 }
