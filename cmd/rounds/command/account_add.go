@@ -88,6 +88,7 @@ changes only what it names.`,
 	flags.BoolVar(&replace, "replace", false, "if it is registered already, write its record anew; what is not repeated is reset")
 	flags.BoolVar(&jsonOutput, "json", false, "print the account as JSON")
 	cmd.MarkFlagsMutuallyExclusive("every", "cadence")
+	completeRecord(env, cmd)
 	offer(cmd, "from", string(accounts.BeginBackfill), string(accounts.BeginNow))
 	if err := cmd.MarkFlagRequired("kind"); err != nil {
 		panic(err) // the flag is three lines above

@@ -1,12 +1,9 @@
 package command
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -112,7 +109,7 @@ func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.C
 		return b.all(cmd.Context(), env, calls, job, jsonOutput)
 	})
 	flags := cmd.Flags()
-	chosen.declare(flags)
+	chosen.declare(env, cmd)
 	flags.BoolVar(&job.All, "all", false, "every account")
 	flags.BoolVar(&job.DryRun, "dry-run", false, "only count those that are selected")
 	flags.BoolVar(&jsonOutput, "json", false, "print the counts as JSON")
@@ -141,24 +138,21 @@ func (b bulkCommand) each(ctx context.Context, env environment, calls *client.Cl
 
 // confirm asks the person at the terminal, with the number of accounts.
 func (b bulkCommand) confirm(ctx context.Context, env environment, calls *client.Client, job accounts.Bulk) error {
+	const otherwise = "--yes, or --dry-run to count"
 	if !env.terminal(env.stdin) || !env.terminal(env.stderr) {
-		return errors.New("it cannot be undone, and nobody can be asked: give --yes, or --dry-run to count")
+		_, err := env.ask("", otherwise) // before anything is counted
+		return err
 	}
 	job.DryRun = true
 	found, err := b.run(ctx, env, calls, job)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(env.stderr, "%d accounts will be %s for good. Go on? [y/N] ", found.Changed, b.done)
-	answer, err := bufio.NewReader(env.stdin).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+	yes, err := env.ask(fmt.Sprintf("%d accounts will be %s for good. Go on?", found.Changed, b.done), otherwise)
+	if err == nil && !yes {
+		err = fmt.Errorf("nothing was %s", b.done)
 	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return fmt.Errorf("nothing was %s", b.done)
+	return err
 }
 
 // all does it to the accounts that are selected.

@@ -48,7 +48,7 @@ none or it is -. A file is there only once it is complete.`,
 			return nil
 		}),
 	}
-	chosen.declare(cmd.Flags())
+	chosen.declare(env, cmd)
 	return cmd
 }
 

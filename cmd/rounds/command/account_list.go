@@ -125,6 +125,8 @@ func newListCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List accounts and where they are",
+		Long: `List accounts and where they are, sorted by id. With --limit those are listed that
+are found first. More than 100,000 are sorted 100,000 at a time.`,
 		Example: `  rounds account list
   rounds account list --state parked
   rounds account list --state failing --error http_404 --host news.example
@@ -138,10 +140,7 @@ func newListCommand(env environment) *cobra.Command {
 			if query.Selector, err = chosen.read(); err != nil {
 				return err
 			}
-			table := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
-			if !jsonOutput {
-				fmt.Fprintln(table, "ID\tKIND\tCADENCE\tPRIORITY\tFAILURES\tLAST SUCCESS\tSTATE\tLAST ERROR")
-			}
+			rows := accountRows{env: env, json: jsonOutput}
 			for listed := 0; ; {
 				query.Limit = pageSize
 				if limit > 0 {
@@ -152,34 +151,90 @@ func newListCommand(env environment) *cobra.Command {
 					return err
 				}
 				for _, account := range page.Accounts {
-					if err := printRow(env.stdout, table, account, jsonOutput); err != nil {
+					if err := rows.add(account); err != nil {
 						return err
 					}
-				}
-				if err := table.Flush(); err != nil { // a page at once: there may be very many
-					return err
 				}
 				listed += len(page.Accounts)
 				query.Cursor = page.Next
 				if query.Cursor == "" || limit > 0 && listed >= limit {
-					return nil
+					return rows.end(listed, !query.Empty())
 				}
 			}
 		}),
 	}
-	chosen.declare(cmd.Flags())
+	chosen.declare(env, cmd)
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0: all")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
 	return cmd
 }
 
-func printRow(out, table io.Writer, a api.Account, jsonOutput bool) error {
-	if jsonOutput {
-		return printJSON(out, a)
+// sortedRows is how many accounts are kept until they are printed, to be sorted.
+const sortedRows = 100_000
+
+// accountRows are accounts to be printed in the order of their ids.
+type accountRows struct {
+	env  environment
+	json bool
+
+	rows    []accountRow
+	printed bool
+}
+
+type accountRow struct{ id, text string }
+
+func (l *accountRows) add(a api.Account) error {
+	var text bytes.Buffer
+	if l.json {
+		if err := printJSON(&text, a); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(&text, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", a.ID, a.Kind, a.Cadence, cmp.Or(a.Priority, accounts.PriorityNormal),
+			a.State.Failures, lastSuccess(a.State), stateOf(a.State), cmp.Or(oneLine(a.State.LastError), "-"))
 	}
-	_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", a.ID, a.Kind, a.Cadence, cmp.Or(a.Priority, accounts.PriorityNormal),
-		a.State.Failures, lastSuccess(a.State), stateOf(a.State), cmp.Or(oneLine(a.State.LastError), "-"))
-	return err
+	l.rows = append(l.rows, accountRow{a.ID, text.String()})
+	if len(l.rows) < sortedRows {
+		return nil
+	}
+	return l.flush()
+}
+
+// flush prints what there is.
+func (l *accountRows) flush() error {
+	if len(l.rows) == 0 {
+		return nil
+	}
+	slices.SortFunc(l.rows, func(a, b accountRow) int { return strings.Compare(a.id, b.id) })
+	var out io.Writer = l.env.stdout
+	table := tabwriter.NewWriter(l.env.stdout, 0, 0, 2, ' ', 0)
+	if !l.json {
+		out = table
+		if !l.printed {
+			fmt.Fprintln(table, "ID\tKIND\tCADENCE\tPRIORITY\tFAILURES\tLAST SUCCESS\tSTATE\tLAST ERROR")
+		}
+	}
+	l.printed = true
+	for _, row := range l.rows {
+		if _, err := io.WriteString(out, row.text); err != nil {
+			return err
+		}
+	}
+	l.rows = l.rows[:0]
+	return table.Flush()
+}
+
+// end prints the rest, or says that there is none.
+func (l *accountRows) end(listed int, chosen bool) error {
+	if listed == 0 && !l.json {
+		text := "no accounts"
+		if chosen {
+			text = "no accounts fit the flags"
+		}
+		_, err := fmt.Fprintln(l.env.stdout, text)
+		return err
+	}
+	return l.flush()
 }
 
 // lastSuccess is when a check last succeeded completely, in words where it never did.

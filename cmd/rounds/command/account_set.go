@@ -57,6 +57,7 @@ the one that is there. --unset and --unlabel remove. An empty --cadence or --pri
 	change.declare(cmd.Flags())
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the accounts as JSON, one a line")
 	cmd.MarkFlagsMutuallyExclusive("every", "cadence")
+	completeRecord(env, cmd)
 	return cmd
 }
 

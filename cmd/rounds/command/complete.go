@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
@@ -18,6 +20,49 @@ const completionTimeout = time.Second
 // completeIDs offers the ids of the first page of those accounts whose ids begin
 // so. It looks no further: there may be millions.
 func completeIDs(env environment) cobra.CompletionFunc {
+	return completing(env, func(ctx context.Context, calls *client.Client, begun string) ([]string, error) {
+		query := client.Query{Limit: pageSize}
+		if begun != "" {
+			query.Prefixes = []string{begun}
+		}
+		page, err := calls.List(ctx, query)
+		var ids []string
+		for _, account := range page.Accounts {
+			ids = append(ids, account.ID)
+		}
+		return ids, err
+	})
+}
+
+// completeGroups offers the names of consumer groups.
+func completeGroups(env environment) cobra.CompletionFunc {
+	return completing(env, func(ctx context.Context, calls *client.Client, _ string) ([]string, error) {
+		list, err := calls.Groups(ctx)
+		var names []string
+		for _, g := range list.Groups {
+			names = append(names, g.Name)
+		}
+		return names, err
+	})
+}
+
+// completeLabels offers the labels of the first accounts, each as NAME=VALUE.
+func completeLabels(env environment) cobra.CompletionFunc {
+	return completing(env, func(ctx context.Context, calls *client.Client, _ string) ([]string, error) {
+		page, err := calls.List(ctx, client.Query{Limit: accounts.MaxListLimit})
+		var labels []string
+		for _, account := range page.Accounts {
+			for name, value := range account.Labels {
+				labels = append(labels, name+"="+value)
+			}
+		}
+		slices.Sort(labels)
+		return slices.Compact(labels), err
+	})
+}
+
+// completing offers what the API has, those words that begin so and were not given yet.
+func completing(env environment, ask func(ctx context.Context, calls *client.Client, begun string) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		access, err := settings.ReadAccess(env.lookup, cmd.Flags())
 		if err != nil {
@@ -31,27 +76,59 @@ func completeIDs(env environment) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 		defer cancel()
-		query := client.Query{Limit: pageSize}
-		if begun != "" {
-			query.Prefixes = []string{begun}
-		}
-		page, err := calls.List(ctx, query)
+		words, err := ask(ctx, calls, begun)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		var ids []cobra.Completion
-		for _, account := range page.Accounts {
-			if strings.HasPrefix(account.ID, begun) && !slices.Contains(args, account.ID) {
-				ids = append(ids, account.ID)
+		var offered []cobra.Completion
+		for _, word := range words {
+			if strings.HasPrefix(word, begun) && !slices.Contains(args, word) {
+				offered = append(offered, word)
 			}
 		}
-		return ids, cobra.ShellCompDirectiveNoFileComp
+		return offered, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeKinds offers the kinds that the program knows, those of its own among them.
+func completeKinds(env environment) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		checkers, err := service.NewCheckers(settings.Poller{}, serviceOptions(env))
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return checkers.Kinds(), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeRecord completes the flags that say what a record is.
+func completeRecord(env environment, cmd *cobra.Command) {
+	complete(cmd, "kind", completeKinds(env))
+	complete(cmd, "label", completeLabels(env))
+	offer(cmd, "priority", accounts.PriorityUrgent, accounts.PriorityNormal, accounts.PriorityLow)
+}
+
+// completeList offers the words that are not yet in a list, which commas separate.
+func completeList(words []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		before := begun[:strings.LastIndex(begun, ",")+1]
+		var offered []cobra.Completion
+		for _, word := range words {
+			if !slices.Contains(strings.Split(before, ","), word) {
+				offered = append(offered, before+word)
+			}
+		}
+		return offered, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 }
 
 // offer completes the values of a flag that has few.
 func offer(cmd *cobra.Command, flag string, words ...string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	complete(cmd, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func complete(cmd *cobra.Command, flag string, words cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, words); err != nil {
 		panic(err) // the command has no such flag, or it is completed twice
 	}
 }

@@ -1,8 +1,12 @@
 package command
 
 import (
+	"bufio"
+	"errors"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/term"
 )
@@ -37,4 +41,28 @@ func systemEnvironment(kinds []Kind) environment {
 // terminal reports whether a person sits at a stream.
 func (e environment) terminal(stream any) bool {
 	return e.isTerminal != nil && e.isTerminal(stream)
+}
+
+// ask asks the person at the terminal whether to go on with something that cannot be undone.
+// Where nobody can be asked, that is a misuse, and its error says which flag answers.
+func (e environment) ask(question, otherwise string) (bool, error) {
+	answer, err := e.answer(question+" [y/N] ", otherwise)
+	switch strings.ToLower(answer) {
+	case "y", "yes":
+		return true, err
+	}
+	return false, err
+}
+
+// answer asks the person at the terminal, and returns one line.
+func (e environment) answer(question, otherwise string) (string, error) {
+	if !e.terminal(e.stdin) || !e.terminal(e.stderr) {
+		return "", misuse("it cannot be undone, and nobody can be asked: give " + otherwise)
+	}
+	fmt.Fprint(e.stderr, question)
+	answer, err := bufio.NewReader(e.stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	return strings.TrimSpace(answer), nil
 }

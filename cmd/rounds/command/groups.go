@@ -2,7 +2,10 @@ package command
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -68,21 +71,62 @@ func progressOf(g api.Group) string {
 }
 
 func newGroupsRemoveCommand(env environment) *cobra.Command {
-	return &cobra.Command{
+	yes := false
+	cmd := &cobra.Command{
 		Use:   "rm NAME...",
 		Short: "Forget consumer groups, with what they have read and what is pending",
 		Long: `Forget consumer groups, with what they have read and what is pending. Messages
 past their retention are not kept for them any more; their dead letters stay.
-Consumers of a group must have ended before, for they would make it anew.`,
-		Example: `  rounds groups rm old-crm`,
-		Args:    cobra.MinimumNArgs(1),
+Consumers of a group must have ended before, for they would make it anew.
+
+Where a group has messages that it has not read, or not acknowledged, it asks before
+it forgets any, unless --yes says so. Where nobody can be asked it ends with exit
+code 2 and has done nothing.`,
+		Example: `  rounds groups rm old-crm
+  rounds groups rm old-crm older-crm --yes`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeGroups(env),
 		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
+			if !yes {
+				if err := confirmUnread(cmd.Context(), env, calls, names); err != nil {
+					return err
+				}
+			}
 			for _, name := range names {
 				if err := calls.RemoveGroup(cmd.Context(), name); err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
+				fmt.Fprintln(env.stdout, name, "removed")
 			}
 			return nil
 		}),
 	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// confirmUnread asks whether to forget groups that have messages before them.
+func confirmUnread(ctx context.Context, env environment, calls *client.Client, names []string) error {
+	list, err := calls.Groups(ctx)
+	if err != nil {
+		return err
+	}
+	var unread []string
+	for _, g := range list.Groups {
+		if slices.Contains(names, g.Name) && g.Lag+g.Pending > 0 {
+			unread = append(unread, fmt.Sprintf("%s has %d messages that it has not read and %d that it has not acknowledged", g.Name, g.Lag, g.Pending))
+		}
+	}
+	if len(unread) == 0 {
+		return nil
+	}
+	what := strings.Join(unread, "\n")
+	yes, err := env.ask(what+"\nForget all that these groups were given and were to get?", "--yes")
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s; %w", what, err)
+	case !yes:
+		return errors.New("nothing was removed")
+	}
+	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/rounds-dev/rounds/accounts"
 )
@@ -17,7 +17,8 @@ type selectorFlags struct {
 	since string
 }
 
-func (f *selectorFlags) declare(flags *pflag.FlagSet) {
+func (f *selectorFlags) declare(env environment, cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.StringArrayVar(&f.kinds, "kind", nil, "only those of this `KIND`, or of one of several; repeat the flag")
 	flags.StringArrayVar(&f.states, "state", nil, "only those in this `STATE`, or in one of several: "+strings.Join(accounts.States(), ", "))
 	flags.StringArrayVar(&f.labels, "label", nil, "only those with this label, `NAME=VALUE`; of several, all")
@@ -26,6 +27,9 @@ func (f *selectorFlags) declare(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.errors, "error", nil, "only those whose last check failed with this `CODE` (http_404, timeout) or kind (transient, auth), or with one of several")
 	flags.StringArrayVar(&f.hosts, "host", nil, "only those whose config names this `HOST`, or one of several")
 	flags.StringVar(&f.since, "since", "", "only those that no check has succeeded with for at least this `DURATION`, such as 1h")
+	complete(cmd, "kind", completeKinds(env))
+	complete(cmd, "label", completeLabels(env))
+	offer(cmd, "state", accounts.States()...)
 }
 
 // read returns the selector, or every fault of the flags in their own words.

@@ -45,6 +45,13 @@ number of processes of any roles may share one Redis.
 		},
 	}
 	settings.AddFlags(cmd.Flags())
+	for flag, words := range settings.Choices() {
+		if flag == "roles" {
+			complete(cmd, flag, completeList(words))
+			continue
+		}
+		offer(cmd, flag, words...)
+	}
 	return cmd
 }
 

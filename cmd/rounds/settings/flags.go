@@ -2,6 +2,7 @@ package settings
 
 import (
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -36,6 +37,18 @@ func AddCheckerFlags(flags *pflag.FlagSet) {
 			addFlag(flags, s)
 		}
 	}
+}
+
+// Choices returns, by flag, the words of each setting that takes one of a few. The flag of
+// the roles takes several, separated by commas.
+func Choices() map[string][]string {
+	choices := make(map[string][]string)
+	for _, s := range All() {
+		if name := s.flag(); name != "" && s.oneof != "" {
+			choices[name] = strings.Fields(s.oneof)
+		}
+	}
+	return choices
 }
 
 func addFlag(flags *pflag.FlagSet, s Setting) {
