@@ -57,3 +57,6 @@ func (e *ShardsError) Error() string {
 
 // Unwrap returns ErrMismatch.
 func (e *ShardsError) Unwrap() error { return ErrMismatch }
+
+// LockedOut reports whether Redis was reached and refused the password, or wants one.
+func LockedOut(err error) bool { return wire.LockedOut(err) }

@@ -131,6 +131,12 @@ func badCursor(location string, err error) *problem {
 		&huma.ErrorDetail{Location: location, Message: strings.TrimPrefix(err.Error(), "cursor: ")})
 }
 
+// replyOf is what Redis replied, if that is what went wrong.
+func replyOf(err error) (reply redis.Error) {
+	_ = errors.As(err, &reply)
+	return reply
+}
+
 // reasonOf says why Redis could not be used, in words that are safe to show: an
 // error's own text may hold addresses, and of Redis' replies even data.
 func reasonOf(err error) string {
@@ -141,6 +147,10 @@ func reasonOf(err error) string {
 		return strings.TrimPrefix(err.Error(), "circulate: ")
 	case circulate.Full(err):
 		return "Redis is at its memory limit and takes nothing more; deleting and pausing accounts works, and it takes more once messages are trimmed"
+	case circulate.LockedOut(err) && strings.HasPrefix(string(replyOf(err)), "NOAUTH"):
+		return "Redis was reached, but wants a password and was given none"
+	case circulate.LockedOut(err):
+		return "Redis was reached, but refused the password"
 	case errors.As(err, &reply):
 		code, _, _ := strings.Cut(string(reply), " ")
 		return "Redis refuses: " + code

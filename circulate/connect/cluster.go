@@ -57,12 +57,15 @@ func OpenCluster(rawURL string, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.SentinelPasswordFile != "" {
+		return nil, errNoSentinels
+	}
 	if !s.tls {
 		if err := refuseUnusedFiles(o); err != nil {
 			return nil, err
 		}
 	}
-	d, err := newDialer(s.nodes, 0, s.tls, o)
+	d, err := newDialer(s.nodes, o.PasswordFile, 0, s.tls, o)
 	if err != nil {
 		return nil, err
 	}

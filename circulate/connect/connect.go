@@ -14,6 +14,11 @@ type Options struct {
 	// besides the system's authorities, and who we are.
 	CAFile, CertFile, KeyFile string
 
+	// PasswordFile holds the password in place of the URL, which may hold the user.
+	// It is read for each connection, so that a password can be changed while
+	// connections last. SentinelPasswordFile is the same of the sentinels.
+	PasswordFile, SentinelPasswordFile string
+
 	MaxConns       int           // at most this many connections for each purpose, half as many for groups; 64
 	ConnectTimeout time.Duration // 3 s
 	ReadTimeout    time.Duration // of a call without a deadline of its own; 10 s
@@ -97,12 +102,15 @@ func OpenSingle(rawURL string, o Options) (*Single, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.SentinelPasswordFile != "" {
+		return nil, errNoSentinels
+	}
 	if !target.tls {
 		if err := refuseUnusedFiles(o); err != nil {
 			return nil, err
 		}
 	}
-	d, err := newDialer(credentials{target.user, target.password}, target.database, target.tls, o)
+	d, err := newDialer(credentials{target.user, target.password}, o.PasswordFile, target.database, target.tls, o)
 	if err != nil {
 		return nil, err
 	}

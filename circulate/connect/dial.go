@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -16,16 +18,24 @@ import (
 type credentials struct{ user, password string }
 
 // dialer opens connections to servers that are all reached in the same way.
-type dialer struct{ options []redis.DialOption }
+type dialer struct {
+	credentials
+	file    string // that holds the password, read for each connection; empty: the credentials do
+	options []redis.DialOption
+}
 
-func newDialer(c credentials, database int, secure bool, o Options) (*dialer, error) {
-	d := &dialer{options: []redis.DialOption{
+func newDialer(c credentials, file string, database int, secure bool, o Options) (*dialer, error) {
+	switch {
+	case file != "" && c.password != "":
+		return nil, errors.New("redis URL: must not hold a password where there is a file for it")
+	case file == "" && c.user != "" && c.password == "":
+		return nil, errors.New("redis URL: a user needs a password, as in USER:PASSWORD@HOST:PORT, or in a file")
+	}
+	d := &dialer{credentials: c, file: file, options: []redis.DialOption{
 		redis.DialConnectTimeout(o.ConnectTimeout),
 		redis.DialReadTimeout(o.ReadTimeout),
 		redis.DialWriteTimeout(o.WriteTimeout),
 		redis.DialDatabase(database),
-		redis.DialUsername(c.user),
-		redis.DialPassword(c.password),
 		redis.DialClientName("rounds"),
 	}}
 	if !secure {
@@ -40,8 +50,62 @@ func newDialer(c credentials, database int, secure bool, o Options) (*dialer, er
 }
 
 func (d *dialer) dial(ctx context.Context, address string) (redis.Conn, error) {
-	return redis.DialContext(ctx, "tcp", address, d.options...)
+	password := d.password
+	if d.file != "" {
+		var err error
+		if password, err = ReadPassword(d.file); err != nil {
+			return nil, fmt.Errorf("redis password file: %w", err)
+		}
+	}
+	conn, err := redis.DialContext(ctx, "tcp", address, append(slices.Clip(d.options), redis.DialUsername(d.user), redis.DialPassword(password))...)
+	if err != nil {
+		return nil, explain(address, err)
+	}
+	return conn, nil
 }
+
+// explain says of a server that was reached that it was, where it wants none of us.
+func explain(address string, err error) error {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return err
+	}
+	switch text := string(reply); {
+	case strings.HasPrefix(text, "WRONGPASS"), strings.HasPrefix(text, "ERR invalid password"):
+		return fmt.Errorf("redis at %s was reached, but refused the password: %w", address, err)
+	case strings.HasPrefix(text, "NOAUTH"):
+		return fmt.Errorf("redis at %s was reached, but wants a password and was given none: %w", address, err)
+	case strings.HasPrefix(text, "ERR AUTH"):
+		return fmt.Errorf("redis at %s was reached, but has no password and was given one: %w", address, err)
+	}
+	return err
+}
+
+// maxPassword is how many bytes a password may have.
+const maxPassword = 64 << 10
+
+// ReadPassword reads a file that holds a password. One newline at the end is not part of
+// it. The error never holds what is in the file.
+func ReadPassword(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxPassword {
+		return "", fmt.Errorf("%s: must be a regular file of at most 64 KiB", path) // it is read again and again
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	if password == "" {
+		return "", fmt.Errorf("%s: is empty", path)
+	}
+	return password, nil
+}
+
+var errNoSentinels = errors.New("redis URL: there is a file for the sentinels' password, but it names no sentinels: it does not begin with redis+sentinel://")
 
 // refuseUnusedFiles says that certificates are given where nothing uses them.
 func refuseUnusedFiles(o Options) error {

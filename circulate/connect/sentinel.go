@@ -70,13 +70,19 @@ func OpenSentinel(rawURL string, o Options) (*Sentinel, error) {
 			return nil, err
 		}
 	}
-	data, err := newDialer(t.nodes, t.database, t.tls, o)
+	data, err := newDialer(t.nodes, o.PasswordFile, t.database, t.tls, o)
 	if err != nil {
 		return nil, err
 	}
 	quick := o
 	quick.ConnectTimeout = min(o.ConnectTimeout, askTimeout)
-	word, err := newDialer(t.sentinels, 0, t.sentinelTLS, quick)
+	switch {
+	case t.sentinels.user != "" && t.sentinels.password == "" && o.SentinelPasswordFile == "":
+		return nil, errors.New("redis URL: sentinel_user needs sentinel_password, or a file for it")
+	case t.sentinels.password != "" && o.SentinelPasswordFile != "":
+		return nil, errors.New("redis URL: must not hold sentinel_password where there is a file for it")
+	}
+	word, err := newDialer(t.sentinels, o.SentinelPasswordFile, 0, t.sentinelTLS, quick)
 	if err != nil {
 		return nil, err
 	}

@@ -44,9 +44,6 @@ func parse(rawURL string) (target, error) {
 	t.address = net.JoinHostPort(t.host, port)
 	t.user = u.User.Username()
 	t.password, _ = u.User.Password()
-	if t.user != "" && t.password == "" {
-		return target{}, errors.New("redis URL: a user needs a password, as in redis://USER:PASSWORD@HOST:PORT")
-	}
 	if database := strings.Trim(u.Path, "/"); database != "" {
 		if t.database, err = strconv.Atoi(database); err != nil || t.database < 0 {
 			return target{}, errors.New("redis URL: the database behind the port must be a number")
@@ -56,4 +53,16 @@ func parse(rawURL string) (target, error) {
 		return target{}, errors.New("redis URL: nothing may follow the database")
 	}
 	return t, nil
+}
+
+// Unescaped reports whether a URL looks as if what stands before its host had
+// characters that must be percent-encoded there: / ? # @ or a % that encodes nothing.
+func Unescaped(rawURL string) bool {
+	_, rest, _ := strings.Cut(rawURL, "://")
+	at := strings.LastIndexByte(rest, '@')
+	if at < 0 {
+		return false
+	}
+	_, err := url.PathUnescape(rest[:at])
+	return err != nil || strings.ContainsAny(rest[:at], "/?#@ ")
 }

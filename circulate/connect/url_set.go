@@ -53,9 +53,6 @@ func parseSet(rawURL, kind, defaultPort, looksLike string) (set, *url.URL, error
 	}
 	s.nodes.user = u.User.Username()
 	s.nodes.password, _ = u.User.Password()
-	if s.nodes.user != "" && s.nodes.password == "" {
-		return s, nil, errors.New("redis URL: a user needs a password, as in " + strings.Replace(looksLike, "://", "://USER:PASSWORD@", 1))
-	}
 	if u.Fragment != "" {
 		return s, nil, unreadable
 	}
@@ -133,9 +130,6 @@ func parseSentinel(rawURL string) (set, error) {
 		if len(values) > 1 {
 			return s, errors.New("redis URL: " + name + " is there twice")
 		}
-	}
-	if s.sentinels.user != "" && s.sentinels.password == "" {
-		return s, errors.New("redis URL: sentinel_user needs sentinel_password")
 	}
 	return s, nil
 }

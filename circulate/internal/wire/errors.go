@@ -77,6 +77,11 @@ func Denied(err error) bool {
 	return HasCode(err, "NOAUTH") || HasCode(err, "WRONGPASS") || HasCode(err, "NOPERM")
 }
 
+// LockedOut reports whether Redis was reached and refused the password, or wants one.
+func LockedOut(err error) bool {
+	return HasCode(err, "NOAUTH") || HasCode(err, "WRONGPASS") || HasCode(err, "ERR invalid password") || HasCode(err, "ERR AUTH <password>")
+}
+
 // Redirected reports whether a node of a cluster has not done what it was asked to,
 // as another one serves the key now (MOVED), or is getting it (ASK, TRYAGAIN).
 func Redirected(err error) bool {

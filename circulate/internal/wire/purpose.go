@@ -51,6 +51,9 @@ func (w *Wire) Lend(ctx context.Context, key string, p Purpose) (redis.Conn, err
 	conn, err := connFor(ctx, w.server, key, p)
 	if err != nil {
 		w.Note(key, time.Now(), err)
+		if Replied(err) { // reached, and it wants none of us
+			return nil, fmt.Errorf("circulate: %w", err)
+		}
 		return nil, fmt.Errorf("%w: %w", errNotSent, err)
 	}
 	return conn, nil

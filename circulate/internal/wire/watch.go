@@ -25,7 +25,7 @@ func (w *Wire) Note(key string, began time.Time, err error) {
 		w.noteFull(key, time.Now(), err)
 		return
 	}
-	gone := Unavailable(err)
+	gone := Unavailable(err) || LockedOut(err)
 	if err != nil && !gone {
 		return
 	}

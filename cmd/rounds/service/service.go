@@ -146,11 +146,18 @@ func openRedis(s settings.Redis, log *slog.Logger) (connect.Server, error) {
 		log.Warn("ROUNDS_REDIS_URL is not set: using a Redis inside this process, in memory; everything in it goes with the process")
 		return connect.NewEmbedded(), nil
 	}
-	single, err := connect.Open(s.URL, connect.Options{CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile})
+	server, err := connect.Open(s.URL, connectOptions(s))
 	if err != nil {
 		return nil, fmt.Errorf("ROUNDS_REDIS_URL: %w", err)
 	}
-	return single, nil
+	return server, nil
+}
+
+func connectOptions(s settings.Redis) connect.Options {
+	return connect.Options{
+		CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile,
+		PasswordFile: s.PasswordFile, SentinelPasswordFile: s.SentinelPasswordFile,
+	}
 }
 
 // openRing tries until Redis is there or ctx is done; then the ring is nil.
@@ -167,7 +174,8 @@ func openRing(ctx context.Context, server circulate.Server, s settings.Redis, ca
 		if ctx.Err() != nil {
 			return nil, nil
 		}
-		if !circulate.Unavailable(err) {
+		// A file may get the right password yet: it is read for each connection.
+		if !circulate.Unavailable(err) && !(circulate.LockedOut(err) && s.PasswordFile != "") {
 			return nil, withCure(err)
 		}
 		if try == 0 {

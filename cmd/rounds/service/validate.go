@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
@@ -25,7 +26,7 @@ func Validate(s settings.Settings, o Options) error {
 	if err != nil {
 		return err
 	}
-	faults := slices.Concat(proxy, limitFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o))
+	faults := slices.Concat(redisFaults(s.Redis), proxy, limitFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o))
 	if len(faults) == 0 {
 		return nil
 	}
@@ -41,6 +42,34 @@ func proxyFaults(s settings.Poller) (faults settings.Faults) {
 	}
 	if err := fetch.ValidateNoProxy(s.NoProxy); err != nil {
 		faults = append(faults, settings.Fault{Name: "ROUNDS_NO_PROXY", Reason: err.Error()})
+	}
+	return faults
+}
+
+// redisFaults reads the URL and the passwords of Redis for their faults; openRedis and
+// each connection read them for use.
+func redisFaults(s settings.Redis) (faults settings.Faults) {
+	if s.URL == "" {
+		return nil
+	}
+	server, err := connect.Open(s.URL, connectOptions(s))
+	if err != nil {
+		reason := strings.TrimPrefix(err.Error(), "redis URL: ")
+		if connect.Unescaped(s.URL) {
+			reason += "; a password with / ? # @ or % in it must be percent-encoded there (%2F %3F %23 %40 %25), or stand in a file that ROUNDS_REDIS_PASSWORD_FILE names"
+		}
+		return settings.Faults{{Name: "ROUNDS_REDIS_URL", Reason: reason}}
+	}
+	_ = server.Close() // it has reached for nothing
+	for _, file := range []struct{ name, path string }{
+		{"ROUNDS_REDIS_PASSWORD_FILE", s.PasswordFile}, {"ROUNDS_REDIS_SENTINEL_PASSWORD_FILE", s.SentinelPasswordFile},
+	} {
+		if file.path == "" {
+			continue
+		}
+		if _, err := connect.ReadPassword(file.path); err != nil {
+			faults = append(faults, settings.Fault{Name: file.name, Reason: err.Error()})
+		}
 	}
 	return faults
 }

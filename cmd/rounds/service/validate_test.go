@@ -142,3 +142,35 @@ func TestKindsMayBeAdded(t *testing.T) {
 		t.Errorf("the tools are not whole: %v", err)
 	}
 }
+
+func TestRedisURLsAndPasswordsAreJudged(t *testing.T) {
+	file := writeFile(t, "hunter2\n")
+	for name, tt := range map[string]struct {
+		redis settings.Redis
+		name  string
+		want  string
+	}{
+		"good":             {settings.Redis{URL: "redis://u@h:1", PasswordFile: file}, "", ""},
+		"unescaped slash":  {settings.Redis{URL: "redis://:hunter2/x@h:1"}, "ROUNDS_REDIS_URL", "must be percent-encoded there (%2F %3F %23 %40 %25), or stand in a file that ROUNDS_REDIS_PASSWORD_FILE names"},
+		"unescaped at":     {settings.Redis{URL: "redis://:hunter2@1/hunter2@h:1"}, "ROUNDS_REDIS_URL", "must be percent-encoded"},
+		"unescaped number": {settings.Redis{URL: "redis://:hunter2#x@h:1"}, "ROUNDS_REDIS_URL", "must be percent-encoded"},
+		"another fault":    {settings.Redis{URL: "redis://h:99999"}, "ROUNDS_REDIS_URL", "the port must be 1 to 65535"},
+		"two passwords":    {settings.Redis{URL: "redis://:hunter2@h:1", PasswordFile: file}, "ROUNDS_REDIS_URL", "must not hold a password where there is a file for it"},
+		"an empty file":    {settings.Redis{URL: "redis://h:1", PasswordFile: writeFile(t, "\n")}, "ROUNDS_REDIS_PASSWORD_FILE", "is empty"},
+		"no file":          {settings.Redis{URL: "redis+sentinel://h:1/m", SentinelPasswordFile: file + "x"}, "ROUNDS_REDIS_SENTINEL_PASSWORD_FILE", "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := Validate(settings.Settings{Redis: tt.redis}, Options{})
+			var faults settings.Faults
+			if tt.name == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if !errors.As(err, &faults) || len(faults) != 1 || faults[0].Name != tt.name || !strings.Contains(faults[0].Reason, tt.want) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("got %v, want %s: %s", err, tt.name, tt.want)
+			}
+		})
+	}
+}

@@ -27,6 +27,15 @@ func (r *reading) checkRedis(s *Redis) {
 	if err := circulate.ValidateNamespace(s.Namespace); err != nil {
 		r.fault("ROUNDS_NAMESPACE", err.Error())
 	}
+	for _, file := range []struct{ name, path string }{
+		{"ROUNDS_REDIS_PASSWORD_FILE", s.PasswordFile}, {"ROUNDS_REDIS_SENTINEL_PASSWORD_FILE", s.SentinelPasswordFile},
+	} {
+		if file.path != "" && s.URL == "" {
+			r.fault(file.name, "must not be set where ROUNDS_REDIS_URL is not: it says where to use the password")
+		} else {
+			r.checkFile(file.name, file.path)
+		}
+	}
 	r.checkFile("ROUNDS_REDIS_CA_FILE", s.CAFile)
 	r.checkFile("ROUNDS_REDIS_CERT_FILE", s.CertFile)
 	r.checkFile("ROUNDS_REDIS_KEY_FILE", s.KeyFile)

@@ -181,6 +181,14 @@ func (r *reading) fault(name, reason string) {
 // MaskURL hides what a URL has before its host and behind its path. It parses
 // nothing, for what cannot be parsed may hold a password as well.
 func MaskURL(rawURL string) string {
+	if mark := strings.IndexAny(rawURL, "?#"); mark >= 0 && strings.Contains(rawURL[mark:], "@") {
+		// A password that was not escaped, or one behind the question mark.
+		scheme, _, ok := strings.Cut(rawURL[:mark], "://")
+		if !ok {
+			return "xxxxx"
+		}
+		return scheme + "://xxxxx"
+	}
 	rawURL, query, ok := strings.Cut(rawURL, "?")
 	if ok && query != "" {
 		rawURL += "?xxxxx"

@@ -30,3 +30,21 @@ the check fails`
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestMaskURLHidesPasswordsThatWereNotEscaped(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis://h:1/2":                             "redis://h:1/2",
+		"redis://u:hunter2@h:1":                     "redis://xxxxx@h:1",
+		"redis://u:hunter2/hunter2@h:1":             "redis://xxxxx@h:1",
+		"redis://u:hunter2?hunter2@h:1":             "redis://xxxxx",
+		"redis://u:hunter2#hunter2@h:1":             "redis://xxxxx",
+		"redis://u:hunter2@hunter2@h:1":             "redis://xxxxx@h:1",
+		"redis+sentinel://h/m?sentinel_password=a@": "redis+sentinel://xxxxx",
+		"u:hunter2?hunter2@h":                       "xxxxx",
+		"http://h/?token=hunter2":                   "http://h/?xxxxx",
+	} {
+		if got := MaskURL(url); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
+}

@@ -28,7 +28,10 @@ type Settings struct {
 
 // Redis says where Redis is, and what this service has there.
 type Redis struct {
-	URL       string `env:"ROUNDS_REDIS_URL" secret:"in part" about:"where Redis is: redis://[USER:PASSWORD@]HOST:PORT[/DATABASE], redis+sentinel://[USER:PASSWORD@]HOST:PORT[,…]/MASTER[?db=N&sentinel_user=U&sentinel_password=P&sentinel_tls=BOOL] or redis+cluster://[USER:PASSWORD@]HOST:PORT[,…], with rediss for TLS; unset: one inside the process, in memory"`
+	URL                  string `env:"ROUNDS_REDIS_URL" secret:"in part" about:"where Redis is: redis://[USER:PASSWORD@]HOST:PORT[/DATABASE], redis+sentinel://[USER:PASSWORD@]HOST:PORT[,…]/MASTER[?db=N&sentinel_user=U&sentinel_password=P&sentinel_tls=BOOL] or redis+cluster://[USER:PASSWORD@]HOST:PORT[,…], with rediss for TLS; unset: one inside the process, in memory"`
+	PasswordFile         string `env:"ROUNDS_REDIS_PASSWORD_FILE" about:"file that holds Redis' password, in place of one in ROUNDS_REDIS_URL, which may name the user as redis://USER@HOST:PORT; read again for each new connection"`
+	SentinelPasswordFile string `env:"ROUNDS_REDIS_SENTINEL_PASSWORD_FILE" about:"the same for the sentinels of redis+sentinel://, in place of sentinel_password"`
+
 	CAFile    string `env:"ROUNDS_REDIS_CA_FILE" about:"PEM file with the authorities that Redis' certificate may come from, besides the system's"`
 	CertFile  string `env:"ROUNDS_REDIS_CERT_FILE" about:"PEM file with the certificate to show to Redis"`
 	KeyFile   string `env:"ROUNDS_REDIS_KEY_FILE" about:"PEM file with that certificate's key"`
