@@ -35,6 +35,14 @@ func (f *fixture) find(account string, ids ...string) {
 	if outcomes, err := f.ring.Return(ctx, shard, []circulate.Return{item}); err != nil || outcomes[0] != circulate.Written {
 		f.Fatalf("return of %s: %v, %v", account, outcomes, err)
 	}
+	// Messages of one millisecond are in the order of their shards: the next come later.
+	written, err := f.ring.Now(ctx, shard)
+	for now := written; err == nil && now.UnixMilli() == written.UnixMilli(); {
+		now, err = f.ring.Now(ctx, shard)
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
 }
 
 func idsOf(list MessageList) string {
