@@ -25,11 +25,16 @@ const (
 // Decode reads a record strictly and returns every fault at once, as Faults. What
 // could be read is returned even then, so that it can be judged as well.
 func Decode(record []byte) (Account, error) {
+	a, _, err := decode(record, false)
+	return a, err
+}
+
+// decode is Decode, and takes the state of an exported record where there may be one.
+func decode(record []byte, withState bool) (a Account, state json.RawMessage, err error) {
 	fields, err := strict.Object(record)
 	if fields == nil {
-		return Account{}, err
+		return Account{}, nil, err
 	}
-	var a Account
 	var faults Faults
 	errors.As(err, &faults)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -57,14 +62,20 @@ func Decode(record []byte) (Account, error) {
 			if !strict.IsNull(value) && (json.Unmarshal(value, &a.RetryBudget) != nil || a.RetryBudget == 0) {
 				faults = append(faults, retryBudgetFault)
 			}
+		case stateField:
+			if withState {
+				state = value
+				continue
+			}
+			fallthrough
 		default:
 			faults.Add(name, notARecordField)
 		}
 	}
 	if len(faults) > 0 {
-		return a, faults
+		return a, state, faults
 	}
-	return a, nil
+	return a, state, nil
 }
 
 func readLabels(faults Faults, value json.RawMessage) (map[string]string, Faults) {
@@ -97,6 +108,11 @@ func Read(record []byte, kinds Kinds) (Account, error) {
 // record may leave it out, and must not name another one.
 func readAs(id string, record []byte, kinds Kinds) (Account, error) {
 	a, err := Decode(record)
+	return judged(id, a, err, kinds)
+}
+
+// judged judges an account that was decoded with an error, or none.
+func judged(id string, a Account, err error, kinds Kinds) (Account, error) {
 	var faults Faults
 	if err != nil && !errors.As(err, &faults) {
 		return Account{}, err

@@ -16,24 +16,39 @@ type Exported struct {
 	Unreadable int // left out: their records are no JSON
 }
 
+// Exporting says what is exported. The zero value is that of Export of all accounts.
+type Exporting struct {
+	Selector Selector
+	// State writes with each record, as its field state, what else there is to take the
+	// account to another ring: its cursor, its failures, what its cadence keeps, and
+	// why and since when it is parked.
+	State bool
+}
+
 // Export writes the record of every account that is selected, one a line, as
 // Import reads them. An account that is registered throughout is written once;
 // one that comes or goes meanwhile may be in it or not, and one that goes to
 // another shard, as their number changes, may be in it twice. It returns Faults for a
 // selector that is not valid.
 func (r *Registry) Export(ctx context.Context, s Selector, out io.Writer) (Exported, error) {
+	return r.ExportWith(ctx, Exporting{Selector: s}, out)
+}
+
+// ExportWith is Export of what the caller says. State is that of the moment when an account
+// is written: what a check under way finds later is not in it.
+func (r *Registry) ExportWith(ctx context.Context, o Exporting, out io.Writer) (Exported, error) {
 	var done Exported
-	if err := s.Validate(); err != nil {
+	if err := o.Selector.Validate(); err != nil {
 		return done, err
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	batches := make(chan []circulate.BriefView) // one is read while another is written
+	batches := make(chan []circulate.Snapshot) // one is read while another is written
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		defer close(batches)
 		err := r.inOrder(ctx, func(ctx context.Context, from, to int) error {
-			return r.readAll(ctx, from, to, &s, batches)
+			return r.readAll(ctx, from, to, &o, batches)
 		})
 		if err != nil {
 			fail(err)
@@ -44,7 +59,7 @@ func (r *Registry) Export(ctx context.Context, s Selector, out io.Writer) (Expor
 		if failed != nil {
 			continue
 		}
-		if failed = writeRecords(out, batch, &done); failed != nil {
+		if failed = writeRecords(out, batch, o.State, &done); failed != nil {
 			fail(failed)
 		}
 	}
@@ -53,16 +68,16 @@ func (r *Registry) Export(ctx context.Context, s Selector, out io.Writer) (Expor
 }
 
 // readAll returns the accounts of some shards that are selected, some at a time.
-func (r *Registry) readAll(ctx context.Context, from, to int, s *Selector, batches chan<- []circulate.BriefView) error {
+func (r *Registry) readAll(ctx context.Context, from, to int, o *Exporting, batches chan<- []circulate.Snapshot) error {
 	for shard := from; shard < to; shard++ {
 		ids, err := r.idsOf(ctx, shard)
 		if err != nil {
 			return err
 		}
-		for ids = s.passes(ids); len(ids) > 0; {
+		for ids = o.Selector.passes(ids); len(ids) > 0; {
 			some := ids[:min(len(ids), lookCount)]
 			ids = ids[len(some):]
-			batch, _, err := r.choose(ctx, shard, some, s)
+			batch, err := r.snapshots(ctx, shard, some, o)
 			if err != nil {
 				return err
 			}
@@ -76,17 +91,44 @@ func (r *Registry) readAll(ctx context.Context, from, to int, s *Selector, batch
 	return nil
 }
 
-func writeRecords(out io.Writer, batch []circulate.BriefView, done *Exported) error {
-	var lines bytes.Buffer
+// snapshots returns those of some accounts that are selected, with what is asked for.
+func (r *Registry) snapshots(ctx context.Context, shard int, ids []string, o *Exporting) ([]circulate.Snapshot, error) {
+	chosen, _, err := r.choose(ctx, shard, ids, &o.Selector)
+	if err != nil || len(chosen) == 0 {
+		return nil, err
+	}
+	if o.State {
+		those := make([]string, len(chosen))
+		for i := range chosen {
+			those[i] = chosen[i].ID
+		}
+		return r.ring.Snapshots(ctx, shard, those)
+	}
+	batch := make([]circulate.Snapshot, len(chosen))
+	for i := range chosen {
+		batch[i] = circulate.Snapshot{ID: chosen[i].ID, Record: chosen[i].Record}
+	}
+	return batch, nil
+}
+
+func writeRecords(out io.Writer, batch []circulate.Snapshot, state bool, done *Exported) error {
+	var lines, line bytes.Buffer
 	for i := range batch {
-		before := lines.Len()
+		line.Reset()
 		// Compacted, a record is one line even if somebody else wrote it.
 		record, _ := SplitRevision(batch[i].Record)
-		if err := json.Compact(&lines, record); err != nil {
-			lines.Truncate(before)
+		if err := json.Compact(&line, record); err != nil {
 			done.Unreadable++
 			continue
 		}
+		text := line.Bytes()
+		if state {
+			var err error
+			if text, err = appendCarried(text, batch[i].Begin); err != nil {
+				return err
+			}
+		}
+		lines.Write(text)
 		lines.WriteByte('\n')
 		done.Accounts++
 	}

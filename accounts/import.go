@@ -73,6 +73,9 @@ func (s Summary) Done() int { return s.Created + s.Updated + s.Unchanged + s.Fai
 // An import whose first line shows that it is no lines of records but a table or a
 // document stops there, with ErrNotLines.
 //
+// A record that was exported with its state brings that along, where the account is new;
+// one that is there keeps its own.
+//
 // A line that is no valid record, or names a time that is past while no such
 // record is there, is told to report, with all its faults, and the
 // others go on. Import stops when Redis, the reader, report or ctx fails, and
@@ -104,8 +107,8 @@ func (r *Registry) ImportWith(ctx context.Context, in io.Reader, o Importing) (S
 }
 
 // inTime returns Faults for a valid account whose time is past, unless it is there
-// with this very record.
-func (r *Registry) inTime(ctx context.Context, a Account, record []byte, clock func() (time.Time, error)) error {
+// with this very record, or is new and comes parked.
+func (r *Registry) inTime(ctx context.Context, a Account, record []byte, begin *circulate.Begin, clock func() (time.Time, error)) error {
 	_, err := a.firstDue(clock)
 	var faults Faults
 	if !errors.As(err, &faults) {
@@ -115,6 +118,8 @@ func (r *Registry) inTime(ctx context.Context, a Account, record []byte, clock f
 	switch {
 	case err != nil && !errors.Is(err, circulate.ErrNotRegistered):
 		return err
+	case err != nil && begin != nil && begin.Park != "":
+		return nil
 	case err == nil:
 		if plain, _ := SplitRevision(there.Record); bytes.Equal(plain, record) {
 			return nil

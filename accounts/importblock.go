@@ -111,14 +111,15 @@ func (r *Registry) judgePart(ctx context.Context, part []line, clock func() (tim
 		if l.faults != nil {
 			continue
 		}
-		a, err := Read(l.text, r.kinds)
+		a, begin, err := readLine(l.text, r.kinds)
+		l.begin = begin
 		if err == nil {
 			l.record, err = a.Encode()
 		} else {
 			err = a.withPast(err, clock)
 		}
 		if err == nil {
-			err = r.inTime(ctx, a, l.record, clock)
+			err = r.inTime(ctx, a, l.record, begin, clock)
 		}
 		if err != nil && !errors.As(err, &l.faults) {
 			l.err = err

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -251,4 +252,82 @@ func (r *Ring) lookBriefIn(ctx context.Context, shard int, ids []string) ([]Brie
 		}
 	}
 	return views, time.UnixMilli(now), nil
+}
+
+//go:embed snapshot.lua
+var snapshotLua string
+
+var snapshotScript = wire.NewScript("snapshot", snapshotLua)
+
+// Snapshot is an account with what it brings along to another ring.
+type Snapshot struct {
+	ID     string
+	Record []byte
+	Begin
+}
+
+// Snapshots returns accounts of one shard, each as it is at one moment. Those that are not
+// registered are left out; the others stand in no particular order.
+func (r *Ring) Snapshots(ctx context.Context, shard int, ids []string) ([]Snapshot, error) {
+	if err := wire.CheckBatch("snapshot", len(ids)); err != nil {
+		return nil, err
+	}
+	snapshots, err := r.snapshotsIn(ctx, shard, ids)
+	if err != nil || len(snapshots) == len(ids) {
+		return snapshots, err
+	}
+	known := make(map[string]bool, len(snapshots))
+	for i := range snapshots {
+		known[snapshots[i].ID] = true
+	}
+	missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return known[id] })
+	next, err := r.beyond(ctx, shard, missing)
+	if err != nil {
+		return nil, err
+	}
+	for target, places := range next {
+		more, err := r.Snapshots(ctx, target, pick(missing, places))
+		if err != nil {
+			return nil, err
+		}
+		snapshots = append(snapshots, more...)
+	}
+	return snapshots, nil
+}
+
+// snapshotsIn is Snapshots in this very shard.
+func (r *Ring) snapshotsIn(ctx context.Context, shard int, ids []string) ([]Snapshot, error) {
+	k := &r.keys[shard]
+	answer, err := redis.Values(r.wire.Run(ctx, snapshotScript, shard,
+		[]string{k.tickets, k.accounts, k.cursors, k.states, k.failures, k.parked, k.reasons}, anyOf(ids)...))
+	if err != nil {
+		return nil, err
+	}
+	malformed := fmt.Errorf("snapshot, shard %d: %w", shard, wire.ErrReply)
+	if len(answer) != len(ids) {
+		return nil, malformed
+	}
+	snapshots := make([]Snapshot, 0, len(ids))
+	for i, id := range ids {
+		fields, err := redis.ByteSlices(answer[i], nil)
+		if err != nil || len(fields) != 0 && len(fields) != 6 {
+			return nil, malformed
+		}
+		if len(fields) == 0 {
+			continue
+		}
+		s := Snapshot{ID: id, Record: fields[0], Begin: Begin{State: string(fields[2]), Park: string(fields[5])}}
+		if len(fields[1]) > 0 {
+			s.Cursor = fields[1]
+		}
+		s.Failures, _ = strconv.Atoi(string(fields[3]))
+		if since, err := score(fields[4]); err == nil {
+			s.Since = since
+			if s.Park == "" {
+				s.Park = "parked" // with a reason that was lost
+			}
+		}
+		snapshots = append(snapshots, s)
+	}
+	return snapshots, nil
 }

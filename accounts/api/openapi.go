@@ -111,7 +111,7 @@ func (d describer) importing() *huma.Operation {
 		OperationID: "import-accounts", Method: http.MethodPost, Path: "/v1/accounts:import", Tags: []string{"transfer"},
 		Summary: "Register or change many accounts",
 		Description: "One record a line, at most 256 KiB each, as many as you like. New and changed accounts are due at their next phase slot, so that they do not all start together. " +
-			"Of lines with the same id the last one wins.\n\n" +
+			"Of lines with the same id the last one wins. A record that was exported with its state brings that along if the account is new.\n\n" +
 			"The reply begins at once: a line for each bad line as it is met and for each that repeats an id, and a summary as the last. Read it while you send. " +
 			"If the last line has an error, or is missing, the import stopped; to import all again is safe.",
 		Parameters: []*huma.Param{{Name: "from", In: "query", Description: "Where new accounts begin: backfill, with all that their third parties still have, or now, passing over what came before.",
@@ -126,7 +126,8 @@ func (d describer) exporting() *huma.Operation {
 		OperationID: "export-accounts", Method: http.MethodGet, Path: "/v1/accounts:export", Tags: []string{"transfer"},
 		Summary:     "The records of accounts",
 		Description: "Of all, or of those that the parameters select: one a line, as import takes them. If it fails half way the connection is cut.",
-		Parameters:  selecting(),
+		Parameters: selecting(&huma.Param{Name: "with_state", In: "query", Description: "true: each record has a field state as well, with cursor, failures, what its cadence keeps and why it is parked. An import gives that to accounts that are new.",
+			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false}}),
 		Responses: map[string]*huma.Response{"200": {
 			Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": d.media(reflect.TypeFor[Record]())},
 		}},

@@ -105,7 +105,11 @@ func (s *Server) importError(ctx context.Context, done accounts.Summary, err err
 // fails half way, the connection is cut: a reply that ended well would pass for
 // all there is.
 func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
-	chosen, _, err := readQuery(r)
+	chosen, more, err := readQuery(r, "with_state")
+	withState, faults := readFlag(more, "with_state")
+	if len(faults) > 0 {
+		err = errors.Join(err, faults)
+	}
 	if err != nil {
 		badQuery(err).write(w)
 		return
@@ -118,7 +122,7 @@ func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
 	}
 	out := &patientWriter{out: w, connection: http.NewResponseController(w)}
 	_ = out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and that must not end it
-	done, err := s.options.Registry.Export(ctx, chosen, out)
+	done, err := s.options.Registry.ExportWith(ctx, accounts.Exporting{Selector: chosen, State: withState}, out)
 	switch {
 	case out.err != nil: // the caller has gone
 		panic(http.ErrAbortHandler)

@@ -88,6 +88,16 @@ func registerBegins(f *fixture) {
 	if v := f.look("ahead"); v.Place != circulate.Parked || v.Reason != "gone: x" || v.Since.After(v.Now) {
 		f.Errorf("ahead: %+v", v)
 	}
+	snapshots, err := f.ring.Snapshots(ctx, 0, []string{"none", "long", "out", "short"})
+	if err != nil || len(snapshots) != 3 {
+		f.Fatalf("%d snapshots, %v", len(snapshots), err)
+	}
+	for _, s := range snapshots {
+		want := *items[map[string]int{"short": 1, "long": 2, "out": 3}[s.ID]].Begin
+		if string(s.Record) != "1" || !bytes.Equal(s.Cursor, want.Cursor) || s.State != want.State || s.Failures != want.Failures || s.Park != want.Park || !s.Since.Equal(want.Since) {
+			f.Errorf("snapshot %+v, want %+v", s, want)
+		}
+	}
 	claims := make(map[string]*circulate.Claim)
 	for _, c := range f.claim(alice, "long", "plain", "short") {
 		claims[c.ID] = c

@@ -129,7 +129,16 @@ func (l answerLines) next(into any) error {
 // Export writes the record of every account that is selected, one a line, as
 // Import takes them.
 func (c *Client) Export(ctx context.Context, chosen accounts.Selector, w io.Writer) (lines int, err error) {
-	answer, err := c.send(ctx, http.MethodGet, queryPath("/v1/accounts:export", selection(chosen)...), http.Header{"Accept": {"application/x-ndjson"}}, nil)
+	return c.ExportWith(ctx, accounts.Exporting{Selector: chosen}, w)
+}
+
+// ExportWith is Export that may write the accounts' states as well.
+func (c *Client) ExportWith(ctx context.Context, o accounts.Exporting, w io.Writer) (lines int, err error) {
+	pairs := selection(o.Selector)
+	if o.State {
+		pairs = append(pairs, "with_state", "true")
+	}
+	answer, err := c.send(ctx, http.MethodGet, queryPath("/v1/accounts:export", pairs...), http.Header{"Accept": {"application/x-ndjson"}}, nil)
 	if err != nil {
 		return 0, err
 	}

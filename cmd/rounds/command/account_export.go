@@ -9,28 +9,41 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
 func newExportCommand(env environment) *cobra.Command {
 	var chosen selectorFlags
+	export := accounts.Exporting{}
 	cmd := &cobra.Command{
 		Use:   "export [FILE]",
 		Short: "Write the records of accounts, one a line",
 		Long: `Write the record of every account, or of those that the flags select, one a line,
 as "account import" takes them: to a file, or to standard output where there is
-none or it is -. A file is there only once it is complete.`,
+none or it is -. A file is there only once it is complete.
+
+--with-state writes how far each account has got as well: its cursor, its failures in a
+row, what its cadence keeps, and why it is parked or that it is paused. An import into
+another namespace goes on from there. End the pollers before, or pause the accounts
+there: what is found after the export is found again in the other namespace. Left out in
+any case are messages, consumer groups, nudges and the history of checks. Without
+--with-state standard error says what is left out.`,
 		Example: `  rounds account export accounts.ndjson
   rounds account export --kind feed --label team=news feeds.ndjson
+  rounds account export --with-state moved.ndjson
   rounds account export | wc -l`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
-			selector, err := chosen.read()
-			if err != nil {
+			var err error
+			if export.Selector, err = chosen.read(); err != nil {
 				return err
 			}
+			if !export.State {
+				fmt.Fprintln(env.stderr, "records alone: cursors, failures, and who is paused or parked are left out; --with-state writes them, too")
+			}
 			if len(args) == 0 || args[0] == "-" {
-				_, err := calls.Export(cmd.Context(), selector, env.stdout)
+				_, err := calls.ExportWith(cmd.Context(), export, env.stdout)
 				return exportError(err)
 			}
 			lines := 0
@@ -38,7 +51,7 @@ none or it is -. A file is there only once it is complete.`,
 				bar := newProgress(env, "lines written")
 				defer bar.done()
 				var err error
-				lines, err = calls.Export(cmd.Context(), selector, io.MultiWriter(w, bar))
+				lines, err = calls.ExportWith(cmd.Context(), export, io.MultiWriter(w, bar))
 				return err
 			})
 			if err != nil {
@@ -49,6 +62,7 @@ none or it is -. A file is there only once it is complete.`,
 		}),
 	}
 	chosen.declare(env, cmd)
+	cmd.Flags().BoolVar(&export.State, "with-state", false, "write how far each account has got, too")
 	return cmd
 }
 

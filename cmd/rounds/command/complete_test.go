@@ -117,3 +117,26 @@ func TestImportHints(t *testing.T) {
 		t.Errorf("%+v, %v", printed, err)
 	}
 }
+
+func TestExportWithState(t *testing.T) {
+	from, to := startAPI(t), startAPI(t)
+	for _, id := range []string{"a", "b"} {
+		from.must("account", "add", id, "--kind", "feed", "--set", "url=u")
+	}
+	from.must("account", "pause", "a")
+	plain, err := from.rounds("account", "export")
+	if err != nil || strings.Contains(plain.out, "state") || !strings.Contains(plain.err, "--with-state writes them") {
+		t.Errorf("%+v, %v", plain, err)
+	}
+	whole, err := from.rounds("account", "export", "--with-state")
+	if err != nil || !strings.Contains(whole.out, `"state":{"parked":"paused","parked_since":"2`) || whole.err != "" {
+		t.Errorf("%+v, %v", whole, err)
+	}
+	printed, err := to.roundsWith(t.Context(), whole.out, "account", "import", "-")
+	if err != nil || printed.out != "2 lines: 2 created, 0 updated, 0 unchanged, 0 failed\n" {
+		t.Errorf("%+v, %v", printed, err)
+	}
+	if a, b := getAccount(to, "a"), getAccount(to, "b"); a.State.Reason != "paused" || b.State.Reason != "" {
+		t.Errorf("%+v, %+v", a.State, b.State)
+	}
+}

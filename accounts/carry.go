@@ -1,0 +1,133 @@
+package accounts
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	// MaxCursor is the most bytes that the cursor of an imported account may have.
+	MaxCursor = 64 << 10
+	// maxCarriedReason is the most bytes of why an imported account is parked.
+	maxCarriedReason = 4 << 10
+
+	stateField = "state"
+)
+
+// carried is what stands in an exported record, as its field state, besides the record. A
+// program that does not know it refuses the record and names the field.
+type carried struct {
+	Cursor       string     `json:"cursor,omitempty"`        // where it is UTF-8 without control characters
+	CursorBase64 string     `json:"cursor_base64,omitempty"` // otherwise
+	CadenceState string     `json:"cadence_state,omitempty"` // as WithSkip and cadence.State write it
+	Failures     int        `json:"failures,omitempty"`      // in a row
+	Parked       string     `json:"parked,omitempty"`        // why; left out: it circulates
+	Since        *time.Time `json:"parked_since,omitempty"`  // by the clock of the Redis that it comes from
+}
+
+// appendCarried writes the state behind the last member of a record, which is one line.
+func appendCarried(record []byte, b circulate.Begin) ([]byte, error) {
+	c := carried{CadenceState: b.State, Failures: b.Failures, Parked: b.Park}
+	if plainText(b.Cursor) {
+		c.Cursor = string(b.Cursor)
+	} else {
+		c.CursorBase64 = base64.StdEncoding.EncodeToString(b.Cursor)
+	}
+	if b.Park != "" && !b.Since.IsZero() {
+		since := b.Since.UTC()
+		c.Since = &since
+	}
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(c); err != nil {
+		return nil, err
+	}
+	line := append(bytes.TrimSuffix(bytes.Clone(record), []byte("}")), `,"`+stateField+`":`...)
+	return append(append(line, bytes.TrimSpace(text.Bytes())...), '}'), nil
+}
+
+// plainText reports whether a cursor comes back as it is from a JSON string that is as long.
+func plainText(cursor []byte) bool {
+	return utf8.Valid(cursor) && !bytes.ContainsFunc(cursor, func(r rune) bool { return r < ' ' })
+}
+
+// readCarried reads the state of an exported record strictly.
+func readCarried(text json.RawMessage) (*circulate.Begin, Faults) {
+	fields, ok := strict.Members(text)
+	if !ok {
+		return nil, Faults{{Field: stateField, Reason: "must be an object, as account export --with-state writes it"}}
+	}
+	var b circulate.Begin
+	var faults Faults
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		value, field := fields[name], stateField+"."+name
+		text, isText := strict.Text(value)
+		switch name {
+		case "cursor":
+			if b.Cursor = []byte(text); !isText {
+				faults.Add(field, "must be a string")
+			}
+		case "cursor_base64":
+			cursor, err := base64.StdEncoding.DecodeString(text)
+			if b.Cursor = cursor; !isText || err != nil {
+				faults.Add(field, "must be base64")
+			}
+		case "cadence_state":
+			_, err := cadence.ParseState(text)
+			if b.State = text; !isText || err != nil || len(text) > MaxLabel {
+				faults.Add(field, "must be what a cadence keeps, such as \"i60000\"")
+			}
+		case "failures":
+			if json.Unmarshal(value, &b.Failures) != nil || b.Failures < 0 {
+				faults.Add(field, "must be a whole number")
+			}
+		case "parked":
+			if b.Park = text; !isText || text == "" || len(text) > maxCarriedReason {
+				faults.Add(field, "must be why the account is parked")
+			}
+		case "parked_since":
+			since, err := time.Parse(time.RFC3339, text)
+			if b.Since = since; !isText || err != nil {
+				faults.Add(field, "must be a time such as 2030-12-01T09:00:00Z")
+			}
+		default:
+			faults.Add(field, "is not a field of an exported state, which has cursor or cursor_base64, cadence_state, failures, parked and parked_since")
+		}
+	}
+	if len(b.Cursor) > MaxCursor {
+		faults.Add(stateField+".cursor", "must be at most 65536 bytes")
+	}
+	if b.Park == "" {
+		b.Since = time.Time{}
+	}
+	return &b, faults
+}
+
+// readLine reads and judges a line of an import: a record, which may bring along its state.
+func readLine(text []byte, kinds Kinds) (Account, *circulate.Begin, error) {
+	a, state, err := decode(text, true)
+	a, err = judged("", a, err, kinds)
+	if state == nil {
+		return a, nil, err
+	}
+	begin, more := readCarried(state)
+	var faults Faults
+	if err != nil && !errors.As(err, &faults) {
+		return a, nil, err
+	}
+	if faults = append(faults, more...); len(faults) > 0 {
+		return a, nil, faults
+	}
+	return a, begin, nil
+}
