@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"testing"
 )
 
@@ -10,19 +9,7 @@ const readme = "../README.md"
 
 // TestSearches explores package circulate to the end, within several bounds, and
 // expects as many states as are published.
-//
-// A search is one goroutine, and takes ten times as long with the race detector: a test
-// binary that has it runs one that has not. Broken rules, replays among them, are
-// explored with it.
 func TestSearches(t *testing.T) {
-	if raceDetector {
-		out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-v", "-run=^TestSearches$", ".").CombinedOutput()
-		t.Logf("without the race detector:\n%s", out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
 	published, _, err := readPublished(readme)
 	if err != nil {
 		t.Fatal(err)

@@ -15,23 +15,23 @@ import (
 // time, by the documentation of the cadences and nothing of their code.
 type oracle func(id string, from, to time.Time) []time.Time
 
-// A week of every cadence, through Redis: a week in which clocks are put
-// forward in Europe and half an hour back on Lord Howe Island, and one in which
-// they are put back in Europe and America. Each account is checked at exactly the times that
-// the oracle has.
-func TestAWeekOfEveryCadence(t *testing.T) {
+// Five days of every cadence, through Redis, with a weekend among them: in March clocks are
+// put forward in Europe and half an hour back on Lord Howe Island, in October they are put
+// back in Europe and America. Each account is checked at exactly the times that the oracle
+// has.
+func TestFiveDaysOfEveryCadence(t *testing.T) {
 	for _, start := range []time.Time{
 		time.Date(2000, 3, 23, 0, 0, 0, 0, time.UTC),
 		time.Date(2000, 10, 26, 0, 0, 0, 0, time.UTC),
 	} {
 		t.Run(start.Format("2006-01-02"), func(t *testing.T) {
 			t.Parallel()
-			week(t, start)
+			fiveDays(t, start)
 		})
 	}
 }
 
-func week(t *testing.T, start time.Time) {
+func fiveDays(t *testing.T, start time.Time) {
 	berlin, york, howe, shanghai := zone(t, "Europe/Berlin"), zone(t, "America/New_York"), zone(t, "Australia/Lord_Howe"), zone(t, "Asia/Shanghai")
 	once := start.Add(75*time.Hour + 17*time.Minute)
 	cadences := map[string]oracle{
@@ -65,7 +65,7 @@ func week(t *testing.T, start time.Time) {
 			w.registerDue(cadence, cadence, start.Add(time.Millisecond))
 		}
 		stop := w.start(poller.Config{Heartbeat: 20 * time.Minute, IdleInterval: time.Hour})
-		end := start.AddDate(0, 0, 7)
+		end := start.AddDate(0, 0, 5)
 		time.Sleep(time.Until(end))
 		stop()
 		for cadence, want := range cadences {
