@@ -67,9 +67,9 @@ func newGateway(t *testing.T, to string) *gateway {
 			return
 		}
 		_, _ = io.WriteString(in, "HTTP/1.1 200 OK\r\n\r\n")
-		go func() { _, _ = io.Copy(out, in); out.Close() }()
+		go func() { _, _ = io.Copy(out, in); _ = out.Close() }()
 		_, _ = io.Copy(in, out)
-		in.Close()
+		_ = in.Close()
 	}))
 	t.Cleanup(server.Close)
 	g.url = server.URL

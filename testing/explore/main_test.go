@@ -25,7 +25,7 @@ func runWithoutRaceDetector() error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "explore.test")
 	build := exec.Command("go", "test", "-c", "-vet=off", "-o", path, ".")
 	test := exec.Command(path, os.Args[1:]...)

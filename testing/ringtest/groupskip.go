@@ -148,11 +148,11 @@ func endpointReports(f *fixture) {
 	report(bob, endpoint.Report{Endpoint: "crm", Status: 204})
 	all(map[string]int{"crm": 2, "audit": 1})
 	report(alice, endpoint.Report{Endpoint: "crm", Status: 500, Breaker: "open", Waiting: []endpoint.Waiting{{Account: "a", Position: "1-1", Failed: 4}}})
-	got := all(map[string]int{"crm": 2, "audit": 0})
+	all(map[string]int{"crm": 2, "audit": 0})
 	if err := board.Leave(ctx, bob); err != nil {
 		f.Fatal(err)
 	}
-	got = all(map[string]int{"crm": 1})
+	got := all(map[string]int{"crm": 1})
 	if r := got["crm"][0]; r.Status != 500 || r.Breaker != "open" || len(r.Waiting) != 1 || r.Waiting[0].Failed != 4 {
 		f.Errorf("%+v", r)
 	}

@@ -51,7 +51,7 @@ func TestAccountSet(t *testing.T) {
 
 // editing runs account edit with an editor that is a shell script, in a directory of its own
 // for what is left, at a terminal or not.
-func (s *apiServer) editing(script, answers string, atTerminal bool) (output, error, []string) {
+func (s *apiServer) editing(script, answers string, atTerminal bool) (output, []string, error) {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	s.t.Setenv("TMPDIR", dir)
@@ -64,21 +64,21 @@ func (s *apiServer) editing(script, answers string, atTerminal bool) (output, er
 	if globErr != nil {
 		s.t.Fatal(globErr)
 	}
-	return output{out.String(), errs.String()}, err, left
+	return output{out.String(), errs.String()}, left, err
 }
 
 func TestAccountEdit(t *testing.T) {
 	s := startAPI(t)
 	s.must("account", "add", "a", "--kind", "feed", "--set", "url=u?x&y", "--label", "team=a")
 
-	got, err, left := s.editing("sed -i s/team/crew/", "", false)
+	got, left, err := s.editing("sed -i s/team/crew/", "", false)
 	if err != nil || got.out != "a saved, revision 2\n" || len(left) != 0 {
 		t.Errorf("%+v, %v, %q", got, err, left)
 	}
 	if a := getAccount(s, "a"); a.Labels["crew"] != "a" || string(a.Config) != `{"url":"u?x&y"}` {
 		t.Errorf("%+v", a)
 	}
-	if got, err, left = s.editing("true", "", false); err != nil || got.out != "a unchanged\n" || len(left) != 0 {
+	if got, left, err = s.editing("true", "", false); err != nil || got.out != "a unchanged\n" || len(left) != 0 {
 		t.Errorf("%+v, %v, %q", got, err, left)
 	}
 	kept := func(err error, left []string, want ...string) {
@@ -96,20 +96,20 @@ func TestAccountEdit(t *testing.T) {
 		}
 	}
 	// Nobody can be asked: what was typed stays.
-	_, err, left = s.editing("sed -i s/url/uri/", "", false)
+	_, left, err = s.editing("sed -i s/url/uri/", "", false)
 	kept(err, left, "config.url: must not be empty")
-	_, err, left = s.editing("sed -i /kind/s/,//", "", false)
+	_, left, err = s.editing("sed -i /kind/s/,//", "", false)
 	kept(err, left, "line 4", "not JSON")
-	_, err, left = s.editing("false", "", false)
+	_, left, err = s.editing("false", "", false)
 	kept(err, left, "editor")
-	_, err, left = s.editing("sed -i s/url/uri/", "n\n", true)
+	_, left, err = s.editing("sed -i s/url/uri/", "n\n", true)
 	kept(err, left, "config.url: must not be empty")
 	if text, readErr := os.ReadFile(left[0]); readErr != nil || !strings.Contains(string(text), `"uri"`) {
 		t.Errorf("%s, %v", text, readErr)
 	}
 
 	// The second time the fault is mended.
-	got, err, left = s.editing("sed -i -e s/url/uri/ -e t -e s/uri/url/ -e s/crew/band/", "\n", true)
+	got, left, err = s.editing("sed -i -e s/url/uri/ -e t -e s/uri/url/ -e s/crew/band/", "\n", true)
 	if err != nil || !strings.Contains(got.err, "config.url: must not be empty\n") || !strings.Contains(got.err, "\nEdit it again? [Y/n] ") || len(left) != 0 {
 		t.Errorf("%+v, %v, %q", got, err, left)
 	}
@@ -119,7 +119,7 @@ func TestAccountEdit(t *testing.T) {
 
 	// Somebody else is faster.
 	patch := fmt.Sprintf(`curl -sf -X PATCH -H "Content-Type: application/merge-patch+json" -H "Authorization: Bearer %s" -d '{"cadence":"every 9m"}' %s/v1/accounts/a >&2; sed -i s/band/choir/`, testToken, s.url)
-	got, err, left = s.editing(patch, "", false)
+	got, left, err = s.editing(patch, "", false)
 	if err == nil || !strings.Contains(err.Error(), "somebody else") || len(left) != 1 || !strings.Contains(err.Error(), left[0]) {
 		t.Errorf("%+v, %v, %q", got, err, left)
 	}
