@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strconv"
+	"strings"
 
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
@@ -135,6 +136,39 @@ func (k *shardKeys) stream() wire.Stream {
 // endpointsKey has the webhook endpoints that are disabled: a HASH, endpoint ->
 // since|why.
 func endpointsKey(namespace string) string { return namespace + ":webhooks" }
+
+// KeyPatterns are the patterns that SCAN finds all keys of a namespace by, and no others
+// that this program makes. Limits and credentials are among them.
+func KeyPatterns(namespace string) []string {
+	return []string{"{" + namespace + ":*", namespace + ":*"}
+}
+
+// KeyRole is what a key is of, for who looks at a namespace without opening it.
+type KeyRole byte
+
+// The roles; the zero value is any other.
+const (
+	KeyOfAccounts KeyRole = 'a' // a HASH with a field for each account of a shard
+	KeyOfMessages KeyRole = 'm' // a STREAM of a shard's messages
+	KeyOfPresence KeyRole = 'p' // a ZSET of replicas or processes, each with when it was heard of, unix ms
+)
+
+// RoleOf returns the role of a key.
+func RoleOf(key string) KeyRole {
+	namespace, rest, ok := strings.Cut(strings.TrimPrefix(key, "{"), ":")
+	if !ok {
+		return 0
+	}
+	switch {
+	case key == replicasKey(namespace), key == rosterKeys(namespace)[0]:
+		return KeyOfPresence
+	case strings.HasSuffix(rest, "}:tickets"):
+		return KeyOfAccounts
+	case strings.HasSuffix(rest, "}:messages"):
+		return KeyOfMessages
+	}
+	return 0
+}
 
 // ValidateNamespace tells what is wrong with a namespace: it must be 1 to 64
 // letters, digits, dots, dashes or underscores.

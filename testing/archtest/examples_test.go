@@ -24,6 +24,7 @@ func good() fstest.MapFS {
 	source(m, "circulate/ring_test.go", "circulate_test", "circulate", "circulate/connect", "testing/redistest")
 	source(m, "circulate/connect/connect.go", "connect", "circulate")
 	source(m, "circulate/credential/credential.go", "credential", "circulate", "circulate/internal/wire")
+	source(m, "circulate/namespace/namespace.go", "namespace", "circulate", "circulate/connect")
 	source(m, "circulate/endpoint/order.go", "endpoint", "circulate", "circulate/internal/wire")
 	source(m, "circulate/group/group.go", "group", "circulate", "circulate/internal/wire")
 	source(m, "circulate/limit/limit.go", "limit", "circulate", "circulate/internal/wire")
@@ -86,6 +87,7 @@ func TestBadImports(t *testing.T) {
 		{"circulate/credential/bad.go", "circulate/limit"},
 		{"circulate/group/bad.go", "circulate/limit"},
 		{"circulate/endpoint/bad.go", "circulate/group"},
+		{"circulate/namespace/bad.go", "circulate/internal/wire"},
 		{"accounts/api/bad.go", "circulate/endpoint"},
 		{"circulate/group/bad.go", "accounts"},
 		{"circulate/bad.go", "circulate/group"},

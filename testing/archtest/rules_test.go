@@ -33,6 +33,7 @@ var mayImport = []struct {
 	{"circulate/group", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/limit", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/connect", []string{"circulate"}},
+	{"circulate/namespace", []string{"circulate", "circulate/connect"}},
 	{"accounts", []string{"circulate", "accounts/cadence", "accounts/cursor", "accounts/strict"}},
 	{"accounts/cadence", nil},
 	{"accounts/cursor", nil},

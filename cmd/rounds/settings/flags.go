@@ -29,6 +29,17 @@ func AddAccessFlags(flags *pflag.FlagSet) {
 	}
 }
 
+// AddRedisFlags adds the flags of those settings that ReadRedis' callers use.
+func AddRedisFlags(flags *pflag.FlagSet) {
+	for _, s := range settingsOf(reflect.TypeFor[Redis]()) {
+		switch s.Name {
+		case "ROUNDS_NAMESPACE", "ROUNDS_SHARDS":
+		default:
+			addFlag(flags, s)
+		}
+	}
+}
+
 // AddCheckerFlags adds the flags of those settings that ReadPoller's callers use.
 func AddCheckerFlags(flags *pflag.FlagSet) {
 	for _, s := range All() {

@@ -92,6 +92,16 @@ func ReadPoller(lookup Lookup, flags *pflag.FlagSet) (Poller, error) {
 	return p, errors.Join(r.faults...)
 }
 
+// ReadRedis reads where Redis is and what the namespace there is called, and nothing else, for
+// a command that goes to Redis without the service.
+func ReadRedis(lookup Lookup, flags *pflag.FlagSet) (Redis, error) {
+	var s Redis
+	r := newReading(lookup, flags)
+	r.fill(&s)
+	r.checkRedis(&s)
+	return s, errors.Join(r.faults...)
+}
+
 // add notes what a check of others found.
 func (r *reading) add(err error) {
 	var found Faults

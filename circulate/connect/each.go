@@ -1,0 +1,41 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// EachServer calls fn with a connection to every server that takes writes, one after the other:
+// of a cluster all masters, else the one. It closes the connections. A server that cannot be
+// reached, or where fn fails, is in the error, and the others have their turn all the same.
+func EachServer(ctx context.Context, server interface {
+	Conn(ctx context.Context, key string) (redis.Conn, error)
+}, fn func(ctx context.Context, name string, conn redis.Conn) error) error {
+	with := func(name string, lend func() (redis.Conn, error)) error {
+		conn, err := lend()
+		if err != nil {
+			return fmt.Errorf("redis %s: %w", name, err)
+		}
+		return errors.Join(fn(ctx, name, conn), conn.Close())
+	}
+	cluster, ok := server.(*Cluster)
+	if !ok {
+		name := ""
+		if named, ok := server.(interface{ Name() string }); ok {
+			name = named.Name()
+		}
+		return with(name, func() (redis.Conn, error) { return server.Conn(ctx, "") })
+	}
+	addresses, err := cluster.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, address := range addresses {
+		errs = append(errs, with(address, func() (redis.Conn, error) { return cluster.ConnTo(ctx, address) }))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,193 @@
+// Package namespace looks at all that a namespace has in Redis, whatever state it is in, and
+// removes it. It opens no ring: to join a namespace that is not there would make it.
+package namespace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
+)
+
+const (
+	// page is how many keys a server looks at for one step, about, and removes in one.
+	page = 500
+	// passes is how often all servers are walked through. A second pass finds what a
+	// cluster moved from node to node meanwhile, and what somebody made anew.
+	passes = 5
+	// stepWithin bounds one step on one server.
+	stepWithin = 10 * time.Second
+)
+
+// ErrNotGone reports keys that came again and again while a namespace was removed: a process
+// goes on making them.
+var ErrNotGone = errors.New("namespace: its keys come again")
+
+// Found is what a namespace has. Accounts and messages are those of keys that could be read.
+type Found struct {
+	Keys, Accounts, Messages int
+	Alive                    []Process // the latest heard of first
+}
+
+// Process is one that said that it is there, not long ago.
+type Process struct {
+	Name   string // a replica, or a process with its roles
+	Silent time.Duration
+}
+
+// Look walks through the keys of a namespace, a page at a time on each server, and says what
+// there is. Alive is who was heard of within the window, by the clocks of Redis.
+func Look(ctx context.Context, server circulate.Server, name string, window time.Duration) (Found, error) {
+	if err := circulate.ValidateNamespace(name); err != nil {
+		return Found{}, fmt.Errorf("namespace %q: %w", name, err)
+	}
+	var found Found
+	err := walk(ctx, server, name, func(ctx context.Context, conn redis.Conn, keys []string) error {
+		found.Keys += len(keys)
+		return found.read(ctx, conn, keys, window)
+	})
+	return found, err
+}
+
+// read asks for what the keys of a page hold.
+func (f *Found) read(ctx context.Context, conn redis.Conn, keys []string, window time.Duration) error {
+	for _, key := range keys {
+		var n int
+		var err error
+		switch circulate.RoleOf(key) {
+		case circulate.KeyOfAccounts:
+			n, err = redis.Int(do(ctx, conn, "HLEN", key))
+			f.Accounts += n
+		case circulate.KeyOfMessages:
+			n, err = redis.Int(do(ctx, conn, "XLEN", key))
+			f.Messages += n
+		case circulate.KeyOfPresence:
+			err = f.readPresence(ctx, conn, key, window)
+		}
+		var reply redis.Error
+		if err != nil && !errors.As(err, &reply) { // a key of another type is removed all the same
+			return err
+		}
+	}
+	return nil
+}
+
+// readPresence reads who was heard of within the window.
+func (f *Found) readPresence(ctx context.Context, conn redis.Conn, key string, window time.Duration) error {
+	clock, err := redis.Int64s(do(ctx, conn, "TIME"))
+	if err != nil || len(clock) != 2 {
+		return errors.Join(err, ctx.Err())
+	}
+	now := clock[0]*1000 + clock[1]/1000
+	members, err := redis.Strings(do(ctx, conn, "ZREVRANGEBYSCORE", key, "+inf", now-window.Milliseconds(), "WITHSCORES", "LIMIT", 0, page))
+	if err != nil {
+		return err
+	}
+	for i := 0; i+1 < len(members); i += 2 {
+		var said float64
+		if _, err := fmt.Sscan(members[i+1], &said); err != nil {
+			return err
+		}
+		roles, process, both := strings.Cut(members[i], "|")
+		who := "replica " + members[i]
+		if both {
+			who = "process " + process + " (" + roles + ")"
+		}
+		f.Alive = append(f.Alive, Process{who, time.Duration(max(0, now-int64(said))) * time.Millisecond})
+	}
+	return nil
+}
+
+// Remove removes all keys of a namespace, a page at a time on each server, and tells progress
+// how many it has removed until then. It may be interrupted, and be run again. That
+// nobody uses the namespace is the caller's to know: where keys come again it is ErrNotGone.
+func Remove(ctx context.Context, server circulate.Server, name string, progress func(removed int)) (removed int, err error) {
+	if err := circulate.ValidateNamespace(name); err != nil {
+		return 0, fmt.Errorf("namespace %q: %w", name, err)
+	}
+	var failed error
+	for range passes {
+		before := removed
+		failed = walk(ctx, server, name, func(ctx context.Context, conn redis.Conn, keys []string) error {
+			n, err := unlink(ctx, conn, keys)
+			removed += n
+			progress(removed)
+			return err
+		})
+		var reply redis.Error
+		switch {
+		case ctx.Err() != nil:
+			return removed, context.Cause(ctx)
+		case failed != nil && !errors.As(failed, &reply): // such as MOVED: the next pass finds them elsewhere
+			return removed, failed
+		case failed == nil && removed == before:
+			return removed, nil
+		}
+	}
+	if failed != nil {
+		return removed, failed
+	}
+	return removed, fmt.Errorf("%w: %q", ErrNotGone, name)
+}
+
+// unlink removes keys, each with a command of its own: those of a cluster's node are in many
+// slots. What a key held is freed by Redis in the background.
+func unlink(ctx context.Context, conn redis.Conn, keys []string) (removed int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, stepWithin)
+	defer cancel()
+	for _, key := range keys {
+		if err := conn.Send("UNLINK", key); err != nil {
+			return 0, err
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		return 0, err
+	}
+	for range keys {
+		n, replyErr := redis.Int(redis.ReceiveContext(conn, ctx))
+		removed += n
+		err = errors.Join(err, replyErr)
+	}
+	return removed, err
+}
+
+// walk hands every key of a namespace to visit, a page of one server at a time.
+func walk(ctx context.Context, server circulate.Server, name string, visit func(context.Context, redis.Conn, []string) error) error {
+	return connect.EachServer(ctx, server, func(ctx context.Context, address string, conn redis.Conn) error {
+		for _, pattern := range circulate.KeyPatterns(name) {
+			for cursor := "0"; ; {
+				reply, err := redis.Values(do(ctx, conn, "SCAN", cursor, "MATCH", pattern, "COUNT", page))
+				if err != nil || len(reply) != 2 {
+					return fmt.Errorf("redis %s: SCAN: %w", address, errors.Join(err, ctx.Err()))
+				}
+				keys, err := redis.Strings(reply[1], nil)
+				if err != nil {
+					return fmt.Errorf("redis %s: SCAN: %w", address, err)
+				}
+				if err := visit(ctx, conn, keys); err != nil {
+					return fmt.Errorf("redis %s: %w", address, err)
+				}
+				if cursor, err = redis.String(reply[0], nil); err != nil || cursor == "0" {
+					if err != nil {
+						return fmt.Errorf("redis %s: SCAN: %w", address, err)
+					}
+					break
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// do is one bounded command.
+func do(ctx context.Context, conn redis.Conn, command string, args ...any) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, stepWithin)
+	defer cancel()
+	return redis.DoContext(conn, ctx, command, args...)
+}

@@ -1,0 +1,124 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+)
+
+func newNamespaceCommand(env environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "namespace",
+		Short: "Remove all that a service has in Redis",
+		Example: `  ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds namespace rm rounds-test --dry-run
+  ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds namespace rm rounds-test`,
+	}
+	needsCommand(cmd)
+	cmd.AddCommand(newNamespaceRemoveCommand(env))
+	return cmd
+}
+
+func newNamespaceRemoveCommand(env environment) *cobra.Command {
+	removal := namespaceRemoval{env: env}
+	cmd := &cobra.Command{
+		Use:   "rm NAMESPACE",
+		Short: "Remove a namespace from Redis, with every account and message in it",
+		Long: `Remove a namespace from Redis, with every account and message in it: each key whose name
+begins with "NAMESPACE:" or "{NAMESPACE:". It goes to the Redis of ROUNDS_REDIS_URL
+itself, not to an API, since the service must have ended: a namespace whose processes were
+heard of within the last minute is refused, unless with --force. Processes that go
+on make their keys anew.
+
+It asks for the namespace's name before it begins, unless --yes says so. Where nobody
+can be asked it ends with exit code 2 and has done nothing. Keys are removed a few
+hundred at a time, on each node of a cluster. It may be interrupted, and run again.`,
+		Example: `  rounds namespace rm rounds-test --redis-url redis://127.0.0.1:6379 --dry-run
+  rounds namespace rm rounds-test --redis-url redis://127.0.0.1:6379`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := settings.ReadRedis(env.lookup, cmd.Flags())
+			if err != nil {
+				return err
+			}
+			if err := circulate.ValidateNamespace(args[0]); err != nil {
+				return fmt.Errorf("namespace %q: %w", args[0], err)
+			}
+			removal.there, err = service.OpenNamespace(s, args[0])
+			if err != nil {
+				return err
+			}
+			return errors.Join(removal.run(cmd, args[0]), removal.there.Close())
+		},
+	}
+	flags := cmd.Flags()
+	settings.AddRedisFlags(flags)
+	flags.BoolVar(&removal.dryRun, "dry-run", false, "only tell what there is")
+	flags.BoolVar(&removal.force, "force", false, "remove it although processes use it")
+	flags.BoolVarP(&removal.yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+type namespaceRemoval struct {
+	env                environment
+	there              *service.Namespace
+	dryRun, force, yes bool
+}
+
+func (r *namespaceRemoval) run(cmd *cobra.Command, name string) error {
+	found, err := r.there.Look(cmd.Context())
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("namespace %s in Redis at %s: %d keys, with %d accounts and %d messages", name, r.there.Redis(), found.Keys, found.Accounts, found.Messages)
+	if found.Keys == 0 {
+		return fmt.Errorf("there is no namespace %s in Redis at %s", name, r.there.Redis())
+	}
+	if r.dryRun {
+		fmt.Fprintln(r.env.stdout, what)
+		for _, p := range found.Alive {
+			fmt.Fprintf(r.env.stdout, "in use by %s, heard of %s ago\n", oneLine(p.Name), seconds(p.Silent.Seconds()))
+		}
+		return nil
+	}
+	if len(found.Alive) > 0 && !r.force {
+		return fmt.Errorf("namespace %s is in use by %s; end them first, or give --force", name, aliveIn(found.Alive))
+	}
+	if !r.yes {
+		typed, err := r.env.answer(what+".\nAll of it will be removed for good. Type the namespace's name to go on: ", "--yes, or --dry-run to see what there is")
+		switch {
+		case err != nil:
+			return err
+		case typed != name:
+			return errors.New("that is not its name: nothing was removed")
+		}
+	}
+	bar := newProgress(r.env, "")
+	removed, err := r.there.Remove(cmd.Context(), func(removed int) { bar.show(fmt.Sprintf("%d keys removed", removed)) })
+	bar.done()
+	if err != nil {
+		return fmt.Errorf("%d keys of namespace %s were removed, and not all: run it again: %w", removed, name, err)
+	}
+	fmt.Fprintf(r.env.stdout, "removed namespace %s from Redis at %s: %d keys, with %d accounts and %d messages\n",
+		name, r.there.Redis(), removed, found.Accounts, found.Messages)
+	return nil
+}
+
+// aliveIn names the first of those that use a namespace.
+func aliveIn(alive []service.NamespaceUser) string {
+	const named = 3
+	var names []string
+	for _, p := range alive[:min(named, len(alive))] {
+		names = append(names, fmt.Sprintf("%s (heard of %s ago)", oneLine(p.Name), seconds(p.Silent.Seconds())))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(alive) - named; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,59 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/circulate/namespace"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+)
+
+// aliveWithin is how long a process may be silent that still counts as one that uses its
+// namespace: six times as long as replicas take to count as dead by default.
+const aliveWithin = time.Minute
+
+// Namespace is all that a service has in one Redis, for who looks at it or removes it.
+type Namespace struct {
+	server connect.Server
+	name   string
+}
+
+// NamespaceUser is a process that uses a namespace.
+type NamespaceUser = namespace.Process
+
+// OpenNamespace prepares connections to the Redis of the settings, which must name one. It
+// makes nothing there. The caller closes it.
+func OpenNamespace(s settings.Redis, name string) (*Namespace, error) {
+	if s.URL == "" {
+		return nil, errors.New("ROUNDS_REDIS_URL must say in which Redis the namespace is")
+	}
+	server, err := openRedis(s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	return &Namespace{server, name}, nil
+}
+
+// Close closes the connections.
+func (n *Namespace) Close() error { return n.server.Close() }
+
+// Redis tells which Redis it is, without a password.
+func (n *Namespace) Redis() string { return n.server.Name() }
+
+// Look says what there is, and who of those that use it was heard of within a minute.
+func (n *Namespace) Look(ctx context.Context) (namespace.Found, error) {
+	found, err := namespace.Look(ctx, n.server, n.name, aliveWithin)
+	if err != nil {
+		return found, fmt.Errorf("namespace %s: %w", n.name, err)
+	}
+	return found, nil
+}
+
+// Remove removes all of it, and tells progress how many keys are gone.
+func (n *Namespace) Remove(ctx context.Context, progress func(removed int)) (removed int, err error) {
+	return namespace.Remove(ctx, n.server, n.name, progress)
+}
