@@ -51,10 +51,10 @@ func (fs *flights) withinLimits(ctx context.Context, claimed []*flight) []*fligh
 	var asking []*candidate
 	asks := make([]*candidate, len(claimed)) // in the place of each; nil: no limit
 	for i, f := range claimed {
-		if f.record.limits == (limitsOfCheck{}) {
+		if f.limits == (limitsOfCheck{}) {
 			continue
 		}
-		c := &candidate{kind: f.record.account.Kind, limits: f.record.limits, checkID: f.checkID}
+		c := &candidate{kind: f.record.account.Kind, limits: f.limits, checkID: f.checkID}
 		if fs.codes.Rule(accounts.RuleLimit) == f.claim.Rule {
 			c.promised = f.claim.Due
 		}

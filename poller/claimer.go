@@ -150,6 +150,7 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 			flights: c.flights,
 			claim:   &batch.Claims[i],
 			record:  records[i],
+			limits:  c.limiter.limitsOf(records[i]),
 			checkID: fmt.Sprintf("%d-%s", shard, batch.Claims[i].Ticket()),
 			localAt: received,
 			skip:    accounts.SkipBefore(batch.Claims[i].State),

@@ -16,6 +16,7 @@ type flight struct {
 	flights *flights
 	claim   *circulate.Claim
 	record  *record
+	limits  limitsOfCheck // that it is under, whatever becomes of them
 	checkID string
 
 	localAt time.Time // our clock at the claim
@@ -85,7 +86,7 @@ func (f *flight) run() {
 		if !written {
 			f.held.end()
 		}
-		fs.limiter.left(f.record.limits, f.checkID) // not before: a check that was abandoned still runs
+		fs.limiter.left(f.limits, f.checkID) // not before: a check that was abandoned still runs
 	}()
 	late := max(0, f.now().Sub(f.claim.Due))
 	fs.metrics.lateness.Observe(late.Seconds())

@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,7 +26,8 @@ func leaseOf(c Config) time.Duration {
 // for costs nothing.
 type limiter struct {
 	shared limit.Limits
-	limits Limits
+	limits atomic.Pointer[Limits]
+	lease  time.Duration
 	leaves *leaves
 	log    *slog.Logger
 	denied *prometheus.CounterVec // by kind
@@ -34,14 +36,22 @@ type limiter struct {
 
 func newLimiter(ring *circulate.Ring, limits Limits, lease time.Duration, log *slog.Logger, m *Metrics) *limiter {
 	shared := limit.Of(ring)
-	return &limiter{
-		shared: shared, limits: limits.leased(lease), log: log, denied: m.limited, errors: m.redisErrors,
+	l := &limiter{
+		shared: shared, lease: lease, log: log, denied: m.limited, errors: m.redisErrors,
 		leaves: newLeaves(shared.Finish, log, m.redisErrors.WithLabelValues("leave")),
 	}
+	l.set(limits)
+	return l
 }
 
-// of returns the limits of an account, for keeping with its record.
-func (l *limiter) of(kind, rateKey string) limitsOfCheck { return l.limits.of(kind, rateKey) }
+// set changes the limits for checks that start from now on.
+func (l *limiter) set(limits Limits) {
+	leased := limits.leased(l.lease)
+	l.limits.Store(&leased)
+}
+
+// of returns the limits of an account.
+func (l *limiter) of(kind, rateKey string) limitsOfCheck { return l.limits.Load().of(kind, rateKey) }
 
 // run tells the limits of checks that ended, until ctx is done, and then what is
 // left, within writes.

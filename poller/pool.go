@@ -28,6 +28,7 @@ type Pool struct {
 	claimer    *claimer
 	flights    *flights
 	writer     *writer
+	checkers   Checkers
 	outageTold atomic.Bool
 }
 
@@ -77,9 +78,20 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 	writer := newWriter(r, ring)
 	flights := newFlights(r, limiter, writer)
 	return &Pool{
-		replica: r, ring: ring, limiter: limiter, writer: writer, flights: flights,
+		replica: r, ring: ring, checkers: checkers, limiter: limiter, writer: writer, flights: flights,
 		claimer: newClaimer(r, ring, checkers, limiter, flights, writer),
 	}, nil
+}
+
+// Limit readies other limits, in the place of Config.Limits. The change that it returns
+// has checks be under them that start from then on, and cannot fail. The error is that of
+// a checker's default limit.
+func (p *Pool) Limit(limits Limits) (change func(), err error) {
+	limits, err = limits.withDefaults(p.checkers)
+	if err != nil {
+		return nil, fmt.Errorf("poller: limits: %w", err)
+	}
+	return func() { p.limiter.set(limits) }, nil
 }
 
 // Run claims, checks and returns until ctx is done. Then it claims no more,

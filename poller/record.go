@@ -3,6 +3,7 @@ package poller
 import (
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/cadence"
@@ -14,10 +15,31 @@ type record struct {
 	cadence cadence.Cadence
 	checker Checker // nil: no checker of this process knows the kind
 	rateKey string  // the checker's; empty: shared with nobody
-	limits  limitsOfCheck
+	limits  atomic.Pointer[recordLimits]
 	fault   string // not empty: the record cannot be used
 	unknown string // not empty: what this version does not know, and a newer one may
 	reason  string // of giving it back for that
+}
+
+// recordLimits are what an account's checks are under by some limits.
+type recordLimits struct {
+	by *Limits
+	of limitsOfCheck
+}
+
+// limitsOf returns the limits that an account's checks are under now, and keeps them with
+// its record until they change.
+func (l *limiter) limitsOf(r *record) limitsOfCheck {
+	if r.checker == nil {
+		return limitsOfCheck{}
+	}
+	limits := l.limits.Load()
+	if known := r.limits.Load(); known != nil && known.by == limits {
+		return known.of
+	}
+	now := &recordLimits{limits, limits.of(r.account.Kind, r.rateKey)}
+	r.limits.Store(now)
+	return now.of
 }
 
 // decode reads a record as far as it can.
@@ -43,7 +65,6 @@ func (c *claimer) decode(id string, text []byte) *record {
 		r.unknown, r.reason = fmt.Sprintf("no checker here knows the kind %q", account.Kind), "unknown_kind"
 	} else {
 		r.rateKey = rateKey(r.checker, account.Config)
-		r.limits = c.limiter.of(account.Kind, r.rateKey)
 	}
 	return r
 }
