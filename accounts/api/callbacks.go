@@ -45,11 +45,11 @@ type callbackHandler struct {
 }
 
 // addCallbacks adds the routes where there are callbacks.
-func (s *Server) addCallbacks(open *http.ServeMux) {
-	if s.options.Callbacks == nil {
+func (s *Server) addCallbacks(open *http.ServeMux, callbacks *callback.Receiver) {
+	if callbacks == nil {
 		return
 	}
-	h := &callbackHandler{s.options.Callbacks, s.options.CallbackMetrics, s.options.Log}
+	h := &callbackHandler{callbacks, s.options.CallbackMetrics, s.options.Log}
 	if h.metrics == nil {
 		h.metrics = NewCallbackMetrics(nil)
 	}

@@ -36,8 +36,8 @@ func isLoopback(host string) bool {
 }
 
 // guarded lets through who may use the API.
-func (s *Server) guarded(next http.Handler) http.Handler {
-	if s.options.Token == "" {
+func (s *Server) guarded(token string, next http.Handler) http.Handler {
+	if token == "" {
 		// Only this machine can connect, but a browser on it runs the pages of
 		// others. Their requests name their own host, or say where they come from.
 		origin := http.NewCrossOriginProtection()
@@ -53,10 +53,10 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		})
 	}
-	want := sha256.Sum256([]byte(s.options.Token))
+	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		got := sha256.Sum256([]byte(strings.TrimSpace(token)))
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		got := sha256.Sum256([]byte(strings.TrimSpace(given)))
 		// Of hashes, so that the time tells not even the token's length.
 		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
 			p := newProblem(http.StatusUnauthorized, "a bearer token is needed: Authorization: Bearer TOKEN")

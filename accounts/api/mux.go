@@ -79,9 +79,10 @@ const NoRoute = "none"
 // Route is the pattern of the route that a request takes, such as
 // "GET /v1/accounts/{id}". There are as many as routes, whatever is asked for.
 func (s *Server) Route(r *http.Request) string {
-	_, pattern := s.open.Handler(r)
+	serving := s.serving.Load()
+	_, pattern := serving.open.Handler(r)
 	if pattern == guardedRoutes {
-		_, pattern = s.closed.Handler(withSlash(r))
+		_, pattern = serving.closed.Handler(withSlash(r))
 	}
 	return cmp.Or(pattern, NoRoute)
 }

@@ -18,7 +18,7 @@ Errors are problem+json and name every fault of a request at once. Times are RFC
 
 // describe completes the description of the routes and writes it: what huma
 // cannot know of those that it serves, and those that it does not serve.
-func (s *Server) describe(api huma.API) ([]byte, error) {
+func (s *Server) describe(api huma.API, a access) ([]byte, error) {
 	doc := api.OpenAPI()
 	doc.Info.Description = introduction
 	doc.Tags = []*huma.Tag{
@@ -29,7 +29,7 @@ func (s *Server) describe(api huma.API) ([]byte, error) {
 		{Name: "delivery", Description: "Who has had it: consumer groups, webhook endpoints, dead letters."},
 		{Name: "service", Description: "How it is doing."},
 	}
-	if s.options.Token != "" {
+	if a.token != "" {
 		doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 		doc.Security = []map[string][]string{{"token": {}}}
 	}
@@ -68,7 +68,7 @@ func (s *Server) describe(api huma.API) ([]byte, error) {
 	if s.options.Metrics != nil {
 		doc.AddOperation(plain("/metrics", "get-metrics", "Metrics for Prometheus", "text/plain"))
 	}
-	if s.options.Callbacks != nil {
+	if a.callbacks != nil {
 		for _, o := range callbackOperations() {
 			doc.AddOperation(o)
 		}

@@ -15,7 +15,7 @@ const bodyTimeout = 30 * time.Second
 
 // routes is every route there is. Those that stream are plain handlers, and
 // described in streams.
-func (s *Server) routes() (http.Handler, error) {
+func (s *Server) routes(a access) (*serving, error) {
 	mux := idMux{http.NewServeMux()}
 	api := humago.New(mux, s.config())
 
@@ -95,6 +95,7 @@ func (s *Server) routes() (http.Handler, error) {
 	}, s.getStats)
 	s.auditRoutes(api)
 	s.reshardRoutes(api)
+	s.reloadRoute(api)
 
 	mux.HandleFunc("POST /v1/accounts:import", s.importAccounts)
 	mux.HandleFunc("GET /v1/accounts:export", s.exportAccounts)
@@ -105,7 +106,7 @@ func (s *Server) routes() (http.Handler, error) {
 	if s.options.Metrics != nil {
 		mux.Handle("GET /metrics", s.options.Metrics)
 	}
-	description, err := s.describe(api)
+	description, err := s.describe(api, a)
 	if err != nil {
 		return nil, err
 	}
@@ -117,16 +118,15 @@ func (s *Server) routes() (http.Handler, error) {
 	open := http.NewServeMux()
 	open.HandleFunc("GET /healthz", healthy)
 	open.Handle("GET /readyz", newReadiness(s.options.Ring, s.options.Log))
-	s.addCallbacks(open)
+	s.addCallbacks(open, a.callbacks)
 	open.HandleFunc("GET /docs", docs)
 	open.HandleFunc("GET /docs/{file}", docs)
 	if s.options.Guide != nil {
 		open.Handle("GET "+GuidePath, s.options.Guide)
 		open.Handle("GET "+GuidePath+"/", s.options.Guide)
 	}
-	open.Handle(guardedRoutes, s.guarded(found(mux.ServeMux)))
-	s.open, s.closed = open, mux.ServeMux
-	return open, nil
+	open.Handle(guardedRoutes, s.guarded(a.token, found(mux.ServeMux)))
+	return &serving{open, open, mux.ServeMux}, nil
 }
 
 // guardedRoutes is the pattern, among the routes that are open to all, of the others.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,10 @@ import (
 type Options struct {
 	Ring     *circulate.Ring
 	Registry *accounts.Registry
+
+	// Reload reads the process' settings again, for POST /v1/reload. Faults of theirs are
+	// Faults. Nil: there is no such route.
+	Reload func(context.Context) (Reloaded, error)
 
 	Token   string       // demanded of every caller; empty: of none
 	Metrics http.Handler // at /metrics; nil: there is no such route
@@ -66,35 +71,74 @@ func (o Options) withDefaults() Options {
 type Server struct {
 	options  Options
 	messages *message.Reader
-	handler  http.Handler
-
-	open, closed *http.ServeMux // the routes that are open to all, and the others
+	serving  atomic.Pointer[serving]
 
 	following atomic.Int64 // callers that are sent messages as they come
 
-	closing context.Context
+	mu      sync.Mutex // of what follows
+	token   string
+	ended   bool
+	closing context.Context // of what lasts
 	close   context.CancelFunc
+}
+
+// serving is what a server serves now.
+type serving struct {
+	http.Handler
+	open, closed *http.ServeMux // the routes that are open to all, and the others
+}
+
+// access is who may call, and what else is obeyed: what Update changes.
+type access struct {
+	token     string
+	callbacks *callback.Receiver // nil: none
 }
 
 // New makes a server. It starts nothing.
 func New(o Options) (*Server, error) {
 	s := &Server{options: o.withDefaults(), messages: message.New(o.Ring)}
 	s.closing, s.close = context.WithCancel(context.Background())
-	routes, err := s.routes()
+	change, err := s.Update(s.options.Token, s.options.Callbacks)
 	if err != nil {
 		return nil, err
 	}
-	s.handler = s.recovered(routes)
+	change()
 	return s, nil
 }
 
+// Update readies another token and other callbacks; nil: none. The change that it returns
+// has requests from then on be judged by them, and cannot fail. Where the token is
+// another one, what lasts of those who gave the old one ends.
+func (s *Server) Update(token string, callbacks *callback.Receiver) (change func(), err error) {
+	next, err := s.routes(access{token, callbacks})
+	if err != nil {
+		return nil, err
+	}
+	next.Handler = s.recovered(next.Handler)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if token != s.token && s.serving.Load() != nil && !s.ended {
+			s.close()
+			s.closing, s.close = context.WithCancel(context.Background())
+		}
+		s.token = token
+		s.serving.Store(next)
+	}, nil
+}
+
 // ServeHTTP answers a request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serving.Load().ServeHTTP(w, r) }
 
 // Close ends what would otherwise last: followers of messages, imports and
 // exports. Give it to http.Server.RegisterOnShutdown, for Shutdown waits for all
 // of them. Other requests are answered as before.
-func (s *Server) Close() { s.close() }
+func (s *Server) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	s.close()
+}
 
 // stream is the context of a request that may last: it ends with the server,
 // too. The caller calls the function when it is done.
@@ -104,7 +148,10 @@ func (s *Server) stream(r *http.Request) (context.Context, context.CancelFunc) {
 
 func (s *Server) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.closing, func() { cancel(errClosing) })
+	s.mu.Lock()
+	closing := s.closing
+	s.mu.Unlock()
+	stop := context.AfterFunc(closing, func() { cancel(errClosing) })
 	return ctx, func() {
 		stop()
 		cancel(nil)

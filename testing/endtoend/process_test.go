@@ -46,9 +46,14 @@ func start(t *testing.T, name, path string, settings []string, args ...string) *
 // kill is kill -9.
 func (p *process) kill() { p.Kill() }
 
-// terminate sends SIGTERM and expects a clean end.
+// terminate sends SIGTERM and expects a clean end. A hangup before it, which has settings
+// read again, is not the end.
 func (p *process) terminate(t *testing.T) {
 	t.Helper()
+	if err := p.HangUp(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, 20*time.Second, p.Name+" reads its settings again", func() bool { return p.LogCount("settings were read again") > 0 })
 	if err := p.Terminate(40 * time.Second); err != nil {
 		t.Error(err)
 	}

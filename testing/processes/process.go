@@ -72,6 +72,9 @@ func (p *Process) Terminate(within time.Duration) error {
 	return nil
 }
 
+// HangUp sends SIGHUP, upon which a process reads its settings again.
+func (p *Process) HangUp() error { return p.cmd.Process.Signal(syscall.SIGHUP) }
+
 // Freeze stops the process as SIGSTOP does.
 func (p *Process) Freeze() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
 

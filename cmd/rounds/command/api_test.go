@@ -93,7 +93,8 @@ func read(t *testing.T, variables map[string]string, args ...string) (settings.S
 		t.Fatal(err)
 	}
 	env := testEnvironment(variables)
-	return readSettings(env, flags)
+	s, _, err := readSettings(env, flags)
+	return s, err
 }
 
 func testEnvironment(variables map[string]string) environment {

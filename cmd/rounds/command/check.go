@@ -45,10 +45,13 @@ ROUNDS_SECRET_NAME. The exit code is 1 where the check fails.`,
   rounds check --kind http --set url=http://127.0.0.1:9000/ --cursor '"42"' --allow-private-addresses`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := settings.ReadPoller(env.lookup, cmd.Flags())
-			if err != nil {
+			lookup, faults := settings.Layer(env.lookup, cmd.Flags())
+			s, err := settings.ReadPoller(lookup, cmd.Flags())
+			if err := errors.Join(faults, err); err != nil {
 				return err
 			}
+			env := env
+			env.lookup = lookup
 			return checkByHand(cmd.Context(), env, s, o)
 		},
 	}

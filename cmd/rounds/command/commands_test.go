@@ -3,9 +3,12 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
 func TestEveryCommandIsExplained(t *testing.T) {
@@ -221,6 +225,8 @@ func TestHealth(t *testing.T) {
 		"all":       {"ROUNDS_API_ADDR": ":" + port, "ROUNDS_API_TOKEN": "t"},
 		"wild card": {"ROUNDS_API_ADDR": "[::]:" + port, "ROUNDS_API_TOKEN": "t"},
 		"ops":       {"ROUNDS_ROLES": "poller", "ROUNDS_OPS_ADDR": "0.0.0.0:" + port},
+		"API URL":   {"ROUNDS_API_URL": server.URL + "/", "ROUNDS_OPS_ADDR": "127.0.0.1:1", "ROUNDS_CONCURRENCY": "lots"},
+		"a file":    {"ROUNDS_SETTINGS_FILE": settingsFile(t, "ROUNDS_API_URL="+server.URL+"\n")},
 	} {
 		if _, err := runWith(t.Context(), variables, "", "health"); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -233,6 +239,51 @@ func TestHealth(t *testing.T) {
 	_, err = runWith(t.Context(), nil, "", "health", "--url", server.URL+"/")
 	if err == nil || err.Error() != `not ready: 503 Service Unavailable: Redis cannot\nbe reached` {
 		t.Errorf("got %v", err)
+	}
+}
+
+// settingsFile is one with a text.
+func settingsFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "settings")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A process reads its settings again by the command, and by the signal that it catches
+// before all else.
+func TestServeReloads(t *testing.T) {
+	addr := freeLoopback(t)
+	path := settingsFile(t, "ROUNDS_LIMITS=feed rate=2/s\n")
+	variables := map[string]string{"ROUNDS_SETTINGS_FILE": path, "ROUNDS_API_ADDR": addr, "ROUNDS_API_URL": "http://" + addr, "ROUNDS_LOG_FORMAT": "json"}
+	p := startProgram(t, variables, "serve")
+	p.log.Await(t, "ring open")
+	processes.AwaitStatus(t, "http://"+addr+"/readyz", http.StatusOK)
+	reload := func(text string) (string, error) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		without := maps.Clone(variables) // the command has not the service's file
+		delete(without, "ROUNDS_SETTINGS_FILE")
+		got, err := runWith(t.Context(), without, "", "reload")
+		return got.out, err
+	}
+	if got, err := reload("ROUNDS_LIMITS=feed rate=2/s\n"); err != nil || got != "nothing is other than before\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	want := "changed: ROUNDS_LIMITS, ROUNDS_LOG_LEVEL\nholds once the process is started anew: ROUNDS_CONCURRENCY\n"
+	if got, err := reload("ROUNDS_LIMITS=feed rate=5/s\nROUNDS_LOG_LEVEL=debug\nROUNDS_CONCURRENCY=7\n"); err != nil || got != want {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := reload("ROUNDS_LIMITS=feed rate=x\nROUNDS_CONCURENCY=7\n"); err == nil || !strings.Contains(err.Error(), "all stays as it was (422") ||
+		!strings.Contains(err.Error(), "\n  ROUNDS_SETTINGS_FILE is") || !strings.Contains(err.Error(), "ROUNDS_LIMITS is \"feed rate=x\"") {
+		t.Errorf("got %v", err)
+	}
+	if err := p.stop(); err != nil {
+		t.Error(err)
 	}
 }
 

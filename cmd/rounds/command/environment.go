@@ -23,6 +23,9 @@ type environment struct {
 	isTerminal func(stream any) bool // nil: none is
 
 	kinds []Kind // besides those of rounds
+
+	// hangups begins to catch SIGHUP, which otherwise ends a process; nil: that is not ours.
+	hangups func() <-chan os.Signal
 }
 
 // systemEnvironment is the process' own.

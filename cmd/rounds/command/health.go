@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
@@ -25,19 +26,17 @@ func newHealthCommand(env environment) *cobra.Command {
 		Use:   "health",
 		Short: "Ask the process on this machine whether it is ready",
 		Long: `Ask the process on this machine whether it is ready, for the health checks of
-containers: exit code 0 means yes. It asks where that process' settings say that
-it listens: at ROUNDS_OPS_ADDR, or where that is not set at ROUNDS_API_ADDR.`,
+containers: exit code 0 means yes. It asks at ROUNDS_API_URL where that is set, and
+otherwise where that process' settings say that it listens: at ROUNDS_OPS_ADDR, or
+where that is not set at ROUNDS_API_ADDR.`,
 		Example: `  rounds health
   rounds health --url http://127.0.0.1:8081`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			url := strings.TrimRight(target, "/")
 			if url == "" {
-				s, err := readSettings(env, cmd.Flags())
-				if err != nil {
-					return err
-				}
-				if url, err = healthURL(s.API); err != nil {
+				var err error
+				if url, err = healthTarget(env, cmd.Flags()); err != nil {
 					return err
 				}
 			}
@@ -46,6 +45,24 @@ it listens: at ROUNDS_OPS_ADDR, or where that is not set at ROUNDS_API_ADDR.`,
 	}
 	cmd.Flags().StringVar(&target, "url", "", "ask here instead, without the /readyz")
 	return cmd
+}
+
+// healthTarget is where to ask, by the settings. Where they name the API, the others need
+// not be good.
+func healthTarget(env environment, flags *pflag.FlagSet) (string, error) {
+	lookup, err := settings.Layer(env.lookup, flags)
+	if err != nil {
+		return "", err
+	}
+	if settings.Given(lookup, flags, "ROUNDS_API_URL") {
+		access, err := settings.ReadAccess(lookup, flags)
+		return access.URL, err
+	}
+	s, _, err := readSettings(env, flags)
+	if err != nil {
+		return "", err
+	}
+	return healthURL(s.API)
 }
 
 // healthURL is where a process with these settings serves its health.

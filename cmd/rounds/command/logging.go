@@ -17,11 +17,14 @@ import (
 
 // newLogger makes the logger of the process. It writes text to people and JSON
 // to everything else, unless the settings say which.
-func newLogger(w io.Writer, s settings.Log, terminal bool) *slog.Logger {
+// The level is there to be changed.
+func newLogger(w io.Writer, s settings.Log, terminal bool) (*slog.Logger, *slog.LevelVar) {
+	level := &slog.LevelVar{}
+	level.Set(s.Level)
 	if s.Format == "json" || s.Format != "text" && !terminal {
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: s.Level, ReplaceAttr: readable}))
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: readable})), level
 	}
-	return slog.New(&textHandler{out: &lockedWriter{w: w}, level: s.Level})
+	return slog.New(&textHandler{out: &lockedWriter{w: w}, level: level}), level
 }
 
 // readable writes durations as people do, not as a number of nanoseconds.
@@ -47,13 +50,15 @@ func (l *lockedWriter) Write(p []byte) (int, error) {
 // textHandler writes a line for people: time of day, level, message, key=value.
 type textHandler struct {
 	out    *lockedWriter
-	level  slog.Level
+	level  slog.Leveler
 	prefix string // of keys: the groups that are open
 	attrs  string // of the logger, as they are written
 }
 
 // Enabled implements slog.Handler.
-func (h *textHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
+func (h *textHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= h.level.Level()
+}
 
 // Handle implements slog.Handler.
 func (h *textHandler) Handle(_ context.Context, r slog.Record) error {

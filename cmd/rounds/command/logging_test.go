@@ -14,7 +14,7 @@ import (
 
 func TestTextLog(t *testing.T) {
 	var out bytes.Buffer
-	log := newLogger(&out, settings.Log{Format: "auto", Level: slog.LevelInfo}, true)
+	log, _ := newLogger(&out, settings.Log{Format: "auto", Level: slog.LevelInfo}, true)
 	log.Debug("not this")
 	log.With("role", "poller").WithGroup("redis").With("host", "a b").Warn("gone\naway",
 		"err", errors.New(`no "route"`), "after", 1500*time.Millisecond, slog.Group("pool", "size", 4), "empty", "", slog.Group("", "inline", true))
@@ -36,7 +36,7 @@ func TestLogFormat(t *testing.T) {
 		{"json", true, true}, {"json", false, true},
 	} {
 		var out bytes.Buffer
-		log := newLogger(&out, settings.Log{Format: c.format, Level: slog.LevelDebug}, c.terminal)
+		log, _ := newLogger(&out, settings.Log{Format: c.format, Level: slog.LevelDebug}, c.terminal)
 		log.Debug("hello", "n", 1)
 		if json.Valid(out.Bytes()) != c.json {
 			t.Errorf("%s, terminal %t: got %s", c.format, c.terminal, out.String())

@@ -47,6 +47,7 @@ other commands reach its API at ROUNDS_API_URL, with ROUNDS_API_TOKEN.`,
 		newReshardCommand(env),
 		newNamespaceCommand(env),
 		newHealthCommand(env),
+		newReloadCommand(env),
 		newSettingsCommand(env),
 		newVersionCommand(env),
 	)

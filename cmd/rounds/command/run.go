@@ -27,8 +27,9 @@ func misuse(text string) error { return codeError{errors.New(text), codeMisuse} 
 // withClient makes a command's function of one that calls the API.
 func withClient(env environment, fn func(cmd *cobra.Command, args []string, calls *client.Client) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		access, err := settings.ReadAccess(env.lookup, cmd.Flags())
-		if err != nil {
+		lookup, faults := settings.Layer(env.lookup, cmd.Flags())
+		access, err := settings.ReadAccess(lookup, cmd.Flags())
+		if err := errors.Join(faults, err); err != nil {
 			return err
 		}
 		calls := client.New(access.URL, access.Token)

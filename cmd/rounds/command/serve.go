@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,6 +21,10 @@ accounts, monitor requeues what dead or stuck pollers held, and delivery, which
 must be asked for, hands messages to the endpoints of ROUNDS_WEBHOOKS_FILE. Any
 number of processes of any roles may share one Redis.
 
+SIGHUP has the process read its settings again, as "rounds reload" does: limits,
+webhooks, callbacks, the API's token, secrets and the level of the log change
+without a restart, all of them or, where anything is at fault, none.
+
 ` + settingsHelp(),
 		Example: `  rounds serve
   ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds serve --roles poller
@@ -27,11 +32,18 @@ number of processes of any roles may share one Redis.
   rounds serve --redis-url redis://127.0.0.1:6379 --api-addr 127.0.0.1:9000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := readSettings(env, cmd.Flags(), settings.InProcess)
+			options := serviceOptions(env)
+			if env.hangups != nil {
+				options.Hangups = env.hangups() // before all else: the signal never ends a process that serves
+			}
+			options.Read = func() (settings.Settings, settings.Lookup, error) {
+				return readSettings(env, cmd.Flags(), settings.InProcess)
+			}
+			s, lookup, err := options.Read()
 			if err != nil {
 				return err
 			}
-			log := newLogger(env.stderr, s.Log, env.terminal(env.stderr))
+			log, level := newLogger(env.stderr, s.Log, env.terminal(env.stderr))
 			for _, name := range settings.UnknownVariables(env.environ) {
 				if s.Redis.URL == "" {
 					return misspelt(name)
@@ -39,8 +51,8 @@ number of processes of any roles may share one Redis.
 				log.Warn("unknown variable: is it misspelt?", "name", name, "likely", settings.Likely(name))
 			}
 			service.LimitMemory(env.lookup, log)
-			options := serviceOptions(env)
-			options.Log = log
+			options.Log, options.Lookup = log, lookup
+			options.Applied = func(s settings.Settings) { level.Set(s.Log.Level) }
 			return service.Run(cmd.Context(), s, options)
 		},
 	}
@@ -77,9 +89,13 @@ func serviceOptions(env environment) service.Options {
 	return service.Options{Version: version(), Lookup: env.lookup, Kinds: env.kinds}
 }
 
-// readSettings reads the settings of the service, and has it judge them, and others.
-func readSettings(env environment, flags *pflag.FlagSet, checks ...func(settings.Settings) error) (settings.Settings, error) {
-	return settings.Read(env.lookup, flags, append(checks, func(s settings.Settings) error {
+// readSettings reads the settings of the service, and has it judge them, and others. The
+// lookup finds variables that are no settings where these were found.
+func readSettings(env environment, flags *pflag.FlagSet, checks ...func(settings.Settings) error) (settings.Settings, settings.Lookup, error) {
+	lookup, faults := settings.Layer(env.lookup, flags)
+	env.lookup = lookup
+	s, err := settings.Read(lookup, flags, append(checks, func(s settings.Settings) error {
 		return service.Validate(s, serviceOptions(env))
 	})...)
+	return s, lookup, errors.Join(faults, err)
 }

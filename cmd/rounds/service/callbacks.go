@@ -3,14 +3,14 @@ package service
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
-
-	"github.com/prometheus/client_golang/prometheus"
+	"strings"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/accounts/callback"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
@@ -61,19 +61,19 @@ func readCallbacks(path string, source secrets.Source) ([]*callback.Address, err
 	return all, nil
 }
 
-// addCallbacks has the API obey the callbacks that are configured, if any.
-func addCallbacks(o *api.Options, source secrets.Source, path string, ring *circulate.Ring, registry prometheus.Registerer) error {
-	all, err := readCallbacks(path, source)
+// newCallbacks makes the callbacks that are configured, and names them; none: nil.
+func newCallbacks(s settings.Settings, lookup settings.Lookup, ring *circulate.Ring, log *slog.Logger) (*callback.Receiver, string, error) {
+	all, err := readCallbacks(s.API.CallbacksFile, secrets.Source{Dir: s.Poller.SecretsDir, Lookup: lookup})
 	if err != nil {
-		return fmt.Errorf("%s: %w", callbacksFile, err)
+		return nil, "", fmt.Errorf("%s: %w", callbacksFile, err)
 	}
 	if len(all) == 0 {
-		return nil
+		return nil, "", nil
 	}
-	o.CallbackMetrics = api.NewCallbackMetrics(registry)
-	o.Callbacks, err = callback.New(ring, all, o.Log)
-	if err == nil {
-		o.Log.Info("callbacks are obeyed", "callbacks", len(all), "at", "/v1/callbacks/wecom/NAME")
+	names := make([]string, len(all))
+	for i, a := range all {
+		names[i] = a.Name
 	}
-	return err
+	receiver, err := callback.New(ring, all, log)
+	return receiver, strings.Join(names, " "), err
 }

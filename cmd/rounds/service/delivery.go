@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,8 +68,9 @@ type delivering struct {
 }
 
 // startDelivery starts a consumer for each endpoint in the group.
-func startDelivery(ctx context.Context, group *errgroup.Group, s settings.Settings, o Options, ring *circulate.Ring,
+func startDelivery(ctx context.Context, group *errgroup.Group, again *reloader, o Options, ring *circulate.Ring,
 	registry *prometheus.Registry) error {
+	s := again.settings()
 	log := o.Log.With("role", settings.RoleDelivery)
 	d := &deliverer{
 		settings: s, ring: ring, client: newClient(s.Poller, o), source: newSecrets(s.Poller, o), log: log,
@@ -77,10 +79,6 @@ func startDelivery(ctx context.Context, group *errgroup.Group, s settings.Settin
 		running: make(map[string]*delivering),
 	}
 	d.group, d.ctx = errgroup.WithContext(ctx)
-	change, err := d.prepare(s.Delivery.WebhooksFile)
-	if err != nil {
-		return err
-	}
 	d.group.Go(func() error { return d.remote.Run(d.ctx) })
 	d.group.Go(func() error {
 		<-d.ctx.Done()
@@ -89,31 +87,35 @@ func startDelivery(ctx context.Context, group *errgroup.Group, s settings.Settin
 		d.closed = true
 		return nil
 	})
-	change()
 	group.Go(func() error {
 		defer d.client.Close()
 		return d.group.Wait()
 	})
-	return nil
+	return again.join(ctx, d.prepare)
 }
 
 // prepare reads the endpoints and readies a change to them, which cannot fail. An
 // endpoint that stays as it is goes on undisturbed. One that is changed ends, within the
 // grace period, before it begins anew; one that is gone ends, and its group stays.
-func (d *deliverer) prepare(path string) (change func(), err error) {
-	endpoints, err := readWebhooks(path, d.client)
+func (d *deliverer) prepare(s settings.Settings, _ settings.Lookup) (change func(), notes []string, err error) {
+	endpoints, err := readWebhooks(s.Delivery.WebhooksFile, d.client)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", webhooksFile, err)
+		return nil, nil, fmt.Errorf("%s: %w", webhooksFile, err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	fresh := make(map[string]*delivering)
 	named := make(map[string]bool)
+	note := func(name, what string) { notes = append(notes, "webhook "+name+": "+what) }
 	var errs []error
 	for _, e := range endpoints {
 		named[e.Name] = true
 		if old := d.running[e.Name]; old != nil && reflect.DeepEqual(old.endpoint, e) {
 			continue
+		} else if old != nil {
+			note(e.Name, "changed")
+		} else {
+			note(e.Name, "new")
 		}
 		sink, err := webhook.New(e, webhook.Options{
 			Client: d.client, Secrets: d.source, Namespace: d.ring.Namespace(), Store: d.ring.Endpoints(), Log: d.log, Metrics: d.delivered,
@@ -121,7 +123,13 @@ func (d *deliverer) prepare(path string) (change func(), err error) {
 		errs = append(errs, err)
 		fresh[e.Name] = &delivering{endpoint: e, sink: sink, ended: make(chan struct{})}
 	}
-	return func() { d.change(named, fresh) }, errors.Join(errs...)
+	for name := range d.running {
+		if !named[name] {
+			note(name, "gone")
+		}
+	}
+	slices.Sort(notes)
+	return func() { d.change(named, fresh) }, notes, errors.Join(errs...)
 }
 
 // change ends what is not named any more and begins what is fresh.

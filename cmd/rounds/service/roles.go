@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -23,8 +24,9 @@ import (
 )
 
 // startRoles starts what the process is to do in the group.
-func startRoles(ctx context.Context, group *errgroup.Group, s settings.Settings, o Options, ring *circulate.Ring,
+func startRoles(ctx context.Context, group *errgroup.Group, again *reloader, o Options, ring *circulate.Ring,
 	keep *store, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
+	s := again.settings()
 	checkers, err := newCheckers(s.Poller, o, wecomkf.Counting(credential.Of(ring), registry), registry)
 	if err != nil {
 		return err
@@ -32,6 +34,9 @@ func startRoles(ctx context.Context, group *errgroup.Group, s settings.Settings,
 	if s.API.Roles.Has(settings.RolePoller) {
 		pool, err := newPool(ring, checkers, s, registry, o.Log)
 		if err != nil {
+			return err
+		}
+		if err := again.join(ctx, limitsOf(pool, checkers)); err != nil {
 			return err
 		}
 		group.Go(func() error { return pool.Run(ctx) })
@@ -58,20 +63,21 @@ func startRoles(ctx context.Context, group *errgroup.Group, s settings.Settings,
 		group.Go(func() error { return m.Run(ctx) })
 	}
 	if s.API.Roles.Has(settings.RoleDelivery) {
-		if err := startDelivery(ctx, group, s, o, ring, registry); err != nil {
+		if err := startDelivery(ctx, group, again, o, ring, registry); err != nil {
 			return err
 		}
 	}
-	return startFront(ctx, s, o, ring, keep, checkers, registry, metrics, front)
+	return startFront(ctx, again, o, ring, keep, checkers, registry, metrics, front)
 }
 
 // startFront opens the front door to what the process serves. What would last
 // ends when ctx is done.
-func startFront(ctx context.Context, s settings.Settings, o Options, ring *circulate.Ring,
+func startFront(ctx context.Context, again *reloader, o Options, ring *circulate.Ring,
 	keep *store, checkers poller.Checkers, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
 	if front == nil {
 		return nil
 	}
+	s := again.settings()
 	if !s.API.Roles.Has(settings.RoleAPI) {
 		front.show(api.Ops(ring, metrics))
 	} else {
@@ -84,11 +90,12 @@ func startFront(ctx context.Context, s settings.Settings, o Options, ring *circu
 			return err
 		}
 		options.Guide = pages
-		if err := addCallbacks(&options, newSecrets(s.Poller, o), s.API.CallbacksFile, ring, registry); err != nil {
-			return err
-		}
+		options.Reload, options.CallbackMetrics = again.reload, api.NewCallbackMetrics(registry)
 		server, err := api.New(options)
 		if err != nil {
+			return err
+		}
+		if err := again.join(ctx, accessTo(server, ring, options.Log)); err != nil {
 			return err
 		}
 		context.AfterFunc(ctx, server.Close)
@@ -98,6 +105,43 @@ func startFront(ctx context.Context, s settings.Settings, o Options, ring *circu
 		}
 	}
 	return nil
+}
+
+// limitsOf has a pool take other limits.
+func limitsOf(pool *poller.Pool, checkers poller.Checkers) part {
+	return func(s settings.Settings, _ settings.Lookup) (func(), []string, error) {
+		limits, err := poller.ParseLimits(s.Poller.Limits, checkers.Kinds())
+		if err != nil {
+			return nil, nil, fmt.Errorf("ROUNDS_LIMITS: %w", err)
+		}
+		change, err := pool.Limit(limits)
+		return change, nil, err
+	}
+}
+
+// accessTo has the API take another token and other callbacks.
+func accessTo(server *api.Server, ring *circulate.Ring, log *slog.Logger) part {
+	obeyed := ""
+	return func(s settings.Settings, lookup settings.Lookup) (func(), []string, error) {
+		callbacks, said, err := newCallbacks(s, lookup, ring, log)
+		if err != nil {
+			return nil, nil, err
+		}
+		change, err := server.Update(s.Access.Token, callbacks)
+		if err != nil {
+			return nil, nil, err
+		}
+		var notes []string
+		if said != obeyed {
+			notes = []string{"callbacks: " + cmp.Or(said, "none")}
+		}
+		return func() {
+			if change(); said != obeyed && said != "" {
+				log.Info("callbacks are obeyed", "callbacks", said, "at", "/v1/callbacks/wecom/NAME")
+			}
+			obeyed = said
+		}, notes, nil
+	}
 }
 
 func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings, registry *prometheus.Registry, log *slog.Logger) (*poller.Pool, error) {

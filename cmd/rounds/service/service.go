@@ -35,6 +35,15 @@ type Options struct {
 	// Lookup finds variables that are no settings: secrets, as ROUNDS_SECRET_NAME,
 	// and what systemd tells its services; nil: os.LookupEnv.
 	Lookup settings.Lookup
+	// Read reads the settings again, for POST /v1/reload and Hangups; nil: they are never
+	// read again.
+	Read Read
+	// Hangups have settings read again, as SIGHUP does; may be nil. It is received from as
+	// long as Run does not return.
+	Hangups <-chan os.Signal
+	// Applied is told of settings that hold from now on, after they were read again; may
+	// be nil.
+	Applied func(settings.Settings)
 	// Log is told what happens; nil: nothing is.
 	Log *slog.Logger
 	// Kinds are made besides those that the service knows.
@@ -65,6 +74,13 @@ func (o Options) withDefaults() Options {
 // or that disagree with what is in Redis, are an error.
 func Run(ctx context.Context, s settings.Settings, o Options) error {
 	o = o.withDefaults()
+	again := newReloader(s, o)
+	o.Lookup = again.find
+	obeying, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var obeyed sync.WaitGroup
+	obeyed.Go(func() { again.obey(obeying, o.Hangups) })
+	defer obeyed.Wait()
+	defer stop()
 	server, err := openRedis(s.Redis, o.Log)
 	if err != nil {
 		return err
@@ -100,7 +116,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 		group, ctx := errgroup.WithContext(ctx)
 		registry := prometheus.NewRegistry()
 		countRing(registry, ring)
-		if err := startRoles(ctx, group, s, o, ring, keep, registry, metrics, front); err != nil {
+		if err := startRoles(ctx, group, again, o, ring, keep, registry, metrics, front); err != nil {
 			return err
 		}
 		metrics.roles.Store(registry)

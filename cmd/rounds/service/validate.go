@@ -105,7 +105,7 @@ func webhookFaults(s settings.Settings, o Options) settings.Faults {
 	return faults
 }
 
-// callbackFaults reads the callbacks for their faults; addCallbacks reads them for
+// callbackFaults reads the callbacks for their faults; newCallbacks reads them for
 // use. A process without the API has no secrets of theirs, and need not.
 func callbackFaults(s settings.Settings, o Options) settings.Faults {
 	if !s.API.Roles.Has(settings.RoleAPI) {

@@ -153,6 +153,12 @@ func (r *reading) value(name string) (string, bool) {
 	return value, ok && value != ""
 }
 
+// Given reports whether a variable is set, or its flag, to something.
+func Given(lookup Lookup, flags *pflag.FlagSet, name string) bool {
+	_, ok := newReading(lookup, flags).value(name)
+	return ok
+}
+
 // flagOf returns the flag that was given for a variable.
 func (r *reading) flagOf(name string) *pflag.Flag {
 	if r.flags == nil {

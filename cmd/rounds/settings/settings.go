@@ -14,8 +14,8 @@ import (
 
 // Settings are what the service is set to. The structs below are the one source
 // of every variable: its name and default (env), what it means (about), its
-// bounds (min, max), its choices (oneof), and whether its value may be shown
-// (secret). The flags, the help and the guide's table are made from them.
+// bounds (min, max), its choices (oneof), whether its value may be shown (secret), and
+// whether a process that runs takes another one (live). The flags, the help and the guide's table are made from them.
 type Settings struct {
 	Redis    Redis
 	API      API
@@ -24,6 +24,7 @@ type Settings struct {
 	Monitor  Monitor
 	Delivery Delivery
 	Log      Log
+	File     File
 }
 
 // Redis says where Redis is, and what this service has there.
@@ -49,13 +50,13 @@ type API struct {
 	Followers    int  `env:"ROUNDS_API_FOLLOWERS,default=256" min:"1" max:"100000" about:"how many callers may follow found messages at once"`
 	RequireMatch bool `env:"ROUNDS_API_REQUIRE_MATCH,default=false" about:"whether the API changes or deletes an account only with If-Match, and otherwise answers 428; imports and changes of many at once need none"`
 
-	CallbacksFile string `env:"ROUNDS_CALLBACKS_FILE" about:"JSON file with the callbacks of WeCom that the API obeys"`
+	CallbacksFile string `env:"ROUNDS_CALLBACKS_FILE" live:"yes" about:"JSON file with the callbacks of WeCom that the API obeys"`
 }
 
 // Access is what the API and those who call it must agree on.
 type Access struct {
-	Token     string `env:"ROUNDS_API_TOKEN" secret:"yes" about:"the bearer token that the API wants and the commands send"`
-	TokenFile string `env:"ROUNDS_API_TOKEN_FILE" about:"file that holds the token, in place of ROUNDS_API_TOKEN"`
+	Token     string `env:"ROUNDS_API_TOKEN" live:"yes" secret:"yes" about:"the bearer token that the API wants and the commands send"`
+	TokenFile string `env:"ROUNDS_API_TOKEN_FILE" live:"yes" about:"file that holds the token, in place of ROUNDS_API_TOKEN"`
 	URL       string `env:"ROUNDS_API_URL,default=http://127.0.0.1:8080" secret:"in part" about:"where the commands reach the API"`
 }
 
@@ -68,7 +69,7 @@ type Poller struct {
 	AllowPrivate      bool          `env:"ROUNDS_ALLOW_PRIVATE_ADDRESSES,default=false" about:"whether checks and webhooks may reach loopback, private and link-local addresses"`
 	Proxy             string        `env:"ROUNDS_PROXY" secret:"in part" about:"HTTP proxy that checks and webhooks go through, http://[USER:PASSWORD@]HOST:PORT or https://…; it resolves names, and so decides which private addresses they reach; imap does not go through it"`
 	NoProxy           string        `env:"ROUNDS_NO_PROXY" about:"hosts that are reached without the proxy, separated by commas: names, also for what is below them, addresses, networks such as 10.0.0.0/8; loopback always is"`
-	Limits            string        `env:"ROUNDS_LIMITS" about:"limits that all replicas share, separated by semicolons: KIND, KIND/* for each of its hosts or credentials, or KIND/KEY for one, then rate=N/s, /m or /h, burst=N, concurrency=N; such as feed/* rate=2/s concurrency=4"`
+	Limits            string        `env:"ROUNDS_LIMITS" live:"yes" about:"limits that all replicas share, separated by semicolons: KIND, KIND/* for each of its hosts or credentials, or KIND/KEY for one, then rate=N/s, /m or /h, burst=N, concurrency=N; such as feed/* rate=2/s concurrency=4"`
 	MemoryMark        int           `env:"ROUNDS_MEMORY_MARK,default=85" min:"10" max:"100" about:"per cent of Redis' maxmemory in use from which on no messages are taken: accounts go back unchecked and are due again later"`
 	AccountShare      int           `env:"ROUNDS_ACCOUNT_SHARE,default=64" min:"0" max:"1048576" about:"how many MiB of messages an hour one account may bring, about, and as many at once; what more it has is fetched later; 0: any number"`
 	SecretsDir        string        `env:"ROUNDS_SECRETS_DIR" about:"directory with one file for each secret that records and webhooks refer to"`
@@ -92,13 +93,18 @@ type Monitor struct {
 
 // Delivery is what the role delivery is set to.
 type Delivery struct {
-	WebhooksFile string `env:"ROUNDS_WEBHOOKS_FILE" about:"JSON file with the endpoints that the role delivery hands messages to"`
+	WebhooksFile string `env:"ROUNDS_WEBHOOKS_FILE" live:"yes" about:"JSON file with the endpoints that the role delivery hands messages to"`
 	WebhooksFrom string `env:"ROUNDS_WEBHOOKS_FROM,default=start" oneof:"start now" about:"where an endpoint begins that is new: start, with the oldest message that is kept, or now"`
+}
+
+// File says where settings are that the environment does not have.
+type File struct {
+	Path string `env:"ROUNDS_SETTINGS_FILE" about:"file with settings and secrets, one NAME=VALUE a line, for what neither flags nor the environment set; read again by SIGHUP and rounds reload"`
 }
 
 // Log says what is logged, and how.
 type Log struct {
-	Level  slog.Level `env:"ROUNDS_LOG_LEVEL,default=info" oneof:"debug info warn error" about:"the least level that is logged: debug, info, warn or error"`
+	Level  slog.Level `env:"ROUNDS_LOG_LEVEL,default=info" live:"yes" oneof:"debug info warn error" about:"the least level that is logged: debug, info, warn or error"`
 	Format string     `env:"ROUNDS_LOG_FORMAT,default=auto" oneof:"auto text json" about:"auto: text on a terminal, else JSON"`
 }
 

@@ -20,6 +20,7 @@ type Setting struct {
 	Default string // empty: unset
 	About   string // what it means
 	Secret  string // empty; "yes"; "in part": a URL with a password
+	Live    bool   // a process that runs takes another value when it reads its settings again
 
 	min, max, oneof string
 	kind            reflect.Type
@@ -42,7 +43,7 @@ func settingsOf(t reflect.Type) []Setting {
 		}
 		name, fallback, _ := strings.Cut(tag, ",default=")
 		all = append(all, Setting{
-			Name: name, Default: fallback, About: f.Tag.Get("about"), Secret: f.Tag.Get("secret"),
+			Name: name, Default: fallback, About: f.Tag.Get("about"), Secret: f.Tag.Get("secret"), Live: f.Tag.Get("live") != "",
 			min: f.Tag.Get("min"), max: f.Tag.Get("max"), oneof: f.Tag.Get("oneof"), kind: f.Type, index: f.Index,
 		})
 	}

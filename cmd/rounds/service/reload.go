@@ -1,0 +1,174 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+)
+
+// Read reads the settings of a process again, with the lookup of variables that they
+// came from, as settings.Layer returns it. The error has every fault.
+type Read func() (settings.Settings, settings.Lookup, error)
+
+// errNoReload reports a process that was not told how to read its settings again.
+var errNoReload = errors.New("this program does not read its settings again")
+
+// part is a part of the service that takes other settings while it runs. It readies the
+// change, which may fail, and returns it, which cannot. Notes say what is other than
+// before where no setting's name does.
+type part func(s settings.Settings, lookup settings.Lookup) (change func(), notes []string, err error)
+
+// reloader reads settings again and has the parts of the service take them: all of them,
+// or none.
+type reloader struct {
+	read    Read
+	options Options
+	log     *slog.Logger
+	applied func(settings.Settings)
+	lookup  atomic.Pointer[settings.Lookup]
+
+	mu      sync.Mutex
+	current settings.Settings
+	parts   map[*part]bool
+}
+
+func newReloader(s settings.Settings, o Options) *reloader {
+	r := &reloader{read: o.Read, options: o, log: o.Log, applied: o.Applied, current: s, parts: make(map[*part]bool)}
+	r.lookup.Store(&o.Lookup)
+	return r
+}
+
+// find finds a variable that is no setting, as a secret, where settings were read last.
+func (r *reloader) find(name string) (string, bool) { return (*r.lookup.Load())(name) }
+
+// join has a part take the settings as they are now, and others until ctx is done.
+func (r *reloader) join(ctx context.Context, p part) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change, _, err := p(r.current, *r.lookup.Load())
+	if err != nil {
+		return err
+	}
+	change()
+	r.parts[&p] = true
+	context.AfterFunc(ctx, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.parts, &p)
+	})
+	return nil
+}
+
+// settings are those that hold now.
+func (r *reloader) settings() settings.Settings {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current
+}
+
+// obey reads settings again for each hangup, until ctx is done.
+func (r *reloader) obey(ctx context.Context, hangups <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, ok := <-hangups:
+			if !ok {
+				return
+			}
+			_, _ = r.reload(ctx) // it is logged
+		}
+	}
+}
+
+// reload reads settings again. Where anything is at fault, the error is accounts.Faults
+// and nothing has changed.
+func (r *reloader) reload(context.Context) (api.Reloaded, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	done, err := r.change()
+	var faults accounts.Faults
+	switch {
+	case errors.As(err, &faults):
+		for _, f := range faults {
+			r.log.Error("settings were read again and are refused; all stays as it was", "fault", f.Error())
+		}
+	case err != nil:
+		r.log.Error("settings were not read again; all stays as it was", "error", err)
+	default:
+		r.log.Info("settings were read again", "changed", strings.Join(done.Changed, ", "), "needs_restart", strings.Join(done.Restart, ", "))
+	}
+	return done, err
+}
+
+// change does it. The caller holds mu.
+func (r *reloader) change() (api.Reloaded, error) {
+	if r.read == nil {
+		return api.Reloaded{}, errNoReload
+	}
+	read, lookup, err := r.read()
+	if err != nil {
+		return api.Reloaded{}, faultsOf(err)
+	}
+	merged, changed, restart := settings.Merge(r.current, read)
+	// What was read is good as a whole; what holds of it may not be, with the rest as it was.
+	o := r.options
+	o.Lookup = lookup
+	if err := errors.Join(checkToken(merged), Validate(merged, o)); err != nil {
+		return api.Reloaded{}, faultsOf(err)
+	}
+	var changes []func()
+	var errs []error
+	for p := range r.parts {
+		change, notes, err := (*p)(merged, lookup)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		changes, changed = append(changes, change), append(changed, notes...)
+	}
+	if err := errors.Join(errs...); err != nil { // a file has changed since it was judged
+		return api.Reloaded{}, faultsOf(err)
+	}
+	r.current = merged
+	r.lookup.Store(&lookup)
+	for _, change := range changes {
+		change()
+	}
+	if r.applied != nil {
+		r.applied(merged)
+	}
+	return api.Reloaded{Changed: changed, Restart: restart}, nil
+}
+
+// checkToken refuses to be without a token where the API listens off loopback.
+func checkToken(s settings.Settings) error {
+	if !s.API.Roles.Has(settings.RoleAPI) || api.CheckListen(s.API.Addr, s.Access.Token) == nil {
+		return nil
+	}
+	return settings.Faults{{Name: "ROUNDS_API_TOKEN", Reason: "must be set as long as the API listens where it does, off loopback"}}
+}
+
+// faultsOf makes faults of an error, each line one.
+func faultsOf(err error) error {
+	var faults accounts.Faults
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		name, reason, found := strings.Cut(line, ": ")
+		if !found || !strings.HasPrefix(name, "ROUNDS_") {
+			name, reason = "settings", line
+		}
+		faults = append(faults, accounts.Fault{Field: name, Reason: reason})
+	}
+	return faults
+}

@@ -1,0 +1,214 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/testing/processes"
+)
+
+// reloading is a service whose settings are in a file.
+type reloading struct {
+	*testing.T
+	*running
+	path    string
+	hangups chan os.Signal
+	applied chan settings.Settings
+}
+
+func startReloading(t *testing.T, text string) *reloading {
+	t.Helper()
+	r := &reloading{T: t, running: &running{}, path: writeFile(t, text), hangups: make(chan os.Signal, 1), applied: make(chan settings.Settings, 10)}
+	o := Options{Log: slog.New(slog.NewJSONHandler(&r.log, nil)), Hangups: r.hangups, Applied: func(s settings.Settings) { r.applied <- s }}
+	o.Read = func() (settings.Settings, settings.Lookup, error) {
+		lookup, faults := settings.Layer(lookupIn(map[string]string{"ROUNDS_SETTINGS_FILE": r.path}), nil)
+		s, err := settings.Read(lookup, nil, func(s settings.Settings) error { return Validate(s, Options{Lookup: lookup}) })
+		return s, lookup, errors.Join(faults, err)
+	}
+	s, lookup, err := o.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Lookup = lookup
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, s, o) }()
+	r.wait = sync.OnceValue(func() error { return <-done })
+	r.stop = func() error { cancel(); return r.wait() }
+	t.Cleanup(func() { _ = r.stop() })
+	return r
+}
+
+func (r *reloading) write(text string) {
+	r.Helper()
+	if err := os.WriteFile(r.path, []byte(text), 0o600); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// reload asks for it by the API, and expects what has changed.
+func (r *reloading) reload(calls *client.Client, want api.Reloaded) {
+	r.Helper()
+	got, err := calls.Reload(r.Context())
+	if err != nil || !slices.Equal(got.Changed, want.Changed) || !slices.Equal(got.Restart, want.Restart) {
+		r.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+}
+
+// Settings change while the service runs: all that are live, or, where anything is at
+// fault, none.
+func TestReload(t *testing.T) {
+	receiver := startReceiver(t)
+	hooks := func(names ...string) string {
+		var all []string
+		for _, name := range names {
+			all = append(all, fmt.Sprintf(`{"name":%q,"url":%q,"secrets":[{"secret":"CRM"}]}`, name, receiver.url))
+		}
+		return `{"endpoints":[` + strings.Join(all, ",") + `]}`
+	}
+	webhooks := writeFile(t, hooks("crm"))
+	with := func(more string) string {
+		return "ROUNDS_ROLES=api,poller,monitor,delivery\nROUNDS_API_ADDR=127.0.0.1:0\nROUNDS_ALLOW_PRIVATE_ADDRESSES=true\nROUNDS_SECRET_CRM=" + signingKey + "\nROUNDS_WEBHOOKS_FILE=" + webhooks + "\n" + more
+	}
+	r := startReloading(t, with("ROUNDS_API_TOKEN=one\n"))
+	base := r.base(t, "api")
+	r.log.Await(t, `"msg":"delivering","role":"delivery","endpoint":"crm"`)
+	processes.AwaitStatus(t, base+"/readyz", http.StatusOK)
+	one, two := client.New(base, "one"), client.New(base, "two")
+	defer one.Close()
+	defer two.Close()
+	r.reload(one, api.Reloaded{})
+
+	// Whatever is at fault, it is all named and nothing has changed.
+	if err := os.WriteFile(webhooks, []byte(strings.Replace(hooks("crm", "audit"), `"name":"crm"`, `"name":"CRM"`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.write(with("ROUNDS_API_TOKEN=two\nROUNDS_LIMITS=mail rate=x\nROUNDS_CONCURRENCY=0\nROUNDS_NONE=hunter2\n"))
+	_, err := one.Reload(t.Context())
+	var refused *client.Error
+	if !errors.As(err, &refused) || refused.Status != http.StatusUnprocessableEntity || len(refused.Faults) < 4 || strings.Contains(err.Error(), "hunter2") {
+		t.Fatalf("got %v", err)
+	}
+	for _, name := range []string{"ROUNDS_LIMITS", "ROUNDS_CONCURRENCY", "ROUNDS_SETTINGS_FILE", "ROUNDS_WEBHOOKS_FILE"} {
+		if !slices.ContainsFunc(refused.Faults, func(f client.Fault) bool { return strings.HasPrefix(f.Location, name) }) {
+			t.Errorf("%v does not name %s", err, name)
+		}
+	}
+	if _, err := two.Stats(t.Context()); client.Status(err) != http.StatusUnauthorized {
+		t.Errorf("the token that was refused: %v", err)
+	}
+
+	// A signal does the same, and never ends the process.
+	r.hangups <- syscall.SIGHUP
+	r.log.Await(t, "all stays as it was\",\"fault\":\"ROUNDS_CONCURRENCY is \\\"0\\\": must be")
+
+	if err := os.WriteFile(webhooks, []byte(hooks("audit")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A caller that follows messages by the old token.
+	following, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/messages", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	following.Header = http.Header{"Authorization": {"Bearer one"}, "Accept": {"text/event-stream"}}
+	stream, err := http.DefaultClient.Do(following)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	r.write(with("ROUNDS_API_TOKEN=two\nROUNDS_LIMITS=feed rate=2/s\nROUNDS_LOG_LEVEL=error\nROUNDS_CONCURRENCY=3\n"))
+	r.reload(one, api.Reloaded{
+		Changed: []string{"ROUNDS_API_TOKEN", "ROUNDS_LIMITS", "ROUNDS_LOG_LEVEL", "webhook audit: new", "webhook crm: gone"}, Restart: []string{"ROUNDS_CONCURRENCY"},
+	})
+	r.log.Await(t, `"msg":"delivering no more","role":"delivery","endpoint":"crm"`)
+	r.log.Await(t, `"msg":"delivering","role":"delivery","endpoint":"audit"`)
+	if s := <-r.applied; s.Log.Level != slog.LevelInfo { // of the reload that changed nothing
+		t.Errorf("applied %+v", s.Log)
+	}
+	if s := <-r.applied; s.Log.Level != slog.LevelError || s.Poller.Concurrency != 256 {
+		t.Errorf("applied %+v, %d", s.Log, s.Poller.Concurrency)
+	}
+	if _, err := io.ReadAll(stream.Body); err != nil { // it ends
+		t.Log(err)
+	}
+	if _, err := one.Stats(t.Context()); client.Status(err) != http.StatusUnauthorized {
+		t.Errorf("the old token: %v", err)
+	}
+	if _, err := two.Stats(t.Context()); err != nil {
+		t.Errorf("the new token: %v", err)
+	}
+	r.hangups <- syscall.SIGHUP
+	r.reload(two, api.Reloaded{Restart: []string{"ROUNDS_CONCURRENCY"}})
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What was read is good by itself, but not with what needs a restart: off loopback the
+// API keeps a token.
+func TestReloadKeepsATokenOffLoopback(t *testing.T) {
+	s := settings.Settings{API: settings.API{Roles: settings.Roles{settings.RoleAPI}, Addr: "0.0.0.0:8080"}, Access: settings.Access{Token: "one"}}
+	again := newReloader(s, Options{Read: func() (settings.Settings, settings.Lookup, error) {
+		s, err := settings.Read(nil, nil) // on loopback, without a token
+		return s, nil, err
+	}}.withDefaults())
+	joined := 0
+	err := again.join(t.Context(), func(s settings.Settings, _ settings.Lookup) (func(), []string, error) {
+		return func() { joined++ }, nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := again.reload(t.Context()); err == nil || !strings.Contains(err.Error(), "ROUNDS_API_TOKEN: must be set as long as the API listens where it does") || joined != 1 {
+		t.Errorf("got %v, %d changes", err, joined)
+	}
+	if again.settings().Access.Token != "one" {
+		t.Error("the token has changed")
+	}
+}
+
+// A part that cannot take the settings keeps all others from taking them.
+func TestReloadIsOfAllPartsOrOfNone(t *testing.T) {
+	level := "info"
+	again := newReloader(settings.Settings{}, Options{Read: func() (settings.Settings, settings.Lookup, error) {
+		s, err := settings.Read(lookupIn(map[string]string{"ROUNDS_LOG_LEVEL": level}), nil)
+		return s, nil, err
+	}}.withDefaults())
+	fails, taken := false, 0
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if err := again.join(ctx, func(settings.Settings, settings.Lookup) (func(), []string, error) {
+			if fails {
+				return nil, nil, errors.New("a file has changed since it was judged")
+			}
+			return func() { taken++ }, nil, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fails, taken = true, 0
+	if _, err := again.reload(t.Context()); err == nil || taken != 0 {
+		t.Errorf("%v, %d parts have taken it", err, taken)
+	}
+	fails = false
+	if done, err := again.reload(t.Context()); err != nil || taken != 3 || len(done.Changed) != 0 {
+		t.Errorf("%+v, %v, %d parts have taken it", done, err, taken)
+	}
+	if _, err := newReloader(settings.Settings{}, Options{}.withDefaults()).reload(t.Context()); !errors.Is(err, errNoReload) {
+		t.Errorf("without a way to read: %v", err)
+	}
+}

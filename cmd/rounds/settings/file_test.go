@@ -1,0 +1,99 @@
+package settings
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func writeSettings(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "settings")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestASettingsFileIsBehindTheEnvironment(t *testing.T) {
+	path := writeSettings(t, "\ufeff# a comment\n\n ROUNDS_LIMITS = \"feed rate=2/s; http rate=1/s\" \nROUNDS_CONCURRENCY=7\r\nROUNDS_LOG_LEVEL='debug'\nROUNDS_SECRET_CRM=a=b#c\nROUNDS_API_ADDR=\n")
+	lookup, err := Layer(lookupIn(map[string]string{fileSetting: path, "ROUNDS_CONCURRENCY": "9", "ROUNDS_LOG_LEVEL": " "}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Read(lookup, nil)
+	if err != nil || s.Poller.Limits != "feed rate=2/s; http rate=1/s" || s.Poller.Concurrency != 9 || s.Log.Level.String() != "DEBUG" || s.API.Addr != "127.0.0.1:8080" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if value, ok := lookup("ROUNDS_SECRET_CRM"); !ok || value != "a=b#c" {
+		t.Errorf("the secret is %q, %v", value, ok)
+	}
+	if same, err := Layer(nil, nil); err != nil || same != nil {
+		t.Error("without a file")
+	}
+}
+
+func TestFaultsOfASettingsFile(t *testing.T) {
+	path := writeSettings(t, "ROUNDS_LIMIT=x\nhunter2\nROUNDS_CONCURRENCY=lots\nROUNDS_SHARDS=1\nROUNDS_SHARDS=2\nGOMEMLIMIT=1\nROUNDS_LIMITS=\"hunter2\nROUNDS_SETTINGS_FILE=/x\nhunter 2=x\n")
+	lookup, err := Layer(lookupIn(map[string]string{fileSetting: path}), nil)
+	if err == nil {
+		t.Fatal("no fault")
+	}
+	for _, want := range []string{
+		"line 1: no setting is named ROUNDS_LIMIT: is it ROUNDS_LIMITS?", "line 2: must be NAME=VALUE", "line 5: ROUNDS_SHARDS is there twice", "line 6: no setting is named GOMEMLIMIT",
+		"line 7: ROUNDS_LIMITS: a quote is not closed", "line 8: a settings file must not name another one", "line 9: must be NAME=VALUE",
+	} {
+		if !strings.Contains(err.Error(), "ROUNDS_SETTINGS_FILE is \""+path+"\": "+want) {
+			t.Errorf("%v\ndoes not say %q", err, want)
+		}
+	}
+	if n := strings.Count(err.Error(), "\n") + 1; n != 7 || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("%d faults: %v", n, err)
+	}
+	if _, err := Read(lookup, nil); err == nil || !strings.Contains(err.Error(), `ROUNDS_CONCURRENCY is "lots"`) {
+		t.Errorf("what could be read is not judged: %v", err)
+	}
+	for _, path := range []string{filepath.Join(t.TempDir(), "none"), t.TempDir()} {
+		if _, err := Layer(lookupIn(map[string]string{fileSetting: path}), nil); err == nil || !strings.Contains(err.Error(), "must be a ") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestMergeTakesWhatIsLive(t *testing.T) {
+	running, err := Read(lookupIn(map[string]string{"ROUNDS_API_TOKEN": "old", "ROUNDS_SHARDS": "4", "ROUNDS_LIMITS": "a"}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := Read(lookupIn(map[string]string{"ROUNDS_API_TOKEN": "new", "ROUNDS_SHARDS": "8", "ROUNDS_LIMITS": "a", "ROUNDS_LOG_LEVEL": "warn", "ROUNDS_ROLES": "api", "ROUNDS_API_URL": "http://h"}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged, changed, restart := Merge(running, read)
+	if !reflect.DeepEqual(changed, []string{"ROUNDS_API_TOKEN", "ROUNDS_LOG_LEVEL"}) || !reflect.DeepEqual(restart, []string{"ROUNDS_SHARDS", "ROUNDS_ROLES"}) {
+		t.Errorf("changed %v, restart %v", changed, restart)
+	}
+	if merged.Access.Token != "new" || merged.Log.Level.String() != "WARN" || merged.Redis.Shards != 4 || len(merged.API.Roles) != 3 || merged.Poller.Limits != "a" || running.Access.Token != "old" {
+		t.Errorf("%+v", merged)
+	}
+	// What a running process takes is what the documentation says that it takes.
+	var live []string
+	for _, s := range All() {
+		if s.Live {
+			live = append(live, s.Name)
+		}
+	}
+	for _, file := range []string{"deployments/guide/operations.md", "cmd/rounds/command/reload.go"} {
+		text, err := os.ReadFile(filepath.Join(top, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range live {
+			if !strings.HasPrefix(name, "ROUNDS_API_TOKEN") && !strings.Contains(string(text), name) {
+				t.Errorf("%s does not name %s", file, name)
+			}
+		}
+	}
+}
