@@ -11,7 +11,7 @@ import (
 // Only the monitor on duty shows them.
 type failingMetrics struct {
 	accounts, newly, never, behind *prometheus.GaugeVec // by kind
-	missed                         *prometheus.GaugeVec // by quantile
+	missed                         *prometheus.GaugeVec // by share
 }
 
 func newFailingMetrics(f promauto.Factory) failingMetrics {
@@ -23,7 +23,7 @@ func newFailingMetrics(f promauto.Factory) failingMetrics {
 		newly:    gauge("accounts_newly_failing", "kind", "Those of rounds_accounts_failing whose first slot since a check last succeeded was within the last hour, by kind."),
 		never:    gauge("accounts_never_succeeded", "kind", "Accounts that were checked, and no check ever succeeded completely, by kind. Parked ones are left out."),
 		behind:   gauge("accounts_behind", "kind", "Accounts for which three slots of their cadence or more have passed since a check last succeeded completely, by kind. Parked ones are left out."),
-		missed:   gauge("missed_slots", "quantile", "How many slots of their cadences have passed since accounts were last checked with complete success; at most 1000."),
+		missed:   gauge("missed_slots", "share", "How many slots of their cadences have passed since accounts were last checked with complete success, at most; by share of the accounts: 0.99 or all, 1. A thousand stands for all above."),
 	}
 }
 

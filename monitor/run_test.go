@@ -135,6 +135,9 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_messages_trimmed_early_total 0
 			# TYPE rounds_messages_trimmed_total counter
 			rounds_messages_trimmed_total 0
+			# TYPE rounds_missed_slots gauge
+			rounds_missed_slots{share="0.99"} 0
+			rounds_missed_slots{share="1"} 0
 			# TYPE rounds_monitor_on_duty gauge
 			rounds_monitor_on_duty 1
 			# TYPE rounds_overdue_seconds gauge

@@ -17,7 +17,7 @@ const (
 	// scanBytes is how many bytes of records a step should read at most: where there
 	// are more the next steps look at fewer accounts, but at scanLeast.
 	scanBytes = 256 << 10
-	scanLeast = 10
+	scanLeast = 4
 	// scanPause comes after each shard; it is shorter where that is needed for a
 	// ring of few accounts in many shards to be scanned once a minute. pagePause
 	// comes between the steps of one shard, each of which costs Redis six commands:
