@@ -40,6 +40,7 @@ const (
 	peerWindow       = 5                // heartbeats that a replica may miss and still have its part of the shards
 	leastAbandoned   = 16               // hanging checks that even the smallest pool bears
 	flushTimeout     = 10 * time.Second // for the last writes at shutdown
+	hurriedFlush     = time.Second      // likewise, where the shutdown is to hurry
 	recordTTL        = 10 * time.Minute // see circulate.Records
 )
 

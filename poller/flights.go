@@ -43,8 +43,11 @@ func (fs *flights) stopping() bool { return fs.halt.Load() }
 // count returns how many checks are not settled.
 func (fs *flights) count() int { return fs.running.count() }
 
-// drained waits for at most d and reports whether no check runs any more.
-func (fs *flights) drained(d time.Duration) bool { return fs.running.drained(d) }
+// drained waits for at most d, and until hurry is closed, and reports whether no check
+// runs any more.
+func (fs *flights) drained(d time.Duration, hurry <-chan struct{}) bool {
+	return fs.running.drained(d, hurry)
+}
 
 // tooManyAbandoned holds claims while as many checkers hang as there are places:
 // checkers that never come back must not eat up the process. A small pool may

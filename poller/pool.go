@@ -17,6 +17,10 @@ import (
 type Options struct {
 	Log     *slog.Logger
 	Metrics *Metrics
+
+	// Hurry ends the grace period at once when it is closed, and leaves the last writes
+	// little time; nil: nothing does.
+	Hurry <-chan struct{}
 }
 
 // Pool is one replica: it claims accounts, checks them, and returns them. A claimer
@@ -24,6 +28,7 @@ type Options struct {
 type Pool struct {
 	*replica
 	ring       *circulate.Ring
+	hurry      <-chan struct{}
 	limiter    *limiter
 	claimer    *claimer
 	flights    *flights
@@ -78,7 +83,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 	writer := newWriter(r, ring)
 	flights := newFlights(r, limiter, writer)
 	return &Pool{
-		replica: r, ring: ring, checkers: checkers, limiter: limiter, writer: writer, flights: flights,
+		replica: r, ring: ring, hurry: o.Hurry, checkers: checkers, limiter: limiter, writer: writer, flights: flights,
 		claimer: newClaimer(r, ring, checkers, limiter, flights, writer),
 	}, nil
 }
@@ -134,14 +139,23 @@ func (p *Pool) Run(ctx context.Context) error {
 	p.log.Info("going down: no more claims", "running", p.flights.count())
 	p.flights.halt.Store(true)
 	claiming.Wait()
-	if !p.flights.drained(p.config.GracePeriod) {
+	if !p.flights.drained(p.config.GracePeriod, p.hurry) {
 		p.log.Info("grace period over: ending checks", "running", p.flights.count())
 		endChecks()
-		p.flights.drained(abandonAfter)
+		p.flights.drained(abandonAfter, nil)
 	}
 	// Redis may be away: the last writes are tried for a while, not for ever.
 	bound := time.AfterFunc(flushTimeout, endWrites)
 	defer bound.Stop()
+	flushed := make(chan struct{})
+	defer close(flushed)
+	go func() {
+		select {
+		case <-p.hurry:
+			bound.Reset(hurriedFlush)
+		case <-flushed:
+		}
+	}()
 	p.flights.releaseAll()
 	endGathering()
 	writing.Wait()

@@ -55,14 +55,16 @@ func (r *running) count() int {
 	return len(r.flights)
 }
 
-// drained waits for at most d and reports whether nothing runs any more. Nothing
-// may be added meanwhile.
-func (r *running) drained(d time.Duration) bool {
+// drained waits for at most d, and until hurry is closed, and reports whether nothing
+// runs any more. Nothing may be added meanwhile.
+func (r *running) drained(d time.Duration, hurry <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for r.count() > 0 {
 		select {
 		case <-timer.C:
+			return r.count() == 0
+		case <-hurry:
 			return r.count() == 0
 		case <-r.empty:
 		}

@@ -99,3 +99,46 @@ func isProgress(s faketime.Step) bool {
 	}
 	return set && entry && (s.At == faketime.Call || s.Reply != nil)
 }
+
+// Somebody who does not want to wait for the grace period says so: what is under way
+// goes back unchecked, and the replica is gone at once.
+func TestShutdownThatHurries(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		w.checker.check = func(ctx context.Context, _ poller.Request) (poller.Result, error) {
+			<-ctx.Done()
+			return poller.Result{}, ctx.Err()
+		}
+		w.register("every 1h", "a", "b")
+		hurry := make(chan struct{})
+		checkers, err := poller.NewCheckers(w.checker)
+		if err != nil {
+			w.Fatal(err)
+		}
+		pool, err := poller.New(w.ring, checkers, poller.Config{GracePeriod: time.Hour, CheckTimeout: time.Hour, LongTimeout: 3 * time.Hour}, poller.Options{Log: testLog(w.T), Hurry: hurry})
+		if err != nil {
+			w.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(w.Context())
+		done := make(chan error, 1)
+		go func() { done <- pool.Run(ctx) }()
+		time.Sleep(time.Second)
+		cancel()
+		time.Sleep(time.Minute)
+		if v := w.look("a"); v.Place != circulate.Claimed {
+			w.Errorf("a minute after the first signal it is %s", v.Place)
+		}
+		began := time.Now()
+		close(hurry)
+		if err := <-done; err != nil || time.Since(began) > 3*time.Second {
+			w.Errorf("%v, after %v", err, time.Since(began))
+		}
+		for _, id := range []string{"a", "b"} {
+			if v := w.look(id); v.Place != circulate.Waiting || v.Failures != 0 {
+				w.Errorf("%s is %s", id, v.Place)
+			}
+		}
+		if replicas, _, err := w.ring.Replicas(w.Context()); err != nil || len(replicas) != 0 {
+			w.Errorf("%v, %v", replicas, err)
+		}
+	})
+}

@@ -53,6 +53,8 @@ type Consumer struct {
 	TakeOver time.Duration
 	// Grace is how long handlers may go on when Run is to end: 10 s.
 	Grace time.Duration
+	// Hurry ends that time at once when it is closed; nil: nothing does.
+	Hurry <-chan struct{}
 
 	Log     *slog.Logger // nil: nowhere
 	Metrics *Metrics     // nil: counted for nobody
@@ -176,11 +178,21 @@ func (c Consumer) Run(ctx context.Context) error {
 	g.Log.Debug("consumer starts")
 	g.manage(ctx)
 
-	grace := time.AfterFunc(c.Grace, func() { cancel(errGraceOver) })
+	grace, hurry := time.NewTimer(c.Grace), c.Hurry
+	defer grace.Stop()
 	for _, s := range g.sessions {
-		<-s.ended
+		for ended := false; !ended; {
+			select {
+			case <-s.ended:
+				ended = true
+			case <-grace.C:
+				cancel(errGraceOver)
+			case <-hurry:
+				cancel(errGraceOver)
+				hurry = nil
+			}
+		}
 	}
-	grace.Stop()
 	g.quit()
 	stop()
 	helpers.Wait()
