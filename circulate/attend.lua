@@ -2,29 +2,43 @@
 --
 -- KEYS[1]  processes  ZSET  process -> when it said so last, unix ms
 -- KEYS[2]  left       LIST  processes that have left, until somebody looks; the latest only
+-- KEYS[3]  seen       ZSET  likewise, those among them that monitors found silent
+-- KEYS[4]  about      HASH  process -> what it says of itself
 -- ARGV[1]  the process
 -- ARGV[2]  1 where it leaves, otherwise 0
 -- ARGV[3]  for how many ms a silent process is remembered
 -- ARGV[4]  how many of left are kept
+-- ARGV[5]  for how many ms a silent process is seen
+-- ARGV[6]  what it says of itself, or '': what it said before
 --
--- Returns 1 where it was known before, otherwise 0.
+-- Returns 1 where it is known what it says of itself, otherwise 0.
 
-local processes, left, process, leaves = KEYS[1], KEYS[2], ARGV[1], ARGV[2] == '1'
-local now, memory, kept = clock(), tonumber(ARGV[3]), tonumber(ARGV[4])
+local processes, left, seen, about = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local process, leaves, says = ARGV[1], ARGV[2] == '1', ARGV[6]
+local now, memory, kept, ghosts = clock(), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 
-local wrong = mistyped(processes, 'zset', left, 'list')
+local wrong = mistyped(processes, 'zset', left, 'list', seen, 'zset', about, 'hash')
 if wrong then return wrong end
-local known = redis.call('ZSCORE', processes, process)
 if leaves then
-  if known then
+  if redis.call('ZSCORE', processes, process) then
     redis.call('LPUSH', left, process)
     redis.call('LTRIM', left, 0, kept - 1)
     redis.call('ZREM', processes, process)
   end
-else
-  redis.call('ZADD', processes, now, process)
-  -- So that what nobody looks at does not grow, a hundred at a time.
-  local silent = redis.call('ZRANGEBYSCORE', processes, '-inf', now - memory, 'LIMIT', 0, 100)
-  if #silent > 0 then redis.call('ZREM', processes, unpack(silent)) end
+  redis.call('HDEL', about, process)
+  redis.call('ZREM', seen, process)
+  return 0
 end
-return known and 1 or 0
+redis.call('ZADD', processes, now, process)
+redis.call('ZADD', seen, now, process)
+-- So that what nobody looks at does not grow, a hundred at a time.
+local silent = redis.call('ZRANGEBYSCORE', processes, '-inf', now - memory, 'LIMIT', 0, 100)
+if #silent > 0 then redis.call('ZREM', processes, unpack(silent)) end
+silent = redis.call('ZRANGEBYSCORE', seen, '-inf', now - ghosts, 'LIMIT', 0, 100)
+if #silent > 0 then
+  redis.call('ZREM', seen, unpack(silent))
+  redis.call('HDEL', about, unpack(silent))
+end
+if says == '' then return redis.call('HEXISTS', about, process) end
+redis.call('HSET', about, process, says)
+return 1

@@ -161,7 +161,10 @@
 //
 // Every process of the service says that it is there, whatever its roles, and
 // monitors count those that go silent without leaving ([Roster]): a ZSET and a LIST
-// at {NS:replicas}:processes and {NS:replicas}:left. No account depends on it.
+// at {NS:replicas}:processes and {NS:replicas}:left. For operators a ZSET and a HASH,
+// {NS:replicas}:processes:seen and {NS:replicas}:processes:about, have also those that
+// went silent within the last ten minutes, and what each said of itself. No account
+// depends on any of them.
 //
 // # Records
 //

@@ -122,10 +122,11 @@ func clockStepKey(namespace string) string { return "{" + replicasKey(namespace)
 func dutiesKey(namespace string) string    { return "{" + replicasKey(namespace) + "}:duties" }
 
 // rosterKeys are which processes there are, a ZSET, process -> when it said so last,
-// unix ms, and which have left, a LIST. They live where the reports do.
+// unix ms, which have left, a LIST, which of them were seen lately, a ZSET like the
+// first, and what they say of themselves, a HASH. They live where the reports do.
 func rosterKeys(namespace string) []string {
 	tag := "{" + replicasKey(namespace) + "}:"
-	return []string{tag + "processes", tag + "left"}
+	return []string{tag + "processes", tag + "left", tag + "processes:seen", tag + "processes:about"}
 }
 
 // stream is the keys that concern the shard's messages.

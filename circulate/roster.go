@@ -18,14 +18,20 @@ var attendLua string
 //go:embed roster.lua
 var rosterLua string
 
+//go:embed members.lua
+var membersLua string
+
 var (
 	attendScript = wire.NewScript("attend", attendLua)
 	rosterScript = wire.NewScript("roster", rosterLua)
+
+	membersScript = wire.NewScript("members", membersLua)
 )
 
 const (
 	processMemory = 24 * time.Hour // a silent process is forgotten after it, where no monitor looks
 	processesLeft = 1000           // of which nobody has been told
+	processSeen   = 10 * time.Minute
 	rosterMost    = 1000
 )
 
@@ -42,6 +48,13 @@ func processOf(member string) Process {
 	return Process{Name: name, Roles: roles}
 }
 
+// Member is a process of the roster, as it last said of itself.
+type Member struct {
+	Process
+	Said  time.Time // when it said last that it is there, by Redis' clock
+	About []byte    // what it says of itself; opaque to the ring, empty of an earlier version
+}
+
 // Roster is who runs, of any role. No account depends on it: it is there so that
 // operators see what is gone, of processes that hold no accounts as well.
 type Roster struct{ ring *Ring }
@@ -49,24 +62,64 @@ type Roster struct{ ring *Ring }
 // Roster returns that of the ring's namespace.
 func (r *Ring) Roster() Roster { return Roster{r} }
 
-// Attend says that a process is there.
-func (r Roster) Attend(ctx context.Context, p Process) error { return r.say(ctx, p, 0) }
+// Attend says that a process is there, and what it says of itself: that is kept, and
+// need be given only at first, when it changed, and after known was false.
+func (r Roster) Attend(ctx context.Context, p Process, about []byte) (known bool, err error) {
+	return r.say(ctx, p, 0, about)
+}
 
-// Leave says that a process ends as it should.
-func (r Roster) Leave(ctx context.Context, p Process) error { return r.say(ctx, p, 1) }
+// Leave says that a process ends as it should. It is not on the roster any more.
+func (r Roster) Leave(ctx context.Context, p Process) error {
+	_, err := r.say(ctx, p, 1, nil)
+	return err
+}
 
-func (r Roster) say(ctx context.Context, p Process, leaves int) error {
-	if _, err := r.ring.wire.Eval(ctx, attendScript, rosterKeys(r.ring.namespace),
-		[]any{p.member(), leaves, processMemory.Milliseconds(), processesLeft}); err != nil {
-		return fmt.Errorf("attend: %w", err)
+func (r Roster) say(ctx context.Context, p Process, leaves int, about []byte) (known bool, err error) {
+	known, err = redis.Bool(r.ring.wire.Eval(ctx, attendScript, rosterKeys(r.ring.namespace),
+		[]any{p.member(), leaves, processMemory.Milliseconds(), processesLeft, processSeen.Milliseconds(), about}))
+	if err != nil {
+		return false, fmt.Errorf("attend: %w", err)
 	}
-	return nil
+	return known, nil
+}
+
+// Members returns the processes that are there, and those that went silent within the
+// last ten minutes, of any role, the latest 1000, with the time now by the clock by
+// which they said so.
+func (r Roster) Members(ctx context.Context) ([]Member, time.Time, error) {
+	keys := rosterKeys(r.ring.namespace)
+	replies, err := redis.Values(r.ring.wire.Eval(ctx, membersScript, []string{keys[0], keys[2], keys[3]}, []any{rosterMost, processSeen.Milliseconds()}))
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("roster: %w", err)
+	}
+	if len(replies) == 0 {
+		return nil, time.Time{}, fmt.Errorf("roster: %w", wire.ErrReply)
+	}
+	ms, err := redis.Int64(replies[0], nil)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("roster: %w", err)
+	}
+	members := make([]Member, 0, len(replies)/3)
+	for rest := replies[1:]; len(rest) > 0; {
+		var name string
+		var said []byte
+		var m Member
+		if rest, err = redis.Scan(rest, &name, &said, &m.About); err == nil {
+			m.Said, err = score(said)
+		}
+		if err != nil {
+			return nil, time.Time{}, fmt.Errorf("roster: %w: %w", wire.ErrReply, err)
+		}
+		m.Process = processOf(name)
+		members = append(members, m)
+	}
+	return members, time.UnixMilli(ms), nil
 }
 
 // Look returns the processes that said that they are there, with the times at which
 // they said so last by Redis' clock, and those that have left since somebody looked.
 func (r Roster) Look(ctx context.Context) (there map[Process]time.Time, left []Process, err error) {
-	replies, err := redis.Values(r.ring.wire.Eval(ctx, rosterScript, rosterKeys(r.ring.namespace), []any{rosterMost}))
+	replies, err := redis.Values(r.ring.wire.Eval(ctx, rosterScript, rosterKeys(r.ring.namespace)[:2], []any{rosterMost}))
 	if err != nil {
 		return nil, nil, fmt.Errorf("roster: %w", err)
 	}

@@ -20,7 +20,7 @@ var (
 
 // presenceMemory is how long a silent member is remembered. One that is not
 // remembered counts as gone all the same.
-const presenceMemory = time.Hour
+const presenceMemory = 10 * time.Minute
 
 // Presence is who is there of replicas, or of a group's consumers: a ZSET, member ->
 // last heartbeat, unix ms, and a HASH, member -> what it reported then.

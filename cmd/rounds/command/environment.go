@@ -22,6 +22,8 @@ type environment struct {
 
 	isTerminal func(stream any) bool // nil: none is
 
+	haste *haste // nil: nothing hurries
+
 	kinds []Kind // besides those of rounds
 
 	// hangups begins to catch SIGHUP, which otherwise ends a process; nil: that is not ours.

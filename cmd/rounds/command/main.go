@@ -39,18 +39,21 @@ type Tools = service.Tools
 // Main runs the command line of the process, with kinds besides those of rounds,
 // and ends the process. The exit code is 0 where all went well, 1 where not, and
 // what a command says in its help where it has codes of its own. SIGINT and SIGTERM
-// end the command in good order; a second one ends the process at once. SIGHUP has
+// end the command in good order; a second one ends the process at once, but has a
+// command that serves sign off before it does, and then a third one ends it. SIGHUP has
 // serve read its settings again.
 func Main(kinds ...Kind) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal the next one ends the process as it would any other.
-	context.AfterFunc(ctx, stop)
 	env := systemEnvironment(kinds)
 	env.hangups = func() <-chan os.Signal {
 		caught := make(chan os.Signal, 1)
 		signal.Notify(caught, syscall.SIGHUP)
 		return caught
 	}
+	env.haste = newHaste()
+	// After the last signal that is waited for the next one ends the process as it would
+	// any other.
+	context.AfterFunc(ctx, func() { env.haste.follow(stop) })
 	err := run(ctx, os.Args[1:], env)
 	stop()
 	if err != nil {

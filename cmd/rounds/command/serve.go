@@ -53,6 +53,7 @@ without a restart, all of them or, where anything is at fault, none.
 			service.LimitMemory(env.lookup, log)
 			options.Log, options.Lookup = log, lookup
 			options.Applied = func(s settings.Settings) { level.Set(s.Log.Level) }
+			options.Hurry = env.haste.channel()
 			return service.Run(cmd.Context(), s, options)
 		},
 	}

@@ -1,28 +1,75 @@
 package service
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 const leaveTimeout = time.Second // to say so
 
+// presence is what a process tells of itself while it is there.
+type presence struct {
+	process  circulate.Process
+	report   accounts.ProcessReport   // but for the settings
+	settings func() settings.Settings // as they are now
+}
+
+// newPresence makes that of this process, which has just begun.
+func newPresence(version string, current func() settings.Settings) presence {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "" // it only helps people to find the process
+	}
+	return presence{
+		circulate.Process{Name: circulate.NewReplica(), Roles: strings.Join(current().API.Roles, ",")},
+		accounts.ProcessReport{Version: version, Host: host, Since: time.Now().UTC().Truncate(time.Second)}, current,
+	}
+}
+
+// about is what the process says of itself, as the roster keeps it.
+func (p presence) about() []byte {
+	report := p.report
+	report.Settings = p.settings().Compared()
+	about, err := json.Marshal(report)
+	if err != nil {
+		return nil // it is there all the same
+	}
+	return about
+}
+
 // attend says that the process is there, at once and then every interval, until ctx
-// is done, and then that it leaves. What fails the next time makes good: nothing but
-// a metric of the monitors depends on it.
-func attend(ctx context.Context, ring *circulate.Ring, process circulate.Process, interval time.Duration) {
+// is done, and then that it leaves. What it is it says once, and again where that has
+// changed, or where Redis has forgotten. What fails the next time makes good: nothing
+// but what operators see depends on it.
+func (p presence) attend(ctx context.Context, ring *circulate.Ring, interval time.Duration) {
 	roster := ring.Roster()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
+	var told []byte
 	for ctx.Err() == nil {
+		about := p.about()
+		says := about
+		if bytes.Equal(about, told) {
+			says = nil
+		}
 		try, cancel := context.WithTimeout(ctx, max(interval, time.Second))
-		_ = roster.Attend(try, process)
+		known, err := roster.Attend(try, p.process, says)
 		cancel()
+		told = nil
+		if known && err == nil {
+			told = about
+		}
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
@@ -30,7 +77,7 @@ func attend(ctx context.Context, ring *circulate.Ring, process circulate.Process
 	}
 	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	_ = roster.Leave(bye, process)
+	_ = roster.Leave(bye, p.process)
 }
 
 // redisMetrics are what a process knows of the Redis that it works with.

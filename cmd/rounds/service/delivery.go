@@ -47,6 +47,7 @@ type deliverer struct {
 	source   secrets.Source
 	remote   *webhook.Remote
 	log      *slog.Logger
+	hurry    <-chan struct{}
 
 	consumed  *delivery.Metrics
 	delivered *webhook.Metrics
@@ -73,7 +74,7 @@ func startDelivery(ctx context.Context, group *errgroup.Group, again *reloader, 
 	s := again.settings()
 	log := o.Log.With("role", settings.RoleDelivery)
 	d := &deliverer{
-		settings: s, ring: ring, client: newClient(s.Poller, o), source: newSecrets(s.Poller, o), log: log,
+		settings: s, ring: ring, client: newClient(s.Poller, o), source: newSecrets(s.Poller, o), log: log, hurry: o.Hurry,
 		remote:   webhook.NewRemote(endpoint.Of(ring), log),
 		consumed: delivery.NewMetrics(registry), delivered: webhook.NewMetrics(registry),
 		running: make(map[string]*delivering),
@@ -184,6 +185,7 @@ func (d *deliverer) deliver(ctx context.Context, to *delivering) error {
 		Ring: d.ring, Group: group, Handler: to.sink, Start: start, Control: control,
 		MaxDeliveries: webhook.MaxDeliveries, Backoff: webhook.Backoff, HandlerTimeout: to.sink.HandlerTimeout(),
 		Grace: max(d.settings.Poller.GracePeriod, time.Nanosecond), // none at all is not the default
+		Hurry: d.hurry,
 		Log:   d.log, Metrics: d.consumed,
 	}.Run(ctx)
 }

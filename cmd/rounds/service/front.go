@@ -124,15 +124,22 @@ func (f *frontDoor) wait(why error) {
 	}
 }
 
-// shutDown lets requests under way end, within a bound.
-func (f *frontDoor) shutDown() {
+// shutDown lets requests under way end, within a bound and until hurry is closed.
+func (f *frontDoor) shutDown(hurry <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
+	go func() {
+		select {
+		case <-hurry:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	if err := f.http.Shutdown(ctx); err != nil {
 		f.log.Warn("HTTP requests were cut off", "error", err)
 	}
 	if f.ops != nil {
-		f.ops.shutDown()
+		f.ops.shutDown(hurry)
 	}
 }
 

@@ -32,7 +32,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, again *reloader, o O
 		return err
 	}
 	if s.API.Roles.Has(settings.RolePoller) {
-		pool, err := newPool(ring, checkers, s, registry, o.Log)
+		pool, err := newPool(ring, checkers, s, registry, o)
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func accessTo(server *api.Server, ring *circulate.Ring, log *slog.Logger) part {
 	}
 }
 
-func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings, registry *prometheus.Registry, log *slog.Logger) (*poller.Pool, error) {
+func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings, registry *prometheus.Registry, o Options) (*poller.Pool, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "" // it only helps people to find the process
@@ -163,7 +163,7 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings
 		LongTimeout:  s.Monitor.LongTimeout,
 		MemoryMark:   s.Poller.MemoryMark,
 		AccountShare: accountShare(s.Poller),
-	}, poller.Options{Log: log, Metrics: poller.NewMetrics(registry)})
+	}, poller.Options{Log: o.Log, Metrics: poller.NewMetrics(registry), Hurry: o.Hurry})
 }
 
 // accountShare is the poller's setting, in bytes: there 0 is the default.

@@ -48,6 +48,9 @@ type Options struct {
 	Log *slog.Logger
 	// Kinds are made besides those that the service knows.
 	Kinds []Kind
+	// Hurry, when it is closed after Run's context is done, ends what is under way at once:
+	// accounts go back unchecked, and the process says that it leaves. Nil: nothing hurries.
+	Hurry <-chan struct{}
 	// Serving is told where HTTP is served, as HOST:PORT, as soon as it is; may be nil.
 	Serving func(addr string)
 }
@@ -109,7 +112,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 	notify := newNotifier(o.Lookup)
 	group, ctx := errgroup.WithContext(ctx)
 	var ready sync.Once
-	process := circulate.Process{Name: circulate.NewReplica(), Roles: strings.Join(s.API.Roles, ",")}
+	present := newPresence(o.Version, again.settings)
 	work := func(ctx context.Context, ring *circulate.Ring) error {
 		o.Log.Info("ring open", "redis", server.Name(), "namespace", ring.Namespace(), "shards", ring.Shards(),
 			"layout", ring.Layout(), "roles", strings.Join(s.API.Roles, ","))
@@ -126,7 +129,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 			}
 		})
 		group.Go(func() error {
-			attend(ctx, ring, process, s.Poller.HeartbeatInterval)
+			present.attend(ctx, ring, s.Poller.HeartbeatInterval)
 			return nil
 		})
 		return group.Wait()
@@ -139,7 +142,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 	if front != nil {
 		group.Go(func() error {
 			<-ctx.Done()
-			front.shutDown()
+			front.shutDown(o.Hurry)
 			return nil
 		})
 	}

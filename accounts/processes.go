@@ -1,0 +1,107 @@
+package accounts
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// ProcessReport is what a process of the service says of itself.
+type ProcessReport struct {
+	Version string    `json:"version,omitempty"`
+	Host    string    `json:"host,omitempty"`
+	Since   time.Time `json:"since,omitzero"` // by its own clock
+
+	// Settings are those that all processes of its roles should agree on, by name.
+	Settings map[string]string `json:"settings,omitempty"`
+}
+
+// Process is a process of the service, of any role.
+type Process struct {
+	Name   string
+	Roles  []string
+	Beat   time.Time // when it said last that it is there, by Redis' clock
+	Report ProcessReport
+
+	// Differs are the settings that others have another value of, sorted.
+	Differs []Difference
+}
+
+// Difference is a setting of a process that others of its roles have another value of.
+type Difference struct {
+	Setting string `json:"setting"`
+	Value   string `json:"value" doc:"That of this process."`
+	Usual   string `json:"usual,omitempty" doc:"That of most others; left out where no value is had by most."`
+}
+
+// processesOf reads a roster, the oldest process first.
+func processesOf(members []circulate.Member) []Process {
+	all := make([]Process, len(members))
+	for i, m := range members {
+		all[i] = Process{Name: m.Name, Roles: strings.Split(m.Roles, ","), Beat: m.Said}
+		// A process of another version may say something else; that it is there is
+		// what counts.
+		_ = json.Unmarshal(m.About, &all[i].Report)
+	}
+	slices.SortFunc(all, func(a, b Process) int {
+		if c := a.Report.Since.Compare(b.Report.Since); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return all
+}
+
+// Compare notes the settings in which processes differ, of those that are alive. The
+// value that more than half of them have is the usual one, and only the others differ;
+// where there is none all do.
+func Compare(all []Process, alive func(*Process) bool) {
+	values := make(map[string]map[string]int)
+	for i := range all {
+		all[i].Differs = nil
+		if !alive(&all[i]) {
+			continue
+		}
+		for name, value := range all[i].Report.Settings {
+			if values[name] == nil {
+				values[name] = make(map[string]int)
+			}
+			values[name][value]++
+		}
+	}
+	for i := range all {
+		if !alive(&all[i]) {
+			continue
+		}
+		p := &all[i]
+		for _, name := range slices.Sorted(maps.Keys(p.Report.Settings)) {
+			value := p.Report.Settings[name]
+			usual := usualOf(values[name])
+			if len(values[name]) > 1 && (usual == nil || *usual != value) {
+				d := Difference{Setting: name, Value: value}
+				if usual != nil {
+					d.Usual = *usual
+				}
+				p.Differs = append(p.Differs, d)
+			}
+		}
+	}
+}
+
+// usualOf returns the value that more than half have; nil: there is none.
+func usualOf(counts map[string]int) *string {
+	all := 0
+	for _, n := range counts {
+		all += n
+	}
+	for value, n := range counts {
+		if 2*n > all {
+			return &value
+		}
+	}
+	return nil
+}

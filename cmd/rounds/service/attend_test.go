@@ -1,0 +1,113 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/testing/processes"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// statsOf is what the registry tells of a namespace, as soon as that is as wanted.
+func statsOf(t *testing.T, registry *accounts.Registry, wanted func(accounts.Stats) bool) accounts.Stats {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
+		s, err := registry.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wanted(s) {
+			return s
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("stats: %+v", s)
+		}
+	}
+}
+
+// Processes of every role are told with what they are and where they differ. One that
+// is to hurry is gone at once, with the replica in it, though a check hangs.
+func TestProcessesShow(t *testing.T) {
+	hangs := make(chan struct{}, 1)
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		hangs <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer upstream.Close()
+	server := redistest.Start(t)
+	opened, err := connect.Open(server.URL(), connect.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = opened.Close() }()
+	ring, err := circulate.Open(t.Context(), opened, circulate.Options{Shards: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := accounts.NewRegistry(ring, poller.Checkers{})
+	record := []byte(`{"id":"a","kind":"feed","config":{"url":"` + upstream.URL + `"}}`)
+	if _, err := ring.Account("a").Register(t.Context(), circulate.Registration{Record: record}); err != nil {
+		t.Fatal(err)
+	}
+
+	first := start(t, map[string]string{"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_ROLES": "monitor", "ROUNDS_HEARTBEAT_INTERVAL": "100ms"})
+	variables := map[string]string{"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_ROLES": "poller", "ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true",
+		"ROUNDS_GRACE_PERIOD": "1h", "ROUNDS_HEARTBEAT_INTERVAL": "200ms"}
+	s, err := read(variables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log processes.Output
+	hurry := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- Run(ctx, s, Options{Version: "v1.2.3", Lookup: lookupIn(variables), Log: slog.New(slog.NewJSONHandler(&log, nil)), Hurry: hurry})
+	}()
+	<-hangs
+	found := statsOf(t, registry, func(s accounts.Stats) bool { return len(s.Processes) == 2 && len(s.Replicas) == 1 })
+	accounts.Compare(found.Processes, func(*accounts.Process) bool { return true })
+	for _, p := range found.Processes {
+		differs := make(map[string]string)
+		for _, d := range p.Differs {
+			differs[d.Setting] = d.Value
+		}
+		if p.Report.Host == "" || time.Since(p.Report.Since) > time.Minute || len(differs) != 1 || len(p.Roles) != 1 {
+			t.Errorf("%+v", p)
+		}
+		if want := map[string]string{settings.RoleMonitor: "100ms", settings.RolePoller: "200ms"}[p.Roles[0]]; differs["ROUNDS_HEARTBEAT_INTERVAL"] != want {
+			t.Errorf("%s differs in %v", p.Roles, differs)
+		}
+		if p.Roles[0] == settings.RolePoller && p.Report.Version != "v1.2.3" {
+			t.Errorf("%+v", p.Report)
+		}
+	}
+
+	// At the first signal it leaves, and waits for its check; at the second it hurries.
+	cancel()
+	statsOf(t, registry, func(s accounts.Stats) bool { return len(s.Processes) == 1 && len(s.Replicas) == 1 })
+	close(hurry)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if s := statsOf(t, registry, func(accounts.Stats) bool { return true }); len(s.Replicas) != 0 || s.Claimed != 0 || s.Registered != 1 {
+		t.Errorf("%+v", s)
+	}
+	if err := first.stop(); err != nil {
+		t.Error(err)
+	}
+	if s := statsOf(t, registry, func(accounts.Stats) bool { return true }); len(s.Processes) != 0 {
+		t.Errorf("%+v", s.Processes)
+	}
+}

@@ -1,0 +1,64 @@
+package settings
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"reflect"
+	"slices"
+	"unicode/utf8"
+)
+
+// comparedLength is how many bytes of a value are told.
+const comparedLength = 60
+
+// Compared returns the settings that all processes of the same roles should have in
+// common, by name: none that is secret, nor what concerns one process or machine alone.
+// Of a long value it returns the beginning and a digest of all.
+func (s Settings) Compared() map[string]string {
+	compared := make(map[string]string)
+	value := reflect.ValueOf(s)
+	for _, one := range All() {
+		if one.Secret == "" && slices.ContainsFunc(one.comparedFor(), s.API.Roles.Has) {
+			compared[one.Name] = shortened(fmt.Sprint(value.FieldByIndex(one.index).Interface()))
+		}
+	}
+	return compared
+}
+
+// comparedFor returns the roles whose processes should agree on the setting.
+func (s Setting) comparedFor() []string {
+	switch s.Name {
+	case "ROUNDS_ROLES", "ROUNDS_API_ADDR", "ROUNDS_OPS_ADDR":
+		return nil
+	case "ROUNDS_HEARTBEAT_INTERVAL", "ROUNDS_LONG_TIMEOUT", "ROUNDS_DEAD_AFTER", "ROUNDS_MEMORY_MARK":
+		// Pollers do what monitors and the API must know.
+		return []string{RoleAPI, RolePoller, RoleMonitor, RoleDelivery}
+	}
+	switch reflect.TypeFor[Settings]().Field(s.index[0]).Name {
+	case "API":
+		return []string{RoleAPI}
+	case "Poller":
+		return []string{RolePoller}
+	case "Monitor":
+		return []string{RoleMonitor}
+	case "Delivery":
+		return []string{RoleDelivery}
+	}
+	return nil
+}
+
+func shortened(value string) string {
+	if value == "" {
+		return "unset"
+	}
+	if len(value) <= comparedLength {
+		return value
+	}
+	cut := comparedLength
+	for !utf8.RuneStart(value[cut]) {
+		cut--
+	}
+	sum := sha256.Sum256([]byte(value))
+	return value[:cut] + "… (sha256 " + hex.EncodeToString(sum[:4]) + ")"
+}
