@@ -9,6 +9,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
+// ghostsShown is how long a replica that is dead is told.
+const ghostsShown = 10 * time.Minute
+
 // Stats is how a ring is doing.
 type Stats struct {
 	Now    time.Time // Redis' clock
@@ -21,6 +24,10 @@ type Stats struct {
 	Overdue time.Duration
 
 	Replicas []Replica
+
+	// Processes are those of all roles, with those that went silent within the last ten
+	// minutes. Compare has not been called.
+	Processes []Process
 
 	// Staleness is what the last scan of a monitor found; nil: there was none.
 	Staleness *Staleness
@@ -47,13 +54,21 @@ func (r *Registry) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, err
 	}
 	s.Now = now
-	s.Replicas = make([]Replica, len(replicas))
-	for i, replica := range replicas {
-		s.Replicas[i] = Replica{Name: replica.Name, Beat: replica.Beat}
+	for _, one := range replicas {
+		if now.Sub(one.Beat) >= ghostsShown {
+			continue // where no replica lives, nobody forgets the dead
+		}
+		replica := Replica{Name: one.Name, Beat: one.Beat}
 		// A replica of another version may say something else; that it is there
 		// is what counts.
-		_ = json.Unmarshal(replica.Report, &s.Replicas[i].Report)
+		_ = json.Unmarshal(one.Report, &replica.Report)
+		s.Replicas = append(s.Replicas, replica)
 	}
+	members, _, err := r.ring.Roster().Members(ctx)
+	if err != nil {
+		return Stats{}, err
+	}
+	s.Processes = processesOf(members)
 	found, err := r.ring.LastStaleness(ctx)
 	if err != nil {
 		return Stats{}, err

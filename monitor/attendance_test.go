@@ -14,7 +14,7 @@ func (w *world) attend(d time.Duration, processes ...circulate.Process) {
 	w.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {
 		for _, p := range processes {
-			if err := w.Ring.Roster().Attend(w.Context(), p); err != nil {
+			if _, err := w.Ring.Roster().Attend(w.Context(), p, nil); err != nil {
 				w.Fatal(err)
 			}
 		}

@@ -317,13 +317,34 @@ func TestStats(t *testing.T) {
 	if got := f.call("GET", "/v1/stats", "", 200, nil); !strings.Contains(got.body, `"staleness":{"at":"2026-11-20T08:00:00Z","scanned":1,"seconds_p50":2.5,"seconds_p99":0,"seconds_max":0,"stalest":"a","parked_excluded":0}`) {
 		t.Errorf("stats: %s", got.body)
 	}
+	if !strings.Contains(got.body, `"processes":[]`) {
+		t.Errorf("processes: %s", got.body)
+	}
+	for name, x := range map[string]string{"a": "1", "b": "1", "c": "2"} {
+		about := `{"version":"v1","host":"h","since":"2026-11-20T08:00:00Z","settings":{"X":"` + x + `"}}`
+		if _, err := f.ring.Roster().Attend(context.Background(), circulate.Process{Name: name, Roles: "api,poller"}, []byte(about)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.call("GET", "/v1/stats", "", 200, &s)
+	if len(s.Processes) != 3 || s.Processes[0].Name != "a" || s.Processes[0].Differs != nil || !slices.Equal(s.Processes[2].Differs, []accounts.Difference{{Setting: "X", Value: "2", Usual: "1"}}) {
+		t.Errorf("processes: %+v", s.Processes)
+	}
+	if p := s.Processes[0]; !slices.Equal(p.Roles, []string{"api", "poller"}) || p.Version != "v1" || p.Host != "h" || p.Since.IsZero() || !p.Alive || p.LastHeartbeat.IsZero() {
+		t.Errorf("process: %+v", p)
+	}
 	if r := s.Replicas[0]; !r.Alive || r.Name != "replica001" || r.Host != "h" || r.InFlight != 3 || r.LastHeartbeat.IsZero() {
 		t.Errorf("replica: %s", got.body)
 	}
 	f.redis.SetClock(func() time.Time { return time.Now().Add(time.Minute) })
+	s = Stats{}
 	f.call("GET", "/v1/stats", "", 200, &s)
-	if s.Replicas[0].Alive || s.OverdueSeconds < 50 {
+	if s.Replicas[0].Alive || s.OverdueSeconds < 50 || len(s.Processes) != 3 || s.Processes[0].Alive || s.Processes[2].Differs != nil {
 		t.Errorf("a minute later: %+v", s)
+	}
+	f.redis.SetClock(func() time.Time { return time.Now().Add(10*time.Minute + time.Second) })
+	if f.call("GET", "/v1/stats", "", 200, &s); len(s.Processes)+len(s.Replicas) != 0 {
+		t.Errorf("ghosts: %+v, %+v", s.Processes, s.Replicas)
 	}
 }
 

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
 )
 
 type statsReply struct {
@@ -25,7 +27,7 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error)
 			},
 		},
 		Staleness: stats.Staleness, Failing: stats.Failing, ClockStep: stats.ClockStep,
-		Replicas: make([]Replica, len(stats.Replicas)),
+		Replicas: make([]Replica, len(stats.Replicas)), Processes: make([]Process, len(stats.Processes)),
 	}
 	if s.options.Data != nil {
 		data := s.options.Data(ctx)
@@ -35,6 +37,15 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error)
 		reply.Replicas[i] = Replica{
 			Name: r.Name, LastHeartbeat: inUTC(r.Beat.Truncate(time.Millisecond)),
 			Alive: stats.Now.Sub(r.Beat) < s.options.DeadAfter, Report: r.Report,
+		}
+	}
+	alive := func(p *accounts.Process) bool { return stats.Now.Sub(p.Beat) < s.options.DeadAfter }
+	accounts.Compare(stats.Processes, alive)
+	for i := range stats.Processes {
+		p := &stats.Processes[i]
+		reply.Processes[i] = Process{
+			Name: p.Name, Roles: p.Roles, Version: p.Report.Version, Host: p.Report.Host, Since: inUTC(p.Report.Since),
+			LastHeartbeat: inUTC(p.Beat.Truncate(time.Millisecond)), Alive: alive(p), Differs: p.Differs,
 		}
 	}
 	return &statsReply{reply}, nil

@@ -132,7 +132,8 @@ type Stats struct {
 	Accounts       Places    `json:"accounts"`
 	Messages       int       `json:"messages" doc:"That are kept."`
 	OverdueSeconds float64   `json:"overdue_seconds" doc:"How long the longest overdue account has waited to be claimed."`
-	Replicas       []Replica `json:"replicas" nullable:"false"`
+	Replicas       []Replica `json:"replicas" nullable:"false" doc:"What pollers do; those that are dead are told for ten minutes."`
+	Processes      []Process `json:"processes" nullable:"false" doc:"Processes of all roles; those that went silent without leaving are told for ten minutes, at most 1000."`
 
 	Data *Data `json:"data,omitempty" doc:"Where accounts and messages are kept."`
 
@@ -179,6 +180,19 @@ type Replica struct {
 	LastHeartbeat time.Time `json:"last_heartbeat"`
 	Alive         bool      `json:"alive"`
 	accounts.Report
+}
+
+// Process is a process of the service, of any role, and what it said of itself last.
+type Process struct {
+	Name          string    `json:"name"`
+	Roles         []string  `json:"roles" nullable:"false"`
+	Version       string    `json:"version,omitempty" doc:"Left out by processes of versions that do not tell."`
+	Host          string    `json:"host,omitempty"`
+	Since         time.Time `json:"since,omitzero" doc:"When it started, by its own clock."`
+	LastHeartbeat time.Time `json:"last_heartbeat"`
+	Alive         bool      `json:"alive"`
+
+	Differs []accounts.Difference `json:"differs,omitempty" doc:"Settings that other processes of its roles have another value of; only of those that are alive."`
 }
 
 func accountOf(v *accounts.View) Account {

@@ -61,7 +61,7 @@ func lookAndRemove(t *testing.T, server redistest.Redis) {
 		if _, err := ring.Heartbeat(ctx, "replica001", []byte("{}"), time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if err := ring.Roster().Attend(ctx, circulate.Process{Name: "p1", Roles: "api,monitor"}); err != nil {
+		if _, err := ring.Roster().Attend(ctx, circulate.Process{Name: "p1", Roles: "api,monitor"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := ring.Endpoints().Disable(ctx, "crm", "410"); err != nil {

@@ -274,8 +274,8 @@ func attendance(f *fixture) {
 	api, poller := circulate.Process{Name: alice, Roles: "api,monitor"}, circulate.Process{Name: bob, Roles: "poller"}
 	f.do("ZADD", "{"+f.ns+":replicas}:processes", 1, "poller|forgotten0")
 	for _, p := range []circulate.Process{api, poller, api} {
-		if err := roster.Attend(ctx, p); err != nil {
-			f.Fatal(err)
+		if known, err := roster.Attend(ctx, p, nil); known || err != nil {
+			f.Fatal(known, err)
 		}
 	}
 	now, err := f.ring.Now(ctx, 0)
@@ -303,4 +303,64 @@ func attendance(f *fixture) {
 	if !first || second || err != nil || errAgain != nil {
 		f.Error(first, second, err, errAgain)
 	}
+}
+
+// members tells of processes what they say of themselves, for ten minutes after they
+// went silent, and not at all once they have left.
+func members(f *fixture) {
+	ctx := context.Background()
+	roster := f.ring.Roster()
+	attend := func(p circulate.Process, about string, want bool) {
+		f.Helper()
+		if known, err := roster.Attend(ctx, p, []byte(about)); known != want || err != nil {
+			f.Fatal(p, known, err)
+		}
+	}
+	expect := func(want ...string) {
+		f.Helper()
+		all, now, err := roster.Members(ctx)
+		if err != nil {
+			f.Fatal(err)
+		}
+		var got []string
+		for _, m := range all {
+			got = append(got, fmt.Sprintf("%s %s %s %d", m.Name, m.Roles, m.About, int(now.Sub(m.Said).Minutes())))
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			f.Errorf("got %q, want %q", got, want)
+		}
+	}
+	expect()
+	api, poller := circulate.Process{Name: alice, Roles: "api,monitor"}, circulate.Process{Name: bob, Roles: "poller"}
+	attend(api, "", false)
+	attend(api, "v1", true)
+	attend(api, "", true)
+	attend(poller, "v2", true)
+	expect(alice+" api,monitor v1 0", bob+" poller v2 0")
+	attend(poller, "v3", true)
+
+	// One that monitors found silent is seen for ten minutes, and then forgotten.
+	tag := "{" + f.ns + ":replicas}:"
+	now, err := f.ring.Now(ctx, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	ago := func(d time.Duration) int64 { return now.Add(-d).UnixMilli() }
+	f.do("ZADD", tag+"processes:seen", ago(9*time.Minute), "poller|"+bob)
+	f.do("ZADD", tag+"processes:seen", ago(11*time.Minute), "poller|ghost")
+	f.do("HSET", tag+"processes:about", "poller|ghost", "v1")
+	if told, err := roster.Forget(ctx, poller); !told || err != nil {
+		f.Error(told, err)
+	}
+	f.do("ZADD", tag+"processes", ago(time.Minute), "delivery|old")
+	expect(alice+" api,monitor v1 0", bob+" poller v3 9", "old delivery  1") // an old version says nothing of itself
+	attend(api, "", true)
+	if n, m := f.number("HLEN", tag+"processes:about"), f.number("ZCARD", tag+"processes:seen"); n != 2 || m != 2 {
+		f.Errorf("%d and %d are kept", n, m)
+	}
+	if err := roster.Leave(ctx, api); err != nil {
+		f.Fatal(err)
+	}
+	expect(bob+" poller v3 9", "old delivery  1")
 }

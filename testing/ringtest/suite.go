@@ -85,6 +85,7 @@ func Run(t *testing.T, server redistest.Redis) {
 			"messages are trimmed to a number":                    trimToANumber,
 			"replicas":                                            replicas,
 			"processes attend and leave":                          attendance,
+			"processes say of themselves what they are":           members,
 			"only what is due earlier wakes":                      wakes,
 			"limit, the rate holds":                               rateHolds,
 			"limit, the denied come back in order":                rateLine,

@@ -171,9 +171,16 @@ func TestStats(t *testing.T) {
 	if err := s.ring.KeepStaleness(t.Context(), stale); err != nil {
 		t.Fatal(err)
 	}
+	for name, settings := range map[string]string{"one": `{"ROUNDS_X":"1"}`, "two": `{"ROUNDS_X":"1"}`, "three": `{"ROUNDS_X":"2"}`} {
+		about := `{"version":"v1.2.3","host":"host2","since":"2026-11-20T08:00:00Z","settings":` + settings + `}`
+		if _, err := s.ring.Roster().Attend(t.Context(), circulate.Process{Name: name, Roles: "api,monitor"}, []byte(about)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	got := s.must("stats")
 	for _, want := range []string{"accounts   1: ", "shards     4\n", "staleness  p50 2.5s, p99 1m1s, most 1m30s (news), of 1000 accounts at 2026-11-", "host1", "alive", "3/256", "12.3", "1m30s",
 		"failing    300 accounts, 280 of them newly; 20 never succeeded\n           feed: 300 failing, 280 newly; 20 never succeeded\n",
+		"one      api,monitor  host2  v1.2.3   2026-11-", "settings that are not the same everywhere\nthree  ROUNDS_X  2  mostly 1\n",
 		"behind     12 accounts missed three slots of their cadence or more; most missed: 7 slots (old)\n",
 	} {
 		if !strings.Contains(got, want) {

@@ -30,7 +30,7 @@ func TestNamespaceRemove(t *testing.T) {
 		return output{out.String(), errs.String()}, err
 	}
 	process2 := circulate.Process{Name: "p1", Roles: "monitor"}
-	if err := ring.Roster().Attend(t.Context(), process2); err != nil {
+	if _, err := ring.Roster().Attend(t.Context(), process2, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := rm("", false, "trial", "--dry-run"); err != nil || !strings.Contains(got.out, "with 2 accounts and 0 messages\nin use by process p1 (monitor), heard of ") {
@@ -55,7 +55,7 @@ func TestNamespaceRemove(t *testing.T) {
 		t.Errorf("no name: %v", err)
 	}
 	// With force even though somebody is there.
-	if err := ring.Roster().Attend(t.Context(), process2); err != nil {
+	if _, err := ring.Roster().Attend(t.Context(), process2, nil); err != nil {
 		t.Fatal(err)
 	}
 	got, err := rm("trial\n", true, "trial", "--force")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -20,7 +21,7 @@ func newStatsCommand(env environment) *cobra.Command {
 	interval := time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "stats",
-		Short: "Show accounts by place, lateness, staleness, rates and replicas",
+		Short: "Show accounts by place, what fails, lateness, staleness, rates, replicas and processes",
 		Example: `  rounds stats
   rounds stats --watch
   rounds stats --json | jq .accounts.parked`,
@@ -95,19 +96,61 @@ func printStats(w io.Writer, s api.Stats) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if len(s.Replicas) == 0 {
+	if err := printReplicas(w, s.Replicas); err != nil {
+		return err
+	}
+	return printProcesses(w, s.Processes)
+}
+
+func printReplicas(w io.Writer, replicas []api.Replica) error {
+	if len(replicas) == 0 {
 		_, err := fmt.Fprintln(w, "\nno replica is running: nothing is checked")
 		return err
 	}
-	table = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\nREPLICA\tHOST\tSTATE\tIN FLIGHT\tCHECKS/S\tFAILURES/S\tMESSAGES/S\tLATENESS P50\tP99")
-	for _, r := range s.Replicas {
+	for _, r := range replicas {
 		state := "alive"
 		if !r.Alive {
 			state = "dead since " + clockTime(r.LastHeartbeat)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d/%d\t%.1f\t%.1f\t%.1f\t%s\t%s\n", r.Name, cmp.Or(oneLine(r.Host), "-"), state,
 			r.InFlight, r.Concurrency, r.ChecksPerSecond, r.FailuresPerSecond, r.MessagesPerSecond, seconds(r.LatenessP50), seconds(r.LatenessP99))
+	}
+	return table.Flush()
+}
+
+// printProcesses shows the processes of all roles, and the settings in which they differ.
+func printProcesses(w io.Writer, processes []api.Process) error {
+	if len(processes) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nPROCESS\tROLES\tHOST\tVERSION\tSINCE\tSTATE")
+	for _, p := range processes {
+		since, state := "-", "alive"
+		if !p.Since.IsZero() {
+			since = clockTime(p.Since)
+		}
+		if !p.Alive {
+			state = "silent since " + clockTime(p.LastHeartbeat)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", oneLine(p.Name), oneLine(strings.Join(p.Roles, ",")), cmp.Or(oneLine(p.Host), "-"), cmp.Or(oneLine(p.Version), "-"), since, state)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	heading := "\nsettings that are not the same everywhere\n"
+	table = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, p := range processes {
+		for _, d := range p.Differs {
+			usual := ""
+			if d.Usual != "" {
+				usual = "\tmostly " + oneLine(d.Usual)
+			}
+			fmt.Fprintf(table, "%s%s\t%s\t%s%s\n", heading, oneLine(p.Name), oneLine(d.Setting), oneLine(d.Value), usual)
+			heading = ""
+		}
 	}
 	return table.Flush()
 }
