@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,4 +111,37 @@ func TestProcessesShow(t *testing.T) {
 	if s := statsOf(t, registry, func(accounts.Stats) bool { return true }); len(s.Processes) != 0 {
 		t.Errorf("%+v", s.Processes)
 	}
+}
+
+// What a process says of itself follows its settings when they are read again.
+func TestPresenceFollowsSettings(t *testing.T) {
+	ring, err := circulate.Open(t.Context(), redistest.Embedded(t), circulate.Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := accounts.NewRegistry(ring, poller.Checkers{})
+	var current atomic.Pointer[settings.Settings]
+	set := func(concurrency string) {
+		s, err := read(map[string]string{"ROUNDS_CONCURRENCY": concurrency})
+		if err != nil {
+			t.Fatal(err)
+		}
+		current.Store(&s)
+	}
+	set("10")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		newPresence("v1", func() settings.Settings { return *current.Load() }).attend(ctx, ring, 5*time.Millisecond)
+	}()
+	for _, want := range []string{"10", "20"} {
+		set(want)
+		statsOf(t, registry, func(s accounts.Stats) bool {
+			return len(s.Processes) == 1 && s.Processes[0].Report.Settings["ROUNDS_CONCURRENCY"] == want && s.Processes[0].Report.Version == "v1"
+		})
+	}
+	cancel()
+	<-done
+	statsOf(t, registry, func(s accounts.Stats) bool { return len(s.Processes) == 0 })
 }
