@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// failing reports whether the last check of an account failed. Who is to blame does
-// not matter here: an account that is checked in vain must show.
+// failing reports whether the last check of an account failed. It does
+// not matter here who is to blame: an account that is checked in vain must show.
 func failing(v *circulate.View) bool {
 	if len(v.History.Marks) == 0 {
 		return false

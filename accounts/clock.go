@@ -29,10 +29,10 @@ type ClockStep struct {
 // instead. Back is how far the clock is known to have gone back, 0 where nothing is
 // known of that.
 //
-// Who waits for a slot of its cadence is due at the next one, so that accounts keep
-// apart as they were, and nothing named by the clock is done before its time. Who was
-// told to wait waits for as long as it would have, without what the clock went back
-// by.
+// An account that waits for a slot of its cadence is due at the next one, so that
+// accounts keep apart as they were, and nothing named by the clock is done before its
+// time. An account that was told to wait waits for as long as it would have, without
+// what the clock went back by.
 func Beyond(f circulate.Far, now time.Time, back time.Duration) (due time.Time, beyond bool) {
 	var a Account
 	var rhythm cadence.Cadence

@@ -34,9 +34,9 @@ type ParkedPage struct {
 }
 
 // Parked returns parked accounts, a page at a time: shard by shard, the longest
-// parked first. Who is parked throughout a walk is in it once. With a filter a
-// page may have fewer than were asked for, or none, and still not be the last. A
-// cursor that this ring never gave is ErrCursor.
+// parked first. An account that is parked throughout a walk is in it once. With a
+// filter a page may have fewer than were asked for, or none, and still not be the last.
+// A cursor that this ring never returned is ErrCursor.
 func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error) {
 	if q.Limit == 0 {
 		q.Limit = ListLimit

@@ -6,8 +6,8 @@ import (
 )
 
 // Account is one account of a ring, by its id: the steps that concern it alone. It finds the
-// account in whichever shard it is while their number changes. Who deals with many accounts at
-// once takes the ring's own steps, which take those of one shard.
+// account in whichever shard it is while their number changes. For many accounts at once there
+// are the ring's own steps, which take those of one shard.
 type Account struct {
 	ring *Ring
 	id   string

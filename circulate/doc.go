@@ -232,8 +232,8 @@
 // being left; from then on no Move of that generation does anything, however late it
 // comes. Then it has the new shards refuse registrations, as shards do that are left,
 // and then meta forgets them. Their generation is skipped: no later change has its
-// names. Whoever gives up stops anywhere; a monitor that meets a shard whose accounts
-// stay goes on with it, and where one shard is being left it is taken back.
+// names. The process that gives up may stop anywhere: a monitor that meets a shard whose
+// accounts stay goes on with it, and where one shard is being left it is taken back.
 //
 // An account is at every moment in the places of its old shard, or in departures, or
 // in the places of its new shard, and each of the three scripts takes it from one to

@@ -57,7 +57,7 @@ type Return struct {
 	Park     string // not empty: out of circulation, with this reason
 }
 
-// Return gives accounts of one shard back. Each is written whole or, where the
+// Return returns accounts of one shard to the ring. Each is written whole or, where the
 // claim was lost, not at all; the outcomes stand in the order of the items. It
 // is safe to repeat after an unknown outcome: what had been written then shows
 // as Fenced. Of an account that was nudged to an earlier time meanwhile, Due is

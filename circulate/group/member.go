@@ -22,8 +22,8 @@ type Member struct {
 	ttl      time.Duration
 }
 
-// Member returns a consumer of a group. Whoever is silent for so long counts as gone,
-// and so long do its leases live.
+// Member returns a consumer of a group. A consumer that is silent for ttl counts as
+// gone, and its leases last for as long.
 func (g *Groups) Member(group, consumer string, ttl time.Duration) Member {
 	return Member{groups: g, group: group, consumer: consumer, ttl: ttl}
 }

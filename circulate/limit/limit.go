@@ -1,6 +1,6 @@
 // Package limit holds what all replicas of a namespace share: how many checks start,
-// how many run at once, or both. Whoever must wait is told a time at which it may come
-// back: nobody waits in line with a place in a pool. It knows no account, and does not
+// how many run at once, or both. A check that must wait is told a time at which it may
+// come back: nobody waits in line with a place in a pool. It knows no account, and does not
 // wait itself: package poller asks before a check, and brings a promise along.
 //
 // The rate is held by the generic cell rate algorithm (ITU-T I.371, annex A;
@@ -38,10 +38,10 @@
 // in use for about four fifths of the time that polled comers can use them, at
 // two denials for each check.
 //
-// Whoever comes back in time and is denied again gets a slot at the front, in a
-// second line that only such askers are in, apart likewise. So it is not overtaken
+// A check that comes back in time and is denied again gets a slot at the front, in a
+// second line that only such checks are in, apart likewise. So it is not overtaken
 // by all that came after it, and each comes back as often as it takes to meet a free
-// slot, which does not depend on the length of the line. Whoever comes back late by
+// slot, which does not depend on the length of the line. One that comes back late by
 // more than 2 s and two slots, as after an outage, is heard too, but has lost its
 // place: all those slots have passed at once, and whom the bounds do not let start
 // goes to the end of the line, one behind the other again. Whoever comes

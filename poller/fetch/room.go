@@ -34,8 +34,8 @@ func newRoom() room {
 }
 
 // Reserve waits for memory that is needed for so many bytes for a short time, in
-// order to take an answer apart. The function frees it. Whoever has reserved
-// some must not ask for more meanwhile. The error is an *Error.
+// order to take an answer apart. The function frees it. A caller that has
+// reserved some must not ask for more meanwhile. The error is an *Error.
 func (c *Client) Reserve(ctx context.Context, bytes int64) (func(), error) {
 	if bytes <= smallReserve {
 		return take(ctx, c.room.small, bytes, smallRoom)

@@ -23,8 +23,8 @@ type excuse struct {
 	used     int
 }
 
-// excuse is that of a turn. Who was cut off finds out at the end, and by then it may
-// have begun what it had claimed.
+// excuse is that of a turn. A poller that was cut off finds out at the end, and by then
+// it may have begun what it had claimed.
 func (t *turn) excuse() *excuse {
 	return &excuse{fault: t.fault.name, from: t.injected, to: t.healed.Add(stragglerTime), end: t.healed.Add(time.Second), of: t.concerned}
 }

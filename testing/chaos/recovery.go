@@ -56,8 +56,8 @@ type ailing struct {
 
 const noteEvery = 300 * time.Millisecond
 
-// note takes account of who is put off now, and of who was checked well again. Who is
-// not within wholeWithin is a violation.
+// note takes account of who is put off now, and of who was checked well again. An account
+// that is not within wholeWithin is a violation.
 func (a *ailing) note(t *turn) {
 	a.ended = t.healed
 	if time.Since(a.noted) > noteEvery {

@@ -27,8 +27,8 @@ type reshardLaw struct {
 // home is where an account is: a shard's tag, or "on its way".
 type home struct{ where, cursor string }
 
-// residents returns every account with all that counts as its homes. Who has
-// departed is on its way until its new shard knows of it, by its arrival or
+// residents returns every account with all that counts as its homes. An account
+// that has departed is on its way until its new shard knows of it, by its arrival or
 // because it was registered there.
 func (l reshardLaw) residents(s snapshot) map[string][]home {
 	all := make(map[string][]home)

@@ -4,8 +4,8 @@
 //
 // The ring is reached by a [Faulty] server, where a test comes in between: it
 // refuses connections, breaks them before a command gets there, loses replies, or
-// does something of its own just then. Who needs a way of its own to Redis, as a
-// second replica does, wraps [World.Redis] in another Faulty and opens a ring by it.
+// does something of its own just then. A test that needs another way to Redis,
+// as for a second replica, wraps [World.Redis] in another Faulty and opens a ring by it.
 //
 // It knows the ring alone, so that the tests of every package above circulate can
 // use it; what pollers, monitors and consumers are like in a test is their own

@@ -53,8 +53,8 @@ func parkIf(f *fixture) {
 }
 
 // parkedPages walks through parked accounts, most of which are parked since the
-// same moment, in pages of every size. Who stays parked is met once, though those
-// that the walk goes on behind are taken out, and others come.
+// same moment, in pages of every size. An account that stays parked is met
+// once, though those that the walk goes on behind are taken out, and others come.
 func parkedPages(f *fixture) {
 	ctx := context.Background()
 	const many = 60

@@ -134,8 +134,8 @@ func (l *connections) answer(next http.Handler) http.Handler {
 	})
 }
 
-// awaitedBody is the body of a request. Whoever waits for more of it is not being
-// answered meanwhile.
+// awaitedBody is the body of a request. A handler that waits for more of it
+// answers nothing meanwhile.
 type awaitedBody struct {
 	io.ReadCloser
 	note func(by int)

@@ -99,7 +99,7 @@ func Serve(options Options) (*WeCom, func(), error) {
 func (w *WeCom) URL() string { return w.base }
 
 // RoundTrip answers one request without a network, as an http.RoundTripper in
-// fake time. Whoever gives up before the answer comes gets none.
+// fake time. A caller that gives up before the answer comes gets none.
 func (w *WeCom) RoundTrip(r *http.Request) (*http.Response, error) {
 	recorder := httptest.NewRecorder()
 	w.ServeHTTP(recorder, r)
