@@ -166,6 +166,7 @@ if [ -n "$race" ]; then
 	# time: a third of what tests on the embedded Redis cost. A package with generic functions
 	# must not be left out, for others may be linked with its copies of them.
 	flags=(-race '-gcflags=github.com/yuin/gopher-lua/...=-race=false')
+	export GORACE=atexit_sleep_ms=50 # each program waits for a second at its end by default
 	export CGO_ENABLED=1 # an environment that forbids it forbids the race detector
 fi
 if [ -n "$strict" ]; then
@@ -178,8 +179,10 @@ unformatted=$(find . -name '*.go' -not -path '*/.*' -not -path '*/testdata/*' -e
 $unformatted"
 
 say "golangci-lint, go vet and staticcheck among it"
-go run "$golangci" run
-within go run "$golangci" run
+# It runs once, and compiles in three quarters of the time where nothing is optimized.
+lint=(go run '-gcflags=all=-N -l' '-ldflags=-s -w' "$golangci" run)
+"${lint[@]}"
+within "${lint[@]}"
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
