@@ -29,6 +29,9 @@ func (s *Server) describe(api huma.API, a access) ([]byte, error) {
 		{Name: "delivery", Description: "Who has had it: consumer groups, webhook endpoints, dead letters."},
 		{Name: "service", Description: "How it is doing."},
 	}
+	doc.Info.License = &huma.License{Name: "Apache License 2.0", Identifier: "Apache-2.0"}
+	doc.Servers = []*huma.Server{{URL: "/", Description: "Where this description is served."}}
+	doc.Security = []map[string][]string{{}} // open to who reaches it, which is this machine alone
 	if a.token != "" {
 		doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 		doc.Security = []map[string][]string{{"token": {}}}
@@ -66,14 +69,14 @@ func (s *Server) describe(api huma.API, a access) ([]byte, error) {
 	doc.AddOperation(schemas.probe("/healthz", "Whether the process serves", "Always ok, whatever Redis does.", nil))
 	doc.AddOperation(schemas.probe("/readyz", "Whether Redis can be used", "", []int{http.StatusServiceUnavailable}))
 	if s.options.Metrics != nil {
-		doc.AddOperation(plain("/metrics", "get-metrics", "Metrics for Prometheus", "text/plain"))
+		doc.AddOperation(schemas.plain("/metrics", "get-metrics", "Metrics for Prometheus", "text/plain"))
 	}
 	if a.callbacks != nil {
-		for _, o := range callbackOperations() {
+		for _, o := range schemas.callbackOperations() {
 			doc.AddOperation(o)
 		}
 	}
-	doc.AddOperation(plain("/openapi.json", "get-openapi", "This description", "application/json"))
+	doc.AddOperation(schemas.plain("/openapi.json", "get-openapi", "This description", "application/json"))
 	return json.Marshal(doc)
 }
 
@@ -156,7 +159,7 @@ func (d describer) messages() *huma.Operation {
 }
 
 func (d describer) probe(path, summary, description string, problems []int) *huma.Operation {
-	return d.problems(&huma.Operation{
+	o := d.problems(&huma.Operation{
 		OperationID: "get-" + path[1:], Method: http.MethodGet, Path: path, Tags: []string{"service"},
 		Summary: summary, Description: description,
 		Security: []map[string][]string{{}}, // open to all
@@ -164,11 +167,15 @@ func (d describer) probe(path, summary, description string, problems []int) *hum
 			Description: "OK", Content: map[string]*huma.MediaType{"application/json": d.media(reflect.TypeFor[Health]())},
 		}},
 	}, problems...)
+	// Nothing else that a caller may do wrong is looked at: by net/http itself, in plain text.
+	o.Responses[strconv.Itoa(http.StatusRequestHeaderFieldsTooLarge)] = &huma.Response{Description: "The request's header is too large."}
+	return o
 }
 
-func plain(path, id, summary, contentType string) *huma.Operation {
-	return &huma.Operation{
+// plain describes a route that is not for all and answers with one type.
+func (d describer) plain(path, id, summary, contentType string) *huma.Operation {
+	return d.problems(&huma.Operation{
 		OperationID: id, Method: http.MethodGet, Path: path, Tags: []string{"service"}, Summary: summary,
 		Responses: map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{contentType: {}}}},
-	}
+	}, http.StatusUnauthorized)
 }
