@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"sync/atomic"
 	"time"
 )
@@ -24,7 +25,7 @@ type Call struct {
 	Header       http.Header // sent to the URL's own origin only, but for the harmless ones
 	Body         []byte      // nil: none
 	MaxBody      int64       // bytes wanted of a 2xx answer at most, after decompression; 0: 8 MiB
-	MaxRedirects int         // 0: a redirect is the answer
+	MaxRedirects int         // 0: a redirect is the answer; see also Response.Moved
 }
 
 // Response is an answer, read to its end.
@@ -33,6 +34,10 @@ type Response struct {
 	Header http.Header
 	// Body is whole if the status is 2xx, else cut after 64 KiB.
 	Body []byte
+	// Moved is where the URL leads by permanent redirects (301, 308) alone, followed up to
+	// the first other one, without a fragment. It never leads from https to http. Empty:
+	// nowhere.
+	Moved string
 }
 
 // RetryAfter returns what the answer's Retry-After header asks for; see RetryAfter.
@@ -74,7 +79,8 @@ func (c *Client) do(ctx context.Context, call Call) (*Response, error) {
 	request.Header.Del("Accept-Encoding")
 	request.Header.Set("User-Agent", c.options.UserAgent)
 
-	client := http.Client{Transport: c.round, CheckRedirect: checkRedirect(call.MaxRedirects)}
+	var moved move
+	client := http.Client{Transport: c.round, CheckRedirect: checkRedirect(call.MaxRedirects, &moved)}
 	answer, err := client.Do(request)
 	if err != nil {
 		return nil, err
@@ -84,11 +90,29 @@ func (c *Client) do(ctx context.Context, call Call) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Response{Status: answer.StatusCode, Header: answer.Header, Body: body}, nil
+	return &Response{Status: answer.StatusCode, Header: answer.Header, Body: body, Moved: moved.to}, nil
+}
+
+// move is where permanent redirects lead.
+type move struct {
+	to    string
+	ended bool
+}
+
+// follow takes note of one redirect.
+func (m *move) follow(request *http.Request, from *url.URL) {
+	permanent := request.Response != nil &&
+		(request.Response.StatusCode == http.StatusMovedPermanently || request.Response.StatusCode == http.StatusPermanentRedirect)
+	m.ended = m.ended || !permanent || from.Scheme == "https" && request.URL.Scheme != "https"
+	if !m.ended {
+		to := *request.URL
+		to.Fragment, to.RawFragment = "", ""
+		m.to = to.String()
+	}
 }
 
 // checkRedirect makes the rule for redirects of one call.
-func checkRedirect(most int) func(*http.Request, []*http.Request) error {
+func checkRedirect(most int, moved *move) func(*http.Request, []*http.Request) error {
 	return func(request *http.Request, via []*http.Request) error {
 		if len(via) > most {
 			return http.ErrUseLastResponse
@@ -96,6 +120,7 @@ func checkRedirect(most int) func(*http.Request, []*http.Request) error {
 		if err := checkURL(request.URL); err != nil {
 			return err
 		}
+		moved.follow(request, via[len(via)-1].URL)
 		// The page before is nobody's business: its query may hold a token.
 		request.Header.Del("Referer")
 		for _, earlier := range append(via[1:len(via):len(via)], request) {

@@ -69,6 +69,14 @@ func Host(raw string) string {
 	return host
 }
 
+// SameOrigin reports whether two URLs have scheme, host and port in common. One that is
+// no URL has nothing in common.
+func SameOrigin(a, b string) bool {
+	first, err := url.Parse(a)
+	second, err2 := url.Parse(b)
+	return err == nil && err2 == nil && sameOrigin(first, second)
+}
+
 // sameOrigin reports whether two URLs have scheme, host and port in common.
 func sameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && Host(a.String()) == Host(b.String())
