@@ -32,6 +32,7 @@ type Explanation struct {
 	Marks   []string // how the last checks went, the newest first
 	Error   string   // what went wrong with the last check; empty: nothing
 	ErrorAt time.Time
+	Warning string // what was wrong at the last check though it succeeded; empty: nothing
 
 	Retention time.Duration // for how long the third party keeps its messages; 0: not known
 	Skip      time.Time     // messages from before are passed over until it has caught up; zero: none is
@@ -95,7 +96,7 @@ func explain(v *circulate.View, shard int, turn circulate.QueuePosition) Explana
 			e.Waits.Lane = laneWord(turn.Lane)
 		}
 	}
-	e.Skip = SkipBefore(turn.State)
+	e.Skip, e.Warning = SkipBefore(turn.State), WarningIn(turn.State)
 	if e.Fault == "" {
 		e.readCadence(turn.State)
 	}

@@ -56,4 +56,11 @@ type Result struct {
 	// CursorReset says that the upstream no longer knew the cursor, so that
 	// messages may be missing or come again.
 	CursorReset bool
+	// Warnings are what was wrong though the page could be read.
+	Warnings []Warning
+	// MovedTo is the address at which the third party says for good that the account is
+	// to be asked from now on, in place of the config's url: tried by this very
+	// check, allowed, and fit to be sent all that the config adds to requests. Empty:
+	// where it was.
+	MovedTo string
 }

@@ -15,6 +15,7 @@ type flights struct {
 	*replica
 	limiter   *limiter
 	writer    *writer
+	mover     *mover
 	outage    *outage
 	places    *places
 	running   *running
@@ -25,9 +26,9 @@ type flights struct {
 	halt   atomic.Bool     // no further pages
 }
 
-func newFlights(r *replica, l *limiter, w *writer) *flights {
+func newFlights(r *replica, l *limiter, w *writer, m *mover) *flights {
 	return &flights{
-		replica: r, limiter: l, writer: w,
+		replica: r, limiter: l, writer: w, mover: m,
 		outage: newOutage(), places: newPlaces(r.config.Concurrency), running: newRunning(),
 	}
 }

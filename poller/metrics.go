@@ -9,6 +9,8 @@ import (
 type Metrics struct {
 	checks       *prometheus.CounterVec
 	failures     *prometheus.CounterVec
+	warnings     *prometheus.CounterVec
+	moved        *prometheus.CounterVec
 	checkSeconds *prometheus.HistogramVec
 	lateness     prometheus.Histogram
 	messages     *prometheus.CounterVec
@@ -50,6 +52,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		checks: counters("checks_total", "Checks that ended, by kind and outcome: ok or the kind of the failure.", "kind", "outcome"),
 		failures: counters("check_failures_total", "Checks that failed, by kind and class: dns, connect, tls, timeout, proxy, http_4xx, http_5xx, auth, gone, config, cursor_invalid, rate_limited, parse, hung, panic, other.",
 			"kind", "class"),
+		warnings: counters("check_warnings_total", "Checks that succeeded though something was wrong with the answer, by kind and code: malformed, moved.", "kind", "code"),
+		moved:    counters("moves_total", "Accounts that third parties said have moved for good, of those that are followed, by kind and outcome: followed, changed (the record was another one meanwhile), failed, dropped (too many at once, or a second move within a day).", "kind", "outcome"),
 		checkSeconds: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "rounds", Name: "check_seconds",
 			Help: "From claim to result, all pages.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"kind"}),
 		lateness: f.NewHistogram(prometheus.HistogramOpts{Namespace: "rounds", Name: "lateness_seconds",

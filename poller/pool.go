@@ -21,6 +21,12 @@ type Options struct {
 	// Hurry ends the grace period at once when it is closed, and leaves the last writes
 	// little time; nil: nothing does.
 	Hurry <-chan struct{}
+
+	// Follow changes the record of an account whose third party says that it has another
+	// address for good, and that was checked there; see Result.MovedTo. It returns
+	// accounts.ErrChanged or accounts.ErrNotFound where the record is another one by
+	// then. Nil: moves are only told of.
+	Follow func(context.Context, Move) error
 }
 
 // Pool is one replica: it claims accounts, checks them, and returns them. A claimer
@@ -81,7 +87,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 	}
 	limiter := newLimiter(ring, limits, leaseOf(config), log, o.Metrics)
 	writer := newWriter(r, ring)
-	flights := newFlights(r, limiter, writer)
+	flights := newFlights(r, limiter, writer, newMover(r, o.Follow))
 	return &Pool{
 		replica: r, ring: ring, hurry: o.Hurry, checkers: checkers, limiter: limiter, writer: writer, flights: flights,
 		claimer: newClaimer(r, ring, checkers, limiter, flights, writer),
@@ -134,6 +140,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	beating.Go(func() { p.claimer.listen(ctx) })
 	beating.Go(func() { p.room.run(heart) })
 	beating.Go(func() { p.failures.tell(heart, p.log) })
+	beating.Go(func() { p.flights.mover.run(heart) })
 
 	<-ctx.Done()
 	p.log.Info("going down: no more claims", "running", p.flights.count())

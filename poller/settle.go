@@ -25,7 +25,8 @@ func (f *flight) succeed(result Result) bool {
 		Class: cadence.Succeeded, Found: f.found || len(result.Messages) > 0, More: result.HasMore, PollAfter: result.NextPollAfter,
 	}, mark)
 	item.Messages, item.Cursor = result.Messages, result.Cursor
-	return f.settle(item, "ok", f.held.whenWritten())
+	item.State = f.withWarnings(item.State, result.Warnings)
+	return f.settle(item, "ok", f.moving(result.MovedTo, f.held.whenWritten()))
 }
 
 // fail returns the account with a failure, or leaves it to be released, unchecked,

@@ -39,6 +39,7 @@ type Schedule struct {
 	Checks    []string  `json:"checks" nullable:"false" doc:"How the last checks went, the newest first, at most eight: ok, more (there is more), blameless (failed, but not by the account's fault), transient, rate_limited, auth, gone, config, cursor_invalid, protocol, hung, panic."`
 	Error     string    `json:"last_error,omitempty" doc:"What went wrong with the last check, if it did."`
 	ErrorAt   time.Time `json:"last_error_at,omitzero"`
+	Warning   string    `json:"warning,omitempty" doc:"What was wrong at the last check though it succeeded: malformed, of a feed that is no well-formed XML and is read as far as it goes, or moved, of one that has another address for good."`
 
 	Retention *float64  `json:"retention_seconds,omitempty" doc:"For how long the third party keeps messages; left out where that is not known."`
 	Headroom  *float64  `json:"headroom_seconds,omitempty" doc:"How long until it forgets messages that no check has fetched; negative if that is past."`
@@ -77,7 +78,7 @@ func scheduleOf(e *accounts.Explanation) Schedule {
 		Cadence: e.Cadence, Slots: make([]time.Time, len(e.Slots)), Nudged: inUTC(e.Nudged),
 		Failures: e.State.Failures, Strikes: e.State.Strikes,
 		Succeeded: inUTC(e.History.Succeeded), NeverSucceeded: e.NeverSucceeded(),
-		Checks: append([]string{}, e.Marks...), Error: e.Error, ErrorAt: inUTC(e.ErrorAt), Skip: inUTC(e.Skip),
+		Checks: append([]string{}, e.Marks...), Error: e.Error, ErrorAt: inUTC(e.ErrorAt), Warning: e.Warning, Skip: inUTC(e.Skip),
 	}
 	for i, slot := range e.Slots {
 		s.Slots[i] = inUTC(slot)

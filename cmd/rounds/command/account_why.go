@@ -74,6 +74,7 @@ func printSchedule(w io.Writer, s api.Schedule) error {
 	if s.Strikes > 0 {
 		row("strikes", fmt.Sprint(s.Strikes))
 	}
+	row("warning", s.Warning)
 	row("last error", errorOf(s.Error, s.ErrorAt))
 	row("shard", fmt.Sprint(s.Shard))
 	return table.Flush()

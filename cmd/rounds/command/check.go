@@ -137,6 +137,9 @@ func (run *checkRun) follow(ctx context.Context, checker poller.Checker, timeout
 		}
 		page.NextCursor, page.HasMore, page.CursorReset = cursorText(request.Cursor), result.HasMore, result.CursorReset
 		page.NextPollAfter = result.NextPollAfter.Seconds()
+		for _, w := range result.Warnings {
+			page.Warnings = append(page.Warnings, w.String())
+		}
 		run.Pages = append(run.Pages, page)
 		if !result.HasMore {
 			return

@@ -33,6 +33,7 @@ type checkPage struct {
 	HasMore       bool           `json:"has_more"`
 	CursorReset   bool           `json:"cursor_reset"`
 	NextPollAfter float64        `json:"next_poll_after"` // seconds
+	Warnings      []string       `json:"warnings,omitempty"`
 	Milliseconds  int64          `json:"milliseconds"`
 }
 
@@ -109,6 +110,9 @@ func (run *checkRun) print(w io.Writer, jsonOutput bool) error {
 				when = clockTime(*m.Time)
 			}
 			fmt.Fprintf(w, "  %s  %s  %s  %s\n", when, quoted(m.Type), quoted(m.ID), shorten(string(m.Data)))
+		}
+		for _, warning := range page.Warnings {
+			fmt.Fprintf(w, "warning  %s\n", oneLine(warning))
 		}
 		if page.CursorReset {
 			fmt.Fprintln(w, "reset    the third party no longer knew the cursor: messages may be missing or come again")

@@ -163,7 +163,16 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings
 		LongTimeout:  s.Monitor.LongTimeout,
 		MemoryMark:   s.Poller.MemoryMark,
 		AccountShare: accountShare(s.Poller),
-	}, poller.Options{Log: o.Log, Metrics: poller.NewMetrics(registry), Hurry: o.Hurry})
+	}, poller.Options{Log: o.Log, Metrics: poller.NewMetrics(registry), Hurry: o.Hurry, Follow: followMoves(ring, checkers, s.Poller)})
+}
+
+// followMoves writes new addresses into records, if the settings have it so.
+func followMoves(ring *circulate.Ring, checkers poller.Checkers, s settings.Poller) func(context.Context, poller.Move) error {
+	if !s.FollowMoves {
+		return nil
+	}
+	all := accounts.NewRegistry(ring, checkers)
+	return func(ctx context.Context, m poller.Move) error { return all.Move(ctx, m.Account, m.Config, m.To) }
 }
 
 // accountShare is the poller's setting, in bytes: there 0 is the default.

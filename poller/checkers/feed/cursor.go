@@ -34,6 +34,7 @@ type validators struct {
 	url      string // a digest: the URL may hold a token
 	etag     string
 	modified string
+	flaw     flaw // of what they stand for
 }
 
 func newValidators(url string, header http.Header) validators {
@@ -82,6 +83,9 @@ type wire struct {
 	ETag     string `json:"etag,omitempty"`
 	Modified string `json:"modified,omitempty"`
 	Seen     []byte `json:"seen,omitempty"`
+	// What was wrong with the feed's XML, to be told of while the feed is unmodified.
+	// Versions that do not know it drop it.
+	BrokenLine int `json:"broken_line,omitempty"`
 }
 
 // decodeCursor reads a cursor; an empty one is that of a feed never seen.
@@ -94,7 +98,7 @@ func decodeCursor(raw []byte) (cursor, error) {
 	if json.Unmarshal(raw, &w) != nil || w.Version != 1 || len(w.Seen)%digestSize != 0 {
 		return cursor{}, errCursor
 	}
-	c.validators = validators{url: w.URL, etag: validator(w.ETag), modified: validator(w.Modified)}
+	c.validators = validators{url: w.URL, etag: validator(w.ETag), modified: validator(w.Modified), flaw: flaw{line: max(0, w.BrokenLine)}}
 	for rest := w.Seen; len(rest) > 0; rest = rest[digestSize:] {
 		c.add(digest(rest))
 	}
@@ -102,7 +106,7 @@ func decodeCursor(raw []byte) (cursor, error) {
 }
 
 func (c *cursor) encode() ([]byte, error) {
-	w := wire{Version: 1, URL: c.url, ETag: c.etag, Modified: c.modified, Seen: make([]byte, 0, len(c.seen)*digestSize)}
+	w := wire{Version: 1, URL: c.url, ETag: c.etag, Modified: c.modified, BrokenLine: c.flaw.kept(), Seen: make([]byte, 0, len(c.seen)*digestSize)}
 	for _, key := range c.seen {
 		w.Seen = append(w.Seen, key[:]...)
 	}

@@ -26,6 +26,11 @@
 // or time than its length lets expect is refused as not_a_feed. Nothing behind the
 // end of its root is read. HTML is resolved against xml:base within limits.
 //
+// A feed that is no well-formed XML is read as far as it goes: a check that finds items
+// succeeds, with the warning malformed. What cannot be read at all is dropped from
+// the error to the next item. A feed that permanent redirects lead elsewhere has the
+// warning moved, and is asked at its old address until its record changes.
+//
 // If more is new than was asked for, the oldest come first and the feed is
 // fetched again for the rest. ETag and Last-Modified are kept only when nothing
 // is left: a 304 would hide it.
@@ -108,17 +113,29 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	if err != nil {
 		return poller.Result{}, fetch.CheckError(err)
 	}
+	var result poller.Result
 	switch {
-	case answer.Status == http.StatusNotModified && conditional, answer.Status == http.StatusNoContent:
-		return poller.Result{}, nil
+	case answer.Status == http.StatusNotModified && conditional:
+		result.Warnings = known.flaw.warnings()
+	case answer.Status == http.StatusNoContent:
 	case answer.Status < 200 || answer.Status > 299:
 		return poller.Result{}, statusError(answer, config.headers.Any())
+	default:
+		read, err := parse(ctx, answer.Body, c.client.Reserve)
+		if err != nil {
+			return poller.Result{}, err
+		}
+		found := newValidators(config.url, answer.Header)
+		if found.flaw = read.flaw; read.flaw.lossy {
+			found = validators{flaw: read.flaw} // unmodified, it would still be broken
+		}
+		if result, err = report(read.items, known, r, found); err != nil {
+			return poller.Result{}, err
+		}
+		result.Warnings = read.flaw.warnings()
 	}
-	items, err := parse(ctx, answer.Body, c.client.Reserve)
-	if err != nil {
-		return poller.Result{}, err
-	}
-	return report(items, known, r, newValidators(config.url, answer.Header))
+	config.moves(answer.Moved, &result)
+	return result, nil
 }
 
 // report finds what is new among a feed's items.
@@ -138,7 +155,7 @@ func report(items []item, known cursor, r poller.Request, found validators) (pol
 		present = append(present, key)
 	}
 	if result.HasMore {
-		found = validators{}
+		found = validators{flaw: found.flaw}
 	}
 	next, err := known.next(present, items, found).encode()
 	if err != nil {

@@ -20,11 +20,12 @@ func FuzzAnswer(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		items, err := parse(t.Context(), body, free)
+		read, err := parse(t.Context(), body, free)
 		if err != nil {
 			_ = checktest.Failure(t, err) // which the test fails without
 			return
 		}
+		items := read.items
 		first, err := report(items, mustDecode(t, nil), poller.Request{Limit: 1 << 20}, validators{})
 		if err != nil || len(first.Messages) != len(items) || first.HasMore {
 			t.Fatalf("%d items, %d messages, %v", len(items), len(first.Messages), err)
@@ -59,6 +60,7 @@ func FuzzGuard(f *testing.F) {
 			<content type="html">&lt;a href="d"&gt;</content><summary type="xhtml"><div xmlns="http://www.w3.org/1999/xhtml"><!--><b>--></div></summary></entry></feed>`,
 		`<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"><item><link>a</link></item></rdf:RDF>`,
 		"<rss></a></b><item/></rss>", "<rss><channel><item></channel></rss>", "<rss a b=c d>", "<rss/><rss>", "<?xml version='1.1'?><rss/>",
+		"<rss><channel><item><guid>1</guid></item><item>a < b</item><item><![CDATA[<item>]]><< </item><item/>", "<feed><entry><id>1</id>&nbsp;</b></entry><entry", "<rss><channel><image><url>< </url><ITEM ><guid>1</guid></ITEM>",
 		`{"version":"https://jsonfeed.org/version/1.1","items":[{"id":"1","tags":["a"]},null]}`,
 		`{"version":"https://jsonfeed.org/version/1.1","items":[{"id":[[[0]]],"content_html":"\ud800\"]}"}],"items":[{}]}`, "\xef\xbb\xbf{",
 	} {
@@ -76,9 +78,21 @@ func FuzzGuard(f *testing.F) {
 		if err != nil {
 			return
 		}
-		passed, counted, err := guard(t.Context(), text)
+		strict, _, strictErr := guard(t.Context(), text, true)
+		passed, counted, flaw, err := guardOrMend(t.Context(), bytes.Clone(text))
 		if err != nil {
+			if strictErr == nil {
+				t.Errorf("%q passes a strict guard alone: %v", text, err)
+			}
 			return
+		}
+		if strictErr == nil {
+			lax, _, err := guard(t.Context(), text, false)
+			if err != nil || !bytes.Equal(strict, lax) || !bytes.Equal(strict, passed) || flaw.line != 0 {
+				t.Errorf("of %q a strict guard reads %q, another %q, %v", text, strict, lax, err)
+			}
+		} else if flaw.line == 0 {
+			t.Errorf("%q is broken, and nobody is told", text)
 		}
 		if !bytes.Equal(clean(bytes.Clone(passed)), passed) {
 			t.Errorf("the parser will drop something of %q", passed)

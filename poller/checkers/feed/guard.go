@@ -58,14 +58,19 @@ var (
 // guard reads a document as the parser will, and refuses it where that would cost
 // too much, or at the first error: the parser, which might go on there, is not to
 // see what nobody has judged. It returns the document up to the end of its root, and
-// what it has counted.
-func guard(ctx context.Context, text []byte) ([]byte, *ledger, error) {
+// what it has counted. Broken XML is a *brokenXML; then what was counted before is
+// returned as well.
+//
+// The parser takes much for XML that is none, and so does guard unless it is strict.
+// What passes a strict one any other reads in the same way.
+func guard(ctx context.Context, text []byte, strict bool) ([]byte, *ledger, error) {
 	from := &source{ctx: ctx, text: text}
 	decoder := xml.NewDecoder(from)
-	decoder.Strict = false // as the parser reads
+	decoder.Strict = strict
 	decoder.CharsetReader = func(string, io.Reader) (io.Reader, error) { return nil, errDeclared }
 	l := &ledger{}
 	for {
+		l.at = int(decoder.InputOffset())
 		from.next(decoder.InputOffset())
 		token, err := decoder.Token()
 		switch {
@@ -74,8 +79,11 @@ func guard(ctx context.Context, text []byte) ([]byte, *ledger, error) {
 			return nil, nil, ctx.Err()
 		case errors.Is(err, errAttributes):
 			return nil, nil, errAttributes
-		default:
-			return nil, nil, errXML // at the end as well: the root is still open
+		case errors.Is(err, errDeclared):
+			return nil, nil, errDeclared
+		default: // at the end as well: the root is still open
+			line, _ := decoder.InputPos()
+			return nil, l, &brokenXML{at: l.at, line: line}
 		}
 		if err := l.enter(token, int(decoder.InputOffset())); err != nil {
 			return nil, nil, err
@@ -89,6 +97,8 @@ func guard(ctx context.Context, text []byte) ([]byte, *ledger, error) {
 // ledger is what guard has counted.
 type ledger struct {
 	open []element
+	at   int // where the token begins that is read
+	list int // how many elements are open around an item; 0: there was none
 
 	tokens, elements, attributes, listed, dates int
 	joined, scopeCost, baseCost                 int64
@@ -97,6 +107,8 @@ type ledger struct {
 
 // element is one that is open.
 type element struct {
+	tag   int // where its start tag begins
+	item  bool
 	start int // where its content begins
 	text  int // bytes of text so far
 	scope int // namespaces in scope
@@ -144,7 +156,7 @@ func (l *ledger) begin(start xml.StartElement, at int) error {
 	}
 	l.elements++
 	l.attributes += len(start.Attr)
-	e := element{start: at, scope: l.top().scope, base: l.top().base}
+	e := element{tag: l.at, start: at, scope: l.top().scope, base: l.top().base}
 	for _, attr := range start.Attr {
 		switch {
 		case attr.Name.Space == "xmlns" || attr.Name.Local == "xmlns":
@@ -156,6 +168,10 @@ func (l *ledger) begin(start xml.StartElement, at int) error {
 	switch name {
 	case "item", "entry":
 		l.listed++
+		e.item = true
+		if l.list == 0 {
+			l.list = len(l.open)
+		}
 	case "pubdate", "lastbuilddate", "updated", "modified", "published", "issued", "date":
 		l.dates++
 		e.date = true

@@ -75,7 +75,7 @@ func TestControlBytesHideNothing(t *testing.T) {
 		for range 1 << 17 {
 			body = append(body, "<x:a>"...)
 		}
-		if _, _, err := judge(t.Context(), bytes.Clone(body), free); err == nil {
+		if _, err := judge(t.Context(), bytes.Clone(body), free); err == nil {
 			t.Errorf("%s: the parser gets to see it", name)
 		}
 		_, err := parse(t.Context(), body, free)
@@ -103,14 +103,14 @@ func TestAroundTheRoot(t *testing.T) {
 		"JSON in disguise":   {"\x01{\"items\":[{}],\"x\":\"<rss></rss>", -1},
 		"not what it claims": {`<?xml version="1.0" encoding="utf-16"?>` + rss("<guid>1</guid>"), -1},
 	} {
-		items, err := parse(t.Context(), []byte(c.body), free)
-		if (err != nil) != (c.want < 0) || err == nil && len(items) != c.want {
-			t.Errorf("%s: got %d items, %v", name, len(items), err)
+		read, err := parse(t.Context(), []byte(c.body), free)
+		if (err != nil) != (c.want < 0) || err == nil && len(read.items) != c.want {
+			t.Errorf("%s: got %d items, %v", name, len(read.items), err)
 		}
 	}
-	items, err := parse(t.Context(), []byte("<?xml version=\"1.0\" encoding='windows-1251'?>"+rss("<guid>\xcf\xf0</guid>")), free)
-	if err != nil || items[0].id != "Пр" {
-		t.Errorf("got %v, %v", items, err)
+	read, err := parse(t.Context(), []byte("<?xml version=\"1.0\" encoding='windows-1251'?>"+rss("<guid>\xcf\xf0</guid>")), free)
+	if err != nil || read.items[0].id != "Пр" {
+		t.Errorf("got %v, %v", read.items, err)
 	}
 }
 

@@ -27,76 +27,92 @@ var (
 // A reserver waits for memory, and returns what frees it; see fetch.Reserve.
 type reserver func(ctx context.Context, bytes int64) (func(), error)
 
-// parse reads a feed and returns its items, oldest first and each once. The error
-// is a *poller.CheckError; no input makes it panic. The body is overwritten.
-func parse(ctx context.Context, body []byte, reserve reserver) ([]item, error) {
+// feedRead is a feed, read.
+type feedRead struct {
+	items []item // oldest first and each once
+	flaw  flaw
+}
+
+// parse reads a feed. The error is a *poller.CheckError; no input makes it panic. The
+// body is overwritten.
+func parse(ctx context.Context, body []byte, reserve reserver) (feedRead, error) {
 	page := looksLikePage(body)
-	items, err := read(ctx, body, reserve)
+	found, err := read(ctx, body, reserve)
 	var unread *fetch.Error
 	switch {
 	case err == nil:
-		return items, nil
+		return found, nil
 	case ctx.Err() != nil:
-		return nil, fetch.CheckError(fetch.Late(ctx))
+		return feedRead{}, fetch.CheckError(fetch.Late(ctx))
 	case errors.As(err, &unread):
-		return nil, fetch.CheckError(unread)
+		return feedRead{}, fetch.CheckError(unread)
 	case page:
-		return nil, &poller.CheckError{
+		return feedRead{}, &poller.CheckError{
 			Kind: poller.Protocol, Code: "html", Err: err,
 			Message: "the address answers an HTML page, not a feed: use the address of the page's feed",
 		}
 	}
-	return nil, notAFeed(err)
+	return feedRead{}, notAFeed(err)
 }
 
-func read(ctx context.Context, body []byte, reserve reserver) ([]item, error) {
-	body, cost, err := judge(ctx, body, reserve)
+func read(ctx context.Context, body []byte, reserve reserver) (feedRead, error) {
+	judged, err := judge(ctx, body, reserve)
 	if err != nil {
-		return nil, err
+		return feedRead{}, err
 	}
-	release, err := reserve(ctx, cost)
+	release, err := reserve(ctx, judged.cost)
 	if err != nil {
-		return nil, err
+		return feedRead{}, err
 	}
 	defer release()
-	parsed, err := gofeedParse(&source{ctx: ctx, text: body})
+	parsed, err := gofeedParse(&source{ctx: ctx, text: judged.text})
 	if err != nil {
-		return nil, err
+		return feedRead{}, err
 	}
 	items := itemsOf(parsed)
+	if judged.flaw.lossy && len(items) == 0 {
+		return feedRead{}, errXML // it does not deliver anything
+	}
 	if len(items) > maxItems {
 		if !allDated(items) {
-			return nil, errListed
+			return feedRead{}, errListed
 		}
 		items = items[len(items)-maxItems:]
 	}
-	return items, nil
+	return feedRead{items, judged.flaw}, nil
 }
 
-// judge returns what the parser is to read, and what that will cost.
-func judge(ctx context.Context, body []byte, reserve reserver) ([]byte, int64, error) {
+// judgement is what the parser is to read, and what that will cost.
+type judgement struct {
+	text []byte
+	cost int64
+	flaw flaw
+}
+
+// judge judges an answer before the parser sees it.
+func judge(ctx context.Context, body []byte, reserve reserver) (judgement, error) {
 	if isJSON(body) {
 		cost, err := guardJSON(body)
-		return body, cost, err
+		return judgement{text: body, cost: cost}, err
 	}
 	// The longest text is in memory more than once.
 	release, err := reserve(ctx, 4*int64(len(body)))
 	if err != nil {
-		return nil, 0, err
+		return judgement{}, err
 	}
 	defer release()
 	text, err := document(body)
 	if err != nil {
-		return nil, 0, err
+		return judgement{}, err
 	}
 	if isJSON(text) {
-		return nil, 0, errXML // behind a control byte, and judged as XML only
+		return judgement{}, errXML // behind a control byte, and judged as XML only
 	}
-	text, counted, err := guard(ctx, text)
+	text, counted, flaw, err := guardOrMend(ctx, text)
 	if err != nil {
-		return nil, 0, err
+		return judgement{}, err
 	}
-	return text, textCost*int64(len(text)) + counted.cost(), nil
+	return judgement{text, textCost*int64(len(text)) + counted.cost(), flaw}, nil
 }
 
 // gofeedParse keeps the parser's panics in: it reads what strangers write.

@@ -1,0 +1,154 @@
+package feed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rounds-dev/rounds/poller"
+)
+
+const (
+	maxMends = 16        // places that are left out; behind them everything is
+	mendFree = 256 << 10 // bytes that are read again at will; beyond that, about as many as the text has
+)
+
+// brokenXML is where a document is no XML.
+type brokenXML struct {
+	at   int // where the token begins that cannot be read
+	line int
+}
+
+// Error returns the line, and nothing of the text.
+func (e *brokenXML) Error() string { return fmt.Sprintf("feed: broken XML at line %d", e.line) }
+
+// Is makes it an errXML.
+func (e *brokenXML) Is(target error) bool { return target == errXML }
+
+// flaw is what is wrong with the XML of a feed that is read all the same. The zero flaw is
+// none.
+type flaw struct {
+	line  int  // where it begins; 0: nothing is wrong
+	lossy bool // something was left out
+}
+
+// warnings tells of it.
+func (f flaw) warnings() []poller.Warning {
+	switch {
+	case f.line == 0:
+		return nil
+	case f.lossy:
+		return []poller.Warning{{Code: "malformed", Message: fmt.Sprintf("broken XML at line %d; read without what is broken", f.line)}}
+	}
+	return []poller.Warning{{Code: "malformed", Message: fmt.Sprintf("not well-formed XML at line %d; read all the same", f.line)}}
+}
+
+// kept is what the cursor keeps of it: what is lossy has no validators, and is told of
+// whenever it is read.
+func (f flaw) kept() int {
+	if f.lossy {
+		return 0
+	}
+	return f.line
+}
+
+// guardOrMend is guard for a document that may be broken: then it returns one without what
+// is broken, which guard has judged from its beginning to its end as any other. What
+// guard refuses for other reasons stays refused.
+func guardOrMend(ctx context.Context, text []byte) ([]byte, *ledger, flaw, error) {
+	passed, counted, err := guard(ctx, text, true)
+	var broken *brokenXML
+	if err == nil || !errors.As(err, &broken) {
+		return passed, counted, flaw{}, err
+	}
+	found := flaw{line: broken.line}
+	room := len(text) + mendFree
+	for mends, last := 0, false; ; mends++ {
+		passed, counted, err = guard(ctx, text, false)
+		if err == nil || !errors.As(err, &broken) {
+			return passed, counted, found, err
+		}
+		if counted.elements == 0 || last {
+			return nil, nil, flaw{}, errXML
+		}
+		room -= broken.at
+		last = room < 0 || mends == maxMends
+		text = mend(text, counted, broken.at, last)
+		found.lossy = true
+	}
+}
+
+// mend leaves out the item that is broken at a place, or whatever else is, up to the next
+// item. Where there is none, or none is wanted, it closes what is open there.
+func mend(text []byte, l *ledger, at int, rest bool) []byte {
+	open, from := l.open, at
+	for i, e := range l.open {
+		if e.item {
+			open, from = l.open[:i], e.tag
+			break
+		}
+	}
+	next := -1
+	if !rest {
+		next = nextItem(text, max(at, from+1))
+	}
+	if next < 0 {
+		return append(text[:from:from], closing(text, open)...)
+	}
+	// Items are in the elements that they were in before, or in the root and its channel.
+	around := l.list
+	if around == 0 {
+		around = 1
+		if name := nameAt(text, l.open[0].tag); strings.EqualFold(name, "rss") {
+			around = 2
+		}
+	}
+	if len(open) <= around {
+		return append(text[:from], text[next:]...)
+	}
+	return append(append(text[:from:from], closing(text, open[around:])...), text[next:]...)
+}
+
+// closing is the end tags of elements, the innermost first.
+func closing(text []byte, open []element) []byte {
+	var tags []byte
+	for i := len(open) - 1; i >= 0; i-- {
+		tags = append(append(append(tags, "</"...), nameAt(text, open[i].tag)...), '>')
+	}
+	return tags
+}
+
+// nameAt is the name of the start tag at a place, as it is written.
+func nameAt(text []byte, tag int) string {
+	rest := text[tag+1:]
+	end := bytes.IndexAny(rest, " \t\r\n/>")
+	if end < 0 {
+		end = len(rest)
+	}
+	return string(rest[:end])
+}
+
+// nextItem is where the next start tag of an item begins, at a place or behind it; -1:
+// nowhere.
+func nextItem(text []byte, from int) int {
+	for at := from; at < len(text); at++ {
+		tag := bytes.IndexByte(text[at:], '<')
+		if tag < 0 {
+			return -1
+		}
+		at += tag
+		name := text[at+1 : min(len(text), at+66)]
+		end := bytes.IndexAny(name, " \t\r\n/>")
+		if end < 0 {
+			continue
+		}
+		name = name[:end]
+		name = name[bytes.LastIndexByte(name, ':')+1:]
+		if bytes.EqualFold(name, []byte("item")) || bytes.EqualFold(name, []byte("entry")) {
+			return at
+		}
+	}
+	return -1
+}
