@@ -35,8 +35,8 @@ func (v Revision) next(now time.Time) Revision {
 //
 //	{"id":"a","kind":"feed","revision":[NUMBER,CREATED,UPDATED]}
 //
-// The times are unix seconds, 0 where not known. Encode writes every record with at
-// least an id before it.
+// The times are unix seconds, 0 where not known; the last is left out where it is the one
+// before. Encode writes every record with at least an id before it.
 const revisionMember = `,"revision":[`
 
 // withRevision is a record as it is kept.
@@ -44,8 +44,9 @@ func withRevision(record []byte, v Revision) []byte {
 	kept := make([]byte, 0, len(record)+len(revisionMember)+32)
 	kept = append(append(kept, bytes.TrimSuffix(record, []byte("}"))...), revisionMember...)
 	kept = strconv.AppendInt(kept, int64(v.Number), 10)
-	for _, t := range []time.Time{v.Created, v.Updated} {
-		kept = strconv.AppendInt(append(kept, ','), unixOrZero(t), 10)
+	kept = strconv.AppendInt(append(kept, ','), unixOrZero(v.Created), 10)
+	if !v.Updated.Equal(v.Created) {
+		kept = strconv.AppendInt(append(kept, ','), unixOrZero(v.Updated), 10)
 	}
 	return append(kept, "]}"...)
 }
@@ -63,8 +64,8 @@ func SplitRevision(kept []byte) (record []byte, v Revision) {
 	}
 	// Nothing but digits stands between: so it is the last member of the outermost object.
 	parts := bytes.Split(kept[start+len(revisionMember):len(kept)-2], []byte(","))
-	numbers := make([]int64, 3)
-	if len(parts) != len(numbers) {
+	var numbers [3]int64
+	if len(parts) != 2 && len(parts) != 3 {
 		return kept, Revision{Number: 1}
 	}
 	for i, part := range parts {
@@ -73,6 +74,9 @@ func SplitRevision(kept []byte) (record []byte, v Revision) {
 			return kept, Revision{Number: 1}
 		}
 		numbers[i] = int64(n)
+	}
+	if len(parts) == 2 {
+		numbers[2] = numbers[1]
 	}
 	v = Revision{Number: max(1, int(numbers[0])), Created: timeOrZero(numbers[1]), Updated: timeOrZero(numbers[2])}
 	return append(bytes.Clone(kept[:start]), '}'), v

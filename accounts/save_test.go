@@ -20,7 +20,7 @@ import (
 
 func TestRevisionKept(t *testing.T) {
 	created, updated := time.Unix(1_700_000_000, 0), time.Unix(1_700_000_100, 0)
-	for _, v := range []Revision{{Number: 1, Created: created, Updated: created}, {Number: 12, Created: created, Updated: updated}, {Number: 3, Updated: updated}} {
+	for _, v := range []Revision{{Number: 1, Created: created, Updated: created}, {Number: 12, Created: created, Updated: updated}, {Number: 3, Updated: updated}, {Number: 1}} {
 		for _, record := range []string{`{"id":"a","kind":"plain"}`, `{"id":"a","kind":"k","config":{"revision":[1,2,3]},"labels":{"x":",\"revision\":[1,2,3]}"}}`} {
 			kept := withRevision([]byte(record), v)
 			if !json.Valid(kept) {
@@ -32,7 +32,7 @@ func TestRevisionKept(t *testing.T) {
 			}
 		}
 	}
-	for _, record := range []string{``, `{}`, `x`, `{"id":"a","config":{"a":1,"revision":[1,2,3]}}`, `{"id":"a","revision":[1,2]}`, `{"id":"a","revision":[1,2,"3]}`, `{"id":"a","revision":[1,-2,3]}`} {
+	for _, record := range []string{``, `{}`, `x`, `{"id":"a","config":{"a":1,"revision":[1,2,3]}}`, `{"id":"a","revision":[1]}`, `{"id":"a","revision":[1,2,3,4]}`, `{"id":"a","revision":[1,2,"3]}`, `{"id":"a","revision":[1,-2,3]}`} {
 		if plain, got := SplitRevision([]byte(record)); string(plain) != record || got != (Revision{Number: 1}) {
 			t.Errorf("%s: %s, %+v", record, plain, got)
 		}
