@@ -172,6 +172,18 @@ func TestBadStates(t *testing.T) {
 			t.Errorf("%.60s: faults of %q, want %q", state, got, fields)
 		}
 	}
+	// As a version writes it that passes over revisions.
+	if a, _, err := readLine([]byte(`{"id":"a","kind":"plain","revision":[1,2,3]}`), testKinds{}); err != nil || a.ID != "a" {
+		t.Errorf("with a revision: %+v, %v", a, err)
+	}
+	for _, line := range []string{`{"id":"a","kind":"plain","revision":1}`, `{"id":"a","kind":"plain","revision":null}`} {
+		if _, _, err := readLine([]byte(line), testKinds{}); err == nil {
+			t.Errorf("%s was taken", line)
+		}
+	}
+	if _, err := Decode([]byte(`{"id":"a","kind":"plain","revision":[1,2,3]}`)); err == nil {
+		t.Error("a record with a revision was taken")
+	}
 	if _, begin, err := readLine([]byte(`{"id":"a","kind":"plain","state":{}}`), testKinds{}); err != nil || begin == nil {
 		t.Errorf("an empty state: %+v, %v", begin, err)
 	}

@@ -67,7 +67,12 @@ func decode(record []byte, withState bool) (a Account, state json.RawMessage, er
 				state = value
 				continue
 			}
-			fallthrough
+			faults.Add(name, notARecordField)
+		case revisionField:
+			// A version that knows no revisions exports them with the record.
+			if !withState || len(value) == 0 || value[0] != '[' {
+				faults.Add(name, notARecordField)
+			}
 		default:
 			faults.Add(name, notARecordField)
 		}

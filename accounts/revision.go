@@ -37,7 +37,10 @@ func (v Revision) next(now time.Time) Revision {
 //
 // The times are unix seconds, 0 where not known; the last is left out where it is the one
 // before. Encode writes every record with at least an id before it.
-const revisionMember = `,"revision":[`
+const (
+	revisionField  = "revision"
+	revisionMember = `,"` + revisionField + `":[`
+)
 
 // withRevision is a record as it is kept.
 func withRevision(record []byte, v Revision) []byte {
