@@ -28,8 +28,10 @@ func (a *attendance) look(ctx context.Context) error {
 	there, left, err := m.ring.Roster().Look(ctx)
 	if err != nil {
 		a.seen = nil
+		m.metrics.there.Reset()
 		return err
 	}
+	m.metrics.showThere(there)
 	for _, p := range left {
 		m.metrics.left.WithLabelValues(p.Roles).Inc()
 	}
@@ -54,10 +56,19 @@ func (a *attendance) look(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		m.metrics.there.WithLabelValues(p.Roles).Dec()
 		if told {
 			m.metrics.gone.WithLabelValues(p.Roles).Inc()
 			m.log.Warn("a process has gone silent without leaving", "process", p.Name, "roles", p.Roles)
 		}
 	}
 	return nil
+}
+
+// showThere shows how many processes there are.
+func (m *Metrics) showThere(there map[circulate.Process]time.Time) {
+	m.there.Reset()
+	for p := range there {
+		m.there.WithLabelValues(p.Roles).Inc()
+	}
 }

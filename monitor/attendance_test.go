@@ -35,6 +35,10 @@ func TestProcessesThatGoAreCounted(t *testing.T) {
 		stop := faketime.Go(w, one.Run)
 		w.attend(20*time.Second, stays, leaves, dies)
 		w.exposed("", "rounds_processes_lost_total", "rounds_processes_left_total")
+		w.exposed(`# TYPE rounds_processes gauge
+			rounds_processes{roles="api"} 1
+			rounds_processes{roles="monitor"} 1
+			rounds_processes{roles="poller"} 1`, "rounds_processes")
 		if err := w.Ring.Roster().Leave(w.Context(), leaves); err != nil {
 			w.Fatal(err)
 		}
@@ -46,6 +50,8 @@ func TestProcessesThatGoAreCounted(t *testing.T) {
 			rounds_processes_left_total{roles="api"} 1
 			# TYPE rounds_processes_lost_total counter
 			rounds_processes_lost_total{roles="poller"} 1`, "rounds_processes_lost_total", "rounds_processes_left_total")
+		w.exposed(`# TYPE rounds_processes gauge
+			rounds_processes{roles="monitor"} 1`, "rounds_processes")
 		stopTwo := faketime.Go(w, two.Run)
 		w.attend(time.Minute, stays)
 		stop()

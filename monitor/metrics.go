@@ -28,6 +28,7 @@ type Metrics struct {
 	groups groupMetrics
 	left   *prometheus.CounterVec
 	gone   *prometheus.CounterVec
+	there  *prometheus.GaugeVec
 
 	clockSteps   *prometheus.CounterVec
 	clockStep    prometheus.Gauge
@@ -97,6 +98,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "Processes of the service that ended as they should, by their roles; each is counted by one monitor."}, []string{"roles"}),
 		gone: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "processes_lost_total",
 			Help: "Processes of the service that went silent without leaving, as killed, frozen and cut off ones do, by their roles; each is counted by one monitor."}, []string{"roles"}),
+		there: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "processes",
+			Help: "Processes of the service that say that they are there, by their roles."}, []string{"roles"}),
 		quarantined: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "quarantined_total",
 			Help: "Accounts parked because they were taken from replicas too often in a row."}),
 		probed: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "probed_total",

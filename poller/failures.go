@@ -8,12 +8,15 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
 	failuresEach  = time.Minute // from one telling to the next
 	failuresApart = 1000        // sorts of failure that are told apart meanwhile
 	failuresTold  = 20          // of them that have a line
+	labelLength   = 128         // bytes
 )
 
 // failureSort is what failures have in common: whose they are and what went wrong.
@@ -73,11 +76,14 @@ func (f *failures) take() (counts []*failureCount, others int) {
 	return counts, others
 }
 
-// tell logs what fails, once a minute.
-func (f *failures) tell(ctx context.Context, log *slog.Logger) {
+// tell logs and shows what fails, once a minute.
+func (f *failures) tell(ctx context.Context, log *slog.Logger, shown *prometheus.GaugeVec) {
+	defer shown.Reset()
 	for sleep(ctx, failuresEach) {
 		counts, others := f.take()
+		shown.Reset()
 		for _, c := range counts {
+			shown.WithLabelValues(labelOf(c.kind), labelOf(c.code), labelOf(c.host)).Add(float64(c.checks))
 			log.Warn("checks fail", "kind", c.kind, "code", c.code, "host", c.host, "checks", c.checks, "for_example", c.account, "error", c.text)
 		}
 		if others > 0 {
@@ -85,6 +91,9 @@ func (f *failures) tell(ctx context.Context, log *slog.Logger) {
 		}
 	}
 }
+
+// labelOf is a text of a third party as a metric's label.
+func labelOf(text string) string { return strings.ToValidUTF8(text[:min(len(text), labelLength)], "") }
 
 // classOf is the class of a failure's code, of which there are few: codes are as many as
 // third parties make them.

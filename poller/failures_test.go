@@ -46,5 +46,8 @@ func TestFailuresAreToldByTheirSort(t *testing.T) {
 		if n := w.counted("rounds_check_failures_total", "http_4xx"); n < 50 {
 			t.Errorf("%v failures of the class http_4xx were counted, want 50 at least", n)
 		}
+		if failing, odd := w.counted("rounds_checks_failing", "http_404"), w.counted("rounds_checks_failing", "dns"); failing < 50 || odd < 1 {
+			t.Errorf("%v and %v checks are shown as failing", failing, odd)
+		}
 	})
 }

@@ -34,6 +34,7 @@ type Metrics struct {
 	woken        prometheus.Counter
 	wakeupsLost  prometheus.Counter
 	passedOver   *prometheus.CounterVec
+	failing      *prometheus.GaugeVec
 }
 
 // NewMetrics registers a pool's metrics; a nil registry counts for nobody.
@@ -54,6 +55,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			"kind", "class"),
 		warnings: counters("check_warnings_total", "Checks that succeeded though something was wrong with the answer, by kind and code: malformed, moved.", "kind", "code"),
 		moved:    counters("moves_total", "Accounts that third parties said have moved for good, of those that are followed, by kind and outcome: followed, changed (the record was another one meanwhile), failed, dropped (too many at once, or a second move within a day).", "kind", "outcome"),
+		failing: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "checks_failing",
+			Help: "Checks that failed within the last minute, by kind, code and host or what else a limit is shared by; of the 20 that fail most."}, []string{"kind", "code", "host"}),
 		checkSeconds: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "rounds", Name: "check_seconds",
 			Help: "From claim to result, all pages.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"kind"}),
 		lateness: f.NewHistogram(prometheus.HistogramOpts{Namespace: "rounds", Name: "lateness_seconds",

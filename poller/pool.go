@@ -139,7 +139,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	beating.Go(func() { p.beatOn(heart) })
 	beating.Go(func() { p.claimer.listen(ctx) })
 	beating.Go(func() { p.room.run(heart) })
-	beating.Go(func() { p.failures.tell(heart, p.log) })
+	beating.Go(func() { p.failures.tell(heart, p.log, p.metrics.failing) })
 	beating.Go(func() { p.flights.mover.run(heart) })
 
 	<-ctx.Done()
