@@ -157,6 +157,7 @@ func TestBadImports(t *testing.T) {
 		{"cmd/rounds/service/bad.go", "cmd/rounds/command"},
 		{"deployments/examples/own-kind/bad.go", "cmd/rounds/service"},
 		{"deployments/examples/other/bad.go", "cmd/rounds/command"},
+		{"deployments/monitoring/board/bad.go", "monitor"},
 	} {
 		m := good()
 		source(m, c.path, "bad", c.to)

@@ -55,6 +55,7 @@ var mayImport = []struct {
 	{"deployments/examples/own-kind", []string{"accounts/strict", "cmd/rounds/command", "poller", "poller/fetch"}},
 	{"deployments/examples/...", []string{"accounts", "circulate", "circulate/connect", "poller", "poller/delivery", "poller/delivery/sqlonce"}},
 	{"deployments/guide", nil},
+	{"deployments/monitoring/board", nil},
 	{"cmd/rounds/settings", []string{"circulate", "poller/secrets"}},
 	{"cmd/rounds/client", []string{"accounts", "accounts/api", "circulate"}},
 	{"cmd/rounds/service", []string{"cmd/rounds/settings", "accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide"}},

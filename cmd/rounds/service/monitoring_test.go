@@ -261,6 +261,20 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
+// The dashboard shows what operators look for, whatever else changes in it.
+func TestDashboardShows(t *testing.T) {
+	text := deployment(t, "monitoring/dashboard.json")
+	for _, metric := range []string{
+		"rounds_accounts_failing", "rounds_checks_failing", "rounds_check_failures_total", "rounds_accounts_behind", "rounds_missed_slots",
+		"rounds_headroom_seconds", "rounds_group_lag", "rounds_redis_call_seconds", "rounds_redis_memory_ratio", "rounds_redis_concerns",
+		"rounds_processes", "rounds_processes_lost_total", "rounds_api_request_seconds",
+	} {
+		if !strings.Contains(text, metric) {
+			t.Errorf("nothing shows %s", metric)
+		}
+	}
+}
+
 func TestScrapeConfiguration(t *testing.T) {
 	text := deployment(t, "monitoring/prometheus.yaml")
 	for _, part := range []string{"\nrule_files:\n  - alerts.yaml\n", "\n  - job_name: rounds\n", "credentials_file:", "- api:8080", "port: 8081"} {
