@@ -118,6 +118,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	case answer.Status == http.StatusNotModified && conditional:
 		result.Warnings = known.flaw.warnings()
 	case answer.Status == http.StatusNoContent:
+		return poller.Result{}, nil // nothing new, and no sign of a feed at a new address
 	case answer.Status < 200 || answer.Status > 299:
 		return poller.Result{}, statusError(answer, config.headers.Any())
 	default:

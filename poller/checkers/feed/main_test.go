@@ -61,6 +61,7 @@ func plain(url string) json.RawMessage {
 // site is one feed that a test writes.
 type site struct {
 	body, etag, modified string
+	status               int         // of an answer without a body; 0: with one
 	seen                 http.Header // of the last request
 	url                  string
 }
@@ -80,6 +81,10 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Last-Modified", s.modified)
 	if s.etag != "" && r.Header.Get("If-None-Match") == s.etag {
 		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	if s.status != 0 {
+		w.WriteHeader(s.status)
 		return
 	}
 	_, _ = fmt.Fprint(w, s.body)

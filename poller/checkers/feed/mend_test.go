@@ -167,7 +167,11 @@ func TestMovesForGood(t *testing.T) {
 	if result, err = ask(string(plain(old.URL)), nil); err == nil || result.MovedTo != "" {
 		t.Errorf("no feed there: %+v", result)
 	}
-	there.body, status = rss(guids("a")...), http.StatusFound
+	there.status = http.StatusNoContent
+	if result, err = ask(string(plain(old.URL)), nil); err != nil || result.MovedTo != "" {
+		t.Errorf("nothing there: %+v, %v", result, err)
+	}
+	there.status, there.body, status = 0, rss(guids("a")...), http.StatusFound
 	if result, err = ask(string(plain(old.URL)), nil); err != nil || result.MovedTo != "" || result.Warnings != nil {
 		t.Errorf("for now: %+v, %v", result, err)
 	}
