@@ -121,16 +121,18 @@ func clockTime(t time.Time) string { return t.Local().Format(time.DateTime) }
 func newListCommand(env environment) *cobra.Command {
 	var query client.Query
 	var chosen selectorFlags
-	limit, jsonOutput := 0, false
+	limit, order, jsonOutput := 0, "id", false
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List accounts and where they are",
 		Long: `List accounts and where they are, sorted by id. With --limit those are listed that
-are found first. More than 100,000 are sorted 100,000 at a time.`,
+are found first; with --sort as well, those that come first in that order, for which
+all are read. More than 100,000 are sorted 100,000 at a time.`,
 		Example: `  rounds account list
   rounds account list --state parked
   rounds account list --state failing --error http_404 --host news.example
   rounds account list --state never_succeeded
+  rounds account list --sort success --limit 20
   rounds account list --label team=news --prefix customer-
   rounds account list --kind feed --json | jq -r .id`,
 		Aliases: []string{"ls"},
@@ -140,11 +142,18 @@ are found first. More than 100,000 are sorted 100,000 at a time.`,
 			if query.Selector, err = chosen.read(); err != nil {
 				return err
 			}
-			rows := accountRows{env: env, json: jsonOutput}
+			rows := accountRows{env: env, json: jsonOutput, key: orders()[order]}
+			if rows.key == nil {
+				return fmt.Errorf("--sort: must be one of %s, is %q", strings.Join(orderWords(), ", "), order)
+			}
+			found := limit // that are enough; 0: all
+			if cmd.Flags().Changed("sort") {
+				rows.most, found = limit, 0
+			}
 			for listed := 0; ; {
 				query.Limit = pageSize
-				if limit > 0 {
-					query.Limit = min(pageSize, limit-listed)
+				if found > 0 {
+					query.Limit = min(pageSize, found-listed)
 				}
 				page, err := calls.List(cmd.Context(), query)
 				if err != nil {
@@ -157,7 +166,7 @@ are found first. More than 100,000 are sorted 100,000 at a time.`,
 				}
 				listed += len(page.Accounts)
 				query.Cursor = page.Next
-				if query.Cursor == "" || limit > 0 && listed >= limit {
+				if query.Cursor == "" || found > 0 && listed >= found {
 					return rows.end(listed, !query.Empty())
 				}
 			}
@@ -165,76 +174,10 @@ are found first. More than 100,000 are sorted 100,000 at a time.`,
 	}
 	chosen.declare(env, cmd)
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0: all")
+	cmd.Flags().StringVar(&order, "sort", order, "the `ORDER`: id, kind, failures (most first), success (those first that have not succeeded for longest), due (soonest first) or error")
+	offer(cmd, "sort", orderWords()...)
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
 	return cmd
-}
-
-// sortedRows is how many accounts are kept until they are printed, to be sorted.
-const sortedRows = 100_000
-
-// accountRows are accounts to be printed in the order of their ids.
-type accountRows struct {
-	env  environment
-	json bool
-
-	rows    []accountRow
-	printed bool
-}
-
-type accountRow struct{ id, text string }
-
-func (l *accountRows) add(a api.Account) error {
-	var text bytes.Buffer
-	if l.json {
-		if err := printJSON(&text, a); err != nil {
-			return err
-		}
-	} else {
-		fmt.Fprintf(&text, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", a.ID, a.Kind, a.Cadence, cmp.Or(a.Priority, accounts.PriorityNormal),
-			a.State.Failures, lastSuccess(a.State), stateOf(a.State), cmp.Or(oneLine(a.State.LastError), "-"))
-	}
-	l.rows = append(l.rows, accountRow{a.ID, text.String()})
-	if len(l.rows) < sortedRows {
-		return nil
-	}
-	return l.flush()
-}
-
-// flush prints what there is.
-func (l *accountRows) flush() error {
-	if len(l.rows) == 0 {
-		return nil
-	}
-	slices.SortFunc(l.rows, func(a, b accountRow) int { return strings.Compare(a.id, b.id) })
-	var out io.Writer = l.env.stdout
-	table := tabwriter.NewWriter(l.env.stdout, 0, 0, 2, ' ', 0)
-	if !l.json {
-		out = table
-		if !l.printed {
-			fmt.Fprintln(table, "ID\tKIND\tCADENCE\tPRIORITY\tFAILURES\tLAST SUCCESS\tSTATE\tLAST ERROR")
-		}
-	}
-	l.printed = true
-	for _, row := range l.rows {
-		if _, err := io.WriteString(out, row.text); err != nil {
-			return err
-		}
-	}
-	l.rows = l.rows[:0]
-	return table.Flush()
-}
-
-// end prints the rest, or says that there is none.
-func (l *accountRows) end(listed int, chosen bool) error {
-	if listed == 0 && !l.json {
-		text := "no accounts"
-		if chosen {
-			text = "no accounts fit the flags"
-		}
-		_, err := fmt.Fprintln(l.env.stdout, text)
-		return err
-	}
-	return l.flush()
 }
 
 // lastSuccess is when a check last succeeded completely, in words where it never did.

@@ -1,0 +1,141 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// sortedRows is how many accounts are kept until they are printed, to be sorted.
+const sortedRows = 100_000
+
+// orders are what accounts can be sorted by: each is the text that stands for an account.
+// Of those with the same one the id decides.
+func orders() map[string]func(a *api.Account) string {
+	number := func(n int64) string { return fmt.Sprintf("%020d", max(0, n)) }
+	return map[string]func(a *api.Account) string{
+		"id":       func(*api.Account) string { return "" },
+		"kind":     func(a *api.Account) string { return a.Kind },
+		"failures": func(a *api.Account) string { return number(math.MaxInt32 - int64(a.State.Failures)) },
+		"success": func(a *api.Account) string {
+			switch s := a.State; {
+			case s.NeverSucceeded:
+				return number(0)
+			case s.LastSuccess.IsZero(): // not checked yet
+				return number(math.MaxInt64)
+			default:
+				return number(s.LastSuccess.Unix())
+			}
+		},
+		"due": func(a *api.Account) string {
+			switch a.State.Place {
+			case circulate.Scheduled:
+				return number(a.State.Due.UnixMilli())
+			case circulate.Parked:
+				return number(math.MaxInt64)
+			}
+			return number(0) // it waits, or is being checked
+		},
+		"error": func(a *api.Account) string {
+			if a.State.LastError == "" {
+				return "\xff" // behind all texts
+			}
+			return a.State.LastError
+		},
+	}
+}
+
+func orderWords() []string { return slices.Sorted(maps.Keys(orders())) }
+
+// accountRows are accounts to be printed in an order.
+type accountRows struct {
+	env  environment
+	json bool
+	key  func(a *api.Account) string
+	most int // that are wanted, the first in the order; 0: all
+
+	rows    []accountRow
+	printed bool
+}
+
+type accountRow struct{ key, id, text string }
+
+func (l *accountRows) add(a api.Account) error {
+	var text bytes.Buffer
+	if l.json {
+		if err := printJSON(&text, a); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(&text, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", a.ID, a.Kind, a.Cadence, cmp.Or(a.Priority, accounts.PriorityNormal),
+			a.State.Failures, lastSuccess(a.State), stateOf(a.State), cmp.Or(oneLine(a.State.LastError), "-"))
+	}
+	l.rows = append(l.rows, accountRow{l.key(&a), a.ID, text.String()})
+	switch {
+	case l.most > 0:
+		if len(l.rows) >= 2*l.most+pageSize {
+			l.sort()
+		}
+	case len(l.rows) >= sortedRows:
+		return l.flush()
+	}
+	return nil
+}
+
+// sort puts them in order, and forgets those that are not wanted.
+func (l *accountRows) sort() {
+	slices.SortFunc(l.rows, func(a, b accountRow) int {
+		return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.id, b.id))
+	})
+	if l.most > 0 && len(l.rows) > l.most {
+		clear(l.rows[l.most:]) // their texts are not kept
+		l.rows = l.rows[:l.most]
+	}
+}
+
+// flush prints what there is.
+func (l *accountRows) flush() error {
+	if len(l.rows) == 0 {
+		return nil
+	}
+	l.sort()
+	var out io.Writer = l.env.stdout
+	table := tabwriter.NewWriter(l.env.stdout, 0, 0, 2, ' ', 0)
+	if !l.json {
+		out = table
+		if !l.printed {
+			fmt.Fprintln(table, "ID\tKIND\tCADENCE\tPRIORITY\tFAILURES\tLAST SUCCESS\tSTATE\tLAST ERROR")
+		}
+	}
+	l.printed = true
+	for _, row := range l.rows {
+		if _, err := io.WriteString(out, row.text); err != nil {
+			return err
+		}
+	}
+	l.rows = l.rows[:0]
+	return table.Flush()
+}
+
+// end prints the rest, or says that there is none.
+func (l *accountRows) end(listed int, chosen bool) error {
+	if listed == 0 && !l.json {
+		text := "no accounts"
+		if chosen {
+			text = "no accounts fit the flags"
+		}
+		_, err := fmt.Fprintln(l.env.stdout, text)
+		return err
+	}
+	return l.flush()
+}
