@@ -104,6 +104,9 @@
 //	          leave a copy, which is void from the next claim on.
 //	Register, Upsert, Deregister, Park, Resume, Probe, Nudge
 //	          change who circulates; the fresh ticket voids what is under way.
+//	          Upsert and Deregister may demand the record that the caller saw, so
+//	          that of two changes at once none is lost. A new account may bring
+//	          along a cursor, failures and why it is parked ([Begin]).
 //	Quarantine
 //	          parks what was requeued again and again with no check returned.
 //

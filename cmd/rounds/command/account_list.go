@@ -142,7 +142,8 @@ all are read. More than 100,000 are sorted 100,000 at a time.`,
 			if query.Selector, err = chosen.read(); err != nil {
 				return err
 			}
-			rows := accountRows{env: env, json: jsonOutput, key: orders()[order]}
+			rows := accountRows{env: env, json: jsonOutput, key: orders()[order], bar: newProgress(env, "accounts read")}
+			defer rows.bar.done()
 			if rows.key == nil {
 				return fmt.Errorf("--sort: must be one of %s, is %q", strings.Join(orderWords(), ", "), order)
 			}
@@ -165,6 +166,7 @@ all are read. More than 100,000 are sorted 100,000 at a time.`,
 					}
 				}
 				listed += len(page.Accounts)
+				rows.bar.add(len(page.Accounts))
 				query.Cursor = page.Next
 				if query.Cursor == "" || found > 0 && listed >= found {
 					return rows.end(listed, !query.Empty())

@@ -62,7 +62,8 @@ type accountRows struct {
 	env  environment
 	json bool
 	key  func(a *api.Account) string
-	most int // that are wanted, the first in the order; 0: all
+	most int       // that are wanted, the first in the order; 0: all
+	bar  *progress // until they are printed, all there is to see
 
 	rows    []accountRow
 	printed bool
@@ -108,6 +109,7 @@ func (l *accountRows) flush() error {
 	if len(l.rows) == 0 {
 		return nil
 	}
+	l.bar.clear()
 	l.sort()
 	var out io.Writer = l.env.stdout
 	table := tabwriter.NewWriter(l.env.stdout, 0, 0, 2, ' ', 0)
@@ -129,6 +131,7 @@ func (l *accountRows) flush() error {
 
 // end prints the rest, or says that there is none.
 func (l *accountRows) end(listed int, chosen bool) error {
+	l.bar.clear()
 	if listed == 0 && !l.json {
 		text := "no accounts"
 		if chosen {
