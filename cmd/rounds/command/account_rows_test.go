@@ -25,7 +25,7 @@ func TestAccountOrders(t *testing.T) {
 		var out strings.Builder
 		env := testEnvironment(nil)
 		env.stdout = &out
-		rows := accountRows{env: env, json: true, key: orders()[order]}
+		rows := accountRows{env: env, json: true, bar: newProgress(env, ""), key: orders()[order]}
 		for _, a := range all {
 			if err := rows.add(a); err != nil {
 				t.Fatal(err)
@@ -55,7 +55,7 @@ func TestListSortsAllBeforeItsLimit(t *testing.T) {
 	var out strings.Builder
 	env := testEnvironment(nil)
 	env.stdout = &out
-	rows := accountRows{env: env, json: true, key: orders()["failures"], most: 3}
+	rows := accountRows{env: env, json: true, bar: newProgress(env, ""), key: orders()["failures"], most: 3}
 	for i := range 1000 {
 		if err := rows.add(api.Account{ID: fmt.Sprintf("%04d", i), State: api.State{Failures: i}}); err != nil {
 			t.Fatal(err)

@@ -66,6 +66,7 @@ ROUNDS_SECRET_NAME. The exit code is 1 where the check fails.`,
 	flags.IntVar(&o.limit, "limit", 200, "messages wanted of one page")
 	flags.BoolVar(&o.jsonOutput, "json", false, "print the outcome as JSON")
 	settings.AddCheckerFlags(flags)
+	complete(cmd, "kind", completeKinds(env))
 	if err := cmd.MarkFlagRequired("kind"); err != nil {
 		panic(err) // the flag is a few lines above
 	}

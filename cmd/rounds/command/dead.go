@@ -69,6 +69,7 @@ func newDeadListCommand(env environment) *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&query.Group, "group", "", "only those of this consumer `group`")
+	complete(cmd, "group", completeGroups(env))
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0: all")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
 	return cmd
@@ -113,6 +114,7 @@ accounts have had since. To run the command once more is safe.`,
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all that the group has now")
 	cmd.Flags().StringVar(&request.Group, "group", "", "with --all: whose they are")
+	complete(cmd, "group", completeGroups(env))
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the counts as JSON")
 	return cmd
 }

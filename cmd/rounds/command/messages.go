@@ -80,6 +80,8 @@ next one. Without it nothing is acknowledged, and nobody else notices.`,
 	}
 	cmd.Flags().StringVar(&from, "from", client.FromNow, "where to begin: `start` or now; with --group, where the group begins if it is new")
 	cmd.Flags().StringVar(&group, "group", "", "read as a consumer of this `group`, and acknowledge what was printed")
+	complete(cmd, "group", completeGroups(env))
+	offer(cmd, "from", client.FromStart, client.FromNow)
 	cmd.Flags().IntVar(&limit, "limit", 0, "end after this many; 0: never")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
 	return cmd

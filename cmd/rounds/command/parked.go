@@ -70,6 +70,7 @@ func newParkedListCommand(env environment) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&query.Reason, "reason", "", "only those whose reason begins with this `prefix`, such as auth or paused")
 	cmd.Flags().StringVar(&query.Kind, "kind", "", "only those of this kind")
+	complete(cmd, "kind", completeKinds(env))
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0: all")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
 	return cmd
@@ -127,6 +128,7 @@ to run it once more is safe.`,
 	flags := cmd.Flags()
 	flags.StringVar(&request.Reason, "reason", "", "those whose reason begins with this `prefix`, such as auth")
 	flags.StringVar(&request.Kind, "kind", "", "those of this kind")
+	complete(cmd, "kind", completeKinds(env))
 	flags.StringVar(&rate, "rate", fmt.Sprintf("%d/s", accounts.ReviveRate), "how many become due in a second, `N/s`, a minute, N/m, or an hour, N/h")
 	flags.BoolVar(&request.DryRun, "dry-run", false, "only count them")
 	flags.BoolVar(&jsonOutput, "json", false, "print the counts as JSON")
