@@ -43,12 +43,12 @@ func (c *Control) steer(g *member) {
 	c.member = g
 }
 
-// sessions are those of the consumer, if one runs.
+// sessions are those of the consumer, if one runs that holds something.
 func (c *Control) sessions() (all []*session) {
 	c.mu.Lock()
 	g := c.member
 	c.mu.Unlock()
-	if g == nil {
+	if g == nil || g.waiting.Load() == 0 {
 		return nil
 	}
 	g.mu.Lock()

@@ -32,6 +32,7 @@ type member struct {
 	seed      maphash.Seed    // of the parts that batches are divided into
 	deferring atomic.Bool     // the last that a handler said of all it got is: later
 	meters    meters
+	waiting   atomic.Int64 // accounts that something is held of
 
 	sessions map[int]*session // shard -> who reads it; of manage alone
 	declined map[string][]int // by peers; likewise

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -17,6 +18,7 @@ type held struct {
 	mu       sync.Mutex
 	accounts map[string]*heldAccount
 	total    int
+	sum      *atomic.Int64 // accounts, of all the consumer's sessions
 }
 
 type heldAccount struct {
@@ -30,12 +32,15 @@ type heldAccount struct {
 	hurried bool           // somebody wants it tried at once, while it was being delivered
 }
 
-func newHeld() *held { return &held{accounts: make(map[string]*heldAccount)} }
+func newHeld(sum *atomic.Int64) *held {
+	return &held{accounts: make(map[string]*heldAccount), sum: sum}
+}
 
 // clear forgets all.
 func (h *held) clear() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.sum.Add(-int64(len(h.accounts)))
 	h.accounts, h.total = make(map[string]*heldAccount), 0
 }
 
@@ -70,6 +75,7 @@ func (h *held) back(account string, first []group.Pending, due time.Time, alone 
 	if a == nil {
 		a = &heldAccount{}
 		h.accounts[account] = a
+		h.sum.Add(1)
 	}
 	if a.hurried {
 		due = time.Now()
@@ -168,6 +174,7 @@ func (h *held) settled(accounts []string, failed map[string]bool, now time.Time)
 		case a == nil || failed[name]:
 		case len(a.queue) == 0:
 			delete(h.accounts, name)
+			h.sum.Add(-1)
 		default:
 			a.due = now
 			a.why, a.out, a.outWith, a.hurried = nil, nil, 0, false

@@ -41,7 +41,7 @@ type session struct {
 }
 
 func (g *member) begin(ctx context.Context, begun group.Begun) *session {
-	s := &session{member: g, shard: begun.Lease.Shard, lease: begun.Lease, ended: make(chan struct{}), held: newHeld(), hurry: make(chan struct{}, 1), last: circulate.StreamStart, live: begun.Asked}
+	s := &session{member: g, shard: begun.Lease.Shard, lease: begun.Lease, ended: make(chan struct{}), held: newHeld(&g.waiting), hurry: make(chan struct{}, 1), last: circulate.StreamStart, live: begun.Asked}
 	if begun.End != "" { // there is nothing to do until something comes
 		s.last, s.atEnd = begun.End, true
 		g.reach(s.shard, s.last)
@@ -63,6 +63,7 @@ func (s *session) run() {
 	if s.work.Err() == nil && !s.stuck || errors.Is(context.Cause(s.work), errGraceOver) && !s.stuck {
 		s.release()
 	}
+	s.held.clear()
 	s.yield()
 	s.lose(context.Canceled)
 }

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"slices"
 	"strings"
@@ -111,8 +110,8 @@ func (r *Remote) Run(ctx context.Context) error {
 
 // turn is what one look leaves for the next.
 type turn struct {
-	after    string // the position of the last order
-	reported string // what was reported last
+	after    string            // the position of the last order
+	reported []endpoint.Report // what was reported last
 	at       time.Time
 }
 
@@ -122,9 +121,10 @@ func (r *Remote) look(ctx context.Context, t *turn) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	posts := r.all()
-	for _, p := range posts {
-		waits := slices.ContainsFunc(p.control.Standing().First, func(w delivery.Waiting) bool { return w.Failed > 0 })
-		p.sink.record.tick(waits)
+	standings := make(map[string]delivery.Standing, len(posts))
+	for name, p := range posts {
+		standings[name] = p.control.Standing()
+		p.sink.record.tick(slices.ContainsFunc(standings[name].First, func(w delivery.Waiting) bool { return w.Failed > 0 }))
 	}
 	orders, next, redisNow, err := r.board.Orders(ctx, t.after)
 	if err != nil {
@@ -138,16 +138,15 @@ func (r *Remote) look(ctx context.Context, t *turn) {
 	}
 	ahead := time.Until(redisNow) // of Redis' clock, about
 	reports := make([]endpoint.Report, 0, len(posts))
-	for _, p := range posts {
-		reports = append(reports, p.report(ahead))
+	for name, p := range posts {
+		reports = append(reports, p.report(standings[name], ahead))
 	}
 	slices.SortFunc(reports, func(a, b endpoint.Report) int { return strings.Compare(a.Endpoint, b.Endpoint) })
-	said := summary(reports)
-	if said == t.reported && time.Since(t.at) < endpoint.ReportEvery {
+	if slices.EqualFunc(reports, t.reported, same) && time.Since(t.at) < endpoint.ReportEvery {
 		return
 	}
 	if err := r.board.Report(ctx, r.process, reports); err == nil {
-		t.reported, t.at = said, time.Now()
+		t.reported, t.at = reports, time.Now()
 	}
 }
 
@@ -165,7 +164,7 @@ func (r *Remote) obey(p post, o endpoint.Order) {
 }
 
 // report tells how an endpoint stands, in times of Redis' clock.
-func (p post) report(ahead time.Duration) endpoint.Report {
+func (p post) report(standing delivery.Standing, ahead time.Duration) endpoint.Report {
 	report := endpoint.Report{Endpoint: p.sink.endpoint.Name, Most: p.most}
 	in := func(at time.Time) time.Time {
 		if at.IsZero() {
@@ -179,7 +178,6 @@ func (p post) report(ahead time.Duration) endpoint.Report {
 	p.sink.record.mu.Unlock()
 	breaker, until := p.sink.gate.look()
 	report.Breaker, report.Until = breaker, in(until)
-	standing := p.control.Standing()
 	report.Accounts, report.Messages = standing.Accounts, standing.Messages
 	for _, w := range standing.First[:min(len(standing.First), reportMost)] {
 		waiting := endpoint.Waiting{Account: w.Account, Shard: w.Shard, Position: w.Position, Failed: w.Failed, Behind: w.Behind, Next: in(w.Next)}
@@ -191,18 +189,11 @@ func (p post) report(ahead time.Duration) endpoint.Report {
 	return report
 }
 
-// summary is what a change of must be told soon. When a healthy endpoint last answered
+// same reports whether two reports tell the same. When a healthy endpoint last answered
 // is no news.
-func summary(reports []endpoint.Report) string {
-	told := slices.Clone(reports)
-	for i := range told {
-		told[i].At, told[i].Delivered = time.Time{}, time.Time{}
-	}
-	text, err := json.Marshal(told)
-	if err != nil {
-		return ""
-	}
-	return string(text)
+func same(a, b endpoint.Report) bool {
+	return a.Endpoint == b.Endpoint && a.Status == b.Status && a.Outcome == b.Outcome && a.Breaker == b.Breaker && a.Until.Equal(b.Until) &&
+		a.Most == b.Most && a.Accounts == b.Accounts && a.Messages == b.Messages && slices.Equal(a.Waiting, b.Waiting)
 }
 
 func shorten(text string) string {
