@@ -252,7 +252,7 @@ func TestWithoutARedis(t *testing.T) {
 func TestLikely(t *testing.T) {
 	for unknown, want := range map[string]string{
 		"ROUNDS_REDIS_URI": "ROUNDS_REDIS_URL", "ROUNDS_REDISURL": "ROUNDS_REDIS_URL", "ROUNDS_CONCURENCY": "ROUNDS_CONCURRENCY",
-		"ROUNDS_ROLE": "ROUNDS_ROLES", "ROUNDS_BANANAS_AND_PEARS": "",
+		"ROUNDS_ROLE": "ROUNDS_ROLES", "ROUNDS_HTTPS_PROXY": "ROUNDS_PROXY", "ROUNDS_BANANAS_AND_PEARS": "",
 	} {
 		if got := Likely(unknown); got != want {
 			t.Errorf("%s: %q, want %q", unknown, got, want)

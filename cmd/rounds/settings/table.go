@@ -144,6 +144,9 @@ func UnknownVariables(environ []string) []string {
 // Likely returns the setting that a misspelt variable is likely to mean: the one that the
 // fewest changes of a letter lead to, if those are few. Empty: none is near.
 func Likely(unknown string) string {
+	if unknown == "ROUNDS_HTTP_PROXY" || unknown == "ROUNDS_HTTPS_PROXY" {
+		return "ROUNDS_PROXY" // as the variables that everybody knows
+	}
 	likely, least := "", max(2, len(unknown)/4)+1
 	for _, s := range All() {
 		if n := distance(unknown, s.Name); n < least {
