@@ -2,11 +2,14 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -122,6 +125,9 @@ func TestStarting(t *testing.T) {
 		{nil, "starting"},
 		{errors.New("dial tcp 10.0.0.1: secret"), "starting: Redis cannot be reached"},
 		{circulate.ErrMismatch, "starting: settings disagree with Redis"},
+		{fmt.Errorf("redis at 10.0.0.1: %w", redis.Error("WRONGPASS invalid username-password pair")), "starting: Redis was reached, but refused the password"},
+		{redis.Error("NOAUTH Authentication required."), "starting: Redis was reached, but wants a password and was given none"},
+		{redis.Error("NOPERM no"), "starting: Redis refuses: NOPERM"},
 	} {
 		reason = tt.reason
 		for _, path := range []string{"/readyz", "/v1/accounts", "/metrics"} {

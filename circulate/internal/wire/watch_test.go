@@ -100,6 +100,26 @@ func TestServerThatCannotBeReachedIsToldOnce(t *testing.T) {
 	log.expect(t, tellsAway)
 }
 
+// A server that refuses the password serves nobody who has that: it is told once, and that
+// it takes it again.
+func TestARefusedPasswordIsToldOnce(t *testing.T) {
+	log := &told{}
+	server := connect.NewEmbedded()
+	t.Cleanup(func() { _ = server.Close() })
+	ring, err := circulate.Open(context.Background(), server, circulate.Options{Shards: 2, Log: slog.New(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for range 3 {
+		ring.Wire().Note("a", began, redis.Error("WRONGPASS invalid username-password pair or user is disabled."))
+	}
+	log.expect(t, tellsAway)
+	ring.Wire().Note("a", began, redis.Error("NOPERM this user may not")) // of one command
+	ring.Wire().Note("a", time.Now(), nil)
+	log.expect(t, tellsBack)
+}
+
 func TestOurOwnDoingIsNoAbsence(t *testing.T) {
 	log := &told{}
 	w := wire.New(absent{}, "rounds", wire.Options{Log: slog.New(log)})

@@ -46,6 +46,18 @@ func completeGroups(env environment) cobra.CompletionFunc {
 	})
 }
 
+// completeWebhooks offers the names of webhook endpoints.
+func completeWebhooks(env environment) cobra.CompletionFunc {
+	return completing(env, func(ctx context.Context, calls *client.Client, _ string) ([]string, error) {
+		list, err := calls.Webhooks(ctx)
+		var names []string
+		for _, w := range list.Webhooks {
+			names = append(names, w.Name)
+		}
+		return names, err
+	})
+}
+
 // completeLabels offers the labels of the first accounts, each as NAME=VALUE.
 func completeLabels(env environment) cobra.CompletionFunc {
 	return completing(env, func(ctx context.Context, calls *client.Client, _ string) ([]string, error) {
@@ -64,8 +76,9 @@ func completeLabels(env environment) cobra.CompletionFunc {
 // completing offers what the API has, those words that begin so and were not given yet.
 func completing(env environment, ask func(ctx context.Context, calls *client.Client, begun string) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		access, err := settings.ReadAccess(env.lookup, cmd.Flags())
-		if err != nil {
+		lookup, faults := settings.Layer(env.lookup, cmd.Flags())
+		access, err := settings.ReadAccess(lookup, cmd.Flags())
+		if faults != nil || err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		calls := client.New(access.URL, access.Token)

@@ -209,18 +209,21 @@ func TestWebhookCommands(t *testing.T) {
 	}{
 		{[]string{"list"}, " 400          5        3/34     "},
 		{[]string{"list"}, "open until 2"},
-		{[]string{"show", "crm"}, "crm is enabled; last status 400, breaker open; 5 messages of 2 accounts wait\nACCOUNT "},
+		{[]string{"show", "crm"}, "crm is enabled; last status 400, breaker open; waiting: 5 messages of 2 accounts\nACCOUNT "},
 		{[]string{"show", "crm"}, "2       webhook crm: answered 400\n"},
 		{[]string{"show", "crm", "--json"}, `"waiting":[{"account":"a"`},
-		{[]string{"retry", "crm"}, "messages of 2 accounts are tried now, by 1 processes"},
-		{[]string{"retry", "crm", "--account", "a"}, "messages of 1 accounts are tried now"},
-		{[]string{"skip", "crm", "--account", "a"}, "0 skipped, 1 taken meanwhile, 0 accounts"},
+		{[]string{"retry", "crm"}, "tried now: the messages of 2 accounts, by 1 process;"},
+		{[]string{"retry", "crm", "--account", "a"}, "tried now: the messages of 1 account, by"},
+		{[]string{"skip", "crm", "--account", "a"}, "0 skipped, 1 taken meanwhile; messages of 0 accounts more"},
 		{[]string{"skip", "crm", "--yes"}, "0 skipped, 2 taken meanwhile"},
 		{[]string{"skip", "crm", "--yes", "--json"}, `"gone":2`},
 	} {
 		if got := s.must(append([]string{"webhooks"}, c.args...)...); !strings.Contains(got, c.want) {
 			t.Errorf("%q: got %q, want %q", c.args, got, c.want)
 		}
+	}
+	if got := s.must("__complete", "webhooks", "retry", "c"); !strings.HasPrefix(got, "crm\n") {
+		t.Errorf("completed: %q", got)
 	}
 	for _, c := range []struct {
 		args []string

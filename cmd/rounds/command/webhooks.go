@@ -119,6 +119,8 @@ func newWebhooksEnableCommand(env environment) *cobra.Command {
 		Short:   "Deliver to disabled webhook endpoints again, from where they stopped",
 		Example: `  rounds webhooks enable crm`,
 		Args:    cobra.MinimumNArgs(1),
+
+		ValidArgsFunction: completeWebhooks(env),
 		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
 			for _, name := range names {
 				if err := calls.EnableWebhook(cmd.Context(), name); err != nil {

@@ -24,7 +24,8 @@ func newWebhooksShowCommand(env environment) *cobra.Command {
 first of each account, and how many of the account wait behind it.`,
 		Example: `  rounds webhooks show crm
   rounds webhooks show crm --json | jq -r .standing.waiting[].account`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeWebhooks(env),
 		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
 			w, err := calls.Webhook(cmd.Context(), names[0])
 			if err != nil {
@@ -50,8 +51,8 @@ func printWebhook(out io.Writer, w api.Webhook) error {
 		_, err := fmt.Fprintf(out, "%s is %s; last status %s, breaker %s; nothing waits to be tried again\n", oneLine(w.Name), standing(w), lastStatus(s), s.Breaker)
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "%s is %s; last status %s, breaker %s; %d messages of %d accounts wait\n",
-		oneLine(w.Name), standing(w), lastStatus(s), s.Breaker, s.WaitingMessages, s.WaitingAccounts); err != nil {
+	if _, err := fmt.Fprintf(out, "%s is %s; last status %s, breaker %s; waiting: %s of %s\n",
+		oneLine(w.Name), standing(w), lastStatus(s), s.Breaker, numberOf(s.WaitingMessages, "message"), numberOf(s.WaitingAccounts, "account")); err != nil {
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -63,7 +64,7 @@ func printWebhook(out io.Writer, w api.Webhook) error {
 		return err
 	}
 	if more := s.WaitingAccounts - len(s.Waiting); more > 0 {
-		_, err := fmt.Fprintf(out, "and messages of %d more accounts\n", more)
+		_, err := fmt.Fprintf(out, "and messages of %s more\n", numberOf(more, "account"))
 		return err
 	}
 	return nil
@@ -81,17 +82,19 @@ had asked for. Messages of an account keep their order, and a try that fails cou
 as any other.`,
 		Example: `  rounds webhooks retry crm
   rounds webhooks retry crm --account news`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeWebhooks(env),
 		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
 			done, err := calls.RetryWebhook(cmd.Context(), names[0], request)
 			if err != nil {
 				return fmt.Errorf("%s: %w", names[0], err)
 			}
-			_, err = fmt.Fprintf(env.stdout, "messages of %d accounts are tried now, by %d processes; rounds webhooks show %s tells how that goes\n", done.Accounts, done.Processes, names[0])
+			_, err = fmt.Fprintf(env.stdout, "tried now: the messages of %s, by %s; rounds webhooks show %s tells how that goes\n", numberOf(done.Accounts, "account"), numberOf(done.Processes, "process"), names[0])
 			return err
 		}),
 	}
 	cmd.Flags().StringVar(&request.Account, "account", "", "only those of this account, by its `id`")
+	complete(cmd, "account", completeIDs(env))
 	return cmd
 }
 
@@ -111,7 +114,8 @@ it failed with, which "rounds dead replay" has delivered again. One that is bein
 just now may arrive all the same.`,
 		Example: `  rounds webhooks skip crm --account news
   rounds webhooks skip crm --yes`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeWebhooks(env),
 		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
 			if request.Account == "" {
 				w, err := calls.Webhook(cmd.Context(), names[0])
@@ -135,14 +139,27 @@ just now may arrive all the same.`,
 			for _, m := range done.Skipped {
 				fmt.Fprintf(env.stdout, "%s: skipped; rounds dead replay %s delivers it again\n", oneLine(m.Account), m.DeadID)
 			}
-			_, err = fmt.Fprintf(env.stdout, "%d skipped, %d taken meanwhile, %d accounts still have messages waiting\n", len(done.Skipped), done.Gone, done.Left)
+			_, err = fmt.Fprintf(env.stdout, "%d skipped, %d taken meanwhile; messages of %s more wait\n", len(done.Skipped), done.Gone, numberOf(done.Left, "account"))
 			return err
 		}),
 	}
 	cmd.Flags().StringVar(&request.Account, "account", "", "the first message of this account, by its `id`")
+	complete(cmd, "account", completeIDs(env))
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print what was skipped as JSON")
 	return cmd
+}
+
+// numberOf is a number of things, of which the one is named.
+func numberOf(n int, thing string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(thing, "s"):
+		thing += "es"
+	default:
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // agrees asks the person at the terminal, unless that was answered before.
