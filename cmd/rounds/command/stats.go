@@ -22,6 +22,17 @@ func newStatsCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "Show accounts by place, what fails, lateness, staleness, rates, replicas and processes",
+		Long: `Show how the service is doing. What fails and how stale accounts are comes from the
+last scan of the monitor on duty, which leaves parked accounts out:
+
+  failing          their last check failed, whoever is to blame
+  newly            of these, those that were first due within the last hour since a
+                   check last succeeded
+  never succeeded  they were checked, and no check ever succeeded completely
+  behind           three slots of their cadence or more have passed since
+
+Dead replicas and silent processes are shown for ten minutes. Settings are compared
+between processes of the same roles.`,
 		Example: `  rounds stats
   rounds stats --watch
   rounds stats --json | jq .accounts.parked`,
