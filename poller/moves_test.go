@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,9 +32,17 @@ func (w *world) follow(follow func(context.Context, poller.Move) error) (stop fu
 func TestWarningsAreKeptUntilTheNextCheck(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		warnings := []poller.Warning{{Code: "malformed", Message: "broken XML at line 12"}, {Code: "moved", Message: "for good"}, {Code: "moved", Message: "again"}}
-		var failure error
+		var fails, warns atomic.Bool
+		warns.Store(true)
 		w.checker.check = func(context.Context, poller.Request) (poller.Result, error) {
-			return poller.Result{Messages: []poller.Message{{ID: "1", Data: []byte("1")}}, Warnings: warnings}, failure
+			result := poller.Result{Messages: []poller.Message{{ID: "1", Data: []byte("1")}}}
+			if warns.Load() {
+				result.Warnings = warnings
+			}
+			if fails.Load() {
+				return result, &poller.CheckError{Kind: poller.Transient, Code: "http_503", Message: "no"}
+			}
+			return result, nil
 		}
 		w.register("every 1m", "a")
 		stop := w.start(poller.Config{})
@@ -56,11 +65,12 @@ func TestWarningsAreKeptUntilTheNextCheck(t *testing.T) {
 		if v := w.look("a"); v.Failures != 0 || v.History.NeverSucceeded() {
 			t.Errorf("it counts against the account: %+v", v)
 		}
-		failure = &poller.CheckError{Kind: poller.Transient, Code: "http_503", Message: "no"}
+		fails.Store(true)
 		if warning, last := told(); warning != "" || !strings.HasPrefix(last, "transient http_503") {
 			t.Errorf("failed: %q, %q", warning, last)
 		}
-		failure, warnings = nil, nil
+		fails.Store(false)
+		warns.Store(false)
 		if warning, last := told(); warning != "" || last != "ok " {
 			t.Errorf("healed: %q, %q", warning, last)
 		}
