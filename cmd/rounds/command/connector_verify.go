@@ -56,8 +56,9 @@ Exit codes:
   rounds connector verify https://connector.example.com/check --set 'headers.Authorization={"secret":"TOKEN"}' --json`,
 		Args: func(cmd *cobra.Command, args []string) error { return notJudged(cobra.ExactArgs(1)(cmd, args)) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := settings.ReadPoller(env.lookup, cmd.Flags())
-			if err != nil {
+			lookup, faults := settings.Layer(env.lookup, cmd.Flags())
+			s, err := settings.ReadPoller(lookup, cmd.Flags())
+			if err := errors.Join(faults, err); err != nil {
 				return notJudged(err)
 			}
 			config, err := connectorConfig(env, args[0], secret, sets)
@@ -69,7 +70,7 @@ Exit codes:
 				return notJudged(err)
 			}
 			defer client.Close()
-			checker := connector.New(client, secrets.Source{Dir: s.SecretsDir, Lookup: env.lookup})
+			checker := connector.New(client, secrets.Source{Dir: s.SecretsDir, Lookup: lookup})
 			findings, err := checker.Verify(cmd.Context(), connector.Trial{Config: config, Account: account, Deadline: s.CheckTimeout})
 			if err != nil {
 				return notJudged(err)

@@ -42,8 +42,9 @@ hundred at a time, on each node of a cluster. It may be interrupted, and run aga
   rounds namespace rm rounds-test --redis-url redis://127.0.0.1:6379`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := settings.ReadRedis(env.lookup, cmd.Flags())
-			if err != nil {
+			lookup, faults := settings.Layer(env.lookup, cmd.Flags())
+			s, err := settings.ReadRedis(lookup, cmd.Flags())
+			if err := errors.Join(faults, err); err != nil {
 				return err
 			}
 			if err := circulate.ValidateNamespace(args[0]); err != nil {

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -167,17 +166,13 @@ func agrees(env environment, yes bool, what string) error {
 	if yes {
 		return nil
 	}
+	const otherwise = "--yes, or name one with --account"
 	if !env.terminal(env.stdin) || !env.terminal(env.stderr) {
-		return errors.New(what + " Nobody can be asked: give --yes, or name one with --account")
+		return misuse(what + " Nobody can be asked: give " + otherwise)
 	}
-	fmt.Fprint(env.stderr, what+" Go on? [y/N] ")
-	answer, err := bufio.NewReader(env.stdin).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+	goOn, err := env.ask(what+" Go on?", otherwise)
+	if err == nil && !goOn {
+		err = errors.New("nothing was skipped")
 	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return errors.New("nothing was skipped")
+	return err
 }

@@ -167,9 +167,17 @@ func openRedis(s settings.Redis, log *slog.Logger) (connect.Server, error) {
 	}
 	server, err := connect.Open(s.URL, connectOptions(s))
 	if err != nil {
-		return nil, fmt.Errorf("ROUNDS_REDIS_URL: %w", err)
+		return nil, fmt.Errorf("ROUNDS_REDIS_URL: %w%s", err, hintOf(s.URL))
 	}
 	return server, nil
+}
+
+// hintOf says what is likely wrong with a URL that cannot be read; empty: nothing is.
+func hintOf(url string) string {
+	if !connect.Unescaped(url) {
+		return ""
+	}
+	return "; a password with / ? # @ or % in it must be percent-encoded there (%2F %3F %23 %40 %25), or stand in a file that ROUNDS_REDIS_PASSWORD_FILE names"
 }
 
 func connectOptions(s settings.Redis) connect.Options {

@@ -54,11 +54,7 @@ func redisFaults(s settings.Redis) (faults settings.Faults) {
 	}
 	server, err := connect.Open(s.URL, connectOptions(s))
 	if err != nil {
-		reason := strings.TrimPrefix(err.Error(), "redis URL: ")
-		if connect.Unescaped(s.URL) {
-			reason += "; a password with / ? # @ or % in it must be percent-encoded there (%2F %3F %23 %40 %25), or stand in a file that ROUNDS_REDIS_PASSWORD_FILE names"
-		}
-		return settings.Faults{{Name: "ROUNDS_REDIS_URL", Reason: reason}}
+		return settings.Faults{{Name: "ROUNDS_REDIS_URL", Reason: strings.TrimPrefix(err.Error(), "redis URL: ") + hintOf(s.URL)}}
 	}
 	_ = server.Close() // it has reached for nothing
 	for _, file := range []struct{ name, path string }{
