@@ -104,3 +104,43 @@ func TestFaults(t *testing.T) {
 		t.Errorf("got %v", faults)
 	}
 }
+
+func TestTextThatMustBeThere(t *testing.T) {
+	fields, err := Object([]byte(`{"name": "x", "empty": "", "null": null, "number": 1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewReader(fields)
+	if got := r.Text("name"); got != "x" {
+		t.Errorf("name is %q", got)
+	}
+	for _, name := range []string{"empty", "null", "number", "none"} {
+		if got := r.Text(name); got != "" {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+	const want = "empty: missing\nnull: missing\nnumber: must be a string\nnone: missing"
+	if err := r.Err(); err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+}
+
+func TestTextIn(t *testing.T) {
+	members, ok := Members([]byte(`{"plain": "a", "escaped": "\u0061\n", "number": 1}`))
+	if !ok {
+		t.Fatal("no object")
+	}
+	for name, want := range map[string]string{"plain": "a", "escaped": "a\n"} {
+		if got, ok := TextIn(members, name); !ok || got != want {
+			t.Errorf("%s is %q, %v", name, got, ok)
+		}
+	}
+	for _, name := range []string{"number", "none"} {
+		if got, ok := TextIn(members, name); ok {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+	if _, ok := Members([]byte(`[{}]`)); ok {
+		t.Error("a list is an object")
+	}
+}
