@@ -16,6 +16,9 @@ type Embedded struct {
 	server *miniredis.Miniredis
 	clock  *embeddedClock
 	pools  *pools
+
+	mu     sync.Mutex // the server's: it must not be dialled while it is closed
+	closed bool
 }
 
 // embeddedClock is the server's. It stands still while commands run, and goes on between
@@ -44,21 +47,26 @@ func NewEmbedded() *Embedded {
 	server.ClockTTL(true)
 	clock := &embeddedClock{server: server, now: time.Now}
 	clock.tick()
-	dial := func(ctx context.Context) (redis.Conn, error) {
+	e := &Embedded{server: server, clock: clock}
+	e.pools = newPools(Options{}.withDefaults(), func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, "tcp", "embedded", redis.DialReadTimeout(10*time.Second),
-			redis.DialContextFunc(func(context.Context, string, string) (net.Conn, error) {
-				conn, err := server.Dial()
-				if err != nil {
-					return nil, err
-				}
-				return newBuffered(conn, clock.tick), nil
-			}))
+			redis.DialContextFunc(func(context.Context, string, string) (net.Conn, error) { return e.dial() }))
+	}, nil)
+	return e
+}
+
+// dial connects to the server, unless it is closed: it would begin anew.
+func (e *Embedded) dial() (net.Conn, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, net.ErrClosed
 	}
-	return &Embedded{
-		server: server,
-		clock:  clock,
-		pools:  newPools(Options{}.withDefaults(), dial, nil),
+	conn, err := e.server.Dial()
+	if err != nil {
+		return nil, err
 	}
+	return newBuffered(conn, e.clock.tick), nil
 }
 
 // Conn lends a connection.
@@ -101,6 +109,9 @@ func (e *Embedded) SetClock(now func() time.Time) {
 // Close ends the server and forgets all it held.
 func (e *Embedded) Close() error {
 	err := e.pools.Close()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
 	e.server.Close()
 	return err
 }
