@@ -129,32 +129,31 @@ func (r *Registry) save(ctx context.Context, id string, s Save, change func(*cir
 		if err != nil {
 			return View{}, 0, err
 		}
+		var plain []byte
+		var revision Revision
 		tag, item := "", circulate.Registration{Priority: a.lane(), Absent: before == nil}
 		if before != nil {
-			plain, revision := SplitRevision(before.Record)
+			plain, revision = SplitRevision(before.Record)
 			tag = revision.tag(plain)
-			if !s.Match.holds(tag) {
-				return View{}, 0, fmt.Errorf("%w: %q", ErrChanged, id)
-			}
-			if bytes.Equal(plain, record) {
-				return viewOf(before), circulate.Unchanged, nil
-			}
-			item.Before = before.Record
-			item.Record = withRevision(record, revision.next(before.Now))
-			item.ForgetCursor = kindOf(before.Record) != a.Kind
 		}
 		if !s.Match.holds(tag) {
 			return View{}, 0, fmt.Errorf("%w: %q", ErrChanged, id)
 		}
-		if item.Due, err = a.firstDue(r.clockOf(ctx, id)); err != nil {
-			return View{}, 0, err
-		}
+		var now time.Time
 		if before == nil {
-			now, err := account.Now(ctx)
-			if err != nil {
+			if now, err = account.Now(ctx); err != nil {
 				return View{}, 0, err
 			}
-			item.Record, item.Begin = withRevision(record, Revision{}.next(now)), s.From.begin(now)
+			item.Begin = s.From.begin(now)
+		} else {
+			if bytes.Equal(plain, record) {
+				return viewOf(before), circulate.Unchanged, nil
+			}
+			now, item.Before, item.ForgetCursor = before.Now, before.Record, kindOf(before.Record) != a.Kind
+		}
+		item.Record = withRevision(record, revision.next(now))
+		if item.Due, err = a.firstDue(func() (time.Time, error) { return now, nil }); err != nil {
+			return View{}, 0, err
 		}
 		outcome, err := account.Upsert(ctx, item)
 		switch {
