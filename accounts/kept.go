@@ -18,26 +18,36 @@ func WithUsed(state string, until time.Time) string {
 	if until.IsZero() {
 		return state
 	}
-	used := shareLetter + strconv.FormatInt(until.UnixMilli(), 10)
-	if state == "" {
-		return used
-	}
-	return used + " " + state
+	return joined(shareLetter+strconv.FormatInt(until.UnixMilli(), 10), state)
 }
 
 // UsedUntil is the time that WithUsed put there, to the millisecond; zero where there
 // is none.
 func UsedUntil(state string) time.Time {
 	for word := range strings.FieldsSeq(state) {
-		digits, ok := strings.CutPrefix(word, shareLetter)
-		if !ok {
-			continue
-		}
-		if ms, err := strconv.ParseInt(digits, 10, 64); err == nil && ms > 0 && ms <= 1<<53 {
-			return time.UnixMilli(ms)
+		if at := momentIn(word, shareLetter); !at.IsZero() {
+			return at
 		}
 	}
 	return time.Time{}
+}
+
+// joined puts what is kept in front of what else is.
+func joined(first, rest string) string {
+	if first == "" || rest == "" {
+		return first + rest
+	}
+	return first + " " + rest
+}
+
+// momentIn is the time behind a letter, to the millisecond; zero where a word is no such one.
+func momentIn(word, letter string) time.Time {
+	digits, ok := strings.CutPrefix(word, letter)
+	ms, err := strconv.ParseInt(digits, 10, 64)
+	if !ok || err != nil || ms <= 0 || ms > 1<<53 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
 }
 
 // warningLetter begins the word that WithWarning puts into what an account's cadence
@@ -61,11 +71,7 @@ func WithWarning(state, text string) string {
 		}
 		text = text[:cut]
 	}
-	word := warningLetter + base64.RawURLEncoding.EncodeToString([]byte(text))
-	if state == "" {
-		return word
-	}
-	return state + " " + word
+	return joined(state, warningLetter+base64.RawURLEncoding.EncodeToString([]byte(text)))
 }
 
 // WarningIn is the text that WithWarning put there; empty where there is none.

@@ -100,6 +100,9 @@ func (r *Registry) ResumeFrom(ctx context.Context, id string, from ResumeFrom) (
 	return r.Get(ctx, id)
 }
 
+// skipLetter begins the word that WithSkip puts into what an account's cadence keeps.
+const skipLetter = "s"
+
 // WithSkip puts in front of what an account's cadence keeps that messages from
 // before a time are to be passed over; a zero time puts nothing there. It stays
 // there over claims, failures and changes of the record, until a check has
@@ -108,21 +111,12 @@ func WithSkip(state string, before time.Time) string {
 	if before.IsZero() {
 		return state
 	}
-	skip := "s" + strconv.FormatInt(before.UnixMilli(), 10)
-	if state == "" {
-		return skip
-	}
-	return skip + " " + state
+	return joined(skipLetter+strconv.FormatInt(before.UnixMilli(), 10), state)
 }
 
 // SkipBefore is the time that WithSkip put there, to the millisecond; zero where
 // nothing is to be passed over.
 func SkipBefore(state string) time.Time {
 	word, _, _ := strings.Cut(state, " ")
-	digits, ok := strings.CutPrefix(word, "s")
-	ms, err := strconv.ParseInt(digits, 10, 64)
-	if !ok || err != nil || ms <= 0 || ms > 1<<53 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms)
+	return momentIn(word, skipLetter)
 }
