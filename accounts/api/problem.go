@@ -115,14 +115,23 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, doing string, err 
 // malformed, the others cannot be processed.
 func faulty(faults accounts.Faults) *problem {
 	if faults[0].Field == accounts.RecordField {
-		return newProblem(http.StatusBadRequest, "the body cannot be read",
-			&huma.ErrorDetail{Location: "body", Message: faults[0].Reason})
+		return newProblem(http.StatusBadRequest, "the body cannot be read", detailsOf(faults[:1], "body.")...)
 	}
+	return newProblem(http.StatusUnprocessableEntity, "validation failed", detailsOf(faults, "body.")...)
+}
+
+// detailsOf are faults as details of a problem. Within stands before each field, and alone
+// where a fault is not of a single one.
+func detailsOf(faults accounts.Faults, within string) []*huma.ErrorDetail {
 	details := make([]*huma.ErrorDetail, len(faults))
 	for i, f := range faults {
-		details[i] = &huma.ErrorDetail{Location: "body." + f.Field, Message: f.Reason}
+		location := within + f.Field
+		if f.Field == accounts.RecordField {
+			location = strings.TrimSuffix(within, ".")
+		}
+		details[i] = &huma.ErrorDetail{Location: location, Message: f.Reason}
 	}
-	return newProblem(http.StatusUnprocessableEntity, "validation failed", details...)
+	return details
 }
 
 // badCursor is the problem of a cursor that was not given by this ring.

@@ -38,11 +38,7 @@ func (s *Server) reload(ctx context.Context, _ *struct{}) (*reloadReply, error) 
 	done, err := s.options.Reload(ctx)
 	var faults accounts.Faults
 	if errors.As(err, &faults) {
-		details := make([]*huma.ErrorDetail, len(faults))
-		for i, f := range faults {
-			details[i] = &huma.ErrorDetail{Location: f.Field, Message: f.Reason}
-		}
-		return nil, newProblem(http.StatusUnprocessableEntity, "the settings are refused, and all stays as it was", details...)
+		return nil, newProblem(http.StatusUnprocessableEntity, "the settings are refused, and all stays as it was", detailsOf(faults, "")...)
 	}
 	if err != nil {
 		return nil, s.problem(ctx, "reload", err)

@@ -61,15 +61,7 @@ func badQuery(err error) *problem {
 	if !errors.As(err, &faults) {
 		faults = accounts.Faults{{Reason: err.Error()}}
 	}
-	details := make([]*huma.ErrorDetail, len(faults))
-	for i, f := range faults {
-		location := "query." + f.Field
-		if f.Field == accounts.RecordField {
-			location = "query"
-		}
-		details[i] = &huma.ErrorDetail{Location: location, Message: f.Reason}
-	}
-	return newProblem(http.StatusUnprocessableEntity, "validation failed", details...)
+	return newProblem(http.StatusUnprocessableEntity, "validation failed", detailsOf(faults, "query.")...)
 }
 
 // selecting describes the parameters of readQuery.
