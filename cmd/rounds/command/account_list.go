@@ -19,9 +19,6 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
-// pageSize is how many accounts a listing asks for at once.
-const pageSize = 100
-
 func newGetCommand(env environment) *cobra.Command {
 	jsonOutput := false
 	cmd := &cobra.Command{
@@ -191,11 +188,4 @@ func lastSuccess(s api.State) string {
 		return "never"
 	}
 	return "-"
-}
-
-// printJSON prints a value on one line.
-func printJSON(w io.Writer, value any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(value)
 }

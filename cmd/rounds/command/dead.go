@@ -3,9 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -39,33 +37,12 @@ func newDeadListCommand(env environment) *cobra.Command {
 		Aliases: []string{"ls"},
 		Args:    cobra.NoArgs,
 		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
-			table := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
-			if !jsonOutput {
-				fmt.Fprintln(table, "ID\tGROUP\tACCOUNT\tMESSAGE\tDELIVERIES\tERROR")
-			}
-			for listed := 0; ; {
-				query.Limit = pageSize
-				if limit > 0 {
-					query.Limit = min(pageSize, limit-listed)
-				}
+			list := newListing(env.stdout, jsonOutput, "ID\tGROUP\tACCOUNT\tMESSAGE\tDELIVERIES\tERROR", deadRow)
+			return list.pages(limit, func(cursor string, most int) ([]api.DeadLetter, string, error) {
+				query.Cursor, query.Limit = cursor, most
 				page, err := calls.Dead(cmd.Context(), query)
-				if err != nil {
-					return err
-				}
-				for _, letter := range page.Dead {
-					if err := printDead(env.stdout, table, letter, jsonOutput); err != nil {
-						return err
-					}
-				}
-				if err := table.Flush(); err != nil { // a page at once: there may be very many
-					return err
-				}
-				listed += len(page.Dead)
-				query.Cursor = page.Next
-				if query.Cursor == "" || limit > 0 && listed >= limit {
-					return nil
-				}
-			}
+				return page.Dead, page.Next, err
+			})
 		}),
 	}
 	cmd.Flags().StringVar(&query.Group, "group", "", "only those of this consumer `group`")
@@ -75,12 +52,8 @@ func newDeadListCommand(env environment) *cobra.Command {
 	return cmd
 }
 
-func printDead(out, table io.Writer, l api.DeadLetter, jsonOutput bool) error {
-	if jsonOutput {
-		return printJSON(out, l)
-	}
-	_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", l.DeadID, oneLine(l.Group), oneLine(l.Account), quoted(l.ID), l.Deliveries, shorten(l.Error))
-	return err
+func deadRow(l api.DeadLetter) string {
+	return fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s", l.DeadID, oneLine(l.Group), oneLine(l.Account), quoted(l.ID), l.Deliveries, shorten(l.Error))
 }
 
 func newDeadReplayCommand(env environment) *cobra.Command {

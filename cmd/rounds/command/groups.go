@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -42,20 +41,9 @@ func newGroupsListCommand(env environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			table := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
-			if !jsonOutput {
-				fmt.Fprintln(table, "GROUP\tUNREAD\tOLDEST\tPENDING\tOLDEST\tCONSUMERS")
-			}
-			for _, g := range list.Groups {
-				if jsonOutput {
-					if err := printJSON(env.stdout, g); err != nil {
-						return err
-					}
-					continue
-				}
-				fmt.Fprintf(table, "%s\t%s\n", g.Name, progressOf(g))
-			}
-			return table.Flush()
+			return newListing(env.stdout, jsonOutput, "GROUP\tUNREAD\tOLDEST\tPENDING\tOLDEST\tCONSUMERS", func(g api.Group) string {
+				return g.Name + "\t" + progressOf(g)
+			}).print(list.Groups)
 		}),
 	}
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")

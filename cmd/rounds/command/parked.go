@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -39,33 +38,12 @@ func newParkedListCommand(env environment) *cobra.Command {
 		Aliases: []string{"ls"},
 		Args:    cobra.NoArgs,
 		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
-			table := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
-			if !jsonOutput {
-				fmt.Fprintln(table, "ID\tKIND\tPARKED SINCE\tFAILURES\tREASON\tLAST ERROR")
-			}
-			for listed := 0; ; {
-				query.Limit = pageSize
-				if limit > 0 {
-					query.Limit = min(pageSize, limit-listed)
-				}
+			list := newListing(env.stdout, jsonOutput, "ID\tKIND\tPARKED SINCE\tFAILURES\tREASON\tLAST ERROR", parkedRow)
+			return list.pages(limit, func(cursor string, most int) ([]api.ParkedAccount, string, error) {
+				query.Cursor, query.Limit = cursor, most
 				page, err := calls.Parked(cmd.Context(), query)
-				if err != nil {
-					return err
-				}
-				for _, account := range page.Parked {
-					if err := printParked(env.stdout, table, account, jsonOutput); err != nil {
-						return err
-					}
-				}
-				if err := table.Flush(); err != nil { // a page at once: there may be very many
-					return err
-				}
-				listed += len(page.Parked)
-				query.Cursor = page.Next
-				if query.Cursor == "" || limit > 0 && listed >= limit {
-					return nil
-				}
-			}
+				return page.Parked, page.Next, err
+			})
 		}),
 	}
 	cmd.Flags().StringVar(&query.Reason, "reason", "", "only those whose reason begins with this `prefix`, such as auth or paused")
@@ -76,12 +54,8 @@ func newParkedListCommand(env environment) *cobra.Command {
 	return cmd
 }
 
-func printParked(out, table io.Writer, a api.ParkedAccount, jsonOutput bool) error {
-	if jsonOutput {
-		return printJSON(out, a)
-	}
-	_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", a.ID, a.Kind, clockTime(a.Since), a.Failures, oneLine(a.Reason), oneLine(errorOf(a.Error, a.ErrorAt)))
-	return err
+func parkedRow(a api.ParkedAccount) string {
+	return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s", a.ID, a.Kind, clockTime(a.Since), a.Failures, oneLine(a.Reason), oneLine(errorOf(a.Error, a.ErrorAt)))
 }
 
 func newReviveCommand(env environment) *cobra.Command {

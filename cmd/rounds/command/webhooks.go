@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -52,28 +51,20 @@ deliver said within the last minute, - where none does.`,
 			if err != nil {
 				return err
 			}
-			table := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
-			if !jsonOutput {
-				fmt.Fprintln(table, "ENDPOINT\tUNREAD\tOLDEST\tPENDING\tOLDEST\tCONSUMERS\tLAST STATUS\tWAITING\tATTEMPT\tNEXT TRY\tBREAKER\tSTATE")
-			}
-			for _, w := range list.Webhooks {
-				if jsonOutput {
-					if err := printJSON(env.stdout, w); err != nil {
-						return err
-					}
-					continue
-				}
-				columns := strings.Repeat("-\t", 4) + "-"
-				if w.Group != nil {
-					columns = progressOf(*w.Group)
-				}
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", oneLine(w.Name), columns, answersOf(w.Standing), standing(w))
-			}
-			return table.Flush()
+			return newListing(env.stdout, jsonOutput,
+				"ENDPOINT\tUNREAD\tOLDEST\tPENDING\tOLDEST\tCONSUMERS\tLAST STATUS\tWAITING\tATTEMPT\tNEXT TRY\tBREAKER\tSTATE", webhookRow).print(list.Webhooks)
 		}),
 	}
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
 	return cmd
+}
+
+func webhookRow(w api.Webhook) string {
+	columns := strings.Repeat("-\t", 4) + "-"
+	if w.Group != nil {
+		columns = progressOf(*w.Group)
+	}
+	return strings.Join([]string{oneLine(w.Name), columns, answersOf(w.Standing), standing(w)}, "\t")
 }
 
 // answersOf is how an endpoint answers, as columns.

@@ -2,9 +2,11 @@ package command
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
+	"text/tabwriter"
 	"time"
 )
 
@@ -79,4 +81,67 @@ func (p *progress) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.w = nil
+}
+
+// pageSize is how many items a listing asks for at once.
+const pageSize = 100
+
+// listing prints items: a row each under a header, or as JSON, one a line.
+type listing[T any] struct {
+	out   io.Writer
+	table *tabwriter.Writer
+	json  bool
+	row   func(T) string // its columns, with tabs between
+}
+
+func newListing[T any](out io.Writer, asJSON bool, header string, row func(T) string) *listing[T] {
+	l := &listing[T]{out: out, table: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), json: asJSON, row: row}
+	if !asJSON {
+		fmt.Fprintln(l.table, header)
+	}
+	return l
+}
+
+// print prints what there is now: a listing of pages may be very long.
+func (l *listing[T]) print(items []T) error {
+	for _, item := range items {
+		if l.json {
+			if err := printJSON(l.out, item); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintln(l.table, l.row(item))
+	}
+	return l.table.Flush()
+}
+
+// pages prints up to limit items, all where it is 0. Read returns a page of up to so many
+// behind a cursor, and the cursor behind it, empty at the end.
+func (l *listing[T]) pages(limit int, read func(cursor string, most int) (items []T, next string, err error)) error {
+	cursor := ""
+	for listed := 0; ; {
+		most := pageSize
+		if limit > 0 {
+			most = min(most, limit-listed)
+		}
+		items, next, err := read(cursor, most)
+		if err != nil {
+			return err
+		}
+		if err := l.print(items); err != nil {
+			return err
+		}
+		listed, cursor = listed+len(items), next
+		if cursor == "" || limit > 0 && listed >= limit {
+			return nil
+		}
+	}
+}
+
+// printJSON prints a value on one line.
+func printJSON(w io.Writer, value any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(value)
 }
