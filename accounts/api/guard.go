@@ -1,14 +1,14 @@
 package api
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
 	"strings"
+
+	"github.com/rounds-dev/rounds/accounts/access"
 )
 
 // CheckListen refuses an address that other machines can reach unless a token is
@@ -35,36 +35,36 @@ func isLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// guarded lets through who may use the API.
+// guarded lets through who may use the API, and puts the principal on whose behalf a
+// request is into its context.
 func (s *Server) guarded(token string, next http.Handler) http.Handler {
-	if token == "" {
-		// Only this machine can connect, but a browser on it runs the pages of
-		// others. Their requests name their own host, or say where they come from.
-		origin := http.NewCrossOriginProtection()
-		origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			newProblem(http.StatusForbidden, "the request comes from a page of another site").write(w)
-		}))
-		next = origin.Handler(next)
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !isLoopback(hostname(r.Host)) {
-				newProblem(http.StatusForbidden, "without a token the API answers to localhost only: set ROUNDS_API_TOKEN to use another name").write(w)
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
-	want := sha256.Sum256([]byte(token))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		got := sha256.Sum256([]byte(strings.TrimSpace(given)))
-		// Of hashes, so that the time tells not even the token's length.
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+	authenticate := authenticator(token)
+	identified := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		principal, err := authenticate(r)
+		if err != nil {
 			p := newProblem(http.StatusUnauthorized, "a bearer token is needed: Authorization: Bearer TOKEN")
 			p.headers = http.Header{"Www-Authenticate": {`Bearer realm="rounds"`}}
 			p.write(w)
 			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(access.With(r.Context(), principal)))
+	})
+	if token != "" {
+		return identified
+	}
+	// Only this machine can connect, but a browser on it runs the pages of
+	// others. Their requests name their own host, or say where they come from.
+	origin := http.NewCrossOriginProtection()
+	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		newProblem(http.StatusForbidden, "the request comes from a page of another site").write(w)
+	}))
+	checked := origin.Handler(identified)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isLoopback(hostname(r.Host)) {
+			newProblem(http.StatusForbidden, "without a token the API answers to localhost only: set ROUNDS_API_TOKEN to use another name").write(w)
+			return
+		}
+		checked.ServeHTTP(w, r)
 	})
 }
 

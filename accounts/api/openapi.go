@@ -18,7 +18,7 @@ Errors are problem+json and name every fault of a request at once. Times are RFC
 
 // describe completes the description of the routes and writes it: what huma
 // cannot know of those that it serves, and those that it does not serve.
-func (s *Server) describe(api huma.API, a access) ([]byte, error) {
+func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 	doc := api.OpenAPI()
 	doc.Info.Description = introduction
 	doc.Tags = []*huma.Tag{
@@ -32,7 +32,7 @@ func (s *Server) describe(api huma.API, a access) ([]byte, error) {
 	doc.Info.License = &huma.License{Name: "Apache License 2.0", Identifier: "Apache-2.0"}
 	doc.Servers = []*huma.Server{{URL: "/", Description: "Where this description is served."}}
 	doc.Security = []map[string][]string{{}} // open to who reaches it, which is this machine alone
-	if a.token != "" {
+	if t.token != "" {
 		doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 		doc.Security = []map[string][]string{{"token": {}}}
 	}
@@ -71,7 +71,7 @@ func (s *Server) describe(api huma.API, a access) ([]byte, error) {
 	if s.options.Metrics != nil {
 		doc.AddOperation(schemas.plain("/metrics", "get-metrics", "Metrics for Prometheus", "text/plain"))
 	}
-	if a.callbacks != nil {
+	if t.callbacks != nil {
 		for _, o := range schemas.callbackOperations() {
 			doc.AddOperation(o)
 		}

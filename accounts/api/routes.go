@@ -15,7 +15,7 @@ const bodyTimeout = 30 * time.Second
 
 // routes is every route there is. Those that stream are plain handlers, and
 // described in streams.
-func (s *Server) routes(a access) (*serving, error) {
+func (s *Server) routes(t terms) (*serving, error) {
 	mux := idMux{http.NewServeMux()}
 	api := humago.New(mux, s.config())
 
@@ -106,7 +106,7 @@ func (s *Server) routes(a access) (*serving, error) {
 	if s.options.Metrics != nil {
 		mux.Handle("GET /metrics", s.options.Metrics)
 	}
-	description, err := s.describe(api, a)
+	description, err := s.describe(api, t)
 	if err != nil {
 		return nil, err
 	}
@@ -118,14 +118,14 @@ func (s *Server) routes(a access) (*serving, error) {
 	open := http.NewServeMux()
 	open.HandleFunc("GET /healthz", healthy)
 	open.Handle("GET /readyz", newReadiness(s.options.Ring, s.options.Log))
-	s.addCallbacks(open, a.callbacks)
+	s.addCallbacks(open, t.callbacks)
 	open.HandleFunc("GET /docs", docs)
 	open.HandleFunc("GET /docs/{file}", docs)
 	if s.options.Guide != nil {
 		open.Handle("GET "+GuidePath, s.options.Guide)
 		open.Handle("GET "+GuidePath+"/", s.options.Guide)
 	}
-	open.Handle(guardedRoutes, s.guarded(a.token, found(mux.ServeMux)))
+	open.Handle(guardedRoutes, s.guarded(t.token, found(mux.ServeMux)))
 	return &serving{open, open, mux.ServeMux}, nil
 }
 

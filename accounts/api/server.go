@@ -88,8 +88,8 @@ type serving struct {
 	open, closed *http.ServeMux // the routes that are open to all, and the others
 }
 
-// access is who may call, and what else is obeyed: what Update changes.
-type access struct {
+// terms are who may call, and what else is obeyed: what Update changes.
+type terms struct {
 	token     string
 	callbacks *callback.Receiver // nil: none
 }
@@ -110,7 +110,7 @@ func New(o Options) (*Server, error) {
 // has requests from then on be judged by them, and cannot fail. Where the token is
 // another one, what lasts of those who gave the old one ends.
 func (s *Server) Update(token string, callbacks *callback.Receiver) (change func(), err error) {
-	next, err := s.routes(access{token, callbacks})
+	next, err := s.routes(terms{token, callbacks})
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,8 @@ func good() fstest.MapFS {
 	source(m, "circulate/limit/limit.go", "limit", "circulate", "circulate/internal/wire")
 	source(m, "accounts/account.go", "accounts", "circulate", "accounts/cadence", "accounts/cursor", "accounts/strict")
 	source(m, "accounts/cadence/cadence.go", "cadence")
-	source(m, "accounts/api/server.go", "api", "accounts", "accounts/callback", "accounts/message", "circulate")
+	source(m, "accounts/access/role.go", "access")
+	source(m, "accounts/api/server.go", "api", "accounts", "accounts/access", "accounts/callback", "accounts/message", "circulate")
 	source(m, "poller/pool.go", "poller", "accounts", "circulate", "circulate/limit")
 	source(m, "accounts/message/reader.go", "message", "accounts/cursor", "accounts/strict", "circulate")
 	source(m, "accounts/callback/receiver.go", "callback", "accounts/callback/wecomcrypt", "accounts/strict", "circulate")
@@ -103,6 +104,8 @@ func TestBadImports(t *testing.T) {
 		{"accounts/bad.go", "circulate/connect"},
 		{"accounts/bad.go", "accounts/callback/wecomcrypt"},
 		{"accounts/bad.go", "accounts/message"},
+		{"accounts/access/bad.go", "accounts"},
+		{"accounts/access/bad.go", "circulate"},
 		{"accounts/cadence/bad.go", "accounts"},
 		{"accounts/cursor/bad.go", "circulate"},
 		{"accounts/strict/bad.go", "accounts"},

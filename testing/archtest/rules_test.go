@@ -34,14 +34,15 @@ var mayImport = []struct {
 	{"circulate/limit", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/connect", []string{"circulate"}},
 	{"circulate/namespace", []string{"circulate", "circulate/connect"}},
-	{"accounts", []string{"circulate", "accounts/cadence", "accounts/cursor", "accounts/strict"}},
+	{"accounts", []string{"circulate", "accounts/access", "accounts/cadence", "accounts/cursor", "accounts/strict"}},
+	{"accounts/access", nil},
 	{"accounts/cadence", nil},
 	{"accounts/cursor", nil},
 	{"accounts/strict", nil},
 	{"accounts/message", []string{"circulate", "circulate/endpoint", "circulate/group", "accounts/cursor", "accounts/strict"}},
 	{"accounts/callback", []string{"circulate", "accounts/callback/wecomcrypt", "accounts/strict"}},
 	{"accounts/callback/wecomcrypt", nil},
-	{"accounts/...", []string{"accounts", "accounts/cadence", "accounts/callback", "accounts/message", "accounts/strict", "circulate"}}, // api, dashboard: not each other
+	{"accounts/...", []string{"accounts", "accounts/access", "accounts/cadence", "accounts/callback", "accounts/message", "accounts/strict", "circulate"}}, // api, dashboard: not each other
 	{"poller", []string{"accounts", "accounts/cadence", "circulate", "circulate/limit"}},
 	{"poller/fetch", []string{"poller"}},
 	{"poller/header", []string{"accounts/strict", "poller/fetch", "poller/secrets"}},

@@ -1,0 +1,67 @@
+package access
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Role is what somebody may do. Each one may do what those before it may: they are
+// ordered. The zero Role may do nothing.
+type Role uint8
+
+// The roles.
+const (
+	Viewer   Role = iota + 1 // reads
+	Operator                 // nudges, pauses, resumes, revives, replays
+	Editor                   // registers, changes, deletes, imports
+	Admin                    // all the rest
+)
+
+// names are the roles' words, at their places.
+var names = [...]string{Viewer: "viewer", Operator: "operator", Editor: "editor", Admin: "admin"}
+
+// Roles returns all roles, the least one first.
+func Roles() []Role { return []Role{Viewer, Operator, Editor, Admin} }
+
+// ParseRole reads a role's word. Its error lists the words that there are.
+func ParseRole(word string) (Role, error) {
+	for _, role := range Roles() {
+		if word == names[role] {
+			return role, nil
+		}
+	}
+	return 0, fmt.Errorf("role: must be one of %s, is %q", strings.Join(names[Viewer:], ", "), word)
+}
+
+// Valid reports whether there is such a role.
+func (r Role) Valid() bool { return r >= Viewer && r <= Admin }
+
+// Includes reports whether the role may do what the other one may. No role includes one
+// that there is not, and one that there is not includes none.
+func (r Role) Includes(other Role) bool { return r.Valid() && other.Valid() && r >= other }
+
+// String returns the role's word, and "none" for what is no role.
+func (r Role) String() string {
+	if !r.Valid() {
+		return "none"
+	}
+	return names[r]
+}
+
+// MarshalText returns the role's word. What is no role is an error.
+func (r Role) MarshalText() ([]byte, error) {
+	if !r.Valid() {
+		return nil, fmt.Errorf("role: there is no %d", uint8(r))
+	}
+	return []byte(names[r]), nil
+}
+
+// UnmarshalText reads a role's word.
+func (r *Role) UnmarshalText(text []byte) error {
+	role, err := ParseRole(string(text))
+	if err != nil {
+		return err
+	}
+	*r = role
+	return nil
+}
