@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/access/origin"
 )
 
 // CheckListen refuses an address that other machines can reach unless a token is
@@ -52,27 +53,18 @@ func (s *Server) guarded(token string, next http.Handler) http.Handler {
 	if token != "" {
 		return identified
 	}
-	// Only this machine can connect, but a browser on it runs the pages of
-	// others. Their requests name their own host, or say where they come from.
-	origin := http.NewCrossOriginProtection()
-	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		newProblem(http.StatusForbidden, "the request comes from a page of another site").write(w)
-	}))
-	checked := origin.Handler(identified)
+	// Only this machine can connect, but a browser on it runs the pages of others.
+	// Their requests name a host of theirs, or say where they come from.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isLoopback(hostname(r.Host)) {
+		switch {
+		case !origin.Loopback(r.Host):
 			newProblem(http.StatusForbidden, "without a token the API answers to localhost only: set ROUNDS_API_TOKEN to use another name").write(w)
-			return
+		case origin.Check(r) != nil:
+			newProblem(http.StatusForbidden, "the request comes from a page of another site").write(w)
+		default:
+			identified.ServeHTTP(w, r)
 		}
-		checked.ServeHTTP(w, r)
 	})
-}
-
-func hostname(hostport string) string {
-	if host, _, err := net.SplitHostPort(hostport); err == nil {
-		return host
-	}
-	return strings.Trim(hostport, "[]")
 }
 
 // recovered sets what every reply has, and keeps a panic from the caller.

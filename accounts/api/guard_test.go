@@ -1,9 +1,11 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -48,27 +50,117 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// guardedPaths are of every sort that is not open to all.
+var guardedPaths = []string{"/v1/accounts", "/v1/accounts:export", "/v1/accounts/%2F", "/v1/messages", "/v1/stats", "/v1/nothing", "/metrics", "/openapi.json", "/nothing"}
+
 // Without a token, a page from elsewhere in a browser on this machine must get
 // nothing and do nothing.
 func TestForeignPages(t *testing.T) {
 	f := newFixture(t, nil)
-	rebound := f.request("GET", "/v1/accounts", "")
-	rebound.Host = "evil.example"
-	if got := f.do(rebound); got.status != 403 || got.header.Get("Content-Type") != "application/problem+json" {
-		t.Errorf("by another name: %d", got.status)
-	}
-	posted := f.request("POST", "/v1/accounts", `{"id":"a","kind":"plain"}`)
-	posted.Header.Set("Origin", "https://evil.example")
-	posted.Header.Set("Sec-Fetch-Site", "cross-site")
-	if got := f.do(posted); got.status != 403 || got.header.Get("Content-Type") != "application/problem+json" {
-		t.Errorf("from another page: %d %s", got.status, got.body)
-	}
-	for _, host := range []string{"localhost:8080", "127.0.0.1", "[::1]:8080", "LOCALHOST"} {
-		r := f.request("GET", "/v1/stats", "")
-		r.Host = host
-		if got := f.do(r); got.status != 200 {
-			t.Errorf("%s: %d", host, got.status)
+	refused := func(name string, r *http.Request) {
+		t.Helper()
+		if got := f.do(r); got.status != 403 || got.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %s %s: %d %s", name, r.Method, r.URL.Path, got.status, got.body)
 		}
+	}
+	for _, path := range guardedPaths {
+		for _, method := range []string{"GET", "OPTIONS", "POST"} {
+			linked := f.request(method, path, "")
+			linked.Header.Set("Sec-Fetch-Site", "cross-site")
+			refused("a link, an image or a form", linked)
+			neighbour := f.request(method, path, "")
+			neighbour.Header.Set("Sec-Fetch-Site", "same-site")
+			neighbour.Header.Set("Origin", "http://localhost:3000")
+			refused("a page of another port", neighbour)
+			old := f.request(method, path, "")
+			old.Header.Set("Origin", "https://evil.example")
+			refused("an old browser", old)
+			sandboxed := f.request(method, path, "")
+			sandboxed.Header.Set("Origin", "null")
+			refused("a frame without an origin", sandboxed)
+			for _, host := range []string{"evil.example", "localhost.evil.example:8080", "localhost.", "127.0.0.1.evil.example", "0.0.0.0:8080", "[::2]:8080", "[localhost]"} {
+				rebound := f.request(method, path, "")
+				rebound.Host = host
+				rebound.Header.Set("Sec-Fetch-Site", "same-origin")
+				refused(host, rebound)
+			}
+		}
+	}
+	f.call("PUT", "/v1/accounts/a", `{"kind":"plain"}`, 201, nil)
+	deleting := f.request("DELETE", "/v1/accounts/a", "")
+	deleting.Header.Set("Sec-Fetch-Site", "same-site")
+	refused("a change", deleting)
+	f.call("GET", "/v1/accounts/a", "", 200, nil)
+
+	for _, host := range []string{"localhost:8080", "127.0.0.1", "[::1]:8080", "LOCALHOST"} {
+		for _, site := range []string{"", "none", "same-origin"} { // curl, an address that was typed, a page of ours
+			r := f.request("GET", "/v1/stats", "")
+			r.Host = host
+			if site != "" {
+				r.Header.Set("Sec-Fetch-Site", site)
+			}
+			if got := f.do(r); got.status != 200 {
+				t.Errorf("%s from %q: %d", host, site, got.status)
+			}
+		}
+	}
+	ours := f.request("PUT", "/v1/accounts/b", `{"kind":"plain"}`)
+	ours.Header.Set("Origin", f.server.URL)
+	if got := f.do(ours); got.status != 201 {
+		t.Errorf("a page of ours in an old browser: %d", got.status)
+	}
+}
+
+// A page whose name leads to 127.0.0.1 since a moment ago reaches the listener, as the
+// same site. Its name gives it away.
+func TestRebinding(t *testing.T) {
+	f := newFixture(t, nil)
+	listener := f.server.Listener.Addr().String()
+	_, port, err := net.SplitHostPort(listener)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rebound net.Dialer
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return rebound.DialContext(ctx, "tcp", listener)
+		},
+	}}
+	for host, want := range map[string]int{"evil.example": 403, "localhost.evil.example": 403, "localhost.": 403, "localhost": 200, "127.0.0.1": 200, "[::1]": 200} {
+		r, err := http.NewRequest("GET", "http://"+host+":"+port+"/v1/accounts", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		response, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: %d", host, response.StatusCode)
+		}
+	}
+	// A request may name its host twice: the address wins, and is judged.
+	for request, want := range map[string]string{
+		"GET http://evil.example/v1/accounts HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n": "403",
+		"GET /v1/accounts HTTP/1.0\r\n\r\n": "403",
+		"GET /v1/accounts HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n": "400",
+		"GET /v1/accounts HTTP/1.0\r\nHost: localhost\r\n\r\n":                                            "200",
+	} {
+		conn, err := rebound.Dial("tcp", listener)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		reply, err := io.ReadAll(conn)
+		if err != nil || !strings.Contains(strings.SplitN(string(reply), "\r\n", 2)[0], " "+want+" ") {
+			t.Errorf("%q: %s %v", request, reply, err)
+		}
+		_ = conn.Close()
 	}
 }
 

@@ -113,6 +113,7 @@ func TestBadImports(t *testing.T) {
 		{"accounts/message/bad.go", "poller"},
 		{"accounts/callback/bad.go", "accounts"},
 		{"accounts/callback/wecomcrypt/bad.go", "accounts/strict"},
+		{"accounts/access/origin/bad.go", "accounts"},
 		{"accounts/api/bad.go", "accounts/dashboard"},
 		{"accounts/api/bad.go", "monitor"},
 		{"poller/bad.go", "monitor"},

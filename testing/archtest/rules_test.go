@@ -36,13 +36,14 @@ var mayImport = []struct {
 	{"circulate/namespace", []string{"circulate", "circulate/connect"}},
 	{"accounts", []string{"circulate", "accounts/access", "accounts/cadence", "accounts/cursor", "accounts/strict"}},
 	{"accounts/access", nil},
+	{"accounts/access/origin", nil},
 	{"accounts/cadence", nil},
 	{"accounts/cursor", nil},
 	{"accounts/strict", nil},
 	{"accounts/message", []string{"circulate", "circulate/endpoint", "circulate/group", "accounts/cursor", "accounts/strict"}},
 	{"accounts/callback", []string{"circulate", "accounts/callback/wecomcrypt", "accounts/strict"}},
 	{"accounts/callback/wecomcrypt", nil},
-	{"accounts/...", []string{"accounts", "accounts/access", "accounts/cadence", "accounts/callback", "accounts/message", "accounts/strict", "circulate"}}, // api, dashboard: not each other
+	{"accounts/...", []string{"accounts", "accounts/access", "accounts/access/origin", "accounts/cadence", "accounts/callback", "accounts/message", "accounts/strict", "circulate"}}, // api, dashboard: not each other
 	{"poller", []string{"accounts", "accounts/cadence", "circulate", "circulate/limit"}},
 	{"poller/fetch", []string{"poller"}},
 	{"poller/header", []string{"accounts/strict", "poller/fetch", "poller/secrets"}},
