@@ -1,0 +1,223 @@
+package wecomkf
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate/credential"
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/upstream/wecom"
+)
+
+func testGrant(t *testing.T) *grant {
+	t.Helper()
+	g, err := newGrant(config{corp: corp, baseURL: DefaultBaseURL}, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// A forged token is replaced once. If the next one is forged too, the check says that
+// somebody else writes to Redis, and blames no account.
+func TestTokensAreForgedAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tokens := NewMemory()
+		w := newWorld(t, tokens, 1, noLimits)
+		id := w.accounts(1, 1)[0]
+		forge := func() {
+			tokens.mu.Lock()
+			defer tokens.mu.Unlock()
+			tokens.credentials[testGrant(t).ref].value = []byte("forged by somebody else")
+		}
+		if _, failed := w.page(0, id, ""); failed != nil {
+			t.Fatal(failed)
+		}
+		time.Sleep(freshFor)
+		forge()
+		if _, failed := w.page(0, id, ""); failed != nil {
+			t.Errorf("forged once: %v", failed)
+		}
+		time.Sleep(freshFor)
+		forge()
+		if _, failed := w.page(0, id, ""); failed == nil || failed.Code != "seal" || failed.Kind != poller.Transient || failed.Scope != poller.ScopeChecker {
+			t.Errorf("forged twice: %+v", failed)
+		}
+	})
+}
+
+// A check waits for another replica's token for a bounded time.
+func TestAFetchElsewhereThatNeverEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tokens := NewMemory()
+		w := newWorld(t, tokens, 1, noLimits)
+		id := w.accounts(1, 1)[0]
+		if c, err := tokens.Take(t.Context(), testGrant(t).ref, time.Hour); err != nil || c.Fence == 0 {
+			t.Fatalf("got %+v, %v", c, err)
+		}
+		began := time.Now()
+		_, failed := w.page(0, id, "")
+		if failed == nil || failed.Code != "timeout" || failed.Scope != poller.ScopeRateKey || time.Since(began) != obtainTimeout {
+			t.Errorf("got %+v after %v", failed, time.Since(began))
+		}
+	})
+}
+
+// A check that is canceled while WeCom is too busy ends at once, with WeCom's answer.
+func TestCanceledWhileWeComIsBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, NewMemory(), 1, noLimits)
+		id := w.accounts(1, 1)[0]
+		w.wecom.Fail(corp, wecom.SyncMsg, wecom.Fault{Code: codeBusy})
+		ctx, cancel := context.WithTimeout(t.Context(), busyPause/2)
+		defer cancel()
+		_, err := w.replicas[0].Check(ctx, poller.Request{Account: id, Config: configOf("", id)})
+		if got := checktest.Failure(t, err); got.Code != fmt.Sprint("wecom_", codeBusy) || got.Kind != poller.Transient {
+			t.Errorf("got %v", got)
+		}
+		if s := w.wecom.Stats(corp); s.SyncMsg != 1 {
+			t.Errorf("got %+v", s)
+		}
+	})
+}
+
+// JSON of something that is not WeCom is a protocol error, and moves no cursor.
+func TestAnswersThatAreNotWeComs(t *testing.T) {
+	for body, message := range map[string]string{
+		`{"status": "ok"}`:                 "WeCom's answer: errcode: missing",
+		`{"errcode": "0"}`:                 "WeCom's answer: is not the JSON that it must be",
+		"{\"errcode\": 0, \"a\":\"\xff\"}": "WeCom's answer: is not the JSON that it must be",
+	} {
+		c := New(fetch.New(fetch.Options{Transport: answering(body)}), source(secret), NewMemory())
+		result, err := c.Check(t.Context(), poller.Request{Config: configOf("", "wk1")})
+		if got := checktest.Failure(t, err); got.Kind != poller.Protocol || got.Message != message || result.Cursor != nil {
+			t.Errorf("%q: got %v, %+v", body, got, result)
+		}
+	}
+}
+
+// An empty answer is a page without messages. It is no access token.
+func TestNoContent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, NewMemory(), 1, noLimits)
+		id := w.accounts(1, 1)[0]
+		w.wecom.Fail(corp, wecom.GetToken, wecom.Fault{Status: 204})
+		if _, failed := w.page(0, id, ""); failed == nil || failed.Message != "WeCom's answer: access_token or expires_in: missing" {
+			t.Errorf("gettoken: %v", failed)
+		}
+		w.wecom.Heal()
+		time.Sleep(failedFor)
+		w.wecom.Fail(corp, wecom.SyncMsg, wecom.Fault{Status: 204})
+		if result, failed := w.page(0, id, ""); failed != nil || len(result.Messages) != 0 || result.Cursor != nil || result.HasMore {
+			t.Errorf("sync_msg: %+v, %v", result, failed)
+		}
+	})
+}
+
+// The secret is the poller's: while it is missing no account is to blame.
+func TestTheSecretIsMissing(t *testing.T) {
+	c := New(fetch.New(fetch.Options{}), source(secret), NewMemory())
+	config := `{"corp_id": "c", "open_kfid": "k", "secret": {"secret": "OTHER"}}`
+	_, err := c.Check(t.Context(), poller.Request{Config: json.RawMessage(config)})
+	if got := checktest.Failure(t, err); got.Kind != poller.Transient || got.Scope != poller.ScopeChecker || got.Code != "secret" {
+		t.Errorf("got %+v", got)
+	}
+	if got := c.Retention(nil); got != 72*time.Hour {
+		t.Errorf("retention %v", got)
+	}
+}
+
+// A process keeps a bounded number of tokens, however many corporations it serves.
+func TestTheNumberOfTokensIsBounded(t *testing.T) {
+	b := newBroker(NewMemory(), nil)
+	for n := range 2*heldMost + 1 {
+		ref := credential.Ref{Owner: "o", Name: fmt.Sprint(n)}
+		b.hold(ref, token{"t", 1}, time.Hour)
+		if _, ok := b.known(ref); !ok || len(b.held) > heldMost {
+			t.Fatalf("token %d: known %t, %d are held", n, ok, len(b.held))
+		}
+	}
+}
+
+// A token is used until shortly before it expires. The next one is fetched before that,
+// unless the token's life is short.
+func TestLifeOf(t *testing.T) {
+	for life, want := range map[time.Duration][2]time.Duration{
+		2 * time.Hour:    {2*time.Hour - expiryMargin, 2*time.Hour - expiryMargin - refreshMargin},
+		5 * time.Minute:  {295 * time.Second, 295*time.Second - 295*time.Second/4},
+		time.Minute:      {55 * time.Second, 55 * time.Second},
+		expiryMargin / 2: {time.Second, time.Second},
+	} {
+		if use, refresh := lifeOf(life); use != want[0] || refresh != want[1] {
+			t.Errorf("%v: got %v, %v, want %v", life, use, refresh, want)
+		}
+	}
+}
+
+// unpausable is a store that cannot write a pause.
+type unpausable struct{ Tokens }
+
+func (unpausable) PauseOwner(context.Context, string, string, time.Duration, ...time.Duration) (time.Duration, error) {
+	return 0, errors.New("cut")
+}
+
+// A pause that cannot be written holds for the check that met the limit.
+func TestAPauseThatCannotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, unpausable{NewMemory()}, 1, noLimits)
+		id := w.accounts(1, 1)[0]
+		w.wecom.Fail(corp, wecom.SyncMsg, wecom.Fault{Code: codeRate})
+		if _, failed := w.page(0, id, ""); failed == nil || failed.Kind != poller.RateLimited || failed.RetryAfter != time.Minute {
+			t.Errorf("got %+v", failed)
+		}
+	})
+}
+
+// Two checks that meet the limit at once pause their corporation for one step.
+func TestAPauseIsNotMadeLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory()
+		for range 2 {
+			for _, want := range []time.Duration{time.Minute, 20 * time.Second} {
+				wait, err := m.PauseOwner(t.Context(), "o", "45009", time.Minute, time.Minute, time.Hour)
+				if err != nil || wait != want {
+					t.Errorf("got %v, %v, want %v", wait, err, want)
+				}
+				time.Sleep(40 * time.Second)
+			}
+			time.Sleep(10 * time.Minute)
+		}
+	})
+}
+
+// Calls that were let in before a complaint complain of the same crowd: it is halved once.
+func TestOneCrowdIsHalvedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowds{}
+		for range 8 {
+			if _, failed := c.enter(t.Context(), "o"); failed != nil {
+				t.Fatal(failed)
+			}
+		}
+		for range 8 {
+			c.lower("o")
+		}
+		if most := c.of["o"].most; most != 4 {
+			t.Errorf("after one round of complaints: %d at once", most)
+		}
+		time.Sleep(crowdWait)
+		c.leave("o")
+		c.leave("o")
+		c.lower("o")
+		if most := c.of["o"].most; most != 3 {
+			t.Errorf("after the next complaint: %d at once", most)
+		}
+	})
+}

@@ -1,0 +1,290 @@
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/testing/faketime"
+)
+
+// memoryBoard is a board in memory, which may be away.
+type memoryBoard struct {
+	mu      sync.Mutex
+	away    bool
+	reports []endpoint.Report
+	times   int // that it was reported
+	left    int
+}
+
+var errAway = errors.New("redis is away")
+
+func (b *memoryBoard) Report(_ context.Context, _ string, reports []endpoint.Report) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.away {
+		return errAway
+	}
+	b.reports = reports
+	b.times++
+	return nil
+}
+
+func (b *memoryBoard) Leave(context.Context, string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left++
+	return errAway
+}
+
+func (b *memoryBoard) Orders(context.Context, string) ([]endpoint.Order, string, time.Time, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.away {
+		return nil, "", time.Time{}, errAway
+	}
+	return nil, "0-0", time.Now(), nil
+}
+
+func (b *memoryBoard) set(away bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.away = away
+}
+
+// endpoints are those reported last.
+func (b *memoryBoard) endpoints() (names []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.reports {
+		names = append(names, r.Endpoint)
+	}
+	return names
+}
+
+// count is how many reports there were.
+func (b *memoryBoard) count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.times
+}
+
+// A Remote reports the endpoints that it has, in order, again after Redis was away, and
+// one no more that was removed. A sink that was replaced removes nothing.
+func TestARemoteReportsWhatItHas(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		board := &memoryBoard{}
+		remote := webhook.NewRemote(board, nil)
+		sinks := make(map[string]*webhook.Sink)
+		for _, name := range []string{"log", "crm", "old"} {
+			sinks[name] = w.sink(func(e *webhook.Endpoint) { e.Name = name })
+			remote.Add(sinks[name], &delivery.Control{}, 3)
+		}
+		stop := faketime.Go(w, remote.Run)
+		expect := func(when string, want ...string) {
+			t.Helper()
+			time.Sleep(2 * time.Second)
+			if got := board.endpoints(); !slices.Equal(got, want) {
+				t.Errorf("%s: reported %q, want %q", when, got, want)
+			}
+		}
+		expect("at first", "crm", "log", "old")
+
+		board.set(true)
+		remote.Remove(sinks["old"])
+		expect("while Redis is away", "crm", "log", "old")
+		board.set(false)
+		expect("afterwards", "crm", "log")
+
+		remote.Add(w.sink(nil), &delivery.Control{}, 3)
+		remote.Remove(sinks["crm"])
+		expect("replaced", "crm", "log")
+
+		before := board.count()
+		time.Sleep(endpoint.ReportEvery / 2)
+		if board.count() != before {
+			t.Error("what has not changed is reported again at once")
+		}
+		time.Sleep(endpoint.ReportEvery)
+		if board.count() == before {
+			t.Error("what has not changed is never reported again")
+		}
+		stop() // though the reports cannot be withdrawn
+		board.mu.Lock()
+		defer board.mu.Unlock()
+		if board.left != 1 {
+			t.Errorf("withdrawn %d times", board.left)
+		}
+	})
+}
+
+// Two messages of a batch are on their way when the endpoint answers 410: the first
+// answer disables it, the second changes nothing, and the third message is not sent.
+func TestGoneInTheMiddleOfABatch(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		log := &logged{}
+		w.options.Log = faketime.Log(w, log)
+		sink := w.sink(func(e *webhook.Endpoint) { e.Concurrency = 2 })
+		w.receiver.say(func(_ int, _ *http.Request, answer http.ResponseWriter) {
+			time.Sleep(time.Second)
+			answer.WriteHeader(http.StatusGone)
+		})
+		for i, err := range sink.Handle(w.Context(), messages("a/1", "b/1", "c/1")) {
+			is(t, err, webhook.Disabled, false)
+			if !errors.Is(err, webhook.ErrDisabled) {
+				t.Errorf("message %d: %v", i, err)
+			}
+		}
+		if got := w.receiver.seen(); len(got) != 2 || log.count("is disabled") != 1 {
+			t.Errorf("sent %q, told %d times", got, log.count("is disabled"))
+		}
+	})
+}
+
+// raw is a client whose errors are not fetch's own.
+type raw struct{ fetchError error }
+
+func (raw) Validate(string) error { return nil }
+
+func (r raw) Do(context.Context, fetch.Call) (*fetch.Response, error) { return nil, r.fetchError }
+
+// An error of a strange client may quote anything. None of it is told.
+func TestErrorsOfAStrangeClientAreNotQuoted(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		w.options.Client = raw{errors.New("Post http://crm.example/?token=" + apiToken)}
+		err := one(w.Context(), w.sink(nil), "a/1")
+		is(t, err, webhook.Unreachable, false)
+		if strings.Contains(err.Error(), apiToken) || !strings.Contains(err.Error(), "the call failed") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// A header's secret that is not deployed keeps messages waiting, like a signing key's.
+func TestAHeadersSecretIsMissing(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		sink := w.sink(func(e *webhook.Endpoint) {
+			e.Headers = []webhook.Header{{Name: "X-Token", Secret: secrets.Ref{Name: "LATER"}}}
+		})
+		err := one(w.Context(), sink, "a/1")
+		is(t, err, webhook.Unready, false)
+		if !errors.Is(err, secrets.ErrNotFound) {
+			t.Errorf("got %v", err)
+		}
+		w.receiver.expect(t)
+	})
+}
+
+// A process that has no Remote says that an endpoint takes messages again when nothing
+// was refused for long.
+func TestTheLogWithoutARemote(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		log := &logged{}
+		w.options.Log = faketime.Log(w, log)
+		sink := w.sink(nil)
+		refuse := func(status int) {
+			w.receiver.status(status)
+			is(t, one(w.Context(), sink, "a/1"), webhook.Rejected, true)
+		}
+		take := func() {
+			w.receiver.status(http.StatusOK)
+			if err := one(w.Context(), sink, "a/1"); err != nil {
+				t.Error(err)
+			}
+		}
+		refuse(http.StatusBadRequest)
+		take()
+		if log.count("takes messages again") != 0 {
+			t.Error("told at once that it is over, though a refused message may wait")
+		}
+		time.Sleep(2 * time.Hour)
+		take()
+		if log.count("does not take a message") != 1 || log.count("takes messages again, and none waits any more") != 1 {
+			t.Errorf("got %s", log.text.String())
+		}
+
+		refuse(http.StatusBadRequest)
+		time.Sleep(11 * time.Minute)
+		refuse(http.StatusConflict)
+		if log.count("still does not take all messages") != 1 || log.count("last=409") != 1 {
+			t.Errorf("got %s", log.text.String())
+		}
+	})
+}
+
+// An endpoint that refuses a message now and then fills no log: a second refusal soon
+// after the first is not told, nor that it is over.
+func TestARefusalSoonAfterAnotherIsNotTold(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		log := &logged{}
+		w.options.Log = faketime.Log(w, log)
+		sink, remote := w.sink(nil), webhook.NewRemote(&memoryBoard{}, nil)
+		remote.Add(sink, &delivery.Control{}, 3)
+		stop := faketime.Go(w, remote.Run)
+		defer stop()
+		for range 3 {
+			w.receiver.status(http.StatusBadRequest)
+			is(t, one(w.Context(), sink, "a/1"), webhook.Rejected, true)
+			time.Sleep(2 * time.Minute) // by which it is settled: nothing waits
+		}
+		if log.count("does not take a message") != 1 || log.count("no message waits at the webhook endpoint any more") != 1 {
+			t.Errorf("got %s", log.text.String())
+		}
+	})
+}
+
+// A message without a connection has no status: the reminder says how it ended.
+func TestTheReminderNamesTheOutcome(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		log := &logged{}
+		w.options.Log = faketime.Log(w, log)
+		sink := w.sink(func(e *webhook.Endpoint) { e.Timeout = time.Second })
+		w.receiver.say(slow(time.Minute))
+		for range 2 {
+			is(t, one(w.Context(), sink, "a/1"), webhook.Failed, true)
+			time.Sleep(11 * time.Minute)
+		}
+		if log.count("last=failed") != 1 {
+			t.Errorf("got %s", log.text.String())
+		}
+	})
+}
+
+// Limits of a configuration that only a long file, or a program, can exceed.
+func TestLongConfigurations(t *testing.T) {
+	var names []string
+	for range 65 {
+		names = append(names, "k")
+	}
+	endpoint := webhook.Endpoint{Name: "crm", URL: "http://crm.example/", Secrets: make([]secrets.Ref, 9), Kinds: names}
+	for range fetch.MaxHeaders + 1 {
+		endpoint.Headers = append(endpoint.Headers, webhook.Header{Name: "X-A"})
+	}
+	options := webhook.Options{Client: &receiver{}, Namespace: "rounds"}
+	_, err := webhook.New(endpoint, options)
+	for _, want := range []string{"secrets: must be at most 8", "secrets[8]: missing", "kinds: must be at most 64", "headers: must be at most 32"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	endpoint.Headers = []webhook.Header{{Name: "X-A", Value: "s3cret", Secret: secrets.Ref{Name: "NEW"}}}
+	_, err = webhook.New(endpoint, options)
+	if want := "headers.X-A: must have a value or refer to a secret, not both"; err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	many := bytes.Repeat([]byte("{},"), 1000)
+	if _, err = parse(t, `{"endpoints": [`+string(many)+`{}]}`); err == nil || !strings.Contains(err.Error(), "endpoints: must be at most 1000") {
+		t.Errorf("1001 endpoints: %.200v", err)
+	}
+}
