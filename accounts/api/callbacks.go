@@ -45,7 +45,7 @@ type callbackHandler struct {
 }
 
 // addCallbacks adds the routes where there are callbacks.
-func (s *Server) addCallbacks(open *http.ServeMux, callbacks *callback.Receiver) {
+func (s *Server) addCallbacks(open *routeMux, callbacks *callback.Receiver) {
 	if callbacks == nil {
 		return
 	}

@@ -7,20 +7,17 @@ import (
 	"strings"
 )
 
-// idMux routes the id "/" as well. A ServeMux takes a segment that is an encoded
-// slash, and nothing else, for the end of a path; such a request is routed under
-// a stand-in, and its handler is told the id.
-type idMux struct{ *http.ServeMux }
-
 type slashKey struct{}
 
-// HandleFunc is the ServeMux's.
-func (m idMux) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
-	m.ServeMux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+// addressed has a handler be told the id "/" as well. A ServeMux takes a segment that is
+// an encoded slash, and nothing else, for the end of a path; such a request is routed
+// under a stand-in, by withSlash.
+func addressed(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Value(slashKey{}) != nil {
 			r.SetPathValue("id", "/")
 		}
-		handler(w, r)
+		handler.ServeHTTP(w, r)
 	})
 }
 

@@ -77,6 +77,7 @@ func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 		}
 	}
 	doc.AddOperation(schemas.plain("/openapi.json", "get-openapi", "This description", "application/json"))
+	schemas.describeRights(doc)
 	return json.Marshal(doc)
 }
 

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -13,10 +15,10 @@ import (
 // bodyTimeout is how long a caller may take to send a record.
 const bodyTimeout = 30 * time.Second
 
-// routes is every route there is. Those that stream are plain handlers, and
-// described in streams.
+// routes is every route there is, each with its row in Rights. Those that stream are plain
+// handlers, and described in streams.
 func (s *Server) routes(t terms) (*serving, error) {
-	mux := idMux{http.NewServeMux()}
+	mux := newRouteMux(false)
 	api := humago.New(mux, s.config())
 
 	huma.Register(api, takesBody(huma.Operation{
@@ -115,7 +117,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 		_, _ = w.Write(description) // a caller that has gone needs no answer
 	})
 
-	open := http.NewServeMux()
+	open := newRouteMux(true)
 	open.HandleFunc("GET /healthz", healthy)
 	open.Handle("GET /readyz", newReadiness(s.options.Ring, s.options.Log))
 	s.addCallbacks(open, t.callbacks)
@@ -125,8 +127,11 @@ func (s *Server) routes(t terms) (*serving, error) {
 		open.Handle("GET "+GuidePath, s.options.Guide)
 		open.Handle("GET "+GuidePath+"/", s.options.Guide)
 	}
-	open.Handle(guardedRoutes, s.guarded(t.token, found(mux.ServeMux)))
-	return &serving{open, open, mux.ServeMux}, nil
+	if err := errors.Join(mux.fault(), open.fault()); err != nil {
+		return nil, err
+	}
+	open.ServeMux.Handle(guardedRoutes, s.guarded(t.token, found(mux.ServeMux)))
+	return &serving{open, open.ServeMux, mux.ServeMux, slices.Concat(open.routes, mux.routes)}, nil
 }
 
 // guardedRoutes is the pattern, among the routes that are open to all, of the others.

@@ -86,6 +86,7 @@ type Server struct {
 type serving struct {
 	http.Handler
 	open, closed *http.ServeMux // the routes that are open to all, and the others
+	routes       []string       // all of them
 }
 
 // terms are who may call, and what else is obeyed: what Update changes.

@@ -1,0 +1,80 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts/access"
+)
+
+// routeMux takes only routes with a row in the table of rights, and lets each be reached
+// by those whom its row allows. What was refused stands in faults.
+type routeMux struct {
+	*http.ServeMux
+	open   bool // for routes that are open to all, and else for the others
+	rights map[string]Right
+	faults []error
+	routes []string // that were added
+}
+
+func newRouteMux(open bool) *routeMux {
+	m := &routeMux{ServeMux: http.NewServeMux(), open: open, rights: make(map[string]Right)}
+	for _, right := range Rights() {
+		m.rights[right.Route] = right
+	}
+	return m
+}
+
+// HandleFunc adds a route.
+func (m *routeMux) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+	m.Handle(pattern, http.HandlerFunc(handler))
+}
+
+// Handle adds a route.
+func (m *routeMux) Handle(pattern string, handler http.Handler) {
+	right, ok := m.rights[pattern]
+	switch {
+	case !ok:
+		m.faults = append(m.faults, fmt.Errorf("route %s: has no row in the table of rights", pattern))
+		return
+	case m.open != (right.Scope == ScopeOpen), m.open == right.Role.Valid():
+		m.faults = append(m.faults, fmt.Errorf("route %s: its row says %s for %s, which is not how it is added", pattern, right.Scope, right.Role))
+		return
+	}
+	m.routes = append(m.routes, pattern)
+	if !m.open {
+		handler = allowed(right, handler)
+	}
+	m.ServeMux.Handle(pattern, addressed(handler))
+}
+
+// fault returns all that was refused, or nil.
+func (m *routeMux) fault() error { return errors.Join(m.faults...) }
+
+// allowed lets through whom a right allows. A request without a principal is nobody's.
+func allowed(right Right, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		principal, _ := access.From(r.Context())
+		if p := forbidden(principal, right); p != nil {
+			p.write(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// forbidden is the problem of a principal whom a right does not allow; nil: it does.
+func forbidden(principal access.Principal, right Right) *problem {
+	switch {
+	case !principal.May(right.Role):
+		return newProblem(http.StatusForbidden, fmt.Sprintf("the role %s is needed, and %q has %s", right.Role, principal.Name, principal.Role),
+			&huma.ErrorDetail{Location: "role", Message: fmt.Sprintf("must be %s or above", right.Role), Value: principal.Role.String()})
+	case right.Scope == ScopeService && principal.Bound():
+		return newProblem(http.StatusForbidden, fmt.Sprintf("this is about the whole service, and %q is bound to accounts with %s", principal.Name, principal.Labels),
+			&huma.ErrorDetail{Location: "labels", Message: "must be none", Value: principal.Labels.String()})
+	}
+	return nil
+}

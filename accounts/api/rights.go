@@ -1,0 +1,90 @@
+package api
+
+import "github.com/rounds-dev/rounds/accounts/access"
+
+// Scope says which accounts a route is about, and so what it is to a principal who is bound
+// to labels.
+type Scope string
+
+// The scopes.
+const (
+	// ScopeOpen routes ask nobody who they are: they tell nothing of accounts, or what they
+	// take is signed.
+	ScopeOpen Scope = "open"
+	// ScopeSelf routes are about the caller, or about nobody: labels do not matter.
+	ScopeSelf Scope = "self"
+	// ScopeAccount routes are about one account. One without the principal's labels is not
+	// there for it: 404.
+	ScopeAccount Scope = "account"
+	// ScopeAccounts routes are about many accounts, or about what was found for them. A
+	// principal who is bound sees, counts and changes only those with its labels.
+	ScopeAccounts Scope = "accounts"
+	// ScopeService routes are about all accounts together, or about none. A principal who is
+	// bound is refused: 403.
+	ScopeService Scope = "service"
+)
+
+// Right says what a route demands of who calls it.
+type Right struct {
+	Route string      // its pattern, as http.ServeMux has it
+	Role  access.Role // the least one; none where the scope is open
+	Scope Scope
+}
+
+// Rights is the table of all routes. A route without a row cannot be added, and the guide
+// shows the table.
+func Rights() []Right {
+	return []Right{
+		{"GET /healthz", 0, ScopeOpen},
+		{"GET /readyz", 0, ScopeOpen},
+		{"GET /docs", 0, ScopeOpen},
+		{"GET /docs/{file}", 0, ScopeOpen},
+		{"GET " + GuidePath, 0, ScopeOpen},
+		{"GET " + GuidePath + "/", 0, ScopeOpen},
+		{"GET /v1/callbacks/wecom/{name}", 0, ScopeOpen},
+		{"POST /v1/callbacks/wecom/{name}", 0, ScopeOpen},
+
+		{"GET /openapi.json", access.Viewer, ScopeSelf},
+
+		{"GET /v1/accounts", access.Viewer, ScopeAccounts},
+		{"POST /v1/accounts", access.Editor, ScopeAccount},
+		{"GET /v1/accounts/{id}", access.Viewer, ScopeAccount},
+		{"PUT /v1/accounts/{id}", access.Editor, ScopeAccount},
+		{"PATCH /v1/accounts/{id}", access.Editor, ScopeAccount},
+		{"DELETE /v1/accounts/{id}", access.Editor, ScopeAccount},
+		{"GET /v1/accounts/{id}/schedule", access.Viewer, ScopeAccount},
+		{"POST /v1/accounts/{id}/pause", access.Operator, ScopeAccount},
+		{"POST /v1/accounts/{id}/resume", access.Operator, ScopeAccount},
+		{"POST /v1/accounts/{id}/nudge", access.Operator, ScopeAccount},
+		{"GET /v1/accounts:export", access.Viewer, ScopeAccounts},
+		{"POST /v1/accounts:import", access.Editor, ScopeAccounts},
+		{"POST /v1/accounts:pause", access.Operator, ScopeAccounts},
+		{"POST /v1/accounts:resume", access.Operator, ScopeAccounts},
+		{"POST /v1/accounts:delete", access.Editor, ScopeAccounts},
+		{"GET /v1/parked", access.Viewer, ScopeAccounts},
+		{"POST /v1/parked:revive", access.Operator, ScopeAccounts},
+		{"GET /v1/messages", access.Viewer, ScopeAccounts},
+		{"GET /v1/stats", access.Viewer, ScopeAccounts},
+
+		{"GET /v1/groups", access.Viewer, ScopeService},
+		{"POST /v1/groups/{name}/read", access.Operator, ScopeService},
+		{"DELETE /v1/groups/{name}", access.Admin, ScopeService},
+		{"GET /v1/dead", access.Viewer, ScopeService},
+		{"POST /v1/dead:replay", access.Operator, ScopeService},
+		{"POST /v1/dead:drop", access.Editor, ScopeService},
+		{"GET /v1/webhooks", access.Viewer, ScopeService},
+		{"GET /v1/webhooks/{name}", access.Viewer, ScopeService},
+		{"POST /v1/webhooks/{name}/retry", access.Operator, ScopeService},
+		{"POST /v1/webhooks/{name}/skip", access.Operator, ScopeService},
+		{"POST /v1/webhooks/{name}/enable", access.Admin, ScopeService},
+
+		{"GET /v1/audit", access.Viewer, ScopeService},
+		{"POST /v1/audit:repair", access.Admin, ScopeService},
+		{"GET /v1/reshard", access.Viewer, ScopeService},
+		{"POST /v1/reshard", access.Admin, ScopeService},
+		{"POST /v1/reshard:abort", access.Admin, ScopeService},
+		{"POST /v1/reshard:finish", access.Admin, ScopeService},
+		{"POST /v1/reload", access.Admin, ScopeService},
+		{"GET /metrics", access.Viewer, ScopeService},
+	}
+}
