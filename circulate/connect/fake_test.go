@@ -126,3 +126,22 @@ func answeringLate(t *testing.T, test func(t *testing.T, late handler, ask func(
 		})
 	}
 }
+
+// halves answers CLUSTER SLOTS: one half of them at each of two addresses.
+func halves(first, second string) handler {
+	return func(c *server.Peer, _ []string) {
+		c.Block(func(w *server.Writer) {
+			w.WriteLen(2)
+			for i, address := range []string{first, second} {
+				host, text, _ := net.SplitHostPort(address)
+				port, _ := strconv.Atoi(text)
+				w.WriteLen(3)
+				w.WriteInt(i * 8192)
+				w.WriteInt(i*8192 + 8191)
+				w.WriteLen(2)
+				w.WriteBulk(host)
+				w.WriteInt(port)
+			}
+		})
+	}
+}
