@@ -217,7 +217,7 @@ func TestUserWithRightsForTheNamespaceAlone(t *testing.T) {
 		t.Errorf("name %q", server.Name())
 	}
 
-	if _, err := circulate.Open(t.Context(), server, circulate.Options{Namespace: "other"}); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+	if _, err := circulate.Open(t.Context(), server, circulate.Options{Namespace: "other"}); err == nil || !strings.Contains(err.Error(), "NOPERM") || !circulate.Denied(err) || circulate.LockedOut(err) {
 		t.Errorf("in another namespace: %v", err)
 	}
 	for name, test := range map[string]struct {
@@ -236,6 +236,9 @@ func TestUserWithRightsForTheNamespaceAlone(t *testing.T) {
 			}
 			if strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("the error holds the password: %v", err)
+			}
+			if !circulate.LockedOut(err) {
+				t.Errorf("not locked out: %v", err)
 			}
 			// Waiting would not help: whoever starts us must be told at once.
 			if circulate.Unavailable(err) || circulate.Unknown(err) {
