@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -98,5 +99,58 @@ func TestConsumeGivesUpWhereItNeverBegan(t *testing.T) {
 	err := c.Consume(t.Context(), "crm", FromNow, 0, func(api.GroupMessage) error { return nil }, func(error, time.Duration) {})
 	if Status(err) != http.StatusServiceUnavailable || calls != 1 {
 		t.Errorf("%d calls, %v", calls, err)
+	}
+}
+
+// Who ends in the middle of a page acknowledges what was read and leaves, though the last
+// call must be made again, and the context is over by then.
+func TestConsumeLeavesWithWhatWasRead(t *testing.T) {
+	stopped := errors.New("stopped")
+	ctx, stop := context.WithCancelCause(t.Context())
+	var turns []string
+	c := faked(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		turns = append(turns, string(body))
+		if len(turns) == 2 {
+			answer(w, http.StatusServiceUnavailable, "application/problem+json", `{"detail":"Redis cannot be reached"}`)
+			return
+		}
+		answer(w, http.StatusOK, "application/json", `{"consumer":"C","messages":[{"handle":"1"},{"handle":"2"}]}`)
+	})
+	err := c.Consume(ctx, "crm", FromNow, 0, func(api.GroupMessage) error {
+		stop(stopped)
+		return nil
+	}, func(err error, _ time.Duration) { t.Errorf("lost: %v", err) })
+	if !errors.Is(err, stopped) {
+		t.Errorf("got %v", err)
+	}
+	const leaves = `{"consumer":"C","acknowledge":["1"],"leave":true}`
+	if len(turns) != 3 || turns[1] != leaves || turns[2] != leaves {
+		t.Errorf("asked %q", turns)
+	}
+}
+
+func TestConsumeEndsAtItsLimit(t *testing.T) {
+	var turns []string
+	c := faked(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		turns = append(turns, string(body))
+		answer(w, http.StatusOK, "application/json", `{"consumer":"C","messages":[{"handle":"1"}]}`)
+	})
+	read := 0
+	err := c.Consume(t.Context(), "crm", FromStart, 2, func(api.GroupMessage) error { read++; return nil }, func(error, time.Duration) {})
+	if err != nil || read != 2 || len(turns) != 3 {
+		t.Fatalf("%d were read, %v, asked %q", read, err, turns)
+	}
+	for i, want := range []string{`"limit":2,`, `"limit":1,`, `"acknowledge":["1"],"leave":true`} {
+		if !strings.Contains(turns[i], want) {
+			t.Errorf("turn %d is %s, want %s in it", i, turns[i], want)
+		}
 	}
 }
