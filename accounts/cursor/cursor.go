@@ -29,6 +29,7 @@ const (
 	Revival  Kind = 'r' // of a revival
 	Audit    Kind = 'a' // of an audit
 	Dead     Kind = 'd' // of a walk through dead letters
+	Trail    Kind = 't' // of a walk through the trail
 )
 
 // Seal returns the text of a cursor of a kind. Callers may put it into a URL as it is.

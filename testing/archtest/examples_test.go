@@ -27,11 +27,13 @@ func good() fstest.MapFS {
 	source(m, "circulate/namespace/namespace.go", "namespace", "circulate", "circulate/connect")
 	source(m, "circulate/endpoint/order.go", "endpoint", "circulate", "circulate/internal/wire")
 	source(m, "circulate/group/group.go", "group", "circulate", "circulate/internal/wire")
+	source(m, "circulate/journal/journal.go", "journal", "circulate", "circulate/internal/wire")
 	source(m, "circulate/limit/limit.go", "limit", "circulate", "circulate/internal/wire")
 	source(m, "accounts/account.go", "accounts", "circulate", "accounts/cadence", "accounts/cursor", "accounts/strict")
 	source(m, "accounts/cadence/cadence.go", "cadence")
 	source(m, "accounts/access/role.go", "access")
 	source(m, "accounts/api/server.go", "api", "accounts", "accounts/access", "accounts/callback", "accounts/message", "circulate")
+	source(m, "accounts/trail/trail.go", "trail", "accounts/access", "accounts/cursor", "circulate", "circulate/journal")
 	source(m, "poller/pool.go", "poller", "accounts", "circulate", "circulate/limit")
 	source(m, "accounts/message/reader.go", "message", "accounts/cursor", "accounts/strict", "circulate")
 	source(m, "accounts/callback/receiver.go", "callback", "accounts/callback/wecomcrypt", "accounts/strict", "circulate")
@@ -114,6 +116,9 @@ func TestBadImports(t *testing.T) {
 		{"accounts/callback/bad.go", "accounts"},
 		{"accounts/callback/wecomcrypt/bad.go", "accounts/strict"},
 		{"accounts/access/origin/bad.go", "accounts"},
+		{"accounts/trail/bad.go", "accounts"},
+		{"circulate/journal/bad.go", "circulate/group"},
+		{"accounts/api/bad.go", "circulate/journal"},
 		{"accounts/api/bad.go", "accounts/dashboard"},
 		{"accounts/api/bad.go", "monitor"},
 		{"poller/bad.go", "monitor"},

@@ -31,6 +31,7 @@ var mayImport = []struct {
 	{"circulate/credential", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/endpoint", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/group", []string{"circulate", "circulate/internal/wire"}},
+	{"circulate/journal", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/limit", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/connect", []string{"circulate"}},
 	{"circulate/namespace", []string{"circulate", "circulate/connect"}},
@@ -43,7 +44,8 @@ var mayImport = []struct {
 	{"accounts/message", []string{"circulate", "circulate/endpoint", "circulate/group", "accounts/cursor", "accounts/strict"}},
 	{"accounts/callback", []string{"circulate", "accounts/callback/wecomcrypt", "accounts/strict"}},
 	{"accounts/callback/wecomcrypt", nil},
-	{"accounts/...", []string{"accounts", "accounts/access", "accounts/access/origin", "accounts/cadence", "accounts/callback", "accounts/message", "accounts/strict", "circulate"}}, // api, dashboard: not each other
+	{"accounts/trail", []string{"accounts/access", "accounts/cursor", "circulate", "circulate/journal"}},
+	{"accounts/...", []string{"accounts", "accounts/access", "accounts/access/origin", "accounts/cadence", "accounts/callback", "accounts/message", "accounts/strict", "accounts/trail", "circulate"}}, // api, dashboard: not each other
 	{"poller", []string{"accounts", "accounts/cadence", "circulate", "circulate/limit"}},
 	{"poller/fetch", []string{"poller"}},
 	{"poller/header", []string{"accounts/strict", "poller/fetch", "poller/secrets"}},

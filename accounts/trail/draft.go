@@ -1,0 +1,112 @@
+package trail
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Draft is the entry of an order that is being carried out. It is safe for concurrent use.
+// A nil Draft takes everything and keeps nothing.
+type Draft struct {
+	mu      sync.Mutex
+	entry   Entry
+	looking bool
+}
+
+type draftKey struct{}
+
+// Begin returns a context that carries a new draft.
+func Begin(ctx context.Context, e Entry) (context.Context, *Draft) {
+	d := &Draft{entry: e}
+	return context.WithValue(ctx, draftKey{}, d), d
+}
+
+// Of returns the draft that a context carries, or nil.
+func Of(ctx context.Context) *Draft {
+	d, _ := ctx.Value(draftKey{}).(*Draft)
+	return d
+}
+
+func (d *Draft) change(fn func(*Entry)) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fn(&d.entry)
+}
+
+// Account says which account the order is about.
+func (d *Draft) Account(id string) { d.change(func(e *Entry) { e.Account = id }) }
+
+// Accounts says which accounts the order names.
+func (d *Draft) Accounts(ids []string) { d.change(func(e *Entry) { e.Accounts = slices.Clone(ids) }) }
+
+// Subject says what the order is about that is no account: what kind of thing, and its name,
+// which may be empty.
+func (d *Draft) Subject(kind, name string) {
+	d.change(func(e *Entry) { e.Subject = strings.TrimSpace(kind + " " + name) })
+}
+
+// Select says which accounts the order selects: by the fields of a selector and their values.
+func (d *Draft) Select(fields map[string][]string) {
+	var pairs []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		for _, value := range fields[name] {
+			if value != "" {
+				pairs = append(pairs, name+"="+value)
+			}
+		}
+	}
+	text := strings.Join(pairs, " ")
+	if text == "" {
+		text = "all"
+	}
+	d.change(func(e *Entry) { e.Selector = text })
+}
+
+// Fields says which fields the order changed, by their names alone.
+func (d *Draft) Fields(names []string) { d.change(func(e *Entry) { e.Fields = slices.Clone(names) }) }
+
+// Count says how many something became of. What became of none is left out.
+func (d *Draft) Count(what string, n int) {
+	if n == 0 {
+		return
+	}
+	d.change(func(e *Entry) {
+		counts := maps.Clone(e.Counts)
+		if counts == nil {
+			counts = make(map[string]int)
+		}
+		counts[what] += n
+		e.Counts = counts
+	})
+}
+
+// End says what came of the order, where the answer does not tell.
+func (d *Draft) End(as Outcome) { d.change(func(e *Entry) { e.Outcome = as }) }
+
+// LookOnly says that the order is to change nothing. It leaves no entry where it is done.
+func (d *Draft) LookOnly() {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.looking = true
+}
+
+// Close returns what the draft has become, with what came of the order where nothing said so
+// before. It is false where the entry is not to be kept.
+func (d *Draft) Close(as Outcome, status int) (Entry, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.entry.Status = status
+	if d.entry.Outcome == "" {
+		d.entry.Outcome = as
+	}
+	return d.entry, !d.looking || d.entry.Outcome != Done
+}
