@@ -2,6 +2,7 @@ package connect
 
 import (
 	"context"
+	"net"
 	"strings"
 	"time"
 
@@ -23,6 +24,10 @@ type Options struct {
 	ConnectTimeout time.Duration // 3 s
 	ReadTimeout    time.Duration // of a call without a deadline of its own; 10 s
 	WriteTimeout   time.Duration // 5 s
+
+	// Dialed is told the address of each server that was reached, sentinels and the nodes of
+	// a cluster among them, before anything is sent to it; nil: nobody is. It must not block.
+	Dialed func(net.Addr)
 }
 
 func (o Options) withDefaults() Options {

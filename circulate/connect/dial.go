@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ func newDialer(c credentials, file string, database int, secure bool, o Options)
 		return nil, errors.New("redis URL: a user needs a password, as in USER:PASSWORD@HOST:PORT, or in a file")
 	}
 	d := &dialer{credentials: c, file: file, options: []redis.DialOption{
-		redis.DialConnectTimeout(o.ConnectTimeout),
+		redis.DialContextFunc(dialing(o)),
 		redis.DialReadTimeout(o.ReadTimeout),
 		redis.DialWriteTimeout(o.WriteTimeout),
 		redis.DialDatabase(database),
@@ -47,6 +48,21 @@ func newDialer(c credentials, file string, database int, secure bool, o Options)
 	}
 	d.options = append(d.options, redis.DialUseTLS(true), redis.DialTLSConfig(config), redis.DialTLSHandshakeTimeout(o.ConnectTimeout))
 	return d, nil
+}
+
+// keepAlive is how often the system asks whether the other end of a connection is there.
+const keepAlive = 5 * time.Minute
+
+// dialing connects, and tells to which address.
+func dialing(o Options) func(ctx context.Context, network, address string) (net.Conn, error) {
+	tcp := net.Dialer{Timeout: o.ConnectTimeout, KeepAlive: keepAlive}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := tcp.DialContext(ctx, network, address)
+		if err == nil && o.Dialed != nil {
+			o.Dialed(conn.RemoteAddr())
+		}
+		return conn, err
+	}
 }
 
 func (d *dialer) dial(ctx context.Context, address string) (redis.Conn, error) {

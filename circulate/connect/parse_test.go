@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -161,11 +162,11 @@ func TestCertificateFilesThatCannotBeUsedAreNamed(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	want := Options{MaxConns: 64, ConnectTimeout: 3 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 5 * time.Second}
-	if got := (Options{}).withDefaults(); got != want {
+	if got := (Options{}).withDefaults(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	own := Options{CAFile: "ca", MaxConns: 1, ConnectTimeout: 2, ReadTimeout: 3, WriteTimeout: 4}
-	if got := own.withDefaults(); got != own {
+	if got := own.withDefaults(); !reflect.DeepEqual(got, own) {
 		t.Errorf("got %+v, want %+v", got, own)
 	}
 }

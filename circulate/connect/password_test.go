@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -145,5 +146,19 @@ func TestUnescaped(t *testing.T) {
 		if got := Unescaped(url); got != want {
 			t.Errorf("%s: %v", url, got)
 		}
+	}
+}
+
+// Whoever asks is told where connections lead, before anything is sent there.
+func TestDialed(t *testing.T) {
+	redisServer := startLocked(t, "first")
+	var told []string
+	server, err := OpenSingle("redis://:wrong@localhost:"+redisServer.Port(), Options{Dialed: func(at net.Addr) { told = append(told, at.String()) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	if _, err := server.Conn(t.Context(), ""); err == nil || len(told) != 1 || told[0] != redisServer.Addr() {
+		t.Errorf("told %v, %v; want %s", told, err, redisServer.Addr())
 	}
 }

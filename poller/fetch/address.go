@@ -7,7 +7,9 @@ import (
 	"syscall"
 )
 
-// ErrRefusedAddress reports an address that is not on the public internet.
+// ErrRefusedAddress reports an address that the client's Rule does not let it reach. Of a
+// name that leads to such addresses alone it says nothing: the error is that of a name
+// without an address, so that nobody learns which names there are inside a network.
 var ErrRefusedAddress = errors.New("refused address")
 
 // refused lists what IANA's special-purpose registries keep off the public
@@ -39,6 +41,10 @@ var (
 	// nat64 is how networks without IPv4 reach all of it: an address counts as
 	// the IPv4 address in its last four bytes.
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
+	// localNAT64, compatible and sixToFour hold IPv4 addresses, too, and are not public.
+	localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
+	compatible = netip.MustParsePrefix("::/96")
+	sixToFour  = netip.MustParsePrefix("2002::/16")
 )
 
 // public reports whether an address is one that strangers may send us to.
@@ -59,43 +65,36 @@ func public(addr netip.Addr) bool {
 	return addr.IsValid()
 }
 
-// allowed reports whether the client may connect to an address.
-func (c *Client) allowed(addr netip.Addr) bool {
-	if c.options.AllowPrivate || public(addr) {
-		return true
+// guard is the dialer's hook between name resolution and connect, for the host that was
+// asked for.
+func (r Rule) guard(host string) func(network, address string, _ syscall.RawConn) error {
+	name := host
+	if _, err := netip.ParseAddr(host); err == nil {
+		name = ""
 	}
-	for _, prefix := range c.options.Allow {
-		if prefix.Contains(addr.WithZone("").Unmap()) {
-			return true
+	return func(network, address string, _ syscall.RawConn) error {
+		target, err := netip.ParseAddrPort(address)
+		if err == nil && (network == "tcp4" || network == "tcp6") && r.permits(target.Addr(), target.Port(), name) {
+			return nil
 		}
+		if name != "" && !isLocalhost(name) && !disguised(name) {
+			return noAddress()
+		}
+		return refusal{target.Addr()}
 	}
-	return false
 }
 
-// control is the dialer's hook between name resolution and connect.
-func (c *Client) control(network, address string, _ syscall.RawConn) error {
-	if network != "tcp4" && network != "tcp6" {
-		return ErrRefusedAddress
+// refusal is an ErrRefusedAddress that knows the address, which whoever is told it wrote
+// himself.
+type refusal struct{ addr netip.Addr }
+
+// Error returns why.
+func (e refusal) Error() string {
+	if !e.addr.IsValid() {
+		return ErrRefusedAddress.Error()
 	}
-	target, err := netip.ParseAddrPort(address)
-	if err != nil || !c.allowed(target.Addr()) {
-		return refusedAddress(target.Addr())
-	}
-	return nil
+	return fmt.Sprintf("%v: %v is not among those that may be reached", ErrRefusedAddress, e.addr.WithZone(""))
 }
 
-func refusedAddress(addr netip.Addr) error {
-	if !addr.IsValid() {
-		return ErrRefusedAddress
-	}
-	return &addressError{addr}
-}
-
-// addressError is an ErrRefusedAddress that knows the address.
-type addressError struct{ addr netip.Addr }
-
-func (e *addressError) Error() string {
-	return fmt.Sprintf("%v: %v is not on the public internet", ErrRefusedAddress, e.addr.WithZone(""))
-}
-
-func (e *addressError) Is(target error) bool { return target == ErrRefusedAddress }
+// Is makes it an ErrRefusedAddress.
+func (e refusal) Is(target error) bool { return target == ErrRefusedAddress }

@@ -80,7 +80,7 @@ func (c *Client) do(ctx context.Context, call Call) (*Response, error) {
 	request.Header.Set("User-Agent", c.options.UserAgent)
 
 	var moved move
-	client := http.Client{Transport: c.round, CheckRedirect: checkRedirect(call.MaxRedirects, &moved)}
+	client := http.Client{Transport: c.way.Load().round, CheckRedirect: checkRedirect(call.MaxRedirects, &moved)}
 	answer, err := client.Do(request)
 	if err != nil {
 		return nil, err

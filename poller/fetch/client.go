@@ -5,20 +5,21 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"net/netip"
+	"sync/atomic"
 	"time"
 )
 
 // Options are the settings of a Client. The zero Options are safe and usable.
 type Options struct {
-	UserAgent     string         // see UserAgent; empty: without a version
-	AllowPrivate  bool           // any address may be reached; for trusted records only
-	Allow         []netip.Prefix // networks that may be reached though they are not public
-	DialTimeout   time.Duration  // for each address; 0: 10 s
-	TLSTimeout    time.Duration  // 0: 10 s
-	HeaderTimeout time.Duration  // from the request to the answer's header; 0: only ctx limits it
-	Timeout       time.Duration  // for a whole call whose ctx has no deadline; 0: 30 s
-	Resolver      *net.Resolver  // nil: the system's
+	UserAgent     string        // see UserAgent; empty: without a version
+	AllowPrivate  bool          // see Rule
+	Networks      Networks      // see Rule, and Client.Permit
+	Reserved      *Reserved     // see Rule
+	DialTimeout   time.Duration // for each address; 0: 10 s
+	TLSTimeout    time.Duration // 0: 10 s
+	HeaderTimeout time.Duration // from the request to the answer's header; 0: only ctx limits it
+	Timeout       time.Duration // for a whole call whose ctx has no deadline; 0: 30 s
+	Resolver      *net.Resolver // nil: the system's
 	// Proxy is the URL of an HTTP proxy that calls go through, with a user and password
 	// if need be; see ValidateProxy. Where names lead to is the proxy's to judge then.
 	// Dial does not go through it. Empty: none, whatever the environment says.
@@ -41,12 +42,9 @@ func UserAgent(version string) string {
 // in a process: it holds the connections that are kept open, and bounds the memory
 // that answers take up.
 type Client struct {
-	options   Options
-	dialer    *net.Dialer
-	transport *http.Transport
-	proxied   *proxied          // nil: there is no proxy
-	round     http.RoundTripper // transport, proxied, or Options.Transport
-	room      room
+	options Options
+	way     atomic.Pointer[way]
+	room    room
 }
 
 // New makes a client.
@@ -54,16 +52,36 @@ func New(options Options) *Client {
 	options.UserAgent = cmp.Or(options.UserAgent, "rounds (+https://github.com/rounds-dev/rounds)")
 	options.Timeout = cmp.Or(options.Timeout, 30*time.Second)
 	c := &Client{options: options, room: newRoom()}
-	c.dialer = &net.Dialer{
-		Timeout:  cmp.Or(options.DialTimeout, 10*time.Second),
-		Resolver: options.Resolver,
-		Control:  c.control,
-	}
-	c.transport = &http.Transport{
-		Proxy: nil, // not that of the environment: newProxied judges what goes through one
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return c.dialer.DialContext(ctx, network, address)
-		},
+	c.way.Store(newWay(options))
+	return c
+}
+
+// Permit has calls that begin from now on reach other networks, as Options.Networks.
+// Connections that were made before are used by none of them.
+func (c *Client) Permit(networks Networks) {
+	options := c.options
+	options.Networks = networks
+	c.way.Swap(newWay(options)).close()
+}
+
+// Close closes the connections that are kept open. Calls under way go on.
+func (c *Client) Close() { c.way.Load().close() }
+
+// way is how calls get out, under one Rule.
+type way struct {
+	rule      Rule
+	dialer    net.Dialer
+	transport *http.Transport
+	proxied   *proxied          // nil: there is no proxy
+	round     http.RoundTripper // transport, proxied, or Options.Transport
+}
+
+func newWay(options Options) *way {
+	w := &way{rule: Rule{Private: options.AllowPrivate, Networks: options.Networks, Reserved: options.Reserved}}
+	w.dialer = net.Dialer{Timeout: cmp.Or(options.DialTimeout, 10*time.Second), Resolver: options.Resolver}
+	w.transport = &http.Transport{
+		Proxy:                  nil, // not that of the environment: newProxied judges what goes through one
+		DialContext:            w.dial,
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    cmp.Or(options.TLSTimeout, 10*time.Second),
 		ResponseHeaderTimeout:  options.HeaderTimeout,
@@ -72,26 +90,36 @@ func New(options Options) *Client {
 		MaxIdleConnsPerHost:    32, // many accounts share a host
 		IdleConnTimeout:        90 * time.Second,
 	}
-	c.round = c.transport
+	w.round = w.transport
 	if options.Proxy != "" {
 		to, err := parseProxy(options.Proxy)
 		if err != nil {
-			c.round = noProxy{} // never past a proxy that was meant
+			w.round = noProxy{} // never past a proxy that was meant
 		} else {
-			c.proxied = c.newProxied(to, options.NoProxy, c.transport)
-			c.round = c.proxied
+			w.proxied = w.newProxied(to, options.NoProxy)
+			w.round = w.proxied
 		}
 	}
 	if options.Transport != nil {
-		c.round = options.Transport
+		w.round = options.Transport
 	}
-	return c
+	return w
 }
 
-// Close closes the connections that are kept open. Calls under way go on.
-func (c *Client) Close() {
-	c.transport.CloseIdleConnections()
-	if c.proxied != nil {
-		c.proxied.proxy.CloseIdleConnections()
+// dial connects under the rule, which judges each address that the host has.
+func (w *way) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, ErrHost
+	}
+	dialer := w.dialer
+	dialer.Control = w.rule.guard(host)
+	return dialer.DialContext(ctx, network, address)
+}
+
+func (w *way) close() {
+	w.transport.CloseIdleConnections()
+	if w.proxied != nil {
+		w.proxied.proxy.CloseIdleConnections()
 	}
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"net"
 	"net/netip"
-	"strings"
-	"unicode"
 )
 
 // Dial connects to HOST:PORT over TCP, for checkers of protocols other than HTTP,
 // under the rule that holds for all addresses. The error is always an *Error.
 func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
-	conn, err := c.dialer.DialContext(ctx, "tcp", address)
+	conn, err := c.way.Load().dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, newError(ctx, err, false)
 	}
@@ -25,21 +23,7 @@ func Broken(ctx context.Context, err error) *Error { return newError(ctx, err, t
 // ValidateHost judges a host, a name or an address without a port, when an
 // account is registered. An address is judged at once, a name only when it is
 // resolved. The error is ErrHost or ErrPrivate.
-func (c *Client) ValidateHost(host string) error {
-	if addr, err := netip.ParseAddr(host); err == nil {
-		if addr.Zone() != "" || !c.allowed(addr) {
-			return ErrPrivate
-		}
-		return nil
-	}
-	bad := func(char rune) bool {
-		return unicode.IsSpace(char) || unicode.IsControl(char) || strings.ContainsRune(`:/\@?#[]%`, char)
-	}
-	if host == "" || len(host) > 253 || strings.ContainsFunc(host, bad) {
-		return ErrHost
-	}
-	return nil
-}
+func (c *Client) ValidateHost(host string) error { return c.way.Load().rule.validateHost(host) }
 
 // Public reports whether an address is on the public internet.
 func Public(addr netip.Addr) bool { return public(addr) }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/netip"
 	"strings"
 	"testing"
 )
@@ -20,7 +19,7 @@ func TestDial(t *testing.T) {
 	if !errors.As(err, &failed) || failed.Code != CodeRefusedAddress {
 		t.Errorf("a private address: got %v", err)
 	}
-	conn, err := New(Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}).Dial(t.Context(), listener.Addr().String())
+	conn, err := New(Options{Networks: networks("127.0.0.1")}).Dial(t.Context(), listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

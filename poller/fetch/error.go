@@ -22,7 +22,7 @@ type Code string
 
 // The codes.
 const (
-	CodeDNS            Code = "dns"             // the name has no address, or could not be asked for
+	CodeDNS            Code = "dns"             // the name has no address that may be reached, or could not be asked for
 	CodeConnect        Code = "connect"         // no connection
 	CodeTLS            Code = "tls"             // no trust
 	CodeTimeout        Code = "timeout"         // too slow
@@ -46,7 +46,8 @@ type Error struct {
 	blame blame
 }
 
-// Error returns a fixed text for the code, with the address if it was refused.
+// Error returns a fixed text for the code, with an address that was refused if the URL had
+// it.
 func (e *Error) Error() string { return e.text }
 
 // Unwrap returns the cause if it is harmless: ErrTooLarge, ErrBusy, ErrRefusedAddress, a
@@ -66,8 +67,8 @@ func newError(ctx context.Context, err error, connected bool) *Error {
 		}
 		return canceled()
 	}
-	if known := refusal(err); known != nil {
-		return known
+	if e := known(err); e != nil {
+		return e
 	}
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
@@ -95,29 +96,35 @@ func timeout(connected bool) *Error {
 	return e
 }
 
-// refusal knows the errors of this package.
-func refusal(err error) *Error {
+// known knows the errors of this package.
+func known(err error) *Error {
 	if errors.Is(err, ErrTooLarge) {
 		return &Error{Code: CodeTooLarge, text: ErrTooLarge.Error(), cause: ErrTooLarge}
 	}
-	var address *addressError
+	var address refusal
 	if errors.As(err, &address) {
 		return &Error{Code: CodeRefusedAddress, text: address.Error(), cause: ErrRefusedAddress}
 	}
 	if errors.Is(err, ErrRefusedAddress) {
 		return &Error{Code: CodeRefusedAddress, text: ErrRefusedAddress.Error(), cause: ErrRefusedAddress}
 	}
-	for _, known := range []error{ErrURL, ErrScheme, ErrHost, ErrUserinfo} {
-		if errors.Is(err, known) {
-			return &Error{Code: CodeRefusedURL, text: "the URL, or one it redirects to, " + known.Error(), cause: known}
+	for _, fault := range []error{ErrURL, ErrScheme, ErrHost, ErrUserinfo} {
+		if errors.Is(err, fault) {
+			return &Error{Code: CodeRefusedURL, text: "the URL, or one it redirects to, " + fault.Error(), cause: fault}
 		}
 	}
 	return nil
 }
 
+// noAddress is that a name has no address, or only such as must not be reached: which of
+// them is nobody's business outside.
+func noAddress() *Error {
+	return &Error{Code: CodeDNS, text: "the host's name has no address that may be reached"}
+}
+
 func dnsError(err *net.DNSError) *Error {
 	if err.IsNotFound {
-		return &Error{Code: CodeDNS, text: "the host's name has no address"}
+		return noAddress()
 	}
 	return &Error{Code: CodeDNS, text: "the host's name could not be resolved", blame: blameHost}
 }

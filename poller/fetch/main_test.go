@@ -15,13 +15,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+// networks reads a list that is good.
+func networks(list string) Networks {
+	n, err := ParseNetworks(list)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
 
 // client makes a client that reaches 127.0.0.1 and nothing else that is private.
 func client(t *testing.T, options Options) *Client {
 	t.Helper()
-	if options.Allow == nil {
-		options.Allow = loopback
+	if options.Networks.prefixes == nil && options.Networks.names == nil {
+		options.Networks = networks("127.0.0.1")
 	}
 	c := New(options)
 	t.Cleanup(c.Close)

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -57,18 +56,18 @@ func parseProxy(raw string) (*url.URL, error) {
 // goes through it only addresses can be judged, and what names mean is the proxy's word:
 // it resolves them. What goes directly is judged as ever, at each connection.
 type proxied struct {
-	client  *Client
+	rule    Rule
 	through func(*url.URL) (*url.URL, error) // nil: directly
 	direct  http.RoundTripper
 	proxy   *http.Transport
 }
 
-// newProxied makes the way through a proxy. Direct is how everything else goes.
-func (c *Client) newProxied(to *url.URL, except string, direct *http.Transport) *proxied {
+// newProxied makes the way through a proxy. Everything else goes by the transport.
+func (w *way) newProxied(to *url.URL, except string) *proxied {
 	config := httpproxy.Config{HTTPProxy: to.String(), HTTPSProxy: to.String(), NoProxy: except}
-	p := &proxied{client: c, through: config.ProxyFunc(), direct: direct, proxy: direct.Clone()}
+	p := &proxied{rule: w.rule, through: config.ProxyFunc(), direct: w.transport, proxy: w.transport.Clone()}
 	// The operator names the proxy: where it is is not judged.
-	dialer := net.Dialer{Timeout: c.dialer.Timeout, Resolver: c.dialer.Resolver}
+	dialer := w.dialer
 	p.proxy.Proxy = http.ProxyURL(to)
 	p.proxy.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, network, address)
@@ -105,7 +104,7 @@ func (p *proxied) RoundTrip(request *http.Request) (*http.Response, error) {
 	if to == nil {
 		return p.direct.RoundTrip(request)
 	}
-	if err := p.client.judgeHost(request.URL.Hostname()); err != nil {
+	if err := p.rule.judge(request.URL); err != nil {
 		return nil, err
 	}
 	answer, err := p.proxy.RoundTrip(request)
@@ -115,29 +114,6 @@ func (p *proxied) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	return answer, err
 }
-
-// judgeHost judges a host that a proxy will look up. An address is judged as if we
-// connected to it, and so is what a system's resolver takes for one: a name whose last
-// part is a number, such as 2130706433 or 0x7f.1, is an address in disguise.
-func (c *Client) judgeHost(host string) error {
-	if addr, err := netip.ParseAddr(host); err == nil {
-		if !c.allowed(addr) {
-			return refusedAddress(addr)
-		}
-		return nil
-	}
-	if c.options.AllowPrivate {
-		return nil
-	}
-	name := strings.ToLower(strings.TrimSuffix(host, "."))
-	last := name[strings.LastIndexByte(name, '.')+1:]
-	if _, err := strconv.ParseUint(last, 0, 64); err == nil || last == "localhost" || isDigits(last) {
-		return ErrRefusedAddress
-	}
-	return nil
-}
-
-func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 // unreachedProxy is that there is no connection to the proxy: ours to put right.
 func unreachedProxy(err error) *Error {

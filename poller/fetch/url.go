@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"errors"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -14,25 +13,13 @@ var (
 	ErrScheme   = errors.New("must be http or https")
 	ErrHost     = errors.New("must have a host and, if any, a port from 1 to 65535")
 	ErrUserinfo = errors.New("must not hold a user name or password")
-	ErrPrivate  = errors.New("must not be a private address (ROUNDS_ALLOW_PRIVATE_ADDRESSES=true allows them)")
+	ErrPrivate  = errors.New("must not be a private address (ROUNDS_ALLOW_NETWORKS names those that may be reached)")
 )
 
 // Validate judges a URL when an account is registered. A host that is an
 // address is judged at once, a name only when it is resolved. The error is one
 // of the sentinels above.
-func (c *Client) Validate(raw string) error {
-	parsed, err := url.Parse(raw)
-	if err != nil {
-		return ErrURL // its own error would quote the URL
-	}
-	if err := checkURL(parsed); err != nil {
-		return err
-	}
-	if addr, err := netip.ParseAddr(parsed.Hostname()); err == nil && !c.allowed(addr) {
-		return ErrPrivate
-	}
-	return nil
-}
+func (c *Client) Validate(raw string) error { return c.way.Load().rule.Validate(raw) }
 
 func checkURL(u *url.URL) error {
 	if u.Scheme != "http" && u.Scheme != "https" {

@@ -2,7 +2,6 @@ package checktest
 
 import (
 	"encoding/json"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -51,7 +50,11 @@ func RunAddresses(t *testing.T, h HTTP) {
 // Client makes a client that reaches 127.0.0.1 and nothing else that is private.
 func Client(t *testing.T, options fetch.Options) *fetch.Client {
 	t.Helper()
-	options.Allow = append(options.Allow, netip.MustParsePrefix("127.0.0.1/32"))
+	networks, err := fetch.ParseNetworks("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Networks = networks
 	client := fetch.New(options)
 	t.Cleanup(client.Close)
 	return client

@@ -58,7 +58,7 @@ func demo(ctx context.Context, env environment) error {
 	if err != nil {
 		return err
 	}
-	s.Poller.AllowPrivate = true // the sample upstream is on loopback
+	s.Poller.AllowNetworks = "127.0.0.1" // where the sample upstream is
 	s.Poller.GracePeriod = time.Second
 	s.API.Addr = freeAddress(s.API.Addr)
 

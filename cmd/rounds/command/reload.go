@@ -20,7 +20,8 @@ serves the API at ROUNDS_API_URL. Settings and files are each process' own; to t
 others send SIGHUP, which does the same.
 
 What changes at once: ROUNDS_LIMITS, the endpoints of ROUNDS_WEBHOOKS_FILE, the
-callbacks of ROUNDS_CALLBACKS_FILE, the API's token, ROUNDS_LOG_LEVEL, and secrets.
+callbacks of ROUNDS_CALLBACKS_FILE, the API's token, ROUNDS_ALLOW_NETWORKS,
+ROUNDS_LOG_LEVEL, and secrets.
 All of it is judged before any of it holds; where anything is at fault, every fault
 is named and all stays as it was. Other settings that differ are named: they hold
 once the process is started anew.

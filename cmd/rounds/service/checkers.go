@@ -38,16 +38,16 @@ type Tools struct {
 // NewCheckers returns every kind that the service knows, those of the options among
 // them, for checks without a ring: access tokens are kept in memory.
 func NewCheckers(s settings.Poller, o Options) (poller.Checkers, error) {
-	return newCheckers(s, o.withDefaults(), wecomkf.NewMemory(), prometheus.NewRegistry())
-}
-
-// newCheckers returns every kind. They share one client, and through tokens what
-// access tokens all replicas have.
-func newCheckers(s settings.Poller, o Options, tokens wecomkf.Tokens, metrics prometheus.Registerer) (poller.Checkers, error) {
 	client, err := NewClient(s, o)
 	if err != nil {
 		return nil, err
 	}
+	return newCheckers(client, s, o.withDefaults(), wecomkf.NewMemory(), prometheus.NewRegistry())
+}
+
+// newCheckers returns every kind. They share one client, and through tokens what
+// access tokens all replicas have.
+func newCheckers(client *fetch.Client, s settings.Poller, o Options, tokens wecomkf.Tokens, metrics prometheus.Registerer) (poller.Checkers, error) {
 	tools := Tools{Client: client, Secrets: newSecrets(s, o), Log: o.Log, Metrics: metrics}
 	all := []poller.Checker{
 		feed.New(tools.Client, tools.Secrets), connector.New(tools.Client, tools.Secrets),
@@ -78,21 +78,6 @@ func makeKind(kind Kind, tools Tools) (poller.Checker, error) {
 		return nil, errors.New("has no name")
 	}
 	return checker, nil
-}
-
-// NewClient makes what reaches third parties. The error is settings.Faults.
-func NewClient(s settings.Poller, o Options) (*fetch.Client, error) {
-	if faults := proxyFaults(s); len(faults) > 0 {
-		return nil, faults
-	}
-	return newClient(s, o.withDefaults()), nil
-}
-
-// newClient is NewClient with settings that were judged.
-func newClient(s settings.Poller, o Options) *fetch.Client {
-	return fetch.New(fetch.Options{
-		UserAgent: fetch.UserAgent(o.Version), AllowPrivate: s.AllowPrivate, Proxy: s.Proxy, NoProxy: s.NoProxy,
-	})
 }
 
 // newSecrets is where records, webhooks and callbacks find the secrets that they

@@ -70,11 +70,11 @@ type delivering struct {
 
 // startDelivery starts a consumer for each endpoint in the group.
 func startDelivery(ctx context.Context, group *errgroup.Group, again *reloader, o Options, ring *circulate.Ring,
-	registry *prometheus.Registry) error {
+	registry *prometheus.Registry, reserved *fetch.Reserved) error {
 	s := again.settings()
 	log := o.Log.With("role", settings.RoleDelivery)
 	d := &deliverer{
-		settings: s, ring: ring, client: newClient(s.Poller, o), source: newSecrets(s.Poller, o), log: log, hurry: o.Hurry,
+		settings: s, ring: ring, client: newClient(s.Poller, o, reserved), source: newSecrets(s.Poller, o), log: log, hurry: o.Hurry,
 		remote:   webhook.NewRemote(endpoint.Of(ring), log),
 		consumed: delivery.NewMetrics(registry), delivered: webhook.NewMetrics(registry),
 		running: make(map[string]*delivering),
@@ -99,7 +99,12 @@ func startDelivery(ctx context.Context, group *errgroup.Group, again *reloader, 
 // endpoint that stays as it is goes on undisturbed. One that is changed ends, within the
 // grace period, before it begins anew; one that is gone ends, and its group stays.
 func (d *deliverer) prepare(s settings.Settings, _ settings.Lookup) (change func(), notes []string, err error) {
-	endpoints, err := readWebhooks(s.Delivery.WebhooksFile, d.client)
+	networks, err := fetch.ParseNetworks(s.Poller.AllowNetworks)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", allowNetworks, err)
+	}
+	client := prospect{d.client, fetch.Rule{Private: s.Poller.AllowPrivate, Networks: networks}}
+	endpoints, err := readWebhooks(s.Delivery.WebhooksFile, client)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", webhooksFile, err)
 	}
@@ -119,7 +124,7 @@ func (d *deliverer) prepare(s settings.Settings, _ settings.Lookup) (change func
 			note(e.Name, "new")
 		}
 		sink, err := webhook.New(e, webhook.Options{
-			Client: d.client, Secrets: d.source, Namespace: d.ring.Namespace(), Store: d.ring.Endpoints(), Log: d.log, Metrics: d.delivered,
+			Client: client, Secrets: d.source, Namespace: d.ring.Namespace(), Store: d.ring.Endpoints(), Log: d.log, Metrics: d.delivered,
 		})
 		errs = append(errs, err)
 		fresh[e.Name] = &delivering{endpoint: e, sink: sink, ended: make(chan struct{})}
@@ -130,7 +135,10 @@ func (d *deliverer) prepare(s settings.Settings, _ settings.Lookup) (change func
 		}
 	}
 	slices.Sort(notes)
-	return func() { d.change(named, fresh) }, notes, errors.Join(errs...)
+	return func() {
+		d.client.Permit(networks)
+		d.change(named, fresh)
+	}, notes, errors.Join(errs...)
 }
 
 // change ends what is not named any more and begins what is fresh.

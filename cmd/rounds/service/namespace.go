@@ -31,7 +31,7 @@ func OpenNamespace(s settings.Redis, name string) (*Namespace, error) {
 	if s.URL == "" {
 		return nil, errors.New("ROUNDS_REDIS_URL must say in which Redis the namespace is")
 	}
-	server, err := openRedis(s, slog.New(slog.DiscardHandler))
+	server, err := openRedis(s, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return nil, err
 	}

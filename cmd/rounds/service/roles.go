@@ -21,14 +21,20 @@ import (
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
+	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
 // startRoles starts what the process is to do in the group.
 func startRoles(ctx context.Context, group *errgroup.Group, again *reloader, o Options, ring *circulate.Ring,
-	keep *store, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
+	keep *store, registry *prometheus.Registry, metrics http.Handler, front *frontDoor, reserved *fetch.Reserved) error {
 	s := again.settings()
-	checkers, err := newCheckers(s.Poller, o, wecomkf.Counting(credential.Of(ring), registry), registry)
+	client := newClient(s.Poller, o, reserved)
+	context.AfterFunc(ctx, client.Close)
+	checkers, err := newCheckers(client, s.Poller, o, wecomkf.Counting(credential.Of(ring), registry), registry)
 	if err != nil {
+		return err
+	}
+	if err := again.join(ctx, reachOf(client)); err != nil {
 		return err
 	}
 	if s.API.Roles.Has(settings.RolePoller) {
@@ -63,7 +69,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, again *reloader, o O
 		group.Go(func() error { return m.Run(ctx) })
 	}
 	if s.API.Roles.Has(settings.RoleDelivery) {
-		if err := startDelivery(ctx, group, again, o, ring, registry); err != nil {
+		if err := startDelivery(ctx, group, again, o, ring, registry, reserved); err != nil {
 			return err
 		}
 	}

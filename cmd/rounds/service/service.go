@@ -21,6 +21,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
 const (
@@ -84,7 +85,9 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 	obeyed.Go(func() { again.obey(obeying, o.Hangups) })
 	defer obeyed.Wait()
 	defer stop()
-	server, err := openRedis(s.Redis, o.Log)
+	warnOfReach(s, o.Log)
+	reserved := &fetch.Reserved{}
+	server, err := openRedis(s.Redis, o.Log, reserved)
 	if err != nil {
 		return err
 	}
@@ -119,7 +122,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 		group, ctx := errgroup.WithContext(ctx)
 		registry := prometheus.NewRegistry()
 		countRing(registry, ring)
-		if err := startRoles(ctx, group, again, o, ring, keep, registry, metrics, front); err != nil {
+		if err := startRoles(ctx, group, again, o, ring, keep, registry, metrics, front, reserved); err != nil {
 			return err
 		}
 		metrics.roles.Store(registry)
@@ -160,12 +163,16 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 	return group.Wait()
 }
 
-func openRedis(s settings.Redis, log *slog.Logger) (connect.Server, error) {
+// openRedis prepares connections to Redis, and reserves its addresses: nobody else is sent
+// there.
+func openRedis(s settings.Redis, log *slog.Logger, reserved *fetch.Reserved) (connect.Server, error) {
 	if s.URL == "" {
 		log.Warn("ROUNDS_REDIS_URL is not set: using a Redis inside this process, in memory; everything in it goes with the process")
 		return connect.NewEmbedded(), nil
 	}
-	server, err := connect.Open(s.URL, connectOptions(s))
+	options := connectOptions(s)
+	options.Dialed = reserved.Add
+	server, err := connect.Open(s.URL, options)
 	if err != nil {
 		return nil, fmt.Errorf("ROUNDS_REDIS_URL: %w%s", err, hintOf(s.URL))
 	}

@@ -18,23 +18,23 @@ import (
 // themselves are wrong.
 func Validate(s settings.Settings, o Options) error {
 	o = o.withDefaults()
-	proxy := proxyFaults(s.Poller)
-	if len(proxy) > 0 {
-		s.Poller.Proxy, s.Poller.NoProxy = "", "" // for the rest to be judged as well
+	reach := reachFaults(s.Poller)
+	if len(reach) > 0 {
+		s.Poller.Proxy, s.Poller.NoProxy, s.Poller.AllowNetworks = "", "", "" // for the rest to be judged as well
 	}
 	checkers, err := NewCheckers(s.Poller, o)
 	if err != nil {
 		return err
 	}
-	faults := slices.Concat(redisFaults(s.Redis), proxy, limitFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o))
+	faults := slices.Concat(redisFaults(s.Redis), reach, limitFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o))
 	if len(faults) == 0 {
 		return nil
 	}
 	return faults
 }
 
-// proxyFaults judges where calls go through.
-func proxyFaults(s settings.Poller) (faults settings.Faults) {
+// reachFaults judges where calls go through, and where they may lead.
+func reachFaults(s settings.Poller) (faults settings.Faults) {
 	if s.Proxy != "" {
 		if err := fetch.ValidateProxy(s.Proxy); err != nil {
 			faults = append(faults, settings.Fault{Name: "ROUNDS_PROXY", Reason: err.Error()})
@@ -42,6 +42,11 @@ func proxyFaults(s settings.Poller) (faults settings.Faults) {
 	}
 	if err := fetch.ValidateNoProxy(s.NoProxy); err != nil {
 		faults = append(faults, settings.Fault{Name: "ROUNDS_NO_PROXY", Reason: err.Error()})
+	}
+	if _, err := fetch.ParseNetworks(s.AllowNetworks); err != nil {
+		for fault := range strings.Lines(err.Error()) {
+			faults = append(faults, settings.Fault{Name: allowNetworks, Reason: strings.TrimSpace(fault)})
+		}
 	}
 	return faults
 }
@@ -85,7 +90,7 @@ func limitFaults(s settings.Settings, checkers poller.Checkers) settings.Faults 
 // webhookFaults reads the endpoints for their faults; startDelivery reads them for
 // use.
 func webhookFaults(s settings.Settings, o Options) settings.Faults {
-	client := newClient(s.Poller, o)
+	client := newClient(s.Poller, o, nil)
 	defer client.Close()
 	_, err := readWebhooks(s.Delivery.WebhooksFile, client)
 	found := []error{err}

@@ -44,7 +44,7 @@ func AddRedisFlags(flags *pflag.FlagSet) {
 func AddCheckerFlags(flags *pflag.FlagSet) {
 	for _, s := range All() {
 		switch s.Name {
-		case "ROUNDS_ALLOW_PRIVATE_ADDRESSES", "ROUNDS_SECRETS_DIR", "ROUNDS_CHECK_TIMEOUT", "ROUNDS_PROXY", "ROUNDS_NO_PROXY":
+		case "ROUNDS_ALLOW_NETWORKS", "ROUNDS_ALLOW_PRIVATE_ADDRESSES", "ROUNDS_SECRETS_DIR", "ROUNDS_CHECK_TIMEOUT", "ROUNDS_PROXY", "ROUNDS_NO_PROXY":
 			addFlag(flags, s)
 		}
 	}

@@ -75,9 +75,9 @@ func (v *verification) reachable(first reply) {
 	}
 	advice := map[fetch.Code]string{
 		fetch.CodeConnect:        "start the connector, or correct the address",
-		fetch.CodeDNS:            "correct the host's name",
+		fetch.CodeDNS:            "correct the host's name, or add --allow-networks with it, for one in a private network",
 		fetch.CodeTLS:            "give the connector a certificate that is trusted, or use http:// where the network is",
-		fetch.CodeRefusedAddress: "add --allow-private-addresses, for a connector on this machine or a private network",
+		fetch.CodeRefusedAddress: "add --allow-networks with the connector's host, for one on this machine or in a private network",
 		fetch.CodeProxy:          "see ROUNDS_PROXY, or leave the connector's host out by ROUNDS_NO_PROXY",
 		fetch.CodeReset:          "see the connector's log: it closed the connection without an answer",
 		fetch.CodeTimeout:        "see what the connector waits for: nothing came before the deadline",

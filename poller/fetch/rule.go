@@ -1,0 +1,132 @@
+package fetch
+
+import (
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Rule says which addresses may be reached: those on the public internet, and others as
+// its fields have it. The zero Rule is safe and usable.
+//
+// Link-local addresses and those of cloud metadata are reached only where an entry of
+// Networks lies within their range, as 169.254.169.254 or 169.254.0.0/16: neither Private,
+// nor a wider network, nor a host's name opens them.
+type Rule struct {
+	Private  bool      // any address, for trusted records only
+	Networks Networks  // these, too
+	Reserved *Reserved // never these, unless Networks have just this address and port; may be nil
+}
+
+// guarded returns what is opened only by name: ranges where clouds and hosts hand out
+// credentials to whoever asks.
+func guarded() []netip.Prefix {
+	return []netip.Prefix{
+		netip.MustParsePrefix("169.254.0.0/16"),         // link-local, metadata of most clouds
+		netip.MustParsePrefix("fe80::/10"),              // link-local
+		netip.MustParsePrefix("fd00:ec2::254/128"),      // AWS
+		netip.MustParsePrefix("fd00:ec2::23/128"),       // AWS, containers
+		netip.MustParsePrefix("fd20:ce::254/128"),       // Google Cloud
+		netip.MustParsePrefix("fd00:c1::a9fe:a9fe/128"), // Oracle Cloud
+		netip.MustParsePrefix("fd00:42::42/128"),        // Scaleway
+		netip.MustParsePrefix("100.100.100.200/32"),     // Alibaba Cloud
+		netip.MustParsePrefix("168.63.129.16/32"),       // Azure
+		netip.MustParsePrefix("192.0.0.192/32"),         // Oracle Cloud
+	}
+}
+
+// permits judges an address that is about to be dialled, for the host's name that led
+// there, if one did. Port 0 stands for one that is not known yet.
+func (r Rule) permits(addr netip.Addr, port uint16, name string) bool {
+	addr = addr.WithZone("").Unmap()
+	if r.Reserved.holds(addr, port) && !r.Networks.exactly(addr, port) {
+		return false
+	}
+	for _, guard := range guarded() {
+		if guard.Contains(addr) || guard.Contains(carried(addr)) {
+			return r.Networks.pierce(guard, addr, port) || r.Networks.pierce(guard, carried(addr), port)
+		}
+	}
+	return r.Private || public(addr) || r.Networks.contain(addr, port) || name != "" && r.Networks.name(name, port)
+}
+
+// carried is the IPv4 address that an IPv6 address stands for where networks translate
+// one into the other, or the address itself.
+func carried(addr netip.Addr) netip.Addr {
+	bytes := addr.As16()
+	switch {
+	case addr.Is4():
+	case nat64.Contains(addr), localNAT64.Contains(addr), compatible.Contains(addr):
+		return netip.AddrFrom4([4]byte(bytes[12:]))
+	case sixToFour.Contains(addr):
+		return netip.AddrFrom4([4]byte(bytes[2:6]))
+	}
+	return addr
+}
+
+// Validate judges a URL as Client.Validate does.
+func (r Rule) Validate(raw string) error {
+	parsed, err := url.Parse(raw)
+	if err != nil {
+		return ErrURL // its own error would quote the URL
+	}
+	if err := checkURL(parsed); err != nil {
+		return err
+	}
+	if addr, err := netip.ParseAddr(parsed.Hostname()); err == nil && !r.permits(addr, portOf(parsed), "") {
+		return ErrPrivate
+	}
+	return nil
+}
+
+// validateHost judges a host as Client.ValidateHost does.
+func (r Rule) validateHost(host string) error {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		if addr.Zone() != "" || !r.permits(addr, 0, "") {
+			return ErrPrivate
+		}
+		return nil
+	}
+	bad := func(char rune) bool {
+		return unicode.IsSpace(char) || unicode.IsControl(char) || strings.ContainsRune(`:/\@?#[]%`, char)
+	}
+	if host == "" || len(host) > 253 || strings.ContainsFunc(host, bad) {
+		return ErrHost
+	}
+	return nil
+}
+
+// judge judges the host of a URL that a proxy will look up. An address is judged as if it
+// were dialled, and of names those that tell by themselves where they lead.
+func (r Rule) judge(u *url.URL) error {
+	host := u.Hostname()
+	if addr, err := netip.ParseAddr(host); err == nil {
+		if !r.permits(addr, portOf(u), "") {
+			return refusal{addr}
+		}
+		return nil
+	}
+	if disguised(host) || isLocalhost(host) && !r.Private && !r.Networks.name(host, portOf(u)) {
+		return ErrRefusedAddress
+	}
+	return nil
+}
+
+// isLocalhost reports whether a name means this machine everywhere (RFC 6761).
+func isLocalhost(host string) bool {
+	name := plainName(host)
+	return name == "localhost" || strings.HasSuffix(name, ".localhost")
+}
+
+// portOf is the port that a URL leads to.
+func portOf(u *url.URL) uint16 {
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+		return uint16(n)
+	}
+	if u.Scheme == "http" {
+		return 80
+	}
+	return 443
+}
