@@ -7,22 +7,22 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// attendance watches which processes of the service there are, and counts those
-// that are gone. Nothing depends on it: what a dead poller held is found by the
-// sweep.
+// attendance watches which processes of the service exist, and counts those that leave or
+// go silent. Nothing depends on it: the sweep finds what a dead poller held.
 type attendance struct {
 	monitor *Monitor
 	seen    map[circulate.Process]sighting
 }
 
-// sighting is what a process said last, and when we first knew, by our own clock: a
-// process is silent only if it was so under our eyes.
+// sighting is what a process reported last, and when we saw that report first by our own
+// clock. A process counts as silent only while this monitor has watched it.
 type sighting struct {
 	said, since time.Time
 }
 
-// look counts the processes that have left or been lost. After a look that failed
-// nobody is lost for a while: as we did not reach Redis, others may not have either.
+// look counts the processes that have left or gone silent. After a look that failed, no
+// process is counted as lost for a while: if we did not reach Redis, others may not have
+// reached it either.
 func (a *attendance) look(ctx context.Context) error {
 	m := a.monitor
 	there, left, err := m.ring.Roster().Look(ctx)
@@ -46,7 +46,7 @@ func (a *attendance) look(ctx context.Context) error {
 	}
 	a.seen = seen
 	if !news {
-		return nil // not even from ourselves: Redis takes no such word now
+		return nil // not even from ourselves: Redis accepts no report now
 	}
 	for p, s := range seen {
 		if now.Sub(s.since) <= m.config.DeadAfter {

@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// attend has processes say every second that they are there.
+// attend has processes report every second.
 func (w *world) attend(d time.Duration, processes ...circulate.Process) {
 	w.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {
@@ -21,8 +21,8 @@ func (w *world) attend(d time.Duration, processes ...circulate.Process) {
 	}
 }
 
-// TestProcessesThatGoAreCounted has one leave and one go silent; each is counted once,
-// though two monitors look, and those that stay are not.
+// TestProcessesThatGoAreCounted has one process leave and one go silent. Each is counted
+// once, though two monitors look, and those that stay are not counted.
 func TestProcessesThatGoAreCounted(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		stays := circulate.Process{Name: alice, Roles: "monitor"}
@@ -61,9 +61,9 @@ func TestProcessesThatGoAreCounted(t *testing.T) {
 	})
 }
 
-// TestNobodyIsLostWhileRedisIsAway has Redis refuse everybody, monitors included, for
-// a minute: that nobody was heard of says nothing of them. Nor does it where Redis
-// answers and takes no words, as one does that is out of memory.
+// TestNobodyIsLostWhileRedisIsAway has Redis refuse everybody, monitors included, for a
+// minute. That no process reported during that time proves nothing. The same holds where
+// Redis answers but accepts no reports, as when it is out of memory.
 func TestNobodyIsLostWhileRedisIsAway(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		process := circulate.Process{Name: alice, Roles: "poller"}
@@ -72,9 +72,9 @@ func TestNobodyIsLostWhileRedisIsAway(t *testing.T) {
 		w.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
 		time.Sleep(time.Minute)
 		w.Miniredis().SetError("")
-		time.Sleep(5 * time.Second) // late, and not silent under anybody's eyes
+		time.Sleep(5 * time.Second) // late, but no monitor was watching
 		w.attend(20*time.Second, process)
-		time.Sleep(time.Minute) // nobody is heard
+		time.Sleep(time.Minute) // no report arrives
 		w.attend(5*time.Second, process)
 		stop()
 		w.exposed("", "rounds_processes_lost_total")

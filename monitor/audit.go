@@ -9,15 +9,15 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// auditPause comes after each step of an audit, which costs Redis six commands
-// and a millisecond: an idle ring is to stay one. An audit of a million accounts
-// takes close to two hours.
+// auditPause follows each step of an audit, which costs Redis six commands and a
+// millisecond. It keeps an idle ring idle. An audit of a million accounts takes close to
+// two hours.
 const auditPause = time.Second
 
 var errOffDuty = errors.New("another monitor goes on")
 
-// beyond judges accounts by their cadences alone: of how far the clock went nothing is
-// known any more.
+// beyond judges accounts by their cadences alone, because nobody knows any more how far
+// the clock went.
 func beyond(f circulate.Far, now time.Time) (time.Time, bool) { return accounts.Beyond(f, now, 0) }
 
 // audit checks the conservation law once, for every account, slowly.
@@ -37,7 +37,7 @@ func (m *Monitor) audit(ctx context.Context) error {
 	})
 	m.metrics.repaired(&found)
 	if errors.Is(err, errOffDuty) || ctx.Err() != nil || !m.duty.held() {
-		return nil // it is another monitor's now, and so are the gauges
+		return nil // another monitor is on duty now, and the gauges are its own
 	}
 	m.metrics.audited(&found, time.Since(began), err)
 	return err
@@ -55,8 +55,8 @@ func (m *Metrics) repaired(a *circulate.Audited) {
 	}
 }
 
-// audited takes what an audit came to. One that was broken off says what it found
-// but not that the rest is well.
+// audited records the result of an audit. An audit that was broken off reports what it
+// found, but not that the rest is well.
 func (m *Metrics) audited(a *circulate.Audited, took time.Duration, err error) {
 	for _, kind := range violations() {
 		n, _ := a.Count(kind)

@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// The one that is lost to a flush comes back as its record says.
+// An account that is lost to a flush comes back as its record says.
 func TestAuditRegistersAgainAsTold(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		w.register("a")

@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// farPage is how many scheduled accounts a step looks at: a millisecond's work.
+	// farPage is how many scheduled accounts a step looks at. It takes a millisecond.
 	farPage = 200
-	// rewinds is how many turns in a row a shard is put right: a check that was under way
-	// may have been returned by the clock as it was, until its replica had read it anew.
+	// rewinds is in how many successive turns a shard is put right. A check under way may
+	// still be returned by the old clock until its replica has read the clock again.
 	rewinds = 3
-	// clockRotation is in how many turns each shard's clock is read: two minutes.
+	// clockRotation is in how many turns each shard's clock is read once: two minutes.
 	clockRotation = 24
 )
 
-// clockWatch notices steps of Redis' clock, and puts right what is due by a clock that
-// went back.
+// clockWatch notices steps of Redis' clock, and reschedules what is due too late after a
+// clock went back.
 //
-// A node has one clock, so each turn reads it at one shard of each node. The others
-// are read in rotation, which finds what went back while no monitor looked; where a node's
-// clock is found to have gone back, all of its shards are put right at once.
+// A node has one clock, so each turn reads it at one shard of each node. The other shards
+// are read in rotation, which finds a step back that happened while no monitor looked.
+// When a node's clock has gone back, all of its shards are put right at once.
 type clockWatch struct {
 	*Monitor
 	last    map[int]reading
@@ -32,10 +32,11 @@ type clockWatch struct {
 	turns   int
 }
 
-// reading is what a shard's clock showed when ours did.
+// reading is what a shard's clock showed, with our own time of that moment.
 type reading struct{ server, local time.Time }
 
-// repair is what a shard's clock went back by, and in how many turns more that is put right.
+// repair is by how much a shard's clock went back, and in how many more turns the shard
+// is put right.
 type repair struct {
 	back time.Duration
 	left int
@@ -49,12 +50,12 @@ func newClockWatch(m *Monitor) *clockWatch {
 type clockTurn struct {
 	step  time.Duration // the longest
 	moved int
-	first error // that of the first shard that failed
-	away  bool  // Redis is
+	first error // the error of the first shard that failed
+	away  bool  // Redis is away
 }
 
-// turn reads the clocks. An error is that of the first shard that failed; the others
-// have been looked at.
+// turn reads the clocks. It returns the error of the first shard that failed, after it
+// has looked at the others.
 func (w *clockWatch) turn(ctx context.Context) error {
 	var t clockTurn
 	shards := w.ring.Shards()
@@ -94,7 +95,7 @@ func (w *clockWatch) turn(ctx context.Context) error {
 	return w.report(ctx, &t)
 }
 
-// report counts and tells what a turn has found.
+// report counts and logs what a turn has found.
 func (w *clockWatch) report(ctx context.Context, t *clockTurn) error {
 	first, moved, began := t.first, t.moved, t.step != 0
 	w.metrics.rescheduled.Add(float64(moved))
@@ -109,9 +110,9 @@ func (w *clockWatch) report(ctx context.Context, t *clockTurn) error {
 	return first
 }
 
-// look reads one shard's clock, and tells how far it went ahead, or back, where it has
-// not been told before, and how many accounts were moved. A step ahead is told of a probe
-// alone, for all shards of a node take it.
+// look reads one shard's clock. It returns how far the clock went ahead or back, unless
+// that was reported before, and how many accounts were moved. A step ahead is reported
+// for a probe alone, since all shards of a node take the same step.
 func (w *clockWatch) look(ctx context.Context, shard int, probe bool) (step time.Duration, moved int, err error) {
 	local := time.Now()
 	c, err := w.ring.Clocks().Read(ctx, shard)
@@ -147,7 +148,7 @@ func (w *clockWatch) look(ctx context.Context, shard int, probe bool) (step time
 	return step, moved, w.ring.Clocks().ForgetNewest(ctx, shard, c.Newest)
 }
 
-// begin has a shard put right, in this turn and in those that follow.
+// begin marks a shard to be put right in this turn and in the ones that follow.
 func (w *clockWatch) begin(ctx context.Context, shard int, back time.Duration) repair {
 	fix := repair{back, rewinds}
 	w.repairs[shard] = fix
@@ -187,7 +188,7 @@ func (w *clockWatch) rewind(ctx context.Context, shard int, back time.Duration) 
 	return moved, ctx.Err()
 }
 
-// tell tells of a step, or that more accounts were moved after one.
+// tell logs a step, or that more accounts were moved after one.
 func (w *clockWatch) tell(ctx context.Context, seconds float64, began bool, moved int) error {
 	by := time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
 	switch {
@@ -203,7 +204,7 @@ func (w *clockWatch) tell(ctx context.Context, seconds float64, began bool, move
 		return err
 	}
 	var all accounts.ClockStep
-	_ = json.Unmarshal(kept, &all) // what another version left there may be something else
+	_ = json.Unmarshal(kept, &all) // another version may have left something else there
 	if began {
 		now, err := w.ring.Now(ctx, 0)
 		if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// A clock is the node's: to read it at every shard in every turn would cost an idle
-// ring more commands than all else.
+// A node has one clock. To read it at every shard in every turn would cost an idle ring
+// more commands than everything else.
 func TestClocksAreReadOncePerNodeAndInRotation(t *testing.T) {
 	const shards = 2 * clockRotation
 	faketime.Run(t, shards, func(w *faketime.World) {
@@ -38,7 +38,7 @@ func TestClocksAreReadOncePerNodeAndInRotation(t *testing.T) {
 				}
 			}
 		})
-		// The probe in each turn, and each other shard once.
+		// The probe is read in each turn, and each other shard once.
 		if reads := n / each; reads < shards || reads > shards+clockRotation {
 			w.Errorf("%d reads of %d shards in %d turns", reads, shards, clockRotation)
 		}
@@ -50,8 +50,8 @@ func TestClocksAreReadOncePerNodeAndInRotation(t *testing.T) {
 	})
 }
 
-// A node's clock goes back: all of its shards are put right from the turn that finds it on,
-// those among them whose own reading is too old to tell.
+// When a node's clock goes back, all of its shards are put right from the turn that finds
+// it on. That includes shards whose own last reading is too old to show it.
 func TestAllShardsOfANodeArePutRight(t *testing.T) {
 	const shards = 3
 	faketime.Run(t, shards, func(w *faketime.World) {

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// concernsLook is between two looks at what could lose data. Settings of Redis are
-// changed while it runs, by people and by providers.
+// concernsLook is the time between two looks at what could lose data. People and
+// providers change Redis' settings while it runs.
 const concernsLook = time.Minute
 
 // Concern is a setting or a state of a Redis that can lose what it has acknowledged.
 type Concern struct {
-	Node string // which server
+	Node string // the server's address
 	Code string // short and stable, for metrics
 	Text string // for people: what it leads to and what to do
-	Mild bool   // worth a word, and no warning
+	Mild bool   // worth a note, but no warning
 }
 
 // concernKey tells concerns apart.
 type concernKey struct{ node, code string }
 
-// concernWatch tells what of Redis' settings and state could lose data: once when it
-// begins, and once when it has ended.
+// concernWatch logs which of Redis' settings and states could lose data: once when each
+// begins and once when it ends.
 type concernWatch struct {
 	*Monitor
 	known map[concernKey]bool
@@ -46,7 +46,7 @@ func (w *concernWatch) look(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		// Of a server that could not be asked nothing is known to have ended.
+		// If a server could not be asked, none of its concerns is known to have ended.
 		for key := range w.known {
 			now[key] = true
 		}

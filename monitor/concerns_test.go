@@ -33,8 +33,8 @@ func (u *unsettled) concerns(context.Context) ([]monitor.Concern, error) {
 	return u.found, u.failure
 }
 
-// What of Redis' settings could lose data is told when it begins and when it ends, while
-// the service runs, and a server that cannot be asked proves nothing.
+// A setting of Redis that could lose data is logged when it begins and when it ends,
+// while the service runs. A server that cannot be asked proves nothing.
 func TestConcernsAreToldOnceAndWhenTheyEnd(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		redis, log := new(unsettled), new(processes.Output)

@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// Never is a Config.Quarantine that puts nobody in quarantine.
+// Never is a Config.Quarantine that puts no account in quarantine.
 const Never = -1
 
-// Config is how a monitor works. Zero values have the defaults, but Retention,
-// Kept, DeadRetention and DeadKept, where zero keeps all, and ProbeInterval, where it probes nobody.
-// Whatever is kept, no message is dropped that a consumer group has not dealt with.
+// Config is how a monitor works. Zero values mean the defaults, with these exceptions:
+// zero Retention, Kept, DeadRetention and DeadKept keep all, and zero ProbeInterval tries
+// no parked account again. No setting drops a message that a consumer group has not dealt
+// with.
 type Config struct {
 	LongTimeout   time.Duration // a claim older than this is stale; 5 min
 	DeadAfter     time.Duration // a replica silent for this long is dead; 10 s
@@ -23,25 +24,25 @@ type Config struct {
 	DeadRetention time.Duration // how long dead letters are kept; 0 = for ever
 	DeadKept      int           // how many of them, about, over all shards; 0 = any number
 
-	// KeptBytes is how much memory all messages may take, about; zero: half of Redis'
-	// maxmemory, or less where other things fill it, and any where it has none or
-	// does not tell. Negative: any.
+	// KeptBytes is about how much memory all messages may take. Zero means half of Redis'
+	// maxmemory, less if other data fills it, and no limit if Redis has no maxmemory or
+	// does not report it. A negative value means no limit.
 	KeptBytes int64
-	// MemoryMark is from how many per cent of maxmemory on messages are trimmed at
-	// once, rather than at the next TrimInterval; 85. It should be the pollers'.
+	// MemoryMark is the percentage of maxmemory from which messages are trimmed at once,
+	// rather than at the next TrimInterval; 85. It should equal the pollers' mark.
 	MemoryMark int
 
-	// Quarantine is after how many requeues with no check returned in between an
-	// account is parked; 5. Never is never.
+	// Quarantine is after how many requeues without a returned check an account is
+	// parked; 5. See Never.
 	Quarantine int
 
-	// ProbeInterval is how long accounts stay parked, for a reason that may pass by
-	// itself, before they are tried again; 0 = until somebody resumes them.
+	// ProbeInterval is how long accounts stay parked for a reason that may pass by itself
+	// before they are tried again; 0 = until somebody resumes them.
 	ProbeInterval time.Duration
 	ProbeRate     float64 // how many are tried again a second, at most; 10
 
 	AuditInterval time.Duration // how often an audit of the whole ring begins, at most; 10 min
-	AuditRepair   bool          // whether what it finds is put right at once
+	AuditRepair   bool          // whether the audit repairs what it finds at once
 }
 
 func (c Config) withDefaults() Config {

@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// deadLetters drops dead letters that are past their retention, or too many, the
+// deadLetters drops dead letters that are past their retention or too many, from the
 // longest streams first, and shows what is left.
 func (m *Monitor) deadLetters(ctx context.Context) error {
 	lengths, oldest := make([]int, m.ring.Shards()), time.Duration(0)
@@ -51,8 +51,8 @@ func (m *Monitor) deadLetters(ctx context.Context) error {
 	return nil
 }
 
-// trimDead drops dead letters of a shard that are past their retention, and where
-// there are more than most, which is not 0, the oldest.
+// trimDead drops a shard's dead letters that are past their retention. If most is not 0
+// and there are more letters than that, it drops the oldest.
 func (m *Monitor) trimDead(ctx context.Context, shard, most int) (int, error) {
 	if most == 0 && m.config.DeadRetention == 0 {
 		return 0, nil

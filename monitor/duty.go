@@ -11,19 +11,18 @@ import (
 const (
 	dutyLasts = 30 * time.Second // after the last renewal
 	dutyRenew = 10 * time.Second
-	dutyRest  = time.Second // between two turns of a task, at least
+	dutyRest  = time.Second // the shortest time between two turns of a task
 )
 
-// duty says whether this monitor is the one that does what one of them need do,
-// so that it costs no more the more monitors run. Nothing relies on there being
-// one only.
+// duty decides whether this monitor does the work that needs only one, so that more
+// monitors cost no more. Nothing relies on there being only one.
 type duty struct {
 	ring *circulate.Ring
 	who  string
 
 	mu    sync.Mutex
 	until time.Time
-	taken chan struct{} // closed when the duty is taken or kept; then there is another one
+	taken chan struct{} // closed when the duty is taken or kept, and then replaced
 }
 
 func newDuty(ring *circulate.Ring) *duty {
@@ -34,7 +33,7 @@ func (d *duty) renew(ctx context.Context) error {
 	asked := time.Now()
 	mine, err := d.ring.OnDuty(ctx, d.who, dutyLasts)
 	if err != nil {
-		return err // it may still be on duty for as long as it knew before
+		return err // this monitor is still on duty until its last renewal runs out
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -64,7 +63,7 @@ func (d *duty) resign(ctx context.Context) error {
 	return err
 }
 
-// await waits until the monitor is on duty, and reports false when ctx is done.
+// await waits until the monitor is on duty. It reports false when ctx is done.
 func (d *duty) await(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		d.mu.Lock()
@@ -81,8 +80,9 @@ func (d *duty) await(ctx context.Context) bool {
 	return false
 }
 
-// onDuty does what one monitor need do: it watches Redis' clock, counts, trims, looks
-// for staleness and at consumer groups, tries parked accounts again and audits.
+// onDuty does the work that needs only one monitor: it watches Redis' clock, counts,
+// trims, looks for staleness and at consumer groups, tries parked accounts again and
+// audits.
 func (m *Monitor) onDuty(ctx context.Context) {
 	var tasks sync.WaitGroup
 	tasks.Go(func() { every(ctx, dutyRenew, m.log, "duty", m.renewDuty) })
@@ -123,8 +123,7 @@ func (m *Monitor) renewDuty(ctx context.Context) error {
 	return err
 }
 
-// repeat does a task whenever this monitor is on duty, beginning at most once in
-// an interval.
+// repeat does a task whenever this monitor is on duty, at most once in an interval.
 func (m *Monitor) repeat(ctx context.Context, name string, interval time.Duration, task func(context.Context) error) {
 	for m.duty.await(ctx) {
 		began := time.Now()
@@ -135,7 +134,7 @@ func (m *Monitor) repeat(ctx context.Context, name string, interval time.Duratio
 	}
 }
 
-// rest waits, but not once ctx is done.
+// rest waits, and returns early when ctx is done.
 func rest(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

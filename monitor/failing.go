@@ -7,8 +7,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 )
 
-// failingMetrics show how many accounts are checked in vain, as the last scan found it.
-// Only the monitor on duty shows them.
+// failingMetrics show how many accounts fail, as the last scan found it. Only the monitor
+// on duty shows them.
 type failingMetrics struct {
 	accounts, newly, never, behind *prometheus.GaugeVec // by kind
 	missed                         *prometheus.GaugeVec // by share
@@ -19,11 +19,11 @@ func newFailingMetrics(f promauto.Factory) failingMetrics {
 		return f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: name, Help: help}, []string{label})
 	}
 	return failingMetrics{
-		accounts: gauge("accounts_failing", "kind", "Accounts whose last check failed, whoever is to blame, by kind. Parked ones are left out."),
+		accounts: gauge("accounts_failing", "kind", "Accounts whose last check failed, whatever the cause, by kind. Parked ones are left out."),
 		newly:    gauge("accounts_newly_failing", "kind", "Those of rounds_accounts_failing whose first slot since a check last succeeded was within the last hour, by kind."),
-		never:    gauge("accounts_never_succeeded", "kind", "Accounts that were checked, and no check ever succeeded completely, by kind. Parked ones are left out."),
+		never:    gauge("accounts_never_succeeded", "kind", "Accounts that were checked, but never with complete success, by kind. Parked ones are left out."),
 		behind:   gauge("accounts_behind", "kind", "Accounts for which three slots of their cadence or more have passed since a check last succeeded completely, by kind. Parked ones are left out."),
-		missed:   gauge("missed_slots", "share", "How many slots of their cadences have passed since accounts were last checked with complete success, at most; by share of the accounts: 0.99 or all, 1. A thousand stands for all above."),
+		missed:   gauge("missed_slots", "share", "The most slots of their cadences that have passed since accounts were last checked with complete success, by share of the accounts: 0.99, or 1 for all. Anything above a thousand shows as a thousand."),
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/monitor"
 )
 
-// enter registers an account whose checks went as its marks say, and last succeeded
-// so long ago.
+// enter registers an account with marks of its last checks, and with its last success so
+// long ago.
 func (w *world) enter(id string, age time.Duration, marks, record string) {
 	w.Helper()
 	w.Register(circulate.Registration{ID: id, Record: []byte(record)})
@@ -26,8 +26,8 @@ func (w *world) enter(id string, age time.Duration, marks, record string) {
 	w.Do("HSET", tickets, id, fmt.Sprintf("%s%08x%s%s", ticket[:16], time.Now().Add(-age).Unix(), marks, ticket[32:]))
 }
 
-// What fails shows after the first scan, by kind, and an account that is checked once
-// a day does not look neglected.
+// Failing accounts show after the first scan, by kind. An account that is checked once a
+// day does not look neglected.
 func TestFailingShows(t *testing.T) {
 	inFakeTime(t, 4, func(w *world) {
 		record := func(kind, cadence string) string {
@@ -77,7 +77,7 @@ rounds_accounts_never_succeeded{kind="http"} 10
 # TYPE rounds_accounts_newly_failing gauge
 rounds_accounts_newly_failing{kind="feed"} 30
 rounds_accounts_newly_failing{kind="http"} 10`, "rounds_accounts_failing", "rounds_accounts_newly_failing", "rounds_accounts_never_succeeded", "rounds_accounts_behind")
-		// An hour after their first slot they are not news any more.
+		// An hour after their first slot they are no longer new.
 		time.Sleep(time.Hour)
 		w.exposed(`# TYPE rounds_accounts_newly_failing gauge
 rounds_accounts_newly_failing{kind="feed"} 0

@@ -12,12 +12,12 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// nearRetention is the part of the retention, or of the messages that are kept,
-// from which on a group that has not dealt with them is warned about.
+// nearRetention is the part of the retention, or of the number of messages that are kept,
+// at which a group that has not dealt with them causes a warning.
 const nearRetention = 0.8
 
-// groupMetrics are of consumer groups. Their names are few, and given by whoever
-// runs the consumers.
+// groupMetrics are of consumer groups. Whoever runs the consumers names them, and there
+// are few names.
 type groupMetrics struct {
 	lag, unread, pending, unsettled, near *prometheus.GaugeVec
 }
@@ -28,11 +28,11 @@ func newGroupMetrics(f promauto.Factory) groupMetrics {
 	}
 	return groupMetrics{
 		lag:       gauge("group_lag", "Messages that a consumer group has not read."),
-		unread:    gauge("group_oldest_unread_seconds", "For how long the oldest message waits that a consumer group has not read."),
+		unread:    gauge("group_oldest_unread_seconds", "How long the oldest message that a consumer group has not read has waited."),
 		pending:   gauge("group_pending", "Messages that a consumer group has read and not acknowledged."),
 		unsettled: gauge("group_oldest_pending_seconds", "How old the oldest message is that a consumer group has read and not acknowledged."),
-		near: gauge("group_near_retention", "1 where a consumer group has not dealt with messages that are past 80 % of their retention, "+
-			"or with 80 % of those that are kept: soon they hold the streams back."),
+		near: gauge("group_near_retention", "1 if a consumer group has not dealt with messages that are past 80 % of their retention, "+
+			"or with 80 % of the number that is kept: soon it holds the streams back."),
 	}
 }
 
@@ -52,7 +52,7 @@ func (g *groupMetrics) set(group string, s circulate.GroupState, near bool) {
 	g.near.WithLabelValues(group).Set(value)
 }
 
-// forget shows nothing of a group, or of any.
+// forget drops the metrics of a group, or of all.
 func (g *groupMetrics) forget(groups ...string) {
 	for _, vec := range g.all() {
 		if len(groups) == 0 {
@@ -64,14 +64,14 @@ func (g *groupMetrics) forget(groups ...string) {
 	}
 }
 
-// groupWatch looks how far consumer groups have got.
+// groupWatch measures how far consumer groups have read.
 type groupWatch struct {
 	*Monitor
-	near map[string]bool // by group, as it was last found
+	near map[string]bool // by group, as found last
 }
 
-// look shows how far each group has got, and warns of those that will hold
-// messages back before they do.
+// look shows how far each group has read, and warns of a group before it holds messages
+// back.
 func (w *groupWatch) look(ctx context.Context) error {
 	groups, err := w.ring.Streams().Groups(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c Config) near(s circulate.GroupState) bool {
 		c.Kept > 0 && float64(s.Lag+s.Pending) >= nearRetention*float64(c.Kept)
 }
 
-// tell logs a change, once.
+// tell logs a change once.
 func (w *groupWatch) tell(group string, s circulate.GroupState, near bool) {
 	was := w.near[group]
 	w.near[group] = near

@@ -29,8 +29,7 @@ func (w *world) expectLengths(want ...int64) {
 	}
 }
 
-// read reads so many messages of a shard for a group, and acknowledges them if
-// told to.
+// read reads so many messages of a shard for a group, and acknowledges them if asked to.
 func (w *world) read(shard int, name string, n int, acknowledge bool) {
 	w.Helper()
 	lease, _, err := group.Of(w.Ring).Member(name, alice, time.Minute).Lease(w.Context(), shard)
@@ -91,15 +90,16 @@ func TestGroupsShowHowFarTheyAre(t *testing.T) {
 		w.read(1, "crm", 2, true)
 		stop := w.run(monitor.Config{Retention: 100 * time.Minute})
 		time.Sleep(time.Minute + time.Second)
-		// By the last look, a minute after the messages: nothing is near. The embedded
-		// server does not count what is unread, which is at most what there is.
+		// At the last look, a minute after the messages, no group is near its retention.
+		// The embedded server does not count unread messages, so their number is the most
+		// that it can be.
 		w.exposedGroups(map[string][5]int{"crm": {3, 0, 60, 60, 1}, "billing": {2, 0, 0, 60, 0}})
 		w.read(1, "billing", 2, true)
 		time.Sleep(79 * time.Minute) // past 80 of 100 minutes
 		w.exposedGroups(map[string][5]int{"crm": {3, 1, 4800, 4800, 1}, "billing": {0, 0, 0, 0, 0}})
 		w.exposed("# TYPE rounds_streams_held_back gauge\nrounds_streams_held_back 0", "rounds_streams_held_back")
 
-		// The warning came first; then messages stay, and that is told as well.
+		// The warning came first. Then messages stay, which is logged as well.
 		time.Sleep(31 * time.Minute)
 		w.expectLengths(3, 0)
 		w.exposed("# TYPE rounds_streams_held_back gauge\nrounds_streams_held_back 1", "rounds_streams_held_back")
@@ -128,7 +128,7 @@ func TestTheLongestStreamsAreCut(t *testing.T) {
 		w.read(2, "crm", 8, true)
 		stop = w.run(monitor.Config{Kept: 45, TrimInterval: time.Minute, CountInterval: 30 * time.Second})
 		time.Sleep(45 * time.Second)
-		w.expectLengths(5, 20, 32, 0) // of the third all that the group has not read
+		w.expectLengths(5, 20, 32, 0) // of the third, all that the group has not read
 		w.exposed("# TYPE rounds_messages_trimmed_total counter\nrounds_messages_trimmed_total 88\n"+
 			"# TYPE rounds_streams_held_back gauge\nrounds_streams_held_back 1", "rounds_messages_trimmed_total", "rounds_streams_held_back")
 		near := func(want int) {

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// headroomFrom is since when an account must not have been checked with complete
-	// success for the scan to look how long its third party keeps its messages.
+	// headroomFrom is for how long an account must have gone without a complete success
+	// before the scan looks at how long its third party keeps messages.
 	headroomFrom = time.Hour
-	// retentionTries is how often a parked account is tried again while its third
-	// party still has what came since: WeCom keeps three days, which makes every
+	// retentionTries is how often a parked account is tried again while its third party
+	// still keeps what came since. WeCom keeps messages for three days, so that is every
 	// six hours.
 	retentionTries = 12
 	// headroomRepeat is how often a warning is repeated.
 	headroomRepeat = time.Hour
 )
 
-// headrooms is what a scan finds of the accounts whose third party keeps
-// messages for a while only.
+// headrooms is what a scan finds of the accounts whose third parties keep messages for a
+// limited time.
 type headrooms struct {
 	known accounts.Retentions // nil: nothing is known
 	kinds map[string]*accounts.Headroom
@@ -34,7 +34,7 @@ func newHeadrooms(known accounts.Retentions) *headrooms {
 	return &headrooms{known: known, kinds: make(map[string]*accounts.Headroom)}
 }
 
-// tell is which accounts the scan has to tell.
+// tell returns which accounts the scan reports.
 func (h *headrooms) tell() circulate.StaleFilter {
 	if h.known == nil {
 		return circulate.StaleFilter{}
@@ -42,8 +42,8 @@ func (h *headrooms) tell() circulate.StaleFilter {
 	return circulate.StaleFilter{Kinds: h.known.Retaining(), From: headroomFrom}
 }
 
-// add counts accounts and returns those that are to be tried again: parked for a
-// reason that may pass by itself, for a part of what is kept.
+// add counts accounts. It returns the ones to try again: those that were parked, for a
+// reason that may pass by itself, for a certain part of what is kept.
 func (h *headrooms) add(now time.Time, told []circulate.Stale) (try []circulate.ParkedAccount) {
 	for _, s := range told {
 		var record struct {
@@ -51,7 +51,7 @@ func (h *headrooms) add(now time.Time, told []circulate.Stale) (try []circulate.
 			Config json.RawMessage `json:"config"`
 		}
 		if json.Unmarshal(s.Record, &record) != nil {
-			continue // the audit tells of it
+			continue // the audit reports it
 		}
 		keeps := h.known.Retention(record.Kind, record.Config)
 		if keeps <= 0 {
@@ -68,7 +68,7 @@ func (h *headrooms) add(now time.Time, told []circulate.Stale) (try []circulate.
 	return try
 }
 
-// sorted returns them by kind.
+// sorted returns the headrooms by kind.
 func (h *headrooms) sorted() []accounts.Headroom {
 	var all []accounts.Headroom
 	for _, kind := range slices.Sorted(maps.Keys(h.kinds)) {
@@ -77,23 +77,23 @@ func (h *headrooms) sorted() []accounts.Headroom {
 	return all
 }
 
-// tryAgain tries parked accounts of a shard again before what came to them is
-// forgotten, whatever Config.ProbeInterval: somebody who parks accounts for ever
-// does not mean to lose what they get.
+// tryAgain tries a shard's parked accounts again before their third parties forget
+// messages, whatever Config.ProbeInterval is: somebody who leaves accounts parked for
+// ever does not mean to lose their messages.
 func (m *Monitor) tryAgain(ctx context.Context, shard int, try []circulate.ParkedAccount) error {
 	if len(try) == 0 {
 		return nil
 	}
 	n, err := m.probeAll(ctx, shard, try)
 	if n > 0 {
-		m.log.Info("parked accounts are tried again, for their third party keeps messages for a while only", "accounts", n)
+		m.log.Info("parked accounts are tried again, because their third parties keep messages for a limited time", "accounts", n)
 	}
 	return err
 }
 
-// warnOfLoss warns of accounts whose third party will forget messages before
-// long: when there are more of them than at the warning before, and now and then
-// while there are any.
+// warnOfLoss warns of accounts whose third party will soon forget messages. It warns when
+// there are more of them than at the last warning, and from time to time while there are
+// any.
 func (m *Monitor) warnOfLoss(found []accounts.Headroom) {
 	for _, h := range found {
 		told := m.warned[h.Kind]
@@ -106,7 +106,7 @@ func (m *Monitor) warnOfLoss(found []accounts.Headroom) {
 		}
 		m.warned[h.Kind] = warning{time.Now(), h.Low + h.Critical + h.Past}
 		left := time.Duration(h.Least * float64(time.Second)).Round(time.Second)
-		m.log.Warn("accounts were not checked for so long that messages will be lost: their third party forgets them",
+		m.log.Warn("accounts were not checked for so long that messages will be lost: their third parties forget them",
 			"kind", h.Kind, "accounts", h.Low, "parked", h.Parked, "critical", h.Critical, "past", h.Past, "first_in", left, "first", h.Account)
 	}
 	for kind := range m.warned {
@@ -116,7 +116,7 @@ func (m *Monitor) warnOfLoss(found []accounts.Headroom) {
 	}
 }
 
-// warning is when one was given, and of how much.
+// warning is when a warning was logged, and for how many accounts.
 type warning struct {
 	at     time.Time
 	weight int

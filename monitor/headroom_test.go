@@ -51,8 +51,8 @@ func (l *logbook) count(part string) int {
 	return strings.Count(l.text.String(), part)
 }
 
-// watch runs a monitor that knows retentions for a while, and returns its log and
-// what its metric said last.
+// watch runs a monitor that knows retentions for a while. It returns the monitor's log
+// and the last value of its metric.
 func (w *world) watch(d time.Duration) (log *logbook, shown string) {
 	w.Helper()
 	w.NewMetrics()
@@ -70,7 +70,7 @@ func (w *world) watch(d time.Duration) (log *logbook, shown string) {
 	return log, shown
 }
 
-// headroomShown is what the metric says of how many accounts there are.
+// headroomShown returns what the metric shows for that many accounts.
 func (w *world) headroomShown() (shown string) {
 	w.Helper()
 	families, err := w.Metrics.Gather()
@@ -105,8 +105,8 @@ func (w *world) park(reason, id string) {
 	}
 }
 
-// TestHeadroomShrinks lets accounts that nobody checks come near to losing
-// messages: a paused one, one that is late, and one whose third party keeps less.
+// TestHeadroomShrinks lets unchecked accounts come near to losing messages: a paused one,
+// one that is late, and one whose third party keeps messages for a shorter time.
 func TestHeadroomShrinks(t *testing.T) {
 	inFakeTime(t, 4, func(w *world) {
 		w.registerKind("wecom", `{}`, "paused", "late")
@@ -143,8 +143,8 @@ func TestHeadroomShrinks(t *testing.T) {
 	})
 }
 
-// TestParkedAccountsAreTriedBeforeTheirMessagesAreGone leaves accounts parked
-// for seven hours, of seventy-two, with no probe interval at all.
+// TestParkedAccountsAreTriedBeforeTheirMessagesAreGone leaves accounts parked for seven
+// of seventy-two hours, without any probe interval.
 func TestParkedAccountsAreTriedBeforeTheirMessagesAreGone(t *testing.T) {
 	inFakeTime(t, 4, func(w *world) {
 		w.registerKind("wecom", `{}`, "auth", "budget", "gone", "paused")
@@ -168,14 +168,14 @@ func TestParkedAccountsAreTriedBeforeTheirMessagesAreGone(t *testing.T) {
 		if v := w.Look("auth"); v.Rule != circulate.RuleProbed {
 			w.Errorf("it is due by %c", v.Rule)
 		}
-		// Parked anew it is left alone for another six hours.
+		// After it was parked again, it is left alone for another six hours.
 		w.park("auth: refused", "auth")
 		w.watch(2 * time.Minute)
 		w.Placed(circulate.Parked, "auth")
 	})
 }
 
-// TestHeadroomNeedsToKnow scans without knowing how long anything is kept.
+// TestHeadroomNeedsToKnow scans without knowing how long any third party keeps messages.
 func TestHeadroomNeedsToKnow(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		w.registerKind("wecom", `{}`, "a")

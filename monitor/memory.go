@@ -7,11 +7,11 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// memoryLook is between two looks at Redis' memory.
+// memoryLook is the time between two looks at Redis' memory.
 const memoryLook = 5 * time.Second
 
-// lookAtMemory shows how much of its memory each node of Redis uses, and trims
-// messages at once where that is up to the mark: pollers take none until it is below.
+// lookAtMemory shows how much of its memory each node of Redis uses. It trims messages at
+// once while that is above the mark, because pollers claim nothing until it is below.
 func (m *Monitor) lookAtMemory(ctx context.Context) error {
 	full := false
 	for _, shard := range m.ring.OneOfEachNode() {
@@ -20,7 +20,8 @@ func (m *Monitor) lookAtMemory(ctx context.Context) error {
 			return err
 		}
 		if err != nil || memory.Limit == 0 {
-			// It does not tell. What refuses to take more is full in any case.
+			// This Redis does not report its memory. If it refuses a write, it is full in
+			// any case.
 			full = full || circulate.Full(m.ring.TryWriteTo(ctx, shard))
 			continue
 		}

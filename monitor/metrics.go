@@ -50,14 +50,15 @@ type Metrics struct {
 	auditSeconds dutyGauge
 }
 
-// dutyGauge is a gauge that the monitor on duty shows: another one shows no value
-// at all, rather than zero or what was.
+// dutyGauge is a gauge of the monitor on duty. On other monitors it has no value at all,
+// rather than zero or the last value.
 type dutyGauge struct{ vec *prometheus.GaugeVec }
 
 func (g dutyGauge) set(v float64) { g.vec.WithLabelValues().Set(v) }
 func (g dutyGauge) forget()       { g.vec.Reset() }
 
-// NewMetrics registers a monitor's metrics; a nil registry counts for nobody.
+// NewMetrics registers a monitor's metrics. With a nil registry they are registered
+// nowhere.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	f := promauto.With(registry)
 	onDuty := func(name, help string) dutyGauge {
@@ -77,38 +78,38 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		early: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "messages_trimmed_early_total",
 			Help: "Messages dropped before they were past their retention, because there were too many or they took too much memory."}),
 		memory: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "redis_memory_ratio",
-			Help: "The part of its maxmemory that a Redis uses, by node. Not shown where it has none."}, []string{"node"}),
+			Help: "The part of its maxmemory that a Redis uses, by node. Not shown if it has none."}, []string{"node"}),
 		concerns: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "redis_concerns",
 			Help: "1 where a setting or the state of a Redis could lose data, by node and concern: appendonly, append_fails, eviction, min_replicas, memory, unasked."}, []string{"node", "concern"}),
 		heldBack:   onDuty("streams_held_back", "Streams with messages past their retention, or too many, that a consumer group has not dealt with."),
 		dead:       onDuty("dead_letters", "Dead letters of all consumer groups."),
-		deadOldest: onDuty("dead_letter_oldest_seconds", "How long ago the oldest dead letter died, or came from a shard before a change of their number."),
+		deadOldest: onDuty("dead_letter_oldest_seconds", "How long ago the oldest dead letter died, or arrived from a shard of before a change of their number."),
 		deadDropped: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "dead_letters_dropped_total",
 			Help: "Dead letters dropped because they were past their retention, or too many."}),
 		duty: f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: "monitor_on_duty",
-			Help: "1 where this monitor does what one of them need do, otherwise 0."}),
+			Help: "1 if this monitor does the work that needs only one, otherwise 0."}),
 		groups: newGroupMetrics(f),
 		clockSteps: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "redis_clock_steps_total",
 			Help: "Steps of Redis' clock of 10 seconds or more, by direction: ahead, back."}, []string{"direction"}),
 		clockStep: f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: "redis_clock_step_seconds",
 			Help: "How far the last step of Redis' clock went; negative: back."}),
 		rescheduled: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "rescheduled_total",
-			Help: "Accounts that were due by the clock before it went back, and were given another time."}),
+			Help: "Accounts that were due too late after the clock went back, and were rescheduled."}),
 		left: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "processes_left_total",
 			Help: "Processes of the service that ended as they should, by their roles; each is counted by one monitor."}, []string{"roles"}),
 		gone: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "processes_lost_total",
 			Help: "Processes of the service that went silent without leaving, as killed, frozen and cut off ones do, by their roles; each is counted by one monitor."}, []string{"roles"}),
 		there: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "processes",
-			Help: "Processes of the service that say that they are there, by their roles."}, []string{"roles"}),
+			Help: "Processes of the service that report themselves, by their roles."}, []string{"roles"}),
 		quarantined: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "quarantined_total",
 			Help: "Accounts parked because they were taken from replicas too often in a row."}),
 		probed: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "probed_total",
 			Help: "Parked accounts that were tried again."}),
 		moved: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "accounts_moved_total",
-			Help: "Accounts brought to other shards, as the number of shards changes."}),
+			Help: "Accounts moved to other shards while the number of shards changes."}),
 		staleness: newStalenessSummary(),
 		headroom: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "headroom_seconds",
-			Help: "The least time until a third party forgets messages that no check has fetched, by kind; of accounts not checked with success for an hour."}, []string{"kind"}),
+			Help: "The least time until a third party forgets messages that no check has fetched, by kind. It covers accounts without a complete success for an hour."}, []string{"kind"}),
 		headroomLow: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "headroom_accounts",
 			Help: "Accounts whose third party will forget messages, by kind and how much is left of what it keeps: low (less than half), critical (less than a quarter), past (nothing)."}, []string{"kind", "state"}),
 		failing:     newFailingMetrics(f),
@@ -118,9 +119,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		unjudged: onDuty("audit_unjudged",
 			"Accounts that the last audit could not judge, because their shard's lists moved too fast to be read."),
 		findings: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "audit_findings",
-			Help: "What else the last audit found, by kind: orphan, garbage, no_record, beyond."}, []string{"kind"}),
+			Help: "Other findings of the last audit, by kind: orphan, garbage, no_record, beyond."}, []string{"kind"}),
 		repairs: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "audit_repairs_total",
-			Help: "What audits put right, by kind."}, []string{"kind"}),
+			Help: "What audits repaired, by kind."}, []string{"kind"}),
 		audits: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "audits_total",
 			Help: "Audits of the whole ring, by outcome: ok, violated or failed."}, []string{"outcome"}),
 		auditSeconds: onDuty("audit_seconds", "How long the last audit took."),
@@ -177,7 +178,7 @@ func (m *Metrics) setHeadroom(found []accounts.Headroom) {
 	}
 }
 
-// offDuty forgets what another monitor finds now.
+// offDuty drops the values that another monitor shows now.
 func (m *Metrics) offDuty() {
 	m.duty.Set(0)
 	m.staleness.forget()

@@ -11,20 +11,21 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Options are what a monitor works with, besides its settings. Nil fields stay
-// silent.
+// Options are what a monitor works with besides its settings. Nil fields do nothing.
 type Options struct {
 	Log     *slog.Logger
 	Metrics *Metrics
 
-	// Registration says how an account whose ticket is gone is registered again
-	// from its record, by Redis' clock; nil: due at once, of normal priority.
+	// Registration returns how an account whose ticket is gone is registered again from
+	// its record, by Redis' clock. If nil, the account is due at once, with normal
+	// priority.
 	Registration func(id string, record []byte, now time.Time) circulate.Registration
 
-	// Concerns asks Redis what could lose data; nil: nobody asks. See connect.Concerns.
+	// Concerns asks Redis what could lose data. If nil, nothing is asked. See
+	// connect.Concerns.
 	Concerns func(context.Context) ([]Concern, error)
 
-	// Retentions says for how long third parties keep messages; nil: not known.
+	// Retentions returns how long third parties keep messages. If nil, that is not known.
 	Retentions accounts.Retentions
 }
 
@@ -42,17 +43,17 @@ type Monitor struct {
 
 	retentions accounts.Retentions
 	warned     map[string]warning // of the scan alone, by kind
-	scanned    scanSize           // likewise
+	scanned    scanSize           // of the scan alone
 
-	trims    sync.Mutex // two of them at once would each warn
-	heldTold time.Time  // when it was last warned that groups hold messages back …
-	cutTold  time.Time  // … and that messages were dropped early
+	trims    sync.Mutex // held while trimming: two turns at once would each warn
+	heldTold time.Time  // when it last warned that groups hold messages back
+	cutTold  time.Time  // when it last warned that messages were dropped early
 
-	beats map[string]time.Time // heartbeats as the last sweep saw them; nil: it did not
+	beats map[string]time.Time // heartbeats as the last sweep saw them; nil: it saw none
 }
 
-// New makes a monitor. Its Run may be called once, and nothing else of it
-// meanwhile.
+// New makes a monitor. Its Run may be called once, and its other methods must not be
+// called meanwhile.
 func New(ring *circulate.Ring, config Config, o Options) (*Monitor, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -68,9 +69,9 @@ func New(ring *circulate.Ring, config Config, o Options) (*Monitor, error) {
 		duty: newDuty(ring), registration: o.Registration, concerns: o.Concerns, retentions: o.Retentions, warned: make(map[string]warning)}, nil
 }
 
-// Run sweeps at once and then every interval, until ctx is done; then it returns
-// nil. What fails is counted and tried again: Redis being away is no reason to
-// go away.
+// Run sweeps at once and then every interval, until ctx is done; then it returns nil. A
+// turn that fails is counted and tried again: a Redis that is away does not end the
+// monitor.
 func (m *Monitor) Run(ctx context.Context) error {
 	m.log.Info("sweeping", "every", m.config.SweepInterval, "long_timeout", m.config.LongTimeout, "dead_after", m.config.DeadAfter)
 	var tasks sync.WaitGroup

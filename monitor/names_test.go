@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// nodes is a cluster in which one node has the replicas' names, and another the rest.
+// nodes is a cluster in which one node has the replicas' names and another has the rest.
 type nodes struct{ *faketime.Faulty }
 
 func (nodes) NodeOf(key string) string {
@@ -20,8 +20,8 @@ func (nodes) NodeOf(key string) string {
 	return "shards"
 }
 
-// While the node is away that has the replicas' names, what outlasts the long timeout
-// is requeued, and nobody is taken for dead.
+// While the node that has the replicas' names is away, claims that outlast the long
+// timeout are requeued, and no replica counts as dead.
 func TestShardsAreSweptWithoutTheReplicasNames(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		ring, err := circulate.Open(w.Context(), nodes{w.Server}, circulate.Options{Log: faketime.Log(w.T)})
@@ -56,6 +56,6 @@ func TestShardsAreSweptWithoutTheReplicasNames(t *testing.T) {
 		w.beat(alice)
 		w.claim(0, alice, 1)
 		time.Sleep(time.Minute)
-		w.sweep(m, 0, 0) // what was known before says nothing
+		w.sweep(m, 0, 0) // what was known before proves nothing
 	})
 }

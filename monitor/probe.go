@@ -13,19 +13,19 @@ const (
 	probeStepRest = 200 * time.Millisecond // after each
 )
 
-// mayPass tells reasons that may pass by themselves: an upstream that is back, a
-// credential that was renewed there.
+// mayPass reports whether a reason may pass by itself, such as an upstream that is back
+// or a credential that was renewed there.
 func mayPass(reason string) bool {
 	return strings.HasPrefix(reason, "retry budget") || strings.HasPrefix(reason, "auth")
 }
 
-// probePause is how often a walk over the parked begins, at most.
+// probePause is the shortest time between two walks over the parked accounts.
 func (m *Monitor) probePause() time.Duration {
 	return min(time.Minute, max(time.Second, m.config.ProbeInterval/10))
 }
 
-// probe walks over who has been parked for longer than the interval and tries
-// them again, so many a second.
+// probe walks over the accounts that have been parked for longer than the interval and
+// tries them again, so many a second.
 func (m *Monitor) probe(ctx context.Context) error {
 	probed := 0
 	defer func() {
@@ -66,8 +66,8 @@ func (m *Monitor) probe(ctx context.Context) error {
 	return nil
 }
 
-// probeAll tries accounts of one shard again, a second's worth at a time, due
-// one after the other.
+// probeAll tries accounts of one shard again, one second's worth at a time, each due
+// after the one before.
 func (m *Monitor) probeAll(ctx context.Context, shard int, due []circulate.ParkedAccount) (probed int, err error) {
 	each := time.Duration(float64(time.Second) / m.config.ProbeRate)
 	for len(due) > 0 && ctx.Err() == nil && m.duty.held() {
@@ -82,7 +82,7 @@ func (m *Monitor) probeAll(ctx context.Context, shard int, due []circulate.Parke
 		}
 		outcomes, err := m.ring.Probe(ctx, shard, items)
 		if err != nil {
-			return probed, err // of unknown outcome, perhaps: the next walk looks again
+			return probed, err // perhaps of unknown outcome: the next walk looks again
 		}
 		for _, o := range outcomes {
 			if o == circulate.BackAgain {

@@ -78,7 +78,7 @@ func TestQuarantineCanBeTurnedOff(t *testing.T) {
 	})
 }
 
-// What was done to an account before must not be undone by a late quarantine.
+// A late quarantine must not undo what somebody did to the account before.
 func TestQuarantineLeavesAloneWhoWasDealtWith(t *testing.T) {
 	for name, deal := range map[string]func(w *world) (circulate.Place, string){
 		"paused": func(w *world) (circulate.Place, string) {

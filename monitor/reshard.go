@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	reshardSettles = 5 * time.Second       // that a change is known before the first account moves
-	reshardStalls  = 2 * time.Second       // without progress, before another shard has its turn
+	reshardSettles = 5 * time.Second       // until every process knows of a change, before the first account moves
+	reshardStalls  = 2 * time.Second       // without progress, before the next shard is tried
 	reshardWaits   = 50 * time.Millisecond // for accounts that are claimed
-	reshardWarns   = 30 * time.Second      // between two notes of what holds it up
+	reshardWarns   = 30 * time.Second      // between two logs of what holds it up
 	reshardFrees   = time.Second           // between two looks at what can be freed
-	reshardCopies  = 64 << 20              // bytes of copies of accounts that have moved, at most
+	reshardCopies  = 64 << 20              // the most bytes of copies of accounts that have moved
 	reshardDrains  = 30 * time.Second      // between two looks at what is left once all have moved
 )
 
@@ -26,14 +26,14 @@ type reshard struct {
 	since  time.Time // when this monitor began
 	warned time.Time
 	ready  bool      // the new shards take accounts
-	looked time.Time // at what is left, when all had moved
-	freed  time.Time // when copies were last looked at
+	looked time.Time // when it last looked at what is left, once all had moved
+	freed  time.Time // when it last looked at copies
 	most   int       // bytes of copies that there is room for
 }
 
 func newReshard(m *Monitor) *reshard { return &reshard{Monitor: m, since: time.Now()} }
 
-// turn goes on with the change as far as it can now.
+// turn continues the change as far as is possible now.
 func (s *reshard) turn(ctx context.Context) error {
 	now, err := s.ring.Mover().State(ctx)
 	if err != nil || now.Phase == circulate.Steady {
@@ -47,7 +47,7 @@ func (s *reshard) turn(ctx context.Context) error {
 	}
 	if !s.ready && now.Phase == circulate.Moving {
 		if time.Since(s.since) < reshardSettles {
-			return nil // a Redis that ends now still has the change when it is back
+			return nil // if Redis ends now, the change is still known when it is back
 		}
 		known, err := s.known(ctx)
 		if err != nil || !known {
@@ -56,7 +56,7 @@ func (s *reshard) turn(ctx context.Context) error {
 		if err := s.ring.Mover().Receive(ctx); err != nil {
 			return err
 		}
-		for source := range s.ring.Sources() { // what whoever moved them before has left
+		for source := range s.ring.Sources() { // what the monitor that moved them before has left
 			if err := s.ring.Mover().Confirm(ctx, source); err != nil {
 				return err
 			}
@@ -89,7 +89,7 @@ func (s *reshard) turn(ctx context.Context) error {
 	return err
 }
 
-// abort goes on with what somebody has begun who wanted to give the change up.
+// abort continues an abort of the change that somebody has begun.
 func (s *reshard) abort(ctx context.Context) error {
 	now, err := s.ring.Mover().Abort(ctx)
 	switch {
@@ -102,8 +102,8 @@ func (s *reshard) abort(ctx context.Context) error {
 	return err
 }
 
-// known reports whether every replica that lives works with the new shards: from
-// then on whoever comes there is checked.
+// known reports whether every live replica works with the new shards. From then on,
+// accounts that arrive there are checked.
 func (s *reshard) known(ctx context.Context) (bool, error) {
 	replicas, now, err := s.ring.Replicas(ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *reshard) known(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// held tells now and then what the change waits for.
+// held logs from time to time what the change waits for.
 func (s *reshard) held(why string, args ...any) {
 	if now := time.Now(); now.Sub(s.warned) >= reshardWarns {
 		s.warned = now
@@ -131,9 +131,9 @@ func (s *reshard) held(why string, args ...any) {
 	}
 }
 
-// leave moves a shard's accounts until none is left, or none that can be moved now:
-// those that are claimed may take their time, and others have their turn meanwhile.
-// Half of the time Redis is left to those who check.
+// leave moves a shard's accounts until none is left, or none that can be moved now.
+// Claimed accounts may take their time; other shards are handled meanwhile. For half of
+// the time Redis is left to the pollers.
 func (s *reshard) leave(ctx context.Context, source int) error {
 	for progress := time.Now(); ; {
 		if !s.duty.held() {
@@ -171,10 +171,10 @@ func (s *reshard) leave(ctx context.Context, source int) error {
 	}
 }
 
-// free lets go, now and then, of copies of accounts that have moved. Once these take
-// much of the memory that there is, it waits until most of them are gone, which are
-// too young at first, and reports that it has waited: so accounts move in bursts, and
-// are claimed in between.
+// free deletes copies of accounts that have moved, from time to time. When copies take
+// much of the available memory, it waits until most of them are old enough to be deleted,
+// and reports that it has waited. So accounts move in bursts, and can be claimed in
+// between.
 func (s *reshard) free(ctx context.Context, source int) (waited bool, err error) {
 	much := s.ring.Mover().Copies() >= s.most
 	if !much && time.Since(s.freed) < reshardFrees {
@@ -207,7 +207,7 @@ func (s *reshard) free(ctx context.Context, source int) (waited bool, err error)
 // left looks after a shard that all accounts have left.
 func (s *reshard) left(ctx context.Context, source int, left circulate.Leftover) error {
 	if left.Records > 0 {
-		// Accounts whose tickets were lost get others, and move with the next turn.
+		// Accounts whose tickets were lost get new ones, and move in the next turn.
 		if _, err := s.ring.AuditShard(ctx, source, circulate.AuditOptions{
 			Records: true, Repair: true, Registration: s.registration,
 		}); err != nil {
@@ -220,8 +220,7 @@ func (s *reshard) left(ctx context.Context, source int, left circulate.Leftover)
 	return s.ring.Mover().Confirm(ctx, source)
 }
 
-// completeMoves brings accounts to their new shards that a monitor began to move before it
-// stopped.
+// completeMoves finishes the moves of accounts that a monitor began before it stopped.
 func (m *Monitor) completeMoves(ctx context.Context) error {
 	for source := range m.ring.Sources() {
 		n, err := m.ring.Mover().Complete(ctx, source)

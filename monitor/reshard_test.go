@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/monitor"
 )
 
-// A check that takes its time keeps its account where it is, and no copy of those that
-// have moved meanwhile for longer than it takes to be sure of them.
+// A check that takes long keeps its account where it is. It does not keep copies of
+// accounts that have moved meanwhile for longer than their arrival takes to confirm.
 func TestCopiesOfMovedAccountsAreFreedWhileTheirShardIsLeft(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		var ids []string

@@ -19,7 +19,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// run runs a monitor until the function it returns is called.
+// run runs a monitor until the returned function is called.
 func (w *world) run(config monitor.Config) (stop func()) {
 	w.Helper()
 	end := faketime.Go(w, w.monitor(config).Run)
@@ -32,7 +32,7 @@ func (w *world) run(config monitor.Config) (stop func()) {
 	}
 }
 
-// exposed expects metrics as they are scraped, but for their help.
+// exposed expects metrics as they are scraped, without their help.
 func (w *world) exposed(want string, names ...string) {
 	w.Helper()
 	families, err := w.Metrics.Gather()
@@ -252,11 +252,11 @@ func TestMessagesAreKeptForTheirRetention(t *testing.T) {
 		find("new")
 		time.Sleep(29 * time.Minute)
 		w.messages("a", "old", "new")
-		time.Sleep(11 * time.Minute) // the hour, and a turn
+		time.Sleep(11 * time.Minute) // the hour, and one turn
 		w.messages("a", "new")
 		w.exposed("# TYPE rounds_messages_trimmed_total counter\nrounds_messages_trimmed_total 4", "rounds_messages_trimmed_total")
 
-		// A group that has not read holds its own shard's back, and says so.
+		// A group that has not read holds its own shard's messages back, which is logged.
 		w.Do("XGROUP", "CREATE", key(w.Ring, w.Ring.ShardOf("a"), "messages"), "readers", "0")
 		time.Sleep(time.Hour)
 		w.messages("a", "new")

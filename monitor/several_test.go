@@ -13,8 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// TestThreeMonitorsRequeueEachEntryOnce has three monitors fall upon what a dead
-// replica held, all at once, while live ones claim and return under them.
+// TestThreeMonitorsRequeueEachEntryOnce has three monitors sweep what a dead replica
+// held, all at once, while live replicas claim and return.
 func TestThreeMonitorsRequeueEachEntryOnce(t *testing.T) {
 	t.Parallel()
 	const (
@@ -45,7 +45,7 @@ func TestThreeMonitorsRequeueEachEntryOnce(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	var back atomic.Int64 // of those that were held, checked again
+	var back atomic.Int64 // how many of those that were held are checked again
 	var running sync.WaitGroup
 	for poller, replica := range []string{alice, bob} {
 		if _, err := ring.Heartbeat(t.Context(), replica, nil, time.Minute); err != nil {
@@ -95,10 +95,10 @@ func TestThreeMonitorsRequeueEachEntryOnce(t *testing.T) {
 	expectLaw(t, server, ring, held+turning)
 }
 
-// turn claims some accounts of a shard and returns them: those that had been
-// held for later, the others for now.
+// turn claims some accounts of a shard and returns them. Those that had been held are due
+// later, the others now.
 func turn(ctx context.Context, ring *circulate.Ring, shard int, replica string, back *atomic.Int64) error {
-	// The last step is not cut short: its outcome must be known.
+	// The last step is not cut short, because its outcome must be known.
 	ctx = context.WithoutCancel(ctx)
 	if _, err := ring.Heartbeat(ctx, replica, nil, time.Minute); err != nil {
 		return err
@@ -129,8 +129,8 @@ func turn(ctx context.Context, ring *circulate.Ring, shard int, replica string, 
 	return nil
 }
 
-// TestMonitorsAndSlowPollersKeepTheLaw takes claims away under pollers that are
-// alive, as short a long timeout as there can be.
+// TestMonitorsAndSlowPollersKeepTheLaw uses the shortest possible long timeout, so that
+// claims are taken from pollers that are alive.
 func TestMonitorsAndSlowPollersKeepTheLaw(t *testing.T) {
 	t.Parallel()
 	const shards, accounts = 4, 100
@@ -150,7 +150,7 @@ func TestMonitorsAndSlowPollersKeepTheLaw(t *testing.T) {
 	var pollers, monitors sync.WaitGroup
 	for poller := range 3 {
 		pollers.Go(func() {
-			var before []circulate.Return // of the turn before: late by one
+			var before []circulate.Return // of the turn before, so late by one
 			for i := range 400 {
 				shard := (i/2 + poller) % shards
 				b, err := ring.Claim(t.Context(), shard, fmt.Sprintf("poller%04d", poller), 10, 0)

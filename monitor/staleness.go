@@ -10,29 +10,30 @@ import (
 )
 
 const (
-	// scanPage is how many accounts a step looks at: half a millisecond, by Redis'
-	// own measure, with a million accounts in 64 shards; up to two and a half where the
-	// records of all of them are read, for they fail or were not checked for a while.
+	// scanPage is how many accounts a step looks at. That takes half a millisecond, by
+	// Redis' own measure, with a million accounts in 64 shards. It takes up to two and a
+	// half if all their records are read, because they fail or were not checked for a
+	// while.
 	scanPage = 500
-	// scanBytes is how many bytes of records a step should read at most: where there
-	// are more the next steps look at fewer accounts, but at scanLeast.
+	// scanBytes is how many bytes of records a step should read at most. Where records
+	// are larger, the next steps look at fewer accounts, but at least at scanLeast.
 	scanBytes = 256 << 10
 	scanLeast = 4
-	// scanPause comes after each shard; it is shorter where that is needed for a
-	// ring of few accounts in many shards to be scanned once a minute. pagePause
-	// comes between the steps of one shard, each of which costs Redis six commands:
-	// a million accounts in 64 shards take about seventeen minutes.
+	// scanPause follows each shard. It is shorter for a ring of few accounts in many
+	// shards, so that such a ring is scanned once a minute. pagePause lies between the
+	// steps of one shard, each of which costs Redis six commands: a million accounts in
+	// 64 shards take about seventeen minutes.
 	scanPause  = time.Second
 	pagePause  = 500 * time.Millisecond
 	scanWithin = 55 * time.Second
-	// scanInterval is how often a scan begins, at most.
+	// scanInterval is the shortest time between the beginnings of two scans.
 	scanInterval = 30 * time.Second
 )
 
-// scan looks how long ago each account was last checked with complete success. It
-// goes by who is registered, not by where anyone is: what fell out of the ring
-// gets older here. Parked accounts are left out of how stale accounts are, but
-// not of what may be lost.
+// scan measures how long ago each account was last checked with complete success. It
+// walks over the registered accounts, wherever they are, so an account that fell out of
+// the ring shows as getting older. Parked accounts do not count for staleness, but they
+// do for what may be lost.
 func (m *Monitor) scan(ctx context.Context) error {
 	began := time.Now()
 	pause := min(scanPause, scanWithin/time.Duration(m.ring.Shards()))
@@ -81,8 +82,9 @@ func (m *Monitor) scan(ctx context.Context) error {
 	return m.ring.KeepStaleness(ctx, found)
 }
 
-// scanSize is how many accounts a step of the scan looks at: fewer where records are
-// large, for Redis serves nobody else meanwhile. The zero scanSize is the most.
+// scanSize is how many accounts a step of the scan looks at. It shrinks where records are
+// large, because Redis serves nobody else during a step. The zero scanSize is the
+// largest.
 type scanSize struct{ fewer int }
 
 func (s *scanSize) page() int { return max(scanLeast, scanPage>>s.fewer) }

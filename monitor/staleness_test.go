@@ -28,8 +28,7 @@ func (w *world) staleness() *accounts.Staleness {
 	return &s
 }
 
-// The scan does not trust the scheduler: it finds the account that is in no
-// place at all.
+// The scan does not trust the scheduler: it finds the account that is in no place at all.
 func TestStalenessFindsWhoFellOutOfTheRing(t *testing.T) {
 	inFakeTime(t, 4, func(w *world) {
 		w.register("lost", "parked")
@@ -61,8 +60,8 @@ func TestStalenessFindsWhoFellOutOfTheRing(t *testing.T) {
 	})
 }
 
-// Two monitors count and scan no more than one does, and the second takes over
-// from the first. Of what only the one on duty finds, the other shows nothing.
+// Two monitors count and scan no more than one does, and the second takes over from the
+// first. A monitor that is not on duty shows nothing of what only the one on duty finds.
 func TestOneMonitorIsOnDuty(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		w.register("a")
@@ -99,7 +98,7 @@ func TestOneMonitorIsOnDuty(t *testing.T) {
 		}
 		w.exposed("# TYPE rounds_monitor_on_duty gauge\nrounds_monitor_on_duty 1", "rounds_monitor_on_duty")
 
-		// The duty is lost to another: what was found is forgotten.
+		// When the duty goes to another monitor, what was found is no longer shown.
 		w.Do("SET", "{rounds:replicas}:duties", "another")
 		time.Sleep(time.Minute)
 		if n := shown(); n != 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// stalenessSummary shows what the last scan found as a summary: its quantiles are
-// those of the last scan, its count and sum are over all scans of this process. A
-// monitor that does not scan shows nothing, rather than what was.
+// stalenessSummary shows what the last scan found as a summary. Its quantiles are of the
+// last scan; its count and sum are over all scans of this process. A monitor that does
+// not scan shows nothing, rather than old values.
 type stalenessSummary struct {
 	desc *prometheus.Desc
 
@@ -22,10 +22,10 @@ type stalenessSummary struct {
 
 func newStalenessSummary() *stalenessSummary {
 	return &stalenessSummary{desc: prometheus.NewDesc("rounds_staleness_seconds",
-		"How long ago accounts were last checked with complete success, as the last scan found it.", nil, nil)}
+		"How long ago accounts were last checked with complete success, as of the last scan.", nil, nil)}
 }
 
-// Describe and Collect make it a prometheus.Collector.
+// Describe and Collect implement prometheus.Collector.
 func (s *stalenessSummary) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
 
 // Collect shows the last scan.

@@ -10,12 +10,12 @@ import (
 
 const sweepChunk = 128 // entries looked at in one step
 
-// QuarantineReason is how the reason begins for which an account is parked that
-// took too many replicas with it. Only who resumes it, or changes its record,
-// brings it back.
+// QuarantineReason is how the reason begins with which an account is parked that was
+// taken from too many replicas. Only resuming the account, or changing its record, brings
+// it back.
 const QuarantineReason = "quarantine"
 
-// Swept is what a sweep came to.
+// Swept is the result of a sweep.
 type Swept struct {
 	Inspected   int            // entries looked at
 	Stale       int            // requeued because their claim is older than the long timeout
@@ -23,14 +23,13 @@ type Swept struct {
 	Compensated int            // returned while they were being requeued
 	SetAside    int            // texts that were no entry
 	Quarantined int            // parked because they were requeued too often
-	Unknown     int            // requeues of which nobody knows; the next sweep looks again
-	Dead        map[string]int // by dead replica, what was taken from it
+	Unknown     int            // requeues of unknown outcome; the next sweep looks again
+	Dead        map[string]int // how many were taken from each dead replica
 }
 
-// Sweep looks once at every shard. An error is that of the first shard that
-// failed; the others have been swept. Where only the node is away that knows the
-// replicas, nobody is taken for dead, and the shards are swept by the long timeout
-// alone.
+// Sweep looks once at every shard. It returns the error of the first shard that failed,
+// after it has swept the others. If only the node that knows the replicas is away, no
+// replica counts as dead, and the shards are swept by the long timeout alone.
 func (m *Monitor) Sweep(ctx context.Context) (Swept, error) {
 	swept := Swept{Dead: make(map[string]int)}
 	dead, err := m.judge(ctx)
@@ -46,7 +45,7 @@ func (m *Monitor) Sweep(ctx context.Context) (Swept, error) {
 		if err := m.sweepShard(ctx, shard, dead, &swept); err != nil {
 			errs = append(errs, err)
 			if m.allAway(shard, err) {
-				// What was seen of the replicas before an outage says nothing after it.
+				// Heartbeats that were seen before an outage prove nothing after it.
 				m.beats = nil
 				break
 			}
@@ -58,16 +57,15 @@ func (m *Monitor) Sweep(ctx context.Context) (Swept, error) {
 	return swept, nil
 }
 
-// allAway reports whether an error at one shard means that the others need not
-// be tried: Redis is away, and it is one node that serves them all.
+// allAway reports whether an error at one shard means that the others need not be tried:
+// Redis is away, and one node serves them all.
 func (m *Monitor) allAway(shard int, err error) bool {
 	return circulate.Unavailable(err) && m.ring.Node(shard) == ""
 }
 
-// judge says which replicas are dead: silent for longer than DeadAfter, and
-// not heard of since the sweep before, which must have succeeded. So nobody is
-// taken for dead who was silent only because Redis was away, or because this
-// monitor was.
+// judge returns which replicas are dead. A replica is dead if it was silent for longer
+// than DeadAfter and did not beat since the last sweep, and that sweep succeeded. So no
+// replica counts as dead that was silent only because Redis, or this monitor, was away.
 func (m *Monitor) judge(ctx context.Context) (dead func(replica string) bool, err error) {
 	replicas, now, err := m.ring.Replicas(ctx)
 	if err != nil {
@@ -91,8 +89,8 @@ func (m *Monitor) judge(ctx context.Context) (dead func(replica string) bool, er
 	}, nil
 }
 
-// sweepShard walks from the old end of processing_list to where claims are too
-// young to be stale in any way.
+// sweepShard walks from the old end of processing_list to where claims are too young to
+// be stale.
 func (m *Monitor) sweepShard(ctx context.Context, shard int, dead func(string) bool, swept *Swept) error {
 	young := min(m.config.DeadAfter, m.config.LongTimeout)
 	passed, before := 0, swept.Stale+swept.Orphaned
@@ -127,15 +125,15 @@ func (m *Monitor) sweepShard(ctx context.Context, shard int, dead func(string) b
 		if len(held) < sweepChunk {
 			return nil
 		}
-		// A claim from the future is no sign of youth: Redis' clock went back.
+		// A claim from the future need not be young: Redis' clock went back.
 		if age := now.Sub(held[len(held)-1].Entry.Stamp); age >= 0 && age < young {
 			return nil
 		}
 	}
 }
 
-// stale judges a claim's age. One that lies as far in the future was made before
-// Redis' clock went back, and nobody knows how old it is.
+// stale judges a claim's age. A claim from the future was made before Redis' clock went
+// back, and nobody knows how old it is.
 func (m *Monitor) stale(age time.Duration) bool {
 	return age > m.config.LongTimeout || age < -m.config.LongTimeout
 }
@@ -166,8 +164,8 @@ func (m *Monitor) requeue(ctx context.Context, shard int, h circulate.Held, stal
 	return nil
 }
 
-// quarantine parks an account whose checks never come back: it would take one
-// replica after the other with it. Where that fails the next strike tries again.
+// quarantine parks an account whose checks never come back. Otherwise it would hang or
+// kill one replica after the other. If parking fails, the next strike tries again.
 func (m *Monitor) quarantine(ctx context.Context, shard int, h circulate.Held, strikes int, swept *Swept) error {
 	reason := fmt.Sprintf("%s: taken from a replica %d times in a row, last from %s: its checks hang or kill replicas",
 		QuarantineReason, strikes, h.Entry.Replica)

@@ -103,8 +103,8 @@ func TestNobodyIsTakenForDeadAfterAFailedSweep(t *testing.T) {
 	})
 }
 
-// A replica that was cut off together with this monitor beats again as soon as
-// Redis is back, and must find its claims where they were.
+// A replica that was cut off together with this monitor beats again as soon as Redis is
+// back. It must find its claims where they were.
 func TestReplicaThatBeatsAgainAfterAnOutageKeepsItsClaims(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		w.register("a")
@@ -164,7 +164,7 @@ func TestReplicaThatIsNotRememberedIsDead(t *testing.T) {
 		if s := w.sweep(m, 0, 1); s.Dead[carol] != 1 {
 			w.Errorf("taken from %v", s.Dead)
 		}
-		// Alice signs off without giving back what she holds.
+		// Alice signs off but does not release what she holds.
 		if err := w.Ring.Retire(w.Context(), alice); err != nil {
 			w.Fatal(err)
 		}
@@ -183,7 +183,7 @@ func TestClaimsYoungerThanDeadAfterAreLeftAlone(t *testing.T) {
 		w.claim(0, alice, 1)
 		m := w.monitor(monitor.Config{DeadAfter: 30 * time.Second})
 		w.pass(25 * time.Second)
-		w.claim(0, alice, 1) // she works all the same: only her beats do not get through
+		w.claim(0, alice, 1) // she still works: only her heartbeats do not arrive
 		w.sweep(m, 0, 0)
 		w.pass(6 * time.Second)
 		w.sweep(m, 0, 1)
@@ -221,9 +221,9 @@ func TestClaimsFromTheFutureAreRequeuedBeyondTheLongTimeoutOnly(t *testing.T) {
 	})
 }
 
-// TestMoreThanOneStepOfEntries mixes those of a dead replica with others', half
-// of them claimed before Redis' clock went back: a claim from the future is no
-// sign that those behind it are young.
+// TestMoreThanOneStepOfEntries mixes entries of a dead replica with entries of others.
+// Half of them were claimed before Redis' clock went back: a claim from the future does
+// not prove that those behind it are young.
 func TestMoreThanOneStepOfEntries(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Minute} {
 		t.Run(fmt.Sprint("clock went back by ", ahead), func(t *testing.T) {
@@ -329,7 +329,7 @@ func TestMistypedListStopsNoSweep(t *testing.T) {
 		w.sweep(m, 0, 4)
 		w.Placed(circulate.Waiting, "a", "b", "c", "d")
 
-		// A queue that nothing can be pushed to, and strikes that do not count.
+		// Nothing can be pushed to this queue, and its strikes do not count.
 		w.claim(shard, carol, 100)
 		w.Do("DEL", key(w.Ring, shard, "message_queue"), key(w.Ring, shard, "strikes"))
 		w.Do("SET", key(w.Ring, shard, "message_queue"), "no list")

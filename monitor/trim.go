@@ -15,11 +15,11 @@ import (
 const trimRepeat = time.Hour
 
 // trim drops messages that are past their retention, or too many, or take too much
-// memory, but none that a consumer group has not dealt with.
+// memory. It drops none that a consumer group has not dealt with.
 func (m *Monitor) trim(ctx context.Context) error {
 	m.trims.Lock()
 	defer m.trims.Unlock()
-	held := make(map[int]bool) // by shard: a group keeps something there
+	held := make(map[int]bool) // shards where a group holds messages back
 	dropped, errs := m.eachShard(func(shard int) (int, error) {
 		if m.config.Retention == 0 {
 			return 0, nil
@@ -30,7 +30,7 @@ func (m *Monitor) trim(ctx context.Context) error {
 	})
 	levels, bounded, err := m.levels(ctx)
 	if m.config.Retention == 0 && !bounded && err == nil {
-		return nil // all are kept
+		return nil // all messages are kept
 	}
 	early, more := 0, []error{err}
 	if err == nil {
@@ -53,8 +53,8 @@ func (m *Monitor) trim(ctx context.Context) error {
 	return nil
 }
 
-// eachShard does something with each shard and adds up. Where all of Redis is away it
-// stops.
+// eachShard calls a function for each shard and adds up the results. It stops if all of
+// Redis is away.
 func (m *Monitor) eachShard(do func(shard int) (int, error)) (sum int, errs []error) {
 	for shard := range m.ring.Shards() {
 		n, err := do(shard)
@@ -69,8 +69,8 @@ func (m *Monitor) eachShard(do func(shard int) (int, error)) (sum int, errs []er
 	return sum, errs
 }
 
-// tellTrimmed says what an operator should know, and not again for a while: how many
-// messages were dropped early, and where groups hold messages back.
+// tellTrimmed logs what an operator should know, and does not repeat it for a while: how
+// many messages were dropped early, and where groups hold messages back.
 func (m *Monitor) tellTrimmed(early int, held map[int]bool, complete bool) {
 	streams := 0
 	for _, back := range held {
@@ -99,8 +99,8 @@ func (m *Monitor) tellTrimmed(early int, held map[int]bool, complete bool) {
 	}
 }
 
-// levels is how many messages each shard's stream may have, MaxInt for any number, and
-// whether anything bounds them.
+// levels returns how many messages each shard's stream may have, MaxInt for any number,
+// and whether there is any bound.
 func (m *Monitor) levels(ctx context.Context) (levels []int, bounded bool, err error) {
 	levels = slices.Repeat([]int{math.MaxInt}, m.ring.Shards())
 	parts := m.parts(ctx)
@@ -124,8 +124,8 @@ func (m *Monitor) levels(ctx context.Context) (levels []int, bounded bool, err e
 	return levels, true, m.levelBytes(ctx, parts, lengths, levels)
 }
 
-// levelOf is the highest level to which lengths may be cut for their sum to be
-// at most kept; any, if it is already.
+// levelOf returns the highest level to which lengths may be cut so that their sum is at
+// most kept. It returns any if the sum is already that small.
 func levelOf(lengths []int, kept int) int {
 	lengths = slices.Sorted(slices.Values(lengths))
 	for i, length := range lengths {
@@ -137,9 +137,9 @@ func levelOf(lengths []int, kept int) int {
 	return math.MaxInt
 }
 
-// levelBytes lowers the levels so far that messages take no more memory than they may:
-// the streams that take most are cut first. A Redis that does not tell how much they
-// take is not held to that.
+// levelBytes lowers the levels until messages take no more memory than they may. It cuts
+// the streams that take most first. A Redis that does not report how much they take has
+// no such bound.
 func (m *Monitor) levelBytes(ctx context.Context, parts map[string]*part, lengths, levels []int) error {
 	for node, part := range parts {
 		sizes, sum := make([]int, len(part.shards)), 0
@@ -164,13 +164,13 @@ func (m *Monitor) levelBytes(ctx context.Context, parts map[string]*part, length
 	return nil
 }
 
-// part are shards that share a bound of memory.
+// part is the shards that share one memory bound.
 type part struct {
 	shards []int
 	memory circulate.Memory // of their node
 }
 
-// parts are the shards by node, or all where the bound is one for all.
+// parts returns the shards by node, or all together where one bound holds for all.
 func (m *Monitor) parts(ctx context.Context) map[string]*part {
 	parts := make(map[string]*part)
 	if m.config.KeptBytes < 0 {
@@ -188,7 +188,7 @@ func (m *Monitor) parts(ctx context.Context) map[string]*part {
 			if m.config.KeptBytes == 0 {
 				var err error
 				if p.memory, err = m.ring.Memory(ctx, shard); err != nil {
-					m.log.Debug("redis does not tell of its memory", "node", node, "error", err)
+					m.log.Debug("redis does not report its memory", "node", node, "error", err)
 				}
 			}
 		}
@@ -202,9 +202,9 @@ func (m *Monitor) parts(ctx context.Context) map[string]*part {
 	return parts
 }
 
-// most is how many bytes the messages of a part may take, which take so many now: half
-// of the node's memory, or what lets it stay well below the mark with all else that it
-// has, but a tenth in any case.
+// most returns how many bytes the messages of a part may take, given what they take now.
+// It is half of the node's memory, or what keeps the node well below the mark with
+// everything else that it holds, but at least a tenth.
 func (p *part) most(c Config, now int) int {
 	if c.KeptBytes > 0 {
 		return int(c.KeptBytes)

@@ -14,8 +14,8 @@ import (
 	"github.com/rounds-dev/rounds/monitor"
 )
 
-// telling is a Redis that tells of its memory: ten bytes for each message, and what
-// other things take.
+// telling is a Redis that reports its memory: ten bytes for each message, and what other
+// data takes.
 type telling struct {
 	circulate.Server
 	others atomic.Int64
@@ -36,7 +36,7 @@ type tellingConn struct {
 
 func (c *tellingConn) DoWithTimeout(timeout time.Duration, name string, args ...any) (any, error) {
 	length := func(key any) int64 {
-		n, _ := redis.Int64(redis.DoWithTimeout(c.Conn, timeout, "XLEN", key)) // 0 where there is none
+		n, _ := redis.Int64(redis.DoWithTimeout(c.Conn, timeout, "XLEN", key)) // 0 if there is none
 		return n
 	}
 	switch name {
@@ -66,18 +66,18 @@ func TestMessagesAreTrimmedWhereMemoryIsShort(t *testing.T) {
 		stop := w.run(monitor.Config{Retention: 100 * 24 * time.Hour, TrimInterval: time.Hour})
 		defer stop()
 		time.Sleep(3 * time.Second)
-		// Of 1000 bytes messages may have half: the longest stream is cut.
+		// Messages may take half of 1000 bytes: the longest stream is cut.
 		w.expectLengths(40, 10)
 		w.found(0, 8)
 		time.Sleep(10 * time.Minute)
-		w.expectLengths(48, 10) // 780 of 1000: until the next turn
+		w.expectLengths(48, 10) // 780 of 1000: trimmed in the next turn
 		w.found(0, 10)
 		time.Sleep(6 * time.Second)
-		w.expectLengths(40, 10) // 880: at once
+		w.expectLengths(40, 10) // 880: trimmed at once
 		w.exposed("# TYPE rounds_messages_trimmed_early_total counter\nrounds_messages_trimmed_early_total 28\n"+
 			"# TYPE rounds_redis_memory_ratio gauge\nrounds_redis_memory_ratio{node=\"\"} 0.88", "rounds_messages_trimmed_early_total", "rounds_redis_memory_ratio")
 
-		// Other things take the rest, and a group has not read all: its messages stay.
+		// Other data takes the rest, and a group has not read all: its messages stay.
 		w.ensure("crm", 0)
 		w.read(0, "crm", 10, true)
 		server.others.Store(700)

@@ -38,7 +38,7 @@ func (w *world) monitor(config monitor.Config) *monitor.Monitor {
 	return m
 }
 
-// register brings accounts in, due at once.
+// register registers accounts that are due at once.
 func (w *world) register(ids ...string) {
 	w.Helper()
 	for _, id := range ids {
@@ -91,8 +91,8 @@ func (w *world) sweep(m *monitor.Monitor, stale, orphaned int) monitor.Swept {
 	return s
 }
 
-// expectLaw expects each of so many accounts in exactly one place under its
-// current ticket, whatever the ring itself says of it.
+// expectLaw expects that many accounts, each in exactly one place under its current
+// ticket. It reads the places itself and does not ask the ring.
 func expectLaw(t *testing.T, server circulate.Server, ring *circulate.Ring, accounts int) {
 	t.Helper()
 	conn, err := server.Conn(t.Context(), "")
