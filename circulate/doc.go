@@ -160,6 +160,12 @@
 // all, in the HASH NS:credentials:{OWNER}:pause. Values are sealed by those who put
 // them there.
 //
+// # Sessions
+//
+// Who signed in at a page, and who is about to, is kept by package session, for a while:
+// a ZSET and a HASH at {NS:sessions}:ends and {NS:sessions}:values, and a ZSET for each
+// owner, {NS:sessions}:of:OWNER; likewise {NS:signins}. Names and owners are digests.
+//
 // # Processes
 //
 // Every process of the service says that it is there, whatever its roles, and

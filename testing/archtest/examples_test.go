@@ -29,6 +29,7 @@ func good() fstest.MapFS {
 	source(m, "circulate/group/group.go", "group", "circulate", "circulate/internal/wire")
 	source(m, "circulate/journal/journal.go", "journal", "circulate", "circulate/internal/wire")
 	source(m, "circulate/limit/limit.go", "limit", "circulate", "circulate/internal/wire")
+	source(m, "circulate/session/session.go", "session", "circulate", "circulate/internal/wire")
 	source(m, "accounts/account.go", "accounts", "circulate", "accounts/cadence", "accounts/cursor", "accounts/strict")
 	source(m, "accounts/cadence/cadence.go", "cadence")
 	source(m, "accounts/access/role.go", "access")
@@ -90,6 +91,7 @@ func TestBadImports(t *testing.T) {
 		{"circulate/credential/bad.go", "circulate/limit"},
 		{"circulate/group/bad.go", "circulate/limit"},
 		{"circulate/endpoint/bad.go", "circulate/group"},
+		{"circulate/session/bad.go", "circulate/credential"},
 		{"circulate/namespace/bad.go", "circulate/internal/wire"},
 		{"accounts/api/bad.go", "circulate/endpoint"},
 		{"circulate/group/bad.go", "accounts"},

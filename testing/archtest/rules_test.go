@@ -33,6 +33,7 @@ var mayImport = []struct {
 	{"circulate/group", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/journal", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/limit", []string{"circulate", "circulate/internal/wire"}},
+	{"circulate/session", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/connect", []string{"circulate"}},
 	{"circulate/namespace", []string{"circulate", "circulate/connect"}},
 	{"accounts", []string{"circulate", "accounts/access", "accounts/cadence", "accounts/cursor", "accounts/strict"}},

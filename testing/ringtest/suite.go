@@ -1,3 +1,6 @@
+// Package ringtest is the conformance suite of package circulate: what the ring
+// promises, step by step, on any server that it is to run on. It looks at Redis
+// with eyes of its own, by the key names that the protocol documents.
 package ringtest
 
 import (
@@ -131,6 +134,11 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"credential, a refused secret":                        credentialRefused,
 			"credential, its owner is paused":                     ownerPauses,
 			"credential, bad input":                               credentialBadInput,
+			"session, its life":                                   sessionLives,
+			"session, it ends by itself":                          sessionEnds,
+			"session, there are so many":                          sessionsAreBounded,
+			"session, one takes it":                               sessionIsTakenOnce,
+			"session, bad input":                                  sessionBadInput,
 			"staleness":                                           staleness,
 			"a scan tells what fails and what is late":            slowness,
 			"one is on duty":                                      duties,
