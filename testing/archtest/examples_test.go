@@ -33,6 +33,8 @@ func good() fstest.MapFS {
 	source(m, "accounts/account.go", "accounts", "circulate", "accounts/cadence", "accounts/cursor", "accounts/strict")
 	source(m, "accounts/cadence/cadence.go", "cadence")
 	source(m, "accounts/access/role.go", "access")
+	source(m, "accounts/access/key/keyring.go", "key", "accounts/access", "accounts/strict", "circulate", "circulate/apikey")
+	source(m, "circulate/apikey/apikey.go", "apikey", "circulate", "circulate/internal/wire")
 	source(m, "accounts/api/server.go", "api", "accounts", "accounts/access", "accounts/callback", "accounts/message", "circulate")
 	source(m, "accounts/trail/trail.go", "trail", "accounts/access", "accounts/cursor", "circulate", "circulate/journal")
 	source(m, "poller/pool.go", "poller", "accounts", "circulate", "circulate/limit")
@@ -89,6 +91,11 @@ func TestBadImports(t *testing.T) {
 		{"circulate/internal/wire/bad.go", "circulate"},
 		{"circulate/limit/bad.go", "circulate/credential"},
 		{"circulate/credential/bad.go", "circulate/limit"},
+		{"circulate/apikey/bad.go", "circulate/credential"},
+		{"circulate/apikey/bad.go", "accounts/access"},
+		{"accounts/access/key/bad.go", "accounts"},
+		{"accounts/access/key/bad.go", "circulate/connect"},
+		{"accounts/api/bad.go", "circulate/apikey"},
 		{"circulate/group/bad.go", "circulate/limit"},
 		{"circulate/endpoint/bad.go", "circulate/group"},
 		{"circulate/session/bad.go", "circulate/credential"},

@@ -28,6 +28,7 @@ var mayImport = []struct {
 	{"circulate", []string{"circulate/internal/wire"}},
 	{"circulate/internal/wire", nil},
 	{"circulate/internal/wiretest", []string{"circulate/internal/wire"}}, // for tests only
+	{"circulate/apikey", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/credential", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/endpoint", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/group", []string{"circulate", "circulate/internal/wire"}},
@@ -38,6 +39,7 @@ var mayImport = []struct {
 	{"circulate/namespace", []string{"circulate", "circulate/connect"}},
 	{"accounts", []string{"circulate", "accounts/access", "accounts/cadence", "accounts/cursor", "accounts/strict"}},
 	{"accounts/access", nil},
+	{"accounts/access/key", []string{"circulate", "circulate/apikey", "accounts/access", "accounts/strict"}},
 	{"accounts/access/origin", nil},
 	{"accounts/cadence", nil},
 	{"accounts/cursor", nil},
@@ -46,7 +48,7 @@ var mayImport = []struct {
 	{"accounts/callback", []string{"circulate", "accounts/callback/wecomcrypt", "accounts/strict"}},
 	{"accounts/callback/wecomcrypt", nil},
 	{"accounts/trail", []string{"accounts/access", "accounts/cursor", "circulate", "circulate/journal"}},
-	{"accounts/...", []string{"accounts", "accounts/access", "accounts/access/origin", "accounts/cadence", "accounts/callback", "accounts/message", "accounts/strict", "accounts/trail", "circulate"}}, // api, dashboard: not each other
+	{"accounts/...", []string{"accounts", "accounts/access", "accounts/access/key", "accounts/access/origin", "accounts/cadence", "accounts/callback", "accounts/message", "accounts/strict", "accounts/trail", "circulate"}}, // api, dashboard: not each other
 	{"poller", []string{"accounts", "accounts/cadence", "circulate", "circulate/limit"}},
 	{"poller/fetch", []string{"poller"}},
 	{"poller/header", []string{"accounts/strict", "poller/fetch", "poller/secrets"}},

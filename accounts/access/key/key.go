@@ -1,0 +1,140 @@
+// Package key has the API's keys: who has one may do what the key's role says, with the
+// accounts that have the key's labels.
+//
+// A key is shown once, when it is made. Redis keeps its SHA-256, so that who reads Redis
+// can use none of them; who writes there can add one, as who writes there can do anything.
+package key
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/circulate/apikey"
+)
+
+const (
+	// Most is how many keys there may be.
+	Most = apikey.Most
+	// MaxName is the most bytes of a key's name.
+	MaxName = 64
+	// MaxLabels is the most labels that a key may be bound to, and MaxLabel the most bytes of
+	// a label's name or value.
+	MaxLabels, MaxLabel = 16, 256
+	// MinLife and MaxLife bound for how long a key that expires may hold.
+	MinLife, MaxLife = time.Minute, 3660 * 24 * time.Hour
+	// UsedEvery is how old a key's last use may be that is told: no more is kept.
+	UsedEvery = time.Hour
+)
+
+var (
+	// ErrTaken reports a name that another key has.
+	ErrTaken = apikey.ErrTaken
+	// ErrFull reports that there are Most keys, none of which has expired.
+	ErrFull = apikey.ErrFull
+	// ErrNotFound reports a name that no key has.
+	ErrNotFound = errors.New("key: no key has this name")
+	// ErrMistyped reports a text that is no key: it was mistyped or cut off.
+	ErrMistyped = errors.New("key: it is no key: it was mistyped or cut off")
+	// ErrUnknown reports a key that was revoked, or is of another service.
+	ErrUnknown = errors.New("key: there is no such key: it was revoked, or is of another service")
+	// ErrExpired reports a key that holds no longer.
+	ErrExpired = errors.New("key: it has expired")
+)
+
+// Key is what is known of a key. Its own text is not.
+type Key struct {
+	Digest  string // of its text: names it where it must not be told
+	Name    string
+	Role    access.Role // none: a later version made it, and this one obeys it in nothing
+	Labels  access.Labels
+	Created time.Time // by Redis' clock
+	By      string    // the name of who made it
+	Expires time.Time // by Redis' clock; zero: never
+	Used    time.Time // about: up to UsedEvery later it was used again; zero: never
+}
+
+// Principal returns on whose behalf something is done that is done with the key.
+func (k Key) Principal() access.Principal {
+	return access.Principal{Name: k.Name, Role: k.Role, Labels: maps.Clone(k.Labels), Via: access.ViaKey}
+}
+
+// Expired reports whether the key holds no longer.
+func (k Key) Expired(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
+
+// New says which key is to be made.
+type New struct {
+	Name   string
+	Role   access.Role
+	Labels access.Labels // only accounts with all of them; empty: all accounts
+	Life   time.Duration // for how long it holds; 0: until it is revoked
+	By     string        // the name of who makes it
+}
+
+var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@-]*$`)
+
+// Validate returns every fault as strict.Faults, or nil.
+func (n New) Validate() error {
+	var faults strict.Faults
+	switch {
+	case len(n.Name) > MaxName || !goodName.MatchString(n.Name):
+		faults.Add("name", fmt.Sprintf("must be 1 to %d letters, digits, dots, dashes, underscores or @, and begin with a letter or a digit", MaxName))
+	case slices.Contains([]string{access.TokenName, access.LocalName}, n.Name):
+		faults.Add("name", fmt.Sprintf("must not be %s, which names who has no key", n.Name))
+	}
+	if !n.Role.Valid() {
+		faults.Add("role", "must be viewer, operator, editor or admin")
+	}
+	if len(n.Labels) > MaxLabels {
+		faults.Add("labels", fmt.Sprintf("must be at most %d, are %d", MaxLabels, len(n.Labels)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Labels)) {
+		value := n.Labels[name]
+		if name == "" || len(name) > MaxLabel || len(value) > MaxLabel || !utf8.ValidString(name+value) {
+			faults.Add("labels", fmt.Sprintf("name and value must be UTF-8 of at most %d bytes, the name of at least one", MaxLabel))
+		}
+	}
+	if n.Life != 0 && (n.Life < MinLife || n.Life > MaxLife) {
+		faults.Add("expires_in", fmt.Sprintf("must be 1 minute to %d days", int(MaxLife/(24*time.Hour))))
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	return nil
+}
+
+// recordVersion is of records as this version writes them. What a later one writes may
+// bind a key in a way that this one does not know, and so it obeys none of it.
+const recordVersion = 1
+
+// record is what is kept of a key besides its digest and when it expires.
+type record struct {
+	Version int           `json:"v"`
+	Name    string        `json:"name"`
+	Role    string        `json:"role"`
+	Labels  access.Labels `json:"labels,omitempty"`
+	Created int64         `json:"created"` // unix ms
+	By      string        `json:"by,omitempty"`
+}
+
+// keyOf reads what is kept. Of what cannot be read the role is none.
+func keyOf(e apikey.Entry) Key {
+	k := Key{Digest: e.Digest, Expires: e.Expires, Used: e.Used}
+	var r record
+	err := json.Unmarshal(e.Record, &r)
+	k.Name, k.Labels, k.By = r.Name, r.Labels, r.By
+	if r.Created > 0 {
+		k.Created = time.UnixMilli(r.Created)
+	}
+	if err == nil && r.Version == recordVersion {
+		k.Role, _ = access.ParseRole(r.Role) // none where it is a role of a later version
+	}
+	return k
+}

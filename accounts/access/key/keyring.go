@@ -1,0 +1,227 @@
+package key
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/apikey"
+)
+
+const (
+	// Fresh is for how long what Redis said of a key is believed: a key that is revoked
+	// counts for no longer, in any process.
+	Fresh = 3 * time.Second
+	// askTime bounds one question to Redis: others wait for its answer, too.
+	askTime = 5 * time.Second
+	// noteAgain is when to try again to note a use that could not be noted.
+	noteAgain = time.Minute
+)
+
+// Keyring has the keys of a namespace. It is safe for concurrent use. Errors that are
+// none of this package's are the ring's: Redis is away, or refused.
+type Keyring struct {
+	store  apikey.Store
+	log    *slog.Logger
+	asking singleflight.Group
+
+	mu      sync.Mutex
+	known   map[string]known     // by digest; only keys that there are
+	noted   map[string]time.Time // when a use was noted, or could not be
+	revoked int                  // counts what Revoke did: an answer from before is not kept
+}
+
+// known is what Redis said of a key.
+type known struct {
+	key   Key
+	asked time.Time // here
+	now   time.Time // by Redis' clock, at that time or a little later
+}
+
+// NewKeyring makes the keyring of a ring's namespace. A nil log keeps silent.
+func NewKeyring(ring *circulate.Ring, log *slog.Logger) *Keyring { return over(apikey.Of(ring), log) }
+
+// NewKeyringAt makes the keyring of a namespace in a Redis, for who opens no ring there.
+func NewKeyringAt(server circulate.Server, namespace string) *Keyring {
+	return over(apikey.At(server, namespace), nil)
+}
+
+func over(store apikey.Store, log *slog.Logger) *Keyring {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Keyring{store: store, log: log, known: make(map[string]known), noted: make(map[string]time.Time)}
+}
+
+// Create makes a key and returns its text, which nobody can tell again. It returns
+// strict.Faults, ErrTaken or ErrFull. After an unknown outcome there may be a key with the
+// name that nobody knows: revoke it.
+func (r *Keyring) Create(ctx context.Context, n New) (text string, k Key, err error) {
+	if err := n.Validate(); err != nil {
+		return "", Key{}, err
+	}
+	now, err := r.store.Now(ctx)
+	if err != nil {
+		return "", Key{}, err
+	}
+	text = newText()
+	k = Key{Digest: digestOf(text), Name: n.Name, Role: n.Role, Labels: n.Labels, Created: time.UnixMilli(now.UnixMilli()), By: n.By}
+	if n.Life > 0 {
+		k.Expires = k.Created.Add(n.Life)
+	}
+	kept, err := json.Marshal(record{
+		Version: recordVersion, Name: n.Name, Role: n.Role.String(), Labels: n.Labels, Created: k.Created.UnixMilli(), By: n.By,
+	})
+	if err != nil {
+		return "", Key{}, err
+	}
+	if err := r.store.Add(ctx, n.Name, k.Digest, kept, k.Expires); err != nil {
+		return "", Key{}, err
+	}
+	return text, k, nil
+}
+
+// List returns all keys by their names, those that have expired among them, and the time
+// by Redis' clock.
+func (r *Keyring) List(ctx context.Context) ([]Key, time.Time, error) {
+	entries, now, err := r.store.List(ctx)
+	if err != nil {
+		return nil, now, err
+	}
+	keys := make([]Key, len(entries))
+	for i, e := range entries {
+		keys[i] = keyOf(e)
+	}
+	slices.SortFunc(keys, func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
+	return keys, now, nil
+}
+
+// Revoke has the key of a name be none, or returns ErrNotFound. In this process that
+// counts at once, in others within Fresh.
+func (r *Keyring) Revoke(ctx context.Context, name string) (Key, error) {
+	// Even where the outcome is unknown: then it is asked for again.
+	defer r.forget(name)
+	e, found, err := r.store.Remove(ctx, name)
+	if err != nil {
+		return Key{}, err
+	}
+	if !found {
+		return Key{}, fmt.Errorf("%w: %q", ErrNotFound, name)
+	}
+	return keyOf(e), nil
+}
+
+func (r *Keyring) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.revoked++
+	for digest, k := range r.known {
+		if k.key.Name == name {
+			delete(r.known, digest)
+			r.asking.Forget(digest)
+		}
+	}
+}
+
+// Authenticate returns the key that a text is. It returns ErrMistyped without asking
+// anybody, ErrUnknown or ErrExpired. Any other error says nothing of the key: Redis could
+// not be asked.
+func (r *Keyring) Authenticate(ctx context.Context, text string) (Key, error) {
+	if !wellFormed(text) {
+		return Key{}, ErrMistyped
+	}
+	return r.Find(ctx, digestOf(text))
+}
+
+// Find is Authenticate of a key that was shown before, by its digest.
+func (r *Keyring) Find(ctx context.Context, digest string) (Key, error) {
+	r.mu.Lock()
+	k, ok := r.known[digest]
+	r.mu.Unlock()
+	if !ok || time.Since(k.asked) >= Fresh {
+		// Not the caller's context: others wait for this answer, too.
+		asked := r.asking.DoChan(digest, func() (any, error) {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
+			defer cancel()
+			return r.ask(ctx, digest)
+		})
+		select {
+		case <-ctx.Done():
+			return Key{}, context.Cause(ctx)
+		case answer := <-asked:
+			if answer.Err != nil {
+				return Key{}, answer.Err
+			}
+			k = answer.Val.(known)
+		}
+	}
+	if k.key.Expired(k.now.Add(time.Since(k.asked))) {
+		return Key{}, fmt.Errorf("%w: %q at %s", ErrExpired, k.key.Name, k.key.Expires.UTC().Format(time.RFC3339))
+	}
+	return k.key, nil
+}
+
+// ask asks Redis for a key, and keeps the answer.
+func (r *Keyring) ask(ctx context.Context, digest string) (known, error) {
+	r.mu.Lock()
+	revoked := r.revoked
+	r.mu.Unlock()
+	k := known{asked: time.Now()}
+	e, found, now, err := r.store.Get(ctx, digest)
+	if err != nil {
+		return known{}, err
+	}
+	if !found {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.known, digest)
+		delete(r.noted, digest)
+		return known{}, ErrUnknown
+	}
+	k.key, k.now = keyOf(e), now
+	r.note(ctx, &k)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.revoked == revoked {
+		r.known[digest] = k
+	}
+	if len(r.known) > Most {
+		for other, its := range r.known {
+			if time.Since(its.asked) >= Fresh {
+				delete(r.known, other)
+				delete(r.noted, other)
+			}
+		}
+	}
+	return k, nil
+}
+
+// note keeps that a key was used, unless that was kept within UsedEvery. That it cannot be
+// kept keeps nobody out.
+func (r *Keyring) note(ctx context.Context, k *known) {
+	if k.now.Sub(k.key.Used) < UsedEvery || k.key.Expired(k.now) {
+		return
+	}
+	r.mu.Lock()
+	tried, again := r.noted[k.key.Digest]
+	again = again && time.Since(tried) < noteAgain
+	if !again {
+		r.noted[k.key.Digest] = time.Now()
+	}
+	r.mu.Unlock()
+	if again {
+		return
+	}
+	if err := r.store.Note(ctx, k.key.Digest); err != nil && !errors.Is(err, context.Canceled) {
+		r.log.DebugContext(ctx, "that a key was used is not noted", "key", k.key.Name, "error", err)
+	}
+}

@@ -1,0 +1,59 @@
+package key
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash/crc32"
+	"math/big"
+	"strings"
+)
+
+// Prefix is what every key begins with, so that whoever finds one knows what it is, and
+// scanners of leaked secrets do: a key is the prefix and 49 letters and digits,
+// rounds_[0-9A-Za-z]{49}.
+const Prefix = "rounds_"
+
+const (
+	secretBytes  = 32 // 256 bits
+	secretDigits = 43 // of base 62 that hold them
+	sumDigits    = 6  // of base 62 that hold a CRC32
+)
+
+// Looks reports whether a text begins as keys do.
+func Looks(text string) bool { return strings.HasPrefix(text, Prefix) }
+
+// newText makes a key: the prefix, a random number, and the checksum of both.
+func newText() string {
+	secret := make([]byte, secretBytes)
+	_, _ = rand.Read(secret) // never fails: it ends the program instead
+	body := Prefix + digits(new(big.Int).SetBytes(secret), secretDigits)
+	return body + checksum(body)
+}
+
+// wellFormed reports whether a text is a key as newText makes them: one that was mistyped or
+// cut off is not, and nobody needs to be asked.
+func wellFormed(text string) bool {
+	if !Looks(text) || len(text) != len(Prefix)+secretDigits+sumDigits {
+		return false
+	}
+	body := text[:len(text)-sumDigits]
+	return text[len(body):] == checksum(body)
+}
+
+func checksum(body string) string {
+	return digits(new(big.Int).SetUint64(uint64(crc32.ChecksumIEEE([]byte(body)))), sumDigits)
+}
+
+// digits writes a number with so many digits of base 62.
+func digits(n *big.Int, width int) string {
+	text := n.Text(62)
+	return strings.Repeat("0", max(0, width-len(text))) + text
+}
+
+// digestOf is what is kept of a key. It has 256 random bits, so that a plain SHA-256 is
+// enough: there is nothing to guess.
+func digestOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,258 @@
+// Package apikey keeps the API's keys for all processes of a namespace: a record for each
+// digest of a key, under a name that no other key has.
+//
+// The package knows neither keys nor what records mean. What it keeps lets nobody in: of a
+// digest nobody makes the key.
+package apikey
+
+import (
+	"context"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
+)
+
+//go:embed add.lua
+var addLua string
+
+//go:embed remove.lua
+var removeLua string
+
+//go:embed note.lua
+var noteLua string
+
+var (
+	addScript    = wire.NewScript("add key", addLua)
+	removeScript = wire.NewScript("remove key", removeLua)
+	noteScript   = wire.NewScript("note key", noteLua)
+)
+
+const (
+	// Most is how many keys a namespace may have. Those that have expired make room for
+	// new ones.
+	Most = 1000
+	// MaxName is the most bytes of a key's name, and MaxRecord of its record.
+	MaxName, MaxRecord = 128, 64 << 10
+)
+
+var (
+	// ErrTaken reports a name that another key has.
+	ErrTaken = wire.Finding("apikey: another key has the name")
+	// ErrFull reports that there are Most keys, none of which has expired.
+	ErrFull = wire.Finding("apikey: there are as many keys as there may be")
+)
+
+// Entry is a key as it is kept.
+type Entry struct {
+	Digest  string // lower-case hexadecimal
+	Expires time.Time
+	Record  []byte
+	Used    time.Time // as Note was last told; zero: never
+}
+
+// Store has the keys of a namespace.
+type Store struct{ wire *wire.Wire }
+
+// Of returns the keys of a ring's namespace.
+func Of(ring *circulate.Ring) Store { return Store{ring.Wire()} }
+
+// At returns the keys of a namespace in a Redis, for who opens no ring there.
+func At(server circulate.Server, namespace string) Store {
+	return Store{wire.New(server, namespace, wire.Options{})}
+}
+
+// keys are the records, the names, and when keys were used, each a HASH.
+func (s Store) keys() (records, names, used string) {
+	tag := "{" + s.wire.Namespace() + ":keys}:"
+	return tag + "records", tag + "names", tag + "used"
+}
+
+// Now returns the time by Redis' clock.
+func (s Store) Now(ctx context.Context) (time.Time, error) {
+	records, _, _ := s.keys()
+	replies, err := s.wire.Pipeline(ctx, records, wire.Command{"TIME"})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("time of keys: %w", err)
+	}
+	return wire.Time(replies[0])
+}
+
+// Add adds a key under a name that no other key has, or returns ErrTaken or ErrFull. It
+// expires at a time by Redis' clock; a zero time: never. To repeat it is safe.
+func (s Store) Add(ctx context.Context, name, digest string, record []byte, expires time.Time) error {
+	err := validateDigest(digest)
+	if name == "" || len(name) > MaxName {
+		err = errors.Join(err, fmt.Errorf("name: must have 1 to %d bytes, has %d", MaxName, len(name)))
+	}
+	if len(record) == 0 || len(record) > MaxRecord {
+		err = errors.Join(err, fmt.Errorf("record: must have 1 to %d bytes, has %d", MaxRecord, len(record)))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: add key: %w", wire.ErrInput, err)
+	}
+	at := int64(0)
+	if !expires.IsZero() {
+		at = max(1, expires.UnixMilli())
+	}
+	records, names, used := s.keys()
+	came, err := redis.Int(s.run(ctx, addScript, []string{records, names, used}, digest, name, at, record, Most))
+	switch {
+	case err != nil:
+		return err
+	case came == 0:
+		return ErrTaken
+	case came < 0:
+		return ErrFull
+	}
+	return nil
+}
+
+// Get returns the key with a digest, false where there is none, and the time by Redis'
+// clock. Whether it has expired is the caller's to judge.
+func (s Store) Get(ctx context.Context, digest string) (e Entry, found bool, now time.Time, err error) {
+	if err := validateDigest(digest); err != nil {
+		return Entry{}, false, now, fmt.Errorf("%w: get key: %w", wire.ErrInput, err)
+	}
+	records, _, used := s.keys()
+	replies, err := s.pipeline(ctx, "get key", wire.Command{"TIME"}, wire.Command{"HGET", records, digest}, wire.Command{"HGET", used, digest})
+	if err != nil {
+		return Entry{}, false, now, err
+	}
+	if now, err = wire.Time(replies[0]); err != nil {
+		return Entry{}, false, now, err
+	}
+	kept, err := redis.Bytes(replies[1], nil)
+	if errors.Is(err, redis.ErrNil) {
+		return Entry{}, false, now, nil
+	}
+	if err != nil {
+		return Entry{}, false, now, fmt.Errorf("get key: %w", err)
+	}
+	last, err := redis.String(replies[2], nil)
+	if err != nil && !errors.Is(err, redis.ErrNil) {
+		return Entry{}, false, now, fmt.Errorf("get key: %w", err)
+	}
+	e, err = entryOf(digest, string(kept), last)
+	return e, err == nil, now, err
+}
+
+// List returns all keys, and the time by Redis' clock. What is no key is left out.
+func (s Store) List(ctx context.Context) ([]Entry, time.Time, error) {
+	records, _, used := s.keys()
+	replies, err := s.pipeline(ctx, "list keys", wire.Command{"TIME"}, wire.Command{"HGETALL", records}, wire.Command{"HGETALL", used})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	now, err := wire.Time(replies[0])
+	if err != nil {
+		return nil, now, err
+	}
+	kept, err := redis.StringMap(replies[1], nil)
+	if err != nil {
+		return nil, now, fmt.Errorf("list keys: %w", err)
+	}
+	last, err := redis.StringMap(replies[2], nil)
+	if err != nil {
+		return nil, now, fmt.Errorf("list keys: %w", err)
+	}
+	all := make([]Entry, 0, len(kept))
+	for digest, text := range kept {
+		if e, err := entryOf(digest, text, last[digest]); err == nil {
+			all = append(all, e)
+		}
+	}
+	return all, now, nil
+}
+
+// Remove removes the key that has a name, and returns it without its digest; false where
+// there is none.
+func (s Store) Remove(ctx context.Context, name string) (Entry, bool, error) {
+	if name == "" || len(name) > MaxName {
+		return Entry{}, false, nil
+	}
+	records, names, used := s.keys()
+	kept, err := redis.String(s.run(ctx, removeScript, []string{records, names, used}, name))
+	if err != nil || kept == "" {
+		return Entry{}, false, err
+	}
+	e, err := entryOf("", kept, "")
+	return e, err == nil, err
+}
+
+// Note keeps that a key was used now. It passes over one that there is not.
+func (s Store) Note(ctx context.Context, digest string) error {
+	if err := validateDigest(digest); err != nil {
+		return fmt.Errorf("%w: note key: %w", wire.ErrInput, err)
+	}
+	records, _, used := s.keys()
+	_, err := s.run(ctx, noteScript, []string{records, used}, digest)
+	return err
+}
+
+// run runs a script. A key of a wrong type is set aside first.
+func (s Store) run(ctx context.Context, script *wire.Script, keys []string, args ...any) (any, error) {
+	reply, err := s.wire.Eval(ctx, script, keys, args)
+	if s.mended(ctx, err) {
+		reply, err = s.wire.Eval(ctx, script, keys, args)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", script.Name(), err)
+	}
+	return reply, nil
+}
+
+// pipeline sends commands. A key of a wrong type is set aside first.
+func (s Store) pipeline(ctx context.Context, doing string, commands ...wire.Command) ([]any, error) {
+	records, _, _ := s.keys()
+	replies, err := s.wire.Pipeline(ctx, records, commands...)
+	if s.mended(ctx, err) {
+		replies, err = s.wire.Pipeline(ctx, records, commands...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return replies, nil
+}
+
+// mended reports whether an error was of a key of a wrong type, which is out of the way now.
+func (s Store) mended(ctx context.Context, err error) bool {
+	if !wire.HasCode(err, "WRONGTYPE") {
+		return false
+	}
+	records, names, used := s.keys()
+	moved, err := s.wire.SetAside(ctx, []string{records, names, used}, []any{"hash", "hash", "hash"})
+	return err == nil && moved > 0
+}
+
+func entryOf(digest, kept, used string) (Entry, error) {
+	expires, record, ok := strings.Cut(kept, " ")
+	at, err := strconv.ParseInt(expires, 10, 64)
+	if !ok || err != nil {
+		return Entry{}, fmt.Errorf("key %s: %w", digest, wire.ErrReply)
+	}
+	e := Entry{Digest: digest, Record: []byte(record)}
+	if at > 0 {
+		e.Expires = time.UnixMilli(at)
+	}
+	if ms, err := strconv.ParseInt(used, 10, 64); err == nil && ms > 0 {
+		e.Used = time.UnixMilli(ms)
+	}
+	return e, nil
+}
+
+// validateDigest tells what is wrong with a digest: it must be SHA-256 as Entry has it.
+func validateDigest(digest string) error {
+	if sum, err := hex.DecodeString(digest); err != nil || len(sum) != 32 || strings.ToLower(digest) != digest {
+		return errors.New("digest: must be 64 hexadecimal digits")
+	}
+	return nil
+}
