@@ -1,4 +1,4 @@
-// Package archtest holds the shape of the source: which way imports run, which
-// folders there are, and what no file does. Its rules are in rules_test.go, and
-// what each must find is in examples_test.go.
+// Package archtest checks the shape of the source: in which direction imports run, which
+// folders exist, and what no file may do. Its rules are in rules_test.go, and
+// examples_test.go shows what each rule must find.
 package archtest

@@ -8,7 +8,7 @@ import (
 	"testing/fstest"
 )
 
-// good is a module without a fault, as a start for those with one.
+// good is a module without a fault. Other examples begin with it.
 func good() fstest.MapFS {
 	m := fstest.MapFS{
 		"go.mod":                      {Data: []byte("module example.org/m\n\ngo 1.26\n")},
@@ -211,7 +211,7 @@ func TestBadFiles(t *testing.T) {
 		t.Errorf("a folder less: got %q", found)
 	}
 	m = good()
-	for i := range maxFiles { // beside the one that there is
+	for i := range maxFiles { // besides the file that is there
 		m[fmt.Sprintf("circulate/f%d.go", i)] = &fstest.MapFile{Data: []byte("package circulate\n")}
 		m[fmt.Sprintf("circulate/f%d_test.go", i)] = &fstest.MapFile{Data: []byte("package circulate\n")}
 	}

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// maxLines is where a file has a second noun in it, and maxFiles where a package has.
+// maxLines is the length from which a file probably holds a second noun, and maxFiles the
+// same for a package.
 const (
 	maxLines = 400
 	maxFiles = 40
@@ -18,9 +19,9 @@ const (
 // forCheckers are what every kind may import.
 var forCheckers = []string{"accounts/strict", "poller", "poller/fetch", "poller/header", "poller/secrets", "poller/signing"}
 
-// mayImport says what of ours a package may import: exactly what is listed with
-// the first line that covers it. Tests may import anything, and only they
-// what is there for tests.
+// mayImport lists which of our packages a package may import: exactly those in the first
+// line that covers it. Tests may import anything. Only tests may import what is there for
+// tests.
 var mayImport = []struct {
 	from string // a folder; with /... also all below it
 	to   []string
@@ -71,7 +72,7 @@ var mayImport = []struct {
 	{"cmd/...", []string{"cmd/rounds/command"}},
 }
 
-// folders are all there are at the top, but for what begins with a dot.
+// folders are all folders at the top, except those that begin with a dot.
 var folders = []string{"accounts", "circulate", "cmd", "deployments", "monitor", "poller", "testing"}
 
 // built are folders that git ignores.
@@ -80,7 +81,7 @@ var built = []string{"bin", "dist"}
 // vague are package names that say nothing.
 var vague = []string{"util", "utils", "common", "helper", "helpers", "misc", "base", "shared"}
 
-// covers reports whether a pattern is a folder, or all of it.
+// covers reports whether a pattern is a folder, or covers all below it.
 func covers(pattern, dir string) bool {
 	if pattern == dir {
 		return true
@@ -89,7 +90,7 @@ func covers(pattern, dir string) bool {
 	return ok && (dir == above || strings.HasPrefix(dir, above+"/"))
 }
 
-// faults returns all that is wrong with a tree.
+// faults returns everything that is wrong with a tree.
 func faults(t tree) []string {
 	var found []string
 	fault := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
@@ -139,8 +140,8 @@ func faults(t tree) []string {
 	return found
 }
 
-// isSuite reports whether a folder holds what only tests use: all of testing/. It
-// may import what tests may, and only tests may import it.
+// isSuite reports whether a folder holds what only tests use: all of testing/. It may
+// import what tests may import, and only tests may import it.
 func isSuite(dir string) bool { return strings.HasPrefix(dir, "testing/") }
 
 func allowed(from, to string) bool {

@@ -31,8 +31,8 @@ type file struct {
 func (f *file) dir() string  { return path.Dir(f.path) }
 func (f *file) isTest() bool { return strings.HasSuffix(f.path, "_test.go") }
 
-// readTree reads every Go file of a module, whatever its build tags say. It
-// leaves out what the go command does, and modules within.
+// readTree reads every Go file of a module, whatever its build tags say. It skips what
+// the go command skips, and nested modules.
 func readTree(top fs.FS) (tree, error) {
 	var t tree
 	module, err := fs.ReadFile(top, "go.mod")

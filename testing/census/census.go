@@ -9,19 +9,19 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Census is all that Redis holds of accounts at one moment.
+// Census is everything that Redis holds about accounts at one moment.
 type Census struct {
 	Now      time.Time // Redis' clock
 	Accounts map[string]*Account
-	Held     []Entry  // in processing_list, void ones too
-	Strays   []string // tickets that are none, and what is in schedule or parked of nobody who is registered
-	Leftover []string // what else there is of nobody who is registered, and texts that are no entry
+	Held     []Entry  // in processing_list, including void ones
+	Strays   []string // texts that are no ticket, and members of schedule or parked that are not registered
+	Leftover []string // other keys' fields of ids that are not registered, and texts that are no entry
 	Aside    int      // texts set aside
-	Waiting  int      // entries in message_queue, void ones too
+	Waiting  int      // entries in message_queue, including void ones
 	Claimed  int      // texts in processing_list, whatever they are
 }
 
-// Account is an account that is registered.
+// Account is a registered account.
 type Account struct {
 	ID       string
 	Tag      string // what the keys of its shard begin with
@@ -32,13 +32,13 @@ type Account struct {
 	Places   []string  // where it is under its current ticket
 	Due      time.Time // of schedule
 	Queued   []Entry   // in message_queue under its current ticket
-	Claims   []Entry   // in processing_list likewise
-	Reason   string    // it is parked for
+	Claims   []Entry   // in processing_list under its current ticket
+	Reason   string    // why it is parked
 	Failures string    // in a row
 	Strikes  string
 }
 
-// The keys of a shard that accounts are in, without the tag that they begin with.
+// The keys of a shard that accounts are in, without their tag.
 func fields() []string {
 	return []string{"accounts", "cursors", "failures", "states", "errors", "strikes", "nudges", "park_reasons"}
 }
@@ -49,12 +49,11 @@ func lists() []string {
 	return []string{"message_queue:urgent", "message_queue", "message_queue:low", "processing_list"}
 }
 
-// New returns a census of nothing.
+// New returns an empty census.
 func New() *Census { return &Census{Accounts: make(map[string]*Account)} }
 
-// Read adds shards, all as they are at one moment. Tags are what their keys begin with:
-// "{rounds:0}". One server must have them all. What was read before an error is not
-// added.
+// Read adds shards, all as of one moment. Tags are what their keys begin with, such as
+// "{rounds:0}". One server must hold all of them. After an error nothing was added.
 func (c *Census) Read(conn redis.Conn, tags ...string) error {
 	if err := conn.Send("MULTI"); err != nil {
 		return err
@@ -71,8 +70,8 @@ func (c *Census) Read(conn redis.Conn, tags ...string) error {
 	return c.take(replies, tags)
 }
 
-// ReadAtRest is Read where nobody writes meanwhile. A Redis without memory answers it
-// too, which takes no transaction.
+// ReadAtRest is Read without a transaction, for when nobody writes. A Redis that is out
+// of memory refuses transactions, but answers this.
 func (c *Census) ReadAtRest(conn redis.Conn, tags ...string) error {
 	var replies []any
 	for _, command := range commands(tags) {
@@ -90,7 +89,7 @@ type command struct {
 	args []any
 }
 
-// commands read the time and each shard; take takes their replies in the same order.
+// commands reads the time and each shard; take reads the replies in the same order.
 func commands(tags []string) []command {
 	all := []command{{"TIME", nil}}
 	ask := func(name string, args ...any) { all = append(all, command{name, args}) }
@@ -110,7 +109,7 @@ func commands(tags []string) []command {
 	return all
 }
 
-// take adds what the commands brought, unless one of them failed.
+// take adds what the replies hold, unless one of the commands failed.
 func (c *Census) take(replies []any, tags []string) error {
 	for _, reply := range replies {
 		if failed, ok := reply.(redis.Error); ok {
@@ -128,7 +127,7 @@ func (c *Census) take(replies []any, tags []string) error {
 	return r.err
 }
 
-// reader takes one reply after the other.
+// reader returns one reply after the other.
 type reader struct {
 	replies []any
 	err     error
@@ -195,7 +194,7 @@ func (c *Census) add(tag string, r *reader) {
 	c.Aside += aside
 }
 
-// pairs goes through names and values that follow one another.
+// pairs calls a function for names and values that follow one another.
 func pairs(texts []string) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for i := 0; i+1 < len(texts); i += 2 {
@@ -206,8 +205,8 @@ func pairs(texts []string) iter.Seq2[string, string] {
 	}
 }
 
-// register adds an account by what tickets has of it: ticket, lane, what is the
-// ring's own, and behind that the cursor.
+// register adds an account from its value in tickets: ticket, lane, the ring's own
+// fields, and then the cursor.
 func (c *Census) register(tag, id, value string) {
 	const head = 32
 	a := &Account{ID: id, Tag: tag}
@@ -223,7 +222,7 @@ func (c *Census) register(tag, id, value string) {
 	c.Accounts[id] = a
 }
 
-// enter adds what is in a list.
+// enter adds the entries of a list.
 func (c *Census) enter(list, text string) {
 	held := list == "processing_list"
 	if held {

@@ -50,7 +50,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// A ring as it is, and then with what is no part of it.
+// A ring as it should be, and then the same with things added that do not belong there.
 func TestRead(t *testing.T) {
 	faketime.Run(t, 2, func(w *faketime.World) {
 		ids := make([]string, 8)

@@ -9,19 +9,19 @@ import (
 // Entry is an account in a list of Redis: `ticket|stamp|replica|id`.
 type Entry struct {
 	Ticket  int64
-	Stamp   time.Time // since when it waits, or is claimed; Redis' clock
+	Stamp   time.Time // since when it waits or is claimed, by Redis' clock
 	Replica string    // who holds it; empty while it waits
 	ID      string
 }
 
-// The widths of an entry's parts but the last.
+// The widths of an entry's parts except the last.
 const (
 	ticketWidth  = 14
 	stampWidth   = 13
 	replicaWidth = 10
 )
 
-// parse reads an entry. It is false where the text is none.
+// parse reads an entry. It returns false if the text is none.
 func parse(text string) (Entry, bool) {
 	parts := strings.SplitN(text, "|", 4)
 	if len(parts) != 4 || len(parts[0]) != ticketWidth || len(parts[1]) != stampWidth || len(parts[2]) != replicaWidth {
@@ -39,7 +39,7 @@ func parse(text string) (Entry, bool) {
 	return e, true
 }
 
-// number reads digits, and nothing but digits.
+// number reads digits and nothing else.
 func number(text string) (int64, bool) {
 	if strings.Trim(text, "0123456789") != "" {
 		return 0, false

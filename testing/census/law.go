@@ -9,21 +9,22 @@ import (
 // Once is the conservation law at rest: an account is in one place.
 func Once(places []string) bool { return len(places) == 1 }
 
-// OnceInALane is Once but for copies of one entry in a lane of message_queue, as a
-// monitor leaves that stopped half way: the next claim of the account makes them void.
+// OnceInALane is Once, but allows copies of one entry in one lane of message_queue. A
+// monitor that stopped half way leaves such copies, and the account's next claim makes
+// them void.
 func OnceInALane(places []string) bool {
 	return Once(places) || len(slices.Compact(slices.Sorted(slices.Values(places)))) == 1 && queued(places[0])
 }
 
-// OnceInTheQueue is OnceInALane with copies in any lanes.
+// OnceInTheQueue is OnceInALane, but allows copies in any lanes.
 func OnceInTheQueue(places []string) bool {
 	return Once(places) || len(places) > 0 && !slices.ContainsFunc(places, func(place string) bool { return !queued(place) })
 }
 
 func queued(place string) bool { return strings.HasPrefix(place, "message_queue") }
 
-// Broken returns the accounts for which the conservation law does not hold. Lawful says
-// in which places one may be under its current ticket.
+// Broken returns the accounts for which the conservation law does not hold. Lawful
+// decides in which places an account may be under its current ticket.
 func (c *Census) Broken(lawful func(places []string) bool) []string {
 	var broken []string
 	for id, a := range c.Accounts {

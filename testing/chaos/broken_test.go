@@ -13,9 +13,9 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// TestBrokenRuleIsFound runs a service in which one rule of the protocol is broken, and
-// expects the harness to find it, without any fault: a harness that finds nothing in it
-// would find nothing in a service with such a mistake either.
+// TestBrokenRuleIsFound runs a service in which one rule of the protocol is broken,
+// without any fault. The harness must find it: otherwise it would not find such a mistake
+// in a real service either.
 func TestBrokenRuleIsFound(t *testing.T) {
 	redistest.LookPath(t)
 	dir := t.TempDir()
@@ -46,7 +46,7 @@ func TestBrokenRuleIsFound(t *testing.T) {
 	}
 }
 
-// broken builds the service with a rule broken: the script that has it is another one.
+// broken builds the service with a rule broken: the script with that rule is replaced.
 func broken(t *testing.T, dir, rule string) string {
 	t.Helper()
 	m, known := mutants.Named(rule)

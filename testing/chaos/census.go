@@ -12,13 +12,13 @@ import (
 	"github.com/rounds-dev/rounds/testing/census"
 )
 
-// key names what a shard has, as circulate does.
+// key names a shard's key, as circulate does.
 func key(shard int, name string) string { return fmt.Sprintf("{%s:%02d}:%s", namespace, shard, name) }
 
-// shardOf is the shard that an account lives in, as circulate has it.
+// shardOf returns the shard that an account lives in, as circulate computes it.
 func shardOf(id string) int { return int(crc32.ChecksumIEEE([]byte(id)) % shards) }
 
-// take reads the whole ring past the service, each shard in one transaction.
+// take reads the whole ring without the service, each shard in one transaction.
 func take(from *reader) (*census.Census, error) {
 	c := census.New()
 	for shard := range shards {
@@ -29,9 +29,9 @@ func take(from *reader) (*census.Census, error) {
 	return c, nil
 }
 
-// lawless tells where the conservation law does not hold. While the service runs
-// copies of one entry may be in one lane of message_queue, as a monitor leaves
-// that stopped half way: the account's next claim makes them void.
+// lawless returns where the conservation law does not hold. While the service runs,
+// copies of one entry may be in one lane of message_queue. A monitor that stopped half
+// way leaves them, and the account's next claim makes them void.
 func lawless(c *census.Census, running bool) []string {
 	lawful := census.Once
 	if running {
@@ -44,8 +44,8 @@ func lawless(c *census.Census, running bool) []string {
 	return broken
 }
 
-// streams counts each message of the streams, by account and message id, and
-// returns when the last copy of it was written.
+// streams counts each message of the streams by account and message id. It also returns
+// when the last copy of each was written.
 func streams(from *reader) (counts map[[2]string]int, written map[[2]string]time.Time, err error) {
 	counts, written = make(map[[2]string]int), make(map[[2]string]time.Time)
 	for shard := range shards {

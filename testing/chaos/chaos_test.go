@@ -11,12 +11,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The proxy may leave a pipe of its own behind where a toxic is added to a link that ends.
+	// The proxy may leave a pipe of its own behind when a toxic is added to a link that
+	// ends.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"))
 }
 
-// quick are the faults of TestShortRun: of each sort some, and such as take
-// little time.
+// quick are the faults of TestShortRun: some of each sort, which take little time.
 func quick() []string {
 	return []string{
 		"poller-kill-holding-many", "poller-freeze-past-dead", "monitor-kill", "poller-sigterm-mid-check",

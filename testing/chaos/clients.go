@@ -20,7 +20,7 @@ type outcome string
 
 const (
 	done    outcome = "done"
-	refused outcome = "refused" // not done, for certain
+	refused outcome = "refused" // certainly not done
 	unknown outcome = "unknown"
 )
 
@@ -41,7 +41,7 @@ type operation struct {
 	racing        bool // others on the same account were under way
 }
 
-// clients change who circulates, and remember what they were told.
+// clients change which accounts circulate, and remember the answers.
 type clients struct {
 	url   string
 	third *third
@@ -55,7 +55,7 @@ func newClients(url string, third *third) *clients {
 	return &clients{url: url, third: third, http: &http.Client{Timeout: 3 * time.Second}}
 }
 
-// do does one operation and writes it down.
+// do does one operation and records it.
 func (c *clients) do(ctx context.Context, kind, account string, racing bool) outcome {
 	op := operation{kind: kind, account: account, began: time.Now(), racing: racing}
 	op.outcome, op.status = c.request(ctx, kind, account)
@@ -92,7 +92,7 @@ func (c *clients) request(ctx context.Context, kind, account string) (outcome, i
 		return unknown, 0
 	}
 	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, answer.Body) // the status says it all
+	_, _ = io.Copy(io.Discard, answer.Body) // the status is enough
 	switch {
 	case answer.StatusCode < 300:
 		return done, answer.StatusCode
@@ -107,9 +107,9 @@ const (
 	kept       = 25  // accounts that each client keeps
 )
 
-// run keeps changing accounts of its own until ctx is done. An account with an
-// operation of unknown outcome is left alone from then on: a request that is
-// still under way somewhere must not be overtaken by the next.
+// run keeps changing accounts of its own until ctx is done. After an operation of unknown
+// outcome its account is left alone: a request that may still be under way must not be
+// overtaken by the next.
 func (c *clients) run(ctx context.Context, name string, random *rand.Rand) {
 	var own []string
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -140,7 +140,7 @@ func (c *clients) run(ctx context.Context, name string, random *rand.Rand) {
 	}
 }
 
-// nudge asks for checks of accounts at once, whose client wants them all.
+// nudge asks for checks of accounts at once, on behalf of a client that wants them all.
 func (c *clients) nudge(ctx context.Context, ids []string) {
 	var group sync.WaitGroup
 	for worker := range 8 {
@@ -153,8 +153,8 @@ func (c *clients) nudge(ctx context.Context, ids []string) {
 	group.Wait()
 }
 
-// storm has many clients register, pause, resume, nudge and deregister the same
-// few accounts at once, and then one after the other leave half of them there.
+// storm has many clients register, pause, resume, nudge and deregister the same few
+// accounts at once. Then, one after the other, it leaves half of them registered.
 func (c *clients) storm(ctx context.Context, ids []string, seed uint64, length time.Duration) {
 	ctx, end := context.WithTimeout(ctx, length)
 	defer end()
@@ -178,7 +178,7 @@ func (c *clients) storm(ctx context.Context, ids []string, seed uint64, length t
 	}
 }
 
-// operations returns all that were done so far.
+// operations returns all operations that were done so far.
 func (c *clients) operations() []operation {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// The page is what is between these in the file that --into names.
+// The page lies between these marks in the file that --into names.
 const (
 	pageBegin = "<!-- chaos -->\n"
 	pageEnd   = "<!-- /chaos -->"
 )
 
-const shown = 12 // violations of one kind
+const shown = 12 // the most violations of one kind that are shown
 
-// marks are what is judged less strictly.
+// marks are labels for what is judged less strictly.
 func (r *row) marks() string {
 	marks := ""
 	if r.MayOverlap {
@@ -108,7 +108,7 @@ func list(out io.Writer, title string, faults []string) {
 	}
 }
 
-// more says that so many are not shown.
+// more reports how many are not shown.
 func more(n int) string {
 	if n <= 0 {
 		return ""

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	quickSilence = 500 * time.Millisecond // after which sentinels act, where they are to
-	ackedBefore  = time.Second            // by which a replica may be behind at a failover
-	// A client may hear after such a time what a server acknowledged before it was
-	// killed or frozen. Its replica has not got its place before that.
+	quickSilence = 500 * time.Millisecond // after which sentinels act, if they should
+	ackedBefore  = time.Second            // the most that a replica may be behind at a failover
+	// A client may receive what a server acknowledged up to this long after the server
+	// was killed or frozen. The replica takes its place later than that.
 	heardLate = 400 * time.Millisecond
-	// All clients have left a replaced master such a time after sentinels said so:
+	// All clients have left a replaced master this long after sentinels announced it:
 	// they ask each second.
 	switched = 1500 * time.Millisecond
 )
@@ -26,17 +26,17 @@ const (
 // losing notes that from now on Redis may lose what it acknowledges.
 func (t *turn) losing() { t.rollback = time.Now().Add(-ackedBefore) }
 
-// silenced notes that the master that is to be replaced says no more.
+// silenced notes that the master that is to be replaced no longer answers.
 func (t *turn) silenced() { t.lostUntil = time.Now().Add(heardLate) }
 
-// cutOff has a master write on without its replica, kills it, and makes sure that
-// the replica has not got what was written.
+// cutOff has a master write on without its replica, kills it, and makes sure that the
+// replica has not received what was written.
 func (t *turn) cutOff(master, replica *redistest.Server) error {
 	if err := replica.Freeze(); err != nil {
 		return err
 	}
-	defer func() { _ = replica.Thaw() }() // it lives; who is not there cannot take over
-	// What is on its way already is all that it still gets.
+	defer func() { _ = replica.Thaw() }() // it thaws; a frozen replica cannot take over
+	// The replica still receives what is already on its way, and nothing more.
 	if _, err := ask(master, time.Second, "CLIENT", "KILL", "TYPE", "replica"); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (t *turn) cutOff(master, replica *redistest.Server) error {
 
 const leastLost = 4 << 10 // bytes of the replication stream, far beyond its own pings
 
-// offset is a place in the stream that a master sends to its replicas.
+// offset is a position in the stream that a master sends to its replicas.
 func offset(s *redistest.Server, which string) (int, error) {
 	text, err := redis.String(ask(s, 5*time.Second, "INFO", "replication"))
 	if err != nil {
@@ -73,7 +73,7 @@ func offset(s *redistest.Server, which string) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(strings.SplitN(after, "\n", 2)[0]))
 }
 
-// tickets is how many a server has handed out, in all shards.
+// tickets returns how many tickets a server has issued, in all shards.
 func tickets(s *redistest.Server) (int, error) {
 	total := 0
 	for shard := range shards {
@@ -86,8 +86,8 @@ func tickets(s *redistest.Server) (int, error) {
 	return total, nil
 }
 
-// deserted expects that nobody gets a ticket from a master that another has
-// replaced, while it takes itself for one.
+// deserted expects that nobody gets a ticket from a replaced master while it still
+// believes to be the master.
 func (t *turn) deserted(former *redistest.Server) error {
 	before, err := tickets(former)
 	if err != nil {
@@ -101,7 +101,7 @@ func (t *turn) deserted(former *redistest.Server) error {
 		return err
 	}
 	if name, _ := redis.String(role[0], nil); name != "master" {
-		return nil // it has been told meanwhile, and gets what the other writes
+		return nil // it was demoted meanwhile, and receives what the other writes
 	}
 	after, err := tickets(former)
 	if err == nil && after != before {

@@ -15,17 +15,18 @@ type fault struct {
 	name      string
 	on        topology
 	invariant string // what it is most likely to break
-	sign      sign   // what operators see of it; none of a control
-	straggler bool   // a live poller may be cut from its claims: its checks may overlap others
+	sign      sign   // what operators see of it; a control has none
+	straggler bool   // a live poller may be cut from its claims, so that its checks overlap others
 	control   bool   // nothing is injected
 	within    time.Duration
 
-	// inject does it, lasts as long as it lasts, and returns what ends it. It says whom
-	// it hits, by one of the turn's hit methods; otherwise it hits every account.
+	// inject injects the fault, waits for as long as it lasts, and returns what ends it.
+	// It names the accounts that it hits by one of the turn's hit methods; otherwise it
+	// hits every account.
 	inject func(t *turn) (heal func() error, err error)
 
-	// mend, if there is one, comes after the recovery, and puts together again what
-	// the service can do without, so that the next fault finds it whole.
+	// mend, if there is one, comes after the recovery. It restores what the service can
+	// do without, so that the next fault finds it whole.
 	mend func(t *turn) error
 }
 
@@ -37,27 +38,27 @@ type turn struct {
 	signs  []sign // all of the world's faults, for a control
 	number int
 	random *rand.Rand
-	former *redistest.Server // the master that another has replaced
+	former *redistest.Server // the master that was replaced
 
 	injected, healed time.Time
 	done             bool     // it was injected
 	seen             bool     // the sign moved
-	moved            []string // in a control: the signs that did
+	moved            []string // in a control: the signs that moved
 	faults           []string
 
 	hit       map[string]bool // the accounts concerned; nil: all
 	concerned []string        // the processes whose checks may overlap others'; nil: all
 	was       recovery        // computed at the end
 
-	rollback  time.Time // Redis may have lost what it acknowledged from then on; zero: nothing
-	lostUntil time.Time // and until then; zero: until it was healed
-	torn      bool      // meanwhile two servers took themselves for the master
+	rollback  time.Time // Redis may have lost what it acknowledged from then on; zero: nothing was lost
+	lostUntil time.Time // the end of that time; zero: when the fault was healed
+	torn      bool      // meanwhile two servers believed to be the master
 }
 
 // fail notes a violation that the turn itself found.
 func (t *turn) fail(text string) { t.faults = append(t.faults, text) }
 
-// last waits, as long as the fault is to last.
+// last waits for as long as the fault should last.
 func (t *turn) last(d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -69,7 +70,7 @@ func (t *turn) last(d time.Duration) error {
 	}
 }
 
-// between draws a duration.
+// between draws a duration between two others.
 func (t *turn) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(t.random.Int64N(int64(most-least)+1))
 }
@@ -80,16 +81,15 @@ func (t *turn) one(role string) string {
 	return names[t.random.IntN(len(names))]
 }
 
-// some draws accounts that stay, of those that are well: what one fault did is not to be
-// seen in another.
+// some draws accounts that are registered throughout, among those that are well: what one
+// fault did must not show in another.
 func (t *turn) some(n int) []string {
 	ids := t.ailing.without(t.base)
 	t.random.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 	return ids[:min(n, len(ids))]
 }
 
-// connectors are those of some accounts that have a connector. It waits until so many
-// are well.
+// connectors draws some accounts that have a connector. It waits until so many are well.
 func (t *turn) connectors(n int) (ids []string) {
 	t.untilWithin(wholeWithin, func() bool {
 		t.ailing.review(t.third)
@@ -100,7 +100,7 @@ func (t *turn) connectors(n int) (ids []string) {
 	return ids[:min(n, len(ids))]
 }
 
-// until waits for something, for ten seconds at most, and reports whether it came.
+// until waits for a condition, for ten seconds at most, and reports whether it came true.
 func (t *turn) until(so func() bool) bool { return t.untilWithin(10*time.Second, so) }
 
 func (t *turn) untilWithin(d time.Duration, so func() bool) bool {
@@ -115,7 +115,7 @@ func (t *turn) untilWithin(d time.Duration, so func() bool) bool {
 	return false
 }
 
-// hits says which accounts the fault concerns.
+// hits names the accounts that the fault concerns.
 func (t *turn) hits(ids ...string) {
 	if t.hit == nil {
 		t.hit = make(map[string]bool)
@@ -125,8 +125,8 @@ func (t *turn) hits(ids ...string) {
 	}
 }
 
-// hitsPollers says that it concerns what some pollers hold, or have checked last, and
-// that their checks may overlap others'.
+// hitsPollers says that the fault concerns what some pollers hold, or have checked last,
+// and that their checks may overlap others'.
 func (t *turn) hitsPollers(names ...string) {
 	t.hits()
 	for _, name := range names {
@@ -137,7 +137,7 @@ func (t *turn) hitsPollers(names ...string) {
 	}
 }
 
-// hitsShards says that it concerns the accounts of some shards.
+// hitsShards says that the fault concerns the accounts of some shards.
 func (t *turn) hitsShards(concerned func(shard int) bool) {
 	t.hits()
 	for _, id := range t.base {
@@ -147,7 +147,7 @@ func (t *turn) hitsShards(concerned func(shard int) bool) {
 	}
 }
 
-// hitsHosts says that it concerns the accounts of some of the third party's hosts.
+// hitsHosts says that the fault concerns the accounts of some of the third party's hosts.
 func (t *turn) hitsHosts(hosts ...*host) {
 	t.hits()
 	for _, id := range t.base {

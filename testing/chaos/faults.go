@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// allFaults are all there are; some need a binary that can repair a ring.
+// allFaults are all faults. Some need a binary that can repair a ring.
 func allFaults(audits bool) []fault {
 	return slices.Concat(
 		in(onServer, slices.Concat(ofProcesses(), ofRedis(), ofNetwork(), ofThirds(), ofStrangers(), ofData(audits))),
@@ -13,7 +13,7 @@ func allFaults(audits bool) []fault {
 		in(onCluster, ofCluster()))
 }
 
-// in says in which world faults are injected.
+// in sets the world in which faults are injected.
 func in(on topology, faults []fault) []fault {
 	for i := range faults {
 		faults[i].on = on
@@ -21,7 +21,8 @@ func in(on topology, faults []fault) []fault {
 	return faults
 }
 
-// chosen returns the faults with the names, all if there are none, of some worlds.
+// chosen returns the faults with the given names in some worlds; without names it returns
+// all.
 func chosen(faults []fault, on []topology, names []string) ([]fault, error) {
 	faults = slices.DeleteFunc(faults, func(f fault) bool { return !slices.Contains(on, f.on) })
 	if len(names) == 0 {
@@ -30,7 +31,7 @@ func chosen(faults []fault, on []topology, names []string) ([]fault, error) {
 	var some []fault
 	for _, name := range names {
 		if name == controlName {
-			continue // comes in any case
+			continue // always included
 		}
 		i := slices.IndexFunc(faults, func(f fault) bool { return f.name == name })
 		if i < 0 {

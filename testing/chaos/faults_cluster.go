@@ -11,8 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// ofCluster are faults of three masters with a replica each. Where replicas may not
-// take over by themselves, nothing that was acknowledged may be lost.
+// ofCluster are the faults of three masters with a replica each. If replicas may not take
+// over by themselves, nothing that was acknowledged may be lost.
 func ofCluster() []fault {
 	failed := counter(rolePoller, "rounds_redis_errors_total")
 	fenced := counter(rolePoller, "rounds_returns_total", `outcome="fenced"`).times(fencedAtOnce)
@@ -87,7 +87,7 @@ func ofCluster() []fault {
 	}
 }
 
-// whole waits until the cluster is as it was, and replaces nobody by itself.
+// whole waits until the cluster is as it was, and replaces no master by itself.
 func whole(t *turn) error { return errors.Join(t.replace(false), t.cluster.AwaitWhole()) }
 
 // pair draws a master that has shards, and returns its replica.
@@ -99,13 +99,14 @@ func (t *turn) pair() (master, replica *redistest.Server, err error) {
 	return master, replica, err
 }
 
-// elsewhere draws a master that does not have a slot.
+// elsewhere draws a master that does not serve a slot.
 func (t *turn) elsewhere(slot int) (*redistest.Server, error) {
 	owner, err := t.cluster.Serving(slot)
 	if err != nil {
 		return nil, err
 	}
-	// Shards that are far apart are on different masters, unless all went to one.
+	// Shards that are far apart are on different masters, unless one master has all of
+	// them.
 	masters, err := t.cluster.Leading()
 	if err != nil {
 		return nil, err
@@ -118,8 +119,8 @@ func (t *turn) elsewhere(slot int) (*redistest.Server, error) {
 	return nil, fmt.Errorf("all slots are at %s", owner.Addr())
 }
 
-// move moves some shards to other masters, key by key, so that steps meet every
-// state in between.
+// move moves some shards to other masters, key by key, so that steps meet every state in
+// between.
 func (t *turn) move(n int) error {
 	moving := t.random.Perm(shards)[:n]
 	t.hitsShards(func(shard int) bool { return slices.Contains(moving, shard) })
@@ -147,13 +148,12 @@ func (t *turn) move(n int) error {
 	return nil
 }
 
-// halfMoved leaves shards in the middle of their way to other masters, where steps
-// cannot be done, does what else is to be done to where the last one goes, and moves
-// the rest.
+// halfMoved moves some shards half way to other masters, where steps cannot be done. Then
+// it does a fault to the target of the last one, and moves the rest.
 func (t *turn) halfMoved(n int, then func(to *redistest.Server) error) (func() error, error) {
 	var under []*redistest.Migration
 	end := func() error {
-		// A node that has just come back takes no keys yet.
+		// A node that has just come back accepts no keys yet.
 		errs := []error{t.cluster.AwaitWhole()}
 		for _, m := range under {
 			errs = append(errs, m.End())
@@ -188,7 +188,7 @@ func (t *turn) halfMoved(n int, then func(to *redistest.Server) error) (func() e
 	return end, err
 }
 
-// hitsServedBy says that the fault concerns the shards that a server has.
+// hitsServedBy says that the fault concerns the shards of a server.
 func (t *turn) hitsServedBy(master *redistest.Server) error {
 	having, err := t.store.serving()
 	if err == nil {
@@ -206,8 +206,8 @@ func (t *turn) keysOf(shard int) (int, error) {
 	return redis.Int(ask(owner, time.Second, "CLUSTER", "COUNTKEYSINSLOT", slotOf(shard)))
 }
 
-// succeeded breaks a master, while pollers hold claims, and waits until its replica
-// has its place.
+// succeeded breaks a master while pollers hold claims, and waits until its replica has
+// taken its place.
 func (t *turn) succeeded(strike func(master, replica *redistest.Server) error, heal func(master *redistest.Server) error) (func() error, error) {
 	hurry := t.dawdle(1500 * time.Millisecond)
 	defer hurry()
@@ -239,7 +239,7 @@ func (t *turn) succeeded(strike func(master, replica *redistest.Server) error, h
 	return func() error { return heal(master) }, errors.Join(err, t.last(t.between(200*time.Millisecond, time.Second)))
 }
 
-// everywhere does a command so many times at all servers.
+// everywhere does a command so many times on all servers.
 func everywhere(times int, every time.Duration, name string, args ...any) func(t *turn) (func() error, error) {
 	return func(t *turn) (func() error, error) {
 		for range times {

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// controlName is what the control is called in the table.
+// controlName is the name of the control in the table.
 const controlName = "control"
 
-// controlsEvery is after how many faults a control comes, but mostControls are enough
-// for each of them once.
+// controlsEvery is the number of faults between two controls. There are at most
+// mostControls, which is enough for each of them once.
 const (
 	controlsEvery = 6
 	mostControls  = 6
 )
 
-// control is a turn like the others in which nothing is injected. What a fault does is
-// what a control does not: a sign that moves in one is none.
+// control is a turn like the others in which nothing is injected. It shows what happens
+// without a fault: a sign that moves in a control is no sign.
 func control(on topology) *fault {
 	return &fault{name: controlName, on: on, invariant: "I1 I6", control: true, inject: func(t *turn) (func() error, error) {
 		return nil, t.last(t.between(2*time.Second, 4*time.Second))
 	}}
 }
 
-// schedule draws which fault comes when: all of them in an order of the seed's, with
-// controls between them, then again in another.
+// schedule draws which fault comes when: all of them in an order drawn from the seed,
+// with controls between them, then again in another order.
 func schedule(seed uint64, on topology, faults []fault, rounds int) []*fault {
 	random := rand.New(rand.NewPCG(seed, 0))
 	var order []*fault

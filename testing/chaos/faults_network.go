@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// ofNetwork are what happens between processes and Redis.
+// ofNetwork are the faults between processes and Redis.
 func ofNetwork() []fault {
 	failed := counter(rolePoller, "rounds_redis_errors_total")
 	orphaned := counter(roleMonitor, "rounds_requeued_total", `reason="orphaned"`)
@@ -61,7 +61,7 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// toxin poisons one process of a role, while some of its checks take longer.
+// toxin adds a toxic to one process of a role, while some of its checks take longer.
 func toxin(role, kind, stream, attributes string, length time.Duration) func(t *turn) (func() error, error) {
 	return func(t *turn) (func() error, error) {
 		names := []string{t.one(role)}
@@ -75,7 +75,7 @@ func toxin(role, kind, stream, attributes string, length time.Duration) func(t *
 	}
 }
 
-// partition cuts processes of a role off, or all.
+// partition cuts off some processes of a role, or all.
 func partition(role string, n int, length time.Duration) func(t *turn) (func() error, error) {
 	return func(t *turn) (func() error, error) {
 		names := t.names(role)

@@ -10,8 +10,8 @@ import (
 
 var errNoClaims = errors.New("the poller never held what it was to be killed with")
 
-// fencedAtOnce is how many returns are fenced where a poller lost its claims: a few are
-// always, of accounts that clients pause meanwhile.
+// fencedAtOnce is from how many fenced returns a poller has lost its claims. A few
+// returns are always fenced, of accounts that clients pause meanwhile.
 const fencedAtOnce = 6
 
 // ofProcesses are kills, freezes and ends of our own processes.
@@ -87,31 +87,31 @@ func (t *turn) startAgain(names []string) func() error {
 	}
 }
 
-// strikes says that what the fault is comes now, after what was made ready for it, and
-// to which pollers.
+// strikes says that the fault itself comes now, after its preparation, and which pollers
+// it hits.
 func (t *turn) strikes(names ...string) {
 	t.hitsPollers(names...)
 	t.injected = time.Now()
 }
 
-// dawdle has answers take so long that pollers hold claims, until the function
-// that it returns is called.
+// dawdle makes answers slow, so that pollers hold claims, until the returned function is
+// called.
 func (t *turn) dawdle(by time.Duration) func() {
 	ids := t.some(len(t.base) / 2)
 	t.third.misbehave(ids, upstream.Fault{Delay: by})
 	return func() { t.third.behave(ids) }
 }
 
-// answerSwiftly has those answer at once that always take a while.
+// answerSwiftly makes those accounts answer at once that are always slow.
 func (t *turn) answerSwiftly() { t.third.misbehave(t.base, upstream.Fault{}) }
 
-// holder is a poller that holds at least so many claims.
+// holder returns a poller that holds at least so many claims.
 func (t *turn) holder(least int) (name string, err error) {
 	return t.whichever(func(name string) bool { return t.held(name) >= least })
 }
 
-// whichever is a poller of which something is so: the one drawn, or whichever it has
-// come to, since not all have as many shards.
+// whichever returns a poller for which a condition holds: the one drawn, or the first for
+// which it comes true, since pollers do not have equally many shards.
 func (t *turn) whichever(so func(name string) bool) (name string, err error) {
 	drawn := t.one(rolePoller)
 	names := append([]string{drawn}, t.names(rolePoller)...)
@@ -128,7 +128,7 @@ func (t *turn) whichever(so func(name string) bool) (name string, err error) {
 	return name, nil
 }
 
-// running is how many checks a poller said last that it does.
+// running returns how many checks a poller last reported as under way.
 func (t *turn) running(name string) int {
 	text, err := get(t, "http://"+t.member(name).addr+"/metrics")
 	if err != nil {
@@ -137,7 +137,7 @@ func (t *turn) running(name string) int {
 	return int(sum(text, "rounds_checks_running", nil))
 }
 
-// killPoller kills a poller that holds at least so many claims; 0: none.
+// killPoller kills a poller that holds at least so many claims; 0 means any poller.
 func killPoller(holding int) func(t *turn) (func() error, error) {
 	return func(t *turn) (func() error, error) {
 		name := t.one(rolePoller)
@@ -160,8 +160,8 @@ func killPoller(holding int) func(t *turn) (func() error, error) {
 	}
 }
 
-// killWhileRequeueing kills a monitor about when it requeues what a dead poller
-// held, and leaves the rest to the other.
+// killWhileRequeueing kills a monitor at about the time when it requeues what a dead
+// poller held, and leaves the rest to the other monitor.
 func killWhileRequeueing(t *turn) (func() error, error) {
 	monitor := t.one(roleMonitor)
 	hurry := t.dawdle(1500 * time.Millisecond)
@@ -182,8 +182,8 @@ func killWhileRequeueing(t *turn) (func() error, error) {
 	return restart, errors.Join(err, t.last(time.Second))
 }
 
-// freeze stops a process of a role and lets it go on. A poller is stopped amid
-// checks that outlast what others think of it, as only a straggler's can.
+// freeze stops a process of a role and resumes it later. A poller is stopped amid checks
+// that outlast the time after which it counts as dead.
 func freeze(role string, length time.Duration) func(t *turn) (func() error, error) {
 	return func(t *turn) (func() error, error) {
 		name, hurry := t.one(role), func() {}
@@ -200,7 +200,7 @@ func freeze(role string, length time.Duration) func(t *turn) (func() error, erro
 		}
 		p := t.member(name).process
 		err := p.Freeze()
-		hurry() // those that come now; what is under way stays slow
+		hurry() // new checks only; those under way stay slow
 		if err != nil {
 			return nil, err
 		}
@@ -213,10 +213,10 @@ func terminate(by time.Duration) func(t *turn) (func() error, error) {
 	return func(t *turn) (func() error, error) {
 		hurry := t.dawdle(by)
 		defer hurry()
-		if err := t.last(time.Second); err != nil { // until they hold those and no others
+		if err := t.last(time.Second); err != nil { // until they hold those claims and no others
 			return nil, err
 		}
-		// What Redis has under its name may be claims that it never heard of.
+		// Redis may hold claims under the poller's name that the poller never heard of.
 		name, err := t.whichever(func(name string) bool { return t.held(name) >= 10 && t.running(name) >= 5 })
 		if err != nil {
 			return nil, err

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ofRedis are what Redis does to its clients.
+// ofRedis are the faults of Redis itself.
 func ofRedis() []fault {
 	failed := counter(rolePoller, "rounds_redis_errors_total")
 	late := above(rolePoller, "rounds_redis_call_seconds", "1.024")
@@ -60,18 +60,18 @@ func ofRedis() []fault {
 	}
 }
 
-// forgotten is how many scripts pollers must have sent again at least: a single one is
-// no sign, for each is sent at its first use.
+// forgotten is how many scripts pollers must send again at least. A single one is no
+// sign, because each is sent at its first use.
 const forgotten = 8
 
-// killRedis is kill -9, and a restart from the append-only file.
+// killRedis does kill -9, and a restart from the append-only file.
 func killRedis(t *turn) (func() error, error) {
 	t.redis.Kill()
 	return func() error { return t.redis.Relaunch(t.redisPath) }, t.last(t.between(500*time.Millisecond, 2*time.Second))
 }
 
-// powerLoss is the machine under Redis losing power, which a kill of the process
-// alone does not show: what was not synced to the disk is cut off the file.
+// powerLoss simulates a power loss of Redis' machine, which a kill of the process alone
+// does not: what was not synced to the disk is cut off the file.
 func powerLoss(t *turn) (func() error, error) {
 	if err := t.set("appendfsync", "everysec"); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func powerLoss(t *turn) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.rollback = time.Now().Add(-2500 * time.Millisecond) // Redis puts a write off while a sync is under way
+	t.rollback = time.Now().Add(-2500 * time.Millisecond) // Redis delays a write while a sync is under way
 	err = t.last(t.between(500*time.Millisecond, time.Second))
 	t.redis.Kill()
 	// Some bytes more: the last command is cut off in its middle.
@@ -109,7 +109,7 @@ func repeated(times int, every time.Duration, name string, args ...any) func(t *
 	}
 }
 
-// configured sets a setting of Redis for a while.
+// configured changes a setting of Redis for a while.
 func configured(name, bad, good string) func(t *turn) (func() error, error) {
 	return func(t *turn) (func() error, error) {
 		if err := t.set(name, bad); err != nil {
@@ -119,7 +119,7 @@ func configured(name, bad, good string) func(t *turn) (func() error, error) {
 	}
 }
 
-// busy is a script that runs on and on, until it is killed.
+// busy runs a script that never ends, until it is killed.
 func busy(t *turn) (func() error, error) {
 	conn, err := t.redis.Dial()
 	if err != nil {
@@ -138,7 +138,7 @@ func busy(t *turn) (func() error, error) {
 	}, t.last(3 * time.Second)
 }
 
-// tooManyClients lets no new connections in and ends the old ones.
+// tooManyClients closes connections and accepts no new ones.
 func tooManyClients(t *turn) (func() error, error) {
 	conn, err := t.redis.Dial()
 	if err != nil {
@@ -156,7 +156,7 @@ func tooManyClients(t *turn) (func() error, error) {
 	}, t.last(2 * time.Second)
 }
 
-// misconf has a snapshot fail, after which Redis takes no writes: a directory is
+// misconf makes a snapshot fail, after which Redis accepts no writes: a directory is
 // where its file should be.
 func misconf(t *turn) (func() error, error) {
 	path := filepath.Join(t.redis.Dir, "dump.rdb")
@@ -173,8 +173,8 @@ func misconf(t *turn) (func() error, error) {
 	return heal, t.last(3 * time.Second)
 }
 
-// replicaOfNobody makes Redis the replica of a server that is not there: it takes
-// no writes, and without stale data no reads either.
+// replicaOfNobody makes Redis the replica of a server that does not exist. It accepts no
+// writes, and without stale data no reads either.
 func replicaOfNobody(stale string) func(t *turn) (func() error, error) {
 	return func(t *turn) (func() error, error) {
 		if err := t.set("replica-serve-stale-data", stale); err != nil {

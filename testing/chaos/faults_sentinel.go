@@ -8,8 +8,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// ofSentinel are faults of a master, its replica and three sentinels. Where a
-// replica takes the master's place, Redis forgets what the replica had not got yet,
+// ofSentinel are the faults of a master, its replica and three sentinels. When a replica
+// takes the master's place, Redis forgets what the replica had not received yet,
 // acknowledged or not.
 func ofSentinel() []fault {
 	failed := counter(rolePoller, "rounds_redis_errors_total")
@@ -26,7 +26,7 @@ func ofSentinel() []fault {
 				_, err = t.sentinels.Promote()
 			}
 			t.lostUntil = time.Now().Add(switched)
-			return nil, err // the old master lives on, and takes itself for one until it is told
+			return nil, err // the old master lives on and believes to be the master until it is told
 		}},
 		{name: "sentinel-master-kill", invariant: "I1 I3 I4", sign: failed, straggler: true, mend: regroup, inject: masterKilled},
 		{name: "sentinel-master-freeze", invariant: "I1 I3 I4", sign: failed, straggler: true, mend: regroup, inject: masterFrozen},
@@ -52,7 +52,7 @@ func ofSentinel() []fault {
 		}},
 		{name: "sentinel-one-down", invariant: "I6", sign: silent, mend: regroup, inject: sentinelsKilled(1, nil)},
 		{name: "sentinel-all-down", invariant: "I6", sign: silent, mend: regroup, inject: sentinelsKilled(3, nil)},
-		// The last sentinel sees the master go and may not replace it alone.
+		// The last sentinel sees the master fail and may not replace it alone.
 		{name: "sentinel-no-quorum", invariant: "I1 I5 I6", sign: failed, mend: regroup, inject: sentinelsKilled(2, func(t *turn, master *redistest.Server) (func() error, error) {
 			master.Kill()
 			return func() error { return master.Relaunch(t.redisPath, "--replicaof", "no", "one") }, t.last(2500 * time.Millisecond)
@@ -60,7 +60,7 @@ func ofSentinel() []fault {
 	}
 }
 
-// healed calls what ends a fault, if there is anything.
+// healed calls what ends a fault, if anything does.
 func healed(heal func() error) error {
 	if heal == nil {
 		return nil
@@ -68,7 +68,7 @@ func healed(heal func() error) error {
 	return heal()
 }
 
-// masterKilled has the sentinels replace a master that was killed, amid checks.
+// masterKilled kills the master amid checks, so that the sentinels replace it.
 func masterKilled(t *turn) (func() error, error) {
 	return t.replaced(func(master *redistest.Server) error {
 		master.Kill()
@@ -76,7 +76,7 @@ func masterKilled(t *turn) (func() error, error) {
 	}, func(master, next *redistest.Server) error { return t.follow(master, next) })
 }
 
-// masterFrozen has them replace one that goes on later as if nothing had been.
+// masterFrozen has them replace a master that later goes on as if nothing had happened.
 func masterFrozen(t *turn) (func() error, error) {
 	return t.replaced((*redistest.Server).Freeze, func(master, _ *redistest.Server) error {
 		t.former = master
@@ -84,16 +84,16 @@ func masterFrozen(t *turn) (func() error, error) {
 	})
 }
 
-// masterWritesLost has them replace one that its replica had lost sight of for a
-// while, in which it acknowledged what is then forgotten.
+// masterWritesLost has them replace a master that its replica had lost for a while, in
+// which it acknowledged what is then forgotten.
 func masterWritesLost(t *turn) (func() error, error) {
 	return t.replaced(func(master *redistest.Server) error {
 		return t.cutOff(master, t.sentinels.Other(master))
 	}, func(master, next *redistest.Server) error { return t.follow(master, next) })
 }
 
-// replaced breaks the master, while pollers hold claims, and waits until another
-// has its place.
+// replaced breaks the master while pollers hold claims, and waits until another server
+// has taken its place.
 func (t *turn) replaced(strike func(master *redistest.Server) error, heal func(master, next *redistest.Server) error) (func() error, error) {
 	hurry := t.dawdle(1500 * time.Millisecond)
 	defer hurry()
@@ -119,13 +119,12 @@ func (t *turn) replaced(strike func(master *redistest.Server) error, heal func(m
 	}, errors.Join(err, t.last(t.between(200*time.Millisecond, time.Second)))
 }
 
-// follow starts a server that was killed as a replica of the master of now.
+// follow starts a killed server as a replica of the current master.
 func (t *turn) follow(s, master *redistest.Server) error {
 	return s.Relaunch(t.redisPath, "--replicaof", "127.0.0.1", fmt.Sprint(master.Port))
 }
 
-// sentinelsKilled kills so many, then does what else is to be done, and starts them
-// again.
+// sentinelsKilled kills so many sentinels, then does a fault, and starts them again.
 func sentinelsKilled(n int, then func(t *turn, master *redistest.Server) (func() error, error)) func(t *turn) (func() error, error) {
 	return func(t *turn) (func() error, error) {
 		master, err := t.sentinels.Named()
@@ -155,7 +154,7 @@ func sentinelsKilled(n int, then func(t *turn, master *redistest.Server) (func()
 	}
 }
 
-// working notes where checks do not go on during a fault that should not matter.
+// working notes a violation if checks stop during a fault that should not matter.
 func (t *turn) working() error {
 	if is, usually := t.rate(t.ailing.without(t.base)); is < fullShare*usually {
 		t.fail(fmt.Sprintf("I6: %.0f checks a second during the fault, of %.0f usual ones", is, usually))
@@ -163,9 +162,9 @@ func (t *turn) working() error {
 	return t.Err()
 }
 
-// regroup has the former master, if it lives and takes itself for one still, follow
-// the new one, and waits until all is as it was. Before that nothing may have been
-// written there any more.
+// regroup makes the former master follow the new one, if it lives and still believes to
+// be the master, and waits until all is as it was. Nothing may have been written to the
+// former master before.
 func regroup(t *turn) error {
 	master, err := t.sentinels.Named()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// ofStrangers are what third parties and callers do that are not only broken but
-// wicked, or that a service with little patience takes for its own fault.
+// ofStrangers are acts of third parties and callers that are not only broken but
+// malicious, or that a service with little patience takes for its own fault.
 func ofStrangers() []fault {
 	return []fault{
 		{name: "check-hostile", invariant: "I4 I6", sign: counter(rolePoller, "rounds_checks_total", `outcome="protocol"`), inject: hostileBodies},
@@ -24,8 +24,8 @@ func ofStrangers() []fault {
 	}
 }
 
-// hostileBodies has some feeds answer with bodies that are made to exhaust who reads
-// them. Every poller must live through that.
+// hostileBodies has some feeds answer with bodies that are made to exhaust their reader.
+// Every poller must survive them.
 func hostileBodies(t *turn) (func() error, error) {
 	var ids []string
 	for _, id := range t.some(len(t.base)) {
@@ -41,8 +41,8 @@ func hostileBodies(t *turn) (func() error, error) {
 	return t.goodAgain(ids), t.last(5 * time.Second)
 }
 
-// endlessConnector has an account that always has more come to a Redis with little
-// memory left. The others must be checked on.
+// endlessConnector adds an account that always has more messages to a Redis with little
+// memory left. The other accounts must still be checked.
 func endlessConnector(t *turn) (func() error, error) {
 	const spare = 24 << 20
 	used, err := t.usedMemory()
@@ -52,7 +52,8 @@ func endlessConnector(t *turn) (func() error, error) {
 	id := endlessPrefix + strconv.Itoa(t.number)
 	t.third.beWicked([]string{id}, endless())
 	heal := func() error {
-		// First the account goes: that must work on a Redis without memory as well.
+		// First the account is deregistered. That must work on a Redis without free
+		// memory too.
 		if outcome, status := t.clients.request(t, deregister, id); outcome != done {
 			t.fail(fmt.Sprintf("I6: who fills Redis cannot be deregistered: %s, %d", outcome, status))
 		}
@@ -69,7 +70,7 @@ func endlessConnector(t *turn) (func() error, error) {
 	return heal, t.last(2 * time.Second)
 }
 
-// roomAgain waits until no poller holds back any more, which each learns by itself.
+// roomAgain waits until every poller claims again. Each finds that out by itself.
 func roomAgain(t *turn) error {
 	short := counter(rolePoller, "rounds_redis_memory_short")
 	if !t.untilWithin(wholeWithin, func() bool { return short.of(t.snap(t)).grown(nil) == 0 }) {
@@ -90,9 +91,9 @@ func (t *turn) usedMemory() (int, error) {
 	return strconv.Atoi(strings.TrimSpace(strings.SplitN(after, "\n", 2)[0]))
 }
 
-// twoStayDead has all hosts refuse connections until pollers take their own network for
-// down; then one is back, and two stay dead. The accounts of the one must be checked as
-// usual, though most hosts are out of reach.
+// twoStayDead has all hosts refuse connections until pollers believe that their own
+// network is down. Then one host is back, and two stay dead. The accounts of the one must
+// be checked as usual, though most hosts cannot be reached.
 func twoStayDead(t *turn) (func() error, error) {
 	if err := t.untilUnsuspected(); err != nil {
 		return nil, err
@@ -127,10 +128,10 @@ func twoStayDead(t *turn) (func() error, error) {
 	return func() error { return up(hosts[1:]...) }, t.Err()
 }
 
-// halfOpen has more callers than the API has connections begin a request and not go on
-// with it. Others must be served meanwhile.
+// halfOpen has more callers than the API has connections begin a request and then stop.
+// Other callers must still be served.
 func halfOpen(t *turn) (func() error, error) {
-	const callers = 600 // apiConnections and some
+	const callers = 600 // apiConnections and some more
 	addr := t.member("api-0").addr
 	var open []net.Conn
 	heal := func() error {
@@ -147,9 +148,9 @@ func halfOpen(t *turn) (func() error, error) {
 		open = append(open, conn)
 		half := "POST /v1/accounts HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
 		if i%3 == 0 {
-			half = half[:40] // amid the headers
+			half = half[:40] // in the middle of the headers
 		}
-		_, _ = conn.Write([]byte(half)) // the API may have closed it for another
+		_, _ = conn.Write([]byte(half)) // the API may have closed it to make room
 	}
 	if err := t.last(3 * time.Second); err != nil {
 		return heal, err

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFaults holds what a run promises of its faults: enough of them in each world,
-// each of one name, with the invariants that it is judged by and with the metric or
+// TestFaults checks what a run promises about its faults: there are enough in each world,
+// names are unique, and each has the invariants that it is judged by and the metric or
 // log line that shows it.
 func TestFaults(t *testing.T) {
 	count := make(map[topology]int)
@@ -24,7 +24,7 @@ func TestFaults(t *testing.T) {
 		if f.sign.name == "" || f.sign.of == nil {
 			t.Errorf("%s shows nowhere", f.name)
 		}
-		// What one of our metrics shows is worth more than what Redis' own do.
+		// A metric of ours is worth more than one of Redis'.
 		if !strings.HasPrefix(f.sign.name, "rounds_") && f.name != "sentinel-replica-down" {
 			t.Errorf("%s shows in %s, which is not ours", f.name, f.sign.name)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream"
 )
 
-// ofThirds are what the third party does to us.
+// ofThirds are the faults of the third party.
 func ofThirds() []fault {
 	ended := func(outcome string) sign {
 		return counter(rolePoller, "rounds_checks_total", fmt.Sprintf("outcome=%q", outcome))
@@ -33,7 +33,8 @@ func ofThirds() []fault {
 		{name: "all-hosts-down", invariant: "I4 I6", sign: ended("transient"), inject: func(t *turn) (func() error, error) {
 			return t.hostsDown(len(t.third.hosts), func() error { return t.last(4 * time.Second) })
 		}},
-		// Replicas judge by the last minute, so it takes that long to be suspected.
+		// Replicas judge by the last minute, so it takes that long until they suspect
+		// their network.
 		{name: "own-network-down", invariant: "I6", within: wholeWithin, sign: outage, inject: func(t *turn) (func() error, error) {
 			if err := t.untilUnsuspected(); err != nil {
 				return nil, err
@@ -44,7 +45,7 @@ func ofThirds() []fault {
 	}
 }
 
-// untilSuspected lasts until a poller suspects its own network. They judge by the last
+// untilSuspected lasts until a poller suspects its own network. Pollers judge by the last
 // minute, so it takes that long.
 func (t *turn) untilSuspected() error {
 	t.untilWithin(90*time.Second, func() bool {
@@ -53,7 +54,8 @@ func (t *turn) untilSuspected() error {
 	return t.Err()
 }
 
-// untilUnsuspected waits until no poller does any more, because of a fault before.
+// untilUnsuspected waits until no poller suspects its own network because of an earlier
+// fault.
 func (t *turn) untilUnsuspected() error {
 	t.untilWithin(wholeWithin, func() bool {
 		return t.fault.sign.of(t.snap(t)).grown(nil) == 0 || t.last(time.Second) != nil
@@ -87,14 +89,14 @@ func (t *turn) goodAgain(ids []string) func() error {
 	}
 }
 
-// gone parks accounts, which an operator then resumes: that is its end.
+// gone parks accounts, which an operator then resumes. That ends the fault.
 func gone(t *turn) (func() error, error) {
 	ids := t.connectors(20)
 	t.hits(ids...)
 	t.third.misbehave(ids, upstream.Fault{Status: http.StatusGone})
 	return func() error {
 		t.third.behave(ids)
-		if err := t.last(time.Second); err != nil { // until nobody is told so any more
+		if err := t.last(time.Second); err != nil { // until no account is told so any more
 			return err
 		}
 		for _, id := range ids {
@@ -106,7 +108,7 @@ func gone(t *turn) (func() error, error) {
 	}, t.last(3 * time.Second)
 }
 
-// hostsDown has hosts refuse connections for as long as last lasts.
+// hostsDown has hosts refuse connections until last returns.
 func (t *turn) hostsDown(n int, last func() error) (func() error, error) {
 	hosts := make([]*host, 0, n)
 	for _, i := range t.random.Perm(len(t.third.hosts))[:n] {
@@ -125,7 +127,7 @@ func (t *turn) hostsDown(n int, last func() error) (func() error, error) {
 	}, last()
 }
 
-// ofData are what is done to the ring's keys, and storms through the API.
+// ofData are faults in the ring's keys, and storms through the API.
 func ofData(audits bool) []fault {
 	setAside := counter(rolePoller, "rounds_set_aside_total")
 	faults := []fault{
@@ -155,13 +157,13 @@ func ofData(audits bool) []fault {
 			command := exec.Command(t.binary, "audit", "--repair")
 			command.Env = []string{"ROUNDS_API_URL=" + t.clients.url, "ROUNDS_REDIS_URL=" + t.redis.URL(), "ROUNDS_NAMESPACE=" + namespace}
 			out, err := command.CombinedOutput()
-			if err != nil && command.ProcessState.ExitCode() != 1 { // 1: there was something to repair
+			if err != nil && command.ProcessState.ExitCode() != 1 { // 1: something was repaired
 				return fmt.Errorf("audit: %w\n%s", err, out)
 			}
 			return nil
 		}
 		found := counter(roleMonitor, "rounds_audits_total", `outcome="violated"`)
-		// They last until an audit has found them: then an operator repairs.
+		// They last until an audit has found them and an operator has repaired them.
 		deleted := func(names ...string) func(t *turn) (func() error, error) {
 			return func(t *turn) (func() error, error) {
 				before := t.snap(t)
@@ -184,12 +186,11 @@ func ofData(audits bool) []fault {
 	return faults
 }
 
-// auditedWithin is in what time an audit finds what is lost: another monitor takes over
-// what one does that was killed only half a minute later.
+// auditedWithin is the time in which an audit finds what is lost. If the auditing monitor
+// was killed, another takes over half a minute later.
 const auditedWithin = time.Minute
 
-// garbage puts texts into lists that are no entries, where they are found at
-// once.
+// garbage puts texts that are no entries into lists where they are found at once.
 func garbage(lists ...string) func(t *turn) (func() error, error) {
 	return func(t *turn) (func() error, error) {
 		for shard := range shards {
@@ -205,8 +206,8 @@ func garbage(lists ...string) func(t *turn) (func() error, error) {
 	}
 }
 
-// wrongType puts a text where a shard has a list of waiting accounts, if nobody
-// waits there.
+// wrongType puts a text in the place of a shard's list of waiting accounts, if that list
+// is empty.
 func wrongType(t *turn) (func() error, error) {
 	changed := 0
 	for shard := range shards {

@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream"
 )
 
-// violation is something that must not happen, and when it did; the time is zero
-// where nobody knows.
+// violation is something that must not happen, and when it happened. The time is zero if
+// nobody knows.
 type violation struct {
 	at   time.Time
 	what string
@@ -30,13 +30,13 @@ type verdict struct {
 // span is a time in which something is allowed.
 type span struct {
 	from, to time.Time
-	torn     bool // two servers may have answered in it, one of which is forgotten
+	torn     bool // two servers may have answered in it, one of which was discarded
 }
 
 func (s span) has(at time.Time) bool { return !at.Before(s.from) && !at.After(s.to) }
 
-// standing is what an account may be: absent, active, paused, or several of them
-// where an outcome is unknown.
+// standing is what an account may be: absent, active or paused, or several of them if an
+// outcome is unknown.
 type standing uint8
 
 const (
@@ -45,7 +45,7 @@ const (
 	paused
 )
 
-// after is what an operation makes of an account if it is done.
+// after returns what an operation makes of an account if it is done.
 func (s standing) after(kind string) standing {
 	switch {
 	case kind == register:
@@ -60,8 +60,8 @@ func (s standing) after(kind string) standing {
 	return s
 }
 
-// told is what an account may be after an operation's outcome; 0 if the outcome
-// cannot be true.
+// told returns what an account may be after an operation's outcome; 0 if the outcome is
+// impossible.
 func (s standing) told(op operation) standing {
 	switch {
 	case op.racing || op.outcome == unknown:
@@ -91,13 +91,13 @@ type fate struct {
 	standing  standing
 	changed   time.Time // when the last operation ended
 	registers int       // tries
-	confused  bool      // an operation among racing ones had no answer: it may be done yet
+	confused  bool      // an operation among concurrent ones had no answer: it may still be done
 	violation *violation
 	undone    int
 }
 
-// follow tells what each account may be after all operations, Redis having lost
-// what was acknowledged in the spans.
+// follow returns what each account may be after all operations, given that Redis may have
+// lost what was acknowledged in the spans.
 func follow(history []operation, lost []span) map[string]*fate {
 	byAccount := make(map[string][]operation)
 	for _, op := range history {
@@ -120,7 +120,7 @@ func follow(history []operation, lost []span) map[string]*fate {
 				if within == nil {
 					before = f.standing
 				}
-				if rest[0].torn { // this one may have been answered by who has not got the others
+				if rest[0].torn { // a server that lacks the others may have answered this one
 					f.standing |= reached(before, within)
 				}
 				within = append(within, op)
@@ -152,8 +152,8 @@ func (f *fate) obey(op operation) {
 	f.standing, f.changed = next, op.ended
 }
 
-// lose adds what the account was before operations that Redis may have lost, and
-// after each of them.
+// lose adds what the account was before operations that Redis may have lost, and after
+// each of them.
 func (f *fate) lose(before standing, ops []operation) {
 	if len(ops) == 0 {
 		return
@@ -162,7 +162,7 @@ func (f *fate) lose(before standing, ops []operation) {
 	f.undone += len(ops)
 }
 
-// reached is what an account may be after some of the operations.
+// reached returns what an account may be after some of the operations.
 func reached(before standing, ops []operation) standing {
 	for _, op := range ops {
 		before |= before.told(op)
@@ -170,8 +170,8 @@ func reached(before standing, ops []operation) standing {
 	return before
 }
 
-// judge reads Redis at the end, when nothing runs any more, and holds it against
-// what the clients and the third party have seen.
+// judge reads Redis at the end, when nothing runs any more, and compares it with what the
+// clients and the third party have seen.
 func (w *world) judge(allowed []*excuse, lost []span, settled time.Time) (verdict, error) {
 	v := verdict{operations: make(map[outcome]int)}
 	fault := func(at time.Time, format string, args ...any) {
@@ -229,7 +229,7 @@ func (w *world) judge(allowed []*excuse, lost []span, settled time.Time) (verdic
 	return v, nil
 }
 
-// judgeStanding holds an account's place against what it may be.
+// judgeStanding compares an account's place with what it may be.
 func (w *world) judgeStanding(id string, f *fate, c *census.Census, settled time.Time, fault func(time.Time, string, ...any)) {
 	account, registered := c.Accounts[id]
 	is, reason := absent, ""
@@ -257,9 +257,9 @@ func (w *world) judgeStanding(id string, f *fate, c *census.Census, settled time
 	}
 }
 
-// judgeMessages expects each message that the third party gave out, and that the
-// account's cursor has passed, in the streams once; of an account that was
-// registered again, which begins anew, once for each time at most.
+// judgeMessages expects each message that the third party returned, and that the
+// account's cursor has passed, in the streams once. An account that was registered again
+// begins anew, so its messages may be there once for each registration.
 func (w *world) judgeMessages(id string, f *fate, c *census.Census, lost bool, counts map[[2]string]int, written map[[2]string]time.Time, fault func(time.Time, string, ...any)) {
 	posted := w.third.Stats(id).Posted
 	_, registered := c.Accounts[id]
@@ -267,7 +267,7 @@ func (w *world) judgeMessages(id string, f *fate, c *census.Census, lost bool, c
 	if registered && f.standing == active {
 		passed = posted // everything, by now
 	} else if lost {
-		passed = 0 // the cursor may have been taken back, and nobody asked again
+		passed = 0 // the cursor may have been set back, and no check followed
 	}
 	for n := range posted {
 		m := [2]string{id, upstream.MessageID(id, n+1)}

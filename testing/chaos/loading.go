@@ -11,10 +11,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// loading is a restart that takes a while to read its data: each key is delayed
-// until the fault is over. So is each command behind the snapshot in the append-only
-// file, of which Redis reads a thousand before it looks at its clients: there must be
-// none.
+// loading is a restart in which Redis takes a while to read its data: each key is delayed
+// until the fault is over. Commands behind the snapshot in the append-only file would be
+// delayed too, and Redis reads a thousand of them before it serves its clients, so there
+// must be none.
 func loading(t *turn) (func() error, error) {
 	if err := t.rewritten(); err != nil {
 		return nil, err
@@ -25,8 +25,8 @@ func loading(t *turn) (func() error, error) {
 	}
 	t.redis.Kill()
 	each := loadingTime / time.Duration(max(1, size))
-	// Redis looks at its clients after so many bytes: often enough while it waits at
-	// each key, and not so often that looking is what takes the time.
+	// Redis serves its clients after each so many bytes. That must be often enough while
+	// it waits at each key, and rare enough that serving does not take the time.
 	every := max(1024, t.dataSize()/500)
 	if err := t.redis.RelaunchLoading(t.redisPath, "--key-load-delay", fmt.Sprint(each.Microseconds()),
 		"--loading-process-events-interval-bytes", fmt.Sprint(every)); err != nil {
@@ -46,9 +46,9 @@ func loading(t *turn) (func() error, error) {
 	return heal, err
 }
 
-const loadingTime = 10 * time.Second // that it takes at least if nobody hurries it
+const loadingTime = 10 * time.Second // the least that it takes if nobody hurries it
 
-// rewritten has Redis take no more writes, and makes a snapshot of all there were.
+// rewritten stops all writes to Redis and makes a snapshot of what was written.
 func (t *turn) rewritten() error {
 	base := func() string {
 		files, err := filepath.Glob(filepath.Join(t.redis.Dir, "appendonlydir", "*.base.rdb"))
@@ -70,7 +70,7 @@ func (t *turn) rewritten() error {
 	return nil
 }
 
-// dataSize is what Redis has in its append-only files.
+// dataSize returns the size of Redis' append-only files.
 func (t *turn) dataSize() int64 {
 	var size int64
 	files, _ := filepath.Glob(filepath.Join(t.redis.Dir, "appendonlydir", "*")) // the pattern is a good one

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// machine is where a run was made.
+// machine describes where a run was made.
 type machine struct {
 	CPU    string `json:"cpu,omitempty"`
 	Cores  int    `json:"cores"`
@@ -19,7 +19,7 @@ type machine struct {
 	Redis  string `json:"redis"`
 }
 
-// thisMachine tells what can be known of it; what cannot stays empty.
+// thisMachine returns what can be known of the machine. What cannot be known is empty.
 func thisMachine(redisPath string) machine {
 	m := machine{Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
 		CPU: fieldOf("/proc/cpuinfo", "model name")}
@@ -34,7 +34,7 @@ func thisMachine(redisPath string) machine {
 	return m
 }
 
-// fieldOf is the value of the first line of a file that begins with a name.
+// fieldOf returns the value of the first line of a file that begins with a name.
 func fieldOf(path, name string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -48,13 +48,13 @@ func fieldOf(path, name string) string {
 	return ""
 }
 
-// checkedOut is the commit that lies here, and whether files of it were changed; empty
-// outside a repository.
+// checkedOut returns the commit of the working directory, and whether files were changed
+// since. It returns "" outside a repository.
 func checkedOut() (commit string, modified bool) {
 	return printed("git", "rev-parse", "HEAD"), printed("git", "status", "--porcelain", "--untracked-files=no") != ""
 }
 
-// builtFrom is the same of a binary, as far as it says so.
+// builtFrom returns the same of a binary, as far as the binary says so.
 func builtFrom(binary string) (commit string, modified bool) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {

@@ -21,16 +21,16 @@ import (
 // errViolated reports a run in which something did not hold.
 var errViolated = errors.New("something did not hold")
 
-// options are what a run is told.
+// options are the arguments of a run.
 type options struct {
 	length   time.Duration // of the faults; what comes before and after is not counted
 	seed     uint64
 	on       []topology // empty: all
 	faults   []string   // empty: all
 	complete bool       // if the time is up, go on until each fault has come once
-	rounds   int        // at most so often each fault; 0: as often as there is time
+	rounds   int        // the most turns of each fault; 0: as many as there is time for
 	accounts int
-	binary   string // what to break; empty: built from this source
+	binary   string // what to break; empty: it is built from this source
 	dir      string // for the binary and Redis' files
 	log      io.Writer
 }
@@ -92,7 +92,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // it is in the system's folder for such
+	defer func() { _ = os.RemoveAll(dir) }() // it is in the system's folder for temporary files
 	o.dir = dir
 	r, err := unleash(ctx, o)
 	if err != nil {
@@ -112,7 +112,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	return nil
 }
 
-// unleash does a whole run: in each world those faults that are possible there.
+// unleash does a whole run: in each world the faults that are possible there.
 func unleash(ctx context.Context, o options) (*report, error) {
 	redisPath, err := exec.LookPath("redis-server")
 	if err != nil {

@@ -20,11 +20,10 @@ type snapshot struct {
 	servers map[string]string // INFO of each server of Redis, by address
 }
 
-// page is what a process shows at /metrics.
+// page is what a process returns for /metrics.
 type page struct{ role, text string }
 
-// snap reads the metrics of all processes that answer, and INFO where a sign is in
-// it.
+// snap reads the metrics of all processes that answer, and INFO where a sign needs it.
 func (w *world) snap(ctx context.Context) snapshot {
 	s := snapshot{pages: make(map[string]page), servers: make(map[string]string)}
 	var mu sync.Mutex
@@ -52,7 +51,7 @@ func (w *world) snap(ctx context.Context) snapshot {
 // reading is a figure of each process, by process.
 type reading map[string]float64
 
-// grown adds up by how much the figures grew. One that was not there before began at
+// grown adds up by how much the figures grew. A figure that was missing before began at
 // 0.
 func (r reading) grown(before reading) float64 {
 	total := 0.0
@@ -62,10 +61,10 @@ func (r reading) grown(before reading) float64 {
 	return total
 }
 
-// sign is what an operator sees of a fault: a figure that grows, by so much at least.
+// sign is what an operator sees of a fault: a figure that grows by a least amount.
 type sign struct {
 	name  string
-	least float64 // 0: by anything
+	least float64 // 0: any growth
 	of    func(s snapshot) reading
 }
 
@@ -75,14 +74,14 @@ func (s sign) shown(before, now snapshot) bool {
 	return grown > 0 && grown >= s.least
 }
 
-// times makes a sign of one that must grow by so much: of what also happens without
-// the fault, but less often.
+// times makes a sign need a least growth, for a figure that also grows without the fault,
+// but less.
 func (s sign) times(least float64) sign {
 	s.name, s.least = s.name+" by "+strconv.FormatFloat(least, 'f', -1, 64), least
 	return s
 }
 
-// scraped is a figure of the pages of a role; of all roles if it is empty.
+// scraped is a figure of the pages of a role, or of all roles if it is empty.
 func scraped(name, role string, figure func(text string) float64) sign {
 	return sign{name: name, of: func(s snapshot) reading {
 		r := reading{}
@@ -95,7 +94,7 @@ func scraped(name, role string, figure func(text string) float64) sign {
 	}}
 }
 
-// counter is a metric of a role's processes, the sum over the series that have all of
+// counter is a metric of a role's processes: the sum over the series that have all of
 // some labels, given as name="value".
 func counter(role, metric string, labels ...string) sign {
 	name := metric
@@ -105,7 +104,7 @@ func counter(role, metric string, labels ...string) sign {
 	return scraped(name, role, func(text string) float64 { return sum(text, metric, labels) })
 }
 
-// above is how many observations of a histogram were more than one of its bounds.
+// above is how many observations of a histogram were above one of its bounds.
 func above(role, histogram, bound string) sign {
 	return scraped(histogram+" above "+bound, role, func(text string) float64 {
 		return sum(text, histogram+"_count", nil) - sum(text, histogram+"_bucket", []string{`le="` + bound + `"`})
@@ -113,7 +112,7 @@ func above(role, histogram, bound string) sign {
 }
 
 // lost and left are processes of a role that a monitor counts: those that went silent,
-// and those that ended as they should.
+// and those that ended properly.
 func lost(role string) sign {
 	return counter(roleMonitor, "rounds_processes_lost_total", `roles="`+role+`"`)
 }
@@ -122,8 +121,8 @@ func left(role string) sign {
 	return counter(roleMonitor, "rounds_processes_left_total", `roles="`+role+`"`)
 }
 
-// withoutReplica is 1 of a master that no replica follows. It is Redis' own metric, for
-// nothing of it reaches the service.
+// withoutReplica is 1 for a master that no replica follows. It is Redis' own metric,
+// because nothing of it reaches the service.
 func withoutReplica() sign {
 	return sign{name: "redis INFO connected_slaves is 0", of: func(s snapshot) reading {
 		r := reading{}
@@ -158,7 +157,7 @@ func sum(text, metric string, labels []string) float64 {
 	return total
 }
 
-// signsOf gives each sign of some faults once.
+// signsOf returns each sign of some faults once.
 func signsOf(faults []fault) []sign {
 	var signs []sign
 	for _, f := range faults {
@@ -169,7 +168,7 @@ func signsOf(faults []fault) []sign {
 	return signs
 }
 
-// get is the body of a GET that was answered with 200, within a second.
+// get returns the body of a GET that was answered with 200 within a second.
 func get(ctx context.Context, url string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

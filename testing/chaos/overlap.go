@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	cutTolerance   = 250 * time.Millisecond // by which the third party may see a caller's going too late
+	cutTolerance   = 250 * time.Millisecond // the most by which the third party notices too late that a caller has gone
 	stragglerTime  = longTimeout + 2*time.Second
-	lastCheckAfter = longTimeout + 6*time.Second // that a frozen poller may begin a check it had claimed
+	lastCheckAfter = longTimeout + 6*time.Second // the last moment at which a frozen poller may begin a check that it had claimed
 )
 
 // excuse is why checks may overlap: a poller may have been cut from its claims.
 type excuse struct {
 	fault    string
 	from, to time.Time
-	end      time.Time // of the fault: where all pollers are concerned the earlier check began before it
-	of       []string  // the processes that may; nil: all
+	end      time.Time // of the fault: if all pollers are concerned, the earlier check must have begun before it
+	of       []string  // the processes that are excused; nil: all
 	used     int
 }
 
-// excuse is that of a turn. A poller that was cut off finds out at the end, and by then
-// it may have begun what it had claimed.
+// excuse returns that of a turn. A poller that was cut off finds out at the end, and by
+// then it may have begun what it had claimed.
 func (t *turn) excuse() *excuse {
 	return &excuse{fault: t.fault.name, from: t.injected, to: t.healed.Add(stragglerTime), end: t.healed.Add(time.Second), of: t.concerned}
 }
 
-// covers reports whether it excuses two checks that overlapped. Of a check of which
-// nobody knows who made it, the other one must be a straggler's.
+// covers reports whether the excuse covers two checks that overlapped. If nobody knows
+// who made one of them, the other must be a straggler's.
 func (e *excuse) covers(earlier, later check) bool {
 	if later.began.Before(e.from) || later.began.After(e.to) {
 		return false
@@ -43,8 +43,7 @@ func (e *excuse) covers(earlier, later check) bool {
 	})
 }
 
-// overlapping finds checks of one account that ran at the same time, apart from
-// those that are excused.
+// overlapping finds checks of one account that ran at the same time and are not excused.
 func overlapping(history []check, allowed []*excuse) (faults []violation, lawful int) {
 	slices.SortFunc(history, func(a, b check) int {
 		return cmp.Or(strings.Compare(a.account, b.account), a.began.Compare(b.began))

@@ -2,15 +2,15 @@ package main
 
 import "testing"
 
-// by is a check that a process makes.
+// by returns a check that a process makes.
 func (c check) by(process string) check {
 	c.caller = &caller{}
 	c.caller.process.Store(&process)
 	return c
 }
 
-// The checker itself is tried on histories of which it is known what is wrong. The
-// first check is p's, the second q's.
+// The checker itself is tested on histories whose faults are known. The first check is
+// p's, the second q's.
 func TestOverlapping(t *testing.T) {
 	history := func(second check) []check {
 		return []check{second.by("q"), {account: "b", began: at(0), ended: at(5000)}, check{account: "a", began: at(1000), ended: at(2000)}.by("p")}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// least is how long a fault takes at least, with the recovery from it.
+// least is the least time that a fault and its recovery take.
 const least = 5 * time.Second
 
 // phase does the run in one world.
@@ -78,7 +78,7 @@ func (w *world) play(ctx context.Context, o options, on topology, faults []fault
 			return nil, err
 		}
 	}
-	// Those that wait out their backoff still.
+	// Accounts that still wait out their backoff.
 	t := &turn{Context: ctx, world: w}
 	for w.ailing.review(w.third); len(w.ailing.since) > 0; w.ailing.review(w.third) {
 		if err := t.last(100 * time.Millisecond); err != nil {
@@ -89,8 +89,8 @@ func (w *world) play(ctx context.Context, o options, on topology, faults []fault
 	return turns, nil
 }
 
-// warmUp waits until everything is ready, registers the accounts that stay and counts
-// how often each is checked.
+// warmUp waits until everything is ready, registers the accounts that stay and counts how
+// often each is checked.
 func (w *world) warmUp(ctx context.Context, accounts int) error {
 	t := &turn{Context: ctx, world: w}
 	if !t.until(func() bool { return w.ready(ctx) == "" }) {
@@ -131,7 +131,7 @@ func (w *world) post(ctx context.Context, seed uint64) {
 	}
 }
 
-// goroutines is what each role's processes have at most.
+// goroutines returns the most goroutines that a process of each role has.
 func (w *world) goroutines(ctx context.Context) map[string]float64 {
 	most := make(map[string]float64)
 	for _, role := range []string{roleAPI, rolePoller, roleMonitor} {
@@ -144,11 +144,11 @@ func (w *world) goroutines(ctx context.Context) map[string]float64 {
 
 const (
 	settleWithin    = wholeWithin
-	spareGoroutines = 150             // that connections opened meanwhile may take
-	idleWithin      = 2 * time.Minute // in which those that are idle have been closed
+	spareGoroutines = 150             // those of connections that were opened meanwhile
+	idleWithin      = 2 * time.Minute // the time in which idle ones have been closed
 )
 
-// conclude lets things settle, ends all processes in the proper way and judges.
+// conclude lets things settle, ends all processes properly and judges.
 func (w *world) conclude(ctx context.Context, turns []*turn, before map[string]float64) (*report, error) {
 	var allowed []*excuse
 	var lost []span
@@ -196,7 +196,7 @@ func (w *world) conclude(ctx context.Context, turns []*turn, before map[string]f
 	return summarize(turns, v, allowed), nil
 }
 
-// certainlyActive are the accounts that must be checked on.
+// certainlyActive returns the accounts that must still be checked.
 func (w *world) certainlyActive(lost []span) []string {
 	ids := slices.Clone(w.base)
 	for id, f := range follow(w.clients.operations(), lost) {

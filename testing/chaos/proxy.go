@@ -20,14 +20,14 @@ type proxies struct {
 }
 
 func newProxies(target string) *proxies {
-	zerolog.SetGlobalLevel(zerolog.Disabled) // toxics log to a logger that nobody can give them
+	zerolog.SetGlobalLevel(zerolog.Disabled) // toxics log to a logger that cannot be replaced
 	return &proxies{
 		server: toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()),
 		byName: make(map[string]*toxiproxy.Proxy), target: target,
 	}
 }
 
-// open returns the address that a process finds Redis at.
+// open returns the address at which a process finds Redis.
 func (p *proxies) open(name string) (string, error) {
 	if known := p.byName[name]; known != nil {
 		return known.Listen, nil
@@ -44,7 +44,7 @@ func (p *proxies) open(name string) (string, error) {
 	return proxy.Listen, nil
 }
 
-// toxin puts a toxic on some processes' ways. Attributes are JSON; stream is
+// toxin adds a toxic to the connections of some processes. Attributes are JSON; stream is
 // upstream (requests) or downstream (replies).
 func (p *proxies) toxin(names []string, kind, stream, attributes string) error {
 	for _, name := range names {
@@ -56,7 +56,7 @@ func (p *proxies) toxin(names []string, kind, stream, attributes string) error {
 	return nil
 }
 
-// purge takes all toxics away.
+// purge removes all toxics.
 func (p *proxies) purge(names []string) error {
 	for _, name := range names {
 		p.byName[name].Toxics.ResetToxics(context.Background())
@@ -64,7 +64,7 @@ func (p *proxies) purge(names []string) error {
 	return nil
 }
 
-// refuse ends the processes' connections and accepts no more; accept ends that.
+// refuse closes the processes' connections and accepts no more, until accept is called.
 func (p *proxies) refuse(names []string) error {
 	for _, name := range names {
 		p.byName[name].Stop()

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// fullShare is how much of the usual checks a second is full throughput, and
-	// rateOver the time over which they are counted.
+	// fullShare is the part of the usual checks a second that counts as full throughput,
+	// and rateOver the time over which they are counted.
 	fullShare = 0.9
 	rateOver  = 2 * time.Second
 
-	restWithin  = 20 * time.Second // in which accounts whose checks did not fail are checked again
-	wholeWithin = time.Minute      // in which all are, after the end of the fault
+	restWithin  = 20 * time.Second // the time in which accounts whose checks did not fail are checked again
+	wholeWithin = time.Minute      // the time in which all accounts are, after the end of the fault
 
 	// overdue is by how much longer than usual an account must wait between two good
 	// checks to count as interrupted.
@@ -29,15 +29,16 @@ const (
 // usual is how an account is checked when nothing is broken.
 type usual struct {
 	cadence time.Duration
-	delay   time.Duration // that its answers always take
+	delay   time.Duration // the delay that its answers always have
 	host    *host
-	rate    float64 // checks a second, as counted before the first fault
+	rate    float64 // checks a second, counted before the first fault
 }
 
-// wait is the longest time between two checks of it that is none too long.
+// wait returns the longest time between two of its checks that is not too long.
 func (u usual) wait() time.Duration { return u.cadence + u.delay + overdue }
 
-// rate returns how many checks of some accounts began in a second, and usually do.
+// rate returns how many checks of some accounts began in a second, and how many usually
+// do.
 func (w *world) rate(ids []string) (is, usually float64) {
 	for _, id := range ids {
 		usually += w.usual[id].rate
@@ -45,19 +46,18 @@ func (w *world) rate(ids []string) (is, usually float64) {
 	return float64(w.third.begun(ids, time.Now().Add(-rateOver))) / rateOver.Seconds(), usually
 }
 
-// ailing are accounts that were put off: their last check failed because of a fault, and
-// they wait out their backoff, half a minute at most after a first failure. Nobody
-// hurries them.
+// ailing are accounts whose last check failed because of a fault. They wait out their
+// backoff, half a minute at most after a first failure. Nobody hurries them.
 type ailing struct {
-	since map[string]*turn // whose end counts
-	ended time.Time        // when the last fault did
+	since map[string]*turn // the turn whose end counts
+	ended time.Time        // when the last fault ended
 	noted time.Time
 }
 
 const noteEvery = 300 * time.Millisecond
 
-// note takes account of who is put off now, and of who was checked well again. An account
-// that is not within wholeWithin is a violation.
+// note records which accounts wait out a backoff now, and which were checked well again.
+// An account that was not checked well within wholeWithin is a violation.
 func (a *ailing) note(t *turn) {
 	a.ended = t.healed
 	if time.Since(a.noted) > noteEvery {
@@ -74,8 +74,8 @@ func (a *ailing) note(t *turn) {
 	a.review(t.third)
 }
 
-// putOff returns the accounts that are due later than their cadence has it; none where
-// Redis cannot be asked.
+// putOff returns the accounts that are due later than their cadence says, or none if
+// Redis does not answer.
 func (w *world) putOff() []string {
 	from, err := w.reader()
 	if err != nil {
@@ -99,8 +99,8 @@ func (w *world) putOff() []string {
 	return ids
 }
 
-// review lets go of those that are well, and of those that are not within the time,
-// though no fault came meanwhile.
+// review drops the accounts that are well, and those that are not well in time although
+// no other fault came meanwhile.
 func (a *ailing) review(third *third) {
 	late := make(map[*turn][]string)
 	for id, t := range a.since {
@@ -118,7 +118,7 @@ func (a *ailing) review(third *third) {
 	}
 }
 
-// without returns those of some accounts that are well.
+// without returns the accounts that are well.
 func (a *ailing) without(ids []string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return a.since[id] != nil })
 }
@@ -126,17 +126,17 @@ func (a *ailing) without(ids []string) []string {
 // recovery is what a fault did to the accounts that it hit, as the third party saw it.
 type recovery struct {
 	hit         int
-	interrupted int           // of these, how many waited too long for a good check
-	longest     time.Duration // that any of them waited
-	// When the last of the interrupted was checked well again; 0 where none was
+	interrupted int           // how many of these waited too long for a good check
+	longest     time.Duration // the longest that any of them waited
+	// When the last interrupted account was checked well again; 0 if none was
 	// interrupted.
 	afterInjection time.Duration
-	afterEnd       time.Duration // 0 as well where that was before the end
+	afterEnd       time.Duration // 0 as well if that was before the end
 }
 
-// recovered computes it from the times at which good checks of each account began, in
-// order. An account that had waited too long already when the fault came is none that
-// it hit.
+// recovered computes a recovery from the times at which good checks of each account
+// began, in order. An account that had already waited too long when the fault came was
+// not hit by it.
 func recovered(good map[string][]time.Time, hit []string, usual map[string]usual, injected, healed time.Time) recovery {
 	var r recovery
 	for _, id := range hit {

@@ -6,7 +6,7 @@ import (
 )
 
 // TestRecovered computes what a fault from 10 s to 13 s did to one account that is
-// checked each second, from when its good checks began.
+// checked each second, from the times at which its good checks began.
 func TestRecovered(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -32,8 +32,9 @@ func TestRecovered(t *testing.T) {
 	}
 }
 
-// TestAilingAreWaitedForAMinute lets go of who is well again, and tells of who is not
-// within a minute of the fault's end, unless another fault came in between.
+// TestAilingAreWaitedForAMinute drops accounts that are well again. It reports an account
+// that is not well within a minute of the fault's end, unless another fault came in
+// between.
 func TestAilingAreWaitedForAMinute(t *testing.T) {
 	now := time.Now()
 	past := &turn{healed: now.Add(-wholeWithin - time.Second)}

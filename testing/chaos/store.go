@@ -17,7 +17,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// topology is what kind of Redis a world has, in which some faults are possible.
+// topology is the kind of Redis that a world has. It decides which faults are possible.
 type topology string
 
 const (
@@ -37,8 +37,8 @@ type store interface {
 	kill()
 }
 
-// keeping is how a server that holds data is started: what it acknowledged is on
-// its disk.
+// keeping is how a server that holds data is started: what it acknowledged is on its
+// disk.
 func keeping() []redistest.Option {
 	return []redistest.Option{redistest.WithAOF(), redistest.WithArgs("--enable-debug-command", "local",
 		"--auto-aof-rewrite-percentage", "0", "--busy-reply-threshold", "100")}
@@ -66,8 +66,8 @@ func (s single) kill() {
 	s.server.Kill()
 }
 
-// group is a master, its replica and their sentinels, which processes reach
-// without a proxy: they are told addresses.
+// group is a master, its replica and their sentinels. Processes reach them without a
+// proxy, because sentinels name addresses.
 type group struct{ *redistest.Sentinels }
 
 func (g group) url(string) (string, error) { return g.URL(), nil }
@@ -80,7 +80,7 @@ func (g group) serving() ([]*redistest.Server, error) {
 func (g group) servers() []*redistest.Server { return g.Servers }
 func (g group) kill()                        { g.Kill() }
 
-// nodes are a cluster, which processes reach without a proxy as well.
+// nodes is a cluster, which processes reach without a proxy as well.
 type nodes struct{ *redistest.Cluster }
 
 func (n nodes) url(string) (string, error) { return n.URL(), nil }
@@ -98,8 +98,8 @@ func (n nodes) kill()                        { n.Kill() }
 
 func slotOf(shard int) int { return connect.Slot(key(shard, "")) }
 
-// patience is how long a master may be silent where no fault wants it to be
-// replaced: a busy machine alone replaces nobody.
+// patience is how long a master may be silent when no fault intends its replacement: a
+// busy machine alone must not cause one.
 const patience = 30 * time.Second
 
 // launch starts the Redis of a topology.
@@ -141,7 +141,7 @@ func (w *world) launch(on topology, dir string) error {
 	return nil
 }
 
-// replace says whether replicas of the cluster may take their masters' places by
+// replace sets whether replicas of the cluster may take their masters' places by
 // themselves.
 func (w *world) replace(may bool) error {
 	setting := "yes"
@@ -159,8 +159,8 @@ func (w *world) replace(may bool) error {
 	return failed
 }
 
-// ask does a command at a server, past all proxies, on a plain connection: one that
-// says its name first is refused by a Redis that is busy.
+// ask does a command at a server, without any proxy, on a plain connection: a busy Redis
+// refuses a connection that names itself first.
 func ask(s *redistest.Server, within time.Duration, name string, args ...any) (any, error) {
 	conn, err := redis.Dial("tcp", s.Addr(), redis.DialConnectTimeout(min(within, 5*time.Second)), redis.DialReadTimeout(within))
 	if err != nil {
@@ -170,7 +170,7 @@ func ask(s *redistest.Server, within time.Duration, name string, args ...any) (a
 	return conn.Do(name, args...)
 }
 
-// reader reads the shards past the service, each from the server that has it.
+// reader reads the shards without the service, each from the server that has it.
 type reader struct {
 	having []*redistest.Server
 	conns  map[*redistest.Server]redis.Conn

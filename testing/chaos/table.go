@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// row is a fault and all its turns. Of the figures each is the greatest of any turn,
-// those in seconds to a tenth.
+// row is a fault and all its turns. Each figure is the greatest of any turn; figures in
+// seconds are rounded to a tenth.
 type row struct {
 	Fault     string   `json:"fault"`
 	World     topology `json:"world"`
@@ -32,7 +32,7 @@ type row struct {
 	Overlaps   int  `json:"checks_that_overlapped,omitempty"`
 }
 
-// add takes a turn in.
+// add adds a turn.
 func (r *row) add(t *turn) {
 	if t.done {
 		r.Injected++
@@ -55,7 +55,7 @@ func (r *row) add(t *turn) {
 	r.Faults = append(r.Faults, t.faults...)
 }
 
-// report is what a run came to.
+// report is the result of a run.
 type report struct {
 	Seed       uint64          `json:"seed"`
 	Commit     string          `json:"commit"`
@@ -75,7 +75,7 @@ type report struct {
 	Violations []string        `json:"violations,omitempty"`
 }
 
-// add joins what happened in another world to the report.
+// add adds what happened in another world to the report.
 func (r *report) add(other *report) {
 	r.Length += other.Length
 	r.Rows = append(r.Rows, other.Rows...)
@@ -95,9 +95,9 @@ func (r *report) add(other *report) {
 	r.Violations = append(r.Violations, other.Violations...)
 }
 
-// summarize puts the turns of each fault together, and violations that the whole
-// history showed with the fault in whose time they fell. A sign that moved in a
-// control is none.
+// summarize puts the turns of each fault together, and assigns violations that the whole
+// history showed to the fault in whose time they fell. A sign that moved in a control
+// does not count.
 func summarize(turns []*turn, v verdict, excuses []*excuse) *report {
 	r := &report{Checks: v.checks, Messages: v.messages, Overlaps: v.overlaps, Operations: v.operations, Undone: v.undone}
 	byName := make(map[string]*row)
@@ -160,7 +160,7 @@ func (r *report) failed() int {
 	return n
 }
 
-// control is a world's row of controls; an empty one where there is none.
+// control returns a world's row of controls, or an empty one if there is none.
 func (r *report) control(on topology) *row {
 	for _, line := range r.Controls {
 		if line.World == on {

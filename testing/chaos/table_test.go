@@ -50,8 +50,8 @@ func TestReportFailsOnViolations(t *testing.T) {
 	}
 }
 
-// TestSignThatMovesInAControlIsNone has a sign move in a fault and in a control of the
-// run, and another in the fault alone.
+// TestSignThatMovesInAControlIsNone has a sign move both in a fault and in a control of
+// the run, and another sign in the fault alone.
 func TestSignThatMovesInAControlIsNone(t *testing.T) {
 	noisy, clear := &fault{name: "noisy", sign: sign{name: "m"}}, &fault{name: "clear", sign: sign{name: "n"}}
 	r := summarize([]*turn{{fault: noisy, seen: true}, {fault: clear, seen: true}, {fault: control(onServer), moved: []string{"m"}}}, verdict{}, nil)
@@ -97,7 +97,7 @@ func TestSigns(t *testing.T) {
 	}
 }
 
-// TestPageIsDrawnFromTheReport draws what was saved, between the marks.
+// TestPageIsDrawnFromTheReport draws the page between the marks, from a saved report.
 func TestPageIsDrawnFromTheReport(t *testing.T) {
 	dir := t.TempDir()
 	saved, into := filepath.Join(dir, "report.json"), filepath.Join(dir, "page.md")
@@ -139,8 +139,8 @@ func TestPageIsDrawnFromTheReport(t *testing.T) {
 	}
 }
 
-// TestReadmeHasTheRun holds the page of testing/README.md to the report that is kept
-// beside it: a whole run, in which nothing was violated.
+// TestReadmeHasTheRun compares the page of testing/README.md with the report that is kept
+// beside it: a whole run without violations.
 func TestReadmeHasTheRun(t *testing.T) {
 	const page = "../README.md"
 	r, err := readReport("report.json")

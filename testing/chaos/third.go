@@ -17,8 +17,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream"
 )
 
-// third is the third party: an upstream on several listeners, each another host
-// to the pollers, which writes down every check.
+// third is the third party: an upstream on several listeners, each of which is another
+// host to the pollers. It records every check.
 type third struct {
 	*upstream.Upstream
 	handler http.Handler
@@ -45,8 +45,8 @@ type check struct {
 // caller is a connection, and who is at its other end.
 type caller struct{ process atomic.Pointer[string] }
 
-// name says who it is; empty where nobody knows: what says so is in the checks of
-// connectors alone, which share their connections with those of feeds.
+// name returns whose connection it is, or "" if nobody knows. Only the checks of
+// connectors say so, and they share their connections with those of feeds.
 func (c *caller) name() string {
 	if c == nil || c.process.Load() == nil {
 		return ""
@@ -54,16 +54,16 @@ func (c *caller) name() string {
 	return *c.process.Load()
 }
 
-// processHeader has the name of the process that makes a check.
+// processHeader carries the name of the process that makes a check.
 const processHeader = "X-Chaos-Process"
 
 type callerKey struct{}
 
 // checked sums up an account's checks.
 type checked struct {
-	last   time.Time // when the last one began that was answered as it should be
-	any    time.Time // when the last one of any kind began
-	cursor int       // the highest that a check came with
+	last   time.Time // when the last check with a proper answer began
+	any    time.Time // when the last check of any kind began
+	cursor int       // the highest cursor that a check had
 }
 
 // host is one listener.
@@ -120,11 +120,11 @@ func (h *host) down() {
 	<-h.done
 }
 
-// hostOf is where the n-th account is.
+// hostOf returns the host of the n-th account.
 func (t *third) hostOf(n int) *host { return t.hosts[n%len(t.hosts)] }
 
-// config is what the n-th account is registered with: its address, and for a connector
-// that each check tells whose it is.
+// config returns the config of the n-th account: its address, and for a connector what
+// tells which process makes each check.
 func (t *third) config(route, id string, n int) map[string]any {
 	config := map[string]any{"url": "http://" + t.hostOf(n).addr + t.URL(route, id)}
 	if route == routeConnector {
@@ -138,10 +138,10 @@ const (
 	routeFeed      = "feed"
 )
 
-// processSecret is what each process has its own name in.
+// processSecret is the secret in which each process has its own name.
 const processSecret = "PROCESS"
 
-// record writes a check down around what it comes to.
+// record records a check and its outcome.
 func (t *third) record(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	c := &check{account: id, began: time.Now()}
@@ -151,13 +151,13 @@ func (t *third) record(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	if err != nil {
-		return // nothing of it was a check yet
+		return // no part of a check has arrived yet
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	var request struct {
 		Cursor *int `json:"cursor"`
 	}
-	_ = json.Unmarshal(body, &request) // a feed's has no body
+	_ = json.Unmarshal(body, &request) // a feed's check has no body
 
 	t.mu.Lock()
 	a := t.account(id)
@@ -200,7 +200,7 @@ func (t *third) account(id string) *checked {
 	return a
 }
 
-// misbehave gives accounts a fault, and behave takes it away again.
+// misbehave makes accounts fail, and behave ends that.
 func (t *third) misbehave(ids []string, f upstream.Fault) {
 	for _, id := range ids {
 		t.Fail(id, f)
@@ -227,7 +227,7 @@ func (t *third) behave(ids []string) {
 	}
 }
 
-// slowDown has an account always take a while to answer.
+// slowDown makes an account always answer slowly.
 func (t *third) slowDown(id string, by time.Duration) {
 	t.slow[id] = upstream.Fault{Delay: by}
 	t.Fail(id, t.slow[id])
@@ -267,7 +267,7 @@ func (t *third) each(since time.Time, fn func(c *check)) {
 	}
 }
 
-// unchecked returns those that have had no good check since a time.
+// unchecked returns the accounts that have had no good check since a time.
 func (t *third) unchecked(ids []string, since time.Time) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -315,7 +315,7 @@ func (t *third) cursor(id string) int {
 	return 0
 }
 
-// history returns all checks; those under way count as ended now.
+// history returns all checks. Those under way count as ended now.
 func (t *third) history() []check {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,14 +12,14 @@ import (
 const (
 	signWithin = 4 * time.Second // after recovery
 	signEvery  = 250 * time.Millisecond
-	// quietBefore is how long nothing is done before a control, so that what it sees
-	// is nothing of the fault before: by then monitors have counted who was lost.
+	// quietBefore is how long nothing is done before a control, so that the control sees
+	// nothing of the last fault. By then monitors have counted the lost processes.
 	quietBefore = deadAfter + 1500*time.Millisecond
 )
 
 // play injects the fault, heals it, waits for recovery and looks at the ring.
 func (t *turn) play() error {
-	// Of a fault that put off most accounts the next would show nothing.
+	// If most accounts are put off, the next fault would show nothing.
 	t.untilWithin(wholeWithin, func() bool {
 		t.ailing.review(t.third)
 		return 2*len(t.ailing.since) <= len(t.base)
@@ -84,7 +84,8 @@ func (t *turn) play() error {
 	return t.Err()
 }
 
-// watch returns the signs that move until ctx is done, and closes seen when all have.
+// watch returns the signs that move until ctx is done, and closes seen when all have
+// moved.
 func (t *turn) watch(ctx context.Context, signs []sign, before snapshot, seen chan<- struct{}) []string {
 	tick := time.NewTicker(signEvery)
 	defer tick.Stop()
@@ -135,9 +136,9 @@ func (w *world) census() (*census.Census, error) {
 	return take(from)
 }
 
-// recover waits until all is as before: every process ready, each account checked
-// again, and as many checks a second as usual. Accounts that wait out their backoff
-// after a check that failed are waited for later, while the next faults come.
+// recover waits until all is as before: every process is ready, each account was checked
+// again, and there are as many checks a second as usual. Accounts that wait out their
+// backoff after a failed check are waited for later, during the next faults.
 func (t *turn) recover() {
 	within := max(t.fault.within, restWithin)
 	for {

@@ -15,7 +15,7 @@ type wickedness func(w http.ResponseWriter)
 
 const oversize = 9 << 20
 
-// oversized is more than any checker takes.
+// oversized is more than any checker accepts.
 func oversized(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	chunk := bytes.Repeat([]byte(" "), 1<<16)
@@ -31,10 +31,10 @@ func severed(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", "1000")
 	_, _ = w.Write([]byte(`{"messages":[{"id":"`))
-	panic(http.ErrAbortHandler) // the server's way to cut a connection
+	panic(http.ErrAbortHandler) // this is how a handler cuts a connection
 }
 
-// hostile answers with a body that fits the size which checkers take, and is made to
+// hostile answers with a body that fits the size that checkers accept, and is made to
 // cost its reader as much as possible.
 func hostile(contentType string, body []byte) wickedness {
 	return func(w http.ResponseWriter) {
@@ -60,8 +60,8 @@ func hostiles() []wickedness {
 	}
 }
 
-// endlessPrefix begins the ids of accounts whose third party always has more: of them
-// nobody knows what there should be.
+// endlessPrefix begins the ids of accounts whose third party always has more. Nobody
+// knows which messages these should have.
 const endlessPrefix = "endless-"
 
 const (
@@ -88,7 +88,7 @@ func endless() wickedness {
 	}
 }
 
-// watchedWriter sees whether an answer is a fault.
+// watchedWriter notices whether an answer is a fault.
 type watchedWriter struct {
 	http.ResponseWriter
 	status  int
@@ -101,7 +101,7 @@ func (w *watchedWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write notes what is no answer of a connector or a feed.
+// Write notes whether a body is no answer of a connector or a feed.
 func (w *watchedWriter) Write(p []byte) (int, error) {
 	w.garbage = w.garbage || bytes.HasPrefix(p, []byte{0}) || bytes.HasPrefix(p, []byte(`{"error"`))
 	return w.ResponseWriter.Write(p)

@@ -38,8 +38,7 @@ const (
 	roleMonitor = "monitor"
 )
 
-// settings are what all processes run with: short times, so that recovery is
-// quick.
+// settings are the settings of all processes: short times, so that recovery is quick.
 func settings() []string {
 	return []string{
 		"ROUNDS_NAMESPACE=" + namespace, fmt.Sprint("ROUNDS_SHARDS=", shards), "ROUNDS_ALLOW_PRIVATE_ADDRESSES=true",
@@ -56,7 +55,7 @@ type world struct {
 	binary    string
 	redisPath string
 	store     store
-	redis     *redistest.Server    // onServer only, as are the proxies
+	redis     *redistest.Server    // onServer only, like the proxies
 	proxies   *proxies             // nil elsewhere
 	sentinels *redistest.Sentinels // onSentinel only
 	cluster   *redistest.Cluster   // onCluster only
@@ -72,10 +71,10 @@ type world struct {
 	started map[string][]*instance // by role, the dead included
 }
 
-// member is a place for a process, which is killed and started again.
+// member is a place for a process, which may be killed and started again.
 type member struct {
 	name, role string
-	addr       string // of its HTTP
+	addr       string // where it serves HTTP
 	process    *instance
 }
 
@@ -106,7 +105,7 @@ func newWorld(on topology, dir, binary, redisPath string, log io.Writer) (*world
 	return w, nil
 }
 
-// start starts a member's process, of a new member or one whose process is gone.
+// start starts a member's process, for a new member or one whose process is gone.
 func (w *world) start(name string) error {
 	role, _, _ := strings.Cut(name, "-")
 	m := w.member(name)
@@ -163,7 +162,7 @@ func (w *world) member(name string) *member {
 	return nil
 }
 
-// ofRole returns the members of a role; of all roles if it is empty.
+// ofRole returns the members of a role, or of all roles if it is empty.
 func (w *world) ofRole(role string) []member {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +183,7 @@ func (w *world) names(role string) []string {
 	return names
 }
 
-// ready tells what is not, empty if everything is.
+// ready returns what is not ready, or "" if everything is.
 func (w *world) ready(ctx context.Context) string {
 	for _, m := range w.ofRole("") {
 		if m.process.Ended() {
@@ -203,7 +202,7 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], " ")
 }
 
-// admin asks the one server that there is.
+// admin does a command at the world's one server.
 func (w *world) admin(name string, args ...any) (any, error) {
 	return ask(w.redis, 15*time.Second, name, args...)
 }
@@ -214,14 +213,14 @@ func (w *world) set(pairs ...any) error {
 	return err
 }
 
-// held is how many accounts a poller has in processing_list.
+// held returns how many accounts a poller has in processing_list.
 func (w *world) held(name string) int { return w.heldBy(w.member(name).process.Replica()) }
 
-// heldBy is how many accounts a replica has in processing_list; it need not run
-// any more.
+// heldBy returns how many accounts a replica has in processing_list. The replica need not
+// run any more.
 func (w *world) heldBy(replica string) int { return len(w.claimsOf(replica)) }
 
-// claimsOf gives them.
+// claimsOf returns them.
 func (w *world) claimsOf(replica string) []string {
 	from, err := w.reader()
 	if err != nil || replica == "" {
@@ -230,7 +229,7 @@ func (w *world) claimsOf(replica string) []string {
 	defer from.close()
 	var ids []string
 	for shard := range shards {
-		texts, _ := redis.Strings(from.shard(shard).Do("LRANGE", key(shard, "processing_list"), 0, -1)) // nothing where the key is no list
+		texts, _ := redis.Strings(from.shard(shard).Do("LRANGE", key(shard, "processing_list"), 0, -1)) // nothing if the key is no list
 		for _, text := range texts {
 			if e, err := circulate.ParseEntry(text); err == nil && e.Replica == replica {
 				ids = append(ids, e.ID)
@@ -240,8 +239,8 @@ func (w *world) claimsOf(replica string) []string {
 	return ids
 }
 
-// populate registers the accounts that stay, of both kinds and all priorities,
-// some of which always take a while.
+// populate registers the accounts that stay, of both kinds and all priorities. Some of
+// them always answer slowly.
 func (w *world) populate(ctx context.Context, n int) error {
 	var records bytes.Buffer
 	for i := range n {

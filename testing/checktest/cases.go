@@ -36,8 +36,8 @@ func eachMessageOnce(t *testing.T, p Party) {
 	}
 }
 
-// cursorsResume asks again under each cursor that there was, by another checker,
-// as a replica does whose page was not written: the same page comes again.
+// cursorsResume asks again under each earlier cursor, with another checker, as a replica
+// does whose page was not written. The same page must come again.
 func cursorsResume(t *testing.T, p Party) {
 	type step struct {
 		cursor []byte

@@ -17,7 +17,7 @@ func Echoes(secret string) []string {
 	}
 	quoted, err := json.Marshal(secret)
 	if err != nil {
-		panic(err) // a string always can
+		panic(err) // a string can always be marshalled
 	}
 	every := ""
 	for _, b := range []byte(secret) {

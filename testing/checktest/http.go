@@ -16,14 +16,15 @@ type HTTP struct {
 	New func(client *fetch.Client) poller.Checker
 	// Config is a valid config for a URL.
 	Config func(url string) json.RawMessage
-	// Route is where upstream.Upstream serves what the checker reads; for RunHTTP.
+	// Route is the path at which upstream.Upstream serves what the checker reads; for
+	// RunHTTP.
 	Route string
 	// Secret is a value that New's checker sends along; empty: none.
 	Secret string
 }
 
-// RunHTTP runs the suite over package upstream, for checkers whose config has
-// the address as url, with what HTTP adds to it.
+// RunHTTP runs the suite over package upstream, for checkers whose config has the address
+// as url, with the cases that HTTP adds.
 func RunHTTP(t *testing.T, h HTTP) {
 	Run(t, Kind{
 		Start: h.start,
@@ -40,14 +41,14 @@ func RunHTTP(t *testing.T, h HTTP) {
 	RunAddresses(t, h)
 }
 
-// RunAddresses tries where a checker may be led, and what its errors tell of the
-// URL and of what the other side wrote.
+// RunAddresses checks which addresses a checker may be led to, and what its errors reveal
+// of the URL and of what the other side wrote.
 func RunAddresses(t *testing.T, h HTTP) {
 	t.Run("private addresses", h.privateAddresses)
 	t.Run("no secret is told", h.noSecretIsTold)
 }
 
-// Client makes a client that reaches 127.0.0.1 and nothing else that is private.
+// Client makes a client that reaches 127.0.0.1 but no other private address.
 func Client(t *testing.T, options fetch.Options) *fetch.Client {
 	t.Helper()
 	networks, err := fetch.ParseNetworks("127.0.0.1")

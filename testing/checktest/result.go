@@ -12,13 +12,13 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// What the pool refuses beyond.
+// The bounds beyond which the pool refuses a result.
 const (
 	maxCursor = 64 << 10  // bytes
 	maxData   = 256 << 10 // bytes of one message
 )
 
-// judge holds a result to what the pool relies on, and to the messages being of
+// judge checks what the pool relies on in a result. It also checks that messages are of
 // the last hour, as those of a fake third party are.
 func judge(t *testing.T, result poller.Result, limit int, secrets []string) {
 	t.Helper()
@@ -43,7 +43,7 @@ func judge(t *testing.T, result poller.Result, limit int, secrets []string) {
 	}
 }
 
-// empty reports whether a result has nothing in it, as that of an error must.
+// empty reports whether a result has nothing in it, as the result beside an error must.
 func empty(r poller.Result) bool {
 	return len(r.Messages) == 0 && r.Cursor == nil && !r.HasMore && r.NextPollAfter == 0 && !r.CursorReset
 }

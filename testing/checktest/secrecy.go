@@ -26,7 +26,7 @@ func (h HTTP) privateAddresses(t *testing.T) {
 			t.Errorf("%s: valid", url)
 		}
 	}
-	// A name is judged once it is resolved.
+	// A name is judged after it is resolved.
 	server := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a private address was reached") })
 	url := strings.Replace(server, "127.0.0.1", "localhost", 1)
 	if err := checker.Validate(h.Config(url)); err != nil {
@@ -36,7 +36,7 @@ func (h HTTP) privateAddresses(t *testing.T) {
 	if got := Failure(t, err); got.Code != string(fetch.CodeRefusedAddress) {
 		t.Errorf("localhost: got %v", got)
 	}
-	// Whether redirects are followed or not, none leads there.
+	// Whether redirects are followed or not, none may lead there.
 	for _, target := range []string{strings.Replace(server, "127.0.0.1", "127.0.0.2", 1), "http://10.0.0.1/"} {
 		hop := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, target, http.StatusFound) })
 		client := Client(t, fetch.Options{})
@@ -47,8 +47,8 @@ func (h HTTP) privateAddresses(t *testing.T) {
 	}
 }
 
-// noSecretIsTold fails in every way there is, on a URL whose path and query are
-// secret and that the other side repeats wherever it can.
+// noSecretIsTold fails in every way there is. The URL's path and query are secret, and
+// the other side repeats them wherever it can.
 func (h HTTP) noSecretIsTold(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request, status int) {
 		text := r.URL.String() + " " + Hidden
@@ -64,7 +64,7 @@ func (h HTTP) noSecretIsTold(t *testing.T) {
 		"closed":  "http://127.0.0.1:1",
 		"refused": "http://127.0.0.2:1",
 		"timeout": serve(t, func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // only then does the server see that the client is gone
+			_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the client is gone
 			<-r.Context().Done()
 		}),
 		"reset":          serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),

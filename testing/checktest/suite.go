@@ -1,10 +1,10 @@
-// Package checktest is the suite that every checker must pass, whatever it talks
-// to: cursors resume exactly, no message comes twice, contexts end a check,
-// oversized and malformed answers are errors, and no secret is told.
+// Package checktest is the suite that every checker must pass, whatever it talks to:
+// cursors resume exactly, no message comes twice, contexts end a check, oversized and
+// malformed answers are errors, and no secret is revealed.
 //
-// Run holds a Kind to it, over the fake third party that the Kind brings. A
-// checker over HTTP passes RunAddresses as well, and one that package upstream
-// can serve passes RunHTTP, which is all of it.
+// Run applies the suite to a Kind, over the fake third party that the Kind brings. A
+// checker over HTTP must pass RunAddresses as well. A checker that package upstream can
+// serve must pass RunHTTP, which includes both.
 package checktest
 
 import (
@@ -15,18 +15,18 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// Hidden is a text for places where a careless error would quote it, such as a
-// faulty config. No error may hold it.
+// Hidden is a text for places that a careless error would quote, such as a faulty config.
+// No error may hold it.
 const Hidden = "hush-hush"
 
 // Kind is a kind of checker under test.
 type Kind struct {
-	// Start starts a fake third party for one test and ends it with the test.
+	// Start starts a fake third party for one test, and ends it with the test.
 	Start func(t *testing.T) Party
-	// Invalid are configs that Validate must refuse; they may hold Hidden.
+	// Invalid are configs that Validate must refuse. They may hold Hidden.
 	Invalid []string
-	// Faulty is a config with a fault in each of these Fields, which its error
-	// must all name, as in "config.url".
+	// Faulty is a config with a fault in each of these Fields. Its error must name all of
+	// them, as in "config.url".
 	Faulty string
 	Fields []string
 }
@@ -41,12 +41,12 @@ type Party struct {
 	Post func(account string, n int)
 	// ID is the id of an account's n-th message, counted from 1; nil: not judged.
 	ID func(account string, n int) string
-	// Faults are ways in which it fails. One of them at least should be an answer
-	// that is too large, one a malformed one and one hang.
+	// Faults are ways in which it fails. At least one of them should be an answer that is
+	// too large, one a malformed answer and one a hang.
 	Faults []Fault
 	// Heal ends an account's fault.
 	Heal func(account string)
-	// Secrets are what a checker knows and must not tell.
+	// Secrets are what a checker knows and must not reveal.
 	Secrets []string
 }
 
@@ -54,9 +54,9 @@ type Party struct {
 type Fault struct {
 	Name  string
 	Break func(account string)
-	// Kind is what the check's error must have; empty only where it hangs.
+	// Kind is what the check's error must have. It may be empty only if the check hangs.
 	Kind poller.ErrorKind
-	// Scope and Code are what it must have if they are not empty.
+	// Scope and Code are what the error must have if they are not empty.
 	Scope poller.ErrorScope
 	Code  string
 	// Hangs says that only the context ends the check.
@@ -84,12 +84,12 @@ func Failure(t *testing.T, err error) *poller.CheckError {
 	return failed
 }
 
-// request asks for 7 messages of an account at most.
+// request asks for at most 7 messages of an account.
 func (p Party) request(account string, cursor []byte) poller.Request {
 	return poller.Request{Account: account, CheckID: "c1", Config: p.Config(account), Cursor: cursor, Limit: 7, Attempt: 1}
 }
 
-// page checks once and holds the result to what the pool relies on.
+// page checks once and verifies what the pool relies on in the result.
 func (p Party) page(t *testing.T, checker poller.Checker, r poller.Request) poller.Result {
 	t.Helper()
 	result, err := checker.Check(t.Context(), r)

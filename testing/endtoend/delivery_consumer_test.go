@@ -26,8 +26,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// consumerVariable has, in the environment of a process of this very program, the
-// role that it is to play instead of running tests.
+// consumerVariable holds the role that a process of this program plays instead of running
+// tests. It is set in the process's environment.
 const consumerVariable = "ROUNDS_ENDTOEND_CONSUMER"
 
 func TestMain(m *testing.M) {
@@ -41,28 +41,28 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// role is what a consumer process is to do.
+// role is what a consumer process does.
 type role struct {
 	Redis    string // its URL
 	Effect   string // one of the effects
 	Target   string // a data source name, or the webhook endpoints' configuration
 	Dies     point  // where it kills itself; "": nowhere
-	Nth      int32  // the how manyth time that it gets there
-	Freezes  bool   // there it only stops itself, as SIGSTOP does, until it is thawed
-	LoseEach int32  // of how many steps with Redis one is lost, and another one's reply; 0: none
+	Nth      int32  // at which time of getting there
+	Freezes  bool   // it only stops itself there, as SIGSTOP does, until it is thawed
+	LoseEach int32  // of how many steps with Redis one request is lost and one reply is; 0: none
 }
 
 // The effects, each of which has a consumer group of its name.
 const (
 	effectRedis      = "redis"            // in the step that acknowledges
-	effectRemembered = "redis-remembered" // likewise, with a set of what was applied
+	effectRemembered = "redis-remembered" // in the same step, with a set of what was applied
 	effectSQLite     = "sqlite"
 	effectPostgres   = "postgres"
 	effectWebhook    = "webhook.receiver" // webhook.Endpoint.Group of the name below
 	endpointName     = "receiver"
 )
 
-// consumeAs is a consumer process: until SIGTERM, or until it kills itself.
+// consumeAs runs a consumer process until SIGTERM, or until it kills itself.
 func consumeAs(text string) error {
 	var r role
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
@@ -89,11 +89,11 @@ func consumeAs(text string) error {
 	return delivery.Consumer{
 		Ring: ring, Group: r.Effect, Handler: handler, Log: log, Batch: 16, TakeOver: time.Second,
 		Backoff:       func(int) time.Duration { return 100 * time.Millisecond },
-		MaxDeliveries: 1000, // what its consumers die of is not the message's fault here
+		MaxDeliveries: 1000, // what kills its consumers here is not the message's fault
 	}.Run(ctx)
 }
 
-// openRing tries until Redis is there.
+// openRing tries until Redis answers.
 func openRing(ctx context.Context, server circulate.Server, log *slog.Logger) (*circulate.Ring, error) {
 	for {
 		ring, err := circulate.Open(ctx, server, circulate.Options{Log: log})
@@ -108,8 +108,8 @@ func openRing(ctx context.Context, server circulate.Server, log *slog.Logger) (*
 	}
 }
 
-// countEffect is the effect in Redis that the oracle looks at: how often each
-// message was applied, and in which order.
+// countEffect is the effect in Redis that the oracle reads: how often each message was
+// applied, and in which order.
 var countEffect = group.NewEffect("count", `
 	redis.call('HINCRBY', KEYS[1], message.account .. '/' .. message.id, 1)
 	redis.call('RPUSH', KEYS[2], message.account .. '/' .. message.id)`)
@@ -162,13 +162,13 @@ func (r *role) toWebhook(ring *circulate.Ring, f *fate) (delivery.Handler, func(
 	return &fatal{sink, f}, client.Close, err
 }
 
-// fatal is a handler whose process may die when it has done its part.
+// fatal is a handler whose process may die after it has done its part.
 type fatal struct {
 	delivery.Handler
 	fate *fate
 }
 
-// Handle has the batch handled.
+// Handle passes the batch on.
 func (h *fatal) Handle(ctx context.Context, batch []delivery.Delivery) []error {
 	h.fate.reach(beforeHandling)
 	errs := h.Handler.Handle(ctx, batch)

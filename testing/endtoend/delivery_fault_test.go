@@ -18,33 +18,33 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// point is where a consumer process kills itself: at a step with Redis, by its
-// name and when, or in its handler.
+// point is where a consumer process kills itself: before or after a named step with
+// Redis, or in its handler.
 type point string
 
 const (
 	afterRead        point = "read, after" // with messages in the reply
 	beforeEffect     point = "effect, before"
-	effectSent       point = "effect, sent" // Redis does it, and nobody hears of it
+	effectSent       point = "effect, sent" // Redis does it, and no reply arrives
 	afterEffect      point = "effect, after"
 	beforeAck        point = "XACK, before"
 	afterAck         point = "XACK, after"
 	beforeRedelivery point = "redeliver, before" // during takeover
-	afterRedelivery  point = "redeliver, after"  // likewise
+	afterRedelivery  point = "redeliver, after"  // during takeover
 	afterLease       point = "lease, after"
 	beforeHandling   point = "handler, before"
 	inTransaction    point = "in the transaction"
 	afterHandling    point = "handler, after"
 )
 
-// fate decides what befalls a consumer process.
+// fate decides what happens to a consumer process.
 type fate struct {
 	role
-	reached atomic.Int32 // how often it was at the point where it dies
+	reached atomic.Int32 // how often it reached the point where it dies
 	steps   atomic.Int32
 }
 
-// reach kills the process where that is its fate.
+// reach kills the process if its fate says so.
 func (f *fate) reach(p point) {
 	if f.dies(p) {
 		f.die()
@@ -53,7 +53,7 @@ func (f *fate) reach(p point) {
 
 func (f *fate) dies(p point) bool { return p == f.Dies && f.reached.Add(1) == f.Nth }
 
-// die is kill -9, or for one that freezes SIGSTOP.
+// die does kill -9, or SIGSTOP for a process that freezes.
 func (f *fate) die() {
 	if f.Freezes {
 		fmt.Fprintln(os.Stderr, freezes)
@@ -77,8 +77,7 @@ func (f *fate) loss() (request, reply bool) {
 	return n == f.LoseEach/2, n == 0
 }
 
-// faulty is a server of whose steps some are lost, and at some of which the
-// process dies.
+// faulty is a server that loses some steps, and at some of which the process dies.
 type faulty struct {
 	circulate.Server
 	fate *fate
@@ -98,8 +97,8 @@ func (s *faulty) Conn(ctx context.Context, key string) (redis.Conn, error) {
 
 var scriptName = regexp.MustCompile(`(?m)^-- (\w+): `)
 
-// step names what a command does; known is false for a script that was never
-// sent in full.
+// step names what a command does. known is false for a script that was never sent in
+// full.
 func (s *faulty) step(command string, args []any) (name string, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +125,7 @@ type faultyConn struct {
 	sent   string // the command whose reply is to be received
 }
 
-// errLost is a cut connection: what became of the step is not known.
+// errLost is a cut connection: the outcome of the step is unknown.
 var errLost = fmt.Errorf("lost on the way: %w", io.ErrUnexpectedEOF)
 
 // DoWithTimeout does a step.
@@ -156,20 +155,20 @@ func (c *faultyConn) DoWithTimeout(timeout time.Duration, command string, args .
 	return reply, err
 }
 
-// bringsMessages tells a read that brought some from one that did not.
+// bringsMessages reports whether a read returned messages.
 func bringsMessages(reply any) bool {
 	values, _ := reply.([]any)
 	return len(values) > 4
 }
 
-// Send is how pipelines begin.
+// Send begins a pipeline.
 func (c *faultyConn) Send(command string, args ...any) error {
 	c.sent = command
 	c.server.fate.reach(point(command + ", before"))
 	return c.Conn.Send(command, args...)
 }
 
-// ReceiveWithTimeout is how they end.
+// ReceiveWithTimeout ends one.
 func (c *faultyConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	reply, err := redis.ReceiveWithTimeout(c.Conn, timeout)
 	if err == nil {

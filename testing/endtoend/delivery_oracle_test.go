@@ -23,7 +23,7 @@ import (
 // applied are the messages that an effect applied, ACCOUNT/ID, in order.
 type applied []string
 
-// faults tells what was not applied exactly once, and in its account's order.
+// faults returns what was not applied exactly once, in its account's order.
 func (a applied) faults(s *source) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,8 +115,8 @@ func inTable(t *testing.T, db *sql.DB) (all applied) {
 
 const signingKey = "whsec_b2xkLXNpZ25pbmcta2V5LW9mLTI0LWJ5dGVz"
 
-// receiver is a webhook endpoint that hangs up on every eleventh call, after it
-// has taken the message.
+// receiver is a webhook endpoint that hangs up on every eleventh call after it has
+// accepted the message.
 type receiver struct {
 	*httptest.Server
 	verifier *standardwebhooks.Webhook
@@ -124,7 +124,7 @@ type receiver struct {
 	mu    sync.Mutex
 	calls int
 	bad   []string
-	first applied                        // each id's first, in order
+	first applied                        // the first of each id, in order
 	names map[string]string              // id -> message
 	ids   map[string]map[string]struct{} // message -> ids
 }
@@ -141,16 +141,16 @@ func startReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// endpoints is the receiver as webhook.Read reads it.
+// endpoints returns the receiver as webhook.Read reads it.
 func (r *receiver) endpoints() string {
 	return fmt.Sprintf(`{"endpoints":[{"name":%q,"url":%q,"secrets":[{"secret":"KEY"}],"ordered":true}]}`, endpointName, r.URL)
 }
 
-// ServeHTTP takes one message.
+// ServeHTTP accepts one message.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	body, err := io.ReadAll(request.Body)
 	if err != nil {
-		return // whoever sent it has died
+		return // the sender has died
 	}
 	var payload struct {
 		Data struct{ Account, ID string }
@@ -182,7 +182,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// taken returns what came in, each id once, and how many calls there were.
+// taken returns the messages that arrived, each id once, and how many calls there were.
 func (r *receiver) taken() (first applied, calls int, bad []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,20 +14,20 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// source is a third party, and its checker: its accounts have messages numbered
-// from 1, and the cursor is the number of the last.
+// source is a third party and its checker. Its accounts have messages numbered from 1,
+// and the cursor is the number of the last one.
 type source struct {
 	mu     sync.Mutex
 	posted map[string]int
 }
 
-// Kind is the accounts'.
+// Kind is the kind of all accounts.
 func (*source) Kind() string { return "source" }
 
-// Validate has nothing to say.
+// Validate accepts every config.
 func (*source) Validate(json.RawMessage) error { return nil }
 
-// RateKey is nobody's.
+// RateKey is empty.
 func (*source) RateKey(json.RawMessage) string { return "" }
 
 // Check returns what comes after the cursor.
@@ -61,8 +61,8 @@ func (s *source) total() (n int) {
 	return n
 }
 
-// check registers accounts, and has a replica check them every second until the
-// test ends.
+// check registers accounts, and has a replica check them every second until the test
+// ends.
 func (s *source) check(t *testing.T, ring *circulate.Ring, accounts int) {
 	t.Helper()
 	for i := range accounts {

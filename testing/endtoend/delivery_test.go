@@ -30,14 +30,14 @@ const (
 	postInterval     = 5 * time.Millisecond
 )
 
-// death is where a consumer dies, and the how manyth time that it gets there.
+// death is where a consumer dies, and at which time of getting there.
 type death struct {
 	at  point
 	nth int32
 }
 
-// deaths are what befalls one consumer of a group after the other. Those during
-// takeover stand behind one that leaves something to take over.
+// deaths are what happens to one consumer of a group after the other. Deaths during
+// takeover follow one that leaves something to take over.
 var deaths = map[string][]death{
 	effectRedis: {
 		{afterRead, 3}, {beforeRedelivery, 1}, {afterRedelivery, 1}, {effectSent, 2},
@@ -55,24 +55,24 @@ var deaths = map[string][]death{
 	effectWebhook: {{beforeHandling, 3}, {beforeRedelivery, 1}, {afterHandling, 2}, {afterRedelivery, 1}, {beforeAck, 2}, {afterAck, 2}},
 }
 
-// rewinds are the groups that may be rewound: they know what was applied by
-// account and message id, not only by what is pending.
+// rewinds are the groups that may be rewound: they remember what was applied by account
+// and message id, not only by what is pending.
 var rewinds = []string{effectRemembered, effectSQLite, effectPostgres, effectWebhook}
 
-// TestEachMessageIsAppliedOnce has a replica find messages, and consumer processes
-// apply them in five ways, each a group of its own: in Redis with and without
-// memory, in SQLite, in PostgreSQL, and at a webhook receiver. Consumers kill
-// themselves with SIGKILL at each step, some are frozen until they are taken for dead,
-// Redis is killed twice and restarts from
-// its AOF, of the last consumers' requests and replies some are lost and their
-// connections cut, and what can be rewound is. In the end each message was applied
-// exactly once, in the order of its account; the receiver had each under one id.
+// TestEachMessageIsAppliedOnce has a replica find messages, and consumer processes apply
+// them in five ways, each a group of its own: in Redis with and without memory, in
+// SQLite, in PostgreSQL, and at a webhook receiver. Consumers kill themselves with
+// SIGKILL at each step. Some are frozen until they count as dead. Redis is killed twice
+// and restarts from its AOF. The last consumers lose some requests and replies, and their
+// connections are cut. Groups that can be rewound are rewound. In the end each message
+// was applied exactly once, in the order of its account, and the receiver had each under
+// one id.
 //
-// The AOF has appendfsync always, as exactly once needs it of Redis: what it has
-// acknowledged it keeps. With everysec a machine that fails may lose the last
-// second of streams and acknowledgements. What the two variants in Redis applied
-// then is lost with them; SQL knows again what is found again; and the receiver
-// is sent it again under the same id.
+// The AOF has appendfsync always, because exactly once needs a Redis that keeps what it
+// has acknowledged. With everysec a machine that fails may lose the last second of
+// streams and acknowledgements. Then what the two variants in Redis applied is lost with
+// them, SQL recognises what is found again, and the receiver is sent it again under the
+// same id.
 func TestEachMessageIsAppliedOnce(t *testing.T) {
 	w := newDeliveryWorld(t)
 	w.source.check(t, w.ring, deliveryAccounts)
@@ -101,8 +101,9 @@ func TestEachMessageIsAppliedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Who is frozen with messages in hand is taken for dead, and knows nothing of it
-	// when it goes on. Not with a database, which may be locked by it meanwhile.
+	// A consumer that is frozen with messages in hand is declared dead, and does not know
+	// it when it goes on. This is not done with a database, which it may keep locked
+	// meanwhile.
 	survivors := w.freeze(map[string]point{effectRedis: beforeEffect, effectRemembered: beforeEffect})
 	frozen := len(survivors)
 	for effect := range deaths {
@@ -140,7 +141,7 @@ func TestEachMessageIsAppliedOnce(t *testing.T) {
 	t.Logf("%d consumers died; each of %d messages was applied once in each of %d ways", total, w.source.total(), len(deaths))
 }
 
-// deliveryWorld is all that consumers need, and the oracles.
+// deliveryWorld is everything that consumers and oracles need.
 type deliveryWorld struct {
 	*testing.T
 	redis    *redistest.Server
@@ -255,8 +256,8 @@ func (w *deliveryWorld) freeze(at map[string]point) (frozen []*processes.Process
 	return frozen
 }
 
-// awaitRead waits until all posted messages are in the streams, and all groups
-// have read and acknowledged them. Nothing is to be posted meanwhile.
+// awaitRead waits until all posted messages are in the streams, and all groups have read
+// and acknowledged them. Nothing may be posted meanwhile.
 func (w *deliveryWorld) awaitRead(what string) {
 	w.Helper()
 	posted := w.source.total()
@@ -269,7 +270,7 @@ func (w *deliveryWorld) awaitRead(what string) {
 	took := eventually(w.T, time.Minute, what, func() bool {
 		var err error
 		missing, err = w.unread(posted)
-		if err != nil && !circulate.Unavailable(err) { // a connection of before a restart is
+		if err != nil && !circulate.Unavailable(err) { // a connection from before a restart is unavailable
 			w.Fatal(err)
 		}
 		return missing == "" && err == nil
@@ -277,7 +278,7 @@ func (w *deliveryWorld) awaitRead(what string) {
 	w.Logf("%s: after %v", what, took.Round(time.Millisecond))
 }
 
-// unread tells what is missing until so many messages are in the streams, and all
+// unread returns what is missing until so many messages are in the streams, and all
 // groups have read and acknowledged them.
 func (w *deliveryWorld) unread(posted int) (string, error) {
 	found := 0

@@ -15,10 +15,10 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// TestThirdPartyThatAlwaysHasMoreStopsNobody has a connector that answers every check
-// with two megabytes and the word that there is more, against a Redis of 64 MB: the
-// others go on being checked, whoever runs it can look, pause and delete all the
-// while, and after the Redis was full to the brim all is as before by itself.
+// TestThirdPartyThatAlwaysHasMoreStopsNobody has a connector answer every check with two
+// megabytes and the claim that there is more, against a Redis of 64 MB. The other
+// accounts must still be checked, and an operator must be able to look, pause and delete
+// all the while. After Redis was completely full, everything recovers by itself.
 func TestThirdPartyThatAlwaysHasMoreStopsNobody(t *testing.T) {
 	t.Parallel()
 	binary := build(t)
@@ -57,7 +57,7 @@ func TestThirdPartyThatAlwaysHasMoreStopsNobody(t *testing.T) {
 		allChecked("healthy accounts are checked beside the endless one")
 	}
 
-	// To the brim: everything that adds is refused.
+	// Completely full: everything that adds is refused.
 	server.LimitMemory(t, "1mb")
 	eventually(t, 20*time.Second, "it says that it is not ready", func() bool { return status(t, base+"/readyz") == 503 })
 	for _, step := range []struct {

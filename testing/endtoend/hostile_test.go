@@ -16,13 +16,13 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream"
 )
 
-// maxResident is what a process may take at most, whatever third parties answer.
+// maxResident is the most memory that a process may take, whatever third parties answer.
 const maxResident = 1 << 30
 
-// TestHostileAnswersStopNobody has every hostile answer there is, at once and again
-// and again, beside accounts that are well: the poller lives and stays within its
-// memory, the others are checked on and lose nothing, and once it is over those that
-// were hostile are checked as any other.
+// TestHostileAnswersStopNobody sends every hostile answer at once, again and again,
+// beside accounts that are well. The poller must survive and stay within its memory. The
+// other accounts must be checked and lose nothing. Once it is over, the hostile accounts
+// are checked like any other.
 func TestHostileAnswersStopNobody(t *testing.T) {
 	t.Parallel()
 	binary := build(t)
@@ -55,7 +55,7 @@ func TestHostileAnswersStopNobody(t *testing.T) {
 	copies := hostileCopies()
 	for n, b := range hostile.Bodies() {
 		if b.Route == "wecom" {
-			continue // no account of that kind can be had without its secret
+			continue // no account of that kind can be registered without its secret
 		}
 		fault := upstream.Fault{Body: b.Make(hostile.Size)}
 		for c := range copies {
@@ -119,8 +119,8 @@ func TestHostileAnswersStopNobody(t *testing.T) {
 	}
 }
 
-// hostileCopies is how many accounts give each answer: more, by the variable
-// HOSTILE_COPIES, for a trial by hand.
+// hostileCopies is how many accounts send each answer. The variable HOSTILE_COPIES raises
+// it for a trial by hand.
 func hostileCopies() int {
 	if n, err := strconv.Atoi(os.Getenv("HOSTILE_COPIES")); err == nil && n > 0 {
 		return n
@@ -128,7 +128,7 @@ func hostileCopies() int {
 	return 1
 }
 
-// resident is the most memory that a process ever had, in bytes.
+// resident returns the most memory that a process ever had, in bytes.
 func resident(t *testing.T, pid int) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -21,7 +21,7 @@ import (
 )
 
 // TestIdleEndpointsHoldNothingUp has 250 webhook endpoints wait for messages in the
-// process that polls. Its heartbeats and claims go on, and the first message is
+// process that polls. The process still beats and claims, and the first message is
 // delivered to all of them.
 func TestIdleEndpointsHoldNothingUp(t *testing.T) {
 	t.Parallel()
@@ -88,7 +88,7 @@ func TestIdleEndpointsHoldNothingUp(t *testing.T) {
 		}
 		return ""
 	}
-	// Half a minute and more of heartbeats, from the very start of all the consumers.
+	// More than half a minute of heartbeats, from the very start of all consumers.
 	eventually(t, 3*time.Minute, "15 heartbeats", func() bool {
 		var n int
 		_, err := fmt.Sscan(metric(`rounds_heartbeats_total{outcome="ok"}`), &n)

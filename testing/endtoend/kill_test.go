@@ -17,11 +17,11 @@ import (
 
 const accounts = 2000
 
-// TestKilledProcessesLoseNothing is the main job on real processes: an API,
-// three pollers and two monitors on one Redis, with 2,000 accounts of both
-// kinds. A poller and a monitor are killed and another poller is told to end,
-// while the upstream goes on posting: every account is checked on, and every
-// message is in the stream exactly once.
+// TestKilledProcessesLoseNothing tests the main job with real processes: an API, three
+// pollers and two monitors on one Redis, with 2,000 accounts of both kinds. A poller and
+// a monitor are killed and another poller is told to end, while the upstream still posts.
+// Every account must be checked again, and every message must be in the stream exactly
+// once.
 func TestKilledProcessesLoseNothing(t *testing.T) {
 	binary := build(t)
 	server := redistest.Start(t, redistest.WithAOF())
@@ -76,7 +76,7 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 	}
 	eventually(t, 30*time.Second, "every account is checked", func() bool { return checkedSince(third, ids, time.Time{}) == accounts })
 
-	// Some answers take their time, so that the dead leave claims behind.
+	// Some answers are slow, so that the killed processes leave claims behind.
 	for _, id := range ids[:400] {
 		third.Fail(id, upstream.Fault{Delay: 4 * time.Second})
 	}

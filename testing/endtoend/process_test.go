@@ -25,8 +25,8 @@ func build(t *testing.T) string {
 // process is one running program.
 type process struct{ *processes.Process }
 
-// start starts the binary and ends it with the test, which shows the end of what
-// it wrote if it failed.
+// start starts the binary and ends it with the test. If the test failed, it shows the end
+// of the program's output.
 func start(t *testing.T, name, path string, settings []string, args ...string) *process {
 	t.Helper()
 	p, err := processes.Start(name, path, settings, args...)
@@ -43,11 +43,11 @@ func start(t *testing.T, name, path string, settings []string, args ...string) *
 	return &process{p}
 }
 
-// kill is kill -9.
+// kill does kill -9.
 func (p *process) kill() { p.Kill() }
 
-// terminate sends SIGTERM and expects a clean end. A hangup before it, which has settings
-// read again, is not the end.
+// terminate sends SIGTERM and expects a clean end. The hangup before it only has settings
+// read again.
 func (p *process) terminate(t *testing.T) {
 	t.Helper()
 	if err := p.HangUp(); err != nil {
@@ -59,7 +59,7 @@ func (p *process) terminate(t *testing.T) {
 	}
 }
 
-// replica finds the name that a poller has given itself.
+// replica returns the name that a poller has chosen.
 func (p *process) replica(t *testing.T) string {
 	t.Helper()
 	var name string
@@ -70,7 +70,7 @@ func (p *process) replica(t *testing.T) string {
 	return name
 }
 
-// eventually asks until something is so.
+// eventually asks until a condition holds.
 func eventually(t *testing.T, within time.Duration, what string, so func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -94,7 +94,7 @@ func freeAddress(t *testing.T) string {
 	return addr
 }
 
-// status is that of a GET, 0 where nobody answers.
+// status returns that of a GET, or 0 if nobody answers.
 func status(t *testing.T, url string) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -14,9 +14,9 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// TestSlowCheckWhileShardsChangeOnAFullRedis has the number of shards change while one
-// check takes its time and Redis fills up to the brim: copies of what has moved are
-// freed all the same, the change ends, and once there is room all are checked again.
+// TestSlowCheckWhileShardsChangeOnAFullRedis changes the number of shards while one check
+// is slow and Redis fills up completely. Copies of moved accounts are still freed, the
+// change ends, and once there is room all accounts are checked again.
 func TestSlowCheckWhileShardsChangeOnAFullRedis(t *testing.T) {
 	t.Parallel()
 	binary := build(t)
