@@ -35,27 +35,27 @@ type Account struct {
 	// Priority is one of the Priority words; empty means PriorityNormal.
 	Priority string `json:"priority,omitempty"`
 
-	// RetryBudget is how many failures in a row park the account; 0 means
+	// RetryBudget is the number of failures in a row that parks the account; 0 means
 	// cadence.RetryBudget.
 	RetryBudget int `json:"retry_budget,omitempty"`
 }
 
-// Kinds judges configs: it is what the checkers of this process know.
+// Kinds judges configs. It knows the kinds whose checkers this process has.
 type Kinds interface {
-	// Validate reports every fault of a config at once, each naming its field,
-	// or that the kind is not known.
+	// Validate returns every fault of a config at once, each with its field, or an
+	// error that says that the kind is unknown.
 	Validate(kind string, config json.RawMessage) error
 }
 
 type (
 	// Fault is what is wrong with one field of a record or a request.
 	Fault = strict.Fault
-	// Faults is all that is wrong with it.
+	// Faults is everything that is wrong with a record or a request.
 	Faults = strict.Faults
 )
 
-// Encode writes a record as it is kept: the same account always returns the same
-// bytes, and they are one line.
+// Encode returns the account's record as it is kept: one line of JSON, and always the
+// same bytes for the same account. It returns Faults for a config that is not JSON.
 func (a Account) Encode() ([]byte, error) {
 	if len(a.Config) > 0 {
 		var compact bytes.Buffer
@@ -65,7 +65,7 @@ func (a Account) Encode() ([]byte, error) {
 		a.Config = compact.Bytes()
 	}
 	if a.Priority == PriorityNormal {
-		a.Priority = "" // one way to write it: to say what goes without saying is no change
+		a.Priority = "" // the default is never written, so that naming it changes nothing
 	}
 	var record bytes.Buffer
 	e := json.NewEncoder(&record)
@@ -116,12 +116,12 @@ func (a Account) Validate(kinds Kinds) error {
 
 var retryBudgetFault = Fault{Field: retryBudgetField, Reason: fmt.Sprintf("must be a whole number from 1 to %d", cadence.MaxRetryBudget)}
 
-// Policy is what the account sets of how its failures are dealt with.
+// Policy returns the account's own settings for its failures.
 func (a Account) Policy() cadence.Policy { return cadence.Policy{RetryBudget: a.RetryBudget} }
 
-// firstDue is when a valid account is first due once it is registered; the zero
-// time is at once. It returns Faults if that would be never. The clock is asked
-// only where the cadence names times by it.
+// firstDue returns when a valid account is due for its first check; the zero time means
+// at once. It returns Faults if the account would never be due. It asks the clock only if
+// the cadence names times.
 func (a Account) firstDue(clock func() (time.Time, error)) (time.Time, error) {
 	c, err := cadence.Parse(a.Cadence)
 	if err != nil {
@@ -141,9 +141,8 @@ func (a Account) firstDue(clock func() (time.Time, error)) (time.Time, error) {
 	return due, nil
 }
 
-// withPast adds to the faults of an account that its time is past, if it is: who
-// mends them should not learn of it only then. A clock that cannot be asked
-// leaves them as they are, for they are true without it.
+// withPast adds the fault that the account's time is past, so that a caller sees it
+// together with the others. If the clock cannot be asked, it returns the faults unchanged.
 func (a Account) withPast(faults error, clock func() (time.Time, error)) error {
 	var known, past Faults
 	if !errors.As(faults, &known) || slices.ContainsFunc(known, func(f Fault) bool { return f.Field == "cadence" || f.Field == RecordField }) {
@@ -155,8 +154,8 @@ func (a Account) withPast(faults error, clock func() (time.Time, error)) error {
 	return faults
 }
 
-// flatten makes faults of what a checker reports: errors that errors.Join put
-// together, each "field: reason".
+// flatten turns a checker's error into faults: errors that errors.Join put together, each
+// with the text "field: reason".
 func flatten(err error) []Fault {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var faults []Fault

@@ -13,42 +13,40 @@ import (
 )
 
 const (
-	// MaxFindings is the most findings that one call lists; it counts all.
+	// MaxFindings is the most findings that one call lists. The call counts all of them.
 	MaxFindings = 1000
-	// auditBudget is how many accounts a call audits before it ends with the shard
-	// that it is in.
+	// auditBudget is the number of accounts after which a call starts no further shard.
 	auditBudget = 20_000
-	// auditPauseMax bounds the pause after a step, which is otherwise as long as
-	// the step took: one audit takes at most half of what Redis could do for it.
+	// auditPauseMax bounds the pause after a step. A pause is as long as the step before
+	// it, so that an audit uses at most half of Redis' time.
 	auditPauseMax = 50 * time.Millisecond
 )
 
-// AuditQuery says how the conservation law is to be checked.
+// AuditQuery says how to check the conservation law.
 type AuditQuery struct {
-	Repair bool   // put right what is found
-	Cursor string // where the call before ended; empty for the first
+	Repair bool   // repair the findings
+	Cursor string // Next of the call before; empty: begin
 }
 
-// Audited is what a call came to.
+// Audited is the result of one call of Audit.
 type Audited struct {
-	Accounts int // registered accounts that were looked at
-	Unjudged int // in lists that moved too fast to be read: to be looked at again
+	Accounts int // registered accounts that were checked
+	Unjudged int // accounts in lists that moved too fast to be read; audit again
 
 	Found    map[circulate.Violation]int
 	Repaired map[circulate.Violation]int
 	Findings []circulate.Finding // MaxFindings at most
 
-	Audited int    // shards that are done, with the calls before this one
-	Shards  int    // all there are
-	Next    string // where to go on; empty: this is the end
+	Audited int    // shards done so far, those of earlier calls included
+	Shards  int    // the number of shards
+	Next    string // the next call's Cursor; empty: the audit is complete
 }
 
-// Audit checks the conservation law, that every registered account is in exactly
-// one place under its current ticket, shard by shard, and every record. A call
-// ends with the first shard that brings it to 20,000 accounts, and tells where to
-// go on; where a shard fails it ends before that. To repeat a call is safe,
-// whatever came of it: what was repaired is then no finding. A cursor that this
-// ring never gave is ErrCursor.
+// Audit checks every record and the conservation law, shard by shard: every registered
+// account is in exactly one place under its current ticket. A call ends after the shard
+// that brings it to 20,000 accounts, or before a shard that fails, and returns where to
+// go on. Repeating a call is safe, even after an error: a repaired account is no longer
+// a finding. It returns ErrCursor for a cursor that this ring never returned.
 func (r *Registry) Audit(ctx context.Context, q AuditQuery) (Audited, error) {
 	return r.audit(ctx, q, auditBudget)
 }
@@ -68,7 +66,7 @@ func (r *Registry) audit(ctx context.Context, q AuditQuery, budget int) (Audited
 	for ; shard < shards && done.Accounts < budget; shard++ {
 		one, err := r.ring.AuditShard(ctx, shard, o)
 		if err != nil && done.Accounts+len(done.Findings) > 0 && ctx.Err() == nil {
-			break // what is done is told now; the next call tells of the error
+			break // return what is done; the next call returns the error
 		}
 		if err != nil {
 			return Audited{}, err
@@ -95,7 +93,7 @@ func (a *Audited) add(one *circulate.Audited) {
 	}
 }
 
-// pacer makes a pause that is as long as what came before it.
+// pacer returns a pause that takes as long as the work before it.
 func pacer() func(context.Context) error {
 	last := time.Now()
 	return func(ctx context.Context) error {
@@ -110,7 +108,7 @@ func pacer() func(context.Context) error {
 	}
 }
 
-// auditPlace is the shard that a cursor goes on with.
+// auditPlace returns the shard that a cursor names.
 func auditPlace(text string, shards int) (int, error) {
 	if text == "" {
 		return 0, nil
@@ -127,11 +125,10 @@ func auditPlace(text string, shards int) (int, error) {
 	return int(shard), nil
 }
 
-// Restored says how an account is registered again of which only the record is
-// left: in its lane, and due at its next slot, so that a ring that was rebuilt
-// from its records is not due all at once. An account whose cadence has no slot,
-// or whose record cannot be read, is due at once: whether its one check was done
-// nobody knows any more.
+// Restored returns how to register an account again if only its record is left. The
+// account gets its lane and is due at its next slot, so that a rebuilt ring is not due
+// all at once. It is due at once if its record cannot be read, or if its cadence has no
+// slot left: nobody knows whether its one check was done.
 func Restored(id string, record []byte, now time.Time) circulate.Registration {
 	item := circulate.Registration{ID: id, Record: record, Priority: circulate.Normal}
 	var a Account

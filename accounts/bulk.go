@@ -13,38 +13,38 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Action is what is done to many accounts at once.
+// Action is what a Bulk does to its accounts.
 type Action string
 
 // The actions.
 const (
-	// PauseAll pauses what circulates. What is parked for another reason stays so
-	// with that reason, unless the selector names parked accounts or reasons: so
-	// that to resume afterwards brings back what circulated before.
+	// PauseAll pauses accounts that circulate. A parked account keeps its reason, unless
+	// the selector names parked accounts or reasons, so that a later ResumeAll brings
+	// back exactly the accounts that circulated before.
 	PauseAll Action = "pause"
-	// ResumeAll brings paused accounts back, or those parked for any reason where
-	// the selector names parked accounts or reasons. Each is due at its next phase
+	// ResumeAll brings paused accounts back. If the selector names parked accounts or
+	// reasons, it brings parked ones back too. Each account is due at its next phase
 	// slot, not at once, so that a million do not all start together.
 	ResumeAll Action = "resume"
-	// DeleteAll deregisters accounts; their messages stay.
+	// DeleteAll deregisters accounts. Their messages stay.
 	DeleteAll Action = "delete"
 )
 
 const (
-	// bulkStep is how many accounts a step changes: about a millisecond of Redis'
-	// time. bulkParallel is how many steps are under way at once, each in another
-	// shard: the others that use Redis wait for no more of them.
+	// bulkStep is the number of accounts that a step changes, about a millisecond of
+	// Redis' time. bulkParallel is the number of steps under way at once, each in another
+	// shard: other users of Redis wait for at most that many.
 	bulkStep     = 100
 	bulkParallel = 4
-	// progressPause is how often a caller is told how far it is.
+	// progressPause is the time between two reports of progress.
 	progressPause = 500 * time.Millisecond
 )
 
-// Bulk says what is to be done to which accounts.
+// Bulk is one action on all accounts that a selector selects.
 type Bulk struct {
 	Action   Action
 	Selector Selector
-	All      bool // every account is meant; without it an empty selector is refused
+	All      bool // select every account; an empty selector is refused without it
 	DryRun   bool // only count
 }
 
@@ -59,9 +59,9 @@ func (b Bulk) Validate() error {
 	}
 	switch {
 	case b.Selector.Empty() && !b.All:
-		faults.Add("all", "must be true where nothing selects accounts: every account would be meant")
+		faults.Add("all", "must be true if the selector is empty: it selects every account")
 	case !b.Selector.Empty() && b.All:
-		faults.Add("all", "must not be true where something selects accounts")
+		faults.Add("all", "must not be true if the selector is not empty")
 	}
 	if len(faults) == 0 {
 		return nil
@@ -69,15 +69,15 @@ func (b Bulk) Validate() error {
 	return faults
 }
 
-// Progress is how far a Bulk is, and what it came to at the end. Matched is the
-// sum of what follows it, once all is done.
+// Progress is how far a Bulk is, and at the end its result. At the end Matched is the
+// sum of the fields after it.
 type Progress struct {
 	Seen      int // accounts that were looked at
-	Matched   int // of them that the selector selects
-	Changed   int // or would be, in a dry run
-	Unchanged int // are so already, or are not meant, or went away meanwhile
-	Failed    int // to which nothing was done: Redis refused, or could not be reached
-	Unknown   int // whose step was cut off: it may have been done
+	Matched   int // accounts that the selector selects
+	Changed   int // accounts that were changed, or would be in a dry run
+	Unchanged int // accounts that needed no change, or left meanwhile
+	Failed    int // accounts that were not changed: Redis refused, or could not be reached
+	Unknown   int // accounts whose step was cut off: they may have been changed
 }
 
 func (p *Progress) add(q Progress) {
@@ -89,16 +89,17 @@ func (p *Progress) add(q Progress) {
 	p.Unknown += q.Unknown
 }
 
-// Bulk does one thing to all accounts that are selected as they are when they
-// are looked at, and tells report how far it is, now and then. Accounts that are
-// registered throughout are looked at once, or twice if they go to another shard
-// meanwhile, as the number of shards changes. It stops when Redis, report or ctx
-// fails, and says so; what it came to until then is returned even so. Some of that
-// may be unknown; to do the same again is safe, and finds what is left. It returns
-// Faults for what is not valid.
+// Bulk does one action to all selected accounts, and calls report twice a second with its
+// progress. An account is selected by its state at the moment when Bulk looks at it. Bulk
+// looks at every account that stays registered once, or twice if the account moves to
+// another shard while the number of shards changes.
 //
-// It holds the ids of a few shards in memory, and Redis for about a millisecond
-// at a time.
+// Bulk returns Faults if b is not valid. It stops at the first error of Redis, report or
+// ctx, and returns that error with the result so far, part of which may be unknown.
+// Repeating it is safe: it changes what is left.
+//
+// Bulk holds the ids of a few shards in memory, and occupies Redis for about a
+// millisecond at a time.
 func (r *Registry) Bulk(ctx context.Context, b Bulk, report func(Progress) error) (Progress, error) {
 	if err := b.Validate(); err != nil {
 		return Progress{}, err
@@ -126,7 +127,7 @@ type bulkWalk struct {
 	done     chan Progress
 }
 
-// shards deals with the shards from one to before another, several at a time.
+// shards processes the shards from from to before to, several at a time.
 func (w *bulkWalk) shards(ctx context.Context, from, to int) error {
 	workers, working := errgroup.WithContext(ctx)
 	workers.SetLimit(bulkParallel)
@@ -139,7 +140,7 @@ func (w *bulkWalk) shards(ctx context.Context, from, to int) error {
 	return context.Cause(ctx)
 }
 
-// collect adds up what the workers do until all have ended.
+// collect sums up what the workers do until all have ended.
 func (w *bulkWalk) collect(report func(Progress) error, fail context.CancelCauseFunc) Progress {
 	var sum Progress
 	tick := time.NewTicker(progressPause)
@@ -152,7 +153,7 @@ func (w *bulkWalk) collect(report func(Progress) error, fail context.CancelCause
 			}
 			sum.add(step)
 		case <-tick.C:
-			// Even where nothing happened: so it shows who has gone.
+			// Report even without progress: a write shows whether the caller is still there.
 			if err := report(sum); err != nil {
 				fail(err)
 			}
@@ -160,7 +161,7 @@ func (w *bulkWalk) collect(report func(Progress) error, fail context.CancelCause
 	}
 }
 
-// work deals with a shard.
+// work processes one shard.
 func (w *bulkWalk) work(ctx context.Context, shard int) error {
 	ids, err := w.registry.idsOf(ctx, shard)
 	if err != nil {
@@ -184,7 +185,7 @@ func (w *bulkWalk) work(ctx context.Context, shard int) error {
 	return nil
 }
 
-// step deals with some accounts of a shard.
+// step processes some accounts of a shard.
 func (w *bulkWalk) step(ctx context.Context, shard int, ids []string) (Progress, error) {
 	did := Progress{Seen: len(ids)}
 	chosen, now, err := w.registry.choose(ctx, shard, ids, &w.Selector)
@@ -217,7 +218,7 @@ func (w *bulkWalk) step(ctx context.Context, shard int, ids []string) (Progress,
 	return did, err
 }
 
-// means reports whether there is anything to do to an account that is selected.
+// means reports whether the action changes a selected account.
 func (w *bulkWalk) means(g *circulate.BriefView) bool {
 	switch w.Action {
 	case PauseAll:
@@ -228,7 +229,7 @@ func (w *bulkWalk) means(g *circulate.BriefView) bool {
 	return true
 }
 
-// change does it, and returns how many it changed.
+// change does the action, and returns the number of accounts that it changed.
 func (w *bulkWalk) change(ctx context.Context, shard int, meant []circulate.BriefView, now time.Time) (int, error) {
 	ring := w.registry.ring
 	ids := make([]string, len(meant))
@@ -237,7 +238,7 @@ func (w *bulkWalk) change(ctx context.Context, shard int, meant []circulate.Brie
 	}
 	switch w.Action {
 	case PauseAll:
-		// As they were seen: a reason that came in between says more than a pause.
+		// Only if they are as they were seen: a newer reason says more than a pause.
 		seen := make(map[string]string, len(meant))
 		for i := range meant {
 			seen[ids[i]] = meant[i].Reason
@@ -248,7 +249,7 @@ func (w *bulkWalk) change(ctx context.Context, shard int, meant []circulate.Brie
 	}
 	items := make([]circulate.Resumption, len(meant))
 	for i := range meant {
-		// For this very reason: what is parked for another one since was not seen.
+		// Only for the reason that was seen: a newer one was not selected.
 		items[i] = circulate.Resumption{ID: ids[i], Due: nextSlot(&meant[i], now), Reason: meant[i].Reason}
 	}
 	outcomes, err := ring.ResumeAll(ctx, shard, items)
@@ -261,14 +262,14 @@ func (w *bulkWalk) change(ctx context.Context, shard int, meant []circulate.Brie
 	return back, err
 }
 
-// nextSlot is when an account is due next by its cadence; the zero time, which is
-// at once, where that cannot be told.
+// nextSlot returns when an account is due next by its cadence, or the zero time, which
+// means at once, if its cadence cannot be read.
 func nextSlot(g *circulate.BriefView, now time.Time) time.Time {
 	fields, err := strict.Stored(g.Record)
 	if err != nil {
 		return time.Time{}
 	}
-	text, _ := strict.TextIn(fields, "cadence") // none is the default
+	text, _ := strict.TextIn(fields, "cadence") // without one the default holds
 	rhythm, err := cadence.Parse(text)
 	if err != nil {
 		return time.Time{}
@@ -277,8 +278,8 @@ func nextSlot(g *circulate.BriefView, now time.Time) time.Time {
 	return due
 }
 
-// choose returns those of some accounts of a shard that are selected, and the time
-// by Redis' clock.
+// choose returns the selected ones among some accounts of a shard, and the time by
+// Redis' clock.
 func (r *Registry) choose(ctx context.Context, shard int, ids []string, s *Selector) ([]circulate.BriefView, time.Time, error) {
 	if s.needsLook() {
 		return r.chooseLooked(ctx, shard, ids, s)

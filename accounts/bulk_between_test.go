@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// An account that is parked between a look at it and the pause keeps its reason: to
-// resume what was paused must not bring it back.
+// An account that is parked between the look and the pause keeps its reason: resuming the
+// paused accounts must not bring it back.
 func TestBulkPauseKeepsAReasonThatCameInBetween(t *testing.T) {
 	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		r, ring := newRegistry(t, server, 1)
@@ -40,7 +40,7 @@ func TestBulkPauseKeepsAReasonThatCameInBetween(t *testing.T) {
 				t.Errorf("%q is %s: %q", v.ID, v.Place, v.Reason)
 			}
 		}
-		// Where the reason is named, it is as good as seen.
+		// A reason that the selector names counts as seen.
 		mustBulk(t, r, Bulk{Action: PauseAll, Selector: Selector{Reasons: []string{"gone"}}})
 		if got := mustBulk(t, r, Bulk{Action: ResumeAll, All: true}); got.Changed != 6 {
 			t.Errorf("%+v", got)

@@ -113,7 +113,7 @@ func TestBulk(t *testing.T) {
 			}
 		}
 
-		// What was parked before stays parked; who comes back is due at its slot.
+		// An account that was parked before stays parked. A resumed one is due at its slot.
 		if got, want := mustBulk(t, r, Bulk{Action: ResumeAll, All: true}), (Progress{Seen: n, Matched: n, Changed: half - 2, Unchanged: half + 2}); got != want {
 			t.Errorf("resume: %+v, want %+v", got, want)
 		}
@@ -130,7 +130,7 @@ func TestBulk(t *testing.T) {
 			t.Errorf("resume what has no access: %+v", got)
 		}
 
-		// Deleting is the same again and again, until nothing is left.
+		// Deleting can be repeated until nothing is left.
 		if got, want := mustBulk(t, r, Bulk{Action: DeleteAll, Selector: Selector{States: []string{"scheduled"}, Kinds: []string{"web"}}}), (Progress{Seen: n, Matched: half, Changed: half}); got != want {
 			t.Errorf("delete: %+v, want %+v", got, want)
 		}
@@ -168,8 +168,7 @@ func TestBulkIsRefused(t *testing.T) {
 	}
 }
 
-// losing is a server whose connections lose a reply, once, and are away after
-// that.
+// losing is a server whose connections lose a reply once, and are away after that.
 type losing struct {
 	circulate.Server
 	step atomic.Pointer[string] // what the call has among its arguments whose reply is lost
@@ -197,8 +196,7 @@ func (c *losingConn) DoWithTimeout(timeout time.Duration, name string, args ...a
 	return reply, err
 }
 
-// A reply that is lost leaves unknown what was done, and to do all again finds
-// out.
+// After a lost reply it is unknown what was done. Repeating the action shows it.
 func TestBulkOfUnknownOutcome(t *testing.T) {
 	server := &losing{Server: redistest.Embedded(t)}
 	r, _ := newRegistry(t, server, 1)
@@ -216,7 +214,7 @@ func TestBulkOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-// What Redis refuses is not done, and nothing goes on after it.
+// A step that Redis refuses changes nothing, and no other step follows.
 func TestBulkStopsWhereRedisRefuses(t *testing.T) {
 	server := redistest.Embedded(t)
 	r, _ := newRegistry(t, server, 1)
@@ -233,7 +231,7 @@ func TestBulkStopsWhereRedisRefuses(t *testing.T) {
 	}
 }
 
-// Who asked for it is told how far it is, and when that fails all of it ends.
+// The caller gets reports of the progress. If a report fails, everything ends.
 func TestBulkTellsHowFarItIs(t *testing.T) {
 	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		r, _ := newRegistry(t, server, 2)

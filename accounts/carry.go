@@ -24,18 +24,18 @@ const (
 	stateField = "state"
 )
 
-// carried is what stands in an exported record, as its field state, besides the record. A
-// program that does not know it refuses the record and names the field.
+// carried is the field state of an exported record: what an account has besides its
+// record. A program that does not know the field refuses the record and names the field.
 type carried struct {
-	Cursor       string     `json:"cursor,omitempty"`        // where it is UTF-8 without control characters
-	CursorBase64 string     `json:"cursor_base64,omitempty"` // otherwise
+	Cursor       string     `json:"cursor,omitempty"`        // a cursor that is UTF-8 without control characters
+	CursorBase64 string     `json:"cursor_base64,omitempty"` // any other cursor
 	CadenceState string     `json:"cadence_state,omitempty"` // as WithSkip and cadence.State write it
 	Failures     int        `json:"failures,omitempty"`      // in a row
-	Parked       string     `json:"parked,omitempty"`        // why; left out: it circulates
-	Since        *time.Time `json:"parked_since,omitempty"`  // by the clock of the Redis that it comes from
+	Parked       string     `json:"parked,omitempty"`        // why it is parked; left out: it circulates
+	Since        *time.Time `json:"parked_since,omitempty"`  // by the clock of the Redis that it was exported from
 }
 
-// appendCarried writes the state behind the last member of a record, which is one line.
+// appendCarried returns a record, which is one line, with the state as its last member.
 func appendCarried(record []byte, b circulate.Begin) ([]byte, error) {
 	c := carried{CadenceState: b.State, Failures: b.Failures, Parked: b.Park}
 	if plainText(b.Cursor) {
@@ -57,7 +57,7 @@ func appendCarried(record []byte, b circulate.Begin) ([]byte, error) {
 	return append(append(line, bytes.TrimSpace(text.Bytes())...), '}'), nil
 }
 
-// plainText reports whether a cursor comes back as it is from a JSON string that is as long.
+// plainText reports whether a cursor can be kept as a JSON string.
 func plainText(cursor []byte) bool {
 	return utf8.Valid(cursor) && !bytes.ContainsFunc(cursor, func(r rune) bool { return r < ' ' })
 }
@@ -102,7 +102,7 @@ func readCarried(text json.RawMessage) (*circulate.Begin, Faults) {
 				faults.Add(field, "must be a time such as 2030-12-01T09:00:00Z")
 			}
 		default:
-			faults.Add(field, "is not a field of an exported state, which has cursor or cursor_base64, cadence_state, failures, parked and parked_since")
+			faults.Add(field, "is not a field of an exported state; its fields are cursor or cursor_base64, cadence_state, failures, parked and parked_since")
 		}
 	}
 	if len(b.Cursor) > MaxCursor {
@@ -114,7 +114,7 @@ func readCarried(text json.RawMessage) (*circulate.Begin, Faults) {
 	return &b, faults
 }
 
-// readLine reads and judges a line of an import: a record, which may bring along its state.
+// readLine reads and judges a line of an import: a record, and its state if it has one.
 func readLine(text []byte, kinds Kinds) (Account, *circulate.Begin, error) {
 	a, state, err := decode(text, true)
 	a, err = judged("", a, err, kinds)

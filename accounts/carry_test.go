@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// What is exported with its state from one namespace and imported into another goes on there.
+// An account that is exported with its state from one namespace goes on in another.
 func TestStateGoesAlong(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
@@ -61,7 +61,7 @@ func TestStateGoesAlong(t *testing.T) {
 			case "skips":
 				item.State = WithSkip("i60000", time.UnixMilli(1_700_000_000_000))
 			}
-			giveBack(t, oldRing, item)
+			returnClaim(t, oldRing, item)
 		}
 		if _, err := old.Pause(ctx, "paused"); err != nil {
 			t.Fatal(err)
@@ -72,7 +72,7 @@ func TestStateGoesAlong(t *testing.T) {
 		if err != nil || done.Accounts != len(cursors) {
 			t.Fatalf("%+v, %v", done, err)
 		}
-		// A reader that does not know of states refuses them by name.
+		// A reader that does not know states refuses the field by its name.
 		var faults Faults
 		if _, err := Decode(lines.Bytes()[:bytes.IndexByte(lines.Bytes(), '\n')]); !errors.As(err, &faults) || faults[0].Field != "state" {
 			t.Errorf("decoded without states: %v", err)
@@ -104,7 +104,7 @@ func TestStateGoesAlong(t *testing.T) {
 			if parked := id == "paused" || id == "gone" || id == "once"; parked != (is.State.Place == circulate.Parked) {
 				t.Errorf("%s is %s", id, is.State.Place)
 			}
-			// What it is checked from, once it is.
+			// The cursor that its next check begins from.
 			if err := freshRing.Account(id).Resume(ctx, circulate.Resumption{}); err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +124,7 @@ func TestStateOfOneThatIsThere(t *testing.T) {
 	if _, err := r.Create(ctx, Account{ID: "a", Kind: "plain"}); err != nil {
 		t.Fatal(err)
 	}
-	giveBack(t, ring, circulate.Return{Claim: claimAll(t, ring)["a"], Cursor: []byte("own")})
+	returnClaim(t, ring, circulate.Return{Claim: claimAll(t, ring)["a"], Cursor: []byte("own")})
 	line := `{"id":"a","kind":"plain","cadence":"every 9m","state":{"cursor":"other","parked":"paused"}}`
 	if s, err := r.Import(ctx, strings.NewReader(line), noBadLines(t)); err != nil || s.Updated != 1 {
 		t.Fatal(s, err)
@@ -135,7 +135,7 @@ func TestStateOfOneThatIsThere(t *testing.T) {
 	if c := claimAll(t, ring)["a"]; c == nil || string(c.Cursor) != "own" {
 		t.Errorf("%+v", c)
 	}
-	// One that is over and comes parked is taken, though its time is past.
+	// A finished account that comes parked is taken, though its time is past.
 	over := `{"id":"over","kind":"plain","cadence":"at 2001-01-01T00:00:00Z"`
 	if s, err := r.Import(ctx, strings.NewReader(over+`,"state":{"parked":"finished: x"}}`), noBadLines(t)); err != nil || s.Created != 1 {
 		t.Error(s, err)
@@ -172,7 +172,7 @@ func TestBadStates(t *testing.T) {
 			t.Errorf("%.60s: faults of %q, want %q", state, got, fields)
 		}
 	}
-	// As a version writes it that passes over revisions.
+	// As a version writes it that ignores revisions.
 	if a, _, err := readLine([]byte(`{"id":"a","kind":"plain","revision":[1,2,3]}`), testKinds{}); err != nil || a.ID != "a" {
 		t.Errorf("with a revision: %+v, %v", a, err)
 	}

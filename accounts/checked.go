@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// failing reports whether the last check of an account failed. It does
-// not matter here who is to blame: an account that is checked in vain must show.
+// failing reports whether the last check of an account failed, whatever the cause: an
+// operator must see every account that is checked in vain.
 func failing(v *circulate.View) bool {
 	if len(v.History.Marks) == 0 {
 		return false
@@ -19,15 +19,16 @@ func failing(v *circulate.View) bool {
 	return word != MarkOK && word != MarkMore
 }
 
-// asksChecks reports whether the selector asks how checks went, which only a look tells.
+// asksChecks reports whether the selector asks for the results of checks, which need a
+// full look.
 func (s *Selector) asksChecks() bool {
 	return len(s.Errors)+len(s.Hosts) > 0 || s.Since > 0 || slices.ContainsFunc(s.States, ofChecks)
 }
 
-// ofChecks reports whether a state is about checks rather than about a place.
+// ofChecks reports whether a state is about checks and not about a place.
 func ofChecks(state string) bool { return state == StateFailing || state == StateNeverSucceeded }
 
-// checked judges how the checks of an account went.
+// checked reports whether the results of an account's checks are selected.
 func (s *Selector) checked(v *circulate.View) bool {
 	if s.Since > 0 && v.Now.Sub(v.History.Succeeded) < s.Since {
 		return false
@@ -38,8 +39,8 @@ func (s *Selector) checked(v *circulate.View) bool {
 	return len(s.Hosts) == 0 || slices.Contains(s.Hosts, hostOf(v.Record))
 }
 
-// failedWith reports whether the last check failed with a code, or is marked with a word
-// for its kind. The text that is kept begins with the code: "http_503: …".
+// failedWith reports whether the last check failed with a code, or with a kind of failure.
+// The kept text begins with the code: "http_503: …".
 func failedWith(v *circulate.View, word string) bool {
 	if !failing(v) {
 		return false
@@ -48,8 +49,8 @@ func failedWith(v *circulate.View, word string) bool {
 	return word == code || word == MarkWord(v.History.Marks[0])
 }
 
-// hostOf is the host that an account's config names, empty where it names none in a way
-// that kinds share: an address in url or base_url, or a host.
+// hostOf returns the host in an account's config: that of url or base_url, or the field
+// host. It is empty if the config has none of these.
 func hostOf(record []byte) string {
 	fields, err := strict.Stored(record)
 	if err != nil {

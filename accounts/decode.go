@@ -13,23 +13,23 @@ import (
 // MaxRecord is the most bytes that a record may have as text.
 const MaxRecord = 256 << 10
 
-// RecordField is the field of a Fault that is about a text as a whole: it is no
-// JSON, or no object.
+// RecordField is the field of a Fault of the text as a whole: it is not JSON, or not an
+// object.
 const RecordField = strict.RecordField
 
 const (
 	retryBudgetField = "retry_budget"
-	notARecordField  = "is not a field of a record, which has id, kind, config, cadence, priority, labels and retry_budget"
+	notARecordField  = "is not a field of a record; its fields are id, kind, config, cadence, priority, labels and retry_budget"
 )
 
-// Decode reads a record strictly and returns every fault at once, as Faults. What
-// could be read is returned even then, so that it can be judged as well.
+// Decode reads a record strictly. It returns every fault at once, as Faults, together
+// with the fields that it could read, so that the caller can judge those too.
 func Decode(record []byte) (Account, error) {
 	a, _, err := decode(record, false)
 	return a, err
 }
 
-// decode is Decode, and takes the state of an exported record where there may be one.
+// decode is Decode. It also returns the state of an exported record, if withState allows one.
 func decode(record []byte, withState bool) (a Account, state json.RawMessage, err error) {
 	fields, err := strict.Object(record)
 	if fields == nil {
@@ -53,12 +53,12 @@ func decode(record []byte, withState bool) (a Account, state json.RawMessage, er
 		case "labels":
 			a.Labels, faults = readLabels(faults, value)
 		case "priority":
-			// Nothing and "" would be the same once read.
+			// Once read, "" and a missing field would be the same.
 			if !strict.IsNull(value) && (json.Unmarshal(value, &a.Priority) != nil || a.Priority == "") {
 				faults = append(faults, priorityFault)
 			}
 		case retryBudgetField:
-			// Nothing and 0 would be the same once read.
+			// Once read, 0 and a missing field would be the same.
 			if !strict.IsNull(value) && (json.Unmarshal(value, &a.RetryBudget) != nil || a.RetryBudget == 0) {
 				faults = append(faults, retryBudgetFault)
 			}
@@ -69,7 +69,7 @@ func decode(record []byte, withState bool) (a Account, state json.RawMessage, er
 			}
 			faults.Add(name, notARecordField)
 		case revisionField:
-			// A version that knows no revisions exports them with the record.
+			// Versions that do not know revisions export them as a part of the record.
 			if !withState || len(value) == 0 || value[0] != '[' {
 				faults.Add(name, notARecordField)
 			}
@@ -103,20 +103,19 @@ func readLabels(faults Faults, value json.RawMessage) (map[string]string, Faults
 	return labels, faults
 }
 
-// Read decodes and judges a record and returns the faults of both at once, as
-// Faults.
+// Read decodes and judges a record. It returns the faults of both at once, as Faults.
 func Read(record []byte, kinds Kinds) (Account, error) {
 	return readAs("", record, kinds)
 }
 
-// readAs is Read for an account whose id is known, unless that is empty: the
-// record may leave it out, and must not name another one.
+// readAs is Read for the account with an id: the record may leave its id out, and must not
+// name another one. With an empty id it is Read.
 func readAs(id string, record []byte, kinds Kinds) (Account, error) {
 	a, err := Decode(record)
 	return judged(id, a, err, kinds)
 }
 
-// judged judges an account that was decoded with an error, or none.
+// judged judges an account that decoding returned, and adds to the faults of decoding.
 func judged(id string, a Account, err error, kinds Kinds) (Account, error) {
 	var faults Faults
 	if err != nil && !errors.As(err, &faults) {
@@ -135,7 +134,7 @@ func judged(id string, a Account, err error, kinds Kinds) (Account, error) {
 	if err := a.Validate(kinds); err != nil && !errors.As(err, &more) {
 		return Account{}, err
 	}
-	// Of a field that could not be read nothing else is to be said.
+	// A field that could not be read gets no second fault.
 	seen := len(faults)
 	for _, f := range more {
 		if !slices.ContainsFunc(faults[:seen], func(g Fault) bool { return g.Field == f.Field }) {

@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
-// feeds knows one kind of account. In earnest poller.Checkers are the Kinds.
+// feeds knows one kind of account. A real service passes poller.Checkers as Kinds.
 type feeds struct{}
 
 func (feeds) Validate(kind string, config json.RawMessage) error {
@@ -25,8 +25,8 @@ func (feeds) Validate(kind string, config json.RawMessage) error {
 	return nil
 }
 
-// Accounts are registered, taken out of circulation and listed. A record that is not valid is
-// refused with everything that is wrong with it.
+// Accounts are registered, paused and listed. A record that is not valid is refused with
+// all its faults.
 func ExampleRegistry() {
 	ctx := context.Background()
 	server := connect.NewEmbedded() // connect.Open("redis://…") in earnest

@@ -10,43 +10,43 @@ import (
 )
 
 const (
-	// slotsShown is how many of its cadence's next slots an explanation has.
+	// slotsShown is the most slots of its cadence that an explanation has.
 	slotsShown = 3
 )
 
-// Explanation is why an account is where it is, and checked when it is.
+// Explanation says why an account is where it is, and why it is checked when it is.
 type Explanation struct {
-	View  // its State's Since is that of a waiting account, too
+	View  // its State.Since is set for a waiting account too
 	Now   time.Time
 	Shard int
 
-	Rule    string // what decides when it is checked next, in a word
+	Rule    string // the rule that decides when it is checked next, in a word
 	Why     string // the same in a sentence
-	DueRule string // what decided when it became due; it may wait or be held since
+	DueRule string // the rule that decided when it became due; it may wait or be claimed since
 
-	Lane    string      // that it waits in when it is due, but for a nudge
-	Waits   *Waits      // of a waiting account
-	Slots   []time.Time // the next ones of its cadence, provided that checks succeed
-	Nudged  time.Time   // the check that somebody asked for while it circulates; zero: none
+	Lane    string      // the lane that it waits in when it is due, unless it was nudged
+	Waits   *Waits      // what is ahead of a waiting account; nil: it does not wait
+	Slots   []time.Time // the next slots of its cadence, provided that checks succeed
+	Nudged  time.Time   // when the check is due that somebody asked for; zero: nobody did
 	History circulate.History
 	Marks   []string // how the last checks went, the newest first
 	Error   string   // what went wrong with the last check; empty: nothing
 	ErrorAt time.Time
 	Warning string // what was wrong at the last check though it succeeded; empty: nothing
 
-	Retention time.Duration // for how long the third party keeps its messages; 0: not known
-	Skip      time.Time     // messages from before are passed over until it has caught up; zero: none is
+	Retention time.Duration // how long the third party keeps its messages; 0: unknown
+	Skip      time.Time     // older messages are dropped until the account has caught up; zero: none are
 }
 
-// Waits is what a due account waits for.
+// Waits says how many accounts wait beside a due one.
 type Waits struct {
-	Lane                string // that it waits in; empty: it stands too far behind to be found
-	Ahead               int    // of its lane, those that are taken before it
-	Urgent, Normal, Low int    // that wait in the lanes of its shard
+	Lane                string // the lane that it waits in; empty: it is too far behind to be found
+	Ahead               int    // accounts in its lane that are claimed before it
+	Urgent, Normal, Low int    // accounts that wait in each lane of its shard
 }
 
-// Staleness is how long ago a check last succeeded completely or, where none
-// ever did, the account was registered. It is false where that is not known.
+// Staleness returns the time since a check last succeeded completely or, if none ever
+// did, since the account was registered. It returns false if that is unknown.
 func (e *Explanation) Staleness() (time.Duration, bool) {
 	if e.History.Succeeded.IsZero() {
 		return 0, false
@@ -54,33 +54,33 @@ func (e *Explanation) Staleness() (time.Duration, bool) {
 	return max(0, e.Now.Sub(e.History.Succeeded)), true
 }
 
-// NeverSucceeded reports that no check ever succeeded completely, also of an account
-// that was never checked.
+// NeverSucceeded reports whether no check ever succeeded completely. That includes an
+// account that was never checked.
 func (e *Explanation) NeverSucceeded() bool {
 	return len(e.History.Marks) == 0 || e.History.NeverSucceeded()
 }
 
-// Explain tells of one account where it is, when it is checked next, and which
-// rule decided that; or returns ErrNotFound. Of an account whose record cannot be
-// read it tells all else.
+// Explain returns where an account is, when it is checked next, and which rule decided
+// that. If its record cannot be read, it returns everything else. It returns ErrNotFound
+// for an id that no account has.
 func (r *Registry) Explain(ctx context.Context, id string) (Explanation, error) {
 	account := r.ring.Account(id)
 	view, err := account.Look(ctx)
 	if err != nil {
 		return Explanation{}, translate(err, id)
 	}
-	turn, err := account.QueuePosition(ctx)
+	position, err := account.QueuePosition(ctx)
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := explain(&view, account.Shard(), turn)
+	e := explain(&view, account.Shard(), position)
 	e.readRetention(r.kinds)
 	return e, nil
 }
 
-// explain puts together what is known of an account. Between the look and the
-// turn it may have moved on; then what one does not know of it is left out.
-func explain(v *circulate.View, shard int, turn circulate.QueuePosition) Explanation {
+// explain puts an explanation together from a look at an account and from its position in
+// the queue. The account may have moved between the two: then a part is missing.
+func explain(v *circulate.View, shard int, position circulate.QueuePosition) Explanation {
 	e := Explanation{
 		View: viewOf(v), Now: v.Now, Shard: shard,
 		Lane: laneWord(v.Priority), DueRule: RuleWord(v.Rule),
@@ -90,23 +90,23 @@ func explain(v *circulate.View, shard int, turn circulate.QueuePosition) Explana
 		e.Marks = append(e.Marks, MarkWord(mark))
 	}
 	if v.Place == circulate.Waiting {
-		e.State.Since = turn.Since
-		e.Waits = &Waits{Ahead: turn.Ahead, Urgent: turn.Urgent, Normal: turn.Normal, Low: turn.Low}
-		if turn.Lane != 0 {
-			e.Waits.Lane = laneWord(turn.Lane)
+		e.State.Since = position.Since
+		e.Waits = &Waits{Ahead: position.Ahead, Urgent: position.Urgent, Normal: position.Normal, Low: position.Low}
+		if position.Lane != 0 {
+			e.Waits.Lane = laneWord(position.Lane)
 		}
 	}
-	e.Skip, e.Warning = SkipBefore(turn.State), WarningIn(turn.State)
+	e.Skip, e.Warning = SkipBefore(position.State), WarningIn(position.State)
 	if e.Fault == "" {
-		e.readCadence(turn.State)
+		e.readCadence(position.State)
 	}
 	e.Rule, e.Why = e.reason()
 	return e
 }
 
-// readCadence tells the cadence, also of an account that names none, and its next
-// slots: those from when the account is due, for another rule than the cadence may
-// have put that off, as after a failure. A parked account has none.
+// readCadence sets the cadence, or the default of an account that names none, and its next
+// slots. The slots begin when the account is due: another rule, such as the pause after a
+// failure, may have put that off. A parked account has no slots.
 func (e *Explanation) readCadence(state string) {
 	rhythm, err := cadence.Parse(e.Cadence)
 	if err != nil {
@@ -114,13 +114,13 @@ func (e *Explanation) readCadence(state string) {
 		return
 	}
 	e.Cadence = rhythm.String()
-	kept, _ := cadence.ParseState(state) // what cannot be read begins anew, here as in a poller
+	kept, _ := cadence.ParseState(state) // an unreadable state begins anew, as it does in a poller
 	if e.State.Place == circulate.Parked {
 		return
 	}
 	from := e.Now
 	if before := e.State.Due.Add(-time.Millisecond); before.After(from) {
-		from = before // a slot at which it is due is the first
+		from = before // the slot at which it is due comes first
 	}
 	for len(e.Slots) < slotsShown {
 		slot, ok := rhythm.After(e.ID, from, kept)
@@ -132,6 +132,6 @@ func (e *Explanation) readCadence(state string) {
 	}
 }
 
-// paused reports whether somebody parked an account, rather than what went wrong
-// with it. The ring takes it the same way when a record changes.
+// paused reports whether a person parked an account, and not a failure. The ring judges
+// the same way when a record changes.
 func paused(reason string) bool { return strings.HasPrefix(reason, circulate.ReasonPaused) }

@@ -20,36 +20,36 @@ func TestExplain(t *testing.T) {
 	codes := NewCodes()
 	soon := now.Add(90 * time.Second)
 	for name, tt := range map[string]struct {
-		view circulate.View
-		turn circulate.QueuePosition
-		rule string
-		why  []string // parts of the sentence
+		view     circulate.View
+		position circulate.QueuePosition
+		rule     string
+		why      []string // parts of the sentence
 	}{
 		"cadence":     {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(cadence.RuleCadence)}, circulate.QueuePosition{}, "cadence", []string{`the next slot of its cadence, "every 5m"`}},
-		"not taken":   {circulate.View{Place: circulate.Scheduled, Due: now, Rule: codes.Rule(cadence.RuleCadence)}, circulate.QueuePosition{}, "cadence", []string{"no replica has taken it up"}},
+		"not taken":   {circulate.View{Place: circulate.Scheduled, Due: now, Rule: codes.Rule(cadence.RuleCadence)}, circulate.QueuePosition{}, "cadence", []string{"no replica has claimed it"}},
 		"backoff":     {circulate.View{Place: circulate.Scheduled, Due: soon, Failures: 3, Error: "http_503: no", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.QueuePosition{}, "backoff", []string{"3 failures in a row; the last: http_503: no"}},
 		"one failure": {circulate.View{Place: circulate.Scheduled, Due: soon, Failures: 1, Rule: codes.Rule(cadence.RuleBackoff)}, circulate.QueuePosition{}, "backoff", []string{"after one failure"}},
-		"blameless":   {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "x", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.QueuePosition{}, "backoff", []string{"not held against it; the last: x"}},
+		"blameless":   {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "x", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.QueuePosition{}, "backoff", []string{"does not count against it; the last: x"}},
 		"retry-after": {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "http_429", Rule: codes.Rule(cadence.RuleRetryAfter)}, circulate.QueuePosition{}, "retry-after", []string{"told it to wait; the last: http_429"}},
 		"limit":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleLimit)}, circulate.QueuePosition{}, "limit", []string{"shares a limit", "its turn is at 2026-11-20T08:01:30Z"}},
 		"outage":      {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleOutage)}, circulate.QueuePosition{}, "outage", []string{"our own network"}},
 		"isolation":   {circulate.View{Place: circulate.Scheduled, Due: soon, Strikes: 2, Rule: codes.Rule(RuleIsolation)}, circulate.QueuePosition{}, "isolation", []string{"2 strikes"}},
 		"nudge":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleNudged)}, circulate.QueuePosition{}, "nudge", []string{"somebody asked"}},
-		"probe":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleProbed)}, circulate.QueuePosition{}, "probe", []string{"once more"}},
+		"probe":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleProbed)}, circulate.QueuePosition{}, "probe", []string{"again"}},
 		"later rule":  {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: '!'}, circulate.QueuePosition{}, "!", []string{"does not know"}},
 		"waiting": {circulate.View{Place: circulate.Waiting, Priority: circulate.Low, Rule: codes.Rule(cadence.RuleCadence)},
 			circulate.QueuePosition{Urgent: 3, Normal: 40, Low: 6, Lane: circulate.Low, Since: now.Add(-time.Second), Ahead: 5},
 			"priority", []string{"in the low lane since 2026-11-20T07:59:59Z, behind 5 others", "3 urgent, 40 normal and 6 low", `due by cadence: the next slot`}},
 		"waiting far behind": {circulate.View{Place: circulate.Waiting, Rule: codes.Rule(cadence.RuleMore)}, circulate.QueuePosition{Normal: 40}, "priority", []string{"waits for its turn: 0 urgent, 40 normal", "due by more"}},
 		"claimed": {circulate.View{Place: circulate.Claimed, Since: now, Replica: "replica001", NudgedTo: soon, Rule: codes.Rule(cadence.RuleCadence)}, circulate.QueuePosition{},
-			"claimed", []string{"replica001 checks it since 2026-11-20T08:00:00Z", "due by cadence", "due again at 2026-11-20T08:01:30Z"}},
+			"claimed", []string{"replica001 has been checking it since 2026-11-20T08:00:00Z", "due by cadence", "due again at 2026-11-20T08:01:30Z"}},
 		"paused":      {circulate.View{Place: circulate.Parked, Since: now, Reason: "paused", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.QueuePosition{}, "paused", []string{"somebody paused it since 2026"}},
 		"auth":        {circulate.View{Place: circulate.Parked, Since: now, Reason: "auth: no", Rule: codes.Rule(cadence.RuleAuth)}, circulate.QueuePosition{}, "auth", []string{"out of circulation since 2026", ": auth: no"}},
 		"other words": {circulate.View{Place: circulate.Parked, Since: now, Reason: "odd", Rule: codes.Rule(cadence.RuleCadence)}, circulate.QueuePosition{}, "parked", []string{": odd"}},
 	} {
 		tt.view.ID, tt.view.Now, tt.view.Record = "a", now, []byte(`{"id":"a","kind":"plain","cadence":"every 5m"}`)
 		tt.view.History = circulate.History{Succeeded: now.Add(-time.Minute), Marks: []circulate.Mark{'t', '+'}}
-		e := explain(&tt.view, 7, tt.turn)
+		e := explain(&tt.view, 7, tt.position)
 		slots := 3
 		if tt.view.Place == circulate.Parked {
 			slots = 0 // it waits for nothing
@@ -75,8 +75,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// The next slots are those that the cadence returns, of an adaptive one with the
-// interval that it came to.
+// The next slots are those that the cadence returns. An adaptive cadence uses its current
+// interval.
 func TestExplainSlots(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
@@ -112,8 +112,7 @@ func TestExplainSlots(t *testing.T) {
 	}
 }
 
-// After a failure the next slots are those from the next try on: an account is not
-// checked before.
+// After a failure the slots begin at the next try: the account is not checked before.
 func TestExplainSlotsDuringBackoff(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	every, err := cadence.Parse("every 1m")
@@ -135,7 +134,7 @@ func TestExplainSlotsDuringBackoff(t *testing.T) {
 	}
 }
 
-// An account is explained at each step of its life, as it travels through Redis.
+// Explain explains an account at each step of its way through Redis.
 func TestExplainLife(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
@@ -168,7 +167,7 @@ func TestExplainLife(t *testing.T) {
 		if e := why("claimed", "registered"); e.Nudged.Before(e.Now) || e.Nudged.After(e.Now.Add(time.Minute)) {
 			t.Errorf("nudged while claimed: %+v", e)
 		}
-		giveBack(t, ring, circulate.Return{
+		returnClaim(t, ring, circulate.Return{
 			Claim: c, Due: time.Now().Add(time.Hour), Failures: 1, State: "i25000", Rule: codes.Rule(cadence.RuleBackoff),
 			Mark: codes.Mark("transient"), Error: "http_503: no",
 		})
@@ -179,13 +178,13 @@ func TestExplainLife(t *testing.T) {
 			t.Fatal(err)
 		}
 		c = claimAll(t, ring)["a"]
-		giveBack(t, ring, circulate.Return{Claim: c, Rule: codes.Rule(cadence.RuleMore), Mark: codes.Mark(MarkMore)})
+		returnClaim(t, ring, circulate.Return{Claim: c, Rule: codes.Rule(cadence.RuleMore), Mark: codes.Mark(MarkMore)})
 		e := why("priority", "more")
 		if e.Waits == nil || *e.Waits != (Waits{Lane: PriorityLow, Low: 1}) || e.State.Since.IsZero() || !slices.Equal(e.Marks, []string{"more", "transient"}) {
 			t.Errorf("waiting: %+v", e)
 		}
 		c = claimAll(t, ring)["a"]
-		giveBack(t, ring, circulate.Return{Claim: c, Due: time.Now().Add(time.Hour), Rule: codes.Rule(cadence.RuleAdaptive), Mark: circulate.MarkOK})
+		returnClaim(t, ring, circulate.Return{Claim: c, Due: time.Now().Add(time.Hour), Rule: codes.Rule(cadence.RuleAdaptive), Mark: circulate.MarkOK})
 		if e := why("adaptive", "adaptive"); e.Error != "" || e.NeverSucceeded() || e.State.Due.IsZero() {
 			t.Errorf("succeeded: %+v", e)
 		}
@@ -193,7 +192,7 @@ func TestExplainLife(t *testing.T) {
 			t.Fatal(err)
 		}
 		c = claimAll(t, ring)["a"]
-		giveBack(t, ring, circulate.Return{Claim: c, Park: "auth: refused", Rule: codes.Rule(cadence.RuleAuth), Mark: codes.Mark("auth"), Error: "refused"})
+		returnClaim(t, ring, circulate.Return{Claim: c, Park: "auth: refused", Rule: codes.Rule(cadence.RuleAuth), Mark: codes.Mark("auth"), Error: "refused"})
 		if e := why("auth", "auth"); e.State.Reason != "auth: refused" || e.State.Since.IsZero() {
 			t.Errorf("parked: %+v", e)
 		}
@@ -226,10 +225,10 @@ func TestExplainStaleness(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		stale(time.Hour)
-		giveBack(t, ring, circulate.Return{Claim: claimAll(t, ring)["a"], Due: time.Now(), Mark: circulate.MarkOK})
+		returnClaim(t, ring, circulate.Return{Claim: claimAll(t, ring)["a"], Due: time.Now(), Mark: circulate.MarkOK})
 		time.Sleep(5 * time.Minute)
 		stale(5 * time.Minute)
-		giveBack(t, ring, circulate.Return{Claim: claimAll(t, ring)["a"], Due: time.Now(), Mark: 't'})
+		returnClaim(t, ring, circulate.Return{Claim: claimAll(t, ring)["a"], Due: time.Now(), Mark: 't'})
 		stale(5 * time.Minute)
 	})
 }

@@ -10,32 +10,31 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Exported is what an export came to.
+// Exported is the result of an export.
 type Exported struct {
-	Accounts   int
-	Unreadable int // left out: their records are no JSON
+	Accounts   int // accounts that were written
+	Unreadable int // accounts that were left out: their records are not JSON
 }
 
-// Exporting says what is exported. The zero value is that of Export of all accounts.
+// Exporting says what to export. The zero value exports the records of all accounts.
 type Exporting struct {
 	Selector Selector
-	// State writes with each record, as its field state, what else there is to take the
-	// account to another ring: its cursor, its failures, what its cadence keeps, and
-	// why and since when it is parked.
+	// State adds the field state to each record. It has what the account needs to go on in
+	// another ring: its cursor, its failures, what its cadence keeps, and why and since
+	// when it is parked.
 	State bool
 }
 
-// Export writes the record of every account that is selected, one a line, as
-// Import reads them. An account that is registered throughout is written once;
-// one that comes or goes meanwhile may be in it or not, and one that goes to
-// another shard, as their number changes, may be in it twice. It returns Faults for a
-// selector that is not valid.
+// Export writes the record of every selected account, one a line, as Import reads them.
+// An account that stays registered is written once, or twice if it moves to another shard
+// while the number of shards changes. An account that comes or leaves meanwhile may be
+// missing. Export returns Faults for a selector that is not valid.
 func (r *Registry) Export(ctx context.Context, s Selector, out io.Writer) (Exported, error) {
 	return r.ExportWith(ctx, Exporting{Selector: s}, out)
 }
 
-// ExportWith is Export of what the caller says. State is that of the moment when an account
-// is written: what a check under way finds later is not in it.
+// ExportWith is Export with options. The state of an account is that of the moment when it
+// is written: a check under way changes it later.
 func (r *Registry) ExportWith(ctx context.Context, o Exporting, out io.Writer) (Exported, error) {
 	var done Exported
 	if err := o.Selector.Validate(); err != nil {
@@ -67,7 +66,7 @@ func (r *Registry) ExportWith(ctx context.Context, o Exporting, out io.Writer) (
 	return done, context.Cause(ctx)
 }
 
-// readAll returns the accounts of some shards that are selected, some at a time.
+// readAll sends the selected accounts of some shards to batches.
 func (r *Registry) readAll(ctx context.Context, from, to int, o *Exporting, batches chan<- []circulate.Snapshot) error {
 	for shard := from; shard < to; shard++ {
 		ids, err := r.idsOf(ctx, shard)
@@ -91,7 +90,7 @@ func (r *Registry) readAll(ctx context.Context, from, to int, o *Exporting, batc
 	return nil
 }
 
-// snapshots returns those of some accounts that are selected, with what is asked for.
+// snapshots returns the selected ones among some accounts, with their state if o asks for it.
 func (r *Registry) snapshots(ctx context.Context, shard int, ids []string, o *Exporting) ([]circulate.Snapshot, error) {
 	chosen, _, err := r.choose(ctx, shard, ids, &o.Selector)
 	if err != nil || len(chosen) == 0 {
@@ -115,7 +114,7 @@ func writeRecords(out io.Writer, batch []circulate.Snapshot, state bool, done *E
 	var lines, line bytes.Buffer
 	for i := range batch {
 		line.Reset()
-		// Compacted, a record is one line even if somebody else wrote it.
+		// A compacted record is one line, whoever wrote it.
 		record, _ := SplitRevision(batch[i].Record)
 		if err := json.Compact(&line, record); err != nil {
 			done.Unreadable++

@@ -11,22 +11,21 @@ import (
 )
 
 const (
-	// SlowFrom is how stale an account must be for its slots to be counted: below that
-	// none counts as missed.
+	// SlowFrom is the staleness from which on missed slots count.
 	SlowFrom = 3 * time.Minute
-	// BehindSlots is from how many missed slots on an account is behind.
+	// BehindSlots is the number of missed slots from which on an account is behind.
 	BehindSlots = 3
 
 	newlyWithin    = time.Hour
-	shortestSlot   = time.Minute // an interval below counts as this
-	mostMissed     = 1000        // that are counted
-	mostTimed      = 100         // likewise, of a cadence that names times by the clock
+	shortestSlot   = time.Minute // a shorter interval counts as this
+	mostMissed     = 1000        // the most missed slots that are counted
+	mostTimed      = 100         // the same for a cadence that names times
 	kindsApart     = 100
 	otherKinds     = "other"
 	cadencesCached = 1000
 )
 
-// SoundMarks are the marks of checks that did not fail, besides circulate.MarkOK.
+// SoundMarks returns the marks of checks that did not fail, besides circulate.MarkOK.
 func SoundMarks() []circulate.Mark {
 	var sound []circulate.Mark
 	for mark, word := range marks() {
@@ -37,46 +36,46 @@ func SoundMarks() []circulate.Mark {
 	return sound
 }
 
-// Failing is how many accounts are checked in vain, as the last scan found it. Parked
-// ones are left out.
+// Failing counts the accounts that are checked in vain, as the last scan found them.
+// Parked accounts are left out.
 type Failing struct {
-	Accounts       int `json:"accounts" doc:"Accounts whose last check failed, whoever is to blame."`
-	Newly          int `json:"newly" doc:"Of these, those whose first slot since a check last succeeded completely, or since they were registered, was within the last hour."`
-	NeverSucceeded int `json:"never_succeeded" doc:"Accounts that were checked, and no check ever succeeded completely."`
+	Accounts       int `json:"accounts" doc:"Accounts whose last check failed, whatever the cause."`
+	Newly          int `json:"newly" doc:"Those of them that began to fail within the last hour: their first slot since a check last succeeded completely, or since they were registered, is less than an hour ago."`
+	NeverSucceeded int `json:"never_succeeded" doc:"Accounts that were checked, but never with complete success."`
 
-	Behind int `json:"behind" doc:"Accounts for which three slots of their cadence or more have passed since a check last succeeded completely, and three minutes. An interval below a minute counts as a minute; a cadence of one time has no such slots."`
+	Behind int `json:"behind" doc:"Accounts that missed three slots of their cadence or more: that many slots, and at least three minutes, have passed since a check last succeeded completely. An interval below a minute counts as a minute. A cadence of one time has no such slots."`
 
-	MissedP99  int    `json:"missed_slots_p99" doc:"99 of 100 accounts have missed at most so many slots; a thousand stands for all above."`
-	MissedMax  int    `json:"missed_slots_max" doc:"All have."`
-	MostMissed string `json:"most_missed" doc:"The id of one that has missed as many; empty if none has missed any."`
+	MissedP99  int    `json:"missed_slots_p99" doc:"99 of 100 accounts missed at most this many slots. A thousand also stands for more."`
+	MissedMax  int    `json:"missed_slots_max" doc:"The most slots that an account missed."`
+	MostMissed string `json:"most_missed" doc:"The id of an account that missed that many slots; empty if none missed any."`
 
-	Kinds []FailingKind `json:"kinds" nullable:"false" doc:"The same by kind; kinds without any such account are left out."`
+	Kinds []FailingKind `json:"kinds" nullable:"false" doc:"The same by kind. Kinds without such accounts are left out."`
 }
 
-// FailingKind is how many accounts of a kind are checked in vain.
+// FailingKind counts the accounts of a kind that are checked in vain.
 type FailingKind struct {
-	Kind           string `json:"kind" doc:"Empty where the records cannot be read; other stands for those beyond a hundred."`
+	Kind           string `json:"kind" doc:"The kind; empty for records that cannot be read, other for the kinds beyond a hundred."`
 	Accounts       int    `json:"accounts"`
 	Newly          int    `json:"newly"`
 	NeverSucceeded int    `json:"never_succeeded"`
 	Behind         int    `json:"behind"`
 }
 
-// FailingCount counts what a scan tells, page by page, in bounded memory.
+// FailingCount sums up the pages of a scan in bounded memory.
 type FailingCount struct {
 	kinds    map[string]*FailingKind
-	missed   [mostMissed + 1]int // accounts by missed slots; those without any are not counted
+	missed   [mostMissed + 1]int // accounts by missed slots; accounts that missed none are not counted
 	most     int
 	stalest  string
 	cadences map[string]cadence.Cadence
 }
 
-// NewFailingCount begins a count.
+// NewFailingCount returns an empty count.
 func NewFailingCount() *FailingCount {
 	return &FailingCount{kinds: make(map[string]*FailingKind), cadences: make(map[string]cadence.Cadence)}
 }
 
-// Add counts what a page tells. Now is Redis' clock.
+// Add counts the accounts of a page. Now is Redis' clock.
 func (f *FailingCount) Add(now time.Time, groups []circulate.SlowGroup) {
 	for _, g := range groups {
 		kind := f.kind(g.Kind)
@@ -117,8 +116,8 @@ func (f *FailingCount) kind(name string) *FailingKind {
 	return f.kinds[name]
 }
 
-// slots returns how many slots have passed since a check last succeeded, and how long
-// ago the first of them was. A cadence that cannot be read has none.
+// slots returns the number of slots since a check last succeeded, and the time since the
+// first of them. An unreadable cadence has no slots.
 func (f *FailingCount) slots(g circulate.SlowGroup, now time.Time, age time.Duration) (passed int, since time.Duration) {
 	rhythm, ok := f.cadences[g.Cadence]
 	if !ok {
@@ -149,7 +148,7 @@ func (f *FailingCount) slots(g circulate.SlowGroup, now time.Time, age time.Dura
 	return passed, since
 }
 
-// Found returns the sums, for a scan of so many accounts.
+// Found returns the result of a scan of that many accounts.
 func (f *FailingCount) Found(scanned int) Failing {
 	all := Failing{MissedMax: f.most, MostMissed: f.stalest, Kinds: []FailingKind{}}
 	for _, name := range slices.Sorted(maps.Keys(f.kinds)) {
@@ -166,9 +165,9 @@ func (f *FailingCount) Found(scanned int) Failing {
 	return all
 }
 
-// quantile is the number of slots that a share of the accounts has missed at most.
+// quantile returns the number of slots that this share of the accounts missed at most.
 func (f *FailingCount) quantile(scanned int, share float64) int {
-	above := int(float64(scanned) * (1 - share)) // that may have missed more
+	above := int(float64(scanned) * (1 - share)) // accounts that may have missed more
 	for missed := f.most; missed > 0; missed-- {
 		if above -= f.missed[missed]; above < 0 {
 			return missed

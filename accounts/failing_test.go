@@ -17,7 +17,7 @@ func one(age time.Duration, failing, never bool) []circulate.SlowCount {
 	return []circulate.SlowCount{{Age: age, Failing: failing, NeverSucceeded: never, Accounts: 1}}
 }
 
-// Each row is one account: what it counts as depends on its cadence, not on its age.
+// Each row is one account. How it counts depends on its cadence, not on its age alone.
 func TestFailingByCadence(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, tt := range []struct {
@@ -76,7 +76,7 @@ func TestFailingByKind(t *testing.T) {
 	}
 }
 
-// However many kinds records name, they make no more series than this.
+// The number of series is bounded, however many kinds the records name.
 func TestFailingKindsAreBounded(t *testing.T) {
 	count := accounts.NewFailingCount()
 	for i := range 1000 {

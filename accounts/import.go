@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// A batch is written when it has so many records, or bytes; and every one is
-	// written when together they have too many bytes, or wait too long for more
-	// lines. So the memory that an import takes does not depend on its length.
+	// A batch is written when it has batchRecords records or batchBytes bytes. All
+	// batches are written when they have heldBytes bytes together, or when the next line
+	// has not come for heldTime. So the memory of an import does not depend on its length.
 	batchRecords = 200
 	batchBytes   = 1 << 20
 	heldBytes    = 8 << 20
@@ -24,21 +24,21 @@ const (
 // BadLine is a line of an import that was left out.
 type BadLine struct {
 	Line   int    // from 1; blank lines count
-	ID     string // where it is one
+	ID     string // the account's id; empty if the line has no valid one
 	Faults Faults
 }
 
-// RepeatedLine is a line of an import that was taken and has the id of a line before.
+// RepeatedLine is a line of an import that was taken and has the id of an earlier line.
 type RepeatedLine struct {
-	Line, Before int // from 1; the later one counts
+	Line, Before int // from 1; the later line holds
 	ID           string
 }
 
-// Importing says how lines are imported. The zero value is that of Import without a report.
+// Importing says how to import lines. The zero value imports them without reports.
 type Importing struct {
-	From     BeginFrom                // where accounts begin that are new
-	Bad      func(BadLine) error      // is told each line that is left out; nil: nobody is
-	Repeated func(RepeatedLine) error // is told each line that repeats an id; nil: nobody is
+	From     BeginFrom                // where new accounts begin
+	Bad      func(BadLine) error      // is called for each line that is left out; may be nil
+	Repeated func(RepeatedLine) error // is called for each line that repeats an id; may be nil
 }
 
 func (o Importing) withDefaults() Importing {
@@ -51,42 +51,40 @@ func (o Importing) withDefaults() Importing {
 	return o
 }
 
-// Summary is what an import came to. Lines are those that were read and not
-// blank; when all is done, they are the sum of the others.
+// Summary is the result of an import. Lines counts the lines that were read and not
+// blank. Of a complete import it is the sum of Created, Updated, Unchanged and Failed.
 type Summary struct {
 	Lines     int
 	Created   int
 	Updated   int
 	Unchanged int
 	Failed    int
-	Repeated  int // of them all, those with the id of a line before
+	Repeated  int // lines, among all of these, with the id of an earlier line
 }
 
-// Done is how many lines need not be imported again.
+// Done returns the number of lines that need not be imported again.
 func (s Summary) Done() int { return s.Created + s.Updated + s.Unchanged + s.Failed }
 
-// Import reads records, one a line, and registers or changes their accounts.
-// What it creates or changes is due at its next phase slot, not at once, so that
-// a million accounts do not all start together. Lines of one id are applied in
-// their order: the last one wins, and each counts.
+// Import reads records, one a line, and registers or changes their accounts. A created or
+// changed account is due at its next phase slot, not at once, so that a million accounts
+// do not all start together. Lines with the same id are applied in their order: the last
+// one wins, and each counts.
 //
-// An import whose first line shows that it is no lines of records but a table or a
-// document stops there, with ErrNotLines.
+// A record that was exported with its state brings the state along if the account is new.
+// An account that exists keeps its own state.
 //
-// A record that was exported with its state brings that along, where the account is new;
-// one that is there keeps its own.
-//
-// A line that is no valid record, or names a time that is past while no such
-// record is there, is told to report, with all its faults, and the
-// others go on. Import stops when Redis, the reader, report or ctx fails, and
-// says so; the summary then tells what was done until then. To import the same
-// again does no harm: what is there is unchanged.
+// Import calls report for a line that is not a valid record, with all its faults, and goes
+// on. A record whose time is past is not valid either, unless the account exists with this
+// very record. Import returns ErrNotLines if the first line shows that the input has no
+// lines of records but is a table or one document. It stops at the first error of Redis,
+// the reader, report or ctx, and returns that error with the summary so far. Importing the
+// same lines again is safe: accounts that exist stay unchanged.
 func (r *Registry) Import(ctx context.Context, in io.Reader, report func(BadLine) error) (Summary, error) {
 	return r.ImportWith(ctx, in, Importing{Bad: report})
 }
 
-// ImportWith is Import in a way of the caller's. Of lines that repeat an id it tells as long
-// as no more than RepeatsKnown ids have come.
+// ImportWith is Import with options. It reports repeated ids among the first RepeatsKnown
+// ids of the input. It also returns Faults for options that are not valid.
 func (r *Registry) ImportWith(ctx context.Context, in io.Reader, o Importing) (Summary, error) {
 	if err := o.From.Validate(); err != nil {
 		return Summary{}, err
@@ -106,8 +104,8 @@ func (r *Registry) ImportWith(ctx context.Context, in io.Reader, o Importing) (S
 	return summary, err
 }
 
-// inTime returns Faults for a valid account whose time is past, unless it is there
-// with this very record, or is new and comes parked.
+// inTime returns Faults for a valid account whose time is past, unless it exists with this
+// very record, or is new and parked.
 func (r *Registry) inTime(ctx context.Context, a Account, record []byte, begin *circulate.Begin, clock func() (time.Time, error)) error {
 	_, err := a.firstDue(clock)
 	var faults Faults

@@ -13,28 +13,27 @@ import (
 )
 
 const (
-	// A block of lines is read, judged by several goroutines at once, and handed
-	// on in its order. It ends where the next line has to be waited for.
+	// A block of lines is read, judged by several goroutines at once, and handed on in
+	// its order. It ends early if the next line has not come yet.
 	blockLines = 512
 	blockBytes = 256 << 10
 
-	// judgedTogether is how many lines a goroutine judges at least: fewer are not
-	// worth one.
+	// judgedTogether is the least number of lines that is worth a goroutine.
 	judgedTogether = 32
 )
 
-// line is one of a block, and what was found of it.
+// line is one line of a block, and the result of judging it.
 type line struct {
 	number  int
 	text    []byte
 	account Account
 	record  []byte           // as Encode writes it
-	begin   *circulate.Begin // what the account brings, if it is new
+	begin   *circulate.Begin // the state that a new account begins with
 	faults  Faults
 	err     error // why it could not be judged
 }
 
-// readLines hands every good line on to the writer, and tells the bad ones.
+// readLines hands every good line on to the writer, and reports the bad ones.
 func (r *Registry) readLines(in *lineReader, w *batchWriter, o Importing) (Summary, error) {
 	var s Summary
 	var seen repeats
@@ -68,8 +67,8 @@ func (r *Registry) readLines(in *lineReader, w *batchWriter, o Importing) (Summa
 	}
 }
 
-// readBlock waits for a line, and takes those behind it that have come already.
-// What was read is given even with an error.
+// readBlock waits for a line, and adds the lines that have come already. With an error it
+// also returns the lines before it.
 func readBlock(in *lineReader) ([]line, error) {
 	var block []line
 	text := make([]byte, 0, 32<<10)
@@ -82,7 +81,7 @@ func readBlock(in *lineReader) ([]line, error) {
 		case err != nil:
 			return block, err
 		}
-		// The reader's own text is void with the next line.
+		// The reader reuses its buffer for the next line.
 		start := len(text)
 		text = append(text, next...)
 		block = append(block, line{number: in.number, text: text[start:len(text):len(text)]})

@@ -8,18 +8,18 @@ import (
 	"hash/maphash"
 )
 
-// RepeatsKnown is how many ids an import knows again. The memory that it takes for them, about
-// thirty megabytes, does not depend on its length.
+// RepeatsKnown is the number of ids that an import remembers in order to report repeated
+// ones. They take about thirty megabytes, however long the import is.
 const RepeatsKnown = 1_000_000
 
-// repeats knows which ids have come, by a hash of 64 bits: that two ids of an import have
-// the same one is as good as impossible, and would only be a wrong hint.
+// repeats remembers ids by a hash of 64 bits. A collision is very unlikely, and would only
+// cause a wrong report.
 type repeats struct {
 	seed  maphash.Seed
 	lines map[uint64]uint32
 }
 
-// add notes an id and returns the line that had it before, or 0.
+// add remembers an id, and returns the earlier line that has it, or 0.
 func (r *repeats) add(id string, line int) (before int) {
 	if r.lines == nil {
 		r.seed, r.lines = maphash.MakeSeed(), make(map[uint64]uint32)
@@ -32,13 +32,13 @@ func (r *repeats) add(id string, line int) (before int) {
 	return int(known)
 }
 
-// ErrNotLines reports an import that is no lines of JSON: nothing of it was taken.
+// ErrNotLines reports input that has no lines of JSON. Nothing of it was taken.
 var ErrNotLines = errors.New("accounts: not a record a line")
 
 const oneALine = `An import has one JSON record a line, such as {"id":"news","kind":"feed","config":{"url":"https://example.com/feed.xml"}}`
 
-// notLines looks at the first line and returns ErrNotLines with what to do, where it shows that
-// the rest would be bad lines alone.
+// notLines returns ErrNotLines, with advice, if the first line shows that all others would
+// be bad lines too.
 func notLines(first []byte) error {
 	first = bytes.TrimSpace(bytes.TrimPrefix(first, []byte("\ufeff")))
 	switch {
@@ -55,7 +55,8 @@ func notLines(first []byte) error {
 	return nil
 }
 
-// looksLikeCSV reports whether a line is two or more short names, as the head of a table is.
+// looksLikeCSV reports whether a line has two or more cells without brackets, like the head
+// of a table.
 func looksLikeCSV(line []byte) bool {
 	for _, separator := range []string{",", ";", "\t"} {
 		cells := bytes.Split(line, []byte(separator))

@@ -10,15 +10,14 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// importWriters is how many shards an import writes to at a time.
+// importWriters is the number of shards that an import writes to at a time.
 const importWriters = 8
 
-// batchWriter collects records per shard and writes them with a few goroutines.
-// A shard always has the same one, so that records of one account are written in
-// their order.
+// batchWriter collects records per shard and writes them with a few goroutines. Each shard
+// is written by the same goroutine, so that the records of an account are written in order.
 type batchWriter struct {
 	registry *Registry
-	from     BeginFrom // where those begin that are new and bring nothing
+	from     BeginFrom // where new accounts without a state begin
 	ctx      context.Context
 	fail     context.CancelCauseFunc
 	pending  map[int]*batch
@@ -39,8 +38,8 @@ type batch struct {
 
 // imported is an account of an import.
 type imported struct {
-	Account                  // without what only the record needs
-	begin   *circulate.Begin // where it is new
+	Account                  // without config and labels, which the record has
+	begin   *circulate.Begin // the state that a new account begins with
 }
 
 func newBatchWriter(ctx context.Context, r *Registry, from BeginFrom) *batchWriter {
@@ -55,8 +54,8 @@ func newBatchWriter(ctx context.Context, r *Registry, from BeginFrom) *batchWrit
 	return w
 }
 
-// add takes an account and its record, and blocks while too many wait to be
-// written. It returns the error of whatever was written before.
+// add takes an account and its record, and blocks while too many records wait to be
+// written. It returns the error of an earlier write.
 func (w *batchWriter) add(a Account, record []byte, begin *circulate.Begin) error {
 	shard := w.registry.ring.ShardOf(a.ID)
 	b := w.pending[shard]
@@ -96,8 +95,8 @@ func (w *batchWriter) send(b *batch) error {
 	}
 }
 
-// close waits until all that was sent is written. After an error it drops what
-// it has not begun with. It returns the error that stopped it, or nil.
+// close waits until everything that was sent is written. With an error it drops what is not
+// begun yet. It returns the error that stopped the writer, or nil.
 func (w *batchWriter) close(err error) error {
 	if err != nil {
 		w.fail(err)
@@ -133,8 +132,8 @@ func (w *batchWriter) write(b *batch) error {
 	return ErrContended
 }
 
-// tryWrite writes a batch, and returns what is to be written anew: somebody else has
-// changed the accounts since they were looked at.
+// tryWrite writes a batch, and returns the records to write anew: somebody else changed
+// their accounts after they were looked at.
 func (w *batchWriter) tryWrite(b *batch) (again *batch, err error) {
 	items, places, err := w.changes(b)
 	if err != nil {
@@ -172,8 +171,8 @@ func (b *batch) add(a imported, record []byte) {
 	b.bytes += len(record)
 }
 
-// changes returns those of a batch that change something, in their order, with their places
-// in it: what is there with the very same record needs not be sent.
+// changes returns the registrations of a batch that change something, in their order, with
+// their indexes in the batch. An account that exists with the same record is not sent.
 func (w *batchWriter) changes(b *batch) (items []circulate.Registration, places []int, err error) {
 	ids := make([]string, len(b.accounts))
 	for i := range b.accounts {
@@ -183,7 +182,7 @@ func (w *batchWriter) changes(b *batch) (items []circulate.Registration, places 
 	if err != nil {
 		return nil, nil, err
 	}
-	// As they will be once the lines before are written: an id may come again.
+	// The records as they will be once the earlier lines are written: an id may be repeated.
 	records := make(map[string][]byte, len(ids))
 	for i := range there {
 		records[there[i].ID] = there[i].Record
@@ -210,15 +209,15 @@ func (w *batchWriter) changes(b *batch) (items []circulate.Registration, places 
 		if err != nil {
 			return nil, nil, err // it was valid a moment ago
 		}
-		// A time that came meanwhile has no slot left: at once, which is zero.
+		// A time that came meanwhile has no slot left: then it is due at once.
 		item.Due, _ = rhythm.After(a.ID, now, cadence.State{})
 		items, places = append(items, item), append(places, i)
 	}
 	return items, places, nil
 }
 
-// clock tells the time by Redis' clock: asked once, and what has passed since
-// then here. It is safe for concurrent use.
+// clock returns a clock that asks Redis for the time once, and then adds the time that
+// passed here. It is safe for concurrent use.
 func (r *Registry) clock(ctx context.Context) func() (time.Time, error) {
 	var mu sync.Mutex
 	var server, local time.Time

@@ -11,9 +11,9 @@ import (
 // shareLetter begins the word that WithUsed puts into what an account's cadence keeps.
 const shareLetter = "b"
 
-// WithUsed notes, in front of what an account's cadence keeps, until when what the
-// account brought uses up its share of bytes: a share that refills evenly is full
-// again then. A zero time notes nothing. WithSkip goes in front of it.
+// WithUsed returns what an account's cadence keeps with a word in front of it: the time
+// until which the account has used up its share of bytes. The share refills evenly and is
+// full again then. A zero time adds nothing. WithSkip's word goes in front of this one.
 func WithUsed(state string, until time.Time) string {
 	if until.IsZero() {
 		return state
@@ -21,8 +21,7 @@ func WithUsed(state string, until time.Time) string {
 	return joined(shareLetter+strconv.FormatInt(until.UnixMilli(), 10), state)
 }
 
-// UsedUntil is the time that WithUsed put there, to the millisecond; zero where there
-// is none.
+// UsedUntil returns the time that WithUsed put there, to the millisecond, or the zero time.
 func UsedUntil(state string) time.Time {
 	for word := range strings.FieldsSeq(state) {
 		if at := momentIn(word, shareLetter); !at.IsZero() {
@@ -32,7 +31,7 @@ func UsedUntil(state string) time.Time {
 	return time.Time{}
 }
 
-// joined puts what is kept in front of what else is.
+// joined puts a word in front of what else is kept.
 func joined(first, rest string) string {
 	if first == "" || rest == "" {
 		return first + rest
@@ -40,7 +39,8 @@ func joined(first, rest string) string {
 	return first + " " + rest
 }
 
-// momentIn is the time behind a letter, to the millisecond; zero where a word is no such one.
+// momentIn returns the time behind a letter, to the millisecond, or the zero time if the
+// word is not a letter and a time.
 func momentIn(word, letter string) time.Time {
 	digits, ok := strings.CutPrefix(word, letter)
 	ms, err := strconv.ParseInt(digits, 10, 64)
@@ -51,15 +51,15 @@ func momentIn(word, letter string) time.Time {
 }
 
 // warningLetter begins the word that WithWarning puts into what an account's cadence
-// keeps. Versions that do not know it pass over it, and drop it at their next check.
+// keeps. Versions that do not know it ignore it, and drop it at their next check.
 const warningLetter = "w"
 
-// MaxWarning is how many bytes of a warning are kept.
+// MaxWarning is the most bytes of a warning that are kept.
 const MaxWarning = 240
 
-// WithWarning notes, behind what an account's cadence keeps, what was wrong at its last
-// check though that succeeded; an empty text notes nothing. It is cut to MaxWarning
-// bytes.
+// WithWarning returns what an account's cadence keeps with a word behind it: the warning of
+// its last check, which succeeded. An empty text adds nothing. A longer text is cut to
+// MaxWarning bytes.
 func WithWarning(state, text string) string {
 	if text == "" {
 		return state
@@ -74,7 +74,7 @@ func WithWarning(state, text string) string {
 	return joined(state, warningLetter+base64.RawURLEncoding.EncodeToString([]byte(text)))
 }
 
-// WarningIn is the text that WithWarning put there; empty where there is none.
+// WarningIn returns the text that WithWarning put there, or an empty one.
 func WarningIn(state string) string {
 	for word := range strings.FieldsSeq(state) {
 		encoded, ok := strings.CutPrefix(word, warningLetter)

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// lineReader returns the lines of a text. Its memory does not grow with them: of
-// one that is too long, the rest is skipped.
+// lineReader returns the lines of a text. Its memory is bounded: it skips the rest of a
+// line that is too long.
 type lineReader struct {
 	in     *bufio.Reader
 	line   []byte
@@ -22,9 +22,9 @@ func newLineReader(in io.Reader) *lineReader {
 // errLong reports a line that is longer than MaxRecord.
 var errLong = errors.New("accounts: line too long")
 
-// next returns the next line that is not blank, without its end; it is valid until
-// the next call. At the end it returns io.EOF. A line without an end counts if it
-// is the last, but not if reading failed in it: then it may be a part of one.
+// next returns the next line that is not blank, without its line feed. The line is valid
+// until the next call. At the end next returns io.EOF. The last line may lack its line
+// feed. A line in which reading failed is not returned: it may be incomplete.
 func (r *lineReader) next() ([]byte, error) {
 	for {
 		line, err := r.read()
@@ -45,7 +45,7 @@ func (r *lineReader) read() ([]byte, error) {
 		part, err := r.in.ReadSlice('\n')
 		if !long {
 			r.line = append(r.line, part...)
-			long = len(r.line) > MaxRecord+1 // its end does not count
+			long = len(r.line) > MaxRecord+1 // the line feed does not count
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
@@ -61,5 +61,5 @@ func (r *lineReader) read() ([]byte, error) {
 	}
 }
 
-// mayBlock reports whether the next line has to be waited for.
+// mayBlock reports whether the next line may not have come yet.
 func (r *lineReader) mayBlock() bool { return r.in.Buffered() == 0 }

@@ -10,43 +10,43 @@ import (
 )
 
 const (
-	// ListLimit is how many accounts a page has unless asked otherwise.
+	// ListLimit is the number of accounts on a page unless the caller asks otherwise.
 	ListLimit = 100
-	// MaxListLimit is the most that a page may be asked for.
+	// MaxListLimit is the most accounts that a caller may ask for.
 	MaxListLimit = 1000
 
-	// lookCount is how many records are read at a time, of up to MaxConfig each.
+	// lookCount is the number of records that are read at a time, each of up to MaxConfig.
 	lookCount = 200
-	// lookBudget is how many accounts a page with a filter, or a call of Revive,
-	// looks at before it lets the caller go on: a filter that few pass must not
-	// make one request of a walk through a million.
+	// lookBudget is the number of accounts that a page with a filter, or a call of
+	// Revive, looks at before it returns: a filter that few accounts pass must not make
+	// one request walk through a million.
 	lookBudget = 5000
-	// passedPerLook is how many ids that the selector passes over cost what a look
-	// at one account does.
+	// passedPerLook is the number of ids without a selected prefix that cost as much as
+	// a look at one account.
 	passedPerLook = 20
 )
 
 // Query says which accounts List returns.
 type Query struct {
 	Limit    int    // 1 to MaxListLimit; 0 means ListLimit
-	Cursor   string // where the page before ended; empty for the first
+	Cursor   string // Next of the page before; empty: the first page
 	Selector Selector
 }
 
 // Page is a part of a list.
 type Page struct {
 	Views []View
-	Next  string // where to go on; empty: this is the end
+	Next  string // the next page's Cursor; empty: this page is the last
 }
 
-// List returns accounts, a page at a time, in an order of its own that stays: what
-// is registered throughout a walk is in it once, or twice if it goes to another
-// shard meanwhile, as their number changes. With a filter a page may have
-// fewer than were asked for, or none, and still not be the last. A cursor that
-// this ring never gave is ErrCursor.
+// List returns accounts, a page at a time, in an order that stays the same. An account that
+// stays registered during a walk is in it once, or twice if it moves to another shard while
+// the number of shards changes. With a filter, a page may have fewer accounts than asked
+// for, or none, and still not be the last. List returns Faults for a query that is not
+// valid, and ErrCursor for a cursor that this ring never returned.
 //
-// A page costs a scan of the ids in one shard. Shards know no order; one that is
-// made anew for each page needs nothing kept between requests.
+// A page costs a scan of the ids in one shard. Shards keep no order: List sorts the ids of
+// a shard for each page, and so keeps nothing between requests.
 func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 	if q.Limit == 0 {
 		q.Limit = ListLimit
@@ -67,7 +67,7 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 	page := Page{Views: make([]View, 0, min(q.Limit, ListLimit))}
 	looked := 0
 	for ; at.shard < r.ring.Shards(); at = (listCursor{shard: at.shard + 1}) {
-		if looked >= lookBudget { // all in the shards before were passed over
+		if looked >= lookBudget { // no account of the shards before was selected
 			page.Next = at.String(r.ring.Shards())
 			return page, nil
 		}
@@ -89,7 +89,7 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 				page.Next = at.String(r.ring.Shards())
 				return page, nil
 			}
-			// Never more than fit, so that what was looked at is what was given.
+			// Never more than fit, so that every account that was looked at is on the page or not selected.
 			batch := ids[:min(len(ids), lookCount, q.Limit-len(page.Views))]
 			views, err := r.ring.Look(ctx, at.shard, batch)
 			if err != nil {
@@ -108,8 +108,7 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 	return page, r.complete(ctx)
 }
 
-// listCursor is how far a list came: behind an id of a shard, in the order of
-// the bytes.
+// listCursor is how far a list came: behind an id of a shard, in the order of bytes.
 type listCursor struct {
 	shard int
 	after string

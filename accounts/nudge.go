@@ -18,14 +18,14 @@ const (
 	MaxHint = 16 << 10
 	// HintLife is how long a hint may be used unless the nudge says otherwise.
 	HintLife = 10 * time.Minute
-	// MaxHintLife is the longest that a nudge may say.
+	// MaxHintLife is the longest life that a nudge may set.
 	MaxHintLife = 24 * time.Hour
 )
 
 // Nudge asks for a check before an account is due.
 type Nudge struct {
-	Within time.Duration   // 0 means now; it never makes a check later
-	Hint   json.RawMessage // for the checker, once; any JSON value, nil for none
+	Within time.Duration   // how soon, at the latest; 0 means now. It never delays a check
+	Hint   json.RawMessage // any JSON value for the checker, for one check; nil: none
 	Lives  time.Duration   // how long the hint may be used; 0 means HintLife
 }
 
@@ -57,7 +57,7 @@ func DecodeNudge(text []byte) (Nudge, error) {
 				n.Hint = value
 			}
 		default:
-			faults.Add(name, "is not a field of a nudge, which has within, hint and lives")
+			faults.Add(name, "is not a field of a nudge; its fields are within, hint and lives")
 		}
 	}
 	var more Faults

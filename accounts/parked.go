@@ -11,32 +11,33 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// ParkedQuery says which parked accounts are meant.
+// ParkedQuery says which parked accounts Parked returns.
 type ParkedQuery struct {
 	Limit  int    // 1 to MaxListLimit; 0 means ListLimit
-	Cursor string // where the page before ended; empty for the first
-	Kind   string // only these; empty for all
-	Reason string // only those whose reason begins so; empty for all
+	Cursor string // Next of the page before; empty: the first page
+	Kind   string // only accounts of this kind; empty: all
+	Reason string // only accounts whose reason begins with this; empty: all
 }
 
-// ParkedAccount is an account out of circulation. State has since when and why,
-// and Error what its last check failed with.
+// ParkedAccount is an account out of circulation. Its State says why and since when it is
+// parked.
 type ParkedAccount struct {
 	View
-	Error   string // empty: nothing
+	Error   string // what its last check failed with; empty: nothing
 	ErrorAt time.Time
 }
 
 // ParkedPage is a part of a list of parked accounts.
 type ParkedPage struct {
 	Accounts []ParkedAccount
-	Next     string // where to go on; empty: this is the end
+	Next     string // the next page's Cursor; empty: this page is the last
 }
 
-// Parked returns parked accounts, a page at a time: shard by shard, the longest
-// parked first. An account that is parked throughout a walk is in it once. With a
-// filter a page may have fewer than were asked for, or none, and still not be the last.
-// A cursor that this ring never returned is ErrCursor.
+// Parked returns parked accounts, a page at a time: shard by shard, the longest parked
+// first. An account that stays parked during a walk is in it once. With a filter, a page
+// may have fewer accounts than asked for, or none, and still not be the last. Parked
+// returns Faults for a limit that is not valid, and ErrCursor for a cursor that this ring
+// never returned.
 func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error) {
 	if q.Limit == 0 {
 		q.Limit = ListLimit
@@ -60,7 +61,7 @@ func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error
 			page.Next = cursor.Seal(cursor.Parked, at.append(nil, r.ring.Shards()))
 			return page, nil
 		}
-		// Never more than fit, so that what was looked at is what was given.
+		// Never more than fit, so that every account that was looked at is on the page or not selected.
 		want := min(lookCount, q.Limit-len(page.Accounts))
 		if at.behind.ID == "" {
 			if err := r.enter(ctx, at.shard); err != nil {
@@ -84,8 +85,7 @@ func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error
 	return page, r.complete(ctx)
 }
 
-// lookAt returns those of some parked accounts that are meant, as far as they are
-// still parked.
+// lookAt returns the selected ones among some parked accounts, if they are still parked.
 func (r *Registry) lookAt(ctx context.Context, shard int, parked []circulate.ParkedAccount, q ParkedQuery) ([]circulate.View, error) {
 	var ids []string
 	for i := range parked {
@@ -113,10 +113,10 @@ func (r *Registry) lookAt(ctx context.Context, shard int, parked []circulate.Par
 // in a shard.
 type parkedPlace struct {
 	shard  int
-	behind circulate.ParkedAccount // the zero one: before the first
+	behind circulate.ParkedAccount // the zero value: before the first
 }
 
-// after is the place behind a page, of which that many were asked for.
+// after returns the place behind a page that was to have that many accounts.
 func (p parkedPlace) after(page []circulate.ParkedAccount, asked int) parkedPlace {
 	if len(page) < asked {
 		return parkedPlace{shard: p.shard + 1}

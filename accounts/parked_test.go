@@ -95,15 +95,15 @@ func TestParked(t *testing.T) {
 	})
 }
 
-// A parked account tells its last error, and one whose record cannot be read is
-// told all the same.
+// The list shows a parked account's last error, and also an account whose record cannot be
+// read.
 func TestParkedTells(t *testing.T) {
 	ctx := context.Background()
 	r, ring := newRegistry(t, redistest.Embedded(t), 1)
 	if _, err := ring.Register(ctx, 0, []circulate.Registration{{ID: "a", Record: []byte("{")}}); err != nil {
 		t.Fatal(err)
 	}
-	giveBack(t, ring, circulate.Return{Claim: claimAll(t, ring)["a"], Park: "config: broken", Failures: 4, Mark: 'c', Error: "broken"})
+	returnClaim(t, ring, circulate.Return{Claim: claimAll(t, ring)["a"], Park: "config: broken", Failures: 4, Mark: 'c', Error: "broken"})
 	page, err := r.Parked(ctx, ParkedQuery{})
 	if err != nil || len(page.Accounts) != 1 {
 		t.Fatalf("%+v, %v", page, err)

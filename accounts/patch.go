@@ -13,14 +13,13 @@ import (
 	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
-// patchable are the fields of a record that a patch may name; id it may only repeat.
+// patchable returns the fields of a record that a patch may name. It may only repeat the id.
 func patchable() []string {
 	return []string{"cadence", "config", "id", "kind", "labels", "priority", retryBudgetField}
 }
 
-// decodePatch takes a merge patch apart and returns all that is wrong with it before
-// anything is merged, as Faults: a name that no field has would otherwise be taken
-// for one that is to be removed.
+// decodePatch returns the fields of a merge patch, or everything that is wrong with it as
+// Faults. Merging would not notice an unknown field whose value is null.
 func decodePatch(id string, patch []byte) (map[string]json.RawMessage, error) {
 	fields, err := strict.Object(patch)
 	if fields == nil {
@@ -47,17 +46,16 @@ func decodePatch(id string, patch []byte) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// mergeRecord is a record with a patch merged into it.
+// mergeRecord returns a record with a patch merged into it.
 func mergeRecord(record []byte, patch map[string]json.RawMessage) ([]byte, error) {
 	fields, err := strict.Stored(record)
 	if err != nil {
-		return nil, Faults{{Field: "id", Reason: "has a record that cannot be read, and so not be changed in part; PUT replaces it"}}
+		return nil, Faults{{Field: "id", Reason: "has a record that cannot be read, so a part of it cannot change; PUT replaces it"}}
 	}
 	return merge(fields, patch)
 }
 
-// merge does what RFC 7396 says with two objects, and keeps values that it does not
-// change as they are written.
+// merge merges two objects as RFC 7396 says. A value that does not change keeps its bytes.
 func merge(target, patch map[string]json.RawMessage) ([]byte, error) {
 	merged := maps.Clone(target)
 	if merged == nil {
@@ -69,7 +67,7 @@ func merge(target, patch map[string]json.RawMessage) ([]byte, error) {
 		case strict.IsNull(value):
 			delete(merged, name)
 		case isObject:
-			into, _ := strict.Members(merged[name]) // nil where it is no object: it is replaced
+			into, _ := strict.Members(merged[name]) // nil if it is no object: it is replaced
 			text, err := merge(into, inner)
 			if err != nil {
 				return nil, err
@@ -88,12 +86,11 @@ func merge(target, patch map[string]json.RawMessage) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
-// Move writes another address into the config of an account, as url, where its third party
-// has moved. Config is the one that the account was checked with: the record
-// changes only if it still has that one, and in one step. What comes of it is judged
-// as any record. It returns ErrNotFound, ErrChanged where somebody changed
-// the account meanwhile, and Faults for an address that is not allowed: from
-// https no move leads to http.
+// Move writes a new address into the field url of an account's config, after its third
+// party moved. Config is the one that the account was checked with. In one step, the record
+// changes only if it still has that config, and the result is judged like any record. Move
+// returns ErrNotFound, ErrChanged if somebody changed the account meanwhile, and Faults for
+// an address that is not allowed. A move from https to http is not allowed.
 func (r *Registry) Move(ctx context.Context, id string, config json.RawMessage, to string) error {
 	before, err := r.Get(ctx, id)
 	if err != nil {
@@ -106,7 +103,7 @@ func (r *Registry) Move(ctx context.Context, id string, config json.RawMessage, 
 	from, ok := strict.TextIn(fields, "url")
 	switch {
 	case !ok:
-		return Faults{{Field: "config.url", Reason: "is not there, so that it cannot move"}}
+		return Faults{{Field: "config.url", Reason: "is missing, so it cannot move"}}
 	case hasScheme(from, "https") && !hasScheme(to, "https"):
 		return Faults{{Field: "config.url", Reason: "must not move from https to http"}}
 	}
@@ -118,7 +115,7 @@ func (r *Registry) Move(ctx context.Context, id string, config json.RawMessage, 
 	return err
 }
 
-// sameText reports whether two values are written alike, but for the space in them.
+// sameText reports whether two values are the same text, apart from white space.
 func sameText(a, b json.RawMessage) bool {
 	var first, second bytes.Buffer
 	return json.Compact(&first, a) == nil && json.Compact(&second, b) == nil && bytes.Equal(first.Bytes(), second.Bytes())

@@ -2,8 +2,8 @@ package accounts
 
 import "github.com/rounds-dev/rounds/circulate"
 
-// The priorities of an account: which of the accounts of its shard that are due
-// it is checked before. See circulate.Priority for what each is promised.
+// The priorities of an account. They decide which of the due accounts of a shard are
+// checked first. See circulate.Priority for what each promises.
 const (
 	PriorityUrgent = "urgent"
 	PriorityNormal = "normal"
@@ -20,11 +20,11 @@ func priorities() map[string]circulate.Priority {
 
 var priorityFault = Fault{Field: "priority", Reason: `must be "urgent", "normal" or "low"`}
 
-// lane is the lane of message_queue that the account waits in.
+// lane returns the lane of message_queue that the account waits in.
 func (a Account) lane() circulate.Priority { return priorities()[a.Priority] }
 
-// laneWord is the word for a lane. One that this version does not know is a
-// normal one, as it is to the ring.
+// laneWord returns the word for a lane. A lane that this version does not know counts as
+// normal, as it does in the ring.
 func laneWord(lane circulate.Priority) string {
 	for word, p := range priorities() {
 		if p == lane {

@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// Whichever way an account comes, it waits in the lane that its record says, and
-// a change of nothing else takes effect.
+// An account waits in the lane of its record's priority, however it was registered. A
+// change of the priority alone takes effect.
 func TestPriority(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()

@@ -10,13 +10,13 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// ProcessReport is what a process of the service says of itself.
+// ProcessReport is what a process of the service reports about itself.
 type ProcessReport struct {
 	Version string    `json:"version,omitempty"`
 	Host    string    `json:"host,omitempty"`
 	Since   time.Time `json:"since,omitzero"` // by its own clock
 
-	// Settings are those that all processes of its roles should agree on, by name.
+	// Settings are the settings, by name, on which all processes of its roles should agree.
 	Settings map[string]string `json:"settings,omitempty"`
 }
 
@@ -24,27 +24,26 @@ type ProcessReport struct {
 type Process struct {
 	Name   string
 	Roles  []string
-	Beat   time.Time // when it said last that it is there, by Redis' clock
+	Beat   time.Time // its last sign of life, by Redis' clock
 	Report ProcessReport
 
-	// Differs are the settings that others have another value of, sorted.
+	// Differs are the settings whose values differ from those of other processes, sorted.
 	Differs []Difference
 }
 
-// Difference is a setting of a process that others of its roles have another value of.
+// Difference is a setting whose value differs from that of other processes.
 type Difference struct {
 	Setting string `json:"setting"`
-	Value   string `json:"value" doc:"That of this process."`
-	Usual   string `json:"usual,omitempty" doc:"That of most others; left out where no value is had by most."`
+	Value   string `json:"value" doc:"The value in this process."`
+	Usual   string `json:"usual,omitempty" doc:"The value in more than half of the processes; left out if there is none."`
 }
 
-// processesOf reads a roster, the oldest process first.
+// processesOf returns the processes of a roster, the oldest first.
 func processesOf(members []circulate.Member) []Process {
 	all := make([]Process, len(members))
 	for i, m := range members {
 		all[i] = Process{Name: m.Name, Roles: strings.Split(m.Roles, ","), Beat: m.Said}
-		// A process of another version may say something else; that it is there is
-		// what counts.
+		// A process of another version may report something else. Its presence is what counts.
 		_ = json.Unmarshal(m.About, &all[i].Report)
 	}
 	slices.SortFunc(all, func(a, b Process) int {
@@ -56,9 +55,9 @@ func processesOf(members []circulate.Member) []Process {
 	return all
 }
 
-// Compare notes the settings in which processes differ, of those that are alive. The
-// value that more than half of them have is the usual one, and only the others differ;
-// where there is none all do.
+// Compare sets Differs of every process that is alive. The value that more than half of
+// these processes have is the usual one, and only other values differ. Without a usual
+// value all values differ.
 func Compare(all []Process, alive func(*Process) bool) {
 	values := make(map[string]map[string]int)
 	for i := range all {
@@ -92,7 +91,7 @@ func Compare(all []Process, alive func(*Process) bool) {
 	}
 }
 
-// usualOf returns the value that more than half have; nil: there is none.
+// usualOf returns the value that more than half have, or nil.
 func usualOf(counts map[string]int) *string {
 	all := 0
 	for _, n := range counts {

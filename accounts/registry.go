@@ -14,33 +14,32 @@ import (
 var (
 	// ErrNotFound reports an id that no account has.
 	ErrNotFound = errors.New("accounts: no such account")
-	// ErrExists reports an id that an account has already.
+	// ErrExists reports an id that an account already has.
 	ErrExists = errors.New("accounts: the account exists")
 	// ErrParked reports an account that is out of circulation.
 	ErrParked = errors.New("accounts: the account is parked")
-	// ErrCursor reports a cursor or a position that this ring never gave.
+	// ErrCursor reports a cursor or a position that this ring never returned.
 	ErrCursor = cursor.ErrInvalid
 	// ErrInput reports that the reader of an import failed before its end.
 	ErrInput = errors.New("accounts: input ended early")
 )
 
-// Registry is who is checked: the accounts of a ring. It is safe for concurrent
-// use. Errors that are none of this package's are the ring's: Redis is away, or
-// refused.
+// Registry is the accounts of a ring. It is safe for concurrent use. Errors that are not
+// of this package are the ring's: Redis is away, or refused.
 type Registry struct {
 	ring  *circulate.Ring
 	kinds Kinds
 }
 
-// NewRegistry makes the registry of a ring. Records are judged by kinds.
+// NewRegistry returns the registry of a ring. Kinds judges the configs of records.
 func NewRegistry(ring *circulate.Ring, kinds Kinds) *Registry {
 	return &Registry{ring: ring, kinds: kinds}
 }
 
-// Read decodes and judges a record. With an id that is not empty, the record may
-// leave its own out but not name another one. It returns all faults at once, as
-// Faults. That a time is past is told among others, but is none by itself: the
-// account may be there with it, which Create and Put see.
+// Read decodes and judges a record. With an id that is not empty, the record may leave its
+// own out but not name another one. Read returns all faults at once, as Faults. It adds a
+// time that is past to other faults, but does not return it alone: the account may exist
+// with that time, which Create and Put check.
 func (r *Registry) Read(ctx context.Context, id string, record []byte) (Account, error) {
 	a, err := readAs(id, record, r.kinds)
 	if err != nil {
@@ -49,28 +48,28 @@ func (r *Registry) Read(ctx context.Context, id string, record []byte) (Account,
 	return a, err
 }
 
-// clockOf asks the clock that decides for an account.
+// clockOf returns a function that asks for the time of an account's shard.
 func (r *Registry) clockOf(ctx context.Context, id string) func() (time.Time, error) {
 	return func() (time.Time, error) { return r.ring.Account(id).Now(ctx) }
 }
 
-// Create registers an account, due at once unless its cadence names a time. It
-// returns Faults for a record that is not valid, or names a time that is past, and
-// ErrExists for an id that is taken.
+// Create registers an account. It is due at once unless its cadence names a time. Create
+// returns Faults for a record that is not valid or whose time is past, and ErrExists for
+// an id that is taken.
 func (r *Registry) Create(ctx context.Context, a Account) (View, error) {
 	view, _, err := r.Save(ctx, a, Save{New: true})
 	return view, err
 }
 
-// Put registers an account or changes it. Either way it is due as with Create,
-// unless it is there with this very record: then nothing changes, even if it
-// names a time that is past. The cursor is kept,
-// but not over a change of kind: another checker could not read it.
+// Put registers an account or changes it. Either way the account is due as with Create. If
+// it exists with this very record nothing changes, even if its time is past. The account
+// keeps its cursor unless its kind changes: another checker could not read the cursor. Put
+// returns Faults for a record that is not valid.
 func (r *Registry) Put(ctx context.Context, a Account) (View, circulate.Registered, error) {
 	return r.Save(ctx, a, Save{})
 }
 
-// Get returns an account and where it is, or ErrNotFound.
+// Get returns an account and the place where it is, or ErrNotFound.
 func (r *Registry) Get(ctx context.Context, id string) (View, error) {
 	view, err := r.ring.Account(id).Look(ctx)
 	if err != nil {
@@ -79,14 +78,15 @@ func (r *Registry) Get(ctx context.Context, id string) (View, error) {
 	return viewOf(&view), nil
 }
 
-// Delete takes an account out for good; its messages stay. It returns ErrNotFound
-// for an id that no account has.
+// Delete deregisters an account for good. Its messages stay. It returns ErrNotFound for an
+// id that no account has.
 func (r *Registry) Delete(ctx context.Context, id string) error {
 	return translate(r.ring.Account(id).Deregister(ctx), id)
 }
 
-// Pause takes an account out of circulation until Resume; no change of its
-// record brings it back before. A check under way is not written.
+// Pause takes an account out of circulation until Resume. A change of its record does not
+// bring it back. The result of a check under way is dropped. Pause returns ErrNotFound for
+// an id that no account has.
 func (r *Registry) Pause(ctx context.Context, id string) (View, error) {
 	if err := r.ring.Account(id).Park(ctx, circulate.ReasonPaused); err != nil {
 		return View{}, translate(err, id)
@@ -94,8 +94,9 @@ func (r *Registry) Pause(ctx context.Context, id string) (View, error) {
 	return r.Get(ctx, id)
 }
 
-// Resume brings an account back, for whatever reason it was parked: due at once, with
-// a clean slate. One that circulates is left alone.
+// Resume brings a parked account back, whatever the reason: it is due at once, with a clean
+// slate. An account that circulates stays as it is. Resume returns ErrNotFound for an id
+// that no account has.
 func (r *Registry) Resume(ctx context.Context, id string) (View, error) {
 	if err := r.ring.Account(id).Resume(ctx, circulate.Resumption{}); err != nil {
 		return View{}, translate(err, id)
@@ -103,8 +104,8 @@ func (r *Registry) Resume(ctx context.Context, id string) (View, error) {
 	return r.Get(ctx, id)
 }
 
-// Nudge has an account checked sooner than it is due. It returns ErrNotFound, or
-// ErrParked for an account that is out of circulation.
+// Nudge asks for a check before an account is due. It returns Faults for a nudge that is
+// not valid, ErrNotFound, or ErrParked for an account that is out of circulation.
 func (r *Registry) Nudge(ctx context.Context, id string, n Nudge) (View, error) {
 	if err := n.Validate(); err != nil {
 		return View{}, err
@@ -120,7 +121,7 @@ func (r *Registry) Nudge(ctx context.Context, id string, n Nudge) (View, error) 
 	return r.Get(ctx, id)
 }
 
-// encode judges an account and writes its record.
+// encode judges an account and returns its record.
 func (r *Registry) encode(ctx context.Context, a Account) ([]byte, error) {
 	if err := a.Validate(r.kinds); err != nil {
 		return nil, a.withPast(err, r.clockOf(ctx, a.ID))
@@ -128,8 +129,8 @@ func (r *Registry) encode(ctx context.Context, a Account) ([]byte, error) {
 	return a.Encode()
 }
 
-// after is an account as it is after it was written. That somebody deleted it
-// since does not undo the writing.
+// after returns an account as it is after a write. A write succeeded even if somebody
+// deleted the account since.
 func (r *Registry) after(ctx context.Context, a Account) (View, error) {
 	view, err := r.Get(ctx, a.ID)
 	if errors.Is(err, ErrNotFound) {
@@ -148,11 +149,11 @@ func translate(err error, id string) error {
 	return err
 }
 
-// kindOf is the kind in a record; empty where that cannot be read.
+// kindOf returns the kind in a record; it is empty if the record cannot be read.
 func kindOf(record []byte) string {
 	var a struct {
 		Kind string `json:"kind"`
 	}
-	_ = json.Unmarshal(record, &a) // no kind is what it means
+	_ = json.Unmarshal(record, &a) // an unreadable record has no kind
 	return a.Kind
 }

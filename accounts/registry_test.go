@@ -67,7 +67,7 @@ func claimAll(tb testing.TB, ring *circulate.Ring) map[string]*circulate.Claim {
 	return claims
 }
 
-func giveBack(tb testing.TB, ring *circulate.Ring, item circulate.Return) {
+func returnClaim(tb testing.TB, ring *circulate.Ring, item circulate.Return) {
 	tb.Helper()
 	outcomes, err := ring.Return(context.Background(), item.Claim.Shard, []circulate.Return{item})
 	if err != nil || outcomes[0] != circulate.Written {
@@ -89,7 +89,7 @@ func TestRegistry(t *testing.T) {
 			t.Fatal(err)
 		}
 		if v.ID != a.ID || v.Kind != "plain" || string(v.Config) != `{"b":"<&>"}` || v.Labels["x"] != "y" || v.State.Place != circulate.Scheduled {
-			t.Fatalf("Create gave %+v", v)
+			t.Fatalf("Create returned %+v", v)
 		}
 		if _, err := r.Create(ctx, a); !errors.Is(err, ErrExists) {
 			t.Fatalf("second Create: %v", err)
@@ -102,7 +102,7 @@ func TestRegistry(t *testing.T) {
 		if v, err = r.Get(ctx, a.ID); err != nil || v.State.Place != circulate.Claimed || v.State.Replica != "replica001" || v.State.Since.IsZero() {
 			t.Fatalf("claimed: %+v, %v", v.State, err)
 		}
-		giveBack(t, ring, circulate.Return{Claim: claims[a.ID], Due: time.Now().Add(time.Hour), Cursor: []byte("c1"), Failures: 2})
+		returnClaim(t, ring, circulate.Return{Claim: claims[a.ID], Due: time.Now().Add(time.Hour), Cursor: []byte("c1"), Failures: 2})
 		if v, err = r.Get(ctx, a.ID); err != nil || v.State.Failures != 2 || time.Until(v.State.Due) < 50*time.Minute {
 			t.Fatalf("returned: %+v, %v", v.State, err)
 		}
@@ -162,7 +162,7 @@ func TestPut(t *testing.T) {
 			if c == nil {
 				t.Fatal("a changed account must be due at once")
 			}
-			giveBack(t, ring, circulate.Return{Claim: c, Due: time.Now().Add(time.Hour), Cursor: []byte("c1")})
+			returnClaim(t, ring, circulate.Return{Claim: c, Due: time.Now().Add(time.Hour), Cursor: []byte("c1")})
 			return string(c.Cursor)
 		}
 		put(Account{ID: "a", Kind: "plain"}, circulate.Created)
@@ -285,7 +285,7 @@ func TestStats(t *testing.T) {
 			}
 		}
 		claims := claimAll(t, ring)
-		giveBack(t, ring, circulate.Return{Claim: claims["0"], Due: time.Now().Add(time.Hour), Kind: "plain", Messages: []circulate.Message{{ID: "m"}}})
+		returnClaim(t, ring, circulate.Return{Claim: claims["0"], Due: time.Now().Add(time.Hour), Kind: "plain", Messages: []circulate.Message{{ID: "m"}}})
 		if _, err := r.Pause(ctx, "0"); err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +322,7 @@ func TestNudgeMerges(t *testing.T) {
 	if _, err := r.Create(ctx, Account{ID: "a", Kind: "plain"}); err != nil {
 		t.Fatal(err)
 	}
-	giveBack(t, ring, circulate.Return{Claim: claimAll(t, ring)["a"], Due: time.Now().Add(time.Hour)})
+	returnClaim(t, ring, circulate.Return{Claim: claimAll(t, ring)["a"], Due: time.Now().Add(time.Hour)})
 	v, err := r.Nudge(ctx, "a", Nudge{Within: time.Minute})
 	if err != nil || time.Until(v.State.Due) > time.Minute {
 		t.Fatalf("nudged: %+v, %v", v.State, err)

@@ -1,7 +1,7 @@
 package accounts
 
-// Report is what a replica says of itself with each heartbeat: the figures are
-// over the time since the one before.
+// Report is what a replica reports about itself with each heartbeat. Its figures cover the
+// time since the heartbeat before.
 type Report struct {
 	Host              string  `json:"host,omitempty"`
 	Concurrency       int     `json:"concurrency"`
@@ -11,5 +11,5 @@ type Report struct {
 	MessagesPerSecond float64 `json:"messages_per_second"`
 	LatenessP50       float64 `json:"lateness_p50_seconds"`
 	LatenessP99       float64 `json:"lateness_p99_seconds"`
-	Layout            string  `json:"layout,omitempty"` // the shards that it knows, as circulate.Ring.Layout has them
+	Layout            string  `json:"layout,omitempty"` // the shards that it knows, as circulate.Ring.Layout returns them
 }

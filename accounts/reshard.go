@@ -14,16 +14,16 @@ import (
 var (
 	// ErrResharding reports a change of the number of shards that cannot begin.
 	ErrResharding = errors.New("accounts: the number of shards cannot be changed now")
-	// ErrNoReturn reports a change that can only go on.
-	ErrNoReturn = errors.New("accounts: the change of the number of shards cannot be given up any more")
-	// ErrNoRoom reports one for which Redis has too little memory.
+	// ErrNoReturn reports a change that can no longer be aborted.
+	ErrNoReturn = errors.New("accounts: the change of the number of shards can no longer be aborted")
+	// ErrNoRoom reports a change for which Redis has too little memory.
 	ErrNoRoom = errors.New("accounts: too little memory to change the number of shards")
 )
 
-// NoRoomError is an ErrNoRoom that tells which server has too little.
+// NoRoomError is an ErrNoRoom that says which server has too little memory.
 type NoRoomError struct{ circulate.Room }
 
-// Is reports that it is an ErrNoRoom.
+// Is reports whether target is ErrNoRoom.
 func (*NoRoomError) Is(target error) bool { return target == ErrNoRoom }
 
 func (e *NoRoomError) Error() string {
@@ -36,30 +36,30 @@ func (e *NoRoomError) Error() string {
 		server, float64(max(0, e.Free))/mb, float64(e.Need)/mb)
 }
 
-// Resharding is how far a change of the number of shards has come, or what one
-// would have to do.
+// Resharding is how far a change of the number of shards is, or what a dry run found.
 type Resharding struct {
 	circulate.Resharding
-	Accounts int      // registered
-	Left     int      // of them, those that are still in old shards
+	Accounts int      // registered accounts
+	Left     int      // accounts that are still in old shards
 	Transit  int      // batches on their way
-	Kept     int      // batches that have arrived, of which the old shards keep a copy for some seconds
-	Messages int      // in old shards: they are read there, and forgotten when their time is over
-	Behind   []string // replicas that live and do not know the new shards yet
+	Kept     int      // batches that arrived; the old shards keep a copy for some seconds
+	Messages int      // messages in old shards: they are read there until their time is over
+	Behind   []string // living replicas that do not know the new shards yet
 
-	// Room is what a dry run found that each server with a limit of memory needs.
+	// Room is the memory that each server with a limit needs, as a dry run found it.
 	Room []circulate.Room
 }
 
-// ReshardOptions say how a change of the number of shards is begun.
+// ReshardOptions say how to begin a change of the number of shards.
 type ReshardOptions struct {
-	Dry   bool // only tell what there would be to do
-	Force bool // even where Redis seems to have too little memory
+	Dry   bool // only say what the change would do
+	Force bool // begin even if Redis seems to have too little memory
 }
 
-// Reshard begins to change the number of shards, which the monitors then do. To ask
-// again is safe. It returns ErrResharding where another change is not over, and
-// ErrNoRoom where Redis has too little memory below its limit.
+// Reshard begins a change of the number of shards, which the monitors carry out. Repeating
+// the call is safe. It returns Faults for a number that is not valid, ErrResharding while
+// another change is under way, and ErrNoRoom if Redis has too little memory below its limit.
+// A replica counts as living if its last heartbeat is less than deadAfter ago.
 func (r *Registry) Reshard(ctx context.Context, to int, deadAfter time.Duration, o ReshardOptions) (Resharding, error) {
 	if to < 1 || to > circulate.MaxShards {
 		return Resharding{}, Faults{{Field: "shards", Reason: fmt.Sprintf("must be 1 to %d, is %d", circulate.MaxShards, to)}}
@@ -90,7 +90,7 @@ func (r *Registry) Reshard(ctx context.Context, to int, deadAfter time.Duration,
 	return done, err
 }
 
-// roomFor is the room for a change that has not begun.
+// roomFor returns the memory that a change needs which has not begun.
 func (r *Registry) roomFor(ctx context.Context, to int) ([]circulate.Room, error) {
 	now, err := r.ring.Mover().State(ctx)
 	if err != nil || now.Phase != circulate.Steady || now.To == to {
@@ -99,8 +99,8 @@ func (r *Registry) roomFor(ctx context.Context, to int) ([]circulate.Room, error
 	return r.ring.Mover().Room(ctx, to)
 }
 
-// Resharding tells how far a change of the number of shards has come. A replica
-// counts as living that was heard of since deadAfter ago.
+// Resharding returns how far a change of the number of shards is. A replica counts as
+// living if its last heartbeat is less than deadAfter ago.
 func (r *Registry) Resharding(ctx context.Context, deadAfter time.Duration) (Resharding, error) {
 	var done Resharding
 	var err error
@@ -140,7 +140,7 @@ func (r *Registry) Resharding(ctx context.Context, deadAfter time.Duration) (Res
 	return done, err
 }
 
-// behind returns the replicas that live and do not know the new shards of a change.
+// behind returns the living replicas that do not know the new shards of a change.
 func (r *Registry) behind(ctx context.Context, change circulate.Resharding, deadAfter time.Duration) ([]string, error) {
 	replicas, now, err := r.ring.Replicas(ctx)
 	if err != nil {
@@ -159,8 +159,8 @@ func (r *Registry) behind(ctx context.Context, change circulate.Resharding, dead
 	return names, nil
 }
 
-// AbortResharding gives up a change of the number of shards of which no account has
-// begun to move; to ask again is safe. It returns ErrNoReturn where one has.
+// AbortResharding aborts a change of the number of shards before the first account moves.
+// Repeating the call is safe. It returns ErrNoReturn once an account has begun to move.
 func (r *Registry) AbortResharding(ctx context.Context) error {
 	_, err := r.ring.Mover().Abort(ctx)
 	if errors.Is(err, circulate.ErrNoReturn) {
@@ -169,9 +169,9 @@ func (r *Registry) AbortResharding(ctx context.Context) error {
 	return err
 }
 
-// FinishResharding forgets the old shards now rather than when the time of the
-// messages in them is over: messages go that every consumer group has handled. It
-// reports whether the change is over.
+// FinishResharding drops the messages in old shards that every consumer group has handled,
+// and then the old shards, before the messages' time is over. It reports whether the change
+// is complete.
 func (r *Registry) FinishResharding(ctx context.Context) (bool, error) {
 	return r.ring.Mover().Drained(ctx, true)
 }

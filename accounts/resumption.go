@@ -14,34 +14,34 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// ResumeFrom says where an account goes on that is resumed.
+// ResumeFrom says where a resumed account goes on.
 type ResumeFrom string
 
 // Where a resumed account goes on.
 const (
-	// ResumeCursor is where its last check ended. What came meanwhile is found, as
-	// far as the third party still has it.
+	// ResumeCursor goes on where the last check ended. Messages that came meanwhile are
+	// found if the third party still has them.
 	ResumeCursor ResumeFrom = "cursor"
-	// ResumeNow passes over what came before it was resumed: checks go on from the
-	// cursor, and messages are dropped that are older than the resumption, by their
-	// own time in whole seconds. Of those without a time all are dropped until the
-	// account has caught up, for SkipUntimed at most. See WithSkip.
+	// ResumeNow drops messages from before the resumption. Checks go on from the cursor,
+	// and drop messages whose own time, in whole seconds, is older than the resumption.
+	// Messages without a time are all dropped until the account has caught up, for at
+	// most SkipUntimed. See WithSkip.
 	ResumeNow ResumeFrom = "now"
-	// ResumeBackfill forgets the cursor: everything is found that the third party
-	// still has, some of it once more, under the same message ids.
+	// ResumeBackfill forgets the cursor. Checks find everything that the third party
+	// still has. Messages that were found before have the same ids again.
 	ResumeBackfill ResumeFrom = "backfill"
 )
 
-// SkipUntimed is how long messages without a time are passed over at most after
-// a resumption ResumeNow. Nothing else tells old from new.
+// SkipUntimed is the longest time after ResumeNow for which messages without a time are
+// dropped. Nothing else distinguishes old ones from new ones.
 const SkipUntimed = 24 * time.Hour
 
 // DecodeResumption reads where to resume from strictly:
 //
 //	{"from": "cursor"}
 //
-// or "now" or "backfill". The field may be left out, and so may the whole text:
-// that is ResumeCursor. It returns every fault at once, as Faults.
+// or "now" or "backfill". The field may be left out, and so may the whole text: both mean
+// ResumeCursor. It returns every fault at once, as Faults.
 func DecodeResumption(text []byte) (ResumeFrom, error) {
 	from := ResumeCursor
 	if len(bytes.TrimSpace(text)) == 0 {
@@ -55,7 +55,7 @@ func DecodeResumption(text []byte) (ResumeFrom, error) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		switch {
 		case name != "from":
-			faults.Add(name, "is not a field of a resumption, which has from")
+			faults.Add(name, "is not a field of a resumption; its field is from")
 		case strict.IsNull(fields[name]):
 		case json.Unmarshal(fields[name], &from) != nil || from.Validate() != nil:
 			faults = append(faults, resumeFault)
@@ -69,7 +69,7 @@ func DecodeResumption(text []byte) (ResumeFrom, error) {
 
 var resumeFault = Fault{Field: "from", Reason: `must be "cursor", "now" or "backfill"`}
 
-// Validate returns Faults for what is none of the three.
+// Validate returns Faults for any other value.
 func (f ResumeFrom) Validate() error {
 	switch f {
 	case ResumeCursor, ResumeNow, ResumeBackfill:
@@ -78,9 +78,9 @@ func (f ResumeFrom) Validate() error {
 	return Faults{resumeFault}
 }
 
-// ResumeFrom brings an account back, for whatever reason it was parked: due at once,
-// with a clean slate, and it goes on from where it is told. One that circulates
-// is left alone, whatever the place. It returns ErrNotFound or Faults.
+// ResumeFrom brings a parked account back, whatever the reason: it is due at once, with a
+// clean slate, and goes on where from says. An account that circulates stays as it is.
+// ResumeFrom returns Faults for an unknown value, and ErrNotFound.
 func (r *Registry) ResumeFrom(ctx context.Context, id string, from ResumeFrom) (View, error) {
 	if err := from.Validate(); err != nil {
 		return View{}, err
@@ -103,10 +103,10 @@ func (r *Registry) ResumeFrom(ctx context.Context, id string, from ResumeFrom) (
 // skipLetter begins the word that WithSkip puts into what an account's cadence keeps.
 const skipLetter = "s"
 
-// WithSkip puts in front of what an account's cadence keeps that messages from
-// before a time are to be passed over; a zero time puts nothing there. It stays
-// there over claims, failures and changes of the record, until a check has
-// nothing left to fetch, or the account is resumed anew.
+// WithSkip returns what an account's cadence keeps with a word in front of it: messages
+// from before this time are dropped. A zero time adds nothing. The word stays through
+// claims, failures and changes of the record, until a check leaves nothing to fetch or the
+// account is resumed anew.
 func WithSkip(state string, before time.Time) string {
 	if before.IsZero() {
 		return state
@@ -114,8 +114,8 @@ func WithSkip(state string, before time.Time) string {
 	return joined(skipLetter+strconv.FormatInt(before.UnixMilli(), 10), state)
 }
 
-// SkipBefore is the time that WithSkip put there, to the millisecond; zero where
-// nothing is to be passed over.
+// SkipBefore returns the time that WithSkip put there, to the millisecond, or the zero time
+// if no message is to be dropped.
 func SkipBefore(state string) time.Time {
 	word, _, _ := strings.Cut(state, " ")
 	return momentIn(word, skipLetter)

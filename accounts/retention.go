@@ -5,32 +5,31 @@ import (
 	"time"
 )
 
-// Retentions says for how long third parties keep messages. Kinds may be
-// Retentions as well.
+// Retentions says how long third parties keep messages. A Kinds may implement it.
 type Retentions interface {
-	// Retaining returns the kinds of which that may be known.
+	// Retaining returns the kinds whose retention time may be known.
 	Retaining() []string
-	// Retention is for how long messages of an account of this kind and config are
-	// kept; zero where that is not known.
+	// Retention returns how long the third party keeps the messages of an account of
+	// this kind with this config; 0 means unknown.
 	Retention(kind string, config json.RawMessage) time.Duration
 }
 
-// Headroom is, for the accounts of one kind, how long until the third party
-// forgets messages that no check has fetched: what it keeps less how long ago a
-// check last succeeded completely. Parked and paused accounts count. Those that
-// were checked within the last hour are not looked at.
+// Headroom sums up, for the accounts of one kind, the time that is left until the third
+// party forgets messages that no check has fetched. An account's headroom is its retention
+// time minus its staleness. Parked and paused accounts count. Accounts that were checked
+// with complete success within the last hour are left out.
 type Headroom struct {
 	Kind    string  `json:"kind"`
-	Least   float64 `json:"least_seconds" doc:"That of the account that has least; negative where messages may be lost already."`
-	Account string  `json:"account" doc:"Its id."`
+	Least   float64 `json:"least_seconds" doc:"The least headroom of an account; negative: messages may be lost already."`
+	Account string  `json:"account" doc:"The id of that account."`
 
-	Low      int `json:"low" doc:"Accounts with less than half of what is kept left."`
-	Critical int `json:"critical" doc:"Of these, those with less than a quarter left."`
-	Past     int `json:"past" doc:"Of these, those with nothing left: messages may be lost."`
-	Parked   int `json:"parked" doc:"Accounts with less than half left that are parked or paused."`
+	Low      int `json:"low" doc:"Accounts whose headroom is less than half of the retention time."`
+	Critical int `json:"critical" doc:"Those of them whose headroom is less than a quarter."`
+	Past     int `json:"past" doc:"Those of them without headroom: messages may be lost."`
+	Parked   int `json:"parked" doc:"Those of the low ones that are parked or paused."`
 }
 
-// Add counts an account.
+// Add counts an account whose messages are kept for keeps, and whose staleness is age.
 func (h *Headroom) Add(id string, keeps, age time.Duration, parked bool) {
 	left := keeps - age
 	if h.Account == "" || left.Seconds() < h.Least {
@@ -51,16 +50,16 @@ func (h *Headroom) Add(id string, keeps, age time.Duration, parked bool) {
 	}
 }
 
-// readRetention tells for how long the third party keeps this account's
-// messages.
+// readRetention sets how long the third party keeps this account's messages.
 func (e *Explanation) readRetention(kinds Kinds) {
 	if known, ok := kinds.(Retentions); ok && e.View.Fault == "" {
 		e.Retention = known.Retention(e.Kind, e.Config)
 	}
 }
 
-// Headroom is how long until the third party forgets messages that no check has
-// fetched, negative if that is past. It is false where that is not known.
+// Headroom returns the retention time minus the staleness: the time that is left until the
+// third party forgets messages that no check has fetched. It is negative if that time is
+// past. Headroom returns false if either is unknown.
 func (e *Explanation) Headroom() (time.Duration, bool) {
 	stale, ok := e.Staleness()
 	if !ok || e.Retention <= 0 {

@@ -8,17 +8,18 @@ import (
 	"time"
 )
 
-// Revision is which version of its record an account has.
+// Revision identifies a version of an account's record.
 type Revision struct {
 	// Number is 1 for the record that an account was registered with, and one more for
-	// each change of it. Of a record from a version that kept no revisions it is 1.
+	// each change. It is 1 for a record written by a version that kept no revisions.
 	Number int
 	// Created is when the account was registered, and Updated when its record last
-	// changed, by Redis' clock, in whole seconds; zero where that was not kept.
+	// changed, by Redis' clock, in whole seconds. They are zero if that was not kept.
 	Created, Updated time.Time
 }
 
-// next is the revision that comes of a change, or of a registration where there was none.
+// next returns the revision after a change. After the zero revision comes that of a
+// registration.
 func (v Revision) next(now time.Time) Revision {
 	now = now.Truncate(time.Second)
 	if v.Number == 0 {
@@ -29,20 +30,19 @@ func (v Revision) next(now time.Time) Revision {
 	return v
 }
 
-// A record is kept with its revision as the last member, so that it goes wherever the
-// record goes, costs an account two dozen bytes, and is passed over by versions that
-// do not know it:
+// A record is kept with its revision as the last member. So the revision goes wherever the
+// record goes, and costs an account two dozen bytes. Versions that do not know it ignore it:
 //
 //	{"id":"a","kind":"feed","revision":[NUMBER,CREATED,UPDATED]}
 //
-// The times are unix seconds, 0 where not known; the last is left out where it is the one
-// before. Encode writes every record with at least an id before it.
+// The times are Unix seconds; 0 means unknown. UPDATED is left out if it equals CREATED.
+// Encode always writes an id in front of the revision.
 const (
 	revisionField  = "revision"
 	revisionMember = `,"` + revisionField + `":[`
 )
 
-// withRevision is a record as it is kept.
+// withRevision returns a record as it is kept.
 func withRevision(record []byte, v Revision) []byte {
 	kept := make([]byte, 0, len(record)+len(revisionMember)+32)
 	kept = append(append(kept, bytes.TrimSuffix(record, []byte("}"))...), revisionMember...)
@@ -54,8 +54,8 @@ func withRevision(record []byte, v Revision) []byte {
 	return append(kept, "]}"...)
 }
 
-// SplitRevision takes a record as the ring keeps it apart: the record as Encode wrote it, and
-// its revision. A record that was kept without one, or is none of this package's, is
+// SplitRevision splits a record as the ring keeps it into the record as Encode wrote it and
+// its revision. A record without a revision, or one that this package did not write, is
 // returned as it is, with the number 1.
 func SplitRevision(kept []byte) (record []byte, v Revision) {
 	start := -1
@@ -65,7 +65,7 @@ func SplitRevision(kept []byte) (record []byte, v Revision) {
 	if start < 0 {
 		return kept, Revision{Number: 1}
 	}
-	// Nothing but digits stands between: so it is the last member of the outermost object.
+	// Only digits and commas may follow, so the member is the last one of the outermost object.
 	parts := bytes.Split(kept[start+len(revisionMember):len(kept)-2], []byte(","))
 	var numbers [3]int64
 	if len(parts) != 2 && len(parts) != 3 {
@@ -85,9 +85,8 @@ func SplitRevision(kept []byte) (record []byte, v Revision) {
 	return append(bytes.Clone(kept[:start]), '}'), v
 }
 
-// tag names a record and its revision, in characters that an ETag may have: two records of
-// one account have different ones, even where a version that counts no revisions
-// wrote one of them.
+// tag names a record and its revision, in characters that an ETag may have. Two records of
+// one account have different tags, even if a version that counts no revisions wrote one.
 func (v Revision) tag(record []byte) string {
 	sum := sha256.Sum256(record)
 	return strconv.Itoa(v.Number) + "-" + hex.EncodeToString(sum[:8])

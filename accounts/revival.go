@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	// ReviveRate is how many revived accounts are due in a second unless asked
-	// otherwise.
+	// ReviveRate is the number of revived accounts that are due in a second unless the
+	// caller asks otherwise.
 	ReviveRate = 10
-	// MinReviveRate is the least that may be asked.
+	// MinReviveRate is the lowest rate that a caller may ask for.
 	MinReviveRate = 0.001
-	// MaxReviveRate is the most that may be asked.
+	// MaxReviveRate is the highest rate that a caller may ask for.
 	MaxReviveRate = 10_000
 	// MaxReviveIDs is the most accounts that a revival may name.
 	MaxReviveIDs = circulate.MaxBatch
 )
 
-// Revival says which parked accounts are to circulate again: those named, or
-// those that were parked for a reason or are of a kind. Paused ones are only
-// meant where they are named, or the reason begins with "paused".
+// Revival selects parked accounts that are to circulate again: those with the ids, or those
+// that were parked for a reason or are of a kind. It selects paused accounts only by their
+// ids, or by a reason that begins with "paused".
 type Revival struct {
 	IDs    []string
-	Reason string  // how it begins
-	Kind   string  //
-	Rate   float64 // how many are due in a second; 0 means ReviveRate
-	DryRun bool    // only count them
-	Cursor string  // where the call before ended; empty for the first
+	Reason string  // the beginning of the reason; empty: any
+	Kind   string  // empty: any
+	Rate   float64 // accounts that are due in a second; 0 means ReviveRate
+	DryRun bool    // only count
+	Cursor string  // Next of the call before; empty: begin
 }
 
 // Validate returns every fault of the revival as Faults, or nil.
@@ -89,7 +89,7 @@ func DecodeRevival(text []byte) (Revival, error) {
 		case "cursor":
 			faults.Text(name, value, &v.Cursor)
 		case "rate":
-			// Nothing and 0 would be the same once read.
+			// Once read, 0 and a missing field would be the same.
 			if !strict.IsNull(value) && (json.Unmarshal(value, &v.Rate) != nil || v.Rate == 0) {
 				v.Rate = 0
 				faults = append(faults, rateFault)
@@ -99,7 +99,7 @@ func DecodeRevival(text []byte) (Revival, error) {
 				faults.Add(name, "must be true or false")
 			}
 		default:
-			faults.Add(name, "is not a field of a revival, which has ids, reason, kind, rate, dry_run and cursor")
+			faults.Add(name, "is not a field of a revival; its fields are ids, reason, kind, rate, dry_run and cursor")
 		}
 	}
 	var more Faults

@@ -14,27 +14,29 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Revived is what a revival came to.
+// Revived is the result of one call of Revive.
 type Revived struct {
 	Revived  int
-	Skipped  int       // circulate already, or are paused and were not meant
-	NotFound int       // are not registered
-	LastDue  time.Time // of the last one that was revived; zero: none was
-	Next     string    // where to go on; empty: this is the end
+	Skipped  int       // accounts that circulate already, or are paused and not selected
+	NotFound int       // ids that no account has
+	LastDue  time.Time // when the last revived account is due; zero: none was revived
+	Next     string    // the next call's Cursor; empty: the revival is complete
 }
 
-// Revive brings parked accounts back with a clean slate, as Resume does, but at
-// a rate: the first is due now, and each other one a while after the one before.
-// By reason or kind it walks through all that were parked when it began, shard by
-// shard, in bounded memory; a call that does not come to the end says where to go
-// on, and with that the rate goes on as well. One that is parked anew, or paused,
-// while Revive is under way stays so. To repeat a call of unknown outcome is safe:
-// what it revived is no longer parked. It returns Faults, or ErrCursor.
+// Revive brings parked accounts back with a clean slate, as Resume does, but at a rate: the
+// first is due now, and each other one a while after the one before. By reason or kind it
+// walks through all accounts that were parked when it began, shard by shard, in bounded
+// memory. A call that does not reach the end returns a cursor, with which the next call
+// keeps the rate. An account that is parked or paused while Revive is under way stays so.
+// Repeating a call of unknown outcome is safe: a revived account is no longer parked.
+// Revive returns Faults for a revival that is not valid, and ErrCursor for a cursor that
+// this ring never returned.
 func (r *Registry) Revive(ctx context.Context, v Revival) (Revived, error) {
 	return r.revive(ctx, v, lookBudget)
 }
 
-// revive is Revive that looks at so many parked accounts, or a few more.
+// revive is Revive with a budget: the number of parked accounts, or a few more, that a call
+// looks at.
 func (r *Registry) revive(ctx context.Context, v Revival, budget int) (Revived, error) {
 	if err := v.Validate(); err != nil {
 		return Revived{}, err
@@ -57,7 +59,7 @@ type revivalWalk struct {
 	registry *Registry
 	budget   int
 	place    parkedPlace
-	began    time.Time // who was parked later is not meant
+	began    time.Time // accounts that were parked later are not selected
 	next     int64     // when the next one is due, unix µs
 	done     Revived
 }
@@ -81,7 +83,7 @@ func (w *revivalWalk) due() time.Time {
 	return due
 }
 
-// named revives the accounts that are named, in that order.
+// named revives the accounts with the ids, in the order of the ids.
 func (w *revivalWalk) named(ctx context.Context) error {
 	shards := make(map[int][]circulate.Resumption)
 	seen := make(map[string]bool, len(w.IDs))
@@ -101,7 +103,7 @@ func (w *revivalWalk) named(ctx context.Context) error {
 	return nil
 }
 
-// selected revives those that were parked for the reason and are of the kind.
+// selected revives the accounts that were parked for the reason and are of the kind.
 func (w *revivalWalk) selected(ctx context.Context) error {
 	r := w.registry
 	for looked := 0; w.place.shard < r.ring.Shards(); {
@@ -137,8 +139,8 @@ func (w *revivalWalk) selected(ctx context.Context) error {
 	return r.complete(ctx)
 }
 
-// meant returns those of a page that are to be revived, and counts the paused ones
-// that are passed over.
+// meant returns the accounts of a page that are to be revived, and counts the paused ones
+// that it skips.
 func (w *revivalWalk) meant(ctx context.Context, shard int, page []circulate.ParkedAccount) ([]circulate.Resumption, error) {
 	var items []circulate.Resumption
 	page = slices.DeleteFunc(page, func(a circulate.ParkedAccount) bool { return !strings.HasPrefix(a.Reason, w.Reason) })
@@ -158,13 +160,13 @@ func (w *revivalWalk) meant(ctx context.Context, shard int, page []circulate.Par
 			w.done.Skipped++
 			continue
 		}
-		// For this very reason: whoever pauses it now wants it to stay so.
+		// Only for the reason that was seen: if somebody pauses it now, it stays paused.
 		items = append(items, circulate.Resumption{ID: a.ID, Due: w.due(), Reason: a.Reason})
 	}
 	return items, nil
 }
 
-// resume revives accounts of one shard, or says what would come of it.
+// resume revives accounts of one shard, or counts them in a dry run.
 func (w *revivalWalk) resume(ctx context.Context, shard int, items []circulate.Resumption) error {
 	resume := w.registry.ring.ResumeAll
 	if w.DryRun {
@@ -190,7 +192,7 @@ func (w *revivalWalk) resume(ctx context.Context, shard int, items []circulate.R
 	return nil
 }
 
-// wouldResume says what ResumeAll would, and does nothing.
+// wouldResume returns what ResumeAll would return, and changes nothing.
 func (r *Registry) wouldResume(ctx context.Context, shard int, items []circulate.Resumption) ([]circulate.Resumed, error) {
 	ids := make([]string, len(items))
 	for i := range items {
@@ -220,7 +222,7 @@ func (r *Registry) wouldResume(ctx context.Context, shard int, items []circulate
 	return outcomes, nil
 }
 
-// String is the cursor of what is left.
+// String returns the cursor of what is left.
 func (w *revivalWalk) String() string {
 	content := binary.AppendVarint(nil, w.began.UnixMicro())
 	content = binary.AppendVarint(content, w.next)

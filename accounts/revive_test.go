@@ -87,8 +87,8 @@ func dues(t *testing.T, ring *circulate.Ring, ids []string) []time.Time {
 	return all
 }
 
-// Those parked for a reason come back at the rate, from all shards, in as many
-// calls as it takes; others stay, paused ones above all.
+// Accounts parked for the reason come back at the rate, from all shards, in as many calls
+// as it takes. All others stay parked, above all paused ones.
 func TestRevive(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
@@ -157,7 +157,7 @@ func TestRevive(t *testing.T) {
 	})
 }
 
-// Accounts that are named come back in that order, and once.
+// Accounts that are named come back in the order of their names, each once.
 func TestReviveNamed(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
@@ -196,7 +196,7 @@ func TestReviveNamed(t *testing.T) {
 	})
 }
 
-// More than one call looks at go on where it ended, at the same rate.
+// A revival that one call cannot finish goes on in the next, at the same rate.
 func TestReviveGoesOn(t *testing.T) {
 	ctx := context.Background()
 	r, ring := newRegistry(t, redistest.Embedded(t), 2)
@@ -230,7 +230,7 @@ func TestReviveGoesOn(t *testing.T) {
 		}
 		calls++
 		sum, v.Cursor, last = sum+done.Revived, done.Next, done.LastDue
-		// Who is parked from now on is not meant, or a walk might have no end.
+		// Accounts parked from now on are not selected, or a walk might never end.
 		if _, err := ring.Park(ctx, 1, "gone: again", ids[1][:5]); err != nil {
 			t.Fatal(err)
 		}
@@ -249,9 +249,8 @@ func TestReviveGoesOn(t *testing.T) {
 	}
 }
 
-// Accounts are revived, by selector and by name, while others deregister and
-// pause them. What was deregistered stays away, and what was paused stays paused
-// unless it was named.
+// Accounts are revived, by selector and by name, while others deregister and pause them. A
+// deregistered account stays away, and a paused one stays paused unless it was named.
 func TestReviveRaces(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()

@@ -13,26 +13,27 @@ import (
 
 var (
 	// ErrChanged reports an account that is not as the caller demands: somebody changed or
-	// deleted it, or it is not there yet.
+	// deleted it, or it does not exist yet.
 	ErrChanged = errors.New("accounts: the account is not as it was")
-	// ErrContended reports a change that others came before, again and again: nothing was
-	// done, and it may be tried again.
+	// ErrContended reports a change that lost against other changes again and again.
+	// Nothing was written. The caller may try again.
 	ErrContended = errors.New("accounts: others keep changing the account")
 )
 
-// saveTries is how often a change is begun anew because another came before it. Each time
-// at least one other has succeeded.
+// saveTries is how often a change is tried if other changes come first. Each time at least
+// one other change succeeded.
 const saveTries = 32
 
-// Match is which records a change is for. The zero value is whatever there is.
+// Match is the condition of a change. The zero value demands nothing.
 type Match struct {
-	Any  bool     // the account must be there
-	Tags []string // it must have one of these tags, as View has them
+	Any  bool     // the account must exist
+	Tags []string // its record must have one of these tags, as View.Tag has them
 }
 
 func (m Match) demands() bool { return m.Any || m.Tags != nil }
 
-// holds reports whether a tag is what is demanded; an account that is not there has none.
+// holds reports whether a tag meets the condition. An account that does not exist has an
+// empty tag.
 func (m Match) holds(tag string) bool {
 	return !m.demands() || tag != "" && (m.Any || slices.Contains(m.Tags, tag))
 }
@@ -40,15 +41,16 @@ func (m Match) holds(tag string) bool {
 // Save says how an account is saved. The zero value is Put.
 type Save struct {
 	Match Match
-	// New saves only an account that is not there.
+	// New saves only an account that does not exist yet.
 	New bool
-	// From says where a new account begins. One that is there goes on where it is.
+	// From says where a new account begins. An account that exists goes on where it is.
 	From BeginFrom
 }
 
-// Save registers an account or changes it, as Put does, where it is as s demands, and
-// otherwise returns ErrChanged, or with s.New ErrExists. Two that save at once
-// come one after the other, and each sees what is there before it.
+// Save registers an account or changes it, as Put does, if s.Match holds. Otherwise it
+// returns ErrChanged, or with s.New ErrExists. Two saves at once happen one after the
+// other, and the second sees what the first wrote. Save returns Faults for a record that is
+// not valid, and ErrContended if it may be tried again.
 func (r *Registry) Save(ctx context.Context, a Account, s Save) (View, circulate.Registered, error) {
 	if err := s.From.Validate(); err != nil {
 		return View{}, 0, err
@@ -64,7 +66,7 @@ func (r *Registry) Save(ctx context.Context, a Account, s Save) (View, circulate
 	return r.save(ctx, a.ID, s, func(*circulate.View) (Account, []byte, error) { return a, record, nil })
 }
 
-// create registers an account that is not there.
+// create registers an account that does not exist yet.
 func (r *Registry) create(ctx context.Context, a Account, record []byte, from BeginFrom) (View, error) {
 	account := r.ring.Account(a.ID)
 	now, err := account.Now(ctx)
@@ -86,10 +88,10 @@ func (r *Registry) create(ctx context.Context, a Account, record []byte, from Be
 	return r.after(ctx, a)
 }
 
-// Patch changes what a JSON merge patch (RFC 7396) names in the record of an account, and
-// leaves the rest: null removes. What comes of it is judged as a whole. Of two
-// patches at once none is lost. It returns Faults, ErrNotFound, or ErrChanged where
-// the account is not as m demands.
+// Patch applies a JSON merge patch (RFC 7396) to the record of an account: it changes the
+// fields that the patch names, and null removes a field. The resulting record is judged as a
+// whole. Two patches at once are both applied. Patch returns Faults, ErrNotFound,
+// ErrChanged if m does not hold, and ErrContended if it may be tried again.
 func (r *Registry) Patch(ctx context.Context, id string, patch []byte, m Match) (View, circulate.Registered, error) {
 	fields, err := decodePatch(id, patch)
 	if err != nil {
@@ -113,8 +115,8 @@ func (r *Registry) Patch(ctx context.Context, id string, patch []byte, m Match) 
 	})
 }
 
-// save writes what change makes of an account as it is, nil where it is not there, and
-// begins anew where somebody else was faster.
+// save calls change with the account as it is, nil if it does not exist, and writes the
+// result. It begins anew if somebody else was faster.
 func (r *Registry) save(ctx context.Context, id string, s Save, change func(*circulate.View) (Account, []byte, error)) (View, circulate.Registered, error) {
 	account := r.ring.Account(id)
 	for range saveTries {
@@ -168,7 +170,7 @@ func (r *Registry) save(ctx context.Context, id string, s Save, change func(*cir
 	return View{}, 0, fmt.Errorf("%w: %q", ErrContended, id)
 }
 
-// DeleteIf is Delete of an account that is as m demands; otherwise it returns ErrChanged.
+// DeleteIf is Delete if m holds. Otherwise it returns ErrChanged.
 func (r *Registry) DeleteIf(ctx context.Context, id string, m Match) error {
 	if !m.demands() {
 		return r.Delete(ctx, id)
@@ -194,17 +196,18 @@ type BeginFrom string
 
 // Where a new account begins.
 const (
-	// BeginBackfill is with all that the third party still has; so is the zero value.
+	// BeginBackfill begins with everything that the third party still has. The zero value
+	// means the same.
 	BeginBackfill BeginFrom = "backfill"
-	// BeginNow passes over what came before it was registered, as ResumeNow does.
-	// Messages without a time are passed over until its first check has fetched all
-	// there is, however late that is.
+	// BeginNow drops messages from before the registration, as ResumeNow does. Messages
+	// without a time are dropped until a check has fetched everything for the first time,
+	// however late that is.
 	BeginNow BeginFrom = "now"
 )
 
 var beginFault = Fault{Field: "from", Reason: `must be "backfill" or "now"`}
 
-// Validate returns Faults for what is none of the two.
+// Validate returns Faults for any other value.
 func (f BeginFrom) Validate() error {
 	switch f {
 	case "", BeginBackfill, BeginNow:
@@ -213,7 +216,7 @@ func (f BeginFrom) Validate() error {
 	return Faults{beginFault}
 }
 
-// begin is what a new account begins with that is registered now.
+// begin returns the state with which an account begins that is registered now.
 func (f BeginFrom) begin(now time.Time) *circulate.Begin {
 	if f != BeginNow {
 		return nil

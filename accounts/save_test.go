@@ -164,7 +164,7 @@ func TestPatch(t *testing.T) {
 			t.Errorf("patch of another revision: %v", err)
 		}
 		// Another kind begins without the cursor that it could not read.
-		giveBack(t, ring, circulate.Return{Claim: claimAll(t, ring)["a"], Cursor: []byte("c")})
+		returnClaim(t, ring, circulate.Return{Claim: claimAll(t, ring)["a"], Cursor: []byte("c")})
 		if _, _, err := r.Patch(ctx, "a", []byte(`{"kind":"web"}`), Match{}); err != nil {
 			t.Fatal(err)
 		}
@@ -187,8 +187,8 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// Many patches of one account at once, each of a label of its own and a counter of none: all
-// of them are there in the end, and each made a revision.
+// Many patches of one account at once, each of its own label: all of them are applied, and
+// each makes a revision.
 func TestPatchesAtOnce(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
@@ -241,7 +241,7 @@ func TestImportKeepsRevisions(t *testing.T) {
 		if err != nil || a.Revision.Number != 2 || a.Revision.Created.IsZero() {
 			t.Errorf("a: %+v, %v", a.Revision, err)
 		}
-		// What was looked at and has changed since is looked at again.
+		// An account that changed after the look is looked at again.
 		w := newBatchWriter(ctx, r, BeginBackfill)
 		b := &batch{shard: 0}
 		b.add(imported{Account: Account{ID: "a", Kind: "plain", Cadence: "every 8m"}}, []byte(`{"id":"a","kind":"plain","cadence":"every 8m"}`))
@@ -294,7 +294,7 @@ func TestBeginFromNow(t *testing.T) {
 				t.Errorf("%s: %+v", id, c)
 			}
 		}
-		// One that is there goes on where it is.
+		// An account that exists goes on where it is.
 		if _, _, err := r.Save(ctx, Account{ID: "all", Kind: "plain", Cadence: "every 9m"}, Save{From: BeginNow}); err != nil {
 			t.Fatal(err)
 		}

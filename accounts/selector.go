@@ -18,11 +18,11 @@ const (
 	StateActive = "active" // in circulation: in any place but parked
 	StatePaused = "paused" // parked by somebody, until it is resumed
 
-	StateFailing        = "failing"         // its last check failed, whoever is to blame
-	StateNeverSucceeded = "never_succeeded" // it was checked, and no check ever succeeded completely
+	StateFailing        = "failing"         // its last check failed, whatever the cause
+	StateNeverSucceeded = "never_succeeded" // it was checked, but never with complete success
 )
 
-// States are all that accounts can be selected by.
+// States returns all states by which accounts can be selected.
 func States() []string {
 	return []string{
 		StateActive, StatePaused, StateFailing, StateNeverSucceeded, string(circulate.Parked),
@@ -36,36 +36,35 @@ const (
 	maxReason   = 1024
 )
 
-// Selector says which accounts are meant: those that every field selects. A field
-// without a value selects all. Of several kinds, states, prefixes or reasons an
-// account needs one; of several labels it needs all. The zero Selector is every
-// account.
+// Selector selects the accounts that match every field. An empty field matches all. An
+// account must have all labels of Labels, but only one of the values of another field. The
+// zero Selector selects every account.
 type Selector struct {
 	Kinds    []string
-	States   []string          // of States
+	States   []string          // some of States
 	Labels   map[string]string // name and value
-	Prefixes []string          // that ids begin with
-	Reasons  []string          // that the reasons of parked accounts begin with
-	Errors   []string          // codes or kinds of what went wrong with the last check
-	Hosts    []string          // that their configs name
-	Since    time.Duration     // for at least so long no check has succeeded completely
+	Prefixes []string          // beginnings of ids
+	Reasons  []string          // beginnings of the reasons of parked accounts
+	Errors   []string          // codes or kinds of the last check's failure
+	Hosts    []string          // hosts in configs
+	Since    time.Duration     // no check has succeeded completely for at least this long
 }
 
-// The fields of a selector as they are written.
+// The names of a selector's fields.
 const (
 	fieldKind, fieldState, fieldLabel    = "kind", "state", "label"
 	fieldPrefix, fieldReason, fieldError = "prefix", "reason", "error"
 	fieldHost, fieldSince                = "host", "since"
 )
 
-// SelectorFields are all fields of a selector, as ParseSelector takes them.
+// SelectorFields returns the names of all fields, as ParseSelector takes them.
 func SelectorFields() []string {
 	return []string{fieldKind, fieldState, fieldLabel, fieldPrefix, fieldReason, fieldError, fieldHost, fieldSince}
 }
 
-// ParseSelector makes a selector of what somebody wrote, by the names of
-// SelectorFields; other names are passed over. A label is NAME=VALUE, since a
-// duration such as 1h. It returns every fault at once, as Faults.
+// ParseSelector reads a selector from texts by the names of SelectorFields. It ignores
+// other names. A label is NAME=VALUE, since is a duration such as 1h, and the others are
+// plain texts. It returns every fault at once, as Faults.
 func ParseSelector(fields map[string][]string) (Selector, error) {
 	s := Selector{Kinds: fields[fieldKind], States: fields[fieldState], Prefixes: fields[fieldPrefix], Reasons: fields[fieldReason],
 		Errors: fields[fieldError]}
@@ -91,7 +90,7 @@ func ParseSelector(fields map[string][]string) (Selector, error) {
 		case !ok:
 			faults.Add("label", fmt.Sprintf("must be NAME=VALUE, is %q", label))
 		case twice && before != value:
-			faults.Add("label", fmt.Sprintf("%q must not have two values: no account has", name))
+			faults.Add("label", fmt.Sprintf("%q must not have two values: no account has both", name))
 		default:
 			s.Labels[name] = value
 		}
@@ -153,16 +152,16 @@ func (s Selector) Empty() bool {
 	return len(s.Kinds)+len(s.States)+len(s.Labels)+len(s.Prefixes)+len(s.Reasons)+len(s.Errors)+len(s.Hosts) == 0 && s.Since == 0
 }
 
-// namesParked reports whether accounts are meant that are parked for whatever
-// reason, rather than paused.
+// namesParked reports whether the selector names parked accounts or reasons, so that it
+// selects accounts that are parked and not paused.
 func (s *Selector) namesParked() bool {
 	return len(s.Reasons) > 0 || slices.Contains(s.States, string(circulate.Parked))
 }
 
-// named reports whether the id is selected.
+// named reports whether the prefixes select an id.
 func (s *Selector) named(id string) bool { return oneOf(s.Prefixes, id, strings.HasPrefix) }
 
-// passes filters ids, in place.
+// passes returns the ids that the prefixes select. It overwrites ids.
 func (s *Selector) passes(ids []string) []string {
 	if len(s.Prefixes) == 0 {
 		return ids
@@ -170,14 +169,14 @@ func (s *Selector) passes(ids []string) []string {
 	return slices.DeleteFunc(ids, func(id string) bool { return !s.named(id) })
 }
 
-// needsLook reports whether a brief look does not tell enough.
+// needsLook reports whether the selector needs more than a brief look at an account.
 func (s *Selector) needsLook() bool {
 	return s.asksChecks() || slices.ContainsFunc(s.States, func(state string) bool {
 		return state != StateActive && state != StatePaused && state != string(circulate.Parked)
 	})
 }
 
-// matchesView judges an account that was looked at.
+// matchesView reports whether an account that was looked at is selected.
 func (s *Selector) matchesView(v *circulate.View) bool {
 	return s.inStateOf(v) && s.hasReason(v.Place, v.Reason) && s.checked(v) && s.matchesRecord(v.Record)
 }
@@ -188,8 +187,8 @@ func (s *Selector) inStateOf(v *circulate.View) bool {
 		s.inState(v.Place, v.Reason)
 }
 
-// matches judges an account of which no more is known than whether it is parked: where
-// that is not enough needsLook says so.
+// matches reports whether an account is selected, from its record and whether it is parked.
+// It is only for selectors for which needsLook is false.
 func (s *Selector) matches(record []byte, place circulate.Place, reason string) bool {
 	return s.inState(place, reason) && s.hasReason(place, reason) && s.matchesRecord(record)
 }
@@ -213,8 +212,8 @@ func (s *Selector) hasReason(place circulate.Place, reason string) bool {
 	return len(s.Reasons) == 0 || place == circulate.Parked && oneOf(s.Reasons, reason, strings.HasPrefix)
 }
 
-// matchesRecord judges what an account is, whatever became of it. A record that
-// cannot be read has no kind and no labels.
+// matchesRecord reports whether the kind and labels of a record are selected. A record that
+// cannot be read has neither.
 func (s *Selector) matchesRecord(record []byte) bool {
 	if len(s.Kinds) == 0 && len(s.Labels) == 0 {
 		return true
@@ -240,7 +239,7 @@ func (s *Selector) matchesRecord(record []byte) bool {
 	return true
 }
 
-// oneOf reports whether fn holds for one of the values, or there are none.
+// oneOf reports whether fn holds for one of the values, or whether there are no values.
 func oneOf(values []string, text string, fn func(text, value string) bool) bool {
 	return len(values) == 0 || slices.ContainsFunc(values, func(value string) bool { return fn(text, value) })
 }

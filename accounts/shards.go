@@ -7,13 +7,12 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// scanCount is how many ids a step of a scan asks for: enough to make the
-// way to Redis cheap, and few enough not to hold others up.
+// scanCount is the number of ids that a step of a scan asks for: enough to make a round
+// trip worth it, and few enough not to hold up others.
 const scanCount = 1000
 
-// idsOf returns the ids of a shard's accounts, in order and each once. It keeps
-// them all in memory, which is what shards are small for; a scan alone would
-// give some of them twice.
+// idsOf returns the ids of a shard's accounts, sorted and each once. It keeps them all in
+// memory: shards are small. A scan alone may return an id twice.
 func (r *Registry) idsOf(ctx context.Context, shard int) ([]string, error) {
 	var all []string
 	for cursor := ""; ; {

@@ -9,44 +9,45 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// ghostsShown is how long a replica that is dead is told.
+// ghostsShown is how long a dead replica is shown.
 const ghostsShown = 10 * time.Minute
 
-// Stats is how a ring is doing.
+// Stats are the figures of a ring.
 type Stats struct {
 	Now    time.Time // Redis' clock
 	Shards int
 
 	Registered, Scheduled, Waiting, Claimed, Parked int
-	Urgent, Low                                     int // of the waiting ones, those in these lanes
+	Urgent, Low                                     int // waiting accounts in these lanes
 	Messages                                        int
 	// Overdue is how long the longest overdue account has waited to be claimed.
 	Overdue time.Duration
 
 	Replicas []Replica
 
-	// Processes are those of all roles, with those that went silent within the last ten
-	// minutes. Compare has not been called.
+	// Processes are the processes of all roles, those included that went silent within the
+	// last ten minutes. Their Differs are not set: see Compare.
 	Processes []Process
 
-	// Staleness is what the last scan of a monitor found; nil: there was none.
+	// Staleness is the result of a monitor's last scan; nil: there was no scan.
 	Staleness *Staleness
-	// Failing is how many accounts it found to be checked in vain; nil: none has looked.
+	// Failing counts the accounts that are checked in vain, from the same scan; nil: there
+	// was no scan.
 	Failing *Failing
 
-	// ClockStep is what monitors know of steps of Redis' clock; nil: there was none.
+	// ClockStep is what monitors know about steps of Redis' clock; nil: there was no step.
 	ClockStep *ClockStep
 }
 
-// Replica is one running poller process, as it last said.
+// Replica is a poller process, with its last heartbeat and what it reported then.
 type Replica struct {
 	Name   string
 	Beat   time.Time
 	Report Report
 }
 
-// Stats counts all shards, each at one moment but not all at the same: while
-// accounts are registered or leave, sums may be off by as many.
+// Stats counts the accounts of all shards. Each shard is counted at one moment, but not all
+// at the same: a sum may be off by the accounts that came or left meanwhile.
 func (r *Registry) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{Shards: r.ring.Shards()}
 	replicas, now, err := r.ring.Replicas(ctx)
@@ -56,11 +57,10 @@ func (r *Registry) Stats(ctx context.Context) (Stats, error) {
 	s.Now = now
 	for _, one := range replicas {
 		if now.Sub(one.Beat) >= ghostsShown {
-			continue // where no replica lives, nobody forgets the dead
+			continue // without a living replica nobody removes the dead ones
 		}
 		replica := Replica{Name: one.Name, Beat: one.Beat}
-		// A replica of another version may say something else; that it is there
-		// is what counts.
+		// A replica of another version may report something else. Its presence is what counts.
 		_ = json.Unmarshal(one.Report, &replica.Report)
 		s.Replicas = append(s.Replicas, replica)
 	}
@@ -73,7 +73,7 @@ func (r *Registry) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	// What another version left there may be something else: then nothing is known.
+	// Another version may have left something else there: then nothing is known.
 	if scan := new(Scan); json.Unmarshal(found, scan) == nil {
 		s.Staleness, s.Failing = &scan.Staleness, scan.Failing
 	}

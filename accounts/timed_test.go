@@ -14,8 +14,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// A cadence that names times is waited for, and a time that is past is refused
-// with the reason, whichever way it comes; but what is there already may stay.
+// An account whose cadence names a time waits for it. A time that is past is refused with
+// the reason, however the record comes, unless the account exists with it.
 func TestTimedCadences(t *testing.T) {
 	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		ctx := context.Background()
@@ -46,7 +46,7 @@ func TestTimedCadences(t *testing.T) {
 			t.Errorf("it was registered: %v", err)
 		}
 
-		// With other faults, it is told among them.
+		// With other faults, the past time is one of them.
 		late := Account{ID: "late", Kind: "web", Cadence: at(now.Add(-time.Second)), Priority: "high"}
 		among := func(doing string, err error) {
 			t.Helper()

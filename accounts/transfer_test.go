@@ -66,7 +66,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("bad lines: %v", bad)
 		}
 
-		// Each is due at its slot, within an interval from now.
+		// Each account is due at its slot, within an interval from now.
 		v, err := r.Get(ctx, "id-2")
 		now, nowErr := ring.Now(ctx, ring.ShardOf("id-2"))
 		rhythm, parseErr := cadence.Parse("every 10m")
@@ -82,7 +82,7 @@ func TestImport(t *testing.T) {
 			t.Fatalf("the same again: %+v, %v; want %+v", s, err, want)
 		}
 
-		// What is exported can be imported, and changes nothing.
+		// Importing the export changes nothing.
 		var exported bytes.Buffer
 		e, err := r.Export(ctx, Selector{}, &exported)
 		if err != nil || e.Accounts != good || bytes.Count(exported.Bytes(), []byte("\n")) != good {
@@ -122,9 +122,8 @@ func TestImportLastWins(t *testing.T) {
 	}
 }
 
-// Lines that change an account and change it back leave it as it was, and count as
-// changes: what is there is compared with the line before, not with what was there
-// when the import began.
+// Lines that change an account and change it back count as changes, and leave it as it was:
+// a line is compared with the line before it, not with the account when the import began.
 func TestImportThereAndBack(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
@@ -158,7 +157,7 @@ func TestImportForgetsCursorsOfOtherKinds(t *testing.T) {
 		}
 	}
 	for _, c := range claimAll(t, ring) {
-		giveBack(t, ring, circulate.Return{Claim: c, Due: time.Now().Add(time.Hour), Cursor: []byte("c1")})
+		returnClaim(t, ring, circulate.Return{Claim: c, Due: time.Now().Add(time.Hour), Cursor: []byte("c1")})
 	}
 	text := `{"id":"same","kind":"plain","cadence":"every 0"}
 {"id":"other","kind":"web","config":{"url":"x"},"cadence":"every 0"}`
@@ -251,7 +250,7 @@ type neverEnds struct{}
 
 func (neverEnds) Read(p []byte) (int, error) { return copy(p, "\n"), nil }
 
-// What an import holds is bounded in bytes, too.
+// The memory of an import is bounded in bytes, too.
 func TestImportHoldsLittle(t *testing.T) {
 	r, _ := newRegistry(t, redistest.Embedded(t), 1)
 	w := newBatchWriter(context.Background(), r, BeginBackfill)
@@ -296,7 +295,7 @@ func (r *slowReader) Read(p []byte) (int, error) {
 	return copy(p, r.lines[r.read-1]), nil
 }
 
-// An import that is fed slowly does not keep back what it has.
+// An import with slow input does not hold back the lines that it has.
 func TestImportFedSlowly(t *testing.T) {
 	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		r, _ := newRegistry(t, server, 1)

@@ -8,7 +8,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// View is an account and where it is.
+// View is an account and the place where it is.
 type View struct {
 	Account
 	Revision Revision
@@ -25,17 +25,17 @@ type State struct {
 	Replica  string    // claimed: by whom
 	Reason   string    // parked: why
 	Failures int       // in a row
-	Strikes  int       // times taken from a replica since the last good return
+	Strikes  int       // times that it was taken from a replica since the last good return
 
-	Succeeded      time.Time // when a check last succeeded completely; zero: none ever did, or it was not checked
-	NeverSucceeded bool      // it was checked, and no check ever succeeded completely
-	Failing        bool      // its last check failed, whoever is to blame
+	Succeeded      time.Time // when a check last succeeded completely; zero: never
+	NeverSucceeded bool      // it was checked, but never with complete success
+	Failing        bool      // its last check failed, whatever the cause
 	Error          string    // what went wrong with the last check; empty: nothing
 	ErrorAt        time.Time
 }
 
-// viewOf reads a record leniently: what an operator has to deal with must be
-// seen, even if this version would not accept it.
+// viewOf reads a record leniently: an operator must see every account, even one whose
+// record this version would not accept.
 func viewOf(v *circulate.View) View {
 	view := View{State: State{
 		Place: v.Place, Due: v.Due, Since: v.Since, Replica: v.Replica, Reason: v.Reason,
@@ -52,7 +52,7 @@ func viewOf(v *circulate.View) View {
 		view.Account = Account{}
 		view.Fault = "the record cannot be read: " + err.Error()
 	case strict.Depth(view.Config) > strict.MaxDepth:
-		// Within a list it might be too deep for the encoder, and with it the list.
+		// Inside a list it might be too deep for the encoder, and the whole list would fail.
 		view.Config = nil
 		view.Fault = "the record cannot be shown: config " + strict.Deep
 	}

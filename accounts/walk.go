@@ -6,11 +6,11 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// inOrder has a walk go through all shards, from one to before another, so that no
-// account is missed while the number of shards changes: first those that accounts
-// leave, and then, with none on its way, those that they go to. Where the number
-// began to change since the ring was opened, accounts may be where the walk did not
-// come, and it returns circulate.ErrResharding.
+// inOrder calls walk so that it goes through all shards and misses no account while the
+// number of shards changes: first through the shards that accounts leave, and then, when
+// none is on its way, through the shards that they go to. If the change began after the
+// ring was opened, the walk may have missed accounts: inOrder returns
+// circulate.ErrResharding.
 func (r *Registry) inOrder(ctx context.Context, walk func(ctx context.Context, from, to int) error) error {
 	sources := r.ring.Sources()
 	if sources > 0 {
@@ -27,9 +27,9 @@ func (r *Registry) inOrder(ctx context.Context, walk func(ctx context.Context, f
 	return r.complete(ctx)
 }
 
-// enter is called by a walk that goes from shard to shard, in their order, before
-// it looks at one: no account is on its way when it comes to the first of those that
-// accounts go to.
+// enter is called before a walk looks at a shard. A walk goes through the shards in their
+// order. Before the first shard that accounts go to, enter completes all moves, so that no
+// account is on its way.
 func (r *Registry) enter(ctx context.Context, shard int) error {
 	if shard != r.ring.Sources() {
 		return nil
@@ -42,8 +42,8 @@ func (r *Registry) enter(ctx context.Context, shard int) error {
 	return nil
 }
 
-// complete is called by a walk that has come to its end. It returns
-// circulate.ErrResharding where the walk may have missed accounts.
+// complete is called at the end of a walk. It returns circulate.ErrResharding if the walk
+// may have missed accounts.
 func (r *Registry) complete(ctx context.Context) error {
 	changed, err := r.ring.Changed(ctx)
 	if err == nil && changed {

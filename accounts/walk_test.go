@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// While the number of shards changes, every account is reached; whoever does not
-// know of the change says that it may have missed some.
+// While the number of shards changes, a bulk reaches every account. A process that does not
+// know of the change reports that it may have missed some.
 func TestBulkWhileTheNumberOfShardsChanges(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := t.Context()
@@ -54,8 +54,8 @@ func TestBulkWhileTheNumberOfShardsChanges(t *testing.T) {
 	})
 }
 
-// Accounts that are on their way, because who moved them has stopped, are in every
-// list; whoever does not know of the change says that some may be missing.
+// Accounts whose mover stopped while they were on their way are in every list. A process
+// that does not know of the change reports that some may be missing.
 func TestListsWhileTheNumberOfShardsChanges(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := t.Context()

@@ -9,23 +9,23 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Rules of an explanation that no letter is kept for: where an account is tells
-// them.
+// Rules of an explanation that follow from the place of an account. The ring keeps no
+// letter for them.
 const (
-	RulePriority = "priority" // it is due and waits for its turn
+	RulePriority = "priority" // it is due and waits in its lane
 	RuleClaimed  = "claimed"  // it is being checked
 	RulePaused   = "paused"   // somebody took it out of circulation
 	RuleParked   = "parked"   // it was taken out for a reason that has no word
 )
 
-// reason is the rule that decides when an account is checked next, and a
-// sentence of it for people. Times in it are UTC.
+// reason returns the rule that decides when an account is checked next, and a sentence
+// about it for people. Times are UTC.
 func (e *Explanation) reason() (rule, why string) {
 	switch e.State.Place {
 	case circulate.Waiting:
 		return RulePriority, e.whyWaiting()
 	case circulate.Claimed:
-		why = fmt.Sprintf("%s checks it since %s; it was due by %s: %s", e.State.Replica, utc(e.State.Since), e.DueRule, e.whyDue())
+		why = fmt.Sprintf("%s has been checking it since %s; it was due by %s: %s", e.State.Replica, utc(e.State.Since), e.DueRule, e.whyDue())
 		if !e.Nudged.IsZero() {
 			why += "; somebody asked for a check meanwhile, so it is due again at " + utc(e.Nudged) + " at the latest"
 		}
@@ -35,19 +35,19 @@ func (e *Explanation) reason() (rule, why string) {
 	}
 	why = e.whyDue()
 	if !e.State.Due.After(e.Now) {
-		why += "; that is past, and no replica has taken it up yet"
+		why += "; that is past, and no replica has claimed it yet"
 	}
 	return e.DueRule, why
 }
 
 func (e *Explanation) whyWaiting() string {
 	w := e.Waits
-	lanes := fmt.Sprintf("%d urgent, %d normal and %d low ones wait in its shard, urgent ones go first", w.Urgent, w.Normal, w.Low)
+	lanes := fmt.Sprintf("%d urgent, %d normal and %d low accounts wait in its shard, urgent ones go first", w.Urgent, w.Normal, w.Low)
 	due := "; it is due by " + e.DueRule + ": " + e.whyDue()
 	if w.Lane == "" {
 		return "it is due and waits for its turn: " + lanes + due
 	}
-	return fmt.Sprintf("it waits in the %s lane since %s, behind %d others of it: %s%s", w.Lane, utc(e.State.Since), w.Ahead, lanes, due)
+	return fmt.Sprintf("it has waited in the %s lane since %s, behind %d others: %s%s", w.Lane, utc(e.State.Since), w.Ahead, lanes, due)
 }
 
 func (e *Explanation) whyParked() (rule, why string) {
@@ -63,7 +63,7 @@ func (e *Explanation) whyParked() (rule, why string) {
 	return rule, "it is out of circulation " + since + " until it is resumed or changed: " + e.State.Reason
 }
 
-// whyDue says what the rule means that decided when the account is due.
+// whyDue explains the rule that decided when the account is due.
 func (e *Explanation) whyDue() string {
 	failures := fmt.Sprintf("%d failures in a row", e.State.Failures)
 	if e.State.Failures == 1 {
@@ -81,7 +81,7 @@ func (e *Explanation) whyDue() string {
 	case cadence.RuleCadence:
 		return "the next slot of its cadence" + e.quoted()
 	case cadence.RuleAdaptive:
-		return "the next slot of its adaptive cadence" + e.quoted() + ", whose interval follows what checks find"
+		return "the next slot of its adaptive cadence" + e.quoted() + ", whose interval depends on what checks find"
 	case cadence.RuleCron:
 		return "the next time of its schedule" + e.quoted()
 	case cadence.RuleAt:
@@ -89,24 +89,24 @@ func (e *Explanation) whyDue() string {
 	case cadence.RuleMore:
 		return "the upstream has more, so it is checked again at once, behind the others"
 	case cadence.RulePollAfter:
-		return "the upstream asked not to be asked again before"
+		return "the upstream asked for no check before then"
 	case cadence.RuleRetryAfter:
 		return "the upstream told it to wait" + last
 	case cadence.RuleBackoff:
-		if e.State.Failures == 0 { // what failed is not the account's
-			return "a pause after a failure that is not held against it" + last
+		if e.State.Failures == 0 { // the account is not to blame
+			return "a pause after a failure that does not count against it" + last
 		}
 		return "a pause after " + failures + last
 	case RuleLimit:
 		return "it shares a limit with others, and its turn is " + at
 	case RuleOutage:
-		return "our own network seems to be down; nothing is held against it, and it is tried again " + at + last
+		return "our own network seems to be down; no failure counts against it, and it is tried again " + at + last
 	case RuleIsolation:
 		return fmt.Sprintf("replicas that checked it did not return it (%d strikes): such accounts are checked one at a time", e.State.Strikes)
 	case RuleMemory:
-		return "Redis has used so much of its memory that no messages are taken; nothing is held against it, and it is tried again " + at
+		return "Redis has used so much of its memory that no messages are taken; no failure counts against it, and it is tried again " + at
 	case RuleShare:
-		return "it brought more messages than the bytes an hour that are its share, and is checked again " + at
+		return "its messages used up its share of bytes an hour, and it is checked again " + at
 	case RuleRegistered:
 		return "it was registered, or its record changed, and this is its first check since"
 	case RuleResumed:
@@ -114,7 +114,7 @@ func (e *Explanation) whyDue() string {
 	case RuleNudged:
 		return "somebody asked for a check before it was due"
 	case RuleProbed:
-		return "it was parked and is tried again; the next failure parks it once more" + last
+		return "it was parked and is tried again; the next failure parks it again" + last
 	}
 	if e.DueRule == "" || len(e.DueRule) == 1 {
 		return "a rule that this version does not know"
@@ -122,7 +122,7 @@ func (e *Explanation) whyDue() string {
 	return "decided when it was parked" + last
 }
 
-// quoted is the cadence behind a word for it.
+// quoted returns the cadence in quotes, to stand behind a word for it.
 func (e *Explanation) quoted() string {
 	if e.Cadence == "" {
 		return ""

@@ -2,28 +2,28 @@ package accounts
 
 import "github.com/rounds-dev/rounds/circulate"
 
-// The ring keeps one letter for what decided when an account is due, and one for
-// how each of its last checks went. What they mean stands here; the words are
-// told to operators and stay as they are.
+// The ring keeps one letter for the rule that decided when an account is due, and one for
+// how each of its last checks went. This file has their meanings. Operators see the words,
+// so the words never change.
 
 // Rules besides those of the cadence package.
 const (
-	RuleLimit      = "limit"        // a limit that it shares: its turn is promised
+	RuleLimit      = "limit"        // a shared limit: it has a promised slot
 	RuleOutage     = "outage"       // our own network seems to be down
-	RuleIsolation  = "isolation"    // its checks may kill replicas: one such at a time
+	RuleIsolation  = "isolation"    // its checks may kill replicas: one such account at a time
 	RuleRegistered = "registered"   // it was registered, or its record changed
 	RuleResumed    = "resumed"      // somebody resumed it
 	RuleNudged     = "nudge"        // somebody asked for a check
-	RuleProbed     = "probe"        // it is parked, and tried again
+	RuleProbed     = "probe"        // it was parked, and is tried again
 	RuleMemory     = "redis-memory" // Redis has no room for messages
-	RuleShare      = "share"        // it brought more bytes than its share
+	RuleShare      = "share"        // its messages used up its share of bytes
 )
 
 // Marks besides the kinds of failure.
 const (
 	MarkOK        = "ok"        // succeeded, with nothing left to fetch
 	MarkMore      = "more"      // succeeded, and there is more
-	MarkBlameless = "blameless" // failed, and not by the account's fault
+	MarkBlameless = "blameless" // failed, but the account is not to blame
 )
 
 func rules() map[circulate.Rule]string {
@@ -70,13 +70,13 @@ func marks() map[circulate.Mark]string {
 	}
 }
 
-// Codes turns the words for rules and marks into the letters that the ring keeps.
+// Codes translates the words for rules and marks into the letters that the ring keeps.
 type Codes struct {
 	rules map[string]circulate.Rule
 	marks map[string]circulate.Mark
 }
 
-// NewCodes makes the table.
+// NewCodes returns the table.
 func NewCodes() *Codes {
 	c := &Codes{make(map[string]circulate.Rule), make(map[string]circulate.Mark)}
 	for letter, word := range rules() {
@@ -90,13 +90,13 @@ func NewCodes() *Codes {
 
 const unnamed = '?' // a word that has no letter
 
-// Known is the letter of a rule, if it has one.
+// Known returns the letter of a rule, and whether it has one.
 func (c *Codes) Known(word string) (circulate.Rule, bool) {
 	letter, ok := c.rules[word]
 	return letter, ok
 }
 
-// Rule is the letter of a rule.
+// Rule returns the letter of a rule, or '?' for an unknown word.
 func (c *Codes) Rule(word string) circulate.Rule {
 	if letter, ok := c.Known(word); ok {
 		return letter
@@ -104,7 +104,7 @@ func (c *Codes) Rule(word string) circulate.Rule {
 	return unnamed
 }
 
-// Mark is the letter of a mark.
+// Mark returns the letter of a mark, or '?' for an unknown word.
 func (c *Codes) Mark(word string) circulate.Mark {
 	if letter, ok := c.marks[word]; ok {
 		return letter
@@ -112,8 +112,8 @@ func (c *Codes) Mark(word string) circulate.Mark {
 	return unnamed
 }
 
-// RuleWord is what a rule's letter means; a letter that this version does not
-// know is its own word.
+// RuleWord returns the word for a rule's letter. A letter that this version does not know
+// is its own word.
 func RuleWord(letter circulate.Rule) string {
 	if word, ok := rules()[letter]; ok {
 		return word
@@ -121,8 +121,8 @@ func RuleWord(letter circulate.Rule) string {
 	return string(rune(letter))
 }
 
-// MarkWord is what a mark's letter means; a letter that this version does not
-// know is its own word.
+// MarkWord returns the word for a mark's letter. A letter that this version does not know
+// is its own word.
 func MarkWord(letter circulate.Mark) string {
 	if word, ok := marks()[letter]; ok {
 		return word

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Every rule that the cadence package can decide by has a letter, and words and
-// letters are one to one: otherwise "why" would say something else.
+// Every rule of the cadence package has a letter, and words and letters are one to one.
+// Otherwise "why" would name another rule.
 func TestEveryRuleHasALetter(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "cadence/next.go", nil, 0)
 	if err != nil {

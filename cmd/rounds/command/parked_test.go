@@ -121,7 +121,7 @@ func TestAccountWhy(t *testing.T) {
 	s.must("account", "resume", "a/b")
 	has("rule          resumed\n")
 	s.release()
-	has("rule          priority\n", "waiting       0 urgent, 0 normal, 1 low in shard ", "it waits in the low lane since 2")
+	has("rule          priority\n", "waiting       0 urgent, 0 normal, 1 low in shard ", "it has waited in the low lane since 2")
 
 	var schedule api.Schedule
 	if got := s.must("account", "why", "a/b", "--json"); json.Unmarshal([]byte(got), &schedule) != nil || schedule.Rule != "priority" || len(schedule.Slots) != 3 {

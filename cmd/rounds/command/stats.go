@@ -25,7 +25,7 @@ func newStatsCommand(env environment) *cobra.Command {
 		Long: `Show how the service is doing. What fails and how stale accounts are comes from the
 last scan of the monitor on duty, which leaves parked accounts out:
 
-  failing          their last check failed, whoever is to blame
+  failing          their last check failed, whatever the cause
   newly            of these, those that were first due within the last hour since a
                    check last succeeded
   never succeeded  they were checked, and no check ever succeeded completely

@@ -30,7 +30,7 @@ func ofAccounts() []row {
 			}},
 		}},
 		{"What fails", []panel{
-			{title: "Failing accounts by kind", unit: "short", about: "Accounts whose last check failed, whoever is to blame. Parked ones are left out.", queries: []query{
+			{title: "Failing accounts by kind", unit: "short", about: "Accounts whose last check failed, whatever the cause. Parked ones are left out.", queries: []query{
 				{`max by (kind) (rounds_accounts_failing)`, "{{kind}}"},
 				{`max by (kind) (rounds_accounts_newly_failing)`, "{{kind}}, newly"},
 				{`max by (kind) (rounds_accounts_never_succeeded)`, "{{kind}}, never succeeded"},
