@@ -26,6 +26,10 @@ type Call struct {
 	Body         []byte      // nil: none
 	MaxBody      int64       // bytes wanted of a 2xx answer at most, after decompression; 0: 8 MiB
 	MaxRedirects int         // 0: a redirect is the answer; see also Response.Moved
+	// Confined keeps what goes to the URL's own origin from the public internet, and from
+	// proxies: for secrets that go without TLS. Where a redirect leads elsewhere they are
+	// not sent along.
+	Confined bool
 }
 
 // Response is an answer, read to its end.
@@ -80,7 +84,7 @@ func (c *Client) do(ctx context.Context, call Call) (*Response, error) {
 	request.Header.Set("User-Agent", c.options.UserAgent)
 
 	var moved move
-	client := http.Client{Transport: c.way.Load().round, CheckRedirect: checkRedirect(call.MaxRedirects, &moved)}
+	client := http.Client{Transport: c.way.Load().of(call, request.URL), CheckRedirect: checkRedirect(call.MaxRedirects, &moved)}
 	answer, err := client.Do(request)
 	if err != nil {
 		return nil, err

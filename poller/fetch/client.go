@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -72,6 +73,7 @@ type way struct {
 	rule      Rule
 	dialer    net.Dialer
 	transport *http.Transport
+	confined  *http.Transport   // see Call.Confined
 	proxied   *proxied          // nil: there is no proxy
 	round     http.RoundTripper // transport, proxied, or Options.Transport
 }
@@ -90,6 +92,7 @@ func newWay(options Options) *way {
 		MaxIdleConnsPerHost:    32, // many accounts share a host
 		IdleConnTimeout:        90 * time.Second,
 	}
+	w.confined = w.newConfined()
 	w.round = w.transport
 	if options.Proxy != "" {
 		to, err := parseProxy(options.Proxy)
@@ -108,17 +111,26 @@ func newWay(options Options) *way {
 
 // dial connects under the rule, which judges each address that the host has.
 func (w *way) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return w.dialUnder(ctx, network, address, func(rule control) control { return rule })
+}
+
+// control is a dialer's hook between name resolution and connect.
+type control = func(network, address string, conn syscall.RawConn) error
+
+// dialUnder connects under what more makes of the rule.
+func (w *way) dialUnder(ctx context.Context, network, address string, more func(control) control) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, ErrHost
 	}
 	dialer := w.dialer
-	dialer.Control = w.rule.guard(host)
+	dialer.Control = more(w.rule.guard(host))
 	return dialer.DialContext(ctx, network, address)
 }
 
 func (w *way) close() {
 	w.transport.CloseIdleConnections()
+	w.confined.CloseIdleConnections()
 	if w.proxied != nil {
 		w.proxied.proxy.CloseIdleConnections()
 	}

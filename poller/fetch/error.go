@@ -50,8 +50,8 @@ type Error struct {
 // it.
 func (e *Error) Error() string { return e.text }
 
-// Unwrap returns the cause if it is harmless: ErrTooLarge, ErrBusy, ErrRefusedAddress, a
-// context's error, a syscall.Errno or what Client.Validate would have said.
+// Unwrap returns the cause if it is harmless: ErrTooLarge, ErrBusy, ErrRefusedAddress, ErrPublic,
+// a context's error, a syscall.Errno or what Client.Validate would have said.
 func (e *Error) Unwrap() error { return e.cause }
 
 // newError drops everything of an error but what it is about.
@@ -107,6 +107,9 @@ func known(err error) *Error {
 	}
 	if errors.Is(err, ErrRefusedAddress) {
 		return &Error{Code: CodeRefusedAddress, text: ErrRefusedAddress.Error(), cause: ErrRefusedAddress}
+	}
+	if errors.Is(err, ErrPublic) {
+		return &Error{Code: CodeRefusedAddress, text: ErrPublic.Error(), cause: ErrPublic}
 	}
 	for _, fault := range []error{ErrURL, ErrScheme, ErrHost, ErrUserinfo} {
 		if errors.Is(err, fault) {

@@ -90,14 +90,19 @@ func (noProxy) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, &Error{Code: CodeProxy, text: "the proxy's URL " + ErrProxy.Error(), blame: blameUs}
 }
 
-// RoundTrip implements http.RoundTripper.
-func (p *proxied) RoundTrip(request *http.Request) (*http.Response, error) {
-	target := *request.URL
+// proxyOf is the proxy that a URL is reached through; nil: directly.
+func (p *proxied) proxyOf(u *url.URL) (*url.URL, error) {
+	target := *u
 	target.Host = Host(target.String()) // in lower case, and without the dot at its end
 	if host, port, err := net.SplitHostPort(target.Host); err == nil {
 		target.Host = net.JoinHostPort(strings.TrimSuffix(host, "."), port)
 	}
-	to, err := p.through(&target)
+	return p.through(&target)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (p *proxied) RoundTrip(request *http.Request) (*http.Response, error) {
+	to, err := p.proxyOf(request.URL)
 	if err != nil {
 		return nil, ErrURL
 	}

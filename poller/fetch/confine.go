@@ -1,0 +1,69 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"syscall"
+)
+
+// ErrPublic reports that a confined call would have gone to the public internet, or
+// through a proxy. Whoever makes one has a secret to send without TLS.
+var ErrPublic = errors.New("a secret goes without TLS to private addresses only, and not through a proxy: use https, or name the private host in ROUNDS_NO_PROXY")
+
+// of is how the requests of a call to an origin go.
+func (w *way) of(call Call, origin *url.URL) http.RoundTripper {
+	var direct, proxied http.RoundTripper = w.transport, w.proxied
+	// What replaces the network has no addresses, and what refuses every call sends nothing.
+	replaced := w.round != direct && w.round != proxied
+	if !call.Confined || origin.Scheme == "https" || replaced {
+		return w.round
+	}
+	return confinedWay{w, origin}
+}
+
+// confinedWay sends what is for one origin to private addresses only, and the rest as ever.
+type confinedWay struct {
+	way    *way
+	origin *url.URL
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c confinedWay) RoundTrip(request *http.Request) (*http.Response, error) {
+	if !sameOrigin(request.URL, c.origin) {
+		return c.way.round.RoundTrip(request)
+	}
+	if c.way.proxied != nil {
+		to, err := c.way.proxied.proxyOf(request.URL)
+		if err != nil {
+			return nil, ErrURL
+		}
+		if to != nil {
+			return nil, ErrPublic
+		}
+	}
+	return c.way.confined.RoundTrip(request)
+}
+
+// newConfined makes the transport of confined calls. It has connections of its own: one
+// that is kept open by other calls may lead anywhere.
+func (w *way) newConfined() *http.Transport {
+	confined := w.transport.Clone()
+	confined.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return w.dialUnder(ctx, network, address, func(rule control) control {
+			return func(network, address string, conn syscall.RawConn) error {
+				if err := rule(network, address, conn); err != nil {
+					return err
+				}
+				if target, err := netip.ParseAddrPort(address); err != nil || public(target.Addr()) {
+					return ErrPublic
+				}
+				return nil
+			}
+		})
+	}
+	return confined
+}
