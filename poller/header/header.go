@@ -4,6 +4,7 @@
 package header
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -135,15 +136,16 @@ func parseEntry(name string, raw json.RawMessage) (entry, string) {
 // config names, and for no other, be it a secret or not.
 func (h Headers) Any() bool { return len(h.all) > 0 || h.login.user != "" }
 
-// Resolve finds the secrets. It returns the header, and the values that may appear in no
-// text that leaves. An error names a secret, never its value.
-func (h Headers) Resolve(source secrets.Source) (http.Header, []string, error) {
+// Resolve finds the secrets for a use, that of a header. It returns the header, and the
+// values that may appear in no text that leaves; where there are any and the use is Open,
+// the call must be Confined. An error names a secret, never its value.
+func (h Headers) Resolve(ctx context.Context, source secrets.Source, use secrets.Use) (http.Header, []string, error) {
 	header, values := http.Header{}, []string(nil)
 	for _, e := range h.all {
 		value := e.value
 		if !e.ref.IsZero() {
 			var err error
-			if value, err = source.Get(e.ref.Name); err != nil {
+			if value, err = source.Get(ctx, e.ref.Name, use); err != nil {
 				return nil, nil, err
 			}
 			if !fetch.ValidHeaderValue(value) {
@@ -154,7 +156,7 @@ func (h Headers) Resolve(source secrets.Source) (http.Header, []string, error) {
 		header.Set(e.name, value)
 	}
 	if h.login.user != "" {
-		password, err := source.Get(h.login.password.Name)
+		password, err := source.Get(ctx, h.login.password.Name, use)
 		if err != nil {
 			return nil, nil, err
 		}

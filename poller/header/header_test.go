@@ -39,7 +39,7 @@ func TestResolve(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", config, err)
 		}
-		header, hidden, err := h.Resolve(source(values))
+		header, hidden, err := h.Resolve(t.Context(), source(values), secrets.ForURL("http", "https://a.example"))
 		if err != nil || !reflect.DeepEqual(header, want) || h.Any() != (len(want) > 0) {
 			t.Errorf("%s: got %v, %v", config, header, err)
 		}
@@ -59,7 +59,7 @@ func TestResolve(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", config, err)
 		}
-		_, _, err = h.Resolve(source(values))
+		_, _, err = h.Resolve(t.Context(), source(values), secrets.ForURL("http", "https://a.example"))
 		if err == nil || want != nil && !errors.Is(err, want) || strings.Contains(err.Error(), "xxx") || strings.Contains(err.Error(), "a\nb") {
 			t.Errorf("%s: got %v", config, err)
 		}

@@ -3,6 +3,8 @@ package secrets
 import (
 	"encoding/json"
 	"errors"
+
+	"github.com/rounds-dev/rounds/accounts/secret"
 )
 
 // ErrNotReference reports a config value that should refer to a secret and does
@@ -30,7 +32,7 @@ func ParseRef(raw json.RawMessage) (Ref, error) {
 	if json.Unmarshal(object["secret"], &name) != nil || name == nil {
 		return Ref{}, ErrNotReference
 	}
-	if !validName(*name) {
+	if secret.ValidateName(*name) != nil {
 		return Ref{}, ErrName
 	}
 	return Ref{Name: *name}, nil

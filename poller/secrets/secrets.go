@@ -2,79 +2,233 @@
 // secrets: {"secret": "NAME"}.
 //
 // A secret comes from a file in a directory, as Docker and Kubernetes mount
-// them, or from the environment variable ROUNDS_SECRET_NAME. It is read at each
-// use, so a changed file counts from the next check on. Errors name the secret,
-// never its value.
+// them, or from the environment variable ROUNDS_SECRET_NAME, or from a store. The
+// first that has it counts. It is read at each use, so a change counts from the next
+// check on. Errors name the secret, never its value.
+//
+// # Where a secret may go
+//
+// Nobody gets a secret without saying what for: Source.Get takes a Use. A secret may be
+// bound to hosts and to kinds of accounts, by the file NAME.binding beside it, by
+// ROUNDS_BINDING_NAME, or in the store. All bindings of a name hold, wherever its value
+// comes from. A binding that cannot be read refuses every use.
+//
+// A secret that is sent goes over TLS. Without TLS it goes to this machine, and to hosts
+// that its binding names in full or Source.PlainHosts have, if these turn out to be at
+// private addresses; see fetch.Call.Confined. A key that only signs stays here, and needs
+// no TLS.
+//
+// # The service's own
+//
+// What callbacks and webhooks refer to is found by Source.Service alone, as the file
+// service.NAME or as ROUNDS_SERVICE_SECRET_NAME. No record can name these.
 package secrets
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/rounds-dev/rounds/accounts/secret"
 )
 
-// EnvPrefix is what comes before a secret's name in the environment.
-const EnvPrefix = "ROUNDS_SECRET_"
+// What comes before a secret's name in the environment.
+const (
+	EnvPrefix        = "ROUNDS_SECRET_"
+	ServiceEnvPrefix = "ROUNDS_SERVICE_SECRET_" // of the service's own
+	BindingEnvPrefix = "ROUNDS_BINDING_"
+)
 
-// MaxSize is how many bytes a secret may have.
-const MaxSize = 64 << 10
+// ServiceBindingEnvPrefix comes before the name of one of the service's own in the
+// environment, for its binding.
+const ServiceBindingEnvPrefix = "ROUNDS_SERVICE_BINDING_"
+
+// bindingSuffix makes the name of a binding's file.
+const bindingSuffix = ".binding"
+
+const (
+	// MaxSize is how many bytes a secret may have.
+	MaxSize = 64 << 10
+
+	maxBinding = 16 << 10
+)
 
 // Why a secret cannot be had.
 var (
-	ErrName     = errors.New("is not a name: only A-Z a-z 0-9 _ - are allowed, 1 to 64 of them")
+	ErrName     = secret.ErrName
 	ErrNotFound = errors.New("is neither a file in the secrets directory nor in the environment as " + EnvPrefix + "NAME")
 	ErrEmpty    = errors.New("is empty")
 	ErrUnusable = errors.New("is not a readable file of at most 64 KiB")
+
+	// ErrUnavailable reports that nobody knows whether there is such a secret: the
+	// store cannot be asked.
+	ErrUnavailable = errors.New("cannot be looked up: the store is out of reach")
 )
 
-// Source says where secrets are. The zero Source has none.
+// errNotOwn is ErrNotFound of one of the service's own.
+var errNotOwn = &notFound{"is neither the file " + secret.ServicePrefix + "NAME of the secrets directory nor in the environment as " + ServiceEnvPrefix + "NAME"}
+
+// ErrMisplaced is ErrNotFound of one of the service's own that is where records' are: any
+// record could name it.
+var ErrMisplaced error = &notFound{"is where any record could name it: rename its file NAME to " + secret.ServicePrefix + "NAME, or " +
+	EnvPrefix + "NAME to " + ServiceEnvPrefix + "NAME"}
+
+// notFound is an ErrNotFound that knows more.
+type notFound struct{ text string }
+
+// Error says where it should be.
+func (e *notFound) Error() string { return e.text }
+
+// Is reports whether target is ErrNotFound.
+func (*notFound) Is(target error) bool { return target == ErrNotFound }
+
+// Store keeps secrets elsewhere. Get returns ErrNotFound where it has none of the name,
+// and ErrUnavailable where it cannot tell.
+type Store interface {
+	Get(ctx context.Context, name string) (value string, b secret.Binding, err error)
+}
+
+// Source says where secrets are, and how wary to be. The zero Source has none.
 type Source struct {
 	// Dir holds one file for each secret; empty: no files. A file goes before
 	// the environment.
 	Dir string
 	// Lookup reads the environment, as os.LookupEnv does; nil: none.
 	Lookup func(string) (string, bool)
+	// Store has what neither of them has; nil: nothing.
+	Store Store
+
+	// RequireHosts refuses secrets that no binding names hosts for.
+	RequireHosts bool
+	// PlainHosts are private hosts that secrets may be sent to without TLS, as
+	// secret.Hosts returns them.
+	PlainHosts []string
+	// Reserved are files that are no records', though they may lie in Dir: those that
+	// settings name.
+	Reserved []string
+
+	own bool
 }
 
-// Get returns a secret's value. One newline at the end is not part of it. The
-// error wraps ErrName, ErrNotFound, ErrEmpty or ErrUnusable.
-func (s Source) Get(name string) (string, error) {
-	if !validName(name) {
+// Service is where the service's own secrets are, for callbacks and webhooks.
+func (s Source) Service() Source {
+	s.own = true
+	return s
+}
+
+// Get returns a secret's value for a use. One newline at the end is not part of it. The
+// error wraps ErrName, ErrNotFound, ErrEmpty, ErrUnusable, ErrUnavailable or, where
+// the use is not allowed, ErrRefused.
+func (s Source) Get(ctx context.Context, name string, use Use) (string, error) {
+	if secret.ValidateName(name) != nil {
 		// What stands in a name's place may be the secret itself: not quoted.
 		return "", fmt.Errorf("secret: %w", ErrName)
 	}
-	value, err := s.read(name)
+	value, err := s.get(ctx, name, use)
 	if err != nil {
 		return "", fmt.Errorf("secret %s: %w", name, err)
-	}
-	value = strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r")
-	if value == "" {
-		return "", fmt.Errorf("secret %s: %w", name, ErrEmpty)
 	}
 	return value, nil
 }
 
-func (s Source) read(name string) (string, error) {
+func (s Source) get(ctx context.Context, name string, use Use) (string, error) {
+	bindings, err := s.bindings(name)
+	if err != nil {
+		return "", err
+	}
+	value, bound, err := s.read(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	if err := s.allow(use, append(bindings, bound)); err != nil {
+		return "", err
+	}
+	value = strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r")
+	if value == "" {
+		return "", ErrEmpty
+	}
+	return value, nil
+}
+
+// misplaced reports whether one of the service's own is where records' are.
+func (s Source) misplaced(name string) bool {
+	s.own, s.Store = false, nil
+	_, _, err := s.read(context.Background(), name)
+	return !errors.Is(err, ErrNotFound)
+}
+
+// read finds the value, and the binding that comes with it.
+func (s Source) read(ctx context.Context, name string) (string, secret.Binding, error) {
+	prefix, full := EnvPrefix, name
+	if s.own {
+		prefix, full = ServiceEnvPrefix, secret.ServicePrefix+name
+	}
 	if s.Dir != "" {
-		value, err := readFile(filepath.Join(s.Dir, name))
+		value, err := s.readFile(full, MaxSize)
 		if !errors.Is(err, os.ErrNotExist) {
-			return value, err
+			return value, secret.Binding{}, err
 		}
 	}
 	if s.Lookup != nil {
-		if value, ok := s.Lookup(EnvPrefix + name); ok {
-			return value, nil
+		if value, ok := s.Lookup(prefix + name); ok {
+			return value, secret.Binding{}, nil
 		}
 	}
-	return "", ErrNotFound
+	if s.Store != nil {
+		value, b, err := s.Store.Get(ctx, full)
+		if !errors.Is(err, ErrNotFound) {
+			return value, b, err
+		}
+	}
+	switch {
+	case !s.own:
+		return "", secret.Binding{}, ErrNotFound
+	case s.misplaced(name):
+		return "", secret.Binding{}, ErrMisplaced
+	}
+	return "", secret.Binding{}, errNotOwn
+}
+
+// bindings are those that the directory and the environment have for a name.
+func (s Source) bindings(name string) ([]secret.Binding, error) {
+	prefix, full := BindingEnvPrefix, name
+	if s.own {
+		prefix, full = ServiceBindingEnvPrefix, secret.ServicePrefix+name
+	}
+	var texts []string
+	if s.Dir != "" {
+		text, err := s.readFile(full+bindingSuffix, maxBinding)
+		switch {
+		case err == nil:
+			texts = append(texts, text)
+		case !errors.Is(err, os.ErrNotExist):
+			return nil, fmt.Errorf("%w: its binding %s%s %w", ErrRefused, full, bindingSuffix, err)
+		}
+	}
+	if s.Lookup != nil {
+		if text, ok := s.Lookup(prefix + name); ok {
+			texts = append(texts, text)
+		}
+	}
+	all := make([]secret.Binding, len(texts))
+	for i, text := range texts {
+		b, err := secret.ParseBinding(text)
+		if err != nil {
+			return nil, fmt.Errorf("%w: its binding %w", ErrRefused, err)
+		}
+		all[i] = b
+	}
+	return all, nil
 }
 
 // readFile refuses anything but a regular file before it opens it: a pipe would
 // block for ever.
-func readFile(path string) (string, error) {
+func (s Source) readFile(name string, most int64) (string, error) {
+	path := filepath.Join(s.Dir, name)
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", err
@@ -82,28 +236,19 @@ func readFile(path string) (string, error) {
 	if err != nil || !info.Mode().IsRegular() {
 		return "", ErrUnusable
 	}
+	for _, reserved := range s.Reserved {
+		if other, err := os.Stat(reserved); err == nil && os.SameFile(info, other) {
+			return "", errOwn
+		}
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return "", ErrUnusable
 	}
 	defer func() { _ = file.Close() }() // it is only read
-	value, err := io.ReadAll(io.LimitReader(file, MaxSize+1))
-	if err != nil || len(value) > MaxSize {
+	value, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err != nil || int64(len(value)) > most {
 		return "", ErrUnusable
 	}
 	return string(value), nil
-}
-
-func validName(name string) bool {
-	if len(name) < 1 || len(name) > 64 {
-		return false
-	}
-	for _, char := range []byte(name) {
-		switch {
-		case 'a' <= char && char <= 'z', 'A' <= char && char <= 'Z', '0' <= char && char <= '9', char == '_', char == '-':
-		default:
-			return false
-		}
-	}
-	return true
 }

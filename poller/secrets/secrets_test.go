@@ -30,6 +30,7 @@ func TestGet(t *testing.T) {
 	env := map[string]string{"ROUNDS_SECRET_both": "from env", "ROUNDS_SECRET_ENV-1": "env value"}
 	source := Source{Dir: dir, Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
 
+	use := ForURL("http", "https://api.example.com")
 	for _, c := range []struct {
 		name, want string
 		err        error
@@ -50,12 +51,12 @@ func TestGet(t *testing.T) {
 		{"a/b", "", ErrName},
 		{strings.Repeat("a", 65), "", ErrName},
 	} {
-		got, err := source.Get(c.name)
+		got, err := source.Get(t.Context(), c.name, use)
 		if got != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%q: got %.20q, %v; want %q, %v", c.name, got, err, c.want, c.err)
 		}
 	}
-	if _, err := (Source{}).Get("plain"); !errors.Is(err, ErrNotFound) {
+	if _, err := (Source{}).Get(t.Context(), "plain", use); !errors.Is(err, ErrNotFound) {
 		t.Errorf("the zero source: got %v", err)
 	}
 }

@@ -43,7 +43,7 @@ func good() fstest.MapFS {
 	source(m, "poller/checkers/feed/feed.go", "feed", "accounts/strict", "poller", "poller/fetch", "poller/header", "poller/secrets")
 	source(m, "poller/fetch/client.go", "fetch", "poller")
 	source(m, "poller/header/header.go", "header", "accounts/strict", "poller/fetch", "poller/secrets")
-	source(m, "poller/secrets/secrets.go", "secrets")
+	source(m, "poller/secrets/secrets.go", "secrets", "accounts/secret", "poller")
 	source(m, "poller/signing/signing.go", "signing")
 	source(m, "poller/delivery/webhook/sink.go", "webhook", "poller/delivery", "poller/fetch", "poller/secrets", "poller/signing")
 	source(m, "monitor/sweep.go", "monitor", "accounts", "circulate")
@@ -136,7 +136,9 @@ func TestBadImports(t *testing.T) {
 		{"poller/bad.go", "poller/fetch"},
 		{"poller/fetch/bad.go", "poller/checkers/feed"},
 		{"poller/fetch/bad.go", "poller/secrets"},
-		{"poller/secrets/bad.go", "poller"},
+		{"poller/secrets/bad.go", "poller/fetch"},
+		{"poller/secrets/bad.go", "circulate"},
+		{"accounts/secret/bad.go", "accounts"},
 		{"poller/signing/bad.go", "poller/secrets"},
 		{"poller/header/bad.go", "poller"},
 		{"poller/header/bad.go", "poller/signing"},

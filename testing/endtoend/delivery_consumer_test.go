@@ -157,7 +157,7 @@ func (r *role) toWebhook(ring *circulate.Ring, f *fate) (delivery.Handler, func(
 	}
 	sink, err := webhook.New(endpoints[0], webhook.Options{
 		Client: client, Namespace: ring.Namespace(),
-		Secrets: secrets.Source{Lookup: func(string) (string, bool) { return signingKey, true }},
+		Secrets: secrets.Source{Lookup: func(name string) (string, bool) { return signingKey, name == secrets.EnvPrefix+"KEY" }},
 	})
 	return &fatal{sink, f}, client.Close, err
 }

@@ -64,7 +64,7 @@ func TestIdleEndpointsHoldNothingUp(t *testing.T) {
 	settings := []string{
 		"ROUNDS_REDIS_URL=" + server.URL(), "ROUNDS_API_ADDR=" + addr, "ROUNDS_API_URL=http://" + addr, "ROUNDS_ALLOW_PRIVATE_ADDRESSES=true",
 		"ROUNDS_WEBHOOKS_FILE=" + file, "ROUNDS_WEBHOOKS_FROM=now",
-		"ROUNDS_SECRET_hook=whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))),
+		"ROUNDS_SERVICE_SECRET_hook=whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))),
 	}
 	start(t, "rounds", binary, settings, "serve", "--roles", "api,poller,monitor,delivery")
 	eventually(t, 60*time.Second, "the API is ready", func() bool { return status(t, "http://"+addr+"/readyz") == 200 })

@@ -145,7 +145,7 @@ func (w *World) configure(_ context.Context, dir string) error {
 		if known == "" {
 			known = secretOf(c.ID)
 		}
-		w.settings = append(w.settings, "ROUNDS_SECRET_"+c.ID+"="+known, "ROUNDS_SECRET_"+c.ID+"_TOKEN="+token, "ROUNDS_SECRET_"+c.ID+"_KEY="+key)
+		w.settings = append(w.settings, "ROUNDS_SECRET_"+c.ID+"="+known, "ROUNDS_SERVICE_SECRET_"+c.ID+"_TOKEN="+token, "ROUNDS_SERVICE_SECRET_"+c.ID+"_KEY="+key)
 		file.Callbacks = append(file.Callbacks, callback{c.ID, c.ID, ref{c.ID + "_TOKEN"}, ref{c.ID + "_KEY"}})
 	}
 	text, err := json.Marshal(file)

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,7 +19,7 @@ const callbacksFile = "ROUNDS_CALLBACKS_FILE"
 
 // readCallbacks reads the callbacks from their file, with their secrets; no file,
 // no callbacks. The error has every fault, each with its field.
-func readCallbacks(path string, source secrets.Source) ([]*callback.Address, error) {
+func readCallbacks(ctx context.Context, path string, source secrets.Source) ([]*callback.Address, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -32,14 +33,15 @@ func readCallbacks(path string, source secrets.Source) ([]*callback.Address, err
 		return nil, err
 	}
 	all := make([]*callback.Address, len(configs))
+	use := secrets.Use{Kind: secrets.KindCallback, Stays: true}
 	var faults accounts.Faults
 	for i, config := range configs {
 		field := func(name string) string { return fmt.Sprintf("callbacks[%d].%s", i, name) }
-		token, tokenErr := source.Get(config.Token)
+		token, tokenErr := source.Get(ctx, config.Token, use)
 		if tokenErr != nil {
 			faults = append(faults, accounts.Fault{Field: field("token"), Reason: tokenErr.Error()})
 		}
-		key, keyErr := source.Get(config.AESKey)
+		key, keyErr := source.Get(ctx, config.AESKey, use)
 		if keyErr != nil {
 			faults = append(faults, accounts.Fault{Field: field("aes_key"), Reason: keyErr.Error()})
 		}
@@ -62,8 +64,8 @@ func readCallbacks(path string, source secrets.Source) ([]*callback.Address, err
 }
 
 // newCallbacks makes the callbacks that are configured, and names them; none: nil.
-func newCallbacks(s settings.Settings, lookup settings.Lookup, ring *circulate.Ring, log *slog.Logger) (*callback.Receiver, string, error) {
-	all, err := readCallbacks(s.API.CallbacksFile, secrets.Source{Dir: s.Poller.SecretsDir, Lookup: lookup})
+func newCallbacks(s settings.Settings, o Options, ring *circulate.Ring, log *slog.Logger) (*callback.Receiver, string, error) {
+	all, err := readCallbacks(context.Background(), s.API.CallbacksFile, newSecrets(s.Poller, o).Service())
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", callbacksFile, err)
 	}

@@ -46,7 +46,7 @@ func TestServeObeysCallbacks(t *testing.T) {
 	}
 	p := start(t, map[string]string{
 		"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true", "ROUNDS_API_TOKEN": "bearer",
-		"ROUNDS_SECRET_TOKEN": callbackToken, "ROUNDS_SECRET_KEY": callbackKey,
+		"ROUNDS_SERVICE_SECRET_TOKEN": callbackToken, "ROUNDS_SERVICE_SECRET_KEY": callbackKey,
 		callbacksFile: writeFile(t, `{"callbacks":[{"name":"acme","corp_id":"ww1","token":{"secret":"TOKEN"},"aes_key":{"secret":"KEY"},"account":"kf:{open_kfid}"}]}`),
 	})
 	p.log.Await(t, `"msg":"callbacks are obeyed"`)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/connector"
@@ -26,7 +27,8 @@ type Tools struct {
 	// Client reaches third parties, under the rule for addresses that the settings
 	// have, and within the memory that answers may take.
 	Client *fetch.Client
-	// Secrets finds what configs refer to as {"secret": "NAME"}.
+	// Secrets finds what configs refer to as {"secret": "NAME"}, for a use that the kind
+	// tells: its name and the host that the secret is for.
 	Secrets secrets.Source
 	// Log is told what people should know; what fails a check goes into its error.
 	Log *slog.Logger
@@ -80,8 +82,11 @@ func makeKind(kind Kind, tools Tools) (poller.Checker, error) {
 	return checker, nil
 }
 
-// newSecrets is where records, webhooks and callbacks find the secrets that they
-// refer to.
+// newSecrets is where records find the secrets that they refer to; those of webhooks and
+// callbacks are its Service's.
 func newSecrets(s settings.Poller, o Options) secrets.Source {
-	return secrets.Source{Dir: s.SecretsDir, Lookup: o.Lookup}
+	plain, _ := secret.Hosts(s.SecretsPlainHosts) // settings.Read has judged them
+	return secrets.Source{
+		Dir: s.SecretsDir, Lookup: o.Lookup, RequireHosts: s.SecretsUnbound == settings.Refuse, PlainHosts: plain, Reserved: o.reserved,
+	}
 }

@@ -74,7 +74,7 @@ func startDelivery(ctx context.Context, group *errgroup.Group, again *reloader, 
 	s := again.settings()
 	log := o.Log.With("role", settings.RoleDelivery)
 	d := &deliverer{
-		settings: s, ring: ring, client: newClient(s.Poller, o, reserved), source: newSecrets(s.Poller, o), log: log, hurry: o.Hurry,
+		settings: s, ring: ring, client: newClient(s.Poller, o, reserved), source: newSecrets(s.Poller, o).Service(), log: log, hurry: o.Hurry,
 		remote:   webhook.NewRemote(endpoint.Of(ring), log),
 		consumed: delivery.NewMetrics(registry), delivered: webhook.NewMetrics(registry),
 		running: make(map[string]*delivering),

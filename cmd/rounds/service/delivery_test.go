@@ -143,7 +143,7 @@ func TestServeDelivers(t *testing.T) {
 	}
 	receiver := startReceiver(t)
 	variables := map[string]string{
-		"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_ROLES": "delivery", "ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true", "ROUNDS_SECRET_CRM": signingKey,
+		"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_ROLES": "delivery", "ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true", "ROUNDS_SERVICE_SECRET_CRM": signingKey,
 		"ROUNDS_WEBHOOKS_FILE": writeFile(t, fmt.Sprintf(`{"endpoints":[{"name":"crm","url":%q,"secrets":[{"secret":"CRM"}],"ordered":true}]}`, receiver.url)),
 	}
 	find("before", 3)

@@ -81,7 +81,7 @@ func TestReload(t *testing.T) {
 	}
 	webhooks := writeFile(t, hooks("crm"))
 	with := func(more string) string {
-		return "ROUNDS_ROLES=api,poller,monitor,delivery\nROUNDS_API_ADDR=127.0.0.1:0\nROUNDS_ALLOW_PRIVATE_ADDRESSES=true\nROUNDS_SECRET_CRM=" + signingKey + "\nROUNDS_WEBHOOKS_FILE=" + webhooks + "\n" + more
+		return "ROUNDS_ROLES=api,poller,monitor,delivery\nROUNDS_API_ADDR=127.0.0.1:0\nROUNDS_ALLOW_PRIVATE_ADDRESSES=true\nROUNDS_SERVICE_SECRET_CRM=" + signingKey + "\nROUNDS_WEBHOOKS_FILE=" + webhooks + "\n" + more
 	}
 	r := startReloading(t, with("ROUNDS_API_TOKEN=one\n"))
 	base := r.base(t, "api")

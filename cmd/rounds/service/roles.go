@@ -101,7 +101,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 		if err != nil {
 			return err
 		}
-		if err := again.join(ctx, accessTo(server, ring, options.Log)); err != nil {
+		if err := again.join(ctx, accessTo(server, o, ring, options.Log)); err != nil {
 			return err
 		}
 		context.AfterFunc(ctx, server.Close)
@@ -126,10 +126,11 @@ func limitsOf(pool *poller.Pool, checkers poller.Checkers) part {
 }
 
 // accessTo has the API take another token and other callbacks.
-func accessTo(server *api.Server, ring *circulate.Ring, log *slog.Logger) part {
+func accessTo(server *api.Server, o Options, ring *circulate.Ring, log *slog.Logger) part {
 	obeyed := ""
 	return func(s settings.Settings, lookup settings.Lookup) (func(), []string, error) {
-		callbacks, said, err := newCallbacks(s, lookup, ring, log)
+		o.Lookup = lookup
+		callbacks, said, err := newCallbacks(s, o, ring, log)
 		if err != nil {
 			return nil, nil, err
 		}

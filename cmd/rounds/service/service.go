@@ -54,6 +54,8 @@ type Options struct {
 	Hurry <-chan struct{}
 	// Serving is told where HTTP is served, as HOST:PORT, as soon as it is; may be nil.
 	Serving func(addr string)
+
+	reserved []string // files that are no records' secrets
 }
 
 // withDefaults returns the options with what was left out.
@@ -79,7 +81,7 @@ func (o Options) withDefaults() Options {
 func Run(ctx context.Context, s settings.Settings, o Options) error {
 	o = o.withDefaults()
 	again := newReloader(s, o)
-	o.Lookup = again.find
+	o.Lookup, o.reserved = again.find, s.Files()
 	obeying, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var obeyed sync.WaitGroup
 	obeyed.Go(func() { again.obey(obeying, o.Hangups) })

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
@@ -92,7 +94,10 @@ func limitFaults(s settings.Settings, checkers poller.Checkers) settings.Faults 
 func webhookFaults(s settings.Settings, o Options) settings.Faults {
 	client := newClient(s.Poller, o, nil)
 	defer client.Close()
-	_, err := readWebhooks(s.Delivery.WebhooksFile, client)
+	endpoints, err := readWebhooks(s.Delivery.WebhooksFile, client)
+	if err == nil && s.API.Roles.Has(settings.RoleDelivery) {
+		err = webhook.Misplaced(context.Background(), endpoints, newSecrets(s.Poller, o).Service())
+	}
 	found := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		found = joined.Unwrap()
@@ -112,7 +117,7 @@ func callbackFaults(s settings.Settings, o Options) settings.Faults {
 	if !s.API.Roles.Has(settings.RoleAPI) {
 		return nil
 	}
-	_, err := readCallbacks(s.API.CallbacksFile, newSecrets(s.Poller, o))
+	_, err := readCallbacks(context.Background(), s.API.CallbacksFile, newSecrets(s.Poller, o).Service())
 	var found accounts.Faults
 	if !errors.As(err, &found) {
 		if err == nil {

@@ -68,7 +68,7 @@ func TestSettingsReportFaultsOfTheProxy(t *testing.T) {
 func TestSettingsReportFaultsOfCallbacks(t *testing.T) {
 	path := writeFile(t, `{"callbacks":[{"name":"a","corp_id":"ww1","token":{"secret":"SHORT"},"aes_key":{"secret":"SHORT"}},
 		{"name":"b","corp_id":"ww2","token":{"secret":"NONE"},"aes_key":{"secret":"NONE"}}]}`)
-	_, err := read(map[string]string{callbacksFile: path, "ROUNDS_SECRET_SHORT": "s3-cret", "ROUNDS_CONCURRENCY": "lots"})
+	_, err := read(map[string]string{callbacksFile: path, "ROUNDS_SERVICE_SECRET_SHORT": "s3-cret", "ROUNDS_CONCURRENCY": "lots"})
 	if err == nil {
 		t.Fatal("no error")
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -131,6 +132,9 @@ func (r *reading) checkAddresses(s *Settings) {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			r.fault("ROUNDS_SECRETS_DIR", "must be a directory")
 		}
+	}
+	if _, err := secret.Hosts(s.Poller.SecretsPlainHosts); err != nil {
+		r.fault("ROUNDS_SECRETS_PLAIN_HOSTS", "must be hosts: "+strings.ReplaceAll(strings.ReplaceAll(err.Error(), "hosts: ", ""), "\n", "; "))
 	}
 }
 

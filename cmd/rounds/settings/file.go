@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 const (
@@ -81,7 +79,7 @@ func readFile(path string) (values map[string]string, faults []string) {
 			fault("must be NAME=VALUE")
 		case name == fileSetting:
 			fault("a settings file must not name another one")
-		case !known[name] && !strings.HasPrefix(name, secrets.EnvPrefix):
+		case !known[name] && !isUsers(name):
 			fault("no setting is named %s%s", name, maybe(Likely(name)))
 		case twice:
 			fault("%s is there twice", name)

@@ -7,6 +7,7 @@ package settings
 import (
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -74,8 +75,16 @@ type Poller struct {
 	Limits            string        `env:"ROUNDS_LIMITS" live:"yes" about:"limits that all replicas share, separated by semicolons: KIND, KIND/* for each of its hosts or credentials, or KIND/KEY for one, then rate=N/s, /m or /h, burst=N, concurrency=N; such as feed/* rate=2/s concurrency=4"`
 	MemoryMark        int           `env:"ROUNDS_MEMORY_MARK,default=85" min:"10" max:"100" about:"per cent of Redis' maxmemory in use from which on no messages are taken: accounts go back unchecked and are due again later"`
 	AccountShare      int           `env:"ROUNDS_ACCOUNT_SHARE,default=64" min:"0" max:"1048576" about:"how many MiB of messages an hour one account may bring, about, and as many at once; what more it has is fetched later; 0: any number"`
-	SecretsDir        string        `env:"ROUNDS_SECRETS_DIR" about:"directory with one file for each secret that records and webhooks refer to"`
+	SecretsDir        string        `env:"ROUNDS_SECRETS_DIR" about:"directory with one file for each secret: NAME for records, service.NAME for webhooks and callbacks, NAME.binding for where it may go"`
+	SecretsUnbound    string        `env:"ROUNDS_SECRETS_UNBOUND,default=allow" oneof:"allow refuse" about:"whether records may use a secret that is bound to no hosts: allow, or refuse"`
+	SecretsPlainHosts string        `env:"ROUNDS_SECRETS_PLAIN_HOSTS" about:"private hosts that secrets may be sent to without TLS, separated by commas, each as HOST or HOST:PORT, *.HOST for all below; loopback may be sent to in any case, and a public address never"`
 }
+
+// What ROUNDS_SECRETS_UNBOUND may be.
+const (
+	Allow  = "allow"
+	Refuse = "refuse"
+)
 
 // Monitor is what the role monitor is set to.
 type Monitor struct {
@@ -137,6 +146,17 @@ func (r *Roles) UnmarshalText(text []byte) error {
 		}
 	}
 	return nil
+}
+
+// Files are the files that settings name.
+func (s Settings) Files() []string {
+	var files []string
+	for _, setting := range All() {
+		if path := reflect.ValueOf(s).FieldByIndex(setting.index).String(); strings.HasSuffix(setting.Name, "_FILE") && path != "" {
+			files = append(files, path)
+		}
+	}
+	return files
 }
 
 // Has reports whether the process has a role.

@@ -44,7 +44,7 @@ func TestSettingsDefaults(t *testing.T) {
 		Access: Access{URL: "http://127.0.0.1:8080"},
 		Poller: Poller{
 			Concurrency: 256, CheckTimeout: 30 * time.Second, HeartbeatInterval: 2 * time.Second, GracePeriod: 20 * time.Second,
-			MemoryMark: 85, AccountShare: 64,
+			MemoryMark: 85, AccountShare: 64, SecretsUnbound: Allow,
 		},
 		Monitor: Monitor{
 			LongTimeout: 5 * time.Minute, SweepInterval: 5 * time.Second, DeadAfter: 10 * time.Second, QuarantineAfter: 5, AuditInterval: 10 * time.Minute, MessageRetention: 7 * 24 * time.Hour,

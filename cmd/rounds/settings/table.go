@@ -53,12 +53,24 @@ func settingsOf(t reflect.Type) []Setting {
 // All returns every setting of the service.
 func All() []Setting { return settingsOf(reflect.TypeFor[Settings]()) }
 
-// secretRow stands for the variables that users name themselves.
-func secretRow() Setting {
-	return Setting{
-		Name: secrets.EnvPrefix + "NAME", Secret: "yes",
-		About: "the secret NAME that records and webhooks refer to, where ROUNDS_SECRETS_DIR has no such file",
+// namedByUsers are the rows of variables that users name themselves.
+func namedByUsers() []Setting {
+	return []Setting{
+		{Name: secrets.EnvPrefix + "NAME", Secret: "yes", About: "the secret NAME that records refer to, where ROUNDS_SECRETS_DIR has no such file"},
+		{Name: secrets.ServiceEnvPrefix + "NAME", Secret: "yes", About: "the secret NAME that webhooks and callbacks refer to, where ROUNDS_SECRETS_DIR has no file service.NAME; no record can name it"},
+		{Name: secrets.BindingEnvPrefix + "NAME", About: "where the secret NAME of records may go: hosts=a.example,*.b.example kinds=http,imap, of which one may be left out"},
+		{Name: secrets.ServiceBindingEnvPrefix + "NAME", About: "the same for the secret NAME of webhooks and callbacks, whose kinds are webhook and callback"},
 	}
+}
+
+// isUsers reports whether users name a variable themselves.
+func isUsers(name string) bool {
+	for _, s := range namedByUsers() {
+		if prefix := strings.TrimSuffix(s.Name, "NAME"); strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // flag is the setting's flag; a secret has none, for everyone on a machine can
@@ -91,7 +103,7 @@ func (s Setting) allowed() string {
 func Write(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "VARIABLE\tDEFAULT\tMEANING")
-	for _, s := range append(All(), secretRow()) {
+	for _, s := range append(All(), namedByUsers()...) {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", s.Name, cmp.Or(s.Default, "-"), s.About)
 	}
 	return table.Flush()
@@ -101,7 +113,7 @@ func Write(w io.Writer) error {
 func WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("| variable | default | meaning |\n|---|---|---|\n")
-	for _, s := range append(All(), secretRow()) {
+	for _, s := range append(All(), namedByUsers()...) {
 		fallback := ""
 		if s.Default != "" {
 			fallback = "`" + s.Default + "`"
@@ -132,7 +144,7 @@ func UnknownVariables(environ []string) []string {
 		name, _, _ := strings.Cut(assignment, "=")
 		switch {
 		case !strings.HasPrefix(name, "ROUNDS_"), known[name]:
-		case strings.HasPrefix(name, secrets.EnvPrefix), strings.HasPrefix(name, "ROUNDS_TEST_"), links.MatchString(name):
+		case isUsers(name), strings.HasPrefix(name, "ROUNDS_TEST_"), links.MatchString(name):
 		default:
 			unknown = append(unknown, name)
 		}

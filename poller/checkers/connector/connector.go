@@ -45,8 +45,11 @@ func New(client *fetch.Client, secrets secrets.Source) *Checker {
 	return &Checker{client: client, secrets: secrets}
 }
 
+// Kind is the kind's name in records.
+const Kind = "http"
+
 // Kind is "http".
-func (*Checker) Kind() string { return "http" }
+func (*Checker) Kind() string { return Kind }
 
 // Validate judges a config; see the package's doc. It does not look whether the
 // secrets exist: they are the poller's, and may come later.
@@ -70,10 +73,9 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	if err != nil {
 		return poller.Result{}, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: err.Error()}
 	}
-	secret, err := config.resolve(c.secrets)
+	secret, err := config.resolve(ctx, c.secrets)
 	if err != nil {
-		// Not the record's fault: the poller was deployed without the secret.
-		return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "secret", Message: err.Error()}
+		return poller.Result{}, secrets.CheckError(err)
 	}
 	body, failed := encodeRequest(ctx, r)
 	if failed != nil {
@@ -84,7 +86,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 		return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "secret", Message: err.Error()}
 	}
 	answer, err := c.client.Do(ctx, fetch.Call{
-		Method: http.MethodPost, URL: config.url, Header: header, Body: body, MaxBody: maxBody,
+		Method: http.MethodPost, URL: config.url, Header: header, Body: body, MaxBody: maxBody, Confined: secret.open,
 	})
 	if err != nil {
 		return poller.Result{}, callError(err)

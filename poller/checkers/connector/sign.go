@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -14,13 +15,15 @@ type resolved struct {
 	keys    []*signing.Key // one, or none: not signed
 	headers http.Header
 	values  []string // of all secrets: none may appear in a text that leaves
+	open    bool     // some are sent, and not over TLS
 }
 
 // resolve finds a config's secrets. An error names one, never its value.
-func (c config) resolve(source secrets.Source) (resolved, error) {
+func (c config) resolve(ctx context.Context, source secrets.Source) (resolved, error) {
 	var r resolved
+	use := secrets.ForURL(Kind, c.url)
 	if !c.signing.IsZero() {
-		value, err := source.Get(c.signing.Name)
+		value, err := source.Get(ctx, c.signing.Name, use.Staying())
 		if err != nil {
 			return resolved{}, err
 		}
@@ -31,11 +34,11 @@ func (c config) resolve(source secrets.Source) (resolved, error) {
 		r.keys = append(r.keys, key)
 		r.values = append(r.values, value)
 	}
-	headers, values, err := c.headers.Resolve(source)
+	headers, values, err := c.headers.Resolve(ctx, source, use)
 	if err != nil {
 		return resolved{}, err
 	}
-	r.headers, r.values = headers, append(r.values, values...)
+	r.headers, r.values, r.open = headers, append(r.values, values...), len(values) > 0 && use.Open()
 	return r, nil
 }
 

@@ -121,7 +121,7 @@ func (c *Checker) Verify(ctx context.Context, t Trial) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret, err := config.resolve(c.secrets)
+	secret, err := config.resolve(ctx, c.secrets)
 	if err != nil {
 		return nil, err
 	}

@@ -69,8 +69,11 @@ func New(client *fetch.Client, secrets secrets.Source) *Checker {
 	return &Checker{client: client, secrets: secrets}
 }
 
+// Kind is the kind's name in records.
+const Kind = "feed"
+
 // Kind is "feed".
-func (*Checker) Kind() string { return "feed" }
+func (*Checker) Kind() string { return Kind }
 
 // Validate judges a config; see the package's doc. It does not look whether the
 // secrets exist: they are the poller's, and may come later.
@@ -101,13 +104,13 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 			Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err,
 		}
 	}
-	header, _, err := config.headers.Resolve(c.secrets)
+	use := secrets.ForURL(Kind, config.url)
+	header, sent, err := config.headers.Resolve(ctx, c.secrets, use)
 	if err != nil {
-		// Not the record's fault: the poller was deployed without the secret.
-		return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "secret", Message: err.Error()}
+		return poller.Result{}, secrets.CheckError(err)
 	}
 	header.Set("Accept", accept)
-	call := fetch.Call{URL: config.url, MaxBody: maxBody, MaxRedirects: maxRedirects, Header: header}
+	call := fetch.Call{URL: config.url, MaxBody: maxBody, MaxRedirects: maxRedirects, Header: header, Confined: len(sent) > 0 && use.Open()}
 	conditional := known.condition(config.url, call.Header)
 	answer, err := c.client.Do(ctx, call)
 	if err != nil {

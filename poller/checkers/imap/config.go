@@ -1,9 +1,12 @@
 package imap
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -89,8 +92,9 @@ func oneLine(r *strict.Reader, name, text string) string {
 }
 
 // password finds the secret. An error names it, never its value.
-func (c *Checker) password(config config) (string, error) {
-	value, err := c.secrets.Get(config.password.Name)
+func (c *Checker) password(ctx context.Context, config config) (string, error) {
+	use := secrets.Use{Kind: Kind, Host: net.JoinHostPort(config.host, strconv.Itoa(config.port)), TLS: config.tls != tlsNone}
+	value, err := c.secrets.Get(ctx, config.password.Name, use)
 	if err != nil {
 		return "", err
 	}

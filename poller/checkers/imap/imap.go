@@ -6,7 +6,8 @@
 //	host      a name or an address; required
 //	port      993 unless given, and 143 where tls is not implicit
 //	tls       "implicit", the default, "starttls", or "none", which is refused
-//	          towards the public internet
+//	          towards the public internet, and unless the host is loopback or named
+//	          as package secrets says
 //	user      required
 //	password  {"secret": "NAME"}; required
 //	mailbox   INBOX unless given
@@ -74,8 +75,11 @@ func New(client *fetch.Client, secrets secrets.Source, o Options) *Checker {
 	return &Checker{client: client, secrets: secrets, options: o}
 }
 
+// Kind is the kind's name in records.
+const Kind = "imap"
+
 // Kind is "imap".
-func (*Checker) Kind() string { return "imap" }
+func (*Checker) Kind() string { return Kind }
 
 // Validate judges a config; see the package's doc. It does not look whether the
 // password exists: it is the poller's, and may come later.
@@ -109,10 +113,9 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 			Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err,
 		}
 	}
-	password, err := c.password(config)
+	password, err := c.password(ctx, config)
 	if err != nil {
-		// Not the record's fault: the poller was deployed without the secret.
-		return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "secret", Message: err.Error()}
+		return poller.Result{}, secrets.CheckError(err)
 	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc

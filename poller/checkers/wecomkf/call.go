@@ -133,7 +133,7 @@ func (c *Checker) getToken(ctx context.Context, g *grant) (issued, *poller.Check
 		AccessToken string `json:"access_token"`
 		ExpiresIn   int    `json:"expires_in"` // seconds
 	}
-	code, errmsg, failed := c.call(ctx, fetch.Call{URL: g.base + "/cgi-bin/gettoken?" + query.Encode()}, &a)
+	code, errmsg, failed := c.call(ctx, fetch.Call{URL: g.base + "/cgi-bin/gettoken?" + query.Encode(), Confined: g.open}, &a)
 	switch {
 	case failed != nil:
 		return issued{}, failed

@@ -10,6 +10,7 @@ import (
 	"errors"
 
 	"github.com/rounds-dev/rounds/circulate/credential"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 // grant is what an access token is got with, and sealed.
@@ -23,12 +24,13 @@ type grant struct {
 	base, corp string
 	secretName string // for people
 	secret     string
+	open       bool // what is sent may be read on its way
 	ref        credential.Ref
 	aead       cipher.AEAD
 }
 
 func newGrant(c config, secret string) (*grant, error) {
-	g := &grant{base: c.baseURL, corp: c.corp, secretName: c.secret.Name, secret: secret}
+	g := &grant{base: c.baseURL, corp: c.corp, secretName: c.secret.Name, secret: secret, open: secrets.ForURL(Kind, c.baseURL).Open()}
 	g.ref.Owner = Kind + "|" + c.corp + "|" + c.baseURL
 	derive := func(use string) ([]byte, error) {
 		return hkdf.Key(sha256.New, []byte(secret), []byte("rounds "+Kind+" 1"), use+"|"+g.ref.Owner, 32)

@@ -99,7 +99,7 @@ func (c *Checker) syncOnce(ctx context.Context, g *grant, q syncRequest, token s
 	}
 	query := url.Values{"access_token": {token}}
 	code, errmsg, failed = c.call(ctx, fetch.Call{
-		Method: http.MethodPost, URL: g.base + "/cgi-bin/kf/sync_msg?" + query.Encode(), Body: body,
+		Method: http.MethodPost, URL: g.base + "/cgi-bin/kf/sync_msg?" + query.Encode(), Body: body, Confined: g.open,
 		Header: http.Header{"Content-Type": {"application/json"}},
 	}, &read)
 	return read, code, errmsg, failed

@@ -11,8 +11,9 @@
 //	              is sent there
 //	voice_format  of voice messages: 0 AMR, 1 Silk; 0 if missing
 //
-// and whose records may name a base_url may have the secrets that they refer to
-// sent anywhere: as with the kind http, registering accounts is for the trusted.
+// and whose records may name a base_url may have secrets that are bound to no hosts sent
+// anywhere; see package secrets. A base_url without TLS is refused but for loopback and
+// private hosts that are named there.
 //
 // A message is an element of msg_list. Its data is the element's JSON, as it
 // came; its id is the msgid, or "sha256:" and the digest of the JSON, as events
@@ -109,10 +110,10 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	if err != nil {
 		return poller.Result{}, &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err}
 	}
-	secret, err := c.secrets.Get(config.secret.Name)
+	use := secrets.ForURL(Kind, config.baseURL)
+	secret, err := c.secrets.Get(ctx, config.secret.Name, use)
 	if err != nil {
-		// Not the record's fault: the poller was deployed without the secret.
-		return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "secret", Message: err.Error()}
+		return poller.Result{}, secrets.CheckError(err)
 	}
 	g, err := newGrant(config, secret)
 	if err != nil {

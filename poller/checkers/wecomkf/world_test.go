@@ -33,7 +33,7 @@ func newWorld(t *testing.T, tokens Tokens, replicas int, options wecom.Options) 
 	w := &world{T: t, wecom: wecom.New(options), tokens: tokens, secret: secret, cursors: make(map[string][]byte), found: make(map[string][]int)}
 	w.wecom.AddCorp(corp, secret)
 	client := fetch.New(fetch.Options{Transport: w.wecom})
-	lookup := secrets.Source{Lookup: func(string) (string, bool) { return w.secret, true }}
+	lookup := secrets.Source{Lookup: func(name string) (string, bool) { return w.secret, name == secrets.EnvPrefix+"KF" }}
 	for range replicas {
 		w.replicas = append(w.replicas, New(client, lookup, tokens))
 	}

@@ -100,7 +100,9 @@ func (s *Sink) attempt(ctx context.Context, t batchCall, id string, body []byte)
 	}
 	var failed *Error
 	_, err = s.gate.breaker.Load().Execute(func() (struct{}, error) {
-		if failed = s.call(ctx, header, body); failed != nil {
+		if failed = s.call(ctx, fetch.Call{
+			Method: http.MethodPost, URL: s.endpoint.URL, Header: header, Body: body, MaxBody: maxBody, Confined: t.signer.open,
+		}); failed != nil {
 			if failed.Outcome != Canceled {
 				s.record.attempted(failed.Status, failed.Outcome)
 			}
@@ -115,7 +117,7 @@ func (s *Sink) attempt(ctx context.Context, t batchCall, id string, body []byte)
 }
 
 // call makes one attempt.
-func (s *Sink) call(ctx context.Context, header http.Header, body []byte) *Error {
+func (s *Sink) call(ctx context.Context, call fetch.Call) *Error {
 	limited, cancel := context.WithTimeout(ctx, s.endpoint.Timeout)
 	defer cancel()
 	var reached atomic.Bool
@@ -123,9 +125,7 @@ func (s *Sink) call(ctx context.Context, header http.Header, body []byte) *Error
 		GotConn: func(httptrace.GotConnInfo) { reached.Store(true) },
 	})
 	start := time.Now()
-	answer, err := s.options.Client.Do(limited, fetch.Call{
-		Method: http.MethodPost, URL: s.endpoint.URL, Header: header, Body: body, MaxBody: maxBody,
-	})
+	answer, err := s.options.Client.Do(limited, call)
 	s.options.Metrics.seconds.WithLabelValues(s.endpoint.Name).Observe(time.Since(start).Seconds())
 	switch {
 	case errors.Is(err, fetch.ErrTooLarge): // which only an answer of 2xx can be

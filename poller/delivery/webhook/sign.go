@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,15 +21,17 @@ var errKey = errors.New("must be the base64 of 24 to 64 bytes, with or without w
 type signer struct {
 	keys   []*signing.Key
 	header http.Header
+	open   bool // some secrets are sent, and not over TLS
 }
 
 // resolve finds an endpoint's secrets. An error names one, never its value. It
 // takes all or none: who verifies with the one that is missing would refuse
 // what the others signed.
-func resolve(e Endpoint, source secrets.Source) (*signer, error) {
+func resolve(ctx context.Context, e Endpoint, source secrets.Source) (*signer, error) {
+	use := secrets.ForURL(secrets.KindWebhook, e.URL)
 	s := &signer{header: make(http.Header)}
 	for _, ref := range e.Secrets {
-		value, err := source.Get(ref.Name)
+		value, err := source.Get(ctx, ref.Name, use.Staying())
 		if err != nil {
 			return nil, err
 		}
@@ -42,9 +45,10 @@ func resolve(e Endpoint, source secrets.Source) (*signer, error) {
 		value := h.Value
 		if !h.Secret.IsZero() {
 			var err error
-			if value, err = source.Get(h.Secret.Name); err != nil {
+			if value, err = source.Get(ctx, h.Secret.Name, use); err != nil {
 				return nil, err
 			}
+			s.open = use.Open()
 			if !fetch.ValidHeaderValue(value) {
 				return nil, fmt.Errorf("secret %s: must be one line of at most %d bytes to be a header", h.Secret.Name, fetch.MaxHeaderValue)
 			}
@@ -52,6 +56,31 @@ func resolve(e Endpoint, source secrets.Source) (*signer, error) {
 		s.header.Set(h.Name, value)
 	}
 	return s, nil
+}
+
+// Misplaced returns an error for each endpoint's reference to a secret that is where any
+// record could name it; see secrets.ErrMisplaced. Each has its field, as in
+// endpoints[0].secrets[1]. What is missing altogether is no fault: it may come later.
+func Misplaced(ctx context.Context, endpoints []Endpoint, source secrets.Source) error {
+	var errs []error
+	judge := func(field string, ref secrets.Ref, use secrets.Use) {
+		if ref.IsZero() {
+			return
+		}
+		if _, err := source.Get(ctx, ref.Name, use); errors.Is(err, secrets.ErrMisplaced) {
+			errs = append(errs, fmt.Errorf("%s: %w", field, err))
+		}
+	}
+	for i, e := range endpoints {
+		use := secrets.ForURL(secrets.KindWebhook, e.URL)
+		for j, ref := range e.Secrets {
+			judge(fmt.Sprintf("endpoints[%d].secrets[%d]", i, j), ref, use.Staying())
+		}
+		for _, h := range e.Headers {
+			judge(fmt.Sprintf("endpoints[%d].headers.%s", i, h.Name), h.Secret, use)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // sign returns the header of an attempt made now.

@@ -144,7 +144,7 @@ func (s *Sink) begin(ctx context.Context) (batchCall, *Error) {
 	}
 	var signer *signer
 	if err == nil {
-		signer, err = resolve(s.endpoint, s.options.Secrets)
+		signer, err = resolve(ctx, s.endpoint, s.options.Secrets)
 	}
 	if err != nil && ctx.Err() != nil {
 		return batchCall{}, s.failure(Canceled, 0, ctx.Err())

@@ -1,0 +1,119 @@
+package secrets
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/rounds-dev/rounds/accounts/secret"
+)
+
+// What a binding calls uses that are no account's. No kind has these names.
+const (
+	KindWebhook  = "webhook"
+	KindCallback = "callback"
+)
+
+// Use is what a secret is wanted for. It is judged before the secret is returned, and so
+// before any connection.
+type Use struct {
+	// Kind is that of the account, or one of the constants. It is required.
+	Kind string
+	// Host is where the secret goes, as HOST or HOST:PORT; empty: nowhere. Only a secret
+	// that names no hosts may be used then.
+	Host string
+	// TLS says that nobody on the way can read what is sent.
+	TLS bool
+	// Stays says that the secret itself is not sent: it signs, opens or verifies.
+	Stays bool
+}
+
+// ForURL is the use of a secret that goes to a URL, in a header or in its query. Of a URL
+// that cannot be read it allows nothing.
+func ForURL(kind, raw string) Use {
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" {
+		return Use{}
+	}
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return Use{Kind: kind, Host: net.JoinHostPort(u.Hostname(), port), TLS: u.Scheme == "https"}
+}
+
+// Staying is the same use of a secret that is not sent itself.
+func (u Use) Staying() Use {
+	u.Stays = true
+	return u
+}
+
+// Open reports whether the secret is sent so that others on the way can read it. Whoever
+// sends it must make sure that the way ends at a private address, see fetch.Call.Confined.
+func (u Use) Open() bool { return !u.TLS && !u.Stays }
+
+// Why a use of a secret is refused.
+var (
+	// ErrRefused is wrapped by the errors of all uses that are refused.
+	ErrRefused = errors.New("refused")
+
+	errNoUse   = fmt.Errorf("%w: nobody said what for", ErrRefused)
+	errUnbound = fmt.Errorf("%w: it is bound to no hosts, which ROUNDS_SECRETS_UNBOUND=refuse demands", ErrRefused)
+	errOwn     = fmt.Errorf("%w: it is the service's own, in a file that a setting names", ErrRefused)
+)
+
+// allow judges a use of a secret by all bindings that it has.
+func (s Source) allow(use Use, bindings []secret.Binding) error {
+	if use.Kind == "" || use.Host == "" && !use.Stays {
+		return errNoUse
+	}
+	bound, named := false, false
+	for _, b := range bindings {
+		switch {
+		case !b.AllowsKind(use.Kind):
+			return fmt.Errorf("%w: its binding is for other kinds than %s", ErrRefused, use.Kind)
+		case !b.AllowsHost(use.Host) && use.Host == "":
+			return fmt.Errorf("%w: its binding names hosts, and it would be used for none", ErrRefused)
+		case !b.AllowsHost(use.Host):
+			return fmt.Errorf("%w: its binding names other hosts than %s", ErrRefused, hostOf(use.Host))
+		}
+		bound = bound || len(b.Hosts) > 0
+		named = named || b.Names(use.Host)
+	}
+	if s.RequireHosts && !bound && !s.own {
+		return errUnbound
+	}
+	if use.Open() && !named && !isLoopback(use.Host) && !secret.MatchHost(s.PlainHosts, use.Host) {
+		return fmt.Errorf("%w: it goes over TLS only; a private host that has none must be named in its binding, or in ROUNDS_SECRETS_PLAIN_HOSTS", ErrRefused)
+	}
+	return nil
+}
+
+// hostOf is a host as an error shows it: what a record says, in one line of bounded length.
+func hostOf(hostport string) string {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	return fmt.Sprintf("%.100q", host)
+}
+
+// isLoopback reports whether a host is this machine by its very name.
+func isLoopback(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.Unmap().IsLoopback()
+}
