@@ -35,7 +35,7 @@ func TestReloadOfNetworks(t *testing.T) {
 	server := redistest.Start(t)
 	webhooks := writeFile(t, `{"endpoints":[]}`)
 	with := func(more string) string {
-		return "ROUNDS_REDIS_URL=" + server.URL() + "\nROUNDS_ROLES=api,delivery\nROUNDS_API_ADDR=127.0.0.1:0\nROUNDS_SECRET_CRM=" + signingKey + "\nROUNDS_WEBHOOKS_FILE=" + webhooks + "\n" + more
+		return "ROUNDS_REDIS_URL=" + server.URL() + "\nROUNDS_ROLES=api,delivery\nROUNDS_API_ADDR=127.0.0.1:0\nROUNDS_SERVICE_SECRET_CRM=" + signingKey + "\nROUNDS_WEBHOOKS_FILE=" + webhooks + "\n" + more
 	}
 	r := startReloading(t, with(""))
 	base := r.base(t, "api")
