@@ -43,9 +43,7 @@ func (s *Server) guarded(token string, next http.Handler) http.Handler {
 	identified := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		principal, err := authenticate(r)
 		if err != nil {
-			p := newProblem(http.StatusUnauthorized, "a bearer token is needed: Authorization: Bearer TOKEN")
-			p.headers = http.Header{"Www-Authenticate": {`Bearer realm="rounds"`}}
-			p.write(w)
+			unauthorized().write(w)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(access.With(r.Context(), principal)))
@@ -65,6 +63,12 @@ func (s *Server) guarded(token string, next http.Handler) http.Handler {
 			identified.ServeHTTP(w, r)
 		}
 	})
+}
+
+func unauthorized() *problem {
+	p := newProblem(http.StatusUnauthorized, "a bearer token is needed: Authorization: Bearer TOKEN")
+	p.headers = http.Header{"Www-Authenticate": {`Bearer realm="rounds"`}}
+	return p
 }
 
 // recovered sets what every reply has, and keeps a panic from the caller.

@@ -190,13 +190,13 @@ func probe(h http.Handler, method, path string) *httptest.ResponseRecorder {
 func TestOps(t *testing.T) {
 	f := newFixture(t, nil)
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "rounds_up 1\n") })
-	ops := Ops(f.ring, metrics)
+	ops := Ops(f.ring, metrics, nil)
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/v1/accounts": 404, "/docs": 404} {
 		if w := probe(ops, "GET", path); w.Code != want {
 			t.Errorf("%s: %d", path, w.Code)
 		}
 	}
-	if w := probe(Ops(f.ring, nil), "GET", "/metrics"); w.Code != 404 {
+	if w := probe(Ops(f.ring, nil, nil), "GET", "/metrics"); w.Code != 404 {
 		t.Errorf("no metrics: %d", w.Code)
 	}
 	f.redis.Miniredis().SetError("LOADING")
@@ -205,6 +205,37 @@ func TestOps(t *testing.T) {
 			t.Errorf("%s without Redis: %d", path, w.Code)
 		}
 	}
+}
+
+// Where other machines can reach the operators' routes, all but the probes want the token
+// as it is at that moment.
+func TestOpsWithToken(t *testing.T) {
+	f := newFixture(t, nil)
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "rounds_up 1\n") })
+	token := ""
+	ops := Ops(f.ring, metrics, func() string { return token })
+	expect := func(given, path string, want int) {
+		t.Helper()
+		r := httptest.NewRequest("GET", path, nil)
+		if given != "" {
+			r.Header.Set("Authorization", "Bearer "+given)
+		}
+		w := httptest.NewRecorder()
+		if ops.ServeHTTP(w, r); w.Code != want || want != 200 && strings.Contains(w.Body.String(), "rounds_up") {
+			t.Errorf("%s with %q where it is %q: %d %s", path, given, token, w.Code, w.Body)
+		}
+	}
+	expect("", "/metrics", 403)
+	for _, token = range []string{"0123456789abcdef", "fedcba9876543210"} {
+		for _, given := range []string{"", "wrong", token[1:], token} {
+			want := map[bool]int{true: 200, false: 401}[given == token]
+			expect(given, "/metrics", want)
+			expect(given, "/debug/pprof/", map[int]int{200: 404, 401: 401}[want])
+			expect(given, "/healthz", 200)
+			expect(given, "/readyz", 200)
+		}
+	}
+	expect("0123456789abcdef", "/metrics", 401)
 }
 
 func TestStarting(t *testing.T) {

@@ -16,16 +16,39 @@ import (
 // probe waits.
 const readyTimeout = 3 * time.Second
 
-// Ops serves /healthz, /readyz and /metrics and nothing else, to anybody: for a
-// process without the API. Metrics may be nil.
-func Ops(ring *circulate.Ring, metrics http.Handler) http.Handler {
+// Ops serves /healthz, /readyz and /metrics and nothing else: for a process without the
+// API, or beside it. Metrics may be nil. Whatever is neither of the first two wants the
+// bearer token that the function returns, and nobody gets it where that is empty; a nil
+// function asks nobody for one.
+func Ops(ring *circulate.Ring, metrics http.Handler, token func() string) http.Handler {
+	closed := http.NewServeMux()
+	if metrics != nil {
+		closed.Handle("GET /metrics", metrics)
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthy)
 	mux.Handle("GET /readyz", newReadiness(ring, slog.New(slog.DiscardHandler)))
-	if metrics != nil {
-		mux.Handle("GET /metrics", metrics)
+	mux.Handle("/", withToken(token, found(closed)))
+	return mux
+}
+
+// withToken lets through who gives the token.
+func withToken(token func() string, next http.Handler) http.Handler {
+	if token == nil {
+		return next
 	}
-	return found(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		want := token()
+		if want == "" {
+			newProblem(http.StatusForbidden, "other machines can reach this address, so it wants a token, and there is none: set ROUNDS_API_TOKEN").write(w)
+			return
+		}
+		if _, err := byToken(want)(r); err != nil {
+			unauthorized().write(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Starting serves in place of the API, or of Ops, until Redis can be reached:

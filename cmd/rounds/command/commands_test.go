@@ -229,8 +229,8 @@ func TestHealth(t *testing.T) {
 	}
 	for name, variables := range map[string]map[string]string{
 		"API":       {"ROUNDS_API_ADDR": "127.0.0.1:" + port},
-		"all":       {"ROUNDS_API_ADDR": ":" + port, "ROUNDS_API_TOKEN": "t"},
-		"wild card": {"ROUNDS_API_ADDR": "[::]:" + port, "ROUNDS_API_TOKEN": "t"},
+		"all":       {"ROUNDS_API_ADDR": ":" + port, "ROUNDS_API_TOKEN": "0123456789abcdef"},
+		"wild card": {"ROUNDS_API_ADDR": "[::]:" + port, "ROUNDS_API_TOKEN": "0123456789abcdef"},
 		"ops":       {"ROUNDS_ROLES": "poller", "ROUNDS_OPS_ADDR": "0.0.0.0:" + port},
 		"API URL":   {"ROUNDS_API_URL": server.URL + "/", "ROUNDS_OPS_ADDR": "127.0.0.1:1", "ROUNDS_CONCURRENCY": "lots"},
 		"a file":    {"ROUNDS_SETTINGS_FILE": settingsFile(t, "ROUNDS_API_URL="+server.URL+"\n")},

@@ -86,7 +86,7 @@ func TestComposeFile(t *testing.T) {
 		variables := variablesOf(parts["x-environment"])
 		maps.Copy(variables, variablesOf(services[name]))
 		if strings.HasPrefix(variables["ROUNDS_API_TOKEN"], "${") {
-			variables["ROUNDS_API_TOKEN"] = "token"
+			variables["ROUNDS_API_TOKEN"] = "0123456789abcdef"
 		}
 		if variables["ROUNDS_SECRETS_DIR"] != "" {
 			variables["ROUNDS_SECRETS_DIR"] = t.TempDir()

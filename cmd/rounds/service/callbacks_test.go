@@ -45,14 +45,14 @@ func TestServeObeysCallbacks(t *testing.T) {
 		}
 	}
 	p := start(t, map[string]string{
-		"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true", "ROUNDS_API_TOKEN": "bearer",
+		"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true", "ROUNDS_API_TOKEN": "bearer-0123456789",
 		"ROUNDS_SERVICE_SECRET_TOKEN": callbackToken, "ROUNDS_SERVICE_SECRET_KEY": callbackKey,
 		callbacksFile: writeFile(t, `{"callbacks":[{"name":"acme","corp_id":"ww1","token":{"secret":"TOKEN"},"aes_key":{"secret":"KEY"},"account":"kf:{open_kfid}"}]}`),
 	})
 	p.log.Await(t, `"msg":"callbacks are obeyed"`)
 	base := p.base(t, "api")
 	processes.AwaitStatus(t, base+"/readyz", http.StatusOK)
-	calls := client.New(base, "bearer")
+	calls := client.New(base, "bearer-0123456789")
 	defer calls.Close()
 	if _, err := calls.Add(t.Context(), accounts.Account{ID: "kf:wk1", Kind: "http", Cadence: "every 24h", Config: fmt.Appendf(nil, `{"url":%q}`, connector.URL)}); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestServeObeysCallbacks(t *testing.T) {
 	if got := hint(); got != `{"token":"tok"}` {
 		t.Errorf("the check had the hint %s", got)
 	}
-	if status, metrics := processes.Get(t, base+"/metrics", "bearer"); status != 200 || !strings.Contains(metrics, `rounds_callbacks_total{callback="acme",result="nudged"} 1`) {
+	if status, metrics := processes.Get(t, base+"/metrics", "bearer-0123456789"); status != 200 || !strings.Contains(metrics, `rounds_callbacks_total{callback="acme",result="nudged"} 1`) {
 		t.Errorf("%d: the callback is not counted", status)
 	}
 	if log := p.log.String(); strings.Contains(log, callbackToken) || strings.Contains(log, callbackKey) || strings.Contains(log, `tok"`) {

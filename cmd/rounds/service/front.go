@@ -41,6 +41,7 @@ type frontDoor struct {
 	handler  atomic.Pointer[http.Handler]
 	waiting  atomic.Pointer[error] // why the process is not ready yet
 	log      *slog.Logger
+	exposed  bool       // other machines can reach it
 	ops      *frontDoor // that of the operators' routes beside the API's; may be nil
 }
 
@@ -77,7 +78,7 @@ func listenAt(setting, name, addr string, most int, registry prometheus.Register
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", setting, err)
 	}
-	f := &frontDoor{listener: listener, log: log}
+	f := &frontDoor{listener: listener, log: log, exposed: exposed(listener.Addr())}
 	f.show(api.Starting(func() error {
 		if why := f.waiting.Load(); why != nil {
 			return *why
@@ -97,6 +98,33 @@ func listenAt(setting, name, addr string, most int, registry prometheus.Register
 	}()
 	log.Info("listening", "addr", listener.Addr().String(), "for", name)
 	return f, nil
+}
+
+// exposed reports whether other machines can reach an address.
+func exposed(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && !tcp.IP.IsLoopback()
+}
+
+// warnOfDoors says what of the addresses that are open is likely not meant.
+func (f *frontDoor) warnOfDoors(s settings.Settings) {
+	ops := f.ops
+	if !s.API.Roles.Has(settings.RoleAPI) {
+		ops = f
+	} else if f.exposed && s.API.Clear() {
+		f.log.Warn("other machines can reach the API, and as far as is known they send their tokens in clear: put something in front that adds TLS, and set ROUNDS_PUBLIC_URL=https://…")
+	}
+	if ops != nil && ops.exposed && s.Access.Token == "" {
+		f.log.Warn("other machines can reach ROUNDS_OPS_ADDR, where /metrics wants a token: nobody gets it until ROUNDS_API_TOKEN is set")
+	}
+}
+
+// demanded is the token that the operators' routes want; nil: none.
+func (f *frontDoor) demanded(current func() settings.Settings) func() string {
+	if !f.exposed {
+		return nil
+	}
+	return func() string { return current().Access.Token }
 }
 
 // newHTTPServer is a server whose every wait for a caller ends.

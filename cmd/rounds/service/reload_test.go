@@ -20,6 +20,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
+const tokenOne, tokenTwo = "one-0123456789abc", "two-0123456789abc"
+
 // reloading is a service whose settings are in a file.
 type reloading struct {
 	*testing.T
@@ -83,11 +85,11 @@ func TestReload(t *testing.T) {
 	with := func(more string) string {
 		return "ROUNDS_ROLES=api,poller,monitor,delivery\nROUNDS_API_ADDR=127.0.0.1:0\nROUNDS_ALLOW_PRIVATE_ADDRESSES=true\nROUNDS_SERVICE_SECRET_CRM=" + signingKey + "\nROUNDS_WEBHOOKS_FILE=" + webhooks + "\n" + more
 	}
-	r := startReloading(t, with("ROUNDS_API_TOKEN=one\n"))
+	r := startReloading(t, with("ROUNDS_API_TOKEN="+tokenOne+"\n"))
 	base := r.base(t, "api")
 	r.log.Await(t, `"msg":"delivering","role":"delivery","endpoint":"crm"`)
 	processes.AwaitStatus(t, base+"/readyz", http.StatusOK)
-	one, two := client.New(base, "one"), client.New(base, "two")
+	one, two := client.New(base, tokenOne), client.New(base, tokenTwo)
 	defer one.Close()
 	defer two.Close()
 	r.reload(one, api.Reloaded{})
@@ -96,7 +98,7 @@ func TestReload(t *testing.T) {
 	if err := os.WriteFile(webhooks, []byte(strings.Replace(hooks("crm", "audit"), `"name":"crm"`, `"name":"CRM"`, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.write(with("ROUNDS_API_TOKEN=two\nROUNDS_LIMITS=mail rate=x\nROUNDS_CONCURRENCY=0\nROUNDS_NONE=hunter2\n"))
+	r.write(with("ROUNDS_API_TOKEN=" + tokenTwo + "\nROUNDS_LIMITS=mail rate=x\nROUNDS_CONCURRENCY=0\nROUNDS_NONE=hunter2\n"))
 	_, err := one.Reload(t.Context())
 	var refused *client.Error
 	if !errors.As(err, &refused) || refused.Status != http.StatusUnprocessableEntity || len(refused.Faults) < 4 || strings.Contains(err.Error(), "hunter2") {
@@ -123,13 +125,13 @@ func TestReload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	following.Header = http.Header{"Authorization": {"Bearer one"}, "Accept": {"text/event-stream"}}
+	following.Header = http.Header{"Authorization": {"Bearer " + tokenOne}, "Accept": {"text/event-stream"}}
 	stream, err := http.DefaultClient.Do(following)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stream.Body.Close()
-	r.write(with("ROUNDS_API_TOKEN=two\nROUNDS_LIMITS=feed rate=2/s\nROUNDS_LOG_LEVEL=error\nROUNDS_CONCURRENCY=3\n"))
+	r.write(with("ROUNDS_API_TOKEN=" + tokenTwo + "\nROUNDS_LIMITS=feed rate=2/s\nROUNDS_LOG_LEVEL=error\nROUNDS_CONCURRENCY=3\n"))
 	r.reload(one, api.Reloaded{
 		Changed: []string{"ROUNDS_API_TOKEN", "ROUNDS_LIMITS", "ROUNDS_LOG_LEVEL", "webhook audit: new", "webhook crm: gone"}, Restart: []string{"ROUNDS_CONCURRENCY"},
 	})

@@ -85,7 +85,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 	}
 	s := again.settings()
 	if !s.API.Roles.Has(settings.RoleAPI) {
-		front.show(api.Ops(ring, metrics))
+		front.show(api.Ops(ring, metrics, front.demanded(again.settings)))
 	} else {
 		options := api.Options{
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
@@ -107,7 +107,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 		context.AfterFunc(ctx, server.Close)
 		front.show(newRequestMetrics(registry).counting(server))
 		if front.ops != nil {
-			front.ops.show(api.Ops(ring, metrics))
+			front.ops.show(api.Ops(ring, metrics, front.ops.demanded(again.settings)))
 		}
 	}
 	return nil

@@ -104,6 +104,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 	}
 	if front != nil {
 		defer front.close()
+		front.warnOfDoors(s)
 		o.Serving(front.listener.Addr().String())
 	}
 

@@ -100,6 +100,37 @@ func (r *reading) checkAccess(s *Access) {
 	s.URL = strings.TrimRight(s.URL, "/")
 }
 
+// minToken is how many characters a token has at least: one that is shorter is guessed.
+const minToken = 16
+
+// checkServed judges what a process that serves would hold callers to. A command sends what
+// it was given: whether that is good is the API's word.
+func (r *reading) checkServed(s *Settings) {
+	name := "ROUNDS_API_TOKEN"
+	if s.Access.TokenFile != "" {
+		name = "ROUNDS_API_TOKEN_FILE"
+	}
+	if n := len(s.Access.Token); n > 0 && n < minToken && !r.bad[name] {
+		r.fault(name, fmt.Sprintf("must hold at least %d characters, as `openssl rand -hex 32` makes them", minToken))
+	}
+	if s.API.PublicURL == "" {
+		return
+	}
+	u, err := url.Parse(s.API.PublicURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		r.fault("ROUNDS_PUBLIC_URL", "must be a URL such as https://rounds.example.com, without a path")
+	}
+	s.API.PublicURL = strings.TrimRight(s.API.PublicURL, "/")
+}
+
+// Clear reports whether callers from other machines send their tokens in clear, as far as
+// the settings say: nothing that adds TLS is named, nor is it said that all callers are on
+// this machine.
+func (a API) Clear() bool {
+	u, err := url.Parse(a.PublicURL)
+	return err != nil || u.Scheme != "https" && !loopback(net.JoinHostPort(u.Hostname(), "0"))
+}
+
 // InProcess is a check for Read, of a process that would serve. It refuses what only makes
 // sense with a Redis of its own, where none is named: the name of its variable is misspelt,
 // more likely than not, and in the memory of one process everything would be forgotten and

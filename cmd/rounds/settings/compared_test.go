@@ -18,7 +18,7 @@ func TestCompared(t *testing.T) {
 		return s
 	}
 	long := "feed/* rate=2/s concurrency=4; " + strings.Repeat("http/a rate=1/s;", 10)
-	one := read(map[string]string{"ROUNDS_ROLES": "poller", "ROUNDS_LIMITS": long, "ROUNDS_API_TOKEN": "verysecret", "ROUNDS_REDIS_URL": "redis://u:p@h"}).Compared()
+	one := read(map[string]string{"ROUNDS_ROLES": "poller", "ROUNDS_LIMITS": long, "ROUNDS_API_TOKEN": "verysecret-012345", "ROUNDS_REDIS_URL": "redis://u:p@h"}).Compared()
 	for name, want := range map[string]string{"ROUNDS_CONCURRENCY": "256", "ROUNDS_CHECK_TIMEOUT": "30s", "ROUNDS_LONG_TIMEOUT": "5m0s", "ROUNDS_ALLOW_PRIVATE_ADDRESSES": "false"} {
 		if one[name] != want {
 			t.Errorf("%s is %q", name, one[name])

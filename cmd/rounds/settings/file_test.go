@@ -63,11 +63,11 @@ func TestFaultsOfASettingsFile(t *testing.T) {
 }
 
 func TestMergeTakesWhatIsLive(t *testing.T) {
-	running, err := Read(lookupIn(map[string]string{"ROUNDS_API_TOKEN": "old", "ROUNDS_SHARDS": "4", "ROUNDS_LIMITS": "a"}), nil)
+	running, err := Read(lookupIn(map[string]string{"ROUNDS_API_TOKEN": "old-0123456789abc", "ROUNDS_SHARDS": "4", "ROUNDS_LIMITS": "a"}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := Read(lookupIn(map[string]string{"ROUNDS_API_TOKEN": "new", "ROUNDS_SHARDS": "8", "ROUNDS_LIMITS": "a", "ROUNDS_LOG_LEVEL": "warn", "ROUNDS_ROLES": "api", "ROUNDS_API_URL": "http://h"}), nil)
+	read, err := Read(lookupIn(map[string]string{"ROUNDS_API_TOKEN": "new-0123456789abc", "ROUNDS_SHARDS": "8", "ROUNDS_LIMITS": "a", "ROUNDS_LOG_LEVEL": "warn", "ROUNDS_ROLES": "api", "ROUNDS_API_URL": "http://h"}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestMergeTakesWhatIsLive(t *testing.T) {
 	if !reflect.DeepEqual(changed, []string{"ROUNDS_API_TOKEN", "ROUNDS_LOG_LEVEL"}) || !reflect.DeepEqual(restart, []string{"ROUNDS_SHARDS", "ROUNDS_ROLES"}) {
 		t.Errorf("changed %v, restart %v", changed, restart)
 	}
-	if merged.Access.Token != "new" || merged.Log.Level.String() != "WARN" || merged.Redis.Shards != 4 || len(merged.API.Roles) != 3 || merged.Poller.Limits != "a" || running.Access.Token != "old" {
+	if merged.Access.Token != "new-0123456789abc" || merged.Log.Level.String() != "WARN" || merged.Redis.Shards != 4 || len(merged.API.Roles) != 3 || merged.Poller.Limits != "a" || running.Access.Token != "old-0123456789abc" {
 		t.Errorf("%+v", merged)
 	}
 	// What a running process takes is what the documentation says that it takes.

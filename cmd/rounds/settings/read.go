@@ -63,6 +63,7 @@ func Read(lookup Lookup, flags *pflag.FlagSet, checks ...func(Settings) error) (
 	r.fill(&s)
 	r.checkRedis(&s.Redis)
 	r.checkAccess(&s.Access)
+	r.checkServed(&s)
 	r.checkAddresses(&s)
 	r.checkTimes(&s)
 	r.checkFile("ROUNDS_WEBHOOKS_FILE", s.Delivery.WebhooksFile)

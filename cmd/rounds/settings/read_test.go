@@ -16,7 +16,7 @@ func TestChecksOfOthers(t *testing.T) {
 	}
 	fails := func(Settings) error { return errors.New("the check fails") }
 	passes := func(Settings) error { return nil }
-	lookup := lookupIn(map[string]string{"ROUNDS_LIMITS": "much", "ROUNDS_CONCURRENCY": "lots", "ROUNDS_API_TOKEN": "s3cret"})
+	lookup := lookupIn(map[string]string{"ROUNDS_LIMITS": "much", "ROUNDS_CONCURRENCY": "lots", "ROUNDS_API_TOKEN": "s3cret-0123456789"})
 	_, err := Read(lookup, nil, limits, passes, fails)
 	const want = `ROUNDS_CONCURRENCY is "lots": must be a whole number from 1 to 100000
 ROUNDS_LIMITS is "much": must be less

@@ -43,9 +43,10 @@ type Redis struct {
 
 // API says what a process does, and how it is reached.
 type API struct {
-	Roles   Roles  `env:"ROUNDS_ROLES,default=api,poller,monitor" oneof:"api poller monitor delivery" about:"what this process does: api, poller, monitor, delivery or several of them, separated by commas"`
-	Addr    string `env:"ROUNDS_API_ADDR,default=127.0.0.1:8080" about:"where the API listens, as HOST:PORT; off loopback only with a token"`
-	OpsAddr string `env:"ROUNDS_OPS_ADDR" about:"where /metrics, /healthz and /readyz are served apart from the API, as HOST:PORT, with connections of their own; unset: by the API alone"`
+	Roles     Roles  `env:"ROUNDS_ROLES,default=api,poller,monitor" oneof:"api poller monitor delivery" about:"what this process does: api, poller, monitor, delivery or several of them, separated by commas"`
+	Addr      string `env:"ROUNDS_API_ADDR,default=127.0.0.1:8080" about:"where the API listens, as HOST:PORT; off loopback only with a token"`
+	OpsAddr   string `env:"ROUNDS_OPS_ADDR" about:"where /metrics, /healthz and /readyz are served apart from the API, as HOST:PORT, with connections of their own; off loopback /metrics wants the token; unset: by the API alone"`
+	PublicURL string `env:"ROUNDS_PUBLIC_URL" about:"where others reach the API, such as https://rounds.example.com, behind whatever adds TLS"`
 
 	Connections  int  `env:"ROUNDS_API_CONNECTIONS,default=1024" min:"16" max:"1000000" about:"how many connections the API has at once; above that, those that have no whole request are closed for new ones"`
 	Followers    int  `env:"ROUNDS_API_FOLLOWERS,default=256" min:"1" max:"100000" about:"how many callers may follow found messages at once"`
@@ -56,7 +57,7 @@ type API struct {
 
 // Access is what the API and those who call it must agree on.
 type Access struct {
-	Token     string `env:"ROUNDS_API_TOKEN" live:"yes" secret:"yes" about:"the bearer token that the API wants and the commands send"`
+	Token     string `env:"ROUNDS_API_TOKEN" live:"yes" secret:"yes" about:"the bearer token that the API wants and the commands send, of at least 16 characters"`
 	TokenFile string `env:"ROUNDS_API_TOKEN_FILE" live:"yes" about:"file that holds the token, in place of ROUNDS_API_TOKEN"`
 	URL       string `env:"ROUNDS_API_URL,default=http://127.0.0.1:8080" secret:"in part" about:"where the commands reach the API"`
 }

@@ -139,8 +139,11 @@ func TestSettingsReportEveryFault(t *testing.T) {
 
 func TestSettingsAgainstEachOther(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("s3cret\n"), 0o600); err != nil {
-		t.Fatal(err)
+	short := filepath.Join(t.TempDir(), "short")
+	for path, text := range map[string]string{file: "s3cret-0123456789\n", short: "s3cret-01234567\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, c := range []struct {
 		name      string
@@ -152,12 +155,16 @@ func TestSettingsAgainstEachOther(t *testing.T) {
 		{"too short by default", map[string]string{"ROUNDS_CHECK_TIMEOUT": "3m"}, `ROUNDS_LONG_TIMEOUT is "5m" by default: must be at least 6m0s`},
 		{"dead too soon", map[string]string{"ROUNDS_HEARTBEAT_INTERVAL": "4s"}, `ROUNDS_DEAD_AFTER is "10s" by default: must be at least 12s`},
 		{"open without a token", map[string]string{"ROUNDS_API_ADDR": ":8080"}, `ROUNDS_API_TOKEN: must be set, because ROUNDS_API_ADDR ":8080" is not a loopback`},
-		{"open with a token", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_API_TOKEN": "s3cret"}, ""},
+		{"open with a token", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_API_TOKEN": "s3cret-0123456789"}, ""},
 		{"open with a token file", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_API_TOKEN_FILE": file}, ""},
 		{"open without the role", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_ROLES": "poller"}, ""},
 		{"loopback by name", map[string]string{"ROUNDS_API_ADDR": "localhost:0"}, ""},
 		{"loopback, IPv6", map[string]string{"ROUNDS_API_ADDR": "[::1]:8080"}, ""},
-		{"two tokens", map[string]string{"ROUNDS_API_TOKEN": "s3cret", "ROUNDS_API_TOKEN_FILE": file}, "ROUNDS_API_TOKEN_FILE is"},
+		{"two tokens", map[string]string{"ROUNDS_API_TOKEN": "s3cret-0123456789", "ROUNDS_API_TOKEN_FILE": file}, "ROUNDS_API_TOKEN_FILE is"},
+		{"short token", map[string]string{"ROUNDS_API_TOKEN": "s3cret-01234567"}, "ROUNDS_API_TOKEN: must hold at least 16 characters, as `openssl rand -hex 32` makes them"},
+		{"short token in a file", map[string]string{"ROUNDS_API_TOKEN_FILE": short}, "ROUNDS_API_TOKEN_FILE is "},
+		{"public URL", map[string]string{"ROUNDS_PUBLIC_URL": "https://rounds.example.com/"}, ""},
+		{"public URL of a path", map[string]string{"ROUNDS_PUBLIC_URL": "https://rounds.example.com/x"}, `ROUNDS_PUBLIC_URL is "https://rounds.example.com/x": must be a URL`},
 		{"user in the URL", map[string]string{"ROUNDS_API_URL": "http://me:s3cret@host"}, `ROUNDS_API_URL is "http://xxxxx@host": must not hold a user`},
 		{"unpaired key", map[string]string{"ROUNDS_REDIS_KEY_FILE": file}, "ROUNDS_REDIS_CERT_FILE: must be set"},
 	} {
@@ -172,7 +179,7 @@ func TestSettingsAgainstEachOther(t *testing.T) {
 		}
 	}
 	s, err := read(t, map[string]string{"ROUNDS_API_TOKEN_FILE": file})
-	if err != nil || s.Access.Token != "s3cret" {
+	if err != nil || s.Access.Token != "s3cret-0123456789" {
 		t.Errorf("token file: got %q, %v", s.Access.Token, err)
 	}
 }
@@ -256,6 +263,16 @@ func TestLikely(t *testing.T) {
 	} {
 		if got := Likely(unknown); got != want {
 			t.Errorf("%s: %q, want %q", unknown, got, want)
+		}
+	}
+}
+
+// Tokens travel in clear unless it is said that something adds TLS, or that nobody calls
+// from elsewhere.
+func TestAPIIsClear(t *testing.T) {
+	for url, want := range map[string]bool{"": true, "http://rounds.example.com": true, "https://rounds.example.com": false, "http://127.0.0.1:8080": false, "http://localhost:8080": false} {
+		if got := (API{PublicURL: url}).Clear(); got != want {
+			t.Errorf("%q: %t", url, got)
 		}
 	}
 }
