@@ -3,11 +3,14 @@ package accounts
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -165,9 +168,49 @@ func (r *Registry) save(ctx context.Context, id string, s Save, change func(*cir
 			continue
 		}
 		view, err := r.after(ctx, a)
+		if before != nil {
+			view.Changed = changedFields(plain, record)
+		}
 		return view, outcome, err
 	}
 	return View{}, 0, fmt.Errorf("%w: %q", ErrContended, id)
+}
+
+// changedFields are the names of fields that two records have not alike. A record that
+// cannot be read has none.
+func changedFields(before, after []byte) []string {
+	old, _ := strict.Stored(before) // nil, which has no fields
+	now, _ := strict.Stored(after)
+	var names []string
+	differing(old, now, func(name string) {
+		switch was, is := old[name], now[name]; name {
+		case "config", "labels":
+			inWas, _ := strict.Members(was)
+			inIs, _ := strict.Members(is)
+			before := len(names)
+			differing(inWas, inIs, func(inner string) { names = append(names, name+"."+inner) })
+			if len(names) == before { // one of them is no object, or empty
+				names = append(names, name)
+			}
+		default:
+			names = append(names, name)
+		}
+	})
+	return names
+}
+
+// differing calls fn with each name, in order, of which two objects have not the same value.
+func differing(a, b map[string]json.RawMessage, fn func(string)) {
+	all := maps.Clone(a)
+	if all == nil {
+		all = make(map[string]json.RawMessage)
+	}
+	maps.Copy(all, b)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !bytes.Equal(a[name], b[name]) {
+			fn(name)
+		}
+	}
 }
 
 // DeleteIf is Delete if m holds. Otherwise it returns ErrChanged.

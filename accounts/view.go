@@ -15,6 +15,11 @@ type View struct {
 	Tag      string // names this very record, for Match
 	State    State
 	Fault    string // why the record cannot be read; empty if it can
+
+	// Changed names the fields that were changed, in order, where the view is what a change
+	// of a record that was there has returned: such as "cadence", and what config and labels
+	// hold each by itself, as "config.url".
+	Changed []string
 }
 
 // State is where in its life an account is.

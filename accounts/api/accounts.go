@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -42,11 +43,24 @@ func (s *Server) createAccount(ctx context.Context, r *createRequest) (*createRe
 	if err != nil {
 		return nil, s.problem(ctx, "create account", err)
 	}
+	trail.Of(ctx).Account(a.ID)
 	view, _, err := s.options.Registry.Save(ctx, a, accounts.Save{New: true, From: r.From.From})
 	if err != nil {
 		return nil, s.problem(ctx, "create account", err)
 	}
 	return &createReply{Location: addressOf(a.ID), ETag: etagOf(&view), Body: accountOf(&view)}, nil
+}
+
+// noteChange has the trail tell what a change came to.
+func noteChange(ctx context.Context, view *accounts.View, change circulate.Registered) {
+	draft := trail.Of(ctx)
+	draft.Fields(view.Changed)
+	switch change {
+	case circulate.Created:
+		draft.Count("created", 1)
+	case circulate.Unchanged:
+		draft.Count("unchanged", 1)
+	}
 }
 
 // addressOf is the path of an account. An id of dots alone is encoded as well,
@@ -94,6 +108,7 @@ func (s *Server) putAccount(ctx context.Context, r *putRequest) (*putReply, erro
 	case err != nil:
 		return nil, s.problem(ctx, "put account", err)
 	}
+	noteChange(ctx, &view, change)
 	reply := &putReply{Status: http.StatusOK, Location: addressOf(a.ID), ETag: etagOf(&view), Body: accountOf(&view)}
 	if change == circulate.Created {
 		reply.Status = http.StatusCreated
@@ -112,7 +127,10 @@ func (s *Server) patchAccount(ctx context.Context, r *patchRequest) (*accountRep
 	if err != nil {
 		return nil, err
 	}
-	view, _, err := s.options.Registry.Patch(ctx, r.ID, r.RawBody, match)
+	view, change, err := s.options.Registry.Patch(ctx, r.ID, r.RawBody, match)
+	if err == nil {
+		noteChange(ctx, &view, change)
+	}
 	return s.viewed(ctx, "patch account")(view, err)
 }
 

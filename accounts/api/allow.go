@@ -18,10 +18,13 @@ type routeMux struct {
 	rights map[string]Right
 	faults []error
 	routes []string // that were added
+
+	// trailed has what calls of a route that changes something ordered be kept.
+	trailed func(pattern string, next http.Handler) http.Handler
 }
 
-func newRouteMux(open bool) *routeMux {
-	m := &routeMux{ServeMux: http.NewServeMux(), open: open, rights: make(map[string]Right)}
+func newRouteMux(open bool, trailed func(pattern string, next http.Handler) http.Handler) *routeMux {
+	m := &routeMux{ServeMux: http.NewServeMux(), open: open, rights: make(map[string]Right), trailed: trailed}
 	for _, right := range Rights() {
 		m.rights[right.Route] = right
 	}
@@ -47,6 +50,9 @@ func (m *routeMux) Handle(pattern string, handler http.Handler) {
 	m.routes = append(m.routes, pattern)
 	if !m.open {
 		handler = allowed(right, handler)
+	}
+	if changes(pattern) {
+		handler = m.trailed(pattern, handler)
 	}
 	m.ServeMux.Handle(pattern, addressed(handler))
 }

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/testing/redistest"
@@ -66,6 +67,12 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	}
 	if change != nil {
 		change(&o)
+	}
+	if o.Trail == nil {
+		// Its log is its own: tests look at what is logged besides.
+		if o.Trail, err = trail.New(f.ring, trail.Options{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	f.token = o.Token
 	if f.api, err = New(o); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -64,12 +65,16 @@ func (s *Server) audit(ctx context.Context, r *auditRequest, repair bool) (*audi
 	if err != nil {
 		return nil, s.problem(ctx, "audit", err)
 	}
+	draft := trail.Of(ctx)
+	draft.Count("audited", done.Accounts)
 	reply := Audit{
 		Accounts: done.Accounts, Unjudged: done.Unjudged, Kinds: []AuditCount{}, Findings: done.Findings,
 		Audited: done.Audited, Shards: done.Shards, Next: done.Next,
 	}
 	for _, kind := range []circulate.Violation{circulate.Lost, circulate.Doubled, circulate.Orphan, circulate.NoRecord, circulate.Garbage, circulate.Beyond} {
 		if n := done.Found[kind]; n > 0 {
+			draft.Count(string(kind), n)
+			draft.Count("repaired", done.Repaired[kind])
 			reply.Kinds = append(reply.Kinds, AuditCount{kind, n, done.Repaired[kind]})
 		}
 	}

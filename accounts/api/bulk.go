@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/trail"
 )
 
 // BulkProgress is how far something is that is done to many accounts, or what it
@@ -41,6 +42,11 @@ func (s *Server) bulk(action accounts.Action) http.HandlerFunc {
 			badQuery(err).write(w)
 			return
 		}
+		draft := trail.Of(r.Context())
+		draft.Select(selection(r))
+		if job.DryRun {
+			draft.LookOnly()
+		}
 		ctx, end := s.stream(r)
 		defer end()
 		// Once the reply has begun its status cannot change.
@@ -61,6 +67,7 @@ func (s *Server) bulk(action accounts.Action) http.HandlerFunc {
 			reply.flush()
 			return reply.out.err
 		})
+		noteBulk(draft, done, err)
 		if reply.out.err != nil {
 			return // the caller has gone
 		}
@@ -71,6 +78,22 @@ func (s *Server) bulk(action accounts.Action) http.HandlerFunc {
 		}
 		_ = reply.write(last) // a caller that has gone needs no answer
 		reply.flush()
+	}
+}
+
+// noteBulk has the trail tell what a change of many accounts came to.
+func noteBulk(draft *trail.Draft, done accounts.Progress, err error) {
+	for _, c := range []struct {
+		what string
+		n    int
+	}{{"matched", done.Matched}, {"changed", done.Changed}, {"unchanged", done.Unchanged}, {"failed", done.Failed}, {"unknown", done.Unknown}} {
+		draft.Count(c.what, c.n)
+	}
+	switch {
+	case done.Unknown > 0:
+		draft.End(trail.Unknown)
+	case err != nil:
+		draft.End(trail.Failed)
 	}
 }
 

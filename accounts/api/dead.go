@@ -6,6 +6,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/message"
+	"github.com/rounds-dev/rounds/accounts/trail"
 )
 
 // DeadLetter is a message that a consumer group could not handle.
@@ -93,6 +94,8 @@ func (s *Server) replayDead(ctx context.Context, r *deadInput) (*replayReply, er
 	if err != nil {
 		return nil, s.problem(ctx, "replay dead letters", err)
 	}
+	draft := trail.Of(ctx)
+	draft.Subject("dead letters", choice.Group)
 	var done message.Replayed
 	if choice.Group != "" {
 		done, err = s.messages.ReplayGroup(ctx, choice.Group, choice.Cursor)
@@ -105,6 +108,9 @@ func (s *Server) replayDead(ctx context.Context, r *deadInput) (*replayReply, er
 	if err != nil {
 		return nil, s.problem(ctx, "replay dead letters", err)
 	}
+	draft.Count("replayed", done.Replayed)
+	draft.Count("not_found", done.NotFound)
+	draft.Count("no_group", done.NoGroup)
 	return &replayReply{Replayed{Replayed: done.Replayed, NotFound: done.NotFound, NoGroup: done.NoGroup, Next: done.Next}}, nil
 }
 
@@ -121,5 +127,10 @@ func (s *Server) dropDead(ctx context.Context, r *deadInput) (*dropReply, error)
 	if err != nil {
 		return nil, s.problem(ctx, "drop dead letters", err)
 	}
-	return &dropReply{Dropped{Dropped: dropped, NotFound: max(0, len(choice.IDs)-dropped)}}, nil
+	reply := Dropped{Dropped: dropped, NotFound: max(0, len(choice.IDs)-dropped)}
+	draft := trail.Of(ctx)
+	draft.Subject("dead letters", "")
+	draft.Count("dropped", reply.Dropped)
+	draft.Count("not_found", reply.NotFound)
+	return &dropReply{reply}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/trail"
 )
 
 // maxRevival is the most bytes of a revival: accounts.MaxReviveIDs ids, however
@@ -92,6 +93,15 @@ func (s *Server) reviveParked(ctx context.Context, r *reviveInput) (*reviveReply
 	if err != nil {
 		return nil, s.problem(ctx, "revive parked accounts", err)
 	}
+	draft := trail.Of(ctx)
+	if revival.DryRun {
+		draft.LookOnly()
+	}
+	if len(revival.IDs) > 0 {
+		draft.Accounts(revival.IDs)
+	} else {
+		draft.Select(map[string][]string{"kind": {revival.Kind}, "reason": {revival.Reason}})
+	}
 	done, err := s.options.Registry.Revive(ctx, revival)
 	if errors.Is(err, accounts.ErrCursor) {
 		return nil, badCursor("body.cursor", err)
@@ -99,6 +109,9 @@ func (s *Server) reviveParked(ctx context.Context, r *reviveInput) (*reviveReply
 	if err != nil {
 		return nil, s.problem(ctx, "revive parked accounts", err)
 	}
+	draft.Count("revived", done.Revived)
+	draft.Count("skipped", done.Skipped)
+	draft.Count("not_found", done.NotFound)
 	return &reviveReply{Revived{
 		Revived: done.Revived, Skipped: done.Skipped, NotFound: done.NotFound, LastDue: inUTC(done.LastDue), Next: done.Next,
 	}}, nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/message"
+	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -99,9 +100,14 @@ func (s *Server) problem(ctx context.Context, doing string, err error) *problem 
 	case errors.Is(err, circulate.ErrResharding):
 		return resharding()
 	case errors.Is(err, errClosing) || errors.Is(context.Cause(ctx), errClosing):
+		trail.Of(ctx).End(trail.Unknown)
 		return unavailable("the server is shutting down")
 	case ctx.Err() != nil: // the caller has gone
+		trail.Of(ctx).End(trail.Unknown)
 		return unavailable("the request was cancelled")
+	}
+	if circulate.Unknown(err) {
+		trail.Of(ctx).End(trail.Unknown)
 	}
 	s.options.Log.ErrorContext(ctx, "request failed", "doing", doing, "error", err)
 	return unavailable(reasonOf(err))

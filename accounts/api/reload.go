@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/trail"
 )
 
 // Reloaded is what came of reading settings again.
@@ -43,6 +44,7 @@ func (s *Server) reload(ctx context.Context, _ *struct{}) (*reloadReply, error) 
 	if err != nil {
 		return nil, s.problem(ctx, "reload", err)
 	}
+	trail.Of(ctx).Fields(done.Changed)
 	done.Changed, done.Restart = append([]string{}, done.Changed...), append([]string{}, done.Restart...)
 	return &reloadReply{done}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -58,6 +59,10 @@ func (s *Server) reshardRoutes(api huma.API) {
 			"409 where a change to another number is not over, or Redis has too little memory below its limit for it: force begins it all the same.",
 		Errors: []int{401, 409, 422, 503},
 	}, func(ctx context.Context, r *struct{ Body ReshardRequest }) (*reshardingReply, error) {
+		trail.Of(ctx).Count("shards", r.Body.Shards)
+		if r.Body.DryRun {
+			trail.Of(ctx).LookOnly()
+		}
 		done, err := s.options.Registry.Reshard(ctx, r.Body.Shards, s.options.DeadAfter,
 			accounts.ReshardOptions{Dry: r.Body.DryRun, Force: r.Body.Force})
 		return s.resharding(ctx, done, err)

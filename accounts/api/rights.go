@@ -53,6 +53,7 @@ func Rights() []Right {
 		{"PATCH /v1/accounts/{id}", access.Editor, ScopeAccount},
 		{"DELETE /v1/accounts/{id}", access.Editor, ScopeAccount},
 		{"GET /v1/accounts/{id}/schedule", access.Viewer, ScopeAccount},
+		{"GET /v1/accounts/{id}/trail", access.Viewer, ScopeAccount},
 		{"POST /v1/accounts/{id}/pause", access.Operator, ScopeAccount},
 		{"POST /v1/accounts/{id}/resume", access.Operator, ScopeAccount},
 		{"POST /v1/accounts/{id}/nudge", access.Operator, ScopeAccount},
@@ -78,6 +79,7 @@ func Rights() []Right {
 		{"POST /v1/webhooks/{name}/skip", access.Operator, ScopeService},
 		{"POST /v1/webhooks/{name}/enable", access.Admin, ScopeService},
 
+		{"GET /v1/trail", access.Admin, ScopeService},
 		{"GET /v1/audit", access.Viewer, ScopeService},
 		{"POST /v1/audit:repair", access.Admin, ScopeService},
 		{"GET /v1/reshard", access.Viewer, ScopeService},

@@ -67,7 +67,7 @@ func TestARouteWithoutARightIsRefused(t *testing.T) {
 		{false, "GET /healthz", false},   // would demand what its row does not say
 		{false, "POST /v1/stats", false}, // another method is another route
 	} {
-		m := newRouteMux(c.open)
+		m := newRouteMux(c.open, func(_ string, next http.Handler) http.Handler { return next })
 		m.HandleFunc(c.route, func(http.ResponseWriter, *http.Request) {})
 		if err := m.fault(); (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), c.route) {
 			t.Errorf("%s, open %t: %v", c.route, c.open, err)

@@ -18,7 +18,9 @@ const bodyTimeout = 30 * time.Second
 // routes is every route there is, each with its row in Rights. Those that stream are plain
 // handlers, and described in streams.
 func (s *Server) routes(t terms) (*serving, error) {
-	mux := newRouteMux(false)
+	actions := make(map[string]string)
+	trailed := func(pattern string, next http.Handler) http.Handler { return s.trailed(actions, pattern, next) }
+	mux := newRouteMux(false, trailed)
 	api := humago.New(mux, s.config())
 
 	huma.Register(api, takesBody(huma.Operation{
@@ -98,6 +100,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	s.auditRoutes(api)
 	s.reshardRoutes(api)
 	s.reloadRoute(api)
+	s.trailRoutes(api)
 
 	mux.HandleFunc("POST /v1/accounts:import", s.importAccounts)
 	mux.HandleFunc("GET /v1/accounts:export", s.exportAccounts)
@@ -112,12 +115,13 @@ func (s *Server) routes(t terms) (*serving, error) {
 	if err != nil {
 		return nil, err
 	}
+	nameActions(actions, api.OpenAPI())
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(description) // a caller that has gone needs no answer
 	})
 
-	open := newRouteMux(true)
+	open := newRouteMux(true, trailed)
 	open.HandleFunc("GET /healthz", healthy)
 	open.Handle("GET /readyz", newReadiness(s.options.Ring, s.options.Log))
 	s.addCallbacks(open, t.callbacks)

@@ -88,3 +88,10 @@ func selecting(others ...*huma.Param) []*huma.Param {
 		{Name: "since", In: "query", Description: "Only accounts of which for at least so long no check has succeeded completely.", Schema: &huma.Schema{Type: huma.TypeString, Examples: []any{"1h"}}},
 	}, others...)
 }
+
+// selection is what the parameters of a request select accounts by, as they were given.
+func selection(r *http.Request) map[string][]string {
+	query := r.URL.Query()
+	maps.DeleteFunc(query, func(name string, _ []string) bool { return !slices.Contains(accounts.SelectorFields(), name) })
+	return query
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/callback"
 	"github.com/rounds-dev/rounds/accounts/message"
+	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -31,6 +32,9 @@ type Options struct {
 
 	Callbacks       *callback.Receiver // that WeCom calls, open to all; nil: there are no such routes
 	CallbackMetrics *CallbackMetrics   // nil: nobody counts them
+
+	// Trail keeps who changed what; nil: one that keeps trail.Kept entries, and logs to Log.
+	Trail *trail.Trail
 
 	// RequireMatch refuses to change an account that is there, or to delete one, without
 	// If-Match. Imports and changes of many at once need none.
@@ -98,6 +102,12 @@ type terms struct {
 // New makes a server. It starts nothing.
 func New(o Options) (*Server, error) {
 	s := &Server{options: o.withDefaults(), messages: message.New(o.Ring)}
+	if s.options.Trail == nil {
+		var err error
+		if s.options.Trail, err = trail.New(o.Ring, trail.Options{Log: s.options.Log}); err != nil {
+			return nil, err
+		}
+	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	change, err := s.Update(s.options.Token, s.options.Callbacks)
 	if err != nil {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/trail"
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 const (
@@ -57,6 +59,7 @@ func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
 			return reply.write(BadLine{Line: again.Line, ID: again.ID, Repeats: again.Before})
 		},
 	})
+	noteImport(trail.Of(r.Context()), summary, err)
 	last := ImportEnd{Summary: ImportSummary(summary)}
 	if reply.out.err != nil {
 		return // the caller has gone
@@ -66,6 +69,24 @@ func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = reply.write(last) // a caller that has gone needs no answer
 	reply.flush()
+}
+
+// noteImport has the trail tell what an import came to.
+func noteImport(draft *trail.Draft, done accounts.Summary, err error) {
+	for _, c := range []struct {
+		what string
+		n    int
+	}{{"lines", done.Lines}, {"created", done.Created}, {"updated", done.Updated}, {"unchanged", done.Unchanged}, {"failed", done.Failed}} {
+		draft.Count(c.what, c.n)
+	}
+	switch {
+	case errors.Is(err, accounts.ErrNotLines):
+		draft.End(trail.Refused)
+	case circulate.Unknown(err) && !errors.Is(err, accounts.ErrInput):
+		draft.End(trail.Unknown)
+	case err != nil:
+		draft.End(trail.Failed)
+	}
 }
 
 // importFrom reads where accounts begin that are new, the one parameter of an import.

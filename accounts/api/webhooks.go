@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/message"
+	"github.com/rounds-dev/rounds/accounts/trail"
 )
 
 // Webhook is a webhook endpoint.
@@ -173,10 +174,12 @@ func (s *Server) retryWebhook(ctx context.Context, r *webhookInput) (*webhookRet
 	if err != nil {
 		return nil, s.problem(ctx, "retry webhook", err)
 	}
+	trail.Of(ctx).Account(choice.Account)
 	done, err := s.messages.RetryWebhook(ctx, r.Name, choice.Account)
 	if err != nil {
 		return nil, s.problem(ctx, "retry webhook", err)
 	}
+	trail.Of(ctx).Count("accounts", done.Accounts)
 	return &webhookRetriedReply{WebhookRetried{Processes: done.Processes, Accounts: done.Accounts}}, nil
 }
 
@@ -189,7 +192,12 @@ func (s *Server) skipWebhook(ctx context.Context, r *webhookInput) (*webhookSkip
 	if err != nil {
 		return nil, s.problem(ctx, "skip webhook", err)
 	}
+	draft := trail.Of(ctx)
+	draft.Account(choice.Account)
 	done, err := s.messages.SkipWebhook(ctx, r.Name, choice)
+	draft.Count("skipped", len(done.Skipped))
+	draft.Count("gone", done.Gone)
+	draft.Count("left", done.Left)
 	if n := len(done.Skipped); n > 0 {
 		s.options.Log.WarnContext(ctx, "messages to a webhook endpoint are skipped, as ordered", "endpoint", r.Name, "messages", n,
 			"account", done.Skipped[0].Account, "dead_id", done.Skipped[0].DeadID)

@@ -88,7 +88,11 @@ func (t *Trail) Keep(ctx context.Context, e Entry) {
 	}
 	if err != nil {
 		result = "lost"
-		t.options.Log.WarnContext(ctx, "an entry of the trail stands in the log alone", "action", e.Action, "error", reasonOf(err))
+		level := slog.LevelWarn
+		if e.Outcome == Refused || e.Outcome == Failed { // whoever ordered it was told
+			level = slog.LevelDebug
+		}
+		t.options.Log.Log(ctx, level, "an entry of the trail stands in the log alone", "action", e.Action, "error", reasonOf(err))
 	}
 	t.options.Metrics.entries.WithLabelValues(result).Inc()
 }

@@ -3,14 +3,19 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/trail"
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
@@ -34,6 +39,7 @@ type reloader struct {
 	log     *slog.Logger
 	applied func(settings.Settings)
 	lookup  atomic.Pointer[settings.Lookup]
+	trail   atomic.Pointer[trail.Trail] // nil until the ring is open
 
 	mu      sync.Mutex
 	current settings.Settings
@@ -84,9 +90,39 @@ func (r *reloader) obey(ctx context.Context, hangups <-chan os.Signal) {
 			if !ok {
 				return
 			}
-			_, _ = r.reload(ctx) // it is logged
+			done, err := r.reload(ctx) // it is logged
+			if t := r.trail.Load(); t != nil {
+				t.Keep(ctx, signalled(done, err))
+			}
 		}
 	}
+}
+
+// signalled is the trail's entry of a hangup. Who sent the signal is not known.
+func signalled(done api.Reloaded, err error) trail.Entry {
+	e := trail.Entry{Via: "signal", Action: "reload", Outcome: trail.Done, Fields: done.Changed}
+	var faults accounts.Faults
+	switch {
+	case errors.As(err, &faults):
+		e.Outcome = trail.Refused
+	case err != nil:
+		e.Outcome = trail.Failed
+	}
+	return e
+}
+
+// keepTrail has changes be kept in the trail of a ring's namespace.
+func (r *reloader) keepTrail(ring *circulate.Ring, registry prometheus.Registerer) error {
+	kept := r.settings().API.TrailKept
+	if kept == 0 {
+		kept = -1 // none: there 0 is the default
+	}
+	t, err := trail.New(ring, trail.Options{Kept: kept, Log: r.options.Log, Metrics: trail.NewMetrics(registry)})
+	if err != nil {
+		return fmt.Errorf("ROUNDS_TRAIL_KEPT: %w", err)
+	}
+	r.trail.Store(t)
+	return nil
 }
 
 // reload reads settings again. Where anything is at fault, the error is accounts.Faults

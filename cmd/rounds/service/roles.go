@@ -90,6 +90,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 		options := api.Options{
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
 			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, Data: keep.data,
+			Trail: again.trail.Load(),
 		}
 		pages, err := guide.New(api.GuidePath)
 		if err != nil {

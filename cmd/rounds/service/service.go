@@ -125,6 +125,9 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 		group, ctx := errgroup.WithContext(ctx)
 		registry := prometheus.NewRegistry()
 		countRing(registry, ring)
+		if err := again.keepTrail(ring, registry); err != nil {
+			return err
+		}
 		if err := startRoles(ctx, group, again, o, ring, keep, registry, metrics, front, reserved); err != nil {
 			return err
 		}
