@@ -52,6 +52,7 @@ func good() fstest.MapFS {
 	source(m, "deployments/examples/own-kind/main.go", "main", "cmd/rounds/command", "poller", "poller/fetch")
 	source(m, "cmd/rounds/service/service.go", "service", "poller", "monitor", "accounts/api", "poller/checkers/feed", "circulate/connect", "cmd/rounds/settings")
 	source(m, "cmd/rounds/settings/settings.go", "settings", "circulate", "poller/secrets")
+	source(m, "cmd/rounds/admin/trail.go", "admin", "accounts/api", "accounts/trail", "cmd/rounds/client")
 	source(m, "cmd/rounds/client/client.go", "client", "accounts/api")
 	source(m, "testing/checktest/suite.go", "checktest", "poller", "testing/upstream")
 	source(m, "testing/chaos/chaos.go", "chaos", "poller", "testing/redistest")
@@ -126,6 +127,7 @@ func TestBadImports(t *testing.T) {
 		{"accounts/callback/wecomcrypt/bad.go", "accounts/strict"},
 		{"accounts/access/origin/bad.go", "accounts"},
 		{"accounts/trail/bad.go", "accounts"},
+		{"cmd/rounds/admin/bad.go", "cmd/rounds/command"},
 		{"circulate/journal/bad.go", "circulate/group"},
 		{"accounts/api/bad.go", "circulate/journal"},
 		{"accounts/api/bad.go", "accounts/dashboard"},

@@ -69,7 +69,8 @@ var mayImport = []struct {
 	{"cmd/rounds/client", []string{"accounts", "accounts/api", "circulate"}},
 	{"cmd/rounds/service", []string{"cmd/rounds/settings", "accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide"}},
 	{"cmd/rounds/sample", nil},
-	{"cmd/rounds/command", []string{"cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "accounts/...", "circulate", "deployments/guide", "poller/..."}},
+	{"cmd/rounds/admin", []string{"cmd/rounds/client", "accounts/api", "accounts/trail"}},
+	{"cmd/rounds/command", []string{"cmd/rounds/admin", "cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "accounts/...", "circulate", "deployments/guide", "poller/..."}},
 	{"cmd/...", []string{"cmd/rounds/command"}},
 }
 

@@ -58,7 +58,9 @@ func TestRequests(t *testing.T) {
 	_, err5 := c.Parked(ctx, ParkedQuery{Kind: "a b", Reason: "auth: &", Cursor: "x", Limit: 5})
 	_, err6 := c.Parked(ctx, ParkedQuery{})
 	_, err7 := c.Revive(ctx, api.ReviveRequest{Reason: "auth", Rate: 2.5})
-	err = errors.Join(err, err2, err3, err4, err5, err6, err7, c.Remove(ctx, ".."), c.Pause(ctx, "."), c.Resume(ctx, "ü%"),
+	_, err8 := c.Trail(ctx, TrailQuery{Account: "a/b", By: "press", Since: time.Hour, Cursor: "x", Limit: 5})
+	_, err9 := c.AccountTrail(ctx, "a/b", 5)
+	err = errors.Join(err, err2, err3, err4, err5, err6, err7, err8, err9, c.Remove(ctx, ".."), c.Pause(ctx, "."), c.Resume(ctx, "ü%"),
 		c.Nudge(ctx, "a", api.NudgeRequest{Within: "5s", Hint: []byte(`{}`)}))
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +73,8 @@ func TestRequests(t *testing.T) {
 		"GET /v1/parked?cursor=x&kind=a+b&limit=5&reason=auth%3A+%26",
 		"GET /v1/parked",
 		`POST /v1/parked:revive {"reason":"auth","rate":2.5}`,
+		"GET /v1/trail?account=a%2Fb&by=press&cursor=x&limit=5&since=1h0m0s",
+		"GET /v1/accounts/a%2Fb/trail?limit=5",
 		"DELETE /v1/accounts/%2E%2E",
 		"POST /v1/accounts/%2E/pause",
 		"POST /v1/accounts/%C3%BC%25/resume",

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/admin"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
@@ -19,7 +21,7 @@ func newWhyCommand(env environment) *cobra.Command {
 		Use:   "why ID",
 		Short: "Tell when an account is checked next, and why then",
 		Long: `Tell where an account is, when it is checked next, which rule decided that, and how
-its last checks went. A rule is a word, such as cadence, backoff, retry-after,
+its last checks went, and who changed it lately. A rule is a word, such as cadence, backoff, retry-after,
 limit, nudge or priority, and a sentence that says what it came to.`,
 		Example: `  rounds account why news
   rounds account why news --json | jq -r .rule`,
@@ -30,14 +32,44 @@ limit, nudge or priority, and a sentence that says what it came to.`,
 			if err != nil {
 				return err
 			}
-			if jsonOutput {
-				return printJSON(env.stdout, schedule)
+			// An API of a version before has no trail, and some may not see it.
+			changes, err := calls.AccountTrail(cmd.Context(), args[0], whyChanges)
+			if refused := new(client.Error); err != nil && !errors.As(err, &refused) {
+				return err
 			}
-			return printSchedule(env.stdout, schedule)
+			if jsonOutput {
+				return printJSON(env.stdout, struct {
+					api.Schedule
+					Trail []api.TrailEntry `json:"trail,omitempty"`
+				}{schedule, changes.Entries})
+			}
+			if err := printSchedule(env.stdout, schedule); err != nil {
+				return err
+			}
+			return printChanges(env.stdout, changes)
 		}),
 	}
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print it as JSON")
 	return cmd
+}
+
+// whyChanges is how many changes of an account are shown.
+const whyChanges = 5
+
+// printChanges prints who changed an account, and how far back that was looked for.
+func printChanges(w io.Writer, page api.TrailPage) error {
+	if len(page.Entries) == 0 && page.Next == "" {
+		return nil
+	}
+	fmt.Fprintln(w, "\nchanges, the latest first:")
+	for _, e := range page.Entries {
+		fmt.Fprintln(w, "  "+admin.TrailLine(e))
+	}
+	var err error
+	if len(page.Entries) < whyChanges && page.Next != "" {
+		_, err = fmt.Fprintf(w, "  looked back to %s; rounds trail --account has more\n", clockTime(page.Back))
+	}
+	return err
 }
 
 func printSchedule(w io.Writer, s api.Schedule) error {

@@ -8,7 +8,11 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/admin"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
 // environment is all that the program takes from its surroundings, so that a
@@ -39,6 +43,16 @@ func systemEnvironment(kinds []Kind) environment {
 		isTerminal: func(stream any) bool {
 			file, ok := stream.(*os.File)
 			return ok && term.IsTerminal(int(file.Fd()))
+		},
+	}
+}
+
+// admin is what the commands of package admin are lent.
+func (e environment) admin() admin.Env {
+	return admin.Env{
+		Stdout: e.stdout, IDs: completeIDs(e),
+		Calls: func(fn func(*cobra.Command, []string, *client.Client) error) func(*cobra.Command, []string) error {
+			return withClient(e, fn)
 		},
 	}
 }

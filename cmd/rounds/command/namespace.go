@@ -3,7 +3,10 @@ package command
 import (
 	"errors"
 	"fmt"
+	"os"
+	"os/user"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +40,8 @@ on make their keys anew.
 
 It asks for the namespace's name before it begins, unless --yes says so. Where nobody
 can be asked it ends with exit code 2 and has done nothing. Keys are removed a few
-hundred at a time, on each node of a cluster. It may be interrupted, and run again.`,
+hundred at a time, on each node of a cluster. It may be interrupted, and run again. The
+trail of who changed what goes too: a line on standard error says who did this.`,
 		Example: `  rounds namespace rm rounds-test --redis-url redis://127.0.0.1:6379 --dry-run
   rounds namespace rm rounds-test --redis-url redis://127.0.0.1:6379`,
 		Args: cobra.ExactArgs(1),
@@ -105,9 +109,21 @@ func (r *namespaceRemoval) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return fmt.Errorf("%d keys of namespace %s were removed, and not all: run it again: %w", removed, name, err)
 	}
+	// The trail of who changed what went with the rest: whoever keeps what commands say has it there.
+	fmt.Fprintf(r.env.stderr, "%s ordered remove-namespace done by=%s via=system namespace=%s keys=%d\n",
+		time.Now().UTC().Format(time.RFC3339), oneLine(systemUser()), name, removed)
 	fmt.Fprintf(r.env.stdout, "removed namespace %s from Redis at %s: %d keys, with %d accounts and %d messages\n",
 		name, r.there.Redis(), removed, found.Accounts, found.Messages)
 	return nil
+}
+
+// systemUser is who runs the process, by the operating system.
+func systemUser() string {
+	who, err := user.Current()
+	if err != nil {
+		return fmt.Sprint("uid ", os.Getuid())
+	}
+	return who.Username
 }
 
 // aliveIn names the first of those that use a namespace.

@@ -59,7 +59,8 @@ func TestNamespaceRemove(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := rm("trial\n", true, "trial", "--force")
-	if err != nil || !strings.HasPrefix(got.out, "removed namespace trial from Redis at "+process.Addr()+": ") || !strings.HasSuffix(got.out, " keys, with 2 accounts and 0 messages\n") {
+	if err != nil || !strings.HasPrefix(got.out, "removed namespace trial from Redis at "+process.Addr()+": ") || !strings.HasSuffix(got.out, " keys, with 2 accounts and 0 messages\n") ||
+		!strings.Contains(got.err, " ordered remove-namespace done by="+systemUser()+" via=system namespace=trial keys=") {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := rm("", false, "trial", "--dry-run"); err == nil || !strings.Contains(err.Error(), "there is no namespace trial") {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/admin"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
@@ -42,6 +43,7 @@ other commands reach its API at ROUNDS_API_URL, with ROUNDS_API_TOKEN.`,
 		newWebhooksCommand(env),
 		newStatsCommand(env),
 		newAuditCommand(env),
+		admin.NewTrail(env.admin()),
 		newCheckCommand(env),
 		newConnectorCommand(env),
 		newReshardCommand(env),

@@ -1,0 +1,78 @@
+// Package admin has the commands for those who look after the service: who changed what, and
+// who may.
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+// Env is what the program lends its commands.
+type Env struct {
+	Stdout io.Writer
+	// Calls has a command call the API that its flags and settings name.
+	Calls func(fn func(cmd *cobra.Command, args []string, calls *client.Client) error) func(*cobra.Command, []string) error
+	// IDs completes the ids of accounts; nil: nothing does.
+	IDs cobra.CompletionFunc
+}
+
+// pageSize is how many items a listing asks for at once.
+const pageSize = 100
+
+// table prints rows under a header, or as JSON, one a line.
+type table[T any] struct {
+	out  io.Writer
+	rows *tabwriter.Writer
+	json bool
+	row  func(T) string // its columns, with tabs between
+}
+
+func newTable[T any](out io.Writer, asJSON bool, header string, row func(T) string) *table[T] {
+	t := &table[T]{out: out, rows: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), json: asJSON, row: row}
+	if !asJSON {
+		fmt.Fprintln(t.rows, header)
+	}
+	return t
+}
+
+// print prints what there is now.
+func (t *table[T]) print(items []T) error {
+	for _, item := range items {
+		if t.json {
+			if err := printJSON(t.out, item); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintln(t.rows, t.row(item))
+	}
+	return t.rows.Flush()
+}
+
+// printJSON prints a value on one line.
+func printJSON(w io.Writer, value any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(value)
+}
+
+// oneLine keeps a text from moving what stands around it.
+func oneLine(text string) string {
+	if strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		return strings.Trim(strconv.Quote(text), `"`)
+	}
+	return text
+}
+
+// clockTime is a time as people here write it.
+func clockTime(t time.Time) string { return t.Local().Format(time.DateTime) }

@@ -1,0 +1,138 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/trail"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+// NewTrail makes the command that shows who changed what.
+func NewTrail(env Env) *cobra.Command {
+	var query client.TrailQuery
+	limit, jsonOutput := 50, false
+	cmd := &cobra.Command{
+		Use:   "trail",
+		Short: "Show who changed what, the latest first",
+		Long: `Show what was ordered of the API, the latest first: when, by whom, from which
+address, what about, and what came of it:
+
+  done     it was carried out
+  refused  the caller may not do it, or asked for it wrongly: nothing was done
+  failed   it could not be carried out, or not to its end
+  unknown  it was cut off, and may have been done
+
+A change of many accounts, or an import, is one line with its selector and counts. Of a
+record's change the fields are named; values are not kept. ROUNDS_TRAIL_KEPT says
+how many entries Redis keeps; the log has them all.`,
+		Example: `  rounds trail
+  rounds trail --account news --since 24h
+  rounds trail --by press --limit 0 --json | jq -r .action | sort | uniq -c`,
+		Args: cobra.NoArgs,
+		RunE: env.Calls(func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+			if query.Since < 0 {
+				return errors.New("--since must be more than 0")
+			}
+			if limit < 0 {
+				return errors.New("--limit must not be negative")
+			}
+			return listTrail(env, cmd, calls, query, limit, jsonOutput)
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&query.Account, "account", "", "only what names this account, by its `ID`")
+	flags.StringVar(&query.By, "by", "", "only what this key or person ordered, by `NAME`; token and local are names too")
+	flags.DurationVar(&query.Since, "since", 0, "only what is at most so old")
+	flags.IntVar(&limit, "limit", limit, "at most this many; 0: all")
+	flags.BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
+	if env.IDs != nil {
+		if err := cmd.RegisterFlagCompletionFunc("account", env.IDs); err != nil {
+			panic(err) // the command has no such flag, or it is completed twice
+		}
+	}
+	return cmd
+}
+
+func listTrail(env Env, cmd *cobra.Command, calls *client.Client, query client.TrailQuery, limit int, jsonOutput bool) error {
+	list := newTable(env.Stdout, jsonOutput, "TIME\tBY\tFROM\tACTION\tOUTCOME\tABOUT", trailRow)
+	for listed := 0; ; {
+		query.Limit = pageSize
+		if limit > 0 {
+			query.Limit = min(pageSize, limit-listed)
+		}
+		page, err := calls.Trail(cmd.Context(), query)
+		if err != nil {
+			return err
+		}
+		if err := list.print(page.Entries); err != nil {
+			return err
+		}
+		listed += len(page.Entries)
+		if query.Cursor = page.Next; query.Cursor == "" || limit > 0 && listed >= limit {
+			return nil
+		}
+	}
+}
+
+func trailRow(e api.TrailEntry) string {
+	by := oneLine(e.By)
+	if by == "" {
+		by = "(" + oneLine(e.Via) + ")"
+	}
+	return strings.Join([]string{clockTime(e.Time), by, oneLine(e.Address), oneLine(e.Action), outcomeOf(&e), oneLine(TrailSubject(&e))}, "\t")
+}
+
+func outcomeOf(e *api.TrailEntry) string {
+	if e.Outcome != trail.Done && e.Status >= 400 {
+		return fmt.Sprintf("%s (%d)", e.Outcome, e.Status)
+	}
+	return string(e.Outcome)
+}
+
+// TrailSubject is what an entry is about, and what came of it, in a few words.
+func TrailSubject(e *api.TrailEntry) string {
+	var words []string
+	for _, word := range []string{e.Account, strings.Join(e.Accounts, ","), e.Subject, e.Selector} {
+		if word != "" {
+			words = append(words, word)
+		}
+	}
+	if len(e.Fields) > 0 {
+		words = append(words, "changed "+strings.Join(e.Fields, ","))
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Counts)) {
+		words = append(words, fmt.Sprintf("%s=%d", name, e.Counts[name]))
+	}
+	if e.Cut {
+		words = append(words, "…")
+	}
+	return strings.Join(words, " ")
+}
+
+// TrailLine is an entry as one line, for where its account is known.
+func TrailLine(e api.TrailEntry) string {
+	e.Account = ""
+	if len(e.Accounts) == 1 {
+		e.Accounts = nil
+	}
+	by := e.By
+	if by == "" {
+		by = e.Via
+	}
+	text := fmt.Sprintf("%s  %s by %s", e.Time.Local().Format(time.DateTime), e.Action, by)
+	if e.Outcome != trail.Done {
+		text += ": " + outcomeOf(&e)
+	}
+	if about := TrailSubject(&e); about != "" {
+		text += "  " + about
+	}
+	return oneLine(text)
+}

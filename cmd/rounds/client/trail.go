@@ -1,0 +1,36 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+)
+
+// TrailQuery chooses entries of the trail. The zero TrailQuery chooses all.
+type TrailQuery struct {
+	Account string        // that they name
+	By      string        // whose they are
+	Since   time.Duration // how old they may be; 0: of any age
+	Cursor  string        // of the page before; empty: the first page
+	Limit   int           // 0: as the API likes
+}
+
+// Trail returns a page of who changed what.
+func (c *Client) Trail(ctx context.Context, q TrailQuery) (api.TrailPage, error) {
+	since := ""
+	if q.Since > 0 {
+		since = q.Since.String()
+	}
+	var page api.TrailPage
+	err := c.call(ctx, http.MethodGet, pagePath("/v1/trail", q.Cursor, q.Limit, "account", q.Account, "by", q.By, "since", since), nil, &page)
+	return page, err
+}
+
+// AccountTrail returns the latest entries that name an account.
+func (c *Client) AccountTrail(ctx context.Context, id string, limit int) (api.TrailPage, error) {
+	var page api.TrailPage
+	err := c.call(ctx, http.MethodGet, pagePath(accountPath(id)+"/trail", "", limit), nil, &page)
+	return page, err
+}
