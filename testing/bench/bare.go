@@ -17,9 +17,8 @@ import (
 
 const bareConnections = 50
 
-// bareRing is the pattern without tickets, scripts and batches: RPOPLPUSH to
-// claim; MULTI, LREM, LPUSH, EXEC to return. It is what the ring is measured
-// against.
+// bareRing is the pattern without tickets, scripts and batches: RPOPLPUSH to claim;
+// MULTI, LREM, LPUSH, EXEC to return. The ring is compared with it.
 type bareRing struct{ server *connect.Single }
 
 func (b *bareRing) fill(accounts int) error {

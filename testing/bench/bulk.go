@@ -19,9 +19,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// bulkBench measures what is done with very many accounts at once through the
-// API: one process serves it, this one calls it, and Redis is on the same machine
-// as both.
+// bulkBench measures operations on very many accounts at once through the API. One
+// process serves it, this one calls it, and Redis is on the same machine as both.
 type bulkBench struct {
 	report   reporter
 	accounts int
@@ -98,7 +97,7 @@ func (b *bulkBench) run(ctx context.Context) error {
 	return nil
 }
 
-// bulkOf does something to all accounts, by a selector that each is held against.
+// bulkOf does something to all accounts, by a selector that is tested on each account.
 func bulkOf(ctx context.Context, calls *client.Client, action accounts.Action) (int, error) {
 	chosen := accounts.Selector{Kinds: []string{"feed"}, Labels: map[string]string{"tier": "gold"}}
 	did, err := calls.Bulk(ctx, accounts.Bulk{Action: action, Selector: chosen}, func(api.BulkProgress) {})
@@ -109,7 +108,7 @@ func noBadLine(bad api.BadLine) error {
 	return fmt.Errorf("line %d was not taken: %w", bad.Line, bad.Errors)
 }
 
-// countWord is a number of accounts as figures are named by it.
+// countWord returns a number of accounts as figures are named after it.
 func countWord(n int) string {
 	switch {
 	case n >= 1_000_000 && n%1_000_000 == 0:
@@ -128,12 +127,12 @@ type recordReader struct {
 	text         bytes.Buffer
 }
 
-// Read returns what comes next.
+// Read returns the next bytes.
 func (r *recordReader) Read(p []byte) (int, error) {
 	for r.text.Len() < len(p) && r.left > 0 {
 		r.number++
 		r.left--
-		// Cheaply: whoever calls has the processors to share.
+		// This is kept cheap, because the caller shares the processors.
 		number := strconv.Itoa(10_000_000 + r.number)
 		r.text.WriteString(`{"id":"customer-`)
 		r.text.WriteString(number)
@@ -153,7 +152,7 @@ type bulkServer struct {
 	url   string
 }
 
-// startBulkServer starts this program anew, to serve the API until its input ends.
+// startBulkServer starts this program again, to serve the API until its input ends.
 func startBulkServer(ctx context.Context, redis *redistest.Server, profile string) (*bulkServer, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -191,5 +190,5 @@ func (s *bulkServer) peakMemory() (float64, error) {
 	return peakMemoryOf(strconv.Itoa(s.cmd.Process.Pid))
 }
 
-// usedCPU is how many seconds of processor time the process has used.
+// usedCPU returns how many seconds of processor time the process has used.
 func (s *bulkServer) usedCPU() (float64, error) { return processCPU(s.cmd.Process.Pid) }

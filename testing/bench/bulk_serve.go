@@ -19,8 +19,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// bulkServe is a process that serves the API until its input ends. It prints
-// where.
+// bulkServe serves the API until its input ends. It prints the address.
 func bulkServe(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("bulkserve", flag.ContinueOnError)
 	url := flags.String("redis", "", "URL of Redis")

@@ -24,8 +24,8 @@ const (
 	replicas   = 3
 )
 
-// cadenceBench measures whole replicas: how late checks are under load, and
-// what replicas cost that have nothing to do.
+// cadenceBench measures whole replicas: how late checks are under load, and what idle
+// replicas cost.
 type cadenceBench struct {
 	report   reporter
 	length   time.Duration
@@ -39,7 +39,7 @@ func (b *cadenceBench) run(ctx context.Context) error {
 	return b.load(ctx)
 }
 
-// sleeper is a checker that finds nothing and takes its time.
+// sleeper is a checker that finds nothing and takes a while.
 type sleeper struct{}
 
 func (sleeper) Kind() string                   { return "sleep" }
@@ -87,7 +87,7 @@ func (b *cadenceBench) fill(ctx context.Context, server *connect.Single, first, 
 	})
 }
 
-// start runs pools and one monitor until the function it returns is called.
+// start runs pools and one monitor until the returned function is called.
 func start(ring *circulate.Ring, pools, concurrency int) (stop func() error, err error) {
 	checkers, err := poller.NewCheckers(sleeper{})
 	if err != nil {
@@ -124,8 +124,7 @@ func start(ring *circulate.Ring, pools, concurrency int) (stop func() error, err
 	}, nil
 }
 
-// idle has three replicas and a monitor over accounts none of which is due for
-// an hour.
+// idle runs three replicas and a monitor over accounts of which none is due for an hour.
 func (b *cadenceBench) idle(ctx context.Context) error {
 	_, server, stopRedis, err := startRedis()
 	if err != nil {
@@ -168,7 +167,7 @@ func (b *cadenceBench) load(ctx context.Context) error {
 		return err
 	}
 	defer stopRedis()
-	// Registering takes a while: the first are not due before it is done.
+	// Registering takes a while: the first accounts are not due before it ends.
 	ring, err := b.fill(ctx, server, interval/2, interval)
 	if err != nil {
 		return err
@@ -228,7 +227,7 @@ func reports(ctx context.Context, ring *circulate.Ring) ([]accounts.Report, erro
 	return reports, nil
 }
 
-// used is what was used up to a moment.
+// used is the processor time that was used up to a moment.
 type used struct {
 	at         time.Time
 	commands   float64
@@ -248,7 +247,7 @@ func sample(server *connect.Single) (used, error) {
 	return u, err
 }
 
-// ownCPU is how many seconds of processor time this process has used.
+// ownCPU returns how many seconds of processor time this process has used.
 func ownCPU() (float64, error) {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

@@ -15,19 +15,18 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// memoryTakes is of how many messages that wait the consumer's memory is measured:
-// more that wait, and are not read, cannot matter.
+// memoryTakes is how many waiting messages are read while the consumer's memory is
+// measured. Messages that wait unread beyond that cannot matter.
 const memoryTakes = 1_000_000
 
-// deliveryBench measures consumers: how many messages one process deals with in a
-// second, beside asynq on the same server in turns, and what one costs that has
-// nothing to do.
+// deliveryBench measures consumers: how many messages one process handles in a second,
+// beside asynq on the same server in turns, and what an idle one costs.
 type deliveryBench struct {
 	report   reporter
 	each     time.Duration // how long latency is measured
 	rounds   int
 	messages int    // of a round
-	waiting  int    // messages that wait while the consumer's memory is measured; 0: not
+	waiting  int    // messages that wait while the consumer's memory is measured; 0: it is not measured
 	profile  string // of the last round
 
 	redis  *redistest.Server
@@ -78,8 +77,8 @@ func (b *deliveryBench) run(ctx context.Context) error {
 	return b.memory(ctx)
 }
 
-// consume fills the streams and has a process consume all of it, or so many. It
-// returns what that said, and how many seconds Redis worked meanwhile.
+// consume fills the streams and has a process consume all messages, or so many. It
+// returns what the process reported, and how many seconds Redis worked meanwhile.
 func (b *deliveryBench) consume(ctx context.Context, messages, most int, args ...string) (c consumed, redisCPU float64, err error) {
 	defer func() {
 		if err == nil {
@@ -112,7 +111,7 @@ func (b *deliveryBench) memory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// It ends as soon as it has taken memoryTakes: all the others waited all the time.
+	// The consumer ends when it has taken memoryTakes: all others waited all the time.
 	left := b.waiting - int(c.Done)
 	if left < 0 {
 		return fmt.Errorf("waiting: must be more than the %d that are taken", memoryTakes)

@@ -19,7 +19,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
-// countEffect is the least that a user's effect would do: it counts by account.
+// countEffect is the least that a user's effect would do: it counts messages by account.
 var countEffect = group.NewEffect("count", `redis.call('HINCRBY', KEYS[1], message.account, 1)`)
 
 // consumed is what a consuming process prints.
@@ -31,7 +31,7 @@ type consumed struct {
 	BytesMax int64   `json:"bytes_max"` // of data in handlers at once
 }
 
-// consume is a process that consumes messages which wait, until so many are done.
+// consume runs a process that consumes waiting messages until so many are done.
 func consume(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("consume", flag.ContinueOnError)
 	url := flags.String("redis", "", "URL of Redis")
@@ -82,7 +82,7 @@ func consume(ctx context.Context, args []string, out io.Writer) error {
 	return json.NewEncoder(out).Encode(consumed{Done: *messages - counter.left.Load(), Seconds: took.Seconds(), CPU: own, PeakRSS: peak, BytesMax: counter.max.Load()})
 }
 
-// counting counts what another handler dealt with.
+// counting counts what another handler has handled.
 type counting struct {
 	delivery.Handler
 	all       func() // called when none is left
@@ -90,7 +90,7 @@ type counting struct {
 	held, max atomic.Int64 // bytes
 }
 
-// Handle has the batch handled and counts what was.
+// Handle passes the batch on and counts it.
 func (c *counting) Handle(ctx context.Context, batch []delivery.Delivery) []error {
 	var bytes int64
 	for i := range batch {
@@ -115,10 +115,10 @@ func (c *counting) Handle(ctx context.Context, batch []delivery.Delivery) []erro
 	return errs
 }
 
-// peakMemory is the most that this process had in memory at once, in bytes.
+// peakMemory returns the most memory that this process has had, in bytes.
 func peakMemory() (float64, error) { return peakMemoryOf("self") }
 
-// peakMemoryOf is the same of a process by its id.
+// peakMemoryOf returns the same of a process by its id.
 func peakMemoryOf(pid string) (float64, error) {
 	text, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {

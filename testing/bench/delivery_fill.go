@@ -14,8 +14,8 @@ const (
 	perReturn    = 5    // messages that a check found
 )
 
-// fillStreams has accounts return so many messages, or a few more, into the
-// streams of a namespace. It returns how many there are.
+// fillStreams has accounts return so many messages, or a few more, into the streams of a
+// namespace. It returns how many there are.
 func fillStreams(ctx context.Context, server *connect.Single, namespace string, messages int) (*load, int64, error) {
 	l, err := newLoad(ctx, server, namespace, fillAccounts)
 	if err != nil {

@@ -23,8 +23,8 @@ const (
 	settleIdle  = 3 * time.Second       // from the start of a consumer until it has its shards
 )
 
-// idle measures a consumer that has nothing to do: what it costs, and then how
-// soon its handler has a message that a check's return commits now and then.
+// idle measures a consumer that has nothing to do: what it costs, and then how soon its
+// handler gets a message that a check's return commits.
 func (b *deliveryBench) idle(ctx context.Context, server *connect.Single) error {
 	l, err := newLoad(ctx, server, "idle", fillAccounts)
 	if err != nil {
@@ -48,7 +48,7 @@ func (b *deliveryBench) idle(ctx context.Context, server *connect.Single) error 
 		return err
 	}
 	began := time.Now()
-	if err := pause(ctx, idleFor); err != nil { // twice as long as a consumer takes to look at its lag
+	if err := pause(ctx, idleFor); err != nil { // twice the time between two looks of a consumer at its lag
 		return err
 	}
 	after, err := commandCalls(server)
@@ -71,8 +71,8 @@ func (b *deliveryBench) idle(ctx context.Context, server *connect.Single) error 
 	return latencies.tell(b.report, committed)
 }
 
-// trickle has an account return a message every now and then, at random, each
-// with the time just before its commit. It returns how many.
+// trickle has an account return a message from time to time, at random, each with the
+// time just before its commit. It returns how many.
 func (l *load) trickle(ctx context.Context, d time.Duration) (committed int, err error) {
 	for end := time.Now().Add(d); time.Now().Before(end); committed++ {
 		if err := pause(ctx, time.Duration(rand.ExpFloat64()*float64(commitEvery))); err != nil {
@@ -94,13 +94,13 @@ func (l *load) trickle(ctx context.Context, d time.Duration) (committed int, err
 	return committed, nil
 }
 
-// latencies is a handler that notes how long ago each message was committed.
+// latencies is a handler that records how long ago each message was committed.
 type latencies struct {
 	mu sync.Mutex
 	ms []float64
 }
 
-// Handle notes them.
+// Handle records them.
 func (l *latencies) Handle(_ context.Context, batch []delivery.Delivery) []error {
 	now := time.Now().UnixNano()
 	l.mu.Lock()
@@ -125,8 +125,8 @@ func (l *latencies) tell(r reporter, committed int) error {
 	return nil
 }
 
-// commandCalls is how many commands the server has run, each that a script called
-// as well as the script.
+// commandCalls returns how many commands the server has run, counting each script and
+// each command that a script called.
 func commandCalls(server *connect.Single) (float64, error) {
 	stats, err := infoOf(server, "commandstats")
 	if err != nil {
@@ -147,7 +147,7 @@ func commandCalls(server *connect.Single) (float64, error) {
 	return sum, nil
 }
 
-// flush forgets all that the server holds.
+// flush deletes everything that the server holds.
 func flush(server *connect.Single) error {
 	conn, err := server.Conn(context.Background(), "")
 	if err != nil {

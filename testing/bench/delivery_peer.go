@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// asynqSettings is how the peer is run.
+// asynqSettings are the settings that the peer runs with.
 type asynqSettings struct{ servers, queues, workers int }
 
-// asynqGrid is what is tried for it; workers are those of one server.
+// asynqGrid is what is tried for it. Workers are those of one server.
 func asynqGrid() []asynqSettings {
 	var all []asynqSettings
 	for _, servers := range []int{1, 4, 8} {

@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
-// usedCPU is how many seconds of processor time the server has used.
+// usedCPU returns how many seconds of processor time the server has used.
 func usedCPU(server *connect.Single) (float64, error) {
 	info, err := infoOf(server, "cpu")
 	if err != nil {
@@ -25,7 +25,7 @@ func usedCPU(server *connect.Single) (float64, error) {
 	return user + system, err
 }
 
-// usedMemory is how many bytes the server has allocated.
+// usedMemory returns how many bytes the server has allocated.
 func usedMemory(server *connect.Single) (float64, error) {
 	info, err := infoOf(server, "memory")
 	if err != nil {
@@ -53,8 +53,8 @@ func infoOf(server *connect.Single, section string) (map[string]string, error) {
 	return fields, nil
 }
 
-// usedCommands is how many commands the server has run, those that scripts call
-// among them.
+// usedCommands returns how many commands the server has run, including those that scripts
+// call.
 func usedCommands(server *connect.Single) (float64, error) {
 	info, err := infoOf(server, "stats")
 	if err != nil {

@@ -34,7 +34,7 @@ type figure struct {
 	Name   string  `json:"figure"`
 	Value  float64 `json:"value"`
 	Unit   string  `json:"unit"`
-	Commit string  `json:"commit"` // that it was measured at
+	Commit string  `json:"commit"` // the commit that was measured
 }
 
 // reporter prints figures as they come.
@@ -44,7 +44,8 @@ type reporter struct {
 	commit string
 }
 
-// newReporter tells people once which commit is measured, and machines with each figure.
+// newReporter returns a reporter that names the measured commit: once for people, with
+// each figure for machines.
 func newReporter(ctx context.Context, out io.Writer, asJSON bool) (reporter, error) {
 	name, err := commit.Of(ctx, ".")
 	if err != nil {
@@ -83,10 +84,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
-	if args[0] == "consume" { // what bench delivery starts
+	if args[0] == "consume" { // bench delivery starts this
 		return consume(ctx, args[1:], out)
 	}
-	if args[0] == "bulkserve" { // what bench bulk starts
+	if args[0] == "bulkserve" { // bench bulk starts this
 		return bulkServe(ctx, args[1:], os.Stdin, out)
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)

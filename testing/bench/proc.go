@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// processCPU is how many seconds of processor time a process has used.
+// processCPU returns how many seconds of processor time a process has used.
 func processCPU(pid int) (float64, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, err
 	}
-	// Behind the name, which may hold spaces: state and so on, as proc(5) has it.
+	// Behind the name, which may hold spaces, come the state and other fields, as proc(5)
+	// says.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(fields) < 13 {
 		return 0, errors.New("/proc: a stat without times")
@@ -26,6 +27,6 @@ func processCPU(pid int) (float64, error) {
 	return (user + system) / clockTicks, err
 }
 
-// clockTicks is how many of proc(5)'s clock ticks make a second: USER_HZ, on every
-// Linux that Go runs on.
+// clockTicks is how many of proc(5)'s clock ticks make a second: USER_HZ, on every Linux
+// that Go runs on.
 const clockTicks = 100

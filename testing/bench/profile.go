@@ -5,8 +5,8 @@ import (
 	"runtime/pprof"
 )
 
-// startProfile has a CPU profile written to a file, if it has a name, until the
-// function that it returns is called.
+// startProfile writes a CPU profile to a file, if the name is not empty, until the
+// returned function is called.
 func startProfile(name string) (end func(), err error) {
 	if name == "" {
 		return func() {}, nil

@@ -79,7 +79,7 @@ func (b *ringBench) run(ctx context.Context) error {
 		b.report.figure(s.name, median(s.speeds), "cycles/s")
 		b.report.figure(s.name+"_redis_cpu", median(s.cpu), "µs/cycle")
 	}
-	// Against the bare pattern at its best, which is with few in flight, too.
+	// The bare pattern is at its best with few in flight, so it is compared there too.
 	b.report.figure("ring_vs_bare_10000_in_flight", ratio(stages[1].speeds, stages[0].speeds), "×")
 	b.report.figure("ring_vs_bare_both_10000_in_flight", ratio(stages[1].speeds, stages[6].speeds), "×")
 	return nil
@@ -112,8 +112,8 @@ func (s *stage) measure(server *connect.Single) error {
 	return nil
 }
 
-// fillLarge registers the large ring and measures its memory: all accounts
-// scheduled, each with a cursor.
+// fillLarge registers the large ring and measures its memory: all accounts are scheduled,
+// each with a cursor.
 func (b *ringBench) fillLarge(ctx context.Context, server *connect.Single) (*load, error) {
 	before, err := usedMemory(server)
 	if err != nil {
@@ -139,7 +139,7 @@ func (b *ringBench) fillLarge(ctx context.Context, server *connect.Single) (*loa
 // again returns an account to the tight ring with nothing found.
 func again(*circulate.Return, time.Time) {}
 
-// later returns it to the schedule, not to be due before the step is done.
+// later returns it to the schedule, due only after the step ends.
 func later(r *circulate.Return, now time.Time) { r.Due = now.Add(20 * time.Millisecond) }
 
 // news returns it with a cursor and a message.
@@ -148,8 +148,8 @@ func news(r *circulate.Return, _ time.Time) {
 	r.Messages = []circulate.Message{{ID: "m", Type: "text", Data: []byte(`{"text":"hello"}`)}}
 }
 
-// newLoad registers accounts with records of about 190 bytes and lets each be checked
-// once, which gives it a cursor.
+// newLoad registers accounts with records of about 190 bytes and has each checked once,
+// which leaves it a cursor.
 func newLoad(ctx context.Context, server *connect.Single, namespace string, accounts int) (*load, error) {
 	ring, err := circulate.Open(ctx, server, circulate.Options{Namespace: namespace})
 	if err != nil {
@@ -202,8 +202,8 @@ func (l *load) pass(ctx context.Context, shard int, give func(*circulate.Return)
 	return nil
 }
 
-// queueAll puts every account into message_queue, as the tight ring has them,
-// and gets their records known.
+// queueAll puts every account into message_queue, where the tight ring has them, and
+// loads their records.
 func (l *load) queueAll(ctx context.Context) error {
 	if err := l.nudgeAll(ctx); err != nil {
 		return err
@@ -236,9 +236,8 @@ func eachShard(ring *circulate.Ring, fn func(shard int) error) error {
 	return nil
 }
 
-// cycles claims and returns for a while with so many claims held at any time,
-// and counts the returns that were written. What goes back is picked at random
-// from what is held.
+// cycles claims and returns for a while, with so many claims held at any time, and counts
+// the returns that were written. It returns random ones of those held.
 func (l *load) cycles(ctx context.Context, d time.Duration, held int, give func(*circulate.Return, time.Time)) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, d+30*time.Second)
 	defer cancel()
@@ -350,7 +349,7 @@ func ratio(a, b []float64) float64 {
 	return median(ratios)
 }
 
-// recordMemory is what the accounts' records take in Redis.
+// recordMemory returns how much memory the accounts' records take in Redis.
 func recordMemory(server *connect.Single, ring *circulate.Ring) (float64, error) {
 	conn, err := server.Conn(context.Background(), "")
 	if err != nil {

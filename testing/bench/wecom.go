@@ -23,10 +23,10 @@ const (
 	wecomGroup    = "bench"
 )
 
-// wecomBench measures one process with all roles that checks customer-service
-// accounts from a fake of WeCom: what it takes while only the cadence asks for
-// checks, and then how soon a callback leads to a check and to its message in the
-// stream, as a consumer sees it.
+// wecomBench measures one process with all roles that checks customer-service accounts
+// from a fake of WeCom. It measures what the process takes while only the cadence asks
+// for checks. Then it measures how soon a callback leads to a check and to its message in
+// the stream, as a consumer sees it.
 type wecomBench struct {
 	report   reporter
 	length   time.Duration
@@ -34,7 +34,7 @@ type wecomBench struct {
 	world    *wecomtest.World
 
 	mu        sync.Mutex
-	called    map[string]time.Time // by account: when its callback was sent
+	called    map[string]time.Time // when each account's callback was sent
 	toCheck   []time.Duration
 	toStream  []time.Duration
 	callbacks int
@@ -65,7 +65,7 @@ func (b *wecomBench) run(ctx context.Context) error {
 	return b.callback(ctx, all)
 }
 
-// usage is what the process takes by its cadence alone.
+// usage measures what the process takes by its cadence alone.
 func (b *wecomBench) usage(ctx context.Context, all []wecomtest.Corp) error {
 	calls := func() (n int) {
 		for _, c := range all {
@@ -96,7 +96,7 @@ func (b *wecomBench) usage(ctx context.Context, all []wecomtest.Corp) error {
 	return nil
 }
 
-// callback has callbacks come now and then.
+// callback sends callbacks from time to time.
 func (b *wecomBench) callback(ctx context.Context, all []wecomtest.Corp) error {
 	server, err := connect.Open(b.world.Redis.URL(), connect.Options{})
 	if err != nil {
@@ -156,7 +156,7 @@ func (b *wecomBench) start(id string) {
 	b.called[id] = time.Now()
 }
 
-// sync is a check's call as it comes in; with a token, it is a callback's.
+// sync is called for each check's call; one with a token is a callback's.
 func (b *wecomBench) sync(openKfID, token string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,39 +11,39 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// ErrCut is what a caller gets whose connection broke.
+// ErrCut is the error of a caller whose connection broke.
 var ErrCut = errors.New("connection cut")
 
-// Fate is what becomes of a step.
+// Fate is the outcome of a step.
 type Fate uint8
 
 // Fates.
 const (
 	Healthy   Fate = iota
-	NotDone        // the connection breaks before the command gets there
+	NotDone        // the connection breaks before the command arrives
 	ReplyLost      // the command is done, and its reply does not arrive
 )
 
-// Point is where in a call a test comes in between.
+// Point is a point in a call at which a test can intervene.
 type Point uint8
 
-// Points. Whatever is not healthy at one refuses the connection at Connect, leaves
-// a pipeline's command unsent at Send, and loses the reply at those that have one.
+// Points. A fate other than healthy refuses the connection at Connect, leaves a
+// pipeline's command unsent at Send, and loses the reply at points that have one.
 const (
 	Connect  Point = iota // a connection is asked for
-	Call                  // a command by itself, as scripts are, is about to be sent
-	Called                // and its reply is there
+	Call                  // a command by itself, such as a script, is about to be sent
+	Called                // its reply has arrived
 	Send                  // a command of a pipeline is about to be sent
-	Receive               // the reply to one is there
-	Notified              // a subscription was told something
+	Receive               // the reply to a command of a pipeline has arrived
+	Notified              // a subscription has received something
 )
 
-// Step is a point of a process's way to Redis.
+// Step is one point of a process's call to Redis.
 type Step struct {
 	At      Point
-	Key     string // Connect: whose server is wanted
+	Key     string // Connect: the key whose server is wanted
 	Command string // Call, Called and Send
-	Args    []any  // likewise
+	Args    []any  // of Call, Called and Send
 	Reply   any    // Called, Receive and Notified
 }
 
@@ -51,16 +51,16 @@ type Step struct {
 type Faulty struct {
 	circulate.Server
 
-	// Quiet keeps subscriptions from being pinged: a week has many seconds. Set it
-	// before a connection is made.
+	// Quiet stops subscriptions from being pinged, because a fake week has many seconds.
+	// Set it before a connection is made.
 	Quiet bool
 
 	mu     sync.Mutex
 	decide func(s Step) Fate
 }
 
-// Set has a function decide from now on what becomes of each step; nil: all is
-// healthy. It may be called by several at once, and may use Redis itself.
+// Set has a function decide the fate of each step from now on. If nil, all steps are
+// healthy. The function may be called concurrently, and may use Redis itself.
 func (f *Faulty) Set(decide func(s Step) Fate) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,7 +77,7 @@ func (f *Faulty) fate(s Step) Fate {
 	return decide(s)
 }
 
-// Conn lends a connection of the server's.
+// Conn lends a connection to the server.
 func (f *Faulty) Conn(ctx context.Context, key string) (redis.Conn, error) {
 	if f.fate(Step{At: Connect, Key: key}) != Healthy {
 		return nil, ErrCut
@@ -95,7 +95,7 @@ type faultyConn struct {
 	subscribed bool
 }
 
-// DoWithTimeout is what scripts go through.
+// DoWithTimeout does a single command, such as a script.
 func (c *faultyConn) DoWithTimeout(timeout time.Duration, name string, args ...any) (any, error) {
 	fate := c.server.fate(Step{At: Call, Command: name, Args: args})
 	if fate == NotDone {
@@ -108,7 +108,7 @@ func (c *faultyConn) DoWithTimeout(timeout time.Duration, name string, args ...a
 	return reply, err
 }
 
-// Send is how pipelines begin, and subscriptions.
+// Send begins a pipeline or a subscription.
 func (c *faultyConn) Send(name string, args ...any) error {
 	if name == "SUBSCRIBE" {
 		c.subscribed = true
@@ -122,14 +122,14 @@ func (c *faultyConn) Send(name string, args ...any) error {
 	return c.Conn.Send(name, args...)
 }
 
-// ReceiveWithTimeout is what the replies of pipelines come through.
+// ReceiveWithTimeout receives the replies of a pipeline.
 func (c *faultyConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	at := Receive
 	if c.subscribed {
 		at = Notified
 	}
 	if c.subscribed && c.server.Quiet {
-		timeout = 0 // none
+		timeout = 0 // no timeout
 	}
 	reply, err := redis.ReceiveWithTimeout(c.Conn, timeout)
 	if c.server.fate(Step{At: at, Reply: reply}) != Healthy {

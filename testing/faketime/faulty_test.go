@@ -15,8 +15,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const timeout = time.Second
 
-// One INCR after the other meets a fate: what its caller gets, and whether it was
-// done all the same.
+// One INCR after the other meets a fate. The test expects what its caller gets, and
+// whether the command was done all the same.
 func TestFates(t *testing.T) {
 	call := func(conn redis.Conn) error {
 		_, err := redis.DoWithTimeout(conn, timeout, "INCR", "n")
@@ -43,7 +43,7 @@ func TestFates(t *testing.T) {
 			{faketime.Call, faketime.NotDone, call, true, 0},
 			{faketime.Call, faketime.ReplyLost, call, true, 1},
 			{faketime.Called, faketime.ReplyLost, call, true, 1},
-			{faketime.Called, faketime.ReplyLost, pipeline, false, 1}, // that is another point
+			{faketime.Called, faketime.ReplyLost, pipeline, false, 1}, // a pipeline has another point
 			{faketime.Send, faketime.NotDone, pipeline, true, 0},
 			{faketime.Receive, faketime.Healthy, pipeline, false, 1},
 			{faketime.Receive, faketime.ReplyLost, pipeline, true, 1},
@@ -70,8 +70,8 @@ func TestFates(t *testing.T) {
 	})
 }
 
-// A subscription is told something at a point of its own, and when it is quiet
-// waits as long as it takes, however often it would be pinged.
+// A subscription receives something at a point of its own. A quiet one waits as long as
+// it takes, however often it would be pinged.
 func TestSubscriptions(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		faketime.Run(t, 1, func(w *faketime.World) {

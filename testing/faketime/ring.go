@@ -4,7 +4,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Register brings accounts in that are not there yet.
+// Register registers accounts that are not registered yet.
 func (w *World) Register(items ...circulate.Registration) {
 	w.Helper()
 	for _, item := range items {
@@ -15,7 +15,7 @@ func (w *World) Register(items ...circulate.Registration) {
 	}
 }
 
-// Look tells what the ring knows of an account.
+// Look returns what the ring knows about an account.
 func (w *World) Look(id string) circulate.View {
 	w.Helper()
 	views, err := w.Ring.Look(w.Context(), w.Ring.ShardOf(id), []string{id})
@@ -59,7 +59,7 @@ func (w *World) Found(account string) (messages []circulate.Found) {
 // Key is the name of a shard's key.
 func (w *World) Key(shard int, name string) string { return w.Ring.Tag(shard) + ":" + name }
 
-// Do does a command past the faults.
+// Do does a command directly on the server, without faults.
 func (w *World) Do(name string, args ...any) any {
 	w.Helper()
 	conn, err := w.Redis.Conn(w.Context(), "")

@@ -18,8 +18,8 @@ import (
 // World is a ring, and what a test sees of it.
 type World struct {
 	*testing.T
-	Redis   circulate.Server // past the faults
-	Server  *Faulty          // by which the ring reaches it
+	Redis   circulate.Server // without faults
+	Server  *Faulty          // the way by which the ring reaches it
 	Ring    *circulate.Ring
 	Metrics *prometheus.Registry
 }
@@ -31,7 +31,7 @@ func Run(t *testing.T, shards int, test func(w *World)) {
 	Redis(t, func(t *testing.T, server *connect.Embedded) { test(On(t, server, shards)) })
 }
 
-// Redis is Run for a test that needs the embedded Redis alone.
+// Redis is Run for a test that needs only the embedded Redis.
 func Redis(t *testing.T, test func(t *testing.T, server *connect.Embedded)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -46,8 +46,7 @@ func Redis(t *testing.T, test func(t *testing.T, server *connect.Embedded)) {
 	})
 }
 
-// On is the same world on a server that is there already, which may be a real one;
-// time is then what it is to the test.
+// On is the same world on an existing server, which may be a real one. Time is then real.
 func On(t *testing.T, server circulate.Server, shards int) *World {
 	t.Helper()
 	w := &World{T: t, Redis: server, Server: &Faulty{Server: server}, Metrics: prometheus.NewRegistry()}
@@ -59,7 +58,7 @@ func On(t *testing.T, server circulate.Server, shards int) *World {
 	return w
 }
 
-// Open opens the ring by another way.
+// Open opens the ring by another server.
 func (w *World) Open(server circulate.Server) *circulate.Ring {
 	w.Helper()
 	ring, err := circulate.Open(w.Context(), server, circulate.Options{Log: Log(w.T)})
@@ -69,7 +68,7 @@ func (w *World) Open(server circulate.Server) *circulate.Ring {
 	return ring
 }
 
-// Miniredis is the embedded server's inside.
+// Miniredis returns the embedded server's internals.
 func (w *World) Miniredis() *miniredis.Miniredis {
 	w.Helper()
 	embedded, ok := w.Redis.(*connect.Embedded)
@@ -79,7 +78,7 @@ func (w *World) Miniredis() *miniredis.Miniredis {
 	return embedded.Miniredis()
 }
 
-// SetRedisClock has Redis go by another clock than the bubble's.
+// SetRedisClock has Redis use another clock than the bubble's.
 func (w *World) SetRedisClock(now func() time.Time) {
 	w.Helper()
 	embedded, ok := w.Redis.(*connect.Embedded)
@@ -89,14 +88,14 @@ func (w *World) SetRedisClock(now func() time.Time) {
 	embedded.SetClock(now)
 }
 
-// Log is a logger to a test, and to others.
+// Log returns a logger that writes to the test and to other handlers.
 func Log(t testing.TB, also ...io.Writer) *slog.Logger {
 	out := io.MultiWriter(append([]io.Writer{t.Output()}, also...)...)
 	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// Go runs something until the function that it returns is called, which waits for
-// its end. An error that it ends with fails the test.
+// Go runs a function until the returned function is called, which waits for its end. An
+// error that it ends with fails the test.
 func Go(t testing.TB, run func(ctx context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -110,11 +109,11 @@ func Go(t testing.TB, run func(ctx context.Context) error) (stop func()) {
 	}
 }
 
-// NewMetrics makes room for the metrics of another of a kind.
+// NewMetrics replaces the registry, for the metrics of another instance.
 func (w *World) NewMetrics() { w.Metrics = prometheus.NewRegistry() }
 
-// Counted is the sum of a counter or gauge of the world's over its series with a
-// label of that value; empty: over all.
+// Counted returns the sum of one of the world's counters or gauges over its series that
+// have a label of that value. An empty label means all series.
 func (w *World) Counted(name, label string) float64 {
 	w.Helper()
 	return Counted(w.T, w.Metrics, name, label)

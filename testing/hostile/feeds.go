@@ -12,7 +12,7 @@ const (
 	baseOpen = `<feed xmlns="http://www.w3.org/2005/Atom" xml:base="http://x/">`
 )
 
-// xmlBodies are for those who read RSS, RDF and Atom.
+// xmlBodies are for readers of RSS, RDF and Atom.
 func xmlBodies() []Body {
 	in := func(name, before, part, after string) Body { return Body{name, "feed", repeat(before, part, after)} }
 	of := func(name, before, part, after string) Body { return Body{name, "feed", count(before, part, after)} }
@@ -66,7 +66,7 @@ func xmlBodies() []Body {
 	}
 }
 
-// jsonFeedBodies are for those who read JSON Feed.
+// jsonFeedBodies are for readers of JSON Feed.
 func jsonFeedBodies() []Body {
 	const open = `{"version":"https://jsonfeed.org/version/1.1","items":[`
 	return []Body{

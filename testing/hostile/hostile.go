@@ -1,6 +1,6 @@
-// Package hostile makes answers that cost their reader far more than they cost
-// their sender: what a third party may send by mistake, or on purpose. Each is
-// valid to whoever reads only its beginning.
+// Package hostile makes answers that cost their reader far more than they cost their
+// sender: what a third party may send by mistake, or on purpose. To a reader of its
+// beginning alone, each is valid.
 package hostile
 
 import (
@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// Size is how long the bodies are unless said otherwise: the most that a check
-// reads.
+// Size is the default length of the bodies: the most that a check reads.
 const Size = 8 << 20
 
 // Body is one kind of hostile answer.
@@ -33,7 +32,7 @@ func Named(name string) []byte {
 	return nil
 }
 
-// repeat fills size bytes: what comes first, a part again and again, what ends it.
+// repeat fills size bytes with a beginning, a repeated part and an end.
 func repeat(before, part, after string) func(int) []byte {
 	return func(size int) []byte {
 		n := max(0, size-len(before)-len(after)) / len(part)
@@ -41,7 +40,7 @@ func repeat(before, part, after string) func(int) []byte {
 	}
 }
 
-// count is repeat of parts that differ: # stands for a number.
+// count is repeat with parts that differ: # stands for a number.
 func count(before, part, after string) func(int) []byte {
 	return func(size int) []byte {
 		var out bytes.Buffer
@@ -58,7 +57,7 @@ func count(before, part, after string) func(int) []byte {
 	}
 }
 
-// answerBodies are for those who read a JSON answer.
+// answerBodies are for readers of a JSON answer.
 func answerBodies() []Body {
 	const page = `{"errcode":0,"errmsg":"ok","next_cursor":"1","has_more":0,"msg_list":[`
 	return []Body{
@@ -79,7 +78,7 @@ func answerBodies() []Body {
 	}
 }
 
-// deep nests, and then fills up with what is harmless.
+// deep nests, and then fills up with harmless text.
 func deep(before, open, shut, after string, depth int) func(int) []byte {
 	return func(size int) []byte {
 		nest := min(depth, max(0, size-len(before)-len(after))/2)
@@ -88,7 +87,7 @@ func deep(before, open, shut, after string, depth int) func(int) []byte {
 	}
 }
 
-// fullPage is what a connector may send: as much as is allowed of all.
+// fullPage is what a connector may send, with as much of everything as is allowed.
 func fullPage(size int) []byte {
 	var out bytes.Buffer
 	out.WriteString(`{"messages":[`)

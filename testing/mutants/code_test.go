@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestCodeMutantsAreFound builds a package with each rule broken in turn that is kept
-// in Go, beside the tree and not in it, and runs the test that must fail then. That the
-// test passes where no rule is broken, the package's own run shows.
+// TestCodeMutantsAreFound builds a package with each rule broken in turn that is kept in
+// Go, beside the tree and not in it. It runs the test that must then fail. The package's
+// own run shows that the test passes while no rule is broken.
 func TestCodeMutantsAreFound(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -39,8 +39,7 @@ func TestCodeMutantsAreFound(t *testing.T) {
 	}
 }
 
-// overlay writes the broken source, and what has the go command read it in the place
-// of the file.
+// overlay writes the broken source, and has the go command read it in place of the file.
 func overlay(t *testing.T, root string, m Mutant) string {
 	t.Helper()
 	file := filepath.Join(root, filepath.FromSlash(m.File))

@@ -1,6 +1,6 @@
-// Package mutants is one table of the protocol's rules, each broken on purpose:
-// what would notice if somebody broke it by mistake. Every mutant names the tool
-// that must find it, and that tool's tests run all of its own:
+// Package mutants is one table of the protocol's rules, each broken on purpose. It shows
+// what would find such a mistake. Every mutant names the tool that must find it, and that
+// tool's tests run all of its own:
 //
 //   - explore, which runs every interleaving of single steps,
 //   - simulate, which runs whole replicas under faults in fake time,
@@ -9,7 +9,7 @@
 //     builds the package with the rule broken (go test -overlay) and runs that test.
 //
 // A mutant that does not fit the script or the source any more is an error and not a
-// miss: whoever changes it says anew how it breaks.
+// miss: whoever changes a rule must say again how it breaks.
 package mutants
 
 import (
@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// all scripts have this text in front.
+// every script begins with this text.
 const all = "entry"
 
 // Tool is what finds a mutant.
@@ -34,16 +34,16 @@ const (
 
 // Mutant breaks one rule.
 type Mutant struct {
-	Rule   string // what it does against the rules, and its name
-	Script string // the step that it changes, by the script's own name, or all; "" where it is code
-	File   string // the Go source that it changes, from the module's root; "" where it is a script
+	Rule   string // what it does against the rules; also its name
+	Script string // the step that it changes, by the script's own name, or all; "" if it is Go code
+	File   string // the Go source that it changes, from the module's root; "" if it is a script
 	Old    string // the part of its text, which must be there exactly once
 	New    string
 	By     Tool
 
-	Bounds  Bounds // for explore: within which it is found
-	Test    string // of the conformance suite, or of a package: the one that must fail; A/B is a subtest
-	Package string // for code: the test's, from the module's root
+	Bounds  Bounds // for explore: the bounds within which it is found
+	Test    string // of the conformance suite, or of a package: the test that must fail; A/B is a subtest
+	Package string // for code: the test's package, from the module's root
 }
 
 // Bounds are how many of each there are in an exploration.
@@ -74,8 +74,8 @@ func Named(rule string) (Mutant, bool) {
 	return Mutant{}, false
 }
 
-// Apply returns what runs in the place of a script: its text changed, or as it is
-// where the mutant changes another one.
+// Apply returns what runs in place of a script: its changed text, or the same text if the
+// mutant changes another script.
 func (m Mutant) Apply(text string) (string, error) {
 	if m.Script == "" || m.Script != all && m.Script != ScriptName(text) && (m.Script != shared || !strings.Contains(text, "\n-- "+shared+": ")) {
 		return text, nil
@@ -90,13 +90,13 @@ func (m Mutant) replace(text string) (string, error) {
 	return strings.Replace(text, m.Old, m.New, 1), nil
 }
 
-// shared is the part that all scripts of consumer groups have.
+// shared is the text that all scripts of consumer groups share.
 const shared = "group"
 
 var stepComment = regexp.MustCompile(`(?m)^-- ([a-z]{3,12}(?: aside)?): `)
 
-// ScriptName is what a script's own first comment says that it is, behind the
-// parts that it shares with others.
+// ScriptName returns the name that a script states in its own first comment, behind the
+// text that it shares with others.
 func ScriptName(text string) string {
 	for _, m := range stepComment.FindAllStringSubmatch(text, -1) {
 		if m[1] != "entry" && m[1] != "list" && m[1] != shared {
@@ -106,7 +106,7 @@ func ScriptName(text string) string {
 	return "script"
 }
 
-// file is where the step's text is.
+// file returns where the step's text is.
 func (m Mutant) file() string {
 	switch m.Script {
 	case "":
@@ -119,7 +119,7 @@ func (m Mutant) file() string {
 	return m.Script + ".lua"
 }
 
-// Markdown is the table as testing/README.md has it.
+// Markdown returns the table as testing/README.md has it.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString("| rule broken | in | found by |\n|---|---|---|\n")

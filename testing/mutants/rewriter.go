@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Rewriter has Redis run other scripts than those that it is asked for.
+// Rewriter has Redis run changed scripts in place of those that clients ask for.
 type Rewriter struct {
 	change func(text string) (string, error)
 
@@ -15,13 +15,13 @@ type Rewriter struct {
 	err   error
 }
 
-// NewRewriter makes one; nil changes nothing.
+// NewRewriter makes one. With nil it changes nothing.
 func NewRewriter(change func(text string) (string, error)) *Rewriter {
 	return &Rewriter{change: change, known: make(map[string]string)}
 }
 
-// Instead returns the arguments to send with a command. As no script comes to
-// Redis but changed, it answers NOSCRIPT until a client sends the text.
+// Instead returns the arguments to send with a command. Scripts reach Redis only changed,
+// so it answers NOSCRIPT until a client sends the text.
 func (r *Rewriter) Instead(command string, args []any) []any {
 	if r.change == nil || len(args) == 0 || command != "EVAL" && command != "EVALSHA" {
 		return args
@@ -48,7 +48,7 @@ func (r *Rewriter) Instead(command string, args []any) []any {
 	return args
 }
 
-// Err is what was wrong with a change; nil where every one fitted.
+// Err returns what was wrong with a change, or nil if every change fitted.
 func (r *Rewriter) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

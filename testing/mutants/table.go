@@ -1,6 +1,6 @@
 package mutants
 
-// table is every mutant, those of one tool together.
+// table holds every mutant, those of one tool together.
 func table() []Mutant {
 	const compare = "sub(current[i], 1, 14) == sub(entries[i], 1, 14)"
 	return []Mutant{

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// Database makes a database for a test alone, opens it, and drops it with the
-// test if the server still runs then.
+// Database makes a database for one test, opens it, and drops it at the end of the test
+// if the server still runs.
 func (s *Server) Database(tb testing.TB) *sql.DB {
 	tb.Helper()
 	return Open(tb, s.URL(s.NewDatabase(tb)))
 }
 
-// NewDatabase makes a database for a test alone and returns its name.
+// NewDatabase makes a database for one test and returns its name.
 func (s *Server) NewDatabase(tb testing.TB) string {
 	tb.Helper()
 	name := "test_" + strings.ToLower(rand.Text())

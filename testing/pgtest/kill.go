@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Kill ends the server and all its processes as kill -9 does, with whatever they
-// are doing, and waits until the server is gone.
+// Kill ends the server and all its processes as kill -9 does, whatever they are doing,
+// and waits until the server is gone.
 func (s *Server) Kill() {
 	if s.ended() {
 		return
 	}
 	pid := s.cmd.Process.Pid
-	_ = s.cmd.Process.Signal(syscall.SIGSTOP) // it starts no more of them
+	_ = s.cmd.Process.Signal(syscall.SIGSTOP) // a stopped server starts no more of them
 	children := childrenOf(pid)
 	_ = s.cmd.Process.Kill()
 	for _, child := range children {
@@ -28,8 +28,8 @@ func (s *Server) Kill() {
 	<-s.exited
 }
 
-// Restart starts the server again on its port and directory, after a Kill; it
-// serves when what it had committed is recovered.
+// Restart starts the server again on its port and directory, after a Kill. It serves once
+// it has recovered what was committed.
 func (s *Server) Restart(tb testing.TB) {
 	tb.Helper()
 	if err := s.start(); err != nil {
@@ -62,11 +62,11 @@ func (s *Server) ended() bool {
 	}
 }
 
-// childrenOf returns the processes that a process started. PostgreSQL makes each of
-// its own a process group, so that they cannot be reached by one signal.
+// childrenOf returns the processes that a process started. PostgreSQL puts each of its
+// processes into a group of its own, so one signal cannot reach them all.
 func childrenOf(pid int) []int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
-	if errors.Is(err, os.ErrNotExist) { // not Linux, or not built into it
+	if errors.Is(err, os.ErrNotExist) { // not Linux, or the kernel was built without it
 		text, _ = exec.Command("pgrep", "-P", strconv.Itoa(pid)).Output()
 	}
 	var children []int

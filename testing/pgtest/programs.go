@@ -14,15 +14,15 @@ import (
 	"syscall"
 )
 
-// errMissing says what a test that needs PostgreSQL is missing.
+// errMissing tells what a test that needs PostgreSQL is missing.
 var errMissing = errors.New("PostgreSQL is not installed, and this test needs it: install the package that has initdb and postgres " +
 	"(apt-get install postgresql, dnf install postgresql-server, apk add postgresql, brew install postgresql), or run testing/run.sh, which does")
 
-// programs is where a PostgreSQL is.
+// programs is where a PostgreSQL is installed.
 type programs struct{ initdb, postgres string }
 
-// findPrograms looks in PATH first and then where packages put what they keep out
-// of it, the newest version first.
+// findPrograms looks in PATH first and then where packages put programs that are not in
+// it, the newest version first.
 func findPrograms() (programs, error) {
 	initdb, err1 := exec.LookPath("initdb")
 	postgres, err2 := exec.LookPath("postgres")
@@ -61,7 +61,7 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// servant is whom the server runs as: nil for the user of the test.
+// servant returns the user that the server runs as, or nil for the user of the test.
 func servant() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

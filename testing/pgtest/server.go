@@ -41,7 +41,7 @@ type Server struct {
 type Option func(*Server)
 
 // WithSettings sets configuration parameters, each as name=value. The default is
-// fsync=off: a killed process loses nothing by it, a machine that fails would.
+// fsync=off: with it a killed process loses nothing, but a machine that fails would.
 func WithSettings(settings ...string) Option {
 	return func(s *Server) {
 		for _, setting := range settings {
@@ -65,7 +65,7 @@ func Start(tb testing.TB, options ...Option) *Server {
 	return s
 }
 
-// Launch starts a server outside of any test, for the caller to Close.
+// Launch starts a server outside of any test. The caller calls Close.
 func Launch(options ...Option) (s *Server, err error) {
 	s = &Server{password: rand.Text(), args: []string{"-c", "fsync=off", "-c", "max_connections=200"}}
 	for _, o := range options {
@@ -117,19 +117,19 @@ func (s *Server) initialize() error {
 
 func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
 
-// command is a program of PostgreSQL's, run as the user that it must run as. The
-// environment is not the test's: PG… variables in it would mean something.
+// command returns a program of PostgreSQL, run as the user that it must run as. The
+// environment is not the test's, because PG… variables in it would change the program.
 func (s *Server) command(path string, args ...string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
 	cmd.Dir = s.Dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user, Setpgid: true} // an interrupt of the test is not the server's
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user, Setpgid: true} // an interrupt of the test must not reach the server
 	return cmd
 }
 
-// start starts the process and waits until it serves. After a kill the shared
-// memory of the server before is in use until the last of its processes is gone,
-// and a new one refuses to start: that is tried again.
+// start starts the process and waits until it serves. After a kill, the old server's
+// shared memory stays in use until the last of its processes is gone, and a new server
+// refuses to start meanwhile. Then it tries again.
 func (s *Server) start() error {
 	deadline := time.Now().Add(60 * time.Second)
 	for {
@@ -150,7 +150,7 @@ func (s *Server) startOnce(deadline time.Time) error {
 		return err
 	}
 	go func(cmd *exec.Cmd, exited chan struct{}) {
-		_ = cmd.Wait() // that it has ended is all that matters
+		_ = cmd.Wait() // it only matters that it has ended
 		close(exited)
 	}(s.cmd, s.exited)
 	for !s.serves() {
@@ -184,7 +184,7 @@ func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 // URL reaches a database of the server as its superuser.
 func (s *Server) URL(database string) string { return s.URLAt(s.Addr(), database) }
 
-// URLAt is URL by way of another address, such as a proxy's.
+// URLAt is URL through another address, such as a proxy's.
 func (s *Server) URLAt(addr, database string) string {
 	u := url.URL{Scheme: "postgres", User: url.UserPassword("postgres", s.password), Host: addr, Path: database, RawQuery: "sslmode=disable"}
 	return u.String()

@@ -22,8 +22,8 @@ func count(t *testing.T, db *sql.DB) (n int) {
 	return n
 }
 
-// What was committed survives a kill in the middle of a transaction, and the
-// transaction does not.
+// After a kill in the middle of a transaction, what was committed is still there, and the
+// transaction is not.
 func TestKillAndRestart(t *testing.T) {
 	server := pgtest.Start(t)
 	db := server.Database(t)
@@ -43,7 +43,7 @@ func TestKillAndRestart(t *testing.T) {
 	}
 	exec(tx, "INSERT INTO kept VALUES (2)")
 	server.Kill()
-	server.Kill() // again does no harm
+	server.Kill() // a second time does no harm
 	if err := tx.Commit(); err == nil {
 		t.Error("a transaction on a killed server was committed")
 	}

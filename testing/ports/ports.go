@@ -1,9 +1,9 @@
-// Package ports hands out loopback ports on which tests start servers of their own.
+// Package ports reserves loopback ports on which tests start servers.
 //
-// A port is its caller's as long as the process lives: nobody else who asks this
-// package is given it, in whatever process, though the server on it has not begun to
-// listen yet or is killed and started again. Many test programs run at once, each with
-// a hundred servers, and of ports that were only found free some are taken twice.
+// A port belongs to its caller as long as the process lives. No other caller of this
+// package gets it, in any process, even if the server does not listen yet or is killed
+// and started again. Many test programs run at once, each with a hundred servers, and of
+// ports that were only found free some would be taken twice.
 package ports
 
 import (
@@ -14,16 +14,16 @@ import (
 	"syscall"
 )
 
-// The ports are below those that systems give to outgoing connections, which would
-// otherwise take one while its server is restarted.
+// The ports are below those that systems use for outgoing connections. A port in that
+// range could be taken while its server restarts.
 const (
 	least = 20_000
 	most  = 31_999
 	tries = 200
 )
 
-// Take returns a port on 127.0.0.1 that nobody listens on. An error says that there was
-// none among many.
+// Take returns a port on 127.0.0.1 that nobody listens on. It returns an error if it
+// found none among many.
 func Take() (int, error) {
 	var err error
 	for range tries {
@@ -41,8 +41,8 @@ func Address() (string, error) {
 	return fmt.Sprintf("127.0.0.1:%d", port), err
 }
 
-// take marks a port as taken, by a datagram socket on the same number that is never
-// closed: the system frees it when the process ends, however it ends.
+// take marks a port as taken by a datagram socket on the same number that is never
+// closed. The system frees it when the process ends, however it ends.
 func take(port int) error {
 	fd, err := mark(port)
 	if err != nil {
@@ -56,7 +56,7 @@ func take(port int) error {
 }
 
 func mark(port int) (fd int, err error) {
-	// A socket of package net would be closed when garbage is collected.
+	// A socket of package net would be closed by the garbage collector.
 	syscall.ForkLock.RLock()
 	fd, err = syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM, 0)
 	if err == nil {

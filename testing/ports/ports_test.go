@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Nobody gets a port twice, also before anybody listens on it.
+// No port is returned twice, even before anybody listens on it.
 func TestPortsAreTakenOnce(t *testing.T) {
 	taken := make(map[int]bool)
 	for range 200 {
@@ -24,7 +24,7 @@ func TestPortsAreTakenOnce(t *testing.T) {
 	}
 }
 
-// A port that somebody listens on is not handed out, and what marked it is closed.
+// A port that somebody listens on is not returned, and its mark is closed.
 func TestPortThatIsInUse(t *testing.T) {
 	port, err := Take()
 	if err != nil {
@@ -32,7 +32,7 @@ func TestPortThatIsInUse(t *testing.T) {
 	}
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
-		t.Fatal(err) // its holder can
+		t.Fatal(err) // the test itself can listen on it
 	}
 	defer l.Close()
 	for other := least; other <= most; other++ {

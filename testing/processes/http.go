@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Get returns the status and body that a GET is answered with, under a bearer token
-// unless that is empty. Where nobody listens the status is 0 and the body says why.
+// Get returns the status and body of the answer to a GET, under a bearer token unless
+// that is empty. If nobody listens, the status is 0 and the body holds the error.
 func Get(t testing.TB, url, token string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -30,7 +30,7 @@ func Get(t testing.TB, url, token string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// AwaitStatus waits until a GET is answered with a status, 30 s at most.
+// AwaitStatus waits until a GET is answered with a status, for at most 30 s.
 func AwaitStatus(t testing.TB, url string, want int) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Output is what a program writes, for many readers while it does. The zero Output
-// is empty.
+// Output is what a program writes. Many readers may use it meanwhile. The zero Output is
+// empty.
 type Output struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
-	changed chan struct{} // closed by the next writing; nil: nobody waits
+	changed chan struct{} // closed by the next Write; nil: nobody waits
 }
 
 // Write appends what the program writes.
@@ -27,7 +27,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
-// String is all of it so far.
+// String returns everything that was written so far.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -40,7 +40,8 @@ func (o *Output) count(text string) int {
 	return bytes.Count(o.text.Bytes(), []byte(text))
 }
 
-// snapshot is all of it so far, and a channel that the next writing closes.
+// snapshot returns everything that was written so far, and a channel that the next Write
+// closes.
 func (o *Output) snapshot() (string, <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -50,7 +51,7 @@ func (o *Output) snapshot() (string, <-chan struct{}) {
 	return o.text.String(), o.changed
 }
 
-// Await waits until a text was written, 30 s at most.
+// Await waits until a text was written, for at most 30 s.
 func (o *Output) Await(t testing.TB, text string) {
 	t.Helper()
 	for deadline := time.After(30 * time.Second); ; {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Build makes the binary in a directory, as the image has it, and returns its path.
+// Build builds the binary into a directory, like the image's, and returns its path.
 // Further flags are for go build.
 func Build(dir string, flags ...string) (string, error) {
 	path := filepath.Join(dir, "rounds")
@@ -34,8 +34,8 @@ type Process struct {
 	err    error
 }
 
-// Start starts a binary with settings and arguments, and nothing of this
-// process' own environment that could change it.
+// Start starts a binary with settings and arguments. It passes nothing of this process'
+// environment on that could change the program.
 func Start(name, path string, settings []string, args ...string) (*Process, error) {
 	p := &Process{Name: name, cmd: exec.Command(path, args...), exited: make(chan struct{})}
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, settings...)
@@ -50,7 +50,7 @@ func Start(name, path string, settings []string, args ...string) (*Process, erro
 	return p, nil
 }
 
-// Kill is kill -9; it waits until the process is gone.
+// Kill does kill -9 and waits until the process is gone.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself
 	<-p.exited
@@ -72,16 +72,16 @@ func (p *Process) Terminate(within time.Duration) error {
 	return nil
 }
 
-// HangUp sends SIGHUP, upon which a process reads its settings again.
+// HangUp sends SIGHUP. The process then reads its settings again.
 func (p *Process) HangUp() error { return p.cmd.Process.Signal(syscall.SIGHUP) }
 
 // Freeze stops the process as SIGSTOP does.
 func (p *Process) Freeze() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
 
-// Thaw lets a frozen process go on.
+// Thaw resumes a frozen process.
 func (p *Process) Thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Pid is the process' id.
+// Pid returns the process' id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Ended reports whether the process has ended.
@@ -94,13 +94,13 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Log is all that the process wrote so far.
+// Log returns everything that the process wrote so far.
 func (p *Process) Log() string { return p.log.String() }
 
-// LogCount is how often a text is in what the process wrote so far.
+// LogCount returns how often a text is in what the process wrote so far.
 func (p *Process) LogCount(text string) int { return p.log.count(text) }
 
-// Replica is the name that a poller has given itself, empty before it polls.
+// Replica returns the name that a poller has chosen, or "" before it polls.
 func (p *Process) Replica() string {
 	name := ""
 	for line := range strings.Lines(p.log.String()) {

@@ -17,15 +17,15 @@ const (
 	clusterSlots   = 16384
 )
 
-// Cluster is a Redis Cluster of three masters, which serve a third of the slots
-// each, and as many replicas of each as were asked for.
+// Cluster is a Redis Cluster of three masters, which serve a third of the slots each.
+// Each has as many replicas as were asked for.
 type Cluster struct {
-	Masters  []*Server // that it began with
+	Masters  []*Server // the masters that it began with
 	Replicas []*Server // of Masters[i]: [i], [i+3], …
 	ids      map[*Server]string
 }
 
-// StartCluster starts one and ends it with the test. The options are those of each
+// StartCluster starts a cluster and ends it with the test. The options are those of each
 // server.
 func StartCluster(tb testing.TB, replicas int, options ...Option) *Cluster {
 	tb.Helper()
@@ -35,8 +35,8 @@ func StartCluster(tb testing.TB, replicas int, options ...Option) *Cluster {
 	return c
 }
 
-// LaunchCluster starts one outside of any test, from the redis-server at a path, in
-// a directory of the caller's, who kills it.
+// LaunchCluster starts a cluster outside of any test, from the redis-server at a path, in
+// a directory of the caller. The caller calls Kill.
 func LaunchCluster(path, dir string, replicas int, options ...Option) (*Cluster, error) {
 	c := &Cluster{ids: make(map[*Server]string)}
 	if err := c.launch(path, dir, replicas, options); err != nil {
@@ -83,7 +83,7 @@ func (c *Cluster) launch(path, dir string, replicas int, options []Option) error
 	return c.AwaitWhole()
 }
 
-// introduce makes the i-th server a member, and gives it its slots if it is to be a
+// introduce adds the i-th server to the cluster, and assigns it its slots if it is a
 // master.
 func (c *Cluster) introduce(i int, s, first *Server) error {
 	if _, err := s.command("CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
@@ -105,15 +105,15 @@ func (c *Cluster) introduce(i int, s, first *Server) error {
 	return err
 }
 
-// launchNode starts a server whose cluster bus, 10,000 above its port, has a port
-// too.
+// launchNode starts a server whose cluster bus, 10,000 above its port, has a reserved
+// port too.
 func launchNode(path, dir string, options []Option) (*Server, error) {
 	return launchLasting(path, dir, append(slices.Clone(options), WithArgs("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
 		"--cluster-node-timeout", silence(options, "1000", "15000"), "--repl-diskless-sync-delay", "0",
 		"--cluster-replica-validity-factor", "0")))
 }
 
-// Servers are all of them, those that began as masters first.
+// Servers returns all servers, those that began as masters first.
 func (c *Cluster) Servers() []*Server { return slices.Concat(c.Masters, c.Replicas) }
 
 // Kill ends all of them.
@@ -123,7 +123,7 @@ func (c *Cluster) Kill() {
 	}
 }
 
-// URL is the cluster's, with the addresses of all that it began with.
+// URL returns the cluster's URL, with the addresses of all servers that it began with.
 func (c *Cluster) URL() string {
 	var addresses []string
 	for _, s := range c.Servers() {

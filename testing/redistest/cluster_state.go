@@ -12,7 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Owner is the server that serves a slot.
+// Owner returns the server that serves a slot.
 func (c *Cluster) Owner(tb testing.TB, slot int) *Server {
 	tb.Helper()
 	s, err := c.Serving(slot)
@@ -20,15 +20,15 @@ func (c *Cluster) Owner(tb testing.TB, slot int) *Server {
 	return s
 }
 
-// member is what a server says of itself.
+// member is what a server reports about itself.
 type member struct {
 	server *Server
-	master string // the id of the one it follows; empty: it is a master
-	epoch  int    // of its word on who serves what; the highest counts
+	master string // the id of the master that it follows; empty: it is a master
+	epoch  int    // of its view of who serves what; the highest counts
 	slots  []string
 }
 
-// members asks all that answer.
+// members asks all servers and returns the answers of those that answer.
 func (c *Cluster) members() []member {
 	all := c.Servers()
 	found := make([]member, len(all))
@@ -45,7 +45,7 @@ func (c *Cluster) members() []member {
 	return slices.DeleteFunc(found, func(m member) bool { return m.server == nil })
 }
 
-// ownLine reads what a node says of itself in CLUSTER NODES.
+// ownLine reads what a node reports about itself in CLUSTER NODES.
 func ownLine(nodes string) member {
 	var m member
 	for line := range strings.Lines(nodes) {
@@ -62,7 +62,7 @@ func ownLine(nodes string) member {
 	return m
 }
 
-// serves reports whether a master has a slot, by its own word.
+// serves reports whether a master has a slot, by its own view.
 func (m member) serves(slot int) bool {
 	for _, r := range m.slots {
 		first, last, both := strings.Cut(r, "-")
@@ -78,9 +78,9 @@ func (m member) serves(slot int) bool {
 	return false
 }
 
-// Serving is the server that serves a slot: of those who say that they do, the one
-// whose word is the latest. A master that was cut off may not know yet that another
-// has its place.
+// Serving returns the server that serves a slot. Of those that claim it, the one with the
+// latest view counts: a master that was cut off may not know yet that another has taken
+// its place.
 func (c *Cluster) Serving(slot int) (*Server, error) {
 	each, err := c.ServingEach([]int{slot})
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *Cluster) ServingEach(slots []int) ([]*Server, error) {
 	return each, nil
 }
 
-// Following is a replica of a server that lives.
+// Following returns a live replica of a server.
 func (c *Cluster) Following(master *Server) (*Server, error) {
 	for _, m := range c.members() {
 		if m.master != "" && m.master == c.ids[master] {
@@ -134,7 +134,7 @@ func (c *Cluster) AwaitOther(slot int, than *Server) (*Server, error) {
 }
 
 // Promoted waits until a replica serves the slots of a master that was killed, and
-// returns it.
+// returns that replica.
 func (c *Cluster) Promoted(tb testing.TB, killed *Server) *Server {
 	tb.Helper()
 	var promoted *Server
@@ -150,8 +150,8 @@ func (c *Cluster) Promoted(tb testing.TB, killed *Server) *Server {
 	return promoted
 }
 
-// AwaitWhole waits until every server is up and agrees that all slots are served,
-// and each replica has what its master has.
+// AwaitWhole waits until every server is up and agrees that all slots are served, and
+// each replica has what its master has.
 func (c *Cluster) AwaitWhole() error {
 	return await("the cluster is whole", func() bool {
 		members := c.members()
@@ -170,8 +170,8 @@ func (c *Cluster) AwaitWhole() error {
 	})
 }
 
-// PromoteReplica has the replica of a slot's master take its place while it lives,
-// losing nothing, and returns it.
+// PromoteReplica has the replica of a slot's master take its place while the master
+// lives, losing nothing, and returns that replica.
 func (c *Cluster) PromoteReplica(slot int) (*Server, error) {
 	master, err := c.Serving(slot)
 	if err != nil {
@@ -187,7 +187,7 @@ func (c *Cluster) PromoteReplica(slot int) (*Server, error) {
 	return c.AwaitOther(slot, master)
 }
 
-// Leading are the masters that serve slots.
+// Leading returns the masters that serve slots.
 func (c *Cluster) Leading() ([]*Server, error) {
 	var found []*Server
 	for _, m := range c.members() {

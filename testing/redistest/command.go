@@ -14,11 +14,11 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
-// WithQuickFailover has a server of a cluster or of sentinels taken for dead after
-// a second or less of silence. Without it a busy machine fails nobody over.
+// WithQuickFailover has a server of a cluster or of sentinels declared dead after a
+// second or less of silence. Without it, a busy machine causes no failover.
 func WithQuickFailover() Option { return func(s *Server) { s.quick = true } }
 
-// silence is the one of two times that the options ask for.
+// silence returns which of two times the options ask for.
 func silence(options []Option, quick, slow string) string {
 	var asked Server
 	for _, o := range options {
@@ -43,7 +43,7 @@ func (s *Server) LimitMemory(tb testing.TB, maxmemory string) {
 	}
 }
 
-// glance is command for who does not wait for a server that does not answer.
+// glance is command with short timeouts, for a server that may not answer.
 func (s *Server) glance(name string, args ...any) (any, error) {
 	return s.commandWithin(connect.Options{ConnectTimeout: time.Second, ReadTimeout: time.Second}, name, args...)
 }
@@ -61,7 +61,7 @@ func (s *Server) commandWithin(o connect.Options, name string, args ...any) (any
 	return reply, nil
 }
 
-// field is one of CLUSTER INFO or INFO; empty where the server does not answer.
+// field returns a field of CLUSTER INFO or INFO, or "" if the server does not answer.
 func (s *Server) field(name, field string) string {
 	var args []any
 	if name == "CLUSTER" {
@@ -79,7 +79,7 @@ func (s *Server) field(name, field string) string {
 	return ""
 }
 
-// await waits until something is so, for at most 30 seconds.
+// await waits until a condition holds, for at most 30 seconds.
 func await(what string, is func() bool) error {
 	deadline := time.After(30 * time.Second)
 	for !is() {
@@ -100,12 +100,12 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// The ports of servers that are killed and started again are below those that
-// systems give to outgoing connections, which would otherwise take one meanwhile;
-// so are those of a cluster's bus, 10,000 above.
+// The ports of servers that are killed and started again are below those that systems use
+// for outgoing connections, which could be taken meanwhile. The same holds for the ports
+// of a cluster's bus, 10,000 above.
 const leastPort, mostPort, busAbove = 20_000, 22_699, 10_000
 
-// lastingPort is a free port that stays free while its server is away.
+// lastingPort returns a free port that stays free while its server is away.
 func lastingPort(random func(n int) int) (int, error) {
 	var err error
 	for range 200 {

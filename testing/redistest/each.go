@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
-// Redis is a server that a test runs against: it lends connections as
-// circulate.Server wants them.
+// Redis is a server that a test runs against. It lends connections as circulate.Server
+// requires.
 type Redis interface {
 	Conn(ctx context.Context, key string) (redis.Conn, error)
 	Name() string

@@ -6,8 +6,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Migration is a slot on its way from one master of a cluster to another, as
-// redis-cli --cluster reshard does it, in steps that a test may stop at.
+// Migration is a slot on its way from one master of a cluster to another. It does what
+// redis-cli --cluster reshard does, in steps between which a test may stop.
 type Migration struct {
 	cluster  *Cluster
 	slot     int
@@ -22,8 +22,8 @@ func (c *Cluster) Migrate(tb testing.TB, slot int, to *Server) *Migration {
 	return m
 }
 
-// BeginMigration announces a slot's way to a master. Commands of keys that are not
-// there, or no more, are redirected from now on.
+// BeginMigration begins to move a slot to a master. From then on, commands for keys that
+// are not there, or no longer, are redirected.
 func (c *Cluster) BeginMigration(slot int, to *Server) (*Migration, error) {
 	from, err := c.Serving(slot)
 	if err != nil {
@@ -83,7 +83,7 @@ func (m *Migration) End() error {
 	}
 	for _, s := range m.cluster.Servers() {
 		if s != m.to && s != m.from {
-			// It learns by gossip too, if it cannot be told.
+			// The node learns it by gossip too, if it cannot be told.
 			_, _ = s.command("CLUSTER", "SETSLOT", m.slot, "NODE", m.cluster.ids[m.to])
 		}
 	}

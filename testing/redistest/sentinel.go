@@ -13,7 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
-// SentinelMaster is the name that the sentinels of tests have for their master.
+// SentinelMaster is the name that the tests' sentinels use for their master.
 const SentinelMaster = "main"
 
 // Sentinels is a master, a replica of it, and three sentinels that watch them.
@@ -32,8 +32,8 @@ func StartSentinels(tb testing.TB, options ...Option) *Sentinels {
 	return s
 }
 
-// LaunchSentinels starts them outside of any test, from the redis-server at a path,
-// in a directory of the caller's, who kills them.
+// LaunchSentinels starts them outside of any test, from the redis-server at a path, in a
+// directory of the caller. The caller calls Kill.
 func LaunchSentinels(path, dir string, options ...Option) (*Sentinels, error) {
 	s := &Sentinels{}
 	if err := s.launch(path, dir, options); err != nil {
@@ -70,13 +70,13 @@ func (s *Sentinels) launch(path, dir string, options []Option) error {
 	return s.AwaitWhole()
 }
 
-// launchLasting starts a server on a port that stays its own while it is away.
+// launchLasting starts a server on a port that stays reserved while the server is away.
 func launchLasting(path, dir string, options []Option) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
 	var failed error
-	for range 5 { // another test may be quicker to take the port
+	for range 5 { // another test may take the port first
 		port, err := lastingPort(rand.IntN)
 		if err != nil {
 			return nil, err
@@ -107,7 +107,7 @@ func (s *Sentinels) Kill() {
 	}
 }
 
-// URL is that of the master that the sentinels name.
+// URL returns the URL of the master that the sentinels name.
 func (s *Sentinels) URL() string {
 	var addresses []string
 	for _, one := range s.Sentinels {

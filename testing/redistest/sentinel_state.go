@@ -10,7 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Master is the server that most sentinels name.
+// Master returns the server that most sentinels name.
 func (s *Sentinels) Master(tb testing.TB) *Server {
 	tb.Helper()
 	server, err := s.Named()
@@ -18,7 +18,7 @@ func (s *Sentinels) Master(tb testing.TB) *Server {
 	return server
 }
 
-// Named is the server that most sentinels name.
+// Named returns the server that most sentinels name.
 func (s *Sentinels) Named() (*Server, error) {
 	votes := make(map[string]int)
 	for _, one := range s.Sentinels {
@@ -34,7 +34,7 @@ func (s *Sentinels) Named() (*Server, error) {
 	return nil, fmt.Errorf("the sentinels do not agree: %v", votes)
 }
 
-// Other is the server that is not the one given.
+// Other returns the server that is not the given one.
 func (s *Sentinels) Other(than *Server) *Server {
 	return s.Servers[1-slices.Index(s.Servers, than)]
 }
@@ -46,8 +46,8 @@ func (s *Sentinels) Failover(tb testing.TB) {
 	must(tb, err)
 }
 
-// Promote has the sentinels promote the replica though the master lives, waits
-// until all name it, and returns it.
+// Promote has the sentinels promote the replica while the master lives, waits until all
+// name it, and returns it.
 func (s *Sentinels) Promote() (*Server, error) {
 	from, err := s.Named()
 	if err != nil {
@@ -90,8 +90,8 @@ func (s *Sentinels) AwaitNamed(than *Server) (*Server, error) {
 	return s.Named()
 }
 
-// AwaitWhole waits until all sentinels know each other and a living master, and the
-// other server follows that one and has what it has.
+// AwaitWhole waits until all sentinels know each other and a live master, and the other
+// server follows that master and has its data.
 func (s *Sentinels) AwaitWhole() error {
 	return await("sentinels, master and replica are whole", func() bool {
 		for _, one := range s.Sentinels {
@@ -109,8 +109,8 @@ func (s *Sentinels) AwaitWhole() error {
 	})
 }
 
-// TakeForDeadAfter has the sentinels that answer take a master for dead after a
-// time of silence.
+// TakeForDeadAfter sets after which silence the sentinels that answer declare a master
+// dead.
 func (s *Sentinels) TakeForDeadAfter(silence time.Duration) error {
 	var failed error
 	for _, one := range s.Sentinels {

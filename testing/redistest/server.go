@@ -36,7 +36,7 @@ type Server struct {
 // Option changes how a server is started.
 type Option func(*Server)
 
-// WithAOF keeps what the server acknowledged over a kill: appendfsync always.
+// WithAOF has the server keep over a kill what it acknowledged: appendfsync always.
 func WithAOF() Option {
 	return WithArgs("--appendonly", "yes", "--appendfsync", "always")
 }
@@ -58,8 +58,8 @@ func Start(tb testing.TB, options ...Option) *Server {
 	return s
 }
 
-// Launch starts the redis-server at a path outside of any test, in a directory
-// of the caller's, who kills it.
+// Launch starts the redis-server at a path outside of any test, in a directory of the
+// caller. The caller calls Kill.
 func Launch(path, dir string, options ...Option) (*Server, error) {
 	for try := 1; ; try++ {
 		port, err := ports.Take()
@@ -67,7 +67,7 @@ func Launch(path, dir string, options ...Option) (*Server, error) {
 			return nil, err
 		}
 		s, err := launchAt(path, dir, port, options)
-		// Somebody else may have taken the port meanwhile.
+		// Another process may have taken the port meanwhile.
 		if err == nil || try == 5 || !strings.Contains(err.Error(), "Address already in use") {
 			return s, err
 		}
@@ -91,8 +91,8 @@ func launchAt(path, dir string, port int, options []Option) (*Server, error) {
 	return s, nil
 }
 
-// LookPath finds redis-server, or ends the test in the way the place demands: it
-// is skipped, and failed where redis-server must be installed.
+// LookPath finds redis-server. Without one it skips the test, or fails it where
+// redis-server must be installed.
 func LookPath(tb testing.TB) string {
 	tb.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -113,7 +113,7 @@ func (s *Server) start(path string) error {
 	return s.AwaitReady(readyWithin)
 }
 
-// begin starts the process and waits for nothing.
+// begin starts the process without waiting for it.
 func (s *Server) begin(path string) error {
 	port := strconv.Itoa(s.Port)
 	var args []string
@@ -137,7 +137,7 @@ func (s *Server) begin(path string) error {
 	exited := make(chan struct{})
 	s.exited = exited
 	go func(cmd *exec.Cmd) {
-		_ = cmd.Wait() // that it has ended is all that matters
+		_ = cmd.Wait() // it only matters that it has ended
 		close(exited)
 	}(s.cmd)
 	return nil
@@ -145,8 +145,8 @@ func (s *Server) begin(path string) error {
 
 const readyWithin = 20 * time.Second
 
-// AwaitReady asks until the server answers; one that is loading its data does
-// not count.
+// AwaitReady waits until the server answers. A server that is loading its data does not
+// count.
 func (s *Server) AwaitReady(within time.Duration) error {
 	deadline := time.After(within)
 	for {
@@ -173,10 +173,10 @@ func (s *Server) ready() bool {
 	return err == nil
 }
 
-// Addr is the server's address.
+// Addr returns the server's address.
 func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.Port) }
 
-// URL is the server's redis:// or rediss:// URL.
+// URL returns the server's redis:// or rediss:// URL.
 func (s *Server) URL() string {
 	if s.tls {
 		return "rediss://" + s.Addr()
@@ -184,7 +184,7 @@ func (s *Server) URL() string {
 	return "redis://" + s.Addr()
 }
 
-// Dial opens a connection of the caller's own.
+// Dial opens a connection that belongs to the caller.
 func (s *Server) Dial() (redis.Conn, error) { return s.dial(connect.Options{}) }
 
 func (s *Server) dial(o connect.Options) (redis.Conn, error) {
@@ -200,7 +200,7 @@ func (s *Server) dial(o connect.Options) (redis.Conn, error) {
 	return owned{conn, single}, nil
 }
 
-// owned is a pooled connection that ends with its pool.
+// owned is a pooled connection that closes its pool.
 type owned struct {
 	redis.Conn
 	pool *connect.Single
@@ -234,7 +234,7 @@ func (s *Server) Freeze() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
 // Thaw lets a frozen server go on.
 func (s *Server) Thaw() error { return s.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Pid is the process.
+// Pid returns the process' id.
 func (s *Server) Pid() int { return s.cmd.Process.Pid }
 
 // Ended reports whether the process has ended.

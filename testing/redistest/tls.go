@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// WithTLS makes the server speak TLS alone, with a certificate of its own
-// authority, which CAFile holds.
+// WithTLS makes the server speak only TLS, with a certificate of its own authority, which
+// CAFile holds.
 func WithTLS() Option { return func(s *Server) { s.tls = true } }
 
-// CAFile is whom to trust to trust the server; empty without TLS.
+// CAFile returns the file of the authority to trust, or "" without TLS.
 func (s *Server) CAFile() string {
 	if !s.tls {
 		return ""

@@ -36,7 +36,7 @@ func (f *fixture) audit(repair bool, want ...string) {
 	}
 }
 
-// claimAll claims what there is and expects the ids, in any order.
+// claimAll claims everything and expects the ids, in any order.
 func (f *fixture) claimAll(want ...string) {
 	f.Helper()
 	var got []string
@@ -49,8 +49,8 @@ func (f *fixture) claimAll(want ...string) {
 	}
 }
 
-// auditHealthy has accounts in every place, void entries, and a copy that a
-// monitor left: nothing of it is a violation.
+// auditHealthy has accounts in every place, void entries, and a copy that a monitor left.
+// None of that is a violation.
 func auditHealthy(f *fixture) {
 	f.register("a", "b", "c", "d", "e")
 	c := f.claim(alice, "a", "b", "c")
@@ -120,8 +120,8 @@ func auditFindsTheRest(f *fixture) {
 	f.claimAll("a")
 }
 
-// auditLeavesChanged loses an account and has it come back between the moment at
-// which an audit judges it lost and its repair: whoever claimed it meanwhile keeps it.
+// auditLeavesChanged loses an account and restores it between the moment at which an
+// audit judges it lost and its repair. Whoever claimed it meanwhile keeps it.
 func auditLeavesChanged(f *fixture) {
 	ctx := context.Background()
 	f.register("a")
@@ -130,7 +130,7 @@ func auditLeavesChanged(f *fixture) {
 	var mine *circulate.Claim
 	steps := 0
 	found, err := f.ring.AuditShard(ctx, 0, circulate.AuditOptions{Repair: true, Pause: func(context.Context) error {
-		// The first step reads who is registered, the second one judges.
+		// The first step reads which accounts are registered, the second one judges.
 		if steps++; steps == 2 {
 			f.upsert(circulate.Updated, circulate.Registration{ID: "a", Record: []byte("new")})
 			mine = f.claim(bob, "a")[0]
@@ -145,7 +145,7 @@ func auditLeavesChanged(f *fixture) {
 	f.conserved()
 }
 
-// auditRebuilds flushes all but the records.
+// auditRebuilds flushes everything except the records.
 func auditRebuilds(f *fixture) {
 	ids := []string{"a", "b", "c", "d"}
 	f.register(ids...)
@@ -186,8 +186,8 @@ func auditLongLists(f *fixture) {
 	f.audit(false)
 }
 
-// auditUnderLoad audits, and repairs, while others claim, return, requeue, pause
-// and nudge: there is nothing to find.
+// auditUnderLoad audits, and repairs, while others claim, return, requeue, pause and
+// nudge. The audit must find nothing.
 func auditUnderLoad(f *fixture) {
 	ctx := context.Background()
 	var ids []string

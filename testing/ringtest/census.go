@@ -8,7 +8,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/census"
 )
 
-// count reads the whole shard, whatever the ring itself says of it.
+// count reads the whole shard itself and does not ask the ring.
 func (f *fixture) count() *census.Census {
 	f.Helper()
 	conn, err := f.server.Conn(context.Background(), f.key("tickets"))
@@ -23,16 +23,16 @@ func (f *fixture) count() *census.Census {
 	return c
 }
 
-// conserved expects every account in exactly one place under its current
-// ticket, and a reason with every parked one.
+// conserved expects every account in exactly one place under its current ticket, and a
+// reason for every parked one.
 func (f *fixture) conserved() {
 	f.Helper()
 	f.check(census.Once)
 }
 
-// conservedOnceClaimed is conserved but for copies of one entry in
-// message_queue, as a monitor leaves that stopped half way: the next claim of
-// the account makes them void.
+// conservedOnceClaimed is conserved, but allows copies of one entry in message_queue. A
+// monitor that stopped half way leaves them, and the account's next claim makes them
+// void.
 func (f *fixture) conservedOnceClaimed() {
 	f.Helper()
 	f.check(func(places []string) bool {

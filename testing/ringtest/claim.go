@@ -16,7 +16,8 @@ func claimInOrder(f *fixture) {
 		f.Fatal(err)
 	}
 	f.register("b", "c", "a")
-	// Due in the past in another order: set as a schedule that was long asleep.
+	// These are due in the past in another order, as in a schedule that nobody promoted
+	// for long.
 	for i, id := range []string{"c", "a", "b"} {
 		f.do("ZADD", f.key("schedule"), now.Add(time.Duration(i-10)*time.Second).UnixMilli(), id)
 	}
@@ -31,7 +32,7 @@ func claimInOrder(f *fixture) {
 	}
 }
 
-// claimStamped: how old a claim is must be told by one clock, Redis' own.
+// claimStamped: how old a claim is must be measured by one clock, Redis' own.
 func claimStamped(f *fixture) {
 	before, err := f.ring.Now(context.Background(), 0)
 	if err != nil {
@@ -135,8 +136,7 @@ func claimSetsGarbageAside(f *fixture) {
 	f.conserved()
 }
 
-// setAsideBounded has more set aside than is kept, by each step that does so: the
-// newest are kept.
+// setAsideBounded has each step set more aside than is kept. The newest are kept.
 func setAsideBounded(f *fixture) {
 	ctx := context.Background()
 	const most = 1000
@@ -221,7 +221,7 @@ func claimTellsChanges(f *fixture) {
 	}
 	f.upsert(circulate.Updated, circulate.Registration{ID: "a", Record: []byte(`{"id":"a"}`)})
 	turn()
-	// Behind the ring's back: what is known is not read again.
+	// This bypasses the ring: what is known is not read again.
 	f.do("HSET", f.key("accounts"), "a", "unseen")
 	if got := turn(); got != `{"id":"a"}` {
 		f.Errorf("record %q was read again", got)
@@ -235,7 +235,7 @@ func claimTellsChanges(f *fixture) {
 			f.Errorf("record %q, want %q", got, want)
 		}
 	}
-	// Gone and back, with more changes than are kept in between.
+	// It was gone and is back, with more changes in between than are kept.
 	if _, err := f.ring.Deregister(ctx, 0, []string{"a"}); err != nil {
 		f.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// aDay is how far a clock was ahead that went back. A real server's clock cannot be
-// set: what is kept of it, and what is due by it, is set ahead instead.
+// aDay is how far a clock was ahead before it went back. A real server's clock cannot be
+// set, so what is kept of it, and what is due by it, is set ahead instead.
 const aDay = 24 * time.Hour
 
 func (f *fixture) now() time.Time {
@@ -24,14 +24,14 @@ func (f *fixture) now() time.Time {
 	return now
 }
 
-// due has a scheduled account due at another time, as a clock that was wrong would.
+// due has a scheduled account due at another time, as a wrong clock would.
 func (f *fixture) due(id string, at time.Time) {
 	f.Helper()
 	f.do("ZADD", f.key("schedule"), at.UnixMilli(), id)
 }
 
-// clockBack keeps a newest time that is ahead: it is told until it is forgotten, and
-// what is less than a step is not.
+// clockBack keeps a newest time that is ahead. It is reported until it is forgotten, and
+// a difference smaller than a step is not reported.
 func clockBack(f *fixture) {
 	ctx := context.Background()
 	read := func(want time.Time) {
@@ -58,7 +58,7 @@ func clockBack(f *fixture) {
 	newest := keep(aDay)
 	for range 2 {
 		read(newest)
-		if err := f.ring.Clocks().ForgetNewest(ctx, 0, newest.Add(-time.Millisecond)); err != nil { // somebody has seen a newer one
+		if err := f.ring.Clocks().ForgetNewest(ctx, 0, newest.Add(-time.Millisecond)); err != nil { // another client has seen a newer one
 			f.Fatal(err)
 		}
 	}
@@ -68,8 +68,8 @@ func clockBack(f *fixture) {
 	read(time.Time{})
 }
 
-// clockFar finds what is due after some time, page by page, and has it due earlier,
-// unless it has moved since.
+// clockFar finds what is due after some time, page by page, and moves it earlier, unless
+// it has moved since.
 func clockFar(f *fixture) {
 	ctx := context.Background()
 	var ids, want []string
@@ -110,7 +110,7 @@ func clockFar(f *fixture) {
 		f.Fatalf("far are %q, want %q", got, want)
 	}
 	f.nudge("000", circulate.Nudge{})
-	for _, moved := range []int{len(moves) - 1, 0} { // twice: nobody is where it was seen
+	for _, moved := range []int{len(moves) - 1, 0} { // twice: then no account is where it was seen
 		if n, err := f.ring.Clocks().MoveDue(ctx, 0, moves); n != moved || err != nil {
 			f.Errorf("moved %d, %v, want %d", n, err, moved)
 		}
@@ -122,8 +122,8 @@ func clockFar(f *fixture) {
 	f.claimAll("000")
 }
 
-// clockRewind brings nearer what ends by a clock that was a day ahead, and leaves alone
-// what does not.
+// clockRewind brings nearer what ends by a clock that was a day ahead, and does not
+// change other times.
 func clockRewind(f *fixture) {
 	ctx := context.Background()
 	f.group(circulate.StreamStart)
@@ -152,7 +152,8 @@ func clockRewind(f *fixture) {
 	if nudge := f.text("HGET", f.key("nudges"), "right"); nudge != right {
 		f.Errorf("the nudge of a clock that was right is %s, was %s", nudge, right)
 	}
-	// Where a loaded machine takes longer than a nudge is to wait, it is due at once.
+	// On a loaded machine that takes longer than the nudge should wait, it is due at
+	// once.
 	if nudge, want := f.text("HGET", f.key("nudges"), "ahead"), ms(time.Minute)+"|"+ms(time.Hour)+"|hint"; nudge != want && f.now().Before(now.Add(time.Minute)) {
 		f.Errorf("the nudge is %s, want %s", nudge, want)
 	}
@@ -163,8 +164,8 @@ func clockRewind(f *fixture) {
 	f.conserved()
 }
 
-// auditFindsBeyond asks about whoever is not due for a while, and has those due
-// that are due too late, unless they have moved meanwhile.
+// auditFindsBeyond asks about accounts that are not due for a while, and moves those that
+// are due too late, unless they have moved meanwhile.
 func auditFindsBeyond(f *fixture) {
 	ctx := context.Background()
 	f.register("far", "late", "moved", "near")

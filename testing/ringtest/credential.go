@@ -41,7 +41,7 @@ func (f *fixture) credentialKey(pause bool) string {
 	return ""
 }
 
-// lapse has what a field says be over.
+// lapse has the time in a field run out.
 func (f *fixture) lapse(pause bool, field string) {
 	f.Helper()
 	f.do("HSET", f.credentialKey(pause), field, "1")
@@ -51,7 +51,7 @@ func fetched(value string) credential.Settlement {
 	return credential.Settlement{As: credential.Fetched, Value: []byte(value), For: time.Hour, Refresh: 50 * time.Minute}
 }
 
-// credentialOnce has many ask for a credential that nobody has.
+// credentialOnce has many ask for a credential that nobody has yet.
 func credentialOnce(f *fixture) {
 	var all sync.WaitGroup
 	var fences atomic.Int64
@@ -90,13 +90,13 @@ func credentialLives(f *fixture) {
 		f.Errorf("forgotten after %d ms", ms)
 	}
 
-	// Time to replace it: one does, the others go on with what there is.
+	// It is time to replace it: one does, the others use the old one meanwhile.
 	f.lapse(false, "refresh")
 	second, third := f.take(someCredential), f.take(someCredential)
 	if second.Fence <= first.Fence || second.Value == nil || third.Fence != 0 || third.Value == nil || third.Wait == 0 {
 		f.Fatalf("got %+v and %+v", second, third)
 	}
-	// Who fetches it is gone; then it comes back, too late.
+	// The replica that fetches it stops, and comes back too late.
 	f.lapse(false, "lease")
 	fourth := f.take(someCredential)
 	if fourth.Fence <= second.Fence {
@@ -113,7 +113,7 @@ func credentialLives(f *fixture) {
 	}
 }
 
-// credentialDrops takes away the very one that was refused.
+// credentialDrops drops exactly the credential that was refused.
 func credentialDrops(f *fixture) {
 	ctx := context.Background()
 	drop := func(want bool, version int64) {
@@ -131,7 +131,7 @@ func credentialDrops(f *fixture) {
 	drop(true, one)
 	drop(true, one)
 	two := renew("two")
-	drop(true, one) // a replica that still had the first
+	drop(true, one) // a replica that still had the first one
 	if c := f.take(someCredential); string(c.Value) != "two" {
 		f.Fatalf("got %+v", c)
 	}
@@ -173,7 +173,7 @@ func ownerPauses(f *fixture) {
 		}
 	}
 	pause(time.Minute)
-	pause(time.Minute) // the same limit, met by another check
+	pause(time.Minute) // the same limit, hit by another check
 	for _, name := range []string{"token", "other"} {
 		c := f.take(credential.Ref{Owner: someCredential.Owner, Name: name})
 		if c.Paused <= 50*time.Second || c.PauseReason != "45009" || c.Fence != 0 {
@@ -229,7 +229,7 @@ func credentialBadInput(f *fixture) {
 	if keys := f.strings("KEYS", f.ns+":credentials:*"); len(keys) > 0 {
 		f.Errorf("something was written: %q", keys)
 	}
-	// What is no credential is set aside, and holds nobody up.
+	// Text that is no credential is set aside and holds nobody up.
 	f.take(someCredential)
 	key := f.credentialKey(false)
 	f.do("DEL", key)

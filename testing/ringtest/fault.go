@@ -13,8 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// mistypedKeys spoils one key after the other: the shard must go on, and what
-// the key held must still be somewhere.
+// mistypedKeys spoils one key after the other. The shard must go on, and the spoiled
+// key's content must still be somewhere.
 func mistypedKeys(f *fixture) {
 	for _, name := range []string{"message_queue", "processing_list", "schedule", "cursors", "failures", "states", "strikes", "nudges", "parked", "park_reasons", "messages", "changes", "set_aside", "message_queue:urgent", "message_queue:low", "errors", "ticket_seq", "turns"} {
 		id := "after-" + name
@@ -86,8 +86,8 @@ func trimMessages(f *fixture) {
 	}
 }
 
-// randomWalk does random steps of random actors, some of them stopped half way,
-// and holds the law after each. ROUNDS_WALK_SEED repeats a walk.
+// randomWalk does random steps of random actors, some of them stopped half way, and
+// checks the law after each. ROUNDS_WALK_SEED repeats a walk.
 func randomWalk(f *fixture) {
 	seed := rand.Uint64()
 	if given, err := strconv.ParseUint(os.Getenv("ROUNDS_WALK_SEED"), 10, 64); err == nil {
@@ -99,7 +99,7 @@ func randomWalk(f *fixture) {
 		w.step()
 		f.conservedOnceClaimed()
 	}
-	// All who are left come to rest: nothing is lost, nothing twice.
+	// All that are left come to rest: nothing is lost or doubled.
 	for _, h := range f.oldest() {
 		w.requeueWhole(h)
 	}
@@ -182,8 +182,8 @@ func (w *walk) requeueWhole(h circulate.Held) {
 	}
 }
 
-// giveBack returns, progresses or releases one of the claims that anyone ever
-// had; most of them are lost by then.
+// giveBack returns, progresses or releases one of the claims that any actor ever had.
+// Most of them are lost by then.
 func (w *walk) giveBack() {
 	w.Helper()
 	if len(w.claims) == 0 {

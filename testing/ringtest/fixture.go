@@ -42,7 +42,7 @@ func newFixture(t *testing.T, server redistest.Redis) *fixture {
 
 func (f *fixture) key(name string) string { return "{" + f.ns + ":0}:" + name }
 
-// do runs a command as somebody else would, where its first key is.
+// do runs a command as another client would, on the server that has its first key.
 func (f *fixture) do(name string, args ...any) any {
 	f.Helper()
 	if c, ok := f.server.(nodes); ok && (name == "KEYS" || name == "SCRIPT") {
@@ -72,13 +72,13 @@ func (f *fixture) on(conn redis.Conn, err error, name string, args ...any) any {
 	return reply
 }
 
-// nodes is a server that is several.
+// nodes is a server that consists of several.
 type nodes interface {
 	Nodes(ctx context.Context) ([]string, error)
 	ConnTo(ctx context.Context, address string) (redis.Conn, error)
 }
 
-// everywhere does what concerns no key on each node, and joins the replies.
+// everywhere does a command without keys on each node, and joins the replies.
 func (f *fixture) everywhere(c nodes, name string, args ...any) any {
 	f.Helper()
 	addresses, err := c.Nodes(context.Background())
@@ -126,7 +126,7 @@ func (f *fixture) number(name string, args ...any) int {
 	return n
 }
 
-// register brings accounts in, due at once.
+// register registers accounts that are due at once.
 func (f *fixture) register(ids ...string) {
 	f.Helper()
 	items := make([]circulate.Registration, len(ids))

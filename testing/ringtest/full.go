@@ -10,9 +10,9 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// RunFull holds a server to what the ring promises of a Redis at its memory limit:
-// what frees, moves or only reads goes on, what adds is refused whole. Limit has the
-// server reach its limit, or lifts it; nobody else may use the server meanwhile.
+// RunFull tests what the ring promises of a Redis at its memory limit: steps that free,
+// move or only read succeed, and steps that add are refused as a whole. Limit has the
+// server reach its limit, or lifts it. Nobody else may use the server meanwhile.
 func RunFull(t *testing.T, server redistest.Redis, limit func(reached bool)) {
 	t.Helper()
 	for name, test := range map[string]func(f *fullFixture){
@@ -49,7 +49,7 @@ type fullFixture struct {
 	limit func(reached bool)
 }
 
-// full has the server reach its limit, and makes sure that it is felt.
+// full has the server reach its limit, and makes sure that it refuses writes.
 func (f *fullFixture) full() {
 	f.Helper()
 	f.limit(true)

@@ -11,7 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
-// fullGroup: what a group is done with can be trimmed, so it must get on.
+// fullGroup: a message that a group has handled can be trimmed, so the group must make
+// progress.
 func fullGroup(f *fullFixture) {
 	ctx := context.Background()
 	f.group(circulate.StreamStart)
@@ -23,7 +24,7 @@ func fullGroup(f *fullFixture) {
 	}
 	l := f.lease(alice)
 	f.read(l, "a/1", "a/2", "a/3")
-	// Most of its time is used up: what comes next renews it.
+	// Most of its time is used up: the next step renews it.
 	f.limit(false)
 	f.do("HSET", f.key("leases"), crew, l.Token()+"|0000000000001|"+alice)
 	f.full()
@@ -82,7 +83,8 @@ func fullEndpoint(f *fullFixture) {
 	f.refused("order", endpoint.Of(f.ring).Tell(ctx, endpoint.Order{Endpoint: "crm", Action: endpoint.Retry}))
 }
 
-// fullSkip: giving up on a message makes room for it, as a dead letter of a few bytes more.
+// fullSkip: giving up on a message frees memory for it, as its dead letter is a few bytes
+// larger.
 func fullSkip(f *fullFixture) {
 	ctx := context.Background()
 	positions := f.add("a/1")
@@ -96,7 +98,7 @@ func fullSkip(f *fullFixture) {
 	}
 }
 
-// fullOpen: a process that is started anew joins.
+// fullOpen: a process that is started again can join.
 func fullOpen(f *fullFixture) {
 	f.register("a")
 	f.full()
@@ -127,8 +129,8 @@ func fullMemory(f *fullFixture) {
 	f.refused("try a write", f.ring.TryWrite(ctx))
 }
 
-// tryWrite: every server says whether it takes writes, and tells of its memory or that
-// it does not.
+// tryWrite: every server reports whether it accepts writes, and how much memory it uses
+// or that it does not report that.
 func tryWrite(f *fixture) {
 	ctx := context.Background()
 	if err := f.ring.TryWrite(ctx); err != nil {

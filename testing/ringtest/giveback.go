@@ -105,8 +105,8 @@ func returnItemByItem(f *fixture) {
 	}
 }
 
-// returnManyEqualsSingle returns some of many claims in one step, which reads
-// the list once, and expects what single returns would have left.
+// returnManyEqualsSingle returns some of many claims in one step, which reads the list
+// once. It expects the same result as single returns would have.
 func returnManyEqualsSingle(f *fixture) {
 	for _, size := range []int{8, 9, 60, 200, 1000} {
 		var ids []string
@@ -158,7 +158,7 @@ func cursorShortAndLong(f *fixture) {
 			if string(c.Cursor) != cursor {
 				f.Fatalf("cursor of %d bytes came back with %d (paged %v)", len(cursor), len(c.Cursor), paged)
 			}
-			// A release, a requeue and a return without news leave it as it is.
+			// A release, a requeue and a return without news do not change it.
 			if n, err := f.ring.Release(ctx, 0, []*circulate.Claim{c}); n != 1 || err != nil {
 				f.Fatal(n, err)
 			}
@@ -255,7 +255,7 @@ func releaseNextInLine(f *fixture) {
 	f.ret(circulate.Fenced, circulate.Return{Claim: c[0]})
 }
 
-// releaseHeld gives back what the replica knows only from processing_list.
+// releaseHeld releases what the replica knows only from processing_list.
 func releaseHeld(f *fixture) {
 	f.register("a", "b")
 	c := f.claim(alice, "a", "b")

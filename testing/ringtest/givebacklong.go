@@ -9,9 +9,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// returnFromLongList returns full batches while thousands of others are in flight,
-// so that what remains is put back in several pushes: with just as much as one push
-// takes, one more, and at the length from which on the list is not read as a whole.
+// returnFromLongList returns full batches while thousands of others are in flight, so
+// that the rest is put back in several pushes: exactly as much as one push takes, one
+// more, and at the length from which the list is not read as a whole.
 func returnFromLongList(f *fixture) {
 	const full = circulate.MaxBatch
 	id := func(i int) string { return fmt.Sprintf("%05d", i) }
@@ -33,7 +33,7 @@ func returnFromLongList(f *fixture) {
 		f.Helper()
 		var items []circulate.Return
 		gone := make(map[string]bool)
-		// Every other one of what there is, as far as that goes, so that holes are everywhere.
+		// Every other entry, as far as that goes, so that gaps are everywhere.
 		for i := 0; len(items) < n; i = (i + 2) % (len(claims) | 1) {
 			if c := claims[i%len(claims)]; c != nil {
 				items = append(items, circulate.Return{Claim: c, Due: soon(c)})

@@ -43,7 +43,7 @@ func (f *fixture) lease(consumer string) *group.Lease {
 	return lease
 }
 
-// expire makes the lease one whose time is over.
+// expire makes the lease's time run out.
 func (f *fixture) expire(l *group.Lease) {
 	f.Helper()
 	f.do("HSET", f.key("leases"), crew, fmt.Sprintf("%s|%013d|%s", l.Token(), 1, l.Consumer))
@@ -164,7 +164,7 @@ func leaseIsAlone(f *fixture) {
 	f.add("a/1")
 	found := f.read(mine, "a/1")
 	f.expire(mine)
-	f.read(mine) // nobody has taken it: it lives again
+	f.read(mine) // nobody has taken it: it is valid again
 	if other, _, err := group.Of(f.ring).Member(crew, bob, time.Minute).Lease(ctx, 0); other != nil || err != nil {
 		f.Fatalf("after a renewal: %v, %v", other, err)
 	}
@@ -227,7 +227,7 @@ func groupRedelivers(f *fixture) {
 	if err != nil || len(rest) != 1 || rest[0] != (group.Pending{Position: positions[2], Deliveries: 4}) {
 		f.Errorf("after the first: %v, %v", rest, err)
 	}
-	// What was trimmed stops being pending.
+	// A trimmed message stops being pending.
 	f.do("XDEL", f.key("messages"), positions[0])
 	if gone, err := group.Of(f.ring).Redeliver(ctx, yours, pending[:1]); err != nil || len(gone.Messages) != 0 {
 		f.Errorf("trimmed: %v, %v", gone, err)

@@ -56,7 +56,7 @@ func deadLetters(f *fixture) {
 		f.Errorf("another group is told of %v, %v; want %q", batch.Others, err, position)
 	}
 	f.named(batch.Messages, "a/1", "a/2", "a/3")
-	// A replayed one that dies again is as it was.
+	// A replayed letter that dies again is the same as before.
 	if _, err := group.Of(f.ring).Bury(ctx, l, group.Pending{Position: position, Deliveries: 1}, "worse"); err != nil {
 		f.Fatal(err)
 	}

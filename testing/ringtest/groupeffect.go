@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// count is an effect that counts what it applied, and fails where it is told to.
+// count is an effect that counts what it applied, and fails if it is told to.
 var count = group.NewEffect("count", `
 	if redis.call('SISMEMBER', KEYS[2], message.account .. '/' .. message.id) == 1 then error('told to fail') end
 	redis.call('HINCRBY', KEYS[1], message.account .. '/' .. message.id, 1)
@@ -54,7 +54,7 @@ func effectOnce(f *fixture) {
 	if got := f.text("HGET", f.key("counts"), "last"); got != `{"n":1}textfeed2026-11-20T09:30:00.5Z` {
 		f.Errorf("the effect was given %q", got)
 	}
-	// What Redis refuses is an error of the effect; nothing is acknowledged.
+	// An error of Redis is an error of the effect; nothing is acknowledged.
 	f.do("DEL", f.key("counts"))
 	f.do("SET", f.key("counts"), "spoilt")
 	f.add("a/3")
@@ -93,7 +93,7 @@ func effectRemembers(f *fixture) {
 	f.apply(time.Hour, found, "2221")
 	f.apply(time.Hour, found, "0000")
 	f.pending(l)
-	// What is past is forgotten, and then applied anew.
+	// Old entries are forgotten, and such a message is then applied again.
 	key := f.key("messages") + ":applied:" + crew
 	f.do("ZADD", key, 1, "b\x001", 1, "x\x001")
 	f.add("b/1")

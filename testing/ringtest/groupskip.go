@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// groupSkip: a message that somebody gives up on is a dead letter, whoever reads the
+// groupSkip: a message that somebody gives up on becomes a dead letter, whoever reads the
 // shard, and its consumer finds it gone.
 func groupSkip(f *fixture) {
 	ctx := context.Background()
@@ -46,14 +46,14 @@ func groupSkip(f *fixture) {
 		!strings.HasPrefix(d.Error, "skipped: éé") || len(d.Error) > 1024 {
 		f.Errorf("dead letter %+v", d)
 	}
-	// Its consumer goes on with what is still there.
+	// Its consumer goes on with the messages that are still there.
 	again, err := group.Of(f.ring).Redeliver(ctx, l, []group.Pending{{Position: positions[0], Deliveries: 2}, {Position: positions[2], Deliveries: 2}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.named(again.Messages, "a/2")
 	f.read(l, "a/3")
-	// What was trimmed leaves nothing, and is not pending any more.
+	// A trimmed message leaves nothing, and is not pending any more.
 	f.do("XDEL", f.key("messages"), positions[1])
 	if skip(positions[1], "b") != "" {
 		f.Error("a message that was trimmed became a dead letter")
@@ -69,7 +69,7 @@ func groupSkip(f *fixture) {
 	}
 }
 
-// messagesEnd is the position of the last message.
+// messagesEnd returns the position of the last message.
 func (f *fixture) messagesEnd() string {
 	f.Helper()
 	last, err := f.ring.Streams().Last(context.Background(), 0)
@@ -79,7 +79,7 @@ func (f *fixture) messagesEnd() string {
 	return last
 }
 
-// endpointOrders: each process finds what was ordered since it looked.
+// endpointOrders: each process finds the orders since it looked last.
 func endpointOrders(f *fixture) {
 	ctx := context.Background()
 	board := endpoint.Of(f.ring)
@@ -106,21 +106,21 @@ func endpointOrders(f *fixture) {
 	one := endpoint.Order{Endpoint: "crm", Action: endpoint.Retry, Account: "a|b\n"}
 	two := endpoint.Order{Endpoint: "crm", Action: endpoint.Refresh}
 	tell(one)
-	late := look("") // a process that starts now is not meant
+	late := look("") // an order from before does not concern a process that starts now
 	tell(two)
 	look(look(early, one, two))
 	late = look(look(late, two))
 	if err := board.Tell(ctx, endpoint.Order{Action: endpoint.Retry}); err == nil || circulate.Unknown(err) {
 		f.Errorf("an order to no endpoint: %v", err)
 	}
-	// Redis has lost them: what is ordered from then on counts.
+	// Redis has lost the orders: those from then on count.
 	f.do("DEL", "{"+f.ns+":webhooks}:orders")
 	late = look(late)
 	tell(one)
 	look(late, one)
 }
 
-// endpointReports: what processes that are there say of their endpoints.
+// endpointReports: what live processes report of their endpoints.
 func endpointReports(f *fixture) {
 	ctx := context.Background()
 	board := endpoint.Of(f.ring)
@@ -156,7 +156,8 @@ func endpointReports(f *fixture) {
 	if r := got["crm"][0]; r.Status != 500 || r.Breaker != "open" || len(r.Waiting) != 1 || r.Waiting[0].Failed != 4 {
 		f.Errorf("%+v", r)
 	}
-	// A process that went silent counts no more, and what cannot be read misleads nobody.
+	// A process that went silent no longer counts, and a report that cannot be read is
+	// left out.
 	key := "{" + f.ns + ":webhooks}:"
 	f.do("HSET", key+"reports", bob, "no JSON")
 	f.do("ZADD", key+"reporters", f.number("ZSCORE", key+"reporters", alice), bob)

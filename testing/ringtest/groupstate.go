@@ -21,7 +21,7 @@ func groupStates(f *fixture) {
 	state := func(lag, pending int, last string) circulate.GroupState {
 		f.Helper()
 		s, err := f.ring.Streams().GroupState(ctx, 0, crew)
-		// Only up to Redis' own count of what was read.
+		// This is exact only up to Redis' own count of what was read.
 		if err != nil || s.Lag != lag && f.server.Name() != "embedded" || s.Pending != pending || s.Last != last || s.Holder != alice {
 			f.Errorf("%+v, %v; want lag %d, pending %d", s, err, lag, pending)
 		}

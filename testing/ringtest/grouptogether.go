@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// groupTogether does for several groups at once what consumers do now and then: they
-// take leases, renew them, and look how far they have got.
+// groupTogether does for several groups at once what consumers do from time to time: take
+// leases, renew them, and look how far they have read.
 func groupTogether(f *fixture) {
 	ctx := context.Background()
 	begin := func(name, consumer string) group.Begun {

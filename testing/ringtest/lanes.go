@@ -48,7 +48,7 @@ func lanes(f *fixture) {
 			f.Fatalf("of sixteen turns %d are low's and %d normal's: %s", l, n, order)
 		}
 	}
-	// What is left is all taken, the last of them low.
+	// What is left is all claimed, the low one last.
 	rest := f.batch(alice, 1000).Claims
 	if len(rest)+len(order) != 3*each || rest[len(rest)-1].ID[0] != 'l' {
 		f.Errorf("%d and %d were claimed, the last is %s", len(order), len(rest), rest[len(rest)-1].ID)
@@ -56,8 +56,8 @@ func lanes(f *fixture) {
 	f.conserved()
 }
 
-// lanesOfSteps follows an account of each lane through the steps that put it
-// back, and one that is nudged: it goes with the urgent ones, once.
+// lanesOfSteps follows an account of each lane through the steps that put it back. A
+// nudged account goes to the urgent lane once.
 func lanesOfSteps(f *fixture) {
 	ctx := context.Background()
 	f.registerIn(circulate.Low, "l")
@@ -148,7 +148,7 @@ func history(f *fixture) {
 		f.ret(circulate.Written, circulate.Return{Claim: c, Mark: mark, Rule: 'x', Error: "error " + string(mark), Cursor: []byte(strings.Repeat("c", i))})
 	}
 	v := f.look("a")
-	// Of an account that no check has succeeded with the eighth stays free.
+	// The eighth mark stays free for an account that no check has succeeded with.
 	if string(v.History.Marks) != "ihgfedc" || v.History.Succeeded.Unix() != 0 || v.Rule != 'x' {
 		f.Errorf("history %q %v rule %c", v.History.Marks, v.History.Succeeded, v.Rule)
 	}

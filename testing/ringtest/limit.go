@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
-// limited is one limit in a time of its own: Redis' clock and what was skipped.
-// Time is skipped by moving all that the limit remembers into the past.
+// limited is one limit with its own time: Redis' clock and what was skipped. Time is
+// skipped by moving everything that the limit remembers into the past.
 type limited struct {
 	*fixture
 	held    limit.Limit
@@ -86,7 +86,7 @@ func (l *limited) ask(asks ...limit.Ask) limit.Answers {
 	return a
 }
 
-// newcomers asks for n checks that were promised nothing.
+// newcomers asks for n checks that have no promise.
 func (l *limited) newcomers(n int) limit.Answers {
 	l.Helper()
 	return l.ask(make([]limit.Ask, n)...)
@@ -117,7 +117,7 @@ func started(a limit.Answers) (n int) {
 	return n
 }
 
-// expect expects so many to be let start.
+// expect expects that so many may start.
 func (l *limited) expect(what string, a limit.Answers, want int) {
 	l.Helper()
 	if got := started(a); got != want {
@@ -125,7 +125,7 @@ func (l *limited) expect(what string, a limit.Answers, want int) {
 	}
 }
 
-// slots expects promises to be in order and so far apart, up to the rounding to
+// slots expects promises to be in order and so far apart, except for the rounding to
 // milliseconds.
 func (l *limited) slots(what string, at []time.Time, apart time.Duration) {
 	l.Helper()

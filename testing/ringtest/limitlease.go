@@ -12,7 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
-// leasesHold lets random askers come and go, and counts who is there.
+// leasesHold lets random askers come and go, and counts those that hold a lease.
 func leasesHold(f *fixture) {
 	random := rand.New(rand.NewPCG(2, 3))
 	l := f.limited(limit.Limit{Concurrency: 4, Every: 50 * time.Millisecond, Burst: 4, Lease: time.Hour})
@@ -25,7 +25,7 @@ func leasesHold(f *fixture) {
 			n := 1 + random.IntN(len(running))
 			if random.IntN(4) == 0 {
 				l.leave(append(running[:n:n], "unknown")...)
-				l.leave(running[:n]...) // to repeat does no harm
+				l.leave(running[:n]...) // repeating it does no harm
 			} else {
 				l.leave(running[:n]...)
 			}
@@ -91,7 +91,8 @@ func leaseHold(f *fixture) {
 			f.Errorf("slot %d is %v after the one before, want how long a check takes: 30s", i, apart)
 		}
 	}
-	// It takes longer than expected: the promised are denied, and keep their order.
+	// It takes longer than expected: those that were promised are denied, and keep their
+	// order.
 	l.skip(a.At[1].Sub(l.now()))
 	second := l.ask(limit.Ask{Promised: a.At[1]})
 	l.expect("not left yet", second, 0)
@@ -105,7 +106,7 @@ func leaseRefund(f *fixture) {
 	a := l.ask(limit.Ask{CheckID: "a"})
 	l.expect("alone", a, 1)
 	l.refund(a.Now, "a", "never there")
-	l.refund(a.Now, "a") // with leases a refund is known
+	l.refund(a.Now, "a") // with leases, a refund can be checked
 	if n := l.number("ZCARD", l.state()+":leases"); n != 0 {
 		f.Errorf("%d leases after a refund", n)
 	}
@@ -128,7 +129,7 @@ func limitChanges(f *fixture) {
 	}
 }
 
-// limitsTogether asks several at once, of which one cannot answer for itself.
+// limitsTogether asks several limits at once, one of which cannot answer.
 func limitsTogether(f *fixture) {
 	ctx := context.Background()
 	key := func(name string) string { return f.ns + ":limits:{" + name + "}" }

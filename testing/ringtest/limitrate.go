@@ -8,8 +8,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
-// rateHolds lets random askers come at random times, and holds what starts
-// against the bound itself and against a token bucket of the other form.
+// rateHolds lets random askers come at random times. It compares what starts with the
+// bound itself and with a token bucket of another form.
 func rateHolds(f *fixture) {
 	random := rand.New(rand.NewPCG(1, 3))
 	for round := range 6 {
@@ -23,7 +23,7 @@ func rateHolds(f *fixture) {
 			l.skip(time.Duration(random.Int64N(int64(2 * every))).Truncate(time.Millisecond))
 			asks := make([]limit.Ask, 1+random.IntN(4))
 			for i := range asks {
-				// As if promised a moment ago: the line is not what is tested here.
+				// Promised a moment ago, because the line is not tested here.
 				asks[i].Promised = l.now().Add(-time.Millisecond)
 			}
 			a := l.ask(asks...)
@@ -46,8 +46,8 @@ func rateHolds(f *fixture) {
 	}
 }
 
-// expectRate expects no window of any length to have more starts than a burst
-// and what the rate returns meanwhile.
+// expectRate expects that no window of any length has more starts than a burst and what
+// the rate adds meanwhile.
 func expectRate(f *fixture, starts []time.Time, every time.Duration, burst int) {
 	f.Helper()
 	for i := range starts {
@@ -59,8 +59,7 @@ func expectRate(f *fixture, starts []time.Time, every time.Duration, burst int) 
 	}
 }
 
-// rateLine has those who are denied come back one by one, in order, while nobody
-// overtakes them.
+// rateLine has denied askers come back one by one, in order. Nobody may overtake them.
 func rateLine(f *fixture) {
 	l := f.limited(limit.Limit{Every: 10 * time.Second, Burst: 2})
 	first := l.newcomers(6)
@@ -79,7 +78,7 @@ func rateLine(f *fixture) {
 	}
 }
 
-// rateJitter has one come back late, and the next one denied for it.
+// rateJitter has one asker come back late. The next one is denied because of it.
 func rateJitter(f *fixture) {
 	l := f.limited(limit.Limit{Every: 10 * time.Second, Burst: 1})
 	a := l.newcomers(5)
@@ -101,7 +100,7 @@ func rateJitter(f *fixture) {
 	}
 }
 
-// rateOutage has all that stood in line come back at once, long after.
+// rateOutage has everybody in line come back at once, long after.
 func rateOutage(f *fixture) {
 	l := f.limited(limit.Limit{Every: 5 * time.Second, Burst: 3})
 	a := l.newcomers(13)
@@ -125,7 +124,7 @@ func rateRefund(f *fixture) {
 	l.expect("a burst", a, 2)
 	l.refund(a.Now, "b")
 	l.expect("after a refund", l.newcomers(2), 1)
-	// What time has given back meanwhile is not given back twice.
+	// Time has refunded this already, so it is not refunded again.
 	l = f.limited(limit.Limit{Name: "late", Every: time.Hour, Burst: 2})
 	a = l.newcomers(1)
 	l.skip(time.Hour)

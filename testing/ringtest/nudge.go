@@ -72,7 +72,7 @@ func nudgeHint(f *fixture) {
 	if string(c.Hint) != "token" {
 		f.Fatalf("hint %q", c.Hint)
 	}
-	// Its holder dies: whoever checks it next has the hint too.
+	// Its holder dies: the next check has the hint too.
 	f.requeue(circulate.Moved, f.oldest()[0])
 	c = f.claim(bob, "a")[0]
 	if string(c.Hint) != "token" {
@@ -83,7 +83,7 @@ func nudgeHint(f *fixture) {
 	if c.Hint != nil {
 		f.Errorf("hint %q came twice", c.Hint)
 	}
-	// While claimed: the next check brings it.
+	// The account is claimed: its next check brings the hint.
 	f.nudge("a", circulate.Nudge{Hint: []byte("second"), Lives: time.Hour})
 	f.ret(circulate.Written, circulate.Return{Claim: c, Due: soon(c)})
 	c = f.claim(bob, "a")[0]
@@ -117,8 +117,8 @@ func nudgesMerge(f *fixture) {
 	}
 }
 
-// nudgeInLine: who asks again while it waits for its turn in a limit's line keeps
-// the turn, and what the nudge brought along waits with it.
+// nudgeInLine: an account that is nudged while it waits for its turn in a limit's line
+// keeps the turn. What the nudge carries waits with it.
 func nudgeInLine(f *fixture) {
 	f.register("a")
 	c := f.claim(alice, "a")[0]

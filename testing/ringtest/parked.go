@@ -8,8 +8,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// resumeForReason leaves alone whoever is parked for another reason than the one
-// that is named.
+// resumeForReason does not resume an account that is parked for another reason than the
+// given one.
 func resumeForReason(f *fixture) {
 	ctx := context.Background()
 	f.register("a", "b", "c", "d")
@@ -31,8 +31,8 @@ func resumeForReason(f *fixture) {
 	f.placed("c", circulate.Parked)
 }
 
-// parkIf leaves alone whoever is parked for another reason than was seen, or not at
-// all where one was seen.
+// parkIf does not change an account that is parked for another reason than was seen, or
+// that is no longer parked.
 func parkIf(f *fixture) {
 	ctx := context.Background()
 	f.register("a", "b", "c", "d")
@@ -52,15 +52,15 @@ func parkIf(f *fixture) {
 	f.placed("d", circulate.Scheduled)
 }
 
-// parkedPages walks through parked accounts, most of which are parked since the
-// same moment, in pages of every size. An account that stays parked is met
-// once, though those that the walk goes on behind are taken out, and others come.
+// parkedPages walks through parked accounts, most of which were parked at the same
+// moment, in pages of every size. An account that stays parked is met once, even if
+// accounts before it are resumed and others are parked.
 func parkedPages(f *fixture) {
 	ctx := context.Background()
 	const many = 60
 	var ids []string
 	for i := range many {
-		// Bytes order them, not a language.
+		// Their order is by bytes, not by a language's rules.
 		ids = append(ids, fmt.Sprintf("%c%02d", []rune("aBcÄzZ")[i%6], i))
 	}
 	f.register(ids...)
@@ -146,7 +146,7 @@ func turns(f *fixture) {
 	if got := turn("l"); got.Lane != circulate.Low || got.Ahead != 0 {
 		f.Errorf("low: %+v", got)
 	}
-	// Under a ticket that is not current it does not wait there.
+	// An entry under an old ticket does not count as waiting.
 	if _, err := f.ring.Park(ctx, 0, "gone", []string{"l"}); err != nil {
 		f.Fatal(err)
 	}

@@ -10,8 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// upsertAsSeen changes and removes accounts on the condition that nobody else has
-// changed them.
+// upsertAsSeen changes and removes accounts if nobody else has changed them.
 func upsertAsSeen(f *fixture) {
 	ctx := context.Background()
 	item := func(record, before string) circulate.Registration {
@@ -32,7 +31,7 @@ func upsertAsSeen(f *fixture) {
 	f.ret(circulate.Fenced, circulate.Return{Claim: c})
 	f.conserved()
 
-	// In one step each of an id's changes sees those before it.
+	// In one step, each change of an id sees the changes before it.
 	outcomes, err := f.ring.Upsert(ctx, 0, []circulate.Registration{item("3", "2"), item("4", "2"), item("5", "3"), {ID: "b", Record: []byte("b")}})
 	if err != nil || string(letters(outcomes)) != "uxuc" {
 		f.Errorf("several: %s, %v", letters(outcomes), err)
@@ -59,7 +58,7 @@ func letters(outcomes []circulate.Registered) []byte {
 	return text
 }
 
-// registerBegins registers accounts with cursors, failures and reasons of their own.
+// registerBegins registers accounts that come with cursors, failures and reasons.
 func registerBegins(f *fixture) {
 	ctx := context.Background()
 	long := bytes.Repeat([]byte("long"), 1024)
@@ -111,7 +110,7 @@ func registerBegins(f *fixture) {
 	if c := claims["long"]; !bytes.Equal(c.Cursor, long) {
 		f.Errorf("long: %d bytes of cursor", len(c.Cursor))
 	}
-	// One that is there keeps its own.
+	// A registered account keeps its own.
 	f.upsert(circulate.Updated, circulate.Registration{ID: "out", Record: []byte("2"), Begin: &circulate.Begin{Cursor: []byte("other"), Failures: 9}})
 	if v := f.look("out"); v.Place != circulate.Parked || v.Failures != 2 {
 		f.Errorf("out after a change: %+v", v)

@@ -57,8 +57,8 @@ func upsertFences(f *fixture) {
 	f.conserved()
 }
 
-// upsertForgets changes what an account is, as another kind does: no cursor of the
-// old one may come with its next claim, wherever it was kept.
+// upsertForgets changes an account's kind. Its next claim must not have a cursor of the
+// old kind, wherever that was kept.
 func upsertForgets(f *fixture) {
 	for _, cursor := range []string{"short", strings.Repeat("l", 45), strings.Repeat("l", 4096)} {
 		id := fmt.Sprint("a", len(cursor))
@@ -266,8 +266,8 @@ func replicas(f *fixture) {
 	}
 }
 
-// attendance tells of a process while it attends, of its leaving once, and to one of
-// several that it is forgotten.
+// attendance reports a process while it attends. It reports once that the process has
+// left, and tells one of several callers that it is forgotten.
 func attendance(f *fixture) {
 	ctx := context.Background()
 	roster := f.ring.Roster()
@@ -305,8 +305,8 @@ func attendance(f *fixture) {
 	}
 }
 
-// members tells of processes what they say of themselves, for ten minutes after they
-// went silent, and not at all once they have left.
+// members returns what processes report of themselves, for ten minutes after they went
+// silent, and nothing once they have left.
 func members(f *fixture) {
 	ctx := context.Background()
 	roster := f.ring.Roster()
@@ -340,7 +340,7 @@ func members(f *fixture) {
 	expect(alice+" api,monitor v1 0", bob+" poller v2 0")
 	attend(poller, "v3", true)
 
-	// One that monitors found silent is seen for ten minutes, and then forgotten.
+	// A process that monitors found silent is seen for ten minutes, and then forgotten.
 	tag := "{" + f.ns + ":replicas}:"
 	now, err := f.ring.Now(ctx, 0)
 	if err != nil {

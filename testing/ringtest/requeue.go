@@ -105,7 +105,7 @@ func requeueIntoMistyped(f *fixture) {
 	h := f.oldest()[0]
 	f.do("DEL", f.key("message_queue"))
 	f.do("SET", f.key("message_queue"), "not a list")
-	// After Oldest looked: MULTI takes the entry out and cannot push it.
+	// This is after Oldest looked: MULTI takes the entry out and cannot push it.
 	f.requeue(circulate.Moved, h)
 	f.placed("a", circulate.Waiting)
 	f.claim(bob, "a")
@@ -145,7 +145,7 @@ func ticketsNeverTwice(f *fixture) {
 		f.ret(circulate.Written, circulate.Return{Claim: c})
 		fresh()
 		if i == 10 {
-			f.do("DEL", f.key("ticket_seq")) // the sequence is lost: it must not begin anew
+			f.do("DEL", f.key("ticket_seq")) // the sequence is lost: it must not start again
 		}
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// The change of most tests: numbers with a common divisor that neither divides.
+// Most tests use this change: the numbers have a common divisor, and neither divides the
+// other.
 const (
 	fromShards = 4
 	toShards   = 6
@@ -99,7 +100,7 @@ func moveAll(ring *circulate.Ring) error {
 	return nil
 }
 
-// confirmAll confirms what has arrived, as if it had been long ago.
+// confirmAll confirms what has arrived, as if that were long ago.
 func (f *resharding) confirmAll(ring *circulate.Ring) {
 	f.Helper()
 	for source := range f.from {
@@ -180,7 +181,7 @@ func (f *resharding) give(ring *circulate.Ring, want circulate.Outcome, item cir
 	}
 }
 
-// reshardKeepsAll moves accounts of every kind and expects each to be what it was.
+// reshardKeepsAll moves accounts of every kind and expects each to be unchanged.
 func reshardKeepsAll(fx *fixture) {
 	f, ctx := newResharding(fx, fromShards, toShards), context.Background()
 	long := bytes.Repeat([]byte{0, '|', 0xff, ':'}, 50)
@@ -247,7 +248,8 @@ func reshardKeepsAll(fx *fixture) {
 	}
 }
 
-// reshardFencesTheOld expects a process whose ring is from before to be told so.
+// reshardFencesTheOld expects a process whose ring was opened before the change to be
+// told so.
 func reshardFencesTheOld(fx *fixture) {
 	f, ctx := newResharding(fx, fromShards, toShards), context.Background()
 	f.registerAll(f.old, ids(20))
@@ -294,14 +296,14 @@ func reshardFencesTheOld(fx *fixture) {
 	f.lawful(after, 22)
 }
 
-// reshardSteps holds the steps that go by ids to finding accounts wherever they are.
+// reshardSteps checks that the steps that take an id find accounts wherever they are.
 func reshardSteps(fx *fixture) {
 	f, ctx := newResharding(fx, fromShards, toShards), context.Background()
 	all := ids(30)
 	f.registerAll(f.old, all)
 	ring := f.begin()
 	source := f.old.ShardOf(all[0])
-	if _, _, err := ring.Mover().Move(ctx, source); err != nil { // some are new shards' now, some are not
+	if _, _, err := ring.Mover().Move(ctx, source); err != nil { // some are in new shards now, some are not
 		f.Fatal(err)
 	}
 	f.onTheirWay(source)
@@ -351,7 +353,7 @@ func reshardSteps(fx *fixture) {
 	f.lawful(f.finish(ring), 0)
 }
 
-// onTheirWay makes of what has arrived from a shard what is on its way, as a mover
+// onTheirWay turns what has arrived from a shard into what is on its way, as a mover
 // leaves it that stops before it settles.
 func (f *resharding) onTheirWay(source int) {
 	f.Helper()

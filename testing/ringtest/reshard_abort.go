@@ -8,8 +8,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// reshardAbort gives a change up of which nobody has moved: all is as before, for
-// whoever comes late as well, and another change goes where none of it is.
+// reshardAbort aborts a change before any account has moved. All is as before, also for a
+// process that comes late, and another change uses other shards.
 func reshardAbort(fx *fixture) {
 	f, ctx := newResharding(fx, fromShards, toShards), context.Background()
 	all := ids(20)
@@ -57,7 +57,8 @@ func reshardAbort(fx *fixture) {
 		f.Fatal(err)
 	}
 	lateMover()
-	// The shards that were given up take nobody, whoever still knows of them.
+	// The shards that were given up accept no account, even from a process that still
+	// knows them.
 	if o, err := late.Register(ctx, late.ShardOf("newer"), []circulate.Registration{{ID: "newer"}}); !errors.Is(err, circulate.ErrResharding) {
 		f.Errorf("registered by who knows the abandoned shards: %c, %v", o, err)
 	}
@@ -78,7 +79,7 @@ func reshardAbort(fx *fixture) {
 	lateMover()
 }
 
-// reshardNoReturn does not give up a change of which somebody may have moved.
+// reshardNoReturn does not abort a change if accounts may have moved.
 func reshardNoReturn(fx *fixture) {
 	f, ctx := newResharding(fx, fromShards, toShards), context.Background()
 	all := ids(20)
@@ -94,8 +95,8 @@ func reshardNoReturn(fx *fixture) {
 	f.lawful(f.finish(ring), len(all))
 }
 
-// reshardAbortCrashes stops who gives a change up at each of its commands in turn, and
-// has others find it so: it is given up, or goes on, for all.
+// reshardAbortCrashes stops an abort at each of its commands in turn, and has others find
+// it so. The change is then aborted, or goes on, for all.
 func reshardAbortCrashes(fx *fixture) {
 	ctx, base := context.Background(), fx.ns
 	for _, after := range []bool{false, true} {

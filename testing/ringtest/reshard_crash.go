@@ -13,11 +13,11 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// errCut is what a process sees of Redis that is about to end.
+// errCut is what a process sees of Redis when it is about to end.
 var errCut = errors.New("cut")
 
-// cutting is a server whose connections die at some command, before it is done or
-// with its reply lost, and for good.
+// cutting is a server whose connections die for good at some command, before it is done
+// or after it with the reply lost.
 type cutting struct {
 	circulate.Server
 	left  int // commands until then
@@ -50,7 +50,7 @@ func (c *cutConn) DoWithTimeout(timeout time.Duration, name string, args ...any)
 	return reply, err
 }
 
-// Send counts too; what is sent with others is done if those are.
+// Send counts too. Commands that are sent together are done together.
 func (c *cutConn) Flush() error {
 	c.server.left--
 	if c.server.left <= 0 {
@@ -59,8 +59,8 @@ func (c *cutConn) Flush() error {
 	return c.ConnWithTimeout.Flush()
 }
 
-// reshardCrashes stops the mover at each of its commands in turn, and has another
-// one go on.
+// reshardCrashes stops the mover at each of its commands in turn, and has another one
+// continue.
 func reshardCrashes(fx *fixture) {
 	ctx := context.Background()
 	base := fx.ns
@@ -79,7 +79,7 @@ func reshardCrashes(fx *fixture) {
 				failed = func() error { _, err := mover.Mover().FinishMove(ctx); return err }()
 			}
 			for _, id := range all {
-				f.see(ring, id) // found, and brought home if it was on its way
+				f.see(ring, id) // found, and moved on if it was on its way
 			}
 			f.lawful(f.finish(ring), len(all))
 			if failed == nil {
@@ -93,8 +93,8 @@ func reshardCrashes(fx *fixture) {
 	}
 }
 
-// reshardOnce repeats steps of a move late: nobody comes twice, and nobody comes
-// back who has been deregistered.
+// reshardOnce repeats steps of a move late. No account may arrive twice, and none may
+// come back that was deregistered.
 func reshardOnce(fx *fixture) {
 	f, ctx := newResharding(fx, fromShards, toShards), context.Background()
 	all := ids(20)
@@ -140,7 +140,7 @@ func reshardOnce(fx *fixture) {
 	f.lawful(f.open(f.server, 0), 10)
 }
 
-// reshardLosses has Redis forget what it wrote last, on either side.
+// reshardLosses has Redis forget its last writes, on either side.
 func reshardLosses(fx *fixture) {
 	f, ctx := newResharding(fx, fromShards, toShards), context.Background()
 	all := ids(20)
@@ -179,8 +179,8 @@ func reshardLosses(fx *fixture) {
 	f.lawful(f.finish(ring), len(all))
 }
 
-// reshardGate expects claims to be kept from a shard while its accounts are moved,
-// and not for longer.
+// reshardGate expects that a shard is not claimed from while its accounts are moved, and
+// not for longer.
 func reshardGate(fx *fixture) {
 	f, ctx := newResharding(fx, fromShards, toShards), context.Background()
 	f.registerAll(f.old, []string{"a"})
@@ -203,7 +203,7 @@ func reshardGate(fx *fixture) {
 	f.lawful(f.finish(ring), 1)
 }
 
-// reshardOrder expects a group to read an account's messages in their order.
+// reshardOrder expects a group to read an account's messages in order.
 func reshardOrder(fx *fixture) {
 	const crew = "readers"
 	f, ctx := newResharding(fx, fromShards, toShards), context.Background()

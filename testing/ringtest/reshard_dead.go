@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// reshardDead has dead letters carried to the new shards by one who stops at each of
-// its commands in turn: all come, once and in their order, and hold up no end.
+// reshardDead has dead letters carried to the new shards by a mover that stops at each of
+// its commands in turn. All arrive, once and in order, and do not hold up the end.
 func reshardDead(fx *fixture) {
 	const crew = "readers"
 	ctx, base := context.Background(), fx.ns

@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// reshardFromNow has groups begin with what is found from now on while accounts
-// move: nothing is missed that is found after one was made anywhere.
+// reshardFromNow makes groups that begin from now while accounts move. No message may be
+// missed that is found after a group was made in any shard.
 func reshardFromNow(fx *fixture) {
 	f, ctx := newResharding(fx, fromShards, toShards), context.Background()
 	f.registerAll(f.old, []string{"a"})
@@ -63,8 +63,8 @@ func reshardFromNow(fx *fixture) {
 	}
 }
 
-// reshardVoid moves an account that waits under a void entry and, behind it, under
-// its current one, as an account does that was changed while it waited.
+// reshardVoid moves an account that waits under a void entry and, behind it, under its
+// current one. That happens if the account is changed while it waits.
 func reshardVoid(fx *fixture) {
 	f, ctx := newResharding(fx, 1, 2), context.Background()
 	f.registerAll(f.old, []string{"changed", "claimed"})

@@ -7,8 +7,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// resumeAnew forgets cursors, short and long, of whom it brings back, and has
-// the cadence keep something else; a probe does neither.
+// resumeAnew forgets the cursors, short and long, of the accounts that it resumes, and
+// replaces what the cadence keeps. A probe does neither.
 func resumeAnew(f *fixture) {
 	ctx := context.Background()
 	long := strings.Repeat("c", 100)

@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// staleness plants ages and expects what a scan makes of them.
+// staleness sets ages and expects what a scan reports.
 func staleness(f *fixture) {
 	ctx := context.Background()
 	now, err := f.ring.Now(ctx, 0)
@@ -54,7 +54,7 @@ func staleness(f *fixture) {
 	}
 	about := func(what string, got, want time.Duration) {
 		f.Helper()
-		// A minute that a loaded machine may take, and the width of a bucket.
+		// The test may take a minute on a loaded machine, and a bucket has a width.
 		if got < want || float64(got) > 1.1*float64(want+time.Minute) {
 			f.Errorf("%s is %v, want about %v", what, got, want)
 		}
@@ -89,7 +89,7 @@ func staleness(f *fixture) {
 	}
 }
 
-// slowness plants histories and expects what a scan tells of accounts together.
+// slowness sets histories and expects what a scan reports of accounts together.
 func slowness(f *fixture) {
 	ctx := context.Background()
 	now, err := f.ring.Now(ctx, 0)
@@ -127,7 +127,7 @@ func slowness(f *fixture) {
 		}
 		for _, g := range page.Slow {
 			for _, c := range g.Counts {
-				// On a machine that is slow an age may be of the bucket after.
+				// On a slow machine an age may fall into the next bucket.
 				got = append(got, fmt.Sprintf("%s|%s|%s|%v|%v|%v|%d", g.Kind, g.Cadence, g.Stalest, c.Failing, c.NeverSucceeded, c.Age >= 50*time.Minute, c.Accounts))
 			}
 		}
@@ -158,7 +158,7 @@ func duties(f *fixture) {
 	ask(alice, time.Hour, true)
 	ask(bob, time.Hour, false)
 	ask(alice, time.Hour, true)
-	ask(bob, 0, false) // it is not bob's to give up
+	ask(bob, 0, false) // bob does not hold it, so he cannot give it up
 	ask(bob, time.Hour, false)
 	ask(alice, 0, false)
 	ask(bob, time.Hour, true)

@@ -1,6 +1,6 @@
-// Package ringtest is the conformance suite of package circulate: what the ring
-// promises, step by step, on any server that it is to run on. It looks at Redis
-// with eyes of its own, by the key names that the protocol documents.
+// Package ringtest is the conformance suite of package circulate: what the ring promises,
+// step by step, on any server that it should run on. It reads Redis itself, by the key
+// names that the protocol documents.
 package ringtest
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// Run holds a server to all that the ring promises. Each test has a namespace of
-// its own, so that one server serves them all at once.
+// Run tests everything that the ring promises on a server. Each test has a namespace of
+// its own, so that all can run on one server at once.
 func Run(t *testing.T, server redistest.Redis) {
 	t.Helper()
 	Part(t, server, "")
@@ -21,7 +21,7 @@ func Run(t *testing.T, server redistest.Redis) {
 // are about.
 func Part(t *testing.T, server redistest.Redis, prefix string) {
 	t.Helper()
-	// These run before the others: with thousands of entries they hold an embedded
+	// These run before the others: with thousands of entries they block an embedded
 	// server for so long that steps of others would time out.
 	alone := map[string]bool{"return while thousands are in flight": true, "return of many equals many returns": true}
 	// The group ends only when the parallel tests in it have.

@@ -12,11 +12,11 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// badSequences are what may stand in ticket_seq once somebody had a hand in it.
+// badSequences are texts that ticket_seq may hold after somebody has changed it.
 var badSequences = []string{"abc", "", "1.5", "-7", "9223372036854775807", "99999999999999"}
 
-// sequenceSpoilt spoils ticket_seq before each step that takes tickets: each must
-// be done all the same, and no account be lost or get a ticket that it had before.
+// sequenceSpoilt spoils ticket_seq before each step that takes tickets. Each step must be
+// done all the same, and no account may be lost or get a ticket that it had before.
 func sequenceSpoilt(f *fixture) {
 	ctx := context.Background()
 	had := make(map[string]bool)
@@ -54,8 +54,8 @@ func sequenceSpoilt(f *fixture) {
 	}
 }
 
-// sequenceLost loses the sequence of a shard that handed out tickets faster than
-// any number of them in a millisecond would tell.
+// sequenceLost loses the sequence of a shard that issued more tickets than any mark made
+// of the time could cover.
 func sequenceLost(f *fixture) {
 	f.register("a", "b")
 	highest := func() string {
@@ -66,7 +66,7 @@ func sequenceLost(f *fixture) {
 			f.ret(circulate.Written, circulate.Return{Claim: c})
 		}
 	}
-	// A thousand million tickets, of which the next takes the mark along.
+	// These are a thousand million tickets; the next one moves the mark with it.
 	last := f.number("INCRBY", f.key("ticket_seq"), 1_000_000_000)
 	f.do("INCRBY", f.key("ticket_seq"), 4095-last%4096)
 	turn()
@@ -82,8 +82,8 @@ func sequenceLost(f *fixture) {
 	}
 }
 
-// streamExhausted has the stream refuse what a check found: the check is not
-// written, and its account is claimed as before.
+// streamExhausted has the stream refuse what a check found. The check is not written, and
+// its account stays claimed.
 func streamExhausted(f *fixture) {
 	ctx := context.Background()
 	f.register("a", "b")
@@ -117,8 +117,8 @@ func lookPastVoid(f *fixture) {
 	}
 }
 
-// leaseTokenTwice is a server that gave a token, lost that, and gave it to
-// somebody else.
+// leaseTokenTwice is a server that issued a token, lost that, and issued it to another
+// consumer.
 func leaseTokenTwice(f *fixture) {
 	ctx := context.Background()
 	f.group(circulate.StreamStart)
@@ -134,7 +134,7 @@ func leaseTokenTwice(f *fixture) {
 	}
 }
 
-// manySilent has more replicas forgotten at once than Lua can hand to a command.
+// manySilent has more replicas forgotten at once than Lua can pass to a command.
 func manySilent(f *fixture) {
 	ctx := context.Background()
 	const silent = 9000
@@ -156,7 +156,7 @@ func manySilent(f *fixture) {
 	}
 }
 
-// returnManyLost returns claims of a long list most of which are not in it.
+// returnManyLost returns claims of a long list, most of which are not in it.
 func returnManyLost(f *fixture) {
 	ctx := context.Background()
 	var ids []string

@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// wakes does what may or may not be due earlier than all else in the shard, and
+// wakes schedules accounts that may be due before everything else in the shard, and
 // listens.
 func wakes(f *fixture) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -21,7 +21,7 @@ func wakes(f *fixture) {
 	var got []string
 	expect := func(what string, wakes int) {
 		f.Helper()
-		// What is published arrives in order: behind a wake of our own is nothing.
+		// What is published arrives in order, so nothing comes after a wake of our own.
 		if err := f.ring.Wake(ctx, 0); err != nil {
 			f.Fatal(err)
 		}

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// state is what an account may be after what was done to it. A record tells by
-// its life which change it is from.
+// state is what an account may be after what was done to it. The life in a record tells
+// which change it is from.
 type state struct {
 	there  bool
 	paused bool
 	record string
 }
 
-// belief is all that an account may be: one state where every outcome is known.
+// belief is all states that an account may be in: one state if every outcome is known.
 type belief []state
 
-// all is what every possible state becomes.
+// all returns what every possible state becomes.
 func (b belief) all(change func(state) (state, bool)) belief {
 	var after belief
 	for _, s := range b {
@@ -27,7 +27,7 @@ func (b belief) all(change func(state) (state, bool)) belief {
 	return after
 }
 
-// perhaps is b where nobody knows whether a change was done.
+// perhaps returns the belief if nobody knows whether a change was done.
 func (b belief) perhaps(change func(state) (state, bool)) belief {
 	after := slices.Clone(b)
 	for _, s := range b.all(change) {
@@ -49,8 +49,8 @@ func (b belief) String() string {
 	return text
 }
 
-// The changes. Each says what a state becomes, and whether the change, or the
-// answer that was given, is possible in it.
+// The changes. Each returns what a state becomes, and whether the change, or its answer,
+// is possible in that state.
 
 func created(record string) func(state) (state, bool) {
 	return func(s state) (state, bool) { return state{there: true, record: record}, !s.there }

@@ -12,10 +12,10 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// rightAgain is within what time all accounts are on their cadence again after
+	// rightAgain is the time within which all accounts are on their cadence again after
 	// Redis' clock went back.
 	rightAgain = time.Minute
-	// counted is for how long checks are counted: of each cadence at least two.
+	// counted is how long checks are counted, at least two of each cadence.
 	counted = 10 * time.Minute
 )
 
@@ -30,8 +30,8 @@ func clockFault() fault {
 	}}
 }
 
-// aDayAhead sets Redis' clock. What is in the streams is read before: it has become
-// old enough to be trimmed.
+// aDayAhead sets Redis' clock. The streams are read first, because what is in them
+// becomes old enough to be trimmed.
 func (s *simulation) aDayAhead() {
 	s.wrong = true
 	s.oracle.read()
@@ -47,10 +47,10 @@ func (s *simulation) rightClock() {
 	}
 }
 
-// drillClock sets Redis' clock a day ahead and, after a while, back again, and
-// expects that within a minute every account is checked as often as its cadence says.
+// drillClock sets Redis' clock a day ahead and, after a while, back again. It expects
+// that within a minute every account is checked as often as its cadence says.
 func (s *simulation) drillClock() {
-	r := rand.New(rand.NewPCG(s.seed, uint64(s.summary.judgements))) // the plans of seeds stay as they were
+	r := rand.New(rand.NewPCG(s.seed, uint64(s.summary.judgements))) // a source of its own keeps the plans of seeds as they were
 	lasts := between(r, 20*time.Second, 10*time.Minute)
 	s.world.Journal.Write("DRILL: Redis' clock is a day ahead for %v", lasts)
 	s.aDayAhead()
@@ -68,7 +68,7 @@ func (s *simulation) drillClock() {
 	s.summary.drilled("Redis' clock a day ahead and back", 1, rightAgain)
 }
 
-// throughput expects of every account as many checks as its cadence says.
+// throughput expects as many checks of every account as its cadence says.
 func (s *simulation) throughput(c *census.Census, before, after map[string]int) {
 	active := 0
 	for _, a := range c.Accounts {

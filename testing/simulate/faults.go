@@ -7,8 +7,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
-// fault is a kind of fault. Inject does it to somebody and tells how long it
-// lasts; end ends it, nil: it ends by itself or when all heals.
+// fault is a kind of fault. Inject injects it somewhere and returns how long it lasts.
+// End ends it; nil: it ends by itself or when everything heals.
 type fault struct {
 	name   string
 	weight int
@@ -93,7 +93,7 @@ func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(most-least)))
 }
 
-// kill kills some process soon, at a command. It is replaced after a while.
+// kill kills some process soon, at a command. The process is replaced after a while.
 func (s *simulation) kill(after bool) (func(), time.Duration) {
 	p := s.fleet.any()
 	p.KillAt(1+s.random.IntN(8), after)
@@ -101,8 +101,8 @@ func (s *simulation) kill(after bool) (func(), time.Duration) {
 	return s.fleet.replace, between(s.random, 30*time.Second, 3*time.Minute)
 }
 
-// owed notes how far Redis' clock went back: what is due by it is due that much
-// later.
+// owed notes how far Redis' clock went back: accounts that are due by it are due that
+// much later.
 func (s *simulation) owed(by time.Duration) {
 	if until := time.Now().Add(by); until.After(s.debt) {
 		s.debt = until
@@ -111,7 +111,7 @@ func (s *simulation) owed(by time.Duration) {
 	}
 }
 
-// rage injects faults for a while, one every now and then, several at a time.
+// rage injects faults for a while, from time to time, several at once.
 func (s *simulation) rage(lasts time.Duration) {
 	all, sum := faults(), 0
 	if s.clock {

@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
-// fleet is the replicas and monitors that should run. One that is killed is
-// started again under another name, as whoever runs them would.
+// fleet is the replicas and monitors that should run. A process that is killed is started
+// again under another name, as an operator would do.
 type fleet struct {
 	world    *replicas.World
 	up       *upstream
@@ -42,7 +42,7 @@ func (f *fleet) link(name string) *replicas.Link {
 	return l
 }
 
-// usual is what a healthy link is like.
+// usual is a healthy link.
 func (f *fleet) usual() replicas.Conditions { return replicas.Conditions{Latency: f.latency} }
 
 func (f *fleet) replica() *replicas.Process {
@@ -63,7 +63,7 @@ func (f *fleet) all() []*replicas.Process {
 	return append(append([]*replicas.Process(nil), f.replicas...), f.monitors...)
 }
 
-// any returns some process: mostly a replica.
+// any returns a random process, mostly a replica.
 func (f *fleet) any() *replicas.Process {
 	if len(f.monitors) > 0 && f.random.IntN(4) == 0 {
 		return f.monitors[f.random.IntN(len(f.monitors))]
@@ -73,7 +73,7 @@ func (f *fleet) any() *replicas.Process {
 
 func (f *fleet) anyReplica() *replicas.Process { return f.replicas[f.random.IntN(len(f.replicas))] }
 
-// replace starts what is missing.
+// replace starts the processes that are missing.
 func (f *fleet) replace() {
 	for i, p := range f.replicas {
 		if p.Dead() {
@@ -89,7 +89,7 @@ func (f *fleet) replace() {
 	}
 }
 
-// heal ends all faults of links, and starts what is missing.
+// heal ends all faults of links, and starts the processes that are missing.
 func (f *fleet) heal() {
 	f.replace()
 	for _, p := range f.all() {
@@ -98,7 +98,7 @@ func (f *fleet) heal() {
 	}
 }
 
-// roll replaces a replica in good order, the new one first.
+// roll replaces a replica properly: the new one starts first.
 func (f *fleet) roll(i int) (old *replicas.Process) {
 	old = f.replicas[i]
 	f.replicas[i] = f.replica()

@@ -8,8 +8,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
-// Far more is due than the replicas can check: urgent accounts go first, and yet
-// each lane gets its turns, though replicas die meanwhile.
+// Far more accounts are due than the replicas can check. Urgent accounts go first, but
+// each lane gets its turns, even while replicas die.
 func TestNoLaneStarves(t *testing.T) {
 	t.Parallel()
 	replicas.Run(t, replicas.Options{Seed: 1, Shards: 1}, func(w *replicas.World) {
@@ -17,7 +17,7 @@ func TestNoLaneStarves(t *testing.T) {
 		s := &simulation{plan: plan{seed: 1, replicas: 2, monitors: 1, accounts: 60, places: 2},
 			world: w, summary: sum, random: rand.New(rand.NewPCG(1, 1)), up: newUpstream(1)}
 		defer s.end()
-		s.up.slow = 100 // some seconds a check
+		s.up.slow = 100 // a check takes some seconds
 		if !s.begin() {
 			return
 		}

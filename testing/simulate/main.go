@@ -1,14 +1,13 @@
-// Command simulate runs whole replicas, monitors and a registrar in one process
-// under fake time, with faults that a seed decides, and holds what the ring
-// promises against what Redis holds whenever the faults have healed.
+// Command simulate runs whole replicas, monitors and a registrar in one process under
+// fake time, with faults that a seed decides. Whenever the faults have healed, it
+// compares what the ring promises with what Redis holds.
 //
 //	go run ./testing/simulate --seeds 1-100 --hours 24
 //
-// Each seed is a world of its own; as many run at once as there are processors.
-// A seed that finds something prints what it was and the last that happened
-// before. It is run again with --seeds N: the plan of faults is the same each
-// time, and so is what each link does at each time, but not the order in which
-// goroutines run.
+// Each seed is a world of its own, and as many run at once as there are processors. A
+// seed that finds something prints it, with the last events before it. It can be run
+// again with --seeds N. The plan of faults is then the same, and so is what each link
+// does at each time, but not the order in which goroutines run.
 package main
 
 import (
@@ -25,13 +24,13 @@ import (
 	"time"
 )
 
-// gcPercent trades memory for time: most of what a script allocates is dropped
-// with it.
+// gcPercent trades memory for time: most of what a script allocates is dropped when it
+// ends.
 const gcPercent = 400
 
 func main() {
-	// Fake time needs a test to be in. The testing package's own flags stay as
-	// they are, and a test that fails makes the exit code 1.
+	// Fake time needs a test to run in. The testing package's own flags stay as they are,
+	// and a test that fails makes the exit code 1.
 	testing.Init()
 	seeds := flag.String("seeds", "1-10", "one seed, or the first and the last of several")
 	p := plan{clock: true}
@@ -89,11 +88,11 @@ func (p *plan) validate() error {
 	return errors.Join(errs...)
 }
 
-// progressEvery is how often the progress line is written anew.
+// progressEvery is how often the progress line is updated.
 const progressEvery = 2 * time.Second
 
-// progress is how far seeds are. Their worlds have other clocks, so somebody else
-// writes it.
+// progress is how far seeds are. Their worlds have other clocks, so another goroutine
+// prints it.
 type progress struct {
 	mu    sync.Mutex
 	of    uint64
@@ -124,8 +123,7 @@ func (p *progress) run(over <-chan struct{}) {
 	}
 }
 
-// runSeeds simulates seeds, several at a time, and prints how far it is and what
-// it came to.
+// runSeeds simulates seeds, several at a time, and prints the progress and the result.
 func runSeeds(t *testing.T, p plan, first, last uint64, parallel int) {
 	all := &progress{of: last - first + 1, sum: newSummary(), began: time.Now()}
 	over, written := make(chan struct{}), make(chan struct{})

@@ -6,8 +6,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/mutants"
 )
 
-// Rules of the protocol, each broken on purpose, that whole replicas under faults
-// show.
+// These are rules of the protocol, each broken on purpose. Whole replicas under faults
+// must show that.
 func TestMutantsAreFound(t *testing.T) {
 	for _, m := range mutants.By(mutants.Simulate) {
 		t.Run(m.Rule, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
-// lateness is how late a check may be when all is well: replicas that look after
-// a shard of another's have some patience.
+// lateness is how late a check may be when all is well. A replica waits a while before it
+// takes over another's shard.
 const lateness = 5 * time.Second
 
 // oracle judges a world when it is at rest.
@@ -40,8 +40,8 @@ func newOracle(w *replicas.World, up *upstream, reg *registrar, violated func(st
 	return o
 }
 
-// glance holds what holds at every moment, whatever is going on: of the
-// conservation law that nobody is lost or in two places, and the streams.
+// glance checks what must hold at every moment, whatever is under way: that no account is
+// lost or in two places, and the streams.
 func (o *oracle) glance() {
 	if !o.world.Serves() {
 		return
@@ -57,8 +57,8 @@ func (o *oracle) glance() {
 	o.read()
 }
 
-// judge holds everything, after all faults have healed and what they did has
-// been made good.
+// judge checks everything, after all faults have healed and their effects have been
+// repaired.
 func (o *oracle) judge() *census.Census {
 	o.read()
 	c, err := o.world.Census()
@@ -86,7 +86,7 @@ func (o *oracle) judge() *census.Census {
 	return c
 }
 
-// registrations holds what is there against what must be.
+// registrations compares what is registered with what must be.
 func (o *oracle) registrations(c *census.Census) {
 	o.reg.mu.Lock()
 	defer o.reg.mu.Unlock()
@@ -108,7 +108,7 @@ func (o *oracle) registrations(c *census.Census) {
 	}
 }
 
-// onCadence holds an account to when it must be checked.
+// onCadence checks that an account is due when it must be.
 func (o *oracle) onCadence(c *census.Census, a *census.Account) {
 	var record accounts.Account
 	if err := json.Unmarshal([]byte(a.Record), &record); err != nil {
@@ -120,7 +120,7 @@ func (o *oracle) onCadence(c *census.Census, a *census.Account) {
 		o.violated("I5: the record of %q: %v", a.ID, err)
 		return
 	}
-	// A wish of the upstream to wait may be longer than the interval.
+	// The upstream may ask to wait for longer than the interval.
 	longest := max(every.Interval(), 3*time.Minute)
 	if a.Failures != "" {
 		longest = time.Hour
@@ -153,8 +153,8 @@ func (o *oracle) onCadence(c *census.Census, a *census.Account) {
 	}
 }
 
-// read reads what is new in the streams: each line of an account's messages must
-// go on where it ended.
+// read reads what is new in the streams: each line of an account's messages must continue
+// where it ended.
 func (o *oracle) read() {
 	for shard := range o.position {
 		for {
@@ -199,12 +199,12 @@ func (o *oracle) take(f *circulate.Found) {
 	o.last[key] = n
 }
 
-// committed holds an account's cursor against the stream.
+// committed compares an account's cursor with the stream.
 func (o *oracle) committed(a *census.Account) {
 	if a.Cursor == "" {
 		return
 	}
-	o.read() // what came since
+	o.read() // what was added since
 	dot := strings.LastIndexByte(a.Cursor, '.')
 	var n int
 	if _, err := fmt.Sscan(a.Cursor[dot+1:], &n); err != nil || dot < 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
-// spoiled is a world at rest, of which one account is spoiled.
+// spoiled is a world at rest in which one account is spoiled.
 type spoiled struct {
 	*simulation
 	*testing.T
@@ -44,8 +44,8 @@ func (s *spoiled) ticket() string {
 	return text
 }
 
-// An oracle that sees nothing proves nothing: whatever is spoiled behind the
-// ring's back it must see, and nothing where nothing is.
+// An oracle that sees nothing proves nothing. It must find whatever is spoiled behind the
+// ring's back, and must find nothing where nothing is.
 func TestTheOracleSees(t *testing.T) {
 	stream := func(s *spoiled) []any {
 		last, err := redis.Values(s.do("XREVRANGE", s.key("messages"), "+", "-", "COUNT", 1), nil)
@@ -142,7 +142,7 @@ func spoil(t *testing.T, sees string, how func(s *spoiled)) {
 	}
 }
 
-// someoneScheduled is an account that has found something and is not due soon.
+// someoneScheduled returns an account that has found something and is not due soon.
 func (s *simulation) someoneScheduled() *census.Account {
 	for range 100 {
 		c, err := s.world.Census()
@@ -160,7 +160,8 @@ func (s *simulation) someoneScheduled() *census.Account {
 	return nil
 }
 
-// What the registrar believes follows from its answers alone.
+// What the registrar believes follows from the answers that it got, and from nothing
+// else.
 func TestBelief(t *testing.T) {
 	unknown := belief{{}}.perhaps(created("r1"))
 	if got := fmt.Sprint(unknown); !unknown.mayBe(state{}) || !unknown.mayBe(state{there: true, record: "r1"}) || len(unknown) != 2 {

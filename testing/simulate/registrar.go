@@ -15,8 +15,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
-// registrar registers accounts, changes, pauses, resumes, nudges and deregisters
-// them at random, and keeps what must be there by the answers that it got.
+// registrar registers, changes, pauses, resumes, nudges and deregisters accounts at
+// random. From the answers it computes what must be registered.
 type registrar struct {
 	registry *accounts.Registry
 	random   *rand.Rand
@@ -26,7 +26,7 @@ type registrar struct {
 	mu      sync.Mutex
 	ids     []string
 	beliefs map[string]belief
-	touched map[string]time.Time // when something was last done to an account
+	touched map[string]time.Time // when an account was last changed
 	lives   int
 	counts  struct{ ok, refused, unknown int }
 }
@@ -49,24 +49,24 @@ func newRegistrar(w *replicas.World, l *replicas.Link, up *upstream, seed uint64
 	return r, nil
 }
 
-// intervals are the cadences, in seconds; 0 is the tight ring's, left out of most
-// accounts because it would be all that happens.
+// intervals are the cadences, in seconds. 0 is the tight ring's; most accounts do not
+// have it, because nothing else would happen.
 func intervals() []int { return []int{5, 15, 30, 60, 60, 120, 300} }
 
-// account is a new record of an account.
+// account returns a new record of an account.
 func (r *registrar) account(id string) accounts.Account {
 	r.lives++
 	lane := []string{"", "", "urgent", "low"}[text(id)%4]
 	config, err := json.Marshal(settings{Life: r.lives, Host: fmt.Sprintf("host%d", text(id)%7), Lane: lane})
 	if err != nil {
-		panic(err) // of a number and two words
+		panic(err) // a number and two words can always be marshalled
 	}
 	all := intervals()
 	return accounts.Account{ID: id, Kind: "sim", Config: config, Priority: lane,
 		Cadence: fmt.Sprintf("every %ds", all[r.random.IntN(len(all))])}
 }
 
-// run does something now and then until ctx is done.
+// run makes a change from time to time until ctx is done.
 func (r *registrar) run(ctx context.Context, mean time.Duration) {
 	for wait(ctx, time.Duration(r.random.ExpFloat64()*float64(mean))) == nil {
 		r.step()
@@ -137,8 +137,8 @@ func (r *registrar) belief(id string) belief {
 	return r.beliefs[id]
 }
 
-// note takes the outcome of a change. Only an answer is one: after any other
-// error the change may have been done.
+// note records the outcome of a change. Only an answer counts: after any other error the
+// change may have been done.
 func (r *registrar) note(id, what string, err error, change func(state) (state, bool)) {
 	before := r.belief(id)
 	switch {
@@ -146,8 +146,8 @@ func (r *registrar) note(id, what string, err error, change func(state) (state, 
 		r.counts.ok++
 		r.learn(id, what, before.all(change))
 	case errors.Is(err, accounts.ErrNotFound):
-		// After a change that was not acknowledged when it was done, this may
-		// also be about what came of it in between; nobody else deletes.
+		// After a change that was done without an acknowledgement, this may also be about
+		// its result. Nobody else deletes.
 		r.counts.refused++
 		r.learn(id, what+": not found", before.all(absent))
 	default:
@@ -156,7 +156,7 @@ func (r *registrar) note(id, what string, err error, change func(state) (state, 
 	}
 }
 
-// learn replaces a belief. None left is an answer that cannot be.
+// learn replaces a belief. If no state is left, the answer is impossible.
 func (r *registrar) learn(id, what string, b belief) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +168,7 @@ func (r *registrar) learn(id, what string, b belief) {
 	r.journal.Write("registrar: %s: %s", id, what)
 }
 
-// touchedSince reports whether something was done to an account since then.
+// touchedSince reports whether an account was changed since a time.
 func (r *registrar) touchedSince(id string, then time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -22,12 +22,11 @@ const (
 	reshardTo    = 6
 )
 
-// counting is an upstream that has a new message for each check: its cursor counts
-// them.
+// counting is an upstream that has a new message for each check. Its cursor counts them.
 type counting struct {
 	mu       sync.Mutex
 	started  map[string]time.Time
-	late     time.Duration // the most that a check began after its account was due
+	late     time.Duration // the most by which a check began too late
 	latest   string
 	takes    func(account string) time.Duration
 	watching bool
@@ -120,8 +119,8 @@ func (m *member) kill() {
 }
 
 // Pollers and monitors go on while the number of shards changes, and learn of it by
-// themselves: no account is lost or doubled, no message of one is missing or there
-// twice, and none is checked late.
+// themselves. No account is lost or doubled, no message is missing or doubled, and no
+// account is checked late.
 func TestReshardUnderWay(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -194,8 +193,8 @@ func reshardUnderWay(w *replicas.World, checker *counting, seed uint64, kills bo
 		if time.Since(began) > 10*time.Minute {
 			w.Fatal("it does not come to an end")
 		}
-		// Accounts begin to move after some seconds. So seldom that nobody whose
-		// accounts wait for the end of one process is held by the next that dies.
+		// Accounts begin to move after some seconds. Kills are rare enough that accounts
+		// that wait for the end of one process are not held by the next one that dies.
 		if i := int(seed % 3); kills && n%70 == 11+int(seed) {
 			members[i].kill()
 			retired = append(retired, members[i])
@@ -223,8 +222,8 @@ func reshardUnderWay(w *replicas.World, checker *counting, seed uint64, kills bo
 	return checker.late
 }
 
-// expectAll expects the accounts, each in one place, and of each its messages from
-// the first to the last, once.
+// expectAll expects the accounts, each in one place, and each with its messages from the
+// first to the last, once.
 func expectAll(w *replicas.World, ring *circulate.Ring, registered map[string]bool) {
 	w.Helper()
 	ctx := context.Background()
@@ -233,7 +232,7 @@ func expectAll(w *replicas.World, ring *circulate.Ring, registered map[string]bo
 		w.Errorf("%d accounts, want %d; %+v, %v", audited.Accounts, len(registered), audited.Findings, err)
 	}
 	last := make(map[string]int)
-	for shard := range ring.Shards() { // those that accounts left come first
+	for shard := range ring.Shards() { // the shards that accounts left come first
 		found, err := ring.Streams().Messages(ctx, shard, circulate.StreamStart, 1_000_000)
 		if err != nil {
 			w.Fatal(err)

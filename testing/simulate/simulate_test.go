@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// small is a plan that is done soon.
+// small is a plan that ends soon.
 func small(seed uint64) plan {
 	return plan{seed: seed, hours: 0.5, replicas: 2, monitors: 2, shards: 2, accounts: 15, places: 16}
 }
@@ -32,8 +32,8 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// Seeds that failed once. 4: a record that changed after Redis' clock had gone
-// back was hidden from replicas that knew a later change.
+// Seeds that failed once. Seed 4: a record that changed after Redis' clock had gone back
+// was hidden from replicas that knew a later change.
 func TestSeedsThatFailed(t *testing.T) {
 	t.Parallel()
 	simulate(t, plan{seed: 4, hours: 2, replicas: 2, monitors: 2, shards: 2, accounts: 12, places: 16}, func(float64) {}).expectNone(t)

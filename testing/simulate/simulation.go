@@ -20,9 +20,9 @@ type plan struct {
 	monitors int
 	shards   int
 	accounts int
-	places   int                               // for checks, of each replica; 0: the default
+	places   int                               // for checks, in each replica; 0: the default
 	clock    bool                              // Redis' clock goes a day ahead and back
-	mutate   func(text string) (string, error) // breaks a script on purpose; nil: none
+	mutate   func(text string) (string, error) // breaks a script on purpose; nil: no script
 }
 
 func (p plan) with(seed uint64) plan {
@@ -32,8 +32,8 @@ func (p plan) with(seed uint64) plan {
 
 const (
 	longTimeout = 5 * time.Minute  // the default
-	sweep       = 5 * time.Second  // likewise
-	takeover    = 20 * time.Second // I2, of a dead replica
+	sweep       = 5 * time.Second  // the default
+	takeover    = 20 * time.Second // I2, for a dead replica
 	calm        = 6 * time.Minute  // longer than the longest interval
 )
 
@@ -48,15 +48,15 @@ type simulation struct {
 	fleet  *fleet
 	oracle *oracle
 	wrong  bool      // Redis' clock is a day ahead
-	debt   time.Time // until when a clock that went back holds things up
+	debt   time.Time // until when a clock that went back delays accounts
 
-	mu      sync.Mutex // of what goroutines of the world change
+	mu      sync.Mutex // guards what goroutines of the world change
 	summary *summary
-	quiet   time.Time // since when no fault can be at work; zero: it may
+	quiet   time.Time // since when no fault can have an effect; zero: one may
 }
 
-// simulate runs a plan, until it is done or something is wrong, which it leaves
-// to the caller to judge.
+// simulate runs a plan until it ends or something is wrong. The caller judges what is
+// wrong.
 func simulate(t *testing.T, p plan, progress func(hours float64)) *summary {
 	t.Helper()
 	result := newSummary()
@@ -99,7 +99,7 @@ func (s *simulation) begin() bool {
 	return true
 }
 
-// violated notes that something is wrong; only the first few are told.
+// violated notes that something is wrong. Only the first few are printed.
 func (s *simulation) violated(format string, args ...any) {
 	text := fmt.Sprintf("%s %s", time.Now().UTC().Format("01-02 15:04:05.000"), fmt.Sprintf(format, args...))
 	s.world.Journal.Write("VIOLATION: %s", text)
@@ -120,8 +120,8 @@ func (s *simulation) sound() bool {
 	return len(s.summary.violations) == 0
 }
 
-// run goes from one cycle to the next: a registrar at work under faults, rest,
-// judgement, and one fault alone whose recovery is timed.
+// run goes through the cycles. Each has a registrar at work under faults, rest,
+// judgement, and one single fault whose recovery is timed.
 func (s *simulation) run(progress func(hours float64)) {
 	began := time.Now()
 	for cycle := 0; ; cycle++ {
@@ -149,7 +149,7 @@ func (s *simulation) run(progress func(hours float64)) {
 	}
 }
 
-// rest waits until what the faults did must be made good.
+// rest waits until the effects of the faults must have been repaired.
 func (s *simulation) rest() {
 	time.Sleep(longTimeout + 2*sweep + takeover)
 	if wait := time.Until(s.debt); wait > 0 {
@@ -166,7 +166,7 @@ func (s *simulation) setQuiet(since time.Time) {
 	s.quiet = since
 }
 
-// drill judges the world at rest, injects one fault alone, times how long it is
+// drill judges the world at rest, injects one single fault, measures how long it takes
 // until its accounts can be claimed again, and judges once more.
 func (s *simulation) drill() {
 	time.Sleep(calm)
@@ -193,8 +193,7 @@ func (s *simulation) judge() {
 	s.oracle.judge()
 }
 
-// drillDead kills a replica that holds something, and expects that it holds
-// nothing soon.
+// drillDead kills a replica that holds accounts, and expects that it soon holds none.
 func (s *simulation) drillDead() {
 	p := s.holder()
 	s.world.Journal.Write("DRILL: %s is killed", p.Name())
@@ -202,7 +201,7 @@ func (s *simulation) drillDead() {
 	s.summary.drilled("a replica is killed", 1, s.untilFree(p, takeover))
 }
 
-// drillStuck lets only the heartbeats through of a replica that holds something.
+// drillStuck lets only the heartbeats through of a replica that holds accounts.
 func (s *simulation) drillStuck() {
 	p := s.holder()
 	s.world.Journal.Write("DRILL: %s is stuck", p.Name())
@@ -215,7 +214,7 @@ func stuck() replicas.Conditions {
 	return replicas.Conditions{NotDone: 1, Spares: func(key string) bool { return strings.Contains(key, "replicas") }}
 }
 
-// holder waits for a replica to hold something. It has checks take a while.
+// holder waits for a replica to hold accounts. It makes checks slow.
 func (s *simulation) holder() *replicas.Process {
 	s.up.set(func() { s.up.slow = 30 })
 	defer s.up.set(func() { s.up.slow = 1 })
@@ -231,7 +230,7 @@ func (s *simulation) holder() *replicas.Process {
 	return s.fleet.anyReplica()
 }
 
-// drillStop replaces a replica in good order: it leaves nothing behind.
+// drillStop replaces a replica properly: it must leave nothing behind.
 func (s *simulation) drillStop() {
 	i := s.random.IntN(len(s.fleet.replicas))
 	s.world.Journal.Write("DRILL: %s is replaced", s.fleet.replicas[i].Name())
@@ -239,8 +238,8 @@ func (s *simulation) drillStop() {
 	s.summary.drilled("a replica is replaced", 1, s.untilFree(p, 0))
 }
 
-// untilFree waits until a replica holds nothing any more, and tells how long
-// that was. There is a second for the steps of the sweep itself.
+// untilFree waits until a replica holds nothing any more, and returns how long that took.
+// The steps of the sweep itself have one second.
 func (s *simulation) untilFree(p *replicas.Process, most time.Duration) time.Duration {
 	began := time.Now()
 	for {
@@ -262,7 +261,7 @@ func (s *simulation) untilFree(p *replicas.Process, most time.Duration) time.Dur
 	}
 }
 
-// end stops everything and adds up.
+// end stops everything and adds up the results.
 func (s *simulation) end() {
 	if s.fleet != nil {
 		s.fleet.stop()

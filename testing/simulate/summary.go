@@ -11,12 +11,12 @@ import (
 	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
-// summary is what simulations came to.
+// summary is the result of simulations.
 type summary struct {
 	seeds      int
 	hours      float64 // of fake time
 	checks     int
-	overlaps   int // of two checks of one account, which faults may bring about
+	overlaps   int // of two checks of one account, which faults may cause
 	messages   int
 	operations [3]int // of the registrar: ok, refused, unknown
 	exchanges  replicas.Faults
@@ -24,10 +24,10 @@ type summary struct {
 	drills     map[string]drilled
 	judgements int
 	violations []string
-	journal    string // what happened before the first of them
+	journal    string // what happened before the first violation
 }
 
-// drilled is what drills of one kind came to.
+// drilled is the result of drills of one kind.
 type drilled struct {
 	times int
 	held  time.Duration // the longest that anything was held
@@ -62,7 +62,7 @@ func (s *summary) add(one *summary) {
 	s.violations = append(s.violations, one.violations...)
 }
 
-// expectNone fails a test where something is wrong.
+// expectNone fails a test if something is wrong.
 func (s *summary) expectNone(t *testing.T) {
 	t.Helper()
 	if len(s.violations) > 0 {
@@ -70,7 +70,7 @@ func (s *summary) expectNone(t *testing.T) {
 	}
 }
 
-// table is the summary for people.
+// table returns the summary for people.
 func (s *summary) table(took time.Duration) string {
 	var b strings.Builder
 	line := func(name string, format string, args ...any) {

@@ -13,16 +13,15 @@ import (
 	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
-// upstream is the third party of all accounts. It numbers what it hands out: the
-// messages of an account are life.line.1, life.line.2 and so on, where a line
-// begins with each check that comes without a cursor, and a life with each
-// registration. The cursor is the last of them.
+// upstream is the third party of all accounts. It numbers what it returns: the messages
+// of an account are life.line.1, life.line.2 and so on. A line begins with each check
+// that has no cursor, and a life with each registration. The cursor is the last message.
 type upstream struct {
 	seed uint64
 
 	mu      sync.Mutex
 	rough   bool // checks are slow, fail, panic and hang
-	network bool // nobody is reached
+	network bool // nobody can be reached
 	slow    float64
 	lines   int
 	dropped map[string]int // life -> cursors refused
@@ -45,14 +44,14 @@ func (u *upstream) set(change func()) {
 	change()
 }
 
-// checked tells how many checks of each account have succeeded.
+// checked returns how many checks of each account have succeeded.
 func (u *upstream) checked() map[string]int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return maps.Clone(u.ok)
 }
 
-// checker is the way of one replica to the upstream.
+// checker is one replica's connection to the upstream.
 type checker struct {
 	*upstream
 	link *replicas.Link
@@ -77,7 +76,7 @@ func (checker) RateKey(config json.RawMessage) string {
 	return s.Host
 }
 
-// Check makes a check, which stands still when its replica does.
+// Check makes a check. It stands still when its replica does.
 func (c checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
 	c.link.WhilePaused()
 	began := time.Now()
@@ -156,7 +155,7 @@ func (u *upstream) answer(ctx context.Context, r poller.Request, s settings, nth
 	return u.found(r, s, int(4*chance(3)), chance(4) < 0.1)
 }
 
-// misbehave does what a checker may do that is not to be relied on.
+// misbehave does what a bad checker may do.
 func (u *upstream) misbehave(ctx context.Context, r poller.Request, s settings, p float64, takes *time.Duration) error {
 	failed := func(kind poller.ErrorKind, after time.Duration) error {
 		return &poller.CheckError{Kind: kind, RetryAfter: after, Code: string(kind), Message: "as simulated"}
@@ -165,9 +164,9 @@ func (u *upstream) misbehave(ctx context.Context, r poller.Request, s settings, 
 	case p < 0.80:
 	case p < 0.86: // slow, but in time
 		*takes += time.Duration((p - 0.80) / 0.06 * float64(25*time.Second))
-	case p < 0.88: // too slow: it heeds its context
+	case p < 0.88: // too slow: it obeys its context
 		*takes += time.Minute
-	case p < 0.89: // hangs: it heeds nothing
+	case p < 0.89: // hangs: it obeys nothing
 		u.set(func() { u.counts.hangs++ })
 		time.Sleep(time.Minute + time.Duration((p-0.88)/0.01*float64(9*time.Minute)))
 		return errors.New("too late")
@@ -187,7 +186,7 @@ func (u *upstream) misbehave(ctx context.Context, r poller.Request, s settings, 
 	return nil
 }
 
-// found returns the next messages behind the cursor.
+// found returns the next messages after the cursor.
 func (u *upstream) found(r poller.Request, s settings, n int, more bool) (poller.Result, error) {
 	line, last := string(r.Cursor), 0
 	if r.Cursor == nil {
@@ -212,7 +211,7 @@ func (u *upstream) found(r poller.Request, s settings, n int, more bool) (poller
 	return result, nil
 }
 
-// life is that of a check's line.
+// life returns the life of a check's line.
 func life(r poller.Request, s settings) string {
 	return fmt.Sprintf("%s %d", r.Account, s.Life)
 }

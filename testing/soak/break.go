@@ -7,15 +7,15 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
-// parking are the errcodes that park an account, each for an account of its own.
+// parking are the errcodes that park an account. Each is used for an account of its own.
 func parking() []int { return []int{95000, 95004, 95011, 95012, 95017, 48002, 40201, 40058, 40001} }
 
-// short says that a run is too short for what takes minutes to pass.
+// short reports whether a run is too short for what takes minutes to pass.
 func (e *endurance) short() bool { return e.length < 2*time.Minute }
 
-// doom has the first accounts of the healthy corporation refused for good. A token
-// that is refused within a minute of another is not taken for the account's fault,
-// so that a short run would wait for that one.
+// doom has the first accounts of the healthy corporation refused for good. A token that
+// is refused within a minute of another does not count as the account's fault, so a short
+// run leaves that one out.
 func (e *endurance) doom() {
 	e.doomed = make(map[int]int)
 	for n, code := range parking() {
@@ -28,7 +28,7 @@ func (e *endurance) doom() {
 	}
 }
 
-// passing are faults that pass, of one account.
+// passing are faults of one account that pass.
 func passing() map[string]wecom.Fault {
 	return map[string]wecom.Fault{
 		"-1":               {Code: -1, Times: 2},
@@ -70,8 +70,8 @@ func (e *endurance) breakSomething() {
 	}
 }
 
-// revoke ends a corporation's token. What replaces one is not replaced within a
-// minute again, so that a short run does so once.
+// revoke ends a corporation's token. A replacement is not replaced again within a minute,
+// so a short run does this once.
 func (e *endurance) revoke(corp string) {
 	if e.short() && e.revoked[corp] {
 		return
@@ -80,8 +80,8 @@ func (e *endurance) revoke(corp string) {
 	e.world.Fake.Revoke(corp)
 }
 
-// limitOnce has WeCom say that the limited corporation makes too many calls, which
-// pauses it for a minute: a short run has not so long.
+// limitOnce has WeCom report that the limited corporation makes too many calls, which
+// pauses it for a minute. A short run does not have that long.
 func (e *endurance) limitOnce() error {
 	if e.short() {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/wecomtest"
 )
 
-// finding is something expected, and what there is of it.
+// finding is something expected and how much of it was found.
 type finding struct {
 	expected, found string
 	holds           bool
@@ -58,7 +58,7 @@ func (e *endurance) judge(ctx context.Context) ([]finding, error) {
 		if sum.lost == 0 && e.onlyDoomed(parked) || time.Since(began) > endsWithin {
 			break
 		}
-		for _, id := range sum.behind { // a callback is what would bring them soon
+		for _, id := range sum.behind { // a callback would bring them soon
 			if err := e.world.Callback(ctx, corpOf(id), id); err != nil {
 				return nil, err
 			}
@@ -162,7 +162,7 @@ func (e *endurance) onlyDoomed(parked map[string]string) bool {
 	return len(parked) == want
 }
 
-// leaks looks for secrets in what the processes wrote; a record has only names.
+// leaks looks for secrets in what the processes wrote. Records hold only their names.
 func (e *endurance) leaks() string {
 	for _, p := range append(e.world.Pollers, e.world.Main) {
 		for _, text := range []string{"the-secret-of-", "an-old-secret", "corpsecret=", "access_token="} {

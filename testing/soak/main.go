@@ -1,13 +1,13 @@
 // Command soak has the program check 500 accounts of customer service over three
-// corporations of a fake WeCom while everything goes wrong that WeCom's error
-// table knows, tokens are revoked and replicas are killed:
+// corporations of a fake WeCom. Meanwhile it injects every error of WeCom's error table,
+// revokes tokens and kills replicas:
 //
 //	go run ./testing/soak --for 10m [--accounts 500] [--seed 1]
 //
-// One corporation is healthy and has the errors, one has more accounts than its
-// limit of calls lets through, of one the program knows a wrong secret. Half of the
-// messages are announced by callbacks. In the end every message of every healthy
-// account must be in the streams once; it prints what was expected and what came.
+// One corporation is healthy and gets the errors. One has more accounts than its limit of
+// calls lets through. Of one the program knows a wrong secret. Half of the messages are
+// announced by callbacks. In the end every message of every healthy account must be in
+// the streams once. The command prints what was expected and what was found.
 package main
 
 import (
@@ -46,7 +46,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // it is in the system's folder for such
+	defer func() { _ = os.RemoveAll(dir) }() // it is in the system's folder for temporary files
 	findings, err := run(ctx, dir, plan{length: *length, accounts: *accounts, seed: *seed})
 	if err != nil {
 		return err

@@ -20,8 +20,8 @@ type plan struct {
 const (
 	every      = 10 * time.Second
 	pollers    = 3
-	busyCalls  = 480 // that the limited corporation may make in a minute
-	busyRate   = 7   // a second, which the program is told
+	busyCalls  = 480 // calls that the limited corporation may make in a minute
+	busyRate   = 7   // a second; the program is told this rate
 	endsWithin = 5 * time.Minute
 )
 
@@ -31,7 +31,7 @@ type endurance struct {
 	world             *wecomtest.World
 	random            *rand.Rand
 	calm, busy, wrong wecomtest.Corp
-	doomed            map[int]int // of calm: the n-th account and the errcode that parks it
+	doomed            map[int]int // of the healthy one: the n-th account and the errcode that parks it
 	seen              *watcher
 	injected          map[string]int // how often each error was
 	revoked           map[string]bool
@@ -93,9 +93,9 @@ func (e *endurance) post(ctx context.Context) error {
 	return nil
 }
 
-// postOne posts a message to an account, and has a callback tell of every other.
-// That a callback finds nobody, while its account is parked or the API busy, is no
-// harm: the cadence goes on.
+// postOne posts a message to an account, and sends a callback for every other one. A
+// callback that fails, because the account is parked or the API busy, does no harm: the
+// cadence goes on.
 func (e *endurance) postOne(ctx context.Context) error {
 	c := e.calm
 	if e.random.IntN(2) == 0 {
@@ -119,7 +119,7 @@ func (e *endurance) postOne(ctx context.Context) error {
 
 func anyOf(random *rand.Rand, names []string) string { return names[random.IntN(len(names))] }
 
-// event is what is done once, at a part of the time.
+// event is something that is done once, after a part of the time.
 type event struct {
 	at float64
 	do func() error

@@ -7,7 +7,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// TestSoak is the run in short, with fewer accounts.
+// TestSoak is a short run with fewer accounts.
 func TestSoak(t *testing.T) {
 	redistest.LookPath(t)
 	findings, err := run(t.Context(), t.TempDir(), plan{length: 25 * time.Second, accounts: 120, seed: 1})

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// watcher notes when each account was asked about.
+// watcher records when each account was asked about.
 type watcher struct {
 	mu      sync.Mutex
 	last    map[string]time.Time
-	gaps    map[string][]time.Duration // between one call and the next
-	spoiled map[string]bool            // had a fault of their own
+	gaps    map[string][]time.Duration // between two calls
+	spoiled map[string]bool            // accounts that had a fault of their own
 }
 
 func newWatcher() *watcher {
@@ -35,7 +35,7 @@ func (w *watcher) spoil(openKfID string) {
 	w.spoiled[openKfID] = true
 }
 
-// quantile is that of the gaps of accounts that had no fault of their own.
+// quantile returns a quantile of the gaps of accounts that had no fault of their own.
 func (w *watcher) quantile(ids []string, q float64) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -30,10 +30,10 @@ type message struct {
 	posted time.Time
 }
 
-// check wraps the routes: it counts, and lets the account's fault have its way.
+// check wraps the routes: it counts, and applies the account's fault.
 func (u *Upstream) check(serve func(http.ResponseWriter, *http.Request, string)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		// Only with the body read does the server see that a client is gone.
+		// Only when the body has been read does the server see that a client is gone.
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest))
 		if err != nil {
 			return
@@ -92,7 +92,7 @@ func (a *account) after(number, most int) (found []message, more bool) {
 	return found, false
 }
 
-// newest returns the newest messages, newest first, and a tag that names them.
+// newest returns the newest messages, newest first, and a tag that identifies them.
 func (a *account) newest(window int) ([]message, string) {
 	a.mu.Lock()
 	count := len(a.posted)
@@ -102,7 +102,7 @@ func (a *account) newest(window int) ([]message, string) {
 		first = max(0, count-window)
 	}
 	found, _ := a.after(first, 0)
-	found = found[:min(len(found), count-first)] // more may have come meanwhile
+	found = found[:min(len(found), count-first)] // more may have been posted meanwhile
 	slices.Reverse(found)
 	return found, `"` + strconv.Itoa(count) + `"`
 }

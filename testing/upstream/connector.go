@@ -9,9 +9,9 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// connector answers as a connector of the http kind does. A cursor that is no
-// number it refuses as cursor_invalid. One that is beyond the last message is one
-// that this upstream never gave out: it starts anew and says so.
+// connector answers as a connector of the http kind does. It refuses a cursor that is no
+// number as cursor_invalid. A cursor beyond the last message was never returned by this
+// upstream: it starts from the beginning and says so.
 func (u *Upstream) connector(w http.ResponseWriter, r *http.Request, id string) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || !u.signed(body, r.Header) {

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Fault is what an account does wrong. Delay comes first, then Hang; of the
-// others the first that is set counts, and with none the check goes on as usual.
+// Fault is what an account does wrong. Delay comes first, then Hang. Of the other fields
+// the first one set counts; with none the check goes on as usual.
 type Fault struct {
-	Times      int           // for so many checks; 0: until Heal
-	Delay      time.Duration // answer so much later
+	Times      int           // for this many checks; 0: until Heal
+	Delay      time.Duration // answer this much later
 	Hang       bool          // answer only after Heal
 	Garbage    bool          // answer 200 with neither feed nor JSON
-	Bytes      int           // answer 200 with so many spaces
+	Bytes      int           // answer 200 with this many spaces
 	Body       []byte        // answer 200 with this; see package hostile
 	ErrorKind  string        // answer with a connector's error object of this kind
 	Status     int           // answer this status; with ErrorKind 0 means 200
 	RetryAfter string        // the header's value with Status
 }
 
-// Fail sets an account's fault, in place of any it had.
+// Fail sets an account's fault and replaces an earlier one.
 func (u *Upstream) Fail(id string, fault Fault) {
 	a := u.account(id)
 	a.mu.Lock()
@@ -45,7 +45,7 @@ func (a *account) heal() {
 	a.fault, a.healed = nil, nil
 }
 
-// answer has the fault's way with a check; false lets it go on as usual.
+// answer applies the fault to a check. It returns false if the check goes on as usual.
 func (f *Fault) answer(w http.ResponseWriter, r *http.Request, healed <-chan struct{}) bool {
 	if f.Delay > 0 {
 		timer := time.NewTimer(f.Delay)

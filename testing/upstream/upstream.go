@@ -1,10 +1,9 @@
-// Package upstream is a fake third party for tests: one HTTP handler that hosts
-// any number of accounts, counts how they are checked and fails on demand.
+// Package upstream is a fake third party for tests: one HTTP handler that hosts any
+// number of accounts, counts how they are checked and fails on demand.
 //
-// An account exists as soon as it is named. Its messages are numbered from 1 and
-// have the ids "ID-1", "ID-2" and so on, whichever way they are asked for, so
-// that a test can tell each from all others and verify that it came exactly
-// once:
+// An account exists as soon as it is named. Its messages are numbered from 1 and have the
+// ids "ID-1", "ID-2" and so on, by whichever route they are read. So a test can
+// distinguish every message and verify that it arrived exactly once:
 //
 //	/feed/{id}       RSS, with ETag
 //	/atom/{id}       Atom, with ETag
@@ -29,8 +28,8 @@ type Options struct {
 	SigningSecret string
 	// Window is how many of the newest messages a feed shows; 0: all.
 	Window int
-	// PageLimit is how many messages a connector returns on a page at most; 0: as
-	// many as are asked for.
+	// PageLimit is how many messages a connector returns on a page at most; 0: as many as
+	// the request asks for.
 	PageLimit int
 }
 
@@ -57,8 +56,8 @@ func New(options Options) *Upstream {
 // ServeHTTP answers one request.
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) { u.routes.ServeHTTP(w, r) }
 
-// Serve starts an Upstream on a free port of 127.0.0.1. The returned function
-// stops it, cutting off what is under way.
+// Serve starts an Upstream on a free port of 127.0.0.1. The returned function stops it
+// and cuts off what is under way.
 func Serve(options Options) (*Upstream, func(), error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -78,13 +77,13 @@ func Serve(options Options) (*Upstream, func(), error) {
 	}, nil
 }
 
-// URL is where an account is found: route is "feed", "atom", "jsonfeed" or
-// "connector". It begins with a slash if the Upstream was not started by Serve.
+// URL returns an account's address. Route is "feed", "atom", "jsonfeed" or "connector".
+// The address begins with a slash if the Upstream was not started by Serve.
 func (u *Upstream) URL(route, id string) string {
 	return u.base + "/" + route + "/" + url.PathEscape(id)
 }
 
-// MessageID is the id of an account's n-th message, counted from 1.
+// MessageID returns the id of an account's n-th message, counted from 1.
 func MessageID(id string, n int) string { return id + "-" + strconv.Itoa(n) }
 
 // Post adds the next message to an account and returns its number.
@@ -106,8 +105,8 @@ func (u *Upstream) PostN(id string, n int) int {
 type Stats struct {
 	Posted   int       // messages so far
 	Checks   int       // requests so far, failed ones included
-	Overlaps int       // of these, how many began while another was under way
-	Last     time.Time // when the last one began; zero: never
+	Overlaps int       // how many of these began while another was under way
+	Last     time.Time // when the last request began; zero: never
 }
 
 // Stats returns an account's numbers.

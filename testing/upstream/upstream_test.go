@@ -145,7 +145,7 @@ func TestHangAndOverlap(t *testing.T) {
 	check(ctx)
 	check(t.Context())
 	for u.Stats("a").Checks < 2 {
-		runtime.Gosched() // they begin as soon as they are scheduled
+		runtime.Gosched() // the checks begin as soon as they are scheduled
 	}
 	cancel()
 	u.Heal("a")
@@ -159,7 +159,7 @@ func TestHangAndOverlap(t *testing.T) {
 	}
 }
 
-// A client that goes away ends its check, hung or not.
+// A client that goes away ends its check, whether the check hangs or not.
 func TestHangEndsWithTheClient(t *testing.T) {
 	u := start(t, Options{})
 	u.Fail("a", Fault{Hang: true})

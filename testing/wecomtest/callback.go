@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-// Callback has WeCom tell the program that an account has messages to fetch.
+// Callback has WeCom announce to the program that an account has messages to fetch.
 func (w *World) Callback(ctx context.Context, corp, openKfID string) error {
 	query, body, err := w.Fake.Callback(w.crypts[corp], openKfID)
 	if err != nil {
@@ -35,7 +35,7 @@ func (w *World) Callback(ctx context.Context, corp, openKfID string) error {
 	return nil
 }
 
-// Parked returns the reasons of the accounts that are out of circulation.
+// Parked returns the reasons of the parked accounts.
 func (w *World) Parked(ctx context.Context) (map[string]string, error) {
 	parked := make(map[string]string)
 	for cursor := ""; ; {
@@ -74,7 +74,7 @@ func (w *World) get(ctx context.Context, path string, into any) error {
 	return json.NewDecoder(answer.Body).Decode(into)
 }
 
-// watched tells of each sync_msg before it is answered.
+// watched reports each sync_msg before it is answered.
 func watched(next http.Handler, onSync func(openKfID, token string)) http.Handler {
 	if onSync == nil {
 		return next

@@ -26,11 +26,11 @@ import (
 // Corp is a corporation.
 type Corp struct {
 	ID       string
-	Known    string // the secret that the program is given; the right one where empty
+	Known    string // the secret that the program gets; empty: the right one
 	Accounts int
 }
 
-// Account is the open_kfid of the n-th account, from 0, and its id.
+// Account returns the open_kfid of the n-th account, from 0, and its id.
 func (c Corp) Account(n int) string { return fmt.Sprintf("wk-%s-%05d", c.ID, n) }
 
 // Options say what a world has.
@@ -40,16 +40,16 @@ type Options struct {
 	Fake     wecom.Options
 	Pollers  int // processes that only poll; 0: one process has all roles
 	Settings []string
-	OnSync   func(openKfID, token string) // as each sync_msg comes in; nil: nobody looks
+	OnSync   func(openKfID, token string) // called for each sync_msg; nil: nothing is
 	Redis    []redistest.Option
 }
 
-// World is what runs. Fake, Redis and the processes may be used, and broken.
+// World is what runs. Tests may use and break Fake, Redis and the processes.
 type World struct {
 	Fake    *wecom.WeCom
 	Redis   *redistest.Server
-	Main    *processes.Process   // API and monitor; pollers too where there are no others
-	Pollers []*processes.Process // that only poll
+	Main    *processes.Process   // API and monitor, and pollers if there are no others
+	Pollers []*processes.Process // processes that only poll
 
 	options  Options
 	binary   string
@@ -61,8 +61,8 @@ type World struct {
 	closing  []func()
 }
 
-// Open starts a world in a directory, its accounts registered. Whatever the
-// error, Close ends what was started.
+// Open starts a world in a directory and registers its accounts. Close ends what was
+// started, even after an error.
 func Open(ctx context.Context, dir string, o Options) (*World, error) {
 	w := &World{options: o, crypts: make(map[string]*wecomcrypt.Crypt), client: &http.Client{Timeout: 10 * time.Second}}
 	for _, step := range []func(context.Context, string) error{w.serveFake, w.configure, w.startProcesses, w.register} {
@@ -102,7 +102,7 @@ func (w *World) serveFake(context.Context, string) error {
 
 func secretOf(corp string) string { return "the-secret-of-" + corp }
 
-// configure starts Redis and says where all is.
+// configure starts Redis and writes the configuration.
 func (w *World) configure(_ context.Context, dir string) error {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -174,7 +174,7 @@ func (w *World) startProcesses(ctx context.Context, _ string) error {
 	return w.awaitReady(ctx)
 }
 
-// Restart starts a poller anew that has ended.
+// Restart starts a poller again that has ended.
 func (w *World) Restart(i int) (err error) {
 	w.Pollers[i], err = w.start(w.Pollers[i].Name, "poller")
 	return err

@@ -1,5 +1,5 @@
-// Package commit tells at which commit a figure was measured, so that every one that
-// is kept can say so.
+// Package commit finds the commit at which a figure was measured, so that every figure
+// that is kept can name it.
 package commit
 
 import (
@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// Dirty is how a commit ends whose tree had changes that are in none.
+// Dirty ends the commit of a tree with uncommitted changes.
 const Dirty = "+changes"
 
 // short is how many digits of a commit are kept.
 const short = 12
 
-// Of names the commit of the tree that a directory is in, or else the one that this
+// Of returns the commit of the tree that a directory is in, or else the one that this
 // program was built from.
 func Of(ctx context.Context, dir string) (string, error) {
 	name, err := git(ctx, dir, "rev-parse", "HEAD")

@@ -35,7 +35,7 @@ func TestOfATree(t *testing.T) {
 	if err != nil || len(clean) != short {
 		t.Fatalf("%q, %v", clean, err)
 	}
-	write("measured.json", "{\"figures\":[]}\n") // what a run writes changes nothing that it measures
+	write("measured.json", "{\"figures\":[]}\n") // what a run writes does not change what it measures
 	if got, err := Of(t.Context(), dir); err != nil || got != clean {
 		t.Errorf("%q, %v; want %q", got, err, clean)
 	}

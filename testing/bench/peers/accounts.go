@@ -14,15 +14,15 @@ import (
 
 const (
 	recordBytes = 200 // of a record or a payload, unless told otherwise
-	chunk       = 500 // accounts of one step of filling
+	chunk       = 500 // accounts in one step of filling
 	fillers     = 4
 )
 
 // accountID is the id of the n-th account.
 func accountID(n int) string { return fmt.Sprintf("account%07d", n) }
 
-// record is the text that every system keeps for the n-th account: the ring as its
-// record, the peers as a payload. It has so many bytes, or as few as it can have.
+// record returns the text that every system keeps for the n-th account: the ring as its
+// record, the peers as a payload. It has so many bytes, or as few as possible.
 func record(n, bytes int, kind, cadence, url string) []byte {
 	if bytes == 0 {
 		bytes = recordBytes
@@ -39,7 +39,7 @@ func record(n, bytes int, kind, cadence, url string) []byte {
 // payload is the record as the peers keep it.
 func payload(n, bytes int) []byte { return record(n, bytes, "noop", "every 60s", "") }
 
-// register brings accounts into a ring, the n-th due at due(n).
+// register registers accounts in a ring, the n-th due at due(n).
 func register(ctx context.Context, ring *circulate.Ring, accounts int, text func(n int) []byte, due func(n int) time.Time) error {
 	shards := make([][]int, ring.Shards())
 	for n := range accounts {
@@ -60,7 +60,7 @@ func register(ctx context.Context, ring *circulate.Ring, accounts int, text func
 	})
 }
 
-// eachShard does something with every shard, several at once.
+// eachShard calls a function for every shard, several at once.
 func eachShard(ring *circulate.Ring, fn func(shard int) error) error {
 	var next atomic.Int64
 	return inParallel(fillers, func(int) error {

@@ -18,8 +18,8 @@ const (
 	asynqFillers = 32
 )
 
-// asynqSubject is whole asynq servers whose handler does nothing but enqueue its
-// payload again. Nothing is retained.
+// asynqSubject is whole asynq servers whose handler only enqueues its payload again.
+// Nothing is retained.
 type asynqSubject struct {
 	spec    spec
 	redis   asynq.RedisClientOpt
@@ -29,7 +29,7 @@ type asynqSubject struct {
 	done    atomic.Int64
 }
 
-// queue is the n-th task's: there is one, or there are several of one weight.
+// queue returns the n-th task's queue: there is one, or there are several of one weight.
 func (a *asynqSubject) queue(n int) string {
 	if a.spec.Queues <= 1 {
 		return asynqQueue
@@ -67,20 +67,20 @@ func (a *asynqSubject) start(ctx context.Context, s settings) error {
 		server := asynq.NewServer(a.redis, asynq.Config{
 			Concurrency: s.Concurrency + s.InFlight/s.Servers, LogLevel: asynq.FatalLevel,
 			Queues:            a.queues(),
-			TaskCheckInterval: 10 * time.Millisecond, // it need not wait for long when it has found nothing
+			TaskCheckInterval: 10 * time.Millisecond, // so that it does not wait long after it found nothing
 		})
 		if err := server.Start(asynq.HandlerFunc(a.handle)); err != nil {
 			return err
 		}
 		a.servers = append(a.servers, server)
 	}
-	// What is to be in flight must be first.
+	// The tasks that should be in flight must be in flight first.
 	return await(ctx, "asynq holds what it is to hold", func() (bool, error) { return a.hold.full(), nil })
 }
 
 func (a *asynqSubject) handle(ctx context.Context, t *asynq.Task) error {
 	a.hold.wait()
-	queue, _ := asynq.GetQueueName(ctx) // a handler's context has it
+	queue, _ := asynq.GetQueueName(ctx) // a handler's context always has it
 	if _, err := a.client.EnqueueContext(ctx, asynq.NewTask(t.Type(), t.Payload()), asynq.Queue(queue)); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (a *asynqSubject) measure(ctx context.Context, d time.Duration) (int64, err
 
 func (a *asynqSubject) stop(context.Context) error {
 	for _, s := range a.servers {
-		s.Stop() // no more tasks
+		s.Stop() // process no more tasks
 	}
 	a.hold.open()
 	for _, s := range a.servers {
@@ -105,8 +105,7 @@ func (a *asynqSubject) stop(context.Context) error {
 	return a.client.Close()
 }
 
-// hold keeps n handlers waiting: each that comes sets another, picked at random,
-// free.
+// hold keeps n handlers waiting. Each new one releases another, picked at random.
 type hold struct {
 	n       int
 	mu      sync.Mutex
@@ -138,7 +137,7 @@ func (h *hold) full() bool {
 	return len(h.waiting) >= h.n
 }
 
-// open sets all free.
+// open releases all of them.
 func (h *hold) open() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,14 +14,14 @@ import (
 )
 
 // bareSubject is the pattern without tickets and scripts: RPOPLPUSH to claim; MULTI,
-// LREM, LPUSH, EXEC to return. Over several pairs of lists it shows what sharding is
-// worth, in batches what batching is: the RPOPLPUSHes of a batch go in one pipeline,
-// its returns in one transaction. An entry is its account's record.
+// LREM, LPUSH, EXEC to return. With several pairs of lists it shows the gain of sharding,
+// and with batches that of batching: the RPOPLPUSHes of a batch go in one pipeline, its
+// returns in one transaction. An entry is its account's record.
 type bareSubject struct {
 	spec   spec
 	server connect.Server
 	s      settings
-	own    [][][]byte // what is held in each lane, each of which one worker has
+	own    [][][]byte // what is held in each lane; each lane belongs to one worker
 }
 
 func (b *bareSubject) lists(n int) (queue, processing string) {
@@ -74,8 +74,8 @@ func (b *bareSubject) stop(ctx context.Context) error {
 	return err
 }
 
-// measure claims and returns for a while with so many held at any time. What goes
-// back is picked at random from what is held.
+// measure claims and returns for a while, with so many held at any time. It returns
+// random ones of those held.
 func (b *bareSubject) measure(ctx context.Context, d time.Duration) (int64, error) {
 	stop := time.Now().Add(d)
 	return b.work(ctx, func(conn redis.Conn, lane int) (int, bool, error) {
@@ -95,8 +95,8 @@ func (b *bareSubject) keep(lane int) int {
 	return keep
 }
 
-// work has the workers take their lanes in turns, each over a connection of its own,
-// for as long as any of them wants more.
+// work has the workers take their lanes in turns, each over its own connection, until
+// none of them wants more.
 func (b *bareSubject) work(ctx context.Context, turn func(conn redis.Conn, lane int) (done int, more bool, err error)) (int64, error) {
 	var all atomic.Int64
 	err := inParallel(b.s.workers(), func(w int) error {
@@ -121,7 +121,7 @@ func (b *bareSubject) work(ctx context.Context, turn func(conn redis.Conn, lane 
 	return all.Load(), err
 }
 
-// turn claims some of a lane's list and returns as many as are over keep.
+// turn claims from a lane's list and returns as many as exceed keep.
 func (b *bareSubject) turn(conn redis.Conn, lane, claim, keep int) (done int, err error) {
 	queue, processing := b.lists(lane)
 	for range claim {
@@ -135,7 +135,7 @@ func (b *bareSubject) turn(conn redis.Conn, lane, claim, keep int) (done int, er
 	for range claim {
 		entry, err := redis.Bytes(conn.Receive())
 		if errors.Is(err, redis.ErrNil) {
-			continue // there is no more
+			continue // the list is empty
 		}
 		if err != nil {
 			return 0, err

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// child is a subject's process, seen from the one that measures.
+// child is a subject's process, seen from the measuring process.
 type child struct {
 	spec    spec
-	servers []*server // whose processor time is counted
+	servers []*server // the servers whose processor time is counted
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	out     *json.Decoder
@@ -50,10 +50,10 @@ func launch(ctx context.Context, s spec, servers ...*server) (*child, error) {
 	return c, nil
 }
 
-// close ends the process, which ends with its input.
+// close ends the process by closing its input.
 func (c *child) close() {
 	_ = c.in.Close()
-	_ = c.cmd.Wait() // it has given all its answers
+	_ = c.cmd.Wait() // it has sent all its answers
 }
 
 func (c *child) answer() (answer, error) {
@@ -82,8 +82,8 @@ func (c *child) order(o order) (answer, error) {
 	return a, nil
 }
 
-// sample has the subject work with some settings and measures it for a while.
-// What is done before and after counts for nothing.
+// sample has the subject work with some settings and measures it for a while. What
+// happens before and after does not count.
 func (c *child) sample(name string, s settings, d time.Duration) (sample, error) {
 	if _, err := c.order(order{Do: "start", Settings: s}); err != nil {
 		return sample{}, err
@@ -114,7 +114,7 @@ func (c *child) sample(name string, s settings, d time.Duration) (sample, error)
 	if x.Values == nil {
 		x.Values = make(map[string]float64)
 	}
-	x.Values["commands"] = (after.commands - before.commands) / n // a cycle
+	x.Values["commands"] = (after.commands - before.commands) / n // for each cycle
 	x.Values["scripts"] = (after.scripts - before.scripts) / n
 	return x, nil
 }
@@ -174,7 +174,7 @@ func (b *bench) try(c *child, name string, candidates []settings) ([]sample, err
 	return tried, nil
 }
 
-// tried is what each of some settings gave a process.
+// tried is the result of each of some settings in a process.
 type tried struct {
 	child  *child
 	sample sample
@@ -196,8 +196,8 @@ func (b *bench) grid(name string, candidates []settings, children ...*child) ([]
 	return all, nil
 }
 
-// best is a stage with what gave the most cycles, among those with so many servers; 0:
-// any.
+// best returns a stage with the settings that reached the most cycles, among those with
+// so many servers; 0: any.
 func best(name string, all []tried, servers int) *stage {
 	var most tried
 	for _, x := range all {

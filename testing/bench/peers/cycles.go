@@ -13,7 +13,7 @@ const (
 	idleCadence  = "every 1h"
 )
 
-// manyQueues is how many queues asynq and rmq are tried with beside one.
+// manyQueues is how many queues asynq and rmq are tried with, besides one.
 const manyQueues = 8
 
 // asynqCandidates are what is tried for asynq, with each number of queues and of tasks
@@ -33,7 +33,7 @@ func asynqCandidates(quick bool) []settings {
 	return all
 }
 
-// rmqCandidates are what is tried for rmq, likewise.
+// rmqCandidates are what is tried for rmq, in the same way.
 func rmqCandidates(quick bool) []settings {
 	if quick {
 		return []settings{{Servers: 4, Concurrency: 16, Pool: 100}, {Servers: 4, Concurrency: 16, Pool: 1000}}
@@ -61,8 +61,8 @@ func pollerCandidates(quick bool) []settings {
 	return all
 }
 
-// measureCycles measures cycles of the ring, of a whole poller and of the peers in
-// turns, all on one Redis.
+// measureCycles measures cycles of the ring, of a whole poller and of the peers in turns,
+// all on one Redis.
 func measureCycles(ctx context.Context, b *bench) error {
 	specs := map[string]spec{
 		"ring":   {Kind: "ring", Namespace: "ring", Accounts: b.count},
@@ -136,7 +136,7 @@ func measureCycles(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// loaded are the same settings with many in flight.
+// loaded returns the same settings with many in flight.
 func loaded(candidates []settings) []settings {
 	for i := range candidates {
 		candidates[i].InFlight = inFlight

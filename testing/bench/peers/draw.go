@@ -51,7 +51,7 @@ func drawAll(r *results, dir string) error {
 	return nil
 }
 
-// colours can be told apart by those who see fewer of them (Okabe and Ito).
+// colours can be distinguished by people who see fewer colours (Okabe and Ito).
 func colours() []color.Color {
 	return []color.Color{
 		color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255}, color.RGBA{204, 121, 167, 255},
@@ -91,7 +91,7 @@ func (d drawing) draw(r *results, path string) error {
 	if lines == 1 {
 		p.Legend = plot.NewLegend() // the title says it
 	}
-	// Room for the legend, and an axis that begins where the eye expects it.
+	// This leaves room for the legend, and begins the axis where the eye expects it.
 	if d.logY {
 		p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(p.Y.Min))), 10*p.Y.Max
 	} else {
@@ -100,7 +100,7 @@ func (d drawing) draw(r *results, path string) error {
 	return writeSVG(p, path)
 }
 
-// drawnAt names the commits that a drawing's lines were measured at.
+// drawnAt names the commits at which a drawing's lines were measured.
 func (r *results) drawnAt(drawing string) string {
 	var all []string
 	for _, s := range r.Series {

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// measureDurable measures what the capacity plan takes for a check on a master as it
-// is run: with an append-only file that is synced every second, and a replica.
+// measureDurable measures what the capacity plan assumes for a check on a master as it
+// runs in production: with an append-only file that is synced every second, and a
+// replica.
 func measureDurable(ctx context.Context, b *bench) error {
 	rate, least := planRate, 10*time.Second
 	if b.quick {

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// loadInterval is how often each account is checked under load. Checks cost the
-// same every minute; with this the same rate needs fewer accounts to fill in.
+// loadInterval is how often each account is checked under load. A check costs the same at
+// any interval, and a short interval needs fewer accounts for the same rate.
 const loadInterval = 10 * time.Second
 
-// planRate is at which checks a second the constants of the plan are measured: a
+// planRate is the number of checks a second at which the plan's constants are measured: a
 // million accounts a minute.
 const planRate = 16_700
 
-// measureLoad measures one whole replica that has so many checks a second to do:
-// how late they start, and what Redis and the replica spend on one.
+// measureLoad measures one whole replica under so many checks a second: how late they
+// start, and what Redis and the replica spend on one.
 func measureLoad(ctx context.Context, b *bench) error {
 	rates, least := []int{1_000, 4_000, 8_000, planRate, 32_000}, 10*time.Second
 	if b.quick {
@@ -56,9 +56,9 @@ func measureLoad(ctx context.Context, b *bench) error {
 	return b.overHTTP(ctx)
 }
 
-// overHTTP measures what a check costs the replica that asks a connector over
-// HTTP, unencrypted, on connections that stay open. The connector is in this
-// process, so that its cost is not the replica's.
+// overHTTP measures what a check costs the replica that asks a connector over HTTP,
+// unencrypted, on connections that stay open. The connector is in this process, so its
+// cost does not count for the replica.
 func (b *bench) overHTTP(ctx context.Context) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -74,7 +74,7 @@ func (b *bench) overHTTP(ctx context.Context) error {
 		_ = connector.Serve(listener) // until it is closed
 	}()
 	defer func() {
-		_ = connector.Close() // whoever still asks is being killed as well
+		_ = connector.Close() // its callers are being killed as well
 		<-served
 	}()
 	s := spec{Kind: "poller", Accounts: 10 * b.count / 50, Cadence: tightCadence, URL: "http://" + listener.Addr().String() + "/"}
@@ -91,8 +91,8 @@ func (b *bench) overHTTP(ctx context.Context) error {
 	return nil
 }
 
-// measureIdle measures what one replica and three cost that have nothing to do:
-// no account is due within the hour.
+// measureIdle measures what one idle replica costs, and what three cost: no account is
+// due within the hour.
 func measureIdle(ctx context.Context, b *bench) error {
 	length := 30 * time.Second
 	if b.quick {

@@ -22,13 +22,13 @@ type options struct {
 	json    bool
 	quick   bool
 	only    []string
-	each    time.Duration // of one run
+	each    time.Duration // the length of one run
 	rounds  int
 	count   int // accounts, tasks, deliveries
 	large   int // accounts of the large ring
-	pairs   int // kills in the recovery
+	pairs   int // pairs of processes in the recovery
 	figures string
-	commit  string // of what is measured
+	commit  string // the commit that is measured
 }
 
 func main() {
@@ -42,7 +42,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) > 0 && args[0] == subjectCommand { // what this program starts
+	if len(args) > 0 && args[0] == subjectCommand { // this program starts this itself
 		return serveSubject(ctx, args[1:], os.Stdin, out)
 	}
 	if len(args) > 0 && args[0] == holderCommand {
@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if o.quick {
 		given := o
 		o.each, o.rounds, o.count, o.large, o.pairs = 500*time.Millisecond, 2, 20_000, 50_000, 1
-		o.figures = filepath.Join(os.TempDir(), "rounds-peers-quick") // no full run's figures are to be overwritten
+		o.figures = filepath.Join(os.TempDir(), "rounds-peers-quick") // a full run's figures must not be overwritten
 		flags.Visit(func(f *flag.Flag) { o.keep(f.Name, given) })
 	}
 	if o.rounds < 1 || o.count < 2*inFlight || o.large < 1 || o.pairs < 1 || o.each <= 0 {
@@ -103,7 +103,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return measureAll(ctx, o, out)
 }
 
-// keep takes a flag's value from what was given, in place of that of a quick run.
+// keep replaces a quick run's value with the flag's, if it was set.
 func (o *options) keep(name string, given options) {
 	switch name {
 	case "for":
@@ -121,14 +121,14 @@ func (o *options) keep(name string, given options) {
 	}
 }
 
-// part is one thing that can be measured by itself.
+// part is one thing that can be measured alone.
 type part struct {
 	name string
 	run  func(context.Context, *bench) error
 }
 
-// parts are in the order in which they are measured: memory comes first, while
-// Redis is empty, and the killing last.
+// parts are in the order in which they are measured: memory comes first, while Redis is
+// empty, and killing comes last.
 func parts() []part {
 	return []part{
 		{"memory", measureMemory},
@@ -157,7 +157,7 @@ type bench struct {
 	options
 	results *results
 	redis   *server
-	dir     string // gone at the end
+	dir     string // removed at the end
 }
 
 func measureAll(ctx context.Context, o options, out io.Writer) error {
@@ -170,7 +170,7 @@ func measureAll(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // it is in the system's folder for such
+	defer func() { _ = os.RemoveAll(dir) }() // it is in the system's folder for temporary files
 	b := &bench{options: o, dir: dir, results: newResults(o, out)}
 	if b.redis, err = startServer(dir); err != nil {
 		return err

@@ -13,9 +13,8 @@ import (
 
 const slots = 16384
 
-// measureMasters measures the ring on clusters of one, two and three masters that
-// share this machine: not the speed counts then, but what a cycle costs them all
-// together.
+// measureMasters measures the ring on clusters of one, two and three masters that share
+// this machine. Not the speed counts then, but what a cycle costs all masters together.
 func measureMasters(ctx context.Context, b *bench) error {
 	var stages []*stage
 	for n := 1; n <= 3; n++ {
@@ -52,8 +51,8 @@ func clusterURL(masters []*server) string {
 	return "redis+cluster://" + strings.Join(addresses, ",")
 }
 
-// startMasters starts a cluster of n masters without replicas. It returns what it
-// has started along with an error.
+// startMasters starts a cluster of n masters without replicas. With an error it returns
+// what it has started so far.
 func startMasters(ctx context.Context, dir string, n int) (masters []*server, err error) {
 	buses := make([]int, n)
 	for i := range n {

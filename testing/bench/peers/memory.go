@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// measureMemory measures what one account takes in Redis, scheduled and with a
-// cursor, and what a pending task of asynq and a ready delivery of rmq do, with the
-// same text in each. The server keeps nothing else.
+// measureMemory measures what one account takes in Redis, scheduled and with a cursor,
+// and what a pending task of asynq and a ready delivery of rmq take, with the same text
+// in each. The server keeps nothing else.
 func measureMemory(ctx context.Context, b *bench) error {
 	count := b.count / 2
 	sizes := []int{recordBytes, 140, 400, 800}
@@ -31,11 +31,11 @@ func measureMemory(ctx context.Context, b *bench) error {
 		b.results.figure("bytes_per_asynq_task", taken["asynq"], note)
 		b.results.figure("bytes_per_rmq_delivery", taken["rmq"], note)
 		b.results.target("bytes_vs_asynq", taken["ring"]/taken["asynq"], "at most", 0.5, "×")
-		// What the system adds to the text that both must keep.
+		// What the system adds to the text, which both must keep.
 		rest := taken["asynq"] - float64(bytes)
 		b.results.figure("bytes_vs_asynq_without_payload", (taken["ring"]-float64(bytes))/rest, "×")
-		// And what it takes to circulate, the field that holds the record left out as
-		// in the ring's own bench: rounds keeps records for the registry too.
+		// And what circulation takes. The field that holds the record is left out, as in
+		// the ring's own bench: rounds keeps records for the registry too.
 		inRecords, err := b.results.value("bytes_per_account_in_accounts")
 		if err != nil {
 			return err
@@ -102,7 +102,7 @@ func (b *bench) messageMemory(ctx context.Context) error {
 	return b.redis.flush()
 }
 
-// breakdown tells which of the ring's keys an account's memory is in.
+// breakdown measures in which of the ring's keys an account's memory is.
 func (b *bench) breakdown(accounts int) error {
 	for _, key := range []string{"accounts", "tickets", "schedule"} {
 		bytes, err := b.redis.sum("*}:"+key, "MEMORY")

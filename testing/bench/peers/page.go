@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// row is a line of the page's table of ratios: a figure and what it says.
+// row is a line of the page's table of ratios: a figure and its explanation.
 type row struct {
 	what, figure, unit, wanted string
 }
@@ -33,8 +33,9 @@ func ratios() []row {
 	}
 }
 
-// printPage prints the tables of comparisons as testing/bench/README.md has them, each figure with
-// the commit that it was measured at. What was not measured is left out.
+// printPage prints the tables of comparisons as testing/bench/README.md has them, each
+// figure with the commit at which it was measured. Figures that were not measured are
+// left out.
 func printPage(path string, out io.Writer) error {
 	r, err := readResults(path)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"math/bits"
 )
 
-// constants are what the capacity plan is computed from. All but the last block
-// are measured.
+// constants are what the capacity plan is computed from. All but the last block are
+// measured.
 type constants struct {
 	redisCPU   float64 // µs of a master's processor a check, from the schedule and back, with an append-only file and a replica
 	replicaCPU float64 // µs of a replica's processor a check that asks a connector over HTTP
@@ -21,8 +21,8 @@ type constants struct {
 
 	interval     float64 // s between checks of an account
 	checkSeconds float64 // that a check takes
-	redisLoad    float64 // the part of a core that a master is to use
-	replicaLoad  float64 // likewise for a replica
+	redisLoad    float64 // the part of a core that a master should use
+	replicaLoad  float64 // the part of a core that a replica should use
 	headroom     float64 // memory to provide for each byte used: fragmentation, buffers, a copy while saving
 	perDay       float64 // messages found a day for each account
 	days         float64 // that messages are kept
@@ -57,12 +57,12 @@ func constantsOf(r *results) (constants, error) {
 type plan struct {
 	accounts float64
 	rate     float64 // checks/s
-	masters  int     // as many again are their replicas
+	masters  int     // their replicas come on top
 	shards   int
 	gib      float64 // of Redis, over all masters, without their replicas
 	cores    int     // of pollers
 	inFlight float64
-	known    float64 // GiB of pollers' memory
+	known    float64 // GiB of memory of the pollers
 	commands float64 // Redis commands/s
 	cost     float64 // a month
 }
@@ -74,8 +74,8 @@ const gib = 1 << 30
 func (c constants) of(accounts float64) plan {
 	p := plan{accounts: accounts, rate: accounts / c.interval}
 	p.masters = atLeast(1, p.rate*c.redisCPU/1e6/c.redisLoad)
-	// As many shards a master as the measured one had, rounded up to a power of two,
-	// so that batches are as large as measured.
+	// This is as many shards per master as the measured one had, rounded up to a power of
+	// two, so that batches are as large as measured.
 	p.shards = min(16384, max(64, 1<<bits.Len(uint(64*accounts/(c.interval*planRate)-1))))
 	p.gib = c.headroom * accounts * (c.bytes + c.message*c.perDay*c.days) / gib
 	p.cores = atLeast(2, p.rate*c.replicaCPU/1e6/c.replicaLoad)

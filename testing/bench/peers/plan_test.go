@@ -20,7 +20,7 @@ func TestPlanFollowsTheFormulas(t *testing.T) {
 		{accounts: 1e6, masters: 1, shards: 64, cores: 3},      // 0.4 of a core; as many checks as were measured
 		{accounts: 1e7, masters: 8, shards: 1024, cores: 25},   // 4 cores of Redis at half load each
 		{accounts: 1e8, masters: 80, shards: 8192, cores: 250}, //
-		{accounts: 1000, masters: 1, shards: 64, cores: 2},     // the least there is
+		{accounts: 1000, masters: 1, shards: 64, cores: 2},     // the smallest plan
 	} {
 		got := c.of(want.accounts)
 		if got.masters != want.masters || got.shards != want.shards || got.cores != want.cores {

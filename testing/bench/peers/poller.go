@@ -62,8 +62,8 @@ func (noop) Check(context.Context, poller.Request) (poller.Result, error) {
 	return poller.Result{}, nil
 }
 
-// fill registers the accounts. A cadence with an interval finds its phase by
-// itself; the first checks are spread over that interval.
+// fill registers the accounts. A cadence with an interval finds its own phase; the first
+// checks are spread over that interval.
 func (p *pollerSubject) fill(ctx context.Context) error {
 	server, err := connect.Open(p.spec.Redis, connect.Options{})
 	if err != nil {
@@ -90,8 +90,8 @@ func (p *pollerSubject) fill(ctx context.Context) error {
 	})
 }
 
-// start runs the replicas, and waits until each account was checked once if it is
-// to be warm: its record is then known, as it is of a replica that runs for long.
+// start runs the replicas. If it should be warm, it waits until each account was checked
+// once: its record is then known, as in a replica that has run for long.
 func (p *pollerSubject) start(ctx context.Context, s settings) error {
 	checkers, err := poller.NewCheckers(p.checker)
 	if err != nil {
@@ -156,7 +156,7 @@ func (p *pollerSubject) measure(ctx context.Context, d time.Duration) (int64, er
 	return p.checker.checks.Load() - checks, nil
 }
 
-// observe tells how late these checks were, and what the process keeps in memory.
+// observe reports how late these checks were, and how much memory the process uses.
 func (p *pollerSubject) observe() (map[string]float64, error) {
 	after, err := p.lateness()
 	if err != nil {
@@ -186,9 +186,8 @@ func (p *pollerSubject) lateness() (*dto.Histogram, error) {
 	return nil, fmt.Errorf("the poller has no rounds_lateness_seconds")
 }
 
-// quantile estimates a quantile of what was observed between two states of a
-// histogram, within its bucket by the rule of three, as Prometheus'
-// histogram_quantile does.
+// quantile estimates a quantile of what was observed between two states of a histogram.
+// Within a bucket it interpolates linearly, as Prometheus' histogram_quantile does.
 func quantile(q float64, before, after *dto.Histogram) float64 {
 	count := func(i int) float64 {
 		n := float64(after.GetBucket()[i].GetCumulativeCount())

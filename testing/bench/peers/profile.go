@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// measureProfile measures where the time of the ring's cycles goes in Redis, by
-// command, and what they allocate. The commands that a script calls are part of its
-// time; what is left is Lua itself and the reply.
+// measureProfile measures where the time of the ring's cycles goes in Redis, by command,
+// and what they allocate. The commands that a script calls are part of the script's time;
+// the rest is Lua itself and the reply.
 func measureProfile(ctx context.Context, b *bench) error {
 	for _, way := range []struct{ name, give string }{{"tight", ""}, {"through the schedule", "later"}, {"with a message", "news"}} {
 		err := b.sweep(ctx, spec{Kind: "ring", Accounts: b.count}, func(c *child) error {
@@ -31,15 +31,15 @@ func measureProfile(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// printCommands prints the commands by the time that they took, and keeps that
-// with the sample. It is time that passed, not the processor's: a server that
-// has to wait for its turn shows that here.
+// printCommands prints the commands by the time that they took, and keeps that with the
+// sample. It is wall-clock time, not processor time: the time that a server waits for a
+// processor shows here.
 func (b *bench) printCommands(x sample) error {
 	commands, err := b.redis.commands()
 	if err != nil {
 		return err
 	}
-	// The start of the run and its end, which are not in the sample, called these too.
+	// The start and the end of the run, which are not in the sample, called these too.
 	cycles, total, inner := 0.0, 0.0, 0.0
 	for _, c := range commands {
 		if c.name == "evalsha" {

@@ -10,28 +10,29 @@ const (
 	victimHolds   = 100 // claims, or tasks, that a process holds when it is killed
 	recoverAtMost = 6 * time.Minute
 
-	// How long after both processes are ready the n-th pair's first is killed, n
-	// times: kills fall evenly into the periods in which the other looks for claims
-	// that were left, 5 s and a minute.
+	// How long after both processes are ready the first of the n-th pair is killed, n
+	// times. So kills are spread evenly over the periods in which the other looks for
+	// orphaned claims, 5 s and a minute.
 	roundsPhase = time.Second
 	asynqPhase  = 12 * time.Second
 )
 
-const asynqStart = 2 * time.Second // that a server has to look for the first time
+const asynqStart = 2 * time.Second // the time until a server looks for the first time
 
-// killing is two processes of one system: the first takes all there is and is
-// killed with kill -9, the second goes on.
+// killing is two processes of one system: the first takes everything and is killed with
+// kill -9, the second goes on.
 type killing interface {
-	// prepare gets the first process to hold victimHolds and the second to be ready.
+	// prepare waits until the first process holds victimHolds and the second is ready.
 	prepare(ctx context.Context) error
-	// kill ends the first, and returns how long it took until the last of what it held
-	// was checked again.
+	// kill ends the first process. It returns how long it took until the last of what it
+	// held was checked again.
 	kill(ctx context.Context) (time.Duration, error)
 	close()
 }
 
-// measureRecovery kills processes of both systems, at default settings but for how
-// much one holds, and at several moments, several pairs side by side: they only wait.
+// measureRecovery kills processes of both systems, at default settings except for how
+// much one holds, at several moments. Several pairs run side by side, because they only
+// wait.
 func measureRecovery(ctx context.Context, b *bench) error {
 	binary, err := buildRounds(ctx, b.dir)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 
 const holderCommand = "asynq-holder"
 
-// asynqKilling is two asynq servers in processes of their own: the handler of the
-// first never returns, that of the second does at once.
+// asynqKilling is two asynq servers in separate processes: the handler of the first never
+// returns, that of the second returns at once.
 type asynqKilling struct {
 	redis   *server
 	pair    int
@@ -74,7 +74,7 @@ func (k *asynqKilling) prepare(ctx context.Context) error {
 	return pause(ctx, asynqStart)
 }
 
-// asynqDefaults are asynq's, but that it takes enough at once and says nothing.
+// asynqDefaults are asynq's, except that it takes enough at once and logs nothing.
 func asynqDefaults(queue string) asynq.Config {
 	return asynq.Config{Concurrency: 2 * victimHolds, Queues: map[string]int{queue: 1}, LogLevel: asynq.FatalLevel}
 }
@@ -113,7 +113,7 @@ func (k *asynqKilling) close() {
 	}
 }
 
-// holdTasks is the first process: it says so when it holds one more task.
+// holdTasks is the first process: it reports each further task that it holds.
 func holdTasks(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) != 2 {
 		return errors.New("usage: " + holderCommand + " ADDRESS QUEUE")

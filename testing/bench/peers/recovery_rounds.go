@@ -31,8 +31,8 @@ func buildRounds(ctx context.Context, dir string) (string, error) {
 	return path, nil
 }
 
-// roundsKilling is two replicas of the service, each with a monitor in it, whose
-// accounts ask a connector in this process.
+// roundsKilling is two replicas of the service, each with a monitor in it. Their accounts
+// ask a connector in this process.
 type roundsKilling struct {
 	redis  *server
 	binary string
@@ -74,7 +74,7 @@ func (k *roundsKilling) prepare(ctx context.Context) error {
 				return false, fmt.Errorf("%s ended:\n%s", replica.Name, replica.Log())
 			}
 			if i == 0 {
-				return k.connector.asked() == victimHolds, nil // it holds all there is
+				return k.connector.asked() == victimHolds, nil // it holds all accounts
 			}
 			return replica.Replica() != "", nil
 		})
@@ -86,7 +86,7 @@ func (k *roundsKilling) prepare(ctx context.Context) error {
 }
 
 func (k *roundsKilling) kill(ctx context.Context) (time.Duration, error) {
-	k.connector.answer() // whoever asks from now on
+	k.connector.answer() // for all checks from now on
 	killed := time.Now()
 	k.replicas[0].Kill()
 	if err := await(ctx, "the other replica has checked all", func() (bool, error) { return k.connector.answered() == victimHolds, nil }); err != nil {
@@ -104,8 +104,8 @@ func (k *roundsKilling) close() {
 	}
 }
 
-// hangingConnector lets checks hang until it is told to answer those that come
-// from then on.
+// hangingConnector lets checks hang until it is told to answer. It answers those that
+// arrive from then on.
 type hangingConnector struct {
 	url    string
 	server *http.Server
@@ -134,7 +134,7 @@ func newHangingConnector() (*hangingConnector, error) {
 	return c, nil
 }
 
-// ServeHTTP takes a check.
+// ServeHTTP receives a check.
 func (c *hangingConnector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var asked struct{ Account struct{ ID string } }
 	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
@@ -175,6 +175,6 @@ func (c *hangingConnector) last() time.Time {
 }
 
 func (c *hangingConnector) close() {
-	_ = c.server.Close() // whoever still asks is gone
+	_ = c.server.Close() // its callers are gone
 	<-c.served
 }

@@ -16,7 +16,7 @@ type figure struct {
 	Name   string  `json:"figure"`
 	Value  float64 `json:"value"`
 	Unit   string  `json:"unit"`
-	Commit string  `json:"commit"` // that it was measured at; "" of before this was kept
+	Commit string  `json:"commit"` // the commit that was measured; "" for figures from before this was kept
 }
 
 // sample is one run of one system.
@@ -45,7 +45,7 @@ type series struct {
 	Points  []point `json:"points"`
 }
 
-// results are all that was measured, as measured.json keeps it.
+// results are everything that was measured, as measured.json keeps it.
 type results struct {
 	Began   time.Time `json:"began"`
 	Machine string    `json:"machine"`
@@ -56,7 +56,7 @@ type results struct {
 
 	out    io.Writer
 	json   bool
-	commit string // that is measured
+	commit string // the commit that is measured
 }
 
 func newResults(o options, out io.Writer) *results {
@@ -78,7 +78,7 @@ func (r *results) figure(name string, value float64, unit string) {
 	fmt.Fprintf(r.out, "%-48s %14.2f  %s\n", name, value, unit)
 }
 
-// target prints a ratio beside what it is to be.
+// target prints a ratio beside its target.
 func (r *results) target(name string, value float64, relation string, bound float64, unit string) {
 	verdict := "met"
 	if relation == "at least" && value < bound || relation == "at most" && value > bound {
@@ -117,8 +117,8 @@ func (r *results) point(drawing, name string, x, y float64) {
 	r.Series[i].Points = append(r.Series[i].Points, point{x, y})
 }
 
-// save writes measured.json. What parts were not measured this time stays as it
-// is in the file, where the file is of the same sort of run and machine.
+// save writes measured.json. Parts that were not measured this time stay as they are in
+// the file, if the file is from the same kind of run and the same machine.
 func (r *results) save(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (r *results) value(name string) (float64, error) {
 	return 0, fmt.Errorf("figure %q was not measured", name)
 }
 
-// at names the commit that a figure was measured at.
+// at names the commit at which a figure was measured.
 func (r *results) at(name string) string {
 	for _, f := range r.Figures {
 		if f.Name == name && f.Commit != "" {

@@ -17,7 +17,7 @@ func TestMedianAndRatio(t *testing.T) {
 	near(t, "of three", median([]float64{9, 1, 4}), 4)
 	near(t, "of four", median([]float64{9, 1, 4, 6}), 5)
 	near(t, "of none", median(nil), 0)
-	// Each round's ratio counts, not that of the medians.
+	// The median of the rounds' ratios counts, not the ratio of the medians.
 	near(t, "ratio", ratio([]float64{10, 20, 90}, []float64{5, 20, 30}), 2)
 }
 
@@ -47,8 +47,8 @@ func TestJSONIsOneObjectALine(t *testing.T) {
 	}
 }
 
-// TestPartsAreKept has one part measured after another, as with --only: the file
-// has both, and the later run of the same replaces the earlier.
+// TestPartsAreKept measures one part after another, as with --only. The file must have
+// both, and a later run of a part replaces the earlier one.
 func TestPartsAreKept(t *testing.T) {
 	dir := t.TempDir()
 	for _, run := range []struct {
@@ -74,7 +74,7 @@ func TestPartsAreKept(t *testing.T) {
 	if errA != nil || errB != nil || a != 3 || b != 2 || len(r.Figures) != 2 || len(r.Series) != 4 || len(r.Samples) != 2 {
 		t.Errorf("kept %+v, %v, %v", r, errA, errB)
 	}
-	// Each says at which commit it was measured.
+	// Each names the commit at which it was measured.
 	at := make(map[string]string)
 	for _, f := range r.Figures {
 		at[f.Name] = f.Commit
@@ -92,7 +92,7 @@ func TestPartsAreKept(t *testing.T) {
 	if at["a"] != "third" || at["b"] != "second" {
 		t.Errorf("commits %v", at)
 	}
-	// A quick run's figures are no replacement for those of a full one, or the other way round.
+	// A quick run's figures must not replace those of a full one, or the other way round.
 	quick := newResults(options{quick: true}, &bytes.Buffer{})
 	quick.figure("c", 1, "")
 	if err := quick.save(dir); err != nil {
@@ -112,7 +112,7 @@ func TestQuantile(t *testing.T) {
 		}
 		return m.GetHistogram()
 	}
-	h.Observe(3.5) // before: not to be counted
+	h.Observe(3.5) // from before the measurement: must not count
 	before := state()
 	for range 10 {
 		h.Observe(0.5)
@@ -160,7 +160,7 @@ func TestPartsThatDoNotExistAreRefused(t *testing.T) {
 	}
 }
 
-// TestPageSaysWhereFiguresAreFrom has figures of two commits and of one that was not kept.
+// TestPageSaysWhereFiguresAreFrom has figures of two commits and one without a commit.
 func TestPageSaysWhereFiguresAreFrom(t *testing.T) {
 	dir := t.TempDir()
 	for commit, figure := range map[string]string{"": "ring_vs_asynq", "abc": "ring_vs_rmq", "def": "bare_1_list_batches_10000_in_flight"} {

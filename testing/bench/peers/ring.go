@@ -24,11 +24,11 @@ type ringSubject struct {
 	ring    *circulate.Ring
 	records *circulate.Records[int]
 	s       settings
-	own     [][]circulate.Claim // what is held in each lane, each of which one worker has
+	own     [][]circulate.Claim // what is held in each lane; each lane belongs to one worker
 }
 
-// fill registers the accounts and has each checked once, which gives it a cursor
-// of 13 bytes. They rest in the schedule until start.
+// fill registers the accounts and has each checked once, which leaves it a cursor of 13
+// bytes. They rest in the schedule until start.
 func (r *ringSubject) fill(ctx context.Context) error {
 	var err error
 	if r.server, err = connect.Open(r.spec.Redis, connect.Options{}); err != nil {
@@ -78,10 +78,10 @@ func (r *ringSubject) claim(ctx context.Context, shard int, replica string, n in
 	return b, err
 }
 
-// start makes what is scheduled due and puts it into message_queue, where the
-// tight ring has its accounts, and claims what is to be held.
+// start makes what is scheduled due and puts it into message_queue, where the tight ring
+// has its accounts. It also claims what should be held.
 func (r *ringSubject) start(ctx context.Context, s settings) error {
-	// A lane is a shard, but where there are more workers than shards they share them.
+	// A lane is a shard. If there are more workers than shards, workers share them.
 	r.s, r.own = s, make([][]circulate.Claim, max(r.ring.Shards(), s.workers()))
 	err := eachShard(r.ring, func(shard int) error {
 		key := r.ring.Tag(shard) + ":schedule"
@@ -109,15 +109,14 @@ func (r *ringSubject) start(ctx context.Context, s settings) error {
 	return err
 }
 
-// stop gives back what is held.
+// stop returns what is held.
 func (r *ringSubject) stop(ctx context.Context) error {
 	_, err := r.work(func(t *turns, lane int) (bool, error) { return false, t.turn(ctx, lane, 0, 0) })
 	return err
 }
 
-// measure claims and returns for a while with so many claims held at any time,
-// and counts the returns that were written. What goes back is picked at random
-// from what is held.
+// measure claims and returns for a while, with so many claims held at any time, and
+// counts the returns that were written. It returns random ones of those held.
 func (r *ringSubject) measure(ctx context.Context, d time.Duration) (int64, error) {
 	stop := time.Now().Add(d)
 	return r.work(func(t *turns, lane int) (bool, error) {
@@ -128,8 +127,8 @@ func (r *ringSubject) measure(ctx context.Context, d time.Duration) (int64, erro
 	})
 }
 
-// work has the workers take their lanes in turns for as long as any of them wants
-// more, and counts the returns that were written.
+// work has the workers take their lanes in turns until none of them wants more, and
+// counts the returns that were written.
 func (r *ringSubject) work(turn func(t *turns, lane int) (more bool, err error)) (int64, error) {
 	var done atomic.Int64
 	err := inParallel(r.s.workers(), func(w int) error {
@@ -159,7 +158,7 @@ func (r *ringSubject) keep(lane int) int {
 	return keep
 }
 
-// turns is what one worker does.
+// turns is the work of one worker.
 type turns struct {
 	*ringSubject
 	replica string
@@ -167,8 +166,8 @@ type turns struct {
 	done    int64
 }
 
-// turn claims some accounts of a lane's shard and returns as many of the lane's as are
-// over keep. Workers that share a shard share its records as well: none changes here.
+// turn claims accounts of a lane's shard and returns as many of the lane's as exceed
+// keep. Workers that share a shard share its records as well: no record changes here.
 func (t *turns) turn(ctx context.Context, lane, claim, keep int) error {
 	shard := lane % t.ring.Shards()
 	var now time.Time
@@ -203,12 +202,12 @@ func (t *turns) turn(ctx context.Context, lane, claim, keep int) error {
 	return nil
 }
 
-// give says where an account goes back to: message_queue at once, the schedule
-// for a moment, or message_queue with a cursor and a message.
+// give decides where an account is returned to: message_queue at once, the schedule for a
+// moment, or message_queue with a cursor and a message.
 func give(it *circulate.Return, how string, now time.Time) {
 	switch how {
 	case "later":
-		it.Due = now.Add(20 * time.Millisecond) // not due before the step is done
+		it.Due = now.Add(20 * time.Millisecond) // not due before the step ends
 	case "news":
 		it.Kind, it.Cursor = "noop", []byte("1795226313820")
 		it.Messages = []circulate.Message{{ID: "m", Type: "text", Data: []byte(`{"text":"hello"}`)}}

@@ -15,7 +15,7 @@ import (
 
 const (
 	rmqQueue = "accounts"
-	rmqPoll  = time.Millisecond // between looks for deliveries
+	rmqPoll  = time.Millisecond // between two looks for deliveries
 )
 
 // rmqSubject is rmq's consumers, which publish each delivery again before they
@@ -32,7 +32,7 @@ type rmqSubject struct {
 	mu   sync.Mutex
 	held []rmq.Delivery
 
-	working sync.RWMutex // read while a delivery is published and acknowledged
+	working sync.RWMutex // held for reading while a delivery is published and acknowledged
 	stopped bool
 }
 
@@ -64,8 +64,8 @@ func (r *rmqSubject) fill(context.Context) error {
 
 func (r *rmqSubject) queueCount() int { return max(1, r.spec.Queues) }
 
-// queue opens the q-th queue anew over the i-th connection: one that has stopped is
-// not to be used again.
+// queue opens the q-th queue again over the i-th connection: a queue that has stopped
+// must not be used again.
 func (r *rmqSubject) queue(i, q int) (rmq.Queue, error) {
 	for len(r.connections) <= i {
 		c, err := rmq.OpenConnection("bench", "tcp", strings.TrimPrefix(r.spec.Redis, "redis://"), 0, r.errs)
@@ -83,7 +83,7 @@ func (r *rmqSubject) queue(i, q int) (rmq.Queue, error) {
 
 func (r *rmqSubject) start(ctx context.Context, s settings) error {
 	r.s, r.queues, r.held, r.stopped = s, nil, nil, false
-	// Every connection has a queue, and every queue a connection.
+	// Every connection has a queue, and every queue has a connection.
 	readers := max(s.Servers, r.queueCount())
 	for i := range readers {
 		queue, err := r.queue(i%s.Servers, i)
@@ -142,16 +142,16 @@ func (r *rmqSubject) measure(ctx context.Context, d time.Duration) (int64, error
 	return r.done.Load() - before, err
 }
 
-// stop ends the consumers and puts back what they held. None may be between
-// publishing and acknowledging: rmq gives up acknowledging when it stops, and the
-// delivery would be there twice.
+// stop ends the consumers and puts back what they held. None may be between publishing
+// and acknowledging: rmq stops acknowledging when it stops, and the delivery would be
+// there twice.
 func (r *rmqSubject) stop(ctx context.Context) error {
 	r.working.Lock()
 	r.stopped = true
 	r.working.Unlock()
 	for _, queue := range r.queues {
 		<-queue.StopConsuming()
-		// Its reader may be in the middle of a call of which it tells nobody the end.
+		// Its reader may be in the middle of a call, and does not report when that ends.
 		if err := pause(ctx, 10*rmqPoll); err != nil {
 			return err
 		}

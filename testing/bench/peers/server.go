@@ -81,7 +81,7 @@ func (s *server) number(section, field string) (float64, error) {
 // used is what servers have done since they started.
 type used struct {
 	cpu      float64 // seconds of processor time
-	commands float64 // those of scripts among them
+	commands float64 // those of scripts included
 	scripts  float64
 }
 
@@ -106,16 +106,16 @@ func usage(servers []*server) (used, error) {
 	return u, nil
 }
 
-// memory is how many bytes the server has allocated for what it keeps: what
-// connections take is left out.
+// memory returns how many bytes the server has allocated for its data, without its
+// connections.
 func (s *server) memory() (float64, error) {
 	used, err := s.number("memory", "used_memory")
 	clients, err2 := s.number("memory", "mem_clients_normal")
 	return used - clients, errors.Join(err, err2)
 }
 
-// command is what INFO commandstats says of one command: inner calls of scripts
-// count under their own names, and within that of the script.
+// command is what INFO commandstats reports about one command. Calls inside a script
+// count under their own names, and within the script's.
 type command struct {
 	name   string
 	calls  float64
@@ -158,7 +158,7 @@ func (s *server) resetCommands() error {
 	return err
 }
 
-// await asks until a condition holds, and no longer than ctx lives.
+// await asks until a condition holds, or until ctx ends.
 func await(ctx context.Context, what string, holds func() (bool, error)) error {
 	for {
 		ok, err := holds()
@@ -180,7 +180,7 @@ func (s *server) clusterInfo() (map[string]string, error) {
 	return parseFields(text), nil
 }
 
-// sum adds up what a command says of each key that a pattern matches.
+// sum adds up the replies of a command for each key that a pattern matches.
 func (s *server) sum(pattern, command string) (float64, error) {
 	keys, err := redis.Strings(s.conn.Do("KEYS", pattern))
 	if err != nil {

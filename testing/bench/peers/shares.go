@@ -4,20 +4,20 @@ import "context"
 
 const (
 	oneByOne       = 1
-	oneByOneWorker = 50 // connections that work one by one; batches need fewer
+	oneByOneWorker = 50 // connections that work one at a time; batches need fewer
 )
 
-// share is one way to keep accounts circulating, by what it has.
+// share is one way to keep accounts circulating.
 type share struct {
-	name   string // of the figures
+	name   string // in the figures' names
 	title  string // for people
 	kind   string // ring or bare
 	shards int
 	batch  int
 }
 
-// shares are in the order of a table: what sharding, batches and the protocol each
-// bring, or cost.
+// shares are in the order of a table: what sharding, batches and the protocol each gain
+// or cost.
 func shares() []share {
 	return []share{
 		{"bare_1_list_one_by_one", "bare pattern, one list, one by one", "bare", 1, oneByOne},

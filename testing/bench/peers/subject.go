@@ -18,7 +18,7 @@ const (
 	pollEvery      = 20 * time.Millisecond
 )
 
-// spec says what a subject is; it does not change while the process lives.
+// spec describes a subject; it does not change while the process lives.
 type spec struct {
 	Kind      string `json:"kind"` // ring, bare, poller, asynq, rmq
 	Redis     string `json:"redis"`
@@ -31,7 +31,7 @@ type spec struct {
 	URL       string `json:"url,omitempty"`     // of a connector that the poller's accounts ask; empty: a checker that does nothing
 }
 
-// settings say how a subject works; they may differ from run to run.
+// settings are how a subject works; they may differ between runs.
 type settings struct {
 	InFlight    int    `json:"in_flight,omitempty"`   // held besides what is being worked on
 	Servers     int    `json:"servers,omitempty"`     // asynq's servers, rmq's connections, the ring's pollers
@@ -39,11 +39,11 @@ type settings struct {
 	Pool        int    `json:"pool,omitempty"`        // connections of one asynq server, 0: its default; deliveries that one of rmq's connections has waiting
 	Batch       int    `json:"batch,omitempty"`       // how many the ring, or the bare pattern, claims and returns at once; 0: 128
 	Workers     int    `json:"workers,omitempty"`     // of the ring, or the bare pattern; 0: 4
-	Give        string `json:"give,omitempty"`        // how the ring gives back: "", later or news
+	Give        string `json:"give,omitempty"`        // how the ring returns claims: "", later or news
 	Monitor     bool   `json:"monitor,omitempty"`     // a monitor runs beside the pollers
 	Warm        bool   `json:"warm,omitempty"`        // the pollers check every account once before they are measured
 
-	Settle time.Duration `json:"settle,omitempty"` // and go on for so long: what was due meanwhile is caught up with
+	Settle time.Duration `json:"settle,omitempty"` // and then go on for so long: what was due meanwhile is checked first
 }
 
 func (s settings) batch() int   { return cmp.Or(s.Batch, batch) }
@@ -54,7 +54,7 @@ func (s settings) String() string {
 	return string(text)
 }
 
-// order is a line that a subject is sent.
+// order is a line that is sent to a subject.
 type order struct {
 	Do       string        `json:"do"` // start, measure, stop
 	For      time.Duration `json:"for,omitempty"`
@@ -66,7 +66,7 @@ type answer struct {
 	Error   string             `json:"error,omitempty"`
 	Cycles  int64              `json:"cycles,omitempty"`
 	Seconds float64            `json:"seconds,omitempty"`
-	CPU     float64            `json:"cpu,omitempty"` // seconds of the process' own
+	CPU     float64            `json:"cpu,omitempty"` // seconds of the process' own processor time
 	Allocs  float64            `json:"allocs,omitempty"`
 	Values  map[string]float64 `json:"values,omitempty"`
 }
@@ -80,7 +80,7 @@ type subject interface {
 	stop(ctx context.Context) error
 }
 
-// observed is a subject that has more to tell about what was measured last.
+// observed is a subject that can report more about the last measurement.
 type observed interface {
 	observe() (map[string]float64, error)
 }
@@ -101,8 +101,8 @@ func newSubject(s spec) (subject, error) {
 	return nil, fmt.Errorf("kind: there is no subject %q", s.Kind)
 }
 
-// serveSubject is the process: it fills, says that it is ready and does what it
-// is told until its input ends.
+// serveSubject is the process: it fills, reports that it is ready and does what it is
+// told until its input ends.
 func serveSubject(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	var s spec
 	if len(args) != 1 {
@@ -170,11 +170,11 @@ func measured(ctx context.Context, it subject, d time.Duration) answer {
 	return a
 }
 
-// ownCPU is how many seconds of processor time this process has used.
+// ownCPU returns how many seconds of processor time this process has used.
 func ownCPU() float64 {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		return 0 // cannot be with these arguments
+		return 0 // impossible with these arguments
 	}
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds()
 }

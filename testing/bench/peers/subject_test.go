@@ -14,9 +14,9 @@ import (
 
 const testAccounts = 1000
 
-// TestSubjectsKeepWhatTheyHave runs each system for a moment, with few in flight and
-// with many: afterwards each still has every account, task or delivery, waiting. One
-// that lost some would be measured too fast.
+// TestSubjectsKeepWhatTheyHave runs each system for a moment, with few in flight and with
+// many. Afterwards each must still have every account, task or delivery, waiting. A
+// system that lost some would be measured as too fast.
 func TestSubjectsKeepWhatTheyHave(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec     spec
@@ -145,7 +145,7 @@ func (s *served) ask(o order) answer {
 	return s.read()
 }
 
-// tell is ask, of what must succeed.
+// tell is ask for what must succeed.
 func (s *served) tell(o order) answer {
 	s.Helper()
 	a := s.ask(o)

@@ -8,7 +8,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/census"
 )
 
-// Census counts, past all links. It reports an error while Redis does not serve.
+// Census counts without any link. It returns an error while Redis does not serve.
 func (w *World) Census() (*census.Census, error) {
 	tags := make([]string, w.ring.Shards())
 	for shard := range tags {

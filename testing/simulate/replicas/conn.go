@@ -10,7 +10,7 @@ import (
 
 const defaultTimeout = 10 * time.Second
 
-// conn is a connection by a link. A subscription is a connection of its own.
+// conn is a connection through a link. A subscription is a connection of its own.
 type conn struct {
 	link *Link
 	key  string
@@ -28,7 +28,7 @@ type command struct {
 
 type reply struct {
 	value any
-	err   error // Redis'
+	err   error // what Redis answered
 }
 
 func (c *conn) Close() error {
@@ -44,7 +44,7 @@ func (c *conn) Do(name string, args ...any) (any, error) {
 	return c.DoWithTimeout(defaultTimeout, name, args...)
 }
 
-// DoWithTimeout is what scripts go through.
+// DoWithTimeout does a single command, such as a script.
 func (c *conn) DoWithTimeout(timeout time.Duration, name string, args ...any) (any, error) {
 	if c.failed != nil {
 		return nil, c.failed
@@ -59,7 +59,7 @@ func (c *conn) DoWithTimeout(timeout time.Duration, name string, args ...any) (a
 
 func (c *conn) Send(name string, args ...any) error {
 	if c.sub != nil {
-		return c.sub.send(name, args...) // somebody else may be receiving
+		return c.sub.send(name, args...) // another goroutine may be receiving
 	}
 	if c.failed != nil {
 		return c.failed
@@ -68,7 +68,7 @@ func (c *conn) Send(name string, args ...any) error {
 	return nil
 }
 
-// Flush is where pipelines meet their fate.
+// Flush is where a pipeline meets its fate.
 func (c *conn) Flush() error {
 	switch {
 	case c.sub != nil:
@@ -147,13 +147,13 @@ func (c *conn) exchange(timeout time.Duration, commands []command) ([]reply, err
 		return nil, errCut
 	}
 	if stood > timeout && f.afterAll {
-		return nil, l.timedOut() // the reply was there, but so was the deadline
+		return nil, l.timedOut() // the reply had arrived, but too late
 	}
 	return replies, nil
 }
 
-// waitOut waits while the link hangs. What it holds back may still be done when
-// that ends, though nobody waits any more.
+// waitOut waits while the link hangs. What it holds back may still be done when that
+// ends, though nobody waits for it any more.
 func (c *conn) waitOut(timeout time.Duration, f fate, commands []command) error {
 	l := c.link
 	l.mu.Lock()
@@ -178,8 +178,8 @@ func (c *conn) waitOut(timeout time.Duration, f fate, commands []command) error 
 	return l.timedOut()
 }
 
-// doLater has commands done after a while, and after a link hangs no longer,
-// though their caller has given up.
+// doLater has commands done after a while, and after the link has stopped hanging, though
+// their caller has given up.
 func (c *conn) doLater(after time.Duration, hung chan struct{}, commands []command) {
 	kept := make([]command, len(commands))
 	for i, it := range commands {
@@ -199,7 +199,7 @@ func (c *conn) doLater(after time.Duration, hung chan struct{}, commands []comma
 		if w.isDown() {
 			return // it is lost after all
 		}
-		// Whatever comes of it, nobody is there to hear of it.
+		// Nobody learns the outcome.
 		_, _ = w.run(defaultTimeout, kept)
 	}()
 }

@@ -46,7 +46,7 @@ func (j *Journal) String() string {
 	return strings.Join(append(append([]string(nil), j.lines[j.next:]...), j.lines[:j.next]...), "\n")
 }
 
-// Logger writes what somebody logs, but for details.
+// Logger returns a logger that writes to the journal, without details.
 func (j *Journal) Logger(who string) *slog.Logger { return slog.New(&handler{journal: j, who: who}) }
 
 type handler struct {
@@ -73,5 +73,5 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func (h *handler) WithAttrs([]slog.Attr) slog.Handler { return h } // who says it is told already
+func (h *handler) WithAttrs([]slog.Attr) slog.Handler { return h } // the logger's name is in each line already
 func (h *handler) WithGroup(string) slog.Handler      { return h }

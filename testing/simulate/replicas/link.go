@@ -10,16 +10,16 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Conditions are how well a link works. Chances are those of each exchange, a
-// command or a pipeline with its replies.
+// Conditions are how well a link works. Chances are for each exchange: a command, or a
+// pipeline with its replies.
 type Conditions struct {
 	NotDone   float64       // the connection breaks before anything was done
 	ReplyLost float64       // the connection breaks after all was done
-	Late      float64       // the caller waits in vain; it is done all the same, later
-	LateBy    time.Duration // at most
-	Latency   time.Duration // of each way, at most
+	Late      float64       // the caller gets no reply in time; it is done all the same, later
+	LateBy    time.Duration // the most by which it is late
+	Latency   time.Duration // in each direction, at most
 
-	// Spares exempts keys from all that, but the latency; nil: none.
+	// Spares exempts keys from all that except the latency; nil: none.
 	Spares func(key string) bool
 }
 
@@ -29,7 +29,7 @@ var (
 	errRefused = errors.New("connection refused")
 )
 
-// Link is one process's way to Redis. It is a circulate.Server.
+// Link is one process's way to Redis. It implements circulate.Server.
 type Link struct {
 	world *World
 	name  string
@@ -38,12 +38,12 @@ type Link struct {
 	mu         sync.Mutex
 	conditions Conditions
 	cut, dead  bool
-	hung       chan struct{} // closed when it ends; nil: it is not
-	paused     chan struct{} // likewise
+	hung       chan struct{} // closed when it ends; nil: it does not hang
+	paused     chan struct{} // closed when it ends; nil: it is not paused
 	armed      *arm
-	lost       chan struct{} // closed when what is subscribed breaks
-	millis     int64         // of the last exchange …
-	nth        uint64        // … and how many there were in it
+	lost       chan struct{} // closed when subscriptions break
+	millis     int64         // when the last exchange was
+	nth        uint64        // how many exchanges there were at that time
 	counts     Faults
 }
 
@@ -52,7 +52,7 @@ type Faults struct{ Exchanges, NotDone, ReplyLost, Late, Cut, TimedOut int }
 
 type arm struct {
 	left  int
-	after bool // the command is still done
+	after bool // it ends after the command was done
 	then  func()
 }
 
@@ -65,7 +65,7 @@ func (w *World) NewLink(name string) *Link {
 	return l
 }
 
-// Name is what the link was made with.
+// Name returns what the link was made with.
 func (l *Link) Name() string { return l.name }
 
 // Set changes the conditions.
@@ -83,17 +83,17 @@ func (l *Link) Cut() {
 	l.hangUp()
 }
 
-// Hang lets nothing through until Heal, without a sign of it.
+// Hang lets nothing through until Heal. Callers only see silence.
 func (l *Link) Hang() {
 	l.mu.Lock()
 	if l.hung == nil {
 		l.hung = make(chan struct{})
 	}
 	l.mu.Unlock()
-	l.hangUp() // its silence would be noticed within a second
+	l.hangUp() // a subscription would notice its silence within a second
 }
 
-// Pause holds the process whenever it reaches for Redis, until Heal.
+// Pause stops the process whenever it calls Redis, until Heal.
 func (l *Link) Pause() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +102,7 @@ func (l *Link) Pause() {
 	}
 }
 
-// Heal ends all faults but death.
+// Heal ends all faults except death.
 func (l *Link) Heal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,8 +126,8 @@ func (l *Link) Kill() {
 	l.hangUp()
 }
 
-// KillAt kills at the n-th exchange from now, before or after it is done, and
-// calls then.
+// KillAt kills the process at the n-th exchange from now, before or after it is done, and
+// then calls a function.
 func (l *Link) KillAt(n int, after bool, then func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +149,7 @@ func (l *Link) hangUp() {
 	l.lost = make(chan struct{})
 }
 
-// stand waits while the process is paused, and tells how long that was.
+// stand waits while the process is paused, and returns how long that was.
 func (l *Link) stand() time.Duration {
 	began := time.Now()
 	for {
@@ -163,7 +163,7 @@ func (l *Link) stand() time.Duration {
 	}
 }
 
-// WhilePaused waits like everything that the process does.
+// WhilePaused waits while the process is paused.
 func (l *Link) WhilePaused() { l.stand() }
 
 func (l *Link) broken() error {
@@ -203,7 +203,7 @@ type fate struct {
 	verdict       verdict
 	there, back   time.Duration
 	late          time.Duration
-	afterAll      bool // a coin for whatever is left to chance
+	afterAll      bool // a coin for what is left to chance
 	diesBefore    bool
 	diesAfterward bool
 	then          func()
@@ -273,7 +273,7 @@ func (w *World) Counts() Faults {
 	return sum
 }
 
-// Add adds others.
+// Add adds the counts of another.
 func (f *Faults) Add(more Faults) {
 	f.Exchanges += more.Exchanges
 	f.NotDone += more.NotDone

@@ -24,7 +24,7 @@ type Process struct {
 	done   chan struct{}
 }
 
-// StartPoller starts a replica. Its name is the next of the world's.
+// StartPoller starts a replica under the next name of the world.
 func (w *World) StartPoller(checkers poller.Checkers, config poller.Config, l *Link) *Process {
 	w.mu.Lock()
 	w.pollers++
@@ -75,21 +75,20 @@ func (w *World) start(l *Link, replica string, run func(context.Context, *circul
 	return p
 }
 
-// Stop ends the process in good order and waits for it.
+// Stop ends the process properly and waits for it.
 func (p *Process) Stop() {
 	p.cancel()
 	<-p.done
 }
 
-// Kill ends the process without a word: from now on it reaches Redis no more.
-// Checks under way go on for a while, as a request does that was sent already.
+// Kill ends the process at once: it does not reach Redis any more. Checks under way go on
+// for a while, like a request that was already sent.
 func (p *Process) Kill() {
 	p.Link.Kill()
 	p.cancel()
 }
 
-// KillAt is Kill at the n-th exchange with Redis from now, before or after it is
-// done there.
+// KillAt is Kill at the n-th exchange with Redis from now, before or after Redis does it.
 func (p *Process) KillAt(n int, after bool) { p.Link.KillAt(n, after, p.cancel) }
 
 // Dead reports whether the process was killed.

@@ -7,16 +7,17 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// subscription is a connection that subscribes. It is not pinged: that would be
-// most of what happens in a fake day. Instead the link tells when it is lost.
+// subscription is a connection that subscribes. It is not pinged, because that would be
+// most of what happens in a fake day. The link tells it instead when the connection is
+// lost.
 type subscription struct {
 	link *Link
-	lost chan struct{} // when the link breaks
-	gone chan struct{} // when the reader has ended
-	more chan struct{} // has a value when something has come
+	lost chan struct{} // closed when the link breaks
+	gone chan struct{} // closed when the reader has ended
+	more chan struct{} // has a value when something has arrived
 	once sync.Once
 
-	mu   sync.Mutex // of writes
+	mu   sync.Mutex // held while writing
 	conn redis.Conn
 
 	came struct {
@@ -70,8 +71,8 @@ func (s *subscription) send(name string, args ...any) error {
 	return s.write(name, args...)
 }
 
-// read keeps what comes, until the connection breaks or is no longer subscribed.
-// It never waits for the subscriber: the embedded Redis would wait with it.
+// read keeps what arrives, until the connection breaks or is no longer subscribed. It
+// never waits for the subscriber, because the embedded Redis would wait with it.
 func (s *subscription) read() {
 	defer func() {
 		close(s.gone)
@@ -99,7 +100,7 @@ func (s *subscription) read() {
 	}
 }
 
-// take returns the first of what has come.
+// take returns the first of what has arrived.
 func (s *subscription) take() (value any, ok bool) {
 	s.came.Lock()
 	defer s.came.Unlock()

@@ -18,10 +18,10 @@ import (
 // Options are a world's settings.
 type Options struct {
 	Seed   uint64
-	Shards int // of its one namespace; circulate.DefaultShards where 0
+	Shards int // of its one namespace; 0 means circulate.DefaultShards
 
-	// Mutate changes the text of every script before Redis gets it, to see
-	// whether a broken rule is noticed; nil: no script is changed.
+	// Mutate changes the text of every script before Redis gets it, to test whether a
+	// broken rule is noticed; nil: no script is changed.
 	Mutate func(text string) (string, error)
 }
 
@@ -33,12 +33,12 @@ type World struct {
 	redis   *connect.Embedded
 	seed    uint64
 	mutants *mutants.Rewriter
-	ring    *circulate.Ring // by a link without faults
+	ring    *circulate.Ring // through a link without faults
 
 	mu      sync.Mutex
 	down    bool
 	offset  time.Duration // of Redis' clock
-	refusal string        // what every command is answered with
+	refusal string        // the error that answers every command
 	links   []*Link
 	pollers int
 }
@@ -62,10 +62,10 @@ func Run(t *testing.T, o Options, test func(w *World)) {
 	})
 }
 
-// Ring is the ring by a link without faults.
+// Ring returns the ring through a link without faults.
 func (w *World) Ring() *circulate.Ring { return w.ring }
 
-// Open opens the ring by a link, and logs to the world's journal.
+// Open opens the ring through a link, and logs to the world's journal.
 func (w *World) Open(ctx context.Context, l *Link) (*circulate.Ring, error) {
 	return circulate.Open(ctx, l, circulate.Options{Shards: w.ring.Shards(), Log: w.Journal.Logger(l.name)})
 }
@@ -79,15 +79,15 @@ func (w *World) serve() error {
 	return conn.Close()
 }
 
-// refused returns what Redis refuses commands with; empty: it does not.
+// refused returns the error with which Redis refuses commands, or "".
 func (w *World) refused() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.refusal
 }
 
-// Restart ends the server, and starts it again after a while, with its data but
-// without its scripts and connections.
+// Restart ends the server, and starts it again after a while, with its data but without
+// its scripts and connections.
 func (w *World) Restart(after time.Duration) {
 	w.Helper()
 	w.setDown(true)
@@ -115,7 +115,7 @@ func (w *World) isDown() bool {
 	return w.down
 }
 
-// Forget drops the scripts that Redis keeps.
+// Forget drops the scripts that Redis has.
 func (w *World) Forget() {
 	w.Helper()
 	if _, err := w.Do("SCRIPT", "FLUSH"); err != nil {
@@ -123,7 +123,7 @@ func (w *World) Forget() {
 	}
 }
 
-// Refuse has Redis answer every command with an error; empty: no longer.
+// Refuse has Redis answer every command with an error; "" ends that.
 func (w *World) Refuse(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,15 +144,15 @@ func (w *World) Jump(by time.Duration) {
 	w.offset += by
 }
 
-// Now is the time by Redis' clock.
+// Now returns the time by Redis' clock.
 func (w *World) Now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Now().Add(w.offset)
 }
 
-// past does something by a connection past all links. Those that were cut by a
-// restart are not noticed before they are used: so it is tried with others.
+// past calls a function with a connection that no link is in. A connection that a restart
+// cut is not noticed before it is used, so it tries again with others.
 func (w *World) past(do func(conn redis.Conn) error) error {
 	for {
 		conn, err := w.redis.Conn(context.Background(), "")
@@ -168,7 +168,7 @@ func (w *World) past(do func(conn redis.Conn) error) error {
 	}
 }
 
-// Do does a command past all links.
+// Do does a command without any link.
 func (w *World) Do(name string, args ...any) (reply any, err error) {
 	err = w.past(func(conn redis.Conn) (err error) {
 		reply, err = conn.Do(name, args...)
@@ -177,7 +177,7 @@ func (w *World) Do(name string, args ...any) (reply any, err error) {
 	return reply, err
 }
 
-// Key is the name of a shard's key.
+// Key returns the name of a shard's key.
 func (w *World) Key(shard int, name string) string {
 	return fmt.Sprintf("{%s:%0*d}:%s", w.ring.Namespace(), len(fmt.Sprint(w.ring.Shards()-1)), shard, name)
 }
@@ -188,7 +188,7 @@ func (w *World) all() []*Link {
 	return append([]*Link(nil), w.links...)
 }
 
-// Mix returns a number that follows from others, and looks like none.
+// Mix returns a number that follows from others but looks random.
 func Mix(numbers ...uint64) uint64 {
 	x := uint64(0x9e3779b97f4a7c15)
 	for _, n := range numbers { // the finalizer of SplitMix64

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// A clock that jumps only between two commands of a world would judge nothing.
+// A clock that jumps only between two commands of a world would test nothing.
 func TestRedisGoesByTheWorldsClock(t *testing.T) {
 	Run(t, Options{Shards: 1}, func(w *World) {
 		for _, jump := range []time.Duration{0, 24 * time.Hour, -time.Hour} {
 			w.Jump(jump)
-			for range 2 { // each step is a round trip of its own
+			for range 2 { // each step is a separate round trip
 				time.Sleep(time.Second)
 				now, err := w.Ring().Now(w.Context(), 0)
 				if err != nil {

@@ -11,16 +11,16 @@ import (
 
 // Fault is what an account does wrong, at the first step that it names.
 type Fault struct {
-	Hang   string      // "login", "select" or "fetch": answer that only after Heal
+	Hang   string      // "login", "select" or "fetch": answer that step only after Heal
 	Login  *imap.Error // answer to a login
 	Select *imap.Error // answer to the opening of a mailbox
 	Search string      // written in place of the answer to a search
-	Fetch  string      // likewise to FETCH
-	Bytes  int64       // each text that FETCH gives has so many bytes
+	Fetch  string      // written in place of the answer to FETCH
+	Bytes  int64       // each text that FETCH returns has this many bytes
 	Cut    bool        // FETCH ends the connection
 }
 
-// Fail sets an account's fault, in place of any it had.
+// Fail sets an account's fault and replaces an earlier one.
 func (s *Server) Fail(name string, f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,8 @@ type session struct {
 	name                       string
 }
 
-// fault returns the fault of the account, after having hung at a step if it says so.
+// fault returns the account's fault. If the fault hangs at the step, it returns after
+// Heal.
 func (s *session) fault(step string) Fault {
 	s.server.mu.Lock()
 	a := s.server.account(s.name)
@@ -67,7 +68,7 @@ func (s *session) fault(step string) Fault {
 	return *f
 }
 
-// Login knows every account.
+// Login accepts every account.
 func (s *session) Login(name, password string) error {
 	s.server.mu.Lock()
 	s.server.logins++
@@ -122,7 +123,7 @@ func (s *session) fetchLarge(w *imapserver.FetchWriter, set imap.NumSet, o *imap
 		m.WriteUID(r.Start)
 		body := m.WriteBodySection(o.BodySection[0], size)
 		_, err := io.Copy(body, io.LimitReader(endless{}, size))
-		// Both are to be closed whatever came of it: they hold the connection's lock.
+		// Both must be closed in any case: they hold the connection's lock.
 		if err := errors.Join(err, body.Close(), m.Close()); err != nil {
 			return err
 		}

@@ -1,9 +1,9 @@
-// Package imapd is a fake mail server for tests: IMAP over TCP or TLS on a free
-// port of 127.0.0.1, with any number of accounts, that fails on demand.
+// Package imapd is a fake mail server for tests: IMAP over TCP or TLS on a free port of
+// 127.0.0.1, with any number of accounts, that fails on demand.
 //
-// An account exists as soon as it is named, with a mailbox INBOX; its user is its
-// name, and its password Password. Its mails are numbered from 1, and are so in
-// their subjects.
+// An account exists as soon as it is named, with a mailbox INBOX. Its user is its name,
+// and its password Password. Its mails are numbered from 1, and their subjects have the
+// number.
 package imapd
 
 import (
@@ -22,13 +22,13 @@ import (
 	"github.com/emersion/go-imap/v2/imapserver/imapmemserver"
 )
 
-// Password is every account's.
+// Password is the password of every account.
 const Password = "correct-horse-battery"
 
 // Server is the fake. It is safe for concurrent use.
 type Server struct {
 	Port  int            // of 127.0.0.1
-	Roots *x509.CertPool // what its certificate comes from
+	Roots *x509.CertPool // the authority of its certificate
 
 	server *imapserver.Server
 	done   chan struct{}
@@ -107,17 +107,17 @@ func (s *Server) Post(name string, n int) {
 	}
 }
 
-// Deliver adds a mail as it is.
+// Deliver adds a mail without changes.
 func (s *Server) Deliver(name, mail string) {
 	s.mu.Lock()
 	user := s.account(name).user
 	s.mu.Unlock()
 	if _, err := user.Append("INBOX", literal{bytes.NewReader([]byte(mail))}, &imap.AppendOptions{Time: time.Now()}); err != nil {
-		panic(err) // INBOX is always there
+		panic(err) // INBOX always exists
 	}
 }
 
-// literal is a mail as the library wants it.
+// literal is a mail in the library's form.
 type literal struct{ *bytes.Reader }
 
 // Expunge removes the mail with a UID.
@@ -137,7 +137,7 @@ func (s *Server) Expunge(name string, uid uint32) error {
 	return box.Expunge(nil, &set)
 }
 
-// Recreate deletes the mailbox and makes it anew, under another UIDVALIDITY.
+// Recreate deletes the mailbox and makes it again, under another UIDVALIDITY.
 func (s *Server) Recreate(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,20 +149,20 @@ func (s *Server) Recreate(name string) error {
 	return a.user.Create("INBOX", nil)
 }
 
-// Logins is how many logins were tried.
+// Logins returns how many logins were tried.
 func (s *Server) Logins() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.logins
 }
 
-// account finds or makes an account. The caller has the lock.
+// account finds or makes an account. The caller holds the lock.
 func (s *Server) account(name string) *account {
 	a := s.accounts[name]
 	if a == nil {
 		a = &account{user: imapmemserver.NewUser(name, Password)}
 		if err := a.user.Create("INBOX", nil); err != nil {
-			panic(err) // it is the first
+			panic(err) // it is the first mailbox
 		}
 		s.accounts[name] = a
 	}

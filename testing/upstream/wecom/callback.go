@@ -7,7 +7,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/callback/wecomcrypt"
 )
 
-// CallbackToken returns a token as the event kf_msg_or_event brings it.
+// CallbackToken returns a token as the event kf_msg_or_event carries it.
 func (w *WeCom) CallbackToken(openKfID string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -16,8 +16,8 @@ func (w *WeCom) CallbackToken(openKfID string) string {
 	return value
 }
 
-// Callback returns the query and the body of the POST with which WeCom tells that
-// an account has messages to fetch. The crypt is that of the address it goes to.
+// Callback returns the query and the body of the POST with which WeCom announces that an
+// account has messages to fetch. The crypt is that of the receiving address.
 func (w *WeCom) Callback(crypt *wecomcrypt.Crypt, openKfID string) (url.Values, []byte, error) {
 	token, now := w.CallbackToken(openKfID), w.options.Now()
 	w.mu.Lock()

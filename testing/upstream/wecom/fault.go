@@ -13,13 +13,12 @@ const (
 	SyncMsg  = "sync_msg"
 )
 
-// Fault is what a call does in place of what it should: the first of its fields
-// that is set.
+// Fault is what a call does instead of its work: the first of its fields that is set.
 type Fault struct {
-	Times      int    // for so many calls; 0: until Heal
+	Times      int    // for this many calls; 0: until Heal
 	Hang       bool   // no answer until Heal
 	Garbage    bool   // an answer that is no JSON
-	Bytes      int    // an answer of so many bytes
+	Bytes      int    // an answer of this many bytes
 	Status     int    // of HTTP
 	RetryAfter string // the header's value with Status
 	Code       int    // an errcode
@@ -28,12 +27,12 @@ type Fault struct {
 // fault is a Fault that counts.
 type fault struct {
 	Fault
-	left int // with Times
+	left int // calls that are left of Times
 }
 
 func newFault(f Fault) *fault { return &fault{f, f.Times} }
 
-// next returns the fault if it has not had its way often enough.
+// next returns the fault, unless it was applied often enough.
 func (f *fault) next() *Fault {
 	if f == nil || f.Times > 0 && f.left == 0 {
 		return nil
@@ -56,7 +55,7 @@ func (w *WeCom) FailAccount(openKfID string, f Fault) {
 	w.accounts[openKfID].fault = newFault(f)
 }
 
-// Heal ends all faults and the ban, and lets the calls go that hang.
+// Heal ends all faults and the ban, and releases the calls that hang.
 func (w *WeCom) Heal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +70,7 @@ func (w *WeCom) Heal() {
 	w.healed = make(chan struct{})
 }
 
-// answer has the fault's way with a call.
+// answer applies the fault to a call.
 func (f *Fault) answer(rw http.ResponseWriter, r *http.Request, healed <-chan struct{}) {
 	switch {
 	case f.Hang:
@@ -94,8 +93,8 @@ func (f *Fault) answer(rw http.ResponseWriter, r *http.Request, healed <-chan st
 	}
 }
 
-// refuse answers with an errcode. The text repeats the query, as an upstream might
-// do: no caller may show it.
+// refuse answers with an errcode. The text repeats the query, as an upstream might: no
+// caller may show it.
 func refuse(rw http.ResponseWriter, r *http.Request, code int) {
 	text := fmt.Sprintf("refused, hint: [1795226313], from ip: 203.0.113.7, more info at https://example.com%s?%s", r.URL.Path, r.URL.RawQuery)
 	reply(rw, map[string]any{"errcode": code, "errmsg": text})

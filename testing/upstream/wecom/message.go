@@ -10,10 +10,10 @@ import (
 type account struct {
 	corp, id string
 	posted   []posted
-	tokens   map[string]time.Time // of callbacks, until when they hold
-	calls    []time.Time          // without one, within a minute
+	tokens   map[string]time.Time // tokens of callbacks, and until when they are valid
+	calls    []time.Time          // calls without one, within a minute
 	fault    *fault
-	blank    bool // the last page was left empty
+	blank    bool // the last page was empty
 }
 
 type posted struct {
@@ -67,14 +67,14 @@ func (w *WeCom) post(openKfID string, fill func(n int, element map[string]any)) 
 	fill(n, element)
 	raw, err := json.Marshal(element)
 	if err != nil {
-		panic(err) // of maps and texts there is always JSON
+		panic(err) // maps and texts can always be marshalled
 	}
 	a.posted = append(a.posted, posted{now, raw})
 	return n
 }
 
-// Number returns the number that a message or event of this fake has in it; 0: it
-// has none.
+// Number returns the number that a message or event of this fake holds, or 0 if it holds
+// none.
 func Number(raw json.RawMessage) int {
 	var element map[string]json.RawMessage
 	var content struct {
@@ -88,7 +88,7 @@ func Number(raw json.RawMessage) int {
 	return content.N
 }
 
-// Posted is how many messages and events an account has had.
+// Posted returns how many messages and events an account has had.
 func (w *WeCom) Posted(openKfID string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

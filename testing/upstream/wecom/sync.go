@@ -103,8 +103,7 @@ func (w *WeCom) leave(c *corp) {
 	c.inside--
 }
 
-// within notes a call, and reports whether there are not more than most in a
-// minute.
+// within notes a call, and reports whether there were at most so many in a minute.
 func within(calls *[]time.Time, now time.Time, most int) bool {
 	if most < 0 {
 		return true
@@ -169,7 +168,8 @@ func (w *WeCom) page(c *corp, q request) (map[string]any, int) {
 	return map[string]any{"errcode": 0, "errmsg": "ok", "next_cursor": a.cursor(end), "has_more": more, "msg_list": list}, 0
 }
 
-// cursor is the account's own, so that one of another account is refused.
+// cursor returns a cursor that names its account, so that another account's cursor is
+// refused.
 func (a *account) cursor(position int) string { return "cur-" + a.id + "-" + strconv.Itoa(position) }
 
 func (a *account) position(cursor string) (int, bool) {

@@ -11,10 +11,10 @@ import (
 type corp struct {
 	id, secret string
 	token      token
-	expired    map[string]bool // tokens whose time was over, unlike those revoked
+	expired    map[string]bool // tokens that expired, unlike those revoked
 	inside     int
 	calls      []time.Time // of sync_msg, within a minute
-	most       int         // of them, if it has a limit of its own; 0: that of the options
+	most       int         // the most of these, if it has a limit of its own; 0: the limit of the options
 	faults     map[string]*fault
 	stats      Stats
 }
@@ -24,7 +24,7 @@ type token struct {
 	expires time.Time
 }
 
-// getToken returns the corporation's token: as long as one lives, that one again.
+// getToken returns the corporation's token, and the same one again while it lives.
 func (w *WeCom) getToken(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	now, healed := w.options.Now(), w.healed
@@ -64,14 +64,14 @@ func (w *WeCom) getToken(rw http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// wrongSecret counts, and bans who tries too often.
+// wrongSecret counts, and bans a caller that tries too often.
 func (w *WeCom) wrongSecret(now time.Time) {
 	if w.wrong++; w.options.BanAfter > 0 && w.wrong >= w.options.BanAfter {
 		w.wrong, w.bannedUntil = 0, now.Add(time.Hour)
 	}
 }
 
-// age ends a token whose time has come.
+// age ends a token that has expired.
 func (c *corp) age(now time.Time) {
 	if c.token.value != "" && !now.Before(c.token.expires) {
 		if c.expired == nil {
@@ -82,14 +82,14 @@ func (c *corp) age(now time.Time) {
 	}
 }
 
-// Revoke ends a corporation's token before its time: 40014 from then on.
+// Revoke ends a corporation's token early. Calls with it return 40014 from then on.
 func (w *WeCom) Revoke(corp string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.corps[corp].token = token{}
 }
 
-// Token is the access token that a corporation has at the moment; empty: none.
+// Token returns the current access token of a corporation, or "" if it has none.
 func (w *WeCom) Token(corp string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

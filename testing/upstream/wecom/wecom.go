@@ -1,11 +1,10 @@
 // Package wecom is a fake of WeCom's customer-service API for tests: gettoken and
-// kf/sync_msg, with the limits that the real one has, and all its errors on
-// demand.
+// kf/sync_msg, with the limits that the real one has, and all its errors on demand.
 //
-// Corporations, their secrets and their accounts are added by the test. An
-// account's messages are numbered from 1, whatever their type, and have the number
-// in them, so that a test can tell each from all others: see Number. They have the msgid
-// MessageID(account, number); events have none.
+// The test adds corporations, their secrets and their accounts. An account's messages are
+// numbered from 1, whatever their type, and hold the number, so that a test can
+// distinguish every message: see Number. They have the msgid MessageID(account, number);
+// events have none.
 package wecom
 
 import (
@@ -17,8 +16,8 @@ import (
 	"time"
 )
 
-// Options are the settings of a fake. The zero Options are what the real WeCom
-// does; a negative number means no such limit.
+// Options are the settings of a fake. With the zero Options it behaves as the real WeCom;
+// a negative number removes that limit.
 type Options struct {
 	TokenLife         time.Duration    // of an access token; 2 h
 	Window            time.Duration    // for which messages are kept; 72 h
@@ -27,7 +26,7 @@ type Options struct {
 	CallsWithoutToken int              // of sync_msg, of an account in a minute, else 45009; 10
 	CallsPerMinute    int              // of sync_msg, of a corporation, else 45009; any number
 	BanAfter          int              // wrong secrets, then 60020 for an hour; 5
-	EmptyPages        bool             // between two pages has_more comes with an empty one
+	EmptyPages        bool             // an empty page with has_more comes between two pages
 	Latency           time.Duration    // of sync_msg
 	Now               func() time.Time // time.Now
 }
@@ -74,8 +73,8 @@ func setDefault[T comparable](field *T, value T) {
 // ServeHTTP answers one request.
 func (w *WeCom) ServeHTTP(rw http.ResponseWriter, r *http.Request) { w.routes.ServeHTTP(rw, r) }
 
-// Serve starts a fake on a free port of 127.0.0.1. The returned function stops it,
-// cutting off what is under way.
+// Serve starts a fake on a free port of 127.0.0.1. The returned function stops it and
+// cuts off what is under way.
 func Serve(options Options) (*WeCom, func(), error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -95,11 +94,11 @@ func Serve(options Options) (*WeCom, func(), error) {
 	}, nil
 }
 
-// URL is where the API is; empty if the fake was not started by Serve.
+// URL returns where the API is, or "" if the fake was not started by Serve.
 func (w *WeCom) URL() string { return w.base }
 
-// RoundTrip answers one request without a network, as an http.RoundTripper in
-// fake time. A caller that gives up before the answer comes gets none.
+// RoundTrip answers one request without a network, as an http.RoundTripper in fake time.
+// A caller that gives up before the answer gets none.
 func (w *WeCom) RoundTrip(r *http.Request) (*http.Response, error) {
 	recorder := httptest.NewRecorder()
 	w.ServeHTTP(recorder, r)
@@ -111,7 +110,7 @@ func (w *WeCom) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// AddCorp adds a corporation, or gives it another secret: its tokens are void then.
+// AddCorp adds a corporation, or changes its secret, which makes its tokens void.
 func (w *WeCom) AddCorp(id, secret string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,15 +122,14 @@ func (w *WeCom) AddCorp(id, secret string) {
 	c.secret, c.token = secret, token{}
 }
 
-// LimitCalls sets a corporation a limit of its own in the place of
-// Options.CallsPerMinute.
+// LimitCalls gives a corporation its own limit in place of Options.CallsPerMinute.
 func (w *WeCom) LimitCalls(corp string, perMinute int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.corps[corp].most = perMinute
 }
 
-// AddAccount adds a customer-service account to a corporation, unless it is there.
+// AddAccount adds a customer-service account to a corporation, unless it has it.
 func (w *WeCom) AddAccount(corp, openKfID string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,13 +139,13 @@ func (w *WeCom) AddAccount(corp, openKfID string) {
 	w.accounts[openKfID] = &account{corp: corp, id: openKfID, tokens: make(map[string]time.Time)}
 }
 
-// Stats is what a fake knows of a corporation.
+// Stats is what a fake knows about a corporation.
 type Stats struct {
 	GetToken     int // calls of gettoken
-	Tokens       int // different tokens that it gave
-	WrongSecrets int // of the calls, how many had a wrong secret
+	Tokens       int // different tokens that it issued
+	WrongSecrets int // how many of the calls had a wrong secret
 	SyncMsg      int // calls of sync_msg
-	WithoutToken int // of these, without a callback's token
+	WithoutToken int // of these, calls without a callback's token
 	AtOnce       int // the most calls of sync_msg at once
 	MostInMinute int // the most calls of sync_msg in a minute, where those are limited
 	Refused      int // calls of sync_msg that were answered with an error
@@ -163,12 +161,12 @@ func (w *WeCom) Stats(corp string) Stats {
 	return Stats{}
 }
 
-// Banned reports whether our address is.
+// Banned reports whether the caller's address is banned.
 func (w *WeCom) Banned() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.options.Now().Before(w.bannedUntil)
 }
 
-// MessageID is the msgid of an account's n-th message, counted from 1.
+// MessageID returns the msgid of an account's n-th message, counted from 1.
 func MessageID(openKfID string, n int) string { return fmt.Sprintf("%s-%d", openKfID, n) }

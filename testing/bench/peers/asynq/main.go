@@ -1,10 +1,10 @@
-// Command asynq measures how fast one asynq server processes tasks that wait in a
-// queue, and prints it as JSON:
+// Command asynq measures how fast one asynq server processes tasks that wait in a queue,
+// and prints it as JSON:
 //
 //	go run ./asynq --redis 127.0.0.1:6379 --tasks 40000 --concurrency 64 --servers 4 --queues 8
 //
-// The handler does nothing, nothing is retained, and all tasks are enqueued before
-// the clock starts. Servers share the process and the queues.
+// The handler does nothing, nothing is retained, and all tasks are enqueued before the
+// clock starts. Servers share the process and the queues.
 package main
 
 import (
