@@ -3,9 +3,11 @@ package api
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/access/key"
 )
 
 // A request that is let in carries on whose behalf it is, and the others go no further.
@@ -26,7 +28,7 @@ func TestPrincipals(t *testing.T) {
 		f := newFixture(t, nil)
 		var got access.Principal
 		var came bool
-		h := f.api.guarded(c.token, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := f.api.guarded(terms{token: c.token}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			got, came = access.From(r.Context())
 			w.WriteHeader(http.StatusNoContent)
 		}))
@@ -41,4 +43,87 @@ func TestPrincipals(t *testing.T) {
 			t.Errorf("token %q, shown %q: %d, %+v, %t", c.token, c.shown, reply.Code, got, came)
 		}
 	}
+}
+
+// key makes a key and returns its text.
+func (f *fixture) key(n key.New) string {
+	f.Helper()
+	text, _, err := f.api.options.Keys.Create(f.Context(), n)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return text
+}
+
+// as has the fixture's requests show a key, or nothing.
+func (f *fixture) as(text string) *fixture {
+	other := *f
+	other.token = text
+	return &other
+}
+
+func TestKeysLetIn(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"token": func(o *Options) { o.Token = "the-token-of-this-test" },
+		"keys":  func(o *Options) { o.RequireKey = true },
+		"open":  nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, change)
+			text := f.key(key.New{Name: "ci", Role: access.Operator, Labels: access.Labels{"team": "press"}})
+			var who Caller
+			f.as(text).call("GET", "/v1/whoami", "", 200, &who)
+			if who.Name != "ci" || who.Role != "operator" || who.Labels["team"] != "press" || who.Via != "key" {
+				t.Errorf("got %+v", who)
+			}
+			if name == "open" {
+				f.as("").call("GET", "/v1/whoami", "", 200, &who)
+				if who.Name != "local" || who.Role != "admin" || who.Via != "local" {
+					t.Errorf("without a key: %+v", who)
+				}
+			}
+			for shown, want := range map[string]string{
+				text[:len(text)-1]:                          "mistyped or cut off",
+				strings.Replace(text, text[10:12], "00", 1): "mistyped or cut off",
+				"rounds_": "mistyped or cut off",
+			} {
+				if got := f.as(shown).problem("GET", "/v1/whoami", "", 401); !strings.Contains(got.Detail, want) {
+					t.Errorf("%q: %s", shown, got.Detail)
+				}
+			}
+			if _, err := f.api.options.Keys.Revoke(f.Context(), "ci"); err != nil {
+				t.Fatal(err)
+			}
+			if got := f.as(text).problem("GET", "/v1/whoami", "", 401); !strings.Contains(got.Detail, "revoked") {
+				t.Errorf("revoked: %s", got.Detail)
+			}
+			if name != "open" {
+				f.as("").problem("GET", "/v1/whoami", "", 401)
+				f.as("something").problem("GET", "/v1/whoami", "", 401)
+			}
+		})
+	}
+}
+
+// Where Redis cannot be asked, a key is neither let in nor refused.
+func TestKeysWithoutRedis(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.RequireKey = true })
+	text := f.key(key.New{Name: "ci", Role: access.Admin})
+	f.redis.Miniredis().SetError("LOADING")
+	r := f.as(text).request("GET", "/v1/whoami", "")
+	if got := f.do(r); got.status != 503 || got.header.Get("Retry-After") == "" || got.header.Get("Www-Authenticate") != "" {
+		t.Errorf("got %d %v %s", got.status, got.header, got.body)
+	}
+	f.redis.Miniredis().SetError("")
+	if got := f.do(r); got.status != 200 {
+		t.Errorf("Redis is back: %d", got.status)
+	}
+}
+
+// problem makes a request that is to be refused with a status.
+func (f *fixture) problem(method, path, body string, status int) problemBody {
+	f.Helper()
+	var p problemBody
+	f.call(method, path, body, status, &p)
+	return p
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // CheckListen refuses an address that other machines can reach unless a token is
-// set.
-func CheckListen(addr, token string) error {
-	if token != "" {
+// set, or keys are required.
+func CheckListen(addr, token string, requireKey bool) error {
+	if token != "" || requireKey {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(addr)
@@ -23,7 +23,7 @@ func CheckListen(addr, token string) error {
 		return fmt.Errorf("API address %q: must be HOST:PORT", addr)
 	}
 	if !isLoopback(host) {
-		return fmt.Errorf("API address %q: other machines can reach it, which demands a token: set ROUNDS_API_TOKEN, or listen on 127.0.0.1", addr)
+		return fmt.Errorf("API address %q: other machines can reach it, which demands a token or keys: set ROUNDS_API_TOKEN or ROUNDS_API_AUTH=required, or listen on 127.0.0.1", addr)
 	}
 	return nil
 }
@@ -38,17 +38,19 @@ func isLoopback(host string) bool {
 
 // guarded lets through who may use the API, and puts the principal on whose behalf a
 // request is into its context.
-func (s *Server) guarded(token string, next http.Handler) http.Handler {
-	authenticate := authenticator(token)
+func (s *Server) guarded(t terms, next http.Handler) http.Handler {
+	authenticate := s.authenticator(t)
 	identified := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		principal, err := authenticate(r)
 		if err != nil {
-			unauthorized().write(w)
+			s.unauthenticated(r, err).write(w)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(access.With(r.Context(), principal)))
+		ctx := access.With(r.Context(), principal)
+		again := func() (access.Principal, error) { return authenticate(r) }
+		next.ServeHTTP(w, r.WithContext(withAgain(ctx, again)))
 	})
-	if token != "" {
+	if s.closedTo(t) {
 		return identified
 	}
 	// Only this machine can connect, but a browser on it runs the pages of others.
@@ -65,8 +67,9 @@ func (s *Server) guarded(token string, next http.Handler) http.Handler {
 	})
 }
 
-func unauthorized() *problem {
-	p := newProblem(http.StatusUnauthorized, "a bearer token is needed: Authorization: Bearer TOKEN")
+// unauthorized is the problem of a request that is not let in.
+func unauthorized(detail string) *problem {
+	p := newProblem(http.StatusUnauthorized, detail)
 	p.headers = http.Header{"Www-Authenticate": {`Bearer realm="rounds"`}}
 	return p
 }

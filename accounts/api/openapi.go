@@ -27,12 +27,13 @@ func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 		{Name: "transfer", Description: "Many accounts at once, as lines of JSON."},
 		{Name: "messages", Description: "What was found."},
 		{Name: "delivery", Description: "Who has had it: consumer groups, webhook endpoints, dead letters."},
+		{Name: "access", Description: "Who may do what."},
 		{Name: "service", Description: "How it is doing."},
 	}
 	doc.Info.License = &huma.License{Name: "Apache License 2.0", Identifier: "Apache-2.0"}
 	doc.Servers = []*huma.Server{{URL: "/", Description: "Where this description is served."}}
 	doc.Security = []map[string][]string{{}} // open to who reaches it, which is this machine alone
-	if t.token != "" {
+	if s.closedTo(t) {
 		doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 		doc.Security = []map[string][]string{{"token": {}}}
 	}

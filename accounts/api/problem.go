@@ -102,6 +102,8 @@ func (s *Server) problem(ctx context.Context, doing string, err error) *problem 
 	case errors.Is(err, errClosing) || errors.Is(context.Cause(ctx), errClosing):
 		trail.Of(ctx).End(trail.Unknown)
 		return unavailable("the server is shutting down")
+	case errors.Is(context.Cause(ctx), errRevoked):
+		return newProblem(http.StatusUnauthorized, "the key that the request began with holds no longer")
 	case ctx.Err() != nil: // the caller has gone
 		trail.Of(ctx).End(trail.Unknown)
 		return unavailable("the request was cancelled")

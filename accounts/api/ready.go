@@ -44,7 +44,7 @@ func withToken(token func() string, next http.Handler) http.Handler {
 			return
 		}
 		if _, err := byToken(want)(r); err != nil {
-			unauthorized().write(w)
+			unauthorized("the bearer token of ROUNDS_API_TOKEN is needed: Authorization: Bearer TOKEN").write(w)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -45,6 +45,7 @@ func Rights() []Right {
 		{"POST /v1/callbacks/wecom/{name}", 0, ScopeOpen},
 
 		{"GET /openapi.json", access.Viewer, ScopeSelf},
+		{"GET /v1/whoami", access.Viewer, ScopeSelf},
 
 		{"GET /v1/accounts", access.Viewer, ScopeAccounts},
 		{"POST /v1/accounts", access.Editor, ScopeAccount},
@@ -86,6 +87,9 @@ func Rights() []Right {
 		{"POST /v1/reshard", access.Admin, ScopeService},
 		{"POST /v1/reshard:abort", access.Admin, ScopeService},
 		{"POST /v1/reshard:finish", access.Admin, ScopeService},
+		{"GET /v1/keys", access.Admin, ScopeService},
+		{"POST /v1/keys", access.Admin, ScopeService},
+		{"DELETE /v1/keys/{name}", access.Admin, ScopeService},
 		{"POST /v1/reload", access.Admin, ScopeService},
 		{"GET /metrics", access.Viewer, ScopeService},
 	}

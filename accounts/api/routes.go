@@ -101,6 +101,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	s.reshardRoutes(api)
 	s.reloadRoute(api)
 	s.trailRoutes(api)
+	s.keyRoutes(api)
 
 	mux.HandleFunc("POST /v1/accounts:import", s.importAccounts)
 	mux.HandleFunc("GET /v1/accounts:export", s.exportAccounts)
@@ -134,7 +135,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	if err := errors.Join(mux.fault(), open.fault()); err != nil {
 		return nil, err
 	}
-	open.ServeMux.Handle(guardedRoutes, s.guarded(t.token, found(mux.ServeMux)))
+	open.ServeMux.Handle(guardedRoutes, s.guarded(t, found(mux.ServeMux)))
 	return &serving{open, open.ServeMux, mux.ServeMux, slices.Concat(open.routes, mux.routes)}, nil
 }
 

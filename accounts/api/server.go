@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/accounts/callback"
 	"github.com/rounds-dev/rounds/accounts/message"
 	"github.com/rounds-dev/rounds/accounts/trail"
@@ -24,7 +25,12 @@ type Options struct {
 	// Faults. Nil: there is no such route.
 	Reload func(context.Context) (Reloaded, error)
 
-	Token   string       // demanded of every caller; empty: of none
+	// Token is demanded of every caller who has no key; empty: nobody need show anything,
+	// unless RequireKey says so.
+	Token      string
+	RequireKey bool         // who shows neither key nor token is refused, even where there is no token
+	Keys       *key.Keyring // nil: one is made; who has a key of it may do what the key may
+
 	Metrics http.Handler // at /metrics; nil: there is no such route
 	Guide   http.Handler // at GuidePath and below, open to all; nil: there is no such route
 	Log     *slog.Logger // failures that are not the caller's; nil: nowhere
@@ -52,6 +58,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Keys == nil {
+		o.Keys = key.NewKeyring(o.Ring, o.Log)
 	}
 	if o.Version == "" {
 		o.Version = "dev"
@@ -149,22 +158,4 @@ func (s *Server) Close() {
 	defer s.mu.Unlock()
 	s.ended = true
 	s.close()
-}
-
-// stream is the context of a request that may last: it ends with the server,
-// too. The caller calls the function when it is done.
-func (s *Server) stream(r *http.Request) (context.Context, context.CancelFunc) {
-	return s.lasting(r.Context())
-}
-
-func (s *Server) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	s.mu.Lock()
-	closing := s.closing
-	s.mu.Unlock()
-	stop := context.AfterFunc(closing, func() { cancel(errClosing) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
 }

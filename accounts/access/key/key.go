@@ -12,6 +12,8 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -137,4 +139,19 @@ func keyOf(e apikey.Entry) Key {
 		k.Role, _ = access.ParseRole(r.Role) // none where it is a role of a later version
 	}
 	return k
+}
+
+// ParseLife reads for how long a key is to hold: a number of days such as 90d, or a duration
+// such as 12h. It does not say whether a key may hold for so long.
+func ParseLife(text string) (time.Duration, error) {
+	const day = 24 * time.Hour
+	if digits, ok := strings.CutSuffix(text, "d"); ok {
+		days, err := strconv.ParseUint(digits, 10, 32)
+		if err == nil && days > 0 && days < uint64(MaxLife/day)*2 {
+			return time.Duration(days) * day, nil
+		}
+	} else if life, err := time.ParseDuration(text); err == nil && life > 0 {
+		return life, nil
+	}
+	return 0, fmt.Errorf("must be a number of days such as 90d, or a duration such as 12h, is %q", text)
 }

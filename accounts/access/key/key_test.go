@@ -112,3 +112,16 @@ func TestKeptRecords(t *testing.T) {
 		}
 	}
 }
+
+func TestLives(t *testing.T) {
+	for text, want := range map[string]time.Duration{"90d": 90 * 24 * time.Hour, "1d": 24 * time.Hour, "12h": 12 * time.Hour, "1h30m": 90 * time.Minute} {
+		if got, err := ParseLife(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "d", "0d", "-1d", "1.5d", "90", "0s", "-1h", "90 d", "99999999999d", "9999999d", "9999999999h"} {
+		if got, err := ParseLife(text); err == nil || !strings.Contains(err.Error(), "90d") {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+}

@@ -187,7 +187,7 @@ func (r *reloader) change() (api.Reloaded, error) {
 
 // checkToken refuses to be without a token where the API listens off loopback.
 func checkToken(s settings.Settings) error {
-	if !s.API.Roles.Has(settings.RoleAPI) || api.CheckListen(s.API.Addr, s.Access.Token) == nil {
+	if !s.API.Roles.Has(settings.RoleAPI) || api.CheckListen(s.API.Addr, s.Access.Token, s.API.KeysRequired()) == nil {
 		return nil
 	}
 	return settings.Faults{{Name: "ROUNDS_API_TOKEN", Reason: "must be set as long as the API listens where it does, off loopback"}}

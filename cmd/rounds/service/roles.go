@@ -89,7 +89,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 	} else {
 		options := api.Options{
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
-			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, Data: keep.data,
+			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, RequireKey: s.API.KeysRequired(), Data: keep.data,
 			Trail: again.trail.Load(),
 		}
 		pages, err := guide.New(api.GuidePath)

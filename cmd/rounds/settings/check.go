@@ -156,8 +156,8 @@ func (r *reading) checkAddresses(s *Settings) {
 		r.checkAddress("ROUNDS_OPS_ADDR", s.API.OpsAddr)
 	}
 	wantsToken := s.API.Roles.Has(RoleAPI) && !r.bad["ROUNDS_API_ADDR"] && !loopback(s.API.Addr)
-	if wantsToken && s.Access.Token == "" && !r.bad["ROUNDS_API_TOKEN_FILE"] {
-		r.fault("ROUNDS_API_TOKEN", fmt.Sprintf("must be set, because ROUNDS_API_ADDR %q is not a loopback address", s.API.Addr))
+	if wantsToken && s.Access.Token == "" && !s.API.KeysRequired() && !r.bad["ROUNDS_API_TOKEN_FILE"] {
+		r.fault("ROUNDS_API_TOKEN", fmt.Sprintf("must be set, because ROUNDS_API_ADDR %q is not a loopback address; or set ROUNDS_API_AUTH=required, to let in keys alone", s.API.Addr))
 	}
 	if dir := s.Poller.SecretsDir; dir != "" {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {

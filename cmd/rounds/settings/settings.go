@@ -44,7 +44,8 @@ type Redis struct {
 // API says what a process does, and how it is reached.
 type API struct {
 	Roles     Roles  `env:"ROUNDS_ROLES,default=api,poller,monitor" oneof:"api poller monitor delivery" about:"what this process does: api, poller, monitor, delivery or several of them, separated by commas"`
-	Addr      string `env:"ROUNDS_API_ADDR,default=127.0.0.1:8080" about:"where the API listens, as HOST:PORT; off loopback only with a token"`
+	Addr      string `env:"ROUNDS_API_ADDR,default=127.0.0.1:8080" about:"where the API listens, as HOST:PORT; off loopback only with a token, or where ROUNDS_API_AUTH is required"`
+	Auth      string `env:"ROUNDS_API_AUTH,default=auto" oneof:"auto required" about:"whom the API lets in: auto, where a token is set those with the token or a key, and otherwise everybody on this machine; required, nobody without the token or a key"`
 	OpsAddr   string `env:"ROUNDS_OPS_ADDR" about:"where /metrics, /healthz and /readyz are served apart from the API, as HOST:PORT, with connections of their own; off loopback /metrics wants the token; unset: by the API alone"`
 	PublicURL string `env:"ROUNDS_PUBLIC_URL" about:"where others reach the API, such as https://rounds.example.com, behind whatever adds TLS"`
 
@@ -56,6 +57,13 @@ type API struct {
 
 	CallbacksFile string `env:"ROUNDS_CALLBACKS_FILE" live:"yes" about:"JSON file with the callbacks of WeCom that the API obeys"`
 }
+
+// KeysRequired reports whether the API lets in nobody without the token or a key.
+func (a API) KeysRequired() bool { return a.Auth == AuthRequired }
+
+// AuthRequired is the choice of ROUNDS_API_AUTH by which nobody is let in without the token
+// or a key.
+const AuthRequired = "required"
 
 // Access is what the API and those who call it must agree on.
 type Access struct {

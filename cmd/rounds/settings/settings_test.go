@@ -40,7 +40,7 @@ func lookupIn(variables map[string]string) Lookup {
 func TestSettingsDefaults(t *testing.T) {
 	want := Settings{
 		Redis:  Redis{Namespace: circulate.DefaultNamespace},
-		API:    API{Roles: Roles{"api", "poller", "monitor"}, Addr: "127.0.0.1:8080", Connections: 1024, Followers: 256, TrailKept: 100_000},
+		API:    API{Roles: Roles{"api", "poller", "monitor"}, Addr: "127.0.0.1:8080", Auth: "auto", Connections: 1024, Followers: 256, TrailKept: 100_000},
 		Access: Access{URL: "http://127.0.0.1:8080"},
 		Poller: Poller{
 			Concurrency: 256, CheckTimeout: 30 * time.Second, HeartbeatInterval: 2 * time.Second, GracePeriod: 20 * time.Second,
@@ -157,6 +157,9 @@ func TestSettingsAgainstEachOther(t *testing.T) {
 		{"open without a token", map[string]string{"ROUNDS_API_ADDR": ":8080"}, `ROUNDS_API_TOKEN: must be set, because ROUNDS_API_ADDR ":8080" is not a loopback`},
 		{"open with a token", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_API_TOKEN": "s3cret-0123456789"}, ""},
 		{"open with a token file", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_API_TOKEN_FILE": file}, ""},
+		{"open to keys", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_API_AUTH": "required"}, ""},
+		{"open to keys or a token", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_API_AUTH": "auto"}, `ROUNDS_API_TOKEN: must be set`},
+		{"another way in", map[string]string{"ROUNDS_API_AUTH": "none"}, `ROUNDS_API_AUTH is "none": must be one of auto, required`},
 		{"open without the role", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_ROLES": "poller"}, ""},
 		{"loopback by name", map[string]string{"ROUNDS_API_ADDR": "localhost:0"}, ""},
 		{"loopback, IPv6", map[string]string{"ROUNDS_API_ADDR": "[::1]:8080"}, ""},

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/access"
+)
+
+// askAgain is how often a request that lasts has it looked at whether its caller may still
+// do what it does.
+const askAgain = 5 * time.Second
+
+// errRevoked reports that what a caller showed when its request began lets it in no more.
+var errRevoked = errors.New("api: the caller may no longer do this")
+
+// againKey is of a context's function that authenticates its request once more.
+type againKey struct{}
+
+func withAgain(ctx context.Context, again func() (access.Principal, error)) context.Context {
+	return context.WithValue(ctx, againKey{}, again)
+}
+
+// stream is the context of a request that may last: it ends with the server,
+// too, and when its caller's key is revoked. The caller calls the function when it is done.
+func (s *Server) stream(r *http.Request) (context.Context, context.CancelFunc) {
+	return s.lasting(r.Context())
+}
+
+func (s *Server) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.mu.Lock()
+	closing := s.closing
+	s.mu.Unlock()
+	stop := context.AfterFunc(closing, func() { cancel(errClosing) })
+	go stillAllowed(ctx, cancel)
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// stillAllowed ends a request once its caller is let in no more, or as somebody else. That it
+// cannot be told leaves the request alone.
+func stillAllowed(ctx context.Context, cancel context.CancelCauseFunc) {
+	again, ok := ctx.Value(againKey{}).(func() (access.Principal, error))
+	principal, _ := access.From(ctx)
+	if !ok || principal.Via == access.ViaLocal || principal.Via == access.ViaToken {
+		return // a change of the token ends it by itself
+	}
+	tick := time.NewTicker(askAgain)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now, err := again()
+		var why refusal
+		switch {
+		case errors.Is(err, errNobody), errors.As(err, &why):
+			cancel(errRevoked)
+		case err == nil && (now.Role != principal.Role || !maps.Equal(now.Labels, principal.Labels)):
+			cancel(errRevoked)
+		}
+	}
+}
