@@ -12,8 +12,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// poller claims from any one of some shards, and does with each claim one of what
-// a replica may do; or it releases what it holds there and knows nothing of, as one
+// poller claims from any one of some shards, and does with each claim one of what a
+// replica may do. It may also release what it holds there without knowing, as a replica
 // does whose claim had an unknown outcome.
 func poller(accounts int, shards, ways []int) *program {
 	return &program{name: "poller", named: true, run: func(a *actor) error {
@@ -38,8 +38,8 @@ func poller(accounts int, shards, ways []int) *program {
 	}}
 }
 
-// reclaim releases what is held under the replica's name, between two rounds: nothing
-// of it is known then.
+// reclaim releases what is held under the replica's name, between two rounds. The replica
+// knows of no claim then.
 func (a *actor) reclaim(ctx context.Context) error {
 	held, _, err := a.ring.Oldest(ctx, a.shard, 0, 8)
 	if err != nil {
@@ -58,7 +58,7 @@ func (a *actor) reclaim(ctx context.Context) error {
 	return unless(circulate.Unknown(err), err)
 }
 
-// choose is pick where there is a choice.
+// choose is pick if there is a choice.
 func (a *actor) choose(n int) int {
 	if n == 1 {
 		return 0
@@ -66,7 +66,7 @@ func (a *actor) choose(n int) int {
 	return a.pick(n)
 }
 
-// The ways to go on with a claim.
+// The ways to continue with a claim.
 const (
 	returnNow = iota
 	returnLater
@@ -77,7 +77,7 @@ const (
 
 func everyWay() []int { return []int{returnNow, returnLater, returnParked, release, progress} }
 
-// hold goes on with the first of some claims until it is not held any more.
+// hold continues with the first of some claims until it is not held any more.
 func (a *actor) hold(ctx context.Context, claims []circulate.Claim, ways []int) error {
 	c := &claims[0]
 	for {
@@ -106,7 +106,7 @@ func (a *actor) hold(ctx context.Context, claims []circulate.Claim, ways []int) 
 			}
 		}
 		if circulate.Unknown(err) {
-			continue // it may be repeated, or something else be tried
+			continue // it may be repeated, or something else may be tried
 		}
 		return err
 	}
@@ -121,9 +121,10 @@ func (a *actor) give(ctx context.Context, c *circulate.Claim, due time.Time) err
 	return err
 }
 
-// monitor looks at what is held in any one of some shards and takes any of it away: to it, every entry may
-// be stale, which is more than any clock would have it do. Whatever it has requeued
-// it may quarantine, however few the strikes: to the law, their number is as good as any.
+// monitor looks at what is held in any one of some shards and takes any of it away. To
+// it, every entry may be stale, which is more than any clock would allow. It may
+// quarantine whatever it has requeued, however few the strikes: any number may be the
+// limit.
 func monitor(shards []int) *program {
 	return &program{name: "monitor", eager: true, run: func(a *actor) error {
 		ctx := context.Background()
@@ -177,8 +178,8 @@ func (a *actor) transact(ctx context.Context, commands ...[]any) ([]any, error) 
 	return redis.Values(last, nil)
 }
 
-// surroundings are who changes what circulates: each does one step at a time and
-// keeps nothing in mind, so it is there always and any number of times.
+// surroundings are the clients that change what circulates. Each does one step at a time
+// and remembers nothing, so it is always there and acts any number of times.
 func surroundings(roles []string, accounts int) ([]*program, error) {
 	var all []*program
 	for _, role := range roles {
@@ -227,8 +228,8 @@ func nudger(a *actor, id string) error {
 	return a.ring.Account(id).Nudge(context.Background(), circulate.Nudge{})
 }
 
-// clock lets the time pass until an account is due. That is a step of Redis too,
-// as all others happen at one moment.
+// clock lets time pass until an account is due. That is a step of Redis too, because all
+// other steps happen at one moment.
 func clock(a *actor, id string) error {
 	conn, err := a.server.Conn(context.Background(), "")
 	if err != nil {

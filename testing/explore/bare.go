@@ -9,9 +9,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// bareConfig is the pattern without tickets, which package circulate is there to
-// beat: claim is RPOPLPUSH, return is MULTI(LREM, LPUSH) with what was found, and
-// the monitor is the one of the ring. One account, under the keys' own names.
+// bareConfig is the pattern without tickets, which package circulate improves on: claim
+// is RPOPLPUSH, return is MULTI(LREM, LPUSH) with what was found, and the monitor is the
+// ring's. It has one account, under the keys' own names.
 func bareConfig(look string, crashes, cuts int) Config {
 	p := &program{name: "poller", named: true, renamed: true, run: barePoller}
 	m := &program{name: "monitor", eager: true, run: bareMonitor}
@@ -75,9 +75,9 @@ func bareMonitor(a *actor) error {
 	return unless(errors.Is(err, errCut), err)
 }
 
-// bareLaw looks for one way in which the pattern fails: the account is nowhere in
-// Redis, or is that or doubled while nobody is under way who would mend it. That
-// something is written twice, the explorer sees by itself.
+// bareLaw looks for one way in which the pattern fails: the account is nowhere in Redis,
+// or it is missing or doubled while nobody is under way who would repair that. The
+// explorer itself sees when something is written twice.
 type bareLaw struct{ look string }
 
 func (l bareLaw) holds(s snapshot) (fault, strict string) {

@@ -15,8 +15,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/mutants"
 )
 
-// operation is what Redis does as one: a command, a script, or all from MULTI to
-// EXEC.
+// operation is what Redis does atomically: a command, a script, or everything from MULTI
+// to EXEC.
 type operation [][]string
 
 func (o operation) String() string {
@@ -35,15 +35,15 @@ func parseOperation(text string) operation {
 	return o
 }
 
-// scripts are the texts that clients sent, by the digest by which they name them.
-// A mutation changes the text behind the digest.
+// scripts are the texts that clients sent, by the digest that names them. A mutation
+// changes the text behind the digest.
 type scripts struct {
 	mutate func(text string) (string, error)
 
 	mu    sync.Mutex
 	texts map[string]string // by the digest that clients know
-	names map[string]string // likewise, what their own comments say
-	err   error             // a mutation that does not fit
+	names map[string]string // by the same digest, what their own comments say
+	err   error             // of a mutation that does not fit
 }
 
 func newScripts(mutate func(text string) (string, error)) *scripts {
@@ -79,7 +79,7 @@ func (s *scripts) text(sha string) (string, bool) {
 	return text, ok
 }
 
-// name is the name of the script that an operation is, "" where it is none.
+// name returns the name of the script that an operation is, or "" if it is none.
 func (s *scripts) name(o operation) string {
 	if o[0][0] != "EVALSHA" {
 		return ""
@@ -89,7 +89,7 @@ func (s *scripts) name(o operation) string {
 	return s.names[o[0][1]]
 }
 
-// describe says in a line what an operation does.
+// describe describes an operation in one line.
 func (s *scripts) describe(o operation) string {
 	var parts []string
 	for _, c := range o {
@@ -114,7 +114,7 @@ type holder interface {
 	step(o operation) (reply string)
 }
 
-// server lends connections every operation of which is held.
+// server lends connections on which every operation is held.
 type server struct {
 	holder  holder
 	scripts *scripts
@@ -157,8 +157,8 @@ func (c *conn) Do(name string, args ...any) (any, error) {
 	return c.Receive()
 }
 
-// Receive has the next operation of what was sent done, unless its replies are
-// there already. TIME needs no turn of its own: the clock stands still.
+// Receive has the next of the sent operations done, unless its replies are there already.
+// TIME is done at once, because the clock stands still.
 func (c *conn) Receive() (any, error) {
 	if c.err != nil {
 		return nil, c.err

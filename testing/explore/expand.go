@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Tokens that come up in a step, in the numbers that the state has while the step
-// is under way: what Redis hands out, and the names of new replicas.
+// Tokens that appear in a step, in the numbers that the state has while the step is under
+// way: what Redis issues, and the names of new replicas.
 const (
 	handedOut = 1000
 	newcomer  = 2000
 )
 
-// expand visits all that may come next.
+// expand visits all states that may come next.
 func (e *explorer) expand(at int) error {
 	s := e.unpack(e.states[at].packed)
 	for i := range s.actors {
 		a := &s.actors[i]
 		n := e.nodes.all[a.node]
 		if i > 0 && same(s.actors[i-1], *a) {
-			continue // what it may do, the one before it does
+			continue // the actor before it may do the same
 		}
 		for j := range n.options {
 			if err := e.choose(at, &s, i, a, &n.options[j], nil); err != nil {
@@ -61,9 +61,9 @@ func (s *state) clone() state {
 	return c
 }
 
-// matters tells for which tickets it matters that they were written under: for
-// those under which one might be again. Where the law has found that no ticket
-// ever becomes current a second time, those are the current ones.
+// matters returns the tickets for which it matters that a message was written under them:
+// those under which one might be written again. If the law has found that no ticket ever
+// becomes current a second time, these are the current ones.
 func (e *explorer) matters(place int) func(t int) bool {
 	if e.config.Remember {
 		return func(int) bool { return true }
@@ -72,15 +72,15 @@ func (e *explorer) matters(place int) func(t int) bool {
 	return func(t int) bool { return slices.Contains(current, t) }
 }
 
-// renew puts a new process in the place of one that is gone, or of one whose
-// round is over, which is the same but for the name.
+// renew puts a new process in the place of one that is gone, or of one whose round is
+// over. The latter is the same except for the name.
 func (e *explorer) renew(a *actorState) {
 	p := e.actors[a.of]
 	a.node = e.nodes.starts[p]
 	a.links = e.newName(p, newcomer)
 }
 
-// choose has an actor go on with an option, in all ways that this may go.
+// choose has an actor continue with an option, in all ways that are possible.
 func (e *explorer) choose(at int, s *state, i int, a *actorState, o *option, before []Action) error {
 	action := Action{Actor: a.of, Picks: o.picks, Op: o.op, Option: o.id}
 	if o.op == nil {
@@ -97,7 +97,7 @@ func (e *explorer) choose(at int, s *state, i int, a *actorState, o *option, bef
 	}
 	q := question{place: s.place, option: o.id}
 	known := e.steps.places[s.place].tokens
-	var strangers []int // the state's tokens that Redis knows nothing of
+	var strangers []int // the state's tokens that Redis does not know
 	for k, t := range o.known {
 		if k == maxTokens {
 			return fmt.Errorf("an operation has more than %d tokens", maxTokens)
@@ -136,7 +136,7 @@ func (e *explorer) choose(at int, s *state, i int, a *actorState, o *option, bef
 
 // apply makes the state that an answer leads to.
 func (e *explorer) apply(at int, s *state, i int, o *option, r *answer, strangers []int, before []Action, action Action) error {
-	// The state's number for a token of the step.
+	// This is the state's number for a token of the step.
 	global := func(t int) int {
 		switch {
 		case t > fresh:
@@ -206,14 +206,14 @@ func (e *explorer) apply(at int, s *state, i int, o *option, r *answer, stranger
 	return nil
 }
 
-// begins reports whether an actor's next operation is the first of a round that
-// counts as a change.
+// begins reports whether an actor's next operation is the first of a round that counts as
+// a change.
 func (e *explorer) begins(a *actorState) bool {
 	p := e.actors[a.of]
 	return p.changes && a.node == e.nodes.starts[p]
 }
 
-// told is where an actor then is: in one way, or in several if it has to pick.
+// told returns where an actor then is: one place, or several if it has to pick.
 func (e *explorer) told(a actorState, o *option, r *answer, f fate, global func(int) int) ([]actorState, error) {
 	q := advance{node: a.node, option: o.id, reply: -1}
 	reply, told := cut, []int(nil)
@@ -254,7 +254,7 @@ func (e *explorer) told(a actorState, o *option, r *answer, f fate, global func(
 	return ways, nil
 }
 
-// chain makes one choice of some that are done at once.
+// chain makes one choice of several that are done at once.
 func chain(before []Action, last Action) Action {
 	for _, a := range slices.Backward(before) {
 		then := last
@@ -264,22 +264,22 @@ func chain(before []Action, last Action) Action {
 	return last
 }
 
-// reads reports whether an operation only reads. To cut its reply leaves things
-// as they were, and the actor where it may go anyway.
+// reads reports whether an operation only reads. Cutting its reply changes nothing, and
+// leaves the actor where it may go anyway.
 func reads(o operation) bool { return o[0][0] == "LLEN" || o[0][0] == "LRANGE" }
 
-// goesOn reports whether an actor may be taken from an operation right through
-// the one that it does next, because nobody can tell:
+// goesOn reports whether an actor may go from an operation right through its next one,
+// because nobody can tell the difference:
 //
 //   - the length of processing_list, and what is in it. Whatever comes in between
-//     might as well come first; but if it empties the list, and then the second
-//     reads nothing and has no consequence.
-//   - a mover reads the lanes of message_queue one after the other: in the urgent
-//     and in the low one nobody ever waits who moves.
-//   - messages, of which here there are none kept, are asked for, and keys are given
-//     a time to live, which here never ends.
-//   - to forget a strike after a compensation: nothing but the count is touched,
-//     and upon that no step decides.
+//     might as well come first; but if it empties the list, the second operation
+//     reads nothing and has no effect.
+//   - a mover reads the lanes of message_queue one after the other: no account that
+//     moves ever waits in the urgent and in the low one.
+//   - messages, of which none are kept here, are asked for, and keys are given
+//     a time to live, which never ends here.
+//   - forgetting a strike after a compensation: only the count changes, and no step
+//     depends on it.
 func goesOn(o operation, n *node) bool {
 	if len(n.options) != 1 || n.options[0].op == nil {
 		return false

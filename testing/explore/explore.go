@@ -8,25 +8,25 @@ import (
 
 // Config is what is explored.
 type Config struct {
-	Actors       []*program // who keeps something in mind between two operations
-	Surroundings []*program // who does not
+	Actors       []*program // actors that remember something between two operations
+	Surroundings []*program // actors that do not
 	Law          law
 	Shards       []string             // the tags of their keys; nil: there is one
-	Begin        func(s *store) error // what Redis holds at first
-	Crashes      int                  // at most so many: an actor stops, and a new one takes its place
+	Begin        func(s *store) error // at most this many: an actor stops, and a new one takes its place
+	Crashes      int                  // at most this many operations end in a cut connection, done or not
 	Cuts         int                  // at most so many operations end in a cut connection, done or not
-	// Changes are at most so many steps of the surroundings, but for the clock's, or
-	// rounds of actors whose programs are changes.
+	// Changes are the most steps of the surroundings, except the clock's, and rounds of
+	// actors whose programs are changes.
 	Changes int
-	// Remember has every ticket kept in mind under which a message was written.
-	// Without, a step that makes a ticket current that is neither fresh nor was
-	// current before is a fault, and so only current ones need be kept in mind.
+	// Remember has every ticket remembered under which a message was written. Without it,
+	// a step that makes a ticket current that is neither fresh nor was current before is
+	// a fault. Then only current tickets need be remembered.
 	Remember   bool
-	Mutate     func(text string) (string, error) // what a script is in the place of its text
-	RestAnyway bool                              // and that, whatever failed before
-	Replays    int                               // so many states are reached once more, from the start
+	Mutate     func(text string) (string, error) // changes a script's text
+	RestAnyway bool                              // and that whatever failed before
+	Replays    int                               // this many states are reached once more, from the start
 	MaxStates  int                               // 0: no bound
-	Rest       bool                              // the law's strict half holds as well wherever all actors rest
+	Rest       bool                              // the law's strict half must hold too whenever all actors rest
 }
 
 func (c *Config) shards() []string {
@@ -36,7 +36,7 @@ func (c *Config) shards() []string {
 	return c.Shards
 }
 
-// Action is a choice: who goes on, how, and what becomes of it.
+// Action is a choice: which actor continues, how, and the outcome.
 type Action struct {
 	Actor  int // of Config.Actors, then of Config.Surroundings
 	Picks  []int
@@ -44,11 +44,11 @@ type Action struct {
 	Fate   fate
 	Op     operation // in the explorer's own tokens
 	Option int
-	Way    int     // which pick an eager program made of the reply
-	Then   *Action // done at once: nobody can tell whether anything came in between
+	Way    int     // which pick an eager program makes of the reply
+	Then   *Action // done at once, because nobody can tell what came in between
 }
 
-// fate is what becomes of an operation and of who does it.
+// fate is the outcome of an operation, and of its actor.
 type fate uint8
 
 const (
@@ -65,7 +65,7 @@ func (f fate) String() string {
 // Result is what a search found.
 type Result struct {
 	States, Transitions, Depth int
-	Snapshots, Operations      int  // of Redis: different ones, and how many were done
+	Snapshots, Operations      int  // different snapshots of Redis, and how many operations were done
 	Replayed                   int  // states reached once more by live actors, from the start
 	Complete                   bool // nothing within the bounds was left out
 	Fault                      string
@@ -73,8 +73,8 @@ type Result struct {
 	Text                       string // the trace, a line for each choice
 }
 
-// explorer is a breadth-first search, so that the first fault that it meets has
-// the shortest trace there is.
+// explorer is a breadth-first search, so the first fault that it meets has the shortest
+// trace.
 type explorer struct {
 	config  Config
 	steps   *steps
@@ -184,9 +184,8 @@ func ordinal(n int) []int {
 	return all
 }
 
-// visit notes a state unless it was there before, and looks for faults in it. A
-// state that was there with as much left of every bound, or more, leads nowhere
-// that this one did not.
+// visit records a state that is new, and looks for faults in it. A state that was met
+// with as much left of every bound, or more, leads nowhere new.
 func (e *explorer) visit(s state, from int, a Action) {
 	e.result.Transitions++
 	e.scratch = s.key(e.scratch)
@@ -206,8 +205,7 @@ func (e *explorer) visit(s state, from int, a Action) {
 	}
 }
 
-// rests reports whether all actors are between two rounds, and nothing failed
-// before.
+// rests reports whether all actors are between two rounds and nothing failed before.
 func (e *explorer) rests(s *state) bool {
 	if !e.config.RestAnyway && (s.crashes < e.config.Crashes || s.cuts < e.config.Cuts) {
 		return false

@@ -19,8 +19,7 @@ func find(t *testing.T, c Config) Result {
 	return r
 }
 
-// TestBarePattern finds how the pattern without tickets fails, by the shortest
-// way there is.
+// TestBarePattern finds how the pattern without tickets fails, in the fewest steps.
 func TestBarePattern(t *testing.T) {
 	for _, c := range []struct {
 		look          string
@@ -49,8 +48,7 @@ func TestBarePattern(t *testing.T) {
 	}
 }
 
-// TestMutations breaks each rule of the protocol: the explorer must find what
-// comes of it.
+// TestMutations breaks each rule of the protocol. The explorer must find the result.
 func TestMutations(t *testing.T) {
 	for _, m := range mutants.By(mutants.Explore) {
 		t.Run(m.Rule, func(t *testing.T) {

@@ -11,16 +11,16 @@ import (
 
 // law is what must hold of a protocol.
 type law interface {
-	// holds tells how a snapshot breaks the law: whatever is under way, and where
-	// nobody is under way and nothing has failed before.
+	// holds returns how a snapshot breaks the law. Fault must not happen at any time,
+	// strict must not happen while nobody is under way and nothing has failed before.
 	holds(s snapshot) (fault, strict string)
-	// mayWrite tells why a message must not be written in a snapshot.
+	// mayWrite returns why a message must not be written in a snapshot.
 	mayWrite(before snapshot, e emitted) string
-	// goesOn tells what a step, of that name where it is a script, did to an
-	// account that is nobody's to do.
+	// goesOn returns what a step did to an account that no step may do. A script's step
+	// has its name.
 	goesOn(before, after snapshot, step string) string
-	// recovers lets all who are under way stop for ever, and tells which account
-	// then does not come round.
+	// recovers stops all actors for ever, and returns which account then does not come
+	// round.
 	recovers(s *store, from snapshot) (fault string, err error)
 }
 
@@ -28,7 +28,7 @@ type law interface {
 // protocol documents.
 type ringLaw struct{}
 
-// everyTicket returns those that are current, by shard and account.
+// everyTicket returns the current tickets, by shard and account.
 func everyTicket(s snapshot) map[string]string {
 	all := make(map[string]string)
 	for _, k := range s {
@@ -41,7 +41,7 @@ func everyTicket(s snapshot) map[string]string {
 	return all
 }
 
-// tickets are those that are current, by account.
+// tickets returns the current tickets, by account.
 func tickets(s snapshot) map[string]string {
 	current := make(map[string]string)
 	all := s.get("tickets")
@@ -51,7 +51,7 @@ func tickets(s snapshot) map[string]string {
 	return current
 }
 
-// revived tells which ticket became current in a step without being fresh.
+// revived returns which ticket became current in a step without being fresh.
 func revived(before, after snapshot) string {
 	was := everyTicket(before)
 	for id, ticket := range everyTicket(after) {
@@ -62,9 +62,8 @@ func revived(before, after snapshot) string {
 	return ""
 }
 
-// whereabouts are the places of each registered account under its current
-// ticket: the key, and the entry where it is a list. The lanes of message_queue
-// are one place.
+// whereabouts returns the places of each registered account under its current ticket: the
+// key, and the entry if that is a list. The lanes of message_queue count as one place.
 func whereabouts(s snapshot) (registered map[string]string, places map[string][]string) {
 	registered, places = tickets(s), make(map[string][]string)
 	for _, k := range s {
@@ -105,8 +104,8 @@ func (ringLaw) holds(s snapshot) (fault, strict string) {
 		case in[0] == "parked" && !slices.Contains(reasons, id):
 			return id + " is parked without a reason", ""
 		case len(in) > 1:
-			// A copy that a monitor pushed and has not yet taken out again, or
-			// never will: the next claim makes one of them void.
+			// A copy that a monitor pushed and has not yet taken out again, or never
+			// will. The next claim makes one of them void.
 			strict = fmt.Sprintf("doubled at rest: %s is in %s", id, strings.Join(in, " and "))
 		}
 	}
@@ -129,8 +128,8 @@ func (ringLaw) mayWrite(before snapshot, e emitted) string {
 
 func (ringLaw) goesOn(before, after snapshot, step string) string { return "" }
 
-// recovers has a monitor and a poller that come later take over: whoever is
-// registered and not parked is claimed once in each of two rounds.
+// recovers has a monitor and a poller take over that come later. Each registered account
+// that is not parked must be claimed once in each of two rounds.
 func (ringLaw) recovers(st *store, from snapshot) (string, error) {
 	m := st.embedded.Miniredis()
 	if err := restore(m, st.shards, from, 0); err != nil {
@@ -179,7 +178,7 @@ func (ringLaw) recovers(st *store, from snapshot) (string, error) {
 	return fault, nil
 }
 
-// claimAll claims and returns, for later, until nothing more is there.
+// claimAll claims and returns, for later, until nothing is left.
 func (a *actor) claimAll(ctx context.Context) (map[string]int, error) {
 	claimed := make(map[string]int)
 	for range 100 {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A search is one goroutine, and takes ten times as long with the race detector: a test
-// binary that has it builds and runs one that has not.
+// A search is one goroutine, and takes ten times as long with the race detector. So a
+// test binary with the detector builds and runs one without.
 func TestMain(m *testing.M) {
 	if !raceDetector {
 		os.Exit(m.Run())

@@ -2,8 +2,8 @@ package main
 
 import "github.com/rounds-dev/rounds/testing/mutants"
 
-// broken is the ring with a rule broken. Everything written is remembered, so
-// that it is the consequence that is found.
+// broken is the ring with a rule broken. Everything written is remembered, so that the
+// result of the broken rule is found.
 func broken(m mutants.Mutant) (Config, error) {
 	c, err := around(m)
 	if err != nil {
@@ -14,7 +14,7 @@ func broken(m mutants.Mutant) (Config, error) {
 	return c, nil
 }
 
-// around is the ring unbroken, within a mutant's bounds.
+// around is the unbroken ring, within a mutant's bounds.
 func around(m mutants.Mutant) (Config, error) {
 	if b := m.Bounds; b.Movers > 0 {
 		r := reshardBounds{

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// node is a place in a program at which it waits for its next operation, with
-// what it knows there. Its tokens are numbered by when they turn up in its key.
+// node is a place in a program at which it waits for its next operation, with what it
+// knows there. Its tokens are numbered in the order in which they appear in its key.
 type node struct {
 	program *program
 	name    string // of the replica, in the node's own tokens
@@ -21,7 +21,7 @@ type option struct {
 	picks []int
 	op    operation // nil: the round ends without one
 	text  string
-	known []int // the tokens of the operation, in the order in which they turn up
+	known []int // the tokens of the operation, in the order in which they appear
 }
 
 // nodes are all places of all programs that were reached so far.
@@ -38,14 +38,14 @@ func newNodes(s *scripts) *nodes {
 	return &nodes{scripts: s, byKey: make(map[string]int), starts: make(map[*program]int), memo: make(map[advance][]arrival)}
 }
 
-// arrival is a node, and which token each of its tokens is. How they are numbered
-// there depends on who asks.
+// arrival is a node, and which token each of its tokens is. Their numbering depends on
+// who asks.
 type arrival struct {
 	node   int
 	tokens []int
 }
 
-// start is where a program begins.
+// start returns where a program begins.
 func (ns *nodes) start(p *program) (int, error) {
 	if id, ok := ns.starts[p]; ok {
 		return id, nil
@@ -58,8 +58,8 @@ func (ns *nodes) start(p *program) (int, error) {
 	return at.node, nil
 }
 
-// reach runs a program through events and finds or makes the node where it then
-// is. The tokens of the arrival are those of the events.
+// reach runs a program through events and finds or makes the node where it then is. The
+// tokens of the arrival are those of the events.
 func (ns *nodes) reach(p *program, name string, events []event) (arrival, error) {
 	r, err := replayEvents(p, name, events, ns.scripts)
 	if err != nil {
@@ -72,8 +72,8 @@ func (ns *nodes) reach(p *program, name string, events []event) (arrival, error)
 	if id, ok := ns.byKey[key]; ok {
 		return arrival{id, order}, nil
 	}
-	// What the program has forgotten keeps its events going, under numbers that
-	// nothing else has.
+	// The events of what the program has forgotten go on under numbers that nothing else
+	// has.
 	forgotten := newLabels()
 	own := func(n int) int {
 		if at := slices.Index(order, n); at >= 0 {
@@ -127,9 +127,9 @@ func (ns *nodes) expand(n *node, picks []int) error {
 	return nil
 }
 
-// advance is a question: where does an option lead, with this reply? The reply's
-// tokens are given as the node's own where it knows them, and otherwise as what
-// only the reply tells, from outsider on.
+// advance is a question: where does an option lead, with this reply? The reply's tokens
+// have the node's own numbers if the node knows them, and otherwise numbers from outsider
+// on.
 type advance struct {
 	node, option, reply int
 	known               [maxTokens]int16
@@ -137,7 +137,7 @@ type advance struct {
 
 const (
 	maxTokens = 24
-	outsider  = 500 // three digits: it may stand in a name
+	outsider  = 500 // three digits, so that it fits into a name
 )
 
 // follow answers it. The tokens of the arrival are numbered as in the question.
@@ -163,7 +163,7 @@ func (ns *nodes) follow(a advance, o *option, replyText string) ([]arrival, erro
 	return all, nil
 }
 
-// reachAll is reach, and for eager programs each pick that they then have.
+// reachAll is reach, and follows each pick of eager programs.
 func (ns *nodes) reachAll(p *program, name string, events []event) ([]arrival, error) {
 	if p.eager {
 		r, err := replayEvents(p, name, events, ns.scripts)

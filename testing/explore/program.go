@@ -10,28 +10,28 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// program is what an actor does in one round; then it begins anew. It must be
-// deterministic: what it does next depends on the replies that it got, on what
-// it picked, and on nothing else.
+// program is what an actor does in one round; then it begins again. It must be
+// deterministic: what it does next depends only on the replies that it got and on what it
+// picked.
 type program struct {
 	name  string
 	named bool // its replica's name is one of the tokens
-	// eager programs pick as soon as they can, and so need not keep in mind what
-	// they did not pick.
+	// eager programs pick as soon as they can, so that they need not remember what they
+	// did not pick.
 	eager   bool
 	changes bool // each of its steps counts against Config.Changes
 	// renamed programs are another replica in each round.
 	renamed bool
-	// meta is how the namespace was divided when its ring was opened; nil where it
+	// meta is how the namespace was divided when the program's ring was opened; nil if it
 	// has one shard.
 	meta map[string]string
-	// forgets tells, of an operation that comes next, that of all the program was
-	// told since at only live matters from now on.
+	// forgets returns, for an operation that comes next, that from now on only live
+	// matters of everything that the program was told since at.
 	forgets func(label string, do []string, last string, now operation) (live []string, ok bool)
 	run     func(a *actor) error
 }
 
-// actor is one running of a program.
+// actor is one run of a program.
 type actor struct {
 	ring   *circulate.Ring
 	server *server
@@ -40,7 +40,7 @@ type actor struct {
 	shard  int // that it works on
 }
 
-// driver decides, for a program under way, when it goes on and with what.
+// driver decides, for a program under way, when it continues and with what.
 type driver interface {
 	holder
 	pick(n int) int
@@ -50,8 +50,8 @@ type driver interface {
 // pick chooses one of n ways to go on.
 func (a *actor) pick(n int) int { return a.driver.pick(n) }
 
-// at says where the program is, and that of all it was told before it will need
-// nothing but live. States that agree in that are one.
+// at says where the program is, and that it needs only live of what it was told before.
+// States that agree in that count as one.
 func (a *actor) at(label string, live ...string) { a.driver.at(label, live) }
 
 // newActor makes an actor with a ring of its own, as a process has.
@@ -69,8 +69,8 @@ func newActor(name string, meta map[string]string, d driver, s *scripts) (*actor
 	return &actor{ring: ring, server: opening, name: name, driver: d}, nil
 }
 
-// opened answers what a ring asks when it is opened: that the namespace is as it
-// would have it.
+// opened answers what a ring asks when it is opened: the namespace is as the ring expects
+// it.
 type opened struct{ fields map[string]string }
 
 func (o opened) step(op operation) string {
@@ -106,27 +106,27 @@ func (e event) String() string {
 	return e.reply
 }
 
-// pending is where a running stops.
+// pending is where a run stops.
 type pending struct {
-	op    operation // the next operation, nil where there is none
-	picks int       // or so many ways to go on
+	op    operation // the next operation, or nil
+	picks int       // or this many ways to continue
 	done  bool      // or the end of the round
 }
 
-// playback runs a program through what it was told once before, and stops where
-// that ends. No Redis is in it.
+// playback runs a program through what it was told once before, and stops where that
+// ends. It uses no Redis.
 type playback struct {
 	events []event
 	next   int
 	stop   pending
 
-	label string // what at was told last
+	label string // the last label passed to at
 	live  []string
 	since int // how many events came before that
 
 	program *program
 	scripts *scripts
-	base    string   // what the program itself told at last
+	base    string   // the last label that the program itself passed
 	did     []string // names of the scripts that it did since
 }
 
@@ -189,8 +189,8 @@ func replayEvents(p *program, name string, events []event, s *scripts) (r *playb
 	return r, nil
 }
 
-// key is what tells this stopping place from others: the program, where it is,
-// what it still needs, and what it was told since.
+// key identifies this stopping place: the program, where it is, what it still needs, and
+// what it was told since.
 func (r *playback) key(p *program, name string) string {
 	parts := []string{p.name}
 	if p.named {

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Between these testing/README.md has the table of what was explored.
+// The table of searches in testing/README.md lies between these marks.
 const (
 	tableBegin = "<!-- explored -->\n"
 	tableEnd   = "<!-- /explored -->"
 	tableHead  = "| explored to the end | states | |\n|---|---|---|\n"
 )
 
-// line is a search's, with the number of its states.
+// line returns a search's line, with the number of its states.
 func (s search) line(states int) string {
 	where := "by `--published`"
 	if s.short {
@@ -34,7 +34,7 @@ func grouped(n int) string {
 	return text
 }
 
-// readPublished reads from a page how many states each search is said to have.
+// readPublished reads from a page how many states each search has.
 func readPublished(path string) (states map[string]int, table string, err error) {
 	page, err := os.ReadFile(path)
 	if err != nil {
@@ -58,7 +58,7 @@ func readPublished(path string) (states map[string]int, table string, err error)
 }
 
 // publish makes every search, and puts the numbers of their states into a page. With
-// short only those of the tests are made, and the others stay as they are there.
+// short it makes only those of the tests, and leaves the others as they are.
 func publish(path string, short bool, out io.Writer) error {
 	before, _, err := readPublished(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/mutants"
 )
 
-// store is the Redis in the process, which does one operation at a time.
+// store is the embedded Redis, which does one operation at a time.
 type store struct {
 	embedded *connect.Embedded
 	conn     redis.Conn
@@ -70,9 +70,9 @@ func (s *store) do(o operation) (string, error) {
 	return encode(replies)
 }
 
-// elapse lets all time pass that is waited for, but for what is due: nothing keeps
-// claims back any more, and what has moved did so long ago. Messages are read, and
-// what normalise drops or levels does not go along with an account that moves.
+// elapse lets all time pass that is waited for, except due times: nothing keeps claims
+// back any more, and what has moved did so long ago. Messages are read, and what
+// normalise drops or levels does not travel with an account that moves.
 func (s *store) elapse() error {
 	m := s.embedded.Miniredis()
 	if len(s.shards) == 1 {

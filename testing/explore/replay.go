@@ -6,12 +6,11 @@ import (
 	"runtime"
 )
 
-// replay reaches some of the states once more, from the start: actors that are
-// alive, each in a goroutine of its own, against one Redis that nobody restores,
-// held and released one operation at a time. Redis must then hold what the search
-// says, step by step. That holds the search itself to account: that steps are
-// done once and then known, that tokens are renamed, and what is left out of
-// states.
+// replay reaches some of the states once more, from the start. Live actors, each in its
+// own goroutine, run against one Redis that nobody restores, and are held and released
+// one operation at a time. At each step Redis must hold what the search says. That checks
+// the search itself: that steps are done once and then looked up, that tokens are
+// renamed, and what is left out of states.
 func (e *explorer) replay() error {
 	n := min(e.config.Replays, len(e.states))
 	for i := range n {
@@ -89,7 +88,7 @@ type live struct {
 	wants   chan pending
 	given   chan event
 	ended   chan struct{}
-	waits   *pending // what it wants next, once that is known
+	waits   *pending // what it waits for, once that is known
 }
 
 func start(p *program, name string, s *scripts) (*live, error) {
@@ -99,7 +98,7 @@ func start(p *program, name string, s *scripts) (*live, error) {
 		return nil, err
 	}
 	go func() {
-		// Each round is another process, for a ring may learn something.
+		// Each round is another process, because a ring may learn something.
 		for err == nil && p.run(a) == nil {
 			l.ask(pending{done: true})
 			a, err = newActor(name, p.meta, l, s)
@@ -110,8 +109,7 @@ func start(p *program, name string, s *scripts) (*live, error) {
 
 func (l *live) end() { close(l.ended) }
 
-// ask is the actor's side: it waits until it is told, and for ever if it has
-// crashed.
+// ask is the actor's side: it waits until it is told, and for ever if it has crashed.
 func (l *live) ask(p pending) event {
 	for _, wait := range []bool{true, false} {
 		if wait {
@@ -136,7 +134,7 @@ func (l *live) step(o operation) string { return l.ask(pending{op: o}).reply }
 func (l *live) pick(n int) int          { return l.ask(pending{picks: n}).pick }
 func (l *live) at(string, []string)     {}
 
-// next is what it wants.
+// next returns what the actor waits for.
 func (l *live) next() *pending {
 	if l.waits == nil {
 		p := <-l.wants
@@ -151,7 +149,7 @@ func (l *live) give(e event) {
 	l.given <- e
 }
 
-// act has it do what an action says.
+// act has the actor do what an action says.
 func (l *live) act(st *store, a *Action) error {
 	if l.next().done {
 		if a.Op != nil && a.Op[0][0] == "HDEL" {

@@ -60,10 +60,10 @@ func (v value) reply() any {
 	return nil
 }
 
-// cut is the reply of an operation of which nobody knows whether it was done.
+// cut is the reply of an operation whose outcome is unknown.
 const cut = "cut"
 
-// errCut is what a client sees of it.
+// errCut is the error that a client sees then.
 var errCut = errors.New("explore: connection cut")
 
 // encode writes the replies of one operation as a text.

@@ -10,26 +10,26 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// reshardBounds are what is explored of a change of the number of shards.
+// reshardBounds are the bounds within which a change of the number of shards is explored.
 type reshardBounds struct {
 	from, to                  int
 	accounts                  int
 	pollers, monitors, movers int
 	auditors                  int
-	registrars                []string // each old, or new: what it knows of the shards when it begins
-	deeds                     []string // what they do
-	ways                      []int    // to go on with a claim
+	registrars                []string // for each, old or new: the shards that it knows when it begins
+	deeds                     []string // what registrars do
+	ways                      []int    // to continue with a claim
 	ends                      bool     // the movers end the change too
-	aborts                    bool     // and give it up
-	empty                     bool     // at first no account is registered
+	aborts                    bool     // the movers abort it too
+	empty                     bool     // no account is registered at first
 	crashes, cuts, changes    int
 }
 
 // movingID returns accounts that are spread over two shards.
 func movingID(i int) string { return accountID(4 * i) }
 
-// steadyMeta and movingMeta are how a namespace is divided before a change, and
-// while accounts move.
+// steadyMeta and movingMeta are how a namespace is divided before a change, and while
+// accounts move.
 func steadyMeta(from int) map[string]string {
 	return map[string]string{"format": "2", "shards": strconv.Itoa(from)}
 }
@@ -38,8 +38,8 @@ func movingMeta(from, to int) map[string]string {
 	return map[string]string{"format": "3", "shards": strconv.Itoa(from), "next": strconv.Itoa(to)}
 }
 
-// reshardConfig explores a change of the number of shards: it has begun, the new
-// shards take accounts, and none has moved.
+// reshardConfig explores a change of the number of shards. It has begun, the new shards
+// accept accounts, and none has moved.
 func reshardConfig(b reshardBounds) (Config, error) {
 	var tags []string
 	for shard := range b.from {
@@ -100,8 +100,8 @@ func reshardConfig(b reshardBounds) (Config, error) {
 	return c, nil
 }
 
-// beginResharding registers accounts that were checked once and have a cursor, and
-// begins to change the number of shards.
+// beginResharding registers accounts that were checked once and have a cursor, and begins
+// to change the number of shards.
 func beginResharding(st *store, b reshardBounds, ids []string) error {
 	ctx := context.Background()
 	d := &direct{store: st}

@@ -12,10 +12,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// mover takes one step of a change of the number of shards after the other, in any
-// order, and any of them any number of times; where it ends the change too, that
-// as well, and where it gives the change up. Its ring is from the time when accounts
-// moved.
+// mover takes steps of a change of the number of shards, in any order, and each any
+// number of times. If it ends or aborts the change, it does those steps too. Its ring was
+// opened while accounts moved.
 func mover(sources []int, ends, aborts bool) *program {
 	return &program{name: "mover", forgets: forgetsMoves, run: func(a *actor) error {
 		ctx := context.Background()
@@ -58,8 +57,8 @@ func mover(sources []int, ends, aborts bool) *program {
 	}}
 }
 
-// auditor audits any one of some shards and puts right what it finds. There is
-// nothing to be found, however far the accounts have moved meanwhile.
+// auditor audits any one of some shards and repairs what it finds. It must find nothing,
+// however far the accounts have moved meanwhile.
 func auditor(shards []int) *program {
 	return &program{name: "auditor", run: func(a *actor) error {
 		shard := shards[a.choose(len(shards))]
@@ -71,8 +70,8 @@ func auditor(shards []int) *program {
 	}}
 }
 
-// refused reports that a step came after the end of the change, or beside another
-// one that ended it.
+// refused reports that a step came after the end of the change, or beside another step
+// that ended it.
 func refused(err error) bool {
 	for _, known := range []error{circulate.ErrReshardingOther, circulate.ErrAborted, circulate.ErrNoReturn} {
 		if errors.Is(err, known) {
@@ -82,9 +81,9 @@ func refused(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "takes no accounts from others")
 }
 
-// forgetsMoves tells what a mover keeps in mind, and whoever completes a move on
-// its way to something else: of what it read, what it sends; then what is on its
-// way; then what has arrived.
+// forgetsMoves returns what a mover remembers, and so does any actor that completes a
+// move on its way to something else. First that is what it sends of what it read, then
+// what is on its way, then what has arrived.
 func forgetsMoves(label string, did []string, last string, now operation) (live []string, ok bool) {
 	if strings.HasPrefix(label, "confirms") || label == "" {
 		return nil, false
@@ -99,14 +98,14 @@ func forgetsMoves(label string, did []string, last string, now operation) (live 
 	case step == "arrive" && (len(before) == 0 || before[len(before)-1] != "arrive"):
 		return []string{last}, true
 	case step != "" && step != "arrive" && slices.Contains(before, step) && strings.HasPrefix(label, "does "):
-		return []string{now.String()}, true // what it is there for, in another shard
+		return []string{now.String()}, true // its own work, in another shard
 	}
 	return nil, false
 }
 
-// movedRegistrar registers, updates, deregisters, pauses or resumes any account,
-// with a ring that knows only the old shards, or that it opens first. Where it
-// never deregisters, none may ever seem to be gone.
+// movedRegistrar registers, updates, deregisters, pauses or resumes any account, with a
+// ring that knows only the old shards, or that it opens first. If it never deregisters,
+// no account may ever seem to be gone.
 func movedRegistrar(knows string, ids, deeds []string) (*program, error) {
 	for _, d := range deeds {
 		if !slices.Contains([]string{"register", "upsert", "deregister", "pause", "resume"}, d) {
@@ -147,7 +146,7 @@ func movedRegistrar(knows string, ids, deeds []string) (*program, error) {
 // errMissed reports an account that was there all the time and was not found.
 var errMissed = errors.New("explore: an account that is registered was not found")
 
-// change does one thing with an account, and tells whether it was there.
+// change does one thing to an account, and reports whether it was there.
 func (a *actor) change(ctx context.Context, deed string, shard int, id string) (found bool, err error) {
 	items := []circulate.Registration{{ID: id, Record: []byte("after")}}
 	var outcomes []circulate.Registered
@@ -169,8 +168,7 @@ func (a *actor) change(ctx context.Context, deed string, shard int, id string) (
 	return found || n > 0 || len(outcomes) > 0 && outcomes[0] != circulate.Created, err
 }
 
-// lateness lets the time pass until an account is due, in any shard where it may
-// be.
+// lateness lets time pass until an account is due, in any shard where it may be.
 func lateness(homes map[string][]string, ids []string, meta map[string]string) *program {
 	return &program{name: "clock", meta: meta, run: func(a *actor) error {
 		id := ids[a.choose(len(ids))]

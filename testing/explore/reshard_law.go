@@ -15,9 +15,9 @@ import (
 // kept is the cursor that every account has at first. No check changes it.
 const kept = "kept"
 
-// reshardLaw is the conservation law while the number of shards changes: in each
-// shard that of the ring; each account in one shard, or on its way; and only who
-// is there to do so makes one appear, disappear or begin anew.
+// reshardLaw is the conservation law while the number of shards changes. In each shard
+// the ring's law holds. Each account is in one shard, or on its way. Only actors that may
+// do so make an account appear, disappear or begin again.
 type reshardLaw struct {
 	from, to int
 	tags     []string            // the old shards', then the new ones'
@@ -27,9 +27,9 @@ type reshardLaw struct {
 // home is where an account is: a shard's tag, or "on its way".
 type home struct{ where, cursor string }
 
-// residents returns every account with all that counts as its homes. An account
-// that has departed is on its way until its new shard knows of it, by its arrival or
-// because it was registered there.
+// residents returns every account with everything that counts as its home. An account
+// that has departed is on its way until its new shard knows it, by its arrival or because
+// it was registered there.
 func (l reshardLaw) residents(s snapshot) map[string][]home {
 	all := make(map[string][]home)
 	for _, shard := range l.tags {
@@ -59,7 +59,7 @@ func (l reshardLaw) residents(s snapshot) map[string][]home {
 	return all
 }
 
-// cursorOf takes the cursor from what stands behind a ticket.
+// cursorOf takes the cursor from what stands after a ticket.
 func cursorOf(behind string) string {
 	if len(behind) < 18 {
 		return ""
@@ -67,8 +67,7 @@ func cursorOf(behind string) string {
 	return behind[18:]
 }
 
-// travellers reads what depart wrote: four texts for each account, and the fields
-// that it has.
+// travellers reads what depart wrote: four texts for each account, and its fields.
 func travellers(accounts string) map[string]string {
 	const parts, behind, fields = 4, 3, 8
 	all := make(map[string]string)
@@ -134,8 +133,8 @@ func (l reshardLaw) goesOn(before, after snapshot, step string) string {
 	return ""
 }
 
-// recovers has a mover, a monitor and a poller that come later take over: all
-// accounts move, and whoever is registered and not parked is claimed once.
+// recovers has a mover, a monitor and a poller take over that come later. All accounts
+// must move, and each registered account that is not parked must be claimed once.
 func (l reshardLaw) recovers(st *store, from snapshot) (string, error) {
 	m := st.embedded.Miniredis()
 	if err := restore(m, st.shards, from, 0); err != nil {
@@ -155,7 +154,7 @@ func (l reshardLaw) recovers(st *store, from snapshot) (string, error) {
 		return "", err
 	}
 	first, last, home := l.from, len(l.tags), 1
-	if now.Phase == circulate.Steady && now.To == l.from { // it was given up
+	if now.Phase == circulate.Steady && now.To == l.from { // it was aborted
 		first, last, home = 0, l.from, 0
 	}
 	all := l.residents(from)
@@ -206,7 +205,7 @@ func (l reshardLaw) recovers(st *store, from snapshot) (string, error) {
 	return fault, d.err
 }
 
-// finish takes from those who stopped what they hold, and moves all that there is.
+// finish takes what stopped actors hold, and moves everything.
 func (l reshardLaw) finish(ctx context.Context, a *actor) (fault string, err error) {
 	for shard := range l.tags {
 		held, _, err := a.ring.Oldest(ctx, shard, 0, 1000)

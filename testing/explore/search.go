@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A search is one whose number of states testing/README.md publishes. The tests make those
-// that are short, and hold each to the number that is published.
+// A search is one whose number of states testing/README.md publishes. The tests make the
+// short ones, and compare each with the number that is published.
 type search struct {
 	name  string
 	short bool
@@ -113,7 +113,7 @@ func (s search) config() (Config, error) {
 	return c, err
 }
 
-// everyRole is all who change what circulates.
+// everyRole names all surroundings.
 const everyRole = "registrar,pauser,nudger,clock"
 
 func count(n int, noun string) string {

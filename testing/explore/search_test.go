@@ -7,8 +7,8 @@ import (
 
 const readme = "../README.md"
 
-// TestSearches explores package circulate to the end, within several bounds, and
-// expects as many states as are published.
+// TestSearches explores package circulate completely, within several bounds, and expects
+// as many states as are published.
 func TestSearches(t *testing.T) {
 	published, _, err := readPublished(readme)
 	if err != nil {
@@ -39,7 +39,7 @@ func TestSearches(t *testing.T) {
 	}
 }
 
-// TestPublished holds that testing/README.md has exactly the searches that there are.
+// TestPublished checks that testing/README.md has exactly these searches.
 func TestPublished(t *testing.T) {
 	published, table, err := readPublished(readme)
 	if err != nil {

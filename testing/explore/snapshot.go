@@ -12,14 +12,14 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// tag is in front of the keys of the first shard: of the one there is, unless the
-// number of shards changes.
+// tag begins the keys of the first shard: the only one, unless the number of shards
+// changes.
 const tag = "{rounds:0}:"
 
 // metaName is the key that says how the namespace is divided.
 const metaName = "rounds:meta"
 
-// splitTag takes a key's name apart. It reports false of one that is of no shard.
+// splitTag splits a key's name. It returns false for a key of no shard.
 func splitTag(name string) (shard, rest string, ok bool) {
 	shard, rest, ok = strings.Cut(name, "}:")
 	return shard + "}:", rest, ok && strings.HasPrefix(shard, "{rounds:")
@@ -38,7 +38,7 @@ type key struct {
 	elements   []string
 }
 
-// snapshot is all that the shard holds, by key, without what no step's other
+// snapshot is everything that the shard holds, by key, without what no step's other
 // effects depend on; see normalise.
 type snapshot []key
 
@@ -71,7 +71,7 @@ func (s snapshot) get(name string) []string {
 	return nil
 }
 
-// shard is what one shard holds, as if it were the first.
+// shard returns what one shard holds, as if it were the first.
 func (s snapshot) shard(of string) snapshot {
 	var all snapshot
 	for _, k := range s {
@@ -89,7 +89,7 @@ type emitted struct {
 	id      string
 }
 
-// dump reads the server and takes out of it what is kept apart: the messages.
+// dump reads the server and separates what is kept apart: the messages.
 func dump(m *miniredis.Miniredis) (snapshot, []emitted, error) {
 	var s snapshot
 	var out []emitted
@@ -151,8 +151,8 @@ func dump(m *miniredis.Miniredis) (snapshot, []emitted, error) {
 	return s, out, nil
 }
 
-// normalise drops and levels what says nothing about who is where: it would
-// only tell states apart that behave alike. No step's other effects depend on
+// normalise drops and levels what says nothing about where accounts are. It would only
+// distinguish states that behave alike. No step's other effects depend on
 //
 //   - strikes, changes: counted and listed for the caller; a quarantine decides by strikes,
 //     and is explored with any number of them;
@@ -161,12 +161,12 @@ func dump(m *miniredis.Miniredis) (snapshot, []emitted, error) {
 //   - for how long nothing is claimed from a shard whose accounts move, and since
 //     when what has moved is kept: any time may pass, and here it always has;
 //   - an account's history, and the rule that decided when it is due: they are
-//     copied along; but for a nudge's, which decides upon the lane.
+//     copied along, except a nudge's rule, which decides upon the lane.
 //
-// The turns of the lanes do decide; the explorer chooses them at each claim. So does
-// the sequence of tickets: it is set before each step above every ticket that is in
-// use, each step is held to leaving it there (sequences), and its mark matters only
-// where the sequence is lost.
+// The turns of the lanes do decide; the explorer chooses them at each claim. So does the
+// sequence of tickets: before each step it is set above every ticket that is in use, each
+// step must leave it there (sequences), and its mark matters only if the sequence is
+// lost.
 func normalise(k key) (key, bool) {
 	_, name, ours := splitTag(k.name)
 	switch {
@@ -185,7 +185,7 @@ func normalise(k key) (key, bool) {
 			k.elements[i] = before
 		}
 	case "leaving":
-		k.elements = []string{past} // how long nothing is claimed: it may be over
+		k.elements = []string{past} // how long nothing is claimed: that time may be over
 	case "departed":
 		for i := 1; i < len(k.elements); i += 2 {
 			k.elements[i] = past + k.elements[i][len(past):] // whether it is long ago
@@ -198,7 +198,7 @@ func normalise(k key) (key, bool) {
 	return k, true
 }
 
-// level takes from what tickets has of an account what no step decides upon.
+// level drops what no step depends on from an account's value in tickets.
 func level(v string) string {
 	// ticket(14) lane(1) rule(1) success(8) marks(8) cursor
 	if len(v) < 32 {

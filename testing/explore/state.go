@@ -6,29 +6,29 @@ import (
 	"slices"
 )
 
-// state is where everything is. Tokens of all are numbered together: those of the
-// place first, as there, then the others by which actor knows them first.
+// state is where everything is. All tokens are numbered together: first those of the
+// place, in its order, then the others in the order in which actors know them.
 type state struct {
 	place   int
 	actors  []actorState
 	crashes int   // left
 	cuts    int   // left
 	changes int   // left to the surroundings
-	written []int // tickets under which a message was written, as long as anybody knows them
+	written []int // tickets under which a message was written, as long as any actor knows them
 }
 
 // actorState is where an actor is, and which token each token of its node is.
 type actorState struct {
-	of    int // which actor: it tells a trace who is who, and no states apart
+	of    int // which actor: it names actors in a trace, and does not distinguish states
 	kind  int // which program
 	node  int
 	links []int
 }
 
-// settle numbers the tokens anew and sorts actors that are alike, so that states
-// that differ in nothing else are one. The place's tokens are given, the others
-// of any numbers. It is enough that it never takes two states for one that
-// differ; where it fails to see that two are alike, there is a state more.
+// settle numbers the tokens again and sorts actors that are alike, so that states that
+// differ in nothing else become one. The place's tokens are given, the others may have
+// any numbers. It must never take two different states for one; if it takes two equal
+// ones for two, there is only a state more.
 func (s *state) settle(placeTokens []int, matters func(t int) bool) {
 	l := newLabels()
 	for _, t := range placeTokens {
@@ -64,8 +64,8 @@ func (s *state) settle(placeTokens []int, matters func(t int) bool) {
 	s.written = written
 }
 
-// key is the state but for what is left of the bounds; the same for states that
-// are one.
+// key is the state without what is left of the bounds. States that count as one have the
+// same key.
 func (s *state) key(buf []byte) []byte {
 	buf = binary.AppendUvarint(buf[:0], uint64(s.place))
 	for _, a := range s.actors {
@@ -81,7 +81,7 @@ func (s *state) key(buf []byte) []byte {
 	return buf
 }
 
-// pack keeps who is who as well, in front of the key.
+// pack keeps which actor is which as well, before the key.
 func (s *state) pack(key []byte) string {
 	b := make([]byte, 0, len(s.actors)+3+len(key))
 	for _, a := range s.actors {

@@ -10,30 +10,30 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// foreign is how the tokens of an operation are numbered, in a step, that Redis
-// knows nothing of; those that it hands out begin after fresh.
+// foreign begins the numbers, in a step, of an operation's tokens that Redis does not
+// know. Those that Redis issues begin after fresh.
 const foreign = 200
 
-// place is a snapshot that was reached, in canonical form: its tokens are
-// numbered as they turn up in it.
+// place is a snapshot that was reached, in canonical form: its tokens are numbered in the
+// order in which they appear in it.
 type place struct {
 	text    string
 	tokens  int
-	current []int  // tickets that are
+	current []int  // tokens that are current tickets
 	fault   string // how it breaks the law
-	strict  string // how it breaks the law where nobody is under way
+	strict  string // how it breaks the law if nobody is under way
 	lanes   bool   // the turns of the lanes matter
 }
 
-// question is an operation on a snapshot. Known are the operation's tokens, as
-// the snapshot's or from foreign on.
+// question is an operation on a snapshot. Known are the operation's tokens, numbered as
+// in the snapshot or from foreign on.
 type question struct {
 	place, option int
 	known         [maxTokens]int16
 }
 
-// answer is what Redis did. Tokens are numbered as in the question; fresh ones
-// from fresh+1 on.
+// answer is what Redis did. Tokens are numbered as in the question, and fresh ones from
+// fresh+1 on.
 type answer struct {
 	turns   int
 	place   int
@@ -44,7 +44,7 @@ type answer struct {
 	fault   string
 }
 
-// steps does operations on snapshots, each of them once, on the real thing.
+// steps does operations on snapshots, each of them once, on the real Redis.
 type steps struct {
 	store   *store
 	law     law
@@ -61,7 +61,7 @@ func newSteps(s *store, l law, renewed bool) *steps {
 	return &steps{store: s, law: l, renewed: renewed, byText: make(map[string]int), byReply: make(map[string]int), memo: make(map[question][]answer)}
 }
 
-// enter interns a snapshot and tells which of its tokens is which.
+// enter interns a snapshot and returns which of its tokens is which.
 func (st *steps) enter(s snapshot) (int, []int, error) {
 	text, order := canonical(s.String())
 	if id, ok := st.byText[text]; ok {
@@ -86,8 +86,8 @@ func (st *steps) enter(s snapshot) (int, []int, error) {
 	return id, order, nil
 }
 
-// severalLanes reports whether a claim may find accounts in more than one lane,
-// so that it matters whose turn it is. Nobody here is in the low one.
+// severalLanes reports whether a claim may find accounts in more than one lane, so that
+// it matters whose turn it is. No account here is in the low lane.
 func severalLanes(s snapshot, shards []string) bool {
 	return slices.ContainsFunc(shards, func(shard string) bool { return severalLanesIn(s.shard(shard)) })
 }
@@ -105,8 +105,7 @@ func severalLanesIn(s snapshot) bool {
 	return urgent && normal
 }
 
-// do answers a question: with one answer, or with several where it is left open
-// whose turn it is among the lanes.
+// do answers a question: with one answer, or with several if any lane's turn is possible.
 func (st *steps) do(q question, o *option) ([]answer, error) {
 	if answers, ok := st.memo[q]; ok {
 		return answers, nil
@@ -176,10 +175,10 @@ func (st *steps) run(from int, op operation, turns int) (answer, error) {
 	return a, nil
 }
 
-// sequences tells how a step did wrong by a shard's sequence of tickets, which restore
-// has set to fresh. As long as every step leaves it at least where it was, and at least
-// at the highest ticket that it handed out, it is above every ticket that anybody has;
-// and as scripts only add to it, that is all that there is to know of it.
+// sequences returns what a step did wrong to a shard's sequence of tickets, which restore
+// has set to fresh. A step must leave it at least where it was, and at least at the
+// highest ticket that it issued. Then it is above every existing ticket. Because scripts
+// only add to it, nothing else need be known of it.
 func sequences(m *miniredis.Miniredis, shards []string, after snapshot, reply string) (fault string, err error) {
 	highest := 0
 	for _, shard := range shards {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Tickets and replica names are told from all else by how they begin, so that
-// one text can be turned into another that differs in nothing but which ticket
-// is which. A token's number is unique among both sorts.
+// Tickets and replica names are recognised by how they begin, so that a text can be
+// turned into another that differs only in which ticket is which. A token's number is
+// unique among both sorts.
 const (
 	ticketMark = "77777"   // and nine digits
 	nameMark   = "replica" // and three digits
 
-	firstTicket = 0       // what a ticket is that nothing renames
-	fresh       = 500_000 // what the sequence stands at before each step
-	reserved    = 16      // token numbers that no step hands out
+	firstTicket = 0       // the ticket that nothing renames
+	fresh       = 500_000 // the sequence's value before each step
+	reserved    = 16      // token numbers that no step issues
 )
 
 func ticketText(n int) string { return fmt.Sprintf("%s%09d", ticketMark, n) }
@@ -47,7 +47,7 @@ func rewrite(text string, f func(n int) int) string {
 	}
 }
 
-// nextToken finds where the next token begins, -1 where there is none.
+// nextToken finds where the next token begins, or returns -1.
 func nextToken(text string) (at int, mark string, digits int) {
 	ticket, name := strings.Index(text, ticketMark), strings.Index(text, nameMark)
 	if ticket >= 0 && (name < 0 || ticket < name) {
@@ -69,7 +69,7 @@ func nextToken(text string) (at int, mark string, digits int) {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// labels number tokens by when they first turn up, from 1.
+// labels number tokens in the order of their first appearance, from 1.
 type labels struct {
 	of    map[int]int
 	order []int // the tokens, by label
@@ -85,15 +85,15 @@ func (l *labels) label(n int) int {
 	return l.of[n]
 }
 
-// canonical rewrites a text so that texts which differ only in which token is
-// which become the same, and tells which was which.
+// canonical rewrites a text so that texts become the same if they differ only in which
+// token is which. It returns which was which.
 func canonical(text string) (string, []int) {
 	l := newLabels()
 	text = rewrite(text, l.label)
 	return text, l.order
 }
 
-// tokens returns the tokens of a text in the order in which they first turn up.
+// tokens returns the tokens of a text in the order of their first appearance.
 func tokens(text string) []int {
 	_, order := canonical(text)
 	return order

@@ -30,7 +30,7 @@ func describe(c Config, s *scripts, trace []Action) string {
 	return b.String()
 }
 
-// actorName is the program's name, numbered where several run it.
+// actorName is the program's name, numbered if several actors run it.
 func (c *Config) actorName(i int) string {
 	if i >= len(c.Actors) {
 		return c.Surroundings[i-len(c.Actors)].name

@@ -256,8 +256,8 @@ func reshardOrder(fx *fixture) {
 	}
 }
 
-// reshardWalk does steps of all kinds in random order while accounts move, by rings
-// from before and by others, and movers that stop anywhere.
+// reshardWalk does steps of all kinds in random order while accounts move, by old rings
+// and new ones, and by movers that stop anywhere.
 func reshardWalk(fx *fixture) {
 	f, ctx := newResharding(fx, fromShards, toShards), context.Background()
 	random := rand.New(rand.NewPCG(7, 11))
