@@ -10,18 +10,18 @@ import (
 const (
 	// AdaptiveLeast is the lower bound of "adaptive" without bounds.
 	AdaptiveLeast = 10 * time.Second
-	// AdaptiveMost is its upper bound.
+	// AdaptiveMost is the upper bound of "adaptive" without bounds.
 	AdaptiveMost = 15 * time.Minute
 
 	// adaptiveStart times the lower bound is the interval of an account that was
 	// never checked.
 	adaptiveStart = 4
-	// adaptiveGrowth is 2^(h/(1-h)) for h = 0.2, the part of checks that are to
-	// find something: that many halvings and the growths between them cancel out.
+	// adaptiveGrowth is 2^(h/(1-h)) for h = 0.2, the share of checks that should find
+	// something: at that share, halvings and growths cancel out.
 	adaptiveGrowth = 1.189207115002721
 )
 
-// adaptive is an interval within bounds that follows what checks find.
+// adaptive is an interval within bounds that depends on what checks find.
 type adaptive struct{ least, most time.Duration }
 
 func parseAdaptive(rest string) (form, error) {
@@ -55,8 +55,7 @@ func (a adaptive) rule() string { return RuleAdaptive }
 
 func (a adaptive) longest() time.Duration { return a.most }
 
-// current is the interval that earlier checks left, within the bounds, which may
-// be others by now.
+// current returns the interval that earlier checks left, within the current bounds.
 func (a adaptive) current(s State) time.Duration {
 	if s.Interval == 0 {
 		return min(a.most, adaptiveStart*a.least)
@@ -64,7 +63,7 @@ func (a adaptive) current(s State) time.Duration {
 	return min(a.most, max(a.least, s.Interval))
 }
 
-// follow is the interval after a check that found something, or nothing.
+// follow returns the interval after a check that found something, or nothing.
 func (a adaptive) follow(s State, found bool) time.Duration {
 	if found {
 		return max(a.least, (a.current(s) / 2).Truncate(time.Millisecond))
@@ -73,9 +72,9 @@ func (a adaptive) follow(s State, found bool) time.Duration {
 	return min(a.most, grown.Truncate(time.Millisecond))
 }
 
-// after is the last slot within the interval, slots being half an interval
-// apart, but no sooner than the lower bound. An account whose interval does not
-// change keeps its slot, and those that an outage brought together part again.
+// after returns the last slot within the interval, but no time before the lower bound has
+// passed. Slots are half an interval apart. So an account whose interval does not change
+// keeps its slot, and accounts that an outage brought together spread again.
 func (a adaptive) after(id string, now time.Time, s State) (time.Time, bool) {
 	every := a.current(s).Milliseconds()
 	slot := time.UnixMilli(slotUpTo(now.UnixMilli()+every, id, every/2))

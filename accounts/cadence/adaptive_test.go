@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 )
 
-// The interval after checks that found something (+), nothing (-), a page of
-// nothing with more behind it (~), or failed (!).
+// The interval after checks that found something (+), found nothing (-), found an empty page
+// with more behind it (~), or failed (!).
 func TestAdaptiveFollows(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text   string
@@ -62,8 +62,8 @@ func TestAdaptiveWaits(t *testing.T) {
 	}
 }
 
-// An interval that stays is kept to the millisecond however late checks are, and
-// accounts that an outage brought together are spread again at once.
+// A constant interval is kept to the millisecond, however late checks are. Accounts that an
+// outage brought together spread again at once.
 func TestAdaptiveKeepsItsSlots(t *testing.T) {
 	c, s := mustParse(t, "adaptive 10s..15m"), cadence.State{Interval: 15 * time.Minute}
 	now := time.UnixMilli(1_786_000_000_123)
@@ -98,7 +98,7 @@ func TestAdaptiveHitRate(t *testing.T) {
 		hits, checks := 0, 0
 		for i := range 20_000 {
 			next := cadence.Decide(c, cadence.Policy{}, "id", s, cadence.Outcome{}, now, half)
-			// Found is known only once the wait is over: decide with what comes.
+			// Whether the check finds something is known only once the wait is over.
 			found := random.Float64() > math.Exp(-float64(next.Due.Sub(now))/float64(mean))
 			next = cadence.Decide(c, cadence.Policy{}, "id", s, cadence.Outcome{Found: found}, now, half)
 			now, s = next.Due, next.State

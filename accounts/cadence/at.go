@@ -9,13 +9,13 @@ import (
 // fixed is "at": one time, once.
 type fixed struct{ time time.Time }
 
-// strict is the form that RFC 3339 asks for; time.Parse lets others pass.
+// strict is the form that RFC 3339 demands. Time.Parse accepts other forms too.
 var strict = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 
 func parseFixed(rest string) (form, error) {
-	t, err := time.ParseInLocation(time.RFC3339, rest, time.UTC) // in UTC: no look at the machine's zone
+	t, err := time.ParseInLocation(time.RFC3339, rest, time.UTC) // in UTC, so that the machine's zone does not matter
 	if err != nil || !strict.MatchString(rest) {
-		return nil, fmt.Errorf(`%q is not a time as RFC 3339 has it, with offset or Z, as in "at 2026-12-01T09:00:00+08:00"`, rest)
+		return nil, fmt.Errorf(`%q is not an RFC 3339 time with an offset or Z, as in "at 2026-12-01T09:00:00+08:00"`, rest)
 	}
 	if t.Nanosecond()%int(time.Millisecond) != 0 {
 		return nil, fmt.Errorf("a time must be whole milliseconds, is %s", rest)

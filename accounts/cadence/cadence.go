@@ -8,38 +8,37 @@ import (
 )
 
 const (
-	// MinInterval is the shortest interval but 0.
+	// MinInterval is the shortest interval besides 0.
 	MinInterval = time.Second
 	// MaxInterval is the longest interval.
 	MaxInterval = 366 * 24 * time.Hour
 	// MaxText is the most bytes that a cadence may have as text.
 	MaxText = 256
-	// Default is what an account has that names no cadence.
+	// Default is the cadence of an account that names none.
 	Default = "every 1m"
 )
 
-// Cadence is how often an account is to be checked, or when. The zero value is
-// "every 0".
+// Cadence says how often, or when, an account is checked. The zero value is "every 0".
 type Cadence struct {
 	form form
 }
 
 // form is one of the cadences.
 type form interface {
-	// String returns it as Parse reads it.
+	// String returns the cadence as Parse reads it.
 	String() string
-	// rule names it.
+	// rule returns the Rule constant of the cadence.
 	rule() string
-	// after is the first time later than now, whole milliseconds or now itself.
-	// It is false if there is none.
+	// after returns the first slot later than now, in whole milliseconds, or now itself
+	// in the tight ring. It returns false if there is none.
 	after(id string, now time.Time, s State) (time.Time, bool)
-	// longest is the longest interval; 0 where there is none.
+	// longest returns the longest interval; 0 if there is none.
 	longest() time.Duration
 }
 
-// Parse reads a cadence, in one of the forms of the package's doc. Empty means
-// Default. The error says what is wrong with it, and of what never fires that it
-// does not. A time that is past is no error here: see After.
+// Parse reads a cadence in one of the forms of the package's doc. An empty text means
+// Default. The error says what is wrong with the text, for example that it never fires. A
+// time that is past is not an error here: see After.
 func Parse(text string) (Cadence, error) {
 	if len(text) > MaxText {
 		return Cadence{}, fmt.Errorf("a cadence must have at most %d bytes, has %d", MaxText, len(text))
@@ -62,7 +61,7 @@ func Parse(text string) (Cadence, error) {
 	case "at":
 		form, err = parseFixed(rest)
 	default:
-		err = fmt.Errorf(`%q is not a cadence: it begins with "every", "adaptive", "cron" or "at", as in "every 1m"`, text)
+		err = fmt.Errorf(`%q is not a cadence: a cadence begins with "every", "adaptive", "cron" or "at", as in "every 1m"`, text)
 	}
 	if err != nil {
 		return Cadence{}, err
@@ -72,7 +71,7 @@ func Parse(text string) (Cadence, error) {
 
 func parseEvery(rest string) (Cadence, error) {
 	if rest == "" {
-		return Cadence{}, errors.New(`"every" wants a duration, as in "every 1m"`)
+		return Cadence{}, errors.New(`"every" needs a duration, as in "every 1m"`)
 	}
 	interval, err := parseDuration(rest)
 	if err != nil {
@@ -81,7 +80,7 @@ func parseEvery(rest string) (Cadence, error) {
 	return Every(interval)
 }
 
-// get is the form, of the zero value too.
+// get returns the form, also for the zero value.
 func (c Cadence) get() form {
 	if c.form == nil {
 		return interval(0)
@@ -92,27 +91,26 @@ func (c Cadence) get() form {
 // String returns the cadence as Parse reads it.
 func (c Cadence) String() string { return c.get().String() }
 
-// Interval is the time between two checks where that is always the same; 0 in
-// the tight ring and for the other cadences.
+// Interval returns the time between two checks of an "every" cadence. It is 0 in the tight
+// ring and for the other cadences.
 func (c Cadence) Interval() time.Duration {
 	every, _ := c.get().(interval)
 	return time.Duration(every)
 }
 
-// After is the account's first slot later than now, given what earlier checks
-// left. It is false if there is none: the cadence was one time and that has
-// come. The tight ring has no slots: it is now.
+// After returns the account's first slot later than now, given the state that earlier checks
+// left. It returns false if there is none: the cadence is one time, and that is past. The
+// tight ring has no slots: it returns now.
 func (c Cadence) After(id string, now time.Time, s State) (time.Time, bool) {
 	return c.get().after(id, now, s)
 }
 
-// Longest is the longest time between two checks that succeed; 0 in the tight ring and
-// where the cadence names times by the clock.
+// Longest returns the longest time between two checks that succeed. It is 0 in the tight
+// ring and for a cadence that names times.
 func (c Cadence) Longest() time.Duration { return c.get().longest() }
 
-// Timed reports whether the cadence names times by the clock: an account with it
-// waits for its first slot when it is registered, while any other one is due at
-// once.
+// Timed reports whether the cadence names times by the clock. A newly registered account
+// with such a cadence waits for its first slot. Any other is due at once.
 func (c Cadence) Timed() bool {
 	switch c.get().(type) {
 	case *crontab, fixed:
@@ -129,7 +127,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// brief writes a duration without the zeros that time.Duration puts behind it.
+// brief returns a duration as text without the trailing zeros of time.Duration.
 func brief(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

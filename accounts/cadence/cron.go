@@ -12,8 +12,7 @@ import (
 	robfig "github.com/robfig/cron/v3"
 )
 
-// MaxSpread is the longest time that accounts of a cron cadence may be spread
-// over.
+// MaxSpread is the longest time over which a cron cadence may spread accounts.
 const MaxSpread = 24 * time.Hour
 
 // crontab is "cron": five fields, read in a zone.
@@ -22,7 +21,7 @@ type crontab struct {
 	zone   *time.Location
 	spread time.Duration
 
-	spec *robfig.SpecSchedule // in UTC: walk.go knows the zone
+	spec *robfig.SpecSchedule // in UTC: walk.go handles the zone
 	wild bool                 // * in minute or hour
 }
 
@@ -33,17 +32,17 @@ var (
 
 	parser = robfig.NewParser(robfig.Minute | robfig.Hour | robfig.Dom | robfig.Month | robfig.Dow)
 
-	// leapYear begins a year that has every date there is.
+	// leapYear begins a year that has every possible date.
 	leapYear = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
 func parseCrontab(rest string) (form, error) {
 	if strings.HasPrefix(rest, "@") {
-		return nil, fmt.Errorf(`%q is not supported: five fields are wanted, as in "cron 0 9 * * MON-FRI", or "every 1h"`, rest)
+		return nil, fmt.Errorf(`%q is not supported: write five fields, as in "cron 0 9 * * MON-FRI", or "every 1h"`, rest)
 	}
 	words := strings.Fields(rest)
 	if strings.Contains(rest, "TZ=") {
-		return nil, errors.New(`the zone stands last, by its name alone, as in "cron 0 9 * * MON-FRI Asia/Shanghai"`)
+		return nil, errors.New(`the zone comes last, as its name alone, as in "cron 0 9 * * MON-FRI Asia/Shanghai"`)
 	}
 	c := &crontab{zone: time.UTC}
 	if n := len(words); n > 0 && strings.HasPrefix(words[n-1], "~") {
@@ -55,7 +54,7 @@ func parseCrontab(rest string) (form, error) {
 	}
 	switch n := len(words); {
 	case n < 5 || n > 6:
-		return nil, fmt.Errorf(`cron wants five fields and may have a zone, as in "cron 0 9 * * MON-FRI Asia/Shanghai", not %d words`, n)
+		return nil, fmt.Errorf(`cron needs five fields and may have a zone, as in "cron 0 9 * * MON-FRI Asia/Shanghai", not %d words`, n)
 	case n == 6:
 		var err error
 		if c.zone, err = loadZone(words[5]); err != nil {
@@ -86,8 +85,8 @@ func parseSpread(text string) (time.Duration, error) {
 	return spread, err
 }
 
-// parseFields has robfig's parser read five fields, none of which it gets to see
-// before it has the form of one: some texts make it panic.
+// parseFields reads five fields with robfig's parser. It checks the form of each field first:
+// some texts make that parser panic.
 func parseFields(fields []string) (*robfig.SpecSchedule, error) {
 	read := make([]string, len(fields))
 	for i, field := range fields {
@@ -119,8 +118,8 @@ func parseFields(fields []string) (*robfig.SpecSchedule, error) {
 	return spec, nil
 }
 
-// withoutSeven rewrites a part of the day of week that names Sunday as 7, or as
-// the end of a range, which robfig's parser only knows as 0 and a beginning.
+// withoutSeven rewrites a part of the day of week that names Sunday as 7 or as the end of a
+// range. Robfig's parser only accepts Sunday as 0 and as the beginning of a range.
 func withoutSeven(part string) string {
 	days, every, stepped := strings.Cut(part, "/")
 	low, high, isRange := strings.Cut(days, "-")
@@ -133,7 +132,7 @@ func withoutSeven(part string) string {
 	}
 	step := 1
 	if stepped {
-		step, _ = strconv.Atoi(every) // of digits alone; 0 if there are too many
+		step, _ = strconv.Atoi(every) // it has only digits; too many of them result in 0
 	}
 	if first < 0 || last != 7 || first > last || step < 1 {
 		return part
@@ -145,7 +144,7 @@ func withoutSeven(part string) string {
 	return strings.Join(list, ",")
 }
 
-// weekday is the number of a day, 0 to 7, or -1 for what is none.
+// weekday returns the number of a day, 0 to 7, or -1 for any other text.
 func weekday(text string) int {
 	if n, err := strconv.Atoi(text); err == nil && n >= 0 && n <= 7 {
 		return n
@@ -158,8 +157,7 @@ func weekday(text string) int {
 	return -1
 }
 
-// zones are those that were loaded: a zone is a file, and many accounts have
-// the same.
+// zones caches loaded zones: a zone is a file, and many accounts use the same one.
 var zones sync.Map // name → *time.Location
 
 // loadZone returns a zone by its IANA name.
@@ -167,11 +165,11 @@ func loadZone(name string) (*time.Location, error) {
 	if zone, ok := zones.Load(name); ok {
 		return zone.(*time.Location), nil
 	}
-	// Others have names too: the machine's own, and some that count leap seconds.
+	// These names are no IANA zones: the machine's own zone, and zones that count leap seconds.
 	others := name == "Local" || name == "localtime" || strings.HasPrefix(name, "posix") || strings.HasPrefix(name, "right/")
 	zone, err := time.LoadLocation(name)
 	if err != nil || others || !zoneName.MatchString(name) {
-		return nil, fmt.Errorf("%q is not a zone that is known: an IANA name is wanted, such as Asia/Shanghai or UTC", name)
+		return nil, fmt.Errorf("%q is not a known zone: write an IANA name, such as Asia/Shanghai or UTC", name)
 	}
 	zones.Store(name, zone)
 	return zone, nil

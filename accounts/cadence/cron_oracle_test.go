@@ -137,7 +137,7 @@ var oracleSchedules = []string{
 	"*/30 * * * *", "0 * * * *", "15 */2 * * *", "*/10 2 * * *", "*/7 1-3 * * *", "* * * * *",
 }
 
-// The schedule is what an oracle finds that goes through each minute of a year.
+// The schedule agrees with an oracle that goes through each minute of a year.
 func TestCronByOracle(t *testing.T) {
 	for name, years := range oracleYears {
 		for _, year := range years {
@@ -156,8 +156,8 @@ func TestCronByOracle(t *testing.T) {
 	}
 }
 
-// compare goes through the whole year where the schedule is sparse, and else
-// through the days of clock changes and at random.
+// compare goes through the whole year if the schedule is sparse, and otherwise through the
+// days of clock changes and random days.
 func compare(t *testing.T, c cadence.Cadence, want []int64, minutes []reading) {
 	t.Helper()
 	begin, end := minutes[2*24*60].at, minutes[len(minutes)-24*60].at

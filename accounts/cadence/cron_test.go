@@ -17,7 +17,7 @@ func instant(t testing.TB, text string) time.Time {
 	return at
 }
 
-// Each row is what comes after one instant, one after the other.
+// Each row is an instant and the slots that follow it, one after the other.
 func TestCronClockChanges(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text, now string
@@ -82,8 +82,8 @@ func TestCronCollapsesMissedSlots(t *testing.T) {
 	}
 }
 
-// Accounts are spread evenly over the time that follows the slot, each at the
-// same place every day, and not over a day only because a process restarts.
+// Accounts are spread evenly over the time after the slot, each at the same place every day.
+// A restart does not move an account to another day.
 func TestCronSpread(t *testing.T) {
 	c := mustParse(t, "cron 0 9 * * * Europe/Berlin ~10m")
 	day := instant(t, "2026-08-08T00:00:00Z")

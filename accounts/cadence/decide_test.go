@@ -10,8 +10,8 @@ import (
 
 func half() float64 { return 0.5 }
 
-// Each rule decides where it should and is named. Chance is ½: backoff is ¾ of
-// its most, and a Retry-After has a twentieth added.
+// Each rule decides where it should, and is named. Chance is ½: a backoff is ¾ of its most,
+// and a Retry-After becomes a twentieth longer.
 func TestDecideRules(t *testing.T) {
 	const now = "2026-08-08T10:00:00Z"
 	fail := func(class cadence.Class) cadence.Outcome { return cadence.Outcome{Class: class, Text: "why"} }
@@ -85,8 +85,8 @@ func TestDecideRules(t *testing.T) {
 	}
 }
 
-// A wrong credential is tried three times, five minutes apart, though the clock
-// of the decision is finer than that of what is kept.
+// A wrong credential is tried three times, five minutes apart, although the kept times are
+// coarser than the clock.
 func TestRefusalsPark(t *testing.T) {
 	c, s := mustParse(t, "every 1s"), cadence.State{}
 	now := instant(t, "2026-08-08T10:00:00.000999999Z")
@@ -111,8 +111,8 @@ func TestRefusalsPark(t *testing.T) {
 	}
 }
 
-// Of everything that asks for a time the latest wins; nothing is early; and who
-// is not parked is due.
+// The latest of all times that are asked for wins, no check is early, and an account that is
+// not parked is due.
 func TestDecideProperties(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	texts := []string{"every 0", "every 1m", "every 90h", "adaptive", "cron */7 * * * * Australia/Lord_Howe", "cron 0 9 1 * * ~1h", "at 2026-08-08T10:00:00Z"}

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// interval is "every": slots at the phase modulo the interval; 0 is the tight
-// ring.
+// interval is "every". Its slots are at the phase modulo the interval. 0 is the tight ring.
 type interval time.Duration
 
-// Every is the cadence of an interval; 0 is the tight ring, again at once.
+// Every returns the cadence of an interval. 0 is the tight ring: again at once. The error
+// says which limit the interval breaks.
 func Every(every time.Duration) (Cadence, error) {
 	if every != 0 {
 		if err := validateInterval(every, "0 or at least"); err != nil {
@@ -51,8 +51,8 @@ func (i interval) after(id string, now time.Time, _ State) (time.Time, bool) {
 	return time.UnixMilli(slotUpTo(now.UnixMilli(), id, step) + step), true
 }
 
-// slotUpTo is the last slot of an account that is not later than ms: the times
-// that are its phase modulo step, the phase being its id's hash modulo step.
+// slotUpTo returns the last slot of an account that is not later than ms. Slots are the times
+// that equal the phase modulo step. The phase is the hash of the id modulo step.
 func slotUpTo(ms int64, id string, step int64) int64 {
 	phase := int64(hash(id) % uint64(step))
 	return ms - mod(ms-phase, step)
@@ -60,8 +60,8 @@ func slotUpTo(ms int64, id string, step int64) int64 {
 
 func mod(a, b int64) int64 { return ((a % b) + b) % b }
 
-// hash is FNV-1a, whose low bits are mixed once more: ids that differ in a last
-// digit must not get phases that differ by little.
+// hash is FNV-1a with its low bits mixed once more: ids that differ only in their last digit
+// must not get nearly the same phase.
 func hash(id string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(id))
@@ -72,8 +72,8 @@ func hash(id string) uint64 {
 	return x
 }
 
-// roundUp is t, or the next whole millisecond: what was asked for in full is not
-// cut by the clock's resolution.
+// roundUp returns t, or the next whole millisecond, so that rounding never shortens a wait
+// that was asked for.
 func roundUp(t time.Time) time.Time {
 	if cut := t.Truncate(time.Millisecond); cut.Before(t) {
 		return cut.Add(time.Millisecond)

@@ -19,7 +19,7 @@ func every(t *testing.T, interval time.Duration) cadence.Cadence {
 	return c
 }
 
-// slot is the next slot of a cadence that has one for ever.
+// slot returns the next slot of a cadence that never ends.
 func slot(t *testing.T, c cadence.Cadence, id string, now time.Time) time.Time {
 	t.Helper()
 	next, again := c.After(id, now, cadence.State{})
@@ -29,8 +29,8 @@ func slot(t *testing.T, c cadence.Cadence, id string, now time.Time) time.Time {
 	return next
 }
 
-// Slots of an account are one interval apart, for ever and whenever one asks:
-// the next is later than now, by an interval at most.
+// Slots of an account are one interval apart, whatever the time: the next slot is later than
+// now, by at most an interval.
 func TestSlotsAreLaterThanNowAndOneIntervalApart(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 20_000 {
@@ -72,9 +72,8 @@ func TestTightRingIsAlwaysNow(t *testing.T) {
 	}
 }
 
-// TestTenThousandAccountsAreSpreadEvenly registers ids as people choose them: a
-// prefix and a number. Chi-square with 99 degrees of freedom is below 161 but
-// once in ten thousand times.
+// TestTenThousandAccountsAreSpreadEvenly registers ids as people choose them: a prefix and a
+// number. Chi-square with 99 degrees of freedom exceeds 161 once in ten thousand times.
 func TestTenThousandAccountsAreSpreadEvenly(t *testing.T) {
 	const ids, buckets = 10_000, 100
 	now := time.Unix(1_800_000_000, 0)
@@ -98,8 +97,8 @@ func TestTenThousandAccountsAreSpreadEvenly(t *testing.T) {
 	}
 }
 
-// Backoff is between half of its most and its most, doubles with each failure,
-// and ends at an hour or the interval, whichever is longer.
+// A backoff is between half of its most and its most. Its most doubles with each failure, up
+// to an hour or the interval, whichever is longer.
 func TestBackoffStaysWithinItsBounds(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for _, interval := range []time.Duration{0, time.Minute, time.Hour, 5 * time.Hour, 300 * 24 * time.Hour} {
@@ -127,7 +126,7 @@ func TestBackoffStaysWithinItsBounds(t *testing.T) {
 	}
 }
 
-// What the upstream asks for is not cut by any of our limits.
+// None of our limits shortens a wait that the upstream asks for.
 func TestRetryAfterIsHonouredInFull(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for _, class := range []cadence.Class{cadence.Throttled, cadence.Transient, cadence.Blameless, cadence.AuthFailed} {
@@ -147,7 +146,7 @@ func TestRetryAfterIsHonouredInFull(t *testing.T) {
 	}
 }
 
-// However often it is not the account's fault, it is never parked for it.
+// Failures that the account did not cause never park it, however many there are.
 func TestBlamelessAndThrottledNeverPark(t *testing.T) {
 	now, c := time.Unix(1_800_000_000, 0), every(t, time.Minute)
 	for _, class := range []cadence.Class{cadence.Blameless, cadence.Throttled} {
@@ -163,8 +162,8 @@ func TestBlamelessAndThrottledNeverPark(t *testing.T) {
 	}
 }
 
-// TestRetryBudgetIsSixteenInARow counts the checks, with a success in between
-// that forgives all.
+// TestRetryBudgetIsSixteenInARow counts the checks until an account is parked, with a success
+// in between that resets the count.
 func TestRetryBudgetIsSixteenInARow(t *testing.T) {
 	now, c, state, checks := time.Unix(1_800_000_000, 0), every(t, time.Minute), cadence.State{}, 0
 	for {

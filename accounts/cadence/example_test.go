@@ -7,8 +7,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 )
 
-// A cadence says when an account is checked next. Accounts of one interval are spread over it,
-// each at its own phase, so that what is next depends on the id.
+// A cadence says when an account is checked next. Accounts with the same interval are spread
+// over it by their phases, so the next slot depends on the id.
 func ExampleParse() {
 	now := time.Date(2030, time.January, 5, 8, 30, 0, 0, time.UTC) // a Saturday
 	for _, text := range []string{"cron 0 9 * * MON-FRI Asia/Shanghai", "at 2030-12-01T09:00:00Z", "every 10m"} {

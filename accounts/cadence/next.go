@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// What decided when an account is due next, or that it is not. These words are
-// told to operators and stay as they are.
+// The rules that decide when an account is due next, or that it is parked. Operators see
+// these words, so they never change.
 const (
-	RuleCadence     = "cadence"      // the slot of its interval
-	RuleAdaptive    = "adaptive"     // the slot of its adaptive interval
-	RuleCron        = "cron"         // the schedule
+	RuleCadence     = "cadence"      // a slot of its interval
+	RuleAdaptive    = "adaptive"     // a slot of its adaptive interval
+	RuleCron        = "cron"         // its schedule
 	RuleAt          = "at"           // its one time
 	RuleMore        = "more"         // the upstream has more: at once
 	RulePollAfter   = "poll-after"   // the upstream asked for a pause
@@ -26,13 +26,13 @@ const (
 // Next is the decision.
 type Next struct {
 	Due   time.Time // zero if parked
-	State State     // to be given to the next decision
-	Park  string    // not empty: parked, with this reason
-	Rule  string    // what decided: one of the Rule constants
+	State State     // the state for the next decision
+	Park  string    // the reason of parking; empty: not parked
+	Rule  string    // the rule that decided: one of the Rule constants
 }
 
-// Decide says when an account is due next, after a check with that outcome.
-// Chance returns a number in [0, 1) and is called at most once.
+// Decide returns when an account is due next after a check with that outcome, or that it is
+// parked. Chance returns a number in [0, 1) and is called at most once.
 func Decide(c Cadence, p Policy, id string, s State, o Outcome, now time.Time, chance func() float64) Next {
 	next := Next{State: c.learn(s, o, now)}
 	slot, again := c.After(id, now, next.State)
@@ -60,7 +60,7 @@ func Decide(c Cadence, p Policy, id string, s State, o Outcome, now time.Time, c
 		if wait <= 0 {
 			wait = backoffBase
 		}
-		spread := throttleSpread * float64(min(wait, MaxInterval)) // more would overflow
+		spread := throttleSpread * float64(min(wait, MaxInterval)) // a longer wait would overflow
 		later(wait+time.Duration(chance()*spread), RuleRetryAfter)
 	default:
 		wait := backoff(next.State.Failures, c.get().longest(), chance())
@@ -73,7 +73,7 @@ func Decide(c Cadence, p Policy, id string, s State, o Outcome, now time.Time, c
 	return next
 }
 
-// learn is the state after a check.
+// learn returns the state after a check.
 func (c Cadence) learn(s State, o Outcome, now time.Time) State {
 	switch o.Class {
 	case Blameless, Throttled:
@@ -82,7 +82,7 @@ func (c Cadence) learn(s State, o Outcome, now time.Time) State {
 		after := State{}
 		if a, ok := c.get().(adaptive); ok {
 			after.Interval = a.current(s)
-			if o.Found || !o.More { // a page of nothing with more behind it is not the answer yet
+			if o.Found || !o.More { // an empty page with more behind it decides nothing yet
 				after.Interval = a.follow(s, o.Found)
 			}
 		}
@@ -90,7 +90,7 @@ func (c Cadence) learn(s State, o Outcome, now time.Time) State {
 	}
 	s.Failures = min(s.Failures, maxFailures) + 1
 	if o.Class == AuthFailed {
-		if s.Refusals == 0 || s.FirstRefusal.After(now) { // by a clock that went back since
+		if s.Refusals == 0 || s.FirstRefusal.After(now) { // the clock stepped back since
 			s.FirstRefusal = now
 		}
 		s.Refusals++
@@ -98,8 +98,8 @@ func (c Cadence) learn(s State, o Outcome, now time.Time) State {
 	return s
 }
 
-// park says whether a failure takes the account out of circulation, and why. The
-// state is the one after it.
+// park returns the rule and the reason if a failure parks the account. The state is the one
+// after the failure.
 func (p Policy) park(s State, o Outcome, now time.Time) (rule, reason string) {
 	switch {
 	case o.Class == Gone:

@@ -52,14 +52,14 @@ func TestParseForms(t *testing.T) {
 	}
 }
 
-// What is refused is refused with the reason.
+// Each refusal names its reason.
 func TestParseRefuses(t *testing.T) {
 	for text, reason := range map[string]string{
 		"often":                                  `begins with "every", "adaptive", "cron" or "at"`,
 		"@every 1s":                              "is not a cadence",
 		"CRON 0 9 * * *":                         "is not a cadence",
 		"every " + strings.Repeat("0", 300):      "at most 256 bytes",
-		"every":                                  "wants a duration",
+		"every":                                  "needs a duration",
 		"every 999ms":                            "0 or at least 1s",
 		"every -1m":                              "0 or at least 1s",
 		"every 9000h":                            "at most",
@@ -77,18 +77,18 @@ func TestParseRefuses(t *testing.T) {
 		"cron @every 1s":                         "not supported",
 		"cron @reboot":                           "not supported",
 		"cron @daily":                            "not supported",
-		"cron TZ=0":                              "the zone stands last",
-		"cron TZ=":                               "the zone stands last",
-		"cron CRON_TZ= 9 * * *":                  "the zone stands last",
-		"cron TZ=Asia/Shanghai 0 9 * * *":        "the zone stands last",
-		"cron 0 9 * * * Mars/Olympus":            "not a zone",
-		"cron 0 9 * * * Local":                   "not a zone",
-		"cron 0 9 * * * localtime":               "not a zone",
-		"cron 0 9 * * * right/UTC":               "not a zone",
-		"cron 0 9 * * * ../UTC":                  "not a zone",
-		"cron 0 9 * * * ./UTC":                   "not a zone",
-		"cron 0 9 * * * /usr/share/zoneinfo/UTC": "not a zone",
-		"cron 0 9 * * * +08:00":                  "not a zone",
+		"cron TZ=0":                              "the zone comes last",
+		"cron TZ=":                               "the zone comes last",
+		"cron CRON_TZ= 9 * * *":                  "the zone comes last",
+		"cron TZ=Asia/Shanghai 0 9 * * *":        "the zone comes last",
+		"cron 0 9 * * * Mars/Olympus":            "not a known zone",
+		"cron 0 9 * * * Local":                   "not a known zone",
+		"cron 0 9 * * * localtime":               "not a known zone",
+		"cron 0 9 * * * right/UTC":               "not a known zone",
+		"cron 0 9 * * * ../UTC":                  "not a known zone",
+		"cron 0 9 * * * ./UTC":                   "not a known zone",
+		"cron 0 9 * * * /usr/share/zoneinfo/UTC": "not a known zone",
+		"cron 0 9 * * * +08:00":                  "not a known zone",
 		"cron 60 9 * * *":                        "minute",
 		"cron 0 24 * * *":                        "hour",
 		"cron 0 9 0 * *":                         "day of month",
@@ -139,8 +139,8 @@ func TestTimed(t *testing.T) {
 	}
 }
 
-// Whatever is read, it is written so that it is read as the same, and asking it
-// for a time does no harm.
+// Each cadence that Parse accepts is written so that Parse reads the same cadence again, and
+// asking it for a time is safe.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"every 1m", "every 0", "adaptive 10s..15m", "adaptive", "at 2026-12-01T09:00:00+08:00", "at 0000-01-01T00:00:00-23:59",

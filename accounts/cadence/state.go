@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// State is what an account's earlier checks left. The zero value is that of an
-// account that was never checked.
+// State is what an account's earlier checks left. The zero value is the state of an account
+// that was never checked.
 type State struct {
 	Failures     int           // in a row
-	Refusals     int           // of the credential, since the last success …
-	FirstRefusal time.Time     // … and since when
-	Interval     time.Duration // of an adaptive cadence, as it is now; 0: not known yet
+	Refusals     int           // refusals of the credential since the last success
+	FirstRefusal time.Time     // when the first of them was
+	Interval     time.Duration // the current interval of an adaptive cadence; 0: none yet
 }
 
-// Encode writes the state but for Failures, which the ring keeps by itself: a
-// short text, and none if there is nothing to say. Times are cut to
-// milliseconds.
+// Encode returns the state as a short text, empty for the zero state. It leaves out
+// Failures, which the ring keeps itself. Times are cut to milliseconds.
 func (s State) Encode() string {
 	var words []string
 	if s.Interval != 0 {
@@ -30,9 +29,9 @@ func (s State) Encode() string {
 	return strings.Join(words, " ")
 }
 
-// ParseState reads what Encode wrote. What this version has no word for is
-// passed over. A text that cannot be read is the zero state, and no reason to
-// stop an account: the error is there to be told.
+// ParseState reads what Encode wrote. It ignores words that this version does not know. For a
+// text that cannot be read it returns the zero state and an error. The account goes on with
+// the zero state; the error is only for a report.
 func ParseState(text string) (State, error) {
 	var s State
 	for _, word := range strings.Fields(text) {

@@ -28,8 +28,7 @@ func TestStateText(t *testing.T) {
 	}
 }
 
-// What cannot be read is the zero state; what a later version may add is passed
-// over.
+// An unreadable text is the zero state. Words that a later version may add are ignored.
 func TestStateUnreadable(t *testing.T) {
 	for _, text := range []string{"i", "i0", "i-1", "ix", "i1e3", "i99999999999999", "r1", "r@1", "r0@1", "r1@", "r1@0", "i1000 r1@x", "r9999999999@1"} {
 		if s, err := cadence.ParseState(text); err == nil || s != (cadence.State{}) {

@@ -25,15 +25,15 @@ func (c *crontab) after(id string, now time.Time, _ State) (time.Time, bool) {
 	return c.next(now.Add(-late)).Add(late), true
 }
 
-// next is the first instant later than t at which the schedule fires.
+// next returns the first instant later than t at which the schedule fires.
 //
-// It goes from one change of the clock to the next. Between two of them the wall
-// clock runs evenly, so that what it reads can be reckoned with as if it were
-// UTC, where robfig's schedule has no clock changes to get wrong.
+// It goes from one change of the clock to the next. Between two changes the wall clock runs
+// evenly. So next treats what the clock reads as UTC, in which robfig's schedule meets no
+// clock changes.
 func (c *crontab) next(t time.Time) time.Time {
 	t = t.In(c.zone)
 	start, end := t.ZoneBounds()
-	reading := wall(t, offset(t)) // what the clock read, up to which all is done
+	reading := wall(t, offset(t)) // what the clock reads; everything up to it is done
 	if covered, ok := c.covered(start); ok && covered.After(reading) {
 		reading = covered
 	}
@@ -55,9 +55,9 @@ func (c *crontab) next(t time.Time) time.Time {
 	}
 }
 
-// covered is what the clock read a moment before it was changed: later readings
-// are still to come even if the clock jumped over them, and earlier ones are not
-// to come again. With * in minute or hour it is as the clock reads.
+// covered returns what the clock read a moment before it was changed. Later readings still
+// have to fire, even if the clock jumped over them, and earlier ones must not fire again. It
+// returns false for a schedule with * in minute or hour, which fires as the clock reads.
 func (c *crontab) covered(start time.Time) (time.Time, bool) {
 	if c.wild || start.IsZero() {
 		return time.Time{}, false
@@ -66,7 +66,7 @@ func (c *crontab) covered(start time.Time) (time.Time, bool) {
 	return wall(before, offset(before)), true
 }
 
-// wall is what a clock so far east reads at t, as if that were UTC.
+// wall returns what a clock that far east of UTC reads at t, as if that were UTC.
 func wall(t time.Time, east time.Duration) time.Time { return t.UTC().Add(east) }
 
 func offset(t time.Time) time.Duration {
@@ -74,8 +74,8 @@ func offset(t time.Time) time.Duration {
 	return time.Duration(east) * time.Second
 }
 
-// nextWall is the first reading later than a reading. Robfig's schedule looks
-// five years ahead, and from 2096 to 2104 there is no 29 February.
+// nextWall returns the first reading of the schedule later than a reading. Robfig's schedule
+// looks five years ahead, and between 2096 and 2104 there is no 29 February.
 func (c *crontab) nextWall(reading time.Time) time.Time {
 	next := c.spec.Next(reading)
 	if next.IsZero() {

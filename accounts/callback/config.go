@@ -10,24 +10,23 @@ import (
 	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
-// Config is one address that WeCom calls, /v1/callbacks/wecom/NAME, as
-// its configuration has it.
+// Config is the configuration of one address that WeCom calls, /v1/callbacks/wecom/NAME.
 type Config struct {
 	Name   string // 1 to 56 of a-z, 0-9, - and _
-	CorpID string // whom callbacks are meant for
+	CorpID string // the corporation that callbacks are meant for
 
-	// Token and AESKey are the names of secrets: the Token and the EncodingAESKey
+	// Token and AESKey are the names of two secrets: the Token and the EncodingAESKey
 	// that WeCom shows beside the address.
 	Token, AESKey string
 
-	// Account is the id of the account that an event is about, in which {corp_id}
-	// and {open_kfid} stand for the corporation and the account of customer
-	// service. DefaultAccount unless the configuration says otherwise.
+	// Account is the id of an event's account. In it, {corp_id} stands for the
+	// corporation, and {open_kfid} for the customer-service account. It is
+	// DefaultAccount unless the configuration says otherwise.
 	Account string
 }
 
-// DefaultAccount has accounts registered under their open_kfid, which no
-// two corporations share.
+// DefaultAccount is for accounts that are registered under their open_kfid, which no two
+// corporations share.
 const DefaultAccount = "{open_kfid}"
 
 const (
@@ -36,7 +35,7 @@ const (
 	maxCorpID    = 64
 )
 
-// account is the id of the account that an event is about.
+// account returns the id of an event's account.
 func (c *Config) account(openKfID string) string {
 	return strings.NewReplacer("{corp_id}", c.CorpID, "{open_kfid}", openKfID).Replace(c.Account)
 }
@@ -49,9 +48,9 @@ func (c *Config) account(openKfID string) string {
 //	  "account": "wecom:{corp_id}:{open_kfid}"
 //	}]}
 //
-// All but account are required. What is not known is a fault. It returns every
-// fault at once, as Faults, each with its field, as in callbacks[0].corp_id, and
-// none with a value.
+// All fields but account are required. An unknown field is a fault. Read returns every fault
+// at once, as Faults, each with its field, such as callbacks[0].corp_id, and never with a
+// value.
 func Read(from io.Reader) ([]Config, error) {
 	text, err := io.ReadAll(io.LimitReader(from, maxFile+1))
 	if err != nil {
@@ -88,7 +87,7 @@ func Read(from io.Reader) ([]Config, error) {
 		in := r.In(at, fields)
 		all[i] = readConfig(in)
 		if all[i].Name != "" && names[all[i].Name] {
-			in.Fault("name", "is another callback's too")
+			in.Fault("name", "is also the name of another callback")
 		}
 		names[all[i].Name] = true
 	}
@@ -106,7 +105,7 @@ func readConfig(r *strict.Reader) Config {
 		AESKey: readSecretName(r, "aes_key"),
 	}
 	if c.Account = DefaultAccount; r.Has("account") {
-		c.Account = readString(r, "account", isAccountTemplate, "must be an id with {open_kfid} in it, and {corp_id} or nothing else in braces")
+		c.Account = readString(r, "account", isAccountTemplate, "must be an id with {open_kfid} in it, and may have {corp_id}, but no other braces")
 	}
 	r.Unknown()
 	return c
@@ -138,8 +137,8 @@ func readString(r *strict.Reader, name string, good func(string) bool, fault str
 	return ""
 }
 
-// readSecretName reads a reference to a secret. What stands in its place may be
-// the secret itself, and is not told.
+// readSecretName reads a reference to a secret. No fault quotes the value: it may be the
+// secret itself.
 func readSecretName(r *strict.Reader, name string) string {
 	raw, ok := r.Given(name)
 	var ref map[string]string

@@ -1,11 +1,11 @@
-// Package callback obeys third parties that call us when there is something new: an event
-// about an account has that account checked at once.
+// Package callback receives the calls of third parties that announce something new: an event
+// of an account leads to a check of that account at once.
 //
-// Read reads the configuration of the addresses that are called, New makes a Receiver of
-// them, and package accounts/api serves it. WeCom is the one third party so far; how its
-// callbacks are signed and encrypted is package wecomcrypt. A caller that may not call
-// learns nothing from the answer but that it is refused.
+// Read reads the configuration of the addresses that third parties call, New returns a
+// Receiver for them, and package accounts/api serves it. WeCom is the only third party so
+// far. Package wecomcrypt knows how its callbacks are signed and encrypted. A caller without
+// the right to call learns only that it is refused.
 //
-// A callback only hastens a check. It brings no messages, and an account without callbacks is
-// checked by its cadence as ever.
+// A callback only makes a check come sooner. It brings no messages, and an account without
+// callbacks is checked by its cadence.
 package callback

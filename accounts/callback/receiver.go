@@ -15,37 +15,37 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Result is what became of a callback.
+// Result is the result of a callback.
 type Result string
 
-// The results of callbacks. All but the last four are a success to whoever calls.
+// The results of callbacks. All but the last four are a success for the caller.
 const (
-	Verified       Result = "verified"        // the address is ours: the echo is given
+	Verified       Result = "verified"        // the address is verified: the echo is returned
 	Nudged         Result = "nudged"          // its account is checked now
-	Repeated       Result = "repeated"        // it came before, and was obeyed then
+	Repeated       Result = "repeated"        // the same callback came before, and was obeyed then
 	Ignored        Result = "ignored"         // an event that is not about messages
-	UnknownAccount Result = "unknown_account" // nobody registered the account that it is about
+	UnknownAccount Result = "unknown_account" // its account is not registered
 	Parked         Result = "parked"          // its account is out of circulation
 
-	Refused     Result = "refused"     // not signed by who should have, or unreadable
+	Refused     Result = "refused"     // wrongly signed, or unreadable
 	Stale       Result = "stale"       // signed, but too long ago
 	NoSuch      Result = "no_such"     // no callback has this name
-	Unavailable Result = "unavailable" // Redis is away: it should come again
+	Unavailable Result = "unavailable" // Redis is away: the caller should try again
 )
 
-// Window is how far a callback's time may be from ours, by Redis' clock.
+// Window is how far a callback's time may be from Redis' clock.
 const Window = 10 * time.Minute
 
-// ErrRefused reports a callback that is refused. It says no more: whoever may be
-// guessing learns nothing.
+// ErrRefused reports a refused callback. It gives no reason, so that a caller that guesses
+// learns nothing.
 var ErrRefused = errors.New("callback: the callback is refused")
 
-// Receiver obeys callbacks of WeCom: an event of an account has that account
-// checked at once. It is safe for concurrent use. Keep one for a process.
+// Receiver receives the callbacks of WeCom: an event of an account leads to a check of that
+// account at once. It is safe for concurrent use. A process should have one Receiver.
 type Receiver struct {
 	ring   *circulate.Ring
 	known  map[string]*Address
-	decoy  *Address // for names that are none: they cost as much as one that is
+	decoy  *Address // for unknown names, so that they cost as much time as known ones
 	log    *slog.Logger
 	recent *recently
 }
@@ -56,8 +56,8 @@ type Address struct {
 	crypt *wecomcrypt.Crypt
 }
 
-// NewAddress makes a callback of its config and its secrets. It returns Faults,
-// which name the field and never its value.
+// NewAddress returns an address from its config and its secrets. It returns Faults, which
+// name the field and never its value.
 func NewAddress(config Config, token, aesKey string) (*Address, error) {
 	var faults strict.Faults
 	if err := wecomcrypt.ValidateToken(token); err != nil {
@@ -76,7 +76,7 @@ func NewAddress(config Config, token, aesKey string) (*Address, error) {
 	return &Address{config, crypt}, nil
 }
 
-// New obeys these callbacks, whose names differ. A nil log is silent.
+// New returns a receiver for these addresses, whose names must differ. A nil log is silent.
 func New(ring *circulate.Ring, all []*Address, log *slog.Logger) (*Receiver, error) {
 	decoy, err := NewAddress(Config{}, "decoy", strings.Repeat("a", 43))
 	if err != nil {
@@ -92,13 +92,13 @@ func New(ring *circulate.Ring, all []*Address, log *slog.Logger) (*Receiver, err
 	return c, nil
 }
 
-// Echo returns the text with which WeCom verifies an address. The error is
+// Echo returns the text with which WeCom verifies an address, and the result. The error is
 // ErrRefused, or the ring's.
 func (c *Receiver) Echo(ctx context.Context, name string, query url.Values) ([]byte, Result, error) {
 	callback, open := c.open(name, query, only(query, "echostr"))
 	echo, err := open()
 	if err != nil || len(echo) == 0 || echo[0] == '<' {
-		// An event is not for whoever can only repeat it in another's place.
+		// Never return an event as an echo: a caller may only have overheard it.
 		return nil, refusal(callback), ErrRefused
 	}
 	if _, result, err := c.fresh(ctx, 0, query); err != nil {
@@ -107,13 +107,13 @@ func (c *Receiver) Echo(ctx context.Context, name string, query url.Values) ([]b
 	return echo, Verified, nil
 }
 
-// Receive obeys a callback with a body, and says what became of it. The error is
-// ErrRefused, or the ring's, which leaves it open whether the account was nudged:
-// to call again is safe.
+// Receive obeys a callback with a body, and returns the result. The error is ErrRefused, or
+// the ring's. After an error of the ring it is unknown whether the account was nudged;
+// repeating the call is safe.
 func (c *Receiver) Receive(ctx context.Context, name string, query url.Values, body []byte) (Result, error) {
 	encrypted, err := wecomcrypt.ParseBody(body)
 	if err != nil {
-		encrypted = "" // refused below, like all else
+		encrypted = "" // refused below, like a wrong signature
 	}
 	callback, open := c.open(name, query, encrypted)
 	message, err := open()
@@ -143,8 +143,8 @@ func (c *Receiver) Receive(ctx context.Context, name string, query url.Values, b
 	return result, err
 }
 
-// open finds the callback and how to open what it sent. Nothing of an encrypted
-// text is looked at before its signature.
+// open returns the address and a function that opens the encrypted text. The function checks
+// the signature before it decrypts.
 func (c *Receiver) open(name string, query url.Values, encrypted string) (*Address, func() ([]byte, error)) {
 	callback := c.known[name]
 	opener := callback
@@ -154,8 +154,8 @@ func (c *Receiver) open(name string, query url.Values, encrypted string) (*Addre
 	return callback, func() ([]byte, error) {
 		timestamp, nonce := only(query, "timestamp"), only(query, "nonce")
 		message, err := opener.crypt.Open(only(query, "msg_signature"), timestamp, nonce, encrypted)
-		// The signature is over fields that are joined without a mark between them.
-		// Their form keeps one from being cut out of another.
+		// The signed fields are joined without a separator. Their forms prevent a forger from
+		// moving the boundary between two fields.
 		if err != nil || callback == nil || !isTimestamp(timestamp) || nonce == "" {
 			return nil, ErrRefused
 		}
@@ -170,25 +170,24 @@ func refusal(callback *Address) Result {
 	return Refused
 }
 
-// fresh tells the time by Redis' clock, and refuses what was signed too long ago
-// or ahead of that.
+// fresh returns the time by Redis' clock. It refuses a callback whose time differs from it by
+// more than Window.
 func (c *Receiver) fresh(ctx context.Context, shard int, query url.Values) (time.Time, Result, error) {
 	now, err := c.ring.Now(ctx, shard)
 	if err != nil {
 		return time.Time{}, Unavailable, err
 	}
-	seconds, _ := strconv.ParseInt(only(query, "timestamp"), 10, 64) // isTimestamp saw it
+	seconds, _ := strconv.ParseInt(only(query, "timestamp"), 10, 64) // isTimestamp checked it
 	if now.Sub(time.Unix(seconds, 0)).Abs() > Window {
 		return now, Stale, ErrRefused
 	}
 	return now, "", nil
 }
 
-// nudge has the account checked at once. What the event's token is good for ends
-// with the token.
+// nudge asks for a check of the account at once. The hint lives as long as the event's token.
 func (c *Receiver) nudge(ctx context.Context, callback *Address, id string, event *wecomcrypt.Event, now time.Time) (Result, error) {
 	if circulate.ValidateID(id) != nil {
-		c.tell(callback, id, "a callback is about an account that can have no id", now)
+		c.tell(callback, id, "a callback names an account whose id is not valid", now)
 		return UnknownAccount, nil
 	}
 	var n circulate.Nudge
@@ -209,16 +208,16 @@ func (c *Receiver) nudge(ctx context.Context, callback *Address, id string, even
 	case err == nil:
 		return Nudged, nil
 	case errors.Is(err, circulate.ErrNotRegistered):
-		c.tell(callback, id, "a callback is about an account that is not registered", now)
+		c.tell(callback, id, "a callback names an account that is not registered", now)
 		return UnknownAccount, nil
 	case errors.Is(err, circulate.ErrParked):
-		c.tell(callback, id, "a callback is about an account that is parked: its messages wait until it is resumed", now)
+		c.tell(callback, id, "a callback names an account that is parked: its messages wait until it is resumed", now)
 		return Parked, nil
 	}
 	return Unavailable, err
 }
 
-// tell logs something of an account, and not again with the next callback.
+// tell logs something about an account once, and not again with the next callbacks.
 func (c *Receiver) tell(callback *Address, id, what string, now time.Time) {
 	key := callback.Name + "?" + id + "?" + what
 	if !c.recent.has(key, now) {
@@ -227,11 +226,10 @@ func (c *Receiver) tell(callback *Address, id, what string, now time.Time) {
 	}
 }
 
-// maxEventToken is the most bytes of an event's token that are believed to be
-// one.
+// maxEventToken is the most bytes of an event's token. A longer one is ignored.
 const maxEventToken = 1024
 
-// only is the value of a parameter that is there once, otherwise empty.
+// only returns the value of a parameter that occurs exactly once, and otherwise an empty text.
 func only(query url.Values, name string) string {
 	if values := query[name]; len(values) == 1 {
 		return values[0]
@@ -239,7 +237,7 @@ func only(query url.Values, name string) string {
 	return ""
 }
 
-// isTimestamp reports whether a text is unix seconds as WeCom writes them.
+// isTimestamp reports whether a text is Unix seconds as WeCom writes them.
 func isTimestamp(text string) bool {
 	if len(text) != 10 {
 		return false

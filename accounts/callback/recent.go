@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// recentCount is how many callbacks of one period are remembered, at most.
+// recentCount is the most callbacks of one period that are remembered.
 const recentCount = 1 << 15
 
-// recently remembers texts for at least twice Window, which is as long as
-// a callback may be repeated, unless there are more than it has room for: then
-// the oldest are forgotten. A callback that is obeyed twice costs a check.
+// recently remembers texts for at least twice Window, which is as long as a callback may be
+// repeated. If there are too many, it forgets the oldest. A callback that is obeyed twice
+// only costs a check.
 type recently struct {
 	limit int
 
@@ -39,7 +39,7 @@ func (r *recently) add(text string, now time.Time) {
 	r.young[text] = struct{}{}
 }
 
-// age lets a generation go after a period, or when there is no more room.
+// age drops a generation after a period, or when there is no more room.
 func (r *recently) age(now time.Time) {
 	passed := now.Sub(r.since)
 	if passed < 2*Window && len(r.young) < r.limit {

@@ -1,9 +1,9 @@
-// Package cursor seals what callers carry from one call to the next: how far a list, a walk
-// or a reader of messages came.
+// Package cursor seals the cursors that callers carry from one call to the next. A cursor
+// says how far a list, a walk or a reader of messages came.
 //
 // A sealed cursor is opaque text: a letter for its kind, the content and a checksum. A cursor
-// that was cut off, mistyped or taken for one of another kind is refused rather than misread.
-// The seal is no signature: it keeps mistakes out, not forgery, and hides nothing.
+// that is cut off, mistyped or of another kind is refused and never misread. The seal is not
+// a signature: it detects mistakes, not forgery, and hides nothing.
 package cursor
 
 import (
@@ -14,22 +14,22 @@ import (
 	"hash/crc32"
 )
 
-// ErrInvalid reports a cursor or a position that this ring never gave.
+// ErrInvalid reports a cursor or a position that this ring never returned.
 var ErrInvalid = errors.New("cursor: not a cursor of this ring")
 
-// Kind is what a cursor is of. Callers keep cursors over restarts, so a kind keeps its
-// letter.
+// Kind says what a cursor belongs to. Callers keep cursors over restarts, so the letter of a
+// kind never changes.
 type Kind byte
 
 // The kinds.
 const (
-	Position Kind = 'm' // of a reader of messages
-	List     Kind = 'l' // of a list of accounts
-	Parked   Kind = 'p' // of a list of parked accounts
-	Revival  Kind = 'r' // of a revival
-	Audit    Kind = 'a' // of an audit
-	Dead     Kind = 'd' // of a walk through dead letters
-	Trail    Kind = 't' // of a walk through the trail
+	Position Kind = 'm' // a reader of messages
+	List     Kind = 'l' // a list of accounts
+	Parked   Kind = 'p' // a list of parked accounts
+	Revival  Kind = 'r' // a revival
+	Audit    Kind = 'a' // an audit
+	Dead     Kind = 'd' // a walk through dead letters
+	Trail    Kind = 't' // a walk through the trail
 )
 
 // Seal returns the text of a cursor of a kind. Callers may put it into a URL as it is.
@@ -50,7 +50,7 @@ func Unseal(kind Kind, sealed string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: it is cut off or mistyped", ErrInvalid)
 	}
 	if body[0] != byte(kind) {
-		return nil, fmt.Errorf("%w: it is one of another route", ErrInvalid)
+		return nil, fmt.Errorf("%w: it belongs to another route", ErrInvalid)
 	}
 	return body[1:], nil
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What Unseal accepts, Seal gives back to the letter, and a cursor of one kind is none of
+// Seal returns exactly the text that Unseal accepts, and a cursor of one kind is refused as
 // another.
 func FuzzUnseal(f *testing.F) {
 	f.Add(Seal(List, []byte("content")), []byte("content"))

@@ -12,16 +12,15 @@ import (
 const (
 	// MaxDeadIDs is the most dead letters that a call may name.
 	MaxDeadIDs = circulate.MaxBatch
-	// deadAhead is how many dead letters a step reads, each of which may have
-	// 256 KiB.
+	// deadAhead is the number of dead letters that a step reads, each of up to 256 KiB.
 	deadAhead = 64
 )
 
-// DeadQuery says which dead letters are meant.
+// DeadQuery says which dead letters Dead returns.
 type DeadQuery struct {
 	Limit  int    // 1 to MaxLimit; 0 means Limit
-	Cursor string // where the page before ended; empty for the first
-	Group  string // only those of this consumer group; empty for all
+	Cursor string // Next of the page before; empty: the first page
+	Group  string // only those of this consumer group; empty: all
 }
 
 // DeadLetter is a message that a consumer group could not handle. ID names it
@@ -34,13 +33,13 @@ type DeadLetter struct {
 // DeadPage is a part of a list of dead letters.
 type DeadPage struct {
 	Letters []DeadLetter
-	Next    string // where to go on; empty: this is the end
+	Next    string // the next page's Cursor; empty: this page is the last
 }
 
-// Dead returns dead letters, a page at a time: shard by shard, the oldest first.
-// With a filter, or where letters are large, a page may have fewer than were asked
-// for, or none, and still not be the last. A cursor that this ring never gave is
-// cursor.ErrInvalid.
+// Dead returns dead letters, a page at a time: shard by shard, the oldest first. With a
+// filter, or if letters are large, a page may have fewer letters than asked for, or none,
+// and still not be the last. Dead returns strict.Faults for a limit that is not valid, and
+// cursor.ErrInvalid for a cursor that this ring never returned.
 func (r *Reader) Dead(ctx context.Context, q DeadQuery) (DeadPage, error) {
 	if q.Limit == 0 {
 		q.Limit = Limit
@@ -58,7 +57,7 @@ func (r *Reader) Dead(ctx context.Context, q DeadQuery) (DeadPage, error) {
 			page.Next = at.seal(r.ring.Shards())
 			return page, nil
 		}
-		// Never more than fit, so that what was looked at is what was given.
+		// Never more than fit, so that every letter that was read is on the page or filtered out.
 		want := min(deadAhead, q.Limit-len(page.Letters))
 		letters, err := group.Of(r.ring).DeadLetters(ctx, at.shard, at.behind.String(), want)
 		if err != nil {
@@ -78,8 +77,8 @@ func (r *Reader) Dead(ctx context.Context, q DeadQuery) (DeadPage, error) {
 	return page, nil
 }
 
-// DropDead forgets dead letters for good, and reports how many there were. It
-// returns strict.Faults for what is no dead letter's id.
+// DropDead removes dead letters for good, and returns how many it removed. It returns
+// strict.Faults for a text that is not the id of a dead letter.
 func (r *Reader) DropDead(ctx context.Context, ids []string) (dropped int, err error) {
 	places, err := parseDeadIDs(ids)
 	if err != nil {

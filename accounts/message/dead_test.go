@@ -32,7 +32,7 @@ func stream(t *testing.T, r *world, ring *circulate.Ring, id string, n int) {
 	find(t, ring, id, messages...)
 }
 
-// bury has a group read all there is and handle none of it.
+// bury lets a group read all messages and handle none of them.
 func bury(t *testing.T, ring *circulate.Ring, name string) {
 	t.Helper()
 	ctx := context.Background()

@@ -8,17 +8,16 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// DeadChoice says which dead letters are meant: those named, or all that a group
-// has.
+// DeadChoice selects dead letters: those with the ids, or all of a group.
 type DeadChoice struct {
 	IDs    []string
 	Group  string
-	Cursor string // with a group: where the call before ended; empty for the first
+	Cursor string // with a group: Next of the call before; empty: begin
 }
 
 // DecodeDeadChoice reads a choice strictly:
 //
-//	{"ids": ["12:1767225600000-0"]} or, if groups may be chosen, {"group": "crm"}
+//	{"ids": ["12:1767225600000-0"]} or, with groups, {"group": "crm"}
 //
 // It returns every fault at once, as Faults.
 func DecodeDeadChoice(text []byte, groups bool) (DeadChoice, error) {
@@ -27,9 +26,9 @@ func DecodeDeadChoice(text []byte, groups bool) (DeadChoice, error) {
 	if err != nil {
 		return c, err
 	}
-	known := "is not a field of this choice, which has ids"
+	known := "is not a field of this choice; its field is ids"
 	if groups {
-		known += ", group and cursor"
+		known = "is not a field of this choice; its fields are ids, group and cursor"
 	}
 	var faults strict.Faults
 	for _, name := range slices.Sorted(maps.Keys(fields)) {

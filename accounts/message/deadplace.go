@@ -13,15 +13,15 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// deadPlace is how far a walk through dead letters came: behind one of them in a
-// shard. Until, if not 0, is the time after which none is meant, unix ms.
+// deadPlace is how far a walk through dead letters came: behind one of them in a shard. The
+// walk leaves out letters later than until, in Unix milliseconds; 0 means no limit.
 type deadPlace struct {
 	shard  int
 	behind circulate.StreamID
 	until  uint64
 }
 
-// after is the place behind a page, of which that many were asked for.
+// after returns the place behind a page that was to have that many letters.
 func (p deadPlace) after(page []group.DeadLetter, asked int) (deadPlace, error) {
 	if len(page) < asked {
 		return deadPlace{shard: p.shard + 1, until: p.until}, nil
@@ -38,7 +38,7 @@ func (p deadPlace) seal(shards int) string {
 	return cursor.Seal(cursor.Dead, content)
 }
 
-// deadPlace reads a cursor; empty is the beginning.
+// deadPlace reads a cursor. An empty one is the beginning.
 func (r *Reader) deadPlace(text string) (deadPlace, error) {
 	if text == "" {
 		return deadPlace{}, nil
@@ -61,7 +61,7 @@ func (r *Reader) deadPlace(text string) (deadPlace, error) {
 	return deadPlace{shard: int(numbers[1]), until: numbers[2], behind: circulate.StreamID{Ms: numbers[3], Seq: numbers[4]}}, nil
 }
 
-// deadID is a dead letter's id: SHARD:MS-SEQ.
+// deadID returns a dead letter's id: SHARD:MS-SEQ.
 func deadID(shard int, position string) string { return strconv.Itoa(shard) + ":" + position }
 
 // parseDeadIDs returns the places of dead letters, or Faults.
@@ -95,7 +95,7 @@ func parseEntryID(id string) (shard int, position circulate.StreamID, err error)
 		position, err = circulate.ParseStreamID(at)
 	}
 	if err != nil || shard < 0 || shard >= circulate.MaxShards || strconv.Itoa(shard)+":"+position.String() != id {
-		return 0, circulate.StreamID{}, errors.New("must be an id as it was listed, such as 12:1767225600000-0")
+		return 0, circulate.StreamID{}, errors.New("must be an id from a list, such as 12:1767225600000-0")
 	}
 	return shard, position, nil
 }

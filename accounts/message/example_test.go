@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
-// A reader pages through all found messages and keeps, as text, how far it came.
+// A reader pages through all found messages and keeps its position as text.
 func Example() {
 	ctx := context.Background()
 	server := connect.NewEmbedded() // connect.Open("redis://…") in earnest

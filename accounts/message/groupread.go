@@ -16,38 +16,38 @@ import (
 )
 
 const (
-	// MaxGroupWait is how long a read of a group may wait for messages: less than
-	// its consumer may be silent.
+	// MaxGroupWait is the longest that a read of a group may wait for messages. It is
+	// shorter than the time for which a consumer may be silent.
 	MaxGroupWait = 10 * time.Second
-	// groupBeat is how often a consumer that waits says that it is alive, and sees
-	// whether its shards are still its own.
+	// groupBeat is how often a waiting consumer sends a sign of life, and looks whether
+	// its shards are still its own.
 	groupBeat = time.Second
 )
 
-// GroupRead is one round of a consumer that reads a group from afar: it
-// acknowledges what it has dealt with, and asks for more. A consumer has one round
-// at a time. What it was given and does not acknowledge with its next round is
-// given again, to it or to another consumer.
+// GroupRead is one round of a remote consumer of a group. The consumer acknowledges the
+// messages that it has handled, and asks for more. It has one round at a time. A message
+// that it does not acknowledge with its next round is delivered again, to it or to another
+// consumer.
 type GroupRead struct {
-	Consumer    string        // ten letters or digits; empty: its first round names it
-	From        string        // FromStart or FromNow, where the group begins if it is new; empty: it must be there
-	Acknowledge []string      // ids
+	Consumer    string        // ten letters or digits; empty: the first round names it
+	From        string        // FromStart or FromNow, where a new group begins; empty: the group must exist
+	Acknowledge []string      // ids of messages
 	Limit       int           // 0: Limit
-	Wait        time.Duration // for a first message, at most
-	Leave       bool          // give nothing more, and what is not acknowledged to others at once
+	Wait        time.Duration // the longest wait for a first message
+	Leave       bool          // read no more; others get unacknowledged messages at once
 }
 
-// GroupMessage is a message that a consumer was given.
+// GroupMessage is a message that was delivered to a consumer.
 type GroupMessage struct {
-	ID       string // to acknowledge it by: its shard and its position there
-	Delivery int    // 1 at first; one more for each time that it was given before
+	ID       string // its shard and its position there; the consumer acknowledges it by this id
+	Delivery int    // 1 for the first delivery, and one more for each later one
 	circulate.Found
 }
 
-// GroupBatch is what a round brought.
+// GroupBatch is the result of a round.
 type GroupBatch struct {
 	Consumer     string
-	Acknowledged int // that were pending
+	Acknowledged int // acknowledged messages that were pending
 	Messages     []GroupMessage
 }
 
@@ -78,7 +78,7 @@ func (q GroupRead) validate(name string, shards int) (map[int][]string, error) {
 	for i, id := range q.Acknowledge {
 		shard, position, err := parseEntryID(id)
 		if err == nil && shard >= shards {
-			err = errors.New("names a shard that this ring has not got")
+			err = errors.New("names a shard that this ring does not have")
 		}
 		if err != nil {
 			faults.Add(fmt.Sprintf("acknowledge[%d]", i), err.Error())
@@ -96,7 +96,7 @@ func (q GroupRead) validate(name string, shards int) (map[int][]string, error) {
 //
 //	{"consumer": "…", "acknowledge": ["12:1767225600000-0"], "limit": 100, "wait": "10s"}
 //
-// What it returns as strict.Faults is of the text; ReadGroup judges the values.
+// It returns the faults of the text as strict.Faults. ReadGroup judges the values.
 func DecodeGroupRead(text []byte) (GroupRead, error) {
 	var q GroupRead
 	fields, err := strict.Object(text)
@@ -117,7 +117,7 @@ func DecodeGroupRead(text []byte) (GroupRead, error) {
 				faults.Add(name, "must be an array of strings")
 			}
 		case "limit":
-			// Nothing and 0 would be the same once read.
+			// Once read, 0 and a missing field would be the same.
 			if !strict.IsNull(value) && (json.Unmarshal(value, &q.Limit) != nil || q.Limit == 0) {
 				faults.Add(name, fmt.Sprintf("must be 1 to %d", MaxLimit))
 			}
@@ -128,7 +128,7 @@ func DecodeGroupRead(text []byte) (GroupRead, error) {
 				faults.Add(name, "must be true or false")
 			}
 		default:
-			faults.Add(name, "is not a field of a read, which has consumer, from, acknowledge, limit, wait and leave")
+			faults.Add(name, "is not a field of a read; its fields are consumer, from, acknowledge, limit, wait and leave")
 		}
 	}
 	if wait != "" {
@@ -142,12 +142,12 @@ func DecodeGroupRead(text []byte) (GroupRead, error) {
 	return q, nil
 }
 
-// ReadGroup is one round of a consumer. Its shards are leased to it until some time
-// after its last round, so that an account's messages have one order whichever
-// consumer of the group has them. Without From, a group that is not there is
-// ErrNoGroup.
+// ReadGroup does one round of a consumer. The consumer's shards stay leased to it for some
+// time after its last round, so that the messages of an account come in one order, whichever
+// consumer of the group gets them. ReadGroup returns strict.Faults for a round that is not
+// valid, and ErrNoGroup for a group that does not exist, unless From says where it begins.
 //
-// After an unknown outcome the same round may be asked for again.
+// A round of unknown outcome may be repeated.
 func (r *Reader) ReadGroup(ctx context.Context, name string, q GroupRead) (GroupBatch, error) {
 	positions, err := q.validate(name, r.ring.Shards())
 	if err != nil {
@@ -178,7 +178,7 @@ func (r *Reader) ReadGroup(ctx context.Context, name string, q GroupRead) (Group
 	}
 	batch.Messages, err = t.read(ctx)
 	if errors.Is(err, circulate.ErrNoGroup) {
-		// It will not come back, and must not keep shards from others meanwhile.
+		// The consumer will not come back, and must not keep shards from others until its leases end.
 		if leaveErr := t.leave(ctx); leaveErr != nil {
 			return batch, leaveErr
 		}
@@ -187,9 +187,9 @@ func (r *Reader) ReadGroup(ctx context.Context, name string, q GroupRead) (Group
 	return batch, err
 }
 
-// ensureGroup makes the group in every shard, before anything is read: what is
-// found from now on must not be missed in a shard that is somebody else's yet. New
-// shards come first: in them a group is as old as in those that accounts leave.
+// ensureGroup creates the group in every shard before anything is read. So no message is
+// missed in a shard that another consumer still holds. New shards come first: a group must
+// be at least as old in them as in the shards that accounts leave.
 func (r *Reader) ensureGroup(ctx context.Context, name, from string) error {
 	after := circulate.StreamStart
 	if from == FromNow {

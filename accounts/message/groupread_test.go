@@ -25,7 +25,7 @@ func newTail(t *testing.T, r *world) *tail {
 	return &tail{T: t, world: r, round: GroupRead{From: FromStart, Limit: 7}}
 }
 
-// next is a round, which acknowledges what the one before brought, if told to.
+// next does a round. It acknowledges the messages of the round before if acknowledge is set.
 func (c *tail) next(acknowledge bool, change func(q *GroupRead)) []GroupMessage {
 	c.Helper()
 	q := c.round
@@ -69,7 +69,7 @@ func TestReadGroup(t *testing.T) {
 		a := newTail(t, r)
 		take(a.next(true, nil))
 		take(a.next(true, nil))
-		// What is not acknowledged comes again, and counts; a lost reply does so too.
+		// A message that is not acknowledged comes again, and counts. So does a lost reply.
 		first := a.next(true, nil)
 		again := a.next(false, func(q *GroupRead) { q.Limit = 1000 })
 		for _, m := range first {
@@ -95,8 +95,8 @@ func TestReadGroup(t *testing.T) {
 			t.Errorf("%+v, %v", g, err)
 		}
 
-		// Another one has its part at once where the first has left, and what that
-		// one did not acknowledge.
+		// Once the first consumer has left, another one gets its part at once, with the
+		// messages that it did not acknowledge.
 		for i := range 4 {
 			stream(t, r, ring, fmt.Sprint("more-", i), 2)
 		}
@@ -114,7 +114,7 @@ func TestReadGroup(t *testing.T) {
 	})
 }
 
-// Consumers divide the shards among them, and no message is given to two.
+// Consumers divide the shards among them, and no message is delivered to two.
 func TestReadGroupTogether(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		r, ring := newWorld(t, server, 16)
@@ -172,7 +172,7 @@ func TestReadGroupWaits(t *testing.T) {
 	})
 }
 
-// What was replayed for one group is acknowledged unseen by the others.
+// Other groups acknowledge a message unseen that was replayed for one group.
 func TestReadGroupPassesOthers(t *testing.T) {
 	ctx := context.Background()
 	r, ring := newWorld(t, redistest.Embedded(t), 2)

@@ -11,25 +11,25 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// groupWindow is how long a consumer may be silent and still count as alive: as
-// long as its peers wait unless told otherwise, before they take over what it left.
+// groupWindow is how long a silent consumer counts as alive. It is also the default time
+// after which other consumers take over its messages.
 const groupWindow = 15 * time.Second
 
 var (
-	// ErrNoGroup reports a consumer group that is not there.
+	// ErrNoGroup reports a consumer group that does not exist.
 	ErrNoGroup = errors.New("message: no such consumer group")
 	// ErrGroupAlive reports a consumer group that consumers are reading.
 	ErrGroupAlive = errors.New("message: the group has consumers that are running")
 )
 
-// Group is a consumer group and how far it has got.
+// Group is a consumer group and how far it has read.
 type Group struct {
 	Name          string
 	Lag           int           // messages that it has not read
-	Pending       int           // that it has read and not acknowledged
-	OldestUnread  time.Duration // for how long the first waits that it has not read
-	OldestPending time.Duration // how old the first is that it has not acknowledged
-	Consumers     []string      // that are alive
+	Pending       int           // messages that it has read but not acknowledged
+	OldestUnread  time.Duration // the age of the oldest message that it has not read
+	OldestPending time.Duration // the age of the oldest message that it has not acknowledged
+	Consumers     []string      // its living consumers
 }
 
 // Groups returns the consumer groups, by name.
@@ -83,9 +83,9 @@ func (r *Reader) Group(ctx context.Context, name string) (Group, error) {
 	return g, err
 }
 
-// RemoveGroup forgets a consumer group, what it has read and what is pending; its
-// dead letters stay. It returns ErrNoGroup for one that is not there, and
-// ErrGroupAlive for one with consumers that are running: they would make it anew.
+// RemoveGroup removes a consumer group with its position and its pending messages. Its dead
+// letters stay. RemoveGroup returns ErrNoGroup for a group that does not exist, and
+// ErrGroupAlive for a group with running consumers: they would create it again.
 func (r *Reader) RemoveGroup(ctx context.Context, name string) error {
 	if circulate.ValidateGroup(name) != nil {
 		return fmt.Errorf("%w: %q", ErrNoGroup, name)

@@ -8,19 +8,18 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// aheadMessages is about how many messages are read ahead of a page over all
-// shards, each of which may have 256 KiB.
+// aheadMessages is about the number of messages, each of up to 256 KiB, that are read ahead
+// of a page over all shards.
 const aheadMessages = 512
 
-// Where a reader of messages may begin, besides where it came to.
+// Where a reader of messages may begin, besides an earlier position.
 const (
 	FromStart = "start" // with the oldest message that is kept
-	FromNow   = "now"   // with the next one
+	FromNow   = "now"   // with the next message
 )
 
-// Position reads where a reader of messages begins: FromStart, which is also
-// what empty means, FromNow, or the text of an earlier Position. What is none of
-// them is cursor.ErrInvalid.
+// Position reads where a reader of messages begins: FromStart or an empty text, FromNow, or
+// the text of an earlier Position. It returns cursor.ErrInvalid for any other text.
 func (r *Reader) Position(ctx context.Context, from string) (Position, error) {
 	p := r.atStart()
 	switch from {
@@ -42,9 +41,10 @@ func (r *Reader) Position(ctx context.Context, from string) (Position, error) {
 	return p.in(r.atStart())
 }
 
-// Messages returns up to limit found messages behind a position, in the order in
-// which they were written; those of one shard in exactly that. Fewer than limit
-// need not be all there are. To go on, let the position Pass them.
+// Messages returns up to limit found messages behind a position, about in the order in which
+// they were written. The messages of one shard are exactly in that order. There may be more
+// messages even if it returns fewer than limit. To go on, Pass the messages with the
+// position. Messages returns cursor.ErrInvalid for a position of another number of shards.
 func (r *Reader) Messages(ctx context.Context, from Position, limit int) ([]circulate.Found, error) {
 	shards := r.ring.Shards()
 	if len(from.at) != shards {
@@ -62,12 +62,11 @@ func (r *Reader) Messages(ctx context.Context, from Position, limit int) ([]circ
 	return found, err
 }
 
-// pageLimits are how many messages a page has at most, after how much data it ends
-// early, and how many are read of a shard at a time.
+// pageLimits are the most messages of a page, the bytes of data after which it ends early,
+// and the number of messages that are read from a shard at a time.
 type pageLimits struct{ messages, bytes, ahead int }
 
-// streamReader returns the messages of a shard that come after a place, as many as are
-// read at a time.
+// streamReader returns the next messages of a shard behind a place.
 type streamReader func(ctx context.Context, shard int, after circulate.StreamID) ([]circulate.Found, error)
 
 // page returns the messages of some shards behind a position, and whether there may be
@@ -104,11 +103,11 @@ func (r *Reader) page(ctx context.Context, from Position, shards []int, limits p
 	return page, len(order) > 0, nil
 }
 
-// source is the messages of one shard, a few at a time.
+// source reads the messages of one shard, a few at a time.
 type source struct {
 	read  streamReader
 	shard int
-	at    circulate.StreamID // of found[0]; where there is none, of the last one before
+	at    circulate.StreamID // of found[0], or of the last message before if found is empty
 	ahead int
 	found []circulate.Found
 	more  bool
@@ -129,7 +128,7 @@ func (s *source) advance(ctx context.Context) error {
 	return s.place(nil)
 }
 
-// place notes where the first of the messages stands.
+// place sets at to the place of the first message.
 func (s *source) place(err error) error {
 	if err == nil && len(s.found) > 0 {
 		s.at, err = circulate.ParseStreamID(s.found[0].Position)

@@ -129,8 +129,8 @@ func TestPositionText(t *testing.T) {
 	}
 }
 
-// What ParsePosition accepts, String gives back to the letter; both for texts
-// as they come, and for contents with a checksum that holds.
+// String returns exactly the texts that ParsePosition accepts, for arbitrary texts and for
+// contents with a valid checksum.
 func FuzzParsePosition(f *testing.F) {
 	p := Position{at: []circulate.StreamID{{Ms: 1, Seq: 2}, {}, {Ms: 1_700_000_000_000}}}
 	f.Add(p.String(), []byte{3, 5, 1, 0, 0})

@@ -10,16 +10,16 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Position is how far a reader of messages came: a place in the stream of each
-// shard. Its text is opaque to callers and survives restarts on either side.
+// Position is how far a reader of messages came: a place in the stream of each shard. Its
+// text is opaque to callers, and stays valid when either side restarts.
 type Position struct {
 	at []circulate.StreamID // of the last message read, by shard
 
-	generation int // of the shards that accounts are in, or go to
-	sources    int // how many of the shards, the first ones, accounts leave
+	generation int // of the shards that accounts are in, or move to
+	sources    int // the number of shards, the first ones, that accounts leave
 
-	// Of a ring's start alone: the generation of the shards that accounts are in or
-	// leave, and the last one after it that was begun and given up.
+	// Only in the start of a ring: the generation of the shards that accounts are in or
+	// leave, and the last later generation that was begun and aborted.
 	base, abandoned int
 }
 
@@ -33,14 +33,14 @@ func (p *Position) Pass(f *circulate.Found) error {
 	return nil
 }
 
-// Clone is a copy that moves on its own.
+// Clone returns an independent copy.
 func (p *Position) Clone() Position {
 	return Position{at: slices.Clone(p.at), generation: p.generation, sources: p.sources}
 }
 
-// String returns the position as ParsePosition reads it: the number of shards, the
-// newest of their times, and for each shard how much older its own is, and its
-// sequence. Zero stands for the start of a stream.
+// String returns the position as ParsePosition reads it: the number of shards, the newest
+// time, and for each shard how much older its own time is, and its sequence number. Zero
+// stands for the start of a stream.
 func (p *Position) String() string {
 	var newest uint64
 	for _, id := range p.at {
@@ -48,7 +48,7 @@ func (p *Position) String() string {
 	}
 	content := make([]byte, 0, 24+6*len(p.at))
 	if p.generation > 0 {
-		content = append(content, 0) // where their number changed, and no number of shards
+		content = append(content, 0) // no ring has 0 shards: the number of shards changed, and a generation follows
 		content = binary.AppendUvarint(content, uint64(p.generation))
 		content = binary.AppendUvarint(content, uint64(p.sources))
 	}
@@ -65,8 +65,7 @@ func (p *Position) String() string {
 	return cursor.Seal(cursor.Position, content)
 }
 
-// ParsePosition reads what String gave, and nothing else: what it accepts,
-// String returns to the letter. An error is cursor.ErrInvalid.
+// ParsePosition reads exactly the texts that String returns. Its error is cursor.ErrInvalid.
 func ParsePosition(text string) (Position, error) {
 	content, err := cursor.Unseal(cursor.Position, text)
 	if err != nil {

@@ -12,27 +12,27 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// readRound is a round of a consumer under way.
+// readRound is a consumer's round under way.
 type readRound struct {
 	GroupRead
 	reader *Reader
 	group  string
 
 	mu     sync.Mutex
-	shards map[int]*groupShard // that the consumer has leased
+	shards map[int]*groupShard // the shards that the consumer has leased
 
-	watches map[int]*group.Watch // by shard, of those that were waited for
+	watches map[int]*group.Watch // by shard, once await has waited for it
 }
 
-// groupShard is a shard that is the consumer's for now.
+// groupShard is a shard that the consumer has leased.
 type groupShard struct {
 	lease  *group.Lease
-	leased time.Time // when it was asked for
+	leased time.Time // when the lease was asked for
 	ready  bool      // there may be something to read
-	end    string    // where its stream ended when it was read; empty: not known
+	end    string    // where its stream ended when it was read; empty: unknown
 }
 
-// read returns the next messages, as soon as there are any or the wait is over.
+// read returns the next messages as soon as there are any, or none when the wait is over.
 func (t *readRound) read(ctx context.Context) ([]GroupMessage, error) {
 	defer t.unwatch()
 	deadline := time.Now().Add(t.Wait)
@@ -51,8 +51,8 @@ func (t *readRound) read(ctx context.Context) ([]GroupMessage, error) {
 	}
 }
 
-// take says that the consumer is alive, and leases the shards that are its part
-// among those that are.
+// take sends the consumer's sign of life, and leases the shards that are its part among the
+// living consumers.
 func (t *readRound) take(ctx context.Context) error {
 	ring := t.reader.ring
 	alive, err := group.Of(ring).Member(t.group, t.Consumer, groupWindow).Join(ctx)
@@ -73,8 +73,8 @@ func (t *readRound) take(ctx context.Context) error {
 	})
 }
 
-// lease leases a shard unless another consumer has it. What is the consumer's own
-// already it is given anew.
+// lease leases a shard unless another consumer has it. It renews a lease that the consumer
+// already has.
 func (t *readRound) lease(ctx context.Context, shard int) error {
 	asked := time.Now()
 	lease, _, err := group.Of(t.reader.ring).Member(t.group, t.Consumer, groupWindow).Lease(ctx, shard)
@@ -95,8 +95,8 @@ func (t *readRound) lease(ctx context.Context, shard int) error {
 	return nil
 }
 
-// release returns a shard that is another's part now. A lease of an earlier
-// round is not known here, and ends by itself.
+// release returns a shard that is now another consumer's part. A lease of an earlier round
+// is unknown here, and ends by itself.
 func (t *readRound) release(ctx context.Context, shard int, held *groupShard) error {
 	if held == nil {
 		return nil
@@ -108,9 +108,9 @@ func (t *readRound) release(ctx context.Context, shard int, held *groupShard) er
 	return err
 }
 
-// collect reads the shards that may have something, each first what is pending
-// there: a dead consumer left it, or this one was given it and did not acknowledge
-// it.
+// collect reads the shards that may have messages. In each shard it first reads pending
+// messages: a dead consumer left them, or this consumer got them and did not acknowledge
+// them.
 func (t *readRound) collect(ctx context.Context) ([]GroupMessage, error) {
 	shards := t.reader.ring.Shards()
 	begin := rand.N(shards) // so that no shard is always the last
@@ -126,11 +126,11 @@ func (t *readRound) collect(ctx context.Context) ([]GroupMessage, error) {
 		}
 		messages, err := t.readShard(ctx, shard, t.Limit-len(all), pageBytes-size)
 		if errors.Is(err, group.ErrLeaseLost) {
-			delete(t.shards, shard.lease.Shard) // it is another's now, with what is pending there
+			delete(t.shards, shard.lease.Shard) // another consumer has it now, with its pending messages
 			continue
 		}
 		if err != nil {
-			// What was read is pending, and comes with the next round.
+			// The messages that were read are pending, and come with the next round.
 			return nil, err
 		}
 		for _, m := range messages {
@@ -140,18 +140,18 @@ func (t *readRound) collect(ctx context.Context) ([]GroupMessage, error) {
 		if t.From == "" {
 			continue
 		}
-		// The names of dead consumers cost nothing: whoever comes next asks again.
+		// This only removes names of dead consumers. If it fails, the next round does it.
 		_, _ = group.Of(t.reader.ring).Forget(ctx, shard.lease)
 	}
-	// By when they were written; those of a shard stay in its stream's order.
+	// Sort by the time of writing. The messages of a shard keep the order of its stream.
 	slices.SortStableFunc(all, func(a, b GroupMessage) int {
 		return circulate.ComparePositions(a.Position, b.Position)
 	})
 	return all, nil
 }
 
-// await waits until some shard may have a message. It has no connection meanwhile:
-// all that wait in the process share one.
+// await waits until a shard may have a message. It holds no connection while it waits: all
+// waiting rounds of the process share one.
 func (t *readRound) await(ctx context.Context, d time.Duration) error {
 	for _, shard := range t.shards {
 		if shard.ready {
@@ -180,15 +180,14 @@ func (t *readRound) await(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// unwatch ends what await began.
+// unwatch closes the watches of await.
 func (t *readRound) unwatch() {
 	for _, w := range t.watches {
 		w.Close()
 	}
 }
 
-// leave returns all shards, with what is pending there, and forgets the
-// consumer.
+// leave returns all shards, with their pending messages, and removes the consumer.
 func (t *readRound) leave(ctx context.Context) error {
 	ring := t.reader.ring
 	err := circulate.EachShard(ctx, t.reader.ring.Shards(), func(ctx context.Context, shard int) error {
@@ -205,8 +204,7 @@ func (t *readRound) leave(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Only who has a lease can give it back, and that of an earlier round is not
-		// known here.
+		// A release needs the lease. That of an earlier round is unknown here: lease anew.
 		lease, _, err := group.Of(ring).Member(t.group, t.Consumer, groupWindow).Lease(ctx, shard)
 		if err != nil || lease == nil {
 			return err

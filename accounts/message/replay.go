@@ -9,20 +9,20 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// replayBudget is how many dead letters a call of ReplayGroup puts back.
+// replayBudget is the number of dead letters that a call of ReplayGroup puts back.
 const replayBudget = 500
 
-// Replayed is what a replay came to.
+// Replayed is the result of a replay.
 type Replayed struct {
 	Replayed int
-	NotFound int    // no dead letter has the id, or not any more
-	NoGroup  int    // stay where they are: their group is not there to have them
-	Next     string // of ReplayGroup: there may be more; empty: this was the end
+	NotFound int    // ids that no dead letter has, or none any more
+	NoGroup  int    // letters that stay dead: their group does not exist
+	Next     string // the cursor for the next call of ReplayGroup; empty: the replay is complete
 }
 
-// ReplayDead puts dead letters back at the end of their streams, for the groups
-// that could not handle them. It returns strict.Faults for what is no dead letter's id. It
-// is safe to repeat.
+// ReplayDead puts dead letters back at the end of their streams, for the groups that could
+// not handle them. It returns strict.Faults for a text that is not the id of a dead letter.
+// Repeating it is safe.
 func (r *Reader) ReplayDead(ctx context.Context, ids []string) (Replayed, error) {
 	places, err := parseDeadIDs(ids)
 	if err != nil {
@@ -46,15 +46,16 @@ func (r *Reader) ReplayDead(ctx context.Context, ids []string) (Replayed, error)
 	return done, nil
 }
 
-// ReplayGroup is ReplayDead of all dead letters that a group has now, some at a
-// time: where the answer has a Next, it is to be called again with that cursor.
+// ReplayGroup is ReplayDead for all dead letters that a group has when it begins, some at a
+// time. If the result has a Next, call it again with that cursor. It returns
+// cursor.ErrInvalid for a cursor that this ring never returned.
 func (r *Reader) ReplayGroup(ctx context.Context, name, cursor string) (Replayed, error) {
 	at, err := r.deadPlace(cursor)
 	if err != nil {
 		return Replayed{}, err
 	}
 	if at.until == 0 {
-		// Those that die again meanwhile are not for this walk: it would not end.
+		// Leave out letters that die again meanwhile, or the walk might never end.
 		now, err := r.ring.Now(ctx, 0)
 		if err != nil {
 			return Replayed{}, err
@@ -93,11 +94,11 @@ func (r *Reader) ReplayGroup(ctx context.Context, name, cursor string) (Replayed
 	return done, nil
 }
 
-// groupsKnown is whether a shard has a group, as far as it was asked.
+// groupsKnown remembers whether a shard has a group.
 type groupsKnown map[string]bool
 
-// replay puts a letter back unless its group is not there: the others would pass
-// it over, and it would be lost.
+// replay puts a letter back if its group exists. Other groups skip it: without its group
+// the message would be lost.
 func (r *Reader) replay(ctx context.Context, l *group.DeadLetter, known groupsKnown, done *Replayed) error {
 	key := strconv.Itoa(l.Shard) + " " + l.Group
 	there, asked := known[key]
@@ -125,7 +126,7 @@ func (r *Reader) replay(ctx context.Context, l *group.DeadLetter, known groupsKn
 	return nil
 }
 
-// deadLetter finds a dead letter; nil where there is none.
+// deadLetter returns a dead letter, or nil if there is none at that place.
 func (r *Reader) deadLetter(ctx context.Context, p deadPlace) (*group.DeadLetter, error) {
 	if p.shard >= r.ring.Shards() {
 		return nil, nil

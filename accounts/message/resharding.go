@@ -7,25 +7,24 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// atStart is the position before all messages of the ring's shards.
+// atStart returns the position before all messages of the ring's shards.
 func (r *Reader) atStart() Position {
 	base, abandoned := r.ring.Base()
 	return Position{make([]circulate.StreamID, r.ring.Shards()), r.ring.Generation(), r.ring.Sources(), base, abandoned}
 }
 
-// in is the position in a ring whose start is given: the same one, or that of a
-// namespace whose number of shards has changed since. What a reader has not seen of
-// new shards, it reads from their start; old ones that are gone had nothing left
-// for it, or were forgotten with the messages in them.
+// in returns the position in a ring with that start. The number of shards may have changed
+// since the position was made. The reader begins new shards at their start. Old shards that
+// are gone had nothing left for it, or were dropped with their messages.
 func (p Position) in(start Position) (Position, error) {
 	if p.sources > 0 && start.base < p.generation && p.generation <= start.abandoned {
-		// Of shards that were given up, and in which nothing was found.
+		// The position has shards of an aborted change, which never had a message.
 		p = Position{at: p.at[:p.sources], generation: start.base}
 	}
 	shards, lasting := len(p.at), len(p.at)-p.sources
 	switch {
 	case p.generation > start.generation:
-		// Another process knows of the change already; this one will in a moment.
+		// Another process already knows of the change. This one will in a moment.
 		return Position{}, circulate.ErrResharding
 	case p.generation == start.generation:
 		if lasting != len(start.at)-start.sources || p.sources > 0 && start.sources > 0 && p.sources != start.sources {

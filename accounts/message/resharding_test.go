@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// A reader's position outlives a change of the number of shards, whichever of the
-// processes that serve it know of the change.
+// A reader's position stays valid when the number of shards changes, whether the process
+// that serves it knows of the change or not.
 func TestPositionOverAChangeOfShards(t *testing.T) {
 	id := func(n uint64) circulate.StreamID { return circulate.StreamID{Ms: n, Seq: n} }
 	a, b, c, d, e := id(1), id(2), id(3), id(4), id(5)
@@ -21,7 +21,7 @@ func TestPositionOverAChangeOfShards(t *testing.T) {
 		}
 		return Position{make([]circulate.StreamID, shards), generation, sources, base, base}
 	}
-	// The first change was given up, and another one begun.
+	// The first change was aborted, and another one begun.
 	abandoned := func(generation, sources, shards int) Position {
 		return Position{make([]circulate.StreamID, shards), generation, sources, 0, 1}
 	}

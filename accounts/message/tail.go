@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	// tailPage is how many messages a follower is given at a time, and tailBytes
-	// after how much data it is fewer.
+	// tailPage is the most messages of a page, and tailBytes the amount of data after
+	// which a page ends early.
 	tailPage  = 256
 	tailBytes = 256 << 10
-	// tailAhead is how many messages are read of a shard at a time.
+	// tailAhead is the number of messages that are read from a shard at a time.
 	tailAhead = 2
-	// tailReaders is how many followers are read for at once: with the limits above it
-	// bounds what they take of memory together, however far behind they are.
+	// tailReaders is the number of tails that read at once. Together with the limits above
+	// it bounds the memory of all tails, however far behind they are.
 	tailReaders = 2
 )
 
-// Tail follows the messages of all shards from a position. However many tails a
-// process has, they wait for new messages together and each message is read once
-// for all that have got so far. One that is slower reads by itself, from its own
-// position. Close it.
+// Tail follows the messages of all shards from a position. All tails of a process wait for
+// new messages together, and a message is read once for all tails that have come to it. A
+// slower tail reads from its own position. The caller closes the tail.
 type Tail struct {
 	reader   *Reader
 	position Position
 	watches  []*group.Watch
-	ready    map[int]bool // shards that may have something
+	ready    map[int]bool // shards that may have messages
 }
 
-// Tail begins to follow behind a position.
+// Tail returns a tail that begins behind a position. It returns cursor.ErrInvalid for a
+// position of another number of shards.
 func (r *Reader) Tail(from Position) (*Tail, error) {
 	if len(from.at) != r.ring.Shards() {
 		return nil, cursor.ErrInvalid
@@ -45,15 +45,15 @@ func (r *Reader) Tail(from Position) (*Tail, error) {
 	return t, nil
 }
 
-// Doubt has every shard looked at by the next Page.
+// Doubt makes the next Page look at every shard.
 func (t *Tail) Doubt() {
 	for shard := range t.watches {
 		t.ready[shard] = true
 	}
 }
 
-// Page returns the messages that come next, as Messages does, and whether there may be
-// more at once. The caller lets its position pass them.
+// Page returns the next messages, as Messages does, and reports whether there may be more
+// already. The caller's own position must Pass them.
 func (t *Tail) Page(ctx context.Context) (found []circulate.Found, more bool, err error) {
 	if len(t.ready) == 0 {
 		return nil, false, nil
@@ -85,8 +85,8 @@ func (t *Tail) Page(ctx context.Context) (found []circulate.Found, more bool, er
 	return found, more, nil
 }
 
-// Await waits until there may be something for Page, but no longer than d, and
-// reports whether there may be.
+// Await waits until there may be messages for Page, but no longer than d, and reports
+// whether there may be.
 func (t *Tail) Await(ctx context.Context, d time.Duration) bool {
 	if len(t.ready) > 0 {
 		return true
@@ -113,7 +113,7 @@ func (t *Tail) Await(ctx context.Context, d time.Duration) bool {
 	return len(t.ready) > 0
 }
 
-// Close ends it.
+// Close ends the tail.
 func (t *Tail) Close() {
 	for _, w := range t.watches {
 		w.Close()

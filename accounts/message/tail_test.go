@@ -39,8 +39,8 @@ func writeFound(w *faketime.World, shard int, id, data string) {
 	w.Do("XADD", w.Key(shard, "messages"), "*", "account", "a", "kind", "feed", "id", id, "type", "text", "time", "", "data", data)
 }
 
-// TestTailsShareWaitsAndReads has 200 callers follow, idle at first and then all
-// given the same messages.
+// TestTailsShareWaitsAndReads lets 200 callers follow. They are idle at first, and then all
+// get the same messages.
 func TestTailsShareWaitsAndReads(t *testing.T) {
 	faketime.Run(t, 8, func(w *faketime.World) {
 		const tails, messages = 200, 5
@@ -92,8 +92,8 @@ func TestTailsShareWaitsAndReads(t *testing.T) {
 	})
 }
 
-// TestTailsAreBounded reads 20 MB for several callers that are at different places:
-// no page is large, and little is kept.
+// TestTailsAreBounded reads 20 MB for several callers at different places. No page is
+// large, and little is kept.
 func TestTailsAreBounded(t *testing.T) {
 	faketime.Run(t, 4, func(w *faketime.World) {
 		const messages, size = 100, 200 << 10

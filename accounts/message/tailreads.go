@@ -7,19 +7,19 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// sharedBytes is how much of what was read for one follower is kept for others.
+// sharedBytes is the most data that tails keep for each other.
 const sharedBytes = 4 << 20
 
-// tailReads are what followers have read of the streams, so that who comes to the
-// same place need not read it again. A stream only grows at its end: what follows a
-// message stays what follows it.
+// tailReads keeps what tails have read from the streams, so that another tail at the same
+// place need not read it again. A stream only grows at its end: what follows a message never
+// changes.
 type tailReads struct {
 	once  sync.Once
 	slots chan struct{}
 
 	mu    sync.Mutex
 	reads map[tailPlace]*tailRead
-	kept  []tailPlace // those that are done, the oldest first
+	kept  []tailPlace // finished reads, the oldest first
 	bytes int
 }
 
@@ -48,7 +48,7 @@ func (t *tailReads) enter(ctx context.Context) error {
 
 func (t *tailReads) leave() { <-t.slots }
 
-// read returns what follows a place, as it was read before or is read now.
+// read returns the messages that follow a place, from an earlier read if there was one.
 func (t *tailReads) read(ctx context.Context, ring *circulate.Ring, shard int, after circulate.StreamID) ([]circulate.Found, error) {
 	place := tailPlace{shard, after}
 	t.mu.Lock()
@@ -74,7 +74,7 @@ func (t *tailReads) read(ctx context.Context, ring *circulate.Ring, shard int, a
 	return r.found, r.err
 }
 
-// keep keeps a read that found something, and forgets the oldest ones instead.
+// keep keeps a read that found messages, and drops the oldest reads beyond sharedBytes.
 func (t *tailReads) keep(place tailPlace, r *tailRead) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,7 +92,7 @@ func (t *tailReads) keep(place tailPlace, r *tailRead) {
 	}
 }
 
-// size is about what a read takes of memory.
+// size returns about the memory of a read, in bytes.
 func (r *tailRead) size() (bytes int) {
 	const overhead = 256 // of a message: its account, ids and times
 	for i := range r.found {

@@ -15,30 +15,30 @@ import (
 )
 
 var (
-	// ErrWebhookDisabled reports a webhook endpoint that gets nothing until it is enabled.
+	// ErrWebhookDisabled reports a webhook endpoint that gets no messages until it is enabled.
 	ErrWebhookDisabled = errors.New("message: the webhook endpoint is disabled")
 	// ErrWebhookIdle reports a webhook endpoint that no process delivers to.
 	ErrWebhookIdle = errors.New("message: no process delivers to the webhook endpoint")
-	// ErrNoneWaits reports an account of which no message waits at a webhook endpoint.
+	// ErrNoneWaits reports an account without messages that wait at a webhook endpoint.
 	ErrNoneWaits = errors.New("message: no message of the account waits at the webhook endpoint")
-	// ErrNotNamed reports an account of which nobody can tell whether a message waits:
-	// too many do.
+	// ErrNotNamed reports an account that may have a waiting message or not: too many
+	// messages wait for the processes to name them all.
 	ErrNotNamed = errors.New("message: too many messages wait to name them all")
-	// ErrSeveralWait reports that several messages would be skipped and nobody said so.
+	// ErrSeveralWait reports a skip of several messages whose caller did not ask for that.
 	ErrSeveralWait = errors.New("message: several messages wait at the webhook endpoint")
 )
 
-// WebhookChoice says which of the messages are meant that wait at a webhook endpoint.
+// WebhookChoice selects messages that wait at a webhook endpoint.
 type WebhookChoice struct {
-	Account string // the first of this account; empty: the first of each account
-	All     bool   // even if there are several
+	Account string // the first message of this account; empty: the first of each account
+	All     bool   // allow several messages
 }
 
 // DecodeWebhookChoice reads a choice strictly:
 //
-//	{"account": "ID"} or, where several may be skipped, {"all": true}
+//	{"account": "ID"} or, with several, {"all": true}
 //
-// All may be left out, and so may the whole text. It returns every fault at once, as
+// Each field may be left out, and so may the whole text. It returns every fault at once, as
 // Faults.
 func DecodeWebhookChoice(text []byte, several bool) (WebhookChoice, error) {
 	var c WebhookChoice
@@ -49,9 +49,9 @@ func DecodeWebhookChoice(text []byte, several bool) (WebhookChoice, error) {
 	if err != nil {
 		return c, err
 	}
-	known := "is not a field of this choice, which has account"
+	known := "is not a field of this choice; its field is account"
 	if several {
-		known += " and all"
+		known = "is not a field of this choice; its fields are account and all"
 	}
 	var faults strict.Faults
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -77,16 +77,16 @@ func DecodeWebhookChoice(text []byte, several bool) (WebhookChoice, error) {
 	return c, nil
 }
 
-// WebhookRetry is what a retry is about.
+// WebhookRetry is the result of ordering a retry.
 type WebhookRetry struct {
-	Processes int // that deliver to the endpoint, and were told
-	Accounts  int // whose messages are tried now
+	Processes int // processes that deliver to the endpoint and get the order
+	Accounts  int // accounts whose first message is tried now
 }
 
-// RetryWebhook has the messages tried now that wait to be tried again at an endpoint: of
-// one account or of all. All processes that deliver to it learn of it within a second
-// or two, forget why they sent nothing (their breakers, a pause that the endpoint asked
-// for), and try the first message of each account. A try that fails counts as any other.
+// RetryWebhook orders a retry of the messages that wait at an endpoint, of one account or,
+// if account is empty, of all. The processes that deliver to the endpoint get the order
+// within a second or two. They reset their breakers, end a pause that the endpoint asked
+// for, and try the first message of each account. A failed try counts like any other.
 //
 // The error is ErrNoWebhook, ErrWebhookDisabled, ErrWebhookIdle or ErrNoneWaits, or the
 // ring's.
@@ -120,28 +120,28 @@ func (r *Reader) delivered(ctx context.Context, name string) (Webhook, error) {
 	return w, nil
 }
 
-// WebhookSkip is what was skipped.
+// WebhookSkip is the result of a skip.
 type WebhookSkip struct {
 	Skipped []Skipped
-	Gone    int // were taken, or buried, in the meantime
-	Left    int // accounts of which messages wait that were not named
+	Gone    int // messages that were delivered, or became dead letters, in the meantime
+	Left    int // accounts whose waiting messages the processes did not name
 }
 
-// Skipped is a message that became a dead letter by a person's order.
+// Skipped is a message that became a dead letter because an operator skipped it.
 type Skipped struct {
 	Account string
 	DeadID  string
 }
 
-// SkipWebhook puts messages that wait at an endpoint into the dead letters, with the
-// reason and that they were skipped: the first of one account, or of each account. What
-// waits behind them is tried at once. A dead letter can be delivered again. It goes by
-// what the processes said a second or two ago: a message that was taken since is left
-// alone.
+// SkipWebhook turns messages that wait at an endpoint into dead letters: the first message
+// of one account, or of each account. Their error says that they were skipped, and why they
+// waited. The messages behind them are tried at once. A dead letter can be replayed.
+// SkipWebhook relies on what the processes reported a second or two ago: it leaves a message
+// alone that was delivered since.
 //
-// Unless the choice says all, more than one is ErrSeveralWait. Other errors are
-// ErrNoWebhook, ErrWebhookIdle, ErrNoneWaits, ErrNotNamed, or the ring's; some may have
-// been skipped before.
+// It returns ErrSeveralWait for more than one message unless the choice has All. Other
+// errors are ErrNoWebhook, ErrWebhookIdle, ErrNoneWaits, ErrNotNamed, or the ring's. Some
+// messages may have been skipped before an error.
 func (r *Reader) SkipWebhook(ctx context.Context, name string, c WebhookChoice) (WebhookSkip, error) {
 	var done WebhookSkip
 	w, err := r.delivered(ctx, name)
@@ -180,7 +180,7 @@ func (r *Reader) SkipWebhook(ctx context.Context, name string, c WebhookChoice) 
 	if len(done.Skipped) == 0 {
 		return done, nil
 	}
-	// What waits behind goes on by itself, but later.
+	// Without this order the messages behind go on too, but later.
 	_ = endpoint.Of(r.ring).Tell(ctx, endpoint.Order{Endpoint: name, Action: endpoint.Refresh, Account: c.Account})
 	return done, nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// holdsUp has a webhook's group read all there is, and a process report the first message
-// of each account as one that waits.
+// holdsUp lets a webhook's group read all messages, and a process report that the first
+// message of each account waits.
 func holdsUp(t *testing.T, ring *circulate.Ring, process, name string, accounts int) {
 	t.Helper()
 	ctx := context.Background()

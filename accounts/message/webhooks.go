@@ -12,25 +12,23 @@ import (
 	"github.com/rounds-dev/rounds/circulate/endpoint"
 )
 
-// WebhookGroup is what the consumer group of a webhook endpoint has before the
-// endpoint's name.
+// WebhookGroup is the prefix that makes an endpoint's name the name of its consumer group.
 const WebhookGroup = "webhook."
 
-// ErrNoWebhook reports a webhook endpoint that the ring has never heard of.
+// ErrNoWebhook reports a webhook endpoint that the ring does not know.
 var ErrNoWebhook = errors.New("message: no such webhook endpoint")
 
-// Webhook is a webhook endpoint, as far as the ring knows of it: by its consumer
-// group, because it is disabled, or because a process delivers to it.
+// Webhook is a webhook endpoint that the ring knows, because it has a consumer group, is
+// disabled, or a process delivers to it.
 type Webhook struct {
 	Name     string
-	Disabled *circulate.DisabledEndpoint // nil: it is not
+	Disabled *circulate.DisabledEndpoint // nil: it is not disabled
 	Group    *Group                      // nil: it has none
 	Standing *WebhookStanding            // nil: no process delivers to it
 }
 
-// Webhooks returns the webhook endpoints, by name. One that no process ever delivered to
-// is not among them; one that nobody delivers to any more stays until its group is
-// removed and it is enabled.
+// Webhooks returns the webhook endpoints, sorted by name. An endpoint is listed once a
+// process has delivered to it, and stays until its group is removed and it is enabled.
 func (r *Reader) Webhooks(ctx context.Context) ([]Webhook, error) {
 	groups, err := r.Groups(ctx)
 	if err != nil {
@@ -96,16 +94,16 @@ func (r *Reader) Webhook(ctx context.Context, name string) (Webhook, error) {
 	return w, nil
 }
 
-// EnableWebhook lets a disabled endpoint have messages again, from where it
-// stopped: all processes learn of it within a second or two. One that is enabled is left
-// alone. It returns ErrNoWebhook for one that the ring has never heard of.
+// EnableWebhook enables a disabled endpoint, which gets messages again from where it stopped.
+// All processes know within a second or two. An enabled endpoint stays as it is.
+// EnableWebhook returns ErrNoWebhook for an endpoint that the ring does not know.
 func (r *Reader) EnableWebhook(ctx context.Context, name string) (Webhook, error) {
 	enabled, err := r.ring.Endpoints().Enable(ctx, name)
 	if err != nil {
 		return Webhook{}, err
 	}
 	if enabled {
-		// Who is not told finds out by itself within 15 s.
+		// A process that misses the order finds out within 15 s.
 		_ = endpoint.Of(r.ring).Tell(ctx, endpoint.Order{Endpoint: name, Action: endpoint.Refresh})
 	}
 	w, err := r.Webhook(ctx, name)

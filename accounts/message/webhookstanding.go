@@ -8,26 +8,26 @@ import (
 	"github.com/rounds-dev/rounds/circulate/endpoint"
 )
 
-// WebhookStanding is how a webhook endpoint stands, by what the processes that deliver to
-// it said within the last minute. Times are by Redis' clock.
+// WebhookStanding is the state of a webhook endpoint, from the reports of the last minute by
+// the processes that deliver to it. Times are by Redis' clock.
 type WebhookStanding struct {
-	Processes     int       // that deliver to it
-	LastStatus    int       // of the last answer; 0: the last attempt had none
+	Processes     int       // processes that deliver to it
+	LastStatus    int       // the status of the last answer; 0: the last attempt had none
 	LastOutcome   string    // how the last attempt ended; empty: there was none
-	LastAttempt   time.Time // when that was
+	LastAttempt   time.Time // when the last attempt ended
 	LastDelivered time.Time // when it last took a message
-	Breaker       string    // closed, half-open or open, in the process where it is worst
-	Until         time.Time // nothing is sent before, by that process
+	Breaker       string    // closed, half-open or open: the worst of all processes
+	Until         time.Time // that process sends nothing before this time
 
-	Accounts      int       // that have messages waiting
-	Messages      int       // that wait, those behind others among them
-	Attempt       int       // failed deliveries of the one that failed most often
-	MaxDeliveries int       // after which a message is a dead letter
+	Accounts      int       // accounts with waiting messages
+	Messages      int       // waiting messages, those behind others included
+	Attempt       int       // failed deliveries of the message that failed most often
+	MaxDeliveries int       // failed deliveries after which a message is a dead letter
 	Next          time.Time // when the first of them is tried again
 	Waiting       []endpoint.Waiting
 }
 
-// standingOf makes one of what processes say; nil: none says anything.
+// standingOf combines the reports of processes. It returns nil without a report.
 func standingOf(reports []endpoint.Report) *WebhookStanding {
 	if len(reports) == 0 {
 		return nil
@@ -62,7 +62,8 @@ func standingOf(reports []endpoint.Report) *WebhookStanding {
 	return s
 }
 
-// waitingOf are the messages of an account that wait first; of all where it is empty.
+// waitingOf returns the first waiting message of an account, or of each account if it is
+// empty.
 func (s *WebhookStanding) waitingOf(account string) (all []endpoint.Waiting) {
 	for _, w := range s.Waiting {
 		if account == "" || w.Account == account {
@@ -72,5 +73,5 @@ func (s *WebhookStanding) waitingOf(account string) (all []endpoint.Waiting) {
 	return all
 }
 
-// names reports whether it names all accounts that have messages waiting.
+// names reports whether Waiting has all accounts with waiting messages.
 func (s *WebhookStanding) names() bool { return len(s.Waiting) >= s.Accounts }

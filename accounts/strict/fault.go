@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// RecordField is the field of a Fault that is about a text as a whole: it is no
-// JSON, or no object.
+// RecordField is the field of a Fault of the text as a whole: it is not JSON, or not an
+// object.
 const RecordField = "record"
 
-// The reasons that Check has.
+// The reasons of the faults that Check returns.
 const (
 	Twice     = "comes twice"
 	Deep      = "must not be nested more than 64 deep"
@@ -26,7 +26,7 @@ type Fault struct {
 // Error returns field and reason.
 func (f Fault) Error() string { return f.Field + ": " + f.Reason }
 
-// Faults is all that is wrong with a text.
+// Faults is everything that is wrong with a text.
 type Faults []Fault
 
 // Error returns them all, one a line.
@@ -44,9 +44,9 @@ func (f Faults) Unwrap() []error {
 // Add adds a fault.
 func (f *Faults) Add(field, reason string) { *f = append(*f, Fault{field, reason}) }
 
-// Texts reads a field that must be an array of strings or null, or adds a fault.
+// Texts reads a field that must be an array of strings or null into texts, or adds a fault.
 func (f *Faults) Texts(name string, value json.RawMessage, texts *[]string) {
-	var read []*string // null is no string
+	var read []*string // finds null, which is not a string
 	if json.Unmarshal(value, &read) != nil || slices.Contains(read, nil) {
 		f.Add(name, "must be an array of strings")
 		return
@@ -56,8 +56,7 @@ func (f *Faults) Texts(name string, value json.RawMessage, texts *[]string) {
 	}
 }
 
-// Text reads a field that must be a string or null, or adds a fault. What is read goes to
-// text; null is "".
+// Text reads a field that must be a string or null into text, or adds a fault. Null is "".
 func (f *Faults) Text(name string, value json.RawMessage, text *string) {
 	read, ok := Text(value)
 	if !ok && !IsNull(value) {

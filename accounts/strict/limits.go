@@ -2,16 +2,16 @@ package strict
 
 import "fmt"
 
-// Limits are how much a text may have that somebody else sent, told before anybody decodes
-// it: a decoder makes a value of 300 bytes out of two, and a text that is nested deeply
-// passes through to readers that break on it.
+// Limits bound a text that a stranger sent, and are checked before the text is decoded. A
+// decoder makes a value of 300 bytes out of two bytes of text, and a deeply nested text may
+// break a later reader.
 type Limits struct {
-	Depth  int // of arrays and objects in each other
-	Values int // down to Within: elements of arrays, and members of objects
-	Within int // values deeper than this are not counted: they are kept as text
+	Depth  int // the deepest nesting of arrays and objects
+	Values int // the most elements of arrays and members of objects, down to the depth Within
+	Within int // deeper values are not counted: they are kept as text
 }
 
-// LimitError says which limit a text is over.
+// LimitError says which limit a text exceeds.
 type LimitError struct {
 	What string // "nested" or "values"
 	Most int
@@ -25,9 +25,9 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("more than %d values", e.Most)
 }
 
-// Check returns how many values were counted. It reports a text that is over a limit with a
-// *LimitError. It takes one pass and no memory. Of a text that is not JSON it says nothing,
-// for no decoder makes anything of one.
+// Check returns the number of values that it counted, or a *LimitError if the text exceeds a
+// limit. It takes one pass and no memory. Its result means nothing for a text that is not
+// JSON, which no decoder accepts.
 func (l Limits) Check(text []byte) (int, error) {
 	depth, values := 0, 1
 	for i := 0; i < len(text); i++ {

@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// Object takes apart a JSON object that somebody sent. It returns its fields as they stand in
-// the text, which they are parts of, and reports every fault that Check finds, as Faults. The
-// fields are returned even then, unless the text is no object.
+// Object reads a JSON object that somebody sent. It returns its fields, which are parts of
+// the text, and every fault that Check finds, as Faults. It returns the fields even with
+// faults, unless the text is not an object.
 //
-// It does what decoding into a map does, in a third of the time: records come by
-// the million.
+// It does the same as decoding into a map, in a third of the time: records come by the
+// million.
 func Object(text []byte) (map[string]json.RawMessage, error) {
 	fields, twice, err := takeApart(text)
 	if err != nil {
@@ -33,16 +33,15 @@ func Object(text []byte) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// Stored takes apart an object that was accepted before, by whatever version. Of fields of
-// one name the last counts.
+// Stored reads an object that some version has accepted before. Of several fields with one
+// name the last counts. The error is Faults: the text is not an object in UTF-8.
 func Stored(text []byte) (map[string]json.RawMessage, error) {
 	fields, _, err := takeApart(text)
 	return fields, err
 }
 
 func takeApart(text []byte) (fields map[string]json.RawMessage, twice []string, err error) {
-	// The decoder would put a replacement character for what is no UTF-8, and
-	// so make one id of several.
+	// The decoder would replace bytes that are not UTF-8, and so make one id of several.
 	if !utf8.Valid(text) {
 		return nil, nil, Faults{{RecordField, "must be UTF-8"}}
 	}
@@ -56,7 +55,7 @@ func takeApart(text []byte) (fields map[string]json.RawMessage, twice []string, 
 	return fields, twice, nil
 }
 
-// notJSON says what is wrong with a text that is no JSON.
+// notJSON says what is wrong with a text that is not JSON.
 func notJSON(text []byte) string {
 	var value json.RawMessage
 	err := json.Unmarshal(text, &value)
@@ -66,14 +65,15 @@ func notJSON(text []byte) string {
 	return err.Error()
 }
 
-// Members takes apart what is valid JSON, or nothing. It is false where that is no object.
+// Members returns the members of an object, from a text that is valid JSON or empty. It
+// returns false for anything but an object.
 func Members(text []byte) (map[string]json.RawMessage, bool) {
 	found, _, ok := members(text)
 	return found, ok
 }
 
-// members is Members that tells which names come more than once. A name that is
-// half of a surrogate pair is no name of a field, and is refused as that.
+// members is Members, and also returns the names that come more than once. A name with half
+// of a surrogate pair is no name of ours, and is refused as an unknown field.
 func members(text []byte) (found map[string]json.RawMessage, twice []string, ok bool) {
 	text = bytes.Trim(text, space)
 	if len(text) == 0 || text[0] != '{' {
@@ -97,7 +97,7 @@ func members(text []byte) (found map[string]json.RawMessage, twice []string, ok 
 // space is the white space of JSON.
 const space = " \t\r\n"
 
-// skip returns what stands behind white space and the separator.
+// skip returns the text behind white space and the separator.
 func skip(text []byte, separator byte) []byte {
 	for i, c := range text {
 		if c != separator && c != ' ' && c != '\t' && c != '\r' && c != '\n' {
@@ -107,7 +107,7 @@ func skip(text []byte, separator byte) []byte {
 	return nil
 }
 
-// valueEnd is where the value ends that a valid text begins with.
+// valueEnd returns where the first value of a valid text ends.
 func valueEnd(text []byte) int {
 	switch text[0] {
 	case '"':
@@ -130,7 +130,7 @@ func valueEnd(text []byte) int {
 	return bytes.IndexAny(text, ",]}"+space) // there is one: the value is in an object
 }
 
-// Text reads a JSON string. It is false where the value is none.
+// Text reads a JSON string. It returns false for any other value.
 func Text(value []byte) (string, bool) {
 	if value[0] != '"' {
 		return "", false
@@ -143,7 +143,8 @@ func Text(value []byte) (string, bool) {
 	return text, err == nil
 }
 
-// TextIn reads the string that one of the members is. It is false where there is none.
+// TextIn reads the member with a name, which must be a string. It returns false if it is
+// missing or not a string.
 func TextIn(members map[string]json.RawMessage, name string) (string, bool) {
 	value, ok := members[name]
 	if !ok {

@@ -7,30 +7,30 @@ import (
 )
 
 // Reader takes the fields of an object one by one, and collects every fault instead of
-// stopping at the first. Of one field only the first fault is kept: others follow from it. A
-// field that nobody took is a fault, for a misspelt name must not pass for a default.
+// stopping at the first. It keeps only the first fault of a field: others follow from it. A
+// field that was never taken is a fault: a misspelt name must not silently mean a default.
 //
-// No fault quotes a value: a configuration may hold what should have been a secret.
+// No fault quotes a value: a configuration may contain a secret by mistake.
 type Reader struct {
-	within string                     // stands before each field: "config."
-	fields map[string]json.RawMessage // that nobody took yet
-	broken bool                       // not an object: nothing can be said about single fields
+	within string                     // the prefix of each field: "config."
+	fields map[string]json.RawMessage // the fields that were not taken yet
+	broken bool                       // it is not an object: single fields have no faults
 	found  *findings                  // shared with the readers of objects within
 }
 
 type findings struct {
 	faults Faults
-	fields map[string]bool // that have a fault
+	fields map[string]bool // the fields that have a fault
 }
 
-// NewReader reads an object that was taken apart. The reader keeps the fields and takes them
-// out.
+// NewReader returns a reader of an object's fields. The reader owns the map and removes the
+// fields from it.
 func NewReader(fields map[string]json.RawMessage) *Reader {
 	return &Reader{fields: fields, found: &findings{fields: make(map[string]bool)}}
 }
 
-// ReadConfig reads the config of an account's record, which must be an object; an empty one
-// and null count as {}. Faults name fields as in config.url.
+// ReadConfig returns a reader of the config of an account's record, which must be an object.
+// An empty config and null count as {}. Faults name fields such as config.url.
 func ReadConfig(config json.RawMessage) *Reader {
 	r := NewReader(nil)
 	if len(config) > 0 && json.Unmarshal(config, &r.fields) != nil {
@@ -42,26 +42,25 @@ func ReadConfig(config json.RawMessage) *Reader {
 }
 
 // In returns a reader of an object that is, or is within, a field of this one. Its faults
-// are found here, and name fields as in endpoints[0].url.
+// are collected here, and name fields such as endpoints[0].url.
 func (r *Reader) In(field string, fields map[string]json.RawMessage) *Reader {
 	return &Reader{within: r.within + field + ".", fields: fields, found: r.found}
 }
 
-// Has reports whether a field is there that nobody took yet.
+// Has reports whether the object has a field that was not taken yet.
 func (r *Reader) Has(name string) bool {
 	_, ok := r.fields[name]
 	return ok
 }
 
-// Given returns a field as it is, and marks it as known. It is false where the field is
-// missing.
+// Given takes a field and returns it as it is. It returns false if the field is missing.
 func (r *Reader) Given(name string) (json.RawMessage, bool) {
 	raw, ok := r.fields[name]
 	delete(r.fields, name)
 	return raw, ok
 }
 
-// Take returns a field and marks it as known. It is nil where the field is missing or null.
+// Take takes a field and returns it, or nil if the field is missing or null.
 func (r *Reader) Take(name string) json.RawMessage {
 	raw, ok := r.Given(name)
 	if !ok || IsNull(raw) {
@@ -88,8 +87,8 @@ func (r *Reader) Text(name string) string {
 	return text
 }
 
-// Optional takes a field and decodes it, unless it is missing or null. What says what it
-// must be: "a list of strings".
+// Optional takes a field and decodes it into to, unless it is missing or null. What names
+// the type for the fault, for example "a list of strings".
 func (r *Reader) Optional(name, what string, to any) {
 	if raw := r.Take(name); raw != nil && json.Unmarshal(raw, to) != nil {
 		r.Fault(name, "must be "+what)
@@ -106,7 +105,7 @@ func (r *Reader) Fault(name, reason string) {
 	r.found.faults = append(r.found.faults, Fault{field, reason})
 }
 
-// Unknown adds the fields that nobody took, in their order.
+// Unknown adds a fault for each field that was never taken, sorted by name.
 func (r *Reader) Unknown() {
 	for _, name := range slices.Sorted(maps.Keys(r.fields)) {
 		r.Fault(Printable(name), "unknown field")
@@ -114,8 +113,7 @@ func (r *Reader) Unknown() {
 	r.fields = nil
 }
 
-// Err returns all that was found as Faults, and with it the fields that nobody took; nil if
-// there is nothing.
+// Err calls Unknown and returns everything that was found as Faults, or nil.
 func (r *Reader) Err() error {
 	r.Unknown()
 	if len(r.found.faults) == 0 {

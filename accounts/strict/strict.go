@@ -1,13 +1,13 @@
-// Package strict reads the JSON that people and programs send us, and tells every fault of a
+// Package strict reads the JSON that people and programs send us. It returns every fault of a
 // text at once, each with its field.
 //
-// Object takes a request or a record apart, and refuses what decoders take without a word,
-// each in its own way: members of one name, halves of surrogate pairs, and depth that another
-// decoder will not bear. Such a text means one thing here and another there, and two ids may
-// become one. Stored reads what was accepted before. Reader reads configurations field by
-// field, and Limits bounds what an upstream may answer.
+// Object reads a request or a record. It refuses texts that decoders silently accept, each in
+// its own way: two members with one name, half of a surrogate pair, and nesting that another
+// decoder refuses. Two decoders read such a text differently, and two ids may become one.
+// Stored reads objects that were accepted before. Reader reads configurations field by field,
+// and Limits bounds the answers of an upstream.
 //
-// It knows no field of ours: which there are, and what they mean, their owners say.
+// The package knows no field names: its callers do.
 package strict
 
 import (
@@ -17,15 +17,15 @@ import (
 	"strings"
 )
 
-// MaxDepth is how deep arrays and objects may be nested: far more than anybody
-// writes, and what every decoder bears.
+// MaxDepth is the deepest nesting of arrays and objects: far deeper than anybody writes, and
+// fine for every decoder.
 const MaxDepth = 64
 
-// maxFaults is how many faults are told of one text.
+// maxFaults is the most faults of one value.
 const maxFaults = 16
 
-// Check returns the faults of a value, which must be valid JSON; the field of each
-// begins with name. It is fast where there are none.
+// Check returns the faults of a value, which must be valid JSON. Their fields begin with
+// name. It is fast for a value without faults.
 func Check(name string, value []byte) Faults {
 	if !bytes.ContainsAny(value, `{[\`) {
 		return nil // a plain text or a number, as most are
@@ -38,7 +38,7 @@ func Check(name string, value []byte) Faults {
 	return c.faults
 }
 
-// Depth is how deep the arrays and objects of valid JSON are nested.
+// Depth returns how deep the arrays and objects of valid JSON are nested.
 func Depth(text []byte) int {
 	depth, most := 0, 0
 	for i := 0; i < len(text); i++ {
@@ -55,8 +55,8 @@ func Depth(text []byte) int {
 	return most
 }
 
-// nameOf returns the text of a member's name, quotes included, as it is in a text, and
-// whether it is whole: without half of a surrogate pair.
+// nameOf returns a member's name from its text, quotes included, and whether it is whole:
+// without half of a surrogate pair.
 func nameOf(quoted []byte) (name string, whole bool) {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted[1 : len(quoted)-1]), true
@@ -141,7 +141,8 @@ func (c *checker) object(path string) {
 	c.at++
 }
 
-// stringEnd is where the string ends that begins at i; behind the text where it does not.
+// stringEnd returns where the string ends that begins at i. For a string without an end it
+// returns a place behind the text.
 func stringEnd(text []byte, i int) int {
 	for i++; i < len(text) && text[i] != '"'; i++ {
 		if text[i] == '\\' {

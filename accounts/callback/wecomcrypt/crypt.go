@@ -1,5 +1,5 @@
-// Package wecomcrypt reads and makes the encrypted callbacks of WeCom (企业微信):
-// the signature, the encryption, and the events inside.
+// Package wecomcrypt reads and writes the encrypted callbacks of WeCom (企业微信): the
+// signature, the encryption, and the events inside.
 //
 // The protocol is WeCom's own, "Encryption and decryption scheme" and "Callback
 // configuration" (https://developer.work.weixin.qq.com/document/path/90968 and
@@ -12,8 +12,8 @@
 //	           padded as in PKCS #7 but to 32 bytes; the IV is the key's first 16 bytes
 //	key        the 43 characters of EncodingAESKey, base64 without its padding
 //
-// The signature is over the encrypted text and is looked at first, so whoever
-// does not know the token learns nothing of what decryption would say.
+// The signature covers the encrypted text and is checked first. So a caller that does not
+// know the token learns nothing about the result of the decryption.
 package wecomcrypt
 
 import (
@@ -43,19 +43,19 @@ const (
 var (
 	// ErrSignature reports a callback that was not signed with the token.
 	ErrSignature = errors.New("wecomcrypt: the signature is wrong")
-	// ErrText reports an encrypted text that is signed but cannot be read: it was
-	// encrypted with another key, or is malformed.
+	// ErrText reports an encrypted text that is signed but cannot be read: it was encrypted
+	// with another key, or is malformed.
 	ErrText = errors.New("wecomcrypt: the encrypted text cannot be read")
 	// ErrReceiver reports a callback that is meant for another corporation.
 	ErrReceiver = errors.New("wecomcrypt: it is meant for another receiver")
 
-	// ErrToken reports a token that WeCom would not have given.
+	// ErrToken reports a text that cannot be one of WeCom's tokens.
 	ErrToken = errors.New("must be 1 to 32 letters and digits")
-	// ErrKey reports a key that WeCom would not have given.
+	// ErrKey reports a text that cannot be one of WeCom's keys.
 	ErrKey = errors.New("must be an EncodingAESKey: 43 letters and digits")
 )
 
-// Crypt is what a callback address and WeCom share. It is safe for concurrent
+// Crypt has the secrets that a callback address shares with WeCom. It is safe for concurrent
 // use.
 type Crypt struct {
 	token    string
@@ -64,8 +64,8 @@ type Crypt struct {
 	receiver string
 }
 
-// New makes a Crypt of a token, an EncodingAESKey and whom callbacks are meant
-// for, the corp id. It returns ErrToken and ErrKey, never their values.
+// New returns a Crypt from a token, an EncodingAESKey, and the corp id that callbacks are
+// meant for. It returns ErrToken or ErrKey, which never have the value.
 func New(token, encodingAESKey, receiver string) (*Crypt, error) {
 	if err := ValidateToken(token); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func New(token, encodingAESKey, receiver string) (*Crypt, error) {
 	return &Crypt{token: token, block: b, iv: key[:aes.BlockSize], receiver: receiver}, nil
 }
 
-// ValidateToken returns ErrToken for a token that WeCom would not have given.
+// ValidateToken returns ErrToken for a text that cannot be one of WeCom's tokens.
 func ValidateToken(token string) error {
 	if len(token) < 1 || len(token) > maxToken || strings.ContainsFunc(token, notAlphanumeric) {
 		return ErrToken
@@ -89,14 +89,13 @@ func ValidateToken(token string) error {
 	return nil
 }
 
-// ValidateKey returns ErrKey for an EncodingAESKey that WeCom would not have given.
+// ValidateKey returns ErrKey for a text that cannot be an EncodingAESKey.
 func ValidateKey(encodingAESKey string) error {
 	_, err := decodeKey(encodingAESKey)
 	return err
 }
 
-// decodeKey is not strict about the two bits that 43 characters have too many:
-// WeCom's own keys set them.
+// decodeKey ignores the two bits that 43 characters have too many: WeCom's own keys set them.
 func decodeKey(text string) ([]byte, error) {
 	if len(text) != keyLength || strings.ContainsFunc(text, notAlphanumeric) {
 		return nil, ErrKey
@@ -121,8 +120,7 @@ func (c *Crypt) Sign(timestamp, nonce, encrypted string) string {
 }
 
 // Open verifies a callback and returns the message in its encrypted text. It returns
-// ErrSignature for whatever may be a forgery, and otherwise ErrText or
-// ErrReceiver.
+// ErrSignature for a possible forgery, and otherwise ErrText or ErrReceiver.
 func (c *Crypt) Open(signature, timestamp, nonce, encrypted string) ([]byte, error) {
 	want := c.Sign(timestamp, nonce, encrypted)
 	if subtle.ConstantTimeCompare([]byte(want), []byte(signature)) != 1 {
@@ -131,11 +129,10 @@ func (c *Crypt) Open(signature, timestamp, nonce, encrypted string) ([]byte, err
 	return c.Decrypt(encrypted)
 }
 
-// Decrypt returns the message in an encrypted text, whose signature it does not
-// know: call Open for what comes from elsewhere.
+// Decrypt returns the message in an encrypted text without checking a signature. Call Open
+// for texts that come from outside. It returns ErrText or ErrReceiver.
 func (c *Crypt) Decrypt(encrypted string) ([]byte, error) {
-	// The decoder would pass over line ends; in a text with a signature nothing is
-	// passed over.
+	// The decoder would ignore line ends. A signed text has none.
 	if len(encrypted) > MaxEncrypted || strings.ContainsAny(encrypted, "\r\n") {
 		return nil, ErrText
 	}

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// EventMessages is the event that says that an account of customer service has
-// messages or events to fetch (https://developer.work.weixin.qq.com/document/path/94670).
+// EventMessages is the event of a customer-service account that has messages or events to
+// fetch (https://developer.work.weixin.qq.com/document/path/94670).
 const EventMessages = "kf_msg_or_event"
 
 // TokenLife is how long the token of an EventMessages may be used.
 const TokenLife = 10 * time.Minute
 
-// Event is what a callback tells.
+// Event is the content of a callback.
 type Event struct {
 	XMLName    xml.Name `xml:"xml"`
 	ToUserName string   `xml:"ToUserName"` // the corp id
@@ -29,7 +29,7 @@ type Event struct {
 	OpenKfID   string   `xml:"OpenKfId"` // the account
 }
 
-// At is when the event was; the zero time where it does not say.
+// At returns the time of the event, or the zero time if the event has none.
 func (e *Event) At() time.Time {
 	if e.CreateTime <= 0 {
 		return time.Time{}
@@ -37,7 +37,7 @@ func (e *Event) At() time.Time {
 	return time.Unix(e.CreateTime, 0)
 }
 
-// ErrXML reports a text that is no XML of a callback.
+// ErrXML reports a text that is not the XML of a callback.
 var ErrXML = errors.New("wecomcrypt: it is not the XML of a callback")
 
 // envelope is the body of a callback.
@@ -57,8 +57,8 @@ func ParseBody(body []byte) (encrypted string, err error) {
 	return e.Encrypt, nil
 }
 
-// ParseEvent reads a decrypted message, or returns ErrXML. What it has besides is
-// passed over: WeCom adds fields.
+// ParseEvent reads a decrypted message, or returns ErrXML. It ignores unknown fields: WeCom
+// adds some from time to time.
 func ParseEvent(message []byte) (Event, error) {
 	var e Event
 	if err := decode(message, &e); err != nil {
@@ -67,8 +67,8 @@ func ParseEvent(message []byte) (Event, error) {
 	return e, nil
 }
 
-// decode reads one XML element and nothing after it. No entity is known but
-// those of XML itself, and a document type is not looked at.
+// decode reads one XML element, behind which nothing may follow. It knows only the entities
+// of XML itself, and ignores a document type.
 func decode(text []byte, into any) error {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(into); err != nil {
@@ -88,8 +88,8 @@ func decode(text []byte, into any) error {
 	}
 }
 
-// Seal makes a callback of an event, as WeCom would send it: the query and the
-// body of its POST. It is for tests and fakes.
+// Seal returns the callback of an event as WeCom would send it: the query and the body of a
+// POST. It is for tests and fakes.
 func (c *Crypt) Seal(e Event, nonce string, now time.Time) (query url.Values, body []byte, err error) {
 	message, err := xml.Marshal(e)
 	if err != nil {
@@ -103,8 +103,8 @@ func (c *Crypt) Seal(e Event, nonce string, now time.Time) (query url.Values, bo
 	return c.query(encrypted, nonce, now), body, nil
 }
 
-// SealEcho makes the query of the GET with which WeCom verifies an address. It
-// is for tests and fakes.
+// SealEcho returns the query of the GET with which WeCom verifies an address. It is for
+// tests and fakes.
 func (c *Crypt) SealEcho(echo, nonce string, now time.Time) url.Values {
 	encrypted := c.Encrypt([]byte(echo))
 	query := c.query(encrypted, nonce, now)
