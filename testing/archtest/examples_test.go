@@ -51,7 +51,8 @@ func good() fstest.MapFS {
 	source(m, "cmd/rounds/command/main.go", "command", "poller", "accounts/api", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "deployments/guide")
 	source(m, "deployments/examples/own-kind/main.go", "main", "cmd/rounds/command", "poller", "poller/fetch")
 	source(m, "cmd/rounds/service/service.go", "service", "poller", "monitor", "accounts/api", "poller/checkers/feed", "circulate/connect", "cmd/rounds/settings")
-	source(m, "cmd/rounds/settings/settings.go", "settings", "circulate", "poller/secrets")
+	source(m, "cmd/rounds/listen/listen.go", "listen")
+	source(m, "cmd/rounds/settings/settings.go", "settings", "circulate", "cmd/rounds/listen", "poller/secrets")
 	source(m, "cmd/rounds/admin/trail.go", "admin", "accounts/api", "accounts/trail", "cmd/rounds/client")
 	source(m, "cmd/rounds/client/client.go", "client", "accounts/api")
 	source(m, "testing/checktest/suite.go", "checktest", "poller", "testing/upstream")
@@ -126,6 +127,7 @@ func TestBadImports(t *testing.T) {
 		{"accounts/callback/bad.go", "accounts"},
 		{"accounts/callback/wecomcrypt/bad.go", "accounts/strict"},
 		{"accounts/access/origin/bad.go", "accounts"},
+		{"cmd/rounds/listen/bad.go", "cmd/rounds/settings"},
 		{"accounts/trail/bad.go", "accounts"},
 		{"cmd/rounds/admin/bad.go", "cmd/rounds/command"},
 		{"circulate/journal/bad.go", "circulate/group"},

@@ -65,12 +65,13 @@ var mayImport = []struct {
 	{"deployments/examples/...", []string{"accounts", "circulate", "circulate/connect", "poller", "poller/delivery", "poller/delivery/sqlonce"}},
 	{"deployments/guide", nil},
 	{"deployments/monitoring/board", nil},
-	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "poller/secrets"}},
+	{"cmd/rounds/listen", nil},
+	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "cmd/rounds/listen", "poller/secrets"}},
 	{"cmd/rounds/client", []string{"accounts", "accounts/api", "circulate"}},
-	{"cmd/rounds/service", []string{"cmd/rounds/settings", "accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide"}},
+	{"cmd/rounds/service", []string{"cmd/rounds/listen", "cmd/rounds/settings", "accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide"}},
 	{"cmd/rounds/sample", nil},
 	{"cmd/rounds/admin", []string{"cmd/rounds/client", "accounts/api", "accounts/trail"}},
-	{"cmd/rounds/command", []string{"cmd/rounds/admin", "cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "accounts/...", "circulate", "deployments/guide", "poller/..."}},
+	{"cmd/rounds/command", []string{"cmd/rounds/admin", "cmd/rounds/client", "cmd/rounds/listen", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "accounts/...", "circulate", "deployments/guide", "poller/..."}},
 	{"cmd/...", []string{"cmd/rounds/command"}},
 }
 

@@ -25,32 +25,52 @@ const (
 
 // Client calls one API. It is safe for concurrent use.
 type Client struct {
-	base  string // without a slash at its end
+	at    string // as it was given
+	base  string // what paths are put behind: the same, or http://localhost of a socket
 	token string
 	http  *http.Client
 
 	firstPause time.Duration
 }
 
-// New makes a client of the API at a URL. The token may be empty.
-func New(base, token string) *Client {
+// New makes a client of the API at a URL; unix:///PATH is that of a socket. The token may
+// be empty.
+func New(at, token string) *Client {
+	base, transport := Transport(at)
 	return &Client{
-		base:       strings.TrimRight(base, "/"),
+		at:         strings.TrimRight(at, "/"),
+		base:       base,
 		token:      token,
 		firstPause: firstPause,
 		http: &http.Client{
-			Transport: &http.Transport{
-				Proxy:               http.ProxyFromEnvironment,
-				DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-				TLSHandshakeTimeout: 10 * time.Second,
-				ForceAttemptHTTP2:   true,
-				IdleConnTimeout:     90 * time.Second,
-			},
+			Transport: transport,
 			// What answers with a redirect is not the API, and the token is not
 			// for it.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
+}
+
+// Transport returns how the API at a URL is reached, and the URL that paths are put behind.
+// To a socket no proxy leads.
+func Transport(at string) (base string, transport *http.Transport) {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
+	transport = &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         dialer.DialContext,
+		TLSHandshakeTimeout: 10 * time.Second,
+		ForceAttemptHTTP2:   true,
+		IdleConnTimeout:     90 * time.Second,
+	}
+	path, ok := strings.CutPrefix(at, "unix://")
+	if !ok {
+		return strings.TrimRight(at, "/"), transport
+	}
+	transport.Proxy = nil
+	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, "unix", path)
+	}
+	return "http://localhost", transport
 }
 
 // Close closes the connections that are kept open.
@@ -95,7 +115,7 @@ func (c *Client) callWith(ctx context.Context, method, path string, more http.He
 		return answer.Header, nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return nil, fmt.Errorf("%s answered with something that is not the API's: %w", c.base, err)
+		return nil, fmt.Errorf("%s answered with something that is not the API's: %w", c.at, err)
 	}
 	return answer.Header, nil
 }
@@ -133,7 +153,7 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		return fmt.Errorf("%w at %s: is `rounds serve` running? set ROUNDS_API_URL (%w)", ErrUnreachable, c.base, err)
+		return fmt.Errorf("%w at %s: is `rounds serve` running? set ROUNDS_API_URL (%w)", ErrUnreachable, c.at, err)
 	}
-	return fmt.Errorf("the API at %s did not answer: %w", c.base, err)
+	return fmt.Errorf("the API at %s did not answer: %w", c.at, err)
 }

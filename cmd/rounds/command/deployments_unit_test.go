@@ -30,6 +30,32 @@ func TestUnitRunsWhatThereIs(t *testing.T) {
 	}
 }
 
+// TestSocketUnit holds the socket unit against what the service can take, and against what
+// the guide shows of it.
+func TestSocketUnit(t *testing.T) {
+	unit := deployment(t, "systemd/rounds.socket")
+	_, rest, _ := strings.Cut(unit, "[Socket]\n")
+	part, _, found := strings.Cut(rest, "\n\n")
+	if !found || !strings.Contains(deployment(t, "guide/operations.md"), "```ini\n[Socket]\n"+part+"\n```") {
+		t.Errorf("the guide shows another unit than\n%s", part)
+	}
+	value := func(name string) string {
+		match := regexp.MustCompile(`(?m)^` + name + `=(.*)$`).FindStringSubmatch(part)
+		if match == nil {
+			t.Fatalf("there is no %s", name)
+		}
+		return match[1]
+	}
+	variables := make(map[string]string)
+	for _, match := range regexp.MustCompile(`(?m)^#\s*(ROUNDS_\w+)=(.*)$`).FindAllStringSubmatch(unit, -1) {
+		variables[match[1]] = match[2]
+	}
+	s, err := read(t, variables)
+	if err != nil || s.API.Addr != "systemd:"+value("FileDescriptorName") || s.Access.URL != "unix://"+value("ListenStream") {
+		t.Errorf("%+v, %v", s.API, err)
+	}
+}
+
 // TestUnitIsUnderstood has systemd itself read the unit, where it is there, with a
 // program in place of ours that this machine has.
 func TestUnitIsUnderstood(t *testing.T) {

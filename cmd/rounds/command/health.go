@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/listen"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
@@ -30,7 +32,8 @@ containers: exit code 0 means yes. It asks at ROUNDS_API_URL where that is set, 
 otherwise where that process' settings say that it listens: at ROUNDS_OPS_ADDR, or
 where that is not set at ROUNDS_API_ADDR.`,
 		Example: `  rounds health
-  rounds health --url http://127.0.0.1:8081`,
+  rounds health --url http://127.0.0.1:8081
+  rounds health --url unix:///run/rounds/api.sock`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			url := strings.TrimRight(target, "/")
@@ -40,7 +43,7 @@ where that is not set at ROUNDS_API_ADDR.`,
 					return err
 				}
 			}
-			return ready(cmd.Context(), url+"/readyz")
+			return ready(cmd.Context(), url)
 		},
 	}
 	cmd.Flags().StringVar(&target, "url", "", "ask here instead, without the /readyz")
@@ -74,6 +77,16 @@ func healthURL(s settings.API) (string, error) {
 	if addr == "" {
 		return "", errors.New("nothing serves health here: set ROUNDS_OPS_ADDR, for ROUNDS_ROLES has no api")
 	}
+	at, err := listen.Parse(addr)
+	if err != nil {
+		return "", err
+	}
+	switch at.Network {
+	case listen.Unix:
+		return "unix://" + at.Name, nil
+	case listen.Systemd:
+		return "", fmt.Errorf("%s does not tell where systemd listens: set ROUNDS_API_URL, or give --url", at)
+	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return "", err
@@ -84,15 +97,15 @@ func healthURL(s settings.API) (string, error) {
 	return "http://" + net.JoinHostPort(host, port), nil
 }
 
-func ready(ctx context.Context, url string) error {
+func ready(ctx context.Context, at string) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	base, transport := client.Transport(at)
+	transport.Proxy, transport.DisableKeepAlives = nil, true // this asks the machine it is on, once
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", nil)
 	if err != nil {
 		return err
 	}
-	// A transport of its own, without a proxy: this asks the machine it is on.
-	transport := &http.Transport{DisableKeepAlives: true}
 	answer, err := transport.RoundTrip(request)
 	if err != nil {
 		return fmt.Errorf("not ready: %w", err)

@@ -3,12 +3,22 @@ package command
 import (
 	"context"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/rounds-dev/rounds/testing/processes"
 )
+
+// TestMain makes the test binary the program itself where it is executed as that.
+func TestMain(m *testing.M) {
+	if os.Getenv("ROUNDS_TEST_PROGRAM") != "" {
+		Main()
+		return
+	}
+	os.Exit(m.Run())
+}
 
 // program is run in the background.
 type program struct {

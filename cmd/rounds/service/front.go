@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/listen"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
@@ -45,20 +47,21 @@ type frontDoor struct {
 	ops      *frontDoor // that of the operators' routes beside the API's; may be nil
 }
 
-// listen opens the API's address, and that of the operators' routes, as far as the
+// openFront opens the API's address, and that of the operators' routes, as far as the
 // process has them. It returns nil where it has neither.
-func listen(s settings.API, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
+func openFront(s settings.API, lookup settings.Lookup, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
 	var front *frontDoor
 	var err error
+	options := listen.Options{Mode: fs.FileMode(s.SocketMode), Lookup: lookup}
 	if s.Roles.Has(settings.RoleAPI) {
-		if front, err = listenAt("ROUNDS_API_ADDR", "api", s.Addr, s.Connections, registry, log); err != nil {
+		if front, err = listenAt("ROUNDS_API_ADDR", "api", s.Addr, options, s.Connections, registry, log); err != nil {
 			return nil, err
 		}
 	}
 	if s.OpsAddr == "" {
 		return front, nil
 	}
-	ops, err := listenAt("ROUNDS_OPS_ADDR", "ops", s.OpsAddr, opsConnections, registry, log)
+	ops, err := listenAt("ROUNDS_OPS_ADDR", "ops", s.OpsAddr, options, opsConnections, registry, log)
 	switch {
 	case err != nil && front != nil:
 		front.close()
@@ -73,12 +76,16 @@ func listen(s settings.API, registry prometheus.Registerer, log *slog.Logger) (*
 }
 
 // listenAt opens an address that a setting has.
-func listenAt(setting, name, addr string, most int, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
-	listener, err := net.Listen("tcp", addr)
+func listenAt(setting, name, addr string, options listen.Options, most int, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
+	at, err := listen.Parse(addr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", setting, err)
 	}
-	f := &frontDoor{listener: listener, log: log, exposed: exposed(listener.Addr())}
+	listener, err := listen.Open(at, options)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	f := &frontDoor{listener: listener, log: log, exposed: listen.Exposed(listener)}
 	f.show(api.Starting(func() error {
 		if why := f.waiting.Load(); why != nil {
 			return *why
@@ -90,7 +97,12 @@ func listenAt(setting, name, addr string, most int, registry prometheus.Register
 		_ = listener.Close()
 		return nil, err
 	}
-	f.http = newHTTPServer(limited, func(w http.ResponseWriter, r *http.Request) { (*f.handler.Load()).ServeHTTP(w, r) }, log)
+	f.http = newHTTPServer(limited, func(w http.ResponseWriter, r *http.Request) {
+		if listener.Addr().Network() == listen.Unix {
+			r.RemoteAddr = listen.Unix // callers have no address: net says @
+		}
+		(*f.handler.Load()).ServeHTTP(w, r)
+	}, log)
 	go func() {
 		if err := f.http.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("HTTP ended", "error", err)
@@ -98,12 +110,6 @@ func listenAt(setting, name, addr string, most int, registry prometheus.Register
 	}()
 	log.Info("listening", "addr", listener.Addr().String(), "for", name)
 	return f, nil
-}
-
-// exposed reports whether other machines can reach an address.
-func exposed(addr net.Addr) bool {
-	tcp, ok := addr.(*net.TCPAddr)
-	return ok && !tcp.IP.IsLoopback()
 }
 
 // warnOfDoors says what of the addresses that are open is likely not meant.

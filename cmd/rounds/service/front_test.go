@@ -2,7 +2,6 @@ package service
 
 import (
 	"log/slog"
-	"net"
 	"strings"
 	"testing"
 
@@ -10,14 +9,19 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-func TestExposed(t *testing.T) {
-	for text, want := range map[string]bool{"127.0.0.1": false, "127.9.9.9": false, "::1": false, "0.0.0.0": true, "::": true, "10.0.0.1": true} {
-		if got := exposed(&net.TCPAddr{IP: net.ParseIP(text)}); got != want {
-			t.Errorf("%s: %t", text, got)
-		}
+// A socket that systemd opened may be reached from elsewhere, whatever the settings say.
+func TestAnOpenDoorWantsAToken(t *testing.T) {
+	s := settings.Settings{API: settings.API{Roles: settings.Roles{settings.RoleAPI}, Addr: "systemd:api"}}
+	again := newReloader(s, Options{}.withDefaults())
+	if err := again.open(&frontDoor{exposed: true}); err == nil || !strings.Contains(err.Error(), "ROUNDS_API_TOKEN: must be set") {
+		t.Errorf("got %v", err)
 	}
-	if exposed(&net.UnixAddr{Name: "/run/api.sock"}) {
-		t.Error("a unix socket: other machines do not reach it")
+	if err := again.open(&frontDoor{}); err != nil {
+		t.Error(err)
+	}
+	again.current.API.Roles = settings.Roles{settings.RolePoller}
+	if err := again.open(&frontDoor{exposed: true}); err != nil {
+		t.Errorf("the operators' routes: %v", err)
 	}
 }
 

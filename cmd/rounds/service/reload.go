@@ -43,6 +43,7 @@ type reloader struct {
 
 	mu      sync.Mutex
 	current settings.Settings
+	exposed bool // other machines can reach the API
 	parts   map[*part]bool
 }
 
@@ -158,7 +159,7 @@ func (r *reloader) change() (api.Reloaded, error) {
 	// What was read is good as a whole; what holds of it may not be, with the rest as it was.
 	o := r.options
 	o.Lookup = lookup
-	if err := errors.Join(checkToken(merged), Validate(merged, o)); err != nil {
+	if err := errors.Join(r.checkToken(merged), Validate(merged, o)); err != nil {
 		return api.Reloaded{}, faultsOf(err)
 	}
 	var changes []func()
@@ -185,9 +186,19 @@ func (r *reloader) change() (api.Reloaded, error) {
 	return api.Reloaded{Changed: changed, Restart: restart}, nil
 }
 
-// checkToken refuses to be without a token where the API listens off loopback.
-func checkToken(s settings.Settings) error {
-	if !s.API.Roles.Has(settings.RoleAPI) || api.CheckListen(s.API.Addr, s.Access.Token, s.API.KeysRequired()) == nil {
+// open takes note of where the API listens. It refuses to be open to other machines
+// without a token, which the settings alone do not tell where systemd listens.
+func (r *reloader) open(front *frontDoor) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.exposed = front.exposed && r.current.API.Roles.Has(settings.RoleAPI)
+	return r.checkToken(r.current)
+}
+
+// checkToken refuses to be without a token where the API listens off loopback. The caller
+// holds mu.
+func (r *reloader) checkToken(s settings.Settings) error {
+	if !r.exposed || s.Access.Token != "" || s.API.KeysRequired() {
 		return nil
 	}
 	return settings.Faults{{Name: "ROUNDS_API_TOKEN", Reason: "must be set as long as the API listens where it does, off loopback"}}

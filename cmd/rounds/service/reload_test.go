@@ -167,6 +167,9 @@ func TestReloadKeepsATokenOffLoopback(t *testing.T) {
 		s, err := settings.Read(nil, nil) // on loopback, without a token
 		return s, nil, err
 	}}.withDefaults())
+	if err := again.open(&frontDoor{exposed: true}); err != nil {
+		t.Fatal(err)
+	}
 	joined := 0
 	err := again.join(t.Context(), func(s settings.Settings, _ settings.Lookup) (func(), []string, error) {
 		return func() { joined++ }, nil, nil

@@ -98,12 +98,15 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 	metrics := newExposition()
 	calls := newRedisMetrics(metrics.process, server)
 
-	front, err := listen(s.API, metrics.process, o.Log)
+	front, err := openFront(s.API, o.Lookup, metrics.process, o.Log)
 	if err != nil {
 		return err
 	}
 	if front != nil {
 		defer front.close()
+		if err := again.open(front); err != nil {
+			return err
+		}
 		front.warnOfDoors(s)
 		o.Serving(front.listener.Addr().String())
 	}

@@ -4,16 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/listen"
 )
 
 func (r *reading) checkRedis(s *Redis) {
@@ -92,8 +91,12 @@ func (r *reading) checkAccess(s *Access) {
 		r.fault(tokenName, "must hold printable ASCII without spaces")
 	}
 	u, err := url.Parse(s.URL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		r.fault("ROUNDS_API_URL", "must be a URL such as http://127.0.0.1:8080")
+	if err == nil && u.Scheme == "unix" {
+		if _, err := listen.Parse("unix:" + u.Path); err != nil || u.Host != "" || u.Opaque != "" || u.RawQuery != "" || u.Fragment != "" {
+			r.fault("ROUNDS_API_URL", "must have an absolute path behind unix://, such as unix:///run/rounds/api.sock")
+		}
+	} else if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		r.fault("ROUNDS_API_URL", "must be a URL such as http://127.0.0.1:8080, or unix:///run/rounds/api.sock")
 	} else if u.User != nil {
 		r.fault("ROUNDS_API_URL", "must not hold a user: the token goes into ROUNDS_API_TOKEN")
 	}
@@ -170,22 +173,15 @@ func (r *reading) checkAddresses(s *Settings) {
 }
 
 func (r *reading) checkAddress(name, addr string) {
-	_, port, err := net.SplitHostPort(addr)
-	number, portErr := strconv.Atoi(port)
-	if err != nil || portErr != nil || number < 0 || number > 65535 {
-		r.fault(name, "must be HOST:PORT, such as 127.0.0.1:8080")
+	if _, err := listen.Parse(addr); err != nil {
+		r.fault(name, err.Error())
 	}
 }
 
-// loopback reports whether only this machine can reach an address. An empty host
-// is every one.
+// loopback reports whether only this machine can reach an address.
 func loopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+	a, err := listen.Parse(addr)
+	return err == nil && a.Local()
 }
 
 // checkTimes holds times against each other, but only those that are good by

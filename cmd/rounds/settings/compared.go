@@ -29,7 +29,7 @@ func (s Settings) Compared() map[string]string {
 // comparedFor returns the roles whose processes should agree on the setting.
 func (s Setting) comparedFor() []string {
 	switch s.Name {
-	case "ROUNDS_ROLES", "ROUNDS_API_ADDR", "ROUNDS_OPS_ADDR":
+	case "ROUNDS_ROLES", "ROUNDS_API_ADDR", "ROUNDS_OPS_ADDR", "ROUNDS_API_SOCKET_MODE":
 		return nil
 	case "ROUNDS_HEARTBEAT_INTERVAL", "ROUNDS_LONG_TIMEOUT", "ROUNDS_DEAD_AFTER", "ROUNDS_MEMORY_MARK":
 		// Pollers do what monitors and the API must know.

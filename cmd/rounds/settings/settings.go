@@ -43,11 +43,12 @@ type Redis struct {
 
 // API says what a process does, and how it is reached.
 type API struct {
-	Roles     Roles  `env:"ROUNDS_ROLES,default=api,poller,monitor" oneof:"api poller monitor delivery" about:"what this process does: api, poller, monitor, delivery or several of them, separated by commas"`
-	Addr      string `env:"ROUNDS_API_ADDR,default=127.0.0.1:8080" about:"where the API listens, as HOST:PORT; off loopback only with a token, or where ROUNDS_API_AUTH is required"`
-	Auth      string `env:"ROUNDS_API_AUTH,default=auto" oneof:"auto required" about:"whom the API lets in: auto, where a token is set those with the token or a key, and otherwise everybody on this machine; required, nobody without the token or a key"`
-	OpsAddr   string `env:"ROUNDS_OPS_ADDR" about:"where /metrics, /healthz and /readyz are served apart from the API, as HOST:PORT, with connections of their own; off loopback /metrics wants the token; unset: by the API alone"`
-	PublicURL string `env:"ROUNDS_PUBLIC_URL" about:"where others reach the API, such as https://rounds.example.com, behind whatever adds TLS"`
+	Roles      Roles  `env:"ROUNDS_ROLES,default=api,poller,monitor" oneof:"api poller monitor delivery" about:"what this process does: api, poller, monitor, delivery or several of them, separated by commas"`
+	Addr       string `env:"ROUNDS_API_ADDR,default=127.0.0.1:8080" about:"where the API listens: HOST:PORT, off loopback only with a token, or where ROUNDS_API_AUTH is required; unix:PATH; or systemd:NAME, the socket of a socket unit with FileDescriptorName=NAME"`
+	Auth       string `env:"ROUNDS_API_AUTH,default=auto" oneof:"auto required" about:"whom the API lets in: auto, where a token is set those with the token or a key, and otherwise everybody on this machine; required, nobody without the token or a key"`
+	OpsAddr    string `env:"ROUNDS_OPS_ADDR" about:"where /metrics, /healthz and /readyz are served apart from the API, as ROUNDS_API_ADDR has it, with connections of their own; off loopback /metrics wants the token; unset: by the API alone"`
+	SocketMode Mode   `env:"ROUNDS_API_SOCKET_MODE,default=660" about:"permissions of sockets that ROUNDS_API_ADDR and ROUNDS_OPS_ADDR name as unix:PATH, as chmod takes them in octal"`
+	PublicURL  string `env:"ROUNDS_PUBLIC_URL" about:"where others reach the API, such as https://rounds.example.com, behind whatever adds TLS"`
 
 	Connections  int  `env:"ROUNDS_API_CONNECTIONS,default=1024" min:"16" max:"1000000" about:"how many connections the API has at once; above that, those that have no whole request are closed for new ones"`
 	Followers    int  `env:"ROUNDS_API_FOLLOWERS,default=256" min:"1" max:"100000" about:"how many callers may follow found messages at once"`
@@ -69,7 +70,7 @@ const AuthRequired = "required"
 type Access struct {
 	Token     string `env:"ROUNDS_API_TOKEN" live:"yes" secret:"yes" about:"the bearer token that the API wants and the commands send, of at least 16 characters"`
 	TokenFile string `env:"ROUNDS_API_TOKEN_FILE" live:"yes" about:"file that holds the token, in place of ROUNDS_API_TOKEN"`
-	URL       string `env:"ROUNDS_API_URL,default=http://127.0.0.1:8080" secret:"in part" about:"where the commands reach the API"`
+	URL       string `env:"ROUNDS_API_URL,default=http://127.0.0.1:8080" secret:"in part" about:"where the commands reach the API: an http or https URL, or unix:///PATH"`
 }
 
 // Poller is what the role poller is set to, and what checks and webhooks share.

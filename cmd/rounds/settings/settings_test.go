@@ -40,7 +40,7 @@ func lookupIn(variables map[string]string) Lookup {
 func TestSettingsDefaults(t *testing.T) {
 	want := Settings{
 		Redis:  Redis{Namespace: circulate.DefaultNamespace},
-		API:    API{Roles: Roles{"api", "poller", "monitor"}, Addr: "127.0.0.1:8080", Auth: "auto", Connections: 1024, Followers: 256, TrailKept: 100_000},
+		API:    API{Roles: Roles{"api", "poller", "monitor"}, Addr: "127.0.0.1:8080", Auth: "auto", SocketMode: 0o660, Connections: 1024, Followers: 256, TrailKept: 100_000},
 		Access: Access{URL: "http://127.0.0.1:8080"},
 		Poller: Poller{
 			Concurrency: 256, CheckTimeout: 30 * time.Second, HeartbeatInterval: 2 * time.Second, GracePeriod: 20 * time.Second,
@@ -166,6 +166,11 @@ func TestSettingsAgainstEachOther(t *testing.T) {
 		{"two tokens", map[string]string{"ROUNDS_API_TOKEN": "s3cret-0123456789", "ROUNDS_API_TOKEN_FILE": file}, "ROUNDS_API_TOKEN_FILE is"},
 		{"short token", map[string]string{"ROUNDS_API_TOKEN": "s3cret-01234567"}, "ROUNDS_API_TOKEN: must hold at least 16 characters, as `openssl rand -hex 32` makes them"},
 		{"short token in a file", map[string]string{"ROUNDS_API_TOKEN_FILE": short}, "ROUNDS_API_TOKEN_FILE is "},
+		{"a socket", map[string]string{"ROUNDS_API_ADDR": "unix:/run/rounds/api.sock", "ROUNDS_API_URL": "unix:///run/rounds/api.sock", "ROUNDS_API_SOCKET_MODE": "0600"}, ""},
+		{"systemd's socket", map[string]string{"ROUNDS_API_ADDR": "systemd:api", "ROUNDS_OPS_ADDR": "systemd:ops"}, ""},
+		{"a relative socket", map[string]string{"ROUNDS_API_ADDR": "unix:api.sock"}, `ROUNDS_API_ADDR is "unix:api.sock": must be unix: with an absolute path`},
+		{"a relative socket to call", map[string]string{"ROUNDS_API_URL": "unix://api.sock"}, `ROUNDS_API_URL is "unix://api.sock": must have an absolute path`},
+		{"permissions", map[string]string{"ROUNDS_API_SOCKET_MODE": "1777"}, `ROUNDS_API_SOCKET_MODE is "1777": must be three octal digits, such as 660`},
 		{"public URL", map[string]string{"ROUNDS_PUBLIC_URL": "https://rounds.example.com/"}, ""},
 		{"public URL of a path", map[string]string{"ROUNDS_PUBLIC_URL": "https://rounds.example.com/x"}, `ROUNDS_PUBLIC_URL is "https://rounds.example.com/x": must be a URL`},
 		{"user in the URL", map[string]string{"ROUNDS_API_URL": "http://me:s3cret@host"}, `ROUNDS_API_URL is "http://xxxxx@host": must not hold a user`},

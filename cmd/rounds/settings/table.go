@@ -95,6 +95,8 @@ func (s Setting) allowed() string {
 		return fmt.Sprintf("a whole number from %s to %s", s.min, s.max)
 	case s.kind == reflect.TypeFor[bool]():
 		return "true or false"
+	case s.kind == reflect.TypeFor[Mode]():
+		return "three octal digits, such as 660"
 	}
 	return s.About
 }

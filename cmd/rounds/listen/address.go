@@ -1,0 +1,84 @@
+// Package listen opens what a process serves at: an address of TCP, a unix socket, or a
+// socket that systemd opened for it. It knows nothing of what is served.
+package listen
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The networks of an Address.
+const (
+	TCP     = "tcp"     // its name is HOST:PORT
+	Unix    = "unix"    // a path
+	Systemd = "systemd" // what FileDescriptorName= of the socket unit says
+)
+
+// maxPath is how long a socket's path may be: less than the least that a system takes, by
+// what stands behind it while the socket is made.
+const maxPath = 100
+
+// Address is where to listen.
+type Address struct{ Network, Name string }
+
+// ErrAddress reports a text that is no Address.
+var ErrAddress = errors.New("must be HOST:PORT, such as 127.0.0.1:8080, unix:PATH, such as unix:/run/rounds/api.sock, or systemd:NAME")
+
+// ErrPath reports a path that no socket can have.
+var ErrPath = errors.New("must be unix: with an absolute path of at most 100 bytes")
+
+// Parse reads HOST:PORT, unix:PATH or systemd:NAME. The error is ErrAddress or ErrPath.
+func Parse(text string) (Address, error) {
+	network, name, _ := strings.Cut(text, ":")
+	switch network {
+	case Unix:
+		if !path.IsAbs(name) || len(name) > maxPath || path.Clean(name) != name || strings.ContainsRune(name, 0) {
+			return Address{}, ErrPath
+		}
+		return Address{Unix, name}, nil
+	case Systemd:
+		if !regexp.MustCompile(`^[!-9;-~]{1,255}$`).MatchString(name) { // as systemd has it
+			return Address{}, ErrAddress
+		}
+		return Address{Systemd, name}, nil
+	}
+	_, port, err := net.SplitHostPort(text)
+	number, portErr := strconv.Atoi(port)
+	if err != nil || portErr != nil || number < 0 || number > 65535 {
+		return Address{}, ErrAddress
+	}
+	return Address{TCP, text}, nil
+}
+
+// String returns what Parse reads.
+func (a Address) String() string {
+	if a.Network == TCP {
+		return a.Name
+	}
+	return a.Network + ":" + a.Name
+}
+
+// Local reports whether only this machine can reach the address, as far as it says: where
+// systemd listens only the socket itself does. An empty host is every one.
+func (a Address) Local() bool {
+	if a.Network != TCP {
+		return true
+	}
+	host, _, err := net.SplitHostPort(a.Name)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+}
+
+// Exposed reports whether other machines can reach what a listener listens at.
+func Exposed(listener net.Listener) bool {
+	tcp, ok := listener.Addr().(*net.TCPAddr)
+	return ok && !tcp.IP.IsLoopback()
+}

@@ -1,0 +1,48 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package listen
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+const (
+	firstPassed = 3  // as SD_LISTEN_FDS_START of sd_listen_fds(3)
+	maxPassed   = 64 // more than any unit of this program has
+)
+
+// inherited takes a socket that systemd opened, by its protocol of sd_listen_fds(3).
+func inherited(name string, lookup func(string) (string, bool)) (net.Listener, error) {
+	if pid, _ := lookup("LISTEN_PID"); pid != strconv.Itoa(os.Getpid()) {
+		return nil, errNothingPassed // to nobody, or to another process than this one
+	}
+	text, _ := lookup("LISTEN_FDS")
+	count, err := strconv.Atoi(text)
+	if err != nil || count < 1 || count > maxPassed {
+		return nil, errNothingPassed
+	}
+	given, _ := lookup("LISTEN_FDNAMES")
+	names := strings.Split(given, ":")
+	at := slices.Index(names, name)
+	if at < 0 || at >= count {
+		return nil, fmt.Errorf("systemd passed %d sockets, and none is named %q: their names are %q", count, name, names)
+	}
+	fd := firstPassed + at
+	syscall.CloseOnExec(fd)
+	if listening, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_ACCEPTCONN); err != nil || listening != 1 {
+		return nil, fmt.Errorf("what systemd passed as %q is no socket that listens", name)
+	}
+	file := os.NewFile(uintptr(fd), name)
+	listener, err := net.FileListener(file)
+	if err != nil {
+		return nil, fmt.Errorf("what systemd passed as %q: %w", name, err)
+	}
+	_ = file.Close() // the listener has one of its own
+	return listener, nil
+}
