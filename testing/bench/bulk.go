@@ -87,13 +87,13 @@ func (b *bulkBench) run(ctx context.Context) error {
 		}
 		b.report.figure(step.name+"_"+of+"_seconds", took.Seconds(), "s")
 		b.report.figure(step.name+"_redis_cpu", (after-before)*1e6/float64(b.accounts), "µs/account of Redis")
-		b.report.figure(step.name+"_cpu", (servedAfter-servedBefore)*1e6/float64(b.accounts), "µs/account of the process that serves")
+		b.report.figure(step.name+"_cpu", (servedAfter-servedBefore)*1e6/float64(b.accounts), "µs/account of the serving process")
 	}
 	peak, err := served.peakMemory()
 	if err != nil {
 		return err
 	}
-	b.report.figure("rss_mib", peak/(1<<20), "MiB, the most that the process which serves had")
+	b.report.figure("rss_mib", peak/(1<<20), "MiB, the most that the serving process had")
 	return nil
 }
 
@@ -105,7 +105,7 @@ func bulkOf(ctx context.Context, calls *client.Client, action accounts.Action) (
 }
 
 func noBadLine(bad api.BadLine) error {
-	return fmt.Errorf("line %d was not taken: %w", bad.Line, bad.Errors)
+	return fmt.Errorf("line %d was not accepted: %w", bad.Line, bad.Errors)
 }
 
 // countWord returns a number of accounts as figures are named after it.
@@ -175,7 +175,7 @@ func startBulkServer(ctx context.Context, redis *redistest.Server, profile strin
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
 		s.stop()
-		return nil, errors.Join(errors.New("the process that serves did not start"), err)
+		return nil, errors.Join(errors.New("the serving process did not start"), err)
 	}
 	s.url = strings.TrimSpace(line)
 	return s, nil

@@ -36,7 +36,7 @@ func consume(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("consume", flag.ContinueOnError)
 	url := flags.String("redis", "", "URL of Redis")
 	namespace := flags.String("namespace", "", "of the ring")
-	messages := flags.Int64("messages", 0, "end after so many")
+	messages := flags.Int64("messages", 0, "end after this many")
 	plain := flags.Bool("plain", false, "a handler that does nothing, instead of an effect in Redis")
 	profile := flags.String("profile", "", "write a CPU profile to this file")
 	if err := flags.Parse(args); err != nil {

@@ -122,7 +122,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		flags.DurationVar(&b.each, "for", 10*time.Second, "how long latency is measured")
 		flags.IntVar(&b.rounds, "rounds", 3, "how often each rate is measured, in turn; medians are printed")
 		flags.IntVar(&b.messages, "messages", 100_000, "messages, and tasks of asynq, to deal with in each round")
-		flags.IntVar(&b.waiting, "waiting", 0, "measure the consumer's memory while so many messages wait")
+		flags.IntVar(&b.waiting, "waiting", 0, "measure the consumer's memory while this many messages wait")
 		flags.StringVar(&b.profile, "profile", "", "write a CPU profile of the last round's consumer to this file")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
@@ -155,7 +155,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return b.run(ctx)
 	case "bulk":
 		b := &bulkBench{}
-		flags.StringVar(&b.profile, "profile", "", "write a CPU profile of the process that serves to this file")
+		flags.StringVar(&b.profile, "profile", "", "write a CPU profile of the serving process to this file")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}

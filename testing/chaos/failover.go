@@ -105,7 +105,7 @@ func (t *turn) deserted(former *redistest.Server) error {
 	}
 	after, err := tickets(former)
 	if err == nil && after != before {
-		t.fail(fmt.Sprintf("I3: %d tickets were given out by a master that another had replaced", after-before))
+		t.fail(fmt.Sprintf("I3: %d tickets were issued by a master that another had replaced", after-before))
 	}
 	return err
 }

@@ -35,7 +35,7 @@ func chosen(faults []fault, on []topology, names []string) ([]fault, error) {
 		}
 		i := slices.IndexFunc(faults, func(f fault) bool { return f.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("--faults: %q: no such fault in these worlds, or this binary cannot bear it", name)
+			return nil, fmt.Errorf("--faults: %q: no such fault in these worlds, or this binary does not support it", name)
 		}
 		some = append(some, faults[i])
 	}

@@ -55,7 +55,7 @@ func endlessConnector(t *turn) (func() error, error) {
 		// First the account is deregistered. That must work on a Redis without free
 		// memory too.
 		if outcome, status := t.clients.request(t, deregister, id); outcome != done {
-			t.fail(fmt.Sprintf("I6: who fills Redis cannot be deregistered: %s, %d", outcome, status))
+			t.fail(fmt.Sprintf("I6: an account that fills Redis cannot be deregistered: %s, %d", outcome, status))
 		}
 		return t.set("maxmemory", "0")
 	}
@@ -159,7 +159,7 @@ func halfOpen(t *turn) (func() error, error) {
 	for range 5 {
 		answer, err := client.Get("http://" + addr + "/v1/accounts/" + t.base[0])
 		if err != nil {
-			t.fail(fmt.Sprintf("I6: the API is deaf to a new caller while %d keep silent: %v", callers, err))
+			t.fail(fmt.Sprintf("I6: the API does not answer a new caller while %d keep silent: %v", callers, err))
 			break
 		}
 		_ = answer.Body.Close()

@@ -78,7 +78,7 @@ func (t *turn) play() error {
 	t.look()
 	if t.fault.mend != nil {
 		if err := t.fault.mend(t); err != nil {
-			t.fail("not put together again: " + err.Error())
+			t.fail("not restored: " + err.Error())
 		}
 	}
 	return t.Err()

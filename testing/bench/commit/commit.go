@@ -32,7 +32,7 @@ func Of(ctx context.Context, dir string) (string, error) {
 	if name := ofBuild(info); name != "" {
 		return name, nil
 	}
-	return "", errors.Join(errors.New("neither the tree nor the program tells its commit"), err)
+	return "", errors.Join(errors.New("neither the tree nor the program names its commit"), err)
 }
 
 func ofBuild(info *debug.BuildInfo) string {
