@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Account is one account of a ring, by its id: the steps that concern it alone. It finds the
-// account in whichever shard it is while their number changes. For many accounts at once there
-// are the ring's own steps, which take those of one shard.
+// Account is one account of a ring, by its id, with the steps that concern it alone. It
+// finds the account in its shard, also while the number of shards changes. For many
+// accounts at once, use the ring's own steps, which take those of one shard.
 type Account struct {
 	ring *Ring
 	id   string
@@ -16,13 +16,13 @@ type Account struct {
 // Account returns the account of an id, which need not be registered.
 func (r *Ring) Account(id string) Account { return Account{r, id} }
 
-// Shard is the shard that the account belongs to.
+// Shard returns the shard that the account belongs to.
 func (a Account) Shard() int { return a.ring.ShardOf(a.id) }
 
-// Now is the time by the clock that decides for the account.
+// Now returns the time by the clock that decides for the account.
 func (a Account) Now(ctx context.Context) (time.Time, error) { return a.ring.Now(ctx, a.Shard()) }
 
-// Look returns what is known of the account, or ErrNotRegistered.
+// Look returns what the ring knows about the account, or ErrNotRegistered.
 func (a Account) Look(ctx context.Context) (View, error) {
 	views, err := a.ring.Look(ctx, a.Shard(), []string{a.id})
 	switch {
@@ -34,7 +34,7 @@ func (a Account) Look(ctx context.Context) (View, error) {
 	return views[0], nil
 }
 
-// Register registers the account, unless it is. Whatever id the item has, it is this one's.
+// Register registers the account, unless it is registered. It ignores the item's id.
 func (a Account) Register(ctx context.Context, item Registration) (Registered, error) {
 	item.ID = a.id
 	outcomes, err := a.ring.Register(ctx, a.Shard(), []Registration{item})
@@ -44,8 +44,7 @@ func (a Account) Register(ctx context.Context, item Registration) (Registered, e
 	return outcomes[0], nil
 }
 
-// Upsert is Register, and changes the record of an account that is registered; see
-// Ring.Upsert.
+// Upsert is Register, and changes the record of a registered account; see Ring.Upsert.
 func (a Account) Upsert(ctx context.Context, item Registration) (Registered, error) {
 	item.ID = a.id
 	outcomes, err := a.ring.Upsert(ctx, a.Shard(), []Registration{item})
@@ -55,29 +54,29 @@ func (a Account) Upsert(ctx context.Context, item Registration) (Registered, err
 	return outcomes[0], nil
 }
 
-// Deregister takes the account out for good. It returns ErrNotRegistered where it is not
-// there.
+// Deregister removes the account for good. It returns ErrNotRegistered if it is not
+// registered.
 func (a Account) Deregister(ctx context.Context) error {
 	return a.counted(a.ring.Deregister(ctx, a.Shard(), []string{a.id}))
 }
 
-// DeregisterIf is Deregister of an account that has this very record, byte by byte. It returns
-// ErrNotRegistered as well where the account has another one, and leaves it alone.
+// DeregisterIf is Deregister for an account that has exactly this record, byte by byte.
+// If the account has another one, it changes nothing and returns ErrNotRegistered too.
 func (a Account) DeregisterIf(ctx context.Context, record []byte) error {
 	return a.counted(a.ring.countAnywhere(ctx, a.Shard(), []string{a.id}, func(ctx context.Context, shard int, ids []string) (int, error) {
 		return a.ring.deregisterIn(ctx, shard, []any{2, ids[0], record})
 	}))
 }
 
-// Park takes the account out of circulation for a reason. It returns ErrNotRegistered where
-// it is not there.
+// Park takes the account out of circulation for a reason. It returns ErrNotRegistered if
+// it is not registered.
 func (a Account) Park(ctx context.Context, reason string) error {
 	return a.counted(a.ring.Park(ctx, a.Shard(), reason, []string{a.id}))
 }
 
-// Resume brings the account back if it is parked, with its failures and strikes forgotten.
-// One that circulates is left alone. Whatever id the item has, it is this one's. It returns
-// ErrNotRegistered for an id that no account has.
+// Resume puts a parked account back into circulation, and forgets its failures and
+// strikes. It does not change an account that circulates. It ignores the item's id. It
+// returns ErrNotRegistered for an id that no account has.
 func (a Account) Resume(ctx context.Context, item Resumption) error {
 	item.ID = a.id
 	outcomes, err := a.ring.ResumeAll(ctx, a.Shard(), []Resumption{item})
@@ -87,7 +86,7 @@ func (a Account) Resume(ctx context.Context, item Resumption) error {
 	return err
 }
 
-// counted is the error of a step that tells how many accounts it found.
+// counted is the error of a step that returns how many accounts it found.
 func (Account) counted(n int, err error) error {
 	if err == nil && n == 0 {
 		err = ErrNotRegistered

@@ -28,9 +28,9 @@ type Violation string
 
 // The violations.
 const (
-	Lost     Violation = "lost"      // registered, or there is a record, and in no place; repaired: due at once
+	Lost     Violation = "lost"      // registered, or with a record, and in no place; repaired: due at once
 	Doubled  Violation = "doubled"   // in several places under its current ticket; repaired: one place, fresh ticket
-	Orphan   Violation = "orphan"    // scheduled or parked and not registered, nor is there a record; repaired: set aside
+	Orphan   Violation = "orphan"    // scheduled or parked, but neither registered nor with a record; repaired: set aside
 	NoRecord Violation = "no_record" // registered without a record; repaired: parked, with a reason
 	Garbage  Violation = "garbage"   // a text in a list that is no entry; claims and sweeps set it aside
 	Beyond   Violation = "beyond"    // scheduled later than it can be due; repaired: due at its next time
@@ -44,67 +44,68 @@ type Finding struct {
 	Repaired bool      `json:"repaired"`
 }
 
-// AuditOptions say how an audit is done.
+// AuditOptions are how an audit is done.
 type AuditOptions struct {
 	Repair bool
-	// Records reads every record. Without, they are read where their number is not
-	// that of the registered: one that is missing hides one that is too many.
+	// Records reads every record. Without it, records are read only if their number
+	// differs from that of registered accounts, so one missing record can hide one that
+	// is too many.
 	Records bool
-	// Registration says how an account is registered again whose ticket is gone, by
-	// Redis' clock; nil: due at once, of normal priority. Its ID and Record are not
-	// looked at.
+	// Registration returns how an account whose ticket is gone is registered again, by
+	// Redis' clock. Nil: due at once, with normal priority. Its ID and Record are
+	// ignored.
 	Registration func(id string, record []byte, now time.Time) Registration
-	// Beyond says of an account that is due in more than AuditFar whether that is later
-	// than it can be, and when it is due instead, by Redis' clock. Nil: nobody is looked
-	// at.
+	// Beyond reports whether an account that is due in more than AuditFar is due later
+	// than it can be, and when it is due instead, by Redis' clock. Nil: no account is
+	// looked at.
 	Beyond func(f Far, now time.Time) (due time.Time, beyond bool)
-	// Pause is called after each step, to pace; its error ends the audit. It is left
-	// out where a step was followed by repairs of what it found. Nil: no pause.
+	// Pause is called after each step, to pace the audit. Its error ends the audit. It is
+	// not called after a step whose findings were repaired. Nil: no pause.
 	Pause func(ctx context.Context) error
 }
 
-// Audited is what an audit came to.
+// Audited is the result of an audit.
 type Audited struct {
 	Accounts int       `json:"accounts"`
 	Findings []Finding `json:"findings"`
-	// Unjudged are suspects in lists that moved too fast to be read: the next
-	// audit looks at them again.
+	// Unjudged are suspects in lists that changed too fast to be read. The next audit
+	// looks at them again.
 	Unjudged int `json:"unjudged"`
 }
 
-// Each of these makes a step of one or two milliseconds at most, by Redis' own
-// measure with a million accounts in 64 shards.
+// Each of these makes a step of at most one or two milliseconds, by Redis' own measure
+// with a million accounts in 64 shards.
 const (
-	auditTickets  = 300  // registered accounts in a step: each is asked for in two ZSETs
-	auditPage     = 500  // what is scheduled or parked, in a step
-	auditRecords  = 50   // records, which may be large
-	auditSuspects = 200  // judged in a step
+	auditTickets  = 300  // registered accounts in a step: each is looked up in two ZSETs
+	auditPage     = 500  // scheduled or parked accounts in a step
+	auditRecords  = 50   // records in a step; they may be large
+	auditSuspects = 200  // suspects judged in a step
 	auditShort    = 1000 // entries of a shard that are read in that step, if there are no more
 )
 
-// AuditFar is how far ahead an account may be due without a look at its record.
+// AuditFar is how far ahead an account may be due before its record is looked at.
 const AuditFar = time.Hour
 
-// auditLogged is how many findings of a shard are logged one by one: a shard that
-// was flushed has nothing else.
+// auditLogged is how many findings of a shard are logged one by one. In a shard that was
+// flushed every account is a finding.
 const auditLogged = 20
 
-// noRecordReason is how the reason begins for which an audit parks an account.
+// noRecordReason begins the reason with which an audit parks an account.
 const noRecordReason = "no record"
 
 type suspect struct{ id, ticket string }
 
-// AuditShard checks the conservation law for every account of a shard, in steps
-// that are short however many there are.
+// AuditShard checks the conservation law for every account of a shard. It works in short
+// steps, however many accounts there are.
 //
-// It trusts tickets only. An account that is in no ZSET while its ticket is T is
-// in a list, and as long as T is current the only way out of that list is a
-// requeue, from processing_list to message_queue. So whoever is neither in a
-// whole reading of processing_list nor in one of message_queue after it, and has
-// T still, is suspect; and so is who is seen in a list under T and in another
-// place too. Suspects are judged in one atomic step where the lists are short,
-// and otherwise by a second reading with the ticket unchanged since before the
-// first. Under any load, who moves has another ticket and is no suspect.
+// It trusts tickets only. An account that is in no ZSET while its ticket is T is in a
+// list. As long as T is current, the only way out of that list is a requeue, from
+// processing_list to message_queue. So an account is suspect if it still has T, and was
+// neither in a complete reading of processing_list nor in one of message_queue after it.
+// An account is suspect too if it was seen in a list under T and in another place.
+// Suspects are judged in one atomic step if the lists are short, and otherwise by a
+// second reading, if the ticket is the same as before the first. An account that moves
+// under load has another ticket and is no suspect.
 func (r *Ring) AuditShard(ctx context.Context, shard int, o AuditOptions) (Audited, error) {
 	a := &audit{ring: r, shard: shard, o: o, keys: &r.keys[shard]}
 	defer a.logRest()
@@ -129,7 +130,7 @@ type audit struct {
 	suspects   map[suspect]bool
 }
 
-// ask is one step of looking.
+// ask is one step that looks at accounts.
 func (a *audit) ask(ctx context.Context, args ...any) ([]any, error) {
 	k := a.keys
 	return redis.Values(a.ring.wire.Run(ctx, auditScript, a.shard,
@@ -152,7 +153,7 @@ func (a *audit) pause(ctx context.Context) error {
 	return a.o.Pause(ctx)
 }
 
-// travellers goes through who is registered.
+// travellers goes through the registered accounts.
 func (a *audit) travellers(ctx context.Context) error {
 	a.travelling, a.suspects = make(map[suspect]bool), make(map[suspect]bool)
 	bare := make(map[string]bool)
@@ -193,7 +194,7 @@ func (a *audit) noRecord(ctx context.Context, id string) error {
 		return err // it has been deregistered, or has its record
 	}
 	if views[0].Place == Parked && strings.HasPrefix(views[0].Reason, noRecordReason) {
-		return nil // an audit has done what can be done; who looks at the parked sees it
+		return nil // an audit has done what can be done; operators see it among the parked accounts
 	}
 	repaired := false
 	if a.o.Repair {
@@ -221,14 +222,14 @@ func (a *audit) report(kind Violation, id string, repaired bool) {
 	}
 }
 
-// logRest tells of the findings that were too many to be logged.
+// logRest logs how many findings were not logged one by one.
 func (a *audit) logRest() {
 	if n := len(a.found.Findings); n > auditLogged {
 		a.ring.log.Error("the conservation law does not hold for more accounts", "shard", a.shard, "more", n-auditLogged, "repaired", a.repairs)
 	}
 }
 
-// repair puts one account right, if repairs are wanted.
+// repair repairs one account, if repairs are wanted.
 func (a *audit) repair(ctx context.Context, kind Violation, args ...any) error {
 	repaired := false
 	if a.o.Repair {
@@ -245,8 +246,8 @@ func (a *audit) repair(ctx context.Context, kind Violation, args ...any) error {
 	return nil
 }
 
-// Audit is AuditShard for every shard, one after the other. The first error ends
-// it; what was found until then is given too.
+// Audit is AuditShard for every shard, one after the other. The first error ends it. What
+// was found until then is returned too.
 func (r *Ring) Audit(ctx context.Context, o AuditOptions) (Audited, error) {
 	var all Audited
 	for shard := range r.Shards() {
@@ -261,7 +262,7 @@ func (r *Ring) Audit(ctx context.Context, o AuditOptions) (Audited, error) {
 	return all, nil
 }
 
-// Count says how many findings are of a kind.
+// Count returns how many findings are of a kind.
 func (a *Audited) Count(kind Violation) (found, repaired int) {
 	for _, f := range a.Findings {
 		if f.Kind == kind {
@@ -274,8 +275,8 @@ func (a *Audited) Count(kind Violation) (found, repaired int) {
 	return found, repaired
 }
 
-// beyond goes through what is scheduled, for accounts that are due later than they
-// can be: by a clock that was wrong, and that nobody saw go back.
+// beyond goes through the schedule for accounts that are due later than they can be,
+// after a wrong clock that nobody saw go back.
 func (a *audit) beyond(ctx context.Context) error {
 	if a.o.Beyond == nil {
 		return nil
@@ -300,7 +301,7 @@ func (a *audit) beyond(ctx context.Context) error {
 			}
 			a.report(Beyond, f.ID, moved == 1)
 		}
-		// A page without any costs next to nothing.
+		// A page without any finding costs next to nothing.
 		if pages++; len(far) > 0 || pages%8 == 0 {
 			if err := a.pause(ctx); err != nil {
 				return err

@@ -14,11 +14,11 @@ import (
 
 const (
 	listChunk    = 1000 // entries read at a time
-	listAttempts = 10   // before a list counts as moving too fast
+	listAttempts = 10   // before a list counts as changing too fast
 )
 
-// lists reads the shard's lists and makes suspects of who should be there and is
-// not, and of who is there and elsewhere too.
+// lists reads the shard's lists. Suspects are accounts that should be there and are not,
+// and those that are there and elsewhere too.
 func (a *audit) lists(ctx context.Context) error {
 	seen, garbage, whole, err := a.readLists(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (a *audit) lists(ctx context.Context) error {
 	}
 	for s := range seen {
 		if !a.travelling[s] {
-			a.suspects[s] = true // void, most of them; the judge knows
+			a.suspects[s] = true // most of them are void; the judge finds out
 		}
 	}
 	for _, text := range garbage {
@@ -113,9 +113,9 @@ func (a *audit) judge(ctx context.Context) error {
 	return nil
 }
 
-// readLists reads processing_list and then the lanes of message_queue, and tells
-// in how many of them each entry is; two of one list count as two unless they are
-// the same to the letter. Whole is false where a list moved too fast.
+// readLists reads processing_list and then the lanes of message_queue. It returns in how
+// many of them each entry is. Two entries of one list count as two unless they are
+// identical. Whole is false if a list changed too fast.
 func (a *audit) readLists(ctx context.Context) (seen map[suspect]int, garbage []string, whole bool, err error) {
 	seen = make(map[suspect]int)
 	k := a.keys
@@ -135,10 +135,10 @@ func (a *audit) readLists(ctx context.Context) (seen map[suspect]int, garbage []
 	return seen, garbage, true, nil
 }
 
-// readList reads a list in chunks, each from where the one before ended. Entries
-// keep their order whatever is pushed or taken meanwhile; so if a chunk holds the
-// last entry of the one before, all that stayed in the list has been read. If it
-// does not, something before it was taken out, and the reading begins anew.
+// readList reads a list in chunks, each from where the last one ended. Entries keep their
+// order whatever is pushed or removed meanwhile. So if a chunk holds the last entry of
+// the one before, everything that stayed in the list has been read. If it does not,
+// something before it was removed, and the reading begins again.
 func (a *audit) readList(ctx context.Context, key string) (texts map[string]bool, whole bool, err error) {
 	for range listAttempts {
 		texts = make(map[string]bool)
@@ -161,14 +161,15 @@ func (a *audit) readList(ctx context.Context, key string) (texts map[string]bool
 			if len(chunk) < listChunk {
 				return texts, true, nil
 			}
-			// No pause here: the longer a reading takes, the more moves under it.
+			// There is no pause here: the longer a reading takes, the more changes during
+			// it.
 			last, at = chunk[len(chunk)-1], at+len(chunk)-1
 		}
 	}
 	return nil, false, nil
 }
 
-// strangers goes through what is scheduled, parked or recorded, for ids that are
+// strangers goes through what is scheduled, parked or recorded, and finds ids that are
 // not registered.
 func (a *audit) strangers(ctx context.Context) error {
 	orphans := make(map[string]bool)

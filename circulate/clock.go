@@ -29,19 +29,19 @@ var (
 	clockRewindScript = wire.NewScript("rewind", clockRewindLua)
 )
 
-// ClockStep is the least step of Redis' clock that is taken notice of: what is less
-// is over before anybody could do something about it.
+// ClockStep is the smallest step of Redis' clock that counts. A smaller one is over
+// before anybody could react.
 const ClockStep = 10 * time.Second
 
 // Clock is a reading of a shard's clock.
 type Clock struct {
 	Now time.Time
-	// Newest is the newest time that was read before, where the clock went back
-	// behind it by ClockStep or more; otherwise the zero time.
+	// Newest is the newest time that was read before, if the clock went back behind it by
+	// ClockStep or more; otherwise the zero time.
 	Newest time.Time
 }
 
-// Back is how far the clock went back; 0 where it did not.
+// Back returns how far the clock went back, or 0.
 func (c Clock) Back() time.Duration {
 	if c.Newest.IsZero() {
 		return 0
@@ -49,21 +49,21 @@ func (c Clock) Back() time.Duration {
 	return c.Newest.Sub(c.Now)
 }
 
-// Clocks reads the clocks of a ring's shards, and puts right what was due by one that
-// went back.
+// Clocks reads the clocks of a ring's shards, and reschedules what is due too late after
+// one went back.
 type Clocks struct{ ring *Ring }
 
-// Clocks are the ring's.
+// Clocks returns those of the ring.
 func (r *Ring) Clocks() Clocks { return Clocks{r} }
 
-// Read reads a shard's clock and keeps the newest time seen. That the clock went
-// back is told until ForgetNewest.
+// Read reads a shard's clock and keeps the newest time seen. It reports a clock that went
+// back until ForgetNewest.
 func (c Clocks) Read(ctx context.Context, shard int) (Clock, error) {
 	return c.ring.readClock(ctx, shard, "")
 }
 
-// ForgetNewest says that all has been put right which was due by a clock that went
-// back: what Read returned is forgotten, unless somebody has seen a newer time.
+// ForgetNewest says that everything was rescheduled that was due by a clock that went
+// back. What Read returned is forgotten, unless another caller has seen a newer time.
 func (c Clocks) ForgetNewest(ctx context.Context, shard int, newest time.Time) error {
 	_, err := c.ring.readClock(ctx, shard, strconv.FormatInt(newest.UnixMilli(), 10))
 	return err
@@ -89,14 +89,14 @@ type Far struct {
 	ID     string
 	Due    time.Time
 	Rule   Rule   // what decided Due
-	Record []byte // nil where there is none
+	Record []byte // nil if there is none
 	State  string // what its cadence keeps; opaque to the ring
 }
 
-// FarScheduled looks at about n of a shard's scheduled accounts, returns those that are
-// not due within a time, the time now, and the cursor to go on with, until that is
-// ScanDone; it begins with an empty one. An account that stays scheduled throughout is
-// looked at, in rare cases twice.
+// FarScheduled looks at about n of a shard's scheduled accounts. It returns those that
+// are not due within a time, the time now, and the next cursor. It begins with an empty
+// cursor and ends with ScanDone. An account that stays scheduled throughout is looked at,
+// in rare cases twice.
 func (c Clocks) FarScheduled(ctx context.Context, shard int, cursor string, n int, within time.Duration) ([]Far, time.Time, string, error) {
 	if cursor == "" {
 		cursor = ScanDone
@@ -131,14 +131,14 @@ func (c Clocks) FarScheduled(ctx context.Context, shard int, cursor string, n in
 	return all, time.UnixMilli(now), next, nil
 }
 
-// Move is a scheduled account that is to be due at another time.
+// Move is a scheduled account that should be due at another time.
 type Move struct {
 	Far Far
 	To  time.Time
 }
 
-// MoveDue has scheduled accounts of one shard due at other times, each only if it is
-// still due when it was seen. It reports how many it moved, and is safe to repeat.
+// MoveDue reschedules accounts of one shard, each only if it is still due at the time
+// that was seen. It returns how many it moved, and is safe to repeat.
 func (c Clocks) MoveDue(ctx context.Context, shard int, moves []Move) (int, error) {
 	if err := wire.CheckBatch("move", len(moves)); err != nil {
 		return 0, err
@@ -154,8 +154,8 @@ func (c Clocks) MoveDue(ctx context.Context, shard int, moves []Move) (int, erro
 // rewindPage is how many leases, nudges or parked accounts one step looks at.
 const rewindPage = 500
 
-// Rewind brings nearer what else of a shard ends by a clock that went back by so
-// much: the leases of consumer groups, nudges, and since when accounts are parked.
+// Rewind shortens by so much what else in a shard ends by a clock that went back: leases
+// of consumer groups and nudges. It also corrects since when accounts are parked.
 func (c Clocks) Rewind(ctx context.Context, shard int, back time.Duration) error {
 	k := &c.ring.keys[shard]
 	for which, cursor := "leases", ScanDone; which != ""; {
@@ -172,8 +172,8 @@ func (c Clocks) Rewind(ctx context.Context, shard int, back time.Duration) error
 	return nil
 }
 
-// KeepStep keeps what is known of the last steps of Redis' clock, opaque to the
-// ring, for LastStep.
+// KeepStep stores what is known of the last steps of Redis' clock, for LastStep. It is
+// opaque to the ring.
 func (c Clocks) KeepStep(ctx context.Context, found []byte) error {
 	key := clockStepKey(c.ring.namespace)
 	if _, err := c.ring.wire.Pipeline(ctx, key, wire.Command{"SET", key, found}); err != nil {
@@ -182,7 +182,7 @@ func (c Clocks) KeepStep(ctx context.Context, found []byte) error {
 	return nil
 }
 
-// LastStep is what KeepStep kept, nil where there was none.
+// LastStep returns what KeepStep stored, or nil.
 func (c Clocks) LastStep(ctx context.Context) ([]byte, error) {
 	key := clockStepKey(c.ring.namespace)
 	replies, err := c.ring.wire.Pipeline(ctx, key, wire.Command{"GET", key})

@@ -11,14 +11,14 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// Count says how many of a shard's accounts are where, at one moment.
+// Count is how many of a shard's accounts are in each place, at one moment.
 type Count struct {
 	Registered int
 	Scheduled  int
-	Waiting    int // entries in all lanes of message_queue, void ones among them
-	Urgent     int // of them, those in the urgent lane
-	Low        int // of them, those in the low lane
-	Claimed    int // entries in processing_list, void ones among them
+	Waiting    int // entries in all lanes of message_queue, including void ones
+	Urgent     int // of these, those in the urgent lane
+	Low        int // of these, those in the low lane
+	Claimed    int // entries in processing_list, including void ones
 	Parked     int
 	Messages   int // in the stream
 

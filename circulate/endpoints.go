@@ -33,12 +33,12 @@ type DisabledEndpoint struct {
 // Endpoints are the webhook endpoints of a namespace that get no messages for now.
 type Endpoints struct{ ring *Ring }
 
-// Endpoints are those of the ring's namespace.
+// Endpoints returns those of the ring's namespace.
 func (r *Ring) Endpoints() Endpoints { return Endpoints{r} }
 
-// Disable keeps messages from an endpoint until Enable. One that
-// is disabled already keeps its time and reason; what holds is returned. Of the
-// reason at most 256 bytes are kept.
+// Disable keeps messages from an endpoint until Enable. An endpoint that is already
+// disabled keeps its time and reason; they are returned. At most 256 bytes of the reason
+// are kept.
 func (e Endpoints) Disable(ctx context.Context, name, reason string) (DisabledEndpoint, error) {
 	if name == "" {
 		return DisabledEndpoint{}, fmt.Errorf("%w: disable endpoint: name: missing", wire.ErrInput)
@@ -51,8 +51,8 @@ func (e Endpoints) Disable(ctx context.Context, name, reason string) (DisabledEn
 	return parseDisabled(name, value), nil
 }
 
-// Enable lets an endpoint have messages again, from where it stopped. It
-// reports whether it was disabled.
+// Enable lets an endpoint get messages again, from where it stopped. It reports whether
+// it was disabled.
 func (e Endpoints) Enable(ctx context.Context, name string) (bool, error) {
 	key := endpointsKey(e.ring.namespace)
 	replies, err := e.ring.wire.Pipeline(ctx, key, wire.Command{"HDEL", key, name})
@@ -63,8 +63,8 @@ func (e Endpoints) Enable(ctx context.Context, name string) (bool, error) {
 	return n > 0, err
 }
 
-// Disabled returns what is known of an endpoint that is disabled; ok is
-// false of one that is not.
+// Disabled returns when and why an endpoint was disabled. ok is false if it is not
+// disabled.
 func (e Endpoints) Disabled(ctx context.Context, name string) (d DisabledEndpoint, ok bool, err error) {
 	key := endpointsKey(e.ring.namespace)
 	replies, err := e.ring.wire.Pipeline(ctx, key, wire.Command{"HGET", key, name})
@@ -81,7 +81,7 @@ func (e Endpoints) Disabled(ctx context.Context, name string) (d DisabledEndpoin
 	return parseDisabled(name, value), true, nil
 }
 
-// All returns all endpoints that are disabled, by name.
+// All returns all disabled endpoints, by name.
 func (e Endpoints) All(ctx context.Context) ([]DisabledEndpoint, error) {
 	key := endpointsKey(e.ring.namespace)
 	replies, err := e.ring.wire.Pipeline(ctx, key, wire.Command{"HGETALL", key})
@@ -100,8 +100,8 @@ func (e Endpoints) All(ctx context.Context) ([]DisabledEndpoint, error) {
 	return disabled, nil
 }
 
-// parseDisabled reads since|reason. What cannot be read is disabled all the same,
-// since nobody knows when: somebody wrote it for a purpose.
+// parseDisabled reads since|reason. A text that cannot be read disables the endpoint too,
+// at an unknown time: somebody wrote it for a purpose.
 func parseDisabled(name, value string) DisabledEndpoint {
 	since, reason, found := strings.Cut(value, "|")
 	ms, err := strconv.ParseInt(since, 10, 64)

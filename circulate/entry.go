@@ -11,9 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// An entry's first three parts have a fixed width, so that scripts cut rather
-// than match. Fourteen digits of ticket are the most that Redis keeps in
-// sixteen bytes.
+// An entry's first three parts have a fixed width, so that scripts can cut it without
+// matching. Fourteen digits of ticket are the most that Redis keeps in sixteen bytes.
 const (
 	ticketWidth  = 14
 	stampWidth   = 13
@@ -30,7 +29,7 @@ const (
 // processing_list: `ticket|stamp|replica|id`.
 type Entry struct {
 	Ticket  int64     // void unless it is the account's current ticket
-	Stamp   time.Time // since when it waits, or is claimed; Redis' clock, in ms
+	Stamp   time.Time // since when it waits or is claimed; Redis' clock, in ms
 	Replica string    // who holds it; empty while it waits
 	ID      string    // the account
 }
@@ -38,7 +37,8 @@ type Entry struct {
 // ErrMalformedEntry reports a text that is no entry.
 var ErrMalformedEntry = wire.Finding("circulate: malformed entry")
 
-// ParseEntry reads an entry. What it accepts, String gives back to the letter.
+// ParseEntry reads an entry. For every text that it accepts, String returns the same
+// text.
 func ParseEntry(text string) (Entry, error) {
 	if len(text) <= idOffset || len(text) > idOffset+MaxIDLength ||
 		text[ticketWidth] != '|' || text[ticketWidth+1+stampWidth] != '|' || text[idOffset-1] != '|' {
@@ -62,7 +62,7 @@ func ParseEntry(text string) (Entry, error) {
 	return Entry{Ticket: ticket, Stamp: time.UnixMilli(stamp), Replica: replica, ID: text[idOffset:]}, nil
 }
 
-// String writes the entry as it travels.
+// String returns the entry's text.
 func (e Entry) String() string {
 	replica := e.Replica
 	if replica == "" {
@@ -80,8 +80,8 @@ func digits(text string) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// ValidateID tells what is wrong with an account's id: it must be 1 to
-// MaxIDLength bytes of UTF-8 without control characters.
+// ValidateID returns what is wrong with an account's id. It must be 1 to MaxIDLength
+// bytes of UTF-8 without control characters.
 func ValidateID(id string) error {
 	switch {
 	case id == "":
@@ -96,8 +96,8 @@ func ValidateID(id string) error {
 	return nil
 }
 
-// ValidateReplica tells what is wrong with a replica's name: it must be exactly
-// ten letters or digits. NewReplica makes one.
+// ValidateReplica returns what is wrong with a replica's name. It must be exactly ten
+// letters or digits. NewReplica makes one.
 func ValidateReplica(name string) error {
 	if len(name) != replicaWidth || strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')

@@ -7,40 +7,39 @@ import (
 )
 
 var (
-	// ErrClaimLost reports that an account was taken from the caller, who must
-	// drop what it found rather than write it.
+	// ErrClaimLost reports that an account was taken from the caller, who must drop the
+	// result rather than write it.
 	ErrClaimLost = wire.Finding("circulate: claim lost")
 
 	// ErrNotRegistered reports an id that no account has.
 	ErrNotRegistered = wire.Finding("circulate: account not registered")
 
-	// ErrResharding reports that accounts go to other shards than those that the
-	// caller's ring was opened with: nothing was done, and is to be tried again with
-	// one that is opened anew.
+	// ErrResharding reports that accounts move to other shards than those that the
+	// caller's ring was opened with. Nothing was done. Open the ring again and repeat the
+	// step.
 	ErrResharding = wire.Finding("circulate: the number of shards is changing; try again")
 
-	// ErrMismatch reports that the namespace in Redis was made with other
-	// settings than the caller's.
+	// ErrMismatch reports that the namespace in Redis was made with other settings than
+	// the caller's.
 	ErrMismatch = wire.Finding("circulate: settings disagree with Redis")
 )
 
-// Unknown reports whether err leaves open if the step was done: a time-out, or
-// a connection cut before the reply. Such a step may be repeated; it must never
-// be taken for a yes or a no.
+// Unknown reports whether err leaves open if the step was done: a time-out, or a
+// connection cut before the reply. Such a step may be repeated. It must never be taken
+// for a yes or a no.
 func Unknown(err error) bool { return wire.Unknown(err) }
 
-// Unavailable reports whether err is Redis as a whole not serving, rather than a
-// fault of this step: unreachable, loading, out of memory, read-only, or a cluster
-// in which the shard is on its way from node to node. Other nodes may serve.
+// Unavailable reports whether err means that Redis as a whole does not serve, rather than
+// a fault of this step: it is unreachable, loading, out of memory or read-only, or the
+// shard is on its way between nodes of a cluster. Other nodes may serve.
 func Unavailable(err error) bool { return wire.Unavailable(err) }
 
-// Full reports whether Redis is at its memory limit and refuses what could need
-// more of it. What was refused was not done. Steps that free, or only read, are not
-// refused.
+// Full reports whether Redis is at its memory limit and refused a step that could need
+// more. The step was not done. Steps that free memory, or only read, are not refused.
 func Full(err error) bool { return wire.Full(err) }
 
-// Denied reports whether Redis refuses the credentials or lacks the permission:
-// somebody is changing them, or must.
+// Denied reports whether Redis refuses the credentials, or the user lacks a permission.
+// Somebody is changing them, or must.
 func Denied(err error) bool { return wire.Denied(err) }
 
 // ShardsError reports a namespace that has another number of shards than the caller
@@ -58,5 +57,5 @@ func (e *ShardsError) Error() string {
 // Unwrap returns ErrMismatch.
 func (e *ShardsError) Unwrap() error { return ErrMismatch }
 
-// LockedOut reports whether Redis was reached and refused the password, or wants one.
+// LockedOut reports whether Redis was reached and refused the password, or demands one.
 func LockedOut(err error) bool { return wire.LockedOut(err) }

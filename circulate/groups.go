@@ -13,18 +13,18 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// ErrNoGroup reports a consumer group that a shard has not got, or not any more.
+// ErrNoGroup reports a consumer group that a shard does not have, or no longer has.
 var ErrNoGroup = wire.Finding("circulate: no such consumer group")
 
-// ValidateGroup tells what is wrong with a consumer group's name: it must be 1 to
-// 64 letters, digits, dots, dashes or underscores.
+// ValidateGroup returns what is wrong with a consumer group's name. It must be 1 to 64
+// letters, digits, dots, dashes or underscores.
 func ValidateGroup(group string) error { return wire.ValidateGroup(group) }
 
-// EnsureGroup makes a consumer group in a shard unless it has it. A new one reads
-// what comes after the position: StreamStart for all there is, StreamEnd for what
-// comes from now on. In a new shard it reads all there is wherever an old shard whose
-// accounts go there has the group already: it is as old as that one. So whoever makes a group everywhere
-// begins with the last shard.
+// EnsureGroup makes a consumer group in a shard unless the shard has it. A new group
+// reads what comes after the position: StreamStart for everything, StreamEnd for new
+// messages only. In a new shard it reads everything if an old shard whose accounts go
+// there already has the group: the group is as old as that one. So make a group in the
+// last shard first.
 func (s Streams) EnsureGroup(ctx context.Context, shard int, group, after string) (created bool, err error) {
 	if err := wire.CheckGroup("ensure group", group); err != nil {
 		return false, err
@@ -53,22 +53,23 @@ var groupStateLua string
 
 var groupStateScript = wire.NewGroupScript("group state", groupStateLua)
 
-// GroupState is how far a consumer group has got in one shard.
+// GroupState is how far a consumer group has read in one shard.
 type GroupState struct {
 	Now     time.Time // Redis' clock
-	Lag     int       // messages that it has not read; where Redis lost count, at most as many
-	Pending int       // that it was given and has not acknowledged
+	Lag     int       // messages that it has not read; an upper bound if Redis lost count
+	Pending int       // messages that it read and has not acknowledged
 	Dead    int       // dead letters in the shard, of all groups
 	Last    string    // position of the last message that it has read
 	Holder  string    // the consumer whose lease was the last, if any
 
-	// OldestUnread is for how long the first message that it has not read waits,
-	// OldestPending the first that it has not acknowledged; 0 where there is none.
+	// OldestUnread is how long the first message that it has not read has waited,
+	// OldestPending the same for the first that it has not acknowledged; 0 if there is
+	// none.
 	OldestUnread, OldestPending time.Duration
 }
 
-// GroupState returns how far a group has got in a shard. Where the shard has not got
-// the group it is ErrNoGroup.
+// GroupState returns how far a group has read in a shard. It returns ErrNoGroup if the
+// shard does not have the group.
 func (s Streams) GroupState(ctx context.Context, shard int, group string) (GroupState, error) {
 	k := &s.ring.keys[shard]
 	reply, err := redis.Values(s.ring.wire.Run(ctx, groupStateScript, shard, []string{k.messages, k.dead, k.leases}, group))
@@ -116,10 +117,10 @@ func (r *Ring) groupsOf(ctx context.Context, shard int) ([]string, error) {
 	return names, nil
 }
 
-// groupInfo is what Redis tells of a consumer group.
+// groupInfo is what Redis reports about a consumer group.
 type groupInfo struct{ name, lastRead string }
 
-// groupInfos asks for the consumer groups of a stream; none where there is no stream.
+// groupInfos returns the consumer groups of a stream; none if there is no stream.
 func (r *Ring) groupInfos(ctx context.Context, key string) ([]groupInfo, error) {
 	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"XINFO", "GROUPS", key})
 	if wire.HasCode(err, "no such key") {

@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// Priority is the lane of message_queue that an account waits in. Urgent ones
-// are taken before normal ones, and those before low ones; but of each sixteen
-// accounts that a shard gives out while several lanes wait, at least one is of
-// the low lane and three are of the normal one. So an account with k others
-// before it in its lane is taken after at most 16(k+1) of its shard.
+// Priority is the lane of message_queue that an account waits in. Urgent accounts are
+// claimed before normal ones, and those before low ones. But while several lanes wait, of
+// each sixteen accounts claimed from a shard at least one is of the low lane and three
+// are of the normal one. So an account with k others before it in its lane is claimed
+// after at most 16(k+1) of its shard.
 //
-// Inside a lane it is first in, first out, by due time. Under overload every
-// account of a lane is then checked equally often, whatever its interval: those
-// that ask for more do not push the others back, and a lane needs no more than
-// the two ends of a list.
+// Within a lane the order is first in, first out, by due time. Under overload every
+// account of a lane is then checked equally often, whatever its interval. Accounts with
+// short intervals do not push the others back, and a lane needs only the two ends of a
+// list.
 type Priority byte
 
 // The priorities. The zero value is Normal.
@@ -33,8 +33,8 @@ func (p Priority) lane() string {
 	return string(p)
 }
 
-// Rule is a letter for what decided when an account is due. Those of the ring
-// are below; what others there are is their users' affair.
+// Rule is a letter for what decided when an account is due. The ring's own are below;
+// callers define others.
 type Rule byte
 
 // The rules of the ring.
@@ -43,11 +43,10 @@ const (
 	RuleResumed    Rule = 'e' // it was resumed
 	RuleNudged     Rule = 'g' // a check was asked for; it waits with the urgent ones
 	RuleProbed     Rule = 'p' // it was parked, and is tried again
-	RuleSlot       Rule = 'l' // its turn in a limit's line was promised; a nudge does not change it
+	RuleSlot       Rule = 'l' // a limit's line promised it this time; a nudge does not change it
 )
 
-// Mark is a letter for how a check went. MarkOK is that of the ring; what others
-// there are is their users' affair.
+// Mark is a letter for how a check went. MarkOK is the ring's own; callers define others.
 type Mark byte
 
 // The marks of the ring.
@@ -56,8 +55,8 @@ const (
 	noMark Mark = '-'
 )
 
-// MaxError is the most bytes that are kept of what went wrong with a check: it
-// is kept for each account whose last check failed.
+// MaxError is the most bytes of an error that are kept. An error is kept for each account
+// whose last check failed.
 const MaxError = 120
 
 func clip(text string) string {
@@ -73,16 +72,16 @@ func clip(text string) string {
 
 // History is how the last checks of an account went.
 type History struct {
-	// Succeeded is when a check last succeeded completely or, where none ever
-	// did, when the account was registered; Redis' clock, cut to seconds.
+	// Succeeded is when a check last succeeded completely, by Redis' clock, cut to
+	// seconds. If none ever did, it is when the account was registered.
 	Succeeded time.Time
-	// Marks are those of the last eight checks at most, the newest first; of the last
-	// seven while no check has ever succeeded completely.
+	// Marks are those of the last eight checks at most, the newest first. While no check
+	// has ever succeeded completely, they are of the last seven.
 	Marks []Mark
 }
 
-// NeverSucceeded reports that the account was checked, and that no check has ever
-// succeeded completely.
+// NeverSucceeded reports that the account was checked, but no check has ever succeeded
+// completely.
 func (h History) NeverSucceeded() bool {
 	return len(h.Marks) > 0 && len(h.Marks) < marksKept && !slices.Contains(h.Marks, MarkOK)
 }

@@ -9,22 +9,22 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// shardKeys are the names of all that one shard keeps in Redis. They share a
-// hash tag, so that a shard lives on one node of a cluster.
+// shardKeys are the names of everything that one shard keeps in Redis. They share a hash
+// tag, so that a shard lives on one node of a cluster.
 type shardKeys struct {
 	queue       string // LIST  entries waiting; LPUSH at the head, taken from the tail
 	urgent      string // LIST  its lane for urgent accounts
-	low         string // LIST  its lane for those that can wait
+	low         string // LIST  its lane for accounts that can wait
 	laneCounter string // STRING  accounts taken while several lanes waited, modulo 16
 	processing  string // LIST  entries claimed; the tail is the oldest claim
 	schedule    string // ZSET  id -> due, unix ms
-	tickets     string // HASH  id -> current ticket, and behind it what is short; absent = not registered
-	ticketSeq   string // STRING  the last ticket handed out
-	ticketMark  string // STRING  a ticket that was not yet handed out, a little further on
+	tickets     string // HASH  id -> current ticket and other short fields; absent = not registered
+	ticketSeq   string // STRING  the last ticket that was issued
+	ticketMark  string // STRING  a ticket a little further on that was not issued yet
 	clock       string // HASH  newest: the newest time seen, unix ms
 	accounts    string // HASH  id -> the record
 	changes     string // ZSET  id -> when its record changed, unix µs; the latest only
-	cursors     string // HASH  id -> cursor, where it is too long to stand behind the ticket
+	cursors     string // HASH  id -> cursor, if it is too long for tickets
 	failures    string // HASH  id -> failures in a row; absent = none
 	states      string // HASH  id -> what its cadence keeps; opaque to the ring
 	errors      string // HASH  id -> when|what went wrong with its last check; absent = nothing
@@ -39,11 +39,11 @@ type shardKeys struct {
 
 	// While the number of shards changes; see reshard.go.
 	leaving    string // STRING  the shard's accounts go to other shards; until when nothing is claimed
-	stays      string // STRING  the last generation that the shard's accounts do not leave for, as that was given up
+	stays      string // STRING  the last aborted generation: the shard's accounts do not leave for it
 	departures string // HASH  generation.target:number -> accounts on their way
-	departed   string // HASH  likewise -> when|accounts that have arrived, kept for a while
-	arrivals   string // SET  ids that have come from other shards; '' always
-	carried    string // HASH  old shard -> position of the last of its dead letters that has come
+	departed   string // HASH  the same -> when|accounts that have arrived, kept for a while
+	arrivals   string // SET  ids that have arrived from other shards; '' always
+	carried    string // HASH  old shard -> position of the last of its dead letters that has arrived
 }
 
 // all returns every key with the type that it must have.
@@ -97,9 +97,9 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 	}
 }
 
-// generationKeys are the keys of a shard of some generation. A namespace begins
-// with generation 0, and each change of the number of shards makes a new one,
-// whose names no other has: {NS:SS} and {NS:g1:SS}.
+// generationKeys are the keys of a shard of a generation. A namespace begins with
+// generation 0. Each change of the number of shards makes a new one with new names:
+// {NS:SS} and {NS:g1:SS}.
 func generationKeys(namespace string, generation, shards, shard int) shardKeys {
 	if generation > 0 {
 		namespace += ":g" + strconv.Itoa(generation)
@@ -110,48 +110,46 @@ func generationKeys(namespace string, generation, shards, shard int) shardKeys {
 func metaKey(namespace string) string     { return namespace + ":meta" }
 func replicasKey(namespace string) string { return namespace + ":replicas" }
 
-// reportsKey has replicasKey as its hash tag, and so lives where that does.
+// reportsKey has replicasKey as its hash tag, so that both live on one node.
 func reportsKey(namespace string) string { return "{" + replicasKey(namespace) + "}:reports" }
 
-// stalenessKey has what the last scan for staleness found, a STRING; clockStepKey
-// what is known of the last steps of Redis' clock, likewise; dutiesKey which monitor
-// does what only one need do, a STRING with a time to live. They live where the
-// reports do.
+// stalenessKey is a STRING with what the last scan for staleness found. clockStepKey is a
+// STRING with the last steps of Redis' clock. dutiesKey is a STRING, with a time to live,
+// that names the monitor on duty. They have the same hash tag as the reports.
 func stalenessKey(namespace string) string { return "{" + replicasKey(namespace) + "}:staleness" }
 func clockStepKey(namespace string) string { return "{" + replicasKey(namespace) + "}:clock_step" }
 func dutiesKey(namespace string) string    { return "{" + replicasKey(namespace) + "}:duties" }
 
-// rosterKeys are which processes there are, a ZSET, process -> when it said so last,
-// unix ms, which have left, a LIST, which of them were seen lately, a ZSET like the
-// first, and what they say of themselves, a HASH. They live where the reports do.
+// rosterKeys are a ZSET of processes by their last report, unix ms; a LIST of those that
+// have left; a ZSET, like the first, of those seen lately; and a HASH of what they report
+// of themselves. They have the same hash tag as the reports.
 func rosterKeys(namespace string) []string {
 	tag := "{" + replicasKey(namespace) + "}:"
 	return []string{tag + "processes", tag + "left", tag + "processes:seen", tag + "processes:about"}
 }
 
-// stream is the keys that concern the shard's messages.
+// stream returns the keys that concern the shard's messages.
 func (k *shardKeys) stream() wire.Stream {
 	return wire.Stream{Messages: k.messages, Dead: k.dead, Leases: k.leases, Tickets: [2]string{k.ticketSeq, k.ticketMark}}
 }
 
-// endpointsKey has the webhook endpoints that are disabled: a HASH, endpoint ->
-// since|why.
+// endpointsKey is a HASH of disabled webhook endpoints: endpoint -> since|why.
 func endpointsKey(namespace string) string { return namespace + ":webhooks" }
 
-// KeyPatterns are the patterns that SCAN finds all keys of a namespace by, and no others
-// that this program makes. Limits and credentials are among them.
+// KeyPatterns returns the patterns with which SCAN finds all keys of a namespace, limits
+// and credentials included, and no other keys of this program.
 func KeyPatterns(namespace string) []string {
 	return []string{"{" + namespace + ":*", namespace + ":*"}
 }
 
-// KeyRole is what a key is of, for who looks at a namespace without opening it.
+// KeyRole is the role of a key, for callers that look at a namespace without opening it.
 type KeyRole byte
 
-// The roles; the zero value is any other.
+// The roles. The zero value is any other key.
 const (
 	KeyOfAccounts KeyRole = 'a' // a HASH with a field for each account of a shard
 	KeyOfMessages KeyRole = 'm' // a STREAM of a shard's messages
-	KeyOfPresence KeyRole = 'p' // a ZSET of replicas or processes, each with when it was heard of, unix ms
+	KeyOfPresence KeyRole = 'p' // a ZSET of replicas or processes, by their last report, unix ms
 )
 
 // RoleOf returns the role of a key.
@@ -171,12 +169,12 @@ func RoleOf(key string) KeyRole {
 	return 0
 }
 
-// ValidateNamespace tells what is wrong with a namespace: it must be 1 to 64
-// letters, digits, dots, dashes or underscores.
+// ValidateNamespace returns what is wrong with a namespace. It must be 1 to 64 letters,
+// digits, dots, dashes or underscores.
 func ValidateNamespace(namespace string) error { return wire.ValidateNamespace(namespace) }
 
-// shardOf is the shard an account lives in: CRC32 of its id, by the IEEE
-// polynomial, modulo the number of shards.
+// shardOf returns the shard an account lives in: CRC32 of its id, by the IEEE polynomial,
+// modulo the number of shards.
 func shardOf(id string, shards int) int {
 	return int(crc32.ChecksumIEEE([]byte(id)) % uint32(shards))
 }

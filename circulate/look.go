@@ -30,12 +30,12 @@ const (
 	Parked    Place = "parked"    // out of circulation, with a reason
 )
 
-// View is what the ring knows of an account.
+// View is what the ring knows about an account.
 type View struct {
 	ID       string
 	Record   []byte
 	Place    Place
-	Due      time.Time // scheduled: when
+	Due      time.Time // scheduled: until when
 	Since    time.Time // claimed or parked: since when
 	Replica  string    // claimed: by whom
 	Reason   string    // parked: why
@@ -44,15 +44,14 @@ type View struct {
 	Now      time.Time // Redis' clock
 
 	Priority Priority
-	Rule     Rule // what decided when it is due, or was
+	Rule     Rule // what decided when it is or was due
 	History  History
 	NudgedTo time.Time // a check asked for while it circulated; zero: none
 	Error    string    // what went wrong with its last check; empty: nothing
 	ErrorAt  time.Time
 }
 
-// Look tells of accounts of one shard. Those that are not registered are left
-// out.
+// Look returns views of accounts of one shard. Ids that are not registered are left out.
 func (r *Ring) Look(ctx context.Context, shard int, ids []string) ([]View, error) {
 	if err := wire.CheckBatch("look", len(ids)); err != nil {
 		return nil, err
@@ -64,7 +63,7 @@ func (r *Ring) Look(ctx context.Context, shard int, ids []string) ([]View, error
 	return r.lookBeyond(ctx, shard, ids, views)
 }
 
-// lookIn is Look in this very shard.
+// lookIn is Look in exactly this shard.
 func (r *Ring) lookIn(ctx context.Context, shard int, ids []string) ([]View, error) {
 	k := &r.keys[shard]
 	answer, err := redis.Values(r.wire.Run(ctx, lookScript, shard, []string{
@@ -138,9 +137,9 @@ func score(text []byte) (time.Time, error) {
 // ScanDone is the cursor with which a scan of a shard ends.
 const ScanDone = "0"
 
-// Scan returns some ids of a shard's accounts and the cursor to go on with, until
-// that is ScanDone; it begins with an empty one. What stays registered
-// throughout a scan is found by it, perhaps more than once.
+// Scan returns some ids of a shard's accounts and the next cursor. It begins with an
+// empty cursor and ends with ScanDone. An account that stays registered throughout is
+// returned, perhaps more than once.
 func (r *Ring) Scan(ctx context.Context, shard int, cursor string, count int) (ids []string, next string, err error) {
 	if cursor == "" {
 		cursor = ScanDone
@@ -173,7 +172,7 @@ var glanceLua string
 
 var glanceScript = wire.NewScript("glance", glanceLua)
 
-// BriefView is what LookBrief tells of an account.
+// BriefView is what LookBrief returns of an account.
 type BriefView struct {
 	ID     string
 	Record []byte
@@ -181,10 +180,10 @@ type BriefView struct {
 	Reason string // parked: why
 }
 
-// LookBrief is Look at less, for a walk through very many accounts: it costs Redis
-// less than half, but does not tell where an account is, unless it is parked. It returns
-// the time by Redis' clock as well. Those that are not registered are left out; the
-// others stand in no particular order.
+// LookBrief is Look with fewer fields, for a walk through very many accounts. It costs
+// Redis less than half, but does not tell an account's place, except that it is parked.
+// It returns the time by Redis' clock as well. Ids that are not registered are left out;
+// the others come in no particular order.
 func (r *Ring) LookBrief(ctx context.Context, shard int, ids []string) ([]BriefView, time.Time, error) {
 	if err := wire.CheckBatch("glance", len(ids)); err != nil {
 		return nil, time.Time{}, err
@@ -223,7 +222,7 @@ func (r *Ring) lookBriefBeyond(ctx context.Context, shard int, ids []string, vie
 	return views, nil
 }
 
-// lookBriefIn is LookBrief in this very shard.
+// lookBriefIn is LookBrief in exactly this shard.
 func (r *Ring) lookBriefIn(ctx context.Context, shard int, ids []string) ([]BriefView, time.Time, error) {
 	k := &r.keys[shard]
 	answer, err := redis.Values(r.wire.Run(ctx, glanceScript, shard, []string{k.tickets, k.accounts, k.parked, k.reasons}, anyOf(ids)...))
@@ -259,15 +258,15 @@ var snapshotLua string
 
 var snapshotScript = wire.NewScript("snapshot", snapshotLua)
 
-// Snapshot is an account with what it brings along to another ring.
+// Snapshot is an account with everything that it takes to another ring.
 type Snapshot struct {
 	ID     string
 	Record []byte
 	Begin
 }
 
-// Snapshots returns accounts of one shard, each as it is at one moment. Those that are not
-// registered are left out; the others stand in no particular order.
+// Snapshots returns accounts of one shard, each as it is at one moment. Ids that are not
+// registered are left out; the others come in no particular order.
 func (r *Ring) Snapshots(ctx context.Context, shard int, ids []string) ([]Snapshot, error) {
 	if err := wire.CheckBatch("snapshot", len(ids)); err != nil {
 		return nil, err
@@ -295,7 +294,7 @@ func (r *Ring) Snapshots(ctx context.Context, shard int, ids []string) ([]Snapsh
 	return snapshots, nil
 }
 
-// snapshotsIn is Snapshots in this very shard.
+// snapshotsIn is Snapshots in exactly this shard.
 func (r *Ring) snapshotsIn(ctx context.Context, shard int, ids []string) ([]Snapshot, error) {
 	k := &r.keys[shard]
 	answer, err := redis.Values(r.wire.Run(ctx, snapshotScript, shard,
@@ -324,7 +323,7 @@ func (r *Ring) snapshotsIn(ctx context.Context, shard int, ids []string) ([]Snap
 		if since, err := score(fields[4]); err == nil {
 			s.Since = since
 			if s.Park == "" {
-				s.Park = "parked" // with a reason that was lost
+				s.Park = "parked" // its reason was lost
 			}
 		}
 		snapshots = append(snapshots, s)

@@ -14,11 +14,11 @@ import (
 
 // Memory is how much a node of Redis uses of the memory that it may use.
 type Memory struct {
-	Used  int64 // bytes, but for what replicas and the append-only file are yet to be sent
-	Limit int64 // bytes; 0: it has none, or evicts keys when it gets there
+	Used  int64 // bytes, without what replicas and the append-only file are yet to be sent
+	Limit int64 // bytes; 0: it has no limit, or evicts keys at the limit
 }
 
-// Share is the part of the limit that is used, 0 where there is none.
+// Share returns the part of the limit that is used, or 0 if there is none.
 func (m Memory) Share() float64 {
 	if m.Limit <= 0 {
 		return 0
@@ -26,8 +26,9 @@ func (m Memory) Share() float64 {
 	return float64(m.Used) / float64(m.Limit)
 }
 
-// Memory asks the node of a shard how much of its memory it uses. Not every server
-// knows, nor may everybody ask: then it returns an error that is not [Unavailable].
+// Memory asks the node of a shard how much of its memory it uses. Some servers do not
+// report it, and some users may not ask. Then it returns an error that is not
+// [Unavailable].
 func (r *Ring) Memory(ctx context.Context, shard int) (Memory, error) {
 	key := r.keys[shard].messages
 	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"INFO", "memory"})
@@ -56,7 +57,7 @@ func parseMemory(info string) (Memory, error) {
 	if err != nil {
 		return Memory{}, errors.New("it does not tell used_memory")
 	}
-	// Not told by every server: then there is none.
+	// Not every server reports it; then there is none.
 	apart, _ := strconv.ParseInt(fields["mem_not_counted_for_evict"], 10, 64)
 	limit, _ := strconv.ParseInt(fields["maxmemory"], 10, 64)
 	if policy := fields["maxmemory_policy"]; policy != "" && policy != "noeviction" {
@@ -65,13 +66,14 @@ func parseMemory(info string) (Memory, error) {
 	return Memory{Used: max(0, used-apart), Limit: limit}, nil
 }
 
-// Node names the Redis node that serves a shard, "" where there is only one.
+// Node returns the name of the Redis node that serves a shard, or "" if there is only
+// one.
 func (r *Ring) Node(shard int) string { return r.wire.NodeOf(r.keys[shard].messages) }
 
-// streamSamples is how many parts of a stream are measured to tell its size.
+// streamSamples is how many parts of a stream are measured to estimate its size.
 const streamSamples = 16
 
-// Bytes is about how much memory the messages of a shard take. It fails where
+// Bytes returns about how much memory the messages of a shard take. It fails where
 // [Ring.Memory] does.
 func (s Streams) Bytes(ctx context.Context, shard int) (int64, error) {
 	key := s.ring.keys[shard].messages
@@ -85,8 +87,8 @@ func (s Streams) Bytes(ctx context.Context, shard int) (int64, error) {
 	return redis.Int64(replies[0], nil)
 }
 
-// OneOfEachNode returns a shard of each node that Redis consists of, as far as is
-// known: shard 0 alone, where it is one.
+// OneOfEachNode returns a shard of each known Redis node, or shard 0 if there is one
+// node.
 func (r *Ring) OneOfEachNode() []int {
 	seen := make(map[string]bool)
 	var shards []int
@@ -103,8 +105,8 @@ func (r *Ring) OneOfEachNode() []int {
 	return shards
 }
 
-// TryWrite reports whether every node takes writes. It writes nothing: what it
-// asks for changes nothing, and is refused as any step is that adds.
+// TryWrite reports whether every node accepts writes. It writes nothing: it sends a
+// command that changes nothing but is refused like any step that adds.
 func (r *Ring) TryWrite(ctx context.Context) error {
 	for _, shard := range r.OneOfEachNode() {
 		if err := r.TryWriteTo(ctx, shard); err != nil {
@@ -119,7 +121,7 @@ func (r *Ring) TryWriteTo(ctx context.Context, shard int) error {
 	key := r.keys[shard].schedule
 	_, err := r.wire.Pipeline(ctx, key, wire.Command{"ZADD", key, "XX", 0, ""})
 	if wire.HasCode(err, "WRONGTYPE") {
-		err = nil // set aside by the next step; the server takes writes
+		err = nil // the next step sets it aside; the server accepts writes
 	}
 	if err != nil {
 		return fmt.Errorf("try a write: %w", err)

@@ -13,7 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// ReasonPaused is why an account is parked that somebody paused.
+// ReasonPaused is the reason of an account that somebody paused.
 const ReasonPaused = "paused"
 
 var (
@@ -26,16 +26,16 @@ var (
 	resumeScript = wire.NewScript("resume", resumeLua)
 )
 
-// Park takes accounts of one shard out of circulation, with a reason that
-// replaces an earlier one. A check under way will not be written. It reports how
-// many were registered.
+// Park takes accounts of one shard out of circulation, with a reason that replaces an
+// earlier one. A check under way will not be written. It returns how many were
+// registered.
 func (r *Ring) Park(ctx context.Context, shard int, reason string, ids []string) (int, error) {
 	return r.park(ctx, shard, ids, func(ids []string) []any { return append([]any{reason, 1}, anyOf(ids)...) })
 }
 
-// ParkIf is Park of accounts that are as the caller saw them: each with the reason
-// for which it is parked, "" where it is not. What was parked for another reason
-// since, or brought back, is left alone.
+// ParkIf is Park of accounts that are as the caller saw them: each with the reason for
+// which it is parked, or "" if it is not. An account that was parked for another reason
+// since, or resumed, is not changed.
 func (r *Ring) ParkIf(ctx context.Context, shard int, reason string, seen map[string]string) (int, error) {
 	return r.park(ctx, shard, slices.Sorted(maps.Keys(seen)), func(ids []string) []any {
 		args := []any{reason, 2}
@@ -57,42 +57,42 @@ func (r *Ring) park(ctx context.Context, shard int, ids []string, args func(ids 
 	})
 }
 
-// Resumption is a parked account that is to circulate again.
+// Resumption is a parked account that should circulate again.
 type Resumption struct {
 	ID  string
-	Due time.Time // by Redis' clock; what is past, as the zero time, means at once
+	Due time.Time // by Redis' clock; a past time, and the zero time, means at once
 
-	// Reason is why it must be parked to be brought back, word for word: one that
-	// was paused since the caller looked stays parked. Empty: for whatever reason it is.
+	// Reason is the exact reason that it must be parked for. An account that was paused
+	// since the caller looked stays parked. Empty: any reason.
 	Reason string
 
-	// ForgetCursor has the account checked as if it never had been; not for Probe.
+	// ForgetCursor has the account checked as if for the first time; not for Probe.
 	ForgetCursor bool
-	// State is what its cadence keeps from now on, as Return's; not for Probe,
-	// which leaves it as it is.
+	// State is what its cadence keeps from now on, as in Return; not for Probe, which
+	// does not change it.
 	State string
 }
 
-// Resumed is what became of one resumption.
+// Resumed is the outcome of one resumption.
 type Resumed byte
 
 // The outcomes of a resumption.
 const (
 	BackAgain     Resumed = 'r' // it circulates again
-	Circulating   Resumed = 'c' // it was not parked, and was left alone
-	OtherReason   Resumed = 'o' // it is parked for another reason, and was left alone
+	Circulating   Resumed = 'c' // it was not parked; it was not changed
+	OtherReason   Resumed = 'o' // it is parked for another reason; it was not changed
 	NotRegistered Resumed = 'n' // there is no such account
 )
 
-// ResumeAll brings parked accounts of one shard back, with their failures and strikes
-// forgotten. One that circulates is left alone. Outcomes stand in the order of the items.
+// ResumeAll puts parked accounts of one shard back into circulation, and forgets their
+// failures and strikes. It does not change accounts that circulate. Outcomes are in the
+// order of the items.
 func (r *Ring) ResumeAll(ctx context.Context, shard int, items []Resumption) ([]Resumed, error) {
 	return r.resumeAnywhere(ctx, shard, items, RuleResumed, 0)
 }
 
-// Probe is ResumeAll on probation: failures, strikes and what the cadence keeps
-// stay, so that the next failure parks an account again and only a success gives
-// it a clean slate.
+// Probe is ResumeAll on probation. Failures, strikes and what the cadence keeps stay, so
+// that the next failure parks an account again, and only a success clears them.
 func (r *Ring) Probe(ctx context.Context, shard int, items []Resumption) ([]Resumed, error) {
 	return r.resumeAnywhere(ctx, shard, items, RuleProbed, 1)
 }
@@ -137,11 +137,10 @@ type ParkedAccount struct {
 	Reason string
 }
 
-// ParkedPage returns some of a shard's parked accounts, the longest parked first,
-// and the time now by the same clock. It goes on behind an account that it gave
-// before, which need not be parked any more; the zero one is before the first.
-// Who is parked throughout a walk is in it once. A page that is not full is the
-// last.
+// ParkedPage returns some of a shard's parked accounts, the longest parked first, and the
+// time now by the same clock. It continues after an account that it returned before,
+// which need not be parked any more; the zero account is before the first. An account
+// that is parked throughout a walk is returned once. A page that is not full is the last.
 func (r *Ring) ParkedPage(ctx context.Context, shard int, behind ParkedAccount, count int) ([]ParkedAccount, time.Time, error) {
 	if err := wire.CheckBatch("parked", count); err != nil {
 		return nil, time.Time{}, err

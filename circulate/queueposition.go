@@ -12,9 +12,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// queueDepth is how many entries of each lane are looked through for one
-// account. What stands further back is not worth what a longer look would cost
-// the replicas.
+// queueDepth is how many entries of each lane are searched for one account. A deeper
+// search would cost the replicas more than it is worth.
 const queueDepth = 5000
 
 //go:embed turn.lua
@@ -24,16 +23,16 @@ var turnScript = wire.NewScript("turn", turnLua)
 
 // QueuePosition is what a due account waits behind, and what its cadence keeps.
 type QueuePosition struct {
-	Urgent, Normal, Low int // entries in the lanes of its shard, void ones among them
+	Urgent, Normal, Low int // entries in the lanes of its shard, including void ones
 
-	Lane  Priority  // that the account waits in; zero: it waits in none, or too far behind
-	Since time.Time // when it became due; zero as Lane
-	Ahead int       // of its lane, those that are taken before it
+	Lane  Priority  // the lane that the account waits in; zero: it waits in none, or too far back
+	Since time.Time // when it became due; zero if Lane is
+	Ahead int       // entries of its lane that are claimed before it
 
 	State string // what its cadence keeps, whether it waits or not
 }
 
-// QueuePosition looks for the account in the lanes of message_queue, at one moment.
+// QueuePosition searches the lanes of message_queue for the account, at one moment.
 func (a Account) QueuePosition(ctx context.Context) (QueuePosition, error) {
 	var position QueuePosition
 	err := a.ring.whereverIs(ctx, a.id, func(ctx context.Context, shard int) (err error) {
@@ -46,8 +45,8 @@ func (a Account) QueuePosition(ctx context.Context) (QueuePosition, error) {
 	return position, err
 }
 
-// queuePositionIn is QueuePosition in this very shard. Of an account that it has not got it returns
-// ErrNotRegistered.
+// queuePositionIn is QueuePosition in exactly this shard. It returns ErrNotRegistered if
+// the shard does not have the account.
 func (r *Ring) queuePositionIn(ctx context.Context, shard int, id string) (QueuePosition, error) {
 	k := &r.keys[shard]
 	results, err := redis.Values(r.wire.Run(ctx, turnScript, shard,
@@ -70,7 +69,7 @@ func (r *Ring) queuePositionIn(ctx context.Context, shard int, id string) (Queue
 		w.Lane, w.Since, w.Ahead = [...]Priority{Urgent, Normal, Low}[lane-1], entry.Stamp, ahead
 	}
 	if !registered {
-		return w, ErrNotRegistered // and it waits nowhere
+		return w, ErrNotRegistered // so it waits nowhere
 	}
 	return w, nil
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// Records keeps the decoded records of accounts that a replica claims again and
-// again: they rarely change, and reading them with every claim would cost more
-// than the claim. What a claim reports as changed is forgotten; besides, nothing
-// is kept longer than a fixed time, so that whatever went past the changes, such
-// as a failover that lost the latest, is found all the same.
+// Records caches the decoded records of accounts that a replica claims again and again.
+// Records rarely change, and reading one with every claim would cost more than the claim.
+// It forgets a record when a claim reports that it changed. It also keeps nothing longer
+// than a fixed time, so that changes which it did not hear of, as after a failover that
+// lost the latest, show all the same.
 //
-// A shard must be claimed by one goroutine at a time, and its batches resolved
-// in their order.
+// A shard must be claimed by one goroutine at a time, and its batches resolved in their
+// order.
 type Records[T any] struct {
 	ring   *Ring
 	decode func(id string, record []byte) T
 	keep   time.Duration
 	most   int64        // bytes
-	bytes  atomic.Int64 // of the texts of all that is kept
+	bytes  atomic.Int64 // of the texts of everything that is kept
 	shards []recordShard[T]
 }
 
@@ -38,17 +38,16 @@ type recordShard[T any] struct {
 
 type kept[T any] struct {
 	record T
-	size   int64 // of its text; what is decoded takes about as much
+	size   int64 // of its text; the decoded record takes about as much
 	until  time.Time
 }
 
-// lookedAt is how many records that are kept are looked at for room, where there
-// is none.
+// lookedAt is how many kept records are looked at to make room.
 const lookedAt = 16
 
-// NewRecords keeps up to limit records whose texts have up to so many bytes in all,
-// each for at most keep. Decode gets nil for a record that is missing. What is over
-// the limits is read at each claim.
+// NewRecords keeps up to limit records, whose texts have up to so many bytes in all, each
+// for at most keep. Decode gets nil for a record that is missing. Records beyond the
+// limits are read at each claim.
 func NewRecords[T any](ring *Ring, limit int, bytes int64, keep time.Duration, decode func(id string, record []byte) T) *Records[T] {
 	r := &Records[T]{ring: ring, decode: decode, keep: keep, most: bytes, shards: make([]recordShard[T], ring.Shards())}
 	for i := range r.shards {
@@ -58,7 +57,7 @@ func NewRecords[T any](ring *Ring, limit int, bytes int64, keep time.Duration, d
 	return r
 }
 
-// Known is what to claim a shard with.
+// Known returns what to claim a shard with.
 func (r *Records[T]) Known(shard int) int64 {
 	s := &r.shards[shard]
 	s.mu.Lock()
@@ -66,8 +65,8 @@ func (r *Records[T]) Known(shard int) int64 {
 	return s.change
 }
 
-// Resolve returns the records of a batch's claims, in their order. It reads from
-// Redis those that it does not know.
+// Resolve returns the records of a batch's claims, in their order. It reads from Redis
+// those that it does not have.
 func (r *Records[T]) Resolve(ctx context.Context, shard int, b *Batch) ([]T, error) {
 	s := &r.shards[shard]
 	s.mu.Lock()
@@ -117,7 +116,7 @@ func (r *Records[T]) Resolve(ctx context.Context, shard int, b *Batch) ([]T, err
 	return records, nil
 }
 
-// Bytes is how many bytes the texts have of what is kept.
+// Bytes returns how many bytes the kept texts have.
 func (r *Records[T]) Bytes() int64 { return r.bytes.Load() }
 
 func (r *Records[T]) forget(s *recordShard[T], id string) {
@@ -125,8 +124,8 @@ func (r *Records[T]) forget(s *recordShard[T], id string) {
 	delete(s.known, id)
 }
 
-// remember keeps a record if there is room for it, or if others have been kept for
-// too long.
+// remember keeps a record if there is room for it, or if others have been kept for too
+// long.
 func (r *Records[T]) remember(s *recordShard[T], id string, k kept[T], now time.Time) {
 	r.forget(s, id)
 	for try := range 2 {
@@ -143,7 +142,7 @@ func (r *Records[T]) remember(s *recordShard[T], id string, k kept[T], now time.
 	}
 }
 
-// makeRoom forgets what would be read again anyway, among a few.
+// makeRoom looks at a few records and forgets those that would be read again anyway.
 func (r *Records[T]) makeRoom(s *recordShard[T], now time.Time) {
 	looked := 0
 	for id, k := range s.known {

@@ -16,60 +16,62 @@ var registerLua string
 
 var registerScript = wire.NewScript("register", registerLua)
 
-// Registration is an account that is to circulate.
+// Registration is an account that should circulate.
 type Registration struct {
 	ID     string
 	Record []byte    // opaque to the ring
-	Due    time.Time // of its first check, by Redis' clock; what is past, as the zero time, means at once
+	Due    time.Time // of its first check, by Redis' clock; a past time, and the zero time, means at once
 
 	Priority Priority // zero: Normal
 
-	// ForgetCursor drops the cursor if this changes the record.
+	// ForgetCursor drops the cursor if the record changes.
 	ForgetCursor bool
 
-	// Before has Upsert change the account only where this is its record, byte by byte, and
-	// Absent only make it, where it is not there; otherwise it is left alone and the outcome
-	// is Differs. An account that has the record already is Unchanged even so.
+	// With Before, Upsert changes the account only if this is its record, byte by byte.
+	// With Absent it only makes the account if it does not exist. Otherwise nothing
+	// changes and the outcome is Differs. An account that has the new record already is
+	// Unchanged in any case.
 	Before []byte
 	Absent bool
 
-	// Begin is what a new account begins with; one that is there keeps its own. Nil: nothing.
+	// Begin is what a new account begins with. An existing account keeps its own. Nil:
+	// nothing.
 	Begin *Begin
 }
 
-// Begin is what an account brings along that is not of this ring yet.
+// Begin is what a new account comes with.
 type Begin struct {
 	Cursor   []byte // nil: none
-	State    string // what its cadence keeps, as Return's
+	State    string // what its cadence keeps, as in Return
 	Failures int    // in a row
 
-	// Park has it begin out of circulation, for this reason, as if since then by Redis'
-	// clock; what is later than now means now. Empty: it circulates.
+	// Park parks the new account for this reason, since Since by Redis' clock; a later
+	// time than now means now. Empty: it circulates.
 	Park  string
 	Since time.Time
 }
 
-// Registered is what became of one registration.
+// Registered is the outcome of one registration.
 type Registered byte
 
 // The outcomes of a registration.
 const (
 	Created   Registered = 'c' // it is new
 	Updated   Registered = 'u' // its record changed; a check under way will not be written
-	Unchanged Registered = 's' // it was there with this very record; nothing was written
-	Exists    Registered = 'e' // it was there and was left alone
-	Differs   Registered = 'x' // it is not as the registration demands, and was left alone
+	Unchanged Registered = 's' // it existed with exactly this record; nothing was written
+	Exists    Registered = 'e' // it existed; it was not changed
+	Differs   Registered = 'x' // it is not as the registration demands; it was not changed
 )
 
-// Register brings new accounts of one shard into circulation and leaves alone
-// those that exist. Outcomes stand in the order of the items.
+// Register registers new accounts of one shard and does not change those that exist.
+// Outcomes are in the order of the items.
 func (r *Ring) Register(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
 	return r.registerAnywhere(ctx, shard, items, 0)
 }
 
-// Upsert is Register, and changes the records of accounts that exist. A changed
-// account gets a fresh ticket and is due anew; one that is parked comes back,
-// unless it was paused.
+// Upsert is Register, and changes the records of accounts that exist. A changed account
+// gets a fresh ticket and a new due time. If it is parked it circulates again, unless it
+// was paused.
 func (r *Ring) Upsert(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
 	return r.registerAnywhere(ctx, shard, items, 1)
 }
@@ -111,7 +113,8 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 	return outcomes, nil
 }
 
-// appendOps adds what the script is told besides of the item that stands at a place, from 1.
+// appendOps appends further arguments for the script about the item at a place, counted
+// from 1.
 func (it *Registration) appendOps(args []any, place int) []any {
 	switch {
 	case it.Absent:
@@ -143,9 +146,9 @@ var deregisterLua string
 
 var deregisterScript = wire.NewScript("deregister", deregisterLua)
 
-// Deregister takes accounts of one shard out for good, with all that the ring
-// knows of them but their messages. A check under way will not be written. It
-// reports how many were registered.
+// Deregister removes accounts of one shard for good, with everything that the ring knows
+// about them except their messages. A check under way will not be written. It returns how
+// many were registered.
 func (r *Ring) Deregister(ctx context.Context, shard int, ids []string) (int, error) {
 	if err := wire.CheckBatch("deregister", len(ids)); err != nil {
 		return 0, err
@@ -155,7 +158,7 @@ func (r *Ring) Deregister(ctx context.Context, shard int, ids []string) (int, er
 	})
 }
 
-// deregisterIn is Deregister in this very shard, with the arguments of the script.
+// deregisterIn is Deregister in exactly this shard, with the arguments of the script.
 func (r *Ring) deregisterIn(ctx context.Context, shard int, args []any) (int, error) {
 	k := &r.keys[shard]
 	return redis.Int(r.wire.Run(ctx, deregisterScript, shard, []string{

@@ -22,11 +22,11 @@ var (
 type Replica struct {
 	Name   string
 	Beat   time.Time // its last heartbeat, by Redis' clock
-	Report []byte    // what it said of itself then; opaque to the ring
+	Report []byte    // what it reported then; opaque to the ring
 }
 
-// Heartbeat says that a replica is alive, and what it reports of itself. It returns
-// all replicas that were heard of within the window.
+// Heartbeat reports that a replica is alive, with a report of its own. It returns all
+// replicas that beat within the window.
 func (r *Ring) Heartbeat(ctx context.Context, replica string, report []byte, window time.Duration) (alive []string, err error) {
 	if err := ValidateReplica(replica); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (r *Ring) presence() wire.Presence {
 	return wire.Presence{Beats: replicasKey(r.namespace), Reports: reportsKey(r.namespace)}
 }
 
-// Retire forgets a replica that has given back all it held.
+// Retire forgets a replica that has released everything it held.
 func (r *Ring) Retire(ctx context.Context, replica string) error {
 	if err := r.wire.Retire(ctx, r.presence(), replica); err != nil {
 		return fmt.Errorf("retire: %w", err)
@@ -50,8 +50,7 @@ func (r *Ring) Retire(ctx context.Context, replica string) error {
 	return nil
 }
 
-// Replicas returns the replicas that are remembered, and the time now by the same
-// clock.
+// Replicas returns the replicas that are known, and the time now by the same clock.
 func (r *Ring) Replicas(ctx context.Context) ([]Replica, time.Time, error) {
 	results, err := redis.Values(r.wire.Eval(ctx, replicasScript, []string{replicasKey(r.namespace), reportsKey(r.namespace)}, nil))
 	if err != nil {
@@ -85,9 +84,9 @@ func (r *Ring) Replicas(ctx context.Context) ([]Replica, time.Time, error) {
 	return replicas, now, nil
 }
 
-// Preferred returns the one of several replicas that a shard is the part of, by
-// rendezvous: the one whose hash with it is the highest, so that a replica that
-// comes or goes moves only its own part. It is "" where there are none.
+// Preferred returns which of several replicas a shard belongs to, by rendezvous hashing:
+// the one with the highest hash. So a replica that comes or goes moves only its own
+// shards. It returns "" if there are no replicas.
 func Preferred(shard int, replicas []string) string {
 	best, highest := "", uint64(0)
 	for _, replica := range replicas {
@@ -99,7 +98,7 @@ func Preferred(shard int, replicas []string) string {
 }
 
 // rendezvous is FNV-1a over the replica, finished with the shard by the mixer of
-// SplitMix64, whose bits all depend on all.
+// SplitMix64, in which every bit depends on all bits.
 func rendezvous(replica string, shard int) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(replica) {

@@ -16,8 +16,7 @@ var requeueLua string
 
 var requeueScript = wire.NewScript("requeue", requeueLua)
 
-// Held is an entry seen in processing_list. It may be gone by the time that the
-// caller looks at it.
+// Held is an entry seen in processing_list. It may be gone when the caller looks at it.
 type Held struct {
 	Entry Entry
 	text  string
@@ -27,13 +26,13 @@ type Held struct {
 // Malformed reports whether the text is no entry.
 func (h *Held) Malformed() bool { return h.err != nil }
 
-// Oldest returns up to n entries of a shard's processing_list, the oldest claim
-// first, after skipping some, and the time now by the same clock; no entries and
-// the zero time where nobody holds anything.
+// Oldest returns up to n entries of a shard's processing_list, the oldest claim first,
+// after skipping some, and the time now by the same clock. If nothing is held, it returns
+// no entries and the zero time.
 func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Time, error) {
 	key := r.keys[shard].processing
 	if skip == 0 {
-		// Mostly nobody holds anything, and one command shows it.
+		// Mostly nothing is held, and one command shows that.
 		length, err := r.wire.PipelineFor(ctx, wire.Vital, key, wire.Command{"LLEN", key})
 		switch {
 		case err == nil && length[0] == int64(0):
@@ -62,36 +61,36 @@ func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Tim
 	return held, now, nil
 }
 
-// Requeued is what became of a requeue.
+// Requeued is the outcome of a requeue.
 type Requeued uint8
 
 const (
 	// Moved says that the entry is in message_queue again.
 	Moved Requeued = iota + 1
-	// Compensated says that someone had returned it in between, and that what the
-	// requeue added was taken out again.
+	// Compensated says that the entry had been returned in between, and that what the
+	// requeue added was removed again.
 	Compensated
-	// SetAsideEntry says that it was no entry, and is out of the way.
+	// SetAsideEntry says that the text was no entry, and was set aside.
 	SetAsideEntry
 )
 
-// Requeue takes a stale entry from its holder, as the pattern has it:
+// Requeue takes a stale entry from its holder, in two transactions:
 //
 //	MULTI; LREM processing_list -1 e; LPUSH message_queue e; HINCRBY strikes id 1; EXEC
 //
-// and, where that LREM answered 0, at once
+// and, if that LREM answered 0, at once
 //
 //	MULTI; LREM message_queue 1 e; LREM processing_list 1 e; HINCRBY strikes id -1; EXEC
 //
-// An error after which nobody knows whether the first transaction ran is never
-// compensated: it may have been the one that moved the entry. What it may have
-// left is a second copy, which the next claim drops by its ticket.
+// If it is unknown whether the first transaction ran, it is never compensated: it may
+// have been the one that moved the entry. It may leave a second copy, which the next
+// claim drops by its ticket.
 //
-// A Redis at its memory limit refuses every transaction, before it has done
-// anything: there it is a script, which has nothing to compensate.
+// A Redis at its memory limit refuses every transaction before it has done anything.
+// There Requeue is a script, which has nothing to compensate.
 //
-// Of an entry that was moved, strikes is how often its account was requeued since the
-// last check of it that was returned.
+// Strikes is how often the account of a moved entry was requeued since the last returned
+// check.
 func (r *Ring) Requeue(ctx context.Context, shard int, h Held) (outcome Requeued, strikes int, err error) {
 	k := &r.keys[shard]
 	if h.Malformed() {
@@ -122,7 +121,7 @@ func (r *Ring) Requeue(ctx context.Context, shard int, h Held) (outcome Requeued
 	return outcome, 0, err
 }
 
-// requeueFull is Requeue on a Redis that is full.
+// requeueFull is Requeue on a full Redis.
 func (r *Ring) requeueFull(ctx context.Context, shard int, h Held) (Requeued, int, error) {
 	k := &r.keys[shard]
 	strikes, err := redis.Int(r.wire.Run(ctx, requeueScript, shard, []string{k.processing, k.queue, k.strikes}, h.text))
@@ -135,7 +134,7 @@ func (r *Ring) requeueFull(ctx context.Context, shard int, h Held) (Requeued, in
 	return Moved, strikes, nil
 }
 
-// compensate takes out what a requeue added whose entry had been returned.
+// compensate removes what a requeue added for an entry that had been returned.
 func (r *Ring) compensate(ctx context.Context, shard int, h Held) (Requeued, error) {
 	k := &r.keys[shard]
 	results, err := r.transact(ctx, k.processing,
@@ -146,8 +145,8 @@ func (r *Ring) compensate(ctx context.Context, shard int, h Held) (Requeued, err
 		return 0, fmt.Errorf("compensate, shard %d: %w", shard, err)
 	}
 	if strikes, ok := results[2].(int64); ok && strikes <= 0 {
-		// Nothing is left to count, perhaps not even the account. A strike that
-		// comes in between is forgotten, which harms nobody.
+		// Nothing is left to count, and the account may be gone. A strike in between is
+		// forgotten, which does no harm.
 		if _, err := r.wire.Pipeline(ctx, k.strikes, wire.Command{"HDEL", k.strikes, h.Entry.ID}); err != nil {
 			r.log.Debug("a count of no strikes was left behind", "account", h.Entry.ID, "error", err)
 		}
@@ -168,8 +167,8 @@ func (r *Ring) setAsideEntry(ctx context.Context, shard int, h Held) (Requeued, 
 	return SetAsideEntry, nil
 }
 
-// pushAgain puts an entry in message_queue that a transaction has taken out of
-// processing_list without: MULTI has no rollback.
+// pushAgain puts an entry into message_queue that a transaction took out of
+// processing_list without pushing it: MULTI has no rollback.
 func (r *Ring) pushAgain(ctx context.Context, shard int, h Held) (Requeued, error) {
 	k := &r.keys[shard]
 	_, err := r.wire.SetShardAside(ctx, shard)
@@ -182,8 +181,8 @@ func (r *Ring) pushAgain(ctx context.Context, shard int, h Held) (Requeued, erro
 	return Moved, nil
 }
 
-// transact runs commands in MULTI and returns their results, among which may be
-// errors: Redis has run the others all the same.
+// transact runs commands in MULTI and returns their results. Some may be errors: Redis
+// has run the other commands all the same.
 func (r *Ring) transact(ctx context.Context, key string, commands ...wire.Command) ([]any, error) {
 	all := append(append([]wire.Command{{"MULTI"}}, commands...), wire.Command{"EXEC"})
 	replies, err := r.wire.PipelineFor(ctx, wire.Vital, key, all...)
@@ -205,11 +204,11 @@ var quarantineLua string
 
 var quarantineScript = wire.NewScript("quarantine", quarantineLua)
 
-// Quarantine parks an account with a reason right after its entry was requeued,
-// if it has that many strikes at least. Unlike Park it leaves alone whom
-// somebody else has claimed, changed or parked in between: a record that was just
-// put right, or a pause, must not end in quarantine for what was before. It
-// reports whether the account is parked now.
+// Quarantine parks an account with a reason right after its entry was requeued, if it has
+// at least that many strikes. Unlike Park it does not change an account that was claimed,
+// changed or parked in between: a record that was just corrected, or a pause, must not
+// end in quarantine for what happened before. It reports whether the account is parked
+// now.
 func (r *Ring) Quarantine(ctx context.Context, shard int, h Held, strikes int, reason string) (bool, error) {
 	if h.Malformed() {
 		return false, nil

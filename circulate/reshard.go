@@ -26,9 +26,9 @@ type Phase string
 const (
 	// Steady says that the number does not change.
 	Steady Phase = "steady"
-	// Moving says that accounts go to the new shards.
+	// Moving says that accounts move to the new shards.
 	Moving Phase = "moving"
-	// Draining says that all accounts have moved, and messages are left in the old
+	// Draining says that all accounts have moved, and only messages are left in the old
 	// shards.
 	Draining Phase = "draining"
 )
@@ -36,12 +36,12 @@ const (
 // Resharding is a change of the number of shards.
 type Resharding struct {
 	Phase    Phase
-	From, To int // numbers of shards; the same where it is steady
+	From, To int // numbers of shards; equal if steady
 
 	layout layout
 }
 
-// Layout is what Ring.Layout returns of a ring that knows of it.
+// Layout returns what Ring.Layout returns for a ring that knows this change.
 func (r Resharding) Layout() string { return r.layout.name() }
 
 func (l layout) resharding() Resharding {
@@ -54,24 +54,24 @@ func (l layout) resharding() Resharding {
 	return Resharding{Steady, l.shards, l.shards, l}
 }
 
-// Mover changes the number of shards: it moves accounts from old shards to new ones,
-// while they are checked. The package comment says how, under "Changing the number of shards".
+// Mover changes the number of shards. It moves accounts from old shards to new ones while
+// they are checked. The package comment describes it under "Changing the number of
+// shards".
 type Mover struct{ ring *Ring }
 
-// Mover is the ring's.
+// Mover returns that of the ring.
 func (r *Ring) Mover() Mover { return Mover{r} }
 
-// State tells how the namespace is divided now, which the ring may not know:
-// see [Ring.Changed].
+// State returns how the namespace is divided now. The ring may not know it yet: see
+// [Ring.Changed].
 func (m Mover) State(ctx context.Context) (Resharding, error) {
 	l, err := m.ring.readLayout(ctx)
 	return l.resharding(), err
 }
 
-// Begin begins to change the number of shards; to begin what is under way is
-// no fault. From then on accounts may move, and whoever opens a ring sees the old
-// shards and the new ones. It returns ErrReshardingOther where a change to another
-// number is not over.
+// Begin begins to change the number of shards. Repeating it is no error. From then on
+// accounts may move, and every ring that is opened has the old shards and the new ones.
+// It returns ErrReshardingOther if a change to another number is not over.
 func (m Mover) Begin(ctx context.Context, to int) (Resharding, error) {
 	if to < 1 || to > MaxShards {
 		return Resharding{}, fmt.Errorf("%w: reshard: shards: must be 1 to %d, is %d", wire.ErrInput, MaxShards, to)
@@ -91,8 +91,8 @@ func (m Mover) Begin(ctx context.Context, to int) (Resharding, error) {
 	return m.ring.changeLayout(ctx, l, next)
 }
 
-// FinishMove ends the moving: the new shards are the ring's, once nothing is left in the
-// old ones but messages. It does nothing before, and reports whether it is so.
+// FinishMove ends the moving: the ring then consists of the new shards. It does so once
+// nothing but messages is left in the old ones, and reports whether the moving has ended.
 func (m Mover) FinishMove(ctx context.Context) (bool, error) {
 	l, err := m.ring.readLayout(ctx)
 	if err != nil || l.next == 0 || l.view() != m.ring.layout.view() {
@@ -127,17 +127,17 @@ func (r *Ring) changeLayout(ctx context.Context, was, becomes layout) (Reshardin
 	return becomes.resharding(), nil
 }
 
-// afterlife is how long it is remembered of a shard that it was left, so that a
-// process that slept for as long makes nothing in it; remainsFor how long what is
-// empty is kept for those who have yet to see that it is not used any more.
+// afterlife is how long a shard's leaving is remembered, so that a process that slept for
+// as long makes nothing in it. remainsFor is how long empty keys are kept for processes
+// that do not know yet that they are out of use.
 const (
 	afterlife  = 30 * 24 * time.Hour
 	remainsFor = time.Hour
 )
 
-// Drained ends the change: the old shards are forgotten, once no messages are in them;
-// dead letters are carried to the new ones. With drop, messages that every consumer group has
-// handled go with them. It does nothing before, and reports whether it is so.
+// Drained ends the change: the old shards are forgotten, once no messages are in them.
+// Dead letters are carried to the new ones. With drop, messages that every consumer group
+// has handled are dropped with them. It reports whether the change has ended.
 func (m Mover) Drained(ctx context.Context, drop bool) (bool, error) {
 	l, err := m.ring.readLayout(ctx)
 	if err != nil || l.previous == 0 || l.view() != m.ring.layout.view() {
@@ -164,7 +164,7 @@ func (m Mover) Drained(ctx context.Context, drop bool) (bool, error) {
 	return err == nil, err
 }
 
-// drained reports whether a shard has no messages that somebody may still want.
+// drained reports whether a shard has no messages that are still needed.
 func (r *Ring) drained(ctx context.Context, shard int, drop bool) (bool, error) {
 	k := &r.keys[shard]
 	replies, err := r.wire.Pipeline(ctx, k.messages, wire.Command{"XLEN", k.messages}, wire.Command{"XLEN", k.dead})
@@ -186,8 +186,8 @@ func (r *Ring) drained(ctx context.Context, shard int, drop bool) (bool, error) 
 	return true, nil
 }
 
-// forget lets what is left of a change go: an old shard with all its keys, or what
-// a new one remembers of those that came.
+// forget drops what is left of a change: an old shard with all its keys, or what a new
+// one remembers of arrivals.
 func (r *Ring) forget(ctx context.Context, shard int) error {
 	k := &r.keys[shard]
 	if shard >= r.sources {
@@ -210,8 +210,8 @@ func (r *Ring) forget(ctx context.Context, shard int) error {
 	return nil
 }
 
-// expiry lets the keys of a shard go that is not used any more, and leaves for a long
-// time what says so.
+// expiry returns commands that expire the keys of an unused shard. What says that it is
+// unused stays for a long time.
 func expiry(k *shardKeys) []wire.Command {
 	var commands []wire.Command
 	for _, key := range k.all() {
@@ -229,17 +229,17 @@ type Leftover struct {
 	Transit  int // batches of accounts on their way
 	Kept     int // batches that have arrived, and are not yet confirmed
 
-	Records int  // of accounts; more than accounts where a ticket was lost, which an audit repairs
-	Marked  bool // it is being left: who is not there any more will not come back
+	Records int  // of accounts; more than Accounts if a ticket was lost, which an audit repairs
+	Marked  bool // it is being left: an account that is gone will not come back
 }
 
 func (l Leftover) none() bool { return l.Marked && l.Accounts+l.Transit+l.Kept+l.Records == 0 }
 
-// Remaining tells what is left in an old shard.
+// Remaining returns what is left in an old shard.
 func (m Mover) Remaining(ctx context.Context, source int) (Leftover, error) {
 	k := &m.ring.keys[source]
-	// In this order: what the mark keeps out is counted after it was seen, and an
-	// account that goes on meanwhile is met further on.
+	// The order matters. What the mark keeps out is counted after the mark was seen, and
+	// an account that moves on meanwhile is counted in a later place.
 	results, err := m.ring.wire.PipelineOn(ctx, wire.Ordinary, source, k.tickets, wire.Command{"EXISTS", k.leaving}, wire.Command{"HLEN", k.tickets}, wire.Command{"HLEN", k.departures},
 		wire.Command{"HLEN", k.departed}, wire.Command{"HLEN", k.accounts})
 	if err != nil {

@@ -22,22 +22,22 @@ var (
 )
 
 var (
-	// ErrNoReturn reports a change of the number of shards that can only go on:
-	// accounts have begun to move.
+	// ErrNoReturn reports a change of the number of shards that cannot be aborted any
+	// more, because accounts have begun to move.
 	ErrNoReturn = wire.Finding("circulate: accounts have begun to move to other shards")
-	// ErrAborted reports a shard whose accounts stay, as the change was, or is being,
-	// aborted.
+	// ErrAborted reports a shard whose accounts stay, because the change was, or is
+	// being, aborted.
 	ErrAborted = fmt.Errorf("%w: the change of the number of shards is aborted", ErrResharding)
 )
 
-// Abort ends a change of the number of shards of which no account has begun to move;
-// afterwards the number is what it was. It returns ErrNoReturn where one has, and does
-// nothing where nothing is under way. It is safe to repeat, and any number may do it:
-// one who stops half way is followed by the monitors.
+// Abort ends a change of the number of shards before any account has begun to move.
+// Afterwards the number is what it was. It returns ErrNoReturn if an account has moved,
+// and does nothing if no change is under way. It is safe to repeat, and any number of
+// processes may do it. If one stops half way, the monitors continue.
 //
-// It is decided when every old shard has said that its accounts stay: from then on no
-// mover, however late, takes any out. Then the new shards are closed to registrations,
-// and then meta forgets them. Their names are never used again.
+// The abort is decided when every old shard has recorded that its accounts stay. From
+// then on no mover, however late, takes any out. Then the new shards are closed to
+// registrations, and then meta forgets them. Their names are never used again.
 func (m Mover) Abort(ctx context.Context) (Resharding, error) {
 	l, err := m.ring.readLayout(ctx)
 	if err != nil || l.next == 0 {
@@ -78,7 +78,7 @@ func (m Mover) Abort(ctx context.Context) (Resharding, error) {
 		return done, err
 	}
 	for i := range new {
-		// Should it fail, the little that is there stays.
+		// If this fails, the few keys stay.
 		if _, err := m.ring.wire.Pipeline(ctx, new[i].leaving, expiry(&new[i])...); err != nil {
 			m.ring.log.Debug("keys of shards that are not used stay", "error", err)
 		}
@@ -86,7 +86,7 @@ func (m Mover) Abort(ctx context.Context) (Resharding, error) {
 	return done, nil
 }
 
-// unstay has the accounts of shards leave after all.
+// unstay lets the accounts of shards leave after all.
 func (r *Ring) unstay(ctx context.Context, shards []shardKeys, generation int) error {
 	for i := range shards {
 		if _, err := r.wire.Eval(ctx, reshardUnstayScript, []string{shards[i].stays}, []any{generation}); err != nil {

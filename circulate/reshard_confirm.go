@@ -21,14 +21,15 @@ var reshardKeptLua string
 var reshardKeptScript = wire.NewScript("kept", reshardKeptLua)
 
 const (
-	// KeptFor is how long accounts that have arrived are kept where they departed.
+	// KeptFor is how long copies of accounts that have arrived are kept in the shard that
+	// they left.
 	KeptFor = 5 * time.Second
 
 	keptPage = 64 // copies that one step looks at, about
 )
 
-// copies is how many bytes of accounts are kept in each old shard after they have
-// arrived, as far as one ring knows.
+// copies is how many bytes of accounts each old shard keeps after they have arrived, as
+// far as one ring knows.
 type copies struct {
 	mu sync.Mutex
 	in map[int]int
@@ -49,9 +50,9 @@ func (c *copies) set(source, bytes int) {
 	}
 }
 
-// Copies is how many bytes the old shards keep of accounts that have arrived
-// elsewhere: what this ring has moved since it looked last, in Confirm, and what it
-// saw then. Nothing but Confirm frees them.
+// Copies returns how many bytes the old shards keep of accounts that have arrived
+// elsewhere: what this ring has moved since its last Confirm, and what it saw then. Only
+// Confirm frees them.
 func (m Mover) Copies() (bytes int) {
 	m.ring.copies.mu.Lock()
 	defer m.ring.copies.mu.Unlock()
@@ -61,7 +62,7 @@ func (m Mover) Copies() (bytes int) {
 	return bytes
 }
 
-// ConfirmCopies is Confirm of each old shard that this ring knows copies in.
+// ConfirmCopies is Confirm for each old shard in which this ring knows copies.
 func (m Mover) ConfirmCopies(ctx context.Context) error {
 	m.ring.copies.mu.Lock()
 	sources := slices.Sorted(maps.Keys(m.ring.copies.in))
@@ -74,10 +75,10 @@ func (m Mover) ConfirmCopies(ctx context.Context) error {
 	return nil
 }
 
-// Confirm forgets the copies of accounts of an old shard that arrived KeptFor ago or
-// before, and that their new shard still knows of; others of the shard may go on to
-// move meanwhile. Accounts that the new shard has lost, its Redis having lost what
-// was written last, arrive once more.
+// Confirm deletes the copies of accounts of an old shard that arrived at least KeptFor
+// ago, if their new shard still knows them. Other accounts of the shard may move
+// meanwhile. If the new shard has lost accounts, because its Redis lost its last writes,
+// they arrive once more.
 func (m Mover) Confirm(ctx context.Context, source int) error {
 	young := 0
 	for cursor := ScanDone; ; {
@@ -105,8 +106,8 @@ func (m Mover) Confirm(ctx context.Context, source int) error {
 	}
 }
 
-// confirm forgets copies, pairs of field and first account, or has the accounts
-// arrive once more. A batch arrives as a whole: one of its accounts stands for all.
+// confirm deletes copies, pairs of field and first account, or has the accounts arrive
+// once more. A batch arrives as a whole, so one of its accounts stands for all.
 func (r *Ring) confirm(ctx context.Context, source int, copies []string) error {
 	k := &r.keys[source]
 	asked := make(map[int][]int) // target -> places among the copies
@@ -155,7 +156,7 @@ func (r *Ring) again(ctx context.Context, source, target int, field string) erro
 		return fmt.Errorf("confirm, shard %d: %w", source, err)
 	}
 	now, err := wire.Time(replies[0])
-	if err != nil || replies[1] == nil { // somebody else has confirmed it
+	if err != nil || replies[1] == nil { // another process has confirmed it
 		return err
 	}
 	kept, err := redis.String(replies[1], nil)

@@ -16,12 +16,12 @@ var reshardCarryLua string
 
 var reshardCarryScript = wire.NewScript("carry", reshardCarryLua)
 
-// carryPage is how many dead letters are read at once, each of which may have 256 KiB.
+// carryPage is how many dead letters are read at once. Each may have 256 KiB.
 const carryPage = 16
 
-// CarryDead brings the dead letters of an old shard to the shards that their accounts
-// go to: each once, whoever does it how often, and in their order. Their time to be
-// kept begins anew. It tells how many came.
+// CarryDead copies the dead letters of an old shard to the new shards of their accounts,
+// in order. Each arrives once, however often this is repeated. Their retention begins
+// again. It returns how many arrived.
 func (m Mover) CarryDead(ctx context.Context, source int) (came int, err error) {
 	if source < 0 || source >= m.ring.sources {
 		return 0, fmt.Errorf("%w: carry: shard %d is not being left", wire.ErrInput, source)

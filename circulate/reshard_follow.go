@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// changeCheck is how often a process asks whether the number of shards changes. It
-// costs Redis one command.
+// changeCheck is how often a process asks whether the number of shards changes. It costs
+// Redis one command.
 const changeCheck = time.Second
 
-// AwaitChange waits until the ring must be opened anew, and reports false when ctx
-// is done. What fails is asked again: while Redis is away nothing changes.
+// AwaitChange waits until the ring must be opened again. It returns false when ctx is
+// done. After an error it asks again: while Redis is away nothing changes.
 func (r *Ring) AwaitChange(ctx context.Context) bool {
 	tick := time.NewTicker(changeCheck)
 	defer tick.Stop()
@@ -28,11 +28,10 @@ func (r *Ring) AwaitChange(ctx context.Context) bool {
 	}
 }
 
-// Follow has work done with a ring until ctx is done or the work ends. Whenever the
-// number of shards changes, open returns the ring anew, work begins with that one, and
-// only then the context of the work with the one before is cancelled: it goes to its
-// end beside the other. The first error ends all and is returned; open is tried
-// again until it succeeds.
+// Follow runs work with a ring until ctx is done or the work ends. When the number of
+// shards changes, it calls open until that returns a new ring, and starts work with it.
+// Only then does it cancel the context of the work with the old ring, which ends beside
+// the new one. The first error of the work ends everything and is returned.
 func Follow(ctx context.Context, ring *Ring, open func(context.Context) (*Ring, error), work func(context.Context, *Ring) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	endBefore := func() {}
@@ -44,7 +43,7 @@ func Follow(ctx context.Context, ring *Ring, open func(context.Context) (*Ring, 
 			defer ended()
 			return work(with, current)
 		})
-		endBefore() // only now: what is due in between has somebody
+		endBefore() // only now, so that accounts that are due in between are checked
 		endBefore = end
 		ring = nil
 		if current.AwaitChange(watch) {

@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// aheadPause is when to ask again for the lease of a new shard whose turn has not
-// come.
+// aheadPause is when to ask again for the lease of a new shard whose turn has not come.
 const aheadPause = time.Second
 
-// ahead reports whether a new shard may have messages of accounts of which the group
-// has earlier ones to deal with, in the old shards that they came from. It has none
-// once those are empty, and all that they found is read and acknowledged.
+// ahead reports whether a new shard may have messages of accounts whose earlier messages
+// the group has not handled yet, in the old shards that they came from. It does not once
+// those shards are empty, and everything that they found is read and acknowledged.
 func (r *Ring) ahead(ctx context.Context, shard int, group string) (bool, error) {
 	for _, source := range r.origins(shard) {
 		if left, err := r.Mover().Remaining(ctx, source); err != nil || !left.Marked || left.Accounts > 0 {
@@ -21,12 +20,12 @@ func (r *Ring) ahead(ctx context.Context, shard int, group string) (bool, error)
 		}
 		s, err := r.Streams().GroupState(ctx, source, group)
 		if errors.Is(err, ErrNoGroup) {
-			continue // it came when there was nothing left to read
+			continue // it arrived when there was nothing left to read
 		}
 		if err != nil || s.Lag > 0 || s.Pending > 0 {
 			return true, err
 		}
-		if s.Dead > 0 { // they stand before those that come of the new shard
+		if s.Dead > 0 { // these come before those of the new shard
 			if _, err := r.Mover().CarryDead(ctx, source); err != nil {
 				return true, err
 			}
@@ -35,8 +34,8 @@ func (r *Ring) ahead(ctx context.Context, shard int, group string) (bool, error)
 	return false, nil
 }
 
-// origins returns the old shards that accounts of a shard may come from; none where it
-// is an old one itself.
+// origins returns the old shards that accounts of a shard may come from, or none for an
+// old shard.
 func (r *Ring) origins(shard int) []int {
 	if shard < r.sources || r.sources == 0 {
 		return nil
@@ -49,8 +48,8 @@ func (r *Ring) origins(shard int) []int {
 	return from
 }
 
-// groupStart is where a group begins in a shard that has not got it, if it is to
-// begin after a position.
+// groupStart returns where a group that should begin after a position begins in a shard
+// that does not have it.
 func (r *Ring) groupStart(ctx context.Context, shard int, group, after string) (string, error) {
 	origins := r.origins(shard)
 	if len(origins) == 0 || after == StreamStart {
@@ -60,8 +59,8 @@ func (r *Ring) groupStart(ctx context.Context, shard int, group, after string) (
 		return after, err
 	}
 	if after == StreamEnd {
-		// Before the old shards are looked at: whoever makes the group there in
-		// between, with a ring that knows no new ones, misses nothing here.
+		// This comes before the old shards are read: a process with a ring that knows no
+		// new shards may make the group there in between, and misses nothing here.
 		last, err := r.Streams().Last(ctx, shard)
 		if err != nil {
 			return "", err

@@ -14,15 +14,15 @@ import (
 type layout struct {
 	generation int // how often the number of shards was changed
 	shards     int // of this generation
-	next       int // of the one after it, while accounts go there; 0: they do not
-	previous   int // of the one before, while there is something left in it; 0: there is not
-	skipped    int // how many generations since that of the accounts were given up
+	next       int // of the next one, while accounts move there; 0: they do not
+	previous   int // of the one before, while something is left in it; 0: nothing is
+	skipped    int // how many generations after the accounts' were aborted
 }
 
 // division is the shards of one generation.
 type division struct{ generation, shards int }
 
-// leaving is the shards that accounts leave; none where the number does not change.
+// leaving returns the shards that accounts leave, or none if the number does not change.
 func (l layout) leaving() division {
 	switch {
 	case l.next > 0:
@@ -33,7 +33,7 @@ func (l layout) leaving() division {
 	return division{}
 }
 
-// lasting is the shards that accounts are in, or go to.
+// lasting returns the shards that accounts are in or move to.
 func (l layout) lasting() division {
 	if l.next > 0 {
 		return division{l.generation + 1 + l.skipped, l.next}
@@ -41,11 +41,11 @@ func (l layout) lasting() division {
 	return division{l.generation, l.shards}
 }
 
-// view is what a process must know of a layout to work with it: the same before
-// and after the last account has moved.
+// view is what a process must know of a layout to work with it. It is the same before and
+// after the last account has moved.
 func (l layout) view() [2]division { return [2]division{l.leaving(), l.lasting()} }
 
-// keys are those of all its shards, those that accounts leave first.
+// keys returns those of all its shards, first those that accounts leave.
 func (l layout) keys(namespace string) []shardKeys {
 	var keys []shardKeys
 	for _, d := range l.view() {
@@ -71,7 +71,7 @@ func (l layout) validate() error {
 // metaFields are the fields of NS:meta, in the order of layout.
 var metaFields = [...]string{"generation", "shards", "next", "previous", "skipped"}
 
-// values are the fields as meta has them; empty for those that are not there.
+// values are the fields as meta has them; empty if absent.
 func (l layout) values() [len(metaFields)]string {
 	var values [len(metaFields)]string
 	for i, n := range [...]int{l.generation, l.shards, l.next, l.previous, l.skipped} {
@@ -89,7 +89,7 @@ func (l layout) format() int {
 	return formatResharded
 }
 
-// agree reads a namespace's meta. Where there is none it is made as first.
+// agree reads a namespace's meta, or makes it as first if there is none.
 func agree(ctx context.Context, w *wire.Wire, first layout) (layout, error) {
 	namespace := w.Namespace()
 	key := metaKey(namespace)
@@ -135,14 +135,13 @@ func agree(ctx context.Context, w *wire.Wire, first layout) (layout, error) {
 	return l, nil
 }
 
-// read returns the layout as it is now.
+// readLayout returns the layout as it is now.
 func (r *Ring) readLayout(ctx context.Context) (layout, error) {
 	return agree(ctx, r.wire, r.layout)
 }
 
-// Changed reports whether the number of shards is another one, or on its way to
-// become another, since the ring was opened: then whoever works with it opens it
-// anew, and works with that one.
+// Changed reports whether the number of shards has changed, or begun to change, since the
+// ring was opened. Then open the ring again, and work with the new one.
 func (r *Ring) Changed(ctx context.Context) (bool, error) {
 	l, err := r.readLayout(ctx)
 	if err != nil {
@@ -157,12 +156,12 @@ func (r *Ring) Changed(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// Generation is how often a change of the number of shards was begun, one that is
-// under way among them.
+// Generation returns how often a change of the number of shards was begun, including one
+// that is under way.
 func (r *Ring) Generation() int { return r.layout.lasting().generation }
 
-// Base is the generation of the shards that accounts are in or leave, and abandoned
-// the last one after it that was begun and given up; the same where there is none.
+// Base returns the generation of the shards that accounts are in or leave, and the last
+// aborted generation after it; both are equal if there is none.
 func (r *Ring) Base() (generation, abandoned int) {
 	if d := r.layout.leaving(); d.shards > 0 {
 		return d.generation, r.layout.lasting().generation - 1
@@ -170,12 +169,12 @@ func (r *Ring) Base() (generation, abandoned int) {
 	return r.layout.generation, r.layout.generation + r.layout.skipped
 }
 
-// Sources is how many of the shards, the first ones, accounts are leaving or have
-// left; 0 where the number of shards does not change.
+// Sources returns how many shards, the first ones, accounts are leaving or have left. It
+// is 0 if the number of shards does not change.
 func (r *Ring) Sources() int { return r.sources }
 
-// Layout names what the ring was opened with: its generation and number of shards,
-// and while that changes those before. Two rings with the same see the same shards.
+// Layout names what the ring was opened with: its generation and number of shards, and
+// during a change also those before. Two rings with the same layout see the same shards.
 func (r *Ring) Layout() string { return r.layout.name() }
 
 func (l layout) name() string {

@@ -35,24 +35,24 @@ var (
 )
 
 const (
-	// MoveGate is for how long a Move keeps claims from its shard.
+	// MoveGate is for how long a Move keeps its shard from being claimed.
 	MoveGate  = 2 * time.Second
 	moveBatch = 128
 	moveBytes = 1 << 20
 )
 
-// errNotReceiving reports a shard that accounts cannot go to.
+// errNotReceiving reports a shard that accounts cannot move to.
 var errNotReceiving = wire.Finding("circulate: the shard takes no accounts from others")
 
-// accountFields are the HASHes that have a field for each account, in the order in
-// which it travels.
+// accountFields are the HASHes that have a field for each account, in the order in which
+// an account's fields are moved.
 func (k *shardKeys) accountFields() []string {
 	return []string{k.accounts, k.cursors, k.failures, k.states, k.errors, k.strikes, k.nudges, k.reasons}
 }
 
-// Receive makes the new shards ready for accounts: each takes those that depart
-// from old ones, and has the consumer groups of the old ones, from its start. It is
-// done before the first Move, and safe to repeat.
+// Receive prepares the new shards: each then accepts accounts from old ones, and has the
+// consumer groups of the old ones, from its start. Call it before the first Move. It is
+// safe to repeat.
 func (m Mover) Receive(ctx context.Context) error {
 	groups := make(map[string]bool)
 	for source := range m.ring.sources {
@@ -82,8 +82,9 @@ func (m Mover) Receive(ctx context.Context) error {
 	return nil
 }
 
-// Sequence returns the old shards in the order in which they are best left: those that
-// have a new shard in common after each other, so that its messages wait for as few.
+// Sequence returns the old shards in the best order to leave them. Those that share a new
+// shard come after each other, so that the new shard's messages wait for as few as
+// possible.
 func (m Mover) Sequence() []int {
 	common := gcd(max(1, m.ring.sources), len(m.ring.keys)-m.ring.sources)
 	order := make([]int, 0, m.ring.sources)
@@ -102,14 +103,14 @@ func gcd(a, b int) int {
 	return a
 }
 
-// Move brings some accounts of an old shard to the new ones: those that wait, then
-// those due first, then the parked. Claimed ones stay until they are back. For
-// MoveGate nothing is claimed there, so that this happens. It tells how many it
-// moved and how many are left.
+// Move moves some accounts of an old shard to the new ones: first those that wait, then
+// those due first, then the parked. Claimed accounts stay until they are returned. For
+// MoveGate nothing is claimed there, so that they can be moved then. It returns how many
+// it moved and how many are left.
 //
-// An account departs, arrives and is settled, each in one atomic step on one
-// shard. Whatever stops in between, it is in one place or on its way, and Complete
-// goes on with it.
+// An account departs, arrives and is settled, each in one atomic step on one shard. If
+// the mover stops in between, the account is in one place or on its way, and Complete
+// continues.
 func (m Mover) Move(ctx context.Context, source int) (moved, left int, err error) {
 	if source < 0 || source >= m.ring.sources {
 		return 0, 0, fmt.Errorf("%w: move: shard %d is not being left", wire.ErrInput, source)
@@ -178,9 +179,9 @@ func (r *Ring) movable(ctx context.Context, source int) ([]any, error) {
 	return items, nil
 }
 
-// Complete brings to their shards the accounts of an old shard that are on their
-// way, because whoever moved them has stopped, or is about to: anybody may do it,
-// any number at once. It tells how many came.
+// Complete moves on the accounts of an old shard that are on their way, because their
+// mover has stopped, or is about to. Any process may do it, and several at once. It
+// returns how many arrived.
 func (m Mover) Complete(ctx context.Context, source int) (int, error) {
 	k := &m.ring.keys[source]
 	replies, err := m.ring.wire.Pipeline(ctx, k.departures, wire.Command{"HLEN", k.departures})
@@ -217,12 +218,12 @@ func (r *Ring) deliver(ctx context.Context, source int, batches []string) (came 
 	return came, err
 }
 
-// targetOf is the shard that a field of departures names.
+// targetOf returns the shard that a field of departures names.
 func (r *Ring) targetOf(field string) (int, error) {
 	name, _, _ := strings.Cut(field, ":")
 	target, err := r.shardNamed(name)
 	if err != nil || target < r.sources {
-		// Of another change than this ring knows, or of none.
+		// It belongs to another change than this ring knows, or to none.
 		return 0, fmt.Errorf("departure %q: %w", field, errors.Join(ErrResharding, err))
 	}
 	return target, nil

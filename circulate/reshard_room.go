@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	// Of what accounts take, what they take besides while they move: their ids, in
-	// arrivals, the tables of HASHes that grow and others that have not shrunk, and
-	// what the allocator cannot use.
+	// This is the part of the accounts' memory that is needed besides while they move:
+	// for their ids, in arrivals, for the tables of HASHes that grow and others that have
+	// not shrunk, and for what the allocator cannot use.
 	roomForIDs = 0.35
-	// CopiesLeast is for how many bytes of copies there must be room at least.
+	// CopiesLeast is the least room for copies, in bytes.
 	CopiesLeast = 1 << 20
 )
 
-// Room is what a change of the number of shards needs of a Redis server's memory,
-// and what that has, in bytes.
+// Room is how much of a Redis server's memory a change of the number of shards needs, and
+// how much is free, in bytes.
 type Room struct {
-	Node       string // its address; empty where there is one server
+	Node       string // its address; empty if there is one server
 	Need, Free int64
 }
 
-// Room estimates the room that a change to another number of shards needs.
-// It returns one for each server that has a limit of memory and tells of it; of others
-// it knows nothing. A server that accounts come to from others needs room for them
-// before it is rid of its own; besides, moving takes part of what accounts take.
+// Room estimates the memory that a change to another number of shards needs. It returns
+// one Room for each server that has a memory limit and reports it. A server that receives
+// accounts from others needs room for them before its own have left. Moving itself takes
+// memory too, a part of what the accounts take.
 func (m Mover) Room(ctx context.Context, to int) ([]Room, error) {
 	l, err := m.ring.readLayout(ctx)
 	if err != nil {
@@ -40,7 +40,7 @@ func (m Mover) Room(ctx context.Context, to int) ([]Room, error) {
 	}
 	type server struct {
 		key      string
-		own, all int64 // what its accounts take; how many new shards it will have
+		own, all int64 // the memory of its accounts; how many new shards it will have
 	}
 	var total int64
 	servers := make(map[string]*server)
@@ -57,7 +57,7 @@ func (m Mover) Room(ctx context.Context, to int) ([]Room, error) {
 			return nil, err
 		}
 		if bytes < 0 {
-			return nil, nil // nor does this Redis know
+			return nil, nil // this Redis does not report it either
 		}
 		total += bytes
 		at(m.ring.keys[shard].tickets).own += bytes
@@ -83,8 +83,8 @@ func (m Mover) Room(ctx context.Context, to int) ([]Room, error) {
 	return rooms, nil
 }
 
-// accountsMemory is what a shard's accounts take, as Redis estimates it; -1 where it
-// does not.
+// accountsMemory returns how much memory a shard's accounts take, as Redis estimates it,
+// or -1 if it does not.
 func (r *Ring) accountsMemory(ctx context.Context, shard int) (bytes int64, err error) {
 	k := &r.keys[shard]
 	var commands []wire.Command
@@ -99,15 +99,15 @@ func (r *Ring) accountsMemory(ctx context.Context, shard int) (bytes int64, err 
 		return 0, fmt.Errorf("memory, shard %d: %w", shard, err)
 	}
 	for _, reply := range replies {
-		if n, ok := reply.(int64); ok { // none: there is no such key
+		if n, ok := reply.(int64); ok { // nil if there is no such key
 			bytes += n
 		}
 	}
 	return bytes, nil
 }
 
-// FreeMemory is how many bytes the server of a shard has before it is at its limit;
-// limited is false where it has none, or does not tell.
+// FreeMemory returns how many bytes the server of a shard has left before its limit.
+// limited is false if it has no limit, or does not report it.
 func (m Mover) FreeMemory(ctx context.Context, shard int) (bytes int64, limited bool, err error) {
 	return m.ring.freeMemory(ctx, m.ring.keys[shard].tickets)
 }

@@ -7,28 +7,28 @@ import (
 	"slices"
 )
 
-// While the number of shards changes, an account is in the shard that it leaves, on
-// its way, or in the one that it goes to, and only ever goes on from one to the
-// next. So whoever looks there in this order misses none; and what a step does
-// where it finds the account goes along with it. Only a registration must be kept
-// from the shard that is being left, and the script sees to that.
+// While the number of shards changes, an account is in the shard that it leaves, on its
+// way, or in the shard that it goes to, and only moves in this order. So a search in this
+// order misses no account, and what a step does where it finds the account moves along
+// with it. Only a registration must be kept out of the shard that is being left, and the
+// script does that.
 //
-// A process whose ring was opened before looks where the account is no more. It
-// takes no absence for granted before it has read meta: that was changed before the
-// first account moved.
+// A process whose ring was opened before looks where the account no longer is. Before it
+// reports an account missing, it reads meta again: meta was changed before the first
+// account moved.
 
-// target is the shard that an account is in once the number has changed.
+// target returns the shard that an account is in once the number has changed.
 func (r *Ring) target(id string) int { return r.sources + shardOf(id, len(r.keys)-r.sources) }
 
-// beyond tells where accounts are if a step has not found them in a shard: by
-// shard, their places among the ids. It returns none where they are nowhere.
+// beyond returns where accounts are that a step has not found in a shard: by shard, their
+// places among the ids. It returns none if they are nowhere.
 func (r *Ring) beyond(ctx context.Context, shard int, ids []string) (map[int][]int, error) {
 	if shard >= r.sources {
 		return nil, r.unchanged(ctx)
 	}
 	_, err := r.Mover().Complete(ctx, shard)
 	if errors.Is(err, errNotReceiving) {
-		// Where the change has ended since it was read who is on the way, nobody is.
+		// If the change has ended since it was read, no account is on its way.
 		_, err = r.Mover().Complete(ctx, shard)
 	}
 	if err != nil {
@@ -42,8 +42,8 @@ func (r *Ring) beyond(ctx context.Context, shard int, ids []string) (map[int][]i
 	return byTarget, nil
 }
 
-// unchanged returns ErrResharding where there may be shards by now that the ring does
-// not know.
+// unchanged returns ErrResharding if there may be shards by now that the ring does not
+// know.
 func (r *Ring) unchanged(ctx context.Context) error {
 	if changed, err := r.Changed(ctx); err != nil {
 		return fmt.Errorf("read the number of shards: %w", err)
@@ -53,8 +53,8 @@ func (r *Ring) unchanged(ctx context.Context) error {
 	return nil
 }
 
-// whereverIs does a step with an account in the shard that has it. The step, and so
-// this, returns ErrNotRegistered where that is none.
+// whereverIs does a step with an account in the shard that has it. The step returns
+// ErrNotRegistered if that shard does not have it, and so does whereverIs if none has.
 func (r *Ring) whereverIs(ctx context.Context, id string, step func(ctx context.Context, shard int) error) error {
 	shard := r.ShardOf(id)
 	for {
@@ -73,8 +73,8 @@ func (r *Ring) whereverIs(ctx context.Context, id string, step func(ctx context.
 	}
 }
 
-// countAnywhere does a step with accounts in the shards that have them, and counts
-// those that it found. Doing it twice must be as good as once.
+// countAnywhere does a step with accounts in the shards that have them, and counts the
+// accounts that it found. Doing the step twice must be as good as once.
 func (r *Ring) countAnywhere(ctx context.Context, shard int, ids []string,
 	step func(ctx context.Context, shard int, ids []string) (int, error)) (int, error) {
 	n, err := step(ctx, shard, ids)
@@ -95,11 +95,11 @@ func (r *Ring) countAnywhere(ctx context.Context, shard int, ids []string,
 	if len(next) > 0 && n < len(ids) {
 		err = r.unchanged(ctx)
 	}
-	return min(n, len(ids)), err // one that moved in between has been found twice
+	return min(n, len(ids)), err // an account that moved in between was found twice
 }
 
-// lookBeyond looks for the accounts that are not among the views of a shard, and
-// returns all views in the order of the ids.
+// lookBeyond looks for the accounts that are not among the views of a shard, and returns
+// all views in the order of the ids.
 func (r *Ring) lookBeyond(ctx context.Context, shard int, ids []string, views []View) ([]View, error) {
 	known := make(map[string]View, len(ids))
 	for _, v := range views {
@@ -157,8 +157,8 @@ func (r *Ring) resumeAnywhere(ctx context.Context, shard int, items []Resumption
 		})
 }
 
-// anywhere does a step with items of one shard, and once more elsewhere with those
-// whose outcome says that they are not there.
+// anywhere does a step with items of one shard, and again elsewhere with those whose
+// outcome says that they are not there.
 func anywhere[Item any, Outcome comparable](ctx context.Context, r *Ring, shard int, items []Item, absent Outcome,
 	id func(*Item) string, step func(ctx context.Context, shard int, items []Item) ([]Outcome, error)) ([]Outcome, error) {
 	outcomes, err := step(ctx, shard, items)
@@ -192,7 +192,7 @@ func anywhere[Item any, Outcome comparable](ctx context.Context, r *Ring, shard 
 	return outcomes, nil
 }
 
-// pick returns those in some places.
+// pick returns the items in some places.
 func pick[T any](all []T, places []int) []T {
 	picked := make([]T, len(places))
 	for i, p := range places {

@@ -24,7 +24,7 @@ const (
 
 	// formatVersion is that of a namespace whose number of shards never changed.
 	formatVersion = 2
-	// formatResharded keeps programs out that know nothing of such a change.
+	// formatResharded keeps out programs that do not know of such a change.
 	formatResharded = 3
 )
 
@@ -32,19 +32,19 @@ const (
 // them. Package connect has implementations.
 type Server = wire.Server
 
-// Divided is a Server that keeps connections apart for each purpose, so that one
-// kind of call never waits behind another. Of a server that is not Divided all
-// calls share the connections.
+// Divided is a Server that keeps connections apart for each purpose, so that one kind of
+// call never waits behind another. With a Server that is not Divided all calls share
+// connections.
 type Divided = wire.Divided
 
-// Options are a ring's settings. The zero value has the defaults.
+// Options are a ring's settings. The zero value means the defaults.
 type Options struct {
 	Namespace string       // what keys begin with; DefaultNamespace
-	Shards    int          // 0: as the namespace has, or DefaultShards where it is new
-	Log       *slog.Logger // what was set aside is told here; nil: nowhere
+	Shards    int          // 0: what the namespace has, or DefaultShards if it is new
+	Log       *slog.Logger // logs what was set aside; nil: nothing is logged
 
-	// Observe is told how long each call to Redis took and what came of it, from
-	// any goroutine; nil: nobody is.
+	// Observe is called with how long each call to Redis took and its error, from any
+	// goroutine; nil: it is not called.
 	Observe func(took time.Duration, err error)
 }
 
@@ -54,17 +54,16 @@ type Ring struct {
 	wire      *wire.Wire
 	namespace string
 	layout    layout
-	keys      []shardKeys // those of the shards that accounts leave, if any, and then the others
+	keys      []shardKeys // first those of the shards that accounts leave, if any, and then the others
 	sources   int         // how many of them accounts leave
 	log       *slog.Logger
 
 	copies copies
-	left   atomic.Bool // there is nothing to be looked for in the shards that accounts leave
+	left   atomic.Bool // the shards that accounts leave need not be searched any more
 }
 
-// Open joins a namespace, or makes it where there is none. A namespace whose
-// shards or format are not what the caller has returns ErrMismatch, of shards a
-// *ShardsError.
+// Open joins a namespace, or makes it if it does not exist. If its shards or format are
+// not what the caller has, it returns ErrMismatch; for shards that is a *ShardsError.
 func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	if o.Namespace == "" {
 		o.Namespace = DefaultNamespace
@@ -99,8 +98,7 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	return r, nil
 }
 
-// Check reports whether Redis answers and the namespace is still the one that
-// was opened.
+// Check reports whether Redis answers and the namespace is still the one that was opened.
 func (r *Ring) Check(ctx context.Context) error {
 	l, err := r.readLayout(ctx)
 	if err != nil {
@@ -112,19 +110,20 @@ func (r *Ring) Check(ctx context.Context) error {
 	return nil
 }
 
-// Wire is how the ring reaches Redis, for the packages below this one. Nobody else
-// can name its type.
+// Wire returns how the ring reaches Redis, for the packages below this one. Other
+// packages cannot name its type.
 func (r *Ring) Wire() *wire.Wire { return r.wire }
 
-// Namespace is what the ring's keys begin with.
+// Namespace returns what the ring's keys begin with.
 func (r *Ring) Namespace() string { return r.namespace }
 
-// Shards is the number of shards: while it changes, of those that accounts
-// leave, which come first, and those that they go to.
+// Shards returns the number of shards. While it changes, these are the shards that
+// accounts leave, which come first, and those that they go to.
 func (r *Ring) Shards() int { return len(r.keys) }
 
-// ShardOf is the shard that an account lives in; while their number changes, the
-// first where it may be. The steps that go by ids look for it further by themselves.
+// ShardOf returns the shard that an account lives in. While the number of shards changes,
+// it is the first where the account may be. The steps that take an id search further
+// themselves.
 func (r *Ring) ShardOf(id string) int {
 	if r.sources > 0 && !r.left.Load() {
 		return shardOf(id, r.sources)
@@ -132,15 +131,15 @@ func (r *Ring) ShardOf(id string) int {
 	return r.target(id)
 }
 
-// SetAside counts what was found unusable and moved out of the way since the
-// ring was opened: keys of a wrong type, texts that are no entry.
+// SetAside returns how many unusable things were moved out of the way since the ring was
+// opened: keys of a wrong type, texts that are no entry.
 func (r *Ring) SetAside() int64 { return r.wire.SetAsideCount() }
 
-// ScriptsSent counts how often a script's text had to be sent because Redis did not
-// know it: at its first use, and after Redis forgot it.
+// ScriptsSent returns how often a script's text had to be sent because Redis did not have
+// it: at its first use, and after Redis forgot it.
 func (r *Ring) ScriptsSent() int64 { return r.wire.ScriptsSent() }
 
-// Now is the time by the clock that decides: that of the shard's Redis.
+// Now returns the time by the clock that decides: that of the shard's Redis.
 func (r *Ring) Now(ctx context.Context, shard int) (time.Time, error) {
 	replies, err := r.wire.Pipeline(ctx, r.keys[shard].queue, wire.Command{"TIME"})
 	if err != nil {
@@ -149,7 +148,7 @@ func (r *Ring) Now(ctx context.Context, shard int) (time.Time, error) {
 	return wire.Time(replies[0])
 }
 
-// NewReplica makes a name for a replica that no other one has.
+// NewReplica returns a name for a replica that no other one has.
 func NewReplica() string {
 	return rand.Text()[:replicaWidth]
 }
@@ -157,8 +156,8 @@ func NewReplica() string {
 // shardsAtOnce is how many shards EachShard works on at a time.
 const shardsAtOnce = 8
 
-// EachShard calls fn for every number below shards, several at a time. The first error ends
-// the calls that are under way, and is returned.
+// EachShard calls fn for every number below shards, several at a time. The first error
+// cancels the calls that are under way, and is returned.
 func EachShard(ctx context.Context, shards int, fn func(ctx context.Context, shard int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

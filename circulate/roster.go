@@ -29,15 +29,15 @@ var (
 )
 
 const (
-	processMemory = 24 * time.Hour // a silent process is forgotten after it, where no monitor looks
-	processesLeft = 1000           // of which nobody has been told
+	processMemory = 24 * time.Hour // after this a silent process is forgotten, if no monitor looks
+	processesLeft = 1000           // the most that nobody has asked for yet
 	processSeen   = 10 * time.Minute
 	rosterMost    = 1000
 )
 
 // Process is a running process of the service.
 type Process struct {
-	Name  string // one that no other process has
+	Name  string // unique among processes
 	Roles string // what it does: names joined by commas
 }
 
@@ -48,27 +48,27 @@ func processOf(member string) Process {
 	return Process{Name: name, Roles: roles}
 }
 
-// Member is a process of the roster, as it last said of itself.
+// Member is a process of the roster, as it last reported itself.
 type Member struct {
 	Process
-	Said  time.Time // when it said last that it is there, by Redis' clock
-	About []byte    // what it says of itself; opaque to the ring, empty of an earlier version
+	Said  time.Time // when it last reported itself, by Redis' clock
+	About []byte    // its report; opaque to the ring, empty for an earlier version
 }
 
-// Roster is who runs, of any role. No account depends on it: it is there so that
-// operators see what is gone, of processes that hold no accounts as well.
+// Roster lists the running processes of any role. No account depends on it. It shows
+// operators which processes are gone, including those that hold no accounts.
 type Roster struct{ ring *Ring }
 
 // Roster returns that of the ring's namespace.
 func (r *Ring) Roster() Roster { return Roster{r} }
 
-// Attend says that a process is there, and what it says of itself: that is kept, and
-// need be given only at first, when it changed, and after known was false.
+// Attend reports that a process runs, with its report. The report is kept. It need be
+// passed only at first, when it has changed, and after known was false.
 func (r Roster) Attend(ctx context.Context, p Process, about []byte) (known bool, err error) {
 	return r.say(ctx, p, 0, about)
 }
 
-// Leave says that a process ends as it should. It is not on the roster any more.
+// Leave says that a process ends properly. It removes the process from the roster.
 func (r Roster) Leave(ctx context.Context, p Process) error {
 	_, err := r.say(ctx, p, 1, nil)
 	return err
@@ -83,9 +83,9 @@ func (r Roster) say(ctx context.Context, p Process, leaves int, about []byte) (k
 	return known, nil
 }
 
-// Members returns the processes that are there, and those that went silent within the
-// last ten minutes, of any role, the latest 1000, with the time now by the clock by
-// which they said so.
+// Members returns the processes that run, and those that went silent within the last ten
+// minutes, of any role, the latest 1000. It also returns the time now by the same clock
+// as their reports.
 func (r Roster) Members(ctx context.Context) ([]Member, time.Time, error) {
 	keys := rosterKeys(r.ring.namespace)
 	replies, err := redis.Values(r.ring.wire.Eval(ctx, membersScript, []string{keys[0], keys[2], keys[3]}, []any{rosterMost, processSeen.Milliseconds()}))
@@ -116,8 +116,8 @@ func (r Roster) Members(ctx context.Context) ([]Member, time.Time, error) {
 	return members, time.UnixMilli(ms), nil
 }
 
-// Look returns the processes that said that they are there, with the times at which
-// they said so last by Redis' clock, and those that have left since somebody looked.
+// Look returns the processes that have reported, with the times of their last reports by
+// Redis' clock, and those that have left since the last Look.
 func (r Roster) Look(ctx context.Context) (there map[Process]time.Time, left []Process, err error) {
 	replies, err := redis.Values(r.ring.wire.Eval(ctx, rosterScript, rosterKeys(r.ring.namespace)[:2], []any{rosterMost}))
 	if err != nil {
@@ -148,8 +148,8 @@ func (r Roster) Look(ctx context.Context) (there map[Process]time.Time, left []P
 	return there, left, nil
 }
 
-// Forget takes a process off the roster, and reports whether it was on it: of
-// several that find it silent, one is told so.
+// Forget removes a process from the roster, and reports whether it was on it. If several
+// find a process silent, one of them gets true.
 func (r Roster) Forget(ctx context.Context, p Process) (bool, error) {
 	key := rosterKeys(r.ring.namespace)[0]
 	replies, err := r.ring.wire.Pipeline(ctx, key, wire.Command{"ZREM", key, p.member()})
@@ -164,10 +164,10 @@ var dutyLua string
 
 var dutyScript = wire.NewScript("duty", dutyLua)
 
-// OnDuty asks that the caller be the one that does what only one monitor need
-// do, for a time from now, and reports whether it is. It spares work and protects
-// nothing: for a moment two may believe it of themselves, and whatever they do
-// must stand that. A time of zero or less gives the duty up.
+// OnDuty asks that the caller be the one monitor that does what needs only one, for a
+// time from now, and reports whether it is. It saves work and protects nothing: for a
+// moment two callers may both be on duty, and what they do must allow that. A time of
+// zero or less gives the duty up.
 func (r *Ring) OnDuty(ctx context.Context, who string, ttl time.Duration) (bool, error) {
 	mine, err := redis.Bool(r.wire.Eval(ctx, dutyScript, []string{dutiesKey(r.namespace)}, []any{who, ttl.Milliseconds()}))
 	if err != nil {

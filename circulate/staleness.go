@@ -18,24 +18,23 @@ var stalenessLua string
 
 var stalenessScript = wire.NewScript("staleness", stalenessLua)
 
-// staleBuckets reach over 2^34 seconds, eight to each doubling.
+// staleBuckets cover 2^34 seconds, eight to each doubling.
 const staleBuckets = 34*8 + 2
 
-// Ages are how long ago accounts were last checked with complete success, in
-// buckets: eight to each doubling, so that a quantile is at most nine hundredths
-// too high.
+// Ages are how long ago accounts were last checked with complete success, in buckets.
+// There are eight to each doubling, so that a quantile is at most 9 % too high.
 type Ages struct {
 	Now     time.Time // Redis' clock at the last page
 	Scanned int       // accounts that are not parked
-	Parked  int       // those that are, and are left out
+	Parked  int       // parked accounts, which are left out
 	Max     time.Duration
-	Stalest string // an account that has Max; empty where there is none
+	Stalest string // an account that has Max; empty if there is none
 
 	buckets [staleBuckets]int
 }
 
-// Quantile is the age that a share of the accounts does not exceed; zero where
-// there are none.
+// Quantile returns the age that a share of the accounts does not exceed, or zero if there
+// are none.
 func (a *Ages) Quantile(share float64) time.Duration {
 	rank := int(math.Ceil(share * float64(a.Scanned)))
 	for b, n := range a.buckets {
@@ -46,8 +45,8 @@ func (a *Ages) Quantile(share float64) time.Duration {
 	return a.Max
 }
 
-// Sum is about the sum of all ages, in seconds: those of a bucket count as its
-// end. A million years would not fit into a Duration.
+// Sum returns about the sum of all ages, in seconds: those in a bucket count as its end.
+// It is no Duration, which could not hold a million years.
 func (a *Ages) Sum() float64 {
 	var sum float64
 	for b, n := range a.buckets {
@@ -72,7 +71,7 @@ func bucketBegin(b int) time.Duration {
 	return bucketEnd(b-1) + time.Second
 }
 
-// Add adds what another page found.
+// Add adds the ages of another page.
 func (a *Ages) Add(page Ages) {
 	if page.Now.After(a.Now) {
 		a.Now = page.Now
@@ -87,20 +86,20 @@ func (a *Ages) Add(page Ages) {
 	}
 }
 
-// StaleFilter says which accounts a scan for staleness tells of, besides how stale
-// all of them are. The zero StaleFilter is none.
+// StaleFilter selects the accounts that a scan for staleness reports, besides how stale
+// all of them are. The zero StaleFilter selects none.
 type StaleFilter struct {
 	Kinds []string      // one by one: those whose records name one of these kinds …
-	From  time.Duration // … and that are so stale, in whole seconds
+	From  time.Duration // … and that are at least this stale, in whole seconds
 
-	// Together with others of their kind and cadence: those that are so stale, in
-	// whole seconds, and those whose last check failed, by its mark not being MarkOK
-	// or one of Sound. Zero: none is.
+	// Grouped with others of their kind and cadence: accounts that are at least this
+	// stale, in whole seconds, and those whose last check failed, which means that its
+	// mark is neither MarkOK nor one of Sound. Zero: none is.
 	Slow  time.Duration
 	Sound []Mark
 }
 
-// args are those of the script.
+// args returns those of the script.
 func (f StaleFilter) args() []any {
 	var slow any = ""
 	if f.Slow > 0 {
@@ -113,8 +112,8 @@ func (f StaleFilter) args() []any {
 	return append([]any{int64(f.From / time.Second), slow, sound}, anyOf(f.Kinds)...)
 }
 
-// Stale is an account that a scan for staleness tells. Its record may name one of
-// the kinds asked for elsewhere than as its kind.
+// Stale is an account that a scan for staleness reports. Its record may name one of the
+// requested kinds in another place than its kind.
 type Stale struct {
 	ID     string
 	Age    time.Duration // since a check last succeeded completely
@@ -123,11 +122,11 @@ type Stale struct {
 	Record []byte
 }
 
-// SlowGroup is what a page of a scan tells of the accounts of one kind and cadence
+// SlowGroup is what a page of a scan reports of the accounts of one kind and cadence
 // together. None of them is parked.
 type SlowGroup struct {
-	Kind    string // empty where the records cannot be read
-	Cadence string // as the records have it
+	Kind    string // empty if the records cannot be read
+	Cadence string // as in the records
 	Stalest string // the id of an account that is as stale as any of them
 	Counts  []SlowCount
 }
@@ -136,7 +135,7 @@ type SlowGroup struct {
 type SlowCount struct {
 	Age            time.Duration // at least, and less than a tenth more
 	Failing        bool          // their last check failed
-	NeverSucceeded bool          // they were checked, and no check ever succeeded completely
+	NeverSucceeded bool          // they were checked, but no check ever succeeded completely
 	Accounts       int
 }
 
@@ -149,11 +148,11 @@ type StalePage struct {
 	Next string // the cursor to go on with; ScanDone at the end
 }
 
-// Staleness looks at about n of a shard's accounts, wherever they are, from a cursor
-// on, until the next is ScanDone; it begins with an empty one. It costs Redis five
-// commands, the ones inside the script among them, and one more, and one for each
-// parked one, where some are told. An account that is registered throughout is
-// counted, in rare cases twice.
+// Staleness looks at about n of a shard's accounts, wherever they are. It begins with an
+// empty cursor and ends when the next one is ScanDone. It costs Redis five commands,
+// those inside the script included. If it reports accounts it costs one more, and one for
+// each parked account. An account that is registered throughout is counted, in rare cases
+// twice.
 func (r *Ring) Staleness(ctx context.Context, shard int, cursor string, n int, tell StaleFilter) (StalePage, error) {
 	if cursor == "" {
 		cursor = ScanDone
@@ -248,8 +247,8 @@ func readStale(told []any) ([]Stale, error) {
 	return all, nil
 }
 
-// KeepStaleness keeps what a whole scan found, opaque to the ring, for
-// LastStaleness; the newest wins.
+// KeepStaleness stores what a whole scan found, for LastStaleness. It is opaque to the
+// ring; the newest wins.
 func (r *Ring) KeepStaleness(ctx context.Context, found []byte) error {
 	key := stalenessKey(r.namespace)
 	if _, err := r.wire.Pipeline(ctx, key, wire.Command{"SET", key, found}); err != nil {
@@ -258,7 +257,7 @@ func (r *Ring) KeepStaleness(ctx context.Context, found []byte) error {
 	return nil
 }
 
-// LastStaleness is what the last whole scan found, nil where there was none.
+// LastStaleness returns what the last whole scan found, or nil.
 func (r *Ring) LastStaleness(ctx context.Context) ([]byte, error) {
 	key := stalenessKey(r.namespace)
 	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"GET", key})

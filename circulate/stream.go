@@ -27,8 +27,8 @@ type Found struct {
 	Message  Message
 }
 
-// Messages returns up to n messages of a shard's stream that come after a
-// position, oldest first. It is for onlookers: nothing is acknowledged.
+// Messages returns up to n messages of a shard's stream that come after a position,
+// oldest first. It is for observers: nothing is acknowledged.
 func (s Streams) Messages(ctx context.Context, shard int, after string, n int) ([]Found, error) {
 	key := s.ring.keys[shard].messages
 	replies, err := s.ring.wire.Pipeline(ctx, key, wire.Command{"XRANGE", key, "(" + after, "+", "COUNT", n})
@@ -38,8 +38,7 @@ func (s Streams) Messages(ctx context.Context, shard int, after string, n int) (
 	return readStream(shard, replies[0])
 }
 
-// Last is the position of a shard's newest message, StreamStart where
-// there is none.
+// Last returns the position of a shard's newest message, or StreamStart if there is none.
 func (s Streams) Last(ctx context.Context, shard int) (string, error) {
 	key := s.ring.keys[shard].messages
 	replies, err := s.ring.wire.Pipeline(ctx, key, wire.Command{"XREVRANGE", key, "+", "-", "COUNT", 1})
@@ -53,9 +52,9 @@ func (s Streams) Last(ctx context.Context, shard int) (string, error) {
 	return found[0].Position, nil
 }
 
-// Trim drops the messages of a shard that are older than the age, but
-// none that a consumer group has not read or not acknowledged. It reports how
-// many were dropped, and whether a group held some back.
+// Trim drops the messages of a shard that are older than the age, except those that a
+// consumer group has not read or not acknowledged. It returns how many were dropped, and
+// whether a group held some back.
 func (s Streams) Trim(ctx context.Context, shard int, age time.Duration) (dropped int, heldBack bool, err error) {
 	key := s.ring.keys[shard].messages
 	now, err := s.ring.Now(ctx, shard)
@@ -71,8 +70,8 @@ func (s Streams) Trim(ctx context.Context, shard int, age time.Duration) (droppe
 	if oldest != nil && oldest.Before(limit) {
 		keepFrom = *oldest
 	}
-	// One command would hold the server up for as long as all of them take. What is
-	// left when no whole node of the stream can go is the part of one.
+	// One command that drops all of them would block the server for too long. When no
+	// whole node of the stream can be dropped, what is left is part of one.
 	for n := trimAtOnce; n > 0; dropped += n {
 		if n, err = s.ring.trimBefore(ctx, key, "~", keepFrom.String(), "LIMIT", trimAtOnce); err != nil {
 			return dropped, false, fmt.Errorf("trim, shard %d: %w", shard, err)
@@ -91,8 +90,8 @@ func (s Streams) Trim(ctx context.Context, shard int, age time.Duration) (droppe
 	return dropped, len(left) > 0, err
 }
 
-// trimAtOnce is how many messages one command drops at most, about a millisecond's
-// work.
+// trimAtOnce is the most messages that one command drops, which takes about a
+// millisecond.
 const trimAtOnce = 10_000
 
 func (r *Ring) trimBefore(ctx context.Context, key string, args ...any) (int, error) {
@@ -103,8 +102,8 @@ func (r *Ring) trimBefore(ctx context.Context, key string, args ...any) (int, er
 	return redis.Int(replies[0], nil)
 }
 
-// oldestUnread is the first position that some group may still need, nil where
-// there is no group.
+// oldestUnread is the first position that some group may still need, or nil if there is
+// no group.
 func (r *Ring) oldestUnread(ctx context.Context, key string) (*StreamID, error) {
 	groups, err := r.groupInfos(ctx, key)
 	if err != nil {
@@ -164,28 +163,28 @@ func readStream(shard int, reply any) ([]Found, error) {
 	return found, nil
 }
 
-// Tag is the hash tag of a shard's keys, braces included. Keys that an effect
-// uses beside them must begin with it where Redis is a cluster.
+// Tag returns the hash tag of a shard's keys, with braces. On a cluster, further keys
+// that an effect uses must begin with it.
 func (r *Ring) Tag(shard int) string {
 	key := r.keys[shard].messages
 	return key[:len(key)-len(":messages")]
 }
 
-// Streams are the shards' streams of found messages, and the names of the consumer
-// groups that read them. What a group does with them is in package group.
+// Streams are the shards' streams of found messages, and the names of the consumer groups
+// that read them. Package group has what a group does with them.
 type Streams struct{ ring *Ring }
 
-// Streams are the ring's.
+// Streams returns those of the ring.
 func (r *Ring) Streams() Streams { return Streams{r} }
 
-// Keys are those of a shard that concern its messages.
+// Keys returns the keys of a shard that concern its messages.
 func (s Streams) Keys(shard int) wire.Stream { return s.ring.keys[shard].stream() }
 
-// Read reads what Redis replies of a shard's stream.
+// Read parses Redis' reply of entries of a shard's stream.
 func (s Streams) Read(shard int, reply any) ([]Found, error) { return readStream(shard, reply) }
 
-// Ahead returns after how long to ask again where a new shard may have messages of
-// accounts of which the group has earlier ones to deal with; 0: it has none.
+// Ahead returns after how long to ask again if a new shard may have messages of accounts
+// whose earlier messages the group has not handled yet; otherwise 0.
 func (s Streams) Ahead(ctx context.Context, shard int, group string) (time.Duration, error) {
 	if ahead, err := s.ring.ahead(ctx, shard, group); err != nil || ahead {
 		return aheadPause, err
@@ -196,13 +195,13 @@ func (s Streams) Ahead(ctx context.Context, shard int, group string) (time.Durat
 // Message is one thing that a check found, as it is written to its shard's
 // stream.
 type Message struct {
-	ID   string          `json:"id"`             // the third party's own, unique in its account
+	ID   string          `json:"id"`             // the third party's own, unique within its account
 	Type string          `json:"type,omitempty"` // the third party's own
-	Time time.Time       `json:"time"`           // when it came to be, by the third party's clock; zero = unknown
+	Time time.Time       `json:"time"`           // when it was created, by the third party's clock; zero = unknown
 	Data json.RawMessage `json:"data,omitempty"` // any JSON value
 }
 
-// appendFields adds the message as scripts take it.
+// appendFields appends the message as scripts take it.
 func (m *Message) appendFields(args []any) []any {
 	return wire.AppendMessage(args, m.ID, m.Type, m.Time, []byte(m.Data))
 }
@@ -212,13 +211,12 @@ var trimLua string
 
 var trimScript = wire.NewScript("trim", trimLua)
 
-// trimStep is how many messages one step drops, about a millisecond's work.
+// trimStep is how many messages one step drops, which takes about a millisecond.
 const trimStep = 512
 
-// TrimTo drops the oldest messages of a shard until it has no more than
-// most, but none that a consumer group has not read or not acknowledged. It
-// reports how many were dropped, and whether a group held some back. An error may
-// come after some were dropped.
+// TrimTo drops the oldest messages of a shard until it has no more than most, except
+// those that a consumer group has not read or not acknowledged. It returns how many were
+// dropped, and whether a group held some back. An error may come after some were dropped.
 func (s Streams) TrimTo(ctx context.Context, shard, most int) (dropped int, heldBack bool, err error) {
 	if most < 0 {
 		return 0, false, fmt.Errorf("%w: trim: most: must not be negative, is %d", wire.ErrInput, most)

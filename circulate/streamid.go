@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// StreamID is the id of an entry in a stream, and so a position there: Redis' clock when
-// the entry was written, in unix ms, and which of that millisecond's entries it is. The
-// zero StreamID is the position before the first entry.
+// StreamID is the id of an entry in a stream, which is also its position: Redis' clock
+// when the entry was written, in unix ms, and a number within that millisecond. The zero
+// StreamID is the position before the first entry.
 type StreamID struct{ Ms, Seq uint64 }
 
-// StreamIDAt is the first id that an entry written at a time may have.
+// StreamIDAt returns the first id that an entry written at a time may have.
 func StreamIDAt(t time.Time) StreamID { return StreamID{Ms: uint64(max(0, t.UnixMilli()))} }
 
-// ParseStreamID reads an id as Redis writes it, MS-SEQ, or the 0 that Redis takes for the
+// ParseStreamID reads an id as Redis writes it, MS-SEQ, or 0, which Redis takes for the
 // start of a stream.
 func ParseStreamID(text string) (StreamID, error) {
 	if text == "0" {
@@ -40,8 +40,8 @@ func (id StreamID) String() string {
 	return strconv.FormatUint(id.Ms, 10) + "-" + strconv.FormatUint(id.Seq, 10)
 }
 
-// Compare is negative where the id comes before the other one, and positive where it comes
-// behind it.
+// Compare is negative if the id comes before the other one, and positive if it comes
+// after it.
 func (id StreamID) Compare(other StreamID) int {
 	return cmp.Or(cmp.Compare(id.Ms, other.Ms), cmp.Compare(id.Seq, other.Seq))
 }
@@ -49,13 +49,13 @@ func (id StreamID) Compare(other StreamID) int {
 // Before reports whether the id comes before the other one.
 func (id StreamID) Before(other StreamID) bool { return id.Compare(other) < 0 }
 
-// Time is when the entry was written, by Redis' clock.
+// Time returns when the entry was written, by Redis' clock.
 func (id StreamID) Time() time.Time { return time.UnixMilli(int64(id.Ms)) }
 
-// Next is the id behind this one.
+// Next returns the id after this one.
 func (id StreamID) Next() StreamID { return StreamID{id.Ms, id.Seq + 1} }
 
-// Previous is the last id before this one; that of the start is the start.
+// Previous returns the last id before this one; for the start it returns the start.
 func (id StreamID) Previous() StreamID {
 	switch {
 	case id.Seq > 0:
@@ -66,15 +66,15 @@ func (id StreamID) Previous() StreamID {
 	return id
 }
 
-// ComparePositions compares two ids as Redis writes them. A text that is no id comes before
-// all that are.
+// ComparePositions compares two ids as Redis writes them. A text that is no id comes
+// before all ids.
 func ComparePositions(a, b string) int {
 	x, _ := ParseStreamID(a)
 	y, _ := ParseStreamID(b)
 	return x.Compare(y)
 }
 
-// PositionAge is how long before now a message was written, by its position; 0 where
+// PositionAge returns how long before now a message was written, by its position, or 0 if
 // that is none.
 func PositionAge(now time.Time, position string) time.Duration {
 	id, err := ParseStreamID(position)
@@ -84,7 +84,7 @@ func PositionAge(now time.Time, position string) time.Duration {
 	return time.Duration(max(0, now.UnixMilli()-int64(id.Ms))) * time.Millisecond
 }
 
-// ValidatePosition tells what is wrong with a stream position.
+// ValidatePosition returns what is wrong with a stream position.
 func ValidatePosition(text string) error {
 	_, err := ParseStreamID(text)
 	return err

@@ -12,25 +12,24 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// A replica sleeps until the first due time of its shards. When something
-// becomes due before that, the step that put it there publishes "SS due" on
-// NS:wake. Nothing else is published, and nothing relies on it for more than
-// speed: whoever subscribes anew looks at every shard once.
+// A replica sleeps until the first due time of its shards. When something becomes due
+// before that, the step that put it there publishes "SS due" on NS:wake. Nothing else is
+// published there, and it only saves time: after each new subscription a replica looks at
+// every shard once.
 
 const (
 	wakePing    = 400 * time.Millisecond
-	wakeSilence = time.Second // without so much as a pong: the connection is dead
+	wakeSilence = time.Second // without even a pong: the connection is dead
 )
 
-// Woken is a message that a shard has something due earlier than it had.
+// Woken is a message that something in a shard became due earlier.
 type Woken struct {
 	Shard int
 	Due   time.Time // by Redis' clock
 }
 
-// Wake tells sleeping replicas that a shard has something to claim now, as a
-// monitor does after it requeued. That it fails costs a little time: they look
-// by themselves.
+// Wake wakes sleeping replicas because a shard has something to claim now, as after a
+// monitor's requeue. If it fails, replicas find it a little later by themselves.
 func (r *Ring) Wake(ctx context.Context, shard int) error {
 	channel := wakeChannel(r.namespace)
 	if _, err := r.wire.PipelineFor(ctx, wire.Vital, channel, wire.Command{"PUBLISH", channel, r.shardName(shard) + " 0"}); err != nil {
@@ -39,10 +38,9 @@ func (r *Ring) Wake(ctx context.Context, shard int) error {
 	return nil
 }
 
-// Subscribe calls wake for every message, from one goroutine, until ctx is done
-// or the connection is lost. Before that it calls subscribed once: what was
-// published earlier may have been missed, and from then on nothing is. It
-// returns nil where ctx is done.
+// Subscribe calls wake for every message, from one goroutine, until ctx is done or the
+// connection is lost. Before that it calls subscribed once: earlier messages may have
+// been missed, and from then on none is. It returns nil when ctx is done.
 func (r *Ring) Subscribe(ctx context.Context, subscribed func(), wake func(Woken)) error {
 	conn, err := r.wire.Lend(ctx, wakeChannel(r.namespace), wire.Blocking)
 	if err != nil {
@@ -84,8 +82,8 @@ func (r *Ring) Subscribe(ctx context.Context, subscribed func(), wake func(Woken
 	}
 }
 
-// pingOn keeps the connection talking, so that a dead one shows by its silence,
-// and ends the subscription when ctx is done.
+// pingOn pings the connection, so that a dead one shows by its silence, and ends the
+// subscription when ctx is done.
 func pingOn(ctx context.Context, sub redis.PubSubConn) {
 	tick := time.NewTicker(wakePing)
 	defer tick.Stop()
@@ -112,8 +110,8 @@ func (r *Ring) parseWake(text string) (Woken, error) {
 	return Woken{Shard: shard, Due: time.UnixMilli(ms)}, err
 }
 
-// shardName is what a shard is called among processes that may know others: its
-// number, and in front of it the generation that made it, unless it was the first.
+// shardName is a shard's name among processes that may know other shards: its number,
+// prefixed by its generation unless that is the first.
 func (r *Ring) shardName(shard int) string {
 	d := r.layout.leaving()
 	if shard >= r.sources {
@@ -126,7 +124,7 @@ func (r *Ring) shardName(shard int) string {
 	return strconv.Itoa(d.generation) + "." + strconv.Itoa(shard)
 }
 
-// shardNamed is the shard with a name, if the ring has it.
+// shardNamed returns the shard with a name, if the ring has it.
 func (r *Ring) shardNamed(name string) (int, error) {
 	generation := 0
 	number := name

@@ -12,9 +12,9 @@ type Config struct {
 	Surroundings []*program // actors that do not
 	Law          law
 	Shards       []string             // the tags of their keys; nil: there is one
-	Begin        func(s *store) error // at most this many: an actor stops, and a new one takes its place
-	Crashes      int                  // at most this many operations end in a cut connection, done or not
-	Cuts         int                  // at most so many operations end in a cut connection, done or not
+	Begin        func(s *store) error // writes what Redis holds at first
+	Crashes      int                  // at most this many: an actor stops, and a new one takes its place
+	Cuts         int                  // at most this many operations end in a cut connection, done or not
 	// Changes are the most steps of the surroundings, except the clock's, and rounds of
 	// actors whose programs are changes.
 	Changes int
@@ -23,7 +23,7 @@ type Config struct {
 	// a fault. Then only current tickets need be remembered.
 	Remember   bool
 	Mutate     func(text string) (string, error) // changes a script's text
-	RestAnyway bool                              // and that whatever failed before
+	RestAnyway bool                              // Rest counts whatever failed before
 	Replays    int                               // this many states are reached once more, from the start
 	MaxStates  int                               // 0: no bound
 	Rest       bool                              // the law's strict half must hold too whenever all actors rest

@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// every script begins with this text.
+// all is the text that every script begins with.
 const all = "entry"
 
 // Tool is what finds a mutant.
