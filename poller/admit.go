@@ -11,30 +11,29 @@ import (
 )
 
 const (
-	// suspectStrikes is how often an account was taken from a replica, with no
-	// check returned in between, until it is suspected to be what hung or killed
-	// them. A replica checks one suspect at a time: who merely ran beside the
-	// one that kills replicas is soon checked without it, and cleared, long
-	// before strikes put an account in quarantine.
+	// suspectStrikes is how often an account must be taken from replicas, with no returned
+	// check in between, to be suspected of hanging or killing them. A replica checks one
+	// suspect at a time. So an account that only ran beside the guilty one is soon checked
+	// without it and cleared, long before strikes put it in quarantine.
 	suspectStrikes = 2
-	suspectPause   = 30 * time.Second // until another try, at most
+	suspectPause   = 30 * time.Second // the longest wait until a suspect is tried again
 
-	outagePause = 30 * time.Second // likewise, while our own network seems to be down
+	outagePause = 30 * time.Second // the same while our own network seems to be down
 
-	unknownPause = time.Minute      // likewise, for a replica that knows what this one does not
-	leftAlone    = 15 * time.Minute // for so long the others look first at a shard with such an account
+	unknownPause = time.Minute      // the same for an account that this version does not know
+	leftAlone    = 15 * time.Minute // how long other replicas come first in a shard with such an account
 
-	unansweredPause = 2 * time.Second // likewise, while a limit does not answer
+	unansweredPause = 2 * time.Second // the longest wait while a limit does not answer
 )
 
-// admit returns those of a shard's claimed accounts that may be checked now. The
-// others go back to the schedule at once. That is no failure, and takes no place.
+// admit returns the claimed accounts of a shard that may be checked now. It returns the
+// others to the schedule at once, which is not a failure and takes no place.
 func (fs *flights) admit(ctx context.Context, shard int, claimed []*flight) []*flight {
 	return fs.withinLimits(ctx, fs.unsuspected(fs.withRoom(shard, claimed)))
 }
 
-// withRoom are the flights of one shard where Redis has room for what they may find.
-// Otherwise all go back unchecked; that is no failure.
+// withRoom returns the flights of a shard if Redis has room for the messages that they may
+// find. Otherwise it returns all accounts to the schedule, which is not a failure.
 func (fs *flights) withRoom(shard int, claimed []*flight) []*flight {
 	if !fs.room.short(shard) {
 		return claimed
@@ -45,11 +44,11 @@ func (fs *flights) withRoom(shard int, claimed []*flight) []*flight {
 	return claimed[:0]
 }
 
-// withinLimits are those whose limits let them start. Where the limits do not
-// answer nobody may start.
+// withinLimits returns the flights whose limits let them start. If a limit does not answer,
+// its flights may not start.
 func (fs *flights) withinLimits(ctx context.Context, claimed []*flight) []*flight {
 	var asking []*candidate
-	asks := make([]*candidate, len(claimed)) // in the place of each; nil: no limit
+	asks := make([]*candidate, len(claimed)) // by index; nil: no limit
 	for i, f := range claimed {
 		if f.limits == (limitsOfCheck{}) {
 			continue
@@ -80,8 +79,8 @@ func (fs *flights) withinLimits(ctx context.Context, claimed []*flight) []*fligh
 	return admitted
 }
 
-// unsuspected are those that neither an outage of our own network nor an earlier
-// mishap keeps from being checked.
+// unsuspected returns the flights that neither an outage of our own network, nor an earlier
+// strike, nor a used-up share keeps from being checked.
 func (fs *flights) unsuspected(claimed []*flight) []*flight {
 	now := time.Now()
 	admitted := claimed[:0:len(claimed)]
@@ -90,8 +89,8 @@ func (fs *flights) unsuspected(claimed []*flight) []*flight {
 		case f.record.unknown != "":
 			f.leave()
 		case f.record.fault != "":
-			admitted = append(admitted, f) // fails by itself
-		case f.usedUp(): // and was nudged
+			admitted = append(admitted, f) // its check fails at once
+		case f.usedUp(): // it was nudged, or it would not be due
 			f.turnAway(accounts.RuleShare, f.shareAgain())
 		case f.claim.Strikes >= suspectStrikes && !fs.suspect.CompareAndSwap(false, true):
 			f.turnAway(accounts.RuleIsolation, f.now().Add(upTo(suspectPause)))
@@ -114,14 +113,14 @@ func (f *flight) cleared() {
 	}
 }
 
-// turnAway returns an account whose check is not to start.
+// turnAway returns an account whose check must not start.
 func (f *flight) turnAway(reason string, due time.Time) {
 	f.cleared()
 	f.putBack(reason, due)
 }
 
-// putBack returns an account unchecked, with all that is known of it as it was.
-// A reason that is no rule leaves what had decided when it is due.
+// putBack returns an account unchecked and otherwise as it was. A reason that is not a rule
+// keeps the rule that decided when it was due.
 func (f *flight) putBack(reason string, due time.Time) {
 	f.flights.metrics.putBack.WithLabelValues(reason).Inc()
 	rule, ok := f.flights.codes.Known(reason)
@@ -134,8 +133,8 @@ func (f *flight) putBack(reason string, due time.Time) {
 	}, nil)
 }
 
-// leave returns an account that another replica may know what to do with: a
-// newer one, while they are replaced. It counts as nothing against the account.
+// leave returns an account that this version does not know. During a rolling restart a newer
+// replica may know it. Nothing counts against the account.
 func (f *flight) leave() {
 	fs := f.flights
 	fs.metrics.putBack.WithLabelValues(f.record.reason).Inc()
@@ -147,15 +146,15 @@ func (f *flight) leave() {
 	}, nil)
 }
 
-// afterOutage is when to try an account again whose third party our own network
-// does not let us reach: at its cadence's next time, so that after an outage
-// each is on its phase again, but not before a pause.
+// afterOutage returns when to try an account again that our own network does not reach: at
+// the next slot of its cadence, but not before a pause. So each account is on its phase again
+// after an outage.
 func (f *flight) afterOutage() time.Time {
 	now := f.now()
 	due := now.Add(upTo(outagePause))
 	state, err := cadence.ParseState(f.claim.State)
 	if err != nil {
-		state = cadence.State{} // told when it is next decided on
+		state = cadence.State{} // the next decision reports it
 	}
 	if slot, again := f.record.cadence.After(f.claim.ID, now, state); again && slot.After(due) {
 		return slot
@@ -163,13 +162,13 @@ func (f *flight) afterOutage() time.Time {
 	return due
 }
 
-// upTo is a random part of d, half of it at least.
+// upTo returns a random part of d, at least half of it.
 func upTo(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
-// host is whom a check has to reach, for telling one that is down from our own
-// network being down.
+// host names the third party that a check has to reach, so that one third party that is down
+// can be distinguished from our own network being down.
 func (f *flight) host() string {
 	if f.record.rateKey != "" {
 		return f.record.rateKey

@@ -20,9 +20,9 @@ func names(prefix string, n int) []string {
 	return ids
 }
 
-// While our own network is down nothing is held against the accounts, however
-// long it takes; each host is tried now and then; and afterwards every account is
-// checked at its phase again, with no more checks a second than before.
+// While our own network is down failures do not count against accounts, however long it
+// takes, and each host is tried now and then. Afterwards every account is checked at its
+// phase again, with no more checks a second than before.
 func TestOwnOutageIsHeldAgainstNobody(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		var down atomic.Bool
@@ -123,8 +123,8 @@ func TestAHostThatIsDownIsNoOutage(t *testing.T) {
 	})
 }
 
-// Accounts that were taken from replicas are checked one at a time: if one of
-// them kills a replica, the others are not struck again.
+// Accounts with strikes are checked one at a time: if one of them kills a replica, the others
+// get no further strike.
 func TestSuspectsAreCheckedOneAtATime(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		suspects := names("s", 20)

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// ErrorKind says what the pool does about a failed check. Nothing is ever
-// guessed from an error's text.
+// ErrorKind says what the pool does about a failed check. The pool never guesses from an
+// error's text.
 type ErrorKind string
 
 // The kinds of failure.
 const (
-	Transient     ErrorKind = "transient"      // try again with backoff; counts to the retry budget
-	RateLimited   ErrorKind = "rate_limited"   // try again after RetryAfter; counts to nothing
-	AuthFailed    ErrorKind = "auth"           // the account's credential is refused; parked after a few, or at once where it is Final
+	Transient     ErrorKind = "transient"      // try again with backoff; counts toward the retry budget
+	RateLimited   ErrorKind = "rate_limited"   // try again after RetryAfter; counts toward nothing
+	AuthFailed    ErrorKind = "auth"           // the account's credential is refused; parked after a few, or at once if Final
 	Gone          ErrorKind = "gone"           // the account no longer exists upstream; parked at once
 	ConfigInvalid ErrorKind = "config"         // the record cannot be used; parked at once
 	CursorInvalid ErrorKind = "cursor_invalid" // the upstream refuses the cursor; it is dropped
-	Protocol      ErrorKind = "protocol"       // the answer breaks its own rules; as transient
+	Protocol      ErrorKind = "protocol"       // the answer breaks its own rules; treated as transient
 )
 
-// ErrorScope says whom a failure is blamed on.
+// ErrorScope says what a failure is blamed on.
 type ErrorScope string
 
-// The scopes of failure. Only a failure of scope account counts against it.
+// The scopes of failure. Only a failure of scope account counts against the account.
 const (
 	ScopeAccount ErrorScope = "account"  // this account alone
 	ScopeRateKey ErrorScope = "rate_key" // all that share its Checker.RateKey
@@ -32,20 +32,20 @@ const (
 	ScopeChecker ErrorScope = "checker"  // the checker or connector itself: a bad deploy, a wrong signature
 )
 
-// CheckError is a failed check, told apart by the checker, which alone knows.
+// CheckError is a failed check, classified by the checker.
 type CheckError struct {
 	Kind       ErrorKind     // empty: transient
 	Scope      ErrorScope    // empty: account
-	RetryAfter time.Duration // the upstream's wish; honoured in full
+	RetryAfter time.Duration // the wait that the upstream asked for; kept in full
 	Code       string        // short and stable, for people and metrics: "http_503", "timeout"
 	Message    string        // for people; never a secret, never a query string
-	Final      bool          // of AuthFailed: only somebody's doing can change it, and trying again may do harm
+	Final      bool          // with AuthFailed: only a person can change it, and trying again may do harm
 	Network    bool          // the third party was not reached, or the connection broke: it may be our own network
 	Err        error         // the cause, for errors.Is; its text is never shown
 }
 
-// Error returns the kind, the code and the message, never the cause's text, which
-// may hold what Message must not.
+// Error returns the kind, the code and the message. It never has the cause's text, which may
+// contain a secret.
 func (e *CheckError) Error() string {
 	return fmt.Sprintf("%s: %s: %s", e.Kind, e.Code, e.Message)
 }
@@ -53,9 +53,8 @@ func (e *CheckError) Error() string {
 // Unwrap returns the cause.
 func (e *CheckError) Unwrap() error { return e.Err }
 
-// classify finds the kind and scope of any error. What no checker has named is
-// transient and the account's own, and its text is kept out: it may hold a
-// query string.
+// classify returns the kind and scope of any error. An error that is not a *CheckError is
+// transient, with the scope account. Its text is left out: it may contain a query string.
 func classify(err error) *CheckError {
 	var known *CheckError
 	if !errors.As(err, &known) {

@@ -10,7 +10,7 @@ import (
 // Checkers are the checkers of a process, by kind.
 type Checkers map[string]Checker
 
-// NewCheckers gathers checkers. Two of one kind are an error.
+// NewCheckers returns checkers by their kind. It returns an error for two of one kind.
 func NewCheckers(all ...Checker) (Checkers, error) {
 	c := make(Checkers, len(all))
 	for _, checker := range all {
@@ -22,11 +22,12 @@ func NewCheckers(all ...Checker) (Checkers, error) {
 	return c, nil
 }
 
-// Validate judges a config as its kind's checker does.
+// Validate judges a config with its kind's checker. It returns that checker's error, or one
+// that says that the kind is unknown.
 func (c Checkers) Validate(kind string, config json.RawMessage) error {
 	checker, ok := c[kind]
 	if !ok {
-		return fmt.Errorf("kind: %q is not known; there are %s", kind, strings.Join(c.Kinds(), ", "))
+		return fmt.Errorf("kind: %q is not known; the kinds are %s", kind, strings.Join(c.Kinds(), ", "))
 	}
 	if len(config) == 0 {
 		config = json.RawMessage("{}")

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// clocks translate between Redis' clock and ours, as claims read them. The two are
-// never held against each other.
+// clocks translates between Redis' clock and ours, from what claims read. It never compares
+// the two.
 type clocks struct {
 	last   atomic.Pointer[instant]   // at the last claim
 	shards []atomic.Pointer[instant] // shard -> at its last claim
@@ -26,7 +26,7 @@ func (c *clocks) set(shard int, server, local time.Time) {
 	c.shards[shard].Store(read)
 }
 
-// now returns the time by Redis' clock, as the last claim had it.
+// now returns the time by Redis' clock, from the last claim.
 func (c *clocks) now() time.Time {
 	if read := c.last.Load(); read != nil {
 		return read.server.Add(time.Since(read.local))
@@ -34,13 +34,13 @@ func (c *clocks) now() time.Time {
 	return time.Now() // nothing was claimed yet
 }
 
-// nowOf is now as the last claim of a shard had it, of which something was claimed.
+// nowOf is now from the last claim of a shard, of which something was claimed before.
 func (c *clocks) nowOf(shard int) time.Time {
 	read := c.shards[shard].Load()
 	return read.server.Add(time.Since(read.local))
 }
 
-// local returns a time by Redis' clock as one by ours, as the last claim had them.
+// local translates a time by Redis' clock into one by ours, from the last claim.
 func (c *clocks) local(server time.Time) time.Time {
 	if read := c.last.Load(); read != nil {
 		return read.local.Add(server.Sub(read.server))

@@ -9,30 +9,30 @@ import (
 )
 
 const (
-	commitBatch     = 256     // returns of one step at most
-	commitBytes     = 1 << 20 // of messages and cursors in one step, about
+	commitBatch     = 256     // the most returns in one step
+	commitBytes     = 1 << 20 // about the most bytes of messages and cursors in one step
 	committers      = 4       // steps under way at once
 	commitRetry     = 50 * time.Millisecond
 	commitRetryMax  = 2 * time.Second
 	progressRetries = 3
 )
 
-// committer gathers returns by shard and writes them in batches: a batch when
-// it is full, or when its first return has waited long enough.
+// committer gathers returns by shard and writes them in batches. It writes a batch when the
+// batch is full, or when its first return has waited long enough.
 type committer struct {
 	linger func(now time.Time) time.Duration
 	write  func(shard int, items []circulate.Return)
 
-	slots chan struct{} // one for each return that is not written: bounds them
+	slots chan struct{} // one for each return that is not written yet, to bound them
 	kick  chan struct{} // has a value when the dispatcher should look again
 	jobs  chan batchOfShard
 
 	mu      sync.Mutex
 	pending map[int]*gathering
-	held    map[*circulate.Claim]func() // to be called once the claim's return is written
+	held    map[*circulate.Claim]func() // called once the claim's return is written
 }
 
-// gathering are the returns of one shard that wait for others.
+// gathering is the returns of one shard that wait for others.
 type gathering struct {
 	items []circulate.Return
 	bytes int
@@ -56,11 +56,11 @@ func newCommitter(linger func(time.Time) time.Duration, limit int, write func(in
 	}
 }
 
-// submit takes a return over. It waits while too many are not written yet.
+// submit takes over a return. It waits while too many are not written yet.
 func (c *committer) submit(item circulate.Return) { c.submitHeld(item, nil) }
 
-// submitHeld is submit with what is to be called once the return is written, or
-// dropped; nil: nothing.
+// submitHeld is submit with a function that is called once the return is written or dropped.
+// It may be nil.
 func (c *committer) submitHeld(item circulate.Return, written func()) {
 	c.slots <- struct{}{}
 	c.mu.Lock()
@@ -85,7 +85,7 @@ func (c *committer) submitHeld(item circulate.Return, written func()) {
 	}
 }
 
-// letGo calls what is to be called for returns that are written.
+// letGo calls the functions of returns that are written or dropped.
 func (c *committer) letGo(items []circulate.Return) {
 	for i := range items {
 		c.mu.Lock()
@@ -98,8 +98,8 @@ func (c *committer) letGo(items []circulate.Return) {
 	}
 }
 
-// crowded reports that checks may soon wait for results to be written: lingering
-// would cost more than small batches do.
+// crowded reports whether checks may soon wait for results to be written. Then lingering
+// costs more than small batches.
 func (c *committer) crowded() bool { return 4*len(c.slots) >= 3*cap(c.slots) }
 
 func (g *gathering) full() bool { return len(g.items) >= commitBatch || g.bytes >= commitBytes }
@@ -142,8 +142,7 @@ func (c *committer) run(ctx context.Context) {
 	}
 }
 
-// take returns the batches that are to be written now, and how long the next one
-// may wait.
+// take returns the batches to write now, and how long the next one may wait.
 func (c *committer) take(now time.Time, all bool) (ready []batchOfShard, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,12 +180,12 @@ func split(items []circulate.Return) [][]circulate.Return {
 	return append(steps, items[first:])
 }
 
-// size is about how many bytes a return writes.
+// size returns about the bytes that a return writes.
 func size(item *circulate.Return) int {
 	return len(item.Cursor) + sizeOf(item.Messages)
 }
 
-// sizeOf is about how many bytes messages take.
+// sizeOf returns about the bytes of messages.
 func sizeOf(messages []circulate.Message) int {
 	n := 0
 	for i := range messages {

@@ -8,39 +8,40 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Config is how a pool works. Zero values have the defaults.
+// Config has the settings of a pool. A zero field means the default, which stands behind the
+// semicolon.
 type Config struct {
-	Replica        string        // circulate.NewReplica's; a new one
-	Host           string        // for people, in the replica's report
+	Replica        string        // the replica's name; a new one of circulate.NewReplica
+	Host           string        // the host's name for people, in the replica's report; none
 	Concurrency    int           // checks at once; 256
-	CheckTimeout   time.Duration // of one page; 30 s
-	Heartbeat      time.Duration // how often the replica says that it is alive; 2 s
+	CheckTimeout   time.Duration // the time for one page; 30 s
+	Heartbeat      time.Duration // the time between two heartbeats; 2 s
 	GracePeriod    time.Duration // how long checks may go on after Run's context is done; 20 s
-	MemoryMark     int           // per cent of Redis' maxmemory, from which on no messages are taken; 85
-	AccountShare   int64         // bytes of messages an hour that an account may bring; 64 MiB, negative: any
-	LongTimeout    time.Duration // the monitors'; a claim held longer is not ours any more; 5 min
-	PageLimit      int           // messages wanted of one page; 200
+	MemoryMark     int           // per cent of Redis' maxmemory from which on no messages are taken; 85
+	AccountShare   int64         // bytes of messages an hour that an account may bring, negative: any; 64 MiB
+	LongTimeout    time.Duration // the monitors' timeout, after which a claim is no longer ours; 5 min
+	PageLimit      int           // messages wanted on one page; 200
 	RecordsKept    int           // decoded records kept in memory; 500,000
-	RecordBytes    int64         // bytes of their texts at most; 256 MiB, so that 500,000 of 500 bytes are kept
-	IdleInterval   time.Duration // the longest that a shard goes without being looked at; 30 s
-	Limits         Limits        // that replicas share; none
+	RecordBytes    int64         // the most bytes of their texts; 256 MiB, enough for 500,000 of 500 bytes
+	IdleInterval   time.Duration // the longest time between two looks at a shard; 30 s
+	Limits         Limits        // limits that replicas share; none
 	CommitInterval time.Duration // the longest that a result waits for others of its shard; 2 ms
-	GatherInterval time.Duration // likewise on a busy replica, and the least between its claims of a shard; 150 ms
+	GatherInterval time.Duration // the same on a busy replica, and the least time between its claims of a shard; 150 ms
 }
 
 const (
 	maxPages         = 20               // of one claim, then the account goes behind the others
-	maxDrain         = 30 * time.Second // likewise
+	maxDrain         = 30 * time.Second // the same as a time
 	maxEmptyPages    = 10               // in a row that say there is more
 	maxCursor        = 64 << 10         // bytes
 	maxData          = 256 << 10        // bytes of one message
-	abandonAfter     = time.Second      // that a checker may go on after its context is done
-	unsubscribedPoll = time.Second      // IdleInterval at most, while wake-ups may be missed
+	abandonAfter     = time.Second      // how long a checker may go on after its context is done
+	unsubscribedPoll = time.Second      // the longest IdleInterval while wake-ups may be missed
 	hangingPause     = time.Second      // between two looks while too many checkers hang
-	peerWindow       = 5                // heartbeats that a replica may miss and still have its part of the shards
-	leastAbandoned   = 16               // hanging checks that even the smallest pool bears
+	peerWindow       = 5                // heartbeats that a replica may miss without losing its part of the shards
+	leastAbandoned   = 16               // hanging checks that even the smallest pool tolerates
 	flushTimeout     = 10 * time.Second // for the last writes at shutdown
-	hurriedFlush     = time.Second      // likewise, where the shutdown is to hurry
+	hurriedFlush     = time.Second      // the same if the shutdown must hurry
 	recordTTL        = 10 * time.Minute // see circulate.Records
 )
 

@@ -13,28 +13,28 @@ import (
 )
 
 const (
-	failuresEach  = time.Minute // from one telling to the next
-	failuresApart = 1000        // sorts of failure that are told apart meanwhile
-	failuresTold  = 20          // of them that have a line
+	failuresEach  = time.Minute // between two reports
+	failuresApart = 1000        // sorts of failure that are counted apart meanwhile
+	failuresTold  = 20          // sorts that get a line
 	labelLength   = 128         // bytes
 )
 
-// failureSort is what failures have in common: whose they are and what went wrong.
+// failureSort is what failures of one sort have in common.
 type failureSort struct{ kind, code, host string }
 
-// failureCount is how many there were, with one of them as an example.
+// failureCount is the number of failures of one sort, with an example.
 type failureCount struct {
 	failureSort
 	checks        int
 	account, text string
 }
 
-// failures counts what fails, so that the log tells of thousands of failures in a few
-// lines a minute. It is bounded: a third party decides how many codes there are.
+// failures counts failed checks, so that the log reports thousands of them in a few lines a
+// minute. It is bounded: third parties decide how many codes there are.
 type failures struct {
 	mu     sync.Mutex
 	counts map[failureSort]*failureCount
-	others int // of sorts beyond those that are told apart
+	others int // failures of further sorts
 }
 
 func newFailures() *failures { return &failures{counts: make(map[failureSort]*failureCount)} }
@@ -53,8 +53,8 @@ func (f *failures) add(sort failureSort, account string, err error) {
 	}
 }
 
-// take returns what failed since it was taken last, the most frequent first, and how many
-// checks failed besides.
+// take returns the counts since it was last called, the most frequent first, and the number
+// of other failed checks.
 func (f *failures) take() (counts []*failureCount, others int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +76,7 @@ func (f *failures) take() (counts []*failureCount, others int) {
 	return counts, others
 }
 
-// tell logs and shows what fails, once a minute.
+// tell logs and shows the counts once a minute.
 func (f *failures) tell(ctx context.Context, log *slog.Logger, shown *prometheus.GaugeVec) {
 	defer shown.Reset()
 	for sleep(ctx, failuresEach) {
@@ -87,16 +87,16 @@ func (f *failures) tell(ctx context.Context, log *slog.Logger, shown *prometheus
 			log.Warn("checks fail", "kind", c.kind, "code", c.code, "host", c.host, "checks", c.checks, "for_example", c.account, "error", c.text)
 		}
 		if others > 0 {
-			log.Warn("more checks fail, of other codes and hosts", "checks", others)
+			log.Warn("more checks fail, with other codes and hosts", "checks", others)
 		}
 	}
 }
 
-// labelOf is a text of a third party as a metric's label.
+// labelOf returns a third party's text as a metric's label.
 func labelOf(text string) string { return strings.ToValidUTF8(text[:min(len(text), labelLength)], "") }
 
-// classOf is the class of a failure's code, of which there are few: codes are as many as
-// third parties make them.
+// classOf returns the class of a failure. There are few classes, but as many codes as third
+// parties invent.
 func classOf(err *CheckError) string {
 	switch err.Code {
 	case "dns", "connect", "tls", "timeout", "proxy", codeHung, codePanic:

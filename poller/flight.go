@@ -16,24 +16,24 @@ type flight struct {
 	flights *flights
 	claim   *circulate.Claim
 	record  *record
-	limits  limitsOfCheck // that it is under, whatever becomes of them
+	limits  limitsOfCheck // the limits that it started under, even if they change
 	checkID string
 
 	localAt time.Time // our clock at the claim
 
-	skip    time.Time // messages from before are passed over; zero: none is
+	skip    time.Time // older messages are dropped; zero: none are
 	skipped int
 	first   bool // the account was claimed without a cursor
 
-	held    held      // until what was found is written
-	found   bool      // a page before brought messages
-	used    time.Time // until when what it brought uses up the account's share
-	suspect bool      // it has the one place for those
+	held    held      // what it holds until its messages are written
+	found   bool      // an earlier page had messages
+	used    time.Time // until when its messages use up the account's share
+	suspect bool      // it has the one place for suspects
 
-	owner atomic.Int32 // who settles it: the first to claim that
+	owner atomic.Int32 // what settles the flight: the first to claim that
 
-	written atomic.Pointer[chan struct{}] // closed when the page is that is being written, or was last
-	unsure  bool                          // the claim's entry is not known any more
+	written atomic.Pointer[chan struct{}] // of the page that is being written, or was last; closed when it is written
+	unsure  bool                          // the claim's entry is no longer known
 }
 
 // Codes of failures that have marks of their own.
@@ -42,24 +42,23 @@ const (
 	codePanic = "panic"
 )
 
-// Who may settle a flight.
+// What may settle a flight.
 const (
 	settledBySelf     int32 = iota + 1
-	settledByWatch          // abandoned: the checker did not come back in time
+	settledByWatch          // abandoned: the checker did not return in time
 	settledByShutdown       // released: the replica is going down
 )
 
-// settledBy makes the caller the one who settles the flight, unless someone is
-// already.
+// settledBy reports whether the caller is the first that settles the flight.
 func (f *flight) settledBy(who int32) bool { return f.owner.CompareAndSwap(0, who) }
 
-// isSettled reports whether the account is returned or released: what its checker
-// brings after that is not to be written.
+// isSettled reports whether the account is returned or released. Later results of its checker
+// must not be written.
 func (f *flight) isSettled() bool { return f.owner.Load() != 0 }
 
-// end ends the flight, unless it is settled already: then it does nothing and
-// reports false. Account says what becomes of the account, before anything of the
-// flight is free: it is returned, or forgotten, or left to the shutdown.
+// end ends the flight. If the flight is settled already, it does nothing and returns false.
+// It calls account, which returns the account, forgets it, or leaves it to the shutdown,
+// before it frees what the flight holds.
 func (f *flight) end(by int32, account func()) bool {
 	if !f.settledBy(by) {
 		return false
@@ -71,14 +70,14 @@ func (f *flight) end(by int32, account func()) bool {
 	return true
 }
 
-// now is the time by Redis' clock: what it was at the last claim of the shard, and
-// what has passed since then here. It is the last one and not the flight's own:
-// Redis' clock may have been put right since.
+// now returns the time by Redis' clock: the time at the last claim of the shard, and what has
+// passed here since. It uses the last claim and not the flight's own, because Redis' clock
+// may have been corrected since.
 func (f *flight) now() time.Time { return f.flights.clocks.nowOf(f.claim.Shard) }
 
 func (f *flight) run() {
 	fs := f.flights
-	written := false // or about to be
+	written := false // the writer has what was found
 	defer func() {
 		if f.owner.Load() == settledByWatch {
 			fs.abandoned.Add(-1)
@@ -86,7 +85,7 @@ func (f *flight) run() {
 		if !written {
 			f.held.end()
 		}
-		fs.limiter.left(f.limits, f.checkID) // not before: a check that was abandoned still runs
+		fs.limiter.left(f.limits, f.checkID) // only now: an abandoned check still runs
 	}()
 	late := max(0, f.now().Sub(f.claim.Due))
 	fs.metrics.lateness.Observe(late.Seconds())
@@ -99,7 +98,7 @@ func (f *flight) run() {
 	for page := 1; ; page++ {
 		result, err := f.page()
 		if f.isSettled() {
-			return // settled without us: what was found is not to be written
+			return // settled by another: what was found must not be written
 		}
 		if err != nil {
 			f.fail(classify(err))
@@ -130,9 +129,9 @@ func (f *flight) run() {
 	}
 }
 
-// page makes one call of the checker. A checker that goes on after its context
-// is done is abandoned: its account returns as failed, its place is free, and
-// its result, if it ever comes, is dropped.
+// page makes one call of the checker. A checker that goes on after its context is done is
+// abandoned: its account is returned as failed, its place is free, and a late result is
+// dropped.
 func (f *flight) page() (result Result, err error) {
 	fs := f.flights
 	ctx, cancel := context.WithTimeout(context.WithValue(fs.checks, heldKey{}, &f.held), fs.config.CheckTimeout)
@@ -144,7 +143,7 @@ func (f *flight) page() (result Result, err error) {
 	})
 	defer func() {
 		if !watch.Stop() {
-			<-fired // the claim is not to be touched by two
+			<-fired // two must not touch the claim at once
 		}
 	}()
 	defer func() {
@@ -171,25 +170,26 @@ func (f *flight) page() (result Result, err error) {
 	return result, err
 }
 
-// abandon ends a flight whose checker does not come back.
+// abandon ends a flight whose checker does not return.
 func (f *flight) abandon() {
 	f.end(settledByWatch, func() {
 		fs := f.flights
 		fs.abandoned.Add(1)
 		fs.metrics.abandoned.Inc()
-		fs.log.Warn("a check goes on past its time and was abandoned", "kind", f.record.account.Kind, "account", f.claim.ID, "check", f.checkID)
-		err := &CheckError{Kind: Transient, Scope: ScopeAccount, Code: codeHung, Message: "the checker did not come back in time"}
+		fs.log.Warn("a check exceeded its time and was abandoned", "kind", f.record.account.Kind, "account", f.claim.ID, "check", f.checkID)
+		err := &CheckError{Kind: Transient, Scope: ScopeAccount, Code: codeHung, Message: "the checker did not return in time"}
 		f.hand(f.failed(err), string(err.Kind), nil)
 	})
 }
 
-// progress writes a page of several and reports whether the claim still holds.
-// Who settles the flight meanwhile waits for it: the claim has another entry then.
+// progress writes one of several pages and reports whether the claim still holds. If another
+// settles the flight meanwhile, it waits for this write, after which the claim has another
+// entry.
 func (f *flight) progress(result Result) bool {
 	written := make(chan struct{})
 	defer close(written)
 	f.written.Store(&written)
-	if f.isSettled() { // not before: who settles the flight has seen it, or is seen
+	if f.isSettled() { // only now: a settler has seen written, or is seen here
 		return false
 	}
 	w := f.flights.writer
@@ -202,8 +202,8 @@ func (f *flight) progress(result Result) bool {
 		f.unwritten()
 		return false
 	}
-	// Lost, or nobody knows: either way the entry that we have is not to be
-	// returned, and the account is in good hands or will be found.
+	// The claim is lost, or that is unknown. Either way our entry must not be returned: another
+	// has the account, or reclaim will find it.
 	f.flights.metrics.returns.WithLabelValues(outcomeLabel(err)).Inc()
 	f.flights.log.Debug("a page was not committed", "account", f.claim.ID, "error", err)
 	f.unsure = true
@@ -211,8 +211,8 @@ func (f *flight) progress(result Result) bool {
 	return false
 }
 
-// unwritten returns the account as it was before the page: Redis has no room for
-// what it brought, and the next check finds that again.
+// unwritten returns the account as it was before the page: Redis has no room for its
+// messages, and the next check finds them again.
 func (f *flight) unwritten() {
 	f.end(settledBySelf, func() {
 		f.putBack(accounts.RuleMemory, f.now().Add(f.flights.room.pause(f.claim.Shard)))
@@ -233,8 +233,8 @@ func (f *flight) isWriting() bool {
 	}
 }
 
-// awaitWriting waits until no page is being written. As the flight is settled,
-// none will be after that.
+// awaitWriting waits until no page is being written. The flight is settled, so no further
+// page will be.
 func (f *flight) awaitWriting() {
 	if written := f.written.Load(); written != nil {
 		<-*written

@@ -8,9 +8,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// flights are the checks under way: a claimed account that may be checked becomes
-// one, and is one until it is settled. They do not claim, and have all that they
-// return written by the writer.
+// flights are the checks under way. A claimed account that may be checked becomes a flight,
+// until it is settled. Flights do not claim, and return accounts through the writer.
 type flights struct {
 	*replica
 	limiter   *limiter
@@ -41,24 +40,24 @@ func (fs *flights) start(f *flight) {
 
 func (fs *flights) stopping() bool { return fs.halt.Load() }
 
-// count returns how many checks are not settled.
+// count returns the number of checks that are not settled.
 func (fs *flights) count() int { return fs.running.count() }
 
-// drained waits for at most d, and until hurry is closed, and reports whether no check
-// runs any more.
+// drained waits until no check runs, until d has passed, or until hurry is closed, and
+// reports whether no check runs.
 func (fs *flights) drained(d time.Duration, hurry <-chan struct{}) bool {
 	return fs.running.drained(d, hurry)
 }
 
-// tooManyAbandoned holds claims while as many checkers hang as there are places:
-// checkers that never come back must not eat up the process. A small pool may
-// have some more, or one bad account would stop it.
+// tooManyAbandoned reports whether as many checkers hang as there are places. Claims pause
+// then: checkers that never return must not eat up the process. A small pool tolerates some
+// more, or one bad account would stop it.
 func (fs *flights) tooManyAbandoned() bool {
 	return fs.abandoned.Load() >= int64(max(fs.config.Concurrency, leastAbandoned))
 }
 
-// releaseAll returns, unchecked, what still runs. Where a page is being written the
-// claim is returned after that, by the entry that it then has.
+// releaseAll returns all running accounts unchecked. If a page is being written, it returns
+// the claim after that, with its new entry.
 func (fs *flights) releaseAll() {
 	var idle, writing []*flight
 	for _, f := range fs.running.seize() {
@@ -75,7 +74,7 @@ func (fs *flights) releaseAll() {
 	fs.release(writing)
 }
 
-// release returns flights that are settled, unchecked.
+// release returns the accounts of settled flights unchecked.
 func (fs *flights) release(settled []*flight) {
 	byShard := make(map[int][]*circulate.Claim)
 	for _, f := range settled {

@@ -9,11 +9,11 @@ import (
 
 func (p *Pool) beatOn(ctx context.Context) {
 	for sleep(ctx, p.config.Heartbeat) {
-		_ = p.beat(ctx) // counted and logged there; the next one may succeed
+		_ = p.beat(ctx) // it counts and logs its error; the next one may succeed
 	}
 }
 
-// beat says that the replica lives, with its report.
+// beat sends a heartbeat with the replica's report.
 func (p *Pool) beat(ctx context.Context) error {
 	report := p.tally.report(time.Now())
 	report.Host, report.Concurrency, report.InFlight = p.config.Host, p.config.Concurrency, p.flights.count()
@@ -40,7 +40,7 @@ func (p *Pool) beat(ctx context.Context) error {
 	return nil
 }
 
-// noteOutage tells when our own network begins to seem down, and when it is back.
+// noteOutage logs when our own network begins to seem down, and when it is back.
 func (p *Pool) noteOutage() {
 	down := p.flights.outage.suspected()
 	if down == p.outageTold.Swap(down) {
@@ -48,7 +48,7 @@ func (p *Pool) noteOutage() {
 	}
 	if down {
 		p.metrics.outage.Set(1)
-		p.log.Error("many hosts are out of reach: our own network seems to be down; nothing is held against accounts")
+		p.log.Error("many hosts are out of reach: our own network seems to be down; failures do not count against accounts")
 		return
 	}
 	p.metrics.outage.Set(0)
@@ -59,7 +59,7 @@ func (p *Pool) retire(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.config.Heartbeat)
 	defer cancel()
 	if err := p.ring.Retire(ctx, p.config.Replica); err != nil {
-		p.log.Warn("could not sign off; the monitors will find out", "error", err)
+		p.log.Warn("could not sign off; the monitors will notice", "error", err)
 	}
 	p.log.Info("stopped")
 	return nil

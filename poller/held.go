@@ -5,8 +5,7 @@ import (
 	"sync"
 )
 
-// held is what a check holds until its result is written: the memory that the
-// result takes up is not free before.
+// held is what a check holds until its result is written, such as the memory of the result.
 type held struct {
 	mu    sync.Mutex
 	ended bool
@@ -15,13 +14,13 @@ type held struct {
 
 type heldKey struct{}
 
-// WhenWritten has done called, once, when what a check has found by now is
-// written to the ring or dropped. Ctx is the one that Checker.Check got, or comes
-// from it. It reports false, and forgets done, where ctx is no pool's.
+// WhenWritten calls done once, when what a check has found so far is written to the ring or
+// dropped. Ctx is the context of Checker.Check, or derived from it. If ctx does not come from
+// a pool, WhenWritten returns false and never calls done.
 func WhenWritten(ctx context.Context, done func()) bool {
 	h, ok := ctx.Value(heldKey{}).(*held)
 	if ok && !h.add(done) {
-		done() // something of the check outlived it
+		done() // a part of the check outlived it
 	}
 	return ok
 }
@@ -35,7 +34,7 @@ func (h *held) add(done func()) bool {
 	return !h.ended
 }
 
-// whenWritten returns what is to be called once the check's result is written; nil:
+// whenWritten returns the function to call once the check's result is written, or nil if
 // nothing is held.
 func (h *held) whenWritten() func() {
 	h.mu.Lock()
@@ -47,10 +46,10 @@ func (h *held) whenWritten() func() {
 	return h.end
 }
 
-// free lets go of what is held; the check may go on.
+// free releases what is held. The check may go on.
 func (h *held) free() { h.release(false) }
 
-// end is free of a check that is over.
+// end is free for a check that is over.
 func (h *held) end() { h.release(true) }
 
 func (h *held) release(ended bool) {

@@ -16,7 +16,7 @@ func TestWhatIsHeldOutsideAPool(t *testing.T) {
 	}
 }
 
-// What outlives its check is not held for ever.
+// A part of a check that outlives the check is not held for ever.
 func TestWhatIsHeldAfterTheEnd(t *testing.T) {
 	var h held
 	ctx := context.WithValue(t.Context(), heldKey{}, &h)

@@ -9,10 +9,10 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// holding is what a replica knows that it holds, from the claim until the return
-// is written. What it holds besides, the reply to a claim or to a page having
-// been lost, it releases by itself: the monitors would take it only after the
-// long timeout, for the replica lives.
+// holding is the accounts that a replica knows it holds, from the claim until the return is
+// written. After a lost reply to a claim or a page it may hold more. It releases those
+// itself: the monitors would requeue them only after the long timeout, because the replica
+// lives.
 type holding struct {
 	mu    sync.Mutex
 	count map[string]int // by account
@@ -39,7 +39,7 @@ func (h *holding) remove(id string) {
 	}
 }
 
-// lose notes that the replica may hold something of a shard without knowing.
+// lose notes that the replica may hold accounts of a shard without knowing it.
 func (h *holding) lose(shard int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,7 +53,8 @@ func (h *holding) loseAll(shards int) {
 	}
 }
 
-// suspicious reports whether a shard is to be looked at, and forgets that.
+// suspicious reports whether the replica may hold unknown accounts of a shard, and resets
+// that.
 func (h *holding) suspicious(shard int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,7 +63,7 @@ func (h *holding) suspicious(shard int) bool {
 	return was
 }
 
-// suspects are the shards to be looked at, and forgets that.
+// suspects returns the shards of which the replica may hold unknown accounts, and resets them.
 func (h *holding) suspects() []int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,8 +80,8 @@ func (h *holding) has(id string) bool {
 
 const lostChunk = 256 // entries looked at in one step
 
-// reclaim releases what this replica holds of a shard and knows nothing of.
-// Nobody else claims of the shard for this replica meanwhile.
+// reclaim releases the accounts of a shard that this replica holds without knowing it. No
+// other claimer of this replica claims from the shard meanwhile.
 func (c *claimer) reclaim(ctx context.Context, shard int) error {
 	for passed := 0; ; {
 		held, _, err := c.ring.Oldest(ctx, shard, passed, lostChunk)
@@ -99,7 +100,7 @@ func (c *claimer) reclaim(ctx context.Context, shard int) error {
 				return err
 			}
 			c.metrics.reclaimed.Add(float64(n))
-			c.log.Info("accounts were held without being known of, and are given back", "shard", shard, "accounts", n)
+			c.log.Info("accounts were held without knowing it, and are returned", "shard", shard, "accounts", n)
 		}
 		if len(held) < lostChunk {
 			return nil
@@ -108,12 +109,11 @@ func (c *claimer) reclaim(ctx context.Context, shard int) error {
 	}
 }
 
-// reclaimAll releases, before the replica signs off, what it may hold without
-// knowing.
+// reclaimAll releases what the replica may hold without knowing it, before it signs off.
 func (c *claimer) reclaimAll(ctx context.Context) {
 	for _, shard := range c.holding.suspects() {
 		if err := c.reclaim(ctx, shard); err != nil {
-			c.log.Warn("what may be held was not looked for; it will be requeued", "shard", shard, "error", err)
+			c.log.Warn("could not look for accounts that may be held; they will be requeued", "shard", shard, "error", err)
 		}
 	}
 }

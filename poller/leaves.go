@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	leaveLinger   = 10 * time.Millisecond // that a check's end waits for others
-	leavesPending = 20_000                // while Redis is away; leases beyond that end by themselves
+	leaveLinger   = 10 * time.Millisecond // how long the end of a check waits for others
+	leavesPending = 20_000                // the most while Redis is away; further leases end by themselves
 	leaveRetry    = 50 * time.Millisecond // doubled each time
 	leaveRetryMax = 2 * time.Second
 )
 
-// leaves gathers the ends of checks that limits have leases for, and tells the
-// limits in batches.
+// leaves gathers the ends of checks that hold leases of limits, and sends them to the limits
+// in batches.
 type leaves struct {
 	send   func(context.Context, []limit.Finished) error
 	log    *slog.Logger
 	failed prometheus.Counter
 
-	kick chan struct{} // has a value when there is something to tell
+	kick chan struct{} // has a value when there is something to send
 
 	mu      sync.Mutex
 	pending map[string]*limit.Finished // by limit
@@ -66,8 +66,8 @@ func (l *leaves) add(of limit.Limit, checkIDs ...string) {
 	}
 }
 
-// run tells the limits until ctx is done, and then what is left, once and
-// within writes. Nothing may be added after that.
+// run sends until ctx is done, and then tries what is left once, while writes lasts. Nothing
+// may be added after that.
 func (l *leaves) run(ctx, writes context.Context) {
 	failures := 0
 	for {
@@ -83,12 +83,12 @@ func (l *leaves) run(ctx, writes context.Context) {
 				continue
 			}
 			l.failed.Inc()
-			l.log.Debug("limits were not told of checks that ended", "limits", len(batch), "error", err)
+			l.log.Debug("could not release leases of limits", "limits", len(batch), "error", err)
 			if ctx.Err() != nil || !worthwhile(err) {
 				continue
 			}
 			for _, of := range batch {
-				l.add(of.Limit, of.CheckIDs...) // to repeat is safe
+				l.add(of.Limit, of.CheckIDs...) // repeating is safe
 			}
 			sleep(ctx, min(leaveRetryMax, leaveRetry<<min(failures, 6)))
 			failures++
@@ -99,12 +99,12 @@ func (l *leaves) run(ctx, writes context.Context) {
 	}
 }
 
-// worthwhile reports whether what failed may do later.
+// worthwhile reports whether a failed step may succeed later.
 func worthwhile(err error) bool {
 	return circulate.Unavailable(err) || circulate.Unknown(err) || circulate.Denied(err)
 }
 
-// take returns some of what is pending, as much as one step may have.
+// take returns pending ends, at most as many as one step may have.
 func (l *leaves) take() (batch []limit.Finished) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,15 +6,15 @@ import (
 	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
-// A DefaultLimiter is a Checker whose third party has limits that are known.
+// A DefaultLimiter is a Checker whose third party has known limits.
 type DefaultLimiter interface {
-	// DefaultLimit is what holds for each of the kind's rate keys where the
-	// settings have no rule KIND/* or KIND/KEY: the part of a rule behind its
-	// target, such as "concurrency=5". Empty: none.
+	// DefaultLimit returns the limit of each of the kind's rate keys for which the
+	// settings have no rule KIND/* or KIND/KEY. It is the part of a rule behind the
+	// target, such as "concurrency=5". Empty: no limit.
 	DefaultLimit() string
 }
 
-// withDefaults adds the default limits of checkers where there is no other.
+// withDefaults adds the default limits of checkers for which there is no other limit.
 func (l Limits) withDefaults(checkers Checkers) (Limits, error) {
 	with := Limits{kinds: make(map[string]*limitsOfKind, len(l.kinds))}
 	for kind, of := range l.kinds {

@@ -12,8 +12,8 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// Two replicas keep a rate and a concurrency that they share. Who is denied is
-// in the schedule meanwhile, without a failure, and others are not slowed.
+// Two replicas keep a rate and a concurrency that they share. Denied checks wait in the
+// schedule, which is not a failure, and other checks are not slowed.
 func TestLimitsAreShared(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		var running, most atomic.Int32
@@ -89,8 +89,7 @@ func TestLimitsAreShared(t *testing.T) {
 	})
 }
 
-// While the limits do not answer nobody is checked that has one, and nothing is
-// lost.
+// While the limits do not answer, no account with a limit is checked, and nothing is lost.
 func TestLimitsThatDoNotAnswer(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		limits, err := poller.ParseLimits("scripted rate=100/s", []string{"scripted"})

@@ -12,18 +12,16 @@ import (
 	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
-// leaseMargin is what a check may take beyond its pages: writing them, and
-// waiting to be written.
+// leaseMargin is the time that a check may take beyond its pages, to wait and be written.
 const leaseMargin = 30 * time.Second
 
-// leaseOf is how long a lease lives: longer than any check that a replica with
-// these settings does not abandon.
+// leaseOf returns how long a lease lives: longer than any check that a replica with these
+// settings does not abandon.
 func leaseOf(c Config) time.Duration {
 	return maxDrain + c.CheckTimeout + abandonAfter + leaseMargin
 }
 
-// limiter asks the limits that all replicas share. What no limit is configured
-// for costs nothing.
+// limiter asks the limits that all replicas share. A check without a limit costs nothing.
 type limiter struct {
 	shared limit.Limits
 	limits atomic.Pointer[Limits]
@@ -53,11 +51,11 @@ func (l *limiter) set(limits Limits) {
 // of returns the limits of an account.
 func (l *limiter) of(kind, rateKey string) limitsOfCheck { return l.limits.Load().of(kind, rateKey) }
 
-// run tells the limits of checks that ended, until ctx is done, and then what is
-// left, within writes.
+// run releases the leases of ended checks until ctx is done, and then those that are left,
+// while writes lasts.
 func (l *limiter) run(ctx, writes context.Context) { l.leaves.run(ctx, writes) }
 
-// left says that a check that was let start has ended.
+// left notes that an admitted check has ended.
 func (l *limiter) left(limits limitsOfCheck, checkID string) {
 	for _, one := range limits {
 		if one != nil {
@@ -66,27 +64,27 @@ func (l *limiter) left(limits limitsOfCheck, checkID string) {
 	}
 }
 
-// candidate is a claimed account that would be checked.
+// candidate is a claimed account that asks to be checked.
 type candidate struct {
 	kind     string
 	limits   limitsOfCheck
 	checkID  string
-	promised time.Time // when it was last told to come back, if that was a limit; or zero
+	promised time.Time // when a limit last told it to come back; zero: no limit did
 
-	// What the limits say. Neither: it may start, and must be told of with left
-	// when it has ended.
-	until time.Time // denied until then, by Redis' clock; to be brought along as promised
+	// The answer of the limits. Without until and err the check may start, and the caller
+	// must call left when it has ended.
+	until time.Time // denied until then, by Redis' clock; it is promised next time
 	by    string    // the limit that denied it
-	err   error     // not known: it must not start, and goes back as it came
+	err   error     // the answer is unknown: the check must not start, and the account goes back as it came
 
-	granted [len(limitsOfCheck{})]time.Time // when each limit did
+	granted [len(limitsOfCheck{})]time.Time // when each limit granted it
 }
 
 func (c *candidate) admitted() bool { return c.until.IsZero() && c.err == nil }
 
-// ask asks the limits for candidates, in their order: at most
-// circulate.MaxBatch. It takes a round trip for all rate keys and one for all
-// kinds, and one more where a kind denied what a rate key had granted.
+// ask asks the limits for at most circulate.MaxBatch candidates, in their order. It takes one
+// round trip for all rate keys and one for all kinds, and another if a kind denied what a
+// rate key had granted.
 func (l *limiter) ask(ctx context.Context, candidates []*candidate) {
 	for level := range len(limitsOfCheck{}) {
 		l.askLevel(ctx, level, candidates)
@@ -99,7 +97,7 @@ func (l *limiter) ask(ctx context.Context, candidates []*candidate) {
 	}
 }
 
-// askLevel asks one limit of each candidate that none has denied.
+// askLevel asks one limit of each candidate that no limit has denied yet.
 func (l *limiter) askLevel(ctx context.Context, level int, candidates []*candidate) {
 	var asks []limit.Asks
 	var asking [][]*candidate
@@ -146,14 +144,14 @@ func (l *limiter) askLevel(ctx context.Context, level int, candidates []*candida
 	}
 }
 
-// giveBack returns to the limits what was granted to those that may not start after all.
+// giveBack refunds what limits granted to candidates that may not start after all.
 func (l *limiter) giveBack(ctx context.Context, candidates []*candidate) {
 	var refunds []limit.Refund
 	index := make(map[string]int)
 	for _, c := range candidates {
 		if c.err != nil {
-			// Redis is not to be relied on now, and what one of the limits has
-			// done nobody knows: the leases are given back when it is.
+			// Redis is not reliable now, and it is unknown what a limit has done: the
+			// leases are released when Redis answers again.
 			l.left(c.limits, c.checkID)
 			continue
 		}
@@ -175,8 +173,8 @@ func (l *limiter) giveBack(ctx context.Context, candidates []*candidate) {
 		return
 	}
 	if err := l.shared.Refund(ctx, refunds); err != nil {
-		// The rate's loss is small; the leases end by themselves.
+		// The loss of rate is small, and the leases end by themselves.
 		l.errors.WithLabelValues("refund").Inc()
-		l.log.Debug("limits were not given back what was not used", "error", err)
+		l.log.Debug("could not refund unused grants of limits", "error", err)
 	}
 }

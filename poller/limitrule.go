@@ -12,7 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
-// parseLimit reads what is to be held.
+// parseLimit reads the limits of a rule.
 func parseLimit(words []string) (*limit.Limit, []error) {
 	l, perSecond := &limit.Limit{}, 0.0
 	var faults []error
@@ -33,7 +33,7 @@ func parseLimit(words []string) (*limit.Limit, []error) {
 		case "concurrency":
 			l.Concurrency, err = parseCount(value)
 		default:
-			err = errors.New("is not known; there are rate=, burst= and concurrency=")
+			err = errors.New("is not known; a rule may have rate=, burst= and concurrency=")
 		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", name, err))
@@ -43,7 +43,7 @@ func parseLimit(words []string) (*limit.Limit, []error) {
 		faults = append(faults, errors.New("rate= or concurrency= is missing"))
 	}
 	if given["burst"] && !given["rate"] {
-		faults = append(faults, errors.New("burst: goes with a rate only"))
+		faults = append(faults, errors.New("burst: needs a rate"))
 	}
 	if given["rate"] && !given["burst"] {
 		l.Burst = max(1, int(math.Ceil(perSecond)))
@@ -73,7 +73,7 @@ func parseRate(text string) (every time.Duration, perSecond float64, err error) 
 	}
 	µs := float64(per.Microseconds()) / n
 	if µs < 1 || µs > float64((30*24*time.Hour).Microseconds()) {
-		return 0, 0, fmt.Errorf("must be from one in 30 days to 1000000/s, is %q", text)
+		return 0, 0, fmt.Errorf("must be between one in 30 days and 1000000/s, is %q", text)
 	}
 	return time.Duration(math.Ceil(µs)) * time.Microsecond, n / per.Seconds(), nil
 }

@@ -18,39 +18,37 @@ type Limits struct {
 
 type limitsOfKind struct {
 	whole *limit.Limit            // of the kind as a whole; nil: none
-	each  *limit.Limit            // of every rate key by itself, a name to be given; nil: none
+	each  *limit.Limit            // of every rate key by itself, still without a name; nil: none
 	keys  map[string]*limit.Limit // of single rate keys, instead of each
 }
 
-// limitsOfCheck are the limits that a check is under: its rate key's and its
-// kind's, nil where there is none. In that order they are asked, so that what
-// one host has no room for takes nothing from the others of its kind.
+// limitsOfCheck are the limits of a check: its rate key's and its kind's, nil if there is
+// none. They are asked in this order, so that a check that its host's limit denies uses up
+// nothing of the kind's limit.
 type limitsOfCheck [2]*limit.Limit
 
-// ParseLimits reads limits as settings have them: rules separated by semicolons or
-// new lines,
+// ParseLimits reads limits as settings have them: rules separated by semicolons or new
+// lines,
 //
 //	http concurrency=200; http/* rate=10/m burst=3
 //	http/api.example.com rate=2/s concurrency=2
 //
-// each a target and what is to be held:
+// Each rule has a target and one or more limits:
 //
 //	KIND       the kind as a whole
 //	KIND/*     each rate key of the kind by itself
-//	KIND/KEY   one rate key, instead of what KIND/* says; %XX stands for what a
-//	           rule cannot have: spaces, semicolons, a key that is "*"
+//	KIND/KEY   one rate key, in place of KIND/*; write a space, a semicolon or a
+//	           key "*" as %XX
 //
-//	rate=N/s, N/m, N/h   so many checks may start; N may have decimals
-//	burst=N              so many of them at once after a pause; by default what
-//	                     the rate gives in one second, at least 1
-//	concurrency=N        so many may run at once
+//	rate=N/s, N/m, N/h   the number of checks that may start; N may have decimals
+//	burst=N              how many of them may start at once after a pause; by default
+//	                     the rate of one second, at least 1
+//	concurrency=N        the number of checks that may run at once
 //
-// A rate with a burst of 1 loses up to 125 ms at each start to the moment that a
-// denied account needs to come back: where it is to be used in full while
-// accounts queue for it, give it a burst of 2.
+// With a burst of 1, each start loses up to 125 ms until a denied account comes back. Set a
+// burst of 2 to use a rate in full while accounts wait for it.
 //
-// Kinds are those that there may be; nil: any. All faults are reported, each with
-// its rule.
+// Kinds are the allowed kinds; nil allows any. The error has all faults, each with its rule.
 func ParseLimits(text string, kinds []string) (Limits, error) {
 	l := Limits{kinds: make(map[string]*limitsOfKind)}
 	var errs []error
@@ -80,7 +78,7 @@ func (l *Limits) add(words, kinds []string) (faults []error) {
 	case strings.Contains(kind, "="):
 		faults = append(faults, errors.New("must begin with KIND, KIND/* or KIND/KEY"))
 	case kinds != nil && !slices.Contains(kinds, kind):
-		faults = append(faults, fmt.Errorf("kind %q is not known; there are %s", kind, strings.Join(kinds, ", ")))
+		faults = append(faults, fmt.Errorf("kind %q is not known; the kinds are %s", kind, strings.Join(kinds, ", ")))
 	}
 	if single && key == "" {
 		faults = append(faults, errors.New("a rate key is missing behind the /"))
@@ -114,15 +112,15 @@ func (l *Limits) add(words, kinds []string) (faults []error) {
 		twice, of.keys[key] = of.keys[key] != nil, parsed
 	}
 	if twice {
-		return []error{fmt.Errorf("%s has a rule already", words[0])}
+		return []error{fmt.Errorf("%s already has a rule", words[0])}
 	}
 	return nil
 }
 
-// keyLimitName is a name that no kind has.
+// keyLimitName returns the name of a rate key's limit, which no kind has.
 func keyLimitName(kind, rateKey string) string { return kind + "/" + rateKey }
 
-// leased returns the same limits with leases that live so long.
+// leased returns the same limits with that lease time.
 func (l Limits) leased(lease time.Duration) Limits {
 	set := func(l *limit.Limit) *limit.Limit {
 		if l == nil {
@@ -143,7 +141,7 @@ func (l Limits) leased(lease time.Duration) Limits {
 	return leased
 }
 
-// of returns the limits that an account's checks are under.
+// of returns the limits of an account's checks.
 func (l Limits) of(kind, rateKey string) (limits limitsOfCheck) {
 	of, ok := l.kinds[kind]
 	if !ok {
@@ -151,7 +149,7 @@ func (l Limits) of(kind, rateKey string) (limits limitsOfCheck) {
 	}
 	limits[1] = of.whole
 	if rateKey == "" {
-		return limits // shared with nobody
+		return limits // it shares no limit with others
 	}
 	if one, ok := of.keys[rateKey]; ok {
 		limits[0] = one

@@ -10,17 +10,17 @@ import (
 
 const (
 	listenRetry = 100 * time.Millisecond
-	// wakeGap is the least between claims of a shard for which a busy replica is
-	// woken: each costs Redis what a large one does, but who asks for a check at
-	// once is not to wait for Config.GatherInterval.
+	// wakeGap is the least time between two claims of a shard for which a busy replica is
+	// woken. A small claim costs Redis as much as a large one, but a check that somebody
+	// asked for must not wait for Config.GatherInterval.
 	wakeGap = 25 * time.Millisecond
 )
 
-// listen is told by Redis when something becomes due earlier than was known,
-// until ctx is done. While it cannot listen, and once when it can again, every
-// shard is looked at: so what it missed costs a moment, and no account. As it may
-// be another server that it listens to then, one that took over without the last
-// writes, each shard is looked through for claims that the replica has returned.
+// listen listens until ctx is done for accounts that become due earlier than was known.
+// While it cannot listen, and once when it can again, the replica looks at every shard: a
+// missed wake-up costs a moment, and no account. After an interruption it may listen to
+// another server, which took over without the last writes. So each shard is also searched
+// for claims that the replica has already returned.
 func (c *claimer) listen(ctx context.Context) {
 	again := false
 	for try := 0; ctx.Err() == nil; try++ {
@@ -36,7 +36,7 @@ func (c *claimer) listen(ctx context.Context) {
 			c.metrics.woken.Inc()
 			at := c.clocks.local(w.Due)
 			if now := time.Now(); at.Before(now) {
-				at = now // from here on the others are patient
+				at = now // the patience of other replicas begins now
 			}
 			gap := time.Duration(0)
 			if c.meter.isBusy(time.Now()) {
@@ -46,7 +46,7 @@ func (c *claimer) listen(ctx context.Context) {
 		})
 		if c.subscribed.Swap(false) && ctx.Err() == nil {
 			c.metrics.wakeupsLost.Inc()
-			c.log.Debug("wake-ups are lost; looking at every shard each second", "error", err)
+			c.log.Debug("wake-ups are interrupted; looking at every shard each second", "error", err)
 			c.timetable.bringAll(time.Now())
 		}
 		sleep(ctx, min(claimRetryMax, listenRetry<<min(try, 6)))

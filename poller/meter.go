@@ -7,13 +7,12 @@ import (
 
 const (
 	meterWindow = 100 * time.Millisecond
-	// busyRate is from how many checks a second on small steps cost Redis more
-	// than the moment's patience that makes larger ones: half of a step's cost is
-	// the same for one account and for twenty.
+	// busyRate is the number of checks a second from which on it pays to gather work for
+	// larger steps: half of a step's cost is the same for one account and for twenty.
 	busyRate = 2000
 )
 
-// meter tells whether a replica is busy enough to gather work for larger steps.
+// meter measures whether a replica is busy enough to gather work for larger steps.
 type meter struct {
 	mu    sync.Mutex
 	since time.Time

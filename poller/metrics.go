@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Metrics are what a pool counts. None is labelled by account.
+// Metrics are the metrics of a pool. None is labelled by account.
 type Metrics struct {
 	checks       *prometheus.CounterVec
 	failures     *prometheus.CounterVec
@@ -37,7 +37,7 @@ type Metrics struct {
 	failing      *prometheus.GaugeVec
 }
 
-// NewMetrics registers a pool's metrics; a nil registry counts for nobody.
+// NewMetrics registers a pool's metrics. With a nil registry they are not exported.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	f := promauto.With(registry)
 	counter := func(name, help string) prometheus.Counter {
@@ -54,9 +54,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		failures: counters("check_failures_total", "Checks that failed, by kind and class: dns, connect, tls, timeout, proxy, http_4xx, http_5xx, auth, gone, config, cursor_invalid, rate_limited, parse, hung, panic, other.",
 			"kind", "class"),
 		warnings: counters("check_warnings_total", "Checks that succeeded though something was wrong with the answer, by kind and code: malformed, moved.", "kind", "code"),
-		moved:    counters("moves_total", "Accounts that third parties said have moved for good, of those that are followed, by kind and outcome: followed, changed (the record was another one meanwhile), failed, dropped (too many at once, or a second move within a day).", "kind", "outcome"),
+		moved:    counters("moves_total", "Permanent moves that third parties announced, by kind and outcome: followed, changed (somebody changed the record meanwhile), failed, dropped (too many at once, or a second move within a day).", "kind", "outcome"),
 		failing: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "checks_failing",
-			Help: "Checks that failed within the last minute, by kind, code and host or what else a limit is shared by; of the 20 that fail most."}, []string{"kind", "code", "host"}),
+			Help: "Checks that failed within the last minute, by kind, code and host (or another rate key), for the 20 most frequent."}, []string{"kind", "code", "host"}),
 		checkSeconds: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "rounds", Name: "check_seconds",
 			Help: "From claim to result, all pages.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"kind"}),
 		lateness: f.NewHistogram(prometheus.HistogramOpts{Namespace: "rounds", Name: "lateness_seconds",
@@ -65,22 +65,22 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		passedOver:  counters("messages_passed_over_total", "Messages dropped because their accounts were resumed from now, by kind.", "kind"),
 		parked:      counters("parked_total", "Accounts parked by a check's outcome, by kind.", "kind"),
 		panics:      counters("checker_panics_total", "Checks that panicked, by kind.", "kind"),
-		abandoned:   counter("checks_abandoned_total", "Checks that went on past their time and were abandoned."),
+		abandoned:   counter("checks_abandoned_total", "Checks that exceeded their time and were abandoned."),
 		claims:      counter("claims_total", "Looks at a shard for accounts to claim."),
 		claimed:     counter("claimed_total", "Accounts claimed."),
 		void:        counter("void_entries_total", "Entries dropped at a claim because their ticket was not current."),
-		returns:     counters("returns_total", "Accounts given back, by outcome: written, fenced, unknown, given_up.", "outcome"),
-		released:    counter("released_total", "Accounts given back unchecked."),
+		returns:     counters("returns_total", "Accounts returned, by outcome: written, fenced, unknown, given_up.", "outcome"),
+		released:    counter("released_total", "Accounts returned unchecked."),
 		redisErrors: counters("redis_errors_total", "Steps that failed, by step.", "step"),
 		heartbeats:  counters("heartbeats_total", "Heartbeats, by outcome: ok or failed.", "outcome"),
-		woken:       counter("wakeups_total", "Messages that something became due earlier than was known."),
+		woken:       counter("wakeups_total", "Wake-ups: an account became due earlier than was known."),
 		wakeupsLost: counter("wakeups_lost_total", "Times that the subscription to wake-ups was lost."),
 		putBack:     counters("put_back_total", "Claimed accounts that went back to the schedule unchecked, by reason: outage, isolation, limit, limit_unanswered, redis-memory, share, unknown_kind, unknown_cadence.", "reason"),
 		limited:     counters("limit_denials_total", "Times that a limit denied a claimed account its check until later, by kind.", "kind"),
-		reclaimed:   counter("reclaimed_total", "Accounts that were held without the replica's knowing, after a lost reply, and were given back."),
-		outage:      gauge("outage_suspected", "1 while this replica's own network seems to be down and nothing is held against accounts."),
+		reclaimed:   counter("reclaimed_total", "Accounts that the replica held without knowing it, after a lost reply, and returned."),
+		outage:      gauge("outage_suspected", "1 while this replica's own network seems to be down and failures do not count against accounts."),
 		short:       gauge("redis_memory_short", "1 while this replica takes no messages because a Redis has used its memory up to the mark."),
 		running:     gauge("checks_running", "Checks under way."),
-		hanging:     gauge("checks_hanging", "Abandoned checks whose checker has not come back."),
+		hanging:     gauge("checks_hanging", "Abandoned checks whose checker has not returned."),
 	}
 }

@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	movesWaiting = 256            // that are not followed yet
-	movesKnown   = 4096           // accounts that were moved lately
-	movesApart   = 24 * time.Hour // from one move of an account to the next, in a process: two places may name each other
+	movesWaiting = 256            // moves that are not followed yet
+	movesKnown   = 4096           // accounts that moved lately
+	movesApart   = 24 * time.Hour // the least time between two moves of an account in a process: two addresses may redirect to each other
 	moveTimeout  = 10 * time.Second
 )
 
-// Move is an account whose third party says that it has another address for good.
+// Move is an account whose third party says that it has moved for good.
 type Move struct {
 	Account, Kind string
-	Config        []byte // that it was checked with
-	To            string // in place of the config's url
+	Config        []byte // the config that it was checked with
+	To            string // the new address, in place of the config's url
 }
 
-// mover has records changed after moves. It is one goroutine: moves are rare, and none is
-// urgent, for the next check tells of it again.
+// mover follows moves in one goroutine. Moves are rare, and not urgent: the next check
+// reports them again.
 type mover struct {
 	*replica
 	follow  func(context.Context, Move) error // nil: moves are not followed
@@ -35,8 +35,8 @@ func newMover(r *replica, follow func(context.Context, Move) error) *mover {
 	return &mover{replica: r, follow: follow, waiting: make(chan Move, movesWaiting), lately: make(map[string]time.Time)}
 }
 
-// moving is what is to be done once a check is written: what was to be done before, and
-// the move, if there is one that is followed.
+// moving returns what to call once a check is written: written, and then the move, if there
+// is one and moves are followed.
 func (f *flight) moving(to string, written func()) func() {
 	m := f.flights.mover
 	if to == "" || m.follow == nil {
@@ -51,7 +51,7 @@ func (f *flight) moving(to string, written func()) func() {
 	}
 }
 
-// submit never waits: who calls it writes returns.
+// submit never waits: its callers write returns.
 func (m *mover) submit(move Move) {
 	select {
 	case m.waiting <- move:
@@ -86,9 +86,9 @@ func (m *mover) follows(ctx context.Context, move Move, now time.Time) {
 		outcome = "changed"
 	case err != nil:
 		outcome = "failed"
-		m.log.Warn("a move could not be followed", "account", move.Account, "kind", move.Kind, "error", err)
+		m.log.Warn("could not follow a move", "account", move.Account, "kind", move.Kind, "error", err)
 	default:
-		m.log.Info("an account has moved, and its record follows", "account", move.Account, "kind", move.Kind)
+		m.log.Info("an account has moved, and its record was changed", "account", move.Account, "kind", move.Kind)
 		m.remember(move.Account, now)
 	}
 	m.metrics.moved.WithLabelValues(move.Kind, outcome).Inc()

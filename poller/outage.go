@@ -6,42 +6,42 @@ import (
 )
 
 const (
-	outageWindow = 60 * time.Second // after which a try says nothing any more
-	outageHosts  = 3                // that must be out of reach, and checks that must have failed
-	outageProbe  = 15 * time.Second // between tries of a host that does not answer
-	outageMemory = time.Hour        // for how long it counts that a host has answered
-	hostsKept    = 16384
-	hostsGlanced = 256 // from so many hosts on they are looked over once in outageGlance
-	outageGlance = 50 * time.Millisecond
+	outageWindow  = 60 * time.Second // how long the result of a try counts
+	outageHosts   = 3                // the least hosts out of reach, and the least failed checks
+	outageProbe   = 15 * time.Second // between two tries of a host that does not answer
+	outageMemory  = time.Hour        // how long an earlier answer of a host counts
+	hostsKept     = 16384
+	hostsReviewed = 256 // from this many hosts on, they are reviewed only every reviewEvery
+	reviewEvery   = 50 * time.Millisecond
 )
 
-// outage suspects our own network to be down: when of the hosts that were tried
-// in the last minute half and more are out of reach, three at least. Both ends
-// have this one measure, and it counts hosts: a share of checks would say little,
-// for a host that is out of reach is tried only now and then.
+// outage suspects that our own network is down if half or more of the hosts that were tried
+// in the last minute, and at least three, are out of reach. The same measure begins and ends
+// an outage. It counts hosts and not checks, because a host that is out of reach is tried
+// only now and then.
 //
-// While our network seems to be down no failure of that kind is held against an
-// account. A host that answers has all its checks, whatever the others do.
+// While our network seems to be down, failures of this sort do not count against accounts. A
+// host that answers gets all its checks, whatever the other hosts do.
 //
-// A host that is down by itself must not keep the suspicion alive. It counts to the
-// three, and to nothing else: before an outage who has been out of reach for more
-// than a minute, and during one who had not answered before it began.
+// A host that is down by itself must not keep the suspicion alive. It counts toward the three
+// hosts and toward nothing else. Before an outage, that is a host that has been out of reach
+// for more than a minute. During one, it is a host that had not answered before it began.
 type outage struct {
-	mu      sync.Mutex
-	hosts   map[string]*hostState
-	glanced time.Time
+	mu       sync.Mutex
+	hosts    map[string]*hostState
+	reviewed time.Time
 
 	down      bool
 	began     time.Time
-	strangers bool      // nobody had answered before it began: everybody counts
+	strangers bool      // no host had answered before it began: all hosts count
 	back      int       // hosts that have answered since, and not failed after that
-	mixed     time.Time // since when there are any
+	mixed     time.Time // since when there are such hosts
 }
 
 func newOutage() *outage { return &outage{hosts: make(map[string]*hostState)} }
 
-// admits reports whether a check of a host may start. During an outage a host
-// that does not answer has one try for a while.
+// admits reports whether a check of a host may start. During an outage a host that does not
+// answer gets one try per outageProbe.
 func (o *outage) admits(host string, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -59,7 +59,7 @@ func (o *outage) admits(host string, now time.Time) bool {
 	return true
 }
 
-// reached tells that a host answered, whatever it said.
+// reached notes that a host answered, whatever the answer.
 func (o *outage) reached(host string, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -80,13 +80,13 @@ func (o *outage) reached(host string, now time.Time) {
 		h.back = o.began
 	}
 	o.strangers = o.strangers && now.Sub(o.mixed) < outageWindow
-	if o.glance(now) && o.over(now) {
+	if o.review(now) && o.over(now) {
 		o.end()
 	}
 }
 
-// unreached tells that a host could not be reached, and reports whether that is
-// thought to be our own network's fault.
+// unreached notes that a host could not be reached, and reports whether our own network seems
+// to be the cause.
 func (o *outage) unreached(host string, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -100,7 +100,7 @@ func (o *outage) unreached(host string, now time.Time) bool {
 	}
 	h.ended = now
 	h.inRow++
-	if !o.down && o.glance(now) && o.suspicious(now) {
+	if !o.down && o.review(now) && o.suspicious(now) {
 		o.down, o.began, o.back = true, now, 0
 		o.strangers = !o.anyWitness()
 	}
@@ -114,8 +114,8 @@ func (o *outage) suspected() bool {
 	return o.down
 }
 
-// suspicious is the measure before an outage. That three checks must have failed
-// keeps the one that breaks off at the only host that is alive from being enough.
+// suspicious is the measure before an outage. It needs three failed checks, so that one check
+// that breaks off at the only living host does not suffice.
 func (o *outage) suspicious(now time.Time) bool {
 	away, out, well, checks := 0, 0, 0, 0
 	for _, h := range o.hosts {
@@ -134,10 +134,9 @@ func (o *outage) suspicious(now time.Time) bool {
 	return away >= outageHosts && checks >= outageHosts && out >= well
 }
 
-// over is the same measure during one. What answered since it began, or just
-// before, counts for as long as it does not fail; a failure only as long as it is
-// new. Where a few hosts have answered for long and the others have not, it is the
-// others that are down.
+// over is the same measure during an outage. An answer since the outage began, or just
+// before, counts as long as the host does not fail. A failure counts only while it is new. If
+// a few hosts have answered for long and the others have not, those others are down.
 func (o *outage) over(now time.Time) bool {
 	out, well := 0, 0
 	for _, h := range o.hosts {
@@ -153,7 +152,7 @@ func (o *outage) over(now time.Time) bool {
 	return well >= out || now.Sub(o.mixed) >= outageMemory
 }
 
-// witnessed reports whether a host had answered until the outage began, or nearly.
+// witnessed reports whether a host had answered until shortly before the outage began.
 func (o *outage) witnessed(h *hostState) bool {
 	return !h.first.IsZero() && h.first.Before(o.began) && o.began.Sub(h.away) < outageWindow
 }
@@ -167,7 +166,7 @@ func (o *outage) anyWitness() bool {
 	return false
 }
 
-// end ends an outage. What failed during it says nothing of the next one.
+// end ends an outage. Failures during it do not count toward the next one.
 func (o *outage) end() {
 	o.down = false
 	for _, h := range o.hosts {
@@ -177,11 +176,11 @@ func (o *outage) end() {
 	}
 }
 
-// glance reports whether it is time to look all hosts over.
-func (o *outage) glance(now time.Time) bool {
-	if len(o.hosts) >= hostsGlanced && now.Sub(o.glanced) < outageGlance {
+// review reports whether it is time to count all hosts.
+func (o *outage) review(now time.Time) bool {
+	if len(o.hosts) >= hostsReviewed && now.Sub(o.reviewed) < reviewEvery {
 		return false
 	}
-	o.glanced = now
+	o.reviewed = now
 	return true
 }

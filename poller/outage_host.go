@@ -2,27 +2,26 @@ package poller
 
 import "time"
 
-// hostState is what tries of a host came to.
+// hostState is the result of the tries of a host.
 type hostState struct {
-	tried    time.Time // when a check was last let start although it did not answer
-	ended    time.Time // when its last check did; zero: it says nothing
-	first    time.Time // when it answered for the first time; zero: never
-	answered time.Time // when it last did
+	tried    time.Time // when a check last started although the host did not answer
+	ended    time.Time // when its last check ended; zero: that does not count
+	first    time.Time // when it first answered; zero: never
+	answered time.Time // when it last answered
 	away     time.Time // since when it is out of reach; zero: it is not
 	inRow    int       // checks that failed since then
 	back     time.Time // the beginning of the outage in which it answers again; zero: in none
 }
 
-// isBack reports whether a host has answered since the outage began, and does.
+// isBack reports whether a host has answered since the outage began, and still does.
 func (o *outage) isBack(h *hostState) bool {
 	return o.down && h.back.Equal(o.began)
 }
 
-// answers reports whether a host answered last.
+// answers reports whether a host answered its last check.
 func (h *hostState) answers() bool { return !h.answered.IsZero() && h.away.IsZero() }
 
-// host returns what is known of a host. Where too many are known, one of them is
-// forgotten for it.
+// host returns the state of a host. If there are too many hosts, it forgets one of them.
 func (o *outage) host(name string) *hostState {
 	h := o.hosts[name]
 	if h != nil {

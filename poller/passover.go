@@ -7,10 +7,10 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 )
 
-// passOver drops from a page what was before the account was registered or resumed "from
-// now", while that is asked for. An account without a cursor has seen nothing yet: however
-// late its first check is, of messages without a time none is new to it. Third parties tell a message's time in whole seconds,
-// so that of the very second is kept.
+// passOver drops messages from a page that are older than the account's registration or
+// resumption "from now". For an account without a cursor all messages without a time are old,
+// however late its first check is. Third parties give times in whole seconds, so messages of
+// the very second are kept.
 func (f *flight) passOver(page *Result) {
 	if f.skip.IsZero() {
 		return
@@ -29,12 +29,12 @@ func (f *flight) passOver(page *Result) {
 	}
 }
 
-// caughtUp ends the passing over: the check has nothing left to fetch.
+// caughtUp ends the dropping of old messages: the check has left nothing to fetch.
 func (f *flight) caughtUp() {
 	if f.skip.IsZero() {
 		return
 	}
-	f.flights.log.Info("an account has caught up; messages from before it was registered or resumed were passed over",
+	f.flights.log.Info("an account has caught up; messages from before it was registered or resumed were dropped",
 		"account", f.claim.ID, "kind", f.record.account.Kind, "from", f.skip, "messages", f.skipped)
 	f.skip = time.Time{}
 }

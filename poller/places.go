@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// places are a pool's free places for checks.
+// places counts a pool's free places for checks.
 type places struct {
 	mu   sync.Mutex
 	free int

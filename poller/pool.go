@@ -12,25 +12,24 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Options are what a pool works with, besides its settings. Nil fields stay
-// silent.
+// Options are what a pool works with besides its settings. Each field may be nil.
 type Options struct {
-	Log     *slog.Logger
-	Metrics *Metrics
+	Log     *slog.Logger // nil: no log
+	Metrics *Metrics     // nil: no metrics
 
-	// Hurry ends the grace period at once when it is closed, and leaves the last writes
-	// little time; nil: nothing does.
+	// Hurry, once closed, ends the grace period at once and leaves the last writes little
+	// time. Nil: nothing does.
 	Hurry <-chan struct{}
 
-	// Follow changes the record of an account whose third party says that it has another
-	// address for good, and that was checked there; see Result.MovedTo. It returns
-	// accounts.ErrChanged or accounts.ErrNotFound where the record is another one by
-	// then. Nil: moves are only told of.
+	// Follow changes the record of an account that has moved for good and was checked at
+	// its new address; see Result.MovedTo. It returns accounts.ErrChanged or
+	// accounts.ErrNotFound if somebody changed the record meanwhile. Nil: moves only show
+	// as warnings.
 	Follow func(context.Context, Move) error
 }
 
-// Pool is one replica: it claims accounts, checks them, and returns them. A claimer
-// claims, flights are the checks under way, and a writer writes what they found.
+// Pool is one replica: it claims accounts, checks them, and returns them. Its claimer claims,
+// its flights are the checks under way, and its writer writes what they found.
 type Pool struct {
 	*replica
 	ring       *circulate.Ring
@@ -57,7 +56,7 @@ type replica struct {
 	room      *room
 }
 
-// New makes a pool. Its Run may be called once.
+// New returns a pool. Its Run may be called once. The error names the faults of the settings.
 func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Pool, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -94,9 +93,9 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 	}, nil
 }
 
-// Limit readies other limits, in the place of Config.Limits. The change that it returns
-// has checks be under them that start from then on, and cannot fail. The error is that of
-// a checker's default limit.
+// Limit prepares other limits, in place of Config.Limits. The function that it returns
+// applies them to checks that start from then on, and cannot fail. The error is that of a
+// checker's default limit.
 func (p *Pool) Limit(limits Limits) (change func(), err error) {
 	limits, err = limits.withDefaults(p.checkers)
 	if err != nil {
@@ -105,11 +104,10 @@ func (p *Pool) Limit(limits Limits) (change func(), err error) {
 	return func() { p.limiter.set(limits) }, nil
 }
 
-// Run claims, checks and returns until ctx is done. Then it claims no more,
-// lets checks go on for the grace period, ends those that are left, and returns
-// every account: checked ones with what was found, the others next in line.
-// It returns nil after that, and an error only where the replica could not say
-// that it lives before ctx was done.
+// Run claims, checks and returns accounts until ctx is done. Then it claims no more, lets
+// checks go on for the grace period, ends those that are left, and returns every account:
+// checked ones with their messages, the others next in line. Then Run returns nil. Before it
+// claims, it waits until Redis has its first heartbeat.
 func (p *Pool) Run(ctx context.Context) error {
 	base := context.WithoutCancel(ctx)
 	checks, endChecks := context.WithCancel(base)
@@ -143,7 +141,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	beating.Go(func() { p.flights.mover.run(heart) })
 
 	<-ctx.Done()
-	p.log.Info("going down: no more claims", "running", p.flights.count())
+	p.log.Info("shutting down: no more claims", "running", p.flights.count())
 	p.flights.halt.Store(true)
 	claiming.Wait()
 	if !p.flights.drained(p.config.GracePeriod, p.hurry) {

@@ -9,26 +9,26 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 )
 
-// record is what a pool knows of an account, decoded once and kept.
+// record is an account's record, decoded once and kept.
 type record struct {
 	account accounts.Account
 	cadence cadence.Cadence
 	checker Checker // nil: no checker of this process knows the kind
-	rateKey string  // the checker's; empty: shared with nobody
+	rateKey string  // the checker's; empty: it shares no limit
 	limits  atomic.Pointer[recordLimits]
-	fault   string // not empty: the record cannot be used
-	unknown string // not empty: what this version does not know, and a newer one may
-	reason  string // of giving it back for that
+	fault   string // why the record cannot be used; empty: it can
+	unknown string // what this version does not know, but a newer one may; empty: nothing
+	reason  string // the reason of returning it for that
 }
 
-// recordLimits are what an account's checks are under by some limits.
+// recordLimits are the limits of an account's checks by one configuration.
 type recordLimits struct {
 	by *Limits
 	of limitsOfCheck
 }
 
-// limitsOf returns the limits that an account's checks are under now, and keeps them with
-// its record until they change.
+// limitsOf returns the current limits of an account's checks, and keeps them with its record
+// until the configuration changes.
 func (l *limiter) limitsOf(r *record) limitsOfCheck {
 	if r.checker == nil {
 		return limitsOfCheck{}
@@ -47,8 +47,8 @@ func (c *claimer) decode(id string, text []byte) *record {
 	if text == nil {
 		return &record{fault: "the record is missing"}
 	}
-	// Not as strict as at registration: a newer version's registry may have
-	// written fields that this one does not know.
+	// Less strict than at registration: a newer version may have written fields that this
+	// one does not know.
 	var account accounts.Account
 	if err := json.Unmarshal(text, &account); err != nil {
 		return &record{fault: fmt.Sprintf("the record cannot be read: %v", err)}
@@ -69,7 +69,7 @@ func (c *claimer) decode(id string, text []byte) *record {
 	return r
 }
 
-// rateKey asks a checker, which is somebody else's code: one that panics has none.
+// rateKey asks a checker, which is somebody else's code. It is empty if the checker panics.
 func rateKey(c Checker, config json.RawMessage) (key string) {
 	defer func() {
 		if recover() != nil {

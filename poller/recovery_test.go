@@ -140,8 +140,7 @@ func (w *world) another() *world {
 	return &other
 }
 
-// A replica that goes down gives back what it holds because the reply to its
-// claim was lost, too.
+// A replica that shuts down also returns what it holds after a lost reply to its claim.
 func TestShutdownReleasesWhatIsHeldUnknown(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.register("every 1m", names("a", 20)...)
@@ -189,9 +188,9 @@ func (w *world) lookPast(id string) circulate.View {
 	return views[0]
 }
 
-// A server that took over without the last writes says that a replica holds what
-// it has long returned. The replica finds out when it listens again, and not the
-// monitors after the long timeout.
+// A server that took over without the last writes still lists claims that a replica has
+// returned. The replica notices when it listens again, long before the monitors would after
+// the long timeout.
 func TestClaimsRememberedByAnotherServerAreGivenBack(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		const replica = "forgotten0"
@@ -237,8 +236,8 @@ func TestClaimsRememberedByAnotherServerAreGivenBack(t *testing.T) {
 	})
 }
 
-// A pool has ended only when what its shutdown broke off is given back, however
-// slow Redis is.
+// A pool ends only when the accounts whose checks it broke off are returned, however slow
+// Redis is.
 func TestShutdownWaitsForWhatItReleases(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.checker.check = func(ctx context.Context, _ poller.Request) (poller.Result, error) {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// A Retainer is a Checker whose third party forgets messages after a while, as
-// WeCom does after three days: an account that is not checked for so long loses
-// what came before. The monitor warns well before that.
+// A Retainer is a Checker whose third party forgets messages after a while, as WeCom does
+// after three days. An account that is not checked for that long loses messages. The monitor
+// warns well before that.
 type Retainer interface {
-	// Retention is for how long the third party keeps messages of an account with
-	// this config; zero where that is not known. It should be an hour at least:
-	// accounts that were checked within the last hour are not looked at.
+	// Retention returns how long the third party keeps the messages of an account with
+	// this config; 0 means unknown. It should be at least an hour: the warning leaves out
+	// accounts that were checked within the last hour.
 	Retention(config json.RawMessage) time.Duration
 }
 
@@ -28,8 +28,8 @@ func (c Checkers) Retaining() []string {
 	return kinds
 }
 
-// Retention is the Retainer's of that kind; zero where it is none. A Retainer
-// that panics knows nothing.
+// Retention returns how long the third party keeps the messages of an account, as the kind's
+// Retainer says. It is 0 without a Retainer, or if the Retainer panics.
 func (c Checkers) Retention(kind string, config json.RawMessage) (keeps time.Duration) {
 	retainer, ok := c[kind].(Retainer)
 	if !ok {

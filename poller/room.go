@@ -13,18 +13,18 @@ import (
 
 const (
 	roomLook      = 2 * time.Second        // between two looks at Redis' memory
-	roomLeast     = 100 * time.Millisecond // likewise, however much is written
-	roomBytes     = 4 << 20                // written since the last look: time for another
-	roomMargin    = 0.05                   // below the mark, until messages are taken again
-	roomSettles   = 5 * time.Second        // after the last refusal, where the memory is known
-	roomProbed    = 30 * time.Second       // likewise, where it is not
-	roomBlind     = time.Minute            // until a server is asked again that does not tell
-	roomTold      = time.Minute            // with room, until that is told: it may fill again at once
-	roomPause     = 15 * time.Second       // until an account is tried again, at first
-	roomPauseMost = 45 * time.Second       // and at most: all is as before within a minute
+	roomLeast     = 100 * time.Millisecond // the least between two looks, however much is written
+	roomBytes     = 4 << 20                // bytes written since the last look that call for another
+	roomMargin    = 0.05                   // how far below the mark messages are taken again
+	roomSettles   = 5 * time.Second        // the time after the last refusal until then, if the memory is known
+	roomProbed    = 30 * time.Second       // the same if the memory is unknown
+	roomBlind     = time.Minute            // until a server is asked again that does not report its memory
+	roomTold      = time.Minute            // how long there must be room before that is logged: it may fill again at once
+	roomPause     = 15 * time.Second       // the first wait until an account is tried again
+	roomPauseMost = 45 * time.Second       // the longest: everything is as before within a minute
 )
 
-// gauged is the Redis whose memory a room looks at.
+// gauged is the Redis whose memory a room watches.
 type gauged interface {
 	OneOfEachNode() []int
 	Node(shard int) string
@@ -32,9 +32,8 @@ type gauged interface {
 	TryWriteTo(ctx context.Context, shard int) error
 }
 
-// room knows which nodes of Redis have no room for messages: those that use their
-// memory up to a mark, or refuse to take more. What is left above the mark is for
-// what does not bring messages.
+// room knows which nodes of Redis have no room for messages: nodes that use their memory up to
+// a mark, or refuse writes. The memory above the mark is for steps without messages.
 type room struct {
 	redis   gauged
 	mark    float64 // of the limit
@@ -42,20 +41,20 @@ type room struct {
 	metrics *Metrics
 
 	some  atomic.Bool   // there is such a node
-	bytes atomic.Int64  // written since the last look
-	kick  chan struct{} // has a value when it is time for another
+	bytes atomic.Int64  // bytes written since the last look
+	kick  chan struct{} // has a value when it is time for another look
 
 	mu    sync.Mutex
 	nodes map[string]*nodeRoom
 }
 
-// nodeRoom is what is known of one node.
+// nodeRoom is the state of one node.
 type nodeRoom struct {
 	full    bool
-	since   time.Time // that it is full, or has room
-	short   time.Time // when it was told that it is full; zero: it was told that it has room
-	refused time.Time // that it last refused to take more
-	blind   time.Time // until then it is not asked for its memory
+	since   time.Time // since when it is full, or has room
+	short   time.Time // when the log said that it is full; zero: the log said that it has room
+	refused time.Time // when it last refused a write
+	blind   time.Time // until when it is not asked for its memory
 }
 
 func newRoom(redis gauged, percent int, log *slog.Logger, metrics *Metrics) *room {
@@ -82,7 +81,7 @@ func (r *room) run(ctx context.Context) {
 	}
 }
 
-// wrote takes that so many bytes were written: who writes much looks often.
+// wrote notes that bytes were written: the more is written, the more often room looks.
 func (r *room) wrote(bytes int) {
 	if r.bytes.Add(int64(bytes)) >= roomBytes {
 		select {
@@ -114,7 +113,7 @@ func (r *room) lookAt(ctx context.Context, shard int) {
 			return
 		}
 		if err != nil {
-			r.log.Debug("redis does not tell of its memory", "node", node, "error", err)
+			r.log.Debug("redis does not report its memory", "node", node, "error", err)
 			r.mu.Lock()
 			r.of(node).blind = now.Add(roomBlind)
 			r.mu.Unlock()
@@ -127,13 +126,13 @@ func (r *room) lookAt(ctx context.Context, shard int) {
 		r.set(node, true, "used", memory.Used, "limit", memory.Limit)
 	case !n.full:
 	case memory.Limit > 0 && memory.Share() < r.mark-roomMargin && quiet >= roomSettles,
-		// How full it is is not known: that it takes something must do.
+		// Its memory is unknown. A successful write must suffice.
 		memory.Limit == 0 && quiet >= roomProbed && r.redis.TryWriteTo(ctx, shard) == nil:
 		r.set(node, false)
 	}
 }
 
-// refused takes that the node of a shard did not take more.
+// refused notes that the node of a shard refused a write.
 func (r *room) refused(shard int) {
 	node := r.redis.Node(shard)
 	r.mu.Lock()
@@ -142,7 +141,7 @@ func (r *room) refused(shard int) {
 	r.set(node, true, "refused", true)
 }
 
-// set notes whether a node is full, and tells when that changes.
+// set notes whether a node is full, and logs when it becomes full.
 func (r *room) set(node string, full bool, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,7 +172,7 @@ func (r *room) set(node string, full bool, args ...any) {
 	}
 }
 
-// tellRoom tells that a node has had room again for a while.
+// tellRoom logs that a node has had room again for a while.
 func (r *room) tellRoom(node string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,7 +188,7 @@ func (r *room) tellRoom(node string, now time.Time) {
 	r.log.Info("redis has room for messages again", args...)
 }
 
-// of is what is known of a node. The lock is held.
+// of returns the state of a node. The caller holds the lock.
 func (r *room) of(node string) *nodeRoom {
 	n, ok := r.nodes[node]
 	if !ok {
@@ -210,8 +209,8 @@ func (r *room) short(shard int) bool {
 	return r.of(node).full
 }
 
-// pause is for how long an account of a shard without room is left alone: the
-// longer, the longer that lasts.
+// pause returns how long an account of a shard without room waits. The longer there is no
+// room, the longer it waits.
 func (r *room) pause(shard int) time.Duration {
 	node := r.redis.Node(shard)
 	r.mu.Lock()

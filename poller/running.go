@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// running are the flights that are not settled.
+// running is the set of flights that are not settled.
 type running struct {
 	mu      sync.Mutex
 	flights map[*flight]struct{}
-	ended   []*flight     // by the shutdown, and to be released
-	empty   chan struct{} // has a value after the last one was removed
+	ended   []*flight     // flights that the shutdown ended, to be released
+	empty   chan struct{} // has a value after the last flight was removed
 }
 
 func newRunning() *running {
@@ -29,7 +29,7 @@ func (r *running) remove(f *flight) {
 	r.removeLocked(f)
 }
 
-// keep removes a flight that the shutdown has ended, for who seizes it.
+// keep removes a flight that the shutdown has ended, and keeps it for seize.
 func (r *running) keep(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,8 +55,8 @@ func (r *running) count() int {
 	return len(r.flights)
 }
 
-// drained waits for at most d, and until hurry is closed, and reports whether nothing
-// runs any more. Nothing may be added meanwhile.
+// drained waits until no flight runs, until d has passed, or until hurry is closed, and
+// reports whether no flight runs. Nothing may be added meanwhile.
 func (r *running) drained(d time.Duration, hurry <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -72,8 +72,8 @@ func (r *running) drained(d time.Duration, hurry <-chan struct{}) bool {
 	return true
 }
 
-// seize settles every flight that still runs, and returns those and the ones that
-// the shutdown has ended.
+// seize settles every flight that still runs. It returns these flights and those that the
+// shutdown has ended.
 func (r *running) seize() []*flight {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// succeed returns the account with what its last page brought. It reports whether
-// that is handed over: then what the flight holds is let go of once it is written.
+// succeed returns the account with its last page. It reports whether the writer has taken it
+// over: then what the flight holds is released once it is written.
 func (f *flight) succeed(result Result) bool {
 	mark := accounts.MarkOK
 	if result.HasMore {
@@ -29,8 +29,8 @@ func (f *flight) succeed(result Result) bool {
 	return f.settle(item, "ok", f.moving(result.MovedTo, f.held.whenWritten()))
 }
 
-// fail returns the account with a failure, or leaves it to be released, unchecked,
-// where it was the shutdown that ended the check.
+// fail returns the account with a failure. If the shutdown ended the check, it leaves the
+// account to be released unchecked.
 func (f *flight) fail(err *CheckError) {
 	if f.flights.checks.Err() != nil {
 		f.end(settledByShutdown, func() { f.flights.running.keep(f) })
@@ -43,8 +43,8 @@ func (f *flight) fail(err *CheckError) {
 	f.settle(f.failed(err), string(err.Kind), nil)
 }
 
-// failed makes the return of a failure. While our own network seems to be down
-// nothing that may come of it is held against the account.
+// failed returns the Return of a failure. While our own network seems to be down, a failure
+// that may come from it does not count against the account.
 func (f *flight) failed(err *CheckError) circulate.Return {
 	fs, now := f.flights, time.Now()
 	down := false
@@ -66,7 +66,7 @@ func (f *flight) failed(err *CheckError) circulate.Return {
 	return item
 }
 
-// markOf is the word for a failure in the account's history.
+// markOf returns the word for a failure in the account's history.
 func markOf(err *CheckError) string {
 	switch {
 	case err.Code == codeHung || err.Code == codePanic:
@@ -77,11 +77,11 @@ func markOf(err *CheckError) string {
 	return string(err.Kind)
 }
 
-// decide makes the return of an outcome, with the account's next due time.
+// decide returns the Return of an outcome, with the account's next due time.
 func (f *flight) decide(o cadence.Outcome, mark string) circulate.Return {
 	before, err := cadence.ParseState(f.claim.State)
 	if err != nil {
-		f.flights.log.Warn("an account's cadence begins anew", "account", f.claim.ID, "error", err)
+		f.flights.log.Warn("an account's cadence begins anew: its state cannot be read", "account", f.claim.ID, "error", err)
 	}
 	before.Failures = f.claim.Failures
 	next := cadence.Decide(f.record.cadence, f.record.account.Policy(), f.claim.ID, before, o, f.now(), rand.Float64)
@@ -93,12 +93,12 @@ func (f *flight) decide(o cadence.Outcome, mark string) circulate.Return {
 	}
 }
 
-// settle hands the return over, unless the flight was abandoned meanwhile.
+// settle hands over the return, unless the flight was abandoned meanwhile.
 func (f *flight) settle(item circulate.Return, outcome string, written func()) bool {
 	return f.end(settledBySelf, func() { f.hand(item, outcome, written) })
 }
 
-// hand counts a check and hands its return over.
+// hand counts a check and hands over its return.
 func (f *flight) hand(item circulate.Return, outcome string, written func()) {
 	fs := f.flights
 	fs.metrics.checks.WithLabelValues(f.record.account.Kind, outcome).Inc()
@@ -112,8 +112,8 @@ func (f *flight) hand(item circulate.Return, outcome string, written func()) {
 	fs.writer.submit(item, written)
 }
 
-// outcomeOf says what a failure means for the next check. Only what is the
-// account's own fault counts against it.
+// outcomeOf returns what a failure means for the next check. Only failures of the account
+// itself count against it.
 func outcomeOf(err *CheckError) cadence.Outcome {
 	o := cadence.Outcome{Class: cadence.Transient, RetryAfter: err.RetryAfter, Final: err.Final, Text: err.Code + ": " + err.Message}
 	switch {
@@ -134,12 +134,12 @@ func outcomeOf(err *CheckError) cadence.Outcome {
 func timedOut(err error, after time.Duration) error {
 	var known *CheckError
 	if errors.As(err, &known) {
-		return err // the checker knows better whom to blame
+		return err // the checker knows the cause better
 	}
 	return &CheckError{Kind: Transient, Scope: ScopeAccount, Code: "timeout", Message: fmt.Sprintf("no answer within %v", after), Err: err}
 }
 
-// validateResult holds a checker to what the ring and its readers rely on.
+// validateResult checks the bounds that the ring and its readers rely on.
 func validateResult(r *Result) error {
 	broken := func(format string, args ...any) error {
 		return &CheckError{Kind: Protocol, Scope: ScopeAccount, Code: "bad_result", Message: fmt.Sprintf(format, args...)}

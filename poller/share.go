@@ -7,17 +7,17 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 )
 
-// An account may bring so many bytes of messages an hour, by as much at once. What it
-// brought counts as time, by how long the share takes to refill; that time is kept
-// with the account, so that all replicas hold it to the one share. Nothing is kept of
-// an account that brings little.
+// An account has a share: the bytes of messages that it may bring in an hour, or all at once.
+// Used bytes count as the time that the share takes to refill. That time is kept with the
+// account, so that the share holds across all replicas. Nothing is kept for an account that
+// brings little.
 const (
 	shareWindow = time.Hour
-	shareMost   = 2 * time.Hour    // of refilling that is owed: a clock that goes back must not hold an account for long
-	shareSmall  = 10 * time.Second // likewise: not worth keeping
+	shareMost   = 2 * time.Hour    // the longest refill time that counts: a clock that steps back must not stop an account for long
+	shareSmall  = 10 * time.Second // a shorter refill time is not kept
 )
 
-// uses counts a page's messages.
+// uses counts a page's messages against the share.
 func (f *flight) uses(result *Result) {
 	share := f.flights.config.AccountShare
 	if share < 0 || len(result.Messages) == 0 {
@@ -31,7 +31,7 @@ func (f *flight) uses(result *Result) {
 	f.used = f.used.Add(time.Duration(part * float64(shareWindow)))
 }
 
-// owes caps what is owed.
+// owes returns when the share is full again, at most shareMost from now.
 func (f *flight) owes() time.Time {
 	if most := f.now().Add(shareMost); f.used.After(most) {
 		f.used = most
@@ -39,19 +39,19 @@ func (f *flight) owes() time.Time {
 	return f.used
 }
 
-// usedUp reports whether the account has nothing left of its share.
+// usedUp reports whether the account has used up its share.
 func (f *flight) usedUp() bool {
 	return f.flights.config.AccountShare > 0 && !f.used.IsZero() && f.owes().After(f.now().Add(shareWindow))
 }
 
-// shareAgain is from when on the account may bring something again. The ring's
-// milliseconds are cut off, and it must not be claimed again before that.
+// shareAgain returns when the account may be checked again. It rounds up to the ring's
+// milliseconds, so that the account is not claimed before.
 func (f *flight) shareAgain() time.Time {
 	return f.owes().Add(-shareWindow).Truncate(time.Millisecond).Add(time.Millisecond)
 }
 
-// withinShare has an account that used up its share wait, and returns what is kept of
-// it from now on: what its cadence keeps, and how much of the share is used.
+// withinShare delays an account that has used up its share. It returns the state to keep: that
+// of the cadence, and how much of the share is used.
 func (f *flight) withinShare(next *cadence.Next) string {
 	state := next.State.Encode()
 	if f.flights.config.AccountShare < 0 || f.used.IsZero() {

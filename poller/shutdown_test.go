@@ -13,9 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// A page is on its way to Redis when a replica goes down: the claim has another
-// entry when the reply is there, and it is that one which is released. What the
-// replica does not know it looks for.
+// A page is on its way to Redis when a replica shuts down. The replica releases the entry that
+// the claim has after the reply. Without a reply it looks for the entry.
 func TestShutdownWaitsForAPageUnderWay(t *testing.T) {
 	for name, tt := range map[string]struct {
 		slow    faketime.Point
@@ -100,8 +99,8 @@ func isProgress(s faketime.Step) bool {
 	return set && entry && (s.At == faketime.Call || s.Reply != nil)
 }
 
-// Somebody who does not want to wait for the grace period says so: what is under way
-// goes back unchecked, and the replica is gone at once.
+// An operator can skip the grace period: checks under way are returned unchecked, and the
+// replica ends at once.
 func TestShutdownThatHurries(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.checker.check = func(ctx context.Context, _ poller.Request) (poller.Result, error) {

@@ -18,8 +18,8 @@ type tally struct {
 	lateness [latenessBuckets]int
 }
 
-// Lateness is counted in buckets whose bounds grow by the root of two from a
-// millisecond: a quantile is at most that much above the true one.
+// Lateness is counted in buckets. Their bounds begin at a millisecond and grow by the root of
+// two, so a reported quantile exceeds the true one by at most that factor.
 const latenessBuckets = 60
 
 func newTally(now time.Time) *tally { return &tally{since: now} }
@@ -66,7 +66,7 @@ func (t *tally) report(now time.Time) accounts.Report {
 	return r
 }
 
-// quantile is the upper bound, in seconds, of the bucket that the quantile is in.
+// quantile returns the upper bound, in seconds, of the bucket that has the quantile.
 func (t *tally) quantile(q float64) float64 {
 	all := 0
 	for _, n := range t.lateness {

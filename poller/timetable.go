@@ -8,17 +8,16 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// patience is how long, on average, a shard with something due goes unclaimed
-// by the replica whose part it is before one of the others looks at it. The
-// others share that out among them, so that the cost of looking grows with the
-// shards and not with the replicas.
+// patience is how long, on average, the other replicas wait before one of them looks at a
+// shard with due accounts that its own replica does not claim. The others share these looks,
+// so that their cost grows with the shards and not with the replicas.
 const patience = 250 * time.Millisecond
 
-// timetable knows when each shard is next worth a claim. Shards are taken one after
-// the other, and no two claimers work on one at a time.
+// timetable knows when each shard is next worth a claim. Shards are taken one after the
+// other, and only one claimer works on a shard at a time.
 type timetable struct {
 	mu      sync.Mutex
-	at      []time.Time // when to claim next; of a busy shard: asked for meanwhile
+	at      []time.Time // when to claim next; for a busy shard: what was asked for meanwhile
 	busy    []bool
 	claimed []time.Time   // when a claim last began
 	next    int           // the shard to look at first
@@ -27,7 +26,7 @@ type timetable struct {
 	peers []string // the replicas that share the shards, sorted
 	ours  []bool   // shard -> it is this replica's part
 
-	left []time.Time // shard -> until when it is left to others even so
+	left []time.Time // shard -> until when others come first, although it may be ours
 }
 
 // never is a time after all others.
@@ -44,8 +43,8 @@ func newTimetable(shards int, now time.Time) *timetable {
 	return t
 }
 
-// take returns a shard whose time has come, or says how long to wait for one. The
-// caller puts it back.
+// take returns a shard whose time has come, or how long to wait for one. The caller puts the
+// shard back.
 func (t *timetable) take(now time.Time, idle time.Duration) (shard int, ok bool, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,8 +65,8 @@ func (t *timetable) take(now time.Time, idle time.Duration) (shard int, ok bool,
 	return 0, false, wait
 }
 
-// put returns a shard, to be claimed at a time, or earlier if that was asked
-// for while it was busy.
+// put puts a shard back. It is claimed next at a time, or earlier if that was asked for while
+// it was busy.
 func (t *timetable) put(shard int, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,15 +75,14 @@ func (t *timetable) put(shard int, at time.Time) {
 	t.signal()
 }
 
-// bring has a shard claimed no later than at.
+// bring moves a shard's next claim to at the latest.
 func (t *timetable) bring(shard int, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.bringLocked(shard, at)
 }
 
-// wake has a shard claimed no later than at, or than a gap after its last claim
-// began where that is later.
+// wake is bring, but leaves at least a gap after the beginning of the last claim.
 func (t *timetable) wake(shard int, at time.Time, gap time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +92,7 @@ func (t *timetable) wake(shard int, at time.Time, gap time.Duration) {
 	t.bringLocked(shard, at)
 }
 
-// bringAll has every shard claimed no later than at.
+// bringAll is bring for every shard.
 func (t *timetable) bringAll(at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,9 +115,9 @@ func (t *timetable) signal() {
 	}
 }
 
-// divide assigns each replica its part of the shards, by rendezvous: a shard goes
-// to the replica whose hash with it is the highest, so that one that comes or
-// goes moves only its own part. What has become ours is looked at now.
+// divide assigns each replica its part of the shards by rendezvous hashing: a shard belongs to
+// the replica whose hash with it is the highest. So a replica that comes or leaves moves only
+// its own part. Shards that have become ours are claimed now.
 func (t *timetable) divide(self string, alive []string, now time.Time) {
 	if !slices.Contains(alive, self) {
 		alive = append(alive, self)
@@ -140,8 +138,8 @@ func (t *timetable) divide(self string, alive []string, now time.Time) {
 	}
 }
 
-// patience is how much longer than its own a replica leaves a shard alone, by a
-// chance in [0, 1): with R replicas about R-1 times patience.
+// patience returns how much longer the replica waits for a shard than for one of its own, for
+// a chance in [0, 1). With R replicas it is about R-1 times patience.
 func (t *timetable) patience(shard int, chance float64) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,8 +155,8 @@ func (t *timetable) patience(shard int, chance float64) time.Duration {
 	return wait
 }
 
-// leave has the others look at a shard before this replica for a while, whosever
-// part it is: something is in it that this replica does not know.
+// leave lets other replicas come first in a shard for a while, even if it is ours: it has an
+// account that this replica does not know.
 func (t *timetable) leave(shard int, until time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

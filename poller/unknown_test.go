@@ -15,9 +15,9 @@ type newer struct{ scripted }
 
 func (*newer) Kind() string { return "newer" }
 
-// Accounts of a kind that only one of two replicas knows are checked, whosever part
-// their shards are, and nothing of what the other one does is held against them. So it
-// is with a cadence that a replica cannot read.
+// Accounts of a kind that only one of two replicas knows are checked, whichever replica their
+// shards belong to. Nothing that the other replica does counts against them. The same holds
+// for a cadence that a replica cannot read.
 func TestWhatAReplicaDoesNotKnowIsLeftToOthers(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		ids := names("n", 20)

@@ -6,19 +6,17 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 )
 
-// Warning is what was wrong with a third party's answer that brought its messages all the
-// same. It counts against no account: it shows where one asks why an account is checked
-// as it is, and in a metric.
+// Warning says what was wrong with a third party's answer whose messages could still be read.
+// It does not count against the account. It shows in "rounds account why" and in a metric.
 type Warning struct {
 	Code    string // short, stable, and one of few: "malformed"
 	Message string // for people; never a secret, never a query string
 }
 
-// String is the code and the message, as they are kept.
+// String returns the code and the message, as they are kept.
 func (w Warning) String() string { return w.Code + ": " + w.Message }
 
-// warn counts what a check warns of, and returns it as it is kept; empty where there is
-// nothing. Of each code there is one.
+// warn counts the warnings of a check, and returns them as they are kept, one for each code.
 func (f *flight) warn(warnings []Warning) string {
 	texts := make([]string, 0, len(warnings))
 	told := make(map[string]bool, len(warnings))
@@ -33,7 +31,7 @@ func (f *flight) warn(warnings []Warning) string {
 	return strings.Join(texts, "; ")
 }
 
-// withWarnings is what is kept of an account, and what its check warns of.
+// withWarnings returns the account's state with the warnings of its check.
 func (f *flight) withWarnings(state string, warnings []Warning) string {
 	if len(warnings) == 0 {
 		return state

@@ -8,14 +8,14 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// writer writes to the ring what checks found, and returns claims unchecked. It
-// neither claims nor checks.
+// writer writes the results of checks to the ring, and releases claims unchecked. It neither
+// claims nor checks.
 type writer struct {
 	*replica
 	ring      *circulate.Ring
 	committer *committer
 	holding   *holding
-	writes    context.Context // done when all has been tried
+	writes    context.Context // done when the last writes must end
 }
 
 func newWriter(r *replica, ring *circulate.Ring) *writer {
@@ -24,7 +24,7 @@ func newWriter(r *replica, ring *circulate.Ring) *writer {
 	return w
 }
 
-// linger is how long a result may wait for others of its shard.
+// linger returns how long a result may wait for others of its shard.
 func (w *writer) linger(now time.Time) time.Duration {
 	if w.meter.isBusy(now) {
 		return w.config.GatherInterval
@@ -35,16 +35,15 @@ func (w *writer) linger(now time.Time) time.Duration {
 // run writes what is submitted until ctx is done, and then what is left.
 func (w *writer) run(ctx context.Context) { w.committer.run(ctx) }
 
-// submit takes a return over. It waits while too many are not written yet. Written
-// is called once the return is written, or dropped; nil: nothing is.
+// submit takes over a return. It waits while too many are not written yet. Written is called
+// once the return is written or dropped; it may be nil.
 func (w *writer) submit(item circulate.Return, written func()) { w.committer.submitHeld(item, written) }
 
-// commit writes a batch of returns, however long Redis is away, until the claims
-// are not ours any more. To repeat is safe: what an earlier try wrote shows as
-// fenced.
+// commit writes a batch of returns. While Redis is away it tries again, until the claims are
+// no longer ours. Repeating is safe: a return that an earlier try wrote is fenced.
 func (w *writer) commit(shard int, items []circulate.Return) { w.commitAgain(shard, items, false) }
 
-// commitAgain is commit of what may have been written by a try of unknown outcome.
+// commitAgain is commit for returns that an earlier try of unknown outcome may have written.
 func (w *writer) commitAgain(shard int, items []circulate.Return, unknown bool) {
 	giveUp := time.Now().Add(w.config.LongTimeout)
 	for try := 0; ; try++ {
@@ -62,7 +61,7 @@ func (w *writer) commitAgain(shard int, items []circulate.Return, unknown bool) 
 			}
 		}
 		if !circulate.Unavailable(err) && !circulate.Denied(err) && len(items) > 1 {
-			// Redis serves and refuses this batch: find out for which of them.
+			// Redis answers but refuses this batch: find out for which of its returns.
 			for i := range items {
 				w.commitAgain(shard, items[i:i+1], unknown)
 			}
@@ -83,8 +82,8 @@ func (w *writer) commitAgain(shard int, items []circulate.Return, unknown bool) 
 	}
 }
 
-// withoutMessages makes unchecked ones of those returns that a full Redis does not
-// take, and reports whether there are any.
+// withoutMessages replaces the returns that have messages, which a full Redis refuses, by
+// unchecked ones. It reports whether there were any.
 func (w *writer) withoutMessages(shard int, items []circulate.Return) bool {
 	any := false
 	for i := range items {
@@ -102,8 +101,8 @@ func (w *writer) withoutMessages(shard int, items []circulate.Return) bool {
 	return any
 }
 
-// page writes a page of several, and tries again while the outcome is not known. Had
-// an earlier try done it, the entry is another and this one is lost.
+// page writes one of several pages, and tries again while the outcome is unknown. If an
+// earlier try wrote it, the claim has another entry and this try reports it as lost.
 func (w *writer) page(claim *circulate.Claim, page circulate.Page) error {
 	err := w.ring.Progress(w.writes, claim, page)
 	for try := 0; try < progressRetries && circulate.Unknown(err); try++ {
@@ -120,9 +119,9 @@ func (w *writer) page(claim *circulate.Claim, page circulate.Page) error {
 	return err
 }
 
-// committed counts a written batch and has its shard looked at when the first
-// of its accounts is due again. After an unknown outcome fenced says nothing: it
-// may have been ourselves who wrote.
+// committed counts a written batch, and schedules a look at its shard for when the first of
+// its accounts is due again. After an unknown outcome, fenced means nothing: an earlier try
+// may have written the return.
 func (w *writer) committed(shard int, items []circulate.Return, outcomes []circulate.Outcome, unknown bool) {
 	first := never
 	for i, outcome := range outcomes {
@@ -133,7 +132,7 @@ func (w *writer) committed(shard int, items []circulate.Return, outcomes []circu
 				w.metrics.returns.WithLabelValues("unknown").Inc()
 			} else {
 				w.metrics.returns.WithLabelValues("fenced").Inc()
-				w.holding.lose(shard) // the claim may have been forgotten, and others like it
+				w.holding.lose(shard) // Redis may have forgotten this claim, and others
 				w.log.Info("a check came too late and was not written", "account", item.Claim.ID, "shard", shard)
 			}
 			continue
@@ -150,8 +149,7 @@ func (w *writer) committed(shard int, items []circulate.Return, outcomes []circu
 	}
 }
 
-// release returns claims unchecked. What cannot be returned is requeued by the
-// monitor.
+// release returns claims unchecked. The monitors requeue those that it cannot return.
 func (w *writer) release(ctx context.Context, shard int, claims []*circulate.Claim) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
@@ -161,7 +159,7 @@ func (w *writer) release(ctx context.Context, shard int, claims []*circulate.Cla
 		w.holding.remove(c.ID)
 	}
 	if n < len(claims) {
-		w.holding.lose(shard) // what is not known to be free may be held
+		w.holding.lose(shard) // the others may still be held
 	}
 	if err != nil {
 		w.metrics.redisErrors.WithLabelValues("release").Inc()
@@ -169,8 +167,8 @@ func (w *writer) release(ctx context.Context, shard int, claims []*circulate.Cla
 	}
 }
 
-// forget lets go of a claim whose entry is not known. Lost after a reply that did
-// not come it may be held under another one, which is looked for.
+// forget drops a claim whose entry is unknown. After a lost reply the replica may still hold
+// the account under another entry, which reclaim looks for.
 func (w *writer) forget(claim *circulate.Claim) {
 	w.holding.remove(claim.ID)
 	w.holding.lose(claim.Shard)
