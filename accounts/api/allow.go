@@ -48,6 +48,7 @@ func (m *routeMux) Handle(pattern string, handler http.Handler) {
 		return
 	}
 	m.routes = append(m.routes, pattern)
+	handler = blamed(handler)
 	if !m.open {
 		handler = allowed(right, handler)
 	}

@@ -149,6 +149,7 @@ func (s *Server) config() huma.Config {
 	config.CreateHooks = nil
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.RejectUnknownQueryParameters = true
+	config.Transformers = append(config.Transformers, blamedModel)
 	config.AllowAdditionalPropertiesByDefault = true // replies may get more fields
 	return config
 }

@@ -2,9 +2,13 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -83,6 +87,23 @@ func TestMessagesWithOneThatIsTooDeep(t *testing.T) {
 		m := messageOf(&circulate.Found{Message: circulate.Message{ID: "1", Data: []byte(data)}})
 		if (m.Data[0] == '[') != shown {
 			t.Errorf("%d deep: %.20s", depth, m.Data)
+		}
+	}
+}
+
+// A body that breaks off is the caller's fault, and is answered and kept as that.
+func TestABodyThatBreaksOff(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, path := range []string{"/v1/accounts", "/v1/parked:revive", "/v1/accounts/a/nudge", "/v1/reshard", "/v1/groups/g/read"} {
+		answer := httptest.NewRecorder()
+		r := httptest.NewRequest("POST", "http://localhost"+path, io.MultiReader(strings.NewReader(`{"id":`), iotest.ErrReader(io.ErrUnexpectedEOF)))
+		f.api.ServeHTTP(answer, r)
+		var p problemBody
+		if err := json.Unmarshal(answer.Body.Bytes(), &p); err != nil || answer.Code != 400 || p.Status != 400 || p.Title != "Bad Request" || p.Detail != "the body broke off before its end" || len(p.Errors) > 0 {
+			t.Errorf("%s: %d, %s, %v", path, answer.Code, answer.Body, err)
+		}
+		if got := f.trail("limit=1"); path != "/v1/groups/g/read" && (len(got) != 1 || got[0].Outcome != "refused" || got[0].Status != 400) {
+			t.Errorf("%s leaves %+v", path, got)
 		}
 	}
 }

@@ -1,0 +1,70 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// A caller's body may break off before its end: the caller has gone, or has announced more
+// than it sent. huma takes that for an error of the server's and answers 500.
+
+// brokenBody is a body that knows whether it broke off.
+type brokenBody struct {
+	io.ReadCloser
+	broke bool
+}
+
+// Read reads from the body.
+func (b *brokenBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	var network net.Error
+	if err != nil && !errors.Is(err, io.EOF) && !(errors.As(err, &network) && network.Timeout()) { // that is 408
+		b.broke = true
+	}
+	return n, err
+}
+
+// brokenWriter answers 400 in place of 500 where the body broke off.
+type brokenWriter struct {
+	http.ResponseWriter
+	body *brokenBody
+}
+
+// Unwrap is for http.ResponseController.
+func (w *brokenWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader begins the reply.
+func (w *brokenWriter) WriteHeader(status int) {
+	if status == http.StatusInternalServerError && w.body.broke {
+		status = http.StatusBadRequest
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// blamed has a body that broke off be the caller's fault.
+func blamed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body == nil || r.Body == http.NoBody {
+			next.ServeHTTP(w, r)
+			return
+		}
+		body := &brokenBody{ReadCloser: r.Body}
+		r.Body = body
+		next.ServeHTTP(&brokenWriter{w, body}, r)
+	})
+}
+
+// unreadBody is what huma says of a body that it could not read.
+const unreadBody = "cannot read request body"
+
+// blamedModel has the problem that huma makes of such a body say what the status does.
+func blamedModel(_ huma.Context, _ string, v any) (any, error) {
+	if m, ok := v.(*huma.ErrorModel); ok && m.Status == http.StatusInternalServerError && m.Detail == unreadBody {
+		return newProblem(http.StatusBadRequest, "the body broke off before its end").ErrorModel, nil
+	}
+	return v, nil
+}

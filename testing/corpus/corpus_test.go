@@ -1,0 +1,314 @@
+package corpus_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/callback"
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/deployments/guide"
+	"github.com/rounds-dev/rounds/testing/census"
+	"github.com/rounds-dev/rounds/testing/corpus"
+	"github.com/rounds-dev/rounds/testing/faketime"
+)
+
+var (
+	requests = flag.Int("corpus.requests", 1500, "how many mutated requests are asked; testing/nightly.sh asks 25,000")
+	seed     = flag.Uint64("corpus.seed", 1, "what they are drawn from")
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	// kept is how many accounts there are at first.
+	kept = 20
+	// spent is how many bytes may be allocated for one request, and for each byte that it
+	// has and that the answer has. Most of it is the embedded Redis': it interprets a
+	// script for each record of an import.
+	spent, spentEach = 32 << 20, 1 << 10
+	// holds is how much more the heap may hold after all requests than before them.
+	holds = 64 << 20
+)
+
+// world is the API as it is served, on an embedded Redis in fake time.
+type world struct {
+	*testing.T
+	*faketime.World
+	api      *api.Server
+	registry *accounts.Registry
+	log      bytes.Buffer
+	there    int // accounts that the API has said to be registered
+	statuses map[int]int
+	routes   map[string]int
+	refused  int // by net/http itself
+}
+
+func newWorld(t *testing.T, w *faketime.World) *world {
+	t.Helper()
+	made := &world{T: t, World: w, statuses: make(map[int]int), routes: make(map[string]int)}
+	kinds, err := service.NewCheckers(settings.Poller{}, service.Options{Log: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	address, err := callback.NewAddress(callback.Config{Name: "one", CorpID: "wwabc"}, "token", strings.Repeat("a", 43))
+	must(t, err)
+	callbacks, err := callback.New(w.Ring, []*callback.Address{address}, nil)
+	must(t, err)
+	pages, err := guide.New(api.GuidePath)
+	must(t, err)
+	made.registry = accounts.NewRegistry(w.Ring, kinds)
+	made.api, err = api.New(api.Options{
+		Ring: w.Ring, Registry: made.registry, Log: slog.New(slog.NewTextHandler(&made.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
+		Guide:   pages, Callbacks: callbacks,
+		Reload: func(context.Context) (api.Reloaded, error) { return api.Reloaded{}, nil },
+	})
+	must(t, err)
+	for i := range kept {
+		a, err := made.registry.Read(t.Context(), "", fmt.Appendf(nil, `{"id":"kept/%d","kind":"feed","config":{"url":"https://example.com/%d.xml"},"labels":{"team":"red"}}`, i, i))
+		must(t, err)
+		_, err = made.registry.Create(t.Context(), a)
+		must(t, err)
+		w.Do("XADD", w.Key(i%w.Ring.Shards(), "messages"), "*", "account", fmt.Sprint("kept/", i), "kind", "feed", "id", fmt.Sprint(i), "type", "entry", "time", "", "data", "{}")
+	}
+	made.there = kept
+	return made
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// allocated is how many bytes were allocated since the start.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// ask asks one request, and says what is wrong with the answer; empty: nothing.
+func (w *world) ask(r corpus.Request) (wrong string) {
+	asked, err := r.Parse()
+	if err != nil {
+		w.refused++
+		return ""
+	}
+	// Who follows messages, and who waits for some, goes after a while, in fake time.
+	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+	defer cancel()
+	asked = asked.WithContext(ctx)
+	route := w.api.Route(asked)
+	w.routes[route]++
+	answer := httptest.NewRecorder()
+	before := allocated()
+	func() {
+		defer func() {
+			if v := recover(); v != nil {
+				wrong = fmt.Sprintf("panics with %v at %s", v, debug.Stack())
+			}
+		}()
+		w.api.ServeHTTP(answer, asked)
+	}()
+	if wrong != "" {
+		return wrong
+	}
+	bytes := allocated() - before
+	w.statuses[answer.Code]++
+	miscounted := w.count(asked, answer)
+	sent := uint64(len(r.Body) + len(r.Target) + answer.Body.Len())
+	switch {
+	case answer.Code >= 500:
+		return fmt.Sprintf("answers %d: %s %s", answer.Code, answer.Body, w.logged())
+	case bytes > spent+spentEach*sent:
+		return fmt.Sprintf("allocates %d bytes for a request and answer of %d", bytes, sent)
+	case answer.Header().Get("X-Content-Type-Options") != "nosniff":
+		return "leaves the type of its answer to be guessed"
+	case strings.Contains(w.log.String(), "panic"):
+		return "logs " + w.logged()
+	case miscounted != "":
+		return miscounted
+	}
+	if route == "POST /v1/reshard" && answer.Code == http.StatusOK {
+		// Nobody here would carry it out.
+		if err := w.registry.AbortResharding(w.Context()); err != nil {
+			return "cannot give up what it began: " + err.Error()
+		}
+	}
+	return ""
+}
+
+// logged is what was logged since the last time.
+func (w *world) logged() string {
+	defer w.log.Reset()
+	return w.log.String()
+}
+
+// count reads the answer, which must be what it says to be, and how many accounts came and went.
+func (w *world) count(r *http.Request, answer *httptest.ResponseRecorder) (wrong string) {
+	var last struct {
+		Progress *json.RawMessage
+		Summary  *struct{ Created, Changed int }
+	}
+	switch kind, _, _ := strings.Cut(answer.Header().Get("Content-Type"), ";"); kind {
+	case "application/json", "application/problem+json":
+		if r.Method != http.MethodHead && !json.Valid(answer.Body.Bytes()) {
+			return fmt.Sprintf("answers what is no JSON: %.300q", answer.Body)
+		}
+	case "application/x-ndjson":
+		for line := range bytes.Lines(answer.Body.Bytes()) {
+			if err := json.Unmarshal(line, &last); err != nil && !json.Valid(line) {
+				return fmt.Sprintf("answers a line that is no JSON: %.300q", line)
+			}
+		}
+	}
+	deleted := strings.HasSuffix(r.URL.Path, ":delete") && !isTrue(r.URL.Query().Get("dry_run"))
+	switch {
+	case answer.Code == http.StatusCreated:
+		w.there++
+	case answer.Code == http.StatusNoContent && r.Method == http.MethodDelete && strings.HasPrefix(r.URL.Path, "/v1/accounts/"):
+		w.there--
+	case last.Summary != nil && deleted:
+		w.there -= last.Summary.Changed
+	case last.Summary != nil:
+		w.there += last.Summary.Created
+	}
+	return ""
+}
+
+func isTrue(text string) bool {
+	return slices.Contains([]string{"1", "t", "T", "true", "TRUE", "True"}, text)
+}
+
+// conserved holds what is in Redis against what the API has said, and against the law.
+func (w *world) conserved() {
+	w.Helper()
+	c := census.New()
+	conn, err := w.Redis.Conn(w.Context(), w.Key(0, "accounts"))
+	must(w.T, err)
+	defer conn.Close()
+	for shard := range w.Ring.Shards() {
+		must(w.T, c.Read(conn, w.Ring.Tag(shard)))
+	}
+	for _, broken := range c.Broken(census.OnceInALane) {
+		w.Error(broken)
+	}
+	if len(c.Accounts) != w.there {
+		w.Errorf("%d accounts are in Redis, and the API has said that there are %d", len(c.Accounts), w.there)
+	}
+}
+
+func read(t *testing.T, name string) []corpus.Request {
+	t.Helper()
+	file, err := os.Open("testdata/" + name)
+	must(t, err)
+	defer func() { _ = file.Close() }() // it is only read
+	all, err := corpus.Read(file)
+	must(t, err)
+	return all
+}
+
+// seeds are the requests of good will, one at least for each route.
+func seeds(t *testing.T, server *api.Server) []corpus.Request {
+	t.Helper()
+	all := read(t, "seeds.jsonl")
+	var known []string
+	for _, r := range all {
+		asked, err := r.Parse()
+		must(t, err)
+		known = append(known, server.Route(asked))
+	}
+	for _, right := range api.Rights() {
+		if !slices.Contains(known, right.Route) {
+			method, path, _ := strings.Cut(right.Route, " ")
+			all = append(all, corpus.Request{Method: method, Target: corpus.Text(strings.NewReplacer("{id}", "kept%2F1", "{", "", "}", "").Replace(path)), Body: "{}"})
+		}
+	}
+	return all
+}
+
+// No request gets an error of the server's, panics, costs memory without bound, or loses
+// an account.
+func TestCorpus(t *testing.T) {
+	faketime.Run(t, 4, func(fake *faketime.World) {
+		t := fake.T
+		w := newWorld(t, fake)
+		seeds := seeds(t, w.api)
+		runtime.GC()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		wrongs := 0
+		judge := func(name string, r corpus.Request) {
+			if wrong := w.ask(r); wrong != "" {
+				if wrongs++; wrongs <= 20 {
+					t.Errorf("%s %.2000s\n%.3000s", name, r, wrong)
+				}
+			}
+		}
+		for i, r := range slices.Concat(seeds, read(t, "found.jsonl")) {
+			judge(fmt.Sprint("kept request ", i), r)
+		}
+		for i := range *requests {
+			rng := rand.New(rand.NewPCG(*seed, uint64(i)))
+			judge(fmt.Sprintf("request %d of seed %d", i, *seed), corpus.Mutate(rng, seeds[rng.IntN(len(seeds))]))
+		}
+		w.conserved()
+		w.api.Close()
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if after.HeapAlloc > before.HeapAlloc+holds {
+			t.Errorf("the heap holds %d bytes more than before", after.HeapAlloc-before.HeapAlloc)
+		}
+		for _, right := range api.Rights() {
+			if w.routes[right.Route] == 0 {
+				t.Errorf("%s: no request came there", right.Route)
+			}
+		}
+		t.Logf("%d requests, %d of them refused by net/http; by status: %v; accounts: %d", *requests, w.refused, w.statuses, w.there)
+	})
+}
+
+// The same number makes the same request, and requests differ.
+func TestRequestsAreDrawnFromTheSeed(t *testing.T) {
+	all := read(t, "seeds.jsonl")
+	seen := make(map[string]bool)
+	for i := range 500 {
+		draw := func() string {
+			rng := rand.New(rand.NewPCG(7, uint64(i)))
+			return corpus.Mutate(rng, all[rng.IntN(len(all))]).String()
+		}
+		first := draw()
+		if draw() != first {
+			t.Fatalf("request %d is not the same again", i)
+		}
+		again, err := corpus.Read(strings.NewReader(first))
+		if err != nil || len(again) != 1 || again[0].String() != first {
+			t.Fatalf("request %d: read as %v, %v, written as %s", i, again, err, first)
+		}
+		seen[first] = true
+	}
+	if len(seen) < 480 {
+		t.Errorf("only %d of 500 differ", len(seen))
+	}
+}
