@@ -12,6 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/access/key"
+	"github.com/rounds-dev/rounds/accounts/trail"
 )
 
 // maxKeyBody is the most bytes of a request for a key: its labels, however they are escaped.
@@ -124,6 +125,7 @@ func (s *Server) listKeys(ctx context.Context, _ *struct{}) (*keysReply, error) 
 
 func (s *Server) createKey(ctx context.Context, r *struct{ Body KeyRequest }) (*newKeyReply, error) {
 	caller, _ := access.From(ctx)
+	trail.Of(ctx).Subject("key", r.Body.Name)
 	role, _ := access.ParseRole(r.Body.Role) // what is none is a fault below
 	n := key.New{Name: r.Body.Name, Role: role, Labels: r.Body.Labels, By: caller.Name}
 	var faults accounts.Faults

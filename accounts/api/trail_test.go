@@ -115,6 +115,8 @@ func TestWhatEntriesSay(t *testing.T) {
 		{"POST", "/v1/accounts:delete", "", "delete-accounts refused status=422"},
 		{"POST", "/v1/parked:revive", `{"ids":["a","none"]}`, "revive-parked done accounts=a,none not_found=1 skipped=1"},
 		{"POST", "/v1/parked:revive", `{"reason":"auth","kind":"web"}`, "revive-parked done selector=kind=web reason=auth"},
+		{"POST", "/v1/keys", `{"name":"press","role":"editor","labels":{"team":"x"}}`, "create-key done subject=key press"},
+		{"DELETE", "/v1/keys/press", "", "revoke-key done subject=key press"},
 		{"DELETE", "/v1/groups/none", "", "delete-group refused status=404 subject=group none"},
 		{"POST", "/v1/webhooks/crm/enable", "", "enable-webhook refused status=404 subject=webhook crm"},
 		{"POST", "/v1/webhooks/crm/retry", `{"account":"a"}`, "retry-webhook refused status=404 account=a subject=webhook crm"},

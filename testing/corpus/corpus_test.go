@@ -185,7 +185,7 @@ func (w *world) count(r *http.Request, answer *httptest.ResponseRecorder) (wrong
 	}
 	deleted := strings.HasSuffix(r.URL.Path, ":delete") && !isTrue(r.URL.Query().Get("dry_run"))
 	switch {
-	case answer.Code == http.StatusCreated:
+	case answer.Code == http.StatusCreated && strings.HasPrefix(r.URL.Path, "/v1/accounts"):
 		w.there++
 	case answer.Code == http.StatusNoContent && r.Method == http.MethodDelete && strings.HasPrefix(r.URL.Path, "/v1/accounts/"):
 		w.there--
