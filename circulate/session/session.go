@@ -37,7 +37,7 @@ type Kind int
 
 // The kinds.
 const (
-	SignedIn  Kind = iota // the sessions of those who signed in: 32 of each owner, 10,000 of all
+	SignedIn  Kind = iota // the sessions of those who signed in: 100 of each owner, 10,000 of all
 	SigningIn             // the sign-ins under way: 1,000 of each owner, 10,000 of all
 )
 
@@ -45,7 +45,7 @@ const (
 func (k Kind) name() string { return [...]string{"sessions", "signins"}[k] }
 
 // each is how many an owner may have, and most how many there may be.
-func (k Kind) each() int { return [...]int{32, 1_000}[k] }
+func (k Kind) each() int { return [...]int{100, 1_000}[k] }
 func (k Kind) most() int { return 10_000 }
 
 const (

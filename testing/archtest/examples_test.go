@@ -128,6 +128,8 @@ func TestBadImports(t *testing.T) {
 		{"accounts/callback/wecomcrypt/bad.go", "accounts/strict"},
 		{"accounts/access/origin/bad.go", "accounts"},
 		{"cmd/rounds/listen/bad.go", "cmd/rounds/settings"},
+		{"accounts/access/session/bad.go", "accounts/access/idp"},
+		{"accounts/access/idp/bad.go", "accounts/api"},
 		{"accounts/trail/bad.go", "accounts"},
 		{"cmd/rounds/admin/bad.go", "cmd/rounds/command"},
 		{"circulate/journal/bad.go", "circulate/group"},

@@ -42,6 +42,8 @@ var mayImport = []struct {
 	{"accounts/access", nil},
 	{"accounts/access/key", []string{"circulate", "circulate/apikey", "accounts/access", "accounts/strict"}},
 	{"accounts/access/origin", nil},
+	{"accounts/access/session", []string{"accounts/access", "accounts/access/origin", "circulate", "circulate/session"}},
+	{"accounts/access/idp", []string{"accounts/access", "accounts/access/origin", "accounts/access/session", "circulate", "circulate/session"}},
 	{"accounts/cadence", nil},
 	{"accounts/cursor", nil},
 	{"accounts/strict", nil},

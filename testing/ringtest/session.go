@@ -95,7 +95,7 @@ func sessionEnds(f *fixture) {
 }
 
 func sessionsAreBounded(f *fixture) {
-	const each = 32
+	const each = 100
 	f.putSession(session.SignedIn, "others", "bert", "v")
 	for i := range each + 3 {
 		f.putSession(session.SignedIn, fmt.Sprint("s", i), "anna", "v")

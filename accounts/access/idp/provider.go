@@ -1,0 +1,291 @@
+package idp
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/access/session"
+	"github.com/rounds-dev/rounds/circulate"
+	pending "github.com/rounds-dev/rounds/circulate/session"
+)
+
+// Within is for how long somebody may take to sign in at the provider.
+const Within = 10 * time.Minute
+
+var (
+	// ErrAway reports a provider that could not be asked, or answered as none should.
+	ErrAway = errors.New("idp: the identity provider cannot be used now")
+	// ErrStale reports a sign-in that nobody here began, or that took too long, or was ended
+	// before.
+	ErrStale = errors.New("idp: no such sign-in is under way")
+	// ErrRefused reports that the provider does not vouch for whoever came back.
+	ErrRefused = errors.New("idp: the identity provider's word is not good")
+	// ErrNoGrant reports a person in none of whose groups anybody may do anything.
+	ErrNoGrant = errors.New("idp: none of the person's groups is granted a role")
+)
+
+// Config says which provider it is and who may do what.
+type Config struct {
+	Issuer, ClientID, ClientSecret string
+	RedirectURL                    string // where the provider sends people back to
+	GroupsClaim                    string // empty: groups
+	Grants                         []Grant
+
+	Timeout time.Duration // of one request to the provider; 0: 10 s
+}
+
+// Fault is what is wrong with one field of a config.
+type Fault struct{ Field, Reason string }
+
+// Faults returns all that is wrong with the config.
+func (c Config) Faults() []Fault {
+	var faults []Fault
+	fault := func(field, reason string) { faults = append(faults, Fault{field, reason}) }
+	if err := checkURL(c.Issuer); err != nil {
+		fault("Issuer", err.Error())
+	} else if u, _ := url.Parse(c.Issuer); u.RawQuery != "" {
+		fault("Issuer", "must have no query")
+	}
+	if err := checkURL(c.RedirectURL); err != nil {
+		fault("RedirectURL", err.Error())
+	} else if u, _ := url.Parse(c.RedirectURL); u.Path != CallbackPath || u.RawQuery != "" {
+		fault("RedirectURL", "must have the path "+CallbackPath+" and no query")
+	}
+	if c.ClientID == "" {
+		fault("ClientID", "must be set")
+	}
+	if c.ClientSecret == "" {
+		fault("ClientSecret", "must be set")
+	}
+	if len(c.Grants) == 0 {
+		fault("Grants", "must grant a role to at least one group")
+	}
+	return faults
+}
+
+// CallbackPath is where the provider sends people back to.
+const CallbackPath = "/signin/callback"
+
+// Provider is an identity provider. It is safe for concurrent use.
+type Provider struct {
+	config  Config
+	client  *http.Client
+	pending pending.Store
+
+	asking singleflight.Group
+	known  atomic.Pointer[known]
+	failed atomic.Pointer[failure]
+}
+
+// failure is why the provider could not be asked.
+type failure struct {
+	err error
+	at  time.Time
+}
+
+// New makes a provider of a config without faults. It asks nobody anything.
+func New(ring *circulate.Ring, config Config) *Provider {
+	config.GroupsClaim = cmp.Or(config.GroupsClaim, "groups")
+	return &Provider{config: config, client: newClient(cmp.Or(config.Timeout, answerTime)), pending: pending.Of(ring, pending.SigningIn)}
+}
+
+// under is what is kept of a sign-in under way.
+type under struct {
+	Nonce    string `json:"nonce"`
+	Verifier string `json:"verifier"`
+	Next     string `json:"next"`
+}
+
+// Begin begins a sign-in: it returns where to send the browser, and the state that the
+// browser must know when it comes back. Next is the caller's, for [Provider.End]. Owner is
+// whose sign-ins are counted together. It returns ErrAway, or an error of Redis.
+func (p *Provider) Begin(ctx context.Context, owner, next string) (address, state string, err error) {
+	k, err := p.described(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	u := under{Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Next: next}
+	text, err := json.Marshal(u)
+	if err != nil {
+		return "", "", fmt.Errorf("idp: %w", err)
+	}
+	state = rand.Text()
+	if err := p.pending.Put(ctx, state, owner, text, Within); err != nil {
+		return "", "", err
+	}
+	return k.config.AuthCodeURL(state, oidc.Nonce(u.Nonce), oauth2.S256ChallengeOption(u.Verifier)), state, nil
+}
+
+// Person is who has signed in.
+type Person struct {
+	session.Holder
+	Principal access.Principal
+	Next      string // as Begin was told
+}
+
+// End ends a sign-in with what the browser brings back. The caller has seen that the
+// browser knew the state. It returns ErrStale, ErrRefused, ErrNoGrant or ErrAway, or an
+// error of Redis; with ErrNoGrant the person has a name.
+func (p *Provider) End(ctx context.Context, state, code, issuer string) (Person, error) {
+	text, _, err := p.pending.Take(ctx, state)
+	if errors.Is(err, pending.ErrNone) {
+		return Person{}, ErrStale
+	}
+	if err != nil {
+		return Person{}, err
+	}
+	var u under
+	if err := json.Unmarshal(text, &u); err != nil {
+		return Person{}, ErrStale
+	}
+	if issuer != "" && issuer != p.config.Issuer {
+		return Person{}, fmt.Errorf("%w: it is another issuer's", ErrRefused)
+	}
+	k, err := p.described(ctx)
+	if err != nil {
+		return Person{}, err
+	}
+	ctx = oidc.ClientContext(ctx, p.client)
+	token, err := k.config.Exchange(ctx, code, oauth2.VerifierOption(u.Verifier))
+	if err != nil {
+		var refused *oauth2.RetrieveError
+		if errors.As(err, &refused) && refused.Response != nil && refused.Response.StatusCode/100 == 4 {
+			return Person{}, fmt.Errorf("%w: the code was refused: %s", ErrRefused, p.told(err))
+		}
+		return Person{}, p.away("the code", err)
+	}
+	claims, err := p.read(ctx, k, token, u.Nonce)
+	if err != nil {
+		return Person{}, err
+	}
+	return p.person(claims, u.Next)
+}
+
+// claims are what the provider says of a person.
+type claims struct {
+	Subject  string `json:"sub"`
+	Username string `json:"preferred_username"`
+	Email    string `json:"email"`
+	Verified any    `json:"email_verified"` // some providers write it as text
+	Party    string `json:"azp"`
+	groups   []string
+}
+
+// read verifies an ID token and reads it.
+func (p *Provider) read(ctx context.Context, k *known, token *oauth2.Token, nonce string) (claims, error) {
+	var c claims
+	raw, ok := token.Extra("id_token").(string)
+	if !ok {
+		return c, fmt.Errorf("%w: there is no ID token", ErrRefused)
+	}
+	id, err := k.verifier.Verify(ctx, raw)
+	if err != nil {
+		if strings.Contains(err.Error(), "fetching keys") {
+			return c, p.away("its keys", err)
+		}
+		return c, fmt.Errorf("%w: %s", ErrRefused, p.told(err))
+	}
+	if id.Nonce != nonce {
+		return c, fmt.Errorf("%w: the nonce is another one", ErrRefused)
+	}
+	all := make(map[string]json.RawMessage)
+	if err := errors.Join(id.Claims(&c), id.Claims(&all)); err != nil {
+		return c, fmt.Errorf("%w: the claims cannot be read", ErrRefused)
+	}
+	if c.Subject == "" || len(c.Subject) > 255 {
+		return c, fmt.Errorf("%w: the subject must have 1 to 255 bytes", ErrRefused)
+	}
+	if len(id.Audience) > 1 && c.Party != p.config.ClientID {
+		return c, fmt.Errorf("%w: it is for several, and for another one of them", ErrRefused)
+	}
+	if _, ok := all[p.config.GroupsClaim]; !ok && k.provider.UserInfoEndpoint() != "" {
+		info, err := k.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
+		if err != nil {
+			return c, p.away("its userinfo", err)
+		}
+		if info.Subject != c.Subject {
+			return c, fmt.Errorf("%w: userinfo is about somebody else", ErrRefused)
+		}
+		if err := info.Claims(&all); err != nil {
+			return c, fmt.Errorf("%w: the claims cannot be read", ErrRefused)
+		}
+	}
+	c.groups = groupsOf(all[p.config.GroupsClaim])
+	return c, nil
+}
+
+// groupsOf reads groups: a list of them, or the name of one.
+func groupsOf(text json.RawMessage) (groups []string) {
+	var one string
+	if json.Unmarshal(text, &one) == nil {
+		return []string{one}
+	}
+	var all []any
+	if json.Unmarshal(text, &all) != nil {
+		return nil
+	}
+	for _, group := range all {
+		if name, ok := group.(string); ok {
+			groups = append(groups, name)
+		}
+	}
+	return groups
+}
+
+func (p *Provider) person(c claims, next string) (Person, error) {
+	person := Person{Next: next, Holder: session.Holder{
+		Via: access.ViaOIDC, Name: p.nameOf(c), Issuer: p.config.Issuer, Subject: c.Subject, Groups: granted(p.config.Grants, c.groups),
+	}}
+	var err error
+	if person.Principal, err = p.Principal(person.Holder); err != nil {
+		return person, ErrNoGrant
+	}
+	return person, nil
+}
+
+// nameOf is how a person is called: by an address that the provider has verified, or by
+// another name of theirs with the provider's behind it. Keys and the token have no such
+// names.
+func (p *Provider) nameOf(c claims) string {
+	if verified := fmt.Sprint(c.Verified) == "true"; verified && isName(c.Email) && strings.Contains(c.Email, "@") {
+		return c.Email
+	}
+	name := c.Username
+	if !isName(name) {
+		name = c.Subject
+	}
+	if u, err := url.Parse(p.config.Issuer); err == nil && !strings.Contains(name, "@") {
+		name += "@" + u.Hostname()
+	}
+	return plain(name, 128)
+}
+
+func isName(text string) bool {
+	return text != "" && len(text) <= 128 && !strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) || c == ' ' || c == unicode.ReplacementChar })
+}
+
+// Principal says who a session's holder is now: with the grants as they are set now, and
+// the groups as they were when the person signed in. It returns session.ErrRefused where
+// that is nobody.
+func (p *Provider) Principal(h session.Holder) (access.Principal, error) {
+	grant, ok := grantOf(p.config.Grants, h.Groups)
+	if !ok || h.Via != access.ViaOIDC || h.Issuer != p.config.Issuer {
+		return access.Principal{}, session.ErrRefused
+	}
+	return access.Principal{Name: h.Name, Role: grant.Role, Labels: grant.Labels, Via: access.ViaOIDC}, nil
+}

@@ -1,0 +1,358 @@
+package idp
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"go.uber.org/goleak"
+
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/access/session"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/oidctest"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const back = "http://localhost:8080/signin/callback"
+
+type fixture struct {
+	*testing.T
+	far *oidctest.Provider
+	idp *Provider
+}
+
+func newFixture(t *testing.T, grants string) *fixture {
+	t.Helper()
+	ring, err := circulate.Open(context.Background(), redistest.Embedded(t), circulate.Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := ParseGrants(grants)
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := oidctest.Start(t)
+	config := Config{Issuer: far.URL, ClientID: oidctest.ClientID, ClientSecret: oidctest.ClientSecret, RedirectURL: back, Grants: all, Timeout: 5 * time.Second}
+	if faults := config.Faults(); faults != nil {
+		t.Fatal(faults)
+	}
+	f := &fixture{t, far, New(ring, config)}
+	far.Person(oidctest.Claims{"email": "anna@example.com", "email_verified": true, "groups": []string{"staff", "ops"}})
+	return f
+}
+
+// go there and come back, as a browser does.
+func (f *fixture) visit() (state, code, issuer string) {
+	f.Helper()
+	address, state, err := f.idp.Begin(context.Background(), "127.0.0.1", "/next")
+	if err != nil {
+		f.Fatal(err)
+	}
+	browser := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := browser.Get(address)
+	if err != nil {
+		f.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	to, err := answer.Location()
+	if err != nil {
+		f.Fatalf("%s: %v", answer.Status, err)
+	}
+	q := to.Query()
+	if got := to.Scheme + "://" + to.Host + to.Path; got != back || q.Get("state") != state {
+		f.Fatalf("the provider sends people to %s", to)
+	}
+	return state, q.Get("code"), q.Get("iss")
+}
+
+func (f *fixture) signIn() (Person, error) {
+	f.Helper()
+	state, code, issuer := f.visit()
+	return f.idp.End(context.Background(), state, code, issuer)
+}
+
+func (f *fixture) want(err, want error) {
+	f.Helper()
+	if !errors.Is(err, want) {
+		f.Errorf("got %v, want %v", err, want)
+	}
+	if err != nil && (strings.Contains(err.Error(), oidctest.ClientSecret) || strings.Contains(err.Error(), url.QueryEscape(oidctest.ClientSecret)) || len(err.Error()) > 400) {
+		f.Errorf("the error tells too much: %v", err)
+	}
+}
+
+func TestSignIn(t *testing.T) {
+	f := newFixture(t, "ops=editor team=press; staff=viewer")
+	who, err := f.signIn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := who.Principal
+	if p.Name != "anna@example.com" || p.Role != access.Editor || p.Labels.String() != "team=press" || p.Via != access.ViaOIDC || who.Next != "/next" || who.Subject != "0001" {
+		t.Errorf("got %+v", who)
+	}
+	// What holds is what is set now, for the groups that a person had.
+	again, err := f.idp.Principal(who.Holder)
+	if err != nil || again.Name != p.Name || again.Role != p.Role {
+		t.Errorf("later: %+v, %v", again, err)
+	}
+	f.idp.config.Grants = []Grant{{Group: "staff", Role: access.Viewer}}
+	if again, err = f.idp.Principal(who.Holder); err != nil || again.Role != access.Viewer {
+		t.Errorf("ops lost its role: %+v, %v", again, err)
+	}
+	f.idp.config.Grants = []Grant{{Group: "others", Role: access.Viewer}}
+	if _, err = f.idp.Principal(who.Holder); !errors.Is(err, session.ErrRefused) {
+		t.Errorf("all groups lost their roles: %v", err)
+	}
+	f.idp.config.Grants = []Grant{{Group: "staff", Role: access.Viewer}}
+	other := who.Holder
+	other.Issuer = "https://other.example"
+	if _, err = f.idp.Principal(other); !errors.Is(err, session.ErrRefused) {
+		t.Errorf("another provider's person: %v", err)
+	}
+}
+
+func TestOneProviderServesAllWhoSignIn(t *testing.T) {
+	f := newFixture(t, "ops=admin")
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if _, _, err := f.idp.Begin(context.Background(), "127.0.0.1", ""); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := f.far.Asked("/.well-known/openid-configuration"); n != 1 {
+		t.Errorf("it was asked for its description %d times", n)
+	}
+}
+
+func TestNobodyWithoutAGroup(t *testing.T) {
+	f := newFixture(t, "admins=admin")
+	for name, groups := range map[string]any{
+		"others": []string{"staff"}, "none": []string{}, "nothing": nil, "odd": 5, "odd ones": []any{1, nil, map[string]any{"admins": true}},
+		"alike": []string{"Admins", "admins ", "admin"}, "a text that is none": "staff",
+	} {
+		f.far.Person(oidctest.Claims{"groups": groups, "preferred_username": "bert"})
+		who, err := f.signIn()
+		f.want(err, ErrNoGrant)
+		if who.Name != "bert@127.0.0.1" || who.Principal.Role.Valid() {
+			t.Errorf("%s: %+v", name, who)
+		}
+	}
+	f.far.Person(oidctest.Claims{"groups": "admins"})
+	if who, err := f.signIn(); err != nil || who.Principal.Role != access.Admin || who.Name != "0001@127.0.0.1" {
+		t.Errorf("one group: %+v, %v", who, err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	f := newFixture(t, "ops=admin")
+	for want, claims := range map[string]oidctest.Claims{
+		"a@b.example":    {"email": "a@b.example", "email_verified": "true", "preferred_username": "x"},
+		"x@127.0.0.1":    {"email": "boss@b.example", "email_verified": false, "preferred_username": "x"},
+		"0001@127.0.0.1": {"email": "boss@b.example", "preferred_username": "two words"},
+		"y@b.example":    {"preferred_username": "y@b.example"},
+	} {
+		claims["groups"] = "ops"
+		f.far.Person(claims)
+		if who, err := f.signIn(); err != nil || who.Principal.Name != want {
+			t.Errorf("got %q, %v; want %q", who.Principal.Name, err, want)
+		}
+	}
+	f.far.Person(oidctest.Claims{"groups": "ops", "preferred_username": "evil\nname=admin", "sub": "a\u202eb"})
+	if who, err := f.signIn(); err != nil || strings.ContainsAny(who.Name, "\n") {
+		t.Errorf("got %q, %v", who.Name, err)
+	}
+}
+
+func TestStateIsGoodOnce(t *testing.T) {
+	f := newFixture(t, "ops=admin")
+	state, code, issuer := f.visit()
+	if _, err := f.idp.End(context.Background(), state, code, issuer); err != nil {
+		t.Fatal(err)
+	}
+	asked := f.far.Asked("/token")
+	for name, state := range map[string]string{"replayed": state, "of nobody": rand.Text(), "none": ""} {
+		if _, err := f.idp.End(context.Background(), state, code, issuer); !errors.Is(err, ErrStale) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if f.far.Asked("/token") != asked {
+		t.Error("the provider was asked for a state that nobody had begun with")
+	}
+	// A code of another sign-in goes with another verifier and nonce.
+	_, stolen, _ := f.visit()
+	state, _, _ = f.visit()
+	_, err := f.idp.End(context.Background(), state, stolen, "")
+	f.want(err, ErrRefused)
+	state, code, _ = f.visit()
+	_, err = f.idp.End(context.Background(), state, code, "https://other.example")
+	f.want(err, ErrRefused)
+}
+
+func TestBadWords(t *testing.T) {
+	f := newFixture(t, "ops=admin")
+	other, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(claim string, value any) func(oidctest.Claims) {
+		return func(c oidctest.Claims) { c[claim] = value }
+	}
+	for name, lie := range map[string]func(oidctest.Claims){
+		"another audience":            set("aud", "another"),
+		"no audience":                 func(c oidctest.Claims) { delete(c, "aud") },
+		"for several, of another one": func(c oidctest.Claims) { c["aud"], c["azp"] = []string{"rounds", "another"}, "another" },
+		"for several":                 set("aud", []string{"rounds", "another"}),
+		"another issuer":              set("iss", "https://other.example"),
+		"expired":                     set("exp", time.Now().Add(-time.Second).Unix()),
+		"never expires":               func(c oidctest.Claims) { delete(c, "exp") },
+		"not yet":                     set("nbf", time.Now().Add(time.Hour).Unix()),
+		"another nonce":               set("nonce", "x"),
+		"no nonce":                    func(c oidctest.Claims) { delete(c, "nonce") },
+		"no subject":                  set("sub", ""),
+		"a long subject":              set("sub", strings.Repeat("x", 300)),
+		"odd claims":                  set("email", 5),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fixture{t, f.far, f.idp}
+			f.far.Lie(lie)
+			_, err := f.signIn()
+			f.want(err, ErrRefused)
+		})
+	}
+	f.far.Lie(nil)
+	segment := base64.RawURLEncoding.EncodeToString
+	for name, sign := range map[string]func([]byte) string{
+		"another key":                  func(p []byte) string { return oidctest.SignWith(other, jose.RS256, p) },
+		"its public key as a password": func(p []byte) string { return oidctest.SignWith(f.far.Key.N.Bytes(), jose.HS256, p) },
+		"another algorithm":            func(p []byte) string { return oidctest.SignWith(f.far.Key, jose.RS512, p) },
+		"no signature":                 func(p []byte) string { return segment([]byte(`{"alg":"none"}`)) + "." + segment(p) + "." },
+		"other claims under a signature": func(p []byte) string {
+			parts := strings.Split(f.far.Sign([]byte(`{}`)), ".")
+			return parts[0] + "." + segment(p) + "." + parts[2]
+		},
+		"no token": func([]byte) string { return "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fixture{t, f.far, f.idp}
+			f.far.SignBy(sign)
+			_, err := f.signIn()
+			f.want(err, ErrRefused)
+		})
+	}
+	f.far.SignBy(nil)
+	if _, err := f.signIn(); err != nil {
+		t.Errorf("nothing is wrong any more: %v", err)
+	}
+}
+
+// megabytes writes until nobody listens.
+func megabytes(start string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, err := w.Write([]byte(start))
+		for chunk := []byte(strings.Repeat("a", 1<<16)); err == nil; {
+			_, err = w.Write(chunk)
+		}
+	}
+}
+
+func TestAProviderThatMisbehaves(t *testing.T) {
+	silent := func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the caller goes
+		<-r.Context().Done()
+	}
+	for name, fault := range map[string]http.HandlerFunc{
+		"says nothing":           silent,
+		"cuts":                   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"sends megabytes":        megabytes(`{"issuer":"`),
+		"fails":                  func(w http.ResponseWriter, _ *http.Request) { http.Error(w, strings.Repeat("x", 5000), 500) },
+		"redirects":              func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
+		"writes what is no JSON": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
+	} {
+		for _, path := range []string{"/.well-known/openid-configuration", "/token", "/keys", "/userinfo"} {
+			t.Run(name+" at "+path, func(t *testing.T) {
+				f := newFixture(t, "ops=admin")
+				if name == "says nothing" {
+					f.idp.client = newClient(50 * time.Millisecond)
+				}
+				f.far.Person(oidctest.Claims{}) // its groups are at userinfo
+				f.far.Userinfo(oidctest.Claims{"sub": "0001", "groups": "ops"})
+				f.far.Fault(path, fault)
+				if path != "/token" && path != "/keys" && path != "/userinfo" {
+					_, _, err := f.idp.Begin(context.Background(), "127.0.0.1", "")
+					f.want(err, ErrAway)
+					asked := f.far.Asked(path)
+					if _, _, err = f.idp.Begin(context.Background(), "127.0.0.1", ""); !errors.Is(err, ErrAway) || f.far.Asked(path) != asked {
+						t.Errorf("it is asked at once again: %v", err)
+					}
+					f.far.Fault(path, nil)
+					f.idp.failed.Store(nil) // as after a while
+				} else {
+					_, err := f.signIn()
+					f.want(err, ErrAway)
+				}
+				f.far.Fault(path, nil)
+				f.idp.client = newClient(5 * time.Second)
+				f.idp.known.Store(nil)
+				if _, err := f.signIn(); err != nil {
+					t.Errorf("it is there again: %v", err)
+				}
+			})
+		}
+	}
+}
+
+func TestUserinfo(t *testing.T) {
+	f := newFixture(t, "ops=admin")
+	f.far.Person(oidctest.Claims{})
+	f.far.Userinfo(oidctest.Claims{"sub": "0001", "groups": []string{"ops"}})
+	if _, err := f.signIn(); err != nil {
+		t.Fatal(err)
+	}
+	f.far.Userinfo(oidctest.Claims{"sub": "0002", "groups": []string{"ops"}})
+	_, err := f.signIn()
+	f.want(err, ErrRefused)
+	f.far.Person(oidctest.Claims{"groups": []string{"staff"}}) // what is signed wins
+	_, err = f.signIn()
+	f.want(err, ErrNoGrant)
+}
+
+func TestSecretsGoOverTLS(t *testing.T) {
+	f := newFixture(t, "ops=admin")
+	for _, field := range []string{"authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"} {
+		for _, at := range []string{"http://login.example.com/x", "ftp://127.0.0.1/x", "javascript:alert(1)", "https://user@login.example.com/"} {
+			f.far.Describe(func(about map[string]any) { about[field] = at })
+			f.idp.failed.Store(nil)
+			_, _, err := f.idp.Begin(context.Background(), "127.0.0.1", "")
+			f.want(err, ErrAway)
+		}
+	}
+	f.far.Describe(func(about map[string]any) { about["issuer"] = "https://other.example" })
+	f.idp.failed.Store(nil)
+	_, _, err := f.idp.Begin(context.Background(), "127.0.0.1", "")
+	f.want(err, ErrAway)
+	f.far.Describe(func(about map[string]any) {
+		about["token_endpoint_auth_methods_supported"] = []string{"client_secret_post"}
+	})
+	f.idp.failed.Store(nil)
+	if _, err := f.signIn(); err != nil {
+		t.Errorf("the secret in the body: %v", err)
+	}
+}

@@ -1,0 +1,221 @@
+// Package oidctest is an identity provider for tests: OpenID Connect's authorization code
+// flow with PKCE, over a real listener, with ID tokens that are really signed. It lets
+// everybody in at once who is sent to it, and lies where a test has it lie.
+package oidctest
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// The client that the provider knows.
+const (
+	ClientID     = "rounds"
+	ClientSecret = "a client's secret: with / and %"
+)
+
+// Claims are what the provider says of a person.
+type Claims map[string]any
+
+// Provider is a provider that runs until its test ends.
+type Provider struct {
+	URL string // its issuer
+	Key *rsa.PrivateKey
+
+	mu       sync.Mutex
+	claims   Claims
+	change   func(Claims)
+	info     Claims
+	describe func(map[string]any)
+	sign     func(payload []byte) string
+	faults   map[string]http.HandlerFunc
+	codes    map[string]grant
+	asked    map[string]int
+}
+
+// grant is what a code stands for.
+type grant struct{ nonce, challenge, redirect string }
+
+// Start starts a provider.
+func Start(t testing.TB) *Provider {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Provider{Key: key, faults: make(map[string]http.HandlerFunc), codes: make(map[string]grant), asked: make(map[string]int)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /.well-known/openid-configuration", p.discovery)
+	mux.HandleFunc("GET /authorize", p.authorize)
+	mux.HandleFunc("POST /token", p.token)
+	mux.HandleFunc("GET /keys", p.keys)
+	mux.HandleFunc("GET /userinfo", p.userinfo)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		p.asked[r.URL.Path]++
+		fault := p.faults[r.URL.Path]
+		p.mu.Unlock()
+		if fault != nil {
+			fault(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	p.URL = server.URL
+	return p
+}
+
+// Person has the provider vouch for somebody from now on.
+func (p *Provider) Person(c Claims) { p.set(func() { p.claims = c }) }
+
+// Lie changes the claims of ID tokens just before they are signed; nil: not.
+func (p *Provider) Lie(change func(Claims)) { p.set(func() { p.change = change }) }
+
+// Userinfo has the provider answer at userinfo; nil: it has no such endpoint.
+func (p *Provider) Userinfo(c Claims) { p.set(func() { p.info = c }) }
+
+// Describe changes what the provider says of itself; nil: not.
+func (p *Provider) Describe(change func(map[string]any)) { p.set(func() { p.describe = change }) }
+
+// SignBy has ID tokens be made by another function; nil: with Key.
+func (p *Provider) SignBy(sign func(payload []byte) string) { p.set(func() { p.sign = sign }) }
+
+// Fault has a path be answered in another way; nil: as it should.
+func (p *Provider) Fault(path string, answer http.HandlerFunc) {
+	p.set(func() { p.faults[path] = answer })
+}
+
+// Asked returns how often a path was asked for.
+func (p *Provider) Asked(path string) (n int) {
+	p.set(func() { n = p.asked[path] })
+	return n
+}
+
+func (p *Provider) set(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+}
+
+func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
+	about := map[string]any{
+		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
+		"response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
+		"id_token_signing_alg_values_supported": []string{"RS256"}, "scopes_supported": []string{"openid", "email", "groups"},
+	}
+	p.set(func() {
+		if p.info != nil {
+			about["userinfo_endpoint"] = p.URL + "/userinfo"
+		}
+		if p.describe != nil {
+			p.describe(about)
+		}
+	})
+	reply(w, http.StatusOK, about)
+}
+
+func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if q.Get("client_id") != ClientID || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || q.Get("state") == "" || q.Get("nonce") == "" {
+		http.Error(w, "bad request", http.StatusBadRequest)
+		return
+	}
+	code := rand.Text()
+	p.set(func() { p.codes[code] = grant{q.Get("nonce"), q.Get("code_challenge"), q.Get("redirect_uri")} })
+	back := url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {p.URL}}
+	http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
+}
+
+func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
+	id, secret, ok := r.BasicAuth()
+	if id, _ = url.QueryUnescape(id); !ok {
+		id, secret = r.PostFormValue("client_id"), url.QueryEscape(r.PostFormValue("client_secret"))
+	}
+	if secret, _ = url.QueryUnescape(secret); id != ClientID || secret != ClientSecret {
+		reply(w, http.StatusUnauthorized, Claims{"error": "invalid_client"})
+		return
+	}
+	var g grant
+	var found bool
+	code := r.PostFormValue("code")
+	p.set(func() {
+		g, found = p.codes[code]
+		delete(p.codes, code)
+	})
+	sum := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
+	if !found || g.redirect != r.PostFormValue("redirect_uri") || g.challenge != base64.RawURLEncoding.EncodeToString(sum[:]) {
+		reply(w, http.StatusBadRequest, Claims{"error": "invalid_grant", "error_description": "secret " + ClientSecret})
+		return
+	}
+	now := time.Now()
+	claims := Claims{"iss": p.URL, "aud": ClientID, "sub": "0001", "nonce": g.nonce, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix()}
+	sign := p.Sign
+	p.set(func() {
+		maps.Copy(claims, p.claims)
+		if p.change != nil {
+			p.change(claims)
+		}
+		if p.sign != nil {
+			sign = p.sign
+		}
+	})
+	payload, err := json.Marshal(claims)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{"access_token": "access", "token_type": "Bearer", "id_token": sign(payload)})
+}
+
+// Sign signs as the provider does.
+func (p *Provider) Sign(payload []byte) string { return SignWith(p.Key, jose.RS256, payload) }
+
+// SignWith signs with any key.
+func SignWith(key any, algorithm jose.SignatureAlgorithm, payload []byte) string {
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: key, KeyID: "1"}}, nil)
+	if err != nil {
+		return err.Error()
+	}
+	signed, err := signer.Sign(payload)
+	if err != nil {
+		return err.Error()
+	}
+	text, err := signed.CompactSerialize()
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+func (p *Provider) keys(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.Key.Public(), KeyID: "1", Algorithm: "RS256", Use: "sig"}}})
+}
+
+func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") != "Bearer access" {
+		reply(w, http.StatusUnauthorized, Claims{"error": "invalid_token"})
+		return
+	}
+	var info Claims
+	p.set(func() { info = p.info })
+	reply(w, http.StatusOK, info)
+}
+
+func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // a caller that has gone needs no answer
+}
