@@ -72,7 +72,7 @@ func (b Bulk) Validate() error {
 // Progress is how far a Bulk is, and at the end its result. At the end Matched is the
 // sum of the fields after it.
 type Progress struct {
-	Seen      int // accounts that were looked at
+	Seen      int // accounts that were looked at; of a bound registry, those that matched
 	Matched   int // accounts that the selector selects
 	Changed   int // accounts that were changed, or would be in a dry run
 	Unchanged int // accounts that needed no change, or left meanwhile
@@ -104,6 +104,7 @@ func (r *Registry) Bulk(ctx context.Context, b Bulk, report func(Progress) error
 	if err := b.Validate(); err != nil {
 		return Progress{}, err
 	}
+	b.Selector = r.within(b.Selector)
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	w := &bulkWalk{registry: r, Bulk: b, done: make(chan Progress)}
@@ -169,7 +170,9 @@ func (w *bulkWalk) work(ctx context.Context, shard int) error {
 	}
 	seen := len(ids)
 	ids = w.Selector.passes(ids)
-	w.done <- Progress{Seen: seen - len(ids)}
+	if len(w.registry.labels) == 0 {
+		w.done <- Progress{Seen: seen - len(ids)}
+	}
 	for len(ids) > 0 {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -193,6 +196,9 @@ func (w *bulkWalk) step(ctx context.Context, shard int, ids []string) (Progress,
 		return Progress{}, err
 	}
 	did.Matched = len(chosen)
+	if len(w.registry.labels) > 0 {
+		did.Seen = did.Matched // how many others there are is nobody's business
+	}
 	meant := chosen[:0]
 	for _, g := range chosen {
 		if w.means(&g) {

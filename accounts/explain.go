@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -68,6 +69,9 @@ func (r *Registry) Explain(ctx context.Context, id string) (Explanation, error) 
 	view, err := account.Look(ctx)
 	if err != nil {
 		return Explanation{}, translate(err, id)
+	}
+	if !r.sees(view.Record) {
+		return Explanation{}, fmt.Errorf("%w: %q", ErrNotFound, id)
 	}
 	position, err := account.QueuePosition(ctx)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -40,6 +41,7 @@ func (r *Registry) ExportWith(ctx context.Context, o Exporting, out io.Writer) (
 	if err := o.Selector.Validate(); err != nil {
 		return done, err
 	}
+	o.Selector = r.within(o.Selector)
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	batches := make(chan []circulate.Snapshot) // one is read while another is written
@@ -101,7 +103,9 @@ func (r *Registry) snapshots(ctx context.Context, shard int, ids []string, o *Ex
 		for i := range chosen {
 			those[i] = chosen[i].ID
 		}
-		return r.ring.Snapshots(ctx, shard, those)
+		batch, err := r.ring.Snapshots(ctx, shard, those)
+		// As they are now: one may have lost a label since.
+		return slices.DeleteFunc(batch, func(s circulate.Snapshot) bool { return !r.sees(s.Record) }), err
 	}
 	batch := make([]circulate.Snapshot, len(chosen))
 	for i := range chosen {

@@ -89,13 +89,16 @@ func (r *Registry) ImportWith(ctx context.Context, in io.Reader, o Importing) (S
 	if err := o.From.Validate(); err != nil {
 		return Summary{}, err
 	}
-	w := newBatchWriter(ctx, r, o.From)
-	summary, err := r.readLines(newLineReader(in), w, o.withDefaults())
+	w, o := newBatchWriter(ctx, r, o.From), o.withDefaults()
+	summary, err := r.readLines(newLineReader(in), w, o)
 	if err == nil {
 		err = w.flush()
 	}
 	if failed := w.close(err); failed != nil {
 		err = failed
+	}
+	if told := w.tellRefused(o, &summary); err == nil {
+		err = told
 	}
 	summary.Created, summary.Updated, summary.Unchanged = w.created, w.updated, w.unchanged
 	if err != nil && !errors.Is(err, ErrNotLines) {

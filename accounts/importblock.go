@@ -53,6 +53,9 @@ func (r *Registry) readLines(in *lineReader, w *batchWriter, o Importing) (Summa
 			}
 		}
 		r.judge(w.ctx, block, clock)
+		if err := w.tellRefused(o, &s); err != nil {
+			return s, err
+		}
 		for i := range block {
 			if err := block[i].hand(w, o, &s, &seen); err != nil {
 				return s, err
@@ -112,7 +115,7 @@ func (r *Registry) judgePart(ctx context.Context, part []line, clock func() (tim
 		}
 		a, begin, err := readLine(l.text, r.kinds)
 		l.begin = begin
-		if err == nil {
+		if err = r.bind(&a, err); err == nil {
 			l.record, err = a.Encode()
 		} else {
 			err = a.withPast(err, clock)
@@ -140,7 +143,7 @@ func (l *line) hand(w *batchWriter, o Importing, s *Summary, seen *repeats) erro
 				return err
 			}
 		}
-		return w.add(l.account, l.record, l.begin)
+		return w.add(l.account, l.record, l.begin, l.number)
 	}
 	s.Failed++
 	bad := BadLine{Line: l.number, Faults: l.faults}

@@ -3,6 +3,7 @@ package accounts
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type batchWriter struct {
 
 	mu                          sync.Mutex
 	created, updated, unchanged int
+	refused                     []BadLine // that nobody was told of yet
 }
 
 type batch struct {
@@ -40,6 +42,7 @@ type batch struct {
 type imported struct {
 	Account                  // without config and labels, which the record has
 	begin   *circulate.Begin // the state that a new account begins with
+	line    int              // its line's number
 }
 
 func newBatchWriter(ctx context.Context, r *Registry, from BeginFrom) *batchWriter {
@@ -56,7 +59,7 @@ func newBatchWriter(ctx context.Context, r *Registry, from BeginFrom) *batchWrit
 
 // add takes an account and its record, and blocks while too many records wait to be
 // written. It returns the error of an earlier write.
-func (w *batchWriter) add(a Account, record []byte, begin *circulate.Begin) error {
+func (w *batchWriter) add(a Account, record []byte, begin *circulate.Begin, line int) error {
 	shard := w.registry.ring.ShardOf(a.ID)
 	b := w.pending[shard]
 	if b == nil {
@@ -64,7 +67,7 @@ func (w *batchWriter) add(a Account, record []byte, begin *circulate.Begin) erro
 		w.pending[shard] = b
 	}
 	a.Config, a.Labels = nil, nil // the record has them
-	b.add(imported{a, begin}, record)
+	b.add(imported{a, begin, line}, record)
 	w.held += len(record)
 	switch {
 	case w.held >= heldBytes:
@@ -135,7 +138,7 @@ func (w *batchWriter) write(b *batch) error {
 // tryWrite writes a batch, and returns the records to write anew: somebody else changed
 // their accounts after they were looked at.
 func (w *batchWriter) tryWrite(b *batch) (again *batch, err error) {
-	items, places, err := w.changes(b)
+	items, places, refused, err := w.changes(b)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +150,8 @@ func (w *batchWriter) tryWrite(b *batch) (again *batch, err error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.unchanged += len(b.records) - len(items)
+	w.unchanged += len(b.records) - len(items) - len(refused)
+	w.refused = append(w.refused, refused...)
 	for i, o := range outcomes {
 		switch o {
 		case circulate.Created:
@@ -172,15 +176,16 @@ func (b *batch) add(a imported, record []byte) {
 }
 
 // changes returns the registrations of a batch that change something, in their order, with
-// their indexes in the batch. An account that exists with the same record is not sent.
-func (w *batchWriter) changes(b *batch) (items []circulate.Registration, places []int, err error) {
+// their indexes in the batch. An account that exists with the same record is not sent. Those
+// whose ids are taken by accounts that a bound registry does not see are refused.
+func (w *batchWriter) changes(b *batch) (items []circulate.Registration, places []int, refused []BadLine, err error) {
 	ids := make([]string, len(b.accounts))
 	for i := range b.accounts {
 		ids[i] = b.accounts[i].ID
 	}
 	there, now, err := w.registry.ring.LookBrief(w.ctx, b.shard, ids)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	// The records as they will be once the earlier lines are written: an id may be repeated.
 	records := make(map[string][]byte, len(ids))
@@ -192,6 +197,11 @@ func (w *batchWriter) changes(b *batch) (items []circulate.Registration, places 
 		item := circulate.Registration{ID: a.ID, Priority: a.lane(), Begin: a.begin}
 		var revision Revision
 		if before, known := records[a.ID]; known {
+			if !w.registry.sees(before) {
+				refused = append(refused, BadLine{Line: a.line, ID: a.ID, Faults: Faults{{Field: "id",
+					Reason: fmt.Sprintf("is taken by an account without %s, which whoever asks is bound to", w.registry.labels)}}})
+				continue
+			}
 			var plain []byte
 			if plain, revision = SplitRevision(before); bytes.Equal(plain, b.records[i]) {
 				continue
@@ -207,13 +217,28 @@ func (w *batchWriter) changes(b *batch) (items []circulate.Registration, places 
 		records[a.ID] = item.Record
 		rhythm, err := cadence.Parse(a.Cadence)
 		if err != nil {
-			return nil, nil, err // it was valid a moment ago
+			return nil, nil, nil, err // it was valid a moment ago
 		}
 		// A time that came meanwhile has no slot left: then it is due at once.
 		item.Due, _ = rhythm.After(a.ID, now, cadence.State{})
 		items, places = append(items, item), append(places, i)
 	}
-	return items, places, nil
+	return items, places, refused, nil
+}
+
+// tellRefused tells of the lines that were refused since it last did, and counts them.
+func (w *batchWriter) tellRefused(o Importing, s *Summary) error {
+	w.mu.Lock()
+	refused := w.refused
+	w.refused = nil
+	w.mu.Unlock()
+	for _, bad := range refused {
+		s.Failed++
+		if err := o.Bad(bad); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // clock returns a clock that asks Redis for the time once, and then adds the time that

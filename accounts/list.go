@@ -57,6 +57,7 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 	if err := q.Selector.Validate(); err != nil {
 		return Page{}, err
 	}
+	q.Selector = r.within(q.Selector)
 	at := listCursor{}
 	if q.Cursor != "" {
 		var err error

@@ -102,7 +102,7 @@ func (r *Registry) lookAt(ctx context.Context, shard int, parked []circulate.Par
 	}
 	kept := views[:0]
 	for _, v := range views {
-		if v.Place == circulate.Parked && strings.HasPrefix(v.Reason, q.Reason) && (q.Kind == "" || q.Kind == kindOf(v.Record)) {
+		if v.Place == circulate.Parked && strings.HasPrefix(v.Reason, q.Reason) && (q.Kind == "" || q.Kind == kindOf(v.Record)) && r.sees(v.Record) {
 			kept = append(kept, v)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -27,8 +28,9 @@ var (
 // Registry is the accounts of a ring. It is safe for concurrent use. Errors that are not
 // of this package are the ring's: Redis is away, or refused.
 type Registry struct {
-	ring  *circulate.Ring
-	kinds Kinds
+	ring   *circulate.Ring
+	kinds  Kinds
+	labels access.Labels // of Bound; none: all accounts are there
 }
 
 // NewRegistry returns the registry of a ring. Kinds judges the configs of records.
@@ -42,7 +44,7 @@ func NewRegistry(ring *circulate.Ring, kinds Kinds) *Registry {
 // with that time, which Create and Put check.
 func (r *Registry) Read(ctx context.Context, id string, record []byte) (Account, error) {
 	a, err := readAs(id, record, r.kinds)
-	if err != nil {
+	if err = r.bind(&a, err); err != nil {
 		err = a.withPast(err, r.clockOf(ctx, a.ID))
 	}
 	return a, err
@@ -75,12 +77,18 @@ func (r *Registry) Get(ctx context.Context, id string) (View, error) {
 	if err != nil {
 		return View{}, translate(err, id)
 	}
+	if !r.sees(view.Record) {
+		return View{}, fmt.Errorf("%w: %q", ErrNotFound, id)
+	}
 	return viewOf(&view), nil
 }
 
 // Delete deregisters an account for good. Its messages stay. It returns ErrNotFound for an
 // id that no account has.
 func (r *Registry) Delete(ctx context.Context, id string) error {
+	if len(r.labels) > 0 {
+		return r.deleteBound(ctx, id, Match{})
+	}
 	return translate(r.ring.Account(id).Deregister(ctx), id)
 }
 
@@ -88,6 +96,9 @@ func (r *Registry) Delete(ctx context.Context, id string) error {
 // bring it back. The result of a check under way is dropped. Pause returns ErrNotFound for
 // an id that no account has.
 func (r *Registry) Pause(ctx context.Context, id string) (View, error) {
+	if err := r.check(ctx, id); err != nil {
+		return View{}, err
+	}
 	if err := r.ring.Account(id).Park(ctx, circulate.ReasonPaused); err != nil {
 		return View{}, translate(err, id)
 	}
@@ -98,6 +109,9 @@ func (r *Registry) Pause(ctx context.Context, id string) (View, error) {
 // slate. An account that circulates stays as it is. Resume returns ErrNotFound for an id
 // that no account has.
 func (r *Registry) Resume(ctx context.Context, id string) (View, error) {
+	if err := r.check(ctx, id); err != nil {
+		return View{}, err
+	}
 	if err := r.ring.Account(id).Resume(ctx, circulate.Resumption{}); err != nil {
 		return View{}, translate(err, id)
 	}
@@ -108,6 +122,9 @@ func (r *Registry) Resume(ctx context.Context, id string) (View, error) {
 // not valid, ErrNotFound, or ErrParked for an account that is out of circulation.
 func (r *Registry) Nudge(ctx context.Context, id string, n Nudge) (View, error) {
 	if err := n.Validate(); err != nil {
+		return View{}, err
+	}
+	if err := r.check(ctx, id); err != nil {
 		return View{}, err
 	}
 	lives := n.Lives
@@ -123,7 +140,7 @@ func (r *Registry) Nudge(ctx context.Context, id string, n Nudge) (View, error) 
 
 // encode judges an account and returns its record.
 func (r *Registry) encode(ctx context.Context, a Account) ([]byte, error) {
-	if err := a.Validate(r.kinds); err != nil {
+	if err := r.bind(&a, a.Validate(r.kinds)); err != nil {
 		return nil, a.withPast(err, r.clockOf(ctx, a.ID))
 	}
 	return a.Encode()

@@ -85,6 +85,9 @@ func (r *Registry) ResumeFrom(ctx context.Context, id string, from ResumeFrom) (
 	if err := from.Validate(); err != nil {
 		return View{}, err
 	}
+	if err := r.check(ctx, id); err != nil {
+		return View{}, err
+	}
 	account := r.ring.Account(id)
 	item := circulate.Resumption{ForgetCursor: from == ResumeBackfill}
 	if from == ResumeNow {

@@ -96,10 +96,34 @@ func (w *revivalWalk) named(ctx context.Context) error {
 		shards[shard] = append(shards[shard], circulate.Resumption{ID: id, Due: w.due()})
 	}
 	for _, shard := range slices.Sorted(maps.Keys(shards)) {
+		if err := w.seen(ctx, shards, shard); err != nil {
+			return err
+		}
+		if len(shards[shard]) == 0 {
+			continue
+		}
 		if err := w.resume(ctx, shard, shards[shard]); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// seen drops what is not there for whom the registry is bound to.
+func (w *revivalWalk) seen(ctx context.Context, shards map[int][]circulate.Resumption, shard int) error {
+	if len(w.registry.labels) == 0 {
+		return nil
+	}
+	var ids []string
+	for i := range shards[shard] {
+		ids = append(ids, shards[shard][i].ID)
+	}
+	seen, err := w.registry.Seen(ctx, ids)
+	if err != nil {
+		return err
+	}
+	shards[shard] = slices.DeleteFunc(shards[shard], func(item circulate.Resumption) bool { return !seen[item.ID] })
+	w.done.NotFound += len(ids) - len(shards[shard])
 	return nil
 }
 
@@ -144,7 +168,7 @@ func (w *revivalWalk) selected(ctx context.Context) error {
 func (w *revivalWalk) meant(ctx context.Context, shard int, page []circulate.ParkedAccount) ([]circulate.Resumption, error) {
 	var items []circulate.Resumption
 	page = slices.DeleteFunc(page, func(a circulate.ParkedAccount) bool { return !strings.HasPrefix(a.Reason, w.Reason) })
-	if w.Kind != "" {
+	if w.Kind != "" || len(w.registry.labels) > 0 {
 		views, err := w.registry.lookAt(ctx, shard, page, ParkedQuery{Kind: w.Kind})
 		if err != nil {
 			return nil, err

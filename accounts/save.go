@@ -125,6 +125,8 @@ func (r *Registry) save(ctx context.Context, id string, s Save, change func(*cir
 	for range saveTries {
 		var before *circulate.View
 		switch v, err := account.Look(ctx); {
+		case err == nil && !r.sees(v.Record):
+			return View{}, 0, fmt.Errorf("%w: %q", ErrNotFound, id)
 		case err == nil:
 			before = &v
 		case !errors.Is(err, circulate.ErrNotRegistered):
@@ -215,7 +217,10 @@ func differing(a, b map[string]json.RawMessage, fn func(string)) {
 
 // DeleteIf is Delete if m holds. Otherwise it returns ErrChanged.
 func (r *Registry) DeleteIf(ctx context.Context, id string, m Match) error {
-	if !m.demands() {
+	switch {
+	case len(r.labels) > 0:
+		return r.deleteBound(ctx, id, m)
+	case !m.demands():
 		return r.Delete(ctx, id)
 	}
 	account := r.ring.Account(id)

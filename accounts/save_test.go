@@ -245,7 +245,7 @@ func TestImportKeepsRevisions(t *testing.T) {
 		w := newBatchWriter(ctx, r, BeginBackfill)
 		b := &batch{shard: 0}
 		b.add(imported{Account: Account{ID: "a", Kind: "plain", Cadence: "every 8m"}}, []byte(`{"id":"a","kind":"plain","cadence":"every 8m"}`))
-		items, places, err := w.changes(b)
+		items, places, _, err := w.changes(b)
 		if err != nil || len(items) != 1 || places[0] != 0 {
 			t.Fatal(items, err)
 		}

@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,6 +49,8 @@ type Selector struct {
 	Errors   []string          // codes or kinds of the last check's failure
 	Hosts    []string          // hosts in configs
 	Since    time.Duration     // no check has succeeded completely for at least this long
+
+	bound map[string]string // of Registry.Bound: besides Labels, whatever they say
 }
 
 // The names of a selector's fields.
@@ -215,7 +218,7 @@ func (s *Selector) hasReason(place circulate.Place, reason string) bool {
 // matchesRecord reports whether the kind and labels of a record are selected. A record that
 // cannot be read has neither.
 func (s *Selector) matchesRecord(record []byte) bool {
-	if len(s.Kinds) == 0 && len(s.Labels) == 0 {
+	if len(s.Kinds) == 0 && len(s.Labels) == 0 && len(s.bound) == 0 {
 		return true
 	}
 	fields, err := strict.Stored(record)
@@ -227,11 +230,16 @@ func (s *Selector) matchesRecord(record []byte) bool {
 			return false
 		}
 	}
-	if len(s.Labels) == 0 {
+	return labelsIn(fields, s.Labels) && labelsIn(fields, s.bound)
+}
+
+// labelsIn reports whether a record's fields have all of some labels.
+func labelsIn(fields map[string]json.RawMessage, want map[string]string) bool {
+	if len(want) == 0 {
 		return true
 	}
 	labels, _ := strict.Members(fields["labels"])
-	for name, value := range s.Labels {
+	for name, value := range want {
 		if has, ok := strict.TextIn(labels, name); !ok || has != value {
 			return false
 		}

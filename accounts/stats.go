@@ -49,6 +49,9 @@ type Replica struct {
 // Stats counts the accounts of all shards. Each shard is counted at one moment, but not all
 // at the same: a sum may be off by the accounts that came or left meanwhile.
 func (r *Registry) Stats(ctx context.Context) (Stats, error) {
+	if len(r.labels) > 0 {
+		return r.boundStats(ctx)
+	}
 	s := Stats{Shards: r.ring.Shards()}
 	replicas, now, err := r.ring.Replicas(ctx)
 	if err != nil {
@@ -107,4 +110,18 @@ func (s *Stats) add(c circulate.Count) {
 	s.Parked += c.Parked
 	s.Messages += c.Messages
 	s.Overdue = max(s.Overdue, c.Overdue)
+}
+
+// Report is what a replica reports about itself with each heartbeat. Its figures cover the
+// time since the heartbeat before.
+type Report struct {
+	Host              string  `json:"host,omitempty"`
+	Concurrency       int     `json:"concurrency"`
+	InFlight          int     `json:"in_flight"`
+	ChecksPerSecond   float64 `json:"checks_per_second"`
+	FailuresPerSecond float64 `json:"failures_per_second"`
+	MessagesPerSecond float64 `json:"messages_per_second"`
+	LatenessP50       float64 `json:"lateness_p50_seconds"`
+	LatenessP99       float64 `json:"lateness_p99_seconds"`
+	Layout            string  `json:"layout,omitempty"` // the shards that it knows, as circulate.Ring.Layout returns them
 }

@@ -258,7 +258,7 @@ func TestImportHoldsLittle(t *testing.T) {
 		a := Account{ID: fmt.Sprint(i), Kind: "plain", Config: json.RawMessage(`"` + strings.Repeat("x", batchBytes/5) + `"`)}
 		record, err := a.Encode()
 		if err == nil {
-			err = w.add(a, record, nil)
+			err = w.add(a, record, nil, i+1)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -39,12 +39,12 @@ type createReply struct {
 }
 
 func (s *Server) createAccount(ctx context.Context, r *createRequest) (*createReply, error) {
-	a, err := s.options.Registry.Read(ctx, "", r.RawBody)
+	a, err := s.registry(ctx).Read(ctx, "", r.RawBody)
 	if err != nil {
 		return nil, s.problem(ctx, "create account", err)
 	}
 	trail.Of(ctx).Account(a.ID)
-	view, _, err := s.options.Registry.Save(ctx, a, accounts.Save{New: true, From: r.From.From})
+	view, _, err := s.registry(ctx).Save(ctx, a, accounts.Save{New: true, From: r.From.From})
 	if err != nil {
 		return nil, s.problem(ctx, "create account", err)
 	}
@@ -95,13 +95,13 @@ func (s *Server) putAccount(ctx context.Context, r *putRequest) (*putReply, erro
 	if err != nil {
 		return nil, err
 	}
-	a, err := s.options.Registry.Read(ctx, r.ID, r.RawBody)
+	a, err := s.registry(ctx).Read(ctx, r.ID, r.RawBody)
 	if err != nil {
 		return nil, s.problem(ctx, "put account", err)
 	}
 	// What is not there needs no If-Match.
 	save := accounts.Save{Match: match, From: r.From.From, New: s.misses(r.IfMatch)}
-	view, change, err := s.options.Registry.Save(ctx, a, save)
+	view, change, err := s.registry(ctx).Save(ctx, a, save)
 	switch {
 	case save.New && errors.Is(err, accounts.ErrExists):
 		return nil, matchMissing()
@@ -127,7 +127,7 @@ func (s *Server) patchAccount(ctx context.Context, r *patchRequest) (*accountRep
 	if err != nil {
 		return nil, err
 	}
-	view, change, err := s.options.Registry.Patch(ctx, r.ID, r.RawBody, match)
+	view, change, err := s.registry(ctx).Patch(ctx, r.ID, r.RawBody, match)
 	if err == nil {
 		noteChange(ctx, &view, change)
 	}
@@ -135,7 +135,7 @@ func (s *Server) patchAccount(ctx context.Context, r *patchRequest) (*accountRep
 }
 
 func (s *Server) getAccount(ctx context.Context, r *AccountID) (*accountReply, error) {
-	return s.viewed(ctx, "get account")(s.options.Registry.Get(ctx, r.ID))
+	return s.viewed(ctx, "get account")(s.registry(ctx).Get(ctx, r.ID))
 }
 
 type deleteRequest struct {
@@ -148,14 +148,14 @@ func (s *Server) deleteAccount(ctx context.Context, r *deleteRequest) (*struct{}
 	if err != nil {
 		return nil, err
 	}
-	if err := s.options.Registry.DeleteIf(ctx, r.ID, match); err != nil {
+	if err := s.registry(ctx).DeleteIf(ctx, r.ID, match); err != nil {
 		return nil, s.problem(ctx, "delete account", err)
 	}
 	return nil, nil
 }
 
 func (s *Server) pauseAccount(ctx context.Context, r *AccountID) (*accountReply, error) {
-	return s.viewed(ctx, "pause account")(s.options.Registry.Pause(ctx, r.ID))
+	return s.viewed(ctx, "pause account")(s.registry(ctx).Pause(ctx, r.ID))
 }
 
 type nudgeInput struct {
@@ -168,7 +168,7 @@ func (s *Server) nudgeAccount(ctx context.Context, r *nudgeInput) (*accountReply
 	if err != nil {
 		return nil, s.problem(ctx, "nudge account", err)
 	}
-	return s.viewed(ctx, "nudge account")(s.options.Registry.Nudge(ctx, r.ID, nudge))
+	return s.viewed(ctx, "nudge account")(s.registry(ctx).Nudge(ctx, r.ID, nudge))
 }
 
 // viewed makes a reply of what the registry gave.
@@ -205,7 +205,7 @@ func (s *Server) listAccounts(ctx context.Context, r *listRequest) (*listReply, 
 	if err != nil {
 		return nil, badQuery(err)
 	}
-	page, err := s.options.Registry.List(ctx, accounts.Query{Limit: r.Limit, Cursor: r.Cursor, Selector: chosen})
+	page, err := s.registry(ctx).List(ctx, accounts.Query{Limit: r.Limit, Cursor: r.Cursor, Selector: chosen})
 	if errors.Is(err, accounts.ErrCursor) {
 		return nil, badCursor("query.cursor", err)
 	}

@@ -58,7 +58,7 @@ type auditReply struct {
 }
 
 func (s *Server) audit(ctx context.Context, r *auditRequest, repair bool) (*auditReply, error) {
-	done, err := s.options.Registry.Audit(ctx, accounts.AuditQuery{Repair: repair, Cursor: r.Cursor})
+	done, err := s.registry(ctx).Audit(ctx, accounts.AuditQuery{Repair: repair, Cursor: r.Cursor})
 	if errors.Is(err, accounts.ErrCursor) {
 		return nil, badCursor("query.cursor", err)
 	}

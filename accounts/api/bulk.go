@@ -59,7 +59,7 @@ func (s *Server) bulk(action accounts.Action) http.HandlerFunc {
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		reply := newLineWriter(w, connection)
 		reply.flush()
-		done, err := s.options.Registry.Bulk(ctx, job, func(p accounts.Progress) error {
+		done, err := s.registry(ctx).Bulk(ctx, job, func(p accounts.Progress) error {
 			progress := BulkProgress(p)
 			if err := reply.write(BulkLine{Progress: &progress}); err != nil {
 				return err

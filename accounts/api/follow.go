@@ -18,6 +18,7 @@ type follower struct {
 	tail     *message.Tail
 	out      *patientWriter
 	buffer   bytes.Buffer
+	passed   bool // the position is behind messages that are not for the caller, and it was not told
 }
 
 // followMessages sends server-sent events until the caller goes or the server
@@ -69,7 +70,12 @@ func (f *follower) follow(ctx context.Context, full bool) error {
 	looked, sent := time.Now(), time.Now()
 	for {
 		if f.buffer.Len() == 0 && time.Since(sent) >= options.Heartbeat {
-			f.buffer.WriteString(": still here\n\n")
+			f.buffer.WriteString(": still here\n")
+			if f.passed { // a caller that is cut off need not pass over the same again
+				fmt.Fprintf(&f.buffer, "id: %s\n", f.position.String())
+				f.passed = false
+			}
+			f.buffer.WriteByte('\n')
 		}
 		if f.buffer.Len() > 0 {
 			if err := f.send(f.buffer.Bytes()); err != nil {
@@ -104,10 +110,19 @@ func (f *follower) read(ctx context.Context) (full bool, err error) {
 		return false, err
 	}
 	f.position = f.position.Clone() // the opening tells where it began
+	shown, err := f.server.visible(ctx, found)
+	if err != nil {
+		return false, err
+	}
 	for i := range found {
 		if err := f.position.Pass(&found[i]); err != nil {
 			return false, err
 		}
+		if len(shown) == 0 || shown[0].Shard != found[i].Shard || shown[0].Position != found[i].Position {
+			f.passed = true
+			continue
+		}
+		shown, f.passed = shown[1:], false
 		data, err := json.Marshal(messageOf(&found[i]))
 		if err != nil {
 			return false, err

@@ -16,6 +16,10 @@ import (
 	"github.com/rounds-dev/rounds/accounts/message"
 )
 
+// passedPages is how many pages one request reads at most for a caller who sees few of the
+// messages.
+const passedPages = 10
+
 // getMessages returns a page of found messages or, to a caller that accepts
 // server-sent events, all that come.
 func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) {
@@ -66,18 +70,34 @@ func messagesQuery(query url.Values) (after string, limit int, faults []*huma.Er
 }
 
 func (s *Server) listMessages(w http.ResponseWriter, r *http.Request, position message.Position, limit int) {
-	found, err := s.messages.Messages(r.Context(), position, limit)
-	if err != nil {
-		s.fail(w, r, "get messages", err)
-		return
-	}
-	list := MessageList{Messages: make([]Message, len(found))}
-	for i := range found {
-		if err := position.Pass(&found[i]); err != nil {
+	ctx := r.Context()
+	list := MessageList{Messages: []Message{}, More: boundTo(ctx) != ""}
+	for range passedPages {
+		found, err := s.messages.Messages(ctx, position, limit-len(list.Messages))
+		if err != nil {
 			s.fail(w, r, "get messages", err)
 			return
 		}
-		list.Messages[i] = messageOf(&found[i])
+		shown, err := s.visible(ctx, found)
+		if err != nil {
+			s.fail(w, r, "get messages", err)
+			return
+		}
+		for i := range found {
+			if err := position.Pass(&found[i]); err != nil {
+				s.fail(w, r, "get messages", err)
+				return
+			}
+		}
+		for i := range shown {
+			list.Messages = append(list.Messages, messageOf(&shown[i]))
+		}
+		if len(found) == 0 {
+			list.More = false
+		}
+		if !list.More || len(list.Messages) >= limit {
+			break
+		}
 	}
 	list.Next = position.String()
 	writeJSON(w, list)

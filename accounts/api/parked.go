@@ -63,7 +63,7 @@ type parkedReply struct {
 }
 
 func (s *Server) listParked(ctx context.Context, r *parkedRequest) (*parkedReply, error) {
-	page, err := s.options.Registry.Parked(ctx, accounts.ParkedQuery{Limit: r.Limit, Cursor: r.Cursor, Kind: r.Kind, Reason: r.Reason})
+	page, err := s.registry(ctx).Parked(ctx, accounts.ParkedQuery{Limit: r.Limit, Cursor: r.Cursor, Kind: r.Kind, Reason: r.Reason})
 	if errors.Is(err, accounts.ErrCursor) {
 		return nil, badCursor("query.cursor", err)
 	}
@@ -102,7 +102,7 @@ func (s *Server) reviveParked(ctx context.Context, r *reviveInput) (*reviveReply
 	} else {
 		draft.Select(map[string][]string{"kind": {revival.Kind}, "reason": {revival.Reason}})
 	}
-	done, err := s.options.Registry.Revive(ctx, revival)
+	done, err := s.registry(ctx).Revive(ctx, revival)
 	if errors.Is(err, accounts.ErrCursor) {
 		return nil, badCursor("body.cursor", err)
 	}

@@ -97,6 +97,8 @@ func (s *Server) problem(ctx context.Context, doing string, err error) *problem 
 		return newProblem(http.StatusConflict, "messages of so many accounts wait that not all are named, this one not among them; retry or skip others first")
 	case errors.Is(err, message.ErrSeveralWait):
 		return newProblem(http.StatusConflict, "messages of several accounts wait: name the account, or say all")
+	case errors.Is(err, errCounting):
+		return unavailable("the accounts are still being counted: ask again")
 	case errors.Is(err, circulate.ErrResharding):
 		return resharding()
 	case errors.Is(err, errClosing) || errors.Is(context.Cause(ctx), errClosing):

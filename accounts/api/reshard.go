@@ -49,7 +49,7 @@ func (s *Server) reshardRoutes(api huma.API) {
 		OperationID: "get-resharding", Method: http.MethodGet, Path: "/v1/reshard", Tags: []string{"service"},
 		Summary: "How far a change of the number of shards has come", Errors: []int{401, 503},
 	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
-		done, err := s.options.Registry.Resharding(ctx, s.options.DeadAfter)
+		done, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
 		return s.resharding(ctx, done, err)
 	})
 	huma.Register(api, huma.Operation{
@@ -63,7 +63,7 @@ func (s *Server) reshardRoutes(api huma.API) {
 		if r.Body.DryRun {
 			trail.Of(ctx).LookOnly()
 		}
-		done, err := s.options.Registry.Reshard(ctx, r.Body.Shards, s.options.DeadAfter,
+		done, err := s.registry(ctx).Reshard(ctx, r.Body.Shards, s.options.DeadAfter,
 			accounts.ReshardOptions{Dry: r.Body.DryRun, Force: r.Body.Force})
 		return s.resharding(ctx, done, err)
 	})
@@ -74,14 +74,14 @@ func (s *Server) reshardRoutes(api huma.API) {
 			"409 where accounts have begun to move: then the change can only go on, and the number be changed back once it is over.",
 		Errors: []int{401, 409, 503},
 	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
-		err := s.options.Registry.AbortResharding(ctx)
+		err := s.registry(ctx).AbortResharding(ctx)
 		if errors.Is(err, accounts.ErrNoReturn) {
 			return nil, newProblem(http.StatusConflict, "accounts have begun to move, which is the point of no return: let the change go on, and change the number back once it is over")
 		}
 		if err != nil {
 			return nil, s.problem(ctx, "abort resharding", err)
 		}
-		done, err := s.options.Registry.Resharding(ctx, s.options.DeadAfter)
+		done, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
 		return s.resharding(ctx, done, err)
 	})
 	huma.Register(api, huma.Operation{
@@ -91,14 +91,14 @@ func (s *Server) reshardRoutes(api huma.API) {
 			"409 where accounts are still moving, or a group has messages to handle there. Dead letters are carried to the new ones.",
 		Errors: []int{401, 409, 503},
 	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
-		over, err := s.options.Registry.FinishResharding(ctx)
+		over, err := s.registry(ctx).FinishResharding(ctx)
 		if err == nil && !over {
 			return nil, newProblem(http.StatusConflict, "the old shards are still needed: accounts are moving, or a consumer group has messages to handle there")
 		}
 		if err != nil {
 			return nil, s.problem(ctx, "finish resharding", err)
 		}
-		done, err := s.options.Registry.Resharding(ctx, s.options.DeadAfter)
+		done, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
 		return s.resharding(ctx, done, err)
 	})
 }

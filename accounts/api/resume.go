@@ -22,5 +22,5 @@ func (s *Server) resumeAccount(ctx context.Context, r *resumeInput) (*accountRep
 	if err != nil {
 		return nil, s.problem(ctx, "resume account", err)
 	}
-	return s.viewed(ctx, "resume account")(s.options.Registry.ResumeFrom(ctx, r.ID, from))
+	return s.viewed(ctx, "resume account")(s.registry(ctx).ResumeFrom(ctx, r.ID, from))
 }

@@ -63,7 +63,7 @@ type scheduleReply struct {
 }
 
 func (s *Server) getSchedule(ctx context.Context, r *AccountID) (*scheduleReply, error) {
-	e, err := s.options.Registry.Explain(ctx, r.ID)
+	e, err := s.registry(ctx).Explain(ctx, r.ID)
 	if err != nil {
 		return nil, s.problem(ctx, "explain account", err)
 	}

@@ -86,6 +86,9 @@ type Server struct {
 	messages *message.Reader
 	serving  atomic.Pointer[serving]
 
+	sight  sight
+	counts counts
+
 	following atomic.Int64 // callers that are sent messages as they come
 
 	mu      sync.Mutex // of what follows

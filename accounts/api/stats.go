@@ -12,7 +12,7 @@ type statsReply struct {
 }
 
 func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error) {
-	stats, err := s.options.Registry.Stats(ctx)
+	stats, err := s.stats(ctx)
 	if err != nil {
 		return nil, s.problem(ctx, "get stats", err)
 	}
@@ -29,7 +29,7 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error)
 		Staleness: stats.Staleness, Failing: stats.Failing, ClockStep: stats.ClockStep,
 		Replicas: make([]Replica, len(stats.Replicas)), Processes: make([]Process, len(stats.Processes)),
 	}
-	if s.options.Data != nil {
+	if s.options.Data != nil && boundTo(ctx) == "" {
 		data := s.options.Data(ctx)
 		reply.Data = &data
 	}

@@ -86,7 +86,7 @@ func (s *Server) listTrail(ctx context.Context, r *trailRequest) (*trailReply, e
 }
 
 func (s *Server) listAccountTrail(ctx context.Context, r *accountTrailRequest) (*trailReply, error) {
-	if _, err := s.options.Registry.Get(ctx, r.ID); err != nil {
+	if _, err := s.registry(ctx).Get(ctx, r.ID); err != nil {
 		return nil, s.problem(ctx, "list account's trail", err)
 	}
 	return s.lookTrail(ctx, trail.Query{Account: r.ID, Limit: r.Limit, Cursor: r.Cursor})

@@ -50,7 +50,7 @@ func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
 	reply := newLineWriter(w, connection)
 	reply.flush()
 	body := &promptReader{ctx: ctx, in: r.Body, connection: connection, before: reply.flush}
-	summary, err := s.options.Registry.ImportWith(ctx, body, accounts.Importing{
+	summary, err := s.registry(ctx).ImportWith(ctx, body, accounts.Importing{
 		From: from,
 		Bad: func(bad accounts.BadLine) error {
 			return reply.write(BadLine{Line: bad.Line, ID: bad.ID, Errors: bad.Faults})
@@ -143,7 +143,7 @@ func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
 	}
 	out := &patientWriter{out: w, connection: http.NewResponseController(w)}
 	_ = out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and that must not end it
-	done, err := s.options.Registry.ExportWith(ctx, accounts.Exporting{Selector: chosen, State: withState}, out)
+	done, err := s.registry(ctx).ExportWith(ctx, accounts.Exporting{Selector: chosen, State: withState}, out)
 	switch {
 	case out.err != nil: // the caller has gone
 		panic(http.ErrAbortHandler)

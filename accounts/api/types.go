@@ -123,6 +123,7 @@ type Message struct {
 type MessageList struct {
 	Messages []Message `json:"messages" nullable:"false"`
 	Next     string    `json:"next" doc:"Where the page ends, always given: the after of the next request."`
+	More     bool      `json:"more,omitempty" doc:"There may be more at once, even if the page is short or empty: for a key that is bound to labels, others' messages were passed over."`
 }
 
 // Stats is how a ring is doing.
@@ -130,8 +131,8 @@ type Stats struct {
 	Now            time.Time `json:"now" doc:"By Redis' clock."`
 	Shards         int       `json:"shards"`
 	Accounts       Places    `json:"accounts"`
-	Messages       int       `json:"messages" doc:"That are kept."`
-	OverdueSeconds float64   `json:"overdue_seconds" doc:"How long the longest overdue account has waited to be claimed."`
+	Messages       int       `json:"messages" doc:"That are kept; 0 for a key that is bound to labels, which is told of accounts alone."`
+	OverdueSeconds float64   `json:"overdue_seconds" doc:"0 for such a key; otherwise how long the longest overdue account has waited to be claimed."`
 	Replicas       []Replica `json:"replicas" nullable:"false" doc:"What pollers do; those that are dead are told for ten minutes."`
 	Processes      []Process `json:"processes" nullable:"false" doc:"Processes of all roles; those that went silent without leaving are told for ten minutes, at most 1000."`
 

@@ -1,0 +1,185 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	// sightLasts is for how long it is believed whose an account is; sights is how many of
+	// these are kept.
+	sightLasts = 5 * time.Second
+	sights     = 50_000
+
+	// countLasts is for how long what was counted for somebody who is bound is told again:
+	// to count is to look at every account. countPatience is how long a request waits for
+	// it, and countTime how long it may take.
+	countLasts    = 30 * time.Second
+	countPatience = 25 * time.Second
+	countTime     = 10 * time.Minute
+	countsKept    = 100
+)
+
+// errCounting reports that accounts are still being counted.
+var errCounting = errors.New("api: still counting")
+
+// registry returns the accounts as the caller has them. It is the only way there.
+func (s *Server) registry(ctx context.Context) *accounts.Registry {
+	p, ok := access.From(ctx)
+	if !ok || !p.Role.Valid() {
+		panic("api: a request of nobody came to the accounts")
+	}
+	return s.options.Registry.Bound(p.Labels)
+}
+
+// boundTo returns what the caller is bound to as one text, which no other labels have; empty:
+// to nothing.
+func boundTo(ctx context.Context) string {
+	p, _ := access.From(ctx)
+	if !p.Bound() {
+		return ""
+	}
+	text, _ := json.Marshal(p.Labels) // strings always can
+	return string(text)
+}
+
+// sight keeps for a moment which accounts somebody sees.
+type sight struct {
+	mu    sync.Mutex
+	known map[sightOf]seenAt
+}
+
+type sightOf struct{ labels, id string }
+
+type seenAt struct {
+	seen bool
+	at   time.Time
+}
+
+// visible returns those of some messages whose accounts the caller sees. Those of accounts
+// that are no more nobody sees who is bound: whose they were is not known.
+func (s *Server) visible(ctx context.Context, found []circulate.Found) ([]circulate.Found, error) {
+	labels := boundTo(ctx)
+	if labels == "" || len(found) == 0 {
+		return found, nil
+	}
+	seen := make(map[string]bool)
+	var unknown []string
+	now := time.Now()
+	s.sight.mu.Lock()
+	for i := range found {
+		id := found[i].Account
+		if _, ok := seen[id]; ok {
+			continue
+		}
+		known, ok := s.sight.known[sightOf{labels, id}]
+		if !ok || now.Sub(known.at) >= sightLasts {
+			unknown = append(unknown, id)
+		}
+		seen[id] = known.seen
+	}
+	s.sight.mu.Unlock()
+	if len(unknown) > 0 {
+		looked, err := s.registry(ctx).Seen(ctx, unknown)
+		if err != nil {
+			return nil, err
+		}
+		s.sight.keep(labels, unknown, looked, now)
+		for _, id := range unknown {
+			seen[id] = looked[id]
+		}
+	}
+	shown := found[:0:0]
+	for i := range found {
+		if seen[found[i].Account] {
+			shown = append(shown, found[i])
+		}
+	}
+	return shown, nil
+}
+
+func (s *sight) keep(labels string, ids []string, seen map[string]bool, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil || len(s.known)+len(ids) > sights {
+		s.known = make(map[sightOf]seenAt) // to look once more costs less than to find the oldest
+	}
+	for _, id := range ids {
+		s.known[sightOf{labels, id}] = seenAt{seen[id], at}
+	}
+}
+
+// counts keeps for a while what was counted for those who are bound.
+type counts struct {
+	counting singleflight.Group
+	turn     sync.Mutex // held by the one who counts: no two walk through all accounts
+
+	mu    sync.Mutex
+	known map[string]counted
+}
+
+type counted struct {
+	stats accounts.Stats
+	at    time.Time
+}
+
+// stats returns what is counted for the caller.
+func (s *Server) stats(ctx context.Context) (accounts.Stats, error) {
+	labels := boundTo(ctx)
+	if labels == "" {
+		return s.registry(ctx).Stats(ctx)
+	}
+	c := &s.counts
+	c.mu.Lock()
+	known, ok := c.known[labels]
+	c.mu.Unlock()
+	if ok && time.Since(known.at) < countLasts {
+		return known.stats, nil
+	}
+	registry := s.registry(ctx)
+	asked := c.counting.DoChan(labels, func() (any, error) {
+		c.turn.Lock()
+		defer c.turn.Unlock()
+		// Not the caller's context: others wait for it, too. It ends with the server.
+		ctx, cancel := context.WithTimeout(context.Background(), countTime)
+		defer cancel()
+		ctx, end := s.lasting(ctx)
+		defer end()
+		stats, err := registry.Stats(ctx)
+		if err == nil {
+			c.keep(labels, counted{stats, time.Now()})
+		}
+		return stats, err
+	})
+	patience := time.NewTimer(countPatience)
+	defer patience.Stop()
+	select {
+	case answer := <-asked:
+		if answer.Err != nil {
+			return accounts.Stats{}, answer.Err
+		}
+		return answer.Val.(accounts.Stats), nil
+	case <-patience.C:
+		return accounts.Stats{}, errCounting
+	case <-ctx.Done():
+		return accounts.Stats{}, context.Cause(ctx)
+	}
+}
+
+func (c *counts) keep(labels string, now counted) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) >= countsKept {
+		c.known = make(map[string]counted)
+	}
+	c.known[labels] = now
+}

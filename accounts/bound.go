@@ -1,0 +1,129 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// Bound returns the registry as somebody has it who is bound to labels: accounts that do not
+// have all of them are not there, what is counted are the others, and no account can be
+// registered without them or lose one. Without labels it is the same registry. What is
+// about the ring as a whole, as Audit and Reshard are, is not bound.
+//
+// An id is taken whoever has the account: to register it is ErrExists.
+func (r *Registry) Bound(labels access.Labels) *Registry {
+	if len(labels) == 0 {
+		return r
+	}
+	bound := *r
+	bound.labels = maps.Clone(labels)
+	return &bound
+}
+
+// sees reports whether an account with this record is there for whom the registry is bound
+// to. One whose record cannot be read has no labels.
+func (r *Registry) sees(record []byte) bool { return hasLabels(record, r.labels) }
+
+// within has a selector select only accounts that are there for whom the registry is bound to.
+func (r *Registry) within(s Selector) Selector {
+	s.bound = r.labels
+	return s
+}
+
+// check returns ErrNotFound for an account that is not there, for whom the registry is
+// bound to; where it is bound to nothing, the step that follows finds out.
+func (r *Registry) check(ctx context.Context, id string) error {
+	if len(r.labels) == 0 {
+		return nil
+	}
+	_, err := r.Get(ctx, id)
+	return err
+}
+
+// missing returns a fault for each label that an account would have to have and has not.
+func (r *Registry) missing(a *Account) Faults {
+	var faults Faults
+	for _, name := range slices.Sorted(maps.Keys(r.labels)) {
+		switch has, ok := a.Labels[name]; {
+		case !ok:
+			faults.Add("labels."+name, fmt.Sprintf("must be %q, and is missing: whoever asks is bound to accounts with %s", r.labels[name], r.labels))
+		case has != r.labels[name]:
+			faults.Add("labels."+name, fmt.Sprintf("must be %q: whoever asks is bound to accounts with %s", r.labels[name], r.labels))
+		}
+	}
+	return faults
+}
+
+// bind adds the faults of labels to what else was found wrong with an account, unless its
+// text could not be read at all.
+func (r *Registry) bind(a *Account, err error) error {
+	var faults Faults
+	if err != nil && !errors.As(err, &faults) || len(faults) > 0 && faults[0].Field == RecordField {
+		return err
+	}
+	if faults = append(faults, r.missing(a)...); len(faults) > 0 {
+		return faults
+	}
+	return nil
+}
+
+// deleteBound deletes an account that is there, in one step with the look that says so.
+func (r *Registry) deleteBound(ctx context.Context, id string, m Match) error {
+	account := r.ring.Account(id)
+	for range saveTries {
+		before, err := account.Look(ctx)
+		if err != nil {
+			return translate(err, id)
+		}
+		plain, revision := SplitRevision(before.Record)
+		switch {
+		case !r.sees(before.Record):
+			return fmt.Errorf("%w: %q", ErrNotFound, id)
+		case !m.holds(revision.tag(plain)):
+			return fmt.Errorf("%w: %q", ErrChanged, id)
+		}
+		if err = account.DeregisterIf(ctx, before.Record); !errors.Is(err, circulate.ErrNotRegistered) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %q", ErrContended, id)
+}
+
+// Seen returns those of some ids whose accounts are there for whom the registry is bound to.
+// It takes at most circulate.MaxBatch ids of a shard.
+func (r *Registry) Seen(ctx context.Context, ids []string) (map[string]bool, error) {
+	shards := make(map[int][]string)
+	for _, id := range ids {
+		shard := r.ring.ShardOf(id)
+		shards[shard] = append(shards[shard], id)
+	}
+	seen := make(map[string]bool, len(ids))
+	for _, shard := range slices.Sorted(maps.Keys(shards)) {
+		views, _, err := r.ring.LookBrief(ctx, shard, shards[shard])
+		if err != nil {
+			return nil, err
+		}
+		for i := range views {
+			if r.sees(views[i].Record) {
+				seen[views[i].ID] = true
+			}
+		}
+	}
+	return seen, nil
+}
+
+// hasLabels reports whether a record has all of some labels.
+func hasLabels(record []byte, labels map[string]string) bool {
+	if len(labels) == 0 {
+		return true
+	}
+	fields, err := strict.Stored(record)
+	return err == nil && labelsIn(fields, labels)
+}

@@ -1,0 +1,122 @@
+package accounts
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// boundStats counts the accounts that are there for whom the registry is bound to: it looks
+// at all there are, which takes Redis a millisecond for about a hundred. What is not about
+// single accounts is left out: messages, who waits longest, replicas and processes.
+func (r *Registry) boundStats(ctx context.Context) (Stats, error) {
+	now, err := r.ring.Now(ctx, 0)
+	if err != nil {
+		return Stats{}, err
+	}
+	c := boundCount{stats: Stats{Now: now, Shards: r.ring.Shards()}, failing: NewFailingCount()}
+	err = r.inOrder(ctx, func(ctx context.Context, from, to int) error {
+		for shard := from; shard < to; shard++ {
+			ids, err := r.idsOf(ctx, shard)
+			if err != nil {
+				return err
+			}
+			for some := range slices.Chunk(ids, lookCount) {
+				if err := r.countSeen(ctx, shard, some, &c); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return Stats{}, err
+	}
+	return c.found(), nil
+}
+
+// countSeen counts those of some accounts of a shard that are seen. The records of the others
+// are read, and nothing else of them.
+func (r *Registry) countSeen(ctx context.Context, shard int, ids []string, c *boundCount) error {
+	chosen, _, err := r.choose(ctx, shard, ids, &Selector{bound: r.labels})
+	if err != nil || len(chosen) == 0 {
+		return err
+	}
+	ids = ids[:0]
+	for i := range chosen {
+		ids = append(ids, chosen[i].ID)
+	}
+	views, err := r.ring.Look(ctx, shard, ids)
+	if err != nil {
+		return err
+	}
+	for i := range views {
+		if r.sees(views[i].Record) {
+			c.add(&views[i])
+		}
+	}
+	return nil
+}
+
+// boundCount adds up single accounts.
+type boundCount struct {
+	stats   Stats
+	failing *FailingCount
+	ages    []time.Duration
+	stalest string
+	oldest  time.Duration
+}
+
+func (c *boundCount) add(v *circulate.View) {
+	c.stats.Registered++
+	switch v.Place {
+	case circulate.Parked:
+		c.stats.Parked++
+		return // as in a monitor's scan
+	case circulate.Scheduled:
+		c.stats.Scheduled++
+	case circulate.Claimed:
+		c.stats.Claimed++
+	case circulate.Waiting:
+		c.stats.Waiting++
+		switch v.Priority {
+		case circulate.Urgent:
+			c.stats.Urgent++
+		case circulate.Low:
+			c.stats.Low++
+		}
+	}
+	age := max(0, v.Now.Sub(v.History.Succeeded))
+	if v.History.Succeeded.IsZero() {
+		age = 0
+	}
+	if c.ages = append(c.ages, age); age >= c.oldest {
+		c.oldest, c.stalest = age, v.ID
+	}
+	fields, _ := strict.Stored(v.Record) // what cannot be read has neither
+	kind, _ := strict.TextIn(fields, "kind")
+	rhythm, _ := strict.TextIn(fields, "cadence")
+	c.failing.Add(v.Now, []circulate.SlowGroup{{Kind: kind, Cadence: rhythm, Stalest: v.ID, Counts: []circulate.SlowCount{
+		{Age: age, Failing: failing(v), NeverSucceeded: v.History.NeverSucceeded(), Accounts: 1},
+	}}})
+}
+
+// found returns the sums.
+func (c *boundCount) found() Stats {
+	slices.Sort(c.ages)
+	at := func(share float64) float64 {
+		if len(c.ages) == 0 {
+			return 0
+		}
+		return c.ages[min(len(c.ages)-1, int(share*float64(len(c.ages))))].Seconds()
+	}
+	c.stats.Staleness = &Staleness{
+		At: c.stats.Now, Scanned: len(c.ages), P50: at(0.5), P99: at(0.99), Max: at(1), Stalest: c.stalest, ParkedExcluded: c.stats.Parked,
+	}
+	failing := c.failing.Found(len(c.ages))
+	c.stats.Failing = &failing
+	return c.stats
+}
