@@ -10,9 +10,9 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// TestParkThatFailsHalfWayLosesNobody has each write of a park refused in turn, of
-// accounts that are claimed, waiting and scheduled. Lua rolls nothing back: what
-// is left must be a second copy at worst, which an audit settles.
+// TestParkThatFailsHalfWayLosesNobody has each write of a park refused in turn, for
+// accounts that are claimed, waiting and scheduled. Lua rolls nothing back: what is left
+// must at worst be a second copy, which an audit repairs.
 func TestParkThatFailsHalfWayLosesNobody(t *testing.T) {
 	t.Parallel()
 	process := redistest.Start(t)
@@ -66,8 +66,8 @@ func TestParkThatFailsHalfWayLosesNobody(t *testing.T) {
 	}
 }
 
-// An account that an audit parked for want of a record is no finding again: it is
-// in one place, with a reason, and the list of the parked has it.
+// An account that an audit parked because it has no record is not found again: it is in
+// one place, with a reason, and in the list of parked accounts.
 func TestAuditFindsAMissingRecordOnce(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {

@@ -13,7 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// calls is how often a server has done a command, those in scripts among them.
+// calls returns how often a server has done a command, including those in scripts.
 func calls(t *testing.T, server circulate.Server, command string) int {
 	t.Helper()
 	conn, err := server.Conn(t.Context(), "")

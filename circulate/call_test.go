@@ -90,8 +90,8 @@ func TestNonsenseRepliesAreErrorsAndNoPanic(t *testing.T) {
 	wiretest.NonsenseIsNoPanic(t, overWire())
 }
 
-// TestSlowDripEndsAtTheDeadline has each reply of a pipeline come just in time,
-// and all of them together far too late.
+// TestSlowDripEndsAtTheDeadline has each reply of a pipeline arrive just in time, and all
+// of them together far too late.
 func TestSlowDripEndsAtTheDeadline(t *testing.T) {
 	drip := func(int, string) (time.Duration, string) { return 900 * time.Millisecond, "+OK\r\n" }
 	against(t, drip, func(t *testing.T, r *Ring, _ *wiretest.Peer) {
@@ -105,8 +105,8 @@ func TestSlowDripEndsAtTheDeadline(t *testing.T) {
 	})
 }
 
-// A reply under way is waited for: to give up on it would make an unknown
-// outcome of one that is about to be known.
+// A reply under way is waited for: giving up would leave the outcome unknown although it
+// is about to be known.
 func TestCancelledWhileUnderWayIsWaitedFor(t *testing.T) {
 	slow := func(int, string) (time.Duration, string) { return 2 * time.Second, "$1\r\nr\r\n" }
 	against(t, slow, func(t *testing.T, r *Ring, _ *wiretest.Peer) {
@@ -122,8 +122,8 @@ func TestCancelledWhileUnderWayIsWaitedFor(t *testing.T) {
 	})
 }
 
-// A second try after NOSCRIPT is bound by the same deadline, and is not sent
-// where ctx was cancelled meanwhile; then the outcome is known: nothing was done.
+// A second try after NOSCRIPT has the same deadline, and is not sent if ctx was cancelled
+// meanwhile. Then the outcome is known: nothing was done.
 func TestNoScriptIsTriedAgainOnce(t *testing.T) {
 	const noScript = "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 	always := func(int, string) (time.Duration, string) { return 100 * time.Millisecond, noScript }
@@ -147,8 +147,8 @@ func TestNoScriptIsTriedAgainOnce(t *testing.T) {
 	})
 }
 
-// A batch's bounds are ours: nothing reaches Redis that it would have to refuse
-// half way.
+// We check a batch's bounds ourselves, so that nothing reaches Redis that it would have
+// to refuse half way.
 func TestBatchesOutOfBoundsAreNotSent(t *testing.T) {
 	server := connect.NewEmbedded()
 	t.Cleanup(func() { _ = server.Close() })

@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// What is not on a shard puts itself right after Redis' clock was a day ahead.
+// What does not belong to a shard recovers by itself after Redis' clock was a day ahead.
 func TestWhatIsSharedAfterTheClockWentBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Embedded(t)

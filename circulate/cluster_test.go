@@ -37,7 +37,7 @@ func TestShardMovesWhileAccountsGoRound(t *testing.T) {
 			tr.goesOn(t)
 			m := cluster.Migrate(t, slot, to)
 			for m.MoveKeys(t, 1) > 0 {
-				<-time.After(5 * time.Millisecond) // some traffic meets every state
+				<-time.After(5 * time.Millisecond) // some traffic during every state
 			}
 			m.Finish(t)
 			tr.goesOn(t)
@@ -53,8 +53,8 @@ func TestShardMovesWhileAccountsGoRound(t *testing.T) {
 	tr.settle(t, server, false)
 }
 
-// TestStepsOfAShardThatHasJustMovedGoRight does each kind of call as the first that
-// meets the move.
+// TestStepsOfAShardThatHasJustMovedGoRight has each kind of call be the first after the
+// move.
 func TestStepsOfAShardThatHasJustMovedGoRight(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 0)
@@ -104,7 +104,7 @@ func TestStepsOfAShardThatHasJustMovedGoRight(t *testing.T) {
 }
 
 // TestKilledMasterOfAClusterIsFollowedByItsReplica loses what the replica had not
-// got, and no law.
+// received, but the law still holds.
 func TestKilledMasterOfAClusterIsFollowedByItsReplica(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1, redistest.WithQuickFailover())
@@ -122,8 +122,8 @@ func TestKilledMasterOfAClusterIsFollowedByItsReplica(t *testing.T) {
 	tr.settle(t, server, true)
 }
 
-// TestMessagesOfSeveralShardsAreAwaitedOnACluster where no one command concerns two
-// of them.
+// TestMessagesOfSeveralShardsAreAwaitedOnACluster uses a cluster, where no single command
+// concerns two shards.
 func TestMessagesOfSeveralShardsAreAwaitedOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 0)

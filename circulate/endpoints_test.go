@@ -48,7 +48,7 @@ func TestEndpointsAreDisabledUntilEnabled(t *testing.T) {
 			t.Errorf("no name: %v", err)
 		}
 
-		// What somebody wrote by hand disables too.
+		// An entry that somebody wrote by hand disables too.
 		conn, err := server.Conn(ctx, "endpoints:webhooks")
 		if err != nil {
 			t.Fatal(err)

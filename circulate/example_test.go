@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
-// A ring is opened on a server. The namespace, and how many shards it has, are in
-// Redis from then on: whoever opens it later need not say.
+// A ring is opened on a server. From then on Redis has the namespace and its number of
+// shards, and later callers need not state them.
 func ExampleOpen() {
 	ctx := context.Background()
 	server := connect.NewEmbedded() // connect.Open("redis://…", …) in earnest
@@ -31,8 +31,8 @@ func ExampleOpen() {
 }
 
 // An account is claimed, checked, and returned with what the check found. Messages,
-// cursor and next due time are written together, and only while the claim is held:
-// the second return of it is refused.
+// cursor and next due time are written together, and only while the claim is held: the
+// second return of the claim is refused.
 func ExampleRing_Return() {
 	ctx := context.Background()
 	server := connect.NewEmbedded()

@@ -26,9 +26,8 @@ func inFakeTime(t *testing.T, test func(t *testing.T, ring *circulate.Ring, open
 	})
 }
 
-// Work goes on while the number of shards changes: with the ring opened anew it has begun
-// before the work with the one before is told to end, and a ring that cannot be opened is
-// tried again.
+// Work goes on while the number of shards changes. Work with the new ring begins before
+// the old work is told to end, and opening the ring is tried until it succeeds.
 func TestFollowOpensTheRingAnewWhenShardsChange(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, ring *circulate.Ring, open func(context.Context) (*circulate.Ring, error)) {
 		var mu sync.Mutex
@@ -86,7 +85,7 @@ func TestFollowEndsWithTheFirstErrorOfItsWork(t *testing.T) {
 	})
 }
 
-// EachShard calls once for each, and what fails ends the others.
+// EachShard calls once for each shard, and the first error ends the other calls.
 func TestEachShardIsCalledOnceUntilOneFails(t *testing.T) {
 	var mu sync.Mutex
 	called := make(map[int]int)
@@ -118,7 +117,7 @@ func TestEachShardIsCalledOnceUntilOneFails(t *testing.T) {
 	}
 }
 
-// A monitor that starts knows what the one before kept of a clock's step.
+// A monitor that starts knows what the one before it stored of a clock's step.
 func TestLastStepOfTheClockIsKept(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ring := openRing(t, server, 1)

@@ -86,8 +86,8 @@ func TestShardNumbersHaveTheWidthOfTheHighest(t *testing.T) {
 	}
 }
 
-// hashTag is what a cluster places a key by: what is between its first { and
-// the } that follows, where that is not empty.
+// hashTag returns what a cluster places a key by: the text between its first { and the }
+// that follows, if it is not empty.
 func hashTag(key string) string {
 	if _, rest, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// TestKilledServerKeepsWhatItAcknowledged kills Redis, under AOF always, in the
-// middle of registrations, claims and returns, twice.
+// TestKilledServerKeepsWhatItAcknowledged kills Redis, under AOF always, in the middle of
+// registrations, claims and returns, twice.
 func TestKilledServerKeepsWhatItAcknowledged(t *testing.T) {
 	t.Parallel()
 	process := redistest.Start(t, redistest.WithAOF())
@@ -24,7 +24,7 @@ func TestKilledServerKeepsWhatItAcknowledged(t *testing.T) {
 		tickets: make(map[int]map[string]int),
 		enough:  make(chan struct{}, 1),
 	}
-	before := make(map[int]string) // the last ticket that a shard had given out
+	before := make(map[int]string) // the last ticket that a shard had issued
 	for life := range 3 {
 		a.work(t, life, 500, process.Kill)
 		process.Restart(t)
@@ -35,14 +35,14 @@ func TestKilledServerKeepsWhatItAcknowledged(t *testing.T) {
 	expectLaw(t, server, a.ring, len(places(t, server, a.ring)))
 }
 
-// acknowledged is all that Redis has said yes to.
+// acknowledged is everything that Redis has acknowledged.
 type acknowledged struct {
 	ring *circulate.Ring
 
 	mu      sync.Mutex
 	ids     map[string]bool
 	written map[string]bool        // message ids
-	tickets map[int]map[string]int // by shard, in which life
+	tickets map[int]map[string]int // by shard and by life of the server
 	left    int
 	enough  chan struct{}
 }
@@ -56,8 +56,8 @@ func (a *acknowledged) note(f func()) {
 	}
 }
 
-// work has workers go round until Redis has acknowledged n steps and then kill,
-// under all of them.
+// work has workers go on until Redis has acknowledged n steps and then calls kill, while
+// they work.
 func (a *acknowledged) work(t *testing.T, life, n int, kill func()) {
 	t.Helper()
 	a.mu.Lock()
@@ -83,7 +83,7 @@ func (a *acknowledged) work(t *testing.T, life, n int, kill func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	select {
-	case <-a.enough: // nobody waits for this one
+	case <-a.enough: // nothing waits for this one
 	default:
 	}
 }
@@ -138,7 +138,7 @@ func (a *acknowledged) turn(ctx context.Context, t *testing.T, life, worker int,
 	}
 }
 
-// verify holds Redis to what it acknowledged, in this life and those before.
+// verify compares Redis with what it acknowledged, in this life and those before.
 func (a *acknowledged) verify(t *testing.T, server redistest.Redis, life int, before map[int]string) {
 	t.Helper()
 	all := places(t, server, a.ring)

@@ -38,8 +38,8 @@ func register(t *testing.T, ring *circulate.Ring, ids ...string) {
 	}
 }
 
-// places reads where every account is under its current ticket, by the key
-// names that the protocol documents and not through the ring.
+// places reads where every account is under its current ticket, by the key names that the
+// protocol documents and not through the ring.
 func places(t *testing.T, server redistest.Redis, ring *circulate.Ring) map[string][]string {
 	t.Helper()
 	all := make(map[string][]string)
@@ -100,7 +100,7 @@ func expectLaw(t *testing.T, server redistest.Redis, ring *circulate.Ring, accou
 	}
 }
 
-// requeueAll takes every claim back, as a monitor does whose replicas are dead.
+// requeueAll takes every claim back, as a monitor does when all replicas are dead.
 func requeueAll(t *testing.T, ring *circulate.Ring) {
 	t.Helper()
 	for shard := range ring.Shards() {
@@ -194,8 +194,8 @@ func cycle(t *testing.T, server redistest.Redis, ring *circulate.Ring) {
 	expectLaw(t, server, ring, before)
 }
 
-// until repeats a call while Redis is not there again, for at most ten seconds,
-// and fails on any reply of it that is an error.
+// until repeats a call until Redis is there again, for at most ten seconds, and fails on
+// any error that Redis replies.
 func until(t *testing.T, what string, call func(ctx context.Context) error) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)

@@ -7,8 +7,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// What a ring does for one purpose stands on a type of its own, such as Roster and
-// Mover, rather than on Ring.
+// What a ring does for one purpose is on a type of its own, such as Roster and Mover,
+// rather than on Ring.
 func TestRingHasFewMethods(t *testing.T) {
 	const most = 60
 	if n := reflect.TypeFor[*circulate.Ring]().NumMethod(); n > most {

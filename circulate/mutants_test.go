@@ -18,8 +18,8 @@ const (
 	noRule     = "none"
 )
 
-// TestRingWithARuleBroken is the suite on a server whose scripts are rewritten on
-// the way. It does something only where TestMutantsAreFound runs it.
+// TestRingWithARuleBroken runs the suite on a server whose scripts are rewritten on the
+// way. It only does so when TestMutantsAreFound runs it.
 func TestRingWithARuleBroken(t *testing.T) {
 	rule, asked := os.LookupEnv(brokenRule)
 	if !asked {
@@ -39,9 +39,9 @@ func TestRingWithARuleBroken(t *testing.T) {
 
 const doesNotFit = "the mutant does not fit:"
 
-// TestMutantsAreFound runs this very test binary with each rule broken in turn
-// that is the suite's to notice: the test that the rule names must fail then, and
-// pass where no rule is broken.
+// TestMutantsAreFound runs this test binary with each rule broken in turn that the suite
+// must notice. The test that the rule names must fail then, and pass if no rule is
+// broken.
 func TestMutantsAreFound(t *testing.T) {
 	t.Parallel()
 	all := mutants.By(mutants.Conformance)

@@ -14,9 +14,9 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// TestVitalStepsNeedNoOrdinaryConnection takes every connection that an ordinary
-// call, a group or a blocking read may have, and keeps them. Heartbeats, claims, returns and
-// requeues go on, while an ordinary call waits.
+// TestVitalStepsNeedNoOrdinaryConnection takes every connection that an ordinary call, a
+// group or a blocking read may have, and keeps them. Heartbeats, claims, returns and
+// requeues must still work, while an ordinary call waits.
 func TestVitalStepsNeedNoOrdinaryConnection(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
@@ -26,7 +26,7 @@ func TestVitalStepsNeedNoOrdinaryConnection(t *testing.T) {
 		keep(t, divided.Conn, 64) // by default
 		keep(t, divided.GroupConn, 32)
 		keep(t, divided.BlockingConn, 64)
-		// Long enough for any step, and for the ordinary call too short at any rate.
+		// This is long enough for any step, but the ordinary call ends at it in any case.
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		if _, err := ring.Heartbeat(ctx, alice, nil, time.Minute); err != nil {
@@ -64,7 +64,7 @@ func TestVitalStepsNeedNoOrdinaryConnection(t *testing.T) {
 	})
 }
 
-// keep lends n connections and gives them back when the test ends.
+// keep lends n connections and returns them when the test ends.
 func keep(t *testing.T, lend func(context.Context, string) (redis.Conn, error), n int) {
 	t.Helper()
 	for range n {

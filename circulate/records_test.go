@@ -11,8 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// What a replica keeps of records is bounded by their bytes: four thousand of
-// 60 KB are within any reasonable number.
+// The records that a replica keeps are bounded by their bytes: four thousand records of
+// 60 KB would be within any reasonable number.
 func TestRecordsAreBoundedByBytes(t *testing.T) {
 	const count, size, most = 64, 60_000, 1 << 20
 	ring, err := circulate.Open(context.Background(), redistest.Embedded(t), circulate.Options{Shards: 1})

@@ -8,8 +8,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// A Redis that is at its limit while accounts move keeps none of them on its way,
-// and none from being moved to the end: what moves is freed where it was.
+// A Redis at its memory limit must not stop accounts on their way, or keep any from being
+// moved: moving frees memory where the account was.
 func TestReshardOnAFullRedis(t *testing.T) {
 	ctx, process := t.Context(), redistest.Start(t)
 	server := redistest.Connect(t, process)
@@ -76,7 +76,7 @@ func TestReshardOnAFullRedis(t *testing.T) {
 	lawful(after)
 }
 
-// forgetAge makes of all that has arrived what arrived long ago.
+// forgetAge makes everything that has arrived look old.
 func forgetAge(t *testing.T, server circulate.Server, ring *circulate.Ring) {
 	t.Helper()
 	conn, err := server.Conn(t.Context(), "")

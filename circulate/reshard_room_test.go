@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// Who changes the number of shards is told what room that takes, where Redis has a limit
-// and tells of it.
+// An operator who changes the number of shards is told how much memory that takes, if
+// Redis has a limit and reports it.
 func TestRoomForAChangeOfTheNumberOfShards(t *testing.T) {
 	t.Parallel()
 	embedded := openRing(t, redistest.Embedded(t), 2)
@@ -47,7 +47,7 @@ func TestRoomForAChangeOfTheNumberOfShards(t *testing.T) {
 	}
 }
 
-// What a ring knows of copies is confirmed with one call, and a change that cannot be is
+// One call confirms the copies that a ring knows, and a change that is not possible is
 // refused before anything was changed.
 func TestCopiesAreConfirmedAndOtherChangesRefused(t *testing.T) {
 	t.Parallel()
@@ -98,7 +98,8 @@ func TestCopiesAreConfirmedAndOtherChangesRefused(t *testing.T) {
 	}
 }
 
-// A namespace that has another number of shards than the settings say is told by both.
+// The error for a namespace with another number of shards than the settings names both
+// numbers.
 func TestOtherNumberOfShardsIsNamed(t *testing.T) {
 	server := redistest.Embedded(t)
 	openRing(t, server, 2)

@@ -11,8 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// TestFailoverOfSentinelsUnderTraffic loses what the replica had not got, and no
-// law.
+// TestFailoverOfSentinelsUnderTraffic loses what the replica had not received, but the
+// law still holds.
 func TestFailoverOfSentinelsUnderTraffic(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(t *testing.T, set *redistest.Sentinels, master *redistest.Server){
@@ -41,9 +41,9 @@ func TestFailoverOfSentinelsUnderTraffic(t *testing.T) {
 	}
 }
 
-// TestZombieMasterIsLeft freezes the master until another has its place. The old
-// one then takes itself for the master still, and its connections live: nothing
-// may be written there.
+// TestZombieMasterIsLeft freezes the master until another has taken its place. The old
+// one then still believes to be the master, and its connections live: nothing may be
+// written there.
 func TestZombieMasterIsLeft(t *testing.T) {
 	t.Parallel()
 	set := redistest.StartSentinels(t, redistest.WithQuickFailover())
@@ -56,7 +56,7 @@ func TestZombieMasterIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	set.AwaitOther(t, zombie)
-	tr.goesOn(t) // by the new one: the old one is frozen
+	tr.goesOn(t) // by the new master: the old one is frozen
 	if err := zombie.Thaw(); err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +88,8 @@ func TestZombieMasterIsLeft(t *testing.T) {
 	tr.settle(t, server, true)
 }
 
-// TestMasterThatNoReplicaFollowsTakesNothing is what keeps a zombie from
-// acknowledging what will be forgotten.
+// TestMasterThatNoReplicaFollowsTakesNothing keeps a zombie from acknowledging what will
+// be forgotten.
 func TestMasterThatNoReplicaFollowsTakesNothing(t *testing.T) {
 	t.Parallel()
 	set := redistest.StartSentinels(t, redistest.WithArgs("--min-replicas-to-write", "1", "--min-replicas-max-lag", "1"))

@@ -36,7 +36,7 @@ func TestFrozenServerHoldsNobodyUpAndNothingIsDoubled(t *testing.T) {
 		},
 		"claim": func(ctx context.Context) error { _, err := ring.Claim(ctx, 0, bob, 10, 0); return err },
 	}
-	// One idle connection for each, of those that it uses: what they send waits in
+	// One idle connection for each, of the kind that it uses: what they send waits in
 	// Redis' own buffers.
 	var conns []redis.Conn
 	for name := range calls {
@@ -100,8 +100,8 @@ func TestFrozenServerHoldsNobodyUpAndNothingIsDoubled(t *testing.T) {
 	expectLaw(t, server, ring, 4)
 }
 
-// TestRestartedServerForgetsScriptsAndNothingElse does every step as the first
-// that a restarted Redis sees of it.
+// TestRestartedServerForgetsScriptsAndNothingElse has each step be the first after a
+// restart of Redis.
 func TestRestartedServerForgetsScriptsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	process := redistest.Start(t, redistest.WithAOF())
@@ -182,7 +182,7 @@ func TestRingOverTLS(t *testing.T) {
 	}
 }
 
-// TestUserWithRightsForTheNamespaceAlone needs no more than its own keys.
+// TestUserWithRightsForTheNamespaceAlone needs no rights beyond its own keys.
 func TestUserWithRightsForTheNamespaceAlone(t *testing.T) {
 	t.Parallel()
 	const password = "p@ss:w/rd?#%41 客"
@@ -240,7 +240,7 @@ func TestUserWithRightsForTheNamespaceAlone(t *testing.T) {
 			if !circulate.LockedOut(err) {
 				t.Errorf("not locked out: %v", err)
 			}
-			// Waiting would not help: whoever starts us must be told at once.
+			// Waiting would not help: the user must be told at once.
 			if circulate.Unavailable(err) || circulate.Unknown(err) {
 				t.Errorf("unavailable %v, unknown %v: %v", circulate.Unavailable(err), circulate.Unknown(err), err)
 			}

@@ -14,13 +14,13 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// traffic is workers, one for each shard, that claim accounts and return them at
-// once, each with a message of its own, whatever happens to Redis meanwhile.
+// traffic has one worker for each shard, which claims accounts and returns them at once,
+// each with its own message, whatever happens to Redis meanwhile.
 type traffic struct {
 	ring *circulate.Ring
 
 	mu       sync.Mutex
-	turns    []int // by shard, that were written
+	turns    []int // written turns, by shard
 	unknown  int
 	refused  map[string]int // by code
 	messages map[string]bool
@@ -146,8 +146,8 @@ func (tr *traffic) goesOn(t *testing.T) {
 	}
 }
 
-// settle ends the traffic and expects the law to hold: each account in one place,
-// each message once. Where Redis forgets nothing, none of them is missing either.
+// settle ends the traffic and expects the law to hold: each account in one place, each
+// message once. If Redis forgets nothing, no message may be missing.
 func (tr *traffic) settle(t *testing.T, server redistest.Redis, forgets bool) {
 	t.Helper()
 	tr.stop()

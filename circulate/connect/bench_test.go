@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// BenchmarkCall is a connection lent, one command, and the connection given back:
-// through each way to reach the same kind of server.
+// BenchmarkCall lends a connection, does one command, and returns the connection, through
+// each way to reach the same kind of server.
 func BenchmarkCall(b *testing.B) {
 	cluster := redistest.StartCluster(b, 0)
 	plain := redistest.Connect(b, cluster.Owner(b, connect.Slot("key")))

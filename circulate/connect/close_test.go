@@ -8,8 +8,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
-// A server may be closed while somebody asks for his first connection of a kind: the
-// wait for messages of a process that ends, or of a node that leaves its cluster.
+// A server may be closed while a goroutine asks for its first connection of a kind, such
+// as the wait for messages of a process that ends, or of a node that leaves its cluster.
 func TestCloseWhileAConnectionIsFirstLent(t *testing.T) {
 	for range 100 {
 		server := connect.NewEmbedded()

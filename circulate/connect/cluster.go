@@ -13,27 +13,27 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Cluster is the nodes of a Redis Cluster, pools of connections to each, and the
-// map of which serves what.
+// Cluster is the nodes of a Redis Cluster, with pools of connections to each, and the map
+// of which node serves which slot.
 //
-// The map is read when the first connection is asked for, when a node says that it
-// does not serve a slot, when one cannot be reached, and when a connection is lost.
-// There is no goroutine: whoever asks for a connection next reads it again, while
-// the others go by the old one.
+// The map is read when the first connection is lent, when a node says that it does not
+// serve a slot, when a node cannot be reached, and when a connection is lost. There is no
+// goroutine for it: the next caller that asks for a connection reads the map again, while
+// others use the old one.
 type Cluster struct {
 	seeds []string
 	dial  *dialer
 	o     Options
 
-	slots [slotCount]atomic.Pointer[node] // nil: nobody serves it, as far as we know
+	slots [slotCount]atomic.Pointer[node] // nil: no known node serves it
 
 	mu     sync.Mutex
 	nodes  map[string]*node // by address
 	closed bool
 
 	reading chan struct{} // has a value while the map is being read
-	reads   atomic.Int64  // how often it was
-	began   atomic.Int64  // when the last reading did, unix ns
+	reads   atomic.Int64  // how often it was read
+	began   atomic.Int64  // when the last reading began, unix ns
 	stale   atomic.Bool   // it should be read again
 
 	redirected atomic.Int64 // commands
@@ -49,8 +49,8 @@ type node struct {
 var errClosed = errors.New("redis cluster: closed")
 
 // OpenCluster prepares connections to the cluster of a redis+cluster:// or
-// rediss+cluster:// URL, which names some of its nodes. MaxConns counts for each
-// node and purpose.
+// rediss+cluster:// URL, which names some of its nodes. MaxConns is for each node and
+// purpose.
 func OpenCluster(rawURL string, o Options) (*Cluster, error) {
 	o = o.withDefaults()
 	s, err := parseCluster(rawURL)
@@ -72,18 +72,18 @@ func OpenCluster(rawURL string, o Options) (*Cluster, error) {
 	return &Cluster{seeds: s.addresses, dial: d, o: o, nodes: make(map[string]*node), reading: make(chan struct{}, 1)}, nil
 }
 
-// Conn lends a connection to the node that serves the key's slot; to any, where
-// key is empty.
+// Conn lends a connection to the node that serves the key's slot, or to any node if key
+// is empty.
 //
-// A single command that the node redirects, by MOVED, ASK or TRYAGAIN, was not done
-// and is sent to where it belongs. In a pipeline such a reply is the caller's: of
-// the commands in it just those were not done that were refused; of a transaction,
-// nothing, if one of its commands or its EXEC was. The map is read again, so that
-// the caller's next try goes right.
+// A single command that the node redirects, by MOVED, ASK or TRYAGAIN, was not done and
+// is sent to the right node. In a pipeline the caller gets such a reply: only the
+// commands that were refused were not done. Of a transaction nothing was done if one of
+// its commands or its EXEC was refused. The map is read again, so that the caller's next
+// try succeeds.
 //
-// What a node answers after it has left the map is an error, as of a connection that
-// was cut: a master that was frozen while its replica took its place does what it was
-// told before, and that will be forgotten.
+// What a node answers after it has left the map is returned as an error, like that of a
+// cut connection. A master that was frozen while its replica took its place still does
+// the commands that it received, and that will be forgotten.
 func (c *Cluster) Conn(ctx context.Context, key string) (redis.Conn, error) {
 	return c.connFor(ctx, key, ordinary)
 }
@@ -142,7 +142,7 @@ func (c *Cluster) lend(ctx context.Context, slot int, p purpose) (*node, redis.C
 	return other, conn, err
 }
 
-// NodeOf names the node that serves a key, as far as is known.
+// NodeOf returns the node that serves a key, as far as is known.
 func (c *Cluster) NodeOf(key string) string {
 	if n := c.slots[Slot(key)].Load(); n != nil {
 		return n.address
@@ -150,7 +150,7 @@ func (c *Cluster) NodeOf(key string) string {
 	return "unknown"
 }
 
-// Nodes are the addresses of all nodes that serve slots.
+// Nodes returns the addresses of all nodes that serve slots.
 func (c *Cluster) Nodes(ctx context.Context) ([]string, error) {
 	if err := c.read(ctx); err != nil {
 		return nil, err
@@ -165,8 +165,8 @@ func (c *Cluster) Nodes(ctx context.Context) ([]string, error) {
 	return addresses, nil
 }
 
-// ConnTo lends a connection to the node at an address that Nodes gave. What it
-// redirects is not sent on.
+// ConnTo lends a connection to the node at an address that Nodes returned. Redirected
+// commands are not sent on.
 func (c *Cluster) ConnTo(ctx context.Context, address string) (redis.Conn, error) {
 	c.mu.Lock()
 	n := c.nodes[address]
@@ -177,11 +177,11 @@ func (c *Cluster) ConnTo(ctx context.Context, address string) (redis.Conn, error
 	return n.pools.lend(ctx, ordinary)
 }
 
-// Redirected counts the commands that a node refused because another serves their
-// slot, or because it is on its way.
+// Redirected returns how many commands a node refused because another serves their slot,
+// or because the slot is on its way.
 func (c *Cluster) Redirected() int64 { return c.redirected.Load() }
 
-// Name is the addresses that the URL had, without a password.
+// Name returns the addresses of the URL, without a password.
 func (c *Cluster) Name() string { return "cluster " + strings.Join(c.seeds, ",") }
 
 // Close ends the connections that are not lent.

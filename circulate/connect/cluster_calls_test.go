@@ -15,9 +15,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
-// TestEveryWayToCallIsSentOn makes each call that redigo knows of a node that does not
-// serve the key. A single command goes on to the right one. A pipeline fails, and so does
-// one that begins on a connection which can be had nowhere.
+// TestEveryWayToCallIsSentOn makes each call that redigo has at a node that does not
+// serve the key. A single command must go on to the right node. A pipeline must fail, and
+// so must one on a connection that cannot be opened.
 func TestEveryWayToCallIsSentOn(t *testing.T) {
 	t.Parallel()
 	calls := map[string]func(conn redis.Conn) (any, error){
@@ -91,8 +91,7 @@ func TestEveryWayToCallIsSentOn(t *testing.T) {
 	}
 }
 
-// A node that no map names serves nothing: the map is read again, and then the slot is
-// said to be nobody's.
+// If no node serves a slot, the map is read again. Then an error says so.
 func TestSlotThatNobodyServesIsNamed(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil)

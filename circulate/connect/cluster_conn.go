@@ -8,8 +8,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// clusterConn is a connection to the node that serves a slot. Where the node is
-// another one meanwhile, a single command finds it.
+// clusterConn is a connection to the node that serves a slot. If another node serves it
+// meanwhile, a single command goes there.
 type clusterConn struct {
 	cluster *Cluster
 	slot    int
@@ -49,7 +49,7 @@ func (k *clusterConn) DoContext(ctx context.Context, name string, args ...any) (
 }
 
 func (k *clusterConn) Send(name string, args ...any) error {
-	// Written once: while one goroutine receives, another may send.
+	// Written once, because one goroutine may send while another receives.
 	if !k.piping {
 		k.piping = true
 	}
@@ -77,15 +77,14 @@ func (k *clusterConn) observed(reply any, err error) (any, error) {
 	return reply, err
 }
 
-// replaced is the outcome of what was done by a node that serves nothing any more,
-// as a master does that was frozen while its replica took its place: nobody knows if
+// replaced returns the error for what was done by a node that serves nothing any more,
+// such as a master that was frozen while its replica took its place. Nobody knows whether
 // it counts.
 func (n *node) replaced() error {
 	return fmt.Errorf("redis cluster: answered by %s, which serves nothing any more", n.address)
 }
 
-// inner is the connection that there is now. Only a single command can have left
-// none behind.
+// inner returns the current connection. Only after a single command there may be none.
 func (k *clusterConn) inner() redis.Conn {
 	if err := k.lendAgain(0); err != nil {
 		return failed{err}

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// mapTimeout bounds one node's telling of the map.
+	// mapTimeout bounds one node's answer with the map.
 	mapTimeout = time.Second
-	// mapInterval is the shortest time between two readings on mere suspicion.
+	// mapInterval is the shortest time between two readings on suspicion.
 	mapInterval = 100 * time.Millisecond
 )
 
 // suspect has the map read again before the next connection is lent.
 func (c *Cluster) suspect() { c.stale.Store(true) }
 
-// refresh reads the map if it is suspected to be wrong and nobody else does.
+// refresh reads the map if it is suspected to be wrong and no other goroutine reads it.
 func (c *Cluster) refresh(ctx context.Context) {
 	if !c.stale.Load() || time.Now().UnixNano()-c.began.Load() < int64(mapInterval) {
 		return
@@ -29,12 +29,12 @@ func (c *Cluster) refresh(ctx context.Context) {
 	select {
 	case c.reading <- struct{}{}:
 		defer func() { <-c.reading }()
-		_ = c.readAll(ctx) // the old map may do, and who finds that it does not reads again
+		_ = c.readAll(ctx) // the old map may do; a caller for whom it does not reads it again
 	default:
 	}
 }
 
-// read reads the map, or waits for who does.
+// read reads the map, or waits for the goroutine that does.
 func (c *Cluster) read(ctx context.Context) error {
 	before := c.reads.Load()
 	select {
@@ -49,7 +49,7 @@ func (c *Cluster) read(ctx context.Context) error {
 	return c.readAll(ctx)
 }
 
-// readAll asks one node after the other, in no order, until one tells.
+// readAll asks one node after the other, in any order, until one answers.
 func (c *Cluster) readAll(ctx context.Context) error {
 	c.began.Store(time.Now().UnixNano())
 	c.stale.Store(false)
@@ -104,7 +104,7 @@ func (c *Cluster) ask(ctx context.Context, address string) ([]slotRange, error) 
 	return readSlots(reply, address)
 }
 
-// apply makes a map the one to go by, and lets go of nodes that are not in it.
+// apply makes a map the current one, and closes nodes that are not in it.
 func (c *Cluster) apply(ranges []slotRange) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +136,7 @@ func (c *Cluster) apply(ranges []slotRange) error {
 	return nil
 }
 
-// nodeAt is the node of an address. The caller holds mu.
+// nodeAt returns the node of an address. The caller holds mu.
 func (c *Cluster) nodeAt(address string) *node {
 	n := c.nodes[address]
 	if n == nil {
@@ -147,7 +147,7 @@ func (c *Cluster) nodeAt(address string) *node {
 	return n
 }
 
-// moved takes a node's word that another serves a slot.
+// moved believes a node that another serves a slot.
 func (c *Cluster) moved(slot int, address string) {
 	c.mu.Lock()
 	if !c.closed {

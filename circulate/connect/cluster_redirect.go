@@ -15,9 +15,9 @@ import (
 const (
 	// maxRedirects is how often one command is sent on.
 	maxRedirects = 5
-	// A slot that is on its way refuses commands of several keys (TRYAGAIN) until
-	// all of them have arrived. Short ways are waited for; longer ones are the
-	// caller's to wait for.
+	// A slot that is on its way refuses commands of several keys (TRYAGAIN) until all of
+	// them have arrived. Short moves are waited for here; the caller waits for longer
+	// ones.
 	tryAgainFor   = 200 * time.Millisecond
 	tryAgainPause = 5 * time.Millisecond
 )
@@ -31,8 +31,9 @@ const (
 	tryAgain
 )
 
-// observe takes an outcome at a node, and tells where to go on where that refused.
-// What is no reply is unknown, and nobody may go on.
+// observe looks at the result from a node. If the node refused, it returns where to go
+// on. An error that is no reply leaves the outcome unknown, so the command must not be
+// sent again.
 func (c *Cluster) observe(at *node, err error) (redirect, string) {
 	if err == nil {
 		return stay, ""
@@ -67,8 +68,8 @@ func (c *Cluster) observe(at *node, err error) (redirect, string) {
 	return stay, ""
 }
 
-// single does one command, and does it elsewhere if the node says that it did not
-// do it and where to go. Do has the time that is left; 0 where there is no limit.
+// single does one command, and does it at another node if this one says that it did not
+// do it and where to go. Do receives the time that is left, or 0 for no limit.
 func (k *clusterConn) single(timeout time.Duration, do func(conn redis.Conn, left time.Duration) (any, error), name string, args []any) (any, error) {
 	var deadline time.Time
 	if timeout > 0 {
@@ -122,15 +123,15 @@ func (k *clusterConn) single(timeout time.Duration, do func(conn redis.Conn, lef
 			asking = address
 		}
 		if where != tryAgain {
-			// Given back first: who holds one node's while he waits for another's
-			// may wait for somebody who does the reverse.
+			// It is returned first: a goroutine that holds one node's connection while it
+			// waits for another's could wait for one that does the reverse.
 			_ = k.release()
 		}
 	}
 }
 
-// stillRefused says that a command was redirected and could not be sent on: it was
-// not done, as the redirection says.
+// stillRefused returns the error of a command that was redirected and could not be sent
+// on. It was not done, as the redirection says.
 func stillRefused(refused, err error) error {
 	if refused == nil {
 		return err
@@ -138,7 +139,7 @@ func stillRefused(refused, err error) error {
 	return fmt.Errorf("%w (and there: %v)", refused, err) //nolint:errorlint // what was refused decides the outcome alone
 }
 
-// lendAgain sees to it that there is a connection to the slot's node.
+// lendAgain lends a connection to the slot's node if there is none.
 func (k *clusterConn) lendAgain(timeout time.Duration) error {
 	if k.conn != nil {
 		return nil
@@ -158,7 +159,7 @@ func (k *clusterConn) lendAgain(timeout time.Duration) error {
 
 var errNotAsked = errors.New("redis cluster: cannot be reached")
 
-// ask does a command at the node that a slot is on its way to.
+// ask does a command at the node that a slot is moving to.
 func (k *clusterConn) ask(address string, timeout time.Duration, name string, args []any) (any, error) {
 	if timeout == 0 {
 		timeout = k.cluster.o.ReadTimeout

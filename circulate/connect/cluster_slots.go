@@ -9,7 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// slotRange is slots that one master serves.
+// slotRange is a range of slots that one master serves.
 type slotRange struct {
 	first, last int
 	address     string
@@ -17,8 +17,8 @@ type slotRange struct {
 
 var errSlots = errors.New("CLUSTER SLOTS: unreadable reply")
 
-// readSlots reads the reply to CLUSTER SLOTS of the node at an address: arrays of
-// the first slot, the last, and nodes, the master first, each host, port and more.
+// readSlots reads a node's reply to CLUSTER SLOTS: arrays of the first slot, the last,
+// and nodes, the master first, each with host, port and more.
 func readSlots(reply any, from string) ([]slotRange, error) {
 	entries, err := redis.Values(reply, nil)
 	if err != nil {
@@ -55,8 +55,8 @@ func readSlots(reply any, from string) ([]slotRange, error) {
 	return ranges, nil
 }
 
-// hostOr is an address whose host, where the node does not know it, is the one it
-// was asked at.
+// hostOr returns an address. If the node does not know its host, it is the host at which
+// the node was asked.
 func hostOr(host, port, from string) string {
 	if host == "" || host == "?" {
 		host, _, _ = net.SplitHostPort(from)

@@ -24,7 +24,7 @@ func openCluster(t *testing.T, addresses ...string) *connect.Cluster {
 	return c
 }
 
-// node is a fake that says of itself that it serves everything.
+// node is a fake that claims to serve everything.
 func node(t *testing.T, handlers map[string]handler) *fake {
 	t.Helper()
 	f := startFake(t, handlers)
@@ -115,8 +115,8 @@ func TestTryAgainIsTriedAgainForAWhile(t *testing.T) {
 	}
 }
 
-// TestRedirectionsToNowhereAreCertain holds that a command that was refused and
-// could not be sent on is known not to be done.
+// TestRedirectionsToNowhereAreCertain checks that a command that was refused and could
+// not be sent on is known not to be done.
 func TestRedirectionsToNowhereAreCertain(t *testing.T) {
 	t.Parallel()
 	nowhere := closedAddress(t)
@@ -142,8 +142,8 @@ func TestRedirectionsToNowhereAreCertain(t *testing.T) {
 	}
 }
 
-// TestReplyOfAReplacedNodeIsNoReply has a node answer a call only after another has
-// its place, as a master does that was frozen: that it was done does not count.
+// TestReplyOfAReplacedNodeIsNoReply has a node answer a call only after another has taken
+// its place, as a frozen master does. That it was done does not count.
 func TestReplyOfAReplacedNodeIsNoReply(t *testing.T) {
 	t.Parallel()
 	answeringLate(t, func(t *testing.T, late handler, ask func(conn redis.Conn, replace func()) error) {
@@ -171,7 +171,7 @@ func TestReplyOfAReplacedNodeIsNoReply(t *testing.T) {
 }
 
 // TestUnknownIsNotSentAgain has a node do a command and then break the connection, or
-// keep silent: nobody knows that it was done, and so it is the caller's to say what now.
+// keep silent. Nobody knows whether it was done, so the caller must decide what to do.
 func TestUnknownIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	for name, get := range map[string]handler{
@@ -290,7 +290,7 @@ func TestClusterWithPassword(t *testing.T) {
 	}
 }
 
-// TestClusterOverTLS is of one node: what counts is how it is reached.
+// TestClusterOverTLS has one node: only how it is reached counts.
 func TestClusterOverTLS(t *testing.T) {
 	t.Parallel()
 	process := redistest.Start(t, redistest.WithTLS(), redistest.WithArgs("--cluster-enabled", "yes", "--tls-cluster", "yes",

@@ -16,13 +16,13 @@ const (
 	memoryConcern  = 80              // per cent of maxmemory
 )
 
-// Concerns asks every server that holds data what could lose it: an append-only file
-// that is off or cannot be written, keys that are evicted, a replicated master that takes
-// writes though no replica has them, memory that is almost used up. A server that
-// may not be asked has the concern that it does not tell. A server that cannot be
-// reached has none: the error names it, and the concerns of the others are returned.
+// Concerns asks every server that holds data what could lose it: an append-only file that
+// is off or cannot be written, eviction of keys, a replicated master that accepts writes
+// without any replica, memory that is almost used up. A server that refuses the questions
+// has a concern of its own. A server that cannot be reached has none: the error names it,
+// and the concerns of the others are returned.
 //
-// The embedded server has none. It keeps nothing anyway.
+// The embedded server has none, because it keeps nothing anyway.
 func Concerns(ctx context.Context, server Server) ([]Concern, error) {
 	switch s := server.(type) {
 	case *Embedded:
@@ -69,7 +69,7 @@ type questions struct {
 	name  string
 	found []Concern
 
-	refused []string // what it may not be asked
+	refused []string // kinds of questions that it refused
 	err     error    // it went away
 }
 
@@ -103,7 +103,7 @@ func (q *questions) say(code ConcernCode, format string, args ...any) {
 	q.found = append(q.found, Concern{Node: q.name, Code: code, Text: "redis " + q.name + ": " + fmt.Sprintf(format, args...)})
 }
 
-// setting is the value of one setting, empty where it is not told.
+// setting returns the value of one setting, or "" if it is not answered.
 func (q *questions) setting(key string) string {
 	pair, err := redis.Strings(q.do("CONFIG", "GET", key))
 	if err != nil || len(pair) != 2 {
@@ -120,7 +120,7 @@ func (q *questions) info(section string) string {
 	return text
 }
 
-// do asks unless the server went away, or refused a question of the kind before.
+// do asks, unless the server went away or refused a question of that kind before.
 func (q *questions) do(command, arg string, args ...any) (any, error) {
 	for _, refused := range q.refused {
 		if refused == command {

@@ -38,7 +38,8 @@ func TestConcerns(t *testing.T) {
 	}
 }
 
-// A user that lacks the permission to ask is told of, rather than taken for content.
+// A user that lacks the permission to ask is reported, because silence does not mean that
+// all is well.
 func TestConcernsMayNotBeAsked(t *testing.T) {
 	t.Parallel()
 	process := redistest.Start(t, redistest.WithAOF())

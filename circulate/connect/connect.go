@@ -9,24 +9,25 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Options are how to reach a server. The zero value has the defaults.
+// Options are how to reach a server. The zero value means the defaults.
 type Options struct {
-	// CAFile, CertFile and KeyFile are PEM files for rediss://: whom to trust
-	// besides the system's authorities, and who we are.
+	// CAFile, CertFile and KeyFile are PEM files for rediss://: an authority to trust
+	// besides the system's, and our own certificate and key.
 	CAFile, CertFile, KeyFile string
 
-	// PasswordFile holds the password in place of the URL, which may hold the user.
-	// It is read for each connection, so that a password can be changed while
-	// connections last. SentinelPasswordFile is the same of the sentinels.
+	// PasswordFile holds the password in place of the URL, which may hold the user. It is
+	// read for each connection, so that a password can be changed while connections last.
+	// SentinelPasswordFile is the same for the sentinels.
 	PasswordFile, SentinelPasswordFile string
 
 	MaxConns       int           // at most this many connections for each purpose, half as many for groups; 64
 	ConnectTimeout time.Duration // 3 s
-	ReadTimeout    time.Duration // of a call without a deadline of its own; 10 s
+	ReadTimeout    time.Duration // of a call without an earlier deadline; 10 s
 	WriteTimeout   time.Duration // 5 s
 
-	// Dialed is told the address of each server that was reached, sentinels and the nodes of
-	// a cluster among them, before anything is sent to it; nil: nobody is. It must not block.
+	// Dialed is called with the address of each server that was reached, including
+	// sentinels and the nodes of a cluster, before anything is sent to it; nil: it is not
+	// called. It must not block.
 	Dialed func(net.Addr)
 }
 
@@ -48,7 +49,7 @@ func (o Options) withDefaults() Options {
 
 // Server lends connections to Redis, in whichever way it is reached.
 type Server interface {
-	// Conn lends a connection to the server that has a key; any, where key is
+	// Conn lends a connection to the server that has a key, or to any server if key is
 	// empty. The caller closes it.
 	Conn(ctx context.Context, key string) (redis.Conn, error)
 	// VitalConn is Conn for heartbeats, claims and what returns claims. These have
@@ -59,21 +60,20 @@ type Server interface {
 	// BlockingConn is Conn for calls that Redis holds back until something happens,
 	// and for subscriptions. These have connections of their own, too.
 	BlockingConn(ctx context.Context, key string) (redis.Conn, error)
-	// Name tells where it is, without a password.
+	// Name returns where the server is, without a password.
 	Name() string
 	// Close ends the connections that are not lent.
 	Close() error
 }
 
-// Open prepares connections to Redis. It reaches for nothing yet: a server that is
-// away is an error of Conn. A URL is one of
+// Open prepares connections to Redis. It does not connect yet: a server that is away is
+// an error of Conn. A URL is one of
 //
 //	redis://[USER:PASSWORD@]HOST:PORT[/DATABASE]
 //	redis+sentinel://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…]/MASTER[?db=DATABASE&…]
 //	redis+cluster://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…]
 //
-// or the same with rediss, for TLS. See [OpenSingle], [OpenSentinel] and
-// [OpenCluster].
+// or the same with rediss, for TLS. See [OpenSingle], [OpenSentinel] and [OpenCluster].
 func Open(rawURL string, o Options) (Server, error) {
 	scheme, _, _ := strings.Cut(rawURL, "://")
 	switch strings.ToLower(scheme) {
@@ -85,7 +85,7 @@ func Open(rawURL string, o Options) (Server, error) {
 	return orNil(OpenSingle(rawURL, o))
 }
 
-// orNil keeps a nil pointer from becoming a Server that is not nil.
+// orNil prevents a nil pointer from becoming a Server that is not nil.
 func orNil[S Server](s S, err error) (Server, error) {
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (s *Single) connFor(ctx context.Context, _ string, p purpose) (redis.Conn, 
 	return s.pools.lend(ctx, p)
 }
 
-// Name is the server's address, without a password.
+// Name returns the server's address, without a password.
 func (s *Single) Name() string { return s.name }
 
 // Close ends the connections that are not lent.

@@ -15,13 +15,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// credentials are who we say we are.
+// credentials are our user and password.
 type credentials struct{ user, password string }
 
 // dialer opens connections to servers that are all reached in the same way.
 type dialer struct {
 	credentials
-	file    string // that holds the password, read for each connection; empty: the credentials do
+	file    string // holds the password, read for each connection; empty: the credentials do
 	options []redis.DialOption
 }
 
@@ -50,10 +50,10 @@ func newDialer(c credentials, file string, database int, secure bool, o Options)
 	return d, nil
 }
 
-// keepAlive is how often the system asks whether the other end of a connection is there.
+// keepAlive is how often the system checks that the other end of a connection exists.
 const keepAlive = 5 * time.Minute
 
-// dialing connects, and tells to which address.
+// dialing connects, and reports the address.
 func dialing(o Options) func(ctx context.Context, network, address string) (net.Conn, error) {
 	tcp := net.Dialer{Timeout: o.ConnectTimeout, KeepAlive: keepAlive}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -80,7 +80,7 @@ func (d *dialer) dial(ctx context.Context, address string) (redis.Conn, error) {
 	return conn, nil
 }
 
-// explain says of a server that was reached that it was, where it wants none of us.
+// explain adds to the error of a server that refuses us that it was reached.
 func explain(address string, err error) error {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
@@ -101,7 +101,7 @@ func explain(address string, err error) error {
 const maxPassword = 64 << 10
 
 // ReadPassword reads a file that holds a password. One newline at the end is not part of
-// it. The error never holds what is in the file.
+// it. The error never holds the file's content.
 func ReadPassword(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -123,7 +123,7 @@ func ReadPassword(path string) (string, error) {
 
 var errNoSentinels = errors.New("redis URL: there is a file for the sentinels' password, but it names no sentinels: it does not begin with redis+sentinel://")
 
-// refuseUnusedFiles says that certificates are given where nothing uses them.
+// refuseUnusedFiles returns an error if certificates are set that nothing uses.
 func refuseUnusedFiles(o Options) error {
 	if o.CAFile != "" || o.CertFile != "" || o.KeyFile != "" {
 		return errors.New("redis URL: certificates are given, but only rediss:// uses them")
@@ -131,8 +131,8 @@ func refuseUnusedFiles(o Options) error {
 	return nil
 }
 
-// newPool has connections that dial opens and that, before they are lent, test
-// finds good; nil finds all good that have not been idle for long.
+// newPool makes a pool of connections that dial opens. Test checks each before it is
+// lent; nil accepts all that have not been idle for long.
 func newPool(o Options, dial func(context.Context) (redis.Conn, error), test func(context.Context, redis.Conn, time.Time) error) *redis.Pool {
 	if test == nil {
 		test = pingIdle
@@ -145,17 +145,17 @@ func newPool(o Options, dial func(context.Context) (redis.Conn, error), test fun
 		DialContext:         dial,
 		TestOnBorrowContext: test,
 	}
-	// A pool makes its places when it is first asked for a connection, and one that is
-	// closed at that moment races with itself (redigo v1.9.3, Pool.lazyInit). Nobody
-	// dials for who has gone already.
+	// A pool is set up when it is first asked for a connection, and one that is closed at
+	// that moment races with itself (redigo v1.9.3, Pool.lazyInit). With this context,
+	// which is done, nothing is dialed.
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, _ = pool.GetContext(gone)
 	return pool
 }
 
-// idleCheck is after how much idleness a connection is tried with a PING before
-// it is lent: at every lending that would double a call's cost.
+// idleCheck is after how much idle time a connection is tested with a PING before it is
+// lent. A test at every lending would double a call's cost.
 const idleCheck = 10 * time.Second
 
 func pingIdle(ctx context.Context, c redis.Conn, used time.Time) error {
@@ -166,7 +166,7 @@ func pingIdle(ctx context.Context, c redis.Conn, used time.Time) error {
 	return err
 }
 
-// tlsConfig has no server name: redigo takes it from each address that it dials.
+// tlsConfig sets no server name: redigo takes it from each address that it dials.
 func tlsConfig(o Options) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CAFile != "" {

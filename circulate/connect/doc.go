@@ -1,8 +1,7 @@
-// Package connect is how Redis is reached: one server ([Single]), the master that
-// Sentinel names ([Sentinel]), the nodes of a cluster ([Cluster]), or one embedded
-// in the process ([Embedded]). What it returns lends connections to package
-// circulate.
+// Package connect reaches Redis: one server ([Single]), the master that Sentinel names
+// ([Sentinel]), the nodes of a cluster ([Cluster]), or one embedded in the process
+// ([Embedded]). These lend connections to package circulate.
 //
-// A connection never does a command again whose outcome is unknown. What a node of
-// a cluster redirects it has not done, and only that is sent on.
+// A connection never repeats a command whose outcome is unknown. A command that a node of
+// a cluster redirects was not done there, and only such a command is sent on.
 package connect

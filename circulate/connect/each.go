@@ -8,9 +8,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// EachServer calls fn with a connection to every server that takes writes, one after the other:
-// of a cluster all masters, else the one. It closes the connections. A server that cannot be
-// reached, or where fn fails, is in the error, and the others have their turn all the same.
+// EachServer calls fn with a connection to every server that accepts writes, one after
+// the other: all masters of a cluster, or the one server. It closes the connections. If a
+// server cannot be reached, or fn fails, the error names it, and the others are still
+// called.
 func EachServer(ctx context.Context, server interface {
 	Conn(ctx context.Context, key string) (redis.Conn, error)
 }, fn func(ctx context.Context, name string, conn redis.Conn) error) error {

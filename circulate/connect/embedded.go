@@ -10,20 +10,20 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Embedded is a Redis in the process itself, in memory: for a laptop and for
-// tests. It listens nowhere, and what it holds goes with the process.
+// Embedded is a Redis inside the process, in memory, for a laptop and for tests. It
+// listens nowhere, and its data ends with the process.
 type Embedded struct {
 	server *miniredis.Miniredis
 	clock  *embeddedClock
 	pools  *pools
 
-	mu     sync.Mutex // the server's: it must not be dialled while it is closed
+	mu     sync.Mutex // guards the server, which must not be dialled while it is closed
 	closed bool
 }
 
-// embeddedClock is the server's. It stands still while commands run, and goes on between
-// them by a millisecond or more: with each change of its time the server looks through all
-// its keys for those that expire, which in the midst of scripts was most of its work.
+// embeddedClock is the server's clock. It stands still while commands run, and advances
+// between them by a millisecond or more. At each change of its time the server searches
+// all keys for expired ones, and within scripts that was most of its work.
 type embeddedClock struct {
 	server *miniredis.Miniredis
 
@@ -41,7 +41,7 @@ func (c *embeddedClock) tick() {
 	}
 }
 
-// NewEmbedded starts one.
+// NewEmbedded starts an embedded server.
 func NewEmbedded() *Embedded {
 	server := miniredis.NewMiniRedis()
 	server.ClockTTL(true)
@@ -55,7 +55,7 @@ func NewEmbedded() *Embedded {
 	return e
 }
 
-// dial connects to the server, unless it is closed: it would begin anew.
+// dial connects to the server unless it is closed: dialling would start it again.
 func (e *Embedded) dial() (net.Conn, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -93,20 +93,20 @@ func (e *Embedded) connFor(ctx context.Context, _ string, p purpose) (redis.Conn
 	return e.pools.lend(ctx, p)
 }
 
-// Name says what it is.
+// Name returns "embedded".
 func (e *Embedded) Name() string { return "embedded" }
 
-// Miniredis is the server itself, for tests that inject faults.
+// Miniredis returns the server itself, for tests that inject faults.
 func (e *Embedded) Miniredis() *miniredis.Miniredis { return e.server }
 
-// SetClock has the server go by another clock from its next command on, for tests.
+// SetClock has the server use another clock from its next command on, for tests.
 func (e *Embedded) SetClock(now func() time.Time) {
 	e.clock.mu.Lock()
 	defer e.clock.mu.Unlock()
 	e.clock.now = now
 }
 
-// Close ends the server and forgets all it held.
+// Close ends the server and drops its data.
 func (e *Embedded) Close() error {
 	err := e.pools.Close()
 	e.mu.Lock()

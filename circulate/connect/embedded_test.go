@@ -69,7 +69,7 @@ func TestEmbeddedServerWithstandsManyAtOnce(t *testing.T) {
 	server := connect.NewEmbedded()
 	defer server.Close()
 	var clients sync.WaitGroup
-	for range 200 { // more than there are connections
+	for range 200 { // more than the number of connections
 		clients.Go(func() {
 			conn, err := server.Conn(t.Context(), "")
 			if err != nil {
@@ -112,8 +112,8 @@ func TestEmbeddedServerFollowsFakeTime(t *testing.T) {
 	})
 }
 
-// A pipeline whose commands and replies are larger than every buffer between
-// the two used to make client and server wait for each other for ever.
+// A pipeline whose commands and replies exceed every buffer between client and server
+// used to make them wait for each other for ever.
 func TestEmbeddedServerTakesLargePipelines(t *testing.T) {
 	server := connect.NewEmbedded()
 	defer server.Close()

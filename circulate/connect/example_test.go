@@ -6,8 +6,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
-// The URL says what is at the other end: one server, Sentinel or Cluster. A Redis that
-// is away is no error yet.
+// The URL says what is at the other end: one server, Sentinel or Cluster. A Redis that is
+// away causes no error yet.
 func ExampleOpen() {
 	for _, url := range []string{
 		"redis://user:s3cret@127.0.0.1:6379/0",

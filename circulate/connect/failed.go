@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// failed is a connection that could not be had: all that is asked of it fails.
+// failed is a connection that could not be opened: every call on it fails.
 type failed struct{ err error }
 
 func (f failed) Do(string, ...any) (any, error)                           { return nil, f.err }

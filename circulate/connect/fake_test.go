@@ -11,7 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// fake is a server that answers as the test says, and counts what it was asked.
+// fake is a server that answers as the test says, and counts its calls.
 type fake struct {
 	*server.Server
 	mu    sync.Mutex
@@ -57,7 +57,7 @@ func (f *fake) count(name string) int {
 
 func (f *fake) address() string { return f.Addr().String() }
 
-// slots answers CLUSTER SLOTS: all of them at one address.
+// slots answers CLUSTER SLOTS with all of them at one address.
 func slots(address func() string) handler {
 	return func(c *server.Peer, _ []string) {
 		host, text, _ := net.SplitHostPort(address())
@@ -78,7 +78,7 @@ func says(text string) handler { return func(c *server.Peer, _ []string) { c.Wri
 
 func refuses(text string) handler { return func(c *server.Peer, _ []string) { c.WriteError(text) } }
 
-// closedAddress is one where nobody listens.
+// closedAddress returns an address where nobody listens.
 func closedAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -89,10 +89,10 @@ func closedAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// answeringLate is a test of a server that answers a GET, by itself or in a pipeline,
-// only after another has its place, as one does that was frozen. The test gets that
-// server's handler, and a function that asks, has the server replaced meanwhile and
-// returns the call's error.
+// answeringLate runs a test of a server that answers a GET, by itself or in a pipeline,
+// only after another server has taken its place, as a frozen one does. The test receives
+// that server's handler and a function that sends the GET, has the server replaced
+// meanwhile and returns the call's error.
 func answeringLate(t *testing.T, test func(t *testing.T, late handler, ask func(conn redis.Conn, replace func()) error)) {
 	t.Helper()
 	for name, get := range map[string]func(conn redis.Conn) (any, error){
@@ -127,7 +127,7 @@ func answeringLate(t *testing.T, test func(t *testing.T, late handler, ask func(
 	}
 }
 
-// halves answers CLUSTER SLOTS: one half of them at each of two addresses.
+// halves answers CLUSTER SLOTS with one half of them at each of two addresses.
 func halves(first, second string) handler {
 	return func(c *server.Peer, _ []string) {
 		c.Block(func(w *server.Writer) {

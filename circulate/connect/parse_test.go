@@ -102,7 +102,7 @@ func FuzzURLsNeverPanicAndErrorsHoldNoPassword(f *testing.F) {
 		const password = "hunter2hunter2"
 		server, err := Open(before+password+after, Options{})
 		if err != nil {
-			// What stands before the first colon is named: that is no password.
+			// The text before the first colon is named, as it is no password.
 			if scheme, _, _ := strings.Cut(before+password+after, ":"); strings.Contains(err.Error(), password) && !strings.Contains(scheme, password) {
 				t.Errorf("%v", err)
 			}
@@ -152,7 +152,7 @@ func TestCertificateFilesThatCannotBeUsedAreNamed(t *testing.T) {
 			if strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("the error holds the password: %v", err)
 			}
-			// Who gives certificates believes that they are used.
+			// A user who sets certificates believes that they are used.
 			if _, err := Open("redis://u:hunter2@localhost", test.options); err == nil || !strings.Contains(err.Error(), "only rediss://") {
 				t.Errorf("without TLS: %v", err)
 			}

@@ -24,8 +24,8 @@ func startLocked(t *testing.T, password string) *miniredis.Miniredis {
 	return server
 }
 
-// A password in a file is read for each connection: those that last go on when it
-// changes, and the next ones have the new one.
+// A password in a file is read for each connection. Existing connections go on when it
+// changes, and new ones use the new one.
 func TestPasswordFile(t *testing.T) {
 	redisServer := startLocked(t, "first")
 	file := filepath.Join(t.TempDir(), "password")
@@ -149,7 +149,7 @@ func TestUnescaped(t *testing.T) {
 	}
 }
 
-// Whoever asks is told where connections lead, before anything is sent there.
+// A caller that asks is told where connections lead, before anything is sent there.
 func TestDialed(t *testing.T) {
 	redisServer := startLocked(t, "first")
 	var told []string

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// buffered is an end of a pipe whose writes never wait for the reader. A pipe
-// has no room in it: a client that writes a pipeline while the server writes the
-// first reply would wait for it for ever, as the server for the client.
+// buffered is an end of a pipe whose writes never wait for the reader. A pipe has no
+// buffer: a client that writes a pipeline while the server writes the first reply would
+// wait for the server for ever, and the server for the client.
 type buffered struct {
 	net.Conn
 	sends func() // is called before anything is sent
@@ -27,7 +27,7 @@ func newBuffered(conn net.Conn, sends func()) *buffered {
 	return b
 }
 
-// Write takes everything at once, unless an earlier write has failed.
+// Write accepts everything at once, unless an earlier write has failed.
 func (b *buffered) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -42,7 +42,7 @@ func (b *buffered) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close ends both ends; what is pending is dropped.
+// Close closes both ends and drops what is pending.
 func (b *buffered) Close() error {
 	b.once.Do(func() { close(b.closed) })
 	b.fail(io.ErrClosedPipe)

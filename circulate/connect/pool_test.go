@@ -30,7 +30,7 @@ func open(t *testing.T, process *redistest.Server, o connect.Options) *connect.S
 	return server
 }
 
-// lend lends n connections at once and gives them back.
+// lend lends n connections at once and returns them.
 func lend(t *testing.T, server redistest.Redis, n int) {
 	t.Helper()
 	conns := make([]redis.Conn, n)
@@ -56,8 +56,8 @@ func ping(ctx context.Context, server redistest.Redis) error {
 	return err
 }
 
-// TestPoolRecoversFromAServerThatWentAway loses no connection for good: each
-// dead one fails one call at most.
+// TestPoolRecoversFromAServerThatWentAway checks that each dead connection fails at most
+// one call.
 func TestPoolRecoversFromAServerThatWentAway(t *testing.T) {
 	t.Parallel()
 	const conns = 4
@@ -118,8 +118,8 @@ func TestConnectionsAreBoundedAndWaitedForUntilTheDeadline(t *testing.T) {
 	_ = lent[1].Close()
 }
 
-// TestIdleConnectionsOfASilentServerHoldNobodyUp freezes Redis under idle
-// connections: to try them takes no longer than the caller has.
+// TestIdleConnectionsOfASilentServerHoldNobodyUp freezes Redis under idle connections.
+// Testing them must take no longer than the caller's time.
 func TestIdleConnectionsOfASilentServerHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	process := redistest.Start(t)
@@ -148,8 +148,8 @@ func TestIdleConnectionsOfASilentServerHoldNobodyUp(t *testing.T) {
 	}
 }
 
-// TestConnectionsThatDiedWhileIdleAreReplacedUnseen needs no failed call to
-// find out.
+// TestConnectionsThatDiedWhileIdleAreReplacedUnseen checks that no call fails because of
+// them.
 func TestConnectionsThatDiedWhileIdleAreReplacedUnseen(t *testing.T) {
 	t.Parallel()
 	process := redistest.Start(t)
@@ -161,7 +161,7 @@ func TestConnectionsThatDiedWhileIdleAreReplacedUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := open(t, process, connect.Options{})
 		lend(t, server, 5)
-		// As a restart of Redis does, or a firewall that forgets.
+		// This is what a restart of Redis does, or a firewall that forgets connections.
 		if n, err := redis.Int(admin.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")); n != 5 || err != nil {
 			t.Fatal(n, err)
 		}
@@ -196,8 +196,8 @@ func TestNobodyListensIsAnErrorOfConnWithoutThePassword(t *testing.T) {
 	}
 }
 
-// TestServerThatTakesCallsAndSaysNothing is one behind a broken proxy: it is
-// given up on at the deadline, in the handshake already.
+// TestServerThatTakesCallsAndSaysNothing has a server behind a broken proxy. Callers give
+// up at the deadline, even in the handshake.
 func TestServerThatTakesCallsAndSaysNothing(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,28 +14,28 @@ import (
 type purpose uint8
 
 const (
-	ordinary purpose = iota // all that is none of the others
+	ordinary purpose = iota // everything else
 	vital                   // heartbeats, claims and what returns claims
 	groups                  // steps of consumer groups, of which there may be any number
-	blocking                // what Redis holds back until something happens, and subscriptions
+	blocking                // calls that Redis holds back until something happens, and subscriptions
 	purposes
 )
 
-// pools are the connections to one server, apart for each purpose: so that a
-// heartbeat, a claim or a return waits neither behind reads that block nor behind
-// however many ordinary calls.
+// pools are the connections to one server, apart for each purpose. So a heartbeat, a
+// claim or a return waits neither behind blocking reads nor behind any number of ordinary
+// calls.
 type pools struct {
 	of   [purposes]*redis.Pool
-	cut  atomic.Int64 // when a connection was found to be cut, last; unix ns
+	cut  atomic.Int64 // when a connection was last found to be cut; unix ns
 	test tester
 }
 
-// tester tells whether a connection that was used last at a time is good; at the
-// zero time: that must be found out.
+// tester checks a connection that was last used at a time. The zero time means that it
+// must be tested.
 type tester func(ctx context.Context, c redis.Conn, used time.Time) error
 
 // newPools makes a pool for each purpose. Connections are opened only when they are
-// wanted.
+// needed.
 func newPools(o Options, dial func(context.Context) (redis.Conn, error), test tester) *pools {
 	all := &pools{test: test}
 	if test == nil {
@@ -51,7 +51,7 @@ func newPools(o Options, dial func(context.Context) (redis.Conn, error), test te
 	for i := range all.of {
 		o := o
 		if purpose(i) == groups {
-			o.MaxConns = (o.MaxConns + 1) / 2 // all that they ask is in Redis' way
+			o.MaxConns = (o.MaxConns + 1) / 2 // every call of a group costs Redis time
 		}
 		all.of[i] = newPool(o, lent, all.good)
 	}
@@ -62,9 +62,9 @@ func (all *pools) lend(ctx context.Context, p purpose) (redis.Conn, error) {
 	return all.of[p].GetContext(ctx)
 }
 
-// good tests a connection before it is lent. Where another one was cut since it
-// was used, the server may have been started anew, and all may be: one call finds
-// that out for every pool.
+// good tests a connection before it is lent. If another one was cut since it was used
+// last, the server may have been restarted, and all connections may be dead: one call
+// finds that out for every pool.
 func (all *pools) good(ctx context.Context, c redis.Conn, used time.Time) error {
 	if used.UnixNano() <= all.cut.Load() {
 		used = time.Time{}
@@ -81,7 +81,7 @@ func (all *pools) Close() error {
 	return errors.Join(errs...)
 }
 
-// fullConn is what every connection is that is dialed here.
+// fullConn is the type of every connection that is dialed here.
 type fullConn interface {
 	redis.ConnWithTimeout
 	DoContext(ctx context.Context, name string, args ...any) (any, error)
@@ -94,8 +94,8 @@ type pooled struct {
 	in *pools
 }
 
-// Close ends the connection, and notes whether it was cut. One whose call was not
-// answered in time says nothing of the others.
+// Close closes the connection, and notes whether it was cut. A connection whose call was
+// not answered in time proves nothing about the others.
 func (p *pooled) Close() error {
 	var network net.Error
 	if err := p.Err(); err != nil && !(errors.As(err, &network) && network.Timeout()) {

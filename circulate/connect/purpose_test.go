@@ -13,8 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// A connection of each purpose is lent although those of all others are in use, however
-// Redis is reached.
+// A connection of each purpose is lent although all connections of the others are in use,
+// however Redis is reached.
 func TestConnectionsAreApartForEachPurpose(t *testing.T) {
 	t.Parallel()
 	one := connect.Options{MaxConns: 1}
@@ -45,7 +45,7 @@ func TestConnectionsAreApartForEachPurpose(t *testing.T) {
 				t.Errorf("%s, %s: %q, %v", name, purpose, pong, err)
 			}
 			if name == "embedded" {
-				continue // its number of connections is no setting
+				continue // its number of connections is not a setting
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			if second, err := lend(ctx, "key"); !errors.Is(err, context.DeadlineExceeded) {
@@ -56,7 +56,7 @@ func TestConnectionsAreApartForEachPurpose(t *testing.T) {
 	}
 }
 
-// EachServer goes on where one server fails, and names it.
+// EachServer goes on if one server fails, and names that server.
 func TestEachServerIsCalledThoughOneFails(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")

@@ -12,17 +12,16 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Sentinel is the server that Redis Sentinel names as the master, and pools of
+// Sentinel is the server that Redis Sentinel names as the master, with pools of
 // connections to it.
 //
-// Its word is not enough: each new connection asks the server for its ROLE and is
-// closed unless that is master. Sentinels are asked again when a connection cannot
+// The sentinels' answer is not enough: each new connection asks the server for its ROLE
+// and is closed unless that is master. Sentinels are asked again when a connection cannot
 // be opened or is lost, when the server says that it may not write (READONLY,
-// NOREPLICAS), when one of them publishes +switch-master, and each second: so a
-// master that is cut off from them, but not from us, is left at once when another
-// has its place, though it answers as if nothing were. What it answers then to calls
-// that were under way is an error, as of a connection that was cut: what it did will
-// be forgotten.
+// NOREPLICAS), when a sentinel publishes +switch-master, and each second. So a master
+// that is cut off from them, but not from us, is left at once when another has taken its
+// place, even if it still answers. Its answers to calls that were under way are returned
+// as errors, like those of a cut connection: what it did will be forgotten.
 type Sentinel struct {
 	addresses []string
 	master    string
@@ -32,8 +31,8 @@ type Sentinel struct {
 
 	mu      sync.Mutex
 	current verdict
-	doubt   bool      // current is to be asked for again before it is used
-	asked   time.Time // when sentinels were, last
+	doubt   bool      // ask for current again before using it
+	asked   time.Time // when sentinels were last asked
 
 	asking  chan struct{} // has a value while sentinels are being asked
 	started sync.Once
@@ -48,17 +47,17 @@ type Sentinel struct {
 // verdict is what sentinels say.
 type verdict struct {
 	address string
-	epoch   int64 // of the failover that made it so; the greater is the later
+	epoch   int64 // of the failover that made it so; a greater one is later
 }
 
 // OpenSentinel prepares connections to the master of a redis+sentinel:// URL:
 //
 //	redis+sentinel://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…]/MASTER[?db=DATABASE]
 //
-// HOST:PORT are the sentinels, of which all should be named; user, password and
-// database are of the master. Parameters sentinel_user and sentinel_password are
-// for sentinels that want one. With rediss+sentinel both speak TLS;
-// sentinel_tls=true or false says otherwise of the sentinels.
+// HOST:PORT are the sentinels; name all of them. User, password and database are the
+// master's. Parameters sentinel_user and sentinel_password are for sentinels that demand
+// them. With rediss+sentinel both speak TLS; sentinel_tls=true or false overrides that
+// for the sentinels.
 func OpenSentinel(rawURL string, o Options) (*Sentinel, error) {
 	o = o.withDefaults()
 	t, err := parseSentinel(rawURL)
@@ -128,16 +127,15 @@ func (s *Sentinel) connFor(ctx context.Context, _ string, p purpose) (redis.Conn
 	return s.pools.lend(ctx, p)
 }
 
-// Silent counts how often a sentinel was asked, as each is every second, and could
-// not be reached or told nothing.
+// Silent returns how often a sentinel did not answer. Each is asked every second.
 func (s *Sentinel) Silent() int64 { return s.silent.Load() }
 
-// Name is the master's name and the sentinels' addresses, without a password.
+// Name returns the master's name and the sentinels' addresses, without a password.
 func (s *Sentinel) Name() string {
 	return "master " + s.master + " of sentinels " + strings.Join(s.addresses, ",")
 }
 
-// Master is the address that sentinels gave last, "" before any did.
+// Master returns the address that sentinels named last, or "" before any did.
 func (s *Sentinel) Master() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +145,7 @@ func (s *Sentinel) Master() string {
 // Close ends the connections that are not lent.
 func (s *Sentinel) Close() error {
 	s.end()
-	s.started.Do(func() {}) // whoever asks for a connection from now on starts nothing
+	s.started.Do(func() {}) // a caller that asks for a connection from now on starts nothing
 	s.all.Wait()
 	err := s.pools.Close()
 	for _, p := range s.sentinels {
@@ -171,7 +169,7 @@ func (s *Sentinel) signal() {
 	}
 }
 
-// dialMaster opens a connection to whom sentinels name, if he agrees.
+// dialMaster opens a connection to the server that sentinels name, if its ROLE is master.
 func (s *Sentinel) dialMaster(ctx context.Context) (redis.Conn, error) {
 	address, err := s.resolve(ctx)
 	if err != nil {
@@ -190,7 +188,7 @@ func (s *Sentinel) dialMaster(ctx context.Context) (redis.Conn, error) {
 	return &sentinelConn{Conn: conn, of: s, address: address}, nil
 }
 
-// stillMaster drops connections to who is not the master any more.
+// stillMaster returns an error for a connection to a server that is no longer the master.
 func (s *Sentinel) stillMaster(ctx context.Context, c redis.Conn, used time.Time) error {
 	k := c.(*sentinelConn)
 	if s.left(k.address) {
@@ -211,8 +209,8 @@ func (s *Sentinel) left(address string) bool {
 
 var errNotMaster = errors.New("is not the master")
 
-// requireMaster asks a server for its ROLE. A user who may not ask learns it from
-// READONLY.
+// requireMaster asks a server for its ROLE. If the user may not ask, READONLY will show
+// it later.
 func requireMaster(ctx context.Context, conn redis.Conn) error {
 	reply, err := redis.Values(redis.DoContext(conn, ctx, "ROLE"))
 	var refused redis.Error

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// askTimeout bounds one sentinel's answer, askPatience the wait for the others
-	// when one has answered.
+	// askTimeout bounds one sentinel's answer. askPatience bounds the wait for the others
+	// after one has answered.
 	askTimeout  = time.Second
 	askPatience = 250 * time.Millisecond
 	// followInterval is how often sentinels are asked without a reason.
 	followInterval = time.Second
-	// doubtInterval is the shortest time between two askings on mere suspicion.
+	// doubtInterval is the shortest time between two rounds of questions on suspicion.
 	doubtInterval = 50 * time.Millisecond
 )
 
-// resolve is the master's address: what was said last, unless that is in doubt.
+// resolve returns the master's address: the last answer, unless that is in doubt.
 func (s *Sentinel) resolve(ctx context.Context) (string, error) {
 	release, err := s.mayAsk(ctx)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Sentinel) resolve(ctx context.Context) (string, error) {
 	return s.ask(ctx)
 }
 
-// mayAsk waits until nobody else asks.
+// mayAsk waits until no other goroutine asks.
 func (s *Sentinel) mayAsk(ctx context.Context) (release func(), err error) {
 	select {
 	case s.asking <- struct{}{}:
@@ -55,9 +55,8 @@ type answer struct {
 	err error
 }
 
-// ask asks all sentinels at once and goes by the latest word: one that is cut off
-// from the others may still name who was the master before. The caller is who may
-// ask.
+// ask asks all sentinels at once and believes the latest answer: a sentinel that is cut
+// off from the others may still name the old master. The caller has mayAsk's permission.
 func (s *Sentinel) ask(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	answers := make(chan answer, len(s.sentinels))
@@ -66,7 +65,7 @@ func (s *Sentinel) ask(ctx context.Context) (string, error) {
 		asked.Go(func() {
 			v, err := askSentinel(ctx, s.sentinels[i], s.master)
 			if err != nil {
-				if ctx.Err() == nil { // else the others had told enough
+				if ctx.Err() == nil { // otherwise the others had answered enough
 					s.silent.Add(1)
 				}
 				err = fmt.Errorf("%s: %w", s.addresses[i], err)
@@ -86,8 +85,8 @@ func (s *Sentinel) ask(ctx context.Context) (string, error) {
 	return s.believe(latest, heard), nil
 }
 
-// gather takes the latest of n answers, from as many as come before the context
-// ends and within a while of the first.
+// gather returns the latest of n answers, from as many as arrive before the context ends
+// and shortly after the first.
 func gather(ctx context.Context, answers <-chan answer, n int) (latest verdict, heard int, failed error) {
 	var patience <-chan time.Time
 	for range n {
@@ -112,7 +111,7 @@ func gather(ctx context.Context, answers <-chan answer, n int) (latest verdict, 
 	return latest, heard, failed
 }
 
-// believe takes a word, unless there was a later one and only few have spoken now.
+// believe accepts an answer, unless there was a later one and only few have answered now.
 func (s *Sentinel) believe(v verdict, heard int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,8 +128,8 @@ func askSentinel(ctx context.Context, pool *redis.Pool, master string) (verdict,
 		return verdict{}, err
 	}
 	defer conn.Close()
-	// The first command has the address already when the failover is done but not
-	// yet known everywhere, the second the epoch.
+	// The first command has the new address as soon as the failover is done, even if not
+	// all sentinels know it; the second has the epoch.
 	if err := errors.Join(conn.Send("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master), conn.Send("SENTINEL", "MASTER", master), conn.Flush()); err != nil {
 		return verdict{}, err
 	}

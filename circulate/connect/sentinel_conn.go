@@ -10,8 +10,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// sentinelConn is a connection to who was the master when it was opened. It is
-// inside the pool: what it finds wrong closes it there.
+// sentinelConn is a connection to the server that was the master when it was opened. It
+// is inside the pool: if it finds something wrong, the pool closes it.
 type sentinelConn struct {
 	redis.Conn
 	of      *Sentinel
@@ -19,13 +19,13 @@ type sentinelConn struct {
 	demoted atomic.Bool
 }
 
-// errReplaced is the outcome of what was done, or published, by a server whose place
-// another has taken meanwhile: nobody knows if it counts.
+// errReplaced is the error of what was done, or published, by a server whose place
+// another has taken meanwhile. Nobody knows whether it counts.
 var errReplaced = errors.New("answered after another server had become the master")
 
-// observe takes an outcome, which goes to the caller as it is, unless it comes from
-// who is not the master any more: one that was frozen, or cut off, does and
-// acknowledges what will be forgotten.
+// observe passes a result to the caller, unless it comes from a server that is no longer
+// the master. A server that was frozen, or cut off, does and acknowledges what will be
+// forgotten.
 func (k *sentinelConn) observe(reply any, err error) (any, error) {
 	if err == nil {
 		if k.of.left(k.address) {
@@ -47,7 +47,7 @@ func (k *sentinelConn) observe(reply any, err error) (any, error) {
 	return reply, err
 }
 
-// Err is not nil where the connection must not be used again.
+// Err returns an error if the connection must not be used again.
 func (k *sentinelConn) Err() error {
 	if k.demoted.Load() {
 		return errNotMaster

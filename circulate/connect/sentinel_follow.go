@@ -22,7 +22,7 @@ func (s *Sentinel) follow() {
 		if err != nil {
 			return
 		}
-		_, _ = s.ask(s.ctx) // where none answers, what was said last stands until one does
+		_, _ = s.ask(s.ctx) // if none answers, the last answer stands until one does
 		release()
 		select {
 		case <-s.ctx.Done():
@@ -31,8 +31,8 @@ func (s *Sentinel) follow() {
 	}
 }
 
-// listen has sentinels asked at once when one of them says that the master is
-// another. It listens to one at a time; that none can be heard costs a second.
+// listen has sentinels asked at once when one of them announces another master. It
+// listens to one at a time. If none can be heard, that costs a second.
 func (s *Sentinel) listen() {
 	for i := 0; s.ctx.Err() == nil; i++ {
 		s.listenTo(s.sentinels[i%len(s.sentinels)])
@@ -56,7 +56,8 @@ func (s *Sentinel) listenTo(pool *redis.Pool) {
 		return
 	}
 	for {
-		// One that says nothing until the read time-out may be dead: the next is tried.
+		// A sentinel that says nothing until the read time-out may be dead, so the next
+		// is tried.
 		switch sub.ReceiveContext(s.ctx).(type) {
 		case error:
 			return

@@ -51,8 +51,8 @@ func role(name string) handler {
 	return func(c *server.Peer, _ []string) { c.WriteStrings([]string{name}) }
 }
 
-// TestSentinelsWordIsChecked holds that a server which is not the master is not
-// used, whoever names it.
+// TestSentinelsWordIsChecked checks that a server that is not the master is not used,
+// whoever names it.
 func TestSentinelsWordIsChecked(t *testing.T) {
 	t.Parallel()
 	replica := startFake(t, map[string]handler{"ROLE": role("slave")})
@@ -76,7 +76,7 @@ func TestSentinelsWordIsChecked(t *testing.T) {
 	}
 }
 
-// TestLatestWordCounts asks a sentinel that is cut off from the others too.
+// TestLatestWordCounts also asks a sentinel that is cut off from the others.
 func TestLatestWordCounts(t *testing.T) {
 	t.Parallel()
 	before := startFake(t, map[string]handler{"ROLE": role("master"), "GET": says("before")})
@@ -92,8 +92,8 @@ func TestLatestWordCounts(t *testing.T) {
 	}
 }
 
-// TestReplyOfAReplacedMasterIsNoReply has a master answer a call only after another
-// has its place, as one does that was frozen: that it was done does not count.
+// TestReplyOfAReplacedMasterIsNoReply has a master answer a call only after another has
+// taken its place, as a frozen one does. That it was done does not count.
 func TestReplyOfAReplacedMasterIsNoReply(t *testing.T) {
 	t.Parallel()
 	answeringLate(t, func(t *testing.T, late handler, ask func(conn redis.Conn, replace func()) error) {
@@ -126,8 +126,7 @@ func TestReplyOfAReplacedMasterIsNoReply(t *testing.T) {
 	})
 }
 
-// TestReadOnlyServerIsLeft meets a master that became a replica behind a connection
-// that lives.
+// TestReadOnlyServerIsLeft has a master become a replica while a connection to it lives.
 func TestReadOnlyServerIsLeft(t *testing.T) {
 	t.Parallel()
 	demoted := startFake(t, map[string]handler{

@@ -5,8 +5,8 @@ import "strings"
 // slotCount is how many slots a cluster has.
 const slotCount = 16384
 
-// Slot is the slot of a cluster that has a key: CRC16 of its hash tag, or of all of it where it has
-// none, modulo 16384 (https://redis.io/docs/reference/cluster-spec/).
+// Slot returns the slot of a cluster that has a key: CRC16 of its hash tag, or of the
+// whole key without one, modulo 16384 (https://redis.io/docs/reference/cluster-spec/).
 func Slot(key string) int {
 	if _, behind, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(behind, "}"); ok && tag != "" {
@@ -16,8 +16,8 @@ func Slot(key string) int {
 	return int(crc16(key) % slotCount)
 }
 
-// crc16 is CRC-16/XMODEM: polynomial 0x1021, beginning with 0. Tags are short; a
-// table would not pay.
+// crc16 is CRC-16/XMODEM: polynomial 0x1021, beginning with 0. It uses no table, because
+// tags are short.
 func crc16(text string) uint16 {
 	var crc uint16
 	for i := range len(text) {

@@ -55,8 +55,8 @@ func parse(rawURL string) (target, error) {
 	return t, nil
 }
 
-// Unescaped reports whether a URL looks as if what stands before its host had
-// characters that must be percent-encoded there: / ? # @ or a % that encodes nothing.
+// Unescaped reports whether the part of a URL before its host seems to have characters
+// that must be percent-encoded there: / ? # @ or a % that encodes nothing.
 func Unescaped(rawURL string) bool {
 	_, rest, _ := strings.Cut(rawURL, "://")
 	at := strings.LastIndexByte(rest, '@')

@@ -25,7 +25,7 @@ func parseSet(rawURL, kind, defaultPort, looksLike string) (set, *url.URL, error
 	var s set
 	unreadable := errors.New("redis URL: cannot be read; it looks like " + looksLike)
 	scheme, rest, _ := strings.Cut(rawURL, "://")
-	// net/url knows one host: it reads the rest around the first.
+	// net/url knows one host only: it reads the rest around the first.
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
 		end = len(rest)
@@ -124,7 +124,7 @@ func parseSentinel(rawURL string) (set, error) {
 			if s.sentinelTLS, err = strconv.ParseBool(value); err != nil {
 				return s, errors.New("redis URL: sentinel_tls must be true or false")
 			}
-		default: // not named: it may be part of a password
+		default: // it is not quoted: it may be part of a password
 			return s, errors.New("redis URL: only db, sentinel_user, sentinel_password and sentinel_tls may follow the question mark")
 		}
 		if len(values) > 1 {

@@ -1,9 +1,9 @@
-// Package credential shares credentials that a third party issues, such as access
-// tokens, among all replicas of a namespace: one fetches a credential and all use it.
-// It also has all of them leave an owner alone where its third party asks for that.
+// Package credential shares credentials that a third party issues, such as access tokens,
+// among all replicas of a namespace: one replica fetches a credential and all use it. It
+// also pauses an owner for all replicas when its third party asks for that.
 //
-// The package knows neither the credentials nor what they are got with: values should
-// be sealed by whoever puts them in.
+// The package knows neither the credentials nor the secrets that they are fetched with.
+// Callers should seal the values that they store.
 package credential
 
 import (
@@ -43,57 +43,55 @@ var (
 	ownerPauseScript = wire.NewScript("pause owner", credentialLua, ownerPauseLua)
 )
 
-// Ref names a credential. A name that is derived from the secret that it is got with
-// makes another secret another credential.
+// Ref names a credential. If the name is derived from the secret, another secret makes
+// another credential.
 type Ref struct {
-	Owner string // who shares the third party's limits, such as a corporation
+	Owner string // shares the third party's limits, such as a corporation
 	Name  string // one of the owner's credentials
 }
 
-// Known is what all replicas know of a credential, by Redis' clock. Durations are
-// from then on; they are zero where nothing of the kind holds.
+// Known is what all replicas know about a credential, by Redis' clock. Durations begin
+// now; zero means that nothing of the kind holds.
 type Known struct {
-	// Value is as it was settled; nil: there is none, or it has expired.
+	// Value is as it was settled, or nil if there is none or it has expired.
 	Value   []byte
 	Version int64 // of Value, for Drop
 	Expires time.Duration
 
-	// Fence is not zero where the caller is the one to fetch the credential, and
-	// is to call Settle with it; until then, and for no longer than the
-	// lease, nobody else gets that task. There may be a Value all the same: the one
-	// that it is time to replace.
+	// Fence is not zero if the caller must fetch the credential and call Settle with it.
+	// Until then, but no longer than the lease, nobody else gets that task. There may be
+	// a Value at the same time, which is due to be replaced.
 	Fence int64
-	// Wait is for how long somebody else may still be fetching it.
+	// Wait is how long another caller may still be fetching it.
 	Wait time.Duration
 
-	// Refused is for how long nobody is to try again, as the third party refuses
-	// what the credential is got with; Failed likewise, as it could not be fetched.
+	// Refused is how long nobody may try again because the third party refuses the
+	// secret. Failed is the same after a fetch that failed.
 	Refused, Failed time.Duration
 	Reason          string // of either
 
-	// Paused is for how long the owner is to be left alone; see PauseOwner.
+	// Paused is how long the owner must be left alone; see PauseOwner.
 	Paused      time.Duration
 	PauseReason string
 }
 
-// Outcome is what came of fetching a credential.
+// Outcome is the outcome of fetching a credential.
 type Outcome string
 
-// What may come of it.
+// The outcomes.
 const (
 	Fetched Outcome = "value"
 	Refused Outcome = "refused"
 	Failed  Outcome = "failed"
 )
 
-// Settlement is what came of fetching a credential. Nothing else may
-// be known to have happened: of a call of unknown outcome it is Failed.
+// Settlement is the result of fetching a credential. A call of unknown outcome is Failed.
 type Settlement struct {
 	As      Outcome
-	Value   []byte        // as Fetched
-	Reason  string        // otherwise: short, and no secret
-	For     time.Duration // how long it holds, at least 1 ms
-	Refresh time.Duration // as Fetched: after how long to replace it, at most For
+	Value   []byte        // if Fetched
+	Reason  string        // otherwise: short, without secrets
+	For     time.Duration // how long it is valid, at least 1 ms
+	Refresh time.Duration // if Fetched: after how long to replace it, at most For
 }
 
 // MaxValue is how many bytes a credential's value may have.
@@ -102,12 +100,11 @@ const MaxValue = 16 << 10
 // maxReason is how many bytes of a reason are kept.
 const maxReason = 256
 
-// longest is the longest time that anything here may hold.
+// longest is the longest time that anything here may last.
 const longest = 365 * 24 * time.Hour
 
-// DropGuard is for how long after a credential was dropped its successor cannot
-// be: a third party that refuses all of them must not be asked for one by every
-// account.
+// DropGuard is how long after a drop the successor cannot be dropped. If a third party
+// refuses every credential, not every account may ask it for a new one.
 const DropGuard = time.Minute
 
 // Store has the credentials of a namespace.
@@ -116,9 +113,9 @@ type Store struct{ wire *wire.Wire }
 // Of returns the credentials of a ring's namespace.
 func Of(ring *circulate.Ring) Store { return Store{ring.Wire()} }
 
-// Take tells what is known of a credential, and makes the caller the
-// one to fetch it where somebody should. After an unknown outcome that task may
-// have been given to nobody; the lease ends by itself.
+// Take returns what is known about a credential. If it must be fetched, it makes one
+// caller the one to do so. After an unknown outcome nobody may know of that task; the
+// lease ends by itself.
 func (s Store) Take(ctx context.Context, ref Ref, lease time.Duration) (Known, error) {
 	if err := errors.Join(ref.validate(), atLeastMS("lease", lease)); err != nil {
 		return Known{}, fmt.Errorf("%w: take credential: %w", wire.ErrInput, err)
@@ -141,9 +138,9 @@ func (s Store) Take(ctx context.Context, ref Ref, lease time.Duration) (Known, e
 	return c, nil
 }
 
-// Settle tells what came of fetching a credential, and reports whether
-// the fence still held: if not, somebody else fetches it or has done so, and
-// nothing was written. It is safe to repeat, though it then reports false.
+// Settle stores the result of fetching a credential, and reports whether the fence was
+// still valid. If not, another caller fetches it or has done so, and nothing was written.
+// It is safe to repeat, though it then returns false.
 func (s Store) Settle(ctx context.Context, ref Ref, fence int64, came Settlement) (bool, error) {
 	if err := errors.Join(ref.validate(), came.validate()); err != nil {
 		return false, fmt.Errorf("%w: settle credential: %w", wire.ErrInput, err)
@@ -155,9 +152,9 @@ func (s Store) Settle(ctx context.Context, ref Ref, fence int64, came Settlement
 	return redis.Bool(s.run(ctx, settleScript, ref, fence, string(came.As), payload, came.For.Milliseconds(), came.Refresh.Milliseconds()))
 }
 
-// Drop takes away the value of that version, which the third party
-// refused, and no later one. It reports false where the value stays, since its
-// predecessor was dropped less than DropGuard ago. It is safe to repeat.
+// Drop removes the value of exactly that version, which the third party refused. It
+// returns false if the value stays, because its predecessor was dropped less than
+// DropGuard ago. It is safe to repeat.
 func (s Store) Drop(ctx context.Context, ref Ref, version int64) (bool, error) {
 	if err := ref.validate(); err != nil {
 		return false, fmt.Errorf("%w: drop credential: %w", wire.ErrInput, err)
@@ -165,11 +162,10 @@ func (s Store) Drop(ctx context.Context, ref Ref, version int64) (bool, error) {
 	return redis.Bool(s.run(ctx, dropScript, ref, version, DropGuard.Milliseconds()))
 }
 
-// PauseOwner has all replicas leave an owner alone, as its third party asked to,
-// and tells for how long: for the first of steps, and where it happens again
-// within memory of a pause's end for the next, up to the last. An owner that is
-// paused already stays so and no longer: of many checks under way each meets the
-// same limit.
+// PauseOwner pauses an owner for all replicas, as its third party asked, and returns for
+// how long: the first of steps, and if it happens again within memory of a pause's end
+// the next one, up to the last. An owner that is already paused is not paused for longer,
+// because many checks under way hit the same limit.
 func (s Store) PauseOwner(ctx context.Context, owner, reason string, memory time.Duration, steps ...time.Duration) (time.Duration, error) {
 	errs := []error{Ref{Owner: owner, Name: "-"}.validate(), atLeastMS("memory", memory)}
 	args := []any{reason[:min(len(reason), maxReason)], memory.Milliseconds()}
@@ -187,8 +183,8 @@ func (s Store) PauseOwner(ctx context.Context, owner, reason string, memory time
 	return milliseconds(ms), err
 }
 
-// run does a step on a credential and its owner's pause. A key of a
-// wrong type is set aside first.
+// run does a step on a credential and its owner's pause. A key of a wrong type is set
+// aside first.
 func (s Store) run(ctx context.Context, script *wire.Script, ref Ref, args ...any) (any, error) {
 	credential, pause := keysOf(s.wire.Namespace(), ref)
 	keys := []string{credential, pause}
@@ -204,9 +200,9 @@ func (s Store) run(ctx context.Context, script *wire.Script, ref Ref, args ...an
 	return reply, nil
 }
 
-// keysOf are a credential, a HASH, and the pause of its owner, likewise.
-// They share a hash tag of the owner's. Owners and names are replaced by their
-// digests: they are any text, and whose they are is nobody's business.
+// keysOf returns the keys of a credential and of the pause of its owner; both are HASHes.
+// They share a hash tag of the owner. Owners and names are replaced by their digests,
+// because they are any text and may be private.
 func keysOf(namespace string, ref Ref) (credential, pause string) {
 	owner, name := sha256.Sum256([]byte(ref.Owner)), sha256.Sum256([]byte(ref.Name))
 	tag := namespace + ":credentials:{" + hex.EncodeToString(owner[:16]) + "}:"

@@ -25,27 +25,27 @@ const (
 // Action is what an order asks for.
 type Action string
 
-// The actions. An unknown one, of a version to come, is passed over.
+// The actions. Unknown ones, of a later version, are ignored.
 const (
-	// Retry has messages tried now that wait to be tried again, and forgets what keeps
-	// messages away from the endpoint: its breaker and pauses.
+	// Retry has waiting messages tried now, and resets what keeps messages away from the
+	// endpoint: its breaker and pauses.
 	Retry Action = "retry"
-	// Refresh has processes ask anew whether the endpoint is disabled, and try what waits,
-	// as far as breaker and pauses let it.
+	// Refresh has processes ask again whether the endpoint is disabled, and try what
+	// waits, as far as breaker and pauses allow.
 	Refresh Action = "refresh"
 )
 
-// Order is what somebody wants of all processes that deliver to an endpoint.
+// Order is what an operator wants of all processes that deliver to an endpoint.
 type Order struct {
 	Endpoint string
 	Action   Action
-	Account  string // whose messages are meant; empty: everybody's
+	Account  string // of this account's messages; empty: all
 }
 
 func (b Board) ordersKey() string { return "{" + b.wire.Namespace() + ":webhooks}:orders" }
 
-// Tell gives an order. It holds for the processes that run: what starts later has
-// nothing that it would be about. It is safe to repeat.
+// Tell gives an order to the processes that run now. A process that starts later has
+// nothing that it concerns. It is safe to repeat.
 func (b Board) Tell(ctx context.Context, o Order) error {
 	if o.Endpoint == "" {
 		return fmt.Errorf("%w: order: endpoint: missing", wire.ErrInput)
@@ -59,9 +59,9 @@ func (b Board) Tell(ctx context.Context, o Order) error {
 	return nil
 }
 
-// Orders returns the orders that were given after a position, and the position to go
-// on from. At an empty position there are none: it returns where those begin that are
-// given from now on. Now is the time by Redis' clock.
+// Orders returns the orders after a position, the position to continue from, and the time
+// by Redis' clock. With an empty position it returns no orders, and the position after
+// the last one.
 func (b Board) Orders(ctx context.Context, after string) (orders []Order, next string, now time.Time, err error) {
 	key := b.ordersKey()
 	from := after
@@ -90,7 +90,8 @@ func (b Board) Orders(ctx context.Context, after string) (orders []Order, next s
 	}
 	switch {
 	case after == "", len(last) == 0, circulate.ComparePositions(end, after) < 0:
-		// A stream that ends before is another one: Redis has lost the last of it, or all.
+		// A stream that ends before the position is another one: Redis has lost its end,
+		// or all of it.
 		return nil, end, now, nil
 	case len(given) == 0:
 		return nil, after, now, nil
@@ -101,7 +102,7 @@ func (b Board) Orders(ctx context.Context, after string) (orders []Order, next s
 	return orders, given[len(given)-1].id, now, nil
 }
 
-// entry is one of a stream.
+// entry reads an entry of a stream.
 type entry struct {
 	id     string
 	fields map[string]string

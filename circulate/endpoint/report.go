@@ -1,9 +1,8 @@
-// Package endpoint is what processes that deliver to webhook endpoints and those that
-// look after them tell each other: how each endpoint stands, and what somebody orders.
+// Package endpoint connects processes that deliver to webhook endpoints with those that
+// look after them: it carries reports of how each endpoint stands, and orders.
 //
-// Nothing in it decides where a message is. A report that is lost, late or of a process
-// that died misleads at most whoever looks, for a minute; an order that is lost leaves
-// all as it was.
+// Nothing in it decides where a message is. A report that is lost, late or from a dead
+// process misleads a reader for at most a minute. An order that is lost changes nothing.
 package endpoint
 
 import (
@@ -19,40 +18,40 @@ import (
 )
 
 const (
-	// ReportEvery is how often a process reports at least: it counts as gone when it has
-	// been silent for four times as long.
+	// ReportEvery is how often a process reports at least. A process counts as gone after
+	// four times as long.
 	ReportEvery = 15 * time.Second
 	reportLives = 4 * ReportEvery
 )
 
-// Report is how an endpoint stands, as one process has found it. Its times are by
-// Redis' clock. It is kept as JSON: fields may be added, and one of an older version
-// has not all of them.
+// Report is how an endpoint stands, as seen by one process. Its times are by Redis'
+// clock. It is stored as JSON. Fields may be added, and a report of an older version
+// lacks some.
 type Report struct {
 	Endpoint string `json:"endpoint"`
 
 	Status    int       `json:"status,omitempty"`   // of the last answer; 0: there was none
 	Outcome   string    `json:"outcome,omitempty"`  // how the last attempt ended; empty: there was none
 	At        time.Time `json:"at,omitzero"`        // when that was
-	Delivered time.Time `json:"delivered,omitzero"` // when a message was last taken
+	Delivered time.Time `json:"delivered,omitzero"` // when a message was last accepted
 	Breaker   string    `json:"breaker,omitempty"`  // closed, half-open or open
 	Until     time.Time `json:"until,omitzero"`     // nothing is sent before
 	Most      int       `json:"most,omitempty"`     // deliveries after which a message is a dead letter
 	Accounts  int       `json:"accounts,omitempty"` // that have messages waiting
 	Messages  int       `json:"messages,omitempty"` // that wait
-	Waiting   []Waiting `json:"waiting,omitempty"`  // the first message of each such account, or of some
+	Waiting   []Waiting `json:"waiting,omitempty"`  // the first message of each such account, or of some of them
 }
 
-// Waiting is a message that an endpoint did not take: later ones of its account wait
+// Waiting is a message that an endpoint did not accept. Later ones of its account wait
 // behind it.
 type Waiting struct {
 	Account  string    `json:"account"`
 	Shard    int       `json:"shard"`
 	Position string    `json:"position"`
-	Failed   int       `json:"failed"`           // deliveries of it that failed
+	Failed   int       `json:"failed"`           // failed deliveries of it
 	Behind   int       `json:"behind,omitempty"` // messages that wait behind it
 	Next     time.Time `json:"next"`             // when it is tried again
-	Why      string    `json:"why,omitempty"`    // what the last try failed with
+	Why      string    `json:"why,omitempty"`    // the error of the last try
 }
 
 // Board is where the processes of a ring's namespace find each other's reports and
@@ -67,7 +66,7 @@ func (b Board) presence() wire.Presence {
 	return wire.Presence{Beats: tag + "reporters", Reports: tag + "reports"}
 }
 
-// Report replaces what a process said of its endpoints.
+// Report replaces a process' reports of its endpoints.
 func (b Board) Report(ctx context.Context, process string, reports []Report) error {
 	text, err := json.Marshal(reports)
 	if err != nil {
@@ -79,7 +78,7 @@ func (b Board) Report(ctx context.Context, process string, reports []Report) err
 	return nil
 }
 
-// Leave withdraws what a process said: it ends.
+// Leave removes a process' reports when it ends.
 func (b Board) Leave(ctx context.Context, process string) error {
 	if err := b.wire.Retire(ctx, b.presence(), process); err != nil {
 		return fmt.Errorf("withdraw reports: %w", err)
@@ -87,8 +86,8 @@ func (b Board) Leave(ctx context.Context, process string) error {
 	return nil
 }
 
-// Reports returns what the processes that are there say, by endpoint, and the time by
-// Redis' clock. What cannot be read, as of a version to come, is left out.
+// Reports returns the reports of the live processes, by endpoint, and the time by Redis'
+// clock. A report that cannot be read, as from a later version, is left out.
 func (b Board) Reports(ctx context.Context) (map[string][]Report, time.Time, error) {
 	p := b.presence()
 	replies, err := b.wire.Pipeline(ctx, p.Beats,

@@ -16,14 +16,14 @@ import (
 // awaitMargin is how much longer than a block its reply may take.
 const awaitMargin = 2 * time.Second
 
-// Await waits until some shard has a message after the position given for
-// it, but no longer than block, and returns those that have. All shards must be of
-// one node. It delivers nothing and acknowledges nothing: what it says may be read
-// then, by [Groups.Read]. It keeps a connection to itself meanwhile, of those
-// for calls that block. See [Groups.Watch] for a wait that many share.
+// Await waits until some shard has a message after the position given for it, but no
+// longer than block, and returns those that have. All shards must be on one node. It
+// delivers nothing and acknowledges nothing; read the messages with [Groups.Read].
+// Meanwhile it keeps a connection to itself, of those for blocking calls. See
+// [Groups.Watch] for a wait that many share.
 //
-// A blocking XREADGROUP would deliver in one step less, but to whoever asked,
-// even after their lease is lost, or into a connection that is dead already.
+// A blocking XREADGROUP would save a step, but would deliver messages even after the
+// caller's lease is lost, or into a dead connection.
 func (g *Groups) Await(ctx context.Context, after map[int]string, block time.Duration) ([]int, error) {
 	arrived, err := g.await(ctx, after, block)
 	var ready []int
@@ -33,8 +33,8 @@ func (g *Groups) Await(ctx context.Context, after map[int]string, block time.Dur
 	return ready, err
 }
 
-// arrival is the first message of a shard after a position; with no position, the
-// shard may have one and is served by another node.
+// arrival is the first message of a shard after a position. Without a position, the shard
+// is served by another node and may have one.
 type arrival struct {
 	shard    int
 	position string
@@ -89,7 +89,7 @@ func (g *Groups) await(ctx context.Context, after map[int]string, block time.Dur
 	return arrived, nil
 }
 
-// firstPosition is the position of the first of a stream's entries.
+// firstPosition returns the position of the first of a stream's entries.
 func firstPosition(entries any) (string, error) {
 	list, err := redis.Values(entries, nil)
 	if err != nil || len(list) == 0 {

@@ -18,18 +18,18 @@ var beginLua string
 
 var beginScript = wire.NewGroupScript("begin", beginLua)
 
-// Begun is what came of asking for a shard's lease.
+// Begun is the result of asking for a shard's lease.
 type Begun struct {
 	Lease *Lease        // nil: another consumer has it
-	After time.Duration // for how long that one has it, at most, if it is not renewed
+	After time.Duration // how long that one has it at most, if it is not renewed
 	Asked time.Time     // when Redis was asked
 
-	// End is the last position that the group has read, where it has nothing to read
-	// in the shard, nothing pending, and no name of a consumer; empty: it may have.
+	// End is the last position that the group has read, if it has nothing to read in the
+	// shard, nothing pending, and no name of a consumer. Otherwise it is empty.
 	End string
 }
 
-// beginning is a lease that somebody wants, and what came of it.
+// beginning is a requested lease and its result.
 type beginning struct {
 	lease Lease
 	begun Begun
@@ -37,9 +37,9 @@ type beginning struct {
 	done  chan struct{}
 }
 
-// Begin is [Member.Lease], and tells whether there is anything to do in the
-// shard. The leases of a shard that are asked for at about the same time, for
-// whatever groups, are taken in one step.
+// Begin is [Member.Lease], and also returns whether there is anything to do in the shard.
+// Requests for leases of one shard at about the same time, of any groups, are done in one
+// step.
 func (m Member) Begin(ctx context.Context, shard int) (Begun, error) {
 	if err := m.checkLease(); err != nil {
 		return Begun{}, err
@@ -53,7 +53,7 @@ func (m Member) Begin(ctx context.Context, shard int) (Begun, error) {
 	case <-b.done:
 		return b.begun, b.err
 	case <-ctx.Done():
-		// If it is taken after all it ends by itself, and the same consumer gets it
+		// If it is taken after all, it ends by itself, and the same consumer gets it
 		// again at any time.
 		return Begun{}, ctx.Err()
 	}

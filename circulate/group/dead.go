@@ -34,15 +34,15 @@ const maxDeadError = 1024
 // DeadLetter is a message that a consumer group could not handle.
 type DeadLetter struct {
 	circulate.Found        // Position is that in the dead-letter stream
-	Group           string // that could not handle it
+	Group           string // the group that could not handle it
 	Error           string
 	Deliveries      int
 	Origin          string // the message's position in its shard's stream
 }
 
-// Bury puts a message into its shard's dead-letter stream with an error, and
-// acknowledges it. It reports whether it did: a message that is not pending any
-// more, or that was trimmed, leaves nothing. Of the error at most 1 KiB is kept.
+// Bury puts a message into its shard's dead-letter stream with an error, and acknowledges
+// it. It reports whether it did: a message that is no longer pending, or was trimmed,
+// leaves nothing. At most 1 KiB of the error is kept.
 func (g *Groups) Bury(ctx context.Context, l *Lease, p Pending, why string) (bool, error) {
 	k := g.streams.Keys(l.Shard)
 	why = strings.ToValidUTF8(why[:min(len(why), maxDeadError)], "")
@@ -86,9 +86,9 @@ func (g *Groups) DeadLetters(ctx context.Context, shard int, after string, n int
 	return letters, nil
 }
 
-// ReplayDead puts a dead letter back at the end of its shard's stream, for the
-// group that could not handle it: other groups acknowledge it unseen. It comes
-// behind what its account has had since. The new position is "" where there is no
+// ReplayDead puts a dead letter back at the end of its shard's stream, for the group that
+// could not handle it. Other groups acknowledge it without handling it. It comes after
+// the later messages of its account. It returns the new position, or "" if there is no
 // such dead letter.
 func (g *Groups) ReplayDead(ctx context.Context, shard int, position string) (string, error) {
 	if err := circulate.ValidatePosition(position); err != nil {
@@ -98,7 +98,7 @@ func (g *Groups) ReplayDead(ctx context.Context, shard int, position string) (st
 	return redis.String(g.wire.Run(ctx, replayScript, shard, []string{k.Dead, k.Messages}, position))
 }
 
-// DropDead forgets dead letters of a shard, and reports how many there were.
+// DropDead drops dead letters of a shard, and returns how many there were.
 func (g *Groups) DropDead(ctx context.Context, shard int, positions ...string) (int, error) {
 	if len(positions) == 0 {
 		return 0, nil
@@ -120,12 +120,12 @@ func (g *Groups) DropDead(ctx context.Context, shard int, positions ...string) (
 
 // Skip puts a pending message of an account into its shard's dead-letter stream with the
 // reason, and acknowledges it, whichever consumer has it. It returns the dead letter's
-// position: empty for a message that is not pending any more, that was trimmed, or that is
-// another account's. Of the reason at most 1 KiB is kept.
+// position, or "" for a message that is no longer pending, that was trimmed, or that is
+// another account's. At most 1 KiB of the reason is kept.
 //
 // It needs no lease. A consumer that is about to deliver the message again finds it gone
-// and goes on with the account's next; one that is delivering it just now may yet
-// succeed, so that it is both delivered and a dead letter. It is never neither.
+// and goes on with the account's next. A consumer that is delivering it at this moment
+// may still succeed, so that it is both delivered and a dead letter. It is never neither.
 func (g *Groups) Skip(ctx context.Context, shard int, group, position, account, why string) (letter string, err error) {
 	if err := wire.CheckGroup("skip", group); err != nil {
 		return "", err

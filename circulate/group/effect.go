@@ -15,41 +15,41 @@ import (
 //go:embed effect.lua
 var effectLua string
 
-// Effect is what a consumer group does with a message inside of Redis, in the
-// step that acknowledges it.
+// Effect is what a consumer group does with a message inside Redis, in the step that
+// acknowledges it.
 type Effect struct{ script *wire.Script }
 
 // NewEffect makes an effect of the body of a Lua function
 //
 //	function effect(message, KEYS, ARGV)
 //
-// where message has position, account, kind, id, type, time (RFC 3339, or empty)
-// and data (JSON) as texts, and KEYS and ARGV are the caller's own. What it
-// returns is ignored; an error that it raises, by error or by redis.call, says
-// that the message could not be handled.
+// where message has position, account, kind, id, type, time (RFC 3339, or empty) and data
+// (JSON) as texts, and KEYS and ARGV are the caller's own. What it returns is ignored. An
+// error that it raises, by error or by redis.call, means that the message could not be
+// handled.
 //
-// Lua cannot roll back: what an effect wrote before it failed stays, and is
-// written again when the message is delivered again. So check first, then write.
+// Lua cannot roll back: what an effect wrote before it failed stays, and is written again
+// when the message is delivered again. So check first, then write.
 func NewEffect(name, body string) *Effect {
 	return &Effect{wire.NewGroupScript("effect "+name, "local function effect(message, KEYS, ARGV)\n"+body+"\nend\n"+effectLua)}
 }
 
-// Applying is what an effect needs beside the messages.
+// Applying is what an effect needs besides the messages.
 type Applying struct {
 	Group string
-	// Keys are all that the effect uses, each in the shard's hash tag where Redis
-	// is a cluster: see [circulate.Ring.Tag].
+	// Keys are all keys that the effect uses. On a cluster each must have the shard's
+	// hash tag: see [circulate.Ring.Tag].
 	Keys []string
 	Args []any
-	// Remember is for how long what was applied is remembered by account and
-	// message id; 0: not at all. See [Groups.Apply] for what it adds.
+	// Remember is how long applied messages are remembered by account and message id; 0:
+	// not at all. [Groups.Apply] describes what that adds.
 	Remember time.Duration
 }
 
-// Applied is what became of a message.
+// Applied is the outcome of a message.
 type Applied byte
 
-// What becomes of a message.
+// The outcomes of a message.
 const (
 	AppliedNow    Applied = '1' // applied and acknowledged
 	NotPending    Applied = '0' // acknowledged before, or not the group's
@@ -58,21 +58,21 @@ const (
 	HeldByEarlier Applied = 'h' // an earlier message of the account failed; not acknowledged
 )
 
-// Apply runs an effect for messages of one shard, in the stream's order, and
-// acknowledges them, in one step of Redis. It returns what became of each, and the
-// errors of those that failed, in order.
+// Apply runs an effect for messages of one shard, in the stream's order, and acknowledges
+// them, in one step of Redis. It returns the outcome of each, and the errors of those
+// that failed, in order.
 //
-// The effect runs for a message only if that is pending in the group, and the
-// message stops being pending in the same step. So each delivery of a group is
-// applied once, whoever runs it how often, and whatever becomes of replies: the
-// step may be repeated after an unknown outcome. Nothing is kept for it.
+// The effect runs for a message only if that is pending in the group, and the same step
+// ends its being pending. So each delivery of a group is applied once, whoever runs the
+// step how often, and whatever happens to replies. The step may be repeated after an
+// unknown outcome. Nothing is stored for that.
 //
-// With Remember a message is also known by its account and id for that long: so
-// it is applied once even if its group is rewound or made anew, or if Redis lost
-// the end of the stream and the message was found again under another position.
-// It takes about 100 bytes and the two ids for each message of that time. Each
-// group remembers for itself. An account that is deregistered and registered again
-// under its id is the same one here: messages whose ids come again are skipped.
+// With Remember a message is also known by its account and id for that long. Then it is
+// applied once even if its group is rewound or made again, or if Redis lost the end of
+// the stream and the message was found again under another position. That takes about 100
+// bytes and the two ids for each message of that time. Each group remembers for itself.
+// An account that is deregistered and registered again under its id counts as the same
+// one: messages whose ids come again are skipped.
 func (g *Groups) Apply(ctx context.Context, shard int, e *Effect, a Applying, messages []circulate.Found) ([]Applied, []string, error) {
 	if len(messages) < 1 || len(messages) > MaxRead {
 		return nil, nil, fmt.Errorf("%w: apply: must be 1 to %d messages, are %d", wire.ErrInput, MaxRead, len(messages))

@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	// gatherFor is how long a question waits for others that go with it, at least.
+	// gatherFor is the least time that a question waits for others to be asked together.
 	gatherFor = 20 * time.Millisecond
-	// gatherMax is how many questions go together, at most.
+	// gatherMax is the most questions that are asked together.
 	gatherMax = 256
-	// gatherAtOnce is how many steps are under way at once, over all shards. The
-	// longer they take, the more questions go together.
+	// gatherAtOnce is how many steps are under way at once, over all shards. The longer
+	// they take, the more questions are asked together.
 	gatherAtOnce = 8
 )
 
-// gathering has questions about a shard that many groups of a process ask at about
-// the same time answered in one step.
+// gathering answers questions about a shard, which many groups of a process ask at about
+// the same time, in one step.
 type gathering[Q any] struct {
 	mu      sync.Mutex
 	waiting map[int][]Q // by shard
 	slots   chan struct{}
 }
 
-// ask adds a question, which answer is called with soon, among others.
+// ask adds a question. Answer is soon called with it, among others.
 func (g *gathering[Q]) ask(shard int, question Q, answer func(shard int, questions []Q)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -33,7 +33,7 @@ func (g *gathering[Q]) ask(shard int, question Q, answer func(shard int, questio
 	}
 	g.waiting[shard] = append(g.waiting[shard], question)
 	if len(g.waiting[shard]) > 1 {
-		return // whoever was first has all of them answered
+		return // the first one has all of them answered
 	}
 	time.AfterFunc(gatherFor, func() {
 		g.slots <- struct{}{}

@@ -1,12 +1,12 @@
-// Package group has consumer groups read the streams of all shards, each message once
-// for each group, with any number of consumers.
+// Package group has consumer groups read the streams of all shards: each message once for
+// each group, with any number of consumers.
 //
-// For each shard and group one consumer at a time holds a [Lease], and only the
-// lease's holder reads the shard, takes over what is pending there, and gives up on
-// messages: so an account's messages have one order whichever consumer has them. A
-// lease has a token that no other lease ever had, and each of those steps is a script
-// that looks at it first. Acknowledging needs no lease: who has handled a message may
-// say so whenever. Nor does giving up on one by a person's order, [Groups.Skip].
+// For each shard and group one consumer at a time holds a [Lease]. Only the lease's
+// holder reads the shard, takes over what is pending there, and gives up on messages. So
+// an account's messages keep one order, whichever consumer has them. A lease has a token
+// that no other lease ever had, and each of those steps is a script that checks it first.
+// Acknowledging needs no lease: a consumer that has handled a message may say so at any
+// time. Giving up on a message by an operator's order, [Groups.Skip], needs none either.
 //
 // The package runs no consumer: package delivery does. It waits for messages with one
 // goroutine for each node of Redis, however many groups a process reads.
@@ -26,7 +26,7 @@ import (
 // ErrLeaseLost reports that another consumer may read the shard now.
 var ErrLeaseLost = wire.Finding("circulate: lease lost")
 
-// Groups are the consumer groups of a ring. It is safe for concurrent use.
+// Groups are the consumer groups of a ring. They are safe for concurrent use.
 type Groups struct {
 	ring    *circulate.Ring
 	wire    *wire.Wire
@@ -38,24 +38,24 @@ type Groups struct {
 	surveys    gathering[*survey]
 }
 
-// besideRing is the key that a ring's groups are kept under.
+// besideRing is the key under which a ring's groups are kept.
 type besideRing struct{}
 
-// Of returns the groups of a ring. All callers have the same, so that what they ask
-// at about the same time is asked of Redis together.
+// Of returns the groups of a ring. All callers share them, so that what they ask at about
+// the same time is sent to Redis together.
 func Of(ring *circulate.Ring) *Groups {
 	w := ring.Wire()
 	return w.Beside(besideRing{}, func() any { return &Groups{ring: ring, wire: w, streams: ring.Streams()} }).(*Groups)
 }
 
-// presenceOf is who is there of a group's consumers.
+// presenceOf returns the keys that hold a group's live consumers.
 func presenceOf(namespace, group string) wire.Presence {
 	beats := namespace + ":consumers:" + group
 	return wire.Presence{Beats: beats, Reports: "{" + beats + "}:reports"}
 }
 
-// Acknowledge tells that messages were handled. It reports how many of them were
-// pending. It is safe to repeat.
+// Acknowledge marks messages as handled. It returns how many of them were pending. It is
+// safe to repeat.
 func (g *Groups) Acknowledge(ctx context.Context, shard int, group string, positions []string) (int, error) {
 	if len(positions) == 0 {
 		return 0, nil
@@ -73,7 +73,7 @@ func (g *Groups) Acknowledge(ctx context.Context, shard int, group string, posit
 	return redis.Int(replies[0], nil)
 }
 
-// Consumers returns the consumers of a group that were heard of within the window.
+// Consumers returns the consumers of a group that beat within the window.
 func (g *Groups) Consumers(ctx context.Context, group string, window time.Duration) ([]string, error) {
 	key := presenceOf(g.wire.Namespace(), group).Beats
 	now, err := g.wire.Pipeline(ctx, key, wire.Command{"TIME"})
@@ -91,11 +91,11 @@ func (g *Groups) Consumers(ctx context.Context, group string, window time.Durati
 	return redis.Strings(replies[0], nil)
 }
 
-// Remove forgets a consumer group in all shards: what it has read, what is
-// pending, and what its effects remember. Its dead letters stay. It reports
-// whether any shard had it.
+// Remove forgets a consumer group in all shards: what it has read, what is pending, and
+// what its effects remember. Its dead letters stay. It reports whether any shard had it.
 //
-// A consumer of it that runs makes it anew, from where that consumer had got to.
+// If a consumer of the group still runs, it makes the group again, from where that
+// consumer had read.
 func (g *Groups) Remove(ctx context.Context, group string) (bool, error) {
 	if err := wire.CheckGroup("remove group", group); err != nil {
 		return false, err
@@ -120,7 +120,7 @@ func (g *Groups) Remove(ctx context.Context, group string) (bool, error) {
 	return removed, nil
 }
 
-// noGroup returns ErrNoGroup for what Redis says of a group that is not there.
+// noGroup returns ErrNoGroup for Redis' error about a missing group.
 func noGroup(err error) error {
 	if wire.HasCode(err, "NOGROUP") {
 		return fmt.Errorf("%w: %w", circulate.ErrNoGroup, err)

@@ -26,9 +26,9 @@ var (
 	forgetScript  = wire.NewGroupScript("forget consumers", forgetLua)
 )
 
-// Lease is a shard that a consumer reads for its group, alone. It lives for TTL
-// after the last step with it that succeeded; nobody is hurt by a step that comes
-// later, unless somebody else has got the lease meanwhile.
+// Lease is the exclusive right of a consumer to read a shard for its group. It is valid
+// for TTL after the last successful step with it. A later step with it does no harm, and
+// succeeds unless another consumer has the lease meanwhile.
 type Lease struct {
 	Shard    int
 	Group    string
@@ -38,14 +38,14 @@ type Lease struct {
 	token string
 }
 
-// Token is the lease's fencing token: no two leases ever have the same, and a
-// later lease of the shard has a greater one.
+// Token is the lease's fencing token. No two leases ever have the same, and a later lease
+// of the shard has a greater one.
 func (l *Lease) Token() string { return l.token }
 
-// Lease takes the lease of a shard for the consumer. Where another one has it,
-// lease is nil, and after tells how long it may last at most if it is not renewed. So
-// it is with a new shard whose accounts have messages in old ones that the group has
-// not dealt with: an account's messages keep their order.
+// Lease takes the lease of a shard for the consumer. If another consumer has it, lease is
+// nil, and after is how long that lease may last at most if it is not renewed. The same
+// holds for a new shard while the group has not handled messages of its accounts in old
+// shards, so that an account's messages keep their order.
 func (m Member) Lease(ctx context.Context, shard int) (lease *Lease, after time.Duration, err error) {
 	if err := m.checkLease(); err != nil {
 		return nil, 0, err
@@ -73,21 +73,21 @@ func (m Member) Lease(ctx context.Context, shard int) (lease *Lease, after time.
 	return &l, 0, nil
 }
 
-// leaseOf is the consumer's lease of a shard, but for its token.
+// leaseOf returns the consumer's lease of a shard, without its token.
 func (m Member) leaseOf(shard int) Lease {
 	return Lease{Shard: shard, Group: m.group, Consumer: m.consumer, TTL: m.ttl}
 }
 
-// Release returns a lease, so that another consumer may have it at once.
-// It reports whether it was still held. The consumer's name goes from the group
-// with it, if nothing is pending under it.
+// Release returns a lease, so that another consumer can have it at once. It reports
+// whether it was still held. It also removes the consumer's name from the group, if
+// nothing is pending under it.
 func (g *Groups) Release(ctx context.Context, l *Lease) (bool, error) {
 	k := g.streams.Keys(l.Shard)
 	return redis.Bool(g.wire.Run(ctx, releaseScript, l.Shard, []string{k.Leases, k.Messages}, l.Group, l.Consumer, l.token))
 }
 
-// Forget removes the names of a group's other consumers in the lease's
-// shard, and reports how many. It leaves those that something is pending under.
+// Forget removes the names of a group's other consumers in the lease's shard, and returns
+// how many. It keeps names under which something is pending.
 func (g *Groups) Forget(ctx context.Context, l *Lease) (int, error) {
 	reply, err := redis.Ints(g.withLease(ctx, forgetScript, l))
 	if err != nil {

@@ -9,18 +9,17 @@ import (
 )
 
 const (
-	// lookoutBlock is how long one wait for messages lasts, at most.
+	// lookoutBlock is the longest that one wait for messages lasts.
 	lookoutBlock = time.Second
-	// lookoutShort is how long the first wait lasts that leaves a shard out, as
-	// whoever comes back to that shard is not waited for before the next one; each
-	// such wait in a row lasts twice as long as the one before, up to
-	// lookoutShortMax.
+	// lookoutShort is how long the first wait lasts that leaves a shard out: a caller
+	// that comes back to that shard is waited for only after it. Each such wait in a row
+	// lasts twice as long, up to lookoutShortMax.
 	lookoutShort    = 10 * time.Millisecond
 	lookoutShortMax = 160 * time.Millisecond
 	// lookoutPause follows a wait that failed.
 	lookoutPause = 250 * time.Millisecond
-	// lookoutMemory is how long a shard is still waited for that nobody watches, so
-	// that whoever comes back to it, one turn after the other, is woken at once.
+	// lookoutMemory is how long a shard is still waited for that nobody watches. So a
+	// caller that comes back to it, turn after turn, is woken at once.
 	lookoutMemory = 15 * time.Second
 )
 
@@ -54,8 +53,8 @@ func (o *lookouts) all() []*lookout {
 	return all
 }
 
-// lookout waits for the messages of one node's shards, for all that watch them in
-// this process. It has a goroutine as long as somebody does.
+// lookout waits for the messages of one node's shards, for everything in this process
+// that watches them. It has a goroutine while something does.
 type lookout struct {
 	groups *Groups
 
@@ -63,16 +62,16 @@ type lookout struct {
 	streams map[int]*watchedStream // by shard
 	short   time.Duration          // how long the last wait was that left a shard out
 	resting chan struct{}          // closed when the goroutine ends; nil: there is none
-	changed chan struct{}          // has a value after something was parked, or left
+	changed chan struct{}          // has a value after something was parked or left
 }
 
 // watchedStream is the messages of one shard.
 type watchedStream struct {
 	watches int
 	left    time.Time // when the last watch ended
-	tail    string    // the last message that is known of; empty: none is
+	tail    string    // the last known message; empty: none is known
 	parked  map[*parking]struct{}
-	muted   bool // it has messages, and nobody is parked to be told
+	muted   bool // it has messages, and nothing is parked to be woken
 }
 
 type parking struct {
@@ -91,7 +90,7 @@ func (l *lookout) enter(shard int) {
 	}
 }
 
-// stream is the messages of a shard. The caller holds mu.
+// stream returns the messages of a shard. The caller holds mu.
 func (l *lookout) stream(shard int) *watchedStream {
 	s := l.streams[shard]
 	if s == nil {
@@ -117,7 +116,7 @@ func (l *lookout) signal() {
 	}
 }
 
-// atRest is closed when nothing waits, or while somebody watches.
+// atRest returns a channel that is closed when nothing waits, or while something watches.
 func (l *lookout) atRest() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +128,7 @@ func (l *lookout) atRest() <-chan struct{} {
 	return now
 }
 
-// watched reports whether somebody watches a shard. The caller holds mu.
+// watched reports whether something watches a shard. The caller holds mu.
 func (l *lookout) watched() bool {
 	for _, s := range l.streams {
 		if s.watches > 0 {
@@ -151,7 +150,7 @@ func (l *lookout) park(w *Watch, after string, wake func()) (leave func()) {
 		wake()
 		return func() {}
 	case c < 0:
-		// It was told of that message, and has not found it: Redis has lost it.
+		// It was woken for that message, and did not find it: Redis has lost it.
 		s.tail = after
 	}
 	p := &parking{watch: w, after: after, wake: wake}
@@ -181,7 +180,7 @@ func (l *lookout) run(resting chan struct{}) {
 		}
 		arrived, err := l.groups.await(context.Background(), after, block)
 		if err != nil {
-			// Who watches looks by himself now and then, all the same.
+			// All the same, each watcher looks by itself from time to time.
 			l.groups.wire.Log().Debug("waiting for messages failed", "error", err)
 			l.pause()
 			continue
@@ -192,7 +191,7 @@ func (l *lookout) run(resting chan struct{}) {
 	}
 }
 
-// pause waits a little, unless nobody watches any more.
+// pause waits a little, unless nothing watches any more.
 func (l *lookout) pause() {
 	timer := time.NewTimer(lookoutPause)
 	defer timer.Stop()
@@ -211,8 +210,8 @@ func (l *lookout) pause() {
 	}
 }
 
-// next tells after which positions to wait, and for how long. With nobody to wait
-// for it ends the goroutine, and what it knew is forgotten.
+// next returns after which positions to wait, and for how long. If nothing watches, it
+// ends the goroutine and forgets what it knew.
 func (l *lookout) next() (after map[int]string, block time.Duration, goOn bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -240,7 +239,7 @@ func (l *lookout) next() (after map[int]string, block time.Duration, goOn bool) 
 	return after, block, true
 }
 
-// arrive wakes who is parked before a message.
+// arrive wakes the watches that are parked before a message.
 func (l *lookout) arrive(a arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,14 +22,15 @@ type Member struct {
 	ttl      time.Duration
 }
 
-// Member returns a consumer of a group. A consumer that is silent for ttl counts as
-// gone, and its leases last for as long.
+// Member returns a consumer of a group. A consumer that is silent for ttl counts as gone,
+// and its leases last as long.
 func (g *Groups) Member(group, consumer string, ttl time.Duration) Member {
 	return Member{groups: g, group: group, consumer: consumer, ttl: ttl}
 }
 
-// Join says that the consumer is alive, and returns all that were heard of lately.
-// What the consumer declines to read others find by Declined, until it joins again.
+// Join reports that the consumer is alive, and returns all consumers that joined lately.
+// Others find the shards that this one declines to read by Declined, until it joins
+// again.
 func (m Member) Join(ctx context.Context, declines ...int) (alive []string, err error) {
 	if err := errors.Join(wire.CheckGroup("join group", m.group), circulate.ValidateReplica(m.consumer)); err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (m Member) Join(ctx context.Context, declines ...int) (alive []string, err 
 	return alive, nil
 }
 
-// Quit forgets the consumer, which has returned its leases.
+// Quit forgets the consumer. Its leases must have been returned.
 func (m Member) Quit(ctx context.Context) error {
 	w := m.groups.wire
 	if err := w.Retire(ctx, presenceOf(w.Namespace(), m.group), m.consumer); err != nil {
@@ -50,8 +51,8 @@ func (m Member) Quit(ctx context.Context) error {
 	return nil
 }
 
-// Declined returns the shards that consumers of a group have said not to read, each
-// when it last joined: they are for the others.
+// Declined returns the shards that each consumer of a group declined to read when it last
+// joined. They are for the others.
 func (g *Groups) Declined(ctx context.Context, group string) (map[string][]int, error) {
 	if err := wire.CheckGroup("declined", group); err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func (g *Groups) Declined(ctx context.Context, group string) (map[string][]int, 
 	declined := make(map[string][]int)
 	for consumer, report := range reports {
 		for text := range strings.SplitSeq(report, ",") {
-			// Another version may say more of itself.
+			// Another version may report more.
 			if shard, err := strconv.Atoi(text); err == nil {
 				declined[consumer] = append(declined[consumer], shard)
 			}

@@ -15,9 +15,9 @@ const (
 	pollPauseMax = 100 * time.Millisecond
 )
 
-// pollMessages is await on a node of a cluster, where one command concerns
-// one slot and so one shard, and a connection to wait on for each shard would be too
-// many: it looks at all of them at once, again and again.
+// pollMessages is await on a node of a cluster. There one command concerns one slot and
+// so one shard, and a waiting connection for each shard would be too many. So it looks at
+// all of them at once, again and again.
 func (g *Groups) pollMessages(ctx context.Context, shards []int, after map[int]string, block time.Duration) ([]arrival, error) {
 	deadline := time.Now().Add(block)
 	for pause := pollPauseMin; ; pause = min(2*pause, pollPauseMax) {
@@ -39,8 +39,8 @@ func (g *Groups) pollMessages(ctx context.Context, shards []int, after map[int]s
 	}
 }
 
-// readyShards returns the first messages of the shards that have some. One that another
-// node serves now counts as one that has, so that whoever waits for it goes there.
+// readyShards returns the first messages of the shards that have some. A shard that
+// another node serves now counts as one that has, so that the caller goes there.
 func (g *Groups) readyShards(ctx context.Context, shards []int, after map[int]string) ([]arrival, error) {
 	key, began := g.streams.Keys(shards[0]).Messages, time.Now()
 	conn, err := g.wire.Lend(ctx, key, wire.Blocking)
@@ -88,7 +88,7 @@ func (g *Groups) readyShards(ctx context.Context, shards []int, after map[int]st
 	return nil, failed
 }
 
-// onlyArrival is the position that XREAD of one stream replied.
+// onlyArrival returns the position in XREAD's reply for one stream.
 func onlyArrival(reply any) (string, error) {
 	streams, err := redis.Values(reply, nil)
 	if err != nil || len(streams) != 1 {

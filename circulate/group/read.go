@@ -31,20 +31,21 @@ var (
 // MaxRead is the most messages that one Read or Pending returns.
 const MaxRead = 1000
 
-// Batch is what one Read brought.
+// Batch is the result of one Read.
 type Batch struct {
 	Now      time.Time         // Redis' clock
 	Messages []circulate.Found // in the stream's order
-	Others   []string          // positions of what is another group's alone; to be acknowledged unseen
+	Others   []string          // positions of messages that are another group's alone; acknowledge them without handling
 	More     bool              // more may wait
 	End      string            // where the stream ends, if that was asked and nothing was read
 }
 
-// Read reads up to n messages of the lease's shard that the group has not
-// read, and renews the lease; with n = 0 it does only that. It stops early after
-// so many bytes of data, which at most 64 messages exceed.
+// Read reads up to n messages of the lease's shard that the group has not read, and
+// renews the lease; with n = 0 it only renews it. It stops early after so many bytes of
+// data, which at most 64 messages may exceed.
 //
-// An unknown outcome may have read messages, which are pending then: see Pending.
+// After an unknown outcome messages may have been read, and are pending then: see
+// Pending.
 func (g *Groups) Read(ctx context.Context, l *Lease, n, bytes int, end bool) (Batch, error) {
 	if n < 0 || n > MaxRead {
 		return Batch{}, fmt.Errorf("%w: read group: n: must be 0 to %d, is %d", wire.ErrInput, MaxRead, n)
@@ -66,14 +67,14 @@ func (g *Groups) Read(ctx context.Context, l *Lease, n, bytes int, end bool) (Ba
 	return batch, err
 }
 
-// Pending is a message that a group was given and has not acknowledged.
+// Pending is a message that a group has read and not acknowledged.
 type Pending struct {
 	Position   string
 	Deliveries int // so far
 }
 
-// Pending returns up to n messages of the lease's shard that are pending, whoever
-// was given them, in the stream's order from after a position.
+// Pending returns up to n messages of the lease's shard that are pending, whichever
+// consumer read them, in the stream's order after a position.
 func (g *Groups) Pending(ctx context.Context, l *Lease, after string, n int) ([]Pending, error) {
 	if n < 1 || n > MaxRead {
 		return nil, fmt.Errorf("%w: pending: n: must be 1 to %d, is %d", wire.ErrInput, MaxRead, n)
@@ -100,8 +101,8 @@ func (g *Groups) Pending(ctx context.Context, l *Lease, after string, n int) ([]
 	return pending, nil
 }
 
-// Redeliver takes pending messages over, whoever has them, and sets how often
-// each was delivered. It returns those that are still pending.
+// Redeliver takes over pending messages from any consumer, and sets how often each was
+// delivered. It returns those that are still pending.
 func (g *Groups) Redeliver(ctx context.Context, l *Lease, pending []Pending) (Batch, error) {
 	if len(pending) < 1 || len(pending) > MaxRead {
 		return Batch{}, fmt.Errorf("%w: redeliver: must be 1 to %d messages, are %d", wire.ErrInput, MaxRead, len(pending))
@@ -124,8 +125,8 @@ func (g *Groups) Redeliver(ctx context.Context, l *Lease, pending []Pending) (Ba
 // groupColumns are the values that scripts reply for each message.
 const groupColumns = 8
 
-// checkHeld checks a reply of now, whether the lease is held, more of a head, and
-// columns of values.
+// checkHeld checks a reply: the time, whether the lease is held, further values of a
+// head, and columns of values.
 func checkHeld(reply []any, head, columns int) error {
 	if len(reply) < head || (len(reply)-head)%columns != 0 {
 		return wire.ErrReply

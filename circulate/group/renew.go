@@ -13,11 +13,11 @@ import (
 //go:embed renew.lua
 var renewLua string
 
-// renewScript is vital, as heartbeats are: a lease that cannot be renewed in time
-// is lost, and what was being handled is delivered again.
+// renewScript is vital, like heartbeats: a lease that is not renewed in time is lost, and
+// what was being handled is delivered again.
 var renewScript = wire.NewGroupScript("renew", renewLua).Vitally()
 
-// renewal is a lease that somebody wants renewed, and what came of it.
+// renewal is a requested renewal of a lease and its result.
 type renewal struct {
 	lease  *Lease
 	behind bool
@@ -25,10 +25,10 @@ type renewal struct {
 	done   chan struct{}
 }
 
-// Renew renews a lease that its holder does not read with just now, and tells
-// whether there may be something to read. The leases of a shard whose renewals are
-// asked for at about the same time, of whatever groups, are renewed in one step:
-// what that costs does not grow with the number of groups.
+// Renew renews a lease that its holder does not read with just now, and reports whether
+// there may be something to read. Renewals of leases of one shard at about the same time,
+// of any groups, are done in one step. So the cost does not grow with the number of
+// groups.
 func (g *Groups) Renew(ctx context.Context, l *Lease) (behind bool, err error) {
 	n := &renewal{lease: l, done: make(chan struct{})}
 	g.renewals.ask(l.Shard, n, g.renew)

@@ -19,7 +19,7 @@ var surveyLua string
 
 var surveyScript = wire.NewGroupScript("survey", surveyLua)
 
-// survey is a group that somebody wants to know of, and what came of it.
+// survey is a group that a caller asks about, and the result.
 type survey struct {
 	group string
 	state circulate.GroupState
@@ -28,7 +28,7 @@ type survey struct {
 }
 
 // Survey is [circulate.Streams.GroupState] without the holder, for many groups that are
-// asked about at about the same time: they are looked at in one step.
+// asked about at about the same time. They are read in one step.
 func (g *Groups) Survey(ctx context.Context, shard int, group string) (circulate.GroupState, error) {
 	s := &survey{group: group, done: make(chan struct{})}
 	g.surveys.ask(shard, s, g.survey)
@@ -43,8 +43,8 @@ func (g *Groups) Survey(ctx context.Context, shard int, group string) (circulate
 // surveyColumns are the values that the script replies for each group.
 const surveyColumns = 5
 
-// SurveyAll is Survey of all that a list names. Those that the shard has not
-// got are left out.
+// SurveyAll is Survey of all groups in a list. Groups that the shard does not have are
+// left out.
 func (g *Groups) SurveyAll(ctx context.Context, shard int, groups []string) (map[string]circulate.GroupState, error) {
 	states := make(map[string]circulate.GroupState, len(groups))
 	for names := range slices.Chunk(groups, gatherMax) {
@@ -65,7 +65,7 @@ func (g *Groups) SurveyAll(ctx context.Context, shard int, groups []string) (map
 	return states, nil
 }
 
-// survey looks at groups of one shard that several have asked about.
+// survey reads groups of one shard that several callers have asked about.
 func (g *Groups) survey(shard int, all []*survey) { g.surveyThese(context.Background(), shard, all) }
 
 func (g *Groups) surveyThese(ctx context.Context, shard int, all []*survey) {

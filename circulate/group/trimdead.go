@@ -11,13 +11,13 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// trimAtOnce is how many dead letters one command drops at most.
+// trimAtOnce is the most dead letters that one command drops.
 const trimAtOnce = 10_000
 
 // DeadState is how many dead letters a shard has, and how long ago the oldest died.
 type DeadState struct {
 	Letters int
-	Oldest  time.Duration // 0 where there is none
+	Oldest  time.Duration // 0 if there is none
 }
 
 // DeadState returns how many dead letters a shard has.
@@ -45,17 +45,17 @@ func (g *Groups) DeadState(ctx context.Context, shard int) (DeadState, error) {
 	return s, nil
 }
 
-// TrimDead drops the dead letters of a shard that are older than the age, and the
-// oldest where there are more than most; 0 is any age, or any number. It reports how
-// many were dropped.
+// TrimDead drops the dead letters of a shard that are older than the age, and the oldest
+// if there are more than most; 0 means any age, or any number. It returns how many were
+// dropped.
 func (g *Groups) TrimDead(ctx context.Context, shard int, age time.Duration, most int) (dropped int, err error) {
 	if age < 0 || most < 0 {
 		return 0, fmt.Errorf("%w: trim dead letters: neither age nor most may be negative", wire.ErrInput)
 	}
 	key := g.streams.Keys(shard).Dead
 	cut := func(strategy string, limit any) error {
-		// One command would hold the server up for as long as all of them take. What is
-		// left when no whole node of the stream can go is the part of one.
+		// One command that drops all of them would block the server for too long. When no
+		// whole node of the stream can be dropped, what is left is part of one.
 		for _, args := range [][]any{{"~", limit, "LIMIT", trimAtOnce}, {limit}} {
 			for n := trimAtOnce; n > 0; dropped += n {
 				replies, err := g.wire.Pipeline(ctx, key, append(wire.Command{"XTRIM", key, strategy}, args...))

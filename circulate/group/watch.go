@@ -2,19 +2,18 @@ package group
 
 import "context"
 
-// Watch is somebody's interest in the messages of one shard. However many watches a
-// process has, of however many groups, it waits for their messages with one command
-// for each node of Redis. What a watch tells is a wake-up and nothing else: it
-// delivers nothing, and a wake-up that is lost with its connection is made up for by
-// the next wait, which asks from the same positions.
+// Watch is an interest in the messages of one shard. However many watches a process has,
+// of however many groups, it waits for their messages with one command for each node of
+// Redis. A watch only wakes: it delivers nothing. If a wake-up is lost with its
+// connection, the next wait, which asks from the same positions, repeats it.
 //
 // A Watch is for one goroutine at a time. Close it.
 type Watch struct {
 	groups *Groups
 	shard  int
 	at     *lookout // of the node that serves the shard
-	told   string   // up to where there are messages, as it was told last
-	from   string   // where it was parked then
+	told   string   // the position that it was last woken for
+	from   string   // the position that it was parked at then
 }
 
 // Watch begins to watch a shard.
@@ -24,9 +23,9 @@ func (g *Groups) Watch(shard int) *Watch {
 	return w
 }
 
-// Park has wake called once, as soon as the shard has a message after a position,
-// or at once if it has one already, until leave is called. Wake must not block. It
-// may be called in vain.
+// Park has wake called once, as soon as the shard has a message after a position, or at
+// once if it has one already, until leave is called. Wake must not block. It may be
+// called without a message.
 func (w *Watch) Park(after string, wake func()) (leave func()) {
 	if at := w.groups.lookouts.of(w.groups, w.groups.ring.Node(w.shard)); at != w.at {
 		w.at.exit(w.shard)
@@ -36,11 +35,11 @@ func (w *Watch) Park(after string, wake func()) (leave func()) {
 	return w.at.park(w, after, wake)
 }
 
-// Close ends the watch. It must not be parked any more.
+// Close ends the watch. It must not be parked.
 func (w *Watch) Close() { w.at.exit(w.shard) }
 
-// Unwatched returns when no wait for messages is under way, or at once while
-// somebody has a [Watch]: then it is theirs.
+// Unwatched returns when no wait for messages is under way. While there is a [Watch] it
+// returns at once: the wait is then for that one.
 func (g *Groups) Unwatched(ctx context.Context) {
 	for _, l := range g.lookouts.all() {
 		select {

@@ -24,7 +24,7 @@ type Limits struct{ wire *wire.Wire }
 // Of returns the limits of a ring's namespace.
 func Of(ring *circulate.Ring) Limits { return Limits{ring.Wire()} }
 
-// Asks are those who ask one limit, in order.
+// Asks are requests to one limit, in order.
 type Asks struct {
 	Limit Limit
 	Asks  []Ask
@@ -32,26 +32,26 @@ type Asks struct {
 
 // Ask asks for one check.
 type Ask struct {
-	CheckID  string    // no other check has it
-	Promised time.Time // what the account was told when it was last denied; zero: it was not
+	CheckID  string    // unique among checks
+	Promised time.Time // what the account was promised when it was last denied; zero: it was not
 }
 
-// Answers are what one limit says.
+// Answers are the answers of one limit.
 type Answers struct {
-	// Err says that nobody was let start. Where it is Unknown they may have been
-	// counted all the same: what of that is a lease ends by itself.
+	// Err says that no check may start. If it is Unknown they may have been counted all
+	// the same; a counted lease ends by itself.
 	Err error
-	// Now is when they were heard, by Redis' clock.
+	// Now is when they were asked, by Redis' clock.
 	Now time.Time
-	// At has, for each ask, zero: it may start. Otherwise when it may, which is a
-	// promise that the account must bring along then.
+	// At is zero for an ask that may start. Otherwise it is when the check may start.
+	// That is a promise, which the account must present then.
 	At []time.Time
 }
 
-// Acquire asks limits, each for itself, in one round trip. An error says that
-// nothing was asked; what went wrong with one limit is in its answers.
+// Acquire asks several limits in one round trip, each for itself. An error says that
+// nothing was asked; a failure of one limit is in its Answers.
 //
-// To ask again after an unknown outcome is safe for the limit and costs the asker: what
+// Asking again after an unknown outcome is safe for the limit and costs the asker: what
 // was counted then stays counted.
 func (l Limits) Acquire(ctx context.Context, all []Asks) ([]Answers, error) {
 	asked := 0
@@ -110,8 +110,8 @@ func (l Limits) call(limit Limit, args []any) wire.Call {
 	return wire.Call{Keys: []string{state, leases}, Args: args}
 }
 
-// run does a step on several limits at once. What has the wrong type to be a limit's
-// is set aside, so that it holds nobody up for ever, and the step done again.
+// run does a step on several limits at once. A key of the wrong type is set aside, so
+// that it holds nobody up for ever, and the step is repeated.
 func (l Limits) run(ctx context.Context, s *wire.Script, calls []wire.Call) []wire.Reply {
 	replies := l.wire.EvalEach(ctx, s, calls)
 	for i := range replies {

@@ -21,15 +21,15 @@ type Finished struct {
 	CheckIDs []string
 }
 
-// Refund are checks that one limit let start and that did not.
+// Refund is checks that one limit let start and that did not start.
 type Refund struct {
 	Limit    Limit
-	Granted  time.Time // Answers.Now of then
+	Granted  time.Time // Answers.Now of that time
 	CheckIDs []string
 }
 
-// Finish tells limits that checks have ended. It is safe to repeat. A limit without
-// a Concurrency need not be told. The error joins what went wrong with each.
+// Finish reports to limits that checks have ended. It is safe to repeat. A limit without
+// a Concurrency need not be told. The error joins the failures of all limits.
 func (l Limits) Finish(ctx context.Context, all []Finished) error {
 	refunds := make([]Refund, len(all))
 	for i, f := range all {
@@ -38,10 +38,10 @@ func (l Limits) Finish(ctx context.Context, all []Finished) error {
 	return l.finish(ctx, "finish", refunds)
 }
 
-// Refund returns what limits granted for checks that did not start, as where
-// another limit denied them. It must not be repeated after an unknown outcome,
-// nor be done for a grant of unknown outcome: a limit without a Concurrency
-// cannot tell what was returned before.
+// Refund returns what limits granted for checks that did not start, for example because
+// another limit denied them. It must not be repeated after an unknown outcome, nor be
+// done for a grant of unknown outcome: a limit without a Concurrency does not know what
+// was returned before.
 func (l Limits) Refund(ctx context.Context, all []Refund) error {
 	for _, f := range all {
 		if f.Granted.UnixMicro() <= 0 {

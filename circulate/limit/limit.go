@@ -1,55 +1,54 @@
-// Package limit holds what all replicas of a namespace share: how many checks start,
-// how many run at once, or both. A check that must wait is told a time at which it may
-// come back: nobody waits in line with a place in a pool. It knows no account, and does not
-// wait itself: package poller asks before a check, and brings a promise along.
+// Package limit holds the limits that all replicas of a namespace share: how many checks
+// start, how many run at once, or both. A check that must wait is told a time at which it
+// may come back, so that nothing waits in line with a place in a pool. The package knows
+// no account, and does not wait itself: package poller asks before a check, and presents
+// a promise.
 //
-// The rate is held by the generic cell rate algorithm (ITU-T I.371, annex A;
-// for Redis: Brandur Leach, "Rate Limiting, Cells, and GCRA", and redis-cell).
-// Its whole state is the theoretical arrival time TAT. With an emission interval
-// T and a burst B, and so a tolerance τ = (B-1)·T, a start at t conforms if
-// t >= TAT-τ, and makes TAT = max(t, TAT)+T.
+// The rate follows the generic cell rate algorithm (ITU-T I.371, annex A; for Redis:
+// Brandur Leach, "Rate Limiting, Cells, and GCRA", and redis-cell). Its whole state is
+// the theoretical arrival time TAT. With an emission interval T and a burst B, and so a
+// tolerance τ = (B-1)·T, a start at t conforms if t >= TAT-τ, and makes TAT = max(t,
+// TAT)+T.
 //
-// What holds, whatever replicas and askers do:
+// Whatever replicas and askers do, this holds:
 //
 //   - In any time t at most B + t/T checks start. The first of n starts, at t1,
 //     leaves TAT >= t1+T, each further one adds at least T, so the last conforms
 //     only at tn >= t1+(n-1)T-τ: that is n <= B + (tn-t1)/T. A refund keeps
 //     that: without the refunded start TAT would be lower by at least T minus
-//     the time since then, and that much is given back and no more.
-//   - At most N leases are there at once: they are counted where they are given.
-//     A lease ends when it is left, or by itself when its holder has crashed. It
-//     must be made to live longer than any check.
+//     the time since then, and that much is refunded and no more.
+//   - At most N leases exist at once: they are counted where they are given.
+//     A lease ends when it is returned, or by itself when its holder has crashed.
+//     It must live longer than any check.
 //
-// Who is denied gets a slot behind the line of those denied before, and is
-// promised to be heard then; those who were not denied before are denied while
-// there is a line. Slots are apart by
+// A denied check gets a slot behind the line of those denied before, and a promise to be
+// heard then. While there is a line, a check that was not denied before is denied. Slots
+// are apart by
 //
 //	max(T + max(0, J-τ), p·H/N)
 //
-// with J for how late those come back who were promised a time, H for how long
-// leases were held on average, and p, at least 1, for how much of that goes
-// unused between two leases. With a rate alone everyone is denied once and then
-// starts, in order, if none comes back later than J: TAT <= s+τ at a slot s,
-// and so TAT <= s+max(J,τ)+T behind it, which is at most τ more than the next
-// slot. With leases H is an average: one that comes back while others take
-// longer, or just before one leaves, is denied again. Each that does so raises p
-// by 1/32, and each that meets a lease takes an eighth of what p has above 1: at
-// p = 1.25 they are in balance if every other one comes in vain. That keeps leases
-// in use for about four fifths of the time that polled comers can use them, at
-// two denials for each check.
+// with J for how late checks come back that were promised a time, H for how long leases
+// were held on average, and p, at least 1, for how much of that goes unused between two
+// leases. With a rate alone every check is denied once and then starts, in order, if none
+// comes back later than J: TAT <= s+τ at a slot s, and so TAT <= s+max(J,τ)+T behind it,
+// which is at most τ more than the next slot. With leases H is an average: a check that
+// comes back while others take longer, or just before one ends, is denied again. Each
+// such denial raises p by 1/32, and each check that finds a free lease removes an eighth
+// of what p has above 1: at p = 1.25 they balance if every other check comes back in
+// vain. That keeps leases in use for about four fifths of the time that checks can use
+// them at all, at two denials for each check.
 //
 // A check that comes back in time and is denied again gets a slot at the front, in a
-// second line that only such checks are in, apart likewise. So it is not overtaken
-// by all that came after it, and each comes back as often as it takes to meet a free
-// slot, which does not depend on the length of the line. One that comes back late by
-// more than 2 s and two slots, as after an outage, is heard too, but has lost its
-// place: all those slots have passed at once, and whom the bounds do not let start
-// goes to the end of the line, one behind the other again. Whoever comes
-// early, for it was nudged, keeps its slot.
+// second line that only such checks are in, with the same distances. So later checks do
+// not overtake it, and how often it comes back until it finds a free slot does not depend
+// on the length of the line. A check that comes back late by more than 2 s and two slots,
+// as after an outage, is heard too, but has lost its place: all those slots have passed
+// at once. If the bounds do not let it start, it goes to the end of the line, one behind
+// the other. A check that comes early, because it was nudged, keeps its slot.
 //
-// What Redis forgets in a failover is forgotten here: a limit may then be exceeded
-// once by what was taken in the time lost. Where Redis' clock went back by more than
-// a second since it was last asked, a limit takes its lines and leases back by as much.
+// What Redis forgets in a failover is forgotten here: a limit may then be exceeded once
+// by what was granted in the time lost. If Redis' clock went back by more than a second
+// since it was last asked, a limit moves its lines and leases back by as much.
 package limit
 
 import (
@@ -69,20 +68,19 @@ type Limit struct {
 	Every       time.Duration // the emission interval T, at least 1 µs; 0: no rate
 	Burst       int           // B, how many may start at once; where there is a rate at least 1
 	Concurrency int           // N, how many may run at once; 0: any number
-	Lease       time.Duration // where there is a Concurrency: when who is silent counts as crashed
+	Lease       time.Duration // with a Concurrency: when a silent holder counts as crashed
 }
 
-// promiseJitter is J: a replica claims a shard at least each 100 ms while it is
-// busy.
+// promiseJitter is J: a busy replica claims a shard at least each 100 ms.
 const promiseJitter = 125 * time.Millisecond
 
-// What a limit's times are kept in has 53 bits, in µs.
+// The numbers that hold a limit's times have 53 bits, in µs.
 const (
 	maxTolerance = 365 * 24 * time.Hour // B·T
 	maxRunning   = 1_000_000
 )
 
-// Validate tells everything that is wrong with a limit, each by its field.
+// Validate returns everything that is wrong with a limit, each fault by its field.
 func (l Limit) Validate() error {
 	var errs []error
 	fault := func(broken bool, format string, args ...any) {
@@ -108,9 +106,9 @@ func (l Limit) check(step string) error {
 	return nil
 }
 
-// keysOf are a limit's state and its leases. They have a hash tag of their
-// own: limits are spread over a cluster like shards. A name that is long, or would
-// break the tag, is replaced by its digest; no other name begins with #.
+// keysOf returns the keys of a limit's state and of its leases. Each limit has its own
+// hash tag, so that limits are spread over a cluster like shards. A name that is long, or
+// would break the tag, is replaced by its digest; no other name begins with #.
 func keysOf(namespace, name string) (state, leases string) {
 	if !plainPattern.MatchString(name) {
 		sum := sha256.Sum256([]byte(name))

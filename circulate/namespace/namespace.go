@@ -1,5 +1,6 @@
-// Package namespace looks at all that a namespace has in Redis, whatever state it is in, and
-// removes it. It opens no ring: to join a namespace that is not there would make it.
+// Package namespace looks at everything that a namespace has in Redis, whatever its
+// state, and removes it. It opens no ring, because joining a namespace that does not
+// exist would make it.
 package namespace
 
 import (
@@ -16,33 +17,35 @@ import (
 )
 
 const (
-	// page is how many keys a server looks at for one step, about, and removes in one.
+	// page is about how many keys a server looks at in one step, and removes in one.
 	page = 500
-	// passes is how often all servers are walked through. A second pass finds what a
-	// cluster moved from node to node meanwhile, and what somebody made anew.
+	// passes is how often all servers are walked through. A second pass finds keys that a
+	// cluster moved between nodes meanwhile, and keys that were made again.
 	passes = 5
 	// stepWithin bounds one step on one server.
 	stepWithin = 10 * time.Second
 )
 
-// ErrNotGone reports keys that came again and again while a namespace was removed: a process
-// goes on making them.
+// ErrNotGone reports keys that were made again and again while a namespace was removed: a
+// process still uses it.
 var ErrNotGone = errors.New("namespace: its keys come again")
 
-// Found is what a namespace has. Accounts and messages are those of keys that could be read.
+// Found is what a namespace has. Accounts and messages are counted in keys that could be
+// read.
 type Found struct {
 	Keys, Accounts, Messages int
-	Alive                    []Process // the latest heard of first
+	Alive                    []Process // the latest first
 }
 
-// Process is one that said that it is there, not long ago.
+// Process is a process that reported itself not long ago.
 type Process struct {
 	Name   string // a replica, or a process with its roles
 	Silent time.Duration
 }
 
-// Look walks through the keys of a namespace, a page at a time on each server, and says what
-// there is. Alive is who was heard of within the window, by the clocks of Redis.
+// Look walks through the keys of a namespace, a page at a time on each server, and
+// returns what there is. Alive has the processes that reported within the window, by
+// Redis' clocks.
 func Look(ctx context.Context, server circulate.Server, name string, window time.Duration) (Found, error) {
 	if err := circulate.ValidateNamespace(name); err != nil {
 		return Found{}, fmt.Errorf("namespace %q: %w", name, err)
@@ -78,7 +81,7 @@ func (f *Found) read(ctx context.Context, conn redis.Conn, keys []string, window
 	return nil
 }
 
-// readPresence reads who was heard of within the window.
+// readPresence reads which processes reported within the window.
 func (f *Found) readPresence(ctx context.Context, conn redis.Conn, key string, window time.Duration) error {
 	clock, err := redis.Int64s(do(ctx, conn, "TIME"))
 	if err != nil || len(clock) != 2 {
@@ -104,9 +107,10 @@ func (f *Found) readPresence(ctx context.Context, conn redis.Conn, key string, w
 	return nil
 }
 
-// Remove removes all keys of a namespace, a page at a time on each server, and tells progress
-// how many it has removed until then. It may be interrupted, and be run again. That
-// nobody uses the namespace is the caller's to know: where keys come again it is ErrNotGone.
+// Remove removes all keys of a namespace, a page at a time on each server, and calls
+// progress with how many it has removed so far. It may be interrupted, and be repeated.
+// The caller must know that nobody uses the namespace: if keys are made again, it returns
+// ErrNotGone.
 func Remove(ctx context.Context, server circulate.Server, name string, progress func(removed int)) (removed int, err error) {
 	if err := circulate.ValidateNamespace(name); err != nil {
 		return 0, fmt.Errorf("namespace %q: %w", name, err)
@@ -136,8 +140,8 @@ func Remove(ctx context.Context, server circulate.Server, name string, progress 
 	return removed, fmt.Errorf("%w: %q", ErrNotGone, name)
 }
 
-// unlink removes keys, each with a command of its own: those of a cluster's node are in many
-// slots. What a key held is freed by Redis in the background.
+// unlink removes keys, each by a separate command, because the keys of a cluster's node
+// are in many slots. Redis frees what a key held in the background.
 func unlink(ctx context.Context, conn redis.Conn, keys []string) (removed int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stepWithin)
 	defer cancel()
@@ -157,7 +161,7 @@ func unlink(ctx context.Context, conn redis.Conn, keys []string) (removed int, e
 	return removed, err
 }
 
-// walk hands every key of a namespace to visit, a page of one server at a time.
+// walk passes every key of a namespace to visit, a page of one server at a time.
 func walk(ctx context.Context, server circulate.Server, name string, visit func(context.Context, redis.Conn, []string) error) error {
 	return connect.EachServer(ctx, server, func(ctx context.Context, address string, conn redis.Conn) error {
 		for _, pattern := range circulate.KeyPatterns(name) {
@@ -185,7 +189,7 @@ func walk(ctx context.Context, server circulate.Server, name string, visit func(
 	})
 }
 
-// do is one bounded command.
+// do does one bounded command.
 func do(ctx context.Context, conn redis.Conn, command string, args ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepWithin)
 	defer cancel()

@@ -104,7 +104,7 @@ func lookAndRemove(t *testing.T, server redistest.Redis) {
 	if removed, err := namespace.Remove(ctx, server, "some", func(int) {}); err != nil || removed != 0 {
 		t.Errorf("again: %d, %v", removed, err)
 	}
-	// The other namespace and the others' keys are as they were.
+	// The other namespace and other programs' keys are as they were.
 	if other, err := namespace.Look(ctx, server, "some-more", time.Minute); err != nil || other.Keys != found.Keys || other.Accounts != found.Accounts || other.Messages != 4 {
 		t.Errorf("other: %+v, %v", other, err)
 	}
@@ -136,7 +136,8 @@ func set(t *testing.T, server circulate.Server, key string) {
 	}
 }
 
-// Somebody goes on making keys: that is told, and does not go on for ever.
+// A process that makes keys again and again is reported, and does not keep this going for
+// ever.
 func TestRemoveOfWhatComesAgain(t *testing.T) {
 	server := redistest.Embedded(t)
 	set(t, server, "some:meta")

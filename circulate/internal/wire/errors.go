@@ -7,50 +7,49 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// finding is an error that we found out ourselves. It is as certain as a reply of
-// Redis.
+// finding is an error that we found out ourselves. It is as certain as a reply of Redis.
 type finding struct{ text string }
 
 func (f *finding) Error() string { return f.text }
 
-// Finding makes an error that leaves nothing open: what it reports was found in
-// what Redis replied, or before anything was sent. It is compared by errors.Is.
+// Finding makes an error that leaves nothing open: it was found in Redis' reply, or
+// before anything was sent. Compare it by errors.Is.
 func Finding(text string) error { return &finding{text} }
 
 var (
-	// ErrInput marks what the caller must not ask for.
+	// ErrInput marks an invalid request of the caller.
 	ErrInput = Finding("circulate")
 
-	// ErrReply reports a reply that has not the form it must have.
+	// ErrReply reports a reply that does not have the required form.
 	ErrReply = Finding("circulate: unexpected reply")
 
 	// errNotSent marks a failure to reach Redis before anything was sent.
 	errNotSent = errors.New("circulate: redis unreachable")
 )
 
-// found tells our own findings from other errors.
+// found reports whether an error is a finding.
 func found(err error) bool {
 	_, ok := errors.AsType[*finding](err)
 	return ok
 }
 
-// Replied tells an error that Redis answered with, after which nothing was
-// written, from one after which nobody knows whether it was.
+// Replied reports whether an error is a reply of Redis, after which nothing was written.
+// After other errors nobody knows whether something was.
 func Replied(err error) bool {
 	_, ok := errors.AsType[redis.Error](err)
 	return ok
 }
 
-// Unknown reports whether err leaves open if the step was done: a time-out, or
-// a connection cut before the reply. Such a step may be repeated; it must never
-// be taken for a yes or a no.
+// Unknown reports whether err leaves open if the step was done: a time-out, or a
+// connection cut before the reply. Such a step may be repeated. It must never be taken
+// for a yes or a no.
 func Unknown(err error) bool {
 	return err != nil && !Replied(err) && !errors.Is(err, errNotSent) && !found(err)
 }
 
-// Unavailable reports whether err is Redis as a whole not serving, rather than a
-// fault of this step: unreachable, loading, out of memory, read-only, or a cluster
-// in which the shard is on its way from node to node. Other nodes may serve.
+// Unavailable reports whether err means that Redis as a whole does not serve, rather than
+// a fault of this step: it is unreachable, loading, out of memory or read-only, or the
+// shard is on its way between nodes of a cluster. Other nodes may serve.
 func Unavailable(err error) bool {
 	if err == nil || !Replied(err) {
 		return err != nil && !found(err)
@@ -66,24 +65,23 @@ func Unavailable(err error) bool {
 	return false
 }
 
-// Full reports whether Redis is at its memory limit and refuses what could need
-// more of it. What was refused was not done. Steps that free, or only read, are not
-// refused.
+// Full reports whether Redis is at its memory limit and refused a step that could need
+// more. The step was not done. Steps that free memory, or only read, are not refused.
 func Full(err error) bool { return HasCode(err, "OOM ") }
 
-// Denied reports whether Redis refuses the credentials or lacks the permission:
-// somebody is changing them, or must.
+// Denied reports whether Redis refuses the credentials, or the user lacks a permission.
+// Somebody is changing them, or must.
 func Denied(err error) bool {
 	return HasCode(err, "NOAUTH") || HasCode(err, "WRONGPASS") || HasCode(err, "NOPERM")
 }
 
-// LockedOut reports whether Redis was reached and refused the password, or wants one.
+// LockedOut reports whether Redis was reached and refused the password, or demands one.
 func LockedOut(err error) bool {
 	return HasCode(err, "NOAUTH") || HasCode(err, "WRONGPASS") || HasCode(err, "ERR invalid password") || HasCode(err, "ERR AUTH <password>")
 }
 
-// Redirected reports whether a node of a cluster has not done what it was asked to,
-// as another one serves the key now (MOVED), or is getting it (ASK, TRYAGAIN).
+// Redirected reports whether a node of a cluster did not do what it was asked, because
+// another one serves the key now (MOVED), or is about to (ASK, TRYAGAIN).
 func Redirected(err error) bool {
 	return HasMoved(err) || hasPrefix(err, "ASK ") || hasPrefix(err, "TRYAGAIN")
 }
@@ -96,7 +94,7 @@ func hasPrefix(err error, prefix string) bool {
 	return ok && strings.HasPrefix(string(reply), prefix)
 }
 
-// HasCode reports whether Redis answered with an error that has a code in it.
+// HasCode reports whether Redis answered with an error that contains a code.
 func HasCode(err error, code string) bool {
 	reply, ok := errors.AsType[redis.Error](err)
 	return ok && strings.Contains(string(reply), code)

@@ -13,8 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// What the outcome of a step may be taken for decides whether accounts are lost
-// or doubled.
+// How the outcome of a step is taken decides whether accounts are lost or doubled.
 func TestWhatAnErrorLeavesOpen(t *testing.T) {
 	timeout := &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}
 	for name, test := range map[string]struct {
@@ -92,8 +91,8 @@ func TestCodesAreOnlyThoseOfReplies(t *testing.T) {
 	}
 }
 
-// Findings are no unknown outcomes, and no reason to wait for Redis: a program that
-// joins with other settings must not try for ever.
+// Findings are no unknown outcomes, and no reason to wait for Redis: a program that joins
+// with other settings must not try for ever.
 func TestFindingsAreCertain(t *testing.T) {
 	for _, err := range []error{Finding("x"), ErrReply, ErrInput} {
 		if wrapped := wrap(err); Unknown(wrapped) || Unavailable(wrapped) || !errors.Is(wrapped, err) {

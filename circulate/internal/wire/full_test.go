@@ -22,7 +22,7 @@ func TestFullRedisIsToldOnce(t *testing.T) {
 		note(nil)
 		note(full)
 	}
-	// A little fits in now and then.
+	// A small write succeeds from time to time.
 	w.NoteRoomAt("key", now.Add(time.Second))
 	note(full)
 	log.expect(t)

@@ -13,14 +13,14 @@ type Command []any
 // maxMoves is how often a pipeline follows its shard to another node.
 const maxMoves = 3
 
-// Pipeline sends commands to the node that serves key and returns their replies.
-// An error reply to any of them is returned as the error. Where the shard has moved
-// to another node, and so none was done, they are sent there.
+// Pipeline sends commands to the node that serves key and returns their replies. An error
+// reply to any of them is returned as the error. If the shard has moved to another node,
+// and so none was done, they are sent there.
 func (w *Wire) Pipeline(ctx context.Context, key string, commands ...Command) (replies []any, err error) {
 	return w.PipelineFor(ctx, Ordinary, key, commands...)
 }
 
-// PipelineFor is Pipeline on a connection that is kept for a purpose.
+// PipelineFor is Pipeline on a connection for a purpose.
 func (w *Wire) PipelineFor(ctx context.Context, p Purpose, key string, commands ...Command) (replies []any, err error) {
 	began := time.Now()
 	for range 1 + maxMoves {
@@ -48,7 +48,7 @@ func (w *Wire) pipelineOnce(ctx context.Context, p Purpose, key string, commands
 }
 
 // noneDone reports whether the replies say that no command on a key was done: each was
-// redirected, or the transaction that they are was refused as a whole.
+// redirected, or the transaction was refused as a whole.
 func noneDone(commands []Command, replies []any) bool {
 	if len(commands) != len(replies) {
 		return false
@@ -59,7 +59,7 @@ func noneDone(commands []Command, replies []any) bool {
 	}
 	for i, r := range replies {
 		if commands[i][0] == "TIME" {
-			continue // may be asked of anybody, any number of times
+			continue // any node may be asked, any number of times
 		}
 		if refused, ok := r.(redis.Error); !ok || !Redirected(refused) {
 			return false
@@ -68,8 +68,8 @@ func noneDone(commands []Command, replies []any) bool {
 	return true
 }
 
-// exchange sends commands at once and returns their replies, in the place of which
-// is an error where that was the reply.
+// exchange sends commands at once and returns their replies. An error reply stands in its
+// reply's place.
 func exchange(ctx context.Context, conn redis.Conn, commands []Command) ([]any, error) {
 	timeout, err := Remaining(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func exchange(ctx context.Context, conn redis.Conn, commands []Command) ([]any, 
 	deadline := time.Now().Add(timeout)
 	var failed error
 	for i := range replies {
-		// All of them share the one deadline; 0 would mean none.
+		// All of them share one deadline; 0 would mean none.
 		replies[i], err = redis.ReceiveWithTimeout(conn, max(time.Nanosecond, time.Until(deadline)))
 		if err != nil && !Replied(err) {
 			return nil, err

@@ -18,16 +18,16 @@ var (
 	retireScript    = NewVitalScript("retire", retireLua)
 )
 
-// presenceMemory is how long a silent member is remembered. One that is not
-// remembered counts as gone all the same.
+// presenceMemory is how long a silent member is remembered. A member that is not
+// remembered counts as gone as well.
 const presenceMemory = 10 * time.Minute
 
-// Presence is who is there of replicas, or of a group's consumers: a ZSET, member ->
-// last heartbeat, unix ms, and a HASH, member -> what it reported then.
+// Presence is the keys of the live replicas, or of a group's live consumers: a ZSET,
+// member -> last heartbeat, unix ms, and a HASH, member -> its report then.
 type Presence struct{ Beats, Reports string }
 
-// Beat says that a member is there, and what it reports of itself. It returns all
-// members that were heard of within the window.
+// Beat reports that a member is alive, with its report. It returns all members that beat
+// within the window.
 func (w *Wire) Beat(ctx context.Context, p Presence, member string, report any, window time.Duration) (there []string, err error) {
 	return redis.Strings(w.Eval(ctx, heartbeatScript, []string{p.Beats, p.Reports},
 		[]any{member, report, presenceMemory.Milliseconds(), window.Milliseconds()}))

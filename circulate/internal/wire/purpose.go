@@ -14,23 +14,23 @@ type Server interface {
 	Conn(ctx context.Context, key string) (redis.Conn, error)
 }
 
-// Divided is a Server that keeps connections apart for each purpose, so that one
-// kind of call never waits behind another. Of a server that is not Divided all
-// calls share the connections.
+// Divided is a Server that keeps connections apart for each purpose, so that one kind of
+// call never waits behind another. With a Server that is not Divided all calls share
+// connections.
 type Divided interface {
 	Server
-	// VitalConn lends a connection for a heartbeat, a claim, or what returns a
-	// claim: while these wait, accounts are not checked.
+	// VitalConn lends a connection for a heartbeat, a claim, or what returns a claim.
+	// While these wait, accounts are not checked.
 	VitalConn(ctx context.Context, key string) (redis.Conn, error)
 	// GroupConn lends one for a step of a consumer group, of which there may be any
 	// number.
 	GroupConn(ctx context.Context, key string) (redis.Conn, error)
-	// BlockingConn lends one for a call that Redis holds back until something
-	// happens, or for a subscription. It is kept for seconds, or for good.
+	// BlockingConn lends one for a call that Redis holds back until something happens, or
+	// for a subscription. It is kept for seconds, or for good.
 	BlockingConn(ctx context.Context, key string) (redis.Conn, error)
 }
 
-// Purpose is what a connection is wanted for.
+// Purpose is what a connection is needed for.
 type Purpose uint8
 
 // The purposes that a [Divided] server keeps apart.
@@ -41,17 +41,17 @@ const (
 	Blocking
 )
 
-// Lend lends a connection of those that the server keeps for a purpose, and notes
-// whether that was possible. The caller closes it.
+// Lend lends one of the server's connections for a purpose, and notes whether that was
+// possible. The caller closes it.
 func (w *Wire) Lend(ctx context.Context, key string, p Purpose) (redis.Conn, error) {
-	// Bounded even where the caller's context is not: the pool may be trying
-	// connections of a server that keeps silent, one after the other.
+	// This is bounded even if the caller's context is not: the pool may be testing
+	// connections of a silent server, one after the other.
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	conn, err := connFor(ctx, w.server, key, p)
 	if err != nil {
 		w.Note(key, time.Now(), err)
-		if Replied(err) { // reached, and it wants none of us
+		if Replied(err) { // it was reached and refuses us
 			return nil, fmt.Errorf("circulate: %w", err)
 		}
 		return nil, fmt.Errorf("%w: %w", errNotSent, err)

@@ -19,7 +19,7 @@ var entryLua string
 //go:embed group.lua
 var groupLua string
 
-// Script is a step that Redis runs as one: entry.lua and the step's own text.
+// Script is a step that Redis runs atomically: entry.lua and the step's own text.
 type Script struct {
 	name    string
 	text    string
@@ -27,7 +27,7 @@ type Script struct {
 	purpose Purpose // of its calls
 }
 
-// NewScript makes a script of texts that stand one behind the other, after entry.lua.
+// NewScript makes a script of texts that follow one another, after entry.lua.
 func NewScript(name string, texts ...string) *Script {
 	text := entryLua + strings.Join(texts, "")
 	sum := sha1.Sum([]byte(text))
@@ -41,8 +41,7 @@ func NewVitalScript(name string, texts ...string) *Script {
 	return s
 }
 
-// NewGroupScript is NewScript for a step of a consumer group, with what is in
-// group.lua.
+// NewGroupScript is NewScript for a step of a consumer group, with group.lua.
 func NewGroupScript(name string, texts ...string) *Script {
 	s := NewScript(name, groupLua+strings.Join(texts, ""))
 	s.purpose = ForGroups
@@ -55,11 +54,11 @@ func (s Script) Vitally() *Script {
 	return &s
 }
 
-// Name is what errors call the script.
+// Name returns what errors call the script.
 func (s *Script) Name() string { return s.name }
 
-// Eval runs a script on keys that one node serves. Its text is sent only where Redis
-// does not know it.
+// Eval runs a script on keys that one node serves. Its text is sent only if Redis does
+// not have it.
 func (w *Wire) Eval(ctx context.Context, s *Script, keys []string, args []any) (any, error) {
 	began := time.Now()
 	conn, err := w.Lend(ctx, keys[0], s.purpose)
@@ -90,16 +89,16 @@ type Call struct {
 	Args []any
 }
 
-// Reply is what came of a [Call].
+// Reply is the result of a [Call].
 type Reply struct {
 	Value any
 	Err   error
 }
 
 // EvalEach runs a script once for each call, all in one round trip to each node that
-// serves one. It keeps the error of each: some may have been done where others were
-// refused. What was refused because Redis did not know the script, or because the
-// keys had moved, was not done, and is done once more by itself.
+// serves one. It keeps the error of each: some may have been done and others refused. A
+// call that was refused because Redis did not have the script, or because the keys had
+// moved, was not done, and is repeated here.
 func (w *Wire) EvalEach(ctx context.Context, s *Script, calls []Call) []Reply {
 	replies := make([]Reply, len(calls))
 	byNode := make(map[string][]int)
@@ -124,7 +123,7 @@ func (w *Wire) EvalEach(ctx context.Context, s *Script, calls []Call) []Reply {
 	return replies
 }
 
-// evalOnNode runs those of the calls that one node serves.
+// evalOnNode runs the calls that one node serves.
 func (w *Wire) evalOnNode(ctx context.Context, s *Script, calls []Call, items []int, replies []Reply) {
 	key, began := calls[items[0]].Keys[0], time.Now()
 	fail := func(from int, err error) {
@@ -176,9 +175,8 @@ var setAsideLua string
 
 var setAsideScript = NewScript("set aside", setAsideLua)
 
-// SetAside renames those of the keys that have not the type they must have, and
-// returns how many those are: so whoever needs them goes on, and nothing is
-// destroyed. What is logged about them has the further attributes.
+// SetAside renames the keys whose type is wrong, and returns how many there are. So the
+// step can go on, and nothing is destroyed. The log has the further attributes.
 func (w *Wire) SetAside(ctx context.Context, keys []string, types []any, about ...any) (int, error) {
 	suffix := ":set_aside:" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	all := append(make([]string, 0, 2*len(keys)), keys...)

@@ -8,8 +8,8 @@ import (
 // Key is the name of a key and the type that it must have.
 type Key [2]string
 
-// Run runs a script on keys of a shard. Where one of the shard's keys has the wrong
-// type it is set aside, and the script run once more.
+// Run runs a script on keys of a shard. If one of the shard's keys has the wrong type, it
+// is set aside, and the script runs once more.
 func (w *Wire) Run(ctx context.Context, s *Script, shard int, keys []string, args ...any) (any, error) {
 	reply, err := w.Eval(ctx, s, keys, args)
 	if HasCode(err, "WRONGTYPE") && w.mended(ctx, shard) {

@@ -7,15 +7,15 @@ type Stream struct {
 	Messages string    // STREAM
 	Dead     string    // STREAM  messages that a consumer group could not handle
 	Leases   string    // HASH  consumer group -> token|expiry|consumer
-	Tickets  [2]string // STRINGs  the sequence that tokens are of, and its mark
+	Tickets  [2]string // STRINGs  the sequence of tokens, and its mark
 }
 
-// Applied has the messages of a shard that a group's effects remember: a
+// Applied returns the key of the messages of a shard that a group's effects remember: a
 // ZSET, account NUL message id -> until when, unix ms.
 func (s Stream) Applied(group string) string { return s.Messages + ":applied:" + group }
 
-// AppendMessage adds a message as scripts take it: id, type, time in RFC 3339
-// (empty = unknown), data.
+// AppendMessage appends a message as scripts take it: id, type, time in RFC 3339 (empty =
+// unknown), data.
 func AppendMessage(args []any, id, kind string, at time.Time, data []byte) []any {
 	when := ""
 	if !at.IsZero() {

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// absence is since when a node does not serve, and a key that was asked of it then.
+// absence is since when a node does not serve, and a key of it that was asked for then.
 type absence struct {
 	since time.Time
 	key   string
 }
 
-// Note takes the outcome of a call that concerned a key, and began at a time: one
-// that had its answer before the server went away does not say that it is back. The
-// absence of a node is logged once, and its return once. So is that it is at its
-// memory limit: there it serves what frees or only reads, so that success of a step
-// does not say that there is room.
+// Note records the result of a call that concerned a key and began at a time. An answer
+// to a call from before the server went away does not prove that it is back. The absence
+// of a node is logged once, and its return once. The same holds for a node at its memory
+// limit. That node still serves steps that free memory or only read, so a successful step
+// does not prove that it has room.
 func (w *Wire) Note(key string, began time.Time, err error) {
 	if errors.Is(err, context.Canceled) || Redirected(err) {
-		return // our own doing; a shard on its way, at a node that serves
+		return // our own doing, or a shard on its way at a node that serves
 	}
 	if Full(err) {
 		w.noteFull(key, time.Now(), err)
@@ -46,7 +46,7 @@ func (w *Wire) Note(key string, began time.Time, err error) {
 		return
 	}
 	for name, a := range w.away {
-		// The node itself is back, or this one serves now what that one did.
+		// The node itself is back, or this node serves now what that one did.
 		if began.After(a.since) && (name == node || w.NodeOf(a.key) == node) {
 			delete(w.away, name)
 			w.log.Info("redis serves again", about(name, "away", time.Since(a.since).Round(time.Millisecond))...)
@@ -54,7 +54,7 @@ func (w *Wire) Note(key string, began time.Time, err error) {
 	}
 }
 
-// about adds the node, where there are several, to what is logged.
+// about adds the node, if there are several, to what is logged.
 func about(node string, args ...any) []any {
 	if node == "" {
 		return args
@@ -62,8 +62,8 @@ func about(node string, args ...any) []any {
 	return append(args, "node", node)
 }
 
-// noteCall is Note for a call that does not wait for anything: how long it took says
-// something of Redis.
+// noteCall is Note for a call that does not block. How long it took is a measure of
+// Redis.
 func (w *Wire) noteCall(key string, began time.Time, err error) {
 	w.Note(key, began, err)
 	if w.observe != nil {
@@ -74,11 +74,11 @@ func (w *Wire) noteCall(key string, began time.Time, err error) {
 // fullness is since when a node is at its memory limit, and when it last said so.
 type fullness struct{ since, last time.Time }
 
-// roomAfter is for how long nothing was refused when a node counts as having room
-// again. One at its limit takes a little now and then.
+// roomAfter is how long a node must refuse nothing to count as having room again. A full
+// node accepts a small write from time to time.
 const roomAfter = 30 * time.Second
 
-// noteFull takes that a node refused to take more.
+// noteFull records that a node refused a write for lack of memory.
 func (w *Wire) noteFull(key string, now time.Time, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +95,8 @@ func (w *Wire) noteFull(key string, now time.Time, err error) {
 	w.full[node] = f
 }
 
-// NoteRoom takes that the node of a key accepted now what it refuses at its limit.
+// NoteRoom records that the node of a key accepted a write now that it refuses at its
+// limit.
 func (w *Wire) NoteRoom(key string) { w.noteRoom(key, time.Now()) }
 
 func (w *Wire) noteRoom(key string, now time.Time) {

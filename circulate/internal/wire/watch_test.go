@@ -100,8 +100,8 @@ func TestServerThatCannotBeReachedIsToldOnce(t *testing.T) {
 	log.expect(t, tellsAway)
 }
 
-// A server that refuses the password serves nobody who has that: it is told once, and that
-// it takes it again.
+// A server that refuses the password is logged once, and logged once more when it accepts
+// the password again.
 func TestARefusedPasswordIsToldOnce(t *testing.T) {
 	log := &told{}
 	server := connect.NewEmbedded()
@@ -141,7 +141,7 @@ func TestOurOwnDoingIsNoAbsence(t *testing.T) {
 	log.expect(t, tellsBack)
 }
 
-// An answer from before the server went away does not say that it is back.
+// An answer from before the server went away does not prove that it is back.
 func TestLateAnswerIsNoReturn(t *testing.T) {
 	log := &told{}
 	w := wire.New(absent{}, "rounds", wire.Options{Log: slog.New(log)})
@@ -154,7 +154,7 @@ func TestLateAnswerIsNoReturn(t *testing.T) {
 	log.expect(t, tellsBack)
 }
 
-// TestCallsAreObserved tells of each call once, of one that found no connection too.
+// TestCallsAreObserved reports each call once, including one that found no connection.
 func TestCallsAreObserved(t *testing.T) {
 	var seen []error
 	refused := errors.New("connection refused")

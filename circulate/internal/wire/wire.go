@@ -1,9 +1,9 @@
-// Package wire is how a program reaches the Redis of one namespace: it lends
-// connections, sends scripts and pipelines, bounds how long they take, notes which
-// nodes do not serve, and says what an error leaves open.
+// Package wire is how a program reaches the Redis of one namespace. It lends connections,
+// sends scripts and pipelines, bounds how long they take, notes which nodes do not serve,
+// and classifies errors.
 //
-// It knows no account and no group, and of a shard its keys. What a step means is the business of
-// package circulate and of those beside this one, which share one [Wire] for each
+// It knows no account and no group, and only the keys of a shard. Package circulate and
+// those beside this one give the steps their meaning; they share one [Wire] for each
 // ring.
 package wire
 
@@ -23,17 +23,17 @@ import (
 const (
 	// MaxBatch is the most accounts, checks or messages that one step may handle.
 	MaxBatch = 1000
-	// CallTimeout bounds a call whose context sets no earlier deadline.
+	// CallTimeout bounds a call whose context has no earlier deadline.
 	CallTimeout = 10 * time.Second
 )
 
 // Options are a wire's settings.
 type Options struct {
 	Log *slog.Logger // nil: nothing is logged
-	// Observe is told how long each call took and what came of it, from any
-	// goroutine; nil: nobody is.
+	// Observe is called with how long each call took and its error, from any goroutine;
+	// nil: it is not called.
 	Observe func(took time.Duration, err error)
-	// Keys are all that a shard has; nil: none is ever set aside.
+	// Keys returns all keys of a shard; nil: none is ever set aside.
 	Keys func(shard int) []Key
 }
 
@@ -63,14 +63,14 @@ func New(server Server, namespace string, o Options) *Wire {
 	return &Wire{server: server, namespace: namespace, log: o.Log, observe: o.Observe, keys: o.Keys}
 }
 
-// Namespace is what the keys begin with.
+// Namespace returns what the keys begin with.
 func (w *Wire) Namespace() string { return w.namespace }
 
-// Log is where to log what concerns the wire.
+// Log returns the logger for what concerns the wire.
 func (w *Wire) Log() *slog.Logger { return w.log }
 
-// Beside returns what a package keeps with the wire under a key that is its own. It
-// is made at the first call.
+// Beside returns what a package keeps with the wire under a key of its own. The first
+// call makes it.
 func (w *Wire) Beside(key any, make func() any) any {
 	if v, ok := w.beside.Load(key); ok {
 		return v
@@ -79,14 +79,14 @@ func (w *Wire) Beside(key any, make func() any) any {
 	return v
 }
 
-// SetAsideCount counts what was found unusable and moved out of the way.
+// SetAsideCount returns how many unusable things were moved out of the way.
 func (w *Wire) SetAsideCount() int64 { return w.setAside.Load() }
 
 // CountSetAside adds n to SetAsideCount.
 func (w *Wire) CountSetAside(n int) { w.setAside.Add(int64(n)) }
 
-// ScriptsSent counts how often a script's text had to be sent because Redis did not
-// know it.
+// ScriptsSent returns how often a script's text had to be sent because Redis did not have
+// it.
 func (w *Wire) ScriptsSent() int64 { return w.resent.Load() }
 
 // placer is a Server of several nodes.
@@ -95,7 +95,7 @@ type placer interface {
 	NodeOf(key string) string
 }
 
-// NodeOf names the node that serves a key, "" where there is only one.
+// NodeOf returns the node that serves a key, or "" if there is only one.
 func (w *Wire) NodeOf(key string) string {
 	if p, ok := w.server.(placer); ok {
 		return p.NodeOf(key)
@@ -104,8 +104,8 @@ func (w *Wire) NodeOf(key string) string {
 }
 
 // call sends a command and waits for its reply until the context's deadline or
-// CallTimeout. A cancelled context does not cut it short: that would make an
-// unknown outcome of one that is about to be known.
+// CallTimeout. A cancelled context does not cut it short: that would leave the outcome
+// unknown although it is about to be known.
 func call(ctx context.Context, conn redis.Conn, name string, args ...any) (any, error) {
 	timeout, err := Remaining(ctx)
 	if err != nil {
@@ -114,8 +114,8 @@ func call(ctx context.Context, conn redis.Conn, name string, args ...any) (any, 
 	return redis.DoWithTimeout(conn, timeout, name, args...)
 }
 
-// Remaining is for how long a call that begins now may take. Where the context is
-// done, the error says that nothing was sent.
+// Remaining returns how long a call that begins now may take. If the context is done, the
+// error says that nothing was sent.
 func Remaining(ctx context.Context) (time.Duration, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, errors.Join(errNotSent, err)
@@ -139,7 +139,7 @@ func Time(reply any) (time.Time, error) {
 	return time.Unix(t[0], t[1]*1000), nil
 }
 
-// CheckBatch returns an error where a step may not handle n accounts at once.
+// CheckBatch returns an error if a step may not handle n accounts at once.
 func CheckBatch(step string, n int) error {
 	if n < 1 || n > MaxBatch {
 		return fmt.Errorf("%w: %s: a batch has 1 to %d accounts, not %d", ErrInput, step, MaxBatch, n)
@@ -147,8 +147,8 @@ func CheckBatch(step string, n int) error {
 	return nil
 }
 
-// ValidateGroup tells what is wrong with a consumer group's name: it must be 1 to
-// 64 letters, digits, dots, dashes or underscores.
+// ValidateGroup returns what is wrong with a consumer group's name. It must be 1 to 64
+// letters, digits, dots, dashes or underscores.
 func ValidateGroup(group string) error {
 	if !namePattern.MatchString(group) {
 		return errors.New("must be 1 to 64 letters, digits, dots, dashes or underscores")
@@ -156,7 +156,7 @@ func ValidateGroup(group string) error {
 	return nil
 }
 
-// CheckGroup is ValidateGroup, and names the step that was asked for.
+// CheckGroup is ValidateGroup, and its error names the step.
 func CheckGroup(step, group string) error {
 	if err := ValidateGroup(group); err != nil {
 		return fmt.Errorf("%w: %s: group %q: %w", ErrInput, step, group, err)
@@ -166,8 +166,8 @@ func CheckGroup(step, group string) error {
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// ValidateNamespace tells what is wrong with a namespace: it must be 1 to 64
-// letters, digits, dots, dashes or underscores.
+// ValidateNamespace returns what is wrong with a namespace. It must be 1 to 64 letters,
+// digits, dots, dashes or underscores.
 func ValidateNamespace(namespace string) error {
 	if !namePattern.MatchString(namespace) {
 		return errors.New("must be 1 to 64 letters, digits, dots, dashes or underscores")
@@ -175,7 +175,7 @@ func ValidateNamespace(namespace string) error {
 	return nil
 }
 
-// BytesAt reads a value of a reply that may be shorter, or hold none there.
+// BytesAt returns a value of a reply that may be shorter or have nil there.
 func BytesAt(values []any, i int) []byte {
 	if i >= len(values) {
 		return nil

@@ -1,5 +1,5 @@
-// Package wiretest is a server that answers as a test says, and what must hold of
-// every step that goes over a wire to it. Only tests use it.
+// Package wiretest has a server that answers as a test says, and what must hold for every
+// step over a wire to it. Only tests use it.
 package wiretest
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// Answer says for each command how long a server pauses and then what it replies;
-// where that is empty it does not.
+// Answer decides for each command how long the server pauses and then what it replies. It
+// does not reply with an empty text.
 type Answer func(nth int, name string) (pause time.Duration, reply string)
 
 // Silence answers nothing.
@@ -35,7 +35,7 @@ type Peer struct {
 	serving sync.WaitGroup
 }
 
-// Against runs a test in fake time on a wire to a server that answers so.
+// Against runs a test in fake time on a wire to a server with that Answer.
 func Against(t *testing.T, answer Answer, test func(t *testing.T, w *wire.Wire, p *Peer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -45,7 +45,7 @@ func Against(t *testing.T, answer Answer, test func(t *testing.T, w *wire.Wire, 
 	})
 }
 
-// Sent counts the commands that have come.
+// Sent returns how many commands have arrived.
 func (p *Peer) Sent() int64 { return p.sent.Load() }
 
 // Conn lends a connection.

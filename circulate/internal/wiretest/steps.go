@@ -11,11 +11,11 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// Step is a call of some kind, and what came of it.
+// Step is a call of some kind. It returns the call's error.
 type Step func(ctx context.Context, w *wire.Wire) error
 
-// CancelledBeforeSending tests that nothing is sent where the context is done before a
-// step begins, and that the outcome is known.
+// CancelledBeforeSending tests that nothing is sent if the context is done before a step
+// begins, and that the outcome is known.
 func CancelledBeforeSending(t *testing.T, steps map[string]Step) {
 	for name, step := range steps {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func NonsenseIsNoPanic(t *testing.T, steps map[string]Step) {
 							t.Errorf("reply %d, %q: %v", i, reply, p)
 						}
 					}()
-					_ = step(t.Context(), w) // some of them are lawful for some steps
+					_ = step(t.Context(), w) // some replies are valid for some steps
 				})
 			}
 		})
