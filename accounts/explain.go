@@ -43,6 +43,7 @@ type Explanation struct {
 type Waits struct {
 	Lane                string // the lane that it waits in; empty: it is too far behind to be found
 	Ahead               int    // accounts in its lane that are claimed before it
+	Kind                string // the kind that it waits by, because some replica does not check it; Ahead then counts that kind
 	Urgent, Normal, Low int    // accounts that wait in each lane of its shard
 }
 
@@ -95,7 +96,7 @@ func explain(v *circulate.View, shard int, position circulate.QueuePosition) Exp
 	}
 	if v.Place == circulate.Waiting {
 		e.State.Since = position.Since
-		e.Waits = &Waits{Ahead: position.Ahead, Urgent: position.Urgent, Normal: position.Normal, Low: position.Low}
+		e.Waits = &Waits{Ahead: position.Ahead, Kind: position.Kind, Urgent: position.Urgent, Normal: position.Normal, Low: position.Low}
 		if position.Lane != 0 {
 			e.Waits.Lane = laneWord(position.Lane)
 		}

@@ -19,6 +19,7 @@ type Stats struct {
 
 	Registered, Scheduled, Waiting, Claimed, Parked int
 	Urgent, Low                                     int // waiting accounts in these lanes
+	ByKind                                          int // waiting accounts that only some replicas check
 	Messages                                        int
 	// Overdue is how long the longest overdue account has waited to be claimed.
 	Overdue time.Duration
@@ -106,6 +107,7 @@ func (s *Stats) add(c circulate.Count) {
 	s.Waiting += c.Waiting
 	s.Urgent += c.Urgent
 	s.Low += c.Low
+	s.ByKind += c.ByKind
 	s.Claimed += c.Claimed
 	s.Parked += c.Parked
 	s.Messages += c.Messages
@@ -124,4 +126,8 @@ type Report struct {
 	LatenessP50       float64 `json:"lateness_p50_seconds"`
 	LatenessP99       float64 `json:"lateness_p99_seconds"`
 	Layout            string  `json:"layout,omitempty"` // the shards that it knows, as circulate.Ring.Layout returns them
+
+	// Kinds are the kinds that it checks, sorted. A version that does not report them has
+	// none.
+	Kinds []string `json:"kinds,omitempty"`
 }

@@ -44,6 +44,9 @@ func (e *Explanation) whyWaiting() string {
 	w := e.Waits
 	lanes := fmt.Sprintf("%d urgent, %d normal and %d low accounts wait in its shard, urgent ones go first", w.Urgent, w.Normal, w.Low)
 	due := "; it is due by " + e.DueRule + ": " + e.whyDue()
+	if w.Kind != "" {
+		return fmt.Sprintf("it waits since %s for a replica that checks the kind %q, behind %d others of it%s", utc(e.State.Since), w.Kind, w.Ahead, due)
+	}
 	if w.Lane == "" {
 		return "it is due and waits for its turn: " + lanes + due
 	}

@@ -19,7 +19,7 @@ var (
 	//go:embed repair.lua
 	repairLua string
 
-	auditScript  = wire.NewScript("audit", auditLua)
+	auditScript  = wire.NewScript("audit", byKindLua, auditLua)
 	repairScript = wire.NewScript("repair", repairLua)
 )
 
@@ -134,7 +134,7 @@ type audit struct {
 func (a *audit) ask(ctx context.Context, args ...any) ([]any, error) {
 	k := a.keys
 	return redis.Values(a.ring.wire.Run(ctx, auditScript, a.shard,
-		[]string{k.tickets, k.schedule, k.parked, k.accounts, k.processing, k.urgent, k.queue, k.low}, args...))
+		[]string{k.tickets, k.schedule, k.parked, k.accounts, k.byKind, k.processing, k.urgent, k.queue, k.low}, args...))
 }
 
 // look is a step and the pause after it.

@@ -4,7 +4,8 @@
 -- KEYS[2]  schedule         ZSET  id -> due
 -- KEYS[3]  parked           ZSET  id -> parked at
 -- KEYS[4]  accounts         HASH  id -> record
--- KEYS[5…] processing_list and the lanes of message_queue, LISTs
+-- KEYS[5]  message_queue:by_kind  ZSET
+-- KEYS[6…] processing_list and the lanes of message_queue, LISTs
 -- ARGV[1]  what to look at:
 --   tickets CURSOR COUNT   a page of who is registered. Returns {next, how many,
 --                          {id, ticket of who is in no ZSET}, {id, ticket of who
@@ -43,13 +44,15 @@ end
 
 if what == 'judge' then
   local lists, long = {}, 0
-  for k = 5, #KEYS do long = long + redis.call('LLEN', KEYS[k]) end
+  for k = 6, #KEYS do long = long + redis.call('LLEN', KEYS[k]) end
+  long = long + redis.call('ZCARD', KEYS[5])
   local short = long <= tonumber(ARGV[2])
   if short then
     for k = 5, #KEYS do
       -- Copies of one entry in one list count once: claiming one voids the other.
       local here = {}
-      for _, entry in ipairs(redis.call('LRANGE', KEYS[k], 0, -1)) do
+      for _, entry in ipairs(redis.call(k == 5 and 'ZRANGE' or 'LRANGE', KEYS[k], 0, -1)) do
+        if k == 5 then entry = entry_of(entry) end
         if well_formed(entry) and not here[entry] then
           here[entry] = true
           local name = ticket_of(entry) .. sub(entry, ID)

@@ -115,7 +115,8 @@ func (a *audit) judge(ctx context.Context) error {
 
 // readLists reads processing_list and then the lanes of message_queue. It returns in how
 // many of them each entry is. Two entries of one list count as two unless they are
-// identical. Whole is false if a list changed too fast.
+// identical. An account that waits by its kind stays there while its ticket is current,
+// and counts as one more list. Whole is false if a list changed too fast.
 func (a *audit) readLists(ctx context.Context) (seen map[suspect]int, garbage []string, whole bool, err error) {
 	seen = make(map[suspect]int)
 	k := a.keys
@@ -124,15 +125,52 @@ func (a *audit) readLists(ctx context.Context) (seen map[suspect]int, garbage []
 		if err != nil || !ok {
 			return nil, nil, false, err
 		}
-		for text := range texts {
-			if _, err := ParseEntry(text); err != nil {
-				garbage = append(garbage, text)
-				continue
-			}
-			seen[suspect{text[idOffset:], text[:ticketWidth]}]++
+		garbage = append(garbage, count(texts, seen)...)
+	}
+	texts, err := a.readByKind(ctx)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	garbage = append(garbage, count(texts, seen)...)
+	return seen, garbage, true, nil
+}
+
+// count adds the entries of a list to what was seen, and returns the texts that are
+// none.
+func count(texts map[string]bool, seen map[suspect]int) (garbage []string) {
+	for text := range texts {
+		if _, err := ParseEntry(text); err != nil {
+			garbage = append(garbage, text)
+			continue
+		}
+		seen[suspect{text[idOffset:], text[:ticketWidth]}]++
+	}
+	return garbage
+}
+
+// readByKind reads the entries of message_queue:by_kind.
+func (a *audit) readByKind(ctx context.Context) (map[string]bool, error) {
+	texts := make(map[string]bool)
+	for cursor := ScanDone; ; {
+		replies, err := a.ring.wire.PipelineOn(ctx, wire.Ordinary, a.shard, a.keys.byKind, wire.Command{"ZSCAN", a.keys.byKind, cursor, "COUNT", listChunk})
+		if err != nil {
+			return nil, err
+		}
+		var pairs []string
+		page, err := redis.Values(replies[0], nil)
+		if err == nil {
+			_, err = redis.Scan(page, &cursor, &pairs)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", wire.ErrReply, err)
+		}
+		for i := 0; i+1 < len(pairs); i += 2 {
+			texts[waitingEntry(pairs[i])] = true
+		}
+		if cursor == ScanDone {
+			return texts, nil
 		}
 	}
-	return seen, garbage, true, nil
 }
 
 // readList reads a list in chunks, each from where the last one ended. Entries keep their

@@ -15,7 +15,7 @@ import (
 //go:embed claim.lua
 var claimLua string
 
-var claimScript = wire.NewVitalScript("claim", claimLua)
+var claimScript = wire.NewVitalScript("claim", byKindLua, claimLua)
 
 // Claim is an account that a replica holds, until it returns or releases it or
 // the monitor takes it away.
@@ -45,6 +45,7 @@ type Batch struct {
 
 	Void      int // entries dropped because their ticket was not current
 	Malformed int // texts set aside because they were no entry
+	Passed    int // accounts passed by, which wait now for a replica of their kind
 
 	// Change is up to where Changed tells; it goes into the next Claim's known.
 	Change int64
@@ -58,7 +59,10 @@ type Batch struct {
 // the replica, the longest waiting first. Known is the Change of this caller's
 // last claim of the shard, 0 at first: a caller that keeps records needs to read
 // only those that changed.
-func (r *Ring) Claim(ctx context.Context, shard int, replica string, n int, known int64) (Batch, error) {
+//
+// Kinds are those that the replica checks; none: any. Accounts that were handed over
+// for another kind are passed by. See [Kinds].
+func (r *Ring) Claim(ctx context.Context, shard int, replica string, n int, known int64, kinds ...string) (Batch, error) {
 	if err := wire.CheckBatch("claim", n); err != nil {
 		return Batch{}, err
 	}
@@ -68,8 +72,8 @@ func (r *Ring) Claim(ctx context.Context, shard int, replica string, n int, know
 	k := &r.keys[shard]
 	reply, err := r.wire.Run(ctx, claimScript, shard, []string{
 		k.queue, k.processing, k.schedule, k.tickets, k.ticketSeq, k.cursors, k.failures, k.nudges, k.changes, k.setAside, k.strikes, k.states,
-		k.urgent, k.low, k.laneCounter, k.leaving, k.ticketMark,
-	}, replica, n, known)
+		k.urgent, k.low, k.laneCounter, k.leaving, k.ticketMark, k.byKind, k.kinds,
+	}, append([]any{replica, n, known}, append(r.wakeArgs(shard), claimedKinds(kinds))...)...)
 	if err != nil {
 		return Batch{}, err
 	}
@@ -86,7 +90,7 @@ func (r *Ring) Claim(ctx context.Context, shard int, replica string, n int, know
 
 func readBatch(reply any, shard int, known int64) (Batch, error) {
 	fields, ok := reply.([]any)
-	if !ok || len(fields) != 2 && len(fields) != 13 {
+	if !ok || len(fields) != 2 && len(fields) != 14 {
 		return Batch{}, wire.ErrReply
 	}
 	now, nowOK := fields[0].(int64)
@@ -101,10 +105,11 @@ func readBatch(reply any, shard int, known int64) (Batch, error) {
 	if len(fields) == 2 {
 		return batch, nil
 	}
-	var err [4]error
+	var err [5]error
 	batch.Void, err[0] = redis.Int(fields[2], nil)
 	batch.Malformed, err[1] = redis.Int(fields[3], nil)
 	batch.Change, err[2] = redis.Int64(fields[4], nil)
+	batch.Passed, err[4] = redis.Int(fields[13], nil)
 	if fields[5] == nil {
 		batch.ForgetAll = true
 	} else {

@@ -17,13 +17,17 @@
 -- KEYS[15]  turns            STRING  accounts taken while several lanes waited
 -- KEYS[16]  leaving          STRING  until when nothing is taken, as accounts go to other shards
 -- KEYS[17]  ticket_mark      STRING
+-- KEYS[18]  message_queue:by_kind  ZSET  entries that only replicas of their kind take
+-- KEYS[19]  kinds            HASH  id -> kind of an account that some replica cannot check
 -- ARGV[1]   the replica that claims
 -- ARGV[2]   how many accounts, at most
 -- ARGV[3]   up to which change the replica knows the shard's records
+-- ARGV[4], ARGV[5]  the channel to wake replicas on, and the shard
+-- ARGV[6]   the kinds that the replica checks, a tab before each; empty = any
 --
 -- Returns {now, next due, void, malformed, change, changed ids or false,
 --          entries, their stamps before and rules, cursors, failures, hints,
---          states, strikes}.
+--          states, strikes, passed by}.
 -- Next due is 0 where more may wait now, -1 where nothing is scheduled. Changed
 -- is false where the replica must forget every record that it knows.
 
@@ -31,6 +35,7 @@ local queue, processing, schedule = KEYS[1], KEYS[2], KEYS[3]
 local tickets, cursors, sequence = KEYS[4], KEYS[6], {KEYS[5], KEYS[17]}
 local failures, nudges, changes, set_aside, strikes, states = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local urgent, low, turns, leaving = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
+local by_kind, kinds = KEYS[18], KEYS[19]
 local replica, want, known = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local now = clock()
 
@@ -44,14 +49,14 @@ end
 local PROMOTE = 512
 
 local due = redis.call('ZRANGEBYSCORE', schedule, '-inf', now, 'WITHSCORES', 'LIMIT', 0, math.max(want, PROMOTE))
-if #due == 0 and redis.call('EXISTS', queue, urgent, low) == 0 then
+if #due == 0 and redis.call('EXISTS', queue, urgent, low, by_kind) == 0 then
   return {now, next_due()}
 end
 
 local wrong, there = mistyped_mostly(
   {queue, 'list', processing, 'list', tickets, 'hash', KEYS[5], 'string'},
   {cursors, 'hash', failures, 'hash', nudges, 'hash', changes, 'zset', set_aside, 'list', strikes, 'hash',
-    states, 'hash', urgent, 'list', low, 'list', turns, 'string', leaving, 'string'})
+    states, 'hash', urgent, 'list', low, 'list', turns, 'string', leaving, 'string', by_kind, 'zset', kinds, 'hash'})
 if wrong then return wrong end
 
 -- Who moves the accounts says so again and again: one that has stopped, or a
@@ -83,10 +88,19 @@ if #due > 0 then
   redis.call('ZREM', schedule, unpack(ids))
 end
 
--- Take.
+-- Take. Of what waits by kind at most half, first, while others wait as well, so
+-- that neither keeps the other from being taken.
 local taken, ids = {}, {}
+local checks = {}
+if there[by_kind] or there[kinds] then checks = checked_kinds(ARGV[6]) end
+if there[by_kind] then
+  local alone = redis.call('EXISTS', queue, urgent, low) == 0
+  take_by_kind(by_kind, processing, checks, now, alone and want or math.floor((want + now % 2) / 2), taken)
+  for i = 1, #taken do ids[i] = sub(taken[i], ID) end
+end
+local first = #taken + 1
 if not there[urgent] and not there[low] then
-  for i = 1, want do
+  for i = first, want do
     local entry = redis.call('RPOPLPUSH', queue, processing)
     if not entry then break end
     taken[i] = entry
@@ -97,8 +111,8 @@ else
   -- first, and three are normal's, so that no lane starves.
   local usual, normal_first, low_first = {urgent, queue, low}, {queue, urgent, low}, {low, urgent, queue}
   local turn = tonumber(redis.call('GET', turns) or '0') or 0
-  for i = 1, want do
-    local slot = (turn + i - 1) % 16
+  for i = first, want do
+    local slot = (turn + i - first) % 16
     local order = slot == 15 and low_first or slot % 4 == 3 and normal_first or usual
     local entry
     for k = 1, 3 do
@@ -112,13 +126,20 @@ else
     taken[i] = entry
     ids[i] = sub(entry, ID)
   end
-  redis.call('SET', turns, format('%.0f', (turn + #taken) % 16))
+  redis.call('SET', turns, format('%.0f', (turn + #taken - first + 1) % 16))
+end
+if there[by_kind] and #taken < want then
+  local had = #taken
+  take_by_kind(by_kind, processing, checks, now, want - had, taken)
+  for i = had + 1, #taken do ids[i] = sub(taken[i], ID) end
 end
 local more = #taken == want
 local entries, stamps, claimed, issued, behind, cursor = {}, {}, {}, {}, {}, {}
 local malformed = 0
+local passed, passed_on = {}, {}
 if #taken > 0 then
   local current = redis.call('HMGET', tickets, unpack(ids))
+  local known_kinds = there[kinds] and not checks.any and redis.call('HMGET', kinds, unpack(ids)) or {}
   local once = {}
   for i, entry in ipairs(taken) do
     local id = ids[i]
@@ -129,16 +150,29 @@ if #taken > 0 then
       -- The same entry may be there twice, put back by two monitors: the first
       -- takes the ticket, the second is void.
       once[id] = true
-      local n = #claimed + 1
-      claimed[n], stamps[n], behind[n] = id, sub(entry, 16, 28) .. rule_behind(current[i]), sub(current[i], 15)
-      cursor[n] = cursor_behind(current[i])
+      if known_kinds[i] and not checks[known_kinds[i]] then
+        passed[#passed + 1] = i
+      else
+        local n = #claimed + 1
+        claimed[n], stamps[n], behind[n] = id, sub(entry, 16, 28) .. rule_behind(current[i]), sub(current[i], 15)
+        cursor[n] = cursor_behind(current[i])
+      end
     elseif not current[i] then
       -- Not registered any more, and requeued since: no field of it may stay.
       redis.call('HDEL', strikes, id)
     end
   end
   if malformed > 0 then redis.call('LTRIM', set_aside, 0, 999) end
-  local ticket = #claimed > 0 and take_tickets(sequence, #claimed, now)
+  local ticket = #claimed + #passed > 0 and take_tickets(sequence, #claimed + #passed, now)
+
+  -- What this replica cannot check waits for those that can.
+  if #passed > 0 then
+    for k, i in ipairs(passed) do
+      local id, fresh = ids[i], format('%014d', ticket + #claimed + k)
+      passed_on[k] = {known_kinds[i], id, current[i], fresh .. sub(taken[i], 15)}
+    end
+    wait_by_kind(by_kind, tickets, passed_on, ARGV[4], ARGV[5], now)
+  end
 
   -- The taken entries stand at the head: the fresh ones take their place.
   redis.call('LTRIM', processing, #taken, -1)
@@ -201,5 +235,5 @@ if change ~= known then
   end
 end
 
-return {now, more and 0 or next_due(), #taken - malformed - #claimed, malformed, format('%.0f', change), changed,
-  entries, stamps, cursor, failed, hints, state, struck}
+return {now, more and 0 or next_due(), #taken - malformed - #claimed - #passed, malformed, format('%.0f', change), changed,
+  entries, stamps, cursor, failed, hints, state, struck, #passed}

@@ -15,6 +15,8 @@ type shardKeys struct {
 	queue       string // LIST  entries waiting; LPUSH at the head, taken from the tail
 	urgent      string // LIST  its lane for urgent accounts
 	low         string // LIST  its lane for accounts that can wait
+	byKind      string // ZSET  entries that wait for a replica of their kind; see bykind.lua
+	kinds       string // HASH  id -> kind, of accounts that some replica could not check
 	laneCounter string // STRING  accounts taken while several lanes waited, modulo 16
 	processing  string // LIST  entries claimed; the tail is the oldest claim
 	schedule    string // ZSET  id -> due, unix ms
@@ -53,7 +55,7 @@ func (k *shardKeys) all() []wire.Key {
 		{k.ticketSeq, "string"}, {k.accounts, "hash"}, {k.changes, "zset"}, {k.cursors, "hash"},
 		{k.failures, "hash"}, {k.states, "hash"}, {k.strikes, "hash"}, {k.nudges, "hash"}, {k.parked, "zset"},
 		{k.reasons, "hash"}, {k.messages, "stream"}, {k.setAside, "list"},
-		{k.urgent, "list"}, {k.low, "list"}, {k.laneCounter, "string"}, {k.errors, "hash"},
+		{k.urgent, "list"}, {k.low, "list"}, {k.byKind, "zset"}, {k.kinds, "hash"}, {k.laneCounter, "string"}, {k.errors, "hash"},
 		{k.dead, "stream"}, {k.leases, "hash"},
 		{k.ticketMark, "string"}, {k.clock, "hash"},
 		{k.leaving, "string"}, {k.stays, "string"}, {k.departures, "hash"}, {k.departed, "hash"}, {k.arrivals, "set"}, {k.carried, "hash"},
@@ -67,6 +69,8 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 		queue:       tag + "message_queue",
 		urgent:      tag + "message_queue:urgent",
 		low:         tag + "message_queue:low",
+		byKind:      tag + "message_queue:by_kind",
+		kinds:       tag + "kinds",
 		laneCounter: tag + "turns",
 		processing:  tag + "processing_list",
 		schedule:    tag + "schedule",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,12 +69,19 @@ func places(t *testing.T, server redistest.Redis, ring *circulate.Ring) map[stri
 				all[id] = append(all[id], place)
 			}
 		}
-		for _, place := range []string{"message_queue", "message_queue:urgent", "message_queue:low", "processing_list"} {
-			texts, err := redis.Strings(conn.Do("LRANGE", key(place), 0, -1))
+		for _, place := range []string{"message_queue", "message_queue:urgent", "message_queue:low", "message_queue:by_kind", "processing_list"} {
+			read := "LRANGE"
+			if place == "message_queue:by_kind" {
+				read = "ZRANGE"
+			}
+			texts, err := redis.Strings(conn.Do(read, key(place), 0, -1))
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, text := range texts {
+				if _, rest, ok := strings.Cut(text, "\t"); ok {
+					_, text, _ = strings.Cut(rest, "|")
+				}
 				e, err := circulate.ParseEntry(text)
 				if err != nil {
 					t.Errorf("%s: %v", key(place), err)

@@ -19,7 +19,7 @@ const queueDepth = 5000
 //go:embed turn.lua
 var turnLua string
 
-var turnScript = wire.NewScript("turn", turnLua)
+var turnScript = wire.NewScript("turn", byKindLua, turnLua)
 
 // QueuePosition is what a due account waits behind, and what its cadence keeps.
 type QueuePosition struct {
@@ -28,6 +28,8 @@ type QueuePosition struct {
 	Lane  Priority  // the lane that the account waits in; zero: it waits in none, or too far back
 	Since time.Time // when it became due; zero if Lane is
 	Ahead int       // entries of its lane that are claimed before it
+
+	Kind string // that it waits by, for a replica that checks it; then Ahead is of those of its kind
 
 	State string // what its cadence keeps, whether it waits or not
 }
@@ -50,7 +52,7 @@ func (a Account) QueuePosition(ctx context.Context) (QueuePosition, error) {
 func (r *Ring) queuePositionIn(ctx context.Context, shard int, id string) (QueuePosition, error) {
 	k := &r.keys[shard]
 	results, err := redis.Values(r.wire.Run(ctx, turnScript, shard,
-		[]string{k.tickets, k.states, k.urgent, k.queue, k.low}, id, queueDepth))
+		[]string{k.tickets, k.states, k.urgent, k.queue, k.low, k.byKind}, id, queueDepth))
 	if err != nil {
 		return QueuePosition{}, err
 	}
@@ -58,15 +60,15 @@ func (r *Ring) queuePositionIn(ctx context.Context, shard int, id string) (Queue
 	var registered bool
 	var lane, ahead int
 	var text string
-	if _, err := redis.Scan(results, &registered, &w.State, &w.Urgent, &w.Normal, &w.Low, &lane, &text, &ahead); err != nil {
+	if _, err := redis.Scan(results, &registered, &w.State, &w.Urgent, &w.Normal, &w.Low, &lane, &text, &ahead, &w.Kind); err != nil {
 		return QueuePosition{}, fmt.Errorf("turn, shard %d: %w: %w", shard, wire.ErrReply, err)
 	}
 	if lane > 0 {
 		entry, err := ParseEntry(text)
-		if err != nil || lane > 3 {
+		if err != nil || lane > 4 {
 			return QueuePosition{}, fmt.Errorf("turn, shard %d: %w", shard, wire.ErrReply)
 		}
-		w.Lane, w.Since, w.Ahead = [...]Priority{Urgent, Normal, Low}[lane-1], entry.Stamp, ahead
+		w.Lane, w.Since, w.Ahead = [...]Priority{Urgent, Normal, Low, Normal}[lane-1], entry.Stamp, ahead
 	}
 	if !registered {
 		return w, ErrNotRegistered // so it waits nowhere

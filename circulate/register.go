@@ -98,7 +98,7 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 	k := &r.keys[shard]
 	letters, err := redis.Bytes(r.wire.Run(ctx, registerScript, shard, []string{
 		k.tickets, k.ticketSeq, k.accounts, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.cursors, k.changes, k.states, k.errors,
-		k.leaving, k.ticketMark,
+		k.leaving, k.ticketMark, k.kinds,
 	}, args...))
 	if err != nil {
 		return nil, err

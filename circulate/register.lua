@@ -14,6 +14,7 @@
 -- KEYS[12] errors        HASH  id -> when|what went wrong with its last check
 -- KEYS[13] leaving       STRING  there: the shard's accounts go to other shards
 -- KEYS[14] ticket_mark   STRING
+-- KEYS[15] kinds         HASH  id -> kind of an account that some replica cannot check
 -- ARGV[1]  1 to change accounts that exist, 0 to leave them alone
 -- ARGV[2]  how a reason begins that an update does not lift
 -- ARGV[3], ARGV[4]  the channel to wake replicas on, and the shard
@@ -37,7 +38,7 @@ local change_existing, stays_parked = ARGV[1] == '1', ARGV[2]
 
 local wrong, there = mistyped(tickets, 'hash', KEYS[2], 'string', accounts, 'hash', schedule, 'zset', parked, 'zset',
   reasons, 'hash', failures, 'hash', strikes, 'hash', cursors, 'hash', changes, 'zset', states, 'hash', errors, 'hash',
-  KEYS[13], 'string')
+  KEYS[13], 'string', KEYS[15], 'hash')
 if wrong then return wrong end
 
 local n = tonumber(ARGV[5])
@@ -106,6 +107,7 @@ for i = 1, n do
     end
     local history = current and history_behind(current) or seconds(now) .. NO_MARKS
     redis.call('HSET', tickets, id, fresh .. ARGV[a + 4] .. REGISTERED .. history .. keep)
+    if there[KEYS[15]] then redis.call('HDEL', KEYS[15], id) end -- the record may name another
     if letter == 'u' then
       if forget then redis.call('HDEL', cursors, id) end
       -- What the cadence kept was of the old record. That messages are passed over

@@ -127,6 +127,10 @@ func (m Mover) Move(ctx context.Context, source int) (moved, left int, err error
 	if _, err := m.Complete(ctx, source); err != nil || left == 0 {
 		return 0, left, err
 	}
+	// What waits by its kind waits in the lanes again, which is where it is taken from.
+	if _, err := m.ring.Kinds().Recall(ctx, source, "", moveBatch); err != nil {
+		return 0, left, err
+	}
 	items, err := m.ring.movable(ctx, source)
 	if err != nil || len(items) == 0 {
 		return 0, left, err

@@ -88,7 +88,7 @@ func (m Mover) Room(ctx context.Context, to int) ([]Room, error) {
 func (r *Ring) accountsMemory(ctx context.Context, shard int) (bytes int64, err error) {
 	k := &r.keys[shard]
 	var commands []wire.Command
-	for _, key := range append([]string{k.tickets, k.schedule, k.parked, k.urgent, k.queue, k.low}, k.accountFields()...) {
+	for _, key := range append([]string{k.tickets, k.schedule, k.parked, k.urgent, k.queue, k.low, k.byKind, k.kinds}, k.accountFields()...) {
 		commands = append(commands, wire.Command{"MEMORY", "USAGE", key})
 	}
 	replies, err := r.wire.Pipeline(ctx, k.tickets, commands...)

@@ -15,6 +15,8 @@ type Metrics struct {
 	accounts *prometheus.GaugeVec
 	messages dutyGauge
 	overdue  dutyGauge
+	byKind   dutyGauge
+	recalled prometheus.Counter
 	trimmed  prometheus.Counter
 	early    prometheus.Counter
 	memory   *prometheus.GaugeVec
@@ -72,7 +74,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		accounts: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "accounts",
 			Help: "Accounts by place: scheduled, waiting, claimed, parked."}, []string{"place"}),
 		messages: onDuty("stream_messages", "Messages in the streams."),
-		overdue:  onDuty("overdue_seconds", "How long the longest overdue account has waited to be claimed."),
+		byKind:   onDuty("waiting_by_kind", "Accounts that wait for a replica that checks their kind, as others do not."),
+		recalled: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "recalled_total",
+			Help: "Accounts that waited by a kind which no living replica checks, and wait for any replica again."}),
+		overdue: onDuty("overdue_seconds", "How long the longest overdue account has waited to be claimed."),
 		trimmed: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "messages_trimmed_total",
 			Help: "Messages dropped because they were past their retention, or too many."}),
 		early: f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "messages_trimmed_early_total",
@@ -164,6 +169,7 @@ func (m *Metrics) set(c circulate.Count) {
 	}
 	m.messages.set(float64(c.Messages))
 	m.overdue.set(c.Overdue.Seconds())
+	m.byKind.set(float64(c.ByKind))
 }
 
 // setHeadroom shows what a scan found. The states do not overlap.
@@ -190,7 +196,7 @@ func (m *Metrics) offDuty() {
 	m.headroom.Reset()
 	m.headroomLow.Reset()
 	m.failing.forget()
-	for _, g := range []dutyGauge{m.messages, m.overdue, m.heldBack, m.dead, m.deadOldest, m.scanSeconds, m.lost, m.duplicated, m.unjudged, m.auditSeconds} {
+	for _, g := range []dutyGauge{m.messages, m.overdue, m.byKind, m.heldBack, m.dead, m.deadOldest, m.scanSeconds, m.lost, m.duplicated, m.unjudged, m.auditSeconds} {
 		g.forget()
 	}
 }

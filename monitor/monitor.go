@@ -45,6 +45,8 @@ type Monitor struct {
 	warned     map[string]warning // of the scan alone, by kind
 	scanned    scanSize           // of the scan alone
 
+	kinds kindWatch // of the count alone
+
 	trims    sync.Mutex // held while trimming: two turns at once would each warn
 	heldTold time.Time  // when it last warned that groups hold messages back
 	cutTold  time.Time  // when it last warned that messages were dropped early

@@ -183,6 +183,7 @@ func (m *Monitor) quarantine(ctx context.Context, shard int, h circulate.Held, s
 // count adds up the shards' counts.
 func (m *Monitor) count(ctx context.Context) error {
 	var sum circulate.Count
+	var byKind []int
 	for shard := range m.ring.Shards() {
 		c, err := m.ring.Count(ctx, shard)
 		if err != nil {
@@ -197,7 +198,10 @@ func (m *Monitor) count(ctx context.Context) error {
 		sum.Parked += c.Parked
 		sum.Messages += c.Messages
 		sum.Overdue = max(sum.Overdue, c.Overdue)
+		if sum.ByKind += c.ByKind; c.ByKind > 0 {
+			byKind = append(byKind, shard)
+		}
 	}
 	m.metrics.set(sum)
-	return nil
+	return m.kinds.look(ctx, m, byKind)
 }

@@ -27,6 +27,7 @@ type claimer struct {
 	*replica
 	ring       *circulate.Ring
 	checkers   Checkers
+	peers      *peers
 	limiter    *limiter
 	flights    *flights
 	writer     *writer
@@ -35,8 +36,8 @@ type claimer struct {
 	subscribed atomic.Bool // wake-ups arrive
 }
 
-func newClaimer(r *replica, ring *circulate.Ring, checkers Checkers, l *limiter, fs *flights, w *writer) *claimer {
-	c := &claimer{replica: r, ring: ring, checkers: checkers, limiter: l, flights: fs, writer: w, holding: w.holding}
+func newClaimer(r *replica, ring *circulate.Ring, checkers Checkers, ps *peers, l *limiter, fs *flights, w *writer) *claimer {
+	c := &claimer{replica: r, ring: ring, checkers: checkers, peers: ps, limiter: l, flights: fs, writer: w, holding: w.holding}
 	c.records = circulate.NewRecords(ring, r.config.RecordsKept, r.config.RecordBytes, recordTTL, c.decode)
 	return c
 }
@@ -114,7 +115,7 @@ func (c *claimer) awaitShard(ctx context.Context) (int, bool) {
 // tells how many it started and when the shard is next worth a claim.
 func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, next time.Time, err error) {
 	c.metrics.claims.Inc()
-	batch, err := c.ring.Claim(ctx, shard, c.config.Replica, n, c.records.Known(shard))
+	batch, err := c.ring.Claim(ctx, shard, c.config.Replica, n, c.records.Known(shard), c.peers.kinds...)
 	if err != nil {
 		if circulate.Unknown(err) || circulate.Unavailable(err) {
 			// What answers next may be another server, and remember less: that this
@@ -133,6 +134,7 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 	}
 	c.clocks.set(shard, batch.Now, received)
 	c.metrics.void.Add(float64(batch.Void))
+	c.metrics.passedBy.Add(float64(batch.Passed))
 	c.metrics.claimed.Add(float64(len(batch.Claims)))
 	records, err := c.records.Resolve(ctx, shard, &batch)
 	if len(batch.Claims) > 0 && (err != nil || ctx.Err() != nil) {
@@ -158,7 +160,7 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 			used:    accounts.UsedUntil(batch.Claims[i].State),
 		}
 	}
-	admitted := c.flights.admit(ctx, shard, claimed)
+	admitted := c.flights.admit(ctx, shard, c.passOn(ctx, shard, claimed))
 	for _, f := range admitted {
 		c.flights.start(f)
 	}

@@ -17,7 +17,7 @@ func (p *Pool) beatOn(ctx context.Context) {
 func (p *Pool) beat(ctx context.Context) error {
 	report := p.tally.report(time.Now())
 	report.Host, report.Concurrency, report.InFlight = p.config.Host, p.config.Concurrency, p.flights.count()
-	report.Layout = p.ring.Layout()
+	report.Layout, report.Kinds = p.ring.Layout(), p.peers.kinds
 	text, err := json.Marshal(report)
 	if err != nil {
 		return err
@@ -36,7 +36,11 @@ func (p *Pool) beat(ctx context.Context) error {
 		return err
 	}
 	p.metrics.heartbeats.WithLabelValues("ok").Inc()
-	p.timetable.divide(p.config.Replica, alive, time.Now())
+	sharing, err := p.peers.among(ctx, alive)
+	if err != nil {
+		p.log.Debug("which kinds the others check is not known", "error", err)
+	}
+	p.timetable.divide(p.config.Replica, sharing, time.Now())
 	return nil
 }
 

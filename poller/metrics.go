@@ -20,6 +20,7 @@ type Metrics struct {
 	claims       prometheus.Counter
 	claimed      prometheus.Counter
 	void         prometheus.Counter
+	passedBy     prometheus.Counter
 	returns      *prometheus.CounterVec
 	released     prometheus.Counter
 	redisErrors  *prometheus.CounterVec
@@ -68,6 +69,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		abandoned:   counter("checks_abandoned_total", "Checks that exceeded their time and were abandoned."),
 		claims:      counter("claims_total", "Looks at a shard for accounts to claim."),
 		claimed:     counter("claimed_total", "Accounts claimed."),
+		passedBy:    counter("passed_by_total", "Accounts passed by at a claim because only other replicas check their kind."),
 		void:        counter("void_entries_total", "Entries dropped at a claim because their ticket was not current."),
 		returns:     counters("returns_total", "Accounts returned, by outcome: written, fenced, unknown, given_up.", "outcome"),
 		released:    counter("released_total", "Accounts returned unchecked."),

@@ -39,6 +39,7 @@ type Pool struct {
 	flights    *flights
 	writer     *writer
 	checkers   Checkers
+	peers      *peers
 	outageTold atomic.Bool
 }
 
@@ -87,9 +88,10 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 	limiter := newLimiter(ring, limits, leaseOf(config), log, o.Metrics)
 	writer := newWriter(r, ring)
 	flights := newFlights(r, limiter, writer, newMover(r, o.Follow))
+	peers := newPeers(ring, config.Replica, checkers.Kinds())
 	return &Pool{
-		replica: r, ring: ring, hurry: o.Hurry, checkers: checkers, limiter: limiter, writer: writer, flights: flights,
-		claimer: newClaimer(r, ring, checkers, limiter, flights, writer),
+		replica: r, ring: ring, hurry: o.Hurry, checkers: checkers, peers: peers, limiter: limiter, writer: writer, flights: flights,
+		claimer: newClaimer(r, ring, checkers, peers, limiter, flights, writer),
 	}, nil
 }
 

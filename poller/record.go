@@ -9,6 +9,9 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 )
 
+// reasonKind is why a check does not start if this replica has no checker for its kind.
+const reasonKind = "unknown_kind"
+
 // record is an account's record, decoded once and kept.
 type record struct {
 	account accounts.Account
@@ -62,7 +65,7 @@ func (c *claimer) decode(id string, text []byte) *record {
 	}
 	r := &record{account: account, cadence: every, checker: c.checkers[account.Kind]}
 	if r.checker == nil {
-		r.unknown, r.reason = fmt.Sprintf("no checker here knows the kind %q", account.Kind), "unknown_kind"
+		r.unknown, r.reason = fmt.Sprintf("no checker here knows the kind %q", account.Kind), reasonKind
 	} else {
 		r.rateKey = rateKey(r.checker, account.Config)
 	}

@@ -3,6 +3,7 @@ package poller
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -19,7 +20,7 @@ func TestRatesAreOverTheTimeSinceTheLastReport(t *testing.T) {
 	tally.found(25)
 	tally.found(75)
 	got := tally.report(noon.Add(20 * time.Second))
-	if want := (accounts.Report{ChecksPerSecond: 2, FailuresPerSecond: 0.5, MessagesPerSecond: 5}); got != want {
+	if want := (accounts.Report{ChecksPerSecond: 2, FailuresPerSecond: 0.5, MessagesPerSecond: 5}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	tally.late(time.Second)
@@ -27,7 +28,7 @@ func TestRatesAreOverTheTimeSinceTheLastReport(t *testing.T) {
 	if got := tally.report(noon.Add(30 * time.Second)); got.ChecksPerSecond != 0.1 || got.FailuresPerSecond != 0 || got.LatenessP50 == 0 {
 		t.Errorf("got %+v", got)
 	}
-	if got := tally.report(noon.Add(40 * time.Second)); got != (accounts.Report{}) {
+	if got := tally.report(noon.Add(40 * time.Second)); !reflect.DeepEqual(got, accounts.Report{}) {
 		t.Errorf("got %+v after nothing", got)
 	}
 }

@@ -155,15 +155,38 @@ func (w *writer) release(ctx context.Context, shard int, claims []*circulate.Cla
 	defer cancel()
 	n, err := w.ring.Release(ctx, shard, claims)
 	w.metrics.released.Add(float64(n))
-	for _, c := range claims {
-		w.holding.remove(c.ID)
-	}
-	if n < len(claims) {
-		w.holding.lose(shard) // the others may still be held
-	}
+	w.unhand(shard, claims, n)
 	if err != nil {
 		w.metrics.redisErrors.WithLabelValues("release").Inc()
 		w.log.Warn("claims could not be released; they will be requeued", "shard", shard, "accounts", len(claims), "error", err)
+	}
+}
+
+// handOver gives claims to the replicas that check their kinds. What cannot be handed
+// over is looked for among what this replica holds, and released.
+func (w *writer) handOver(ctx context.Context, shard int, all []circulate.HandOver) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer cancel()
+	n, err := w.ring.Kinds().HandOver(ctx, shard, all)
+	w.metrics.putBack.WithLabelValues("handed_over").Add(float64(n))
+	claims := make([]*circulate.Claim, len(all))
+	for i := range all {
+		claims[i] = all[i].Claim
+	}
+	w.unhand(shard, claims, n)
+	if err != nil {
+		w.metrics.redisErrors.WithLabelValues("hand_over").Inc()
+		w.log.Debug("accounts of other kinds could not be handed over", "shard", shard, "accounts", len(all), "error", err)
+	}
+}
+
+// unhand forgets claims of which so many were given back.
+func (w *writer) unhand(shard int, claims []*circulate.Claim, given int) {
+	for _, c := range claims {
+		w.holding.remove(c.ID)
+	}
+	if given < len(claims) {
+		w.holding.lose(shard) // the others may still be held
 	}
 }
 

@@ -52,6 +52,7 @@ type Schedule struct {
 // Lanes is what a due account waits for.
 type Lanes struct {
 	Lane   string `json:"lane,omitempty" doc:"That it waits in; left out if it stands too far behind to be found."`
+	Kind   string `json:"kind,omitempty" doc:"That it waits by, for a replica that checks it; then ahead counts those of its kind."`
 	Ahead  int    `json:"ahead" doc:"Of its lane, how many are taken before it."`
 	Urgent int    `json:"urgent" doc:"How many wait in each lane of its shard."`
 	Normal int    `json:"normal"`
@@ -92,7 +93,7 @@ func scheduleOf(e *accounts.Explanation) Schedule {
 		s.Retention, s.Headroom = &keeps, &seconds
 	}
 	if w := e.Waits; w != nil {
-		s.Lanes = &Lanes{Lane: w.Lane, Ahead: w.Ahead, Urgent: w.Urgent, Normal: w.Normal, Low: w.Low}
+		s.Lanes = &Lanes{Lane: w.Lane, Kind: w.Kind, Ahead: w.Ahead, Urgent: w.Urgent, Normal: w.Normal, Low: w.Low}
 	}
 	return s
 }

@@ -23,7 +23,7 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error)
 			Registered: stats.Registered, Scheduled: stats.Scheduled, Waiting: stats.Waiting,
 			Claimed: stats.Claimed, Parked: stats.Parked,
 			WaitingByLane: WaitingByLane{
-				Urgent: stats.Urgent, Normal: max(0, stats.Waiting-stats.Urgent-stats.Low), Low: stats.Low,
+				Urgent: stats.Urgent, Normal: max(0, stats.Waiting-stats.Urgent-stats.Low-stats.ByKind), Low: stats.Low, ByKind: stats.ByKind,
 			},
 		},
 		Staleness: stats.Staleness, Failing: stats.Failing, ClockStep: stats.ClockStep,

@@ -173,6 +173,7 @@ type WaitingByLane struct {
 	Urgent int `json:"urgent"`
 	Normal int `json:"normal"`
 	Low    int `json:"low"`
+	ByKind int `json:"by_kind,omitempty" doc:"for a replica that checks their kind, as others do not"`
 }
 
 // Replica is one running poller process and what it said of itself last.

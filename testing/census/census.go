@@ -49,6 +49,9 @@ func lists() []string {
 	return []string{"message_queue:urgent", "message_queue", "message_queue:low", "processing_list"}
 }
 
+// byKind is the lane that is a ZSET: its members are KIND, a tab, a rank, | and an entry.
+const byKind = "message_queue:by_kind"
+
 // New returns an empty census.
 func New() *Census { return &Census{Accounts: make(map[string]*Account)} }
 
@@ -104,6 +107,7 @@ func commands(tags []string) []command {
 		for _, name := range lists() {
 			ask("LRANGE", tag+":"+name, 0, -1)
 		}
+		ask("ZRANGE", tag+":"+byKind, 0, -1)
 		ask("LLEN", tag+":set_aside")
 	}
 	return all
@@ -189,6 +193,13 @@ func (c *Census) add(tag string, r *reader) {
 		for _, text := range r.texts() {
 			c.enter(name, text)
 		}
+	}
+	for _, member := range r.texts() {
+		text := member
+		if _, rest, ok := strings.Cut(member, "\t"); ok {
+			_, text, _ = strings.Cut(rest, "|")
+		}
+		c.enter(byKind, text)
 	}
 	aside, _ := redis.Int(r.next(), nil)
 	c.Aside += aside

@@ -15,14 +15,18 @@ import (
 // poller claims from any one of some shards, and does with each claim one of what a
 // replica may do. It may also release what it holds there without knowing, as a replica
 // does whose claim had an unknown outcome.
-func poller(accounts int, shards, ways []int) *program {
-	return &program{name: "poller", named: true, run: func(a *actor) error {
+func poller(accounts int, shards, ways []int, kinds ...string) *program {
+	name := "poller"
+	if slices.Contains(ways, handOver) {
+		name = "stranger"
+	}
+	return &program{name: name, named: true, run: func(a *actor) error {
 		ctx := context.Background()
 		a.shard = shards[a.choose(len(shards))]
 		if a.pick(2) == 1 {
 			return a.reclaim(ctx)
 		}
-		b, err := a.ring.Claim(ctx, a.shard, a.name, accounts, 0)
+		b, err := a.ring.Claim(ctx, a.shard, a.name, accounts, 0, kinds...)
 		if circulate.Unknown(err) {
 			return nil // what it may have claimed is left to the monitors, or to reclaim
 		}
@@ -73,6 +77,7 @@ const (
 	returnParked
 	release
 	progress
+	handOver
 )
 
 func everyWay() []int { return []int{returnNow, returnLater, returnParked, release, progress} }
@@ -96,6 +101,8 @@ func (a *actor) hold(ctx context.Context, claims []circulate.Claim, ways []int) 
 			_, err = a.ring.Return(ctx, a.shard, []circulate.Return{{Claim: c, Rule: 'd', Mark: '?', Park: "gone"}})
 		case release:
 			_, err = a.ring.Release(ctx, a.shard, []*circulate.Claim{c})
+		case handOver:
+			_, err = a.ring.Kinds().HandOver(ctx, a.shard, []circulate.HandOver{{Claim: c, Kind: accountKind}})
 		case progress:
 			err = a.ring.Progress(ctx, c, circulate.Page{Kind: "k", Messages: []circulate.Message{{ID: c.Ticket()}}})
 			if err == nil {
@@ -184,12 +191,12 @@ func surroundings(roles []string, accounts int) ([]*program, error) {
 	var all []*program
 	for _, role := range roles {
 		step, ok := map[string]func(a *actor, id string) error{
-			"registrar": registrar, "pauser": pauser, "nudger": nudger, "clock": clock,
+			"registrar": registrar, "pauser": pauser, "nudger": nudger, "clock": clock, "recaller": recaller,
 		}[role]
 		if !ok {
-			return nil, fmt.Errorf("role %q: must be registrar, pauser, nudger or clock", role)
+			return nil, fmt.Errorf("role %q: must be registrar, pauser, nudger, clock or recaller", role)
 		}
-		all = append(all, &program{name: role, changes: role != "clock", run: func(a *actor) error {
+		all = append(all, &program{name: role, changes: role != "clock" && role != "recaller", run: func(a *actor) error {
 			err := step(a, accountID(a.pick(accounts)))
 			if errors.Is(err, circulate.ErrNotRegistered) || errors.Is(err, circulate.ErrParked) {
 				return nil
@@ -226,6 +233,26 @@ func pauser(a *actor, id string) error {
 
 func nudger(a *actor, id string) error {
 	return a.ring.Account(id).Nudge(context.Background(), circulate.Nudge{})
+}
+
+// accountKind is the kind of every account; strangers check others.
+const accountKind = "k"
+
+// recaller has what waits by its kind wait for anybody, as a monitor does that believes
+// nobody checks the kind, or has the kinds forgotten, as they are after a while.
+func recaller(a *actor, _ string) error {
+	ctx := context.Background()
+	if a.pick(2) == 0 {
+		_, err := a.ring.Kinds().Recall(ctx, 0, "", 8)
+		return err
+	}
+	conn, err := a.server.Conn(ctx, "")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = conn.Do("DEL", tag+"kinds")
+	return err
 }
 
 // clock lets time pass until an account is due. That is a step of Redis too, because all

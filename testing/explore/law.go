@@ -80,6 +80,15 @@ func whereabouts(s snapshot) (registered map[string]string, places map[string][]
 					places[id] = append(places[id], list+" "+entry)
 				}
 			}
+		case name == "message_queue:by_kind":
+			// KIND, a tab, a rank, | and the entry, each with its score.
+			for i := 0; i < len(k.elements); i += 2 {
+				_, rest, _ := strings.Cut(k.elements[i], "\t")
+				_, entry, _ := strings.Cut(rest, "|")
+				if id := entry[40:]; registered[id] != "" && registered[id] == entry[:14] {
+					places[id] = append(places[id], "message_queue:by_kind "+entry)
+				}
+			}
 		}
 	}
 	return registered, places

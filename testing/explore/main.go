@@ -28,6 +28,7 @@ func list(text string) []string {
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("explore", flag.ContinueOnError)
 	pollers := flags.Int("pollers", 2, "how many pollers")
+	strangers := flags.Int("strangers", 0, "how many pollers besides that check other kinds")
 	monitors := flags.Int("monitors", 2, "how many monitors")
 	accounts := flags.Int("accounts", 1, "how many accounts")
 	crashes := flags.Int("crashes", 2, "the most crashes")
@@ -51,7 +52,7 @@ func run(args []string, out io.Writer) error {
 	if *published != "" {
 		return publish(*published, *short, out)
 	}
-	c, err := ringConfig(*pollers, *monitors, *accounts, list(*roles))
+	c, err := ringConfig(*pollers, *strangers, *monitors, *accounts, list(*roles))
 	if *reshard != "" {
 		b := reshardBounds{
 			accounts: *accounts, pollers: *pollers, monitors: *monitors, movers: *movers, auditors: *auditors, ways: everyWay(),

@@ -30,7 +30,7 @@ func around(m mutants.Mutant) (Config, error) {
 	if m.Bounds.Changes > 0 {
 		roles = []string{"registrar", "pauser"}
 	}
-	c, err := ringConfig(m.Bounds.Pollers, m.Bounds.Monitors, 1, append(roles, "clock"))
+	c, err := ringConfig(m.Bounds.Pollers, m.Bounds.Strangers, m.Bounds.Monitors, 1, append(roles, "clock"))
 	if err != nil {
 		return Config{}, err
 	}

@@ -11,9 +11,9 @@ type search struct {
 	name  string
 	short bool
 
-	pollers, monitors, accounts int // of the ring
-	reshard                     *reshardBounds
-	crashes, cuts, changes      int
+	pollers, strangers, monitors, accounts int // of the ring
+	reshard                                *reshardBounds
+	crashes, cuts, changes                 int
 }
 
 // searches are all of them.
@@ -37,6 +37,17 @@ func searches() []search {
 	ring(false, 1, 3, 2, 2, 1, 0)
 	ring(false, 2, 2, 1, 1, 0, 0)
 	ring(false, 2, 2, 2, 0, 0, 0)
+	kinds := func(short bool, pollers, strangers, monitors, crashes, cuts, changes int) {
+		all = append(all, search{
+			name:  fmt.Sprintf("kinds: 1 account, %s, %s, %s", count(pollers, "poller"), count(strangers, "stranger"), count(monitors, "monitor")),
+			short: short, accounts: 1, pollers: pollers, strangers: strangers, monitors: monitors, crashes: crashes, cuts: cuts, changes: changes,
+		})
+	}
+	kinds(true, 1, 1, 1, 1, 1, 0)
+	kinds(true, 1, 1, 1, 0, 0, 1)
+	kinds(true, 1, 1, 2, 1, 1, 0)
+	kinds(false, 2, 1, 2, 1, 1, 0)
+	kinds(false, 1, 2, 2, 1, 0, 1)
 	for _, r := range reshardings() {
 		b := r.reshardBounds
 		all = append(all, search{name: "resharding: " + r.name, short: true, reshard: &b, crashes: b.crashes, cuts: b.cuts, changes: b.changes})
@@ -108,7 +119,7 @@ func (s search) config() (Config, error) {
 	if s.reshard != nil {
 		return reshardConfig(*s.reshard)
 	}
-	c, err := ringConfig(s.pollers, s.monitors, s.accounts, strings.Split(everyRole, ","))
+	c, err := ringConfig(s.pollers, s.strangers, s.monitors, s.accounts, strings.Split(everyRole, ","))
 	c.Crashes, c.Cuts, c.Changes = s.crashes, s.cuts, s.changes
 	return c, err
 }

@@ -48,7 +48,7 @@ type Mutant struct {
 
 // Bounds are how many of each there are in an exploration.
 type Bounds struct {
-	Pollers, Monitors, Movers, Crashes, Cuts, Changes int
+	Pollers, Strangers, Monitors, Movers, Crashes, Cuts, Changes int
 
 	Aborts bool // movers give the change up
 }

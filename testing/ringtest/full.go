@@ -20,6 +20,7 @@ func RunFull(t *testing.T, server redistest.Redis, limit func(reached bool)) {
 		"return with messages is refused whole": fullReturn,
 		"progress":                              fullProgress,
 		"release":                               fullRelease,
+		"handing over, and passing by":          fullHandOver,
 		"requeue":                               fullRequeue,
 		"quarantine":                            fullQuarantine,
 		"register is refused, deregister works": fullRegistry,

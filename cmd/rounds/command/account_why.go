@@ -88,7 +88,9 @@ func printSchedule(w io.Writer, s api.Schedule) error {
 	row("cadence", s.Cadence)
 	row("next slots", timesOf(s.Slots))
 	row("priority", s.Priority)
-	if l := s.Lanes; l != nil {
+	if l := s.Lanes; l != nil && l.Kind != "" {
+		row("waiting", fmt.Sprintf("for a replica that checks the kind %q, behind %d others in shard %d", l.Kind, l.Ahead, s.Shard))
+	} else if l != nil {
 		row("waiting", fmt.Sprintf("%d urgent, %d normal, %d low in shard %d", l.Urgent, l.Normal, l.Low, s.Shard))
 	}
 	if !s.Nudged.IsZero() {

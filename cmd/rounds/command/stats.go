@@ -73,12 +73,20 @@ func showStats(w io.Writer, s api.Stats, jsonOutput bool) error {
 	return printStats(w, s)
 }
 
+// waitingByKind tells of accounts that only some of the replicas check.
+func waitingByKind(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d for a replica that checks their kind", n)
+}
+
 func printStats(w io.Writer, s api.Stats) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "accounts\t%d: %d scheduled, %d waiting, %d claimed, %d parked\n",
 		s.Accounts.Registered, s.Accounts.Scheduled, s.Accounts.Waiting, s.Accounts.Claimed, s.Accounts.Parked)
 	if lanes := s.Accounts.WaitingByLane; s.Accounts.Waiting > 0 {
-		fmt.Fprintf(table, "waiting\t%d urgent, %d normal, %d low\n", lanes.Urgent, lanes.Normal, lanes.Low)
+		fmt.Fprintf(table, "waiting\t%d urgent, %d normal, %d low%s\n", lanes.Urgent, lanes.Normal, lanes.Low, waitingByKind(lanes.ByKind))
 	}
 	fmt.Fprintf(table, "overdue\t%s\n", seconds(s.OverdueSeconds))
 	if stale := s.Staleness; stale != nil && stale.Scanned > 0 {

@@ -1,0 +1,89 @@
+package monitor
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+)
+
+const (
+	// kindGrace is for how long accounts wait by a kind that no living replica checks,
+	// before any replica may claim them and say that it cannot check them. Replicas that
+	// are restarted are back by then.
+	kindGrace = time.Minute
+	// recallBatch is how many accounts of a shard are recalled in one step.
+	recallBatch = 512
+)
+
+// kindWatch has accounts that wait by a kind which nobody checks any more wait for any
+// replica instead.
+type kindWatch struct {
+	missing map[string]time.Time // kind -> since when no living replica has said that it checks it
+}
+
+// look recalls from those shards where accounts wait by a kind. The clock is Redis'.
+func (w *kindWatch) look(ctx context.Context, m *Monitor, shards []int) error {
+	if len(shards) == 0 {
+		w.missing = nil
+		return nil
+	}
+	replicas, now, err := m.ring.Replicas(ctx)
+	if err != nil {
+		return err
+	}
+	checked := make(map[string]bool)
+	for _, r := range replicas {
+		var report accounts.Report
+		if now.Sub(r.Beat) <= m.config.DeadAfter && json.Unmarshal(r.Report, &report) == nil {
+			for _, kind := range report.Kinds {
+				checked[kind] = true
+			}
+		}
+	}
+	missing := make(map[string]time.Time)
+	defer func() { w.missing = missing }()
+	for _, shard := range shards {
+		kinds, err := m.ring.Kinds().Waiting(ctx, shard)
+		if err != nil {
+			return err
+		}
+		for _, kind := range kinds {
+			if checked[kind] {
+				continue
+			}
+			since, known := w.missing[kind]
+			if !known {
+				since = now
+			}
+			missing[kind] = since
+			if now.Sub(since) < kindGrace {
+				continue
+			}
+			if err := w.recall(ctx, m, shard, kind); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *kindWatch) recall(ctx context.Context, m *Monitor, shard int, kind string) error {
+	recalled := 0
+	for {
+		n, err := m.ring.Kinds().Recall(ctx, shard, kind, recallBatch)
+		recalled += n
+		m.metrics.recalled.Add(float64(n))
+		if err != nil {
+			return err
+		}
+		if n < recallBatch {
+			break
+		}
+	}
+	if recalled > 0 {
+		m.log.Warn("no living replica checks a kind: its accounts wait for any replica again", "kind", kind, "shard", shard, "accounts", recalled)
+	}
+	return nil
+}
