@@ -83,6 +83,23 @@
 // and within them. A nudged account waits in the urgent lane, once. What a
 // monitor requeues waits in the middle one, once: Requeue knows no record.
 //
+// # Kinds
+//
+// Replicas may check different kinds of accounts. The ring knows no kinds; it learns that
+// of an account when a replica that cannot check it hands it over. From then on a claim
+// names the kinds that its replica checks, and passes by an account of another: the
+// account waits in message_queue:by_kind, a ZSET whose members are KIND, a tab, a rank
+// and the entry, and only a claim with that kind takes it from there. An account passed by
+// gets a fresh ticket and keeps its stamp. Half of a claim at most is taken from there
+// while the lanes have entries, so that neither keeps the other waiting. The rank is the
+// stamp, a minute earlier for urgent accounts and a minute later for low ones.
+//
+// The kinds HASH, id to kind, is what the shard has learned. It is made when an account is
+// handed over and expires [KindsKept] later, so that the ring of a namespace whose
+// replicas check the same kinds pays one key more in two EXISTS, and nothing else. It is
+// a hint: whatever it says, and whenever it is lost, an account is in one place. Accounts
+// that wait by a kind which no living replica checks are recalled by the monitor on duty.
+//
 // # Steps
 //
 // Each step is one atomic operation on one shard, bounded by a count, safe to
@@ -99,6 +116,8 @@
 //	Release   gives claims back unchecked, next in line. A replica that lost the
 //	          reply to a claim finds its entries in processing_list and releases
 //	          them as well.
+//	HandOver  is Release of accounts that only other replicas check ([Kinds]).
+//	Recall    takes accounts out of message_queue:by_kind and puts them into the lanes.
 //	Requeue   is the monitor's: MULTI(LREM, LPUSH), and MULTI(LREM, LREM) where the
 //	          first LREM answered 0. It is no script and knows no ticket: it may
 //	          leave a copy, which is void from the next claim on.

@@ -1,4 +1,4 @@
--- hand over: give claims back unchecked, for the replicas that check their kinds.
+-- handover: give claims back unchecked, for the replicas that check their kinds.
 --
 -- KEYS[1]  processing_list  LIST
 -- KEYS[2]  tickets          HASH  id -> current ticket and what stands behind it

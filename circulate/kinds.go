@@ -17,11 +17,11 @@ var (
 	byKindLua string
 	//go:embed handover.lua
 	handOverLua string
-	//go:embed recall.lua
-	recallLua string
+	//go:embed recallkind.lua
+	recallKindLua string
 
-	handOverScript = wire.NewVitalScript("handover", listLua+byKindLua+handOverLua)
-	recallScript   = wire.NewScript("recall", byKindLua+recallLua)
+	handOverScript   = wire.NewVitalScript("handover", listLua+byKindLua+handOverLua)
+	recallKindScript = wire.NewScript("recallkind", byKindLua+recallKindLua)
 )
 
 const (
@@ -98,7 +98,7 @@ func (k Kinds) Recall(ctx context.Context, shard int, kind string, n int) (int, 
 		return 0, err
 	}
 	keys := &k.ring.keys[shard]
-	return redis.Int(k.ring.wire.Run(ctx, recallScript, shard,
+	return redis.Int(k.ring.wire.Run(ctx, recallKindScript, shard,
 		[]string{keys.byKind, keys.tickets, keys.ticketSeq, keys.ticketMark, keys.kinds, keys.setAside, keys.urgent, keys.queue, keys.low},
 		append(k.ring.wakeArgs(shard), n, kind)...))
 }

@@ -146,6 +146,8 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_probed_total 0
 			# TYPE rounds_quarantined_total counter
 			rounds_quarantined_total 0
+			# TYPE rounds_recalled_total counter
+			rounds_recalled_total 0
 			# TYPE rounds_redis_clock_step_seconds gauge
 			rounds_redis_clock_step_seconds 0
 			# TYPE rounds_requeued_total counter
@@ -167,7 +169,9 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			# TYPE rounds_stream_messages gauge
 			rounds_stream_messages 4
 			# TYPE rounds_sweeps_total counter
-			rounds_sweeps_total{outcome="ok"} 13`)
+			rounds_sweeps_total{outcome="ok"} 13
+			# TYPE rounds_waiting_by_kind gauge
+			rounds_waiting_by_kind 0`)
 		families, err := w.Metrics.Gather()
 		if err != nil {
 			w.Fatal(err)

@@ -51,7 +51,7 @@ func TestProgramsOfDifferentKindsShareANamespace(t *testing.T) {
 		a, stopA := startKinds(w, "alice00000", kinds[0])
 		b, stopB := startKinds(w, "bob0000000", kinds[1])
 		defer stopA()
-		const minutes = 34
+		const minutes = 20
 		time.Sleep(minutes * time.Minute)
 		for _, c := range kinds {
 			for _, id := range names(c.kind, each) {

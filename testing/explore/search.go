@@ -45,7 +45,7 @@ func searches() []search {
 	}
 	kinds(true, 1, 1, 1, 1, 1, 0)
 	kinds(true, 1, 1, 1, 0, 0, 1)
-	kinds(true, 1, 1, 2, 1, 1, 0)
+	kinds(false, 1, 1, 2, 1, 1, 0)
 	kinds(false, 2, 1, 2, 1, 1, 0)
 	kinds(false, 1, 2, 2, 1, 0, 1)
 	for _, r := range reshardings() {

@@ -118,7 +118,7 @@ func table() []Mutant {
 		{Rule: "the kinds of accounts are never forgotten", By: Conformance, Script: "handover",
 			Old: "if not there[kinds] then redis.call('PEXPIRE', kinds, ARGV[3]) end", New: "",
 			Test: "what waits by kind is counted and found"},
-		{Rule: "a replica is not woken for its kind", By: Conformance, Script: all,
+		{Rule: "a replica is not woken for its kind", By: Conformance, Script: "handover",
 			Old: "if woken then wake(channel, shard, now) end", New: "",
 			Test: "handing over wakes those that wait for the kind"},
 		{Rule: "a lost ticket sequence begins at one again", By: Conformance, Script: all,
