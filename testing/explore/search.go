@@ -47,7 +47,6 @@ func searches() []search {
 	kinds(true, 1, 1, 1, 0, 0, 1)
 	kinds(false, 1, 1, 2, 1, 1, 0)
 	kinds(false, 2, 1, 2, 1, 1, 0)
-	kinds(false, 1, 2, 2, 1, 0, 1)
 	for _, r := range reshardings() {
 		b := r.reshardBounds
 		all = append(all, search{name: "resharding: " + r.name, short: true, reshard: &b, crashes: b.crashes, cuts: b.cuts, changes: b.changes})
