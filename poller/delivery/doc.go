@@ -25,26 +25,25 @@
 //
 // # Handlers that hang
 //
-// A handler that does not return soon after its context is done keeps its slot, and
-// its consumer leaves the shard to its peers until it does: they have it when the
-// lease is over, after TakeOver. Where each of them has such a handler there, it is
-// read again by one of them, so that a message that hangs everybody ends as a dead
-// letter; so it is with a consumer that is alone. One with no slot left returns all its
-// shards up and leaves the group until a handler returns.
+// A handler that does not return soon after its context is done keeps its slot. Until it
+// returns, its consumer leaves the shard to its peers, which get it when the lease ends, after
+// TakeOver. If a handler hangs in each of them, or the consumer has no peers, one of them reads
+// the shard again, so that a message that hangs every handler ends as a dead letter. A consumer
+// without a free slot returns all its shards and leaves the group until a handler returns.
 //
 // # Failed messages
 //
-// A message whose handler fails is delivered again after a while, and those of
-// its account wait behind it; other accounts do not, until HeldMax messages of
-// the shard wait. After a delivery that failed a message waits 1 s, and each time four
-// times as long, up to 10 min, less up to a half by chance. After 8 deliveries that
-// failed it is a dead letter, and its account goes on. A [Consumer] may be set to
-// others. [Later] does not count. Through a [Control] others see what waits and have it
-// tried at once. A batch whose handler panics is
-// delivered again one by one, so that only the culprit is blamed; a message that
-// was delivered before by consumers that then died is delivered alone, one at a
-// time in a process, and goes to the dead letters undelivered when that has
-// happened too often.
+// A message whose handler fails is delivered again after a while. The later messages of its
+// account wait behind it. Other accounts do not wait, until HeldMax messages of the shard do.
+// After a failed delivery a message waits 1 s, and after each further one four times as long, up
+// to 10 min, minus a random part of up to a half. After 8 failed deliveries it is a dead letter,
+// and its account goes on. The fields Backoff and MaxDeliveries of a [Consumer] change that.
+// [Later] does not count. Through a [Control] others see waiting messages and order a retry.
+//
+// If a handler panics, the messages of its batch are delivered again one by one, so that only
+// the guilty one is blamed. A message that was delivered before by consumers that then died is
+// delivered alone, one at a time in a process. If that happened too often, it becomes a dead
+// letter without another delivery.
 //
 // # Waiting
 //

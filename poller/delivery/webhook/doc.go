@@ -31,18 +31,19 @@
 //	410            the endpoint is disabled, in all replicas, until it is enabled
 //	429; 503 with  not now: nothing is sent to the endpoint before Retry-After
 //	Retry-After    is over
-//	408, 425, 5xx  failed; tried again, a few times at once, then by redelivery
-//	no answer      the same, where the endpoint was reached
+//	408, 425, 5xx  failed; tried again a few times at once, then by redelivery
+//	no answer      the same, if the endpoint was reached
 //	other 3xx, 4xx failed, and not tried again at once; redirects are not followed
 //
-// After a delivery that failed a message waits 5 s, and each time twice as long, up to
-// 1 h. After 34 deliveries that failed, which is about a day, it is a dead letter. A
-// delivery is a few attempts at once where the answer was 408, 425 or 5xx, or none. What says nothing of the message does
-// not, and is a [delivery.Later]: the endpoint cannot be reached at all, asks for
-// a pause, is disabled or its circuit breaker open, or a secret is missing.
+// After a failed delivery a message waits 5 s, and after each further one twice as long, up to
+// 1 h. After 34 failed deliveries, which take about a day, it is a dead letter. A delivery is a
+// few attempts at once if the answer is 408, 425 or 5xx, or there is none. A failure that says
+// nothing about the message does not count, and is a [delivery.Later]: the endpoint cannot be
+// reached at all, asks for a pause, is disabled or its circuit breaker is open, or a secret is
+// missing.
 //
-// An answer counts once it has been read to its end or to 64 KiB. One that breaks
-// off is unknown and asked for again, under the same id.
+// An answer counts once it has been read to its end or to 64 KiB. If it breaks off, the outcome
+// is unknown, and the message is sent again under the same id.
 //
 // # The circuit breaker
 //

@@ -46,14 +46,14 @@ func TestThePolicyIsTheOneThatIsStated(t *testing.T) {
 		}
 		return fmt.Sprintf("%d s", d/time.Second)
 	}
-	mine := fmt.Sprintf("After a delivery that failed a message waits %s, and each time twice as long, up to %s. After %d deliveries that failed, which is about a day, it is a dead letter.",
+	mine := fmt.Sprintf("After a failed delivery a message waits %s, and after each further one twice as long, up to %s. After %d failed deliveries, which take about a day, it is a dead letter.",
 		short(webhook.FirstPause), short(webhook.LongestPause), webhook.MaxDeliveries)
 	for _, path := range []string{"doc.go", "../../../deployments/guide/messages.md"} {
 		if !strings.Contains(words(path), mine) {
 			t.Errorf("%s does not state: %s", path, mine)
 		}
 	}
-	library := fmt.Sprintf("After a delivery that failed a message waits %s, and each time four times as long, up to %s, less up to a half by chance. After %d deliveries that failed it is a dead letter",
+	library := fmt.Sprintf("After a failed delivery a message waits %s, and after each further one four times as long, up to %s, minus a random part of up to a half. After %d failed deliveries it is a dead letter",
 		short(delivery.FirstPause), short(delivery.LongestPause), delivery.MaxDeliveries)
 	for _, path := range []string{"../doc.go", "../../../deployments/guide/messages.md"} {
 		if !strings.Contains(words(path), library) {
