@@ -1,0 +1,278 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/processes"
+	"github.com/rounds-dev/rounds/testing/upstream"
+	"github.com/rounds-dev/rounds/testing/upstream/wecom"
+)
+
+// underACL is a service with every role whose Redis lets it do what the guide says, and no
+// more.
+type underACL struct {
+	*testing.T
+	variables map[string]string
+	reached   map[string]bool // commands of the program that were run
+	out       string          // of the last one
+}
+
+// run runs a command that must not fail.
+func (u *underACL) run(args ...string) string {
+	u.Helper()
+	printed, err := runWith(u.Context(), u.variables, "", args...)
+	if err != nil {
+		u.Errorf("rounds %s: %v\n%s%s", strings.Join(args, " "), err, printed.out, printed.err)
+	}
+	if cmd, _, err := newRoot(environment{}).Find(args); err == nil {
+		u.reached[cmd.CommandPath()] = true
+	}
+	return printed.out
+}
+
+// until runs a command until it prints something.
+func (u *underACL) until(want string, args ...string) string {
+	u.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(30 * time.Second); ; <-tick.C {
+		out := u.run(args...)
+		if strings.Contains(out, want) {
+			return out
+		}
+		if u.Failed() || time.Now().After(deadline) {
+			u.Fatalf("rounds %s: no %q in\n%s", strings.Join(args, " "), want, out)
+		}
+	}
+}
+
+// withoutRedis are the commands that never reach Redis, not even by the API.
+var withoutRedis = []string{"check", "completion", "connector", "demo", "help", "settings", "version", "serve"} // serve runs all the time
+
+// TestServiceUnderTheGuidesACL runs every role, and every command that reaches Redis, as
+// the user that the guide shows. Nothing may be refused, and nothing allowed that none of
+// them does. It costs a second of work; for most of its time it waits for a change of the
+// number of shards, which settles for ten seconds whatever there is to do.
+func TestServiceUnderTheGuidesACL(t *testing.T) {
+	t.Parallel()
+	rules, _ := guideACL(t)
+	server, url := startWithUser(t, rules)
+	site, closeSite, err := upstream.Serve(upstream.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeSite()
+	kf, closeKF, err := wecom.Serve(wecom.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeKF()
+	kf.AddCorp("ww1", "kf-secret")
+	kf.AddAccount("ww1", "kf1")
+	var refusing atomic.Bool
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if refusing.Load() {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	}))
+	defer receiver.Close()
+	webhooks := filepath.Join(t.TempDir(), "webhooks.json")
+	if err := os.WriteFile(webhooks, fmt.Appendf(nil, `{"endpoints":[{"name":"crm","url":%q,"secrets":[{"secret":"CRM"}],"ordered":true}]}`, receiver.URL), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addr := freeLoopback(t)
+	u := &underACL{T: t, reached: make(map[string]bool), variables: map[string]string{
+		"ROUNDS_REDIS_URL": url, "ROUNDS_SHARDS": "4", "ROUNDS_ROLES": "api,poller,monitor,delivery",
+		"ROUNDS_API_ADDR": addr, "ROUNDS_API_URL": "http://" + addr, "ROUNDS_ALLOW_NETWORKS": "127.0.0.1",
+		"ROUNDS_API_TOKEN": "0123456789abcdef", "ROUNDS_WEBHOOKS_FILE": webhooks,
+		"ROUNDS_SERVICE_SECRET_CRM": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "ROUNDS_SECRET_KF": "kf-secret",
+		"ROUNDS_LIMITS": "feed rate=1000/s; http concurrency=4", "ROUNDS_HEARTBEAT_INTERVAL": "200ms", "ROUNDS_DEAD_AFTER": "1s",
+		"ROUNDS_SWEEP_INTERVAL": "100ms", "ROUNDS_AUDIT_INTERVAL": "1s", "ROUNDS_AUDIT_REPAIR": "true",
+		"ROUNDS_MESSAGES_KEPT": "1", "ROUNDS_DEAD_LETTERS_KEPT": "1", "ROUNDS_LOG_FORMAT": "json",
+	}}
+	p := startProgram(t, u.variables, "serve")
+	processes.AwaitStatus(t, "http://"+addr+"/readyz", http.StatusOK)
+	site.Post("news")
+	site.Post("bot")
+	u.accounts(site, kf)
+	u.messages(site, &refusing)
+	u.upkeep()
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+	u.abandon(url)
+	u.variables["ROUNDS_ROLES"] = "monitor"
+	monitor := startProgram(t, u.variables, "serve")
+	monitor.log.Await(t, "a replica is dead: its accounts were requeued")
+	if err := monitor.stop(); err != nil {
+		t.Error(err)
+	}
+	u.run("namespace", "rm", "rounds", "--yes", "--force")
+
+	u.expectAllCommands()
+	for _, refused := range refusedByRedis(t, server) {
+		t.Errorf("refused: %s", refused)
+	}
+	if log := p.log.String(); strings.Contains(log, "NOPERM") || strings.Contains(log, "may not be asked") {
+		t.Errorf("the log has a refusal:\n%s", log)
+	}
+	used, may := usedOfRedis(t, server), allowed(t, rules)
+	for _, command := range slices.Sorted(maps.Keys(may)) {
+		if !used[command] && rarely[command] == "" {
+			t.Errorf("the guide allows %s, which no role and no command has used", command)
+		}
+	}
+	source := commandsOfSource(t)
+	for command, why := range rarely {
+		if !may[command] || !source[command] && !strings.HasPrefix(why, "redigo") {
+			t.Errorf("%s is not allowed, or nothing sends it: %s", command, why)
+		}
+	}
+	t.Logf("%d commands are allowed, %d were used", len(may), len(used))
+}
+
+// rarely are the commands that are sent only where something is out of order.
+var rarely = map[string]string{
+	"rename": "a key of a wrong type is set aside",
+	"rpush":  "a replica that goes down gives back what it did not check",
+	"pttl":   "sessions of people who signed in are kept longer",
+}
+
+// expectAllCommands expects every command of the program to have been run, but for those
+// that have no business with Redis.
+func (u *underACL) expectAllCommands() {
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		words := strings.Fields(cmd.CommandPath())
+		if len(words) > 1 && slices.Contains(withoutRedis, words[1]) {
+			return
+		}
+		if len(cmd.Commands()) == 0 && !u.reached[cmd.CommandPath()] {
+			u.Errorf("%q was not run: add it to this test, so that its rights are known", cmd.CommandPath())
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot(environment{}))
+}
+
+// accounts runs what concerns accounts.
+func (u *underACL) accounts(site *upstream.Upstream, kf *wecom.WeCom) {
+	u.run("account", "add", "news", "--kind", "feed", "--set", "url="+site.URL("feed", "news"), "--every", "1s", "--label", "team=press")
+	u.run("account", "add", "bot", "--kind", "http", "--set", "url="+site.URL("connector", "bot"), "--every", "1s")
+	u.run("account", "add", "kf", "--kind", "wecom-kf", "--set", "corp_id=ww1", "--set", "open_kfid=kf1", "--set", "base_url="+kf.URL(), "--set", `secret={"secret":"KF"}`, "--every", "1s")
+	site.Fail("gone", upstream.Fault{Status: http.StatusGone})
+	u.run("account", "add", "gone", "--kind", "feed", "--set", "url="+site.URL("feed", "gone"), "--every", "1s")
+	u.until("last success  2", "account", "why", "news")
+	u.until("last success  2", "account", "why", "bot")
+	u.until("last success  2", "account", "why", "kf")
+	u.run("account", "get", "news")
+	for _, flags := range [][]string{{}, {"--label", "team=press"}, {"--state", "failing"}, {"--sort", "due", "--limit", "1"}, {"--json"}} {
+		u.run(append([]string{"account", "list"}, flags...)...)
+	}
+	u.run("account", "set", "news", "--every", "2s", "--priority", "urgent")
+	edited := filepath.Join(u.TempDir(), "editor")
+	if err := os.WriteFile(edited, []byte("#!/bin/sh\nsed -i s/press/desk/ \"$1\"\n"), 0o700); err != nil {
+		u.Fatal(err)
+	}
+	u.variables["VISUAL"] = edited
+	u.run("account", "edit", "news")
+	u.run("account", "nudge", "news")
+	u.run("account", "pause", "news")
+	u.run("account", "resume", "news")
+	u.run("account", "pause", "--label", "team=desk")
+	u.run("account", "resume", "--label", "team=desk")
+	file := filepath.Join(u.TempDir(), "accounts.ndjson")
+	u.run("account", "export", file, "--with-state")
+	u.run("account", "import", file)
+	u.until("gone", "parked", "list")
+	site.Heal("gone")
+	u.run("parked", "revive", "gone")
+	u.run("account", "rm", "gone", "--yes")
+	u.run("trail")
+}
+
+// messages runs what concerns messages and their consumers.
+func (u *underACL) messages(site *upstream.Upstream, refusing *atomic.Bool) {
+	u.run("messages", "tail", "--from", "start", "--limit", "1")
+	u.run("messages", "tail", "--group", "audit", "--from", "start", "--limit", "1")
+	u.run("groups", "list")
+	u.run("groups", "rm", "audit", "--yes")
+	refusing.Store(true)
+	for range 3 {
+		site.Post("news")
+	}
+	u.run("account", "nudge", "news")
+	u.until("news", "webhooks", "show", "crm")
+	u.run("webhooks", "list")
+	u.run("webhooks", "retry", "crm")
+	u.run("webhooks", "retry", "crm", "--account", "news")
+	u.run("webhooks", "skip", "crm", "--account", "news")
+	var dead struct {
+		ID string `json:"dead_id"`
+	}
+	if out := u.until("webhook.crm", "dead", "list", "--json"); json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &dead) != nil || dead.ID == "" {
+		u.Fatalf("no dead letter in %s", out)
+	}
+	refusing.Store(false)
+	u.run("dead", "replay", dead.ID)
+	u.run("webhooks", "enable", "crm")
+	u.run("webhooks", "retry", "crm")
+	u.run("dead", "drop", dead.ID)
+}
+
+// upkeep runs what operators do.
+func (u *underACL) upkeep() {
+	u.run("stats")
+	u.run("audit")
+	u.run("audit", "--repair")
+	u.run("health")
+	u.run("reload")
+	u.run("reshard", "--to", "8", "--dry-run")
+	u.run("reshard", "--to", "8")
+	u.run("audit")
+}
+
+// abandon claims an account for a replica that is never heard of.
+func (u *underACL) abandon(url string) {
+	u.Helper()
+	server, err := connect.OpenSingle(url, connect.Options{})
+	if err != nil {
+		u.Fatal(err)
+	}
+	defer server.Close()
+	ring, err := circulate.Open(u.Context(), server, circulate.Options{})
+	if err != nil {
+		u.Fatal(err)
+	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-tick.C {
+		for shard := range ring.Shards() {
+			batch, err := ring.Claim(u.Context(), shard, circulate.NewReplica(), 100, 0)
+			if err != nil {
+				u.Fatal(err)
+			}
+			if len(batch.Claims) > 0 {
+				return
+			}
+		}
+	}
+	u.Fatal("no account was due")
+}
