@@ -36,11 +36,15 @@ func (p *Pool) beat(ctx context.Context) error {
 		return err
 	}
 	p.metrics.heartbeats.WithLabelValues("ok").Inc()
-	sharing, err := p.peers.among(ctx, alive)
+	sharing, gone, err := p.peers.among(ctx, alive)
 	if err != nil {
 		p.log.Debug("which kinds the others check is not known", "error", err)
 	}
-	p.timetable.divide(p.config.Replica, sharing, time.Now())
+	now := time.Now()
+	p.timetable.divide(p.config.Replica, sharing, now)
+	if gone {
+		p.timetable.bringAll(now)
+	}
 	return nil
 }
 

@@ -21,6 +21,8 @@ type peers struct {
 	alive  []string        // when it was read, sorted
 	same   []string        // of them, those that check the same kinds, or do not say which
 	others map[string]bool // the kinds that others of them check
+
+	different map[string]bool // those that check other kinds
 }
 
 func newPeers(ring *circulate.Ring, self string, kinds []string) *peers {
@@ -29,20 +31,22 @@ func newPeers(ring *circulate.Ring, self string, kinds []string) *peers {
 
 // among returns those of the living replicas that this one shares the shards with: those
 // that check the same kinds. A shard is of one part among them, so that each kind has a
-// replica that looks at it first.
-func (p *peers) among(ctx context.Context, alive []string) ([]string, error) {
+// replica that looks at it first. Gone reports that one which checks other kinds has left:
+// what it would have claimed next is in shards that no other replica has looked at.
+func (p *peers) among(ctx context.Context, alive []string) (same []string, gone bool, err error) {
 	alive = slices.Sorted(slices.Values(alive))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if slices.Equal(alive, p.alive) {
-		return p.same, nil
+		return slices.Clone(p.same), false, nil
 	}
+	before, different := p.different, make(map[string]bool)
 	p.alive = nil // it is read again at the next heartbeat, should this fail
 	replicas, _, err := p.ring.Replicas(ctx)
 	if err != nil {
-		return alive, err
+		return alive, false, err
 	}
-	same, others := []string{}, make(map[string]bool)
+	others := make(map[string]bool)
 	for _, r := range replicas {
 		if r.Name == p.self || !slices.Contains(alive, r.Name) {
 			continue
@@ -53,13 +57,18 @@ func (p *peers) among(ctx context.Context, alive []string) ([]string, error) {
 		}
 		if len(report.Kinds) == 0 || slices.Equal(report.Kinds, p.kinds) {
 			same = append(same, r.Name)
+		} else {
+			different[r.Name] = true
 		}
 		for _, kind := range report.Kinds {
 			others[kind] = true
 		}
 	}
-	p.alive, p.same, p.others = alive, same, others
-	return same, nil
+	p.alive, p.same, p.different, p.others = alive, same, different, others
+	for name := range before {
+		gone = gone || !different[name]
+	}
+	return slices.Clone(same), gone, nil
 }
 
 // check reports whether another living replica checks a kind, and accounts can wait for

@@ -1,0 +1,71 @@
+package poller
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// A replica shares the shards with those that check the same kinds, or do not say which,
+// and knows what the others check. It is told when one of the others has left.
+func TestPeersByKind(t *testing.T) {
+	ring, err := circulate.Open(t.Context(), redistest.Embedded(t), circulate.Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := func(kinds ...string) []byte {
+		text, err := json.Marshal(accounts.Report{Kinds: kinds})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	var alive []string
+	for name, text := range map[string][]byte{
+		"alice00000": report("feed", "http"), "bob0000000": report("feed", "http"), "carol00000": report("feed", "http"),
+		"dave000000": report("mail"), "eve0000000": report("feed", "http", "mail", "chat"), "frank00000": []byte("an older version's"),
+	} {
+		if _, err := ring.Heartbeat(t.Context(), name, text, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		alive = append(alive, name)
+	}
+	p := newPeers(ring, "alice00000", []string{"feed", "http"})
+	table := newTimetable(8, time.Now())
+	for range 3 {
+		same, gone, err := p.among(t.Context(), alive)
+		slices.Sort(same)
+		if want := []string{"bob0000000", "carol00000", "frank00000"}; err != nil || gone || !slices.Equal(same, want) {
+			t.Fatalf("shares with %v, gone %v, %v; want %v", same, gone, err, want)
+		}
+		table.divide("alice00000", same, time.Now()) // which sorts what it is given
+		if len(table.peers) != 4 {
+			t.Fatalf("divided among %v", table.peers)
+		}
+	}
+	for kind, want := range map[string]bool{"mail": true, "chat": true, "feed": true, "nobody's": false, "": false} {
+		if p.check(kind) != want {
+			t.Errorf("somebody else checks %q: %v", kind, !want)
+		}
+	}
+	without := func(name string) []string {
+		return slices.DeleteFunc(slices.Clone(alive), func(n string) bool { return n == name })
+	}
+	for _, step := range []struct {
+		alive []string
+		gone  bool
+	}{{without("bob0000000"), false}, {alive, false}, {without("eve0000000"), true}, {without("eve0000000"), false}, {alive, false}} {
+		if _, gone, err := p.among(t.Context(), step.alive); err != nil || gone != step.gone {
+			t.Errorf("%v: gone %v, %v", fmt.Sprint(step.alive), gone, err)
+		}
+	}
+	if p.check("nobody's") || !p.check("chat") {
+		t.Error("what others check is not read anew")
+	}
+}
