@@ -1,0 +1,344 @@
+package api
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/access/key"
+)
+
+// asked is how the matrix calls a route. The zero value will do where it is enough to know
+// whether the caller gets past the table.
+type asked struct {
+	path, body string // what {id} and {name} stand for is put in; empty: the route's own
+	ok         []int  // what the answer may be to who may; none: anything but 401 and 403
+
+	shows bool // the answer tells of accounts: of the caller's own, and of no others
+	// counts is what stands in the answer for so many accounts of the caller's, with which
+	// the world of the matrix begins.
+	counts func(own int) string
+	spoils bool // the world is made anew before
+}
+
+// calls are how the matrix calls the routes that are about accounts. Account scope needs
+// an answer to who sees the account that differs from the 404 to who does not.
+func calls() map[string]asked {
+	record := `{"kind":"plain","labels":{"team":"{team}"}}`
+	counted := func(format string) func(int) string {
+		return func(own int) string { return fmt.Sprintf(format, own) }
+	}
+	return map[string]asked{
+		"GET /v1/whoami":                  {ok: []int{200}},
+		"GET /openapi.json":               {ok: []int{200}},
+		"GET /metrics":                    {ok: []int{200}},
+		"GET /v1/accounts":                {path: "/v1/accounts?limit=1000", ok: []int{200}, shows: true},
+		"POST /v1/accounts":               {body: `{"id":"press-new","kind":"plain","labels":{"team":"press"}}`, ok: []int{201}, spoils: true},
+		"GET /v1/accounts/{id}":           {ok: []int{200}},
+		"PUT /v1/accounts/{id}":           {body: record, ok: []int{200}, spoils: true},
+		"PATCH /v1/accounts/{id}":         {body: `{"cadence":"every 9m"}`, ok: []int{200}, spoils: true},
+		"DELETE /v1/accounts/{id}":        {ok: []int{204}, spoils: true},
+		"GET /v1/accounts/{id}/schedule":  {ok: []int{200}},
+		"GET /v1/accounts/{id}/trail":     {ok: []int{200}},
+		"POST /v1/accounts/{id}/pause":    {ok: []int{200}, spoils: true},
+		"POST /v1/accounts/{id}/resume":   {ok: []int{200}, spoils: true},
+		"POST /v1/accounts/{id}/nudge":    {ok: []int{200}, spoils: true},
+		"GET /v1/accounts:export":         {ok: []int{200}, shows: true},
+		"POST /v1/accounts:import":        {body: `{"id":"press-1","kind":"plain","labels":{"team":"press"}}`, ok: []int{200}, spoils: true},
+		"POST /v1/accounts:pause":         {path: "/v1/accounts:pause?all=true&dry_run=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,`)},
+		"POST /v1/accounts:resume":        {path: "/v1/accounts:resume?all=true&dry_run=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,`)},
+		"POST /v1/accounts:delete":        {path: "/v1/accounts:delete?all=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,"changed":%[1]d`), spoils: true},
+		"GET /v1/parked":                  {ok: []int{200}, shows: true},
+		"POST /v1/parked:revive":          {body: `{"reason":"paused","dry_run":true}`, ok: []int{200}, counts: func(own int) string { return fmt.Sprintf(`"revived":%d,`, own/2) }},
+		"GET /v1/messages":                {ok: []int{200}, shows: true},
+		"GET /v1/stats":                   {ok: []int{200}, counts: counted(`"registered":%d,`)},
+		"POST /v1/keys":                   {body: `{"name":"made","role":"viewer"}`, ok: []int{201, 409}},
+		"POST /v1/reshard":                {body: `{"shards":8,"dry_run":true}`, ok: []int{200}},
+		"POST /v1/reload":                 {ok: []int{200}},
+		"GET /v1/callbacks/wecom/{name}":  {ok: []int{403}}, // it is not signed
+		"POST /v1/callbacks/wecom/{name}": {ok: []int{403}},
+	}
+}
+
+// world makes the accounts of the matrix: two of each team, one of them paused and each with
+// a message.
+func (f *fixture) world() {
+	f.Helper()
+	registry, ctx := f.api.options.Registry, f.Context()
+	for _, team := range []string{"press", "sales"} {
+		for _, n := range []string{"1", "2"} {
+			id := team + "-" + n
+			_, err := registry.Get(ctx, id)
+			if _, _, failed := registry.Put(ctx, accounts.Account{ID: id, Kind: "plain", Labels: map[string]string{"team": team}}); failed != nil {
+				f.Fatal(failed)
+			}
+			if n == "2" {
+				_, err = registry.Pause(ctx, id)
+			} else {
+				_, err = registry.Resume(ctx, id)
+			}
+			if err != nil {
+				f.Fatal(err)
+			}
+		}
+	}
+	if err := registry.Delete(ctx, "press-new"); err != nil && !errors.Is(err, accounts.ErrNotFound) {
+		f.Fatal(err)
+	}
+}
+
+// TestMatrix has everybody who there may be call every route that there is, and holds the
+// answers against the table of rights.
+func TestMatrix(t *testing.T) {
+	f := newFixture(t, func(o *Options) {
+		withEverything(t)(o)
+		o.RequireKey = true
+	})
+	for _, team := range []string{"press", "sales"} {
+		for _, n := range []string{"1", "2"} {
+			f.find(team+"-"+n, "m")
+		}
+	}
+	f.world()
+	type caller struct {
+		name, text string
+		role       access.Role
+		team       string // empty: not bound
+	}
+	callers := []caller{{name: "nobody"}}
+	for _, role := range access.Roles() {
+		for _, team := range []string{"", "press", "nobodys"} {
+			c := caller{name: role.String() + "-" + team + ".", role: role, team: team}
+			n := key.New{Name: c.name, Role: role}
+			if team != "" {
+				n.Labels = access.Labels{"team": team}
+			}
+			c.text = f.key(n)
+			callers = append(callers, c)
+		}
+	}
+	spoilt := false
+	for _, right := range Rights() {
+		method, path, _ := strings.Cut(right.Route, " ")
+		ask, known := calls()[right.Route]
+		if !known && (right.Scope == ScopeAccount || right.Scope == ScopeAccounts) {
+			t.Errorf("%s: it is about accounts, and the matrix does not know how to call it", right.Route)
+			continue
+		}
+		if ask.path == "" {
+			ask.path = strings.NewReplacer("{id}", "press-1", "{name}", "none", "{file}", "none").Replace(path)
+		}
+		for _, c := range callers {
+			if spoilt {
+				f.world()
+			}
+			as := f.as(c.text)
+			r := as.request(method, ask.path, strings.ReplaceAll(ask.body, "{team}", cmp.Or(c.team, "press")))
+			if ask.body != "" {
+				r.Header.Set("Content-Type", "application/json")
+			}
+			// The callers do not spoil what the table does not let them reach.
+			got := as.do(r)
+			spoilt = ask.spoils && got.status < 400
+			fail := func(want string) {
+				t.Errorf("%s as %s: %d, want %s: %.300s", right.Route, c.name, got.status, want, got.body)
+			}
+			switch {
+			case right.Scope == ScopeOpen:
+				if got.status == 401 || got.status == 403 && len(ask.ok) == 0 {
+					fail("an answer")
+				}
+				continue
+			case c.text == "":
+				if got.status != 401 {
+					fail("401")
+				}
+				continue
+			case !c.role.Includes(right.Role):
+				if got.status != 403 || !strings.Contains(got.body, "the role "+right.Role.String()+" is needed") {
+					fail("403 that names the role")
+				}
+				continue
+			case right.Scope == ScopeService && c.team != "":
+				if got.status != 403 || !strings.Contains(got.body, "about the whole service") {
+					fail("403")
+				}
+				continue
+			case right.Scope == ScopeAccount && c.team == "nobodys":
+				if strings.Contains(path, "{id}") && got.status != 404 {
+					fail("404")
+				}
+				if !strings.Contains(path, "{id}") && (got.status != 422 || !strings.Contains(got.body, "body.labels.team")) {
+					fail("422 that names the label")
+				}
+				continue
+			case got.status == 401 || got.status == 403 || len(ask.ok) > 0 && !slices.Contains(ask.ok, got.status):
+				fail(fmt.Sprint(ask.ok))
+				continue
+			}
+			own := map[string]int{"": 4, "press": 2, "nobodys": 0}[c.team]
+			if ask.counts != nil && !strings.Contains(got.body, ask.counts(own)) {
+				fail(ask.counts(own))
+			}
+			if c.team != "" && strings.Contains(got.body, "sales-") {
+				fail("nothing of others")
+			}
+			if ask.shows && (strings.Contains(got.body, "press-2") != (own > 0) || c.team == "" && !strings.Contains(got.body, "sales-2")) {
+				fail("their own")
+			}
+			if right.Route == "POST /v1/accounts:import" && strings.Contains(got.body, `"failed":1`) != (c.team == "nobodys") {
+				fail("the line of others refused")
+			}
+		}
+	}
+}
+
+// What a follower is sent are messages of its own accounts, and it passes over the others'.
+func TestFollowersSeeTheirOwn(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.RequireKey, o.Heartbeat = true, time.Millisecond })
+	for _, id := range []string{"press-1", "sales-1", "press-2"} {
+		f.find(id, "m1")
+	}
+	f.world()
+	press := f.as(f.key(key.New{Name: "press", Role: access.Viewer, Labels: access.Labels{"team": "press"}}))
+	var page MessageList
+	press.call("GET", "/v1/messages?limit=1", "", 200, &page)
+	if len(page.Messages) != 1 || page.Messages[0].Account != "press-1" || !page.More {
+		t.Fatalf("first: %+v", page)
+	}
+	after := page.Next
+	page = MessageList{}
+	press.call("GET", "/v1/messages?after="+after, "", 200, &page)
+	if len(page.Messages) != 1 || page.Messages[0].Account != "press-2" || page.More {
+		t.Fatalf("then: %+v", page)
+	}
+	end := page.Next
+	e := press.follow("", "")
+	var told []string
+	for len(told) < 2 {
+		got, ok := e.next()
+		if !ok {
+			t.Fatalf("the stream ended after %q", told)
+		}
+		if got.message.Account != "" {
+			told = append(told, got.message.Account)
+		}
+	}
+	if !slices.Equal(told, []string{"press-1", "press-2"}) {
+		t.Errorf("got %q", told)
+	}
+	e.cancel()
+	// Where it passes over messages alone, it is told how far it came.
+	sales := f.as(f.key(key.New{Name: "nobodys", Role: access.Viewer, Labels: access.Labels{"team": "nobodys"}}))
+	e = sales.follow("", "")
+	for last := ""; last != end; {
+		got, ok := e.next()
+		if !ok || got.message.Account != "" {
+			t.Fatalf("got %+v, %t", got, ok)
+		}
+		if got.id != "" {
+			last = got.id
+		}
+	}
+	e.cancel()
+	// What is relabelled is seen by others within a moment, and the messages go with it.
+	f.api.sight.mu.Lock()
+	for id, seen := range f.api.sight.known {
+		seen.at = seen.at.Add(-sightLasts)
+		f.api.sight.known[id] = seen
+	}
+	f.api.sight.mu.Unlock()
+	if _, _, err := f.api.options.Registry.Patch(t.Context(), "sales-1", []byte(`{"labels":{"team":"press"}}`), accounts.Match{}); err != nil {
+		t.Fatal(err)
+	}
+	page = MessageList{}
+	press.call("GET", "/v1/messages", "", 200, &page)
+	if len(page.Messages) != 3 {
+		t.Errorf("after it was relabelled: %+v", page.Messages)
+	}
+}
+
+// Whose an account is, is kept for so many and no more.
+func TestSightIsBounded(t *testing.T) {
+	var s sight
+	now := time.Now()
+	for n := range sights/1000 + 2 {
+		var ids []string
+		for i := range 1000 {
+			ids = append(ids, fmt.Sprintf("%d-%d", n, i))
+		}
+		s.keep("labels", ids, map[string]bool{ids[0]: true}, now)
+		if len(s.known) > sights || !s.known[sightOf{"labels", ids[0]}].seen || s.known[sightOf{"labels", ids[1]}].seen || s.known[sightOf{"other", ids[0]}].seen {
+			t.Fatalf("%d are kept", len(s.known))
+		}
+	}
+}
+
+// What is counted for one is told to those with the same labels for a while, and to no others.
+func TestCountsAreShared(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.RequireKey = true })
+	f.world()
+	registered := func(name string, labels access.Labels) int {
+		t.Helper()
+		var s Stats
+		f.as(f.key(key.New{Name: name, Role: access.Viewer, Labels: labels})).call("GET", "/v1/stats", "", 200, &s)
+		return s.Accounts.Registered
+	}
+	if n := registered("a", access.Labels{"team": "press"}); n != 2 {
+		t.Errorf("press: %d", n)
+	}
+	if _, err := f.api.options.Registry.Create(t.Context(), accounts.Account{ID: "another", Kind: "plain", Labels: access.Labels{"team": "press"}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := registered("b", access.Labels{"team": "press"}); n != 2 {
+		t.Errorf("counted anew: %d", n)
+	}
+	// Labels that look the same when they are joined are others.
+	if n := registered("c", access.Labels{"team": "press,x=y"}); n != 0 {
+		t.Errorf("others: %d", n)
+	}
+	for labels, known := range f.api.counts.known {
+		known.at = known.at.Add(-countLasts)
+		f.api.counts.known[labels] = known
+	}
+	if n := registered("d", access.Labels{"team": "press"}); n != 3 {
+		t.Errorf("a while later: %d", n)
+	}
+}
+
+// The accounts are reached as the caller has them, and in no other way.
+func TestOneWayToTheAccounts(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		if name == "bound.go" {
+			want = 1
+		}
+		if n := strings.Count(string(text), "options.Registry"); n != want && !strings.HasSuffix(name, "_test.go") {
+			t.Errorf("%s: options.Registry %d times, want %d", name, n, want)
+		}
+	}
+	// Nobody comes there without a principal.
+	f := newFixture(t, nil)
+	defer func() {
+		if recover() == nil {
+			t.Error("nobody came to the accounts")
+		}
+	}()
+	f.api.registry(t.Context())
+}
