@@ -60,7 +60,7 @@ const (
 // Why a secret cannot be had.
 var (
 	ErrName     = secret.ErrName
-	ErrNotFound = errors.New("is neither a file in the secrets directory nor in the environment as " + EnvPrefix + "NAME")
+	ErrNotFound = errors.New("is neither a file in the secrets directory, nor in the environment as " + EnvPrefix + "NAME, nor stored")
 	ErrEmpty    = errors.New("is empty")
 	ErrUnusable = errors.New("is not a readable file of at most 64 KiB")
 

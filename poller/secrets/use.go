@@ -82,7 +82,7 @@ func (s Source) allow(use Use, bindings []secret.Binding) error {
 		case !b.AllowsHost(use.Host) && use.Host == "":
 			return fmt.Errorf("%w: its binding names hosts, and it would be used for none", ErrRefused)
 		case !b.AllowsHost(use.Host):
-			return fmt.Errorf("%w: its binding names other hosts than %s", ErrRefused, hostOf(use.Host))
+			return fmt.Errorf("%w: its binding names other hosts than %.120q", ErrRefused, use.Host)
 		}
 		bound = bound || len(b.Hosts) > 0
 		named = named || b.Names(use.Host)
@@ -94,15 +94,6 @@ func (s Source) allow(use Use, bindings []secret.Binding) error {
 		return fmt.Errorf("%w: it goes over TLS only; a private host that has none must be named in its binding, or in ROUNDS_SECRETS_PLAIN_HOSTS", ErrRefused)
 	}
 	return nil
-}
-
-// hostOf is a host as an error shows it: what a record says, in one line of bounded length.
-func hostOf(hostport string) string {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
-	return fmt.Sprintf("%.100q", host)
 }
 
 // isLoopback reports whether a host is this machine by its very name.

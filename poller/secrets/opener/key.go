@@ -1,0 +1,117 @@
+// Package opener opens the secrets that are kept sealed in Redis. Who imports it can read
+// them, given a private key: the API does not.
+package opener
+
+import (
+	"crypto/hpke"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rounds-dev/rounds/accounts/secret"
+)
+
+const (
+	privatePrefix = "rounds-private-1_"
+	maxKeys       = 16
+)
+
+var (
+	// ErrSeal reports a seal that does not open: the value, the name or the binding is not
+	// what was sealed.
+	ErrSeal = errors.New("its seal is broken: somebody else has changed its value, its name or its binding in Redis; set it again")
+	// ErrNoKey reports a secret that is sealed for a key that is not here.
+	ErrNoKey = errors.New("is stored, and sealed for a key that this process does not have in ROUNDS_SECRETS_KEY")
+)
+
+// Key is a private key.
+type Key struct {
+	private hpke.PrivateKey
+	public  *secret.PublicKey
+}
+
+// Generate makes a key that nobody else has.
+func Generate() (*Key, error) {
+	kem, _, _ := secret.Suite()
+	private, err := kem.GenerateKey()
+	if err != nil {
+		return nil, err
+	}
+	return keyOf(private), nil
+}
+
+func keyOf(private hpke.PrivateKey) *Key {
+	return &Key{private, secret.NewPublicKey(private.PublicKey())}
+}
+
+// Public is the key that seals what this one opens.
+func (k *Key) Public() *secret.PublicKey { return k.public }
+
+// Text writes the key, for a setting. Keep it secret.
+func (k *Key) Text() (string, error) {
+	raw, err := k.private.Bytes()
+	if err != nil {
+		return "", err
+	}
+	return secret.EncodeKey(privatePrefix, raw), nil
+}
+
+// Keys are the private keys of a process, the newest first.
+type Keys []*Key
+
+// ParseKeys reads keys as Text writes them, separated by commas or white space. The error
+// says which is wrong, and quotes none.
+func ParseKeys(text string) (Keys, error) {
+	fields := strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' || c == '\t' || c == '\n' || c == '\r' })
+	if len(fields) > maxKeys {
+		return nil, fmt.Errorf("must be at most %d keys", maxKeys)
+	}
+	kem, _, _ := secret.Suite()
+	var keys Keys
+	for i, field := range fields {
+		raw, err := secret.DecodeKey(privatePrefix, field)
+		if err != nil {
+			return nil, fmt.Errorf("key %d %w", i+1, err)
+		}
+		private, err := kem.NewPrivateKey(raw)
+		if err != nil {
+			return nil, fmt.Errorf("key %d %w", i+1, secret.ErrKey)
+		}
+		keys = append(keys, keyOf(private))
+	}
+	return keys, nil
+}
+
+// Newest is the key that secrets are sealed for from now on; nil: there is none.
+func (k Keys) Newest() *secret.PublicKey {
+	if len(k) == 0 {
+		return nil
+	}
+	return k[0].public
+}
+
+// Opens reports whether one of the keys opens what a public one seals.
+func (k Keys) Opens(public *secret.PublicKey) bool {
+	return slices.ContainsFunc(k, func(key *Key) bool { return key.public.ID() == public.ID() })
+}
+
+// open opens a record that is kept under a name.
+func (k Keys) open(name string, r *secret.Record) ([]byte, error) {
+	for _, key := range k {
+		if key.public.ID() != r.Key {
+			continue
+		}
+		_, kdf, aead := secret.Suite()
+		recipient, err := hpke.NewRecipient(r.Enc, key.private, kdf, aead, secret.Info())
+		if err != nil {
+			return nil, ErrSeal
+		}
+		value, err := recipient.Open(r.AdditionalData(name), r.Sealed)
+		if err != nil {
+			return nil, ErrSeal
+		}
+		return value, nil
+	}
+	return nil, ErrNoKey
+}
