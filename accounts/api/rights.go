@@ -90,6 +90,9 @@ func Rights() []Right {
 		{"GET /v1/keys", access.Admin, ScopeService},
 		{"POST /v1/keys", access.Admin, ScopeService},
 		{"DELETE /v1/keys/{name}", access.Admin, ScopeService},
+		{"GET /v1/secrets", access.Admin, ScopeService},
+		{"PUT /v1/secrets/{name}", access.Admin, ScopeService},
+		{"DELETE /v1/secrets/{name}", access.Admin, ScopeService},
 		{"POST /v1/reload", access.Admin, ScopeService},
 		{"GET /metrics", access.Viewer, ScopeService},
 	}

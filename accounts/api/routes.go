@@ -102,6 +102,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	s.reloadRoute(api)
 	s.trailRoutes(api)
 	s.keyRoutes(api)
+	s.secretRoutes(api)
 
 	mux.HandleFunc("POST /v1/accounts:import", s.importAccounts)
 	mux.HandleFunc("GET /v1/accounts:export", s.exportAccounts)

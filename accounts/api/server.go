@@ -12,6 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/accounts/callback"
 	"github.com/rounds-dev/rounds/accounts/message"
+	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -41,6 +42,9 @@ type Options struct {
 
 	// Trail keeps who changed what; nil: one that keeps trail.Kept entries, and logs to Log.
 	Trail *trail.Trail
+
+	// Seal is the key that stored secrets are sealed for; nil, or a nil key: none is stored.
+	Seal func() *secret.PublicKey
 
 	// RequireMatch refuses to change an account that is there, or to delete one, without
 	// If-Match. Imports and changes of many at once need none.

@@ -32,11 +32,14 @@ var (
 )
 
 const (
-	// Most is how many values a namespace may have, and MostBytes how many bytes they may
-	// have together.
-	Most, MostBytes = 10_000, 64 << 20
-	// MaxName is the most bytes of a name, and MaxValue of a value.
-	MaxName, MaxValue = 128, 128 << 10
+	// Most is how many values a namespace may have.
+	Most = 10_000
+	// MostBytes is how many bytes they may have together.
+	MostBytes = 64 << 20
+	// MaxName is the most bytes of a name.
+	MaxName = 128
+	// MaxValue is the most bytes of a value.
+	MaxValue = 128 << 10
 	// MaxPage is the most values that a page may have.
 	MaxPage = 100
 )

@@ -19,7 +19,16 @@ import (
 
 // Env is what the program lends its commands.
 type Env struct {
-	Stdout io.Writer
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Lookup finds variables of the environment.
+	Lookup func(name string) (value string, ok bool)
+	// Terminal reports whether a person sits at a stream.
+	Terminal func(stream any) bool
+	// Ask asks the person there whether to go on; otherwise is the flag that answers.
+	Ask func(question, otherwise string) (bool, error)
+	// NeedsCommand has a command that only holds others refuse what is none of them.
+	NeedsCommand func(*cobra.Command)
 	// Calls has a command call the API that its flags and settings name.
 	Calls func(fn func(cmd *cobra.Command, args []string, calls *client.Client) error) func(*cobra.Command, []string) error
 	// IDs completes the ids of accounts; nil: nothing does.

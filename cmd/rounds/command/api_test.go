@@ -13,8 +13,10 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/secrets/opener"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -49,8 +51,13 @@ func startAPI(t *testing.T) *apiServer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sealing, err := opener.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
 	server, err := api.New(api.Options{
 		Ring: ring, Registry: accounts.NewRegistry(ring, kinds{}), Token: testToken, PollInterval: time.Millisecond,
+		Seal: func() *secret.PublicKey { return sealing.Public() },
 	})
 	if err != nil {
 		t.Fatal(err)

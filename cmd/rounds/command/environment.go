@@ -50,7 +50,8 @@ func systemEnvironment(kinds []Kind) environment {
 // admin is what the commands of package admin are lent.
 func (e environment) admin() admin.Env {
 	return admin.Env{
-		Stdout: e.stdout, IDs: completeIDs(e),
+		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, IDs: completeIDs(e),
+		Lookup: e.lookup, Terminal: e.terminal, Ask: e.ask, NeedsCommand: needsCommand,
 		Calls: func(fn func(*cobra.Command, []string, *client.Client) error) func(*cobra.Command, []string) error {
 			return withClient(e, fn)
 		},

@@ -21,7 +21,8 @@ others send SIGHUP, which does the same.
 
 What changes at once: ROUNDS_LIMITS, the endpoints of ROUNDS_WEBHOOKS_FILE, the
 callbacks of ROUNDS_CALLBACKS_FILE, the API's token, ROUNDS_ALLOW_NETWORKS,
-ROUNDS_LOG_LEVEL, and secrets.
+ROUNDS_LOG_LEVEL, secrets, and the keys of stored ones: ROUNDS_SECRETS_KEY,
+ROUNDS_SECRETS_KEY_FILE, ROUNDS_SECRETS_PUBLIC_KEY, ROUNDS_SECRETS_PUBLIC_KEY_FILE.
 All of it is judged before any of it holds; where anything is at fault, every fault
 is named and all stays as it was. Other settings that differ are named: they hold
 once the process is started anew.

@@ -63,9 +63,16 @@ func readCallbacks(ctx context.Context, path string, source secrets.Source) ([]*
 	return all, nil
 }
 
+// callbackSecrets is where callbacks find their secrets. None is stored: the API's process
+// has no key that opens it.
+func callbackSecrets(s settings.Poller, o Options) secrets.Source {
+	o.seals = nil
+	return newSecrets(s, o).Service()
+}
+
 // newCallbacks makes the callbacks that are configured, and names them; none: nil.
 func newCallbacks(s settings.Settings, o Options, ring *circulate.Ring, log *slog.Logger) (*callback.Receiver, string, error) {
-	all, err := readCallbacks(context.Background(), s.API.CallbacksFile, newSecrets(s.Poller, o).Service())
+	all, err := readCallbacks(context.Background(), s.API.CallbacksFile, callbackSecrets(s.Poller, o))
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", callbacksFile, err)
 	}

@@ -86,7 +86,11 @@ func makeKind(kind Kind, tools Tools) (poller.Checker, error) {
 // callbacks are its Service's.
 func newSecrets(s settings.Poller, o Options) secrets.Source {
 	plain, _ := secret.Hosts(s.SecretsPlainHosts) // settings.Read has judged them
-	return secrets.Source{
+	source := secrets.Source{
 		Dir: s.SecretsDir, Lookup: o.Lookup, RequireHosts: s.SecretsUnbound == settings.Refuse, PlainHosts: plain, Reserved: o.reserved,
 	}
+	if o.seals != nil {
+		source.Store = o.seals.opener
+	}
+	return source
 }

@@ -28,6 +28,10 @@ import (
 func startRoles(ctx context.Context, group *errgroup.Group, again *reloader, o Options, ring *circulate.Ring,
 	keep *store, registry *prometheus.Registry, metrics http.Handler, front *frontDoor, reserved *fetch.Reserved) error {
 	s := again.settings()
+	o.seals = newSeals(ring)
+	if err := again.join(ctx, o.seals.take); err != nil {
+		return err
+	}
 	client := newClient(s.Poller, o, reserved)
 	context.AfterFunc(ctx, client.Close)
 	checkers, err := newCheckers(client, s.Poller, o, wecomkf.Counting(credential.Of(ring), registry), registry)
@@ -90,7 +94,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 		options := api.Options{
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
 			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, RequireKey: s.API.KeysRequired(), Data: keep.data,
-			Trail: again.trail.Load(),
+			Trail: again.trail.Load(), Seal: o.seals.public.Load,
 		}
 		pages, err := guide.New(api.GuidePath)
 		if err != nil {

@@ -56,6 +56,7 @@ type Options struct {
 	Serving func(addr string)
 
 	reserved []string // files that are no records' secrets
+	seals    *seals   // secrets that are stored; nil: none
 }
 
 // withDefaults returns the options with what was left out.

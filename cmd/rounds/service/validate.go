@@ -28,7 +28,7 @@ func Validate(s settings.Settings, o Options) error {
 	if err != nil {
 		return err
 	}
-	faults := slices.Concat(redisFaults(s.Redis), reach, limitFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o))
+	faults := slices.Concat(redisFaults(s.Redis), reach, limitFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o), sealFaults(s.Seal))
 	if len(faults) == 0 {
 		return nil
 	}
@@ -111,13 +111,20 @@ func webhookFaults(s settings.Settings, o Options) settings.Faults {
 	return faults
 }
 
+// sealFaults reads the keys of stored secrets for their faults; seals.take reads them for use.
+func sealFaults(s settings.Seal) (faults settings.Faults) {
+	_, _, err := sealKeys(s)
+	errors.As(err, &faults) // it returns nothing else
+	return faults
+}
+
 // callbackFaults reads the callbacks for their faults; newCallbacks reads them for
 // use. A process without the API has no secrets of theirs, and need not.
 func callbackFaults(s settings.Settings, o Options) settings.Faults {
 	if !s.API.Roles.Has(settings.RoleAPI) {
 		return nil
 	}
-	_, err := readCallbacks(context.Background(), s.API.CallbacksFile, newSecrets(s.Poller, o).Service())
+	_, err := readCallbacks(context.Background(), s.API.CallbacksFile, callbackSecrets(s.Poller, o))
 	var found accounts.Faults
 	if !errors.As(err, &found) {
 		if err == nil {

@@ -40,11 +40,23 @@ func AddRedisFlags(flags *pflag.FlagSet) {
 	}
 }
 
+// AddSealFlags adds the flags of those settings that ReadSeal's callers use besides those of
+// AddRedisFlags.
+func AddSealFlags(flags *pflag.FlagSet) {
+	for _, s := range All() {
+		switch s.Name {
+		case "ROUNDS_NAMESPACE", "ROUNDS_SECRETS_KEY_FILE":
+			addFlag(flags, s)
+		}
+	}
+}
+
 // AddCheckerFlags adds the flags of those settings that ReadPoller's callers use.
 func AddCheckerFlags(flags *pflag.FlagSet) {
 	for _, s := range All() {
 		switch s.Name {
-		case "ROUNDS_ALLOW_NETWORKS", "ROUNDS_ALLOW_PRIVATE_ADDRESSES", "ROUNDS_SECRETS_DIR", "ROUNDS_CHECK_TIMEOUT", "ROUNDS_PROXY", "ROUNDS_NO_PROXY":
+		case "ROUNDS_ALLOW_NETWORKS", "ROUNDS_ALLOW_PRIVATE_ADDRESSES", "ROUNDS_SECRETS_DIR", "ROUNDS_SECRETS_UNBOUND", "ROUNDS_SECRETS_PLAIN_HOSTS",
+			"ROUNDS_CHECK_TIMEOUT", "ROUNDS_PROXY", "ROUNDS_NO_PROXY":
 			addFlag(flags, s)
 		}
 	}

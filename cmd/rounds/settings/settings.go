@@ -22,6 +22,7 @@ type Settings struct {
 	API      API
 	Access   Access
 	Poller   Poller
+	Seal     Seal
 	Monitor  Monitor
 	Delivery Delivery
 	Log      Log

@@ -1,0 +1,172 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/secret"
+)
+
+// maxSecretBody is the most bytes of a request for a secret: its value, however it is
+// escaped, and its binding.
+const maxSecretBody = 6*secret.MaxValue + 64<<10
+
+// SecretRequest is a secret to keep, and where it may go.
+type SecretRequest struct {
+	_     struct{} `additionalProperties:"false"`
+	Value string   `json:"value" doc:"1 to 65536 bytes. It is sealed at once, and never told again. One newline at its end is not part of it."`
+	Hosts []string `json:"hosts,omitempty" example:"[\"api.example.com\",\"*.weixin.qq.com\"]" doc:"Names and addresses that it may go to, each with :PORT if need be; *.example.com is every name below example.com. Left out: it is bound to none."`
+	Kinds []string `json:"kinds,omitempty" example:"[\"http\"]" doc:"Kinds of accounts that may use it; left out: all."`
+}
+
+// Secret is what is told of a stored secret: never its value.
+type Secret struct {
+	Name     string    `json:"name"`
+	Hosts    []string  `json:"hosts,omitempty" doc:"Where it may go; left out: it is bound to no hosts."`
+	Kinds    []string  `json:"kinds,omitempty" doc:"Kinds of accounts that may use it; left out: all."`
+	Set      time.Time `json:"set,omitzero" doc:"When it was put in."`
+	By       string    `json:"set_by,omitempty" doc:"The name of who put it in."`
+	Revision int64     `json:"revision,omitempty" doc:"Another one after each change."`
+	Key      string    `json:"key,omitempty" doc:"The id of the key that it is sealed for; left out: what is kept of it cannot be read."`
+}
+
+// SecretList is a page of secrets.
+type SecretList struct {
+	Secrets []Secret `json:"secrets" nullable:"false"`
+	Key     string   `json:"key,omitempty" doc:"The id of the key that the API seals for now; left out: it has none."`
+	Next    string   `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one."`
+}
+
+type secretsReply struct {
+	Body SecretList
+}
+
+type secretReply struct {
+	Status int
+	Body   Secret
+}
+
+// SecretName is the secret in a path.
+type SecretName struct {
+	Name string `path:"name" maxLength:"128" doc:"1 to 64 letters, digits, underscores and dashes; behind service. for one that webhooks refer to."`
+}
+
+type putSecretRequest struct {
+	SecretName
+	Body SecretRequest
+}
+
+// secretRoutes are the routes of stored secrets, which are put in and never read.
+func (s *Server) secretRoutes(api huma.API) {
+	huma.Register(api, huma.Operation{
+		OperationID: "list-secrets", Method: http.MethodGet, Path: "/v1/secrets", Tags: []string{"access"},
+		Summary: "List stored secrets", Description: "Their names and bindings, in the order of names. Values are told to nobody: the API cannot open them.",
+		Errors: []int{422},
+	}, s.listSecrets)
+	huma.Register(api, huma.Operation{
+		OperationID: "put-secret", Method: http.MethodPut, Path: "/v1/secrets/{name}", Tags: []string{"access"},
+		Summary: "Store a secret",
+		Description: "201 if it is new, 200 if one was replaced: value and binding change together, and count at the next check, within three seconds. It is sealed for the pollers' key, with its name and " +
+			"binding. A file or a variable of the same name goes before it. 409 if the process has no key to seal with, or 10000 secrets or 64 MiB are kept. To repeat it is safe.",
+		MaxBodyBytes: maxSecretBody, Errors: []int{409, 422},
+	}, s.putSecret)
+	huma.Register(api, huma.Operation{
+		OperationID: "delete-secret", Method: http.MethodDelete, Path: "/v1/secrets/{name}", Tags: []string{"access"},
+		Summary: "Forget a stored secret", Description: "For good. Checks that need it fail, within three seconds, and count against no account.",
+		Errors: []int{404, 422},
+	}, s.deleteSecret)
+}
+
+func secretOf(stored secret.Stored) Secret {
+	return Secret{
+		Name: stored.Name, Hosts: stored.Hosts, Kinds: stored.Kinds, Set: inUTC(stored.Set), By: stored.By, Revision: stored.Revision, Key: stored.Key,
+	}
+}
+
+// sealer is the key that secrets are sealed for; nil: there is none.
+func (s *Server) sealer() *secret.PublicKey {
+	if s.options.Seal == nil {
+		return nil
+	}
+	return s.options.Seal()
+}
+
+func (s *Server) listSecrets(ctx context.Context, r *struct {
+	Cursor string `query:"cursor" maxLength:"128" doc:"The next of the page before."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"100" doc:"At most this many."`
+}) (*secretsReply, error) {
+	page, next, err := secret.Of(s.options.Ring).Page(ctx, r.Cursor, r.Limit)
+	if err != nil {
+		return nil, s.problem(ctx, "list secrets", err)
+	}
+	list := SecretList{Secrets: make([]Secret, len(page)), Next: next}
+	for i, stored := range page {
+		list.Secrets[i] = secretOf(stored)
+	}
+	if k := s.sealer(); k != nil {
+		list.Key = k.ID()
+	}
+	return &secretsReply{list}, nil
+}
+
+func (s *Server) putSecret(ctx context.Context, r *putSecretRequest) (*secretReply, error) {
+	if err := secret.ValidateFullName(r.Name); err != nil {
+		return nil, newProblem(http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: "path.name", Message: err.Error()})
+	}
+	var faults accounts.Faults
+	value := strings.TrimSuffix(strings.TrimSuffix(r.Body.Value, "\n"), "\r")
+	switch {
+	case value == "":
+		faults.Add("value", "must not be empty")
+	case len(value) > secret.MaxValue:
+		faults.Add("value", "must be at most 65536 bytes")
+	}
+	binding, err := secret.Binding{Hosts: r.Body.Hosts, Kinds: r.Body.Kinds}.Normalized()
+	if err != nil {
+		for line := range strings.Lines(err.Error()) {
+			field, reason, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			faults.Add(field, reason)
+		}
+	}
+	if len(faults) > 0 {
+		return nil, faulty(faults)
+	}
+	k := s.sealer()
+	if k == nil {
+		return nil, newProblem(http.StatusConflict, "this process has no key to seal secrets with: set ROUNDS_SECRETS_PUBLIC_KEY, as `rounds secret keygen` prints it")
+	}
+	caller, _ := access.From(ctx)
+	stored, created, err := secret.Of(s.options.Ring).Put(ctx, k, r.Name, binding, caller.Name, []byte(value))
+	switch {
+	case errors.Is(err, secret.ErrFull):
+		return nil, newProblem(http.StatusConflict, "as many secrets, or as many bytes, are stored as there may be; remove some first")
+	case err != nil:
+		return nil, s.problem(ctx, "put secret", err)
+	}
+	reply := &secretReply{Status: http.StatusOK, Body: secretOf(stored)}
+	if created {
+		reply.Status = http.StatusCreated
+	}
+	return reply, nil
+}
+
+func (s *Server) deleteSecret(ctx context.Context, r *SecretName) (*struct{}, error) {
+	if err := secret.ValidateFullName(r.Name); err != nil {
+		return nil, newProblem(http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: "path.name", Message: err.Error()})
+	}
+	removed, err := secret.Of(s.options.Ring).Remove(ctx, r.Name)
+	if err != nil {
+		return nil, s.problem(ctx, "delete secret", err)
+	}
+	if !removed {
+		return nil, newProblem(http.StatusNotFound, "no stored secret has this name")
+	}
+	return nil, nil
+}

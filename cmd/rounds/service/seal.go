@@ -1,0 +1,80 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/rounds-dev/rounds/accounts/secret"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/secrets/opener"
+)
+
+const (
+	privateKeys = "ROUNDS_SECRETS_KEY"
+	publicKey   = "ROUNDS_SECRETS_PUBLIC_KEY"
+)
+
+// sealKeys reads the keys of stored secrets: those that open, and the one that seals, which
+// is nil where there is none. The error is settings.Faults.
+func sealKeys(s settings.Seal) (opener.Keys, *secret.PublicKey, error) {
+	var faults settings.Faults
+	keys, err := opener.ParseKeys(s.PrivateKeys)
+	if err != nil {
+		faults = append(faults, settings.Fault{Name: privateKeys, Reason: err.Error()})
+	}
+	public := keys.Newest()
+	if s.PublicKey != "" {
+		if public, err = secret.ParsePublicKey(s.PublicKey); err != nil {
+			faults = append(faults, settings.Fault{Name: publicKey, Reason: err.Error()})
+		} else if len(keys) > 0 && !keys.Opens(public) {
+			faults = append(faults, settings.Fault{Name: publicKey, Reason: "must be of one of the keys in " + privateKeys + ": nothing here could open what it seals"})
+		}
+	}
+	if len(faults) > 0 {
+		return nil, nil, faults
+	}
+	return keys, public, nil
+}
+
+// seals are the stored secrets of a ring's namespace.
+type seals struct {
+	opener *opener.Opener
+	public atomic.Pointer[secret.PublicKey]
+}
+
+func newSeals(ring *circulate.Ring) *seals { return &seals{opener: opener.New(secret.Of(ring), nil)} }
+
+// take has secrets be sealed and opened with other keys.
+func (s *seals) take(read settings.Settings, _ settings.Lookup) (func(), []string, error) {
+	keys, public, err := sealKeys(read.Seal)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func() {
+		s.opener.SetKeys(keys)
+		s.public.Store(public)
+	}, nil, nil
+}
+
+// RotateSecrets seals all stored secrets of a namespace for the newest of the keys, and
+// tells progress. It goes to Redis itself: the API has no key that opens them.
+func RotateSecrets(ctx context.Context, s settings.Redis, seal settings.Seal, progress func(opener.Rotated)) (opener.Rotated, error) {
+	if s.URL == "" {
+		return opener.Rotated{}, errors.New("ROUNDS_REDIS_URL must say in which Redis the secrets are")
+	}
+	keys, _, err := sealKeys(settings.Seal{PrivateKeys: seal.PrivateKeys})
+	if err != nil {
+		return opener.Rotated{}, err
+	}
+	if len(keys) == 0 {
+		return opener.Rotated{}, errors.New(privateKeys + " must hold the keys, the newest first: that one seals, and all of them open")
+	}
+	there, err := OpenNamespace(s, s.Namespace)
+	if err != nil {
+		return opener.Rotated{}, err
+	}
+	done, err := opener.Rotate(ctx, secret.At(there.server, s.Namespace), keys, progress)
+	return done, errors.Join(err, there.Close())
+}
