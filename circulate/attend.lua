@@ -1,17 +1,17 @@
--- attend: a process of the service is there, or leaves.
+-- attend: a process of the service reports, or leaves.
 --
--- KEYS[1]  processes  ZSET  process -> when it said so last, unix ms
--- KEYS[2]  left       LIST  processes that have left, until somebody looks; the latest only
--- KEYS[3]  seen       ZSET  likewise, those among them that monitors found silent
--- KEYS[4]  about      HASH  process -> what it says of itself
+-- KEYS[1]  processes  ZSET  process -> when it reported last, unix ms
+-- KEYS[2]  left       LIST  processes that have left since the last look; the latest only
+-- KEYS[3]  seen       ZSET  the same, including those that monitors found silent
+-- KEYS[4]  about      HASH  process -> its report
 -- ARGV[1]  the process
--- ARGV[2]  1 where it leaves, otherwise 0
+-- ARGV[2]  1 if it leaves, otherwise 0
 -- ARGV[3]  for how many ms a silent process is remembered
 -- ARGV[4]  how many of left are kept
 -- ARGV[5]  for how many ms a silent process is seen
--- ARGV[6]  what it says of itself, or '': what it said before
+-- ARGV[6]  its report, or '' if it has not changed
 --
--- Returns 1 where it is known what it says of itself, otherwise 0.
+-- Returns 1 if its report is known, otherwise 0.
 
 local processes, left, seen, about = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local process, leaves, says = ARGV[1], ARGV[2] == '1', ARGV[6]
@@ -31,7 +31,7 @@ if leaves then
 end
 redis.call('ZADD', processes, now, process)
 redis.call('ZADD', seen, now, process)
--- So that what nobody looks at does not grow, a hundred at a time.
+-- This bounds what nobody looks at, a hundred at a time.
 local silent = redis.call('ZRANGEBYSCORE', processes, '-inf', now - memory, 'LIMIT', 0, 100)
 if #silent > 0 then redis.call('ZREM', processes, unpack(silent)) end
 silent = redis.call('ZRANGEBYSCORE', seen, '-inf', now - ghosts, 'LIMIT', 0, 100)

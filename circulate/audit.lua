@@ -1,21 +1,21 @@
 -- audit: look at some accounts of a shard, and write nothing.
 --
--- KEYS[1]  tickets          HASH  id -> current ticket and what stands behind it
+-- KEYS[1]  tickets          HASH  id -> current ticket and what follows it
 -- KEYS[2]  schedule         ZSET  id -> due
 -- KEYS[3]  parked           ZSET  id -> parked at
 -- KEYS[4]  accounts         HASH  id -> record
 -- KEYS[5]  message_queue:by_kind  ZSET
 -- KEYS[6…] processing_list and the lanes of message_queue, LISTs
 -- ARGV[1]  what to look at:
---   tickets CURSOR COUNT   a page of who is registered. Returns {next, how many,
---                          {id, ticket of who is in no ZSET}, {id, ticket of who
---                          is in both}, {ids without a record}}
+--   tickets CURSOR COUNT   a page of the registered accounts. Returns {next, how many,
+--                          {id, ticket of each in no ZSET}, {id, ticket of each
+--                          in both}, {ids without a record}}
 --   2, 3 or 4 CURSOR COUNT a page of that key. Returns {next, {ids that are not
 --                          registered, each with its score or record}}
---   judge LIMIT, then pairs: id, ticket. Returns {1 where the lists have at most
+--   judge LIMIT, then pairs: id, ticket. Returns {1 if the lists have at most
 --                          LIMIT entries and were read, otherwise 0, then for
 --                          each in how many places it is under that ticket, -1
---                          where another is current}
+--                          if another is current}
 
 local tickets, schedule, parked, accounts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local what = ARGV[1]
@@ -24,7 +24,7 @@ if what == 'tickets' then
   local page = redis.call('HSCAN', tickets, ARGV[2], 'COUNT', ARGV[3])
   local all = page[2]
   local travelling, both, bare = {}, {}, {}
-  -- Records are asked for where their number says that some are missing.
+  -- Records are looked up if their number says that some are missing.
   local records = redis.call('HLEN', accounts) == redis.call('HLEN', tickets)
   for from = 1, #all, 2000 do
     local ids, current = {}, {}

@@ -1,13 +1,13 @@
--- clock: keep the newest time seen in a shard, and notice where Redis' clock went
--- back behind it.
+-- clock: keep the newest time seen in a shard, and notice when Redis' clock went back
+-- behind it.
 --
 -- KEYS[1]  clock  HASH  newest: unix ms
 -- ARGV[1]  by how many ms it may go back unnoticed
 -- ARGV[2]  the newest time that is to be forgotten, as all that was due by it has
 --          been put right; '' = none
 --
--- Returns {now, the newest time seen, where the clock went back behind it,
--- otherwise 0}. The time is kept until it is forgotten, so that whoever asks is told.
+-- Returns {now, the newest time seen if the clock went back behind it, otherwise 0}. The
+-- time is kept until it is forgotten, so that every caller is told.
 
 local wrong = mistyped(KEYS[1], 'hash')
 if wrong then return wrong end

@@ -1,13 +1,14 @@
--- far: look at some of what is scheduled, and tell what is due after some time.
+-- far: look at some scheduled accounts, and return those that are due after some time.
 --
 -- KEYS[1]  schedule  ZSET  id -> due
--- KEYS[2]  tickets   HASH  id -> current ticket and what stands behind it
+-- KEYS[2]  tickets   HASH  id -> current ticket and what follows it
 -- KEYS[3]  accounts  HASH  id -> record
 -- KEYS[4]  states    HASH  id -> what its cadence keeps
 -- ARGV[1], ARGV[2]  where a scan of the schedule goes on, and about how many to look at
--- ARGV[3]  in how many ms what is told is due at the earliest
+-- ARGV[3]  in how many ms a returned account is due at the earliest
 --
--- Returns {now, where to go on, then five for each: id, due, rule, record or '', state or ''}.
+-- Returns {now, where to go on, then five for each: id, due, rule, record or '', state
+-- or ''}.
 
 local schedule, tickets, accounts, states = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 

@@ -3,7 +3,7 @@
 -- KEYS[1]  schedule  ZSET  id -> due
 -- KEYS[2]  tickets   HASH
 -- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
--- then three for each account: id, when it was due as it was seen, when it is due now
+-- then three for each account: id, the due time that was seen, the new due time
 --
 -- Returns how many were moved.
 

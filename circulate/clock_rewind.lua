@@ -1,16 +1,16 @@
--- rewind: after Redis' clock went back, bring nearer what else of a shard ends by it:
--- leases of consumer groups, nudges, and since when accounts are parked. To do it
--- twice is to do it once, but that a nudge may then be obeyed earlier.
+-- rewind: after Redis' clock went back, shorten what else in a shard ends by it: leases
+-- of consumer groups and nudges. Also correct since when accounts are parked. Doing it
+-- twice equals doing it once, except that a nudge may then be obeyed earlier.
 --
 -- KEYS[1]  leases   HASH  group -> token|expiry|consumer
 -- KEYS[2]  nudges   HASH  id -> due|expiry|hint
 -- KEYS[3]  parked   ZSET  id -> parked at
 -- ARGV[1]  by how many ms the clock went back
--- ARGV[2]  which it goes on with: leases CURSOR, nudges CURSOR or parked 0
+-- ARGV[2]  what to continue with: leases CURSOR, nudges CURSOR or parked 0
 -- ARGV[3]  see ARGV[2]
 -- ARGV[4]  about how many to look at
 --
--- Returns {which to go on with, its cursor, how many were changed}; '' at the end.
+-- Returns {what to continue with, its cursor, how many were changed}; '' at the end.
 
 local leases, nudges, parked = KEYS[1], KEYS[2], KEYS[3]
 local back, which, cursor, count = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
@@ -18,7 +18,7 @@ local back, which, cursor, count = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local wrong = mistyped(leases, 'hash', nudges, 'hash', parked, 'zset')
 if wrong then return wrong end
 
--- A lease is not so long.
+-- A consumer's lease is shorter.
 local LEASE = 60000
 
 local now, changed = clock(), 0

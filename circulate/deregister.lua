@@ -1,5 +1,5 @@
--- deregister: an account leaves. What still travels of it has lost its ticket
--- and is dropped where it turns up.
+-- deregister: remove an account for good. Its entries that still travel have no ticket
+-- any more and are dropped where they are met.
 --
 -- KEYS[1]  changes  ZSET  id -> when its record changed, unix µs
 -- KEYS[2]  tickets  HASH
@@ -8,10 +8,9 @@
 -- KEYS[5]  accounts  HASH  id -> record
 -- KEYS[6…] every other HASH that has a field for each account
 -- ARGV[1]  1 or 2: how many arguments each account has
--- then of each its id, and the record that it must have now; without the second it
--- leaves whatever it is
+-- then of each its id, and the record that it must have now; without the second any record will do
 --
--- Returns how many were registered, and were as they must be.
+-- Returns how many were registered and had that record.
 
 local wrong = mistyped(KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset')
 for k = 5, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
@@ -24,8 +23,8 @@ end
 if #ids == 0 then return 0 end
 
 even_when_full(KEYS[2])
--- The change goes first: what a script adds may be left over, what it removes
--- may not.
+-- The change is written first: a script that stops half way may leave what it adds, but
+-- not remove too early.
 for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], change_stamp(KEYS[1]), id) end
 redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1025)
 local gone = redis.call('HDEL', KEYS[2], unpack(ids))

@@ -1,11 +1,11 @@
--- disable: an endpoint gets nothing more until somebody enables it.
+-- disable: an endpoint gets no messages until somebody enables it.
 --
 -- KEYS[1]  webhooks  HASH  endpoint -> since, unix ms|why, of the disabled ones
 -- ARGV[1]  the endpoint
 -- ARGV[2]  why
 --
--- Returns what the hash has of it now. One that was disabled before stays as it
--- is: the first reason is the one to look at.
+-- Returns what the hash has of it now. An endpoint that is already disabled is not
+-- changed: the first reason is the one that matters.
 
 even_when_full(KEYS[1])
 redis.call('HSETNX', KEYS[1], ARGV[1], format('%.0f', clock()) .. '|' .. ARGV[2])

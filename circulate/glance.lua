@@ -1,4 +1,4 @@
--- glance: what some accounts are, without where they are: look at less.
+-- glance: what some accounts are, without their places: look with fewer fields.
 --
 -- KEYS[1]  tickets       HASH  id -> current ticket
 -- KEYS[2]  accounts      HASH  id -> record
@@ -6,16 +6,16 @@
 -- KEYS[4]  park_reasons  HASH  id -> reason
 -- ARGV     ids
 --
--- Returns {now, then for each id: {} where it is not registered, {record}, or
--- {record, reason} where it is parked}.
+-- Returns {now, then for each id: {} if it is not registered, {record}, or {record,
+-- reason} if it is parked}.
 
 local tickets, accounts, parked, reasons = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 local wrong, there = mistyped(tickets, 'hash', accounts, 'hash', parked, 'zset', reasons, 'hash')
 if wrong then return wrong end
 
--- All of them with one command of each key: a command for each account is what
--- makes looking slow.
+-- One command for each key reads all of them: a command for each account is what makes
+-- looking slow.
 local current = redis.call('HMGET', tickets, unpack(ARGV))
 local records = redis.call('HMGET', accounts, unpack(ARGV))
 local since = there[parked] and redis.call('ZMSCORE', parked, unpack(ARGV)) or {}

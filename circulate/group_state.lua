@@ -1,14 +1,14 @@
--- state: how far a group has got in a shard.
+-- state: how far a group has read in a shard.
 --
 -- KEYS[1]  messages  STREAM
 -- KEYS[2]  dead      STREAM
 -- KEYS[3]  leases    HASH
 -- ARGV[1]  the group
 --
--- Returns now (unix ms), how many messages it has not read, how many are pending,
--- how many dead letters the shard has, the last position read, the first position
--- that is unread and the first that is pending ('' where there is none), and who
--- has the lease; or only now where there is no such group.
+-- Returns now (unix ms), how many messages it has not read, how many are pending, how
+-- many dead letters the shard has, the last position read, the first position that is
+-- unread and the first that is pending ('' if there is none), and the lease's holder; or
+-- only now if there is no such group.
 
 local stream, group, now = KEYS[1], ARGV[1], clock()
 local groups, wrong = groups_of(stream)
@@ -20,7 +20,7 @@ local last = found['last-delivered-id']
 local unread = redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', 1)[1]
 local lag = 0
 if unread then
-  -- Where Redis lost count, the group cannot have more before it than there is.
+  -- If Redis lost count, the group has at most as many before it as there are.
   lag = tonumber(found.lag or '') or redis.call('XLEN', stream)
 end
 local pending = redis.call('XPENDING', stream, group)

@@ -1,12 +1,12 @@
--- list: what the scripts that take many entries out of a list know; it stands
--- behind entry.lua.
+-- list: what the scripts share that take many entries out of a list; it comes after
+-- entry.lua.
 
--- Does LREM list -1 for each of the entries and returns the set of those places
--- among them for which it would have answered 1. One LREM costs time with the
--- length of the list, so for many entries of a list not much longer the list is
--- read once and what remains is put in its place: pushed behind, then the old part
--- cut off. An entry that is not there costs a walk through all of it: after a few
--- such, a longer list is read once as well, to know which are.
+-- Does LREM list -1 for each of the entries and returns the set of the places for which
+-- that would have answered 1. One LREM costs time with the length of the list, so for
+-- many entries of a list not much longer the list is read once and what remains is put
+-- in its place: pushed behind, then the old part cut off. A missing entry costs a walk
+-- through the whole list. After a few of them a longer list is read once as well, to
+-- find out which entries exist.
 local function remove(list, entries)
   local removed, n = {}, #entries
   if n < 8 or redis.call('LLEN', list) > 8 * n then

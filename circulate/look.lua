@@ -1,4 +1,4 @@
--- look: what is known of some accounts.
+-- look: what is known about some accounts.
 --
 -- KEYS[1]  tickets          HASH
 -- KEYS[2]  accounts         HASH
@@ -12,10 +12,9 @@
 -- KEYS[10] errors           HASH
 -- ARGV     ids
 --
--- Returns {now, then for each id: {} where it is not registered, otherwise
--- {record, due or '', parked at or '', reason, failures, strikes, entry, what
--- stands behind its ticket, nudge, error}}, the entry being the account's in
--- processing_list, or ''.
+-- Returns {now, then for each id: {} if it is not registered, otherwise {record, due or
+-- '', parked at or '', reason, failures, strikes, entry, what follows its ticket, nudge,
+-- error}}, the entry being the account's in processing_list, or ''.
 
 local tickets, accounts, schedule, parked = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local reasons, failures, strikes, processing = KEYS[5], KEYS[6], KEYS[7], KEYS[8]

@@ -1,13 +1,13 @@
--- members: which processes of the service there are and were until lately, at one moment.
+-- members: which processes of the service run, or ran until lately, at one moment.
 --
--- KEYS[1]  processes  ZSET  process -> when it said last that it is there, unix ms
--- KEYS[2]  seen       ZSET  likewise, those among them that monitors found silent
--- KEYS[3]  about      HASH  process -> what it says of itself
--- ARGV[1]  how many to tell of at most, the latest
+-- KEYS[1]  processes  ZSET  process -> when it reported last, unix ms
+-- KEYS[2]  seen       ZSET  the same, including those that monitors found silent
+-- KEYS[3]  about      HASH  process -> its report
+-- ARGV[1]  the most to return, the latest
 -- ARGV[2]  for how many ms a silent process is seen
 --
--- Returns {now, then for each process: the process, when it said so last, what it says
--- of itself or ''}. One of an earlier version is only in processes.
+-- Returns {now, then for each process: the process, when it reported last, its report or
+-- ''}. A process of an earlier version is only in processes.
 
 local processes, seen, about, most = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1])
 

@@ -1,6 +1,6 @@
 -- nudge: have an account checked earlier than it is due.
 --
--- KEYS[1]  tickets   HASH  id -> current ticket and what stands behind it
+-- KEYS[1]  tickets   HASH  id -> current ticket and what follows it
 -- KEYS[2]  schedule  ZSET  id -> due
 -- KEYS[3]  parked    ZSET  id -> parked at
 -- KEYS[4]  nudges    HASH  id -> due|expiry|hint
@@ -10,12 +10,12 @@
 -- ARGV[4]  how many ms the hint lives
 -- ARGV[5], ARGV[6]  the channel to wake replicas on, and the shard
 --
--- A check that is asked for at once wakes replicas in any case: what is due
--- already may be waiting for more of its shard, and this is not to.
+-- A nudge to now wakes replicas in any case: a busy replica lets due accounts of a shard
+-- gather, and a nudge must not wait for that.
 --
--- Returns scheduled, circulating, parked or unknown. An account that circulates
--- is waiting or claimed, and nobody here knows which: the nudge is kept, and the
--- claim or the return that comes next obeys it.
+-- Returns scheduled, circulating, parked or unknown. A circulating account is waiting or
+-- claimed; the script does not know which. The nudge is kept, and the next claim or
+-- return obeys it.
 
 local tickets, schedule, parked, nudges = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local id, within, hint, lives = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -32,7 +32,7 @@ local due, expiry = now + within, now + lives
 local kept = redis.call('HGET', nudges, id)
 local scheduled = redis.call('ZSCORE', schedule, id)
 if kept then
-  -- The first of several decides when, the last hint what with.
+  -- The first of several nudges decides when; the last hint is used.
   local asked = tonumber(sub(kept, 1, 13))
   if asked > 0 and asked < due then due = asked end
   if hint == '' and tonumber(sub(kept, 15, 27)) > now then
@@ -44,8 +44,8 @@ if hint ~= '' or not scheduled then
 end
 if scheduled then
   if due <= now or due < first_due(schedule) then wake(ARGV[5], ARGV[6], due) end
-  -- Who waits for its turn in a limit's line keeps it: asking again sooner would
-  -- be denied, and take another place at the line's end.
+  -- An account that waits for its turn in a limit's line keeps it: an earlier check
+  -- would be denied, and would get a new place at the line's end.
   if due < tonumber(scheduled) and rule_behind(current) ~= TURN then
     redis.call('ZADD', schedule, due, id)
     redis.call('HSET', tickets, id, sub(current, 1, 15) .. NUDGED .. sub(current, 17))

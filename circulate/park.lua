@@ -10,13 +10,14 @@
 -- ARGV[1]  the reason
 -- ARGV[2]  1 or 2: how many arguments each account has
 -- then of each its id, and the reason for which it must be parked now, '' = none;
--- without the second it is parked whatever it is
+-- without the second any will do
 --
--- Returns how many were registered, and were as they must be.
+-- Returns how many were registered and had that reason.
 --
--- The ticket is taken first, for that can fail: one that is not used harms
--- nobody. It takes effect between what is added and what is removed: an account
--- that travels is void only once it is parked, and stays scheduled until then.
+-- The ticket is taken first, because that can fail; an unused ticket does no harm. It
+-- takes effect between what is added and what is removed: a travelling entry becomes
+-- void only after the account is parked, and a scheduled account stays scheduled until
+-- then.
 
 local tickets, sequence, schedule, parked, reasons = KEYS[1], {KEYS[2], KEYS[6]}, KEYS[3], KEYS[4], KEYS[5]
 

@@ -14,7 +14,7 @@ local since, after, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local wrong = mistyped(parked, 'zset', reasons, 'hash')
 if wrong then return wrong end
 
--- Lua's own < goes by the server's locale, a ZSET by the bytes.
+-- Lua's own < depends on the server's locale; a ZSET is ordered by bytes.
 local function behind(a, b)
   for i = 1, math.min(#a, #b) do
     local x, y = byte(a, i), byte(b, i)
@@ -23,8 +23,8 @@ local function behind(a, b)
   return #a > #b
 end
 
--- The account that the page before ended with may be parked no more, and many
--- are parked since the same moment: the place behind it is found by halving.
+-- The last account of the previous page may no longer be parked, and many may have been
+-- parked at the same moment. So binary search finds the place after it.
 local from = redis.call('ZCOUNT', parked, '-inf', '(' .. since)
 local to = from + redis.call('ZCOUNT', parked, since, since)
 while from < to do

@@ -8,7 +8,7 @@
 -- KEYS[6]  ticket_mark      STRING
 -- ARGV[1]  the entry as claimed
 -- ARGV[2]  the kind that goes with the messages
--- ARGV[3]  keep, set or drop: what becomes of the cursor
+-- ARGV[3]  keep, set or drop: what happens to the cursor
 -- ARGV[4]  the cursor to set, otherwise empty
 -- then, four for each message: id, type, time, data
 --
@@ -25,7 +25,7 @@ local id = sub(entry, ID)
 local wrong = mistyped(processing, 'list', tickets, 'hash', KEYS[3], 'string', cursors, 'hash', messages, 'stream')
 if wrong then return wrong end
 
--- Messages are not taken by a Redis that is full: it refuses the ticket.
+-- A full Redis accepts no messages: it refuses the ticket.
 if #ARGV == 4 then even_when_full(tickets) end
 local current = redis.call('HGET', tickets, id)
 local now = clock()
@@ -37,7 +37,7 @@ for a = 5, #ARGV, 4 do
   local added = redis.pcall('XADD', messages, '*', 'account', id, 'kind', kind,
     'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3])
   if type(added) == 'table' and added.err then
-    redis.call('RPUSH', processing, entry) -- a stream that takes nothing more
+    redis.call('RPUSH', processing, entry) -- a stream that accepts nothing more
     return added
   end
 end

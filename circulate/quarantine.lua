@@ -1,7 +1,6 @@
--- quarantine: park an account that was just requeued, if it still waits as the
--- requeue left it.
+-- quarantine: park an account that was just requeued, if nothing has changed it since.
 --
--- KEYS[1]  tickets       HASH  id -> current ticket and what stands behind it
+-- KEYS[1]  tickets       HASH  id -> current ticket and what follows it
 -- KEYS[2]  ticket_seq    STRING
 -- KEYS[3]  parked        ZSET  id -> parked at
 -- KEYS[4]  park_reasons  HASH  id -> reason
@@ -11,8 +10,8 @@
 -- ARGV[2]  how many strikes it takes
 -- ARGV[3]  the reason
 --
--- Returns 1 where it is parked now, 0 where it was left alone: somebody has
--- claimed, changed, parked or deregistered it since, or it has fewer strikes.
+-- Returns 1 if it is parked now. Returns 0 if it was not changed, because it was
+-- claimed, changed, parked or deregistered since, or has fewer strikes.
 
 local tickets, sequence, parked, reasons, strikes = KEYS[1], {KEYS[2], KEYS[6]}, KEYS[3], KEYS[4], KEYS[5]
 local entry, enough, reason = ARGV[1], tonumber(ARGV[2]), ARGV[3]

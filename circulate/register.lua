@@ -1,4 +1,4 @@
--- register: accounts come into circulation, or their records change.
+-- register: register accounts, or change their records.
 --
 -- KEYS[1]  tickets       HASH  id -> current ticket, short cursor
 -- KEYS[2]  ticket_seq    STRING
@@ -12,11 +12,11 @@
 -- KEYS[10] changes       ZSET  id -> when its record changed, unix µs
 -- KEYS[11] states        HASH  id -> what its cadence keeps
 -- KEYS[12] errors        HASH  id -> when|what went wrong with its last check
--- KEYS[13] leaving       STRING  there: the shard's accounts go to other shards
+-- KEYS[13] leaving       STRING  if it exists, the shard's accounts go to other shards
 -- KEYS[14] ticket_mark   STRING
 -- KEYS[15] kinds         HASH  id -> kind of an account that some replica cannot check
--- ARGV[1]  1 to change accounts that exist, 0 to leave them alone
--- ARGV[2]  how a reason begins that an update does not lift
+-- ARGV[1]  1 to change accounts that exist, otherwise 0
+-- ARGV[2]  the beginning of a reason that an update does not lift
 -- ARGV[3], ARGV[4]  the channel to wake replicas on, and the shard
 -- ARGV[5]  n, how many accounts
 -- then, five for each account: id, record, first due (ms; what is past means
@@ -27,9 +27,9 @@
 --   state i VALUE · cursor i VALUE · failures i N · park i REASON SINCE
 --                       what a new account begins with
 --
--- Returns a text of one letter each: c created, u updated, s the same as it
--- was, e exists and was left alone, x is not as it was to be and was left alone,
--- m belongs to another shard by now.
+-- Returns a text of one letter each: c created, u updated, s unchanged, e exists and was
+-- not changed, x is not as demanded and was not changed, m belongs to another shard by
+-- now.
 
 local tickets, sequence, accounts, schedule, parked = KEYS[1], {KEYS[2], KEYS[14]}, KEYS[3], KEYS[4], KEYS[5]
 local reasons, failures, strikes, cursors, changes = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
@@ -76,7 +76,7 @@ for i = 1, n do
     if not change_existing then
       letter = 'e'
     elseif before == record then
-      letter = 's' -- a step that is repeated finds what it wrote, whatever was to be there before
+      letter = 's' -- a repeated step finds what it wrote, whatever it demanded
     elseif must_be_new[i] or must_be[i] and must_be[i] ~= before then
       letter = 'x'
     else
@@ -90,8 +90,8 @@ for i = 1, n do
     local reason = letter == 'u' and redis.call('HGET', reasons, id)
     local begin = letter == 'c' and begins[i] or {}
     local stays = begin.park or reason and sub(reason, 1, #stays_parked) == stays_parked
-    -- Scheduled before the fresh ticket makes void what travels: twice in a place
-    -- is put right by the next claim, in none it is lost.
+    -- It is scheduled before the fresh ticket makes travelling entries void. An account
+    -- in two places is repaired by the next claim; an account in none would be lost.
     if not stays then redis.call('ZADD', schedule, due, id) end
     redis.call('HSET', accounts, id, record)
     local keep = current and not forget and cursor_behind(current) or begin.cursor or ''
@@ -110,8 +110,8 @@ for i = 1, n do
     if there[KEYS[15]] then redis.call('HDEL', KEYS[15], id) end -- the record may name another
     if letter == 'u' then
       if forget then redis.call('HDEL', cursors, id) end
-      -- What the cadence kept was of the old record. That messages are passed over
-      -- (WithSkip of package accounts) was asked for, and holds.
+      -- What the cadence kept belongs to the old record. Only the request to pass over
+      -- messages (WithSkip of package accounts) stays.
       local kept = redis.call('HGET', states, id)
       local skip = kept and string.match(kept, '^s%d+')
       if skip then redis.call('HSET', states, id, skip) elseif kept then redis.call('HDEL', states, id) end

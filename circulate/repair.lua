@@ -1,6 +1,6 @@
--- repair: put right what an audit found. What has changed since is left alone.
+-- repair: repair what an audit found, unless it has changed since.
 --
--- KEYS[1]  tickets     HASH  id -> current ticket and what stands behind it
+-- KEYS[1]  tickets     HASH  id -> current ticket and what follows it
 -- KEYS[2]  schedule    ZSET  id -> due
 -- KEYS[3]  parked      ZSET  id -> parked at
 -- KEYS[4]  accounts    HASH  id -> record
@@ -15,7 +15,7 @@
 --                       parked or scheduled
 --   drop ID             out of schedule and parked: there is no such account
 --
--- Returns 1 where something was put right, otherwise 0.
+-- Returns 1 if something was repaired, otherwise 0.
 
 local tickets, schedule, parked, accounts, sequence, set_aside = KEYS[1], KEYS[2], KEYS[3], KEYS[4], {KEYS[5], KEYS[7]}, KEYS[6]
 local how, id = ARGV[3], ARGV[4]

@@ -1,7 +1,7 @@
--- replicas: who is remembered, at one moment.
+-- replicas: the replicas that are remembered, at one moment.
 --
 -- KEYS[1]  replicas  ZSET  replica -> last heartbeat, unix ms
--- KEYS[2]  reports   HASH  replica -> what it says of itself
+-- KEYS[2]  reports   HASH  replica -> its report
 --
 -- Returns {now, replicas with their heartbeats, replicas with their reports}.
 

@@ -1,12 +1,12 @@
--- requeue: take a stale entry from its holder, on a Redis that is full: it refuses
--- the transaction that Requeue is otherwise.
+-- requeue: take a stale entry from its holder, on a full Redis, which refuses the
+-- transaction that Requeue uses otherwise.
 --
 -- KEYS[1]  processing_list  LIST
 -- KEYS[2]  message_queue    LIST
 -- KEYS[3]  strikes          HASH  id -> requeues since the last return
 -- ARGV[1]  the entry
 --
--- Returns how many strikes the account has now, or 0 where somebody has returned it.
+-- Returns how many strikes the account has now, or 0 if it was returned.
 
 local processing, queue, strikes, entry = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 

@@ -1,6 +1,6 @@
 -- arrive: put accounts that departed from another shard into this one, each once.
 --
--- KEYS[1]   tickets     HASH  id -> current ticket and what stands behind it
+-- KEYS[1]   tickets     HASH  id -> current ticket and what follows it
 -- KEYS[2]   ticket_seq  STRING
 -- KEYS[3]   schedule    ZSET  id -> due
 -- KEYS[4]   parked      ZSET  id -> parked at
@@ -11,8 +11,8 @@
 -- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
 -- ARGV[3]   the accounts, as depart wrote them
 --
--- Returns how many came, or -1 where the shard takes none from others: it never
--- did, or has taken all there were.
+-- Returns how many arrived, or -1 if the shard accepts none from others: it never did,
+-- or no longer does.
 
 local tickets, sequence, schedule, parked, arrivals = KEYS[1], {KEYS[2], KEYS[6]}, KEYS[3], KEYS[4], KEYS[5]
 local FIELDS = 7
@@ -41,8 +41,8 @@ while from <= #all do
   local id, place, at, behind = read(), read(), read(), read()
   local fields = {}
   for k = FIELDS, #KEYS do fields[k] = read() end
-  -- Who has been here before may have left since for good: a departure that is
-  -- repeated, by whoever repeats it and whenever, brings nobody back.
+  -- An account that has arrived before may have been deregistered since: a repeated
+  -- departure, however late, must not bring it back.
   if redis.call('SISMEMBER', arrivals, id) == 0 and redis.call('HEXISTS', tickets, id) == 0 then
     if place == 'p' then
       redis.call('ZADD', parked, at, id)

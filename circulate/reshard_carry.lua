@@ -1,15 +1,15 @@
--- carry: put a dead letter of an old shard behind those of the shard that its account
+-- carry: append a dead letter of an old shard to those of the shard that its account
 -- goes to, once.
 --
 -- KEYS[1]  dead      STREAM
--- KEYS[2]  carried   HASH  old shard -> position of the last dead letter that came
+-- KEYS[2]  carried   HASH  old shard -> position of the last dead letter that arrived
 -- KEYS[3]  arrivals  SET   ids that have arrived; '' always
 -- ARGV[1]  the old shard
 -- ARGV[2]  the dead letter's position there
 -- ARGV[3…] its fields
 --
--- Returns 1 where it came, 0 where it had come before, -1 where the shard takes none
--- from others: it never did, or has taken all there were.
+-- Returns 1 if it arrived, 0 if it had arrived before, -1 if the shard accepts none from
+-- others: it never did, or no longer does.
 
 local dead, carried, arrivals, source, position = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 local wrong = mistyped(dead, 'stream', carried, 'hash', arrivals, 'set')
@@ -21,8 +21,8 @@ local function parts(text)
   return tonumber(ms), tonumber(seq)
 end
 
--- They come in the order of their positions. So what is not behind the last one has
--- come, whoever repeats it and whenever.
+-- They arrive in the order of their positions. So a letter that is not after the last
+-- one has arrived, however late it is repeated.
 local last = redis.call('HGET', carried, source)
 if last then
   local ms, seq = parts(position)

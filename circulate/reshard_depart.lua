@@ -1,7 +1,7 @@
 -- depart: take accounts out of a shard, to be brought to others. They are on their
 -- way until settle says that they have arrived.
 --
--- KEYS[1]   tickets       HASH  id -> current ticket and what stands behind it
+-- KEYS[1]   tickets       HASH  id -> current ticket and what follows it
 -- KEYS[2]   ticket_seq    STRING
 -- KEYS[3]   schedule      ZSET  id -> due
 -- KEYS[4]   parked        ZSET  id -> parked at
@@ -15,12 +15,12 @@
 -- then four for each account: its id, the name of its target, and of one that was
 -- seen waiting in a lane the lane, 1 to 3, and its entry there, otherwise 0 and ''
 --
--- An account that is claimed stays: it departs once it is back. The entries go too,
--- void ones among them, so that whoever asks again sees others.
+-- A claimed account stays and departs once it is returned. The entries are removed too,
+-- including void ones, so that the next call sees others.
 --
 -- Returns pairs: field of departures, accounts. An account is its id, a letter (s
--- scheduled, p parked), due or parked at, what stands behind its ticket, and its
--- fields, each LENGTH:VALUE, or - where there is none.
+-- scheduled, p parked), due or parked at, what follows its ticket, and its
+-- fields, each LENGTH:VALUE, or - if there is none.
 
 local tickets, schedule, parked, departures, leaving = KEYS[1], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local sequence = {KEYS[2], KEYS[10]}
@@ -42,8 +42,8 @@ local gone, batches, order, entries, bytes = {}, {}, {}, {}, 0
 local departed = {}
 for a = 2, #ARGV, 4 do
   local id, target, lane, entry = ARGV[a], ARGV[a + 1], tonumber(ARGV[a + 2]), ARGV[a + 3]
-  -- An id may come more than once, under a void entry first: only who has
-  -- departed has nothing current left.
+  -- An id may come more than once, first under a void entry. Only an account that has
+  -- departed has no current ticket left.
   local current = not departed[id] and redis.call('HGET', tickets, id)
   local waits = lane > 0 and current and ticket_of(current) == ticket_of(entry)
   if lane > 0 and not waits then entries[#entries + 1] = a end
@@ -89,8 +89,8 @@ if #gone > 0 then
   redis.call('ZREM', parked, unpack(gone))
   for k = FIELDS, #KEYS do redis.call('HDEL', KEYS[k], unpack(gone)) end
 end
--- They were seen near the tail. One that is not there any more would cost a walk
--- through the whole lane; one that has got further from it is void, and a claim drops it.
+-- They were seen near the tail. Looking for a missing entry would cost a walk through
+-- the whole lane. An entry that has moved further away is void, and a claim drops it.
 local near = {}
 for _, a in ipairs(entries) do
   local lane = KEYS[6 + tonumber(ARGV[a + 2])]

@@ -5,8 +5,8 @@
 -- ARGV[2]  how many to look at, about
 -- ARGV[3]  how old a copy must be, ms
 --
--- Returns where to go on, 0 at the end; how many bytes those have that are younger;
--- and of each other one its field and the id of its first account.
+-- Returns where to go on, 0 at the end; how many bytes the younger copies have; and for
+-- each other copy its field and the id of its first account.
 
 local wrong = mistyped(KEYS[1], 'hash')
 if wrong then return wrong end
@@ -17,7 +17,7 @@ local answer = {page[1], 0}
 for i = 1, #page[2], 2 do
   local field, copy = page[2][i], page[2][i + 1]
   local since = tonumber(sub(copy, 1, 13))
-  -- One from the future was written before the clock went back.
+  -- A copy from the future was written before the clock went back.
   if since and since <= now and now - since < age then
     young = young + #field + #copy
   else

@@ -1,5 +1,5 @@
 -- leave: let a shard's accounts go to other shards, for good. For a while nothing
--- is claimed, so that what comes back can be moved too.
+-- is claimed, so that returned accounts can be moved too.
 --
 -- KEYS[1]  leaving  STRING  until when nothing is claimed, unix ms
 -- KEYS[2]  tickets  HASH
@@ -7,7 +7,7 @@
 -- ARGV[1]  for how long nothing is claimed, ms
 -- ARGV[2]  the generation of the others
 --
--- Returns how many accounts there are, or -1 where they stay.
+-- Returns how many accounts there are, or -1 if they stay.
 
 local wrong = mistyped(KEYS[1], 'string', KEYS[2], 'hash', KEYS[3], 'string')
 if wrong then return wrong end

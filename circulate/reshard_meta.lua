@@ -1,10 +1,10 @@
--- layout: change a namespace's meta, if it is as it is believed to be.
+-- layout: change a namespace's meta, if it is as the caller saw it.
 --
 -- KEYS[1]  meta  HASH
 -- ARGV     fields, three each: its name, what it must be, what it becomes; ''
 --          is a field that is not there
 --
--- Returns 1 where it was changed, or was changed already, otherwise 0.
+-- Returns 1 if it was changed, now or before, otherwise 0.
 
 local meta = KEYS[1]
 local wrong = mistyped(meta, 'hash')

@@ -1,14 +1,14 @@
--- receive: have a shard take accounts from other shards from now on. A shard that
--- has taken all there were never does again.
+-- receive: have a shard accept accounts from other shards from now on. A shard that has
+-- accepted all of them never does so again.
 --
 -- KEYS[1]  arrivals    SET
 -- KEYS[2]  ticket_seq  STRING
 -- KEYS[3]  messages    STREAM
 -- KEYS[4]  tickets     HASH
 -- KEYS[5]  ticket_mark STRING
--- ARGV     consumer groups, which read all that will be found in the shard
+-- ARGV     consumer groups, which read everything that will be found in the shard
 --
--- Returns 1 where it does, 0 where it did so before.
+-- Returns 1 if it does now, 0 if it did so before.
 
 local wrong = mistyped(KEYS[1], 'set', KEYS[2], 'string', KEYS[3], 'stream', KEYS[4], 'hash')
 if wrong then return wrong end

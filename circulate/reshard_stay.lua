@@ -6,7 +6,7 @@
 -- KEYS[3]  tickets  HASH
 -- ARGV[1]  the generation
 --
--- Returns 1 where they stay, 0 where they may have begun to leave.
+-- Returns 1 if they stay, 0 if they may have begun to leave.
 
 local wrong = mistyped(KEYS[1], 'string', KEYS[2], 'string', KEYS[3], 'hash')
 if wrong then return wrong end

@@ -1,7 +1,7 @@
--- resume: bring parked accounts back into circulation, with a clean slate or on
+-- resume: put parked accounts back into circulation, with their failures cleared or on
 -- probation.
 --
--- KEYS[1]  tickets       HASH  id -> current ticket and what stands behind it
+-- KEYS[1]  tickets       HASH  id -> current ticket and what follows it
 -- KEYS[2]  ticket_seq    STRING
 -- KEYS[3]  schedule      ZSET  id -> due
 -- KEYS[4]  parked        ZSET  id -> parked at
@@ -13,14 +13,13 @@
 -- KEYS[10] ticket_mark   STRING
 -- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
 -- ARGV[3]  the rule that brings them back
--- ARGV[4]  1 to keep what they failed with: the next failure parks them again
+-- ARGV[4]  1 to keep their failures: the next failure parks them again
 -- then five for each account: id, due (ms; what is past means now), the reason
--- for which it must be parked ('' = whichever), 1 to forget its cursor, what its
--- cadence keeps from now on where the slate is clean
+-- for which it must be parked ('' = any), 1 to forget its cursor, what its cadence keeps
+-- from now on if failures are cleared
 --
--- Returns a text of one letter each: r resumed, c was in circulation and was
--- left alone, o is parked for another reason and was left alone, n not
--- registered.
+-- Returns a text of one letter each: r resumed, c circulates and was not changed, o is
+-- parked for another reason and was not changed, n not registered.
 
 local tickets, sequence, schedule, parked = KEYS[1], {KEYS[2], KEYS[10]}, KEYS[3], KEYS[4]
 local reasons, failures, strikes, states, cursors = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]

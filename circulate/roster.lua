@@ -1,11 +1,11 @@
--- roster: which processes of the service there are, and which have left.
+-- roster: which processes of the service run, and which have left.
 --
--- KEYS[1]  processes  ZSET  process -> when it said last that it is there, unix ms
+-- KEYS[1]  processes  ZSET  process -> when it reported last, unix ms
 -- KEYS[2]  left       LIST  processes that have left since the last look
--- ARGV[1]  how many to tell of at most
+-- ARGV[1]  the most to return
 --
--- Returns two arrays: processes with their times, and those that have left, of
--- which nobody is told again.
+-- Returns two arrays: processes with their times, and those that have left, which are
+-- returned once.
 
 local processes, left, most = KEYS[1], KEYS[2], tonumber(ARGV[1])
 

@@ -1,6 +1,6 @@
--- snapshot: some accounts with what they bring along to another ring.
+-- snapshot: some accounts with what they take to another ring.
 --
--- KEYS[1]  tickets       HASH  id -> current ticket and what stands behind it
+-- KEYS[1]  tickets       HASH  id -> current ticket and what follows it
 -- KEYS[2]  accounts      HASH  id -> record
 -- KEYS[3]  cursors       HASH  id -> long cursor
 -- KEYS[4]  states        HASH  id -> what its cadence keeps
@@ -9,7 +9,7 @@
 -- KEYS[7]  park_reasons  HASH  id -> reason
 -- ARGV     ids
 --
--- Returns for each id: {} where it is not registered, otherwise {record, cursor or '',
+-- Returns for each id: {} if it is not registered, otherwise {record, cursor or '',
 -- state, failures, parked at or '', reason}.
 
 local tickets, accounts, cursors, states = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -1,32 +1,31 @@
 -- staleness: how long ago some accounts were last checked with complete success.
 --
--- KEYS[1]  tickets  HASH  id -> current ticket and what stands behind it
+-- KEYS[1]  tickets  HASH  id -> current ticket and what follows it
 -- KEYS[2]  parked   ZSET  id -> parked at
 -- KEYS[3]  accounts      HASH  id -> the record
 -- KEYS[4]  park_reasons  HASH  id -> why it is parked
--- ARGV[1]  where a scan of tickets goes on
+-- ARGV[1]  where a scan of tickets continues
 -- ARGV[2]  about how many accounts to look at
--- ARGV[3]  from how many seconds on an account is told by itself
+-- ARGV[3]  from how many seconds on an account is returned by itself
 -- ARGV[4]  from how many seconds on it is told with others of its kind and
 --          cadence; '': none is, also where its checks fail
 -- ARGV[5]  the marks of checks that did not fail
--- then the kinds of those told by themselves; where there are none, none is
+-- then the kinds of those returned by themselves; without kinds none is
 --
--- Returns {now, where to go on, parked, the most seconds, the id of who has
--- them or '', those told by themselves, those told with others, the bytes of
--- the records that were read, then pairs: bucket, how many}. Bucket 0
--- is less than a second; bucket b begins at 2^((b-1)/8) seconds. Of those told
--- by themselves, parked ones among them, there are five each: id, seconds,
--- parked at or '', why, record. A record that names one of the kinds elsewhere
--- may be among them.
+-- Returns {now, where to go on, parked, the most seconds, the id of the account that has
+-- them or '', those returned by themselves, those returned with others, the bytes of the
+-- records that were read, then pairs: bucket, how many}. Bucket 0 is less than a second;
+-- bucket b begins at 2^((b-1)/8) seconds. Those returned by themselves, which include
+-- parked ones, have five values each: id, seconds, parked at or '', why, record. A
+-- record that names one of the kinds in another place may be among them.
 --
--- Those told with others are not parked, and so stale as ARGV[4], or their last
--- check failed. Of each kind and cadence there are four: kind, cadence as the
--- record has it, the id of the stalest, and an array of pairs: 4 * bucket + 1
--- where their last check failed + 2 where none ever succeeded, how many. A record
--- that is missing or cannot be read has the kind ''.
+-- Those returned with others are not parked, and are as stale as ARGV[4], or their last
+-- check failed. Each kind and cadence has four values: kind, cadence as the record has
+-- it, the id of the stalest, and an array of pairs: 4 * bucket + 1 if their last check
+-- failed + 2 if none ever succeeded, how many. A record that is missing or cannot be
+-- read has the kind ''.
 --
--- Of all others only the histogram leaves Redis.
+-- All others leave Redis only in the histogram.
 
 local tickets, parked, accounts, reasons = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
@@ -35,8 +34,8 @@ local today = math.floor(now / 1000)
 local page = redis.call('HSCAN', tickets, ARGV[1], 'COUNT', ARGV[2])
 local all = page[2]
 
--- Many accounts succeeded in the same second: they are counted by its text, and
--- what is costly is done once for all of them.
+-- Many accounts succeeded in the same second: they are counted by its text, and the
+-- costly part is done once for all of them.
 local count_at, one_of, out = {}, {}, 0
 local age_at, bucket_at = {}, {}
 local told, told_from, names = {}, tonumber(ARGV[3]), {}
@@ -44,8 +43,7 @@ local groups, slow_from, sound = {}, tonumber(ARGV[4]), ARGV[5]
 local read = 0
 for k = 6, #ARGV do names[k - 5] = '"kind":"' .. ARGV[k] .. '"' end
 
--- Returns how many seconds ago a time was that stands behind a ticket; nil where it
--- is no time.
+-- Returns how many seconds ago a time after a ticket was, or nil if it is no time.
 local function age_of(at)
   local age = age_at[at]
   if age == nil then
@@ -66,8 +64,8 @@ local function bucket_of(at)
   return b
 end
 
--- Returns the text of a record behind a name that is first found there, and where it
--- ends; nil where there is none. Neither a kind nor a cadence has a backslash.
+-- Returns the text after the first occurrence of a name in a record, and where it ends,
+-- or nil. Neither a kind nor a cadence has a backslash.
 local function text_behind(record, name)
   local _, before = string.find(record, name, 1, true)
   if not before then return nil end
@@ -76,13 +74,13 @@ local function text_behind(record, name)
   return sub(record, before + 1, behind - 1), behind
 end
 
--- Returns the kind and the cadence that a record names, '' where it names none. The
--- id, which comes before the kind, cannot look like one: its quotes are escaped.
+-- Returns the kind and the cadence that a record names, '' if it names none. The id,
+-- which comes before the kind, cannot look like one, because its quotes are escaped.
 local function rhythm_of(record)
   local kind = text_behind(record, '"kind":"') or ''
   local cadence, behind = text_behind(record, '"cadence":"')
   if not behind then return kind, '' end
-  -- What the record ends with is its own; elsewhere it may be its config's.
+  -- At the end of the record it is the record's own; elsewhere it may be its config's.
   if behind == #record - 1 then return kind, cadence end
   local ok, fields = pcall(cjson.decode, record)
   if not ok or type(fields) ~= 'table' or type(fields.cadence) ~= 'string' then return kind, '' end
@@ -103,7 +101,7 @@ local function count(id, at, class, record)
   g.counts[key] = (g.counts[key] or 0) + 1
 end
 
--- Tells an account if it is of the kinds.
+-- Returns an account if it is of the kinds.
 local function tell(id, age, since, record)
   for k = 1, #names do
     if string.find(record, names[k], 1, true) then
@@ -114,8 +112,8 @@ local function tell(id, age, since, record)
   end
 end
 
--- Returns how the checks of an account went: 1 where the last failed, and 2 more
--- where none ever succeeded.
+-- Returns how the checks of an account went: 1 if the last failed, and 2 more if none
+-- ever succeeded.
 local function class_of(value)
   local last = sub(value, 25, 25)
   if last == '' or last == '-' then return 0 end

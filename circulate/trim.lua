@@ -3,10 +3,10 @@
 --
 -- KEYS[1]  messages  STREAM
 -- ARGV[1]  how many are kept
--- ARGV[2]  how many are dropped at most
+-- ARGV[2]  the most that are dropped
 --
--- Returns how many were dropped, whether there are too many still, and whether
--- that is because a group needs them.
+-- Returns how many were dropped, whether there are still too many, and whether a group
+-- needs those.
 
 local wrong = mistyped(KEYS[1], 'stream')
 if wrong then return wrong end
@@ -41,7 +41,7 @@ if not first then
   return { dropped, excess > dropped and 1 or 0, 0 }
 end
 
--- Only reading them tells which the oldest are: a few at a time.
+-- Only reading them shows which are the oldest, so it reads a few at a time.
 local dropped = 0
 while left > 0 do
   local oldest = redis.call('XRANGE', stream, '-', '+', 'COUNT', math.min(left, 64))

@@ -9,8 +9,8 @@
 -- ARGV[1]  id
 -- ARGV[2]  how many entries of each lane are looked through
 --
--- Returns {1 where it is registered, otherwise 0, its state or '', entries in the
--- three lanes, the lane that it waits in, 1 to 3, 4 where it waits by its kind, or 0,
+-- Returns {1 if it is registered, otherwise 0, its state or '', entries in the
+-- three lanes, the lane that it waits in, 1 to 3, 4 if it waits by its kind, or 0,
 -- its entry there or '', how many are taken before it, the kind that it waits by or ''}.
 
 local tickets, states = KEYS[1], KEYS[2]

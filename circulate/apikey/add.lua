@@ -1,16 +1,16 @@
--- add key: a key that the API knows from now on.
+-- add key: make a key known to the API.
 --
 -- KEYS[1]  records  HASH  digest -> when it expires, unix ms, 0: never; a space; the record
 -- KEYS[2]  names    HASH  name -> digest
--- KEYS[3]  used     HASH  digest -> when it was last used, about, unix ms
+-- KEYS[3]  used     HASH  digest -> about when it was last used, unix ms
 -- ARGV[1]  digest
 -- ARGV[2]  name
--- ARGV[3]  when it expires, likewise
+-- ARGV[3]  when it expires, unix ms, 0: never
 -- ARGV[4]  record
--- ARGV[5]  how many keys there may be
+-- ARGV[5]  the most keys that there may be
 --
--- Returns 1; 0 where another key has the name; -1 where there are as many keys as there
--- may be, none of which has expired. Those that have make room.
+-- Returns 1; 0 if another key has the name; -1 if there are too many keys and none has
+-- expired. Expired keys are removed to make room.
 
 local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'hash', KEYS[3], 'hash')
 if wrong then return wrong end

@@ -1,10 +1,10 @@
--- note key: that a key was used.
+-- note key: note that a key was used.
 --
 -- KEYS[1]  records  HASH  as in add key
 -- KEYS[2]  used     HASH  as in add key
 -- ARGV[1]  digest
 --
--- Returns 1, or 0 where there is no such key.
+-- Returns 1, or 0 if there is no such key.
 
 local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'hash')
 if wrong then return wrong end

@@ -1,9 +1,9 @@
--- credential: what every script of credentials knows; it stands behind entry.lua.
+-- credential: what every script of credentials shares; it comes after entry.lua.
 
 local TIMES, PAUSED = {'expires', 'refresh', 'lease', 'refused', 'failed', 'dropped'}, {'until'}
 
--- Brings nearer the times that a HASH has in some fields, where Redis' clock went back
--- behind the one they were last written by.
+-- Moves the times in some fields of a HASH back if Redis' clock went back behind the
+-- time when they were last written.
 local function rewind(key, fields, now)
   local ahead = (tonumber(redis.call('HGET', key, 'seen') or '') or 0) - now
   if ahead <= 1000 then return end

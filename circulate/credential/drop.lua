@@ -1,11 +1,11 @@
--- drop credential: the third party refuses this very one.
+-- drop credential: the third party refuses exactly this one.
 --
 -- KEYS[1]  credential  HASH  see take credential
 -- KEYS[2]  pause       HASH
 -- ARGV[1]  its version
 -- ARGV[2]  for how many ms after a drop the next value stays
 --
--- Returns 1 where it is there no more, 0 where it stays.
+-- Returns 1 if it is gone, 0 if it stays.
 
 local wrong = mistyped(KEYS[1], 'hash')
 if wrong then return wrong end

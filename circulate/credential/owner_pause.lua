@@ -4,9 +4,9 @@
 -- KEYS[2]  pause       HASH  until, seen, unix ms; step; reason
 -- ARGV[1]  why
 -- ARGV[2]  for how many ms after the pause its step is remembered
--- ARGV[3]  and on: the steps, in ms
+-- ARGV[3]  and the following: the steps, in ms
 --
--- Returns for how many ms the owner is paused.
+-- Returns how many ms the owner is paused.
 
 local wrong = mistyped(KEYS[2], 'hash')
 if wrong then return wrong end

@@ -1,14 +1,14 @@
--- settle credential: what came of fetching it.
+-- settle credential: store the result of fetching it.
 --
 -- KEYS[1]  credential  HASH  see take credential
 -- KEYS[2]  pause       HASH
 -- ARGV[1]  the fence
 -- ARGV[2]  value, refused or failed
 -- ARGV[3]  the value, or the reason
--- ARGV[4]  for how many ms it holds
+-- ARGV[4]  for how many ms it is valid
 -- ARGV[5]  of a value: after how many ms to fetch the next
 --
--- Returns 1, or 0 where the fence is not the last one given or was used.
+-- Returns 1, or 0 if the fence is not the last one or was used.
 
 local wrong = mistyped(KEYS[1], 'hash')
 if wrong then return wrong end

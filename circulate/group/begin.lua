@@ -7,9 +7,9 @@
 -- ARGV     of each lease: the group, the consumer, and for how many ms; 256 leases
 --          at most
 --
--- Returns three values for each: the token, '' where another has the lease; for how
--- many ms that one still has it; and, of a group that has nothing to read, nothing
--- pending and no consumer's name in the shard, the last position read, or ''.
+-- Returns three values for each: the token, '' if another has the lease; for how many ms
+-- that one still has it; and, for a group that has nothing to read, nothing pending and
+-- no consumer's name in the shard, the last position read, or ''.
 
 local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'string', KEYS[4], 'stream')
 if wrong then return wrong end
@@ -33,7 +33,7 @@ for i, group in ipairs(names) do
     redis.call('HSET', KEYS[1], group, token .. '|' .. stamp(now + ttl) .. '|' .. consumer)
     taken[group] = ttl
     local last = fields and fields.pending == 0 and fields.consumers == 0 and fields['last-delivered-id'] or ''
-    -- Redis before 7, or one that has lost count, does not tell the lag, or not rightly.
+    -- A Redis before 7, or one that has lost count, reports no lag or a wrong one.
     if last ~= '' and fields.lag ~= 0 and redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', 1)[1] then last = '' end
     out[n + 1], out[n + 2], out[n + 3] = token, 0, last
   end

@@ -1,5 +1,5 @@
--- effect: apply messages and acknowledge them, in one step. It stands behind the
--- user's function effect(message, KEYS, ARGV).
+-- effect: apply messages and acknowledge them, in one step. It comes after the user's
+-- function effect(message, KEYS, ARGV).
 --
 -- KEYS[1]  messages  STREAM
 -- KEYS[2]  applied   ZSET    account NUL id -> until when it is remembered, unix ms
@@ -18,9 +18,9 @@
 --   e  the effect failed; not acknowledged
 --   h  an earlier message of the account failed; not acknowledged
 --
--- Nothing is acknowledged before the effect: Lua cannot roll back, and an effect
--- that fails must leave its message pending. That it is pending now is what makes
--- XACK answer 1 at the end, because nothing else runs in between.
+-- Nothing is acknowledged before the effect: Lua cannot roll back, and an effect that
+-- fails must leave its message pending. XACK answers 1 at the end because the message is
+-- pending now and nothing else runs in between.
 
 local stream, applied, group = KEYS[1], KEYS[2], ARGV[1]
 local memory, n, own, now = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), clock()
@@ -35,11 +35,11 @@ for i = 1, own do args[i] = ARGV[4 + 7 * n + i] end
 for i = 1, n do positions[i] = ARGV[7 * i - 2] end
 
 local pending = pending_of(stream, group, positions)
--- A full Redis would make each effect fail, and end as a dead letter what can be
--- trimmed once it is applied. Nothing is acknowledged here, but that is a write.
+-- A full Redis would make each effect fail, and its message a dead letter, although it
+-- can be trimmed once it is applied. This acknowledges nothing, but is a write.
 redis.call('XACK', stream, group, '0-0')
 local verdict, failed, done, out = {}, {}, {}, { '' }
-local message = {} -- one for all: a table for each would cost more than all else here
+local message = {} -- one for all: a table for each message would cost more than everything else here
 for i = 1, n do
   local a = 7 * i - 2
   local position, account = ARGV[a], ARGV[a + 1]
@@ -67,7 +67,7 @@ for i = 1, n do
 end
 if #done > 0 then redis.call('XACK', stream, group, unpack(done)) end
 if memory > 0 and #done > 0 then
-  -- More than were added: so it never holds what is long past.
+  -- This removes more than were added, so that nothing long past stays.
   local past = redis.call('ZRANGEBYSCORE', applied, '-inf', now, 'LIMIT', 0, 2 * n)
   if #past > 0 then redis.call('ZREM', applied, unpack(past)) end
   redis.call('PEXPIRE', applied, memory)

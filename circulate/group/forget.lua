@@ -1,5 +1,5 @@
--- forget: remove the names of a group's other consumers in a shard. Whoever has
--- the lease reads it alone, so the others are dead or elsewhere.
+-- forget: remove the names of a group's other consumers in a shard. The holder of the
+-- lease reads it alone, so the others are dead or elsewhere.
 --
 -- KEYS[1]  leases    HASH    group -> token|expiry|consumer
 -- KEYS[2]  messages  STREAM

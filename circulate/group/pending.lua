@@ -1,4 +1,4 @@
--- pending: what a shard's group has been given and not acknowledged.
+-- pending: what a shard's group has read and not acknowledged.
 --
 -- KEYS[1]  leases    HASH    group -> token|expiry|consumer
 -- KEYS[2]  messages  STREAM

@@ -6,9 +6,9 @@
 -- ARGV[2]  the consumer
 -- ARGV[3]  its token
 -- ARGV[4]  for how many ms a lease lives
--- ARGV[5]  how many messages at most; 0 renews the lease and no more
--- ARGV[6]  after how many bytes of data it is enough
--- ARGV[7]  1: say where the stream ends if there is nothing to read
+-- ARGV[5]  how many messages at most; 0 only renews the lease
+-- ARGV[6]  after how many bytes of data to stop
+-- ARGV[7]  1: return where the stream ends if there is nothing to read
 --
 -- Returns now (unix ms), whether the lease is held, whether more may wait, where
 -- the stream ends or '', and position, account, kind, id, type, time, data and
@@ -20,7 +20,7 @@ if not holds(KEYS[1], group, ARGV[3], consumer, tonumber(ARGV[4]), now) then ret
 
 local out, n = { now, 1, 0, '' }, 4
 while left > 0 and room > 0 do
-  local ask = math.min(left, 64) -- as much may come too much, should each be large
+  local ask = math.min(left, 64) -- at most this many may be too much if each is large
   local read = redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', ask, 'STREAMS', stream, '>')
   local entries = read and read[1] and read[1][2] or {}
   for _, e in ipairs(entries) do

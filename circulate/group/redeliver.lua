@@ -1,4 +1,4 @@
--- redeliver: take pending messages over, whoever had them, and count the delivery.
+-- redeliver: take over pending messages from any consumer, and count the delivery.
 --
 -- KEYS[1]  leases    HASH    group -> token|expiry|consumer
 -- KEYS[2]  messages  STREAM
@@ -8,9 +8,9 @@
 -- ARGV[4]  for how many ms a lease lives
 -- then for each message: its position, and which delivery this is
 --
--- Returns now (unix ms), whether the lease is held, and position, account, kind,
--- id, type, time, data and group of those that are still pending. Of one that was
--- trimmed nothing is left; it stops being pending.
+-- Returns now (unix ms), whether the lease is held, and position, account, kind, id,
+-- type, time, data and group of those that are still pending. A trimmed message is not
+-- returned and stops being pending.
 
 local stream, group, consumer, now = KEYS[2], ARGV[1], ARGV[2], clock()
 if not holds(KEYS[1], group, ARGV[3], consumer, tonumber(ARGV[4]), now) then return { now, 0 } end

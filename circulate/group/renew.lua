@@ -1,26 +1,26 @@
--- renew: leases of many groups of a shard, at once.
+-- renew: renew leases of many groups of a shard, at once.
 --
 -- KEYS[1]  leases    HASH    group -> token|expiry|consumer
 -- KEYS[2]  messages  STREAM
 -- ARGV     of each lease: the group, the consumer, its token, and for how many ms
 --          it lives; 256 leases at most
 --
--- Returns a digit for each: 0 the lease is lost, 1 it is held and the group has
--- read all there is, 2 it is held and there may be something to read.
+-- Returns a digit for each: 0 the lease is lost, 1 it is held and the group has read
+-- everything, 2 it is held and there may be something to read.
 
 local stream, now = KEYS[2], clock()
 local names = {}
 for i = 1, #ARGV, 4 do names[#names + 1] = ARGV[i] end
 local leases = redis.call('HMGET', KEYS[1], unpack(names))
 
--- Where a group has read up to. Redis before 7, or one that has lost count, does
--- not tell how far that is from the end, or not rightly.
+-- How far a group has read. A Redis before 7, or one that has lost count, does not
+-- report how far that is from the end, or reports it wrongly.
 local found, wrong = groups_of(stream)
 if wrong then return wrong end
 local last
 local function behind(group)
   local fields = found[group]
-  if not fields then return true end -- whoever reads will see
+  if not fields then return true end -- the reader will see
   if fields.lag == 0 then return false end
   if not last then
     local info = redis.call('XINFO', 'STREAM', stream)

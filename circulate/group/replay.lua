@@ -5,7 +5,7 @@
 -- KEYS[2]  messages  STREAM
 -- ARGV[1]  the dead letter's position
 --
--- Returns its new position, or '' where there is no such dead letter.
+-- Returns its new position, or '' if there is no such dead letter.
 
 local wrong = mistyped(KEYS[1], 'stream', KEYS[2], 'stream')
 if wrong then return wrong end

@@ -1,5 +1,5 @@
--- skip: put a message that somebody gives up on into the dead-letter stream, whoever
--- reads the shard, and acknowledge it.
+-- skip: put a message that an operator gives up on into the dead-letter stream,
+-- whichever consumer reads the shard, and acknowledge it.
 --
 -- KEYS[1]  leases    HASH
 -- KEYS[2]  messages  STREAM
@@ -9,8 +9,8 @@
 -- ARGV[3]  the account that the message must be of
 -- ARGV[4]  why
 --
--- Returns the dead letter's position; or '' where no such message was pending any more,
--- or it was trimmed.
+-- Returns the dead letter's position; or '' if no such message was pending any more, or
+-- it was trimmed.
 
 local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'stream', KEYS[3], 'stream')
 if wrong then return wrong end
@@ -20,11 +20,11 @@ local pending = redis.call('XPENDING', stream, group, position, position, 1)[1]
 if not pending then return '' end
 local entry, letter = redis.call('XRANGE', stream, position, position)[1], ''
 if entry then
-  -- Who asks may know the shards by other numbers.
+  -- The caller may know the shards by other numbers.
   local message = {}
   flatten(message, 0, position, entry[2])
   if message[2] ~= ARGV[3] then return '' end
-  even_when_full(KEYS[1]) -- or it would hold back what comes after it for ever
+  even_when_full(KEYS[1]) -- otherwise it would hold back what comes after it for ever
   letter = redis.call('XADD', dead, '*', 'for', group, 'error', ARGV[4], 'deliveries', pending[4], 'position', position, unpack(entry[2]))
 end
 redis.call('XACK', stream, group, position)

@@ -1,13 +1,13 @@
--- survey: how far many groups have got in a shard, at once.
+-- survey: how far many groups have read in a shard, at once.
 --
 -- KEYS[1]  messages  STREAM
 -- KEYS[2]  dead      STREAM
 -- ARGV     the groups, 256 at most
 --
 -- Returns now (unix ms), how many dead letters the shard has, and of each group:
--- how many messages it has not read, or -1 where there is no such group, how many
+-- how many messages it has not read, or -1 if there is no such group, how many
 -- are pending, the last position read, the first that is unread and the first that
--- is pending ('' where there is none).
+-- is pending ('' if there is none).
 
 local stream, now = KEYS[1], clock()
 local dead = redis.call('XLEN', KEYS[2])
@@ -23,7 +23,7 @@ for _, group in ipairs(ARGV) do
     if fields.lag ~= 0 then
       local first = redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', 1)[1]
       if first then
-        -- Where Redis lost count, the group cannot have more before it than there is.
+        -- If Redis lost count, the group has at most as many before it as there are.
         lag, unread = tonumber(fields.lag or '') or redis.call('XLEN', stream), first[1]
       end
     end

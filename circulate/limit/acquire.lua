@@ -1,4 +1,4 @@
--- acquire: ask one limit whether checks may start now, and when otherwise.
+-- acquire: ask one limit whether checks may start now, or else when.
 --
 -- KEYS[1]  the limit's state   HASH
 -- KEYS[2]  the limit's leases  ZSET  check id -> expiry, unix ms
@@ -15,9 +15,9 @@ local state, leases = KEYS[1], KEYS[2]
 local every, burst, concurrency = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local lease, jitter = tonumber(ARGV[4]), tonumber(ARGV[5])
 
-local FIRST_HOLD = 200000  -- µs; how long leases are held, until one has ended
+local FIRST_HOLD = 200000  -- µs; how long leases are assumed to be held, until one has ended
 local LEAST_HOLD = 1000    -- µs; a line must move on
-local MEMORY = 3600000     -- ms; for how long a concurrency limit knows how it was held
+local MEMORY = 3600000     -- ms; how long a concurrency limit remembers its state
 local MOST_PACE = 4
 
 local wrong = mistyped(state, 'hash', leases, 'zset')
@@ -28,18 +28,18 @@ local now = tonumber(t[1]) * 1000000 + tonumber(t[2])
 local known = redis.call('HMGET', state, 'tat', 'line', 'front', 'hold', 'pace', 'shape', 'seen')
 local function number(i, otherwise) return known[i] and tonumber(known[i]) or otherwise end
 
--- More than a whole burst is never owed: what a larger limit before or a clock
--- that went back has left does not count.
+-- No more than a whole burst is ever owed: what a larger limit, or a clock that went
+-- back, has left does not count.
 local tolerance = every * (burst - 1)
 local tat = math.min(number(1, 0), now + tolerance + every)
 local line, front = number(2, 0), number(3, 0)
 local hold, pace = math.max(LEAST_HOLD, number(4, FIRST_HOLD)), number(5, 1)
--- The slots of a line are those of the limit as it was: another one begins anew.
+-- The slots of a line belong to the limit as it was: a changed limit begins a new line.
 local shape = ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. ARGV[3]
 if known[6] ~= shape then line, front, pace = 0, 0, 1 end
 
--- Where the time it was last asked at is ahead, the clock went back: what was promised
--- and lent by then is nearer by as much.
+-- If the time when it was last asked is ahead, the clock went back: promises and leases
+-- move back by as much.
 local ahead = number(7, 0) - now
 if ahead > 1000000 then
   line, front = line - ahead, front - ahead
@@ -58,7 +58,7 @@ if concurrency > 0 then
   held = redis.call('ZCARD', leases)
 end
 
--- How long after one lease the next one ends, as it is paced.
+-- How long after one lease the next one ends, at the current pace.
 local function turnover() return concurrency > 0 and pace * hold / concurrency or 0 end
 
 -- The distance of slots.
@@ -74,7 +74,7 @@ for a = 6, #ARGV, 2 do
   local last = math.max(line, front)
   local at
   if promised > now + jitter and promised <= last + 1000 then
-    at = tonumber(ARGV[a + 1]) -- before its time: its slot is kept
+    at = tonumber(ARGV[a + 1]) -- it came early: its slot is kept
   else
     local returns = promised > 0 and promised <= now + jitter
     local full = concurrency > 0 and held >= concurrency

@@ -32,12 +32,12 @@ for a = 5, #ARGV do
   end
 end
 even_when_full(state)
--- A limit whose state is gone owes nothing and needs no advice.
+-- A limit whose state is gone owes nothing.
 if there[state] then
   if refunded == 0 then
     if hold then redis.call('HSET', state, 'hold', format('%.0f', hold)) end
   elseif every > 0 then
-    -- Time that has passed since has given back as much by itself.
+    -- The time since then has already refunded as much.
     local back = math.max(0, every * (leased and left or #ARGV - 4) - math.max(0, now - refunded))
     redis.call('HSET', state, 'tat', format('%.0f', math.max(math.min(tat, now), tat - back)))
   end

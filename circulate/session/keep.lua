@@ -6,9 +6,9 @@
 -- ARGV[1]  the name
 -- ARGV[2]  the value
 -- ARGV[3]  for how many ms it lives
--- ARGV[4]  how many an owner may have, ARGV[5]  how many there may be: the oldest go
+-- ARGV[4]  the most that an owner may have, ARGV[5]  the most that there may be: the oldest are removed
 --
--- Returns how many went that had not ended.
+-- Returns how many were removed that had not ended.
 
 local wrong = mistyped(KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset')
 if wrong then return wrong end

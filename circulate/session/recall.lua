@@ -1,11 +1,11 @@
--- recall: what a name stands for, and for ARGV[2] 1 it stands for it no more.
+-- recall: return what a name stands for, and end it if ARGV[2] is 1.
 --
 -- KEYS[1]  ends    ZSET  see keep
 -- KEYS[2]  values  HASH
 -- ARGV[1]  the name
 -- ARGV[2]  1: end it, 0: leave it
 --
--- Returns the value and for how many ms it still holds, or nothing where it has ended.
+-- Returns the value and for how many ms it is still valid, or nothing if it has ended.
 
 local wrong = mistyped(KEYS[1], 'zset', KEYS[2], 'hash')
 if wrong then return wrong end
@@ -15,7 +15,7 @@ local ends = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or '')
 if not kept or not ends then return {} end
 local life, value = string.match(kept, '^(%d+)|(.*)$')
 local left = ends - clock()
--- Where Redis' clock went back it would live longer than it may.
+-- If Redis' clock went back it would live longer than it may.
 local over = not life or left <= 0 or left > tonumber(life) + 1000
 if over or ARGV[2] == '1' then
   redis.call('ZREM', KEYS[1], ARGV[1])

@@ -1,5 +1,5 @@
--- entry: what every script knows of clocks, entries and types; it stands in
--- front of each of them.
+-- entry: what every script shares about clocks, entries and types; it comes before each
+-- of them.
 --
 -- An entry is ticket(14) | stamp(13) | replica(10) | id. See entry.go.
 
@@ -19,21 +19,21 @@ end
 
 local function ticket_of(entry) return sub(entry, 1, 14) end
 
--- The tickets HASH holds all that each account has and that is short: a field of
--- its own in another HASH would cost an account more than twice its length.
+-- The tickets HASH holds everything short that each account has: a field in another HASH
+-- would cost an account more than twice its length.
 --
 --   ticket(14) lane(1) rule(1) success(8) marks(8) cursor
 --
--- The lane is u, n or l. The rule is a letter for what decided when the account
--- is due; the ring's own are below. Success is when a check last succeeded
--- completely, or else when the account was registered, in hexadecimal seconds.
--- Marks are the letters of its last checks, the newest first, MARK_OK one of a
--- complete success, '-' none. A cursor longer than SHORT is in the cursors HASH.
+-- The lane is u, n or l. The rule is a letter for what decided when the account is due.
+-- The ring's own rules are below. Success is when a check last succeeded completely, or
+-- else when the account was registered, in hexadecimal seconds. Marks are the letters of
+-- its last checks, the newest first, MARK_OK one of a complete success, '-' none. A
+-- cursor longer than SHORT is in the cursors HASH.
 local SHORT = 44
 local REGISTERED, RESUMED, NUDGED, TURN = 'r', 'e', 'g', 'l'
 local MARK_OK, NO_MARKS = '+', '--------'
 
--- Whatever a lane may be that this version does not know, it is a normal one.
+-- A lane that this version does not know counts as normal.
 local LANES = {u = 'u', n = 'n', l = 'l'}
 local function lane_behind(ticket) return LANES[sub(ticket, 15, 15)] or 'n' end
 local function rule_behind(ticket) return sub(ticket, 16, 16) end
@@ -42,14 +42,14 @@ local function cursor_behind(ticket) return sub(ticket, 33) end
 
 local function seconds(ms) return format('%08x', math.floor(ms / 1000)) end
 
--- The lane that an account waits in: who is nudged goes with the urgent ones.
+-- The lane that an account waits in. A nudged account waits with the urgent ones.
 local function lane_of(ticket)
   return rule_behind(ticket) == NUDGED and 'u' or lane_behind(ticket)
 end
 
 local function stamp(ms) return format('%013d', ms) end
 
--- A sequence of tickets is two keys: ticket_seq has the last one handed out, and
+-- A sequence of tickets is two keys: ticket_seq has the last one that was issued, and
 -- ticket_mark a number that none has reached, at most BLOCK further on.
 local LAST_TICKET = 99999999999999
 local BLOCK = 4096
@@ -59,9 +59,9 @@ local function mark(sequence, last)
   redis.call('SET', sequence[2], format('%.0f', last - last % BLOCK + BLOCK))
 end
 
--- Begins a sequence that is lost, or is no number that can be counted on, n
--- tickets above its mark. Should that be lost as well, ten for each millisecond
--- since 1970 are more than a shard hands out in the long run.
+-- Begins a sequence that is lost, or no usable number, n tickets above its mark. If the
+-- mark is lost as well, it begins at ten for each millisecond since 1970, which is more
+-- than a shard issues in the long run.
 local function begin_tickets(sequence, n, now)
   local known = redis.pcall('GET', sequence[2])
   known = type(known) == 'string' and tonumber(known) or 0
@@ -72,9 +72,9 @@ local function begin_tickets(sequence, n, now)
   return last
 end
 
--- Takes n tickets, at most BLOCK, and returns the number before the first. That is
--- refused where the server takes no writes, so it stands before whatever removes.
--- A ticket that is not used harms nobody.
+-- Takes n tickets, at most BLOCK, and returns the number before the first. A server that
+-- accepts no writes refuses that, so it comes before anything that removes. An unused
+-- ticket does no harm.
 local function take_tickets(sequence, n, now)
   local last = redis.pcall('INCRBY', sequence[1], n)
   if type(last) == 'table' and not (string.find(last.err, 'not an integer', 1, true) or string.find(last.err, 'overflow', 1, true)) then
@@ -93,17 +93,17 @@ local function take_ticket(sequence, now)
   return format('%014d', take_tickets(sequence, 1, now) + 1)
 end
 
--- Gives an account a fresh ticket, and another rule if one is given, and leaves
--- what stands behind it.
+-- Gives an account a fresh ticket, and another rule if one is passed, and keeps what
+-- follows it.
 local function renew(tickets, sequence, id, current, now, rule)
   local fresh = take_ticket(sequence, now)
   redis.call('HSET', tickets, id, fresh .. lane_behind(current) .. (rule or rule_behind(current)) .. sub(current, 17))
   return fresh
 end
 
--- Arguments are pairs of key and type. Returns an error reply for the first key
--- that has another type, so that a script can stop before it writes, and
--- otherwise nil and the set of those keys that are there at all.
+-- Arguments are pairs of key and type. Returns an error reply for the first key that has
+-- another type, so that a script can stop before it writes, and otherwise nil and the
+-- set of the keys that exist.
 local function mistyped(...)
   local pairs_of, there = {...}, {}
   for i = 1, #pairs_of, 2 do
@@ -119,8 +119,8 @@ local function mistyped(...)
   return nil, there
 end
 
--- Is mistyped for keys that are often there, and for others that are mostly not,
--- which are asked about one by one only where there is any of them.
+-- Is mistyped for keys that often exist, and for others that mostly do not. Those are
+-- looked up one by one only if any exists.
 local function mistyped_mostly(often, rarely)
   local wrong, there = mistyped(unpack(often))
   if wrong then return wrong end
@@ -134,27 +134,27 @@ local function mistyped_mostly(often, rarely)
   return nil, there
 end
 
--- On a Redis at its memory limit a script must not begin with a command that could
--- need more, but may go on with one. A step that frees, or moves what is there,
--- begins with a removal of nothing from a HASH: so a full Redis does not stop what
--- makes room. One that adds begins with its tickets, which a full Redis refuses.
+-- On a Redis at its memory limit a script must not begin with a command that could need
+-- more, but may go on with one. A step that frees memory, or moves what is there, begins
+-- by removing nothing from a HASH, so that a full Redis does not stop it. A step that
+-- adds begins with its tickets, which a full Redis refuses.
 local function even_when_full(hash) redis.call('HDEL', hash, '') end
 
--- The first due time of a schedule; huge where it is empty.
+-- The first due time of a schedule; huge if it is empty.
 local function first_due(schedule)
   local first = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
   return first[2] and tonumber(first[2]) or math.huge
 end
 
--- Tells the replicas that sleep until a shard's first due time of an earlier one.
+-- Tells replicas that sleep until a shard's first due time about an earlier one.
 local function wake(channel, shard, due)
   redis.call('PUBLISH', channel, shard .. ' ' .. format('%.0f', due))
 end
 
--- When a record changes, unix µs: unlike a counter it never comes back to what
--- it was, even after a failover that forgot the latest changes; and where the
--- clock went back it is still after every change there is, or a replica that
--- knows those would not see this one.
+-- The stamp of a change of a record, unix µs. Unlike a counter it never returns to an
+-- old value, even after a failover that forgot the latest changes. If the clock went
+-- back it is still above every existing change: otherwise a replica that knows those
+-- would not see this one.
 local function change_stamp(changes)
   local t = redis.call('TIME')
   local newest = redis.call('ZREVRANGE', changes, 0, 0, 'WITHSCORES')

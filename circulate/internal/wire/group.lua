@@ -1,23 +1,23 @@
--- group: what every script of consumer groups knows; it stands behind entry.lua.
+-- group: what every script of consumer groups shares; it comes after entry.lua.
 
--- The fields of a message, as they are replied.
+-- The fields of a message, in the order of replies.
 local FIELDS = { 'account', 'kind', 'id', 'type', 'time', 'data', 'group' }
 
 -- Reports whether the consumer holds a lease under the token: a server that lost its
--- last writes may have given the token once more. A lease that has used up a quarter
--- of its time begins anew.
+-- last writes may have issued the token twice. A lease that has used a quarter of its
+-- time is renewed.
 local function holds(leases, group, token, consumer, ttl, now)
   local lease = redis.call('HGET', leases, group)
   if not lease or sub(lease, 1, 14) ~= token or sub(lease, 30) ~= consumer then return false end
   local left = tonumber(sub(lease, 16, 28)) - now
   if left < 0.75 * ttl or left > ttl then
-    even_when_full(leases) -- what consumers are done with can be trimmed
+    even_when_full(leases) -- what consumers have handled can be trimmed
     redis.call('HSET', leases, group, token .. '|' .. stamp(now + ttl) .. '|' .. consumer)
   end
   return true
 end
 
--- Puts a message behind the first n of out: its position and its fields.
+-- Puts a message after the first n of out: its position and its fields.
 local function flatten(out, n, position, v)
   out[n + 1] = position
   if v[1] == 'account' and v[3] == 'kind' and v[5] == 'id' and v[7] == 'type' and v[9] == 'time' and v[11] == 'data' and not v[13] then
@@ -30,14 +30,14 @@ local function flatten(out, n, position, v)
   return n + 8
 end
 
--- Returns the set of those positions, in the stream's order, that are pending.
+-- Returns which of the positions, in the stream's order, are pending.
 local function pending_of(stream, group, positions)
   local n = #positions
   local pending, limit = {}, 2 * n + 16
   local seen = redis.call('XPENDING', stream, group, positions[1], positions[n], limit)
   for _, p in ipairs(seen) do pending[p[1]] = true end
   if #seen == limit then
-    -- There are many others in between: the rest one by one.
+    -- There are many others in between, so the rest is looked up one by one.
     for _, position in ipairs(positions) do
       if not pending[position] and redis.call('XPENDING', stream, group, position, position, 1)[1] then
         pending[position] = true
@@ -47,8 +47,8 @@ local function pending_of(stream, group, positions)
   return pending
 end
 
--- Returns a stream's groups, name -> fields as XINFO tells them, none where there is no
--- stream; or nil and the error where the key holds something else.
+-- Returns a stream's groups, name -> fields as XINFO returns them, none if there is no
+-- stream; or nil and the error if the key holds something else.
 local function groups_of(stream)
   local infos, groups = redis.pcall('XINFO', 'GROUPS', stream), {}
   if infos.err then
@@ -63,8 +63,8 @@ local function groups_of(stream)
   return groups
 end
 
--- Removes a consumer's name from a group unless something is pending under it:
--- Redis would drop what is.
+-- Removes a consumer's name from a group unless something is pending under it, which
+-- Redis would drop.
 local function forget(stream, group, consumer)
   if redis.call('XPENDING', stream, group, '-', '+', 1, consumer)[1] then return false end
   redis.call('XGROUP', 'DELCONSUMER', stream, group, consumer)

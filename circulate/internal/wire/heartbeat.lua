@@ -1,7 +1,7 @@
 -- heartbeat: a replica is alive.
 --
 -- KEYS[1]  replicas  ZSET  replica -> last heartbeat, unix ms
--- KEYS[2]  reports   HASH  replica -> what it says of itself
+-- KEYS[2]  reports   HASH  replica -> its report
 -- ARGV[1]  the replica
 -- ARGV[2]  its report
 -- ARGV[3]  for how many ms a silent replica is remembered
@@ -14,14 +14,14 @@ even_when_full(KEYS[2])
 local now = clock()
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
--- Some at a time: another heartbeat follows soon.
+-- It forgets some at a time, because another heartbeat follows soon.
 local silent = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[3]), 'LIMIT', 0, 1000)
 if #silent > 0 then
   redis.call('ZREM', KEYS[1], unpack(silent))
   redis.call('HDEL', KEYS[2], unpack(silent))
 end
--- A beat from the future was before the clock went back. It counts as one of now: who
--- lives beats again, and who does not is silent from now on.
+-- A beat from the future was written before the clock went back. It counts as one of
+-- now: a live replica beats again, and a dead one is silent from now on.
 local names = {}
 local beats = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. format('%.0f', now - tonumber(ARGV[4])), '+inf', 'WITHSCORES')
 for i = 1, #beats, 2 do

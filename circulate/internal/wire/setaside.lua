@@ -1,6 +1,6 @@
 -- set aside: rename the keys that have a wrong type.
 --
--- KEYS  a shard's keys, then as many names, one for each, to move it to
+-- KEYS  a shard's keys, then a new name for each
 -- ARGV  the type that each key must have
 --
 -- Returns the names of those that were moved.
