@@ -1,0 +1,39 @@
+package key
+
+import (
+	"strings"
+	"testing"
+)
+
+// Only what newText could have made is well formed, and a changed character is found out.
+func FuzzText(f *testing.F) {
+	f.Add(newText(), 3)
+	f.Add(Prefix+strings.Repeat("0", secretDigits+sumDigits), 60)
+	f.Add("rounds_é", 0)
+	f.Fuzz(func(t *testing.T, text string, at int) {
+		if !wellFormed(text) {
+			return
+		}
+		if at = len(Prefix) + max(0, at)%(secretDigits+sumDigits); at < len(text) {
+			changed := []byte(text)
+			if changed[at]++; wellFormed(string(changed)) {
+				t.Errorf("%q and %q are well formed", text, changed)
+			}
+		}
+		if _, err := ParseLife(text); err == nil {
+			t.Errorf("%q is a life", text)
+		}
+	})
+}
+
+// A life is more than nothing.
+func FuzzLife(f *testing.F) {
+	for _, text := range []string{"90d", "12h", "1h30m", "0d", "-1d", "999999999999d", "1e3d", "d", "１d"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if life, err := ParseLife(text); err == nil && life <= 0 {
+			t.Errorf("%q: %v", text, life)
+		}
+	})
+}

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+#
+# Runs what takes too long for every change: each fuzz target for a minute, and 25,000
+# mutated requests against the API, others every day.
+#
+#   testing/nightly.sh               all of it, in about an hour
+#   testing/nightly.sh --for 10s     each fuzz target for so long
+#   testing/nightly.sh --list        only name the fuzz targets: package and name
+#   testing/nightly.sh NAME...       only the fuzz targets whose package or name has NAME in it
+#
+# The targets are found in the source, so that none is forgotten. One that fails leaves what
+# it failed with in its package's testdata/fuzz, where testing/run.sh finds it from then on:
+# keep that with what mends it.
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+for=1m
+requests=25000
+only=()
+
+usage() { sed -n '3,13s/^# \{0,1\}//p' testing/nightly.sh; }
+
+# targets prints each fuzz target: its package and its name.
+targets() {
+	find . -name '*_test.go' -not -path '*/.*' -not -path '*/testdata/*' -exec grep -H -o -E '^func Fuzz[A-Za-z0-9_]*' {} + |
+		sed -E 's|^(.*)/[^/]*:func (Fuzz.*)$|\1 \2|' | LC_ALL=C sort
+}
+
+while [ $# -gt 0 ]; do
+	case $1 in
+	--for)
+		for=${2:?"--for wants a duration such as 1m"}
+		shift
+		;;
+	--list)
+		targets
+		exit 0
+		;;
+	-h | --help)
+		usage
+		exit 0
+		;;
+	-*)
+		usage >&2
+		printf 'testing/nightly.sh: unknown argument %s\n' "$1" >&2
+		exit 1
+		;;
+	*) only+=("$1") ;;
+	esac
+	shift
+done
+
+# wanted tells whether a target is meant.
+wanted() {
+	[ ${#only[@]} -gt 0 ] || return 0
+	local name
+	for name in "${only[@]}"; do
+		case $1 in *"$name"*) return 0 ;; esac
+	done
+	return 1
+}
+
+failed=()
+run() {
+	printf '\n== %s\n' "$1"
+	shift
+	"$@" || failed+=("$*")
+}
+
+if [ ${#only[@]} -eq 0 ]; then
+	seed=$(($(date +%s) / 86400))
+	run "corpus, seed $seed" go test -count=1 ./testing/corpus -run TestCorpus -args -corpus.requests "$requests" -corpus.seed "$seed"
+fi
+ran=0
+while read -r package name; do
+	wanted "$package $name" || continue
+	ran=$((ran + 1))
+	run "$package $name" go test "$package" -run '^$' -fuzz "^$name\$" -fuzztime "$for" -fuzzminimizetime 10s </dev/null
+done < <(targets)
+
+printf '\n%d fuzz targets, %d s in all\n' "$ran" "$SECONDS"
+if [ "$ran" -eq 0 ]; then
+	echo "testing/nightly.sh: no fuzz target is named so" >&2
+	exit 1
+fi
+if [ ${#failed[@]} -gt 0 ]; then
+	printf 'failed: %s\n' "${failed[@]}" >&2
+	exit 1
+fi
