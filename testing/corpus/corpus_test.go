@@ -266,7 +266,14 @@ func TestCorpus(t *testing.T) {
 				}
 			}
 		}
-		for i, r := range slices.Concat(seeds, read(t, "found.jsonl")) {
+		for i, r := range seeds {
+			before := w.statuses[http.StatusUnprocessableEntity]
+			judge(fmt.Sprint("seed ", i), r)
+			if w.statuses[http.StatusUnprocessableEntity] > before && strings.HasPrefix(string(r.Target), "/v1/accounts") {
+				t.Errorf("seed %d is of good will, and is refused: %s", i, r)
+			}
+		}
+		for i, r := range read(t, "found.jsonl") {
 			judge(fmt.Sprint("kept request ", i), r)
 		}
 		for i := range *requests {

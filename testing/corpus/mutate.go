@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"strings"
+
+	"github.com/rounds-dev/rounds/accounts/cursor"
 )
 
 // Mutate returns a request that has come of a seed by one to four changes. They are drawn
@@ -44,9 +46,16 @@ func word(rng *rand.Rand) string {
 	case 4:
 		return pick(rng, "feed", "http", "imap", "wecom-kf", "paused", "auth", "parked", "now", "start", "cursor", "backfill", "one", "kept/1", "kept/2", "made/3", "local")
 	case 5:
+		if rng.IntN(2) == 0 { // its checksum is right
+			content := make([]byte, rng.IntN(12))
+			for i := range content {
+				content[i] = byte([]int{0, 1, 2, 4, 4, 4, rng.IntN(256), 0xff}[rng.IntN(8)])
+			}
+			return cursor.Seal(cursor.Kind("mlpradt"[rng.IntN(7)]), content)
+		}
 		return pick(rng, "bQAAAAA", "bA", "cAAAAAAAAAA", "ZAAAAAAAAAAAAAAAAAAAAA", "rrrrrrrr", "AAAA", "0-0", "0-1-1", "0-18446744073709551615-1", "99999-0-0", "1-1", "dDEgMSAxAAAAAA")
 	case 6:
-		return pick(rng, "10s", "-1s", "1h", "999999h", "1ns", "every 1m", "every 0s", "* * * * *", "0 0 31 2 *", "at 2001-01-01T00:00:00Z", "adaptive 1m-1h", "every 1m phase 0", "1s1s", "∞")
+		return pick(rng, "10s", "-1s", "1h", "999999h", "1ns", "every 1m", "every 0s", "cron * * * * *", "cron 0 0 31 2 *", "at 2001-01-01T00:00:00Z", "adaptive 1m..1h", "every 1m phase 0", "1s1s", "∞")
 	default:
 		text := make([]byte, rng.IntN(24))
 		for i := range text {
