@@ -205,11 +205,12 @@ func splitHost(text string) (host, port string, err error) {
 	if below, ok := strings.CutPrefix(host, "*."); ok {
 		star, host = "*.", below
 	}
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	host = strings.ToLower(host)
 	if ascii, err := idna.Lookup.ToASCII(host); err == nil {
 		host = ascii
 	}
-	if host == "" || len(host) > maxHost || strings.ContainsFunc(host, badInHost) || strings.HasPrefix(host, ".") || strings.Contains(host, "..") {
+	host = strings.TrimSuffix(host, ".") // behind ToASCII, to which other full stops are dots as well
+	if host == "" || len(host) > maxHost || strings.ContainsFunc(host, badInHost) || strings.HasPrefix(host, ".") || strings.HasSuffix(host, ".") || strings.Contains(host, "..") {
 		return "", "", errHost
 	}
 	return star + host, port, nil

@@ -15,6 +15,7 @@ func TestParseBinding(t *testing.T) {
 		"kinds=wecom-kf kinds-":                            {},
 		"hosts=[::1]:8443,::1,::ffff:10.0.0.1,a:1,a:1,b_c": {Hosts: []string{"[::1]:8443", "[::1]", "10.0.0.1", "a:1", "b_c"}},
 		"hosts=bücher.example":                             {Hosts: []string{"xn--bcher-kva.example"}},
+		"hosts=api。example．com。":                           {Hosts: []string{"api.example.com"}},
 	} {
 		got, err := ParseBinding(text)
 		if want.IsZero() != (err != nil) || !reflect.DeepEqual(got, want) {
@@ -30,7 +31,7 @@ func TestParseBinding(t *testing.T) {
 func TestBindingThatIsNone(t *testing.T) {
 	for _, text := range []string{
 		"", " \n", "api.example.com", "host=a", "hosts", "hosts=", "hosts=a,,b", "hosts=https://a", "hosts=a/b", "hosts=a@b", "hosts=*", "hosts=*.",
-		"hosts=a*.example", "hosts=a:0", "hosts=a:x", "hosts=a:70000", "hosts=fe80::1%eth0", "hosts=..", "hosts=a..b", "hosts=" + strings.Repeat("a", 254),
+		"hosts=a*.example", "hosts=a:0", "hosts=a:x", "hosts=a:70000", "hosts=fe80::1%eth0", "hosts=..", "hosts=a..b", "hosts=Ƽ..", "hosts=a。.", "hosts=" + strings.Repeat("a", 254),
 		"hosts=a hosts=b", "kinds=", "kinds=a,", "kinds=a/b", "hosts=" + strings.Repeat("a,", maxHosts) + "a", "kinds=" + strings.Repeat("a,", maxKinds) + "a",
 	} {
 		if b, err := ParseBinding(text); err == nil || !b.IsZero() {
