@@ -13,53 +13,54 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// Consumer reads the streams of all shards for one group. Any number of them, in
-// any number of processes, share the shards of a group among them: each shard is
-// read by one of them at a time, under a lease.
+// Consumer reads the streams of all shards for one group. Any number of consumers, in any number
+// of processes, share the shards of a group: each shard is read by one of them at a time, under
+// a lease.
 //
-// The zero value of each setting but the first three is its default.
+// Ring, Group and Handler are required. The zero value of any other setting means its default.
 type Consumer struct {
 	Ring    *circulate.Ring
 	Group   string // 1 to 64 letters, digits, dots, dashes or underscores
 	Handler Handler
 
-	// Start is where a group that is new begins: circulate.StreamStart, which is
-	// the default, circulate.StreamEnd, or a position.
+	// Start is where a new group begins: circulate.StreamStart, circulate.StreamEnd, or
+	// a position. The default is circulate.StreamStart.
 	Start string
-	// Batch is how many messages a shard's handler gets at once, at most: 256.
+	// Batch is the most messages that a handler gets at once. The default is 256.
 	Batch int
-	// BatchBytes is after how many bytes of data a batch is large enough: 1 MiB.
+	// BatchBytes is the number of bytes of data after which a batch is complete. The
+	// default is 1 MiB.
 	BatchBytes int
-	// Concurrency is how many batches are handled at once: 16. With BatchBytes it
-	// bounds what is in memory, however much waits.
+	// Concurrency is the number of batches that are handled at once. Together with
+	// BatchBytes it bounds the memory, however many messages wait. The default is 16.
 	Concurrency int
-	// Parallel is into how many parts, by account, a shard's batch is divided to be
-	// handled side by side: 1.
+	// Parallel is the number of parts, by account, of a shard's batch that are handled
+	// side by side. The default is 1.
 	Parallel int
-	// MaxDeliveries is after how many deliveries that failed a message goes to the
-	// dead-letter stream: the constant of this name.
+	// MaxDeliveries is the number of failed deliveries after which a message is a dead
+	// letter. The default is the constant MaxDeliveries.
 	MaxDeliveries int
-	// Backoff is how long to wait after so many failed deliveries of a message; by
-	// default FirstPause, then four times as long each time, up to LongestPause, less
-	// up to a half by chance. Only the message's account waits.
+	// Backoff returns the wait after that many failed deliveries of a message. Only the
+	// message's account waits. The default is FirstPause, and four times as long after
+	// each further failure, up to LongestPause, minus a random part of up to a half.
 	Backoff func(deliveries int) time.Duration
-	// HeldMax is how many messages of a shard may wait behind failed ones of their
-	// accounts, before all of the shard waits: 10,000.
+	// HeldMax is the number of messages of a shard that may wait behind failed ones of
+	// their accounts before the whole shard waits. The default is 10,000.
 	HeldMax int
-	// HandlerTimeout is after how long the context of a Handle is done: 30 s.
+	// HandlerTimeout is the time after which the context of Handle is done. The default is
+	// 30 s.
 	HandlerTimeout time.Duration
-	// TakeOver is how long a consumer may be silent before others take over what
-	// it left: 15 s.
+	// TakeOver is how long a consumer may be silent before others take over its messages.
+	// The default is 15 s.
 	TakeOver time.Duration
-	// Grace is how long handlers may go on when Run is to end: 10 s.
+	// Grace is how long handlers may go on after Run's context is done. The default is 10 s.
 	Grace time.Duration
-	// Hurry ends that time at once when it is closed; nil: nothing does.
+	// Hurry, once closed, ends Grace at once. Nil: nothing does.
 	Hurry <-chan struct{}
 
-	Log     *slog.Logger // nil: nowhere
-	Metrics *Metrics     // nil: counted for nobody
-	// Control is through what others look at the consumer while it runs, and hasten it;
-	// nil: nobody does.
+	Log     *slog.Logger // nil: no log
+	Metrics *Metrics     // nil: no metrics
+	// Control lets others watch the running consumer and order a retry. It may be nil.
 	Control *Control
 }
 
@@ -98,7 +99,7 @@ func (c Consumer) withDefaults() Consumer {
 	return c
 }
 
-// validate tells all that is wrong with the settings at once.
+// validate returns everything that is wrong with the settings at once.
 func (c Consumer) validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("consumer: "+format, args...)) }
@@ -141,12 +142,12 @@ func (c Consumer) validate() error {
 	return errors.Join(errs...)
 }
 
-// Run consumes until ctx is done. Then it reads no more, lets handlers finish for
-// up to Grace, acknowledges what they did, and returns its shards to its peers. What
-// could not be finished stays pending for them.
+// Run consumes until ctx is done. Then it reads no more, lets handlers go on for up to Grace,
+// acknowledges the messages that they handled, and returns its shards to its peers. The other
+// messages stay pending for them.
 //
-// It returns an error only where the settings are wrong. That Redis is away is
-// no reason to end: it tries again until it is back.
+// It returns an error only for settings that are not valid. While Redis is away it tries again
+// until Redis is back.
 func (c Consumer) Run(ctx context.Context) error {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {

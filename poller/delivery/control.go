@@ -7,31 +7,30 @@ import (
 	"time"
 )
 
-// Control is through what others see what waits at a consumer that runs, and have it
-// tried sooner. The zero Control is ready; it is for one consumer at a time, and safe for
-// concurrent use.
+// Control lets others see the waiting messages of a running consumer, and order a retry. The
+// zero Control is ready to use. It is for one consumer at a time, and safe for concurrent use.
 type Control struct {
 	mu     sync.Mutex
 	member *member // nil: none runs
 }
 
-// Standing is what waits at a consumer in this process: messages that its handler did not
-// take, and those behind them.
+// Standing is the waiting messages of a consumer in this process: messages that its handler did
+// not take, and those behind them.
 type Standing struct {
-	Accounts int       // that have messages waiting
-	Messages int       // of them
-	First    []Waiting // the first message of each account, what is tried next first
+	Accounts int       // accounts with waiting messages
+	Messages int       // waiting messages
+	First    []Waiting // the first message of each account, sorted by the time of the next try
 }
 
-// Waiting is the first of an account's messages that wait.
+// Waiting is the first waiting message of an account.
 type Waiting struct {
 	Account  string
 	Shard    int
 	Position string    // in the shard's stream
 	Failed   int       // deliveries of it that failed; 0: it was put off
 	Behind   int       // messages of the account that wait behind it
-	Next     time.Time // when it is delivered again; past: it is being delivered, or about to be
-	Err      error     // what it failed with last; nil: that is not known
+	Next     time.Time // when it is delivered again; past: it is being delivered, or will be soon
+	Err      error     // its last failure; nil: unknown
 }
 
 func (c *Control) steer(g *member) {
@@ -43,7 +42,7 @@ func (c *Control) steer(g *member) {
 	c.member = g
 }
 
-// sessions are those of the consumer, if one runs that holds something.
+// sessions returns the sessions of the consumer, if one runs and has waiting messages.
 func (c *Control) sessions() (all []*session) {
 	c.mu.Lock()
 	g := c.member
@@ -59,7 +58,7 @@ func (c *Control) sessions() (all []*session) {
 	return all
 }
 
-// Standing tells what waits.
+// Standing returns the waiting messages.
 func (c *Control) Standing() (all Standing) {
 	for _, s := range c.sessions() {
 		s.held.look(s.shard, &all)
@@ -68,9 +67,9 @@ func (c *Control) Standing() (all Standing) {
 	return all
 }
 
-// Hasten has messages tried at once that wait to be tried again: those of an account, or
-// of all where it is empty. Their order stays, and so does how often each was tried. It
-// returns for how many accounts it holds.
+// Hasten retries waiting messages at once: those of an account, or of all accounts if it is
+// empty. Their order and their numbers of deliveries stay the same. It returns the number of
+// accounts that it found.
 func (c *Control) Hasten(account string) (n int) {
 	for _, s := range c.sessions() {
 		hastened := s.held.hasten(account, time.Now())
@@ -79,7 +78,7 @@ func (c *Control) Hasten(account string) (n int) {
 		}
 		select {
 		case s.hurry <- struct{}{}:
-		default: // it is told already
+		default: // it knows already
 		}
 	}
 	return n

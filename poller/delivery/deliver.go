@@ -14,8 +14,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// deliver hands a batch over and settles what came of it. Of messages that are
-// delivered again, pending says which delivery it is.
+// deliver hands over a batch and settles the result. Pending has the numbers of deliveries of
+// messages that are delivered again.
 func (s *session) deliver(batch group.Batch, pending []group.Pending) {
 	s.failures = 0
 	attempts := make(map[string]int, len(pending))
@@ -40,7 +40,7 @@ func (s *session) deliver(batch group.Batch, pending []group.Pending) {
 	}
 }
 
-// retry delivers what is due again, and reports whether something was.
+// retry delivers the messages that are due again, and reports whether there were any.
 func (s *session) retry() bool {
 	if next := s.held.next(); next.IsZero() || next.After(time.Now()) {
 		return false
@@ -52,8 +52,7 @@ func (s *session) retry() bool {
 	taken, accounts := s.held.take(time.Now(), s.Batch)
 	batch, err := s.redeliver(taken)
 	if err != nil {
-		// What was taken out is asked for again, with all that is pending: only
-		// Redis knows now what became of it.
+		// Read everything pending again: only Redis knows now which messages were redelivered.
 		s.held.clear()
 		s.last, s.unsure = circulate.StreamStart, true
 		s.trouble("redeliver", err)
@@ -75,8 +74,8 @@ func (s *session) retry() bool {
 	return true
 }
 
-// handle calls the handler, with parts of the batch side by side, and settles
-// what came of it. It returns the accounts that failed.
+// handle calls the handler, with parts of the batch side by side, and settles the result. It
+// returns the accounts that failed.
 func (s *session) handle(deliveries []Delivery, redisNow, received time.Time, others []string) map[string]bool {
 	waited := time.Since(received)
 	for i := range deliveries {
@@ -91,9 +90,9 @@ func (s *session) handle(deliveries []Delivery, redisNow, received time.Time, ot
 	return s.settle(deliveries, errs, panicked, others)
 }
 
-// call has the batch handled. It is not ok where a handler does not come back
-// long after its context is done: then the shard is given up, for another consumer
-// to try, and the handler keeps its slot until it does.
+// call calls the handler. It returns not ok if a handler does not return long after its context
+// is done: then the shard is left to another consumer, and the handler keeps its slot until it
+// returns.
 func (s *session) call(batch []Delivery) (errs []error, panicked, ok bool) {
 	if len(batch) == 0 {
 		return nil, false, true
@@ -112,7 +111,7 @@ func (s *session) call(batch []Delivery) (errs []error, panicked, ok bool) {
 		panicked bool
 	}
 	done := make(chan answers, 1)
-	var verdict atomic.Int32 // the first to say so decides: 1 came back, 2 given up
+	var verdict atomic.Int32 // the first to set it decides: 1 returned, 2 given up
 	go func() {
 		defer cancel()
 		a := answers{errs: make([]error, len(batch))}
@@ -142,7 +141,7 @@ func (s *session) call(batch []Delivery) (errs []error, panicked, ok bool) {
 			<-s.slots
 			s.hanging.remove(s.shard)
 			s.meters.stuck.Dec()
-			s.Log.Warn("handler came back after all", "shard", s.shard)
+			s.Log.Warn("handler returned after all", "shard", s.shard)
 		}
 	}()
 	select {
@@ -165,13 +164,13 @@ func (s *session) call(batch []Delivery) (errs []error, panicked, ok bool) {
 	s.hanging.add(s.shard)
 	s.meters.stuck.Inc()
 	s.meters.givenUp.Inc()
-	s.Log.Error("handler does not return though its context is done; its shard is given up", "shard", s.shard, "messages", len(batch))
+	s.Log.Error("handler does not return although its context is done; its shard is left to other consumers", "shard", s.shard, "messages", len(batch))
 	return nil, false, false
 }
 
 var errAnswer = errors.New("the handler did not answer for each message")
 
-// contain calls the handler and makes an error of a panic.
+// contain calls the handler and turns a panic into an error.
 func (s *session) contain(ctx context.Context, batch []Delivery) (errs []error, panicked bool) {
 	defer func() {
 		if value := recover(); value != nil {

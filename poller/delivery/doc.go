@@ -1,27 +1,25 @@
-// Package delivery is the other half of finding messages: consumers that read
-// the streams of a ring as one group, in any number of replicas, hand each
-// message to a handler in the order of its account, and acknowledge it once the
-// handler has done its part. What a dead consumer left is taken over, what cannot
-// be handled ends in a dead-letter stream with its error.
+// Package delivery consumes found messages. Consumers in any number of replicas read the
+// streams of a ring as one group. They hand each message to a handler in the order of its
+// account, and acknowledge it once the handler is done. They take over the messages of dead
+// consumers. A message that cannot be handled ends in a dead-letter stream with its error.
 //
-// A message is delivered at least once: a consumer may die after its handler did
-// its part and before the acknowledgement. To apply it effectively once, let the
-// effect and the acknowledgement, or the effect and a record of the message, be
-// one step: see [Effect] for Redis and package sqlonce for SQL.
+// A message is delivered at least once: a consumer may die after its handler is done and before
+// the acknowledgement. To apply a message effectively once, make the effect and the
+// acknowledgement, or the effect and a record of the message, one step: see [Effect] for Redis
+// and package sqlonce for SQL.
 //
 // # How the consumers of a group share its shards
 //
-// Each shard is read by one consumer at a time, the one that rendezvous hashing of
-// the living ones prefers, under a lease with a fencing token. A consumer that
-// ends returns its leases, and its peers have them within about a second. One
-// that dies, or is silent for TakeOver, loses them; whoever gets a shard first
-// delivers all that is pending there, in its order, and then removes the names of
-// the shard's former readers from the group. Reading, taking over and giving up
-// are scripts that look at the token first: so a consumer that was only frozen
-// cannot read on behind its successor's back, and messages of an account are
-// handed over in one order whoever has them. Not guaranteed: that the handler of
-// a consumer that lost a shard has stopped before its successor's begins. Its
-// context is done by then, if its process runs at all.
+// Each shard is read by one consumer at a time, the one that rendezvous hashing of the living
+// ones prefers, under a lease with a fencing token. A consumer that ends returns its leases, and
+// its peers get them within about a second. A consumer that dies, or is silent for TakeOver,
+// loses its leases. The next consumer of a shard first delivers its pending messages, in order,
+// and then removes the names of the shard's former readers from the group.
+//
+// Reading, taking over and returning are scripts that check the token first. So a consumer that
+// was only frozen cannot read on after its successor began, and the messages of an account are
+// handed over in one order. It is not guaranteed that the handler of a consumer that lost a shard
+// stops before its successor's begins. Its context is done by then, if its process runs at all.
 //
 // # Handlers that hang
 //
@@ -47,9 +45,8 @@
 //
 // # Waiting
 //
-// Consumers do not poll. One XREAD waits for all shards of a Redis node, for at most
-// a second, on behalf of all groups that the process reads, however many; each
-// session of the shard that has something reads it then. So do their leases go on:
-// those of a shard are renewed in one step, every third of TakeOver, which also
-// tells a session of what it was not woken for.
+// Consumers do not poll. One XREAD waits for all shards of a Redis node, for at most a second,
+// on behalf of all groups that the process reads. Then each session of a shard with messages
+// reads them. Leases are shared the same way: one step renews all leases of a shard every third
+// of TakeOver, and also reports messages for which a session was not woken.
 package delivery

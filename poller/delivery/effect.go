@@ -9,35 +9,33 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// Effect is a Handler that applies messages inside of Redis, in the same step as
-// they are acknowledged: a batch of a shard is one call.
+// Effect is a Handler that applies messages inside Redis, in the step that acknowledges them. A
+// batch of a shard is one call.
 //
-// What it guarantees: a message is applied once for each delivery of its group,
-// however often consumers die and replies are lost, because it is applied only
-// while it is pending, and stops being pending in the same step. Nothing is kept
-// for that. Two things are not covered: a group that is rewound or made anew
-// delivers again, and a Redis that lost the end of a stream has it filled again,
-// with messages under other positions. With Remember both are covered for that
-// long, by the account and the message's id. So an account that is deregistered and
-// registered again under its id has messages skipped for that long whose ids it had
-// before: give another thing another id.
+// A message is applied once for each delivery of its group, however often consumers die and
+// replies are lost: it is applied only while it is pending, and stops being pending in the same
+// step. That needs no memory. Two cases are not covered. A group that is rewound or made anew
+// delivers again. A Redis that lost the end of a stream gets the messages again under other
+// positions. With Remember both are covered for that long, by the account and the message's id.
+// So if an account is deregistered and registered again under its id, messages with earlier ids
+// are skipped for that long: use a new id for another thing.
 //
-// In both cases what Redis loses it loses of the effect and of the
-// acknowledgement alike. An effect that raises an error is not acknowledged, but
-// what it wrote before stays: see [group.NewEffect].
+// If Redis loses data, it loses the effect and the acknowledgement together. A message whose
+// effect raises an error is not acknowledged, but what the effect wrote before stays: see
+// [group.NewEffect].
 type Effect struct {
 	Ring   *circulate.Ring
 	Effect *group.Effect
-	// Keys returns the keys that the effect uses for messages of a shard: in a
-	// cluster they begin with Ring.Tag(shard). Nil: none.
+	// Keys returns the keys that the effect uses for messages of a shard. In a cluster
+	// they must begin with Ring.Tag(shard). Nil: none.
 	Keys func(shard int) []string
 	Args []any
-	// Remember is for how long a message is known once it was applied; 0: not.
+	// Remember is how long an applied message is remembered; 0: not at all.
 	Remember time.Duration
 }
 
-// Handle applies a batch. Where Redis does not answer, the batch is for later:
-// what was applied after all will not be pending then.
+// Handle applies a batch. If Redis does not answer, all messages are for later: those that were
+// applied after all will not be pending then.
 func (e *Effect) Handle(ctx context.Context, batch []Delivery) []error {
 	found := make([]circulate.Found, len(batch))
 	for i := range batch {
@@ -49,8 +47,8 @@ func (e *Effect) Handle(ctx context.Context, batch []Delivery) []error {
 	}
 	applied, failed, err := group.Of(e.Ring).Apply(ctx, batch[0].Shard, e.Effect, applying, found)
 	if err != nil {
-		// The fault is with all of it, and no message's: a script that does not
-		// compile too must not bury messages.
+		// No message is to blame. Not even a script that does not compile may turn messages
+		// into dead letters.
 		return repeat(&Later{After: effectPause, Err: err}, len(batch))
 	}
 	errs := make([]error, len(batch))
@@ -68,5 +66,5 @@ func (e *Effect) Handle(ctx context.Context, batch []Delivery) []error {
 	return errs
 }
 
-// effectPause is how long to wait where Redis did not do the step.
+// effectPause is the wait after a step that Redis did not do.
 const effectPause = time.Second

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	tick         = 250 * time.Millisecond // how often the shards are looked over; costs Redis nothing
+	tick         = 250 * time.Millisecond // between two looks over the shards; it costs Redis nothing
 	heartbeat    = time.Second
-	stepTimeout  = 5 * time.Second // of a step with Redis that is not part of handling
-	farewell     = 2 * time.Second // what a handler has to return once its context is done
+	stepTimeout  = 5 * time.Second // for a step with Redis that is not part of handling
+	farewell     = 2 * time.Second // for a handler to return once its context is done
 	measureEvery = 15 * time.Second
-	atOnce       = 32 // shards that are asked about
+	atOnce       = 32 // shards whose leases are asked for at once
 )
 
-// member is a consumer that runs: one member of its group.
+// member is a running consumer: a member of its group.
 type member struct {
 	Consumer
 	name      string
@@ -30,24 +30,24 @@ type member struct {
 	slots     chan struct{}   // batches in memory
 	suspects  chan struct{}   // messages that may kill the process: one at a time
 	seed      maphash.Seed    // of the parts that batches are divided into
-	deferring atomic.Bool     // the last that a handler said of all it got is: later
+	deferring atomic.Bool     // handlers last put off all their messages
 	meters    meters
-	waiting   atomic.Int64 // accounts that something is held of
+	waiting   atomic.Int64 // accounts with waiting messages
 
-	sessions map[int]*session // shard -> who reads it; of manage alone
-	declined map[string][]int // by peers; likewise
+	sessions map[int]*session // shard -> its session; only manage uses it
+	declined map[string][]int // peer -> shards that it declined; only manage uses it
 
-	made  int          // shards, the last ones, that have the group since this consumer joined; of manage alone
-	fresh atomic.Int64 // shards that the group was made in, and nobody was told
-	told  time.Time    // when somebody was told last; of manage alone
+	made  int          // shards, the last ones, that have the group since this consumer joined; only manage uses it
+	fresh atomic.Int64 // shards in which the group was made, and that was not logged yet
+	told  time.Time    // when it was last logged; only manage uses it
 
 	mu      sync.Mutex
 	reached map[int]string   // shard -> the last position that this process has seen
-	reading map[int]*session // of the shards that have one
+	reading map[int]*session // shard -> its session
 }
 
-// manage keeps this consumer known to its peers, and has a session for each shard
-// that is its part, until ctx is done. The sessions end then, by themselves.
+// manage sends this consumer's signs of life, and keeps a session for each shard that is its
+// part, until ctx is done. Then the sessions end by themselves.
 func (g *member) manage(ctx context.Context) {
 	ours := make([]bool, g.Ring.Shards())
 	var beat, learned time.Time
@@ -93,7 +93,7 @@ func (g *member) wanted(ours []bool, try map[int]time.Time) (shards []int) {
 			case <-s.ended:
 				delete(g.sessions, shard)
 				if s.stuck {
-					continue // it is decided anew whose it is
+					continue // divide assigns it anew
 				}
 			default:
 				if !ours[shard] {
@@ -129,7 +129,7 @@ func (g *member) take(ctx context.Context, shards []int, try map[int]time.Time) 
 				g.failed("lease", err)
 				try[shard] = time.Now().Add(time.Second)
 			case begun.Lease == nil:
-				// Its holder may be giving it back just now, or be dead.
+				// Its holder may be returning it just now, or be dead.
 				try[shard] = time.Now().Add(min(begun.After, time.Second))
 			default:
 				g.sessions[shard] = g.begin(ctx, begun)
@@ -137,7 +137,7 @@ func (g *member) take(ctx context.Context, shards []int, try map[int]time.Time) 
 			return nil
 		})
 	}
-	_ = asking.Wait() // each has told of its own
+	_ = asking.Wait() // each has reported its own error
 }
 
 func (g *member) join(ctx context.Context) ([]string, error) {
@@ -147,9 +147,9 @@ func (g *member) join(ctx context.Context) ([]string, error) {
 	return group.Of(g.Ring).Member(g.Group, g.name, g.TakeOver).Join(ctx, hang...)
 }
 
-// make makes the group in every shard, those of its peers and those that follow
-// later among them: what is found from now on is the group's wherever it is found.
-// New shards come first, which are last: in them a group is as old as in the others.
+// make creates the group in every shard, also in those of its peers and in new ones. So messages
+// found from now on belong to the group in every shard. It begins with the last shards, which are
+// the new ones: a group must be at least as old in them as in the others.
 func (g *member) make(ctx context.Context) {
 	for ; g.made < g.Ring.Shards() && ctx.Err() == nil; g.made++ {
 		shard := g.Ring.Shards() - 1 - g.made
@@ -167,22 +167,22 @@ func (g *member) make(ctx context.Context) {
 	g.tellMade()
 }
 
-// toldEach is how often a line tells that the group was made, at most.
+// toldEach is the least time between two log lines that say that the group was created.
 const toldEach = time.Minute
 
-// tellMade tells that the group was made, of all its shards at once, and again where it
-// was removed under this consumer.
+// tellMade logs that the group was created, once for all its shards, and again if somebody
+// removes it while this consumer runs.
 func (g *member) tellMade() {
 	if time.Since(g.told) < toldEach {
 		return
 	}
 	if n := g.fresh.Swap(0); n > 0 {
 		g.told = time.Now()
-		g.Log.Info("consumer group made", "shards", n, "start", g.Start)
+		g.Log.Info("consumer group created", "shards", n, "start", g.Start)
 	}
 }
 
-// quit tells the peers that this consumer is gone, so that they need not wait.
+// quit signs this consumer off, so that its peers need not wait.
 func (g *member) quit() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.work), stepTimeout)
 	defer cancel()
@@ -191,20 +191,20 @@ func (g *member) quit() {
 	}
 }
 
-// rest waits for what was under way in Redis on behalf of this consumer.
+// rest waits for calls to Redis that are under way on behalf of this consumer.
 func (g *member) rest() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.work), stepTimeout)
 	defer cancel()
 	group.Of(g.Ring).Unwatched(ctx)
 }
 
-// failed counts a step that failed. The ring tells once that Redis is away.
+// failed counts a failed step. The ring logs once that Redis is away.
 func (g *member) failed(step string, err error) {
 	g.meters.redisErrors.WithLabelValues(g.Group, step).Inc()
 	g.Log.Debug("step failed", "step", step, "error", err)
 }
 
-// reads notes the session of a shard; nil: it has none any more.
+// reads notes the session of a shard; nil means that it has none any more.
 func (g *member) reads(shard int, s *session) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -229,8 +229,8 @@ func (g *member) reach(shard int, position string) {
 	g.reached[shard] = position
 }
 
-// after is where the group begins in a shard that has not got it: where this
-// process had got to, if it had, so that a group that somebody removed goes on.
+// after returns where the group begins in a shard that does not have it: the last position that
+// this process has seen, so that a group that somebody removed goes on, or Start.
 func (g *member) after(shard int) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

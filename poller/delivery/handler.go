@@ -13,36 +13,35 @@ import (
 type Delivery struct {
 	circulate.Found
 	Group   string // the consumer group that it is delivered to
-	Attempt int    // 1 at first; one more for each delivery before
+	Attempt int    // 1 for the first delivery, and one more for each later one
 }
 
-// Handler deals with messages of one shard, which come in the stream's order.
+// Handler handles messages of one shard, which come in the stream's order.
 //
-// The answer has an error for each message, or is nil where all went well: nil
-// for one that is dealt with, and is acknowledged then; ErrAcknowledged for one
-// that the handler has acknowledged itself; any other error for one that is to be
-// delivered again. A message after one of the same account that failed must not
-// be dealt with: it answers ErrHeld, and is delivered again behind it.
+// Handle returns one error for each message, or nil if all are handled. A message with a nil
+// error is handled, and is acknowledged then. ErrAcknowledged means that the handler has
+// acknowledged the message itself. After any other error the message is delivered again. The
+// handler must not handle a message behind a failed one of the same account: it returns ErrHeld
+// for it, and the message is delivered again behind the failed one.
 //
-// Handle must return soon after ctx is done. It is called from several
-// goroutines at once, never with the same account.
+// Handle must return soon after ctx is done. Several goroutines call it at once, never with the
+// same account.
 type Handler interface {
 	Handle(ctx context.Context, batch []Delivery) []error
 }
 
 var (
-	// ErrAcknowledged tells that the handler acknowledged the message itself.
+	// ErrAcknowledged reports that the handler acknowledged the message itself.
 	ErrAcknowledged = errors.New("delivery: acknowledged by the handler")
-	// ErrHeld tells that an earlier message of the account failed.
+	// ErrHeld reports that an earlier message of the account failed.
 	ErrHeld = errors.New("delivery: an earlier message of the account failed")
 )
 
-// Each makes a Handler of a function that deals with one message.
+// Each is a Handler made from a function that handles one message.
 type Each func(ctx context.Context, d Delivery) error
 
-// Handle calls the function for each message whose account has not failed in
-// this batch, until ctx is done: the others are for later then. A panic fails the
-// message that it happened with.
+// Handle calls the function for each message whose account has not failed in this batch. Once
+// ctx is done, the remaining messages are for later. A panic fails its message.
 func (each Each) Handle(ctx context.Context, batch []Delivery) []error {
 	errs := make([]error, len(batch))
 	failed := make(map[string]bool)
@@ -72,7 +71,7 @@ func (each Each) call(ctx context.Context, d Delivery) (err error) {
 	return each(ctx, d)
 }
 
-// panicError is what a handler panicked with.
+// panicError is the panic of a handler.
 type panicError struct {
 	value any
 	stack []byte

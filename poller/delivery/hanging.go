@@ -10,13 +10,13 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// hanging are the handlers that do not return though their context is done. Each
-// keeps its slot until it does.
+// hanging is the handlers that do not return although their context is done. Each keeps its slot
+// until it returns.
 type hanging struct {
 	mu      sync.Mutex
 	count   int
-	shards  map[int]int // shard -> how many of them have messages of it
-	changed bool        // since it was asked
+	shards  map[int]int // shard -> how many of them have its messages
+	changed bool        // since the last call of news
 }
 
 func newHanging() *hanging { return &hanging{shards: make(map[int]int)} }
@@ -39,14 +39,14 @@ func (h *hanging) remove(shard int) {
 	h.changed = true
 }
 
-// all tells how many hang, and the shards that they have messages of.
+// all returns how many handlers hang, and the shards whose messages they have.
 func (h *hanging) all() (count int, shards []int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.count, slices.Sorted(maps.Keys(h.shards))
 }
 
-// news reports whether that has changed since it was asked last.
+// news reports whether that has changed since the last call.
 func (h *hanging) news() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,8 +55,8 @@ func (h *hanging) news() bool {
 	return was
 }
 
-// aside keeps the consumer out of its group while a handler hangs in each of its
-// slots: it could read nothing, and its peers can. It reports whether it is out.
+// aside keeps the consumer out of its group while a handler hangs in each of its slots: it could
+// not read, but its peers can. It reports whether the consumer is out.
 func (g *member) aside(was bool) bool {
 	count, _ := g.hanging.all()
 	is := count >= g.Concurrency
@@ -72,10 +72,10 @@ func (g *member) aside(was bool) bool {
 	return is
 }
 
-// divide tells which shards are this consumer's part among those that are alive. Who
-// has a handler that hangs in a shard has declined it, and is left out where there
-// is anybody else: what all have declined is read as if none had, for otherwise
-// nobody would, and what hangs everybody ends as a dead letter.
+// divide returns which shards are this consumer's part among the living ones. A consumer with a
+// handler that hangs in a shard has declined the shard, and is left out if there is another. A
+// shard that all consumers have declined is assigned as if none had: otherwise nobody would read
+// it, and its message would never become a dead letter.
 func (g *member) divide(alive []string) (ours []bool) {
 	_, hang := g.hanging.all()
 	declined := make(map[int][]string) // shard -> by whom

@@ -11,32 +11,32 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// held are the messages of a shard that wait to be delivered again, or behind one
-// that does. They stay pending in Redis; only their positions are kept here. The
-// session alone changes them, but for hasten; others may look.
+// held is the messages of a shard that wait to be delivered again, or behind such a message. They
+// stay pending in Redis; only their positions are kept here. Apart from hasten, only the session
+// changes them. Others may look.
 type held struct {
 	mu       sync.Mutex
 	accounts map[string]*heldAccount
 	total    int
-	sum      *atomic.Int64 // accounts, of all the consumer's sessions
+	sum      *atomic.Int64 // accounts of all the consumer's sessions
 }
 
 type heldAccount struct {
-	queue []group.Pending // in the stream's order; Deliveries: which one the next is
+	queue []group.Pending // in the stream's order; Deliveries is the number of the next delivery
 	due   time.Time
-	alone bool // its first message is delivered by itself: the batch that it was in panicked
+	alone bool // its first message is delivered by itself: its batch panicked
 
-	why     error          // what the first message failed with
+	why     error          // the failure of the first message
 	out     *group.Pending // the first message, while it is being delivered again
-	outWith int            // how many of the account are, that one among them
-	hurried bool           // somebody wants it tried at once, while it was being delivered
+	outWith int            // the number of the account's messages being delivered, including that one
+	hurried bool           // a retry was ordered while it was being delivered
 }
 
 func newHeld(sum *atomic.Int64) *held {
 	return &held{accounts: make(map[string]*heldAccount), sum: sum}
 }
 
-// clear forgets all.
+// clear forgets everything.
 func (h *held) clear() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,7 +50,7 @@ func (h *held) has(account string) bool {
 	return h.accounts[account] != nil
 }
 
-// count is how many messages are held.
+// count returns the number of held messages.
 func (h *held) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,8 +66,8 @@ func (h *held) add(account string, p group.Pending) {
 	h.total++
 }
 
-// back puts messages of an account before those that it has, to be delivered again
-// at a time, because of what the first of them failed with.
+// back puts messages of an account in front of those that it has, to be delivered again at a
+// time. Why is the failure of the first of them.
 func (h *held) back(account string, first []group.Pending, due time.Time, alone bool, why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,7 +86,7 @@ func (h *held) back(account string, first []group.Pending, due time.Time, alone 
 	h.total += len(first)
 }
 
-// next is when the first account is due; zero if there is none.
+// next returns when the first account is due, or the zero time if there is none.
 func (h *held) next() (next time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,7 +98,7 @@ func (h *held) next() (next time.Time) {
 	return next
 }
 
-// all are the messages with how often each was delivered and failed.
+// all returns the messages with the numbers of their failed deliveries.
 func (h *held) all() []group.Pending {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -111,7 +111,7 @@ func (h *held) all() []group.Pending {
 	return all
 }
 
-// others returns what of pending is not held.
+// others returns the messages of pending that are not held.
 func (h *held) others(pending []group.Pending) []group.Pending {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,9 +127,8 @@ func (h *held) others(pending []group.Pending) []group.Pending {
 	return slices.DeleteFunc(slices.Clone(pending), func(p group.Pending) bool { return known[p.Position] })
 }
 
-// take takes up to n messages whose time has come out of the queues, in the
-// stream's order. Their accounts stay, with nothing in them if need be, until
-// they are settled.
+// take removes up to n due messages from the queues and returns them in the stream's order. Their
+// accounts stay, even empty, until they are settled.
 func (h *held) take(now time.Time, n int) (taken []group.Pending, accounts []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -163,8 +162,8 @@ func (h *held) take(now time.Time, n int) (taken []group.Pending, accounts []str
 	return taken, accounts
 }
 
-// settled forgets accounts that have nothing left, and has the others go on now.
-// Those that failed again have been put back before.
+// settled forgets accounts without messages, and makes the others due now. Accounts that failed
+// again have been put back before.
 func (h *held) settled(accounts []string, failed map[string]bool, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -182,9 +181,9 @@ func (h *held) settled(accounts []string, failed map[string]bool, now time.Time)
 	}
 }
 
-// hasten has an account's messages delivered at once that wait to be delivered again;
-// those of all accounts where it is empty. One that is being delivered is delivered at
-// once again if it fails. It returns for how many accounts that holds.
+// hasten makes the waiting messages of an account due at once, or those of all accounts if it is
+// empty. A message that is being delivered is retried at once if it fails. It returns the number
+// of accounts.
 func (h *held) hasten(account string, now time.Time) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -201,7 +200,7 @@ func (h *held) hasten(account string, now time.Time) (n int) {
 	return n
 }
 
-// look adds the first message of each account to those that wait, and counts.
+// look adds the first message of each account, and counts the accounts and messages.
 func (h *held) look(shard int, into *Standing) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -225,15 +224,15 @@ func (h *held) look(shard int, into *Standing) {
 // isAfter reports whether a position comes after another.
 func isAfter(a, b string) bool { return circulate.ComparePositions(a, b) > 0 }
 
-// How often and when a message is delivered again unless a Consumer says otherwise. The
-// guide and the package's doc state the same; a test compares.
+// How often and when a message is delivered again unless a Consumer says otherwise. The guide and
+// the package's doc say the same; a test compares them.
 const (
 	// MaxDeliveries is the default of Consumer.MaxDeliveries.
 	MaxDeliveries = 8
-	// FirstPause is how long a message waits after the first delivery that failed. Each
-	// pause is four times the one before.
+	// FirstPause is how long a message waits after its first failed delivery. Each further
+	// pause is four times as long.
 	FirstPause = time.Second
-	// LongestPause is what no pause is longer than.
+	// LongestPause is the longest pause.
 	LongestPause = 10 * time.Minute
 )
 

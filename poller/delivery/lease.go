@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// step does a step with the lease. One that succeeds has renewed it.
+// step does a step with the lease. A step that succeeds has renewed the lease.
 func (s *session) step(do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(s.work, stepTimeout)
 	defer cancel()
@@ -26,16 +26,16 @@ func (s *session) step(do func(ctx context.Context) error) error {
 	return err
 }
 
-// silence is how long ago the lease was last known to be held.
+// silence returns how long ago the lease was last known to be held.
 func (s *session) silence() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Since(s.live)
 }
 
-// keep renews leases while other steps do not, as while a handler works, until ctx
-// is done. When one is lost, or may be, the session's handlers are told to stop:
-// another consumer may have their accounts.
+// keep renews leases until ctx is done while no other step does, for example while a handler
+// works. When a lease is lost, or may be, it cancels the session's handlers: another consumer may
+// have their accounts.
 func (g *member) keep(ctx context.Context) {
 	for sleep(ctx, g.TakeOver/12) {
 		g.mu.Lock()
@@ -48,8 +48,7 @@ func (g *member) keep(ctx context.Context) {
 	}
 }
 
-// wantsKeeping reports whether the lease must be renewed for the session, and notes
-// that this is done.
+// wantsKeeping reports whether keep must renew the session's lease, and notes that it does.
 func (s *session) wantsKeeping() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,14 +72,14 @@ func (s *session) keep() {
 	s.keeps = false
 }
 
-// parks notes whether the session waits.
+// parks notes whether the session waits for messages.
 func (s *session) parks(is bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parked = is
 }
 
-// renew renews the lease, and tells whether there may be something to read.
+// renew renews the lease, and reports whether there may be messages to read.
 func (s *session) renew() (behind bool, err error) {
 	err = s.step(func(ctx context.Context) (err error) {
 		behind, err = group.Of(s.Ring).Renew(ctx, s.lease)
@@ -95,16 +94,14 @@ func (s *session) renew() (behind bool, err error) {
 	return behind, err
 }
 
-// untilRenewal is when to renew the lease next: at times that are the same for all
-// groups of a process, each shard at its own, so that one step renews the shard's
-// leases of all of them.
+// untilRenewal returns the time until the lease's next renewal. Each shard has its own times,
+// which are the same for all groups of a process, so that one step renews all leases of the shard.
 func (s *session) untilRenewal() time.Duration {
 	period := s.TakeOver / 3
 	return untilNext(period, period*time.Duration(s.shard)/time.Duration(s.Ring.Shards()))
 }
 
-// untilNext is how long it takes to the next time that lies a phase behind a
-// multiple of the period.
+// untilNext returns the time until the next multiple of the period plus the phase.
 func untilNext(period, phase time.Duration) time.Duration {
 	return period - (time.Duration(time.Now().UnixNano())-phase)%period
 }
@@ -112,7 +109,7 @@ func untilNext(period, phase time.Duration) time.Duration {
 func (s *session) lost(why error) {
 	if s.work.Err() == nil {
 		s.meters.lost.Inc()
-		level := slog.LevelDebug // Redis is away, which the ring tells once
+		level := slog.LevelDebug // Redis is away, which the ring logs once
 		if errors.Is(why, group.ErrLeaseLost) {
 			level = slog.LevelInfo
 		}
@@ -121,8 +118,7 @@ func (s *session) lost(why error) {
 	s.lose(group.ErrLeaseLost)
 }
 
-// trouble takes a step that failed, and waits a little where the fault is with
-// Redis.
+// trouble handles a failed step, and waits a little if Redis is at fault.
 func (s *session) trouble(step string, err error) {
 	if s.work.Err() != nil {
 		return
@@ -143,7 +139,7 @@ func (s *session) trouble(step string, err error) {
 	_ = sleep(s.reading, 50*time.Millisecond<<s.failures)
 }
 
-// ensure makes the group in the shard where it has not got it.
+// ensure creates the group in the shard if it is missing.
 func (s *session) ensure() bool {
 	created := false
 	err := s.step(func(ctx context.Context) (err error) {
@@ -155,7 +151,7 @@ func (s *session) ensure() bool {
 		return false
 	}
 	if created {
-		s.fresh.Add(1) // manage tells of it
+		s.fresh.Add(1) // manage logs it
 		s.atEnd = false
 	}
 	return true

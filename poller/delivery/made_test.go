@@ -41,7 +41,7 @@ func TestGroupMadeIsOneLine(t *testing.T) {
 			done <- delivery.Consumer{Ring: w.Ring, Group: "g", Handler: j.handler(), Log: slog.New(slog.NewTextHandler(&log, nil))}.Run(ctx)
 		}()
 		time.Sleep(time.Minute)
-		if log.with("consumer group made") != 1 || log.with("shards=33") != 1 {
+		if log.with("consumer group created") != 1 || log.with("shards=33") != 1 {
 			t.Errorf("made:\n%s", log.text.String())
 		}
 		// Somebody removes it under the consumer, which makes it anew.
@@ -50,7 +50,7 @@ func TestGroupMadeIsOneLine(t *testing.T) {
 		}
 		w.add(1, "a", "b", "c", "d", "e", "f", "g", "h")
 		time.Sleep(5 * time.Minute)
-		if n := log.with("consumer group made"); n < 2 || n > 3 {
+		if n := log.with("consumer group created"); n < 2 || n > 3 {
 			t.Errorf("%d lines:\n%s", n, log.text.String())
 		}
 		cancel()

@@ -13,9 +13,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// Metrics are what consumers count, by group. None is labelled by account. Lag,
-// pending and dead letters are those of the shards that the process reads: their
-// sums over all processes are the group's.
+// Metrics are the metrics of consumers, by group. None is labelled by account. Lag, pending and
+// dead letters are those of the shards that the process reads: their sums over all processes are
+// the group's.
 type Metrics struct {
 	handled     *prometheus.CounterVec
 	latency     *prometheus.HistogramVec
@@ -34,7 +34,7 @@ type Metrics struct {
 	dead        *prometheus.GaugeVec
 }
 
-// NewMetrics registers the metrics of consumers; a nil registry counts for nobody.
+// NewMetrics registers the metrics of consumers. With a nil registry they are not exported.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	f := promauto.With(registry)
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -51,12 +51,12 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		panics:      counters("handler_panics_total", "Batches in which the handler panicked."),
 		takenOver:   counters("taken_over_total", "Pending messages taken over from another consumer, or after an unknown outcome."),
 		lost:        counters("leases_lost_total", "Shards lost to another consumer, or because Redis was away too long."),
-		stuck:       gauges("handlers_stuck", "Handlers that do not return though their context is done."),
+		stuck:       gauges("handlers_stuck", "Handlers that do not return although their context is done."),
 		aside:       gauges("aside", "1 while the process has left the group because a handler hangs in each of its slots."),
 		givenUp:     counters("shards_given_up_total", "Times that a shard was given up because a handler did not return."),
 		shards:      gauges("shards", "Shards that this process reads."),
 		lag:         gauges("lag", "Messages not read."),
-		unread:      gauges("oldest_unread_seconds", "For how long the oldest message that is not read waits."),
+		unread:      gauges("oldest_unread_seconds", "The age of the oldest message that is not read."),
 		pending:     gauges("pending", "Messages read and not acknowledged."),
 		unsettled:   gauges("oldest_pending_seconds", "For how long the oldest message that is not acknowledged has been there."),
 		dead:        gauges("dead_letters", "Dead letters in the shards, of all groups."),

@@ -11,38 +11,38 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// session reads one shard under one lease. All but keep is one goroutine.
+// session reads one shard under one lease. Apart from keep, it runs in one goroutine.
 type session struct {
 	*member
 	shard int
 	lease *group.Lease
 	watch *group.Watch
-	yield func()        // ends it after what it is at
-	ended chan struct{} // closed when it has
+	yield func()        // ends the session after its current work
+	ended chan struct{} // closed when the session has ended
 
 	reading context.Context // done: read no more
-	work    context.Context // done: the lease is lost, or the grace over
+	work    context.Context // done: the lease is lost, or the grace period over
 	lose    context.CancelCauseFunc
 
 	held     *held
-	hurry    chan struct{} // has a value when what is held was hastened
-	last     string        // the last position seen; what is pending after it is not known
+	hurry    chan struct{} // has a value when a retry of held messages was ordered
+	last     string        // the last position seen; pending messages after it are unknown
 	atEnd    bool          // the stream ended at last when it was read
-	woken    bool          // there should be something to read
-	unsure   bool          // a read of unknown outcome may have left something pending
-	failures int           // steps with Redis in a row
-	stuck    bool          // a handler did not come back
+	woken    bool          // there should be messages to read
+	unsure   bool          // a read of unknown outcome may have left pending messages
+	failures int           // failed steps with Redis in a row
+	stuck    bool          // a handler did not return
 
 	mu     sync.Mutex
 	live   time.Time      // when the last step was sent that found the lease held
 	parked bool           // it waits, and renews the lease itself
 	kept   sync.WaitGroup // renewals that the group's keeper has begun
-	keeps  bool           // one is under way
+	keeps  bool           // such a renewal is under way
 }
 
 func (g *member) begin(ctx context.Context, begun group.Begun) *session {
 	s := &session{member: g, shard: begun.Lease.Shard, lease: begun.Lease, ended: make(chan struct{}), held: newHeld(&g.waiting), hurry: make(chan struct{}, 1), last: circulate.StreamStart, live: begun.Asked}
-	if begun.End != "" { // there is nothing to do until something comes
+	if begun.End != "" { // there is nothing to do until a message comes
 		s.last, s.atEnd = begun.End, true
 		g.reach(s.shard, s.last)
 	}
@@ -58,7 +58,7 @@ func (s *session) run() {
 	s.watch = group.Of(s.Ring).Watch(s.shard)
 	defer s.watch.Close()
 	s.consume()
-	s.reads(s.shard, nil) // so that no renewal begins any more
+	s.reads(s.shard, nil) // so that no further renewal begins
 	s.kept.Wait()
 	if s.work.Err() == nil && !s.stuck || errors.Is(context.Cause(s.work), errGraceOver) && !s.stuck {
 		s.release()
@@ -68,7 +68,7 @@ func (s *session) run() {
 	s.lose(context.Canceled)
 }
 
-// consume reads and delivers until it is to end or the lease is lost.
+// consume reads and delivers until the session must end or the lease is lost.
 func (s *session) consume() {
 	if s.atEnd {
 		s.idle(s.last)
@@ -124,7 +124,7 @@ func (s *session) read() (group.Batch, error) {
 		s.see(batch)
 		s.atEnd = true
 	case s.atEnd && s.woken:
-		s.atEnd = false // it ends elsewhere, where this group has been before
+		s.atEnd = false // the stream ends elsewhere, where this group has been before
 	case s.atEnd:
 	default:
 		if batch.End != "" {
@@ -136,7 +136,7 @@ func (s *session) read() (group.Batch, error) {
 	return batch, nil
 }
 
-// see moves last behind what was seen.
+// see moves last behind the messages of a batch.
 func (s *session) see(batch group.Batch) {
 	if n := len(batch.Messages); n > 0 && isAfter(batch.Messages[n-1].Position, s.last) {
 		s.last = batch.Messages[n-1].Position
@@ -146,9 +146,8 @@ func (s *session) see(batch group.Batch) {
 	}
 }
 
-// idle waits until the shard has something after a position, or until a retry is
-// due. Meanwhile it renews the lease, and is told then if there is something that
-// it was not woken for.
+// idle waits until the shard has a message after a position, or until a retry is due. Meanwhile
+// it renews the lease, which also reports messages for which it was not woken.
 func (s *session) idle(after string) {
 	woken := make(chan struct{})
 	if after != "" {
@@ -198,7 +197,7 @@ func (s *session) takeSlot() bool {
 }
 
 func (s *session) giveSlot() {
-	if !s.stuck { // then the slot is the handler's until it comes back
+	if !s.stuck { // a stuck handler keeps the slot until it returns
 		<-s.slots
 	}
 }
@@ -206,8 +205,8 @@ func (s *session) giveSlot() {
 func (s *session) release() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.work), stepTimeout)
 	defer cancel()
-	// What waits was not delivered as often as Redis counts: so that a peer does
-	// not give up on a message too early.
+	// Set the counts of waiting messages, which were not delivered as often as Redis counts, so
+	// that a peer does not turn them into dead letters too early.
 	for waiting := range slices.Chunk(s.held.all(), s.Batch) {
 		if _, err := group.Of(s.Ring).Redeliver(ctx, s.lease, waiting); err != nil {
 			s.failed("redeliver", err)

@@ -9,12 +9,12 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// heldPause is how long an account waits at least before it is delivered again.
+// heldPause is the least wait of an account before its messages are delivered again.
 const heldPause = 20 * time.Millisecond
 
-// settle acknowledges what was dealt with, together with what is others', buries
-// what has failed too often, and keeps the rest to be delivered again. It returns
-// the accounts of which something is kept.
+// settle acknowledges handled messages and those of other groups, turns messages that failed too
+// often into dead letters, and keeps the rest to be delivered again. It returns the accounts of
+// which it keeps messages.
 func (s *session) settle(batch []Delivery, errs []error, panicked bool, others []string) map[string]bool {
 	done := others
 	type account struct {
@@ -62,7 +62,7 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 		case errors.As(errs[i], &later):
 			a.due = latest(a.due, now.Add(later.After))
 			deferred = later.Err
-		case len(a.back) == 0: // held behind nothing that we know of
+		case len(a.back) == 0: // held, but behind no message that we know
 			a.due = latest(a.due, now.Add(time.Second))
 		}
 		a.back = append(a.back, p)
@@ -80,7 +80,7 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 	return kept
 }
 
-// reasonOf leaves out of a handler's answer when to come again.
+// reasonOf returns the reason in a handler's error, without the time of Later.
 func reasonOf(err error) error {
 	if later, ok := errors.AsType[*Later](err); ok {
 		return later.Err
@@ -88,12 +88,11 @@ func reasonOf(err error) error {
 	return err
 }
 
-// tellDeferred says once that handlers put off all they get, and once that they
-// do not any more.
+// tellDeferred logs once that handlers put off all messages, and once that they no longer do.
 func (g *member) tellDeferred(why error, progress bool) {
 	switch {
 	case progress && g.deferring.Swap(false):
-		g.Log.Info("messages are dealt with again")
+		g.Log.Info("messages are handled again")
 	case !progress && why != nil && !g.deferring.Swap(true):
 		g.Log.Warn("messages are put off until later", "error", why)
 	}
@@ -134,13 +133,13 @@ func outcomeOf(work context.Context, err error) string {
 	return outcomeFailed
 }
 
-// acknowledge tells Redis what was dealt with, until it knows, or until another
-// consumer has the shard and finds out by itself.
+// acknowledge acknowledges handled messages in Redis. It tries again until that succeeds, or until
+// another consumer has the shard.
 func (s *session) acknowledge(positions []string) {
 	if len(positions) == 0 {
 		return
 	}
-	// Even though the lease is lost or the grace over: it was dealt with.
+	// Even if the lease is lost or the grace period over: the messages were handled.
 	for try := 0; ; try++ {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.work), stepTimeout)
 		_, err := group.Of(s.Ring).Acknowledge(ctx, s.shard, s.Group, positions)
@@ -155,8 +154,7 @@ func (s *session) acknowledge(positions []string) {
 	}
 }
 
-// bury puts a message into the dead-letter stream. It reports whether that is
-// done, or nothing is left to do.
+// bury turns a message into a dead letter. It reports whether that is done or no longer needed.
 func (s *session) bury(p group.Pending, why error) bool {
 	dead := false
 	err := s.step(func(ctx context.Context) (err error) {
@@ -168,12 +166,12 @@ func (s *session) bury(p group.Pending, why error) bool {
 		return false
 	}
 	if dead {
-		s.Log.Error("message goes to the dead-letter stream", "shard", s.shard, "position", p.Position, "deliveries", p.Deliveries, "error", why)
+		s.Log.Error("message is a dead letter", "shard", s.shard, "position", p.Position, "deliveries", p.Deliveries, "error", why)
 	}
 	return true
 }
 
-// writtenAt is when a message was written, by Redis' clock.
+// writtenAt returns when a message was written, by Redis' clock.
 func writtenAt(position string) time.Time {
 	id, _ := circulate.ParseStreamID(position)
 	return id.Time()

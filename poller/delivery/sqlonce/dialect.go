@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Dialect is the SQL that a database speaks. Any of its database/sql drivers will
-// do whose errors tell their code: by a method SQLState() string for PostgreSQL
-// (pgx, lib/pq), by Code() int for SQLite (modernc.org/sqlite).
+// Dialect is the SQL that a database speaks. It works with any database/sql driver whose errors
+// have a method for their code: SQLState() string for PostgreSQL (pgx, lib/pq), Code() int for
+// SQLite (modernc.org/sqlite).
 type Dialect int
 
-// The databases that are known.
+// The supported databases.
 const (
 	PostgreSQL Dialect = iota + 1
 	SQLite
 )
 
-// String is the database's name.
+// String returns the database's name.
 func (d Dialect) String() string {
 	switch d {
 	case PostgreSQL:
@@ -30,10 +30,10 @@ func (d Dialect) String() string {
 // statements are what a Handler runs; an empty one is left out.
 type statements struct {
 	prepare []string // in one transaction
-	record  string   // argument: a JSON array of [group, account, message]; answers those that were not there
+	record  string   // argument: a JSON array of [group, account, message]; returns those that were not there
 	guard   string   // behind record
-	after   string   // after each call of the function: fails where the transaction is not open any more
-	check   string   // before the commit: likewise
+	after   string   // after each call of the function: fails if the transaction is no longer open
+	check   string   // before the commit: the same
 	prune   string   // arguments: age in seconds, most records
 }
 
@@ -46,7 +46,7 @@ func (d Dialect) statements(table string) statements {
 
 const columns = "consumer_group, account, message"
 
-// quote makes a table of its name, and returns the name without its schema.
+// quote returns a table's name in quotes, its schema, and its name without the schema.
 func quote(table string) (quoted, schema, name string) {
 	quoted = `"` + strings.ReplaceAll(table, ".", `"."`) + `"`
 	if before, after, ok := strings.Cut(table, "."); ok {
@@ -60,7 +60,7 @@ func postgreSQL(table string) statements {
 	fill := strings.NewReplacer("$TABLE", quoted, "$INDEX", `"`+name+`_applied_at"`, "$LOCK", "rounds sqlonce "+table, "$COLUMNS", columns).Replace
 	return statements{
 		prepare: []string{
-			// IF NOT EXISTS alone fails where two do it at once.
+			// IF NOT EXISTS alone fails if two do it at once.
 			fill(`SELECT pg_advisory_xact_lock(hashtextextended('$LOCK', 0))`),
 			// The collation of keys is bytes: the index outlives a new version of the
 			// system's collations.
@@ -85,7 +85,7 @@ func postgreSQL(table string) statements {
 func sqlite(table string) statements {
 	quoted, schema, name := quote(table)
 	index := `"` + name + `_applied_at"`
-	if schema != "" { // there it is the index that bears the schema
+	if schema != "" { // in SQLite the index has the schema
 		index = `"` + schema + `".` + index
 	}
 	fill := strings.NewReplacer("$TABLE", quoted, "$NAME", `"`+name+`"`, "$INDEX", index, "$COLUMNS", columns).Replace

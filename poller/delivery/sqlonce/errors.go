@@ -13,7 +13,7 @@ type PanicError struct {
 	Stack []byte // of the goroutine, for a log
 }
 
-// Error tells the value that the function panicked with.
+// Error returns the value that the function panicked with.
 func (p *PanicError) Error() string {
 	return fmt.Sprintf("sqlonce: the function panicked: %v", p.Value)
 }
@@ -24,16 +24,16 @@ func (p *PanicError) Unwrap() error {
 	return meaningless(err)
 }
 
-// meaningless takes from an error of the function's the meaning that it would have
-// as an answer to the consumer: nothing that was rolled back is acknowledged.
+// meaningless removes from an error of the function the meaning that it would have for the
+// consumer: a message that was rolled back must not be acknowledged.
 func meaningless(err error) error {
 	if errors.Is(err, delivery.ErrAcknowledged) || errors.Is(err, delivery.ErrHeld) {
-		return fmt.Errorf("sqlonce: the function answered what is not for it to say: %v", err) //nolint:errorlint // not wrapped, for the consumer would take it as said
+		return fmt.Errorf("sqlonce: the function must not return this error: %v", err) //nolint:errorlint // not wrapped, or the consumer would obey it
 	}
 	return err
 }
 
-// sqlState is PostgreSQL's code of an error, empty where the server did not answer.
+// sqlState returns PostgreSQL's code of an error; it is empty if the server did not answer.
 func sqlState(err error) string {
 	var e interface{ SQLState() string }
 	if errors.As(err, &e) {
@@ -42,7 +42,7 @@ func sqlState(err error) string {
 	return ""
 }
 
-// sqliteCode is SQLite's primary result code of an error, 0 if it has none.
+// sqliteCode returns SQLite's primary result code of an error, or 0 if it has none.
 func sqliteCode(err error) int {
 	var e interface{ Code() int }
 	if errors.As(err, &e) {
@@ -51,8 +51,8 @@ func sqliteCode(err error) int {
 	return 0
 }
 
-// conflict reports whether a transaction was certainly rolled back because of
-// another, and may do better when it is repeated.
+// conflict reports whether a transaction was certainly rolled back because of another, and may
+// succeed if it is repeated.
 func (d Dialect) conflict(err error) bool {
 	if d == SQLite {
 		code := sqliteCode(err)
@@ -65,9 +65,9 @@ func (d Dialect) conflict(err error) bool {
 	return false
 }
 
-// refused reports whether the database answered that a transaction cannot be
-// committed for what is in it. Any other error of a commit leaves its outcome
-// unknown: a server that is told to end may say so after the commit.
+// refused reports whether the database answered that the content of a transaction cannot be
+// committed. After any other error of a commit its outcome is unknown: a server that shuts down
+// may report that after the commit.
 func (d Dialect) refused(err error) bool {
 	if d == SQLite {
 		code := sqliteCode(err)

@@ -10,13 +10,11 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
-// Func is the effect of a message: what it does in tx is committed together with
-// the record of the message, or not at all. See the package's page for what it
-// must not do.
+// Func is the effect of a message. Its statements in tx are committed together with the record of
+// the message, or not at all. The package's doc says what it must not do.
 type Func func(ctx context.Context, tx *sql.Tx, d delivery.Delivery) error
 
-// Handler applies messages by a function, each effectively once. It may be used
-// from several goroutines at once.
+// Handler applies messages with a function, each effectively once. It is safe for concurrent use.
 type Handler struct {
 	db         *sql.DB
 	dialect    Dialect
@@ -27,8 +25,8 @@ type Handler struct {
 
 var _ delivery.Handler = (*Handler)(nil)
 
-// New makes a handler that writes to db. Its table must be there: see Prepare. An
-// error names every field that is wrong.
+// New returns a handler that writes to db. Its table must exist: see Prepare. An error names
+// every field that is wrong.
 func New(db *sql.DB, dialect Dialect, apply Func, o Options) (*Handler, error) {
 	o = o.withDefaults()
 	errs := []error{o.validate()}
@@ -47,11 +45,10 @@ func New(db *sql.DB, dialect Dialect, apply Func, o Options) (*Handler, error) {
 	return &Handler{db: db, dialect: dialect, apply: apply, options: o, statements: dialect.statements(o.Table)}, nil
 }
 
-// Handle applies the messages of a batch that have no record, in order, and
-// answers for each as delivery.Handler says: nil once it is committed or was
-// already, delivery.Later where the database could not be asked, delivery.ErrHeld
-// behind a failed message of the same account. Any other error is the message's
-// own, or says that the outcome of its commit is unknown.
+// Handle applies the messages of a batch that have no record, in order. As delivery.Handler says,
+// it returns an error for each message: nil if it is committed now or was before, delivery.Later
+// if the database is away, and delivery.ErrHeld behind a failed message of the same account. Any
+// other error is the message's own, or says that the outcome of its commit is unknown.
 func (h *Handler) Handle(ctx context.Context, batch []delivery.Delivery) []error {
 	r := newRun(h, batch)
 	for items := range h.parts(batch) {
@@ -63,7 +60,7 @@ func (h *Handler) Handle(ctx context.Context, batch []delivery.Delivery) []error
 	return r.errs
 }
 
-// parts returns the indices of a batch, those of a transaction together.
+// parts yields the indices of a batch, transaction by transaction.
 func (h *Handler) parts(batch []delivery.Delivery) func(yield func([]int) bool) {
 	return func(yield func([]int) bool) {
 		var part []int

@@ -13,13 +13,13 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
-// identity is what a message is known by, as the table has it.
+// identity identifies a message, as the table has it.
 type identity [3]string // group, account, message
 
 const (
 	positioned = "at:"     // begins the identity of a message without id
-	hashed     = "sha256:" // begins what stands for a text that the table cannot have
-	longest    = 250       // bytes of a text; PostgreSQL bears 2,704 in an index's row
+	hashed     = "sha256:" // begins the replacement of a text that the table cannot have
+	longest    = 250       // bytes of a text; PostgreSQL allows 2,704 in a row of an index
 )
 
 func identify(d *delivery.Delivery) identity {
@@ -30,14 +30,14 @@ func identify(d *delivery.Delivery) identity {
 	return identity{text(d.Group), text(d.Account), message}
 }
 
-// fingerprint is of a message's content: after a failover that set a stream back,
-// a position may come to be another message's.
+// fingerprint returns a hash of a message's content: after a failover that set a stream back, a
+// position may belong to another message.
 func fingerprint(d *delivery.Delivery) string {
 	return digest(fmt.Sprintf("%q %q %s", d.Message.Type, d.Message.Time.UTC().Format(time.RFC3339Nano), d.Message.Data))
 }
 
-// text is a text as any database can have it in a key: itself, or its hash where
-// it is long, not UTF-8, or has a NUL. It never stands for two texts.
+// text returns a text that any database can have in a key: the text itself, or its hash if it is
+// long, not UTF-8, or has a NUL. Different texts never have the same result.
 func text(s string) string {
 	if len(s) > longest || !utf8.ValidString(s) || strings.ContainsRune(s, 0) ||
 		strings.HasPrefix(s, hashed) || strings.HasPrefix(s, positioned) {
@@ -51,9 +51,8 @@ func digest(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// encode returns identities as an argument of the record statement, each once and
-// in one order for all: two transactions that have messages in common never wait
-// for each other both.
+// encode returns identities as an argument of the record statement, each once and sorted, so that
+// two transactions with common messages cannot deadlock.
 func encode(ids []identity) (string, error) {
 	sorted := slices.Clone(ids)
 	slices.SortFunc(sorted, func(a, b identity) int { return slices.Compare(a[:], b[:]) })

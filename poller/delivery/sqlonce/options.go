@@ -9,19 +9,18 @@ import (
 	"time"
 )
 
-// Options are how a Handler works. Zero values have the defaults.
+// Options are the settings of a Handler. A zero field means the default.
 type Options struct {
-	// Table has the records, with its schema if that is not the connection's:
-	// rounds_applied. Names are of ASCII letters, digits and underscores, at most
-	// 48 each.
+	// Table is the name of the table with the records, with its schema if that is not the
+	// connection's. Names have ASCII letters, digits and underscores, at most 48 each. The
+	// default is rounds_applied.
 	Table string
-	// MaxBatch is the most messages in one transaction; 256.
+	// MaxBatch is the most messages in one transaction. The default is 256.
 	MaxBatch int
-	// ConflictWait is for how long a call of Handle, Prepare or Prune repeats
-	// transactions that lost to others: SQLITE_BUSY, serialization failures,
-	// deadlocks. 5 s.
+	// ConflictWait is how long a call of Handle, Prepare or Prune repeats transactions that
+	// lost against others: SQLITE_BUSY, serialization failures, deadlocks. The default is 5 s.
 	ConflictWait time.Duration
-	// Isolation is the transactions'; the database's default.
+	// Isolation is the isolation level of transactions. The default is the database's.
 	Isolation sql.IsolationLevel
 }
 

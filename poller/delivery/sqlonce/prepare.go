@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Prepare makes the table if it is not there, and reports an error if what is
-// there under its name cannot hold the records. Any number of replicas may do it
-// at once. Where the table is there it needs no right to make one.
+// Prepare creates the table if it does not exist. It returns an error if something else has its
+// name and cannot keep the records. Any number of replicas may call it at once. If the table
+// exists, Prepare needs no permission to create one.
 func (h *Handler) Prepare(ctx context.Context) error {
 	p := newPatience(h.options.ConflictWait)
 	for {
@@ -33,7 +33,7 @@ func (h *Handler) prepare(ctx context.Context) error {
 	return h.verify(ctx)
 }
 
-// verify records nothing, which fails where a record could not be made.
+// verify inserts no records, which fails if records could not be inserted.
 func (h *Handler) verify(ctx context.Context) error {
 	_, err := h.db.ExecContext(ctx, h.statements.record, "[]")
 	return err

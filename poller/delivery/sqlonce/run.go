@@ -14,9 +14,9 @@ type run struct {
 	*Handler
 	batch    []delivery.Delivery
 	ids      []identity
-	errs     []error         // the answer
+	errs     []error         // the result
 	failed   map[string]bool // accounts
-	stopped  error           // why nothing more is begun
+	stopped  error           // why no further transaction begins
 	patience patience
 }
 
@@ -32,8 +32,7 @@ func newRun(h *Handler, batch []delivery.Delivery) *run {
 	return r
 }
 
-// settle decides about messages in one transaction, or in several smaller ones
-// where that fails.
+// settle applies messages in one transaction, or in several smaller ones if that fails.
 func (r *run) settle(ctx context.Context, items []int) {
 	items = r.withoutHeld(items)
 	if len(items) == 0 {
@@ -51,12 +50,12 @@ func (r *run) settle(ctx context.Context, items []int) {
 	case out.err == nil:
 	case out.fault == unknown:
 		r.fail(items, out.err)
-	case out.fault == away, ctx.Err() != nil && out.blamed < 0, errors.Is(ctx.Err(), context.Canceled): // told to stop: nobody's fault
+	case out.fault == away, ctx.Err() != nil && out.blamed < 0, errors.Is(ctx.Err(), context.Canceled): // canceled: no message is to blame
 		r.stopped = out.err
 		r.settle(ctx, items)
 	case len(items) == 1:
 		r.fail(items, out.err)
-	case ctx.Err() != nil: // no time to find out about the others
+	case ctx.Err() != nil: // no time to try the others
 		r.stopped = out.err
 		r.settle(ctx, items[:out.blamed])
 		r.fail(items[out.blamed:out.blamed+1], out.err)
@@ -87,7 +86,7 @@ func (r *run) transact(ctx context.Context, items []int) outcome {
 	}
 }
 
-// withoutHeld answers for the messages of failed accounts and returns the others.
+// withoutHeld sets ErrHeld for the messages of failed accounts, and returns the other messages.
 func (r *run) withoutHeld(items []int) []int {
 	var others []int
 	for _, i := range items {
@@ -100,8 +99,7 @@ func (r *run) withoutHeld(items []int) []int {
 	return others
 }
 
-// fail answers with an error for messages, and with ErrHeld for those behind one of
-// the same account.
+// fail sets an error for messages, and ErrHeld for those behind another of the same account.
 func (r *run) fail(items []int, err error) {
 	for _, i := range items {
 		if account := r.batch[i].Account; r.failed[account] {
@@ -112,7 +110,7 @@ func (r *run) fail(items []int, err error) {
 	}
 }
 
-// patience is what is left for repetitions after conflicts.
+// patience is the time that is left for repetitions after conflicts.
 type patience struct {
 	until time.Time
 	delay time.Duration
@@ -122,8 +120,8 @@ func newPatience(d time.Duration) patience {
 	return patience{until: time.Now().Add(d), delay: shortestDelay}
 }
 
-// wait waits a random time, longer from time to time, and reports false at once
-// when there is no patience left or ctx is done.
+// wait waits a random time, which grows each time. It returns false at once when no patience is
+// left or ctx is done.
 func (p *patience) wait(ctx context.Context) bool {
 	if ctx.Err() != nil || !time.Now().Before(p.until) {
 		return false

@@ -19,15 +19,15 @@ const (
 	unknown              // the commit, which may have been done
 )
 
-// outcome is what became of a transaction; a zero err says that it is committed.
+// outcome is the result of a transaction. A nil err means that it is committed.
 type outcome struct {
 	err    error
 	fault  fault
 	blamed int // which of the items failed; less than 0: not known
 }
 
-// leftOut is the error of a transaction that is not open any more although the
-// function reported nothing.
+// leftOut is the error of a transaction that is no longer open although the function returned no
+// error.
 const leftOut = "sqlonce: the function left out an error of its own, or ended the transaction: %w"
 
 func failed(f fault, step string, err error) outcome {
@@ -117,7 +117,7 @@ func exec(ctx context.Context, tx *sql.Tx, statement string) error {
 	return err
 }
 
-// call calls the function; a panic is an error of the message's.
+// call calls the function. A panic is an error of the message.
 func (r *run) call(ctx context.Context, tx *sql.Tx, d delivery.Delivery) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	attempts     = 3                      // at once, in one delivery
-	backoffFirst = 250 * time.Millisecond // after the first of them; four times as long after the next
+	attempts     = 3                      // in one delivery
+	backoffFirst = 250 * time.Millisecond // after the first attempt; four times as long after the next
 	maxBody      = 64 << 10               // bytes of an answer that are read
 
 	unreachableWait = 5 * time.Second // before a message is delivered again to an endpoint that is away
 )
 
-// backoff is the wait before an attempt, U(½,1) of one that grows fourfold.
+// backoff returns the wait before an attempt: U(½,1) of a time that grows fourfold.
 func backoff(attempt int) time.Duration {
 	most := backoffFirst << (2 * (attempt - 1))
 	return most/2 + rand.N(most/2)
 }
 
-// deliver delivers one message, with a few attempts; nil: delivered.
+// deliver delivers one message with a few attempts. It returns nil once the message is delivered.
 func (s *Sink) deliver(ctx context.Context, t batchCall, d delivery.Delivery) (failed *Error) {
 	defer func() { s.record.ended(failed) }()
 	defer func() {
 		if value := recover(); value != nil {
-			// The text could hold anything: only what it is, is told.
+			// The panic's text may contain anything: only show its type.
 			failed = s.failure(Failed, 0, fmt.Errorf("panic: %T", value))
 		}
 	}()
@@ -60,7 +60,7 @@ func (s *Sink) deliver(ctx context.Context, t batchCall, d delivery.Delivery) (f
 			break
 		}
 	}
-	// What the message may be to blame for is not made undone by what came after.
+	// A failure that may be the message's fault counts, whatever came after it.
 	if counted != nil && failed.Outcome != Disabled {
 		return counted
 	}
@@ -79,20 +79,20 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// attempt sends a message if the gate lets it.
+// attempt sends a message if the gate admits it.
 func (s *Sink) attempt(ctx context.Context, t batchCall, id string, body []byte) *Error {
 	if err := s.gate.enter(t.ctx); err != nil {
 		if ctx.Err() != nil {
 			return s.failure(Canceled, 0, ctx.Err())
 		}
-		return s.failure(Deferred, 0, errors.New("too many deliveries wait already"))
+		return s.failure(Deferred, 0, errors.New("too many deliveries already wait"))
 	}
 	defer s.gate.leave()
 	if s.standing.disabled.Load() {
 		return s.failure(Disabled, recheck, ErrDisabled)
 	}
 	if wait := s.gate.wait(); wait > 0 {
-		return s.failure(Deferred, wait, errors.New("the endpoint fails or asked for a pause"))
+		return s.failure(Deferred, wait, errors.New("the endpoint fails, or asked for a pause"))
 	}
 	header, err := t.signer.sign(id, time.Now(), body)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Sink) call(ctx context.Context, call fetch.Call) *Error {
 	answer, err := s.options.Client.Do(limited, call)
 	s.options.Metrics.seconds.WithLabelValues(s.endpoint.Name).Observe(time.Since(start).Seconds())
 	switch {
-	case errors.Is(err, fetch.ErrTooLarge): // which only an answer of 2xx can be
+	case errors.Is(err, fetch.ErrTooLarge): // only an answer of 2xx is read that far
 		s.gate.calm()
 		s.record.attempted(http.StatusOK, Delivered)
 		return nil
@@ -142,7 +142,7 @@ func (s *Sink) call(ctx context.Context, call fetch.Call) *Error {
 	return s.judge(ctx, answer)
 }
 
-// harmless lets an error through that is known to tell nothing.
+// harmless returns an error that is known to reveal nothing, and replaces any other.
 func harmless(err error) error {
 	var known *fetch.Error
 	if errors.As(err, &known) {
@@ -151,7 +151,7 @@ func harmless(err error) error {
 	return errors.New("the call failed")
 }
 
-// judge says what an answer means; see the package's doc.
+// judge returns what an answer means; see the package's doc.
 func (s *Sink) judge(ctx context.Context, answer *fetch.Response) *Error {
 	failed := s.failure(Rejected, 0, nil)
 	failed.Status = answer.Status

@@ -1,11 +1,9 @@
-// Package webhook delivers found messages to HTTP endpoints in the form of
-// Standard Webhooks 1.0.0 (https://github.com/standard-webhooks/standard-webhooks,
-// spec/standard-webhooks.md): what is sent, how it is signed, and what the
-// answer's status means are taken from there.
+// Package webhook delivers found messages to HTTP endpoints in the form of Standard Webhooks
+// 1.0.0 (https://github.com/standard-webhooks/standard-webhooks, spec/standard-webhooks.md). That
+// specification says what is sent, how it is signed, and what the status of an answer means.
 //
-// A [Sink] is the [delivery.Handler] of one [Endpoint]. Each endpoint is a
-// consumer group of its own, [Endpoint.Group], so that one that fails holds up
-// no other.
+// A [Sink] is the [delivery.Handler] of one [Endpoint]. Each endpoint is a consumer group of its
+// own, [Endpoint.Group], so that a failing endpoint does not hold up others.
 //
 // # What is sent
 //
@@ -14,16 +12,15 @@
 //	{"type":"message.found","timestamp":"2026-03-01T12:00:00Z","data":{
 //	  "account":"…","kind":"feed","id":"…","type":"…","time":"2026-03-01T12:00:00Z","data":{…}}}
 //
-// data is the message as it was found: id, type and data are the third party's
-// own, time is when it came to be by the third party's clock, or null. timestamp
-// is that time too, or when the message was found where it is unknown.
+// data is the message as it was found: id, type and data are the third party's own. time is the
+// time of the message by the third party's clock, or null. timestamp is the same time, or when
+// the message was found if its time is unknown.
 //
-// The header webhook-id is the idempotency key: the same for all deliveries of a
-// message, to all endpoints, for ever, since it is a hash of namespace, account
-// and message id. It is not the position in the stream, which changes when a
-// failover of Redis loses a message and it is found again. webhook-timestamp is
-// the time of the attempt. webhook-signature has a v1 signature (HMAC-SHA256) for
-// each of the endpoint's secrets, so that keys can be rotated.
+// The header webhook-id is the idempotency key: a hash of namespace, account and message id, so
+// that all deliveries of a message to all endpoints always have the same. It is not the position
+// in the stream, which changes if a failover of Redis loses the message and it is found again.
+// webhook-timestamp is the time of the attempt. webhook-signature has a v1 signature
+// (HMAC-SHA256) for each of the endpoint's secrets, so that keys can be rotated.
 //
 // # What an answer means
 //
@@ -47,22 +44,20 @@
 //
 // # The circuit breaker
 //
-// After five failed attempts in a row nothing is sent for 30 s, then one message
-// as a probe. Each failed probe doubles the wait, up to 10 min. Probes that
-// reached the endpoint count for their message like any other attempt: otherwise
-// a message that no endpoint can stand would never end in the dead letters. Each
-// replica has a breaker of its own.
+// After five failed attempts in a row nothing is sent for 30 s, and then one message as a probe.
+// Each failed probe doubles the wait, up to 10 min. A probe that reached the endpoint counts for
+// its message like any other attempt: otherwise a message that brings the endpoint down would
+// never become a dead letter. Each replica has its own breaker.
 //
-// # Who looks after an endpoint
+// # Watching an endpoint
 //
-// A [Remote] reports how the sinks of a process stand: the last status, what waits, how
-// often it failed and when it is tried again, the breaker. It obeys orders: what waits is
-// tried at once, whatever kept it back. The log is told of the first message that an
-// endpoint does not take, every ten minutes while that lasts, and when it is over.
+// A [Remote] reports the state of the sinks of a process: the last status, the waiting messages,
+// how often each failed and when it is tried again, and the breaker. It carries out orders: a
+// retry tries waiting messages at once, even if the breaker is open. The log says when an
+// endpoint first refuses a message, repeats it every ten minutes, and says when it is over.
 //
 // # Order
 //
-// An endpoint with Ordered set gets the messages of an account one at a time;
-// while one fails, later ones wait ([delivery.ErrHeld]). Other endpoints get them
-// as they come, several at once.
+// An endpoint with Ordered gets the messages of an account one at a time. While one fails, later
+// ones wait ([delivery.ErrHeld]). Other endpoints get messages as they come, several at once.
 package webhook

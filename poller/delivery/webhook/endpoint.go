@@ -11,8 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// The settings of an endpoint that are not given, and their limits. The spec
-// recommends a time-out between 15 and 30 s.
+// The defaults and limits of an endpoint's settings. The specification recommends a time-out
+// between 15 and 30 s.
 const (
 	DefaultTimeout     = 15 * time.Second
 	DefaultConcurrency = 8
@@ -26,18 +26,18 @@ const (
 
 // Endpoint is where messages are delivered to.
 type Endpoint struct {
-	Name        string        // 1 to 56 of a-z 0-9 _ -; the consumer group has it, so another name starts anew
+	Name        string        // 1 to 56 of a-z 0-9 _ -; it names the consumer group, so another name starts anew
 	URL         string        // http or https
-	Secrets     []secrets.Ref // of the signing keys, 1 to 8: base64 of 24 to 64 bytes, with or without whsec_
-	Kinds       []string      // of the accounts whose messages it gets; none: all
+	Secrets     []secrets.Ref // the signing keys, 1 to 8: base64 of 24 to 64 bytes, with or without whsec_
+	Kinds       []string      // the kinds of accounts whose messages it gets; none: all
 	Ordered     bool          // see the package's doc
 	Timeout     time.Duration // for one attempt, 1 to 30 s; 0: DefaultTimeout
 	Concurrency int           // attempts at once in a process, 1 to 256; 0: DefaultConcurrency
-	Headers     []Header      // sent along, 32 at most
+	Headers     []Header      // further headers of each request, 32 at most
 }
 
-// Group is the name of the endpoint's consumer group. It has 64 bytes at most, of
-// those that circulate.ValidateGroup allows.
+// Group returns the name of the endpoint's consumer group. It has at most 64 bytes, all of which
+// circulate.ValidateGroup allows.
 func (e Endpoint) Group() string { return "webhook." + e.Name }
 
 // wants reports whether the endpoint gets messages of a kind of account.
@@ -47,8 +47,8 @@ func (e Endpoint) wants(kind string) bool {
 
 var namePattern = regexp.MustCompile(`^[a-z0-9_-]{1,56}$`)
 
-// check adds what is wrong with an endpoint. No fault quotes a value: what stands
-// in the wrong place may be a secret.
+// check adds the faults of an endpoint. No fault quotes a value: a value in the wrong place may
+// be a secret.
 func (e Endpoint) check(r *strict.Reader, client Client) {
 	switch {
 	case e.Name == "":
@@ -66,7 +66,7 @@ func (e Endpoint) check(r *strict.Reader, client Client) {
 		r.Fault("kinds", "must be at most "+strconv.Itoa(maxKinds))
 	}
 	if slices.Contains(e.Kinds, "") {
-		r.Fault("kinds", "must not hold an empty one")
+		r.Fault("kinds", "must not have an empty one")
 	}
 	if e.Timeout != 0 && (e.Timeout < minTimeout || e.Timeout > maxTimeout) {
 		r.Fault("timeout", "must be "+minTimeout.String()+" to "+maxTimeout.String())

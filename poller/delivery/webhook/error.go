@@ -8,40 +8,40 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
-// Outcome is how the delivery of a message ended. Metrics are labelled by it.
+// Outcome is how the delivery of a message ended. It is a label of metrics.
 type Outcome string
 
 // The outcomes. Only failed, rejected and unusable count toward the dead letter.
 const (
 	Delivered   Outcome = "delivered"   // answered 2xx
-	Filtered    Outcome = "filtered"    // not of a kind that the endpoint gets
+	Filtered    Outcome = "filtered"    // the endpoint does not get this kind
 	Held        Outcome = "held"        // an earlier message of the account failed
-	Failed      Outcome = "failed"      // answered 408, 425 or 5xx, or reached and not answered
+	Failed      Outcome = "failed"      // answered 408, 425 or 5xx, or reached without an answer
 	Rejected    Outcome = "rejected"    // answered another 3xx or 4xx
-	Unusable    Outcome = "unusable"    // cannot be put into the form that is sent
+	Unusable    Outcome = "unusable"    // the message cannot be encoded
 	Unreachable Outcome = "unreachable" // no connection
 	Throttled   Outcome = "throttled"   // answered 429, or 503 with Retry-After
-	Deferred    Outcome = "deferred"    // not tried: the breaker is open, a pause asked for, or no time left
+	Deferred    Outcome = "deferred"    // not tried: the breaker is open, there is a pause, or no time is left
 	Disabled    Outcome = "disabled"    // answered 410, now or before
-	Unready     Outcome = "unready"     // a secret is missing, or whether the endpoint is disabled is unknown
-	Canceled    Outcome = "canceled"    // given up at shutdown; whether it arrived is unknown
+	Unready     Outcome = "unready"     // a secret is missing, or it is unknown whether the endpoint is disabled
+	Canceled    Outcome = "canceled"    // broken off at shutdown; it is unknown whether the message arrived
 )
 
-// ErrDisabled is what the error of a Disabled delivery wraps.
+// ErrDisabled is wrapped by the error of a Disabled delivery.
 var ErrDisabled = errors.New("the endpoint is disabled")
 
-// Error is a message that the endpoint did not take. Neither it nor what it wraps
-// has a URL, a secret, or anything that the endpoint wrote.
+// Error is a message that the endpoint did not take. Neither it nor its cause has a URL, a
+// secret, or anything that the endpoint sent.
 type Error struct {
 	Endpoint string
 	Outcome  Outcome
 	Status   int // of the answer; 0: none
 
-	after time.Duration // not before
-	cause error         // harmless; nil where the status says all
+	after time.Duration // the least wait before the next delivery
+	cause error         // harmless; nil if the status says everything
 }
 
-// Error says what happened.
+// Error returns what happened.
 func (e *Error) Error() string {
 	switch {
 	case e.Status != 0 && e.cause != nil:
@@ -52,16 +52,16 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("webhook %s: %v", e.Endpoint, e.cause)
 }
 
-// Unwrap returns the cause: ErrDisabled, a *fetch.Error, a context's error or one
-// that names a secret; nil where the status says all.
+// Unwrap returns the cause: ErrDisabled, a *fetch.Error, a context's error, or one that names a
+// secret. It is nil if the status says everything.
 func (e *Error) Unwrap() error { return e.cause }
 
-// counts reports whether the failure says anything of the message.
+// counts reports whether the failure may be the message's fault.
 func (e *Error) counts() bool {
 	return e.Outcome == Failed || e.Outcome == Rejected || e.Outcome == Unusable
 }
 
-// answer is the error as the consumer is to see it.
+// answer returns the error for the consumer.
 func (e *Error) answer() error {
 	if e.counts() {
 		return e
@@ -69,7 +69,7 @@ func (e *Error) answer() error {
 	return &delivery.Later{After: e.after, Err: e}
 }
 
-// outcomeOf is the outcome that an answer of Handle stands for.
+// outcomeOf returns the outcome of an error of Handle.
 func outcomeOf(err error) Outcome {
 	var e *Error
 	switch {

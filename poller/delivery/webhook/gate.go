@@ -19,12 +19,12 @@ const (
 	openMost   = 10 * time.Minute // from one probe to the next
 	probeWait  = time.Second      // for the outcome of a probe under way
 
-	throttleFirst = time.Second // after a 429 without Retry-After; doubled by each further one
+	throttleFirst = time.Second // after a 429 without Retry-After; each further one doubles it
 	throttleMost  = 5 * time.Minute
 )
 
-// gate decides whether an attempt may be made: so many at once, none while the
-// endpoint asked for a pause, few while it fails.
+// gate decides whether an attempt may begin: a limited number at once, none during a pause that
+// the endpoint asked for, and few while it fails.
 type gate struct {
 	slots   chan struct{}
 	breaker atomic.Pointer[gobreaker.CircuitBreaker[struct{}]]
@@ -32,8 +32,8 @@ type gate struct {
 	state   prometheus.Gauge
 
 	mu        sync.Mutex
-	until     time.Time // no attempt before
-	probes    int       // that failed since the breaker opened
+	until     time.Time // no attempt before this time
+	probes    int       // failed probes since the breaker opened
 	throttles int       // in a row, without Retry-After
 }
 
@@ -43,8 +43,7 @@ func newGate(concurrency int, log *slog.Logger, state prometheus.Gauge) *gate {
 	return g
 }
 
-// reopen forgets what failed, and what the endpoint asked for: attempts may be made at
-// once.
+// reopen resets the breaker and ends a pause, so that attempts may begin at once.
 func (g *gate) reopen() {
 	var breaker *gobreaker.CircuitBreaker[struct{}]
 	breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
@@ -52,14 +51,14 @@ func (g *gate) reopen() {
 		Timeout:     openFirst,
 		ReadyToTrip: func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= breakAfter },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
-			if g.breaker.Load() == breaker { // else an attempt that began before
+			if g.breaker.Load() == breaker { // otherwise it is about an attempt that began before
 				g.changed(from, to)
 			}
 		},
-		IsSuccessful: func(err error) bool { // an answer that was meant
+		IsSuccessful: func(err error) bool { // the endpoint works, even if it refuses
 			return err == nil || is(err, Rejected) || is(err, Disabled)
 		},
-		IsExcluded: func(err error) bool { // says nothing, or is obeyed otherwise
+		IsExcluded: func(err error) bool { // it means nothing, or is handled elsewhere
 			return is(err, Canceled) || is(err, Throttled)
 		},
 	})
@@ -70,7 +69,8 @@ func (g *gate) reopen() {
 	g.state.Set(float64(gobreaker.StateClosed))
 }
 
-// look tells the breaker's state, and until when nothing is sent; zero: it may be now.
+// look returns the breaker's state, and until when nothing is sent. The zero time means that
+// attempts may begin now.
 func (g *gate) look() (state string, until time.Time) {
 	state = g.breaker.Load().State().String()
 	g.mu.Lock()
@@ -104,21 +104,21 @@ func (g *gate) enter(ctx context.Context) error {
 
 func (g *gate) leave() { <-g.slots }
 
-// wait is for how long there must be no attempt; 0 or less: there may be one.
+// wait returns how long no attempt may begin; 0 or less means that one may.
 func (g *gate) wait() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return time.Until(g.until)
 }
 
-// throttle keeps attempts away for as long as the endpoint asked, and up to a
-// tenth longer; where it did not say, for longer each time. It returns how long.
+// throttle pauses attempts for as long as the endpoint asked, and up to a tenth longer. Without a
+// time from the endpoint the pause grows each time. It returns the pause.
 func (g *gate) throttle(asked time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if asked == 0 {
 		asked = min(throttleMost, throttleFirst<<min(g.throttles, 16))
-		if !time.Now().Before(g.until) { // else an attempt that began before the pause
+		if !time.Now().Before(g.until) { // otherwise the attempt began before the pause
 			g.throttles++
 		}
 	}
@@ -154,7 +154,7 @@ func (g *gate) changed(from, to gobreaker.State) {
 	}
 }
 
-// pause never shortens a pause. It returns what is left of it.
+// pause begins a pause, or lengthens one. It returns what is left of it.
 func (g *gate) pause(wait time.Duration) time.Duration {
 	if until := time.Now().Add(wait); until.After(g.until) {
 		g.until = until

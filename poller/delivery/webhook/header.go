@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// Header is sent with each delivery. It has a value or refers to a secret; what
-// looks like a credential must do the latter.
+// Header is sent with each delivery. It has a value or refers to a secret. A header that looks
+// like a credential must refer to a secret.
 type Header struct {
 	Name   string
 	Value  string
@@ -30,7 +30,7 @@ func checkHeaders(r *strict.Reader, headers []Header) {
 		case name != "":
 			r.Fault(field, name)
 		case seen[lower]:
-			r.Fault(field, "is there twice")
+			r.Fault(field, "comes twice")
 		case h.Secret.IsZero() && fetch.CredentialHeader(lower):
 			r.Fault(field, secrets.ErrNotReference.Error())
 		case !h.Secret.IsZero() && h.Value != "":

@@ -14,7 +14,7 @@ import (
 // messageType is the type of all payloads.
 const messageType = "message.found"
 
-// payload is what is sent of a message; see the package's doc.
+// payload is the body of a request; see the package's doc.
 type payload struct {
 	Type      string    `json:"type"`
 	Timestamp time.Time `json:"timestamp"`
@@ -30,7 +30,7 @@ type found struct {
 	Data    json.RawMessage `json:"data"`
 }
 
-// encode writes a message's payload. It fails where the data is no JSON.
+// encode returns a message's payload. It fails if the data is not JSON.
 func encode(m circulate.Found) ([]byte, error) {
 	p := payload{
 		Type:      messageType,
@@ -51,7 +51,7 @@ func encode(m circulate.Found) ([]byte, error) {
 	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
 }
 
-// foundAt is when a message was written to its stream, by Redis' clock.
+// foundAt returns when a message was written to its stream, by Redis' clock.
 func foundAt(position string) time.Time {
 	id, err := circulate.ParseStreamID(position)
 	if err != nil {
@@ -60,9 +60,9 @@ func foundAt(position string) time.Time {
 	return id.Time().UTC()
 }
 
-// messageID is the idempotency key of a message: 192 bits of the SHA-256 of
-// namespace, account and message id, each behind its length. It has none of the
-// full stops that the spec warns of.
+// messageID returns the idempotency key of a message: 192 bits of the SHA-256 of namespace,
+// account and message id, each behind its length. It has no full stop, which the specification
+// warns of.
 func messageID(namespace, account, id string) string {
 	hash := sha256.New()
 	hash.Write([]byte("rounds webhook-id"))

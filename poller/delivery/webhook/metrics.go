@@ -5,8 +5,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Metrics are what the sinks of a process count, by the endpoint's name. None is
-// labelled by account or URL.
+// Metrics are the metrics of the sinks of a process, by the endpoint's name. None is labelled by
+// account or URL.
 type Metrics struct {
 	deliveries *prometheus.CounterVec
 	seconds    *prometheus.HistogramVec
@@ -14,7 +14,7 @@ type Metrics struct {
 	disabled   *prometheus.GaugeVec
 }
 
-// NewMetrics registers the metrics; a nil registry counts for nobody.
+// NewMetrics registers the metrics. With a nil registry they are not exported.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	f := promauto.With(registry)
 	gauge := func(name, help string) *prometheus.GaugeVec {
@@ -26,6 +26,6 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		seconds: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "rounds", Name: "webhook_attempt_seconds",
 			Help: "From request to answer or failure, of each attempt.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"endpoint"}),
 		breaker:  gauge("webhook_breaker_state", "The endpoint's circuit breaker in this process: 0 closed, 1 half-open, 2 open."),
-		disabled: gauge("webhook_disabled", "1 where the endpoint is disabled."),
+		disabled: gauge("webhook_disabled", "1 while the endpoint is disabled."),
 	}
 }

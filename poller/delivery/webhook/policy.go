@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// How often and when a message is delivered again that an endpoint did not take. The
-// guide and the package's doc state the same; a test compares.
+// How often and when a message is delivered again that an endpoint refused. The guide and the
+// package's doc say the same; a test compares them.
 const (
-	// MaxDeliveries is after how many deliveries that failed a message becomes a dead
-	// letter: with these pauses after about a day.
+	// MaxDeliveries is the number of failed deliveries after which a message is a dead
+	// letter. With these pauses that takes about a day.
 	MaxDeliveries = 34
-	// FirstPause is how long a message waits after the first delivery that failed. Each
-	// pause is twice the one before.
+	// FirstPause is how long a message waits after its first failed delivery. Each further
+	// pause is twice as long.
 	FirstPause = 5 * time.Second
-	// LongestPause is what no pause is longer than.
+	// LongestPause is the longest pause.
 	LongestPause = time.Hour
 )
 
-// Backoff is how long a message waits after so many failed deliveries, less up to a
-// tenth by chance. It is a [delivery.Consumer]'s, with MaxDeliveries.
+// Backoff returns how long a message waits after that many failed deliveries, minus a random
+// part of up to a tenth. It is for a [delivery.Consumer], together with MaxDeliveries.
 func Backoff(deliveries int) time.Duration {
 	pause := min(LongestPause, FirstPause<<min(max(deliveries-1, 0), 16))
 	return pause - rand.N(pause/10)

@@ -26,9 +26,9 @@ const (
 //	  "headers": {"X-Source": "rounds", "Authorization": {"secret": "CRM_TOKEN"}}
 //	}]}
 //
-// name, url and secrets are required; see Endpoint for the others. Anything that
-// is not known is a fault. The error has all faults, each with its field, as in
-// endpoints[0].url, and quotes no value. The client says which URLs are allowed.
+// name, url and secrets are required; see Endpoint for the other fields. An unknown field is a
+// fault. The error has all faults, each with its field, such as endpoints[0].url, and never with
+// a value. The client judges which URLs are allowed.
 func Read(from io.Reader, client Client) ([]Endpoint, error) {
 	text, err := io.ReadAll(io.LimitReader(from, maxFile+1))
 	if err != nil {
@@ -66,7 +66,7 @@ func Read(from io.Reader, client Client) ([]Endpoint, error) {
 		e := readEndpoint(in)
 		e.check(in, client)
 		if e.Name != "" && names[e.Name] {
-			in.Fault("name", "is another endpoint's too")
+			in.Fault("name", "is also the name of another endpoint")
 		}
 		names[e.Name] = true
 		endpoints = append(endpoints, e)
@@ -93,7 +93,7 @@ func readEndpoint(r *strict.Reader) Endpoint {
 	var concurrency *int
 	if r.Optional("concurrency", "a whole number", &concurrency); concurrency != nil {
 		if e.Concurrency = *concurrency; e.Concurrency == 0 {
-			e.Concurrency = -1 // given, and not within the limits
+			e.Concurrency = -1 // it is given, and must break the limits
 		}
 	}
 	var refs []json.RawMessage

@@ -56,7 +56,7 @@ func TestReadTellsAllFaults(t *testing.T) {
 			"endpoints[0]: must be an object", "endpoints[1]: must be an object", "endpoints[2].name: missing",
 			"endpoints[2].url: missing", "endpoints[2].secrets: missing: every delivery is signed",
 		},
-		`{"endpoints": [{` + good + `}, {` + good + `}]}`: {"endpoints[1].name: is another endpoint's too"},
+		`{"endpoints": [{` + good + `}, {` + good + `}]}`: {"endpoints[1].name: is also the name of another endpoint"},
 		`{"endpoints": [{"name": "crm", "url": "http://10.0.0.1/?s3cret", "secrets": ["s3cret", {"secret": "s3cret!"}, null],
 			"kinds": "s3cret", "ordered": 1, "timeout": "s3cret", "concurrency": 1.5, "headers": [], "retries": 3}]}`: {
 			"endpoints[0].url: must not be a private address", "endpoints[0].secrets[0]: must be {", "endpoints[0].secrets[1]: is not a name",
@@ -66,9 +66,9 @@ func TestReadTellsAllFaults(t *testing.T) {
 		},
 		`{"endpoints": [{` + good + `, "timeout": "31s", "concurrency": 0, "kinds": [""], "headers": {"Webhook-Id": "s3cret",
 			"Authorization": "s3cret", "a b": "s3cret", "X-A": "s3cret\n", "x-a": "", "X-B": null, "X-C": 7}}]}`: {
-			"endpoints[0].timeout: must be 1s to 30s", "endpoints[0].concurrency: must be 1 to 256", "endpoints[0].kinds: must not hold an empty one",
+			"endpoints[0].timeout: must be 1s to 30s", "endpoints[0].concurrency: must be 1 to 256", "endpoints[0].kinds: must not have an empty one",
 			"endpoints[0].headers.Webhook-Id: is set by", "endpoints[0].headers.Authorization: must be {", "endpoints[0].headers.a b: is not",
-			"endpoints[0].headers.X-A: must be one line", "endpoints[0].headers.x-a: is there twice", "endpoints[0].headers.X-B: missing",
+			"endpoints[0].headers.X-A: must be one line", "endpoints[0].headers.x-a: comes twice", "endpoints[0].headers.X-B: missing",
 			"endpoints[0].headers.X-C: must be {",
 		},
 		strings.Repeat(" ", 1<<20) + `{"endpoints": []}`: {"webhooks: must be at most 1 MiB"},

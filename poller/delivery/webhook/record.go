@@ -8,18 +8,19 @@ import (
 )
 
 const (
-	// remindEvery is how often the log says that an endpoint still does not take all
+	// remindEvery is the time between two log lines that say that an endpoint still refuses
 	// messages.
 	remindEvery = 10 * time.Minute
-	// calmAfter is for how long nothing must have been refused for a message that is taken
-	// to mean that all are, where nobody tells what waits.
+	// calmAfter is the time without a refusal after which a delivered message means that
+	// the endpoint takes all messages. It is for sinks without a Remote, which knows what
+	// waits.
 	calmAfter = LongestPause + remindEvery
-	// settledAfter is after how long a refused message waits, or is a dead letter: by then
-	// the batch that it was in has ended.
+	// settledAfter is the time after which a refused message waits or is a dead letter: by
+	// then its batch has ended.
 	settledAfter = DefaultAttemptWindow + maxTimeout
 )
 
-// record is how an endpoint answered, and what the log was told of it.
+// record is how an endpoint answered, and what was logged about it.
 type record struct {
 	log *slog.Logger
 
@@ -30,25 +31,24 @@ type record struct {
 	delivered time.Time // when a message was last taken
 
 	since   time.Time // when the first message was refused; zero: none waits
-	latest  time.Time // when the last one was
-	told    time.Time // when the log was told last
-	quiet   bool      // it was told so lately that it is not told that this begins
-	refused int       // deliveries since the log was told
-	total   int       // deliveries since the first
-	took    int       // messages since the log was told
+	latest  time.Time // when the last one was refused
+	told    time.Time // the time of the last log line
+	quiet   bool      // the last log line was so recent that the beginning was not logged
+	refused int       // refused deliveries since the last log line
+	total   int       // refused deliveries since the first
+	took    int       // delivered messages since the last log line
 }
 
 func newRecord(log *slog.Logger) *record { return &record{log: log} }
 
-// attempted notes how an attempt ended: with the status of its answer, if there was one.
+// attempted notes how an attempt ended, with the status of its answer if there was one.
 func (r *record) attempted(status int, outcome Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status, r.outcome, r.at = status, outcome, time.Now()
 }
 
-// ended notes how the delivery of a message ended, and tells the log of the first that is
-// refused.
+// ended notes how the delivery of a message ended, and logs the first refusal.
 func (r *record) ended(failed *Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +69,7 @@ func (r *record) ended(failed *Error) {
 	}
 }
 
-// begin tells the log of the first message that is refused.
+// begin logs the first refusal. The caller holds mu.
 func (r *record) begin(now time.Time, failed *Error) {
 	if !r.since.IsZero() {
 		return
@@ -79,10 +79,10 @@ func (r *record) begin(now time.Time, failed *Error) {
 		return
 	}
 	r.told, r.refused, r.took = now, 0, 0
-	r.log.Warn("webhook endpoint does not take a message: it is tried again, and later ones of its account wait behind it", "error", failed)
+	r.log.Warn("webhook endpoint does not take a message: the message is tried again, and later ones of its account wait behind it", "error", failed)
 }
 
-// remind tells the log now and then that it goes on. The caller holds mu.
+// remind logs from time to time that it goes on. The caller holds mu.
 func (r *record) remind(now time.Time) {
 	if r.since.IsZero() || now.Sub(r.told) < remindEvery {
 		return
@@ -91,7 +91,7 @@ func (r *record) remind(now time.Time) {
 	r.told, r.quiet, r.refused, r.took = now, false, 0, 0
 }
 
-// end tells the log that it is over. The caller holds mu.
+// end logs that it is over. The caller holds mu.
 func (r *record) end(now time.Time) {
 	text := "no message waits at the webhook endpoint any more"
 	if r.outcome == Delivered {
@@ -103,7 +103,7 @@ func (r *record) end(now time.Time) {
 	r.since = time.Time{}
 }
 
-// tick is for who knows whether messages wait here that were refused.
+// tick is called every second by a Remote, which knows whether refused messages wait.
 func (r *record) tick(waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +114,7 @@ func (r *record) tick(waits bool) {
 	r.remind(now)
 }
 
-// last is the last answer in a word.
+// last returns the last answer in a word.
 func (r *record) last() string {
 	if r.status != 0 {
 		return strconv.Itoa(r.status)

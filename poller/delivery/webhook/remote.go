@@ -14,45 +14,45 @@ import (
 )
 
 const (
-	lookEvery   = time.Second // for orders, and whether there is something to report
+	lookEvery   = time.Second // between two looks for orders and changes to report
 	lookTimeout = 5 * time.Second
-	// reportMost is how many waiting messages a report names, of one endpoint; the others
-	// are counted.
+	// reportMost is the most waiting messages that a report names for an endpoint. The
+	// others are only counted.
 	reportMost = 500
-	whyMost    = 200 // bytes of what a message failed with
+	whyMost    = 200 // bytes of a message's failure
 )
 
 // Board is where a Remote reports and finds its orders. endpoint.Board is one.
 type Board interface {
-	// Report replaces what a process said of its endpoints.
+	// Report replaces the reports of a process about its endpoints.
 	Report(ctx context.Context, process string, reports []endpoint.Report) error
-	// Leave withdraws it.
+	// Leave removes them.
 	Leave(ctx context.Context, process string) error
-	// Orders returns the orders after a position, where to go on, and Redis' time.
+	// Orders returns the orders after a position, the position to go on from, and Redis' time.
 	Orders(ctx context.Context, after string) ([]endpoint.Order, string, time.Time, error)
 }
 
 var _ Board = endpoint.Board{}
 
-// Remote lets those who look after endpoints see how the sinks of this process stand,
-// and obeys their orders. It is safe for concurrent use.
+// Remote reports the state of this process' sinks to operators, and carries out their orders. It
+// is safe for concurrent use.
 type Remote struct {
 	board   Board
 	log     *slog.Logger
 	process string
 
 	mu    sync.Mutex
-	posts map[string]post // endpoint -> who delivers to it
+	posts map[string]post // by endpoint
 }
 
-// post is who delivers to an endpoint here.
+// post is the sink and consumer that deliver to an endpoint in this process.
 type post struct {
 	sink    *Sink
 	control *delivery.Control
 	most    int
 }
 
-// NewRemote makes one that has no endpoints yet. A nil log is silent.
+// NewRemote returns a Remote without endpoints. A nil log is silent.
 func NewRemote(board Board, log *slog.Logger) *Remote {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -60,15 +60,15 @@ func NewRemote(board Board, log *slog.Logger) *Remote {
 	return &Remote{board: board, log: log, process: circulate.NewReplica(), posts: make(map[string]post)}
 }
 
-// Add has it speak for a sink, whose messages come by a consumer with the control, and
-// are dead letters after so many deliveries. A sink of the same endpoint is replaced.
+// Add adds a sink and the control of its consumer. Messages are dead letters after maxDeliveries
+// failed deliveries. It replaces a sink of the same endpoint.
 func (r *Remote) Add(sink *Sink, control *delivery.Control, maxDeliveries int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.posts[sink.endpoint.Name] = post{sink, control, maxDeliveries}
 }
 
-// Remove has it speak for a sink no more, unless another one has its place.
+// Remove removes a sink, unless another sink has replaced it.
 func (r *Remote) Remove(sink *Sink) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,12 +87,12 @@ func (r *Remote) all() map[string]post {
 	return posts
 }
 
-// Run looks for orders every second and reports what has changed, until ctx is done;
-// then it withdraws its reports. While Redis is away it goes on trying.
+// Run looks for orders every second and reports changes, until ctx is done. Then it removes its
+// reports and returns nil. While Redis is away it tries again.
 func (r *Remote) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	var t turn
+	var t lookState
 	for {
 		r.look(ctx, &t)
 		select {
@@ -100,7 +100,7 @@ func (r *Remote) Run(ctx context.Context) error {
 			bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
 			if err := r.board.Leave(bye, r.process); err != nil {
-				r.log.Debug("what was reported of webhook endpoints stays for a minute", "error", err)
+				r.log.Debug("could not remove the reports about webhook endpoints; they stay for a minute", "error", err)
 			}
 			return nil
 		case <-tick.C:
@@ -108,16 +108,15 @@ func (r *Remote) Run(ctx context.Context) error {
 	}
 }
 
-// turn is what one look leaves for the next.
-type turn struct {
+// lookState is what one look leaves for the next.
+type lookState struct {
 	after    string            // the position of the last order
-	reported []endpoint.Report // what was reported last
-	at       time.Time
+	reported []endpoint.Report // the last reports
+	at       time.Time         // when they were written
 }
 
-// look obeys the orders that were given since, and reports what has changed, and now and
-// then what has not.
-func (r *Remote) look(ctx context.Context, t *turn) {
+// look carries out new orders. It reports changes, and from time to time also an unchanged state.
+func (r *Remote) look(ctx context.Context, t *lookState) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	posts := r.all()
@@ -128,7 +127,7 @@ func (r *Remote) look(ctx context.Context, t *turn) {
 	}
 	orders, next, redisNow, err := r.board.Orders(ctx, t.after)
 	if err != nil {
-		return // the ring tells once that Redis is away
+		return // the ring logs once that Redis is away
 	}
 	t.after = next
 	for _, o := range orders {
@@ -136,7 +135,7 @@ func (r *Remote) look(ctx context.Context, t *turn) {
 			r.obey(p, o)
 		}
 	}
-	ahead := time.Until(redisNow) // of Redis' clock, about
+	ahead := time.Until(redisNow) // about how far Redis' clock is ahead
 	reports := make([]endpoint.Report, 0, len(posts))
 	for name, p := range posts {
 		reports = append(reports, p.report(standings[name], ahead))
@@ -156,14 +155,14 @@ func (r *Remote) obey(p post, o endpoint.Order) {
 		p.sink.standing.doubt()
 		p.sink.gate.reopen()
 		n := p.control.Hasten(o.Account)
-		r.log.Info("webhook endpoint is tried again at once, as ordered", "endpoint", o.Endpoint, "accounts", n)
+		r.log.Info("webhook endpoint is retried at once, as ordered", "endpoint", o.Endpoint, "accounts", n)
 	case endpoint.Refresh:
 		p.sink.standing.doubt()
 		p.control.Hasten(o.Account)
 	}
 }
 
-// report tells how an endpoint stands, in times of Redis' clock.
+// report returns the state of an endpoint, with times by Redis' clock.
 func (p post) report(standing delivery.Standing, ahead time.Duration) endpoint.Report {
 	report := endpoint.Report{Endpoint: p.sink.endpoint.Name, Most: p.most}
 	in := func(at time.Time) time.Time {
@@ -189,8 +188,8 @@ func (p post) report(standing delivery.Standing, ahead time.Duration) endpoint.R
 	return report
 }
 
-// same reports whether two reports tell the same. When a healthy endpoint last answered
-// is no news.
+// same reports whether two reports have the same state. The time of a healthy endpoint's last
+// answer does not matter.
 func same(a, b endpoint.Report) bool {
 	return a.Endpoint == b.Endpoint && a.Status == b.Status && a.Outcome == b.Outcome && a.Breaker == b.Breaker && a.Until.Equal(b.Until) &&
 		a.Most == b.Most && a.Accounts == b.Accounts && a.Messages == b.Messages && slices.Equal(a.Waiting, b.Waiting)

@@ -12,21 +12,20 @@ import (
 	"github.com/rounds-dev/rounds/poller/signing"
 )
 
-// maxKey is how many bytes a key may have, as the spec says.
+// maxKey is the most bytes of a key, as the specification says.
 const maxKey = 64
 
 var errKey = errors.New("must be the base64 of 24 to 64 bytes, with or without whsec_ before it")
 
-// signer is what an endpoint's deliveries need of its secrets.
+// signer has an endpoint's resolved secrets.
 type signer struct {
 	keys   []*signing.Key
 	header http.Header
 	open   bool // some secrets are sent, and not over TLS
 }
 
-// resolve finds an endpoint's secrets. An error names one, never its value. It
-// takes all or none: who verifies with the one that is missing would refuse
-// what the others signed.
+// resolve finds an endpoint's secrets. An error names a secret, never its value. It needs all of
+// them: a receiver that verifies with a missing one would refuse what the others signed.
 func resolve(ctx context.Context, e Endpoint, source secrets.Source) (*signer, error) {
 	use := secrets.ForURL(secrets.KindWebhook, e.URL)
 	s := &signer{header: make(http.Header)}

@@ -15,28 +15,30 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// DefaultAttemptWindow is Options.AttemptWindow unless told otherwise.
+// DefaultAttemptWindow is the default of Options.AttemptWindow.
 const DefaultAttemptWindow = 20 * time.Second
 
-// Client makes the calls; *fetch.Client is one, and refuses private addresses
-// unless told to allow them.
+// Client makes the calls. *fetch.Client is one, and refuses private addresses unless they are
+// allowed.
 type Client interface {
+	// Do makes a call.
 	Do(ctx context.Context, call fetch.Call) (*fetch.Response, error)
+	// Validate returns an error for a URL that is not allowed.
 	Validate(url string) error
 }
 
 // Options are what a sink needs beside its endpoint.
 type Options struct {
 	Client    Client         // required
-	Secrets   secrets.Source // where the endpoint's references lead; read anew for each batch
-	Namespace string         // the ring's; required, since webhook-id depends on it
-	Store     Store          // nil: that an endpoint is disabled is forgotten with the process
-	Log       *slog.Logger   // nil: nowhere
-	Metrics   *Metrics       // nil: for nobody
+	Secrets   secrets.Source // has the endpoint's secrets; read anew for each batch
+	Namespace string         // the ring's namespace; required, since webhook-id depends on it
+	Store     Store          // keeps which endpoints are disabled; nil: only this process knows
+	Log       *slog.Logger   // nil: no log
+	Metrics   *Metrics       // nil: no metrics
 
-	// AttemptWindow is for how long one call of Handle goes on beginning attempts; it
-	// returns at the latest after that and the endpoint's Timeout, or when its
-	// context's deadline has come. See Sink.HandlerTimeout. 0: DefaultAttemptWindow.
+	// AttemptWindow is how long one call of Handle may begin attempts. Handle returns at
+	// the latest after that and the endpoint's Timeout, or at its context's deadline. See
+	// Sink.HandlerTimeout. 0: DefaultAttemptWindow.
 	AttemptWindow time.Duration
 }
 
@@ -48,13 +50,12 @@ type Sink struct {
 	gate     *gate
 	standing *standing
 	record   *record
-	unready  atomic.Bool // told already
+	unready  atomic.Bool // it was logged that a secret is missing
 }
 
 var _ delivery.Handler = (*Sink)(nil)
 
-// New makes an endpoint's sink. The error has all that is wrong with the
-// endpoint, each fault with its field.
+// New returns an endpoint's sink. The error has all faults of the endpoint, each with its field.
 func New(endpoint Endpoint, o Options) (*Sink, error) {
 	if o.Client == nil || o.Namespace == "" {
 		return nil, errors.New("webhook: client and namespace are required")
@@ -92,13 +93,13 @@ func New(endpoint Endpoint, o Options) (*Sink, error) {
 
 // batchCall is one call of Handle.
 type batchCall struct {
-	ctx    context.Context // done when no attempt may begin any more
+	ctx    context.Context // done when no further attempt may begin
 	signer *signer
 }
 
-// Handle delivers a batch, up to Concurrency messages at once. What it could not
-// get to is a [delivery.Later]. Where the endpoint is not Ordered, a message may
-// be delivered although an earlier one of its account failed.
+// Handle delivers a batch, up to Concurrency messages at once. It returns a [delivery.Later] for
+// messages that it did not get to. If the endpoint is not Ordered, a message may be delivered
+// although an earlier one of its account failed.
 func (s *Sink) Handle(ctx context.Context, batch []delivery.Delivery) []error {
 	errs := make([]error, len(batch))
 	defer func() { s.count(batch, errs) }()
@@ -119,14 +120,14 @@ func (s *Sink) Handle(ctx context.Context, batch []delivery.Delivery) []error {
 	return errs
 }
 
-// HandlerTimeout is what a consumer must grant a call of Handle for it to use its
-// whole window: AttemptWindow, the endpoint's Timeout and a second.
+// HandlerTimeout returns the time that Handle needs to use its whole window: AttemptWindow, the
+// endpoint's Timeout and a second. Set it as Consumer.HandlerTimeout.
 func (s *Sink) HandlerTimeout() time.Duration {
 	return s.options.AttemptWindow + s.endpoint.Timeout + time.Second
 }
 
-// window is for how long attempts may begin. One that the context's deadline would
-// cut off had better not, unless there is no time for any other.
+// window returns how long attempts may begin. An attempt that the context's deadline would cut
+// off does not begin, unless the time is too short for any other.
 func (s *Sink) window(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -136,7 +137,7 @@ func (s *Sink) window(ctx context.Context) time.Duration {
 	return min(s.options.AttemptWindow, max(left-s.endpoint.Timeout, left/2))
 }
 
-// begin readies what all of a batch needs.
+// begin prepares what all messages of a batch need.
 func (s *Sink) begin(ctx context.Context) (batchCall, *Error) {
 	err := s.standing.refresh(ctx)
 	if err == nil && s.standing.disabled.Load() {
@@ -151,7 +152,7 @@ func (s *Sink) begin(ctx context.Context) (batchCall, *Error) {
 	}
 	if err != nil {
 		if !s.unready.Swap(true) {
-			s.log.Warn("webhook endpoint gets nothing until this is mended", "error", err)
+			s.log.Warn("webhook endpoint gets nothing until this is fixed", "error", err)
 		}
 		return batchCall{}, s.failure(Unready, recheck, err)
 	}
@@ -159,8 +160,8 @@ func (s *Sink) begin(ctx context.Context) (batchCall, *Error) {
 	return batchCall{ctx: ctx, signer: signer}, nil
 }
 
-// lanes are the messages to deliver, by index: those of a lane one after the
-// other, lanes side by side.
+// lanes returns the messages to deliver, by index. The messages of a lane are delivered one after
+// the other, and lanes side by side.
 func (s *Sink) lanes(batch []delivery.Delivery) [][]int {
 	var lanes [][]int
 	of := make(map[string]int) // account -> lane

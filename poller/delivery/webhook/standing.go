@@ -12,40 +12,40 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// recheck is how soon a replica learns what another one, or a person, decided.
+// recheck is how soon a replica notices the decision of another one, or of a person.
 const recheck = 15 * time.Second
 
-// storeTimeout bounds a call of the store that must not depend on the window.
+// storeTimeout bounds a call of the store that must not depend on the attempt window.
 const storeTimeout = 5 * time.Second
 
-// Store remembers which endpoints are disabled, for all replicas and over
-// restarts. circulate.Endpoints are one.
+// Store remembers which endpoints are disabled, for all replicas and over restarts.
+// circulate.Endpoints is one.
 type Store interface {
 	// Disabled reports whether, since when and why an endpoint is disabled.
 	Disabled(ctx context.Context, name string) (d circulate.DisabledEndpoint, ok bool, err error)
-	// Disable disables one. If it is already, it stays as it is.
+	// Disable disables an endpoint. If it is disabled already, it stays as it is.
 	Disable(ctx context.Context, name, reason string) (circulate.DisabledEndpoint, error)
 }
 
 var _ Store = circulate.Endpoints{}
 
-// standing is whether an endpoint may have messages, as far as is known here.
+// standing is whether an endpoint may get messages, as far as this process knows.
 type standing struct {
 	endpoint string
-	store    Store // nil: nothing is remembered beyond the process
+	store    Store // nil: only this process remembers
 	log      *slog.Logger
 	gauge    prometheus.Gauge
 
 	disabled atomic.Bool
 
-	mu      sync.Mutex // over the store's calls too: an older answer must not undo a newer fact
+	mu      sync.Mutex // also held during the store's calls: an older answer must not undo a newer fact
 	known   bool
-	at      time.Time // of what is known
-	unsaved string    // why it was disabled, while the store does not know of it
+	at      time.Time // when the store was last asked
+	unsaved string    // why it was disabled, while the store does not know it
 }
 
-// refresh asks the store where what is known is old. It fails only where nothing
-// is known yet: an endpoint that may be disabled gets nothing.
+// refresh asks the store if the last answer is old. It fails only if there was no answer yet: an
+// endpoint that may be disabled gets nothing.
 func (s *standing) refresh(ctx context.Context) error {
 	if s.store == nil {
 		return nil
@@ -71,15 +71,14 @@ func (s *standing) refresh(ctx context.Context) error {
 	return nil
 }
 
-// doubt has the store asked before the next delivery.
+// doubt makes refresh ask the store before the next delivery.
 func (s *standing) doubt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.at = time.Time{}
 }
 
-// disable is for an endpoint that wants nothing more. It holds at once, and in
-// the store as soon as that can be reached.
+// disable disables the endpoint at once, and in the store as soon as that can be reached.
 func (s *standing) disable(ctx context.Context, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +94,7 @@ func (s *standing) disable(ctx context.Context, reason string) {
 }
 
 func (s *standing) save(ctx context.Context) {
-	// What the endpoint said must not get lost because we are shutting down.
+	// The endpoint's answer must not get lost in a shutdown.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if _, err := s.store.Disable(ctx, s.endpoint, s.unsaved); err != nil {
