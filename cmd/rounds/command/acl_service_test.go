@@ -18,6 +18,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/poller/secrets/opener"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/upstream"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
@@ -35,7 +36,13 @@ type underACL struct {
 // run runs a command that must not fail.
 func (u *underACL) run(args ...string) string {
 	u.Helper()
-	printed, err := runWith(u.Context(), u.variables, "", args...)
+	return u.runIn("", args...)
+}
+
+// runIn is run of a command that reads its input.
+func (u *underACL) runIn(stdin string, args ...string) string {
+	u.Helper()
+	printed, err := runWith(u.Context(), u.variables, stdin, args...)
 	if err != nil {
 		u.Errorf("rounds %s: %v\n%s%s", strings.Join(args, " "), err, printed.out, printed.err)
 	}
@@ -95,12 +102,20 @@ func TestServiceUnderTheGuidesACL(t *testing.T) {
 	if err := os.WriteFile(webhooks, fmt.Appendf(nil, `{"endpoints":[{"name":"crm","url":%q,"secrets":[{"secret":"CRM"}],"ordered":true}]}`, receiver.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	key, err := opener.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := key.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
 	addr := freeLoopback(t)
 	u := &underACL{T: t, reached: make(map[string]bool), variables: map[string]string{
 		"ROUNDS_REDIS_URL": url, "ROUNDS_SHARDS": "4", "ROUNDS_ROLES": "api,poller,monitor,delivery",
 		"ROUNDS_API_ADDR": addr, "ROUNDS_API_URL": "http://" + addr, "ROUNDS_ALLOW_NETWORKS": "127.0.0.1",
 		"ROUNDS_API_TOKEN": "0123456789abcdef", "ROUNDS_WEBHOOKS_FILE": webhooks,
-		"ROUNDS_SERVICE_SECRET_CRM": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "ROUNDS_SECRET_KF": "kf-secret",
+		"ROUNDS_SECRETS_KEY": private, "ROUNDS_SERVICE_SECRET_CRM": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "ROUNDS_SECRET_KF": "kf-secret",
 		"ROUNDS_LIMITS": "feed rate=1000/s; http concurrency=4", "ROUNDS_HEARTBEAT_INTERVAL": "200ms", "ROUNDS_DEAD_AFTER": "1s",
 		"ROUNDS_SWEEP_INTERVAL": "100ms", "ROUNDS_AUDIT_INTERVAL": "1s", "ROUNDS_AUDIT_REPAIR": "true",
 		"ROUNDS_MESSAGES_KEPT": "1", "ROUNDS_DEAD_LETTERS_KEPT": "1", "ROUNDS_LOG_FORMAT": "json",
@@ -240,6 +255,11 @@ func (u *underACL) messages(site *upstream.Upstream, refusing *atomic.Bool) {
 // upkeep runs what operators do.
 func (u *underACL) upkeep() {
 	u.run("stats")
+	u.runIn("s3cret", "secret", "set", "STORED", "--host", "api.example.com")
+	u.run("secret", "list")
+	u.run("secret", "keygen")
+	u.run("secret", "rotate")
+	u.run("secret", "rm", "STORED", "--yes")
 	u.run("audit")
 	u.run("audit", "--repair")
 	u.run("health")
