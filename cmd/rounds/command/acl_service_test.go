@@ -30,7 +30,6 @@ type underACL struct {
 	*testing.T
 	variables map[string]string
 	reached   map[string]bool // commands of the program that were run
-	out       string          // of the last one
 }
 
 // run runs a command that must not fail.

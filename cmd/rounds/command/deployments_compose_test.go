@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 type composeFile struct {
 	Services map[string]composeService
 	Volumes  map[string]any
+	Secrets  map[string]struct{ File string }
 }
 
 type composeService struct {
@@ -30,6 +32,10 @@ type composeService struct {
 	Volumes     []string
 	DependsOn   map[string]struct{ Condition string } `yaml:"depends_on"`
 	Healthcheck struct{ Test []string }
+	Secrets     []string
+	MemLimit    string         `yaml:"mem_limit"`
+	PidsLimit   int            `yaml:"pids_limit"`
+	Ulimits     map[string]int `yaml:"ulimits"`
 }
 
 func readCompose(t *testing.T) composeFile {
@@ -85,6 +91,24 @@ func TestComposeServices(t *testing.T) {
 				t.Errorf("%s: volume %s is not declared", name, volume)
 			}
 		}
+		for _, used := range s.Secrets {
+			if _, ok := file.Secrets[used]; !ok {
+				t.Errorf("%s: there is no secret %s", name, used)
+			}
+		}
+		for _, value := range append(slices.Collect(maps.Values(s.Environment)), append(s.Command, s.Healthcheck.Test...)...) {
+			for _, match := range regexp.MustCompile(`/run/secrets/([\w-]+)`).FindAllStringSubmatch(value, -1) {
+				if !slices.Contains(s.Secrets, match[1]) {
+					t.Errorf("%s reads the secret %s, which it has not", name, match[1])
+				}
+			}
+		}
+		if s.MemLimit == "" || s.PidsLimit == 0 || s.Ulimits["nofile"] != 65536 {
+			t.Errorf("%s may take any memory, threads or files: %+v", name, s)
+		}
+		if core, ok := s.Ulimits["core"]; !ok || core != 0 {
+			t.Errorf("%s may leave a core dump", name)
+		}
 		if s.Build.Context == "" {
 			continue
 		}
@@ -102,7 +126,7 @@ func TestComposeServices(t *testing.T) {
 		}
 		expectCommand(t, test[2:])
 		expectVariables(t, name, s.Environment)
-		if !strings.HasPrefix(s.Environment["ROUNDS_REDIS_URL"], "redis://redis:") {
+		if !strings.HasPrefix(s.Environment["ROUNDS_REDIS_URL"], "redis://rounds@redis:") {
 			t.Errorf("%s: Redis at %q is none of the services", name, s.Environment["ROUNDS_REDIS_URL"])
 		}
 		for _, published := range s.Ports {
@@ -127,7 +151,21 @@ func TestComposeRedisStarts(t *testing.T) {
 	if len(command) < 2 || command[0] != "redis-server" {
 		t.Fatalf("command: %q", command)
 	}
-	server, err := redistest.Launch(path, t.TempDir(), redistest.WithArgs(command[1:]...))
+	private := composeInit(t)
+	args := slices.Clone(command[1:])
+	for i, arg := range args {
+		args[i] = strings.Replace(arg, "/run/secrets/", private+"/", 1)
+	}
+	// The tests have no password: Redis reads the users all the same.
+	users := filepath.Join(private, "redis-users")
+	open := regexp.MustCompile(`(?m)^user default on #\w+`).ReplaceAllString(contents(t, users), "user default on nopass")
+	if err := os.Remove(users); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(users, []byte(open), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server, err := redistest.Launch(path, t.TempDir(), redistest.WithArgs(args...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +175,8 @@ func TestComposeRedisStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	for name, want := range map[string]string{"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction"} {
+	expectUser(t, server, contents(t, filepath.Join(private, "redis-password")))
+	for name, want := range map[string]string{"maxmemory": "2147483648", "appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction"} {
 		reply, err := conn.Do("CONFIG", "GET", name)
 		if err != nil || !strings.Contains(fmt.Sprintf("%s", reply), want) {
 			t.Errorf("%s is %s, want %s: %v", name, reply, want, err)

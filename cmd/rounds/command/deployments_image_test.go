@@ -79,6 +79,87 @@ func TestImageCopiesWhatThereIs(t *testing.T) {
 	}
 }
 
+// ignores reports whether the build ignores a path, by the patterns that the file has.
+func ignores(t *testing.T, path string) bool {
+	t.Helper()
+	ignored := false
+	for line := range strings.Lines(deployment(t, "docker/Dockerfile.dockerignore")) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		pattern, again := strings.CutPrefix(line, "!")
+		expression := regexp.QuoteMeta(strings.TrimPrefix(pattern, "/"))
+		expression = strings.ReplaceAll(expression, `\*\*/`, "(?:.*/)?")
+		expression = strings.ReplaceAll(expression, `\*`, "[^/]*")
+		if regexp.MustCompile("^" + expression + "(?:/.*)?$").MatchString(path) {
+			ignored = !again
+		}
+	}
+	return ignored
+}
+
+// TestImageIsBuiltWithoutSecrets keeps what is secret out of a build, and nothing else:
+// where a file of the repository were missing, the binary would say that it was changed.
+func TestImageIsBuiltWithoutSecrets(t *testing.T) {
+	for _, path := range []string{
+		"deployments/compose/private/api-token", "deployments/compose/secrets/CRM", "deployments/compose/.env", ".env", ".env.local", "prod.env", "deployments/systemd/prod.env",
+		"rounds.settings", "tls/server.key", "ca.pem", "id_ed25519", "home/id_rsa.bak", ".netrc", ".docker/config.json", "webhooks.json", "deployments/callbacks.json",
+		"accounts.ndjson", "dump.rdb", "appendonlydir/appendonly.aof", "core.123", "rounds",
+	} {
+		if !ignores(t, path) {
+			t.Errorf("%s gets into a build", path)
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), "git", "-C", top, "ls-files", "-z").Output()
+	if err != nil {
+		t.Skipf("this is no repository: %v", err)
+	}
+	for path := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		if ignores(t, path) {
+			t.Errorf("%s is ignored, though it is part of the repository", path)
+		}
+	}
+}
+
+// TestImagesAreNamedExactly wants of each image that a file names a digest, or a version to
+// the last number; and that another one can be given, for whoever pins it by its digest.
+func TestImagesAreNamedExactly(t *testing.T) {
+	exact := regexp.MustCompile(`^[\w./-]+(@sha256:[0-9a-f]{64}|:\d+\.\d+\.\d+-[a-z]+)$`)
+	var images []string
+	for _, argument := range arguments(dockerfile(t), "ARG") {
+		if name, image, ok := strings.Cut(argument, "="); ok && strings.HasSuffix(name, "_IMAGE") {
+			images = append(images, image)
+		}
+	}
+	for _, from := range arguments(dockerfile(t), "FROM") {
+		if words := strings.Fields(strings.Replace(from, "--platform=$BUILDPLATFORM ", "", 1)); words[0] != "scratch" && words[0] != "${GO_IMAGE}" {
+			t.Errorf("FROM %s: name it by an argument", from)
+		}
+	}
+	if strings.Contains(deployment(t, "docker/Dockerfile"), "syntax=") {
+		t.Error("the Dockerfile has another program read it, which is an image as well")
+	}
+	for name, s := range readCompose(t).Services {
+		match := regexp.MustCompile(`^\$\{\w+_IMAGE:-(.*)\}$`).FindStringSubmatch(s.Image)
+		switch {
+		case s.Build.Context != "":
+		case match == nil:
+			t.Errorf("%s: nobody can give another image than %s", name, s.Image)
+		default:
+			images = append(images, match[1])
+		}
+	}
+	if len(images) != 2 {
+		t.Errorf("images: %q", images)
+	}
+	for _, image := range images {
+		if !exact.MatchString(image) {
+			t.Errorf("%s may be another image tomorrow", image)
+		}
+	}
+}
+
 // TestImageBuilds runs the build command of the Dockerfile here, and expects of the
 // binary what an image without anything else wants: it needs no library, knows the
 // commands that the image runs, and is where they are.

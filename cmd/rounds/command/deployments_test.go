@@ -55,8 +55,8 @@ func TestComposeFile(t *testing.T) {
 	services := blocksOf(parts["services"], "  ")
 	delete(services, "") // the line above them
 	for name, want := range map[string][]string{
-		"redis": {"image: redis:7", "- --appendonly\n      - \"yes\"", "- everysec", "- noeviction", "redis-data:/data", "healthcheck:", "restart:"},
-		"api":   {"<<: *rounds", "ROUNDS_ROLES: api\n", `"127.0.0.1:8080:8080"`, "${ROUNDS_API_TOKEN:?"},
+		"redis": {":-redis:7", "- --appendonly\n      - \"yes\"", "- everysec", "- noeviction", "redis-data:/data", "healthcheck:", "restart:"},
+		"api":   {"<<: *rounds", "ROUNDS_ROLES: api\n", `"127.0.0.1:8080:8080"`, "ROUNDS_PUBLIC_URL: http://127.0.0.1:8080\n"},
 
 		"poller":  {"<<: *rounds", "ROUNDS_ROLES: poller\n", "replicas: 3"},
 		"monitor": {"<<: *rounds", "ROUNDS_ROLES: monitor\n", "replicas: 2"},
@@ -73,7 +73,7 @@ func TestComposeFile(t *testing.T) {
 	if ports := regexp.MustCompile(`(?m)^\s*- "?[0-9.:]+:\d+"?$`).FindAllString(text, -1); len(ports) != 1 {
 		t.Errorf("published: %v, want the API only", ports)
 	}
-	for _, part := range []string{"restart: unless-stopped", `test: ["CMD", "/rounds", "health"]`, "condition: service_healthy", "\n  mem_limit: 2g\n"} {
+	for _, part := range []string{"restart: unless-stopped", `test: ["CMD", "/rounds", "health"]`, "condition: service_healthy", "\n  mem_limit: 2g\n", "\n    nofile: 65536\n", "\n    core: 0\n"} {
 		if !strings.Contains(parts["x-rounds"], part) {
 			t.Errorf("x-rounds has no %q", part)
 		}
@@ -82,11 +82,14 @@ func TestComposeFile(t *testing.T) {
 	if stop == nil {
 		t.Fatal("no stop_grace_period")
 	}
+	private := composeInit(t)
 	for _, name := range []string{"api", "poller", "monitor"} {
 		variables := variablesOf(parts["x-environment"])
 		maps.Copy(variables, variablesOf(services[name]))
-		if strings.HasPrefix(variables["ROUNDS_API_TOKEN"], "${") {
-			variables["ROUNDS_API_TOKEN"] = "0123456789abcdef"
+		for variable, value := range variables {
+			if file, ok := strings.CutPrefix(value, "/run/secrets/"); ok {
+				variables[variable] = filepath.Join(private, file)
+			}
 		}
 		if variables["ROUNDS_SECRETS_DIR"] != "" {
 			variables["ROUNDS_SECRETS_DIR"] = t.TempDir()
@@ -98,6 +101,9 @@ func TestComposeFile(t *testing.T) {
 		}
 		if _, err := healthURL(s.API); err != nil {
 			t.Errorf("%s: its health check fails: %v", name, err)
+		}
+		if s.Access.Token == "" || s.Redis.PasswordFile == "" {
+			t.Errorf("%s has no token, or no password for Redis", name)
 		}
 		if s.Redis.URL == "" {
 			t.Errorf("%s would start a Redis of its own", name)
@@ -120,10 +126,10 @@ func TestSystemdUnit(t *testing.T) {
 			unit[section] = make(map[string]string)
 		case !assigned || unit[section] == nil:
 			t.Errorf("neither a section nor an assignment in one: %q", line)
-		case unit[section][name] != "" && name != "SystemCallFilter":
+		case unit[section][name] != "" && !slices.Contains([]string{"SystemCallFilter", "LoadCredential", "Environment"}, name):
 			t.Errorf("%s is assigned twice", name)
 		default:
-			unit[section][name] += value
+			unit[section][name] += value + map[bool]string{true: "\n"}[name == "LoadCredential" || name == "Environment"]
 		}
 	}
 	if sections := slices.Sorted(maps.Keys(unit)); !slices.Equal(sections, []string{"Install", "Service", "Unit"}) {
@@ -133,15 +139,15 @@ func TestSystemdUnit(t *testing.T) {
 	for name, want := range map[string]string{
 		"Type": "notify", "ExecStart": "/usr/local/bin/rounds serve", "EnvironmentFile": "/etc/rounds/rounds.env", "DynamicUser": "yes",
 		"NoNewPrivileges": "yes", "ProtectSystem": "strict", "ProtectHome": "yes", "CapabilityBoundingSet": "", "Restart": "always",
-		"MemoryMax": "2G",
+		"MemoryMax": "2G", "LimitNOFILE": "65536", "LimitCORE": "0", "TasksMax": "512",
 	} {
 		if got, ok := service[name]; !ok || got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	s, err := read(t, variablesOf(deployment(t, "systemd/rounds.env")))
+	s, err := read(t, installed(t).variables)
 	if err != nil {
-		t.Errorf("rounds.env: %v", err)
+		t.Errorf("as it is installed: %v", err)
 	}
 	if d, err := time.ParseDuration(service["TimeoutStopSec"]); err != nil || d <= s.Poller.GracePeriod {
 		t.Errorf("killed after %s, within the grace period of %v", service["TimeoutStopSec"], s.Poller.GracePeriod)
@@ -159,7 +165,7 @@ func TestDockerfile(t *testing.T) {
 	}
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(module)
 	for _, part := range []string{
-		"FROM --platform=$BUILDPLATFORM golang:" + string(version[1]), "CGO_ENABLED=0", "-trimpath",
+		"ARG GO_IMAGE=golang:" + string(version[1]) + ".", "FROM --platform=$BUILDPLATFORM ${GO_IMAGE} AS build\n", "CGO_ENABLED=0", "-trimpath",
 		"FROM scratch\n", "USER 65532:65532", `ENTRYPOINT ["/rounds"]`,
 	} {
 		if !strings.Contains(text, part) {
