@@ -9,6 +9,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/access/key"
+	"github.com/rounds-dev/rounds/accounts/access/origin"
 )
 
 // errNobody reports that a request shows nothing that lets it in.
@@ -30,7 +31,7 @@ func (s *Server) authenticator(t terms) way {
 	if t.token != "" {
 		ways = append(ways, byToken(t.token))
 	}
-	ways = append(ways, s.byKey)
+	ways = append(ways, s.byKey, s.bySession(t))
 	if !s.closedTo(t) {
 		ways = append(ways, func(*http.Request) (access.Principal, error) { return access.Local(), nil })
 	}
@@ -51,6 +52,9 @@ func (s *Server) closedTo(t terms) bool { return t.token != "" || s.options.Requ
 // unauthenticated is the problem of a request that is not let in.
 func (s *Server) unauthenticated(r *http.Request, err error) *problem {
 	var why refusal
+	if errors.Is(err, origin.ErrForeign) {
+		return foreign()
+	}
 	if !errors.Is(err, errNobody) && !errors.As(err, &why) {
 		return s.problem(r.Context(), "authenticate", err)
 	}
@@ -83,16 +87,20 @@ func (s *Server) byKey(r *http.Request) (access.Principal, error) {
 
 // byToken is the way of who knows the token that is set.
 func byToken(token string) way {
-	want := sha256.Sum256([]byte(token))
 	return func(r *http.Request) (access.Principal, error) {
 		given, ok := bearer(r)
-		got := sha256.Sum256([]byte(given))
-		// Of hashes, so that the time tells not even the token's length.
-		if !ok || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+		if !ok || !sameSecret(given, token) {
 			return access.Principal{}, errNobody
 		}
 		return access.Token(), nil
 	}
+}
+
+// sameSecret compares what is shown with the token that is set; an empty one is nobody's.
+// It compares hashes, so that the time tells not even the token's length.
+func sameSecret(given, token string) bool {
+	got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
+	return token != "" && subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
 // bearer returns what a request shows as its bearer token, and whether it does.

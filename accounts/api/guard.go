@@ -58,9 +58,9 @@ func (s *Server) guarded(t terms, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !origin.Loopback(r.Host):
-			newProblem(http.StatusForbidden, "without a token the API answers to localhost only: set ROUNDS_API_TOKEN to use another name").write(w)
+			elsewhere().write(w)
 		case origin.Check(r) != nil:
-			newProblem(http.StatusForbidden, "the request comes from a page of another site").write(w)
+			foreign().write(w)
 		default:
 			identified.ServeHTTP(w, r)
 		}

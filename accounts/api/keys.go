@@ -101,7 +101,11 @@ func (s *Server) keyRoutes(api huma.API) {
 
 func whoami(ctx context.Context, _ *struct{}) (*callerReply, error) {
 	p, _ := access.From(ctx) // nobody comes here
-	return &callerReply{Caller{Name: p.Name, Role: p.Role.String(), Labels: p.Labels, Via: string(p.Via)}}, nil
+	return &callerReply{callerOf(p)}, nil
+}
+
+func callerOf(p access.Principal) Caller {
+	return Caller{Name: p.Name, Role: p.Role.String(), Labels: p.Labels, Via: string(p.Via)}
 }
 
 func keyAt(k *key.Key, now time.Time) Key {

@@ -34,8 +34,11 @@ func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 	doc.Servers = []*huma.Server{{URL: "/", Description: "Where this description is served."}}
 	doc.Security = []map[string][]string{{}} // open to who reaches it, which is this machine alone
 	if s.closedTo(t) {
-		doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
-		doc.Security = []map[string][]string{{"token": {}}}
+		doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+			"token":   {Type: "http", Scheme: "bearer"},
+			"session": {Type: "apiKey", In: "cookie", Name: "rounds_session", Description: "Of who signed in at /signin; off loopback its name begins with __Host-."},
+		}
+		doc.Security = []map[string][]string{{"token": {}}, {"session": {}}}
 	}
 	schemas := describer{doc.Components.Schemas}
 
@@ -71,6 +74,9 @@ func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 	doc.AddOperation(schemas.probe("/readyz", "Whether Redis can be used", "", []int{http.StatusServiceUnavailable}))
 	if s.options.Metrics != nil {
 		doc.AddOperation(schemas.plain("/metrics", "get-metrics", "Metrics for Prometheus", "text/plain"))
+	}
+	for _, o := range schemas.sessionOperations() {
+		doc.AddOperation(o)
 	}
 	if t.callbacks != nil {
 		for _, o := range schemas.callbackOperations() {

@@ -44,6 +44,16 @@ func Rights() []Right {
 		{"GET /v1/callbacks/wecom/{name}", 0, ScopeOpen},
 		{"POST /v1/callbacks/wecom/{name}", 0, ScopeOpen},
 
+		{"GET /signin", 0, ScopeOpen},
+		{"POST /signin", 0, ScopeOpen},
+		{"POST /signout", 0, ScopeOpen},
+		{"GET /signin/start", 0, ScopeOpen},
+		{"GET /signin/callback", 0, ScopeOpen},
+		{"GET /signin/signin.css", 0, ScopeOpen},
+		{"POST /v1/session", 0, ScopeOpen},
+		{"DELETE /v1/session", 0, ScopeOpen},
+		{"GET /v1/session", access.Viewer, ScopeSelf},
+
 		{"GET /openapi.json", access.Viewer, ScopeSelf},
 		{"GET /v1/whoami", access.Viewer, ScopeSelf},
 

@@ -124,6 +124,9 @@ func (s *Server) routes(t terms) (*serving, error) {
 	})
 
 	open := newRouteMux(true, trailed)
+	if err := s.addSessions(open, mux, t); err != nil {
+		return nil, err
+	}
 	open.HandleFunc("GET /healthz", healthy)
 	open.Handle("GET /readyz", newReadiness(s.options.Ring, s.options.Log))
 	s.addCallbacks(open, t.callbacks)

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/access/idp"
 	"github.com/rounds-dev/rounds/accounts/access/key"
+	"github.com/rounds-dev/rounds/accounts/access/session"
 	"github.com/rounds-dev/rounds/accounts/callback"
 	"github.com/rounds-dev/rounds/accounts/message"
 	"github.com/rounds-dev/rounds/accounts/secret"
@@ -31,6 +33,9 @@ type Options struct {
 	Token      string
 	RequireKey bool         // who shows neither key nor token is refused, even where there is no token
 	Keys       *key.Keyring // nil: one is made; who has a key of it may do what the key may
+
+	People   *idp.Provider // whom people may sign in with at pages; nil: with keys and the token alone
+	PeopleAt string        // where its people find the pages, such as https://rounds.example
 
 	Metrics http.Handler // at /metrics; nil: there is no such route
 	Guide   http.Handler // at GuidePath and below, open to all; nil: there is no such route
@@ -94,6 +99,8 @@ type Server struct {
 	counts counts
 
 	following atomic.Int64 // callers that are sent messages as they come
+
+	attempts session.Attempts // to sign in, that failed
 
 	mu      sync.Mutex // of what follows
 	token   string

@@ -274,11 +274,11 @@ func TestOpenAPI(t *testing.T) {
 		Security   []map[string][]string
 	}
 	got := f.call("GET", "/openapi.json", "", 200, &doc)
-	if !strings.HasPrefix(doc.OpenAPI, "3.1.") || doc.Info.Title != "rounds" || doc.Info.Version != "1.2.3" || len(doc.Security) != 1 {
+	if !strings.HasPrefix(doc.OpenAPI, "3.1.") || doc.Info.Title != "rounds" || doc.Info.Version != "1.2.3" || len(doc.Security) != 2 {
 		t.Errorf("%s %+v %v", doc.OpenAPI, doc.Info, doc.Security)
 	}
 	want := map[string]string{
-		"/v1/accounts": "get post", "/v1/accounts/{id}": "delete get put", "/v1/accounts/{id}/pause": "post",
+		"/v1/session": "delete get post", "/v1/accounts": "get post", "/v1/accounts/{id}": "delete get put", "/v1/accounts/{id}/pause": "post",
 		"/v1/accounts/{id}/resume": "post", "/v1/accounts/{id}/nudge": "post", "/v1/accounts:import": "post",
 		"/v1/accounts/{id}/schedule": "get", "/v1/parked": "get", "/v1/parked:revive": "post",
 		"/v1/accounts:pause": "post", "/v1/accounts:resume": "post", "/v1/accounts:delete": "post",

@@ -130,6 +130,7 @@ func TestBadImports(t *testing.T) {
 		{"cmd/rounds/listen/bad.go", "cmd/rounds/settings"},
 		{"accounts/access/session/bad.go", "accounts/access/idp"},
 		{"accounts/access/idp/bad.go", "accounts/api"},
+		{"accounts/access/signin/bad.go", "circulate"},
 		{"accounts/trail/bad.go", "accounts"},
 		{"cmd/rounds/admin/bad.go", "cmd/rounds/command"},
 		{"circulate/journal/bad.go", "circulate/group"},

@@ -44,6 +44,7 @@ var mayImport = []struct {
 	{"accounts/access/key", []string{"circulate", "circulate/apikey", "accounts/access", "accounts/strict"}},
 	{"accounts/access/origin", nil},
 	{"accounts/access/session", []string{"accounts/access", "accounts/access/origin", "circulate", "circulate/session"}},
+	{"accounts/access/signin", []string{"accounts/access", "accounts/access/idp", "accounts/access/origin", "accounts/access/session"}},
 	{"accounts/access/idp", []string{"accounts/access", "accounts/access/origin", "accounts/access/session", "circulate", "circulate/session"}},
 	{"accounts/cadence", nil},
 	{"accounts/cursor", nil},
@@ -53,7 +54,7 @@ var mayImport = []struct {
 	{"accounts/callback", []string{"circulate", "accounts/callback/wecomcrypt", "accounts/strict"}},
 	{"accounts/callback/wecomcrypt", nil},
 	{"accounts/trail", []string{"accounts/access", "accounts/cursor", "circulate", "circulate/journal"}},
-	{"accounts/...", []string{"accounts", "accounts/access", "accounts/access/key", "accounts/access/origin", "accounts/cadence", "accounts/callback", "accounts/message", "accounts/secret", "accounts/strict", "accounts/trail", "circulate"}}, // api, dashboard: not each other
+	{"accounts/...", []string{"accounts", "accounts/access", "accounts/access/idp", "accounts/access/key", "accounts/access/origin", "accounts/access/session", "accounts/access/signin", "accounts/cadence", "accounts/callback", "accounts/message", "accounts/secret", "accounts/strict", "accounts/trail", "circulate"}}, // api, dashboard: not each other
 	{"poller", []string{"accounts", "accounts/cadence", "circulate", "circulate/limit"}},
 	{"poller/fetch", []string{"poller"}},
 	{"poller/header", []string{"accounts/strict", "poller/fetch", "poller/secrets"}},

@@ -26,6 +26,9 @@ func (e TooManyError) Error() string {
 	return fmt.Sprintf("session: too many sign-ins failed: try again in %v", e.After.Round(time.Second))
 }
 
+// Seconds is when to come back, in whole seconds from now.
+func (e TooManyError) Seconds() int { return int((e.After + time.Second - 1) / time.Second) }
+
 // Judges know who somebody is. Both return ErrRefused where that is nobody; any other error
 // says nothing: it could not be found out.
 type Judges interface {
@@ -67,6 +70,11 @@ func (d Door) Admit(r *http.Request) error {
 	if err := origin.Check(r); err != nil {
 		return err
 	}
+	return d.Wait(r)
+}
+
+// Wait refuses whose sign-ins failed too often, with TooManyError.
+func (d Door) Wait(r *http.Request) error {
 	if wait := d.Attempts.Wait(AddressOf(r), time.Now()); wait > 0 {
 		return TooManyError{wait}
 	}

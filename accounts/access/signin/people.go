@@ -1,0 +1,114 @@
+package signin
+
+import (
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode"
+
+	"github.com/rounds-dev/rounds/accounts/access/idp"
+	"github.com/rounds-dev/rounds/accounts/access/origin"
+	"github.com/rounds-dev/rounds/accounts/access/session"
+)
+
+// maxSaid is how many characters of what a provider says are shown.
+const maxSaid = 200
+
+// stateCookie is the cookie of a sign-in under way; without a state one that has the
+// browser forget it. It is sent where a browser comes from the provider.
+func stateCookie(r *http.Request, state string) *http.Cookie {
+	c := &http.Cookie{Name: "rounds_signin", Value: state, Path: "/", MaxAge: int(idp.Within.Seconds()), HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	if state == "" {
+		c.MaxAge = -1
+	}
+	if r.TLS != nil || !origin.Loopback(r.Host) {
+		c.Name, c.Secure = "__Host-"+c.Name, true
+	}
+	return c
+}
+
+// start sends a browser to the provider.
+func (p *Pages) start(w http.ResponseWriter, r *http.Request) {
+	v := view{Next: local(r.URL.Query().Get("next"))}
+	if p.options.People == nil {
+		v.Problem = textFor(r).NoProvider
+		p.write(w, r, http.StatusNotFound, v)
+		return
+	}
+	if err := p.options.Door.Wait(r); err != nil {
+		p.fail(w, r, v, err)
+		return
+	}
+	address, state, err := p.options.People.Begin(r.Context(), session.AddressOf(r), v.Next)
+	if err != nil {
+		p.fail(w, r, v, err)
+		return
+	}
+	http.SetCookie(w, stateCookie(r, state))
+	http.Redirect(w, r, address, http.StatusFound)
+}
+
+// callback takes a browser back from the provider.
+func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
+	v, t, q := view{Next: Path}, textFor(r), r.URL.Query()
+	if p.options.People == nil {
+		v.Problem = t.NoProvider
+		p.write(w, r, http.StatusNotFound, v)
+		return
+	}
+	door := p.options.Door
+	if err := door.Wait(r); err != nil {
+		p.fail(w, r, v, err)
+		return
+	}
+	state := q.Get("state")
+	cookie, err := r.Cookie(stateCookie(r, "-").Name)
+	http.SetCookie(w, stateCookie(r, ""))
+	if err != nil || state == "" || subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(state)) != 1 {
+		door.Refuse(r, "the browser did not begin this sign-in")
+		p.fail(w, r, v, idp.ErrStale)
+		return
+	}
+	if said := q.Get("error"); said != "" {
+		v.Problem = fmt.Sprintf(t.ProviderSays, shown(said+" "+q.Get("error_description")))
+		p.write(w, r, http.StatusForbidden, v)
+		return
+	}
+	who, err := p.options.People.End(r.Context(), state, q.Get("code"), q.Get("iss"))
+	switch {
+	case errors.Is(err, idp.ErrNoGrant):
+		door.Refuse(r, "none of the groups of "+who.Name+" has a role")
+		v.Problem = fmt.Sprintf(t.NoGrant, who.Name)
+		p.write(w, r, http.StatusForbidden, v)
+		return
+	case errors.Is(err, idp.ErrStale), errors.Is(err, idp.ErrRefused):
+		door.Refuse(r, err.Error())
+	}
+	if err != nil {
+		p.fail(w, r, v, err)
+		return
+	}
+	if err := door.Begin(w, r, who.Holder, who.Principal, ""); err != nil {
+		p.fail(w, r, v, err)
+		return
+	}
+	v = named(v, who.Principal)
+	v.Onward = local(who.Next)
+	p.write(w, r, http.StatusOK, v)
+}
+
+// shown is what a stranger says, as far as it is shown: one line.
+func shown(said string) string {
+	said = strings.TrimSpace(strings.ToValidUTF8(strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return ' '
+		}
+		return c
+	}, said), "?"))
+	if runes := []rune(said); len(runes) > maxSaid {
+		said = string(runes[:maxSaid]) + "…"
+	}
+	return said
+}

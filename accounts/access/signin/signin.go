@@ -1,0 +1,192 @@
+// Package signin is the pages where people sign in and out. They work without JavaScript,
+// load nothing from elsewhere, and speak English and Chinese.
+//
+// A browser that comes back from an identity provider is on its way from another site, and
+// brings no cookie that is SameSite=Strict. So the state of a sign-in under way is in a
+// cookie of its own, SameSite=Lax and good for ten minutes, and who has signed in is sent
+// on by a page of ours, from which the session's cookie is sent along.
+package signin
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/access/idp"
+	"github.com/rounds-dev/rounds/accounts/access/origin"
+	"github.com/rounds-dev/rounds/accounts/access/session"
+)
+
+//go:embed assets
+var assets embed.FS
+
+const policy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+const (
+	// Path is where people sign in.
+	Path = "/signin"
+	// maxForm is how many bytes a form may have, maxNext the address to go on to.
+	maxForm = 8 << 10
+	maxNext = 1024
+)
+
+// Options are what the pages need. Door and Log are required.
+type Options struct {
+	Door     session.Door
+	People   *idp.Provider // nil: nobody signs in with a provider
+	At       string        // where the pages are, as People know it, such as https://rounds.example
+	Unneeded bool          // nobody needs to sign in
+	Log      *slog.Logger
+}
+
+// Pages are the pages.
+type Pages struct {
+	options Options
+	page    *template.Template
+}
+
+// New makes the pages. It is an error of the program where their text cannot be read.
+func New(o Options) (*Pages, error) {
+	page, err := template.ParseFS(assets, "assets/signin.html")
+	if err != nil {
+		return nil, fmt.Errorf("sign-in page: %w", err)
+	}
+	return &Pages{options: o, page: page}, nil
+}
+
+// Each hands every route to add, by its pattern. All of them are open to all.
+func (p *Pages) Each(add func(pattern string, handler func(http.ResponseWriter, *http.Request))) {
+	add("GET "+Path, p.show)
+	add("POST "+Path, p.signIn)
+	add("POST /signout", p.signOut)
+	add("GET "+Path+"/start", p.start)
+	add("GET "+idp.CallbackPath, p.callback)
+	add("GET "+Path+"/signin.css", css)
+}
+
+func css(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	http.ServeFileFS(w, r, assets, "assets/signin.css")
+}
+
+// view is what a page shows.
+type view struct {
+	T        text
+	Problem  string
+	Name     string // of who is signed in
+	Role     string
+	Labels   string
+	Next     string // where to go on once signed in
+	Onward   string // where to go on now
+	People   bool
+	Unneeded bool
+}
+
+func (p *Pages) write(w http.ResponseWriter, r *http.Request, status int, v view) {
+	v.T, v.People = textFor(r), p.options.People != nil
+	v.Unneeded = v.Unneeded || p.options.Unneeded
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Language", v.T.Lang)
+	h.Set("Vary", "Accept-Language")
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "same-origin") // with less a form would be sent without its origin
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	if v.Onward != "" {
+		h.Set("Refresh", "0; url="+v.Onward)
+	}
+	w.WriteHeader(status)
+	if err := p.page.Execute(w, v); err != nil {
+		p.options.Log.DebugContext(r.Context(), "a sign-in page was not written", "error", err)
+	}
+}
+
+// show shows who is signed in, or where to sign in.
+func (p *Pages) show(w http.ResponseWriter, r *http.Request) {
+	v := view{Next: local(r.URL.Query().Get("next"))}
+	who, _, err := p.options.Door.Who(r)
+	switch {
+	case err == nil:
+		v.Name, v.Role, v.Labels = who.Name, who.Role.String(), who.Labels.String()
+	case errors.Is(err, session.ErrNone), errors.Is(err, session.ErrOver), errors.Is(err, origin.ErrForeign):
+	default:
+		p.fail(w, r, v, err)
+		return
+	}
+	p.write(w, r, http.StatusOK, v)
+}
+
+func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		p.write(w, r, http.StatusBadRequest, view{Problem: textFor(r).TooLarge, Next: Path})
+		return
+	}
+	v := view{Next: local(r.PostForm.Get("next"))}
+	if _, err := p.options.Door.SignIn(w, r, strings.TrimSpace(r.PostForm.Get("secret"))); err != nil {
+		p.fail(w, r, v, err)
+		return
+	}
+	http.Redirect(w, r, v.Next, http.StatusSeeOther)
+}
+
+func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) {
+	if err := p.options.Door.SignOut(w, r); err != nil {
+		p.fail(w, r, view{Next: Path}, err)
+		return
+	}
+	http.Redirect(w, r, Path, http.StatusSeeOther)
+}
+
+// fail shows what kept somebody from signing in or out. What is not their doing is logged.
+func (p *Pages) fail(w http.ResponseWriter, r *http.Request, v view, err error) {
+	t := textFor(r)
+	var tooMany session.TooManyError
+	status := http.StatusServiceUnavailable
+	switch {
+	case errors.Is(err, session.ErrRefused):
+		status, v.Problem = http.StatusUnauthorized, t.Refused
+	case errors.Is(err, origin.ErrForeign):
+		status, v.Problem = http.StatusForbidden, t.Foreign
+	case errors.Is(err, session.ErrPlain):
+		status, v.Problem = http.StatusForbidden, t.Plain
+	case errors.As(err, &tooMany):
+		status, v.Problem = http.StatusTooManyRequests, fmt.Sprintf(t.TooMany, tooMany.Seconds())
+		w.Header().Set("Retry-After", fmt.Sprint(tooMany.Seconds()))
+	case errors.Is(err, idp.ErrAway):
+		p.options.Log.WarnContext(r.Context(), "the identity provider could not be used", "error", err)
+		status, v.Problem = http.StatusBadGateway, t.ProviderAway
+	case errors.Is(err, idp.ErrStale):
+		status, v.Problem = http.StatusBadRequest, fmt.Sprintf(t.Stale, p.options.At+Path)
+	case errors.Is(err, idp.ErrRefused):
+		status, v.Problem = http.StatusUnauthorized, t.NotVouched
+	case r.Context().Err() != nil:
+		v.Problem = t.Away
+	default:
+		p.options.Log.ErrorContext(r.Context(), "request failed", "doing", "sign in or out", "error", err)
+		v.Problem = t.Away
+	}
+	p.write(w, r, status, v)
+}
+
+// local is an address of this service to go on to, or else that of the sign-in page.
+func local(next string) string {
+	u, err := url.Parse(next)
+	if err != nil || len(next) > maxNext || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") ||
+		u.Scheme != "" || u.Host != "" || u.User != nil {
+		return Path
+	}
+	return u.String()
+}
+
+// named is who a page calls signed in.
+func named(v view, who access.Principal) view {
+	v.Name, v.Role, v.Labels = who.Name, who.Role.String(), who.Labels.String()
+	return v
+}

@@ -1,0 +1,67 @@
+package signin
+
+import (
+	"net/http"
+
+	"golang.org/x/text/language"
+)
+
+// text is what a page says, in one language.
+type text struct {
+	Lang string
+
+	Title, SignedIn, SignOut, SignIn, Secret, People, GoOn, Unneeded, Guide, API string
+
+	Refused, Foreign, TooMany, Plain, Away, ProviderAway, Stale, NotVouched, NoGrant, NoProvider, ProviderSays, TooLarge string
+}
+
+// texts are all languages, the first for who reads none of them.
+func texts() []text {
+	return []text{{
+		Lang: "en", Title: "Sign in", SignedIn: "You are signed in as", SignOut: "Sign out", SignIn: "Sign in",
+		Secret: "Key, or the API's token", People: "Sign in with your organisation", GoOn: "Go on",
+		Unneeded: "Nobody needs to sign in here: no token is set, and the service answers this machine alone.", Guide: "Guide", API: "API",
+		Refused:      "This key or token lets nobody in: it was mistyped, revoked, or has expired.",
+		Foreign:      "Another page sent you here. Sign in from this page.",
+		TooMany:      "Too many sign-ins from your address failed. Try again in %d seconds.",
+		Plain:        "Your browser would not keep the session: off this machine it must reach rounds by https.",
+		Away:         "Redis cannot be used now. Try again.",
+		ProviderAway: "The identity provider cannot be reached now, or does not answer as it should. Try again, or use a key.",
+		Stale:        "This sign-in took too long, was ended before, or began under another name of this service. Begin again, at %s.",
+		NotVouched:   "The identity provider does not vouch for you. Begin again. The log of the service has more.",
+		NoGrant:      "The identity provider knows you as %s, but none of your groups may use this service. Ask who runs it to add one to ROUNDS_OIDC_ROLES.",
+		NoProvider:   "No identity provider is set here. Sign in with a key.",
+		ProviderSays: "The identity provider says: %s",
+		TooLarge:     "What was sent cannot be read.",
+	}, {
+		Lang: "zh", Title: "登录", SignedIn: "您已登录为", SignOut: "退出登录", SignIn: "登录",
+		Secret: "密钥，或 API 的令牌", People: "使用组织账号登录", GoOn: "继续",
+		Unneeded: "这里无需登录：没有设置令牌，服务只响应本机。", Guide: "指南", API: "API",
+		Refused:      "此密钥或令牌无效：输入有误、已被吊销，或已过期。",
+		Foreign:      "您是从其他页面被带到这里的。请在本页登录。",
+		TooMany:      "来自您的地址的登录失败次数过多。请在 %d 秒后重试。",
+		Plain:        "浏览器不会保存会话：从其他机器必须通过 https 访问 rounds。",
+		Away:         "Redis 目前无法使用，请重试。",
+		ProviderAway: "身份提供方目前无法访问，或应答不正确。请重试，或使用密钥。",
+		Stale:        "此次登录耗时过长、已经结束，或是以本服务的另一名称开始的。请从 %s 重新开始。",
+		NotVouched:   "身份提供方未能证明您的身份。请重新开始。详情见服务的日志。",
+		NoGrant:      "身份提供方确认您是 %s，但您所在的组均无权使用本服务。请联系运维人员在 ROUNDS_OIDC_ROLES 中添加。",
+		NoProvider:   "这里没有设置身份提供方。请使用密钥登录。",
+		ProviderSays: "身份提供方返回：%s",
+		TooLarge:     "无法读取所发送的内容。",
+	}}
+}
+
+// maxAccept is how much of Accept-Language is read, in bytes.
+const maxAccept = 200
+
+// textFor is the text in the language that a browser asks for.
+func textFor(r *http.Request) text {
+	all := texts()
+	asked := r.Header.Get("Accept-Language")
+	if len(asked) > maxAccept {
+		return all[0]
+	}
+	_, i := language.MatchStrings(language.NewMatcher([]language.Tag{language.English, language.Chinese}), asked)
+	return all[i]
+}

@@ -1,0 +1,213 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/access/key"
+	"github.com/rounds-dev/rounds/accounts/access/origin"
+	"github.com/rounds-dev/rounds/accounts/access/session"
+	"github.com/rounds-dev/rounds/accounts/access/signin"
+)
+
+// Session is who is signed in at a page, or makes a request in another way.
+type Session struct {
+	Caller
+	Expires time.Time `json:"expires,omitzero" doc:"When the session ends at the latest. Left out where the request bears none."`
+}
+
+// judges tell who somebody is who signs in or is signed in, by the terms that hold.
+type judges struct {
+	*Server
+	terms terms
+}
+
+// Secret is session.Judges'.
+func (j judges) Secret(ctx context.Context, secret string) (session.Holder, access.Principal, error) {
+	if sameSecret(secret, j.terms.token) {
+		return session.Holder{Via: access.ViaToken, Name: access.TokenName}, access.Token(), nil
+	}
+	if !key.Looks(secret) {
+		return session.Holder{}, access.Principal{}, session.ErrRefused
+	}
+	k, err := j.options.Keys.Authenticate(ctx, secret)
+	if err != nil {
+		return session.Holder{}, access.Principal{}, refusedKey(err)
+	}
+	return session.Holder{Via: access.ViaKey, Name: k.Name, Key: k.Digest}, k.Principal(), nil
+}
+
+// Holder is session.Judges'.
+func (j judges) Holder(ctx context.Context, s session.Session) (access.Principal, error) {
+	var who access.Principal
+	switch s.Via {
+	case access.ViaToken:
+		if !s.Began(j.terms.token) {
+			return who, session.ErrRefused
+		}
+		who = access.Token()
+		who.Via = access.ViaSession
+	case access.ViaKey:
+		k, err := j.options.Keys.Find(ctx, s.Key)
+		if err != nil {
+			return who, refusedKey(err)
+		}
+		who = k.Principal()
+		who.Via = access.ViaSession
+	case access.ViaOIDC:
+		if j.options.People == nil {
+			return who, session.ErrRefused
+		}
+		return j.options.People.Principal(s.Holder)
+	default:
+		return who, session.ErrRefused
+	}
+	return who, nil
+}
+
+// refusedKey is session.ErrRefused where a key lets nobody in.
+func refusedKey(err error) error {
+	if errors.Is(err, key.ErrMistyped) || errors.Is(err, key.ErrUnknown) || errors.Is(err, key.ErrExpired) {
+		return session.ErrRefused
+	}
+	return err
+}
+
+// door is where people sign in, by terms.
+func (s *Server) door(t terms) session.Door {
+	return session.Door{Book: session.In(s.options.Ring), Judges: judges{s, t}, Attempts: &s.attempts, Log: s.options.Log}
+}
+
+// bySession is the way of who is signed in at a page. Who shows a key or a token as well is
+// who that says.
+func (s *Server) bySession(t terms) way {
+	door := s.door(t)
+	return func(r *http.Request) (access.Principal, error) {
+		if r.Header.Get("Authorization") != "" {
+			return access.Principal{}, errNobody
+		}
+		who, _, err := door.Who(r)
+		switch {
+		case errors.Is(err, session.ErrNone), errors.Is(err, session.ErrOver) && !s.closedTo(t):
+			return access.Principal{}, errNobody
+		case errors.Is(err, session.ErrOver):
+			return access.Principal{}, refusal("the session has ended: sign in again, at " + signin.Path)
+		}
+		return who, err
+	}
+}
+
+// addSessions adds the routes of who is signed in, and the pages for people. Those of open
+// ask nobody who they are: they find out.
+func (s *Server) addSessions(open, closed *routeMux, t terms) error {
+	door := s.door(t)
+	pages, err := signin.New(signin.Options{Door: door, People: s.options.People, At: s.options.PeopleAt, Unneeded: !s.closedTo(t), Log: s.options.Log})
+	if err != nil {
+		return err
+	}
+	add := func(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+		if s.closedTo(t) {
+			open.HandleFunc(pattern, handler)
+			return
+		}
+		open.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if !origin.Loopback(r.Host) {
+				elsewhere().write(w)
+				return
+			}
+			handler(w, r)
+		})
+	}
+	pages.Each(add)
+	closed.HandleFunc("GET /v1/session", func(w http.ResponseWriter, r *http.Request) {
+		who, _ := access.From(r.Context()) // nobody comes here
+		reply := Session{Caller: callerOf(who)}
+		if who.Via == access.ViaSession || who.Via == access.ViaOIDC {
+			if _, left, err := door.Who(r); err == nil {
+				reply.Expires = time.Now().Add(left).UTC().Truncate(time.Second)
+			}
+		}
+		writeJSON(w, reply)
+	})
+	add("POST /v1/session", func(w http.ResponseWriter, r *http.Request) {
+		given, ok := bearer(r)
+		if !ok && !s.closedTo(t) {
+			newProblem(http.StatusConflict, "nobody needs to sign in here: the service answers this machine alone. To sign in with a key send Authorization: Bearer KEY").write(w)
+			return
+		}
+		who, err := door.SignIn(w, r, given)
+		if err != nil {
+			s.unseated(r, err).write(w)
+			return
+		}
+		who.Via = access.ViaSession
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		writeJSON(w, Session{Caller: callerOf(who), Expires: time.Now().Add(session.Life).UTC().Truncate(time.Second)})
+	})
+	add("DELETE /v1/session", func(w http.ResponseWriter, r *http.Request) {
+		if err := door.SignOut(w, r); err != nil {
+			s.unseated(r, err).write(w)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	return nil
+}
+
+// unseated is the problem of who could not sign in or out.
+func (s *Server) unseated(r *http.Request, err error) *problem {
+	var tooMany session.TooManyError
+	switch {
+	case errors.Is(err, session.ErrRefused):
+		return unauthorized("to sign in send Authorization: Bearer TOKEN, with the token of ROUNDS_API_TOKEN or a key that holds")
+	case errors.Is(err, origin.ErrForeign):
+		return foreign()
+	case errors.Is(err, session.ErrPlain):
+		return newProblem(http.StatusForbidden, "a browser keeps the session only where it reaches the service by https, or at localhost")
+	case errors.As(err, &tooMany):
+		p := newProblem(http.StatusTooManyRequests, "too many sign-ins from this address failed")
+		p.headers = http.Header{"Retry-After": {strconv.Itoa(tooMany.Seconds())}}
+		return p
+	}
+	return s.problem(r.Context(), "sign in or out", err)
+}
+
+// foreign is the problem of a request that a page of another site made.
+func foreign() *problem {
+	return newProblem(http.StatusForbidden, "the request comes from a page of another site")
+}
+
+// elsewhere is the problem of a request for a name that is not this machine's, where nothing
+// but that tells who makes it.
+func elsewhere() *problem {
+	return newProblem(http.StatusForbidden, "without a token the API answers to localhost only: set ROUNDS_API_TOKEN to use another name")
+}
+
+// sessionOperations describe the routes.
+func (d describer) sessionOperations() []*huma.Operation {
+	describe := func(method, id, summary, about string, problems ...int) *huma.Operation {
+		return d.problems(&huma.Operation{
+			OperationID: id, Method: method, Path: "/v1/session", Tags: []string{"access"}, Summary: summary, Description: about,
+			Responses: map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{"application/json": d.media(reflect.TypeFor[Session]())}}},
+		}, problems...)
+	}
+	signIn := describe(http.MethodPost, "sign-in", "Sign in with the token or a key",
+		"The reply sets a cookie, HttpOnly and SameSite=Strict, that says who makes a request for twelve hours, until sign-out, or until the key is revoked: off loopback only over https, and at the host where it was set. "+
+			"Sign-ins that fail are refused with 429 once an address has had ten of them at once.", 401, 403, 409, 429, 503)
+	signIn.Responses["201"] = signIn.Responses["200"]
+	delete(signIn.Responses, "200")
+	signOut := describe(http.MethodDelete, "sign-out", "Sign out", "Ends the session of the request's cookie for all processes, if there is one.", 403, 503)
+	signOut.Security = []map[string][]string{{}} // who is not signed in is signed out
+	signOut.Responses["204"] = &huma.Response{Description: "Nobody is signed in."}
+	delete(signOut.Responses, "200")
+	who := describe(http.MethodGet, "get-session", "Who is signed in", "Or makes the request with the token or a key, then without expires.")
+	return []*huma.Operation{signIn, who, signOut}
+}
