@@ -152,6 +152,8 @@ func TestMatrix(t *testing.T) {
 				t.Errorf("%s as %s: %d, want %s: %.300s", right.Route, c.name, got.status, want, got.body)
 			}
 			switch {
+			case right.Route == "POST /signin" || right.Route == "POST /v1/session":
+				continue // they find out who it is, and refuse who shows nothing: see TestSignInFails
 			case right.Scope == ScopeOpen:
 				if got.status == 401 || got.status == 403 && len(ask.ok) == 0 {
 					fail("an answer")
