@@ -5,12 +5,15 @@
 // fault of a request at once. What the routes take and give is in /openapi.json,
 // which /docs shows; the types of this package are the same in Go.
 //
-// Where a token is set, every route demands it as a bearer token, but /healthz
-// and /readyz, which tell nothing, the page at /docs, which asks for it, and the
-// callbacks of WeCom, which are signed.
-// Without one the API must not be reachable from other machines (CheckListen),
-// and it answers only to requests that name this one: a page from elsewhere in a
-// browser on this machine gets nothing.
+// Where a token is set, or RequireKey says so, a request shows the token or a key as a bearer
+// token. Open to all are /healthz and /readyz, which tell nothing, the pages at
+// /docs, and the callbacks of WeCom, which are signed. Otherwise the API
+// must not be reachable from other machines (CheckListen), and it answers only to
+// requests that name this one: a page from elsewhere in a browser on this machine
+// gets nothing.
+//
+// Rights is the table of what each route demands: a role, and a scope that says which
+// accounts it is about. Who is bound to labels meets only accounts with them.
 //
 // When Redis is away, requests fail with 503 and a Retry-After. Nothing that
 // failed so is half done, but it may be done all the same: to repeat a PUT, a

@@ -3,8 +3,10 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -128,5 +130,27 @@ func TestTheDescriptionHasTheRights(t *testing.T) {
 		if !ok || o.Role != right.Role.String() || o.Scope != string(right.Scope) || o.Responses["403"] == nil || o.Responses["401"] == nil {
 			t.Errorf("%s: described as %q, %q with %d answers", right.Route, o.Role, o.Scope, len(o.Responses))
 		}
+	}
+}
+
+// The guide's page has the table as it is.
+func TestTheGuideHasTheRights(t *testing.T) {
+	page, err := os.ReadFile("../../deployments/guide/access.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const header = "| route | least role | scope |\n|---|---|---|\n"
+	_, got, found := strings.Cut(string(page), header)
+	got, _, _ = strings.Cut(got, "\n\n")
+	var want strings.Builder
+	for _, right := range Rights() {
+		role := right.Role.String()
+		if right.Scope == ScopeOpen {
+			role = "-"
+		}
+		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", right.Route, role, right.Scope)
+	}
+	if !found || strings.TrimSpace(got) != strings.TrimSpace(want.String()) {
+		t.Errorf("the table of deployments/guide/access.md must be\n%s%s", header, &want)
 	}
 }

@@ -75,7 +75,7 @@ var mayImport = []struct {
 	{"cmd/rounds/client", []string{"accounts", "accounts/api", "circulate"}},
 	{"cmd/rounds/service", []string{"cmd/rounds/listen", "cmd/rounds/settings", "accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide"}},
 	{"cmd/rounds/sample", nil},
-	{"cmd/rounds/admin", []string{"cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "accounts/api", "accounts/secret", "accounts/trail", "poller/secrets/opener"}},
+	{"cmd/rounds/admin", []string{"cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "accounts/access", "accounts/access/key", "accounts/api", "accounts/secret", "accounts/trail", "poller/secrets/opener"}},
 	{"cmd/rounds/command", []string{"cmd/rounds/admin", "cmd/rounds/client", "cmd/rounds/listen", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "accounts/...", "circulate", "deployments/guide", "poller/..."}},
 	{"cmd/...", []string{"cmd/rounds/command"}},
 }

@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,7 +14,9 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
@@ -33,6 +36,12 @@ type Env struct {
 	Calls func(fn func(cmd *cobra.Command, args []string, calls *client.Client) error) func(*cobra.Command, []string) error
 	// IDs completes the ids of accounts; nil: nothing does.
 	IDs cobra.CompletionFunc
+	// Labels completes labels of accounts, and Keys names of keys; nil: nothing does.
+	Labels, Keys cobra.CompletionFunc
+	// RedisFlags adds the flags that say where Redis is, and Keyring has a function use the
+	// keys that are there, in the Redis that a command's flags and settings name.
+	RedisFlags func(flags *pflag.FlagSet)
+	Keyring    func(cmd *cobra.Command, use func(ctx context.Context, keys *key.Keyring) error) error
 }
 
 // pageSize is how many items a listing asks for at once.

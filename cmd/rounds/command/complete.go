@@ -58,6 +58,18 @@ func completeWebhooks(env environment) cobra.CompletionFunc {
 	})
 }
 
+// completeKeys offers the names of keys.
+func completeKeys(env environment) cobra.CompletionFunc {
+	return completing(env, func(ctx context.Context, calls *client.Client, _ string) ([]string, error) {
+		list, err := calls.Keys(ctx)
+		var names []string
+		for _, k := range list.Keys {
+			names = append(names, k.Name)
+		}
+		return names, err
+	})
+}
+
 // completeLabels offers the labels of the first accounts, each as NAME=VALUE.
 func completeLabels(env environment) cobra.CompletionFunc {
 	return completing(env, func(ctx context.Context, calls *client.Client, _ string) ([]string, error) {

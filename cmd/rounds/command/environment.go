@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +12,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/cmd/rounds/admin"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 // environment is all that the program takes from its surroundings, so that a
@@ -50,12 +54,27 @@ func systemEnvironment(kinds []Kind) environment {
 // admin is what the commands of package admin are lent.
 func (e environment) admin() admin.Env {
 	return admin.Env{
-		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, IDs: completeIDs(e),
+		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, IDs: completeIDs(e), Labels: completeLabels(e), Keys: completeKeys(e),
 		Lookup: e.lookup, Terminal: e.terminal, Ask: e.ask, NeedsCommand: needsCommand,
+		RedisFlags: settings.AddRedisFlags, Keyring: e.keyring,
 		Calls: func(fn func(*cobra.Command, []string, *client.Client) error) func(*cobra.Command, []string) error {
 			return withClient(e, fn)
 		},
 	}
+}
+
+// keyring has a function use the keys in the Redis that flags and settings name.
+func (e environment) keyring(cmd *cobra.Command, use func(context.Context, *key.Keyring) error) error {
+	lookup, faults := settings.Layer(e.lookup, cmd.Flags())
+	s, err := settings.ReadRedis(lookup, cmd.Flags())
+	if err := errors.Join(faults, err); err != nil {
+		return err
+	}
+	there, err := service.OpenNamespace(s, s.Namespace)
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(cmd.Context(), there.Keys()), there.Close())
 }
 
 // terminal reports whether a person sits at a stream.

@@ -19,7 +19,8 @@ func newRoot(env environment) *cobra.Command {
 any number of replicas, and hands each message on effectively once.
 
 "rounds demo" shows it within seconds, "rounds serve" runs the service, and the
-other commands reach its API at ROUNDS_API_URL, with ROUNDS_API_TOKEN.`,
+other commands reach its API at ROUNDS_API_URL, with ROUNDS_API_TOKEN: the token, or a
+key.`,
 		Example: `  rounds demo
   rounds serve
   rounds account add news --kind feed --set url=https://example.com/feed.xml --every 1m
@@ -45,6 +46,8 @@ other commands reach its API at ROUNDS_API_URL, with ROUNDS_API_TOKEN.`,
 		newAuditCommand(env),
 		admin.NewTrail(env.admin()),
 		admin.NewSecret(env.admin()),
+		admin.NewKey(env.admin()),
+		admin.NewWhoami(env.admin()),
 		newCheckCommand(env),
 		newConnectorCommand(env),
 		newReshardCommand(env),

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/circulate/namespace"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
@@ -43,6 +44,9 @@ func (n *Namespace) Close() error { return n.server.Close() }
 
 // Redis tells which Redis it is, without a password.
 func (n *Namespace) Redis() string { return n.server.Name() }
+
+// Keys returns the keys of the service's API.
+func (n *Namespace) Keys() *key.Keyring { return key.NewKeyringAt(n.server, n.name) }
 
 // Look says what there is, and who of those that use it was heard of within a minute.
 func (n *Namespace) Look(ctx context.Context) (namespace.Found, error) {

@@ -1,0 +1,292 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/access/key"
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+// byRedis is who made a key that was written to Redis itself.
+const byRedis = "redis"
+
+// NewKey makes the command that makes, lists and revokes keys.
+func NewKey(env Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "key",
+		Short: "Make, list and revoke keys of the API",
+		Example: `  rounds key create ci --role editor --label team=press --expires 90d
+  rounds key list
+  rounds key revoke ci`,
+	}
+	env.NeedsCommand(cmd)
+	cmd.AddCommand(newKeyCreate(env), newKeyList(env), newKeyRevoke(env))
+	return cmd
+}
+
+func newKeyCreate(env Env) *cobra.Command {
+	var role, expires string
+	var labels []string
+	inRedis, jsonOutput := false, false
+	cmd := &cobra.Command{
+		Use:   "create NAME --role ROLE",
+		Short: "Make a key, and print it this once",
+		Long: `Make a key of the API and print it: it is kept nowhere, and nobody can tell it again.
+The roles, each of which may do what those before it may:
+
+  viewer    reads
+  operator  nudges, pauses, resumes, revives, replays
+  editor    registers, changes, deletes, imports
+  admin     does all the rest: keys, secrets, resharding, repairs
+
+A key with labels sees, counts and changes only accounts that have all of them, and
+can register none without them. What is about the whole service is refused to it.
+
+Who has the key puts it where the token would be, into ROUNDS_API_TOKEN or the
+header Authorization: Bearer KEY.
+
+The first key of a service without a token is made with --in-redis: it is written to the
+Redis of ROUNDS_REDIS_URL itself, and no API is asked.`,
+		Example: `  rounds key create grafana --role viewer
+  rounds key create ci --role editor --label team=press --expires 90d
+  ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds key create me --role admin --in-redis`,
+		Args: cobra.ExactArgs(1),
+	}
+	withAPI := env.Calls(func(cmd *cobra.Command, args []string, calls *client.Client) error {
+		wanted, err := labelsOf(labels)
+		if err != nil {
+			return err
+		}
+		made, err := calls.CreateKey(cmd.Context(), api.KeyRequest{Name: args[0], Role: role, Labels: wanted, ExpiresIn: expires})
+		if err != nil {
+			return err
+		}
+		return printKey(env, &made, jsonOutput)
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !inRedis {
+			return withAPI(cmd, args)
+		}
+		wanted, err := labelsOf(labels)
+		if err != nil {
+			return err
+		}
+		made, err := createInRedis(cmd, env, key.New{Name: args[0], Labels: wanted, By: byRedis}, role, expires)
+		if err != nil {
+			return err
+		}
+		return printKey(env, &made, jsonOutput)
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&role, "role", "", "what the key may do: viewer, operator, editor or admin")
+	flags.StringArrayVar(&labels, "label", nil, "only accounts with this label, as `NAME=VALUE`; of several, with all")
+	flags.StringVar(&expires, "expires", "", "for how `LONG` the key holds, such as 90d or 12h; until it is revoked, if not given")
+	flags.BoolVar(&inRedis, "in-redis", false, "write the key to Redis itself instead of asking the API")
+	flags.BoolVar(&jsonOutput, "json", false, "print the key and what is known of it as JSON")
+	env.RedisFlags(flags)
+	must(cmd.MarkFlagRequired("role"))
+	var roles []string
+	for _, role := range access.Roles() {
+		roles = append(roles, role.String())
+	}
+	must(cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roles, cobra.ShellCompDirectiveNoFileComp)))
+	if env.Labels != nil {
+		must(cmd.RegisterFlagCompletionFunc("label", env.Labels))
+	}
+	return cmd
+}
+
+// createInRedis makes a key without an API.
+func createInRedis(cmd *cobra.Command, env Env, n key.New, role, expires string) (made api.NewKey, err error) {
+	if n.Role, err = access.ParseRole(role); err != nil {
+		return made, fmt.Errorf("--%w", err)
+	}
+	if expires != "" {
+		if n.Life, err = key.ParseLife(expires); err != nil {
+			return made, fmt.Errorf("--expires: %w", err)
+		}
+	}
+	err = env.Keyring(cmd, func(ctx context.Context, keys *key.Keyring) error {
+		text, k, err := keys.Create(ctx, n)
+		switch {
+		case errors.Is(err, key.ErrTaken):
+			return fmt.Errorf("another key is named %s: revoke it first, or take another name", n.Name)
+		case errors.Is(err, key.ErrFull):
+			return fmt.Errorf("there are %d keys, which is the most there may be: revoke one first", key.Most)
+		case err != nil:
+			return err
+		}
+		made = api.NewKey{Text: text, Key: api.Key{
+			Name: k.Name, Role: k.Role.String(), Labels: k.Labels, Created: k.Created.UTC(), By: k.By, Expires: k.Expires,
+		}}
+		return nil
+	})
+	return made, err
+}
+
+// printKey prints a new key: the key alone on standard output, so that a script can take it,
+// and what it is on standard error.
+func printKey(env Env, made *api.NewKey, jsonOutput bool) error {
+	if jsonOutput {
+		return printJSON(env.Stdout, made)
+	}
+	until := "until it is revoked"
+	if !made.Expires.IsZero() {
+		until = "until " + clockTime(made.Expires)
+	}
+	fmt.Fprintf(env.Stderr, "key %s: %s, %s, %s. It is shown this once:\n", made.Name, made.Role, reachOf(made.Labels), until)
+	fmt.Fprintln(env.Stdout, made.Text)
+	return nil
+}
+
+// reachOf says which accounts somebody has.
+func reachOf(labels map[string]string) string {
+	if len(labels) == 0 {
+		return "all accounts"
+	}
+	return "only accounts with " + oneLine(access.Labels(labels).String())
+}
+
+func labelsOf(pairs []string) (map[string]string, error) {
+	labels := make(map[string]string, len(pairs))
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if before, twice := labels[name]; !ok || name == "" || twice && before != value {
+			return nil, fmt.Errorf("--label %q: must be NAME=VALUE, each name once", pair)
+		}
+		labels[name] = value
+	}
+	return labels, nil
+}
+
+func newKeyList(env Env) *cobra.Command {
+	jsonOutput := false
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List keys: their roles, labels, and when they were last used",
+		Aliases: []string{"ls"},
+		Long: `List keys. The keys themselves are not told: they are known only to those who have them.
+
+LAST USED is true to within an hour. A key that has expired stays in the list until it is
+revoked, or its room is needed.`,
+		Example: `  rounds key list
+  rounds key list --json | jq -r 'select(.last_used == null) | .name'`,
+		Args: cobra.NoArgs,
+		RunE: env.Calls(func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+			list, err := calls.Keys(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if len(list.Keys) == 0 && !jsonOutput {
+				fmt.Fprintln(env.Stdout, "no keys")
+				return nil
+			}
+			return newTable(env.Stdout, jsonOutput, "NAME\tROLE\tLABELS\tCREATED\tBY\tEXPIRES\tLAST USED", keyRow).print(list.Keys)
+		}),
+	}
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
+	return cmd
+}
+
+func keyRow(k api.Key) string {
+	at := func(t time.Time, otherwise string) string {
+		if t.IsZero() {
+			return otherwise
+		}
+		return clockTime(t)
+	}
+	expires := at(k.Expires, "never")
+	if k.Expired {
+		expires = "expired " + expires
+	}
+	labels := "-"
+	if len(k.Labels) > 0 {
+		var pairs []string
+		for _, name := range slices.Sorted(maps.Keys(k.Labels)) {
+			pairs = append(pairs, name+"="+k.Labels[name])
+		}
+		labels = strings.Join(pairs, ",")
+	}
+	by := k.By
+	if by == "" {
+		by = "-"
+	}
+	return strings.Join([]string{oneLine(k.Name), k.Role, oneLine(labels), at(k.Created, "-"), oneLine(by), expires, at(k.Used, "never")}, "\t")
+}
+
+func newKeyRevoke(env Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke NAME…",
+		Short: "Revoke keys, for good",
+		Long: `Revoke keys, for good. Within three seconds they let nobody in, in any process, and
+within ten seconds what lasts of them ends, such as following messages.`,
+		Example: `  rounds key revoke ci`,
+		Aliases: []string{"rm"},
+		Args:    cobra.MinimumNArgs(1),
+		RunE: env.Calls(func(cmd *cobra.Command, args []string, calls *client.Client) error {
+			for _, name := range args {
+				if err := calls.RevokeKey(cmd.Context(), name); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				fmt.Fprintf(env.Stdout, "revoked %s\n", oneLine(name))
+			}
+			return nil
+		}),
+		ValidArgsFunction: env.Keys,
+	}
+}
+
+// NewWhoami makes the command that tells what the token or the key at hand may do.
+func NewWhoami(env Env) *cobra.Command {
+	jsonOutput := false
+	cmd := &cobra.Command{
+		Use:   "whoami",
+		Short: "Tell who the API takes you for, and what you may do",
+		Example: `  rounds whoami
+  ROUNDS_API_TOKEN=rounds_… rounds whoami`,
+		Args: cobra.NoArgs,
+		RunE: env.Calls(func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+			who, err := calls.Whoami(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if jsonOutput {
+				return printJSON(env.Stdout, who)
+			}
+			fmt.Fprintf(env.Stdout, "%s, by %s: %s, %s\n", oneLine(who.Name), waysIn(who.Via), who.Role, reachOf(who.Labels))
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print it as JSON")
+	return cmd
+}
+
+// waysIn says how somebody came in.
+func waysIn(via string) string {
+	switch access.Via(via) {
+	case access.ViaToken:
+		return "ROUNDS_API_TOKEN"
+	case access.ViaKey:
+		return "a key"
+	case access.ViaLocal:
+		return "being on this machine, where nothing is demanded"
+	}
+	return via
+}
+
+// must ends the program where a command is put together wrongly.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
