@@ -50,6 +50,7 @@ func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
 	reply := newLineWriter(w, connection)
 	reply.flush()
 	body := &promptReader{ctx: ctx, in: r.Body, connection: connection, before: reply.flush}
+	defer body.abandon(r.Body)
 	summary, err := s.registry(ctx).ImportWith(ctx, body, accounts.Importing{
 		From: from,
 		Bad: func(bad accounts.BadLine) error {
@@ -189,6 +190,7 @@ type promptReader struct {
 	in         io.Reader
 	connection *http.ResponseController
 	before     func()
+	ended      bool // all has been read
 }
 
 // Read reads what has come, or waits for it.
@@ -198,7 +200,18 @@ func (r *promptReader) Read(p []byte) (int, error) {
 	if err := context.Cause(r.ctx); err != nil {
 		return 0, err
 	}
-	return r.in.Read(p)
+	n, err := r.in.Read(p)
+	r.ended = r.ended || errors.Is(err, io.EOF)
+	return n, err
+}
+
+// abandon closes a body that was not read to its end, without waiting for the rest. One
+// that stays open makes net/http panic when it reads the next request (golang/go#68560).
+func (r *promptReader) abandon(body io.Closer) {
+	if !r.ended {
+		_ = r.connection.SetReadDeadline(time.Unix(1, 0)) // a recorder in a test has none
+		_ = body.Close()                                  // the connection ends with the reply
+	}
 }
 
 // patientWriter gives every write its own time, and keeps the error of one that

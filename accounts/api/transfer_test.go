@@ -7,9 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 // lines reads a reply line by line.
@@ -343,5 +347,37 @@ func TestOpenAPI(t *testing.T) {
 		if s := doc.Paths[path]["get"].Security; len(s) != 1 || len(s[0]) != 0 {
 			t.Errorf("%s: security %v", path, s)
 		}
+	}
+}
+
+// An import that is refused before all of it was read leaves a connection on which
+// net/http reads the next request. With the body open it would panic there
+// (golang/go#68560).
+func TestImportThatEndsEarlyLeavesTheConnectionInOrder(t *testing.T) {
+	f := newFixture(t, nil)
+	var logged bytes.Buffer
+	server := httptest.NewUnstartedServer(f.api)
+	server.Config.ErrorLog = log.New(&logged, "", 0)
+	server.Start()
+	address := strings.TrimPrefix(server.URL, "http://")
+	for range 5 {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The body is longer than what is sent of it.
+		fmt.Fprintf(conn, "POST /v1/accounts:import HTTP/1.1\r\nHost: %s\r\nContent-Length: 100000\r\n\r\nid,kind\na,b\n%s", address, strings.Repeat("x,y\n", 5000))
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, answer.Body) // it may be cut
+		fmt.Fprint(conn, strings.Repeat("x,y\n", 20000))
+		_ = conn.Close()
+	}
+	server.Close()
+	if strings.Contains(logged.String(), "panic") {
+		t.Errorf("the server logged %s", logged.String())
 	}
 }
