@@ -133,7 +133,7 @@ Messages as they are found:
 
 // awaitReady asks until the service says that it is ready.
 func awaitReady(ctx context.Context, base string) error {
-	for ready(ctx, base+"/readyz") != nil {
+	for ready(ctx, base) != nil {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
