@@ -167,7 +167,7 @@ func TestDeadLetters(t *testing.T) {
 		{[]string{"replay", "0:1-1", "--all", "--group", "crm"}, "cannot go with ids"},
 		{[]string{"replay", "--all"}, "--all needs --group"},
 		{[]string{"replay", "--group", "crm"}, "--group is for --all"},
-		{[]string{"replay", "x"}, "ids[0]: must be an id as it was listed"},
+		{[]string{"replay", "x"}, "ids[0]: must be an id from a list"},
 		{[]string{"drop"}, "requires at least 1 arg"},
 	} {
 		if _, err := s.rounds(append([]string{"dead"}, c.args...)...); err == nil || !strings.Contains(err.Error(), c.want) {
