@@ -50,15 +50,15 @@ Nothing is kept when it ends.`,
 	return cmd
 }
 
-// demo takes the same way as everybody: settings, service, and the API.
+// demo uses the same parts as everybody: settings, service, and the API.
 func demo(ctx context.Context, env environment) error {
-	// What the environment sets is for the real service; an address that is
-	// taken by one must not keep the demo from running.
+	// The environment is for the real service. The demo must run even if that uses its
+	// address.
 	s, err := settings.Read(nil, nil)
 	if err != nil {
 		return err
 	}
-	s.Poller.AllowNetworks = "127.0.0.1" // where the sample upstream is
+	s.Poller.AllowNetworks = "127.0.0.1" // the sample upstream is there
 	s.Poller.GracePeriod = time.Second
 	s.API.Addr = freeAddress(s.API.Addr)
 
@@ -86,7 +86,7 @@ func demo(ctx context.Context, env environment) error {
 	return group.Wait()
 }
 
-// freeAddress is the address, or any free port of loopback if it is taken.
+// freeAddress returns the address, or any free port of loopback if it is in use.
 func freeAddress(addr string) string {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -131,7 +131,7 @@ Messages as they are found:
 		func(err error, pause time.Duration) {})
 }
 
-// awaitReady asks until the service says that it is ready.
+// awaitReady asks until the service is ready.
 func awaitReady(ctx context.Context, base string) error {
 	for ready(ctx, base) != nil {
 		select {
