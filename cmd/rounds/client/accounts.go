@@ -13,35 +13,35 @@ import (
 type Query struct {
 	accounts.Selector
 	Cursor string // of the page before; empty: the first page
-	Limit  int    // 0: as the API likes
+	Limit  int    // 0: as many as the API chooses
 }
 
 func accountPath(id string) string { return namedPath("/v1/accounts/", id) }
 
-// Add registers an account that is not there yet.
+// Add registers a new account.
 func (c *Client) Add(ctx context.Context, a accounts.Account) (api.Account, error) {
 	return c.AddFrom(ctx, a, "")
 }
 
-// AddFrom is Add that says where the account begins.
+// AddFrom is Add with a choice of where the account begins.
 func (c *Client) AddFrom(ctx context.Context, a accounts.Account, from accounts.BeginFrom) (api.Account, error) {
 	var added api.Account
 	err := c.call(ctx, http.MethodPost, queryPath("/v1/accounts", "from", string(from)), a, &added)
 	return added, err
 }
 
-// Put registers an account or changes it, whatever there is.
+// Put registers an account or changes it.
 func (c *Client) Put(ctx context.Context, a accounts.Account) (api.Account, error) {
 	return c.PutFrom(ctx, a, "")
 }
 
-// PutFrom is Put that says where the account begins, if it is new.
+// PutFrom is Put with a choice of where a new account begins.
 func (c *Client) PutFrom(ctx context.Context, a accounts.Account, from accounts.BeginFrom) (api.Account, error) {
 	return c.put(ctx, a.ID, a, anyOrNone, from)
 }
 
-// PutRecord replaces the record of an account that has an ETag; otherwise it is an *Error
-// with the status 412.
+// PutRecord replaces the record of an account with that ETag. If the record has another
+// one, it returns an *Error with the status 412.
 func (c *Client) PutRecord(ctx context.Context, id string, record json.RawMessage, etag string) (api.Account, error) {
 	return c.put(ctx, id, record, etag, "")
 }
@@ -66,11 +66,11 @@ func (c *Client) Patch(ctx context.Context, id string, patch map[string]any) (ap
 	return patched, err
 }
 
-// anyOrNone is the ETag of a change that does not care what was there.
+// anyOrNone is the ETag of a change that applies to any state.
 const anyOrNone = ""
 
-// changing makes a change with an ETag. A server that demands one where the caller has none
-// is told that any will do.
+// changing makes a change with an ETag. If the server demands one and the caller has
+// none, it says that any will do.
 func (*Client) changing(etag string, change func(http.Header) error) error {
 	header := http.Header{}
 	if etag != anyOrNone {
@@ -122,7 +122,7 @@ func (c *Client) Resume(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodPost, accountPath(id)+"/resume", nil, nil)
 }
 
-// ResumeFrom is Resume that says from where the account goes on.
+// ResumeFrom is Resume with a choice of where the account continues.
 func (c *Client) ResumeFrom(ctx context.Context, id string, from accounts.ResumeFrom) error {
 	return c.call(ctx, http.MethodPost, accountPath(id)+"/resume", api.ResumeRequest{From: from}, nil)
 }

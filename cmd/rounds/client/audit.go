@@ -12,11 +12,11 @@ import (
 	"github.com/rounds-dev/rounds/accounts/api"
 )
 
-// auditTimeout bounds one call of an audit, which does a whole shard at least.
+// auditTimeout bounds one call of an audit, which covers at least a whole shard.
 const auditTimeout = 30 * time.Minute
 
-// Audit checks the conservation law, as far as one call goes, from a cursor on;
-// an empty one begins. With repair it puts right what it finds.
+// Audit checks the conservation law from a cursor on, as far as one call goes; an empty
+// cursor begins. With repair it repairs what it finds.
 func (c *Client) Audit(ctx context.Context, repair bool, cursor string) (api.Audit, error) {
 	method, path := http.MethodGet, "/v1/audit"
 	if repair {

@@ -14,8 +14,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts/api"
 )
 
-// importLine is one line of the answer to an import: a bad line, the summary at
-// the end, or what ended it early.
+// importLine is one line of the answer to an import: a bad line, the summary at the end,
+// or the error that ended it early.
 type importLine struct {
 	api.BadLine
 	Summary *api.ImportSummary `json:"summary"`
@@ -25,14 +25,14 @@ type importLine struct {
 // ErrCutOff reports that an answer ended before it was complete.
 var ErrCutOff = errors.New("the API's answer was cut off")
 
-// Import registers or changes an account for each line of records, and calls bad
-// for each that was not taken, while the rest is still being sent. Without an
-// error every line was answered for.
+// Import registers or changes an account for each line of records. It calls bad for each
+// line that was not accepted, while the rest is still being sent. Without an error every
+// line was answered.
 func (c *Client) Import(ctx context.Context, records io.Reader, bad func(api.BadLine) error) (api.ImportSummary, error) {
 	return c.ImportFrom(ctx, records, "", bad)
 }
 
-// ImportFrom is Import that says where new accounts begin.
+// ImportFrom is Import with a choice of where new accounts begin.
 func (c *Client) ImportFrom(ctx context.Context, records io.Reader, from accounts.BeginFrom, bad func(api.BadLine) error) (api.ImportSummary, error) {
 	header := http.Header{"Content-Type": {"application/x-ndjson"}, "Accept": {"application/x-ndjson"}}
 	// The reader is wrapped so that nothing guesses a length from its type.
@@ -47,7 +47,7 @@ func (c *Client) ImportFrom(ctx context.Context, records io.Reader, from account
 		err := lines.next(&line)
 		switch {
 		case errors.Is(err, io.EOF):
-			return api.ImportSummary{}, fmt.Errorf("%w before its summary: some lines may have been taken, import again", ErrCutOff)
+			return api.ImportSummary{}, fmt.Errorf("%w before its summary: some lines may have been accepted, import again", ErrCutOff)
 		case err != nil:
 			return api.ImportSummary{}, err
 		case line.Summary != nil && line.Error != "":
@@ -63,9 +63,9 @@ func (c *Client) ImportFrom(ctx context.Context, records io.Reader, from account
 	}
 }
 
-// Bulk does something to all accounts that are selected, and calls progress now
-// and then. Without an error all was done; otherwise what is returned tells how
-// far it came, and to do the same again is safe.
+// Bulk does something to all selected accounts, and calls progress from time to time.
+// Without an error everything was done. Otherwise the returned progress says how far it
+// came, and repeating it is safe.
 func (c *Client) Bulk(ctx context.Context, b accounts.Bulk, progress func(api.BulkProgress)) (api.BulkProgress, error) {
 	pairs := selection(b.Selector)
 	if b.All {
@@ -126,13 +126,13 @@ func (l answerLines) next(into any) error {
 	}
 }
 
-// Export writes the record of every account that is selected, one a line, as
-// Import takes them.
+// Export writes the record of every selected account, one a line, in the form that Import
+// reads.
 func (c *Client) Export(ctx context.Context, chosen accounts.Selector, w io.Writer) (lines int, err error) {
 	return c.ExportWith(ctx, accounts.Exporting{Selector: chosen}, w)
 }
 
-// ExportWith is Export that may write the accounts' states as well.
+// ExportWith is Export that can write the accounts' states as well.
 func (c *Client) ExportWith(ctx context.Context, o accounts.Exporting, w io.Writer) (lines int, err error) {
 	pairs := selection(o.Selector)
 	if o.State {

@@ -1,5 +1,4 @@
-// Package client is the HTTP API of rounds as Go calls. It is what the commands
-// are made of.
+// Package client calls the HTTP API of rounds from Go. The commands use it.
 package client
 
 import (
@@ -19,22 +18,22 @@ import (
 const (
 	// callTimeout bounds a call; streams may go on for ever.
 	callTimeout = 30 * time.Second
-	// maxAnswer bounds what an answer may hold that is read as a whole.
+	// maxAnswer bounds an answer that is read as a whole.
 	maxAnswer = 64 << 20
 )
 
 // Client calls one API. It is safe for concurrent use.
 type Client struct {
-	at    string // as it was given
-	base  string // what paths are put behind: the same, or http://localhost of a socket
+	at    string // as it was passed
+	base  string // what paths are appended to: the same, or http://localhost for a socket
 	token string
 	http  *http.Client
 
 	firstPause time.Duration
 }
 
-// New makes a client of the API at a URL; unix:///PATH is that of a socket. The token may
-// be empty.
+// New makes a client of the API at a URL; unix:///PATH is a socket. The token may be
+// empty.
 func New(at, token string) *Client {
 	base, transport := Transport(at)
 	return &Client{
@@ -44,15 +43,15 @@ func New(at, token string) *Client {
 		firstPause: firstPause,
 		http: &http.Client{
 			Transport: transport,
-			// What answers with a redirect is not the API, and the token is not
-			// for it.
+			// A server that answers with a redirect is not the API, and must not get the
+			// token.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
 }
 
-// Transport returns how the API at a URL is reached, and the URL that paths are put behind.
-// To a socket no proxy leads.
+// Transport returns how the API at a URL is reached, and the URL that paths are appended
+// to. A socket is never reached through a proxy.
 func Transport(at string) (base string, transport *http.Transport) {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
 	transport = &http.Transport{
@@ -83,7 +82,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, out any) e
 	return err
 }
 
-// callWith is call with headers of its own. It returns those of the answer.
+// callWith is call with further headers. It returns those of the answer.
 func (c *Client) callWith(ctx context.Context, method, path string, more http.Header, body, out any) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -115,13 +114,13 @@ func (c *Client) callWith(ctx context.Context, method, path string, more http.He
 		return answer.Header, nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return nil, fmt.Errorf("%s answered with something that is not the API's: %w", c.at, err)
+		return nil, fmt.Errorf("the answer of %s is not the API's: %w", c.at, err)
 	}
 	return answer.Header, nil
 }
 
-// send makes a request and returns its answer, the body still to be read and
-// closed. An answer that is not 2xx is an *Error.
+// send makes a request and returns its answer. The caller reads and closes the body. An
+// answer that is not 2xx is an *Error.
 func (c *Client) send(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
@@ -142,7 +141,7 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 	return answer, nil
 }
 
-// explain makes of a failed request what a user can act on.
+// explain turns the error of a failed request into one that a user can act on.
 func (c *Client) explain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 		return cause

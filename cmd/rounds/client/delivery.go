@@ -11,7 +11,7 @@ import (
 type DeadQuery struct {
 	Group  string
 	Cursor string // of the page before; empty: the first page
-	Limit  int    // 0: as the API likes
+	Limit  int    // 0: as many as the API chooses
 }
 
 // Dead returns a page of dead letters.
@@ -28,7 +28,7 @@ func (c *Client) ReplayDead(ctx context.Context, r api.ReplayRequest) (api.Repla
 	return done, err
 }
 
-// DropDead forgets dead letters.
+// DropDead drops dead letters.
 func (c *Client) DropDead(ctx context.Context, ids []string) (api.Dropped, error) {
 	var done api.Dropped
 	err := c.call(ctx, http.MethodPost, "/v1/dead:drop", api.DropRequest{IDs: ids}, &done)
@@ -54,26 +54,26 @@ func (c *Client) Webhooks(ctx context.Context) (api.WebhookList, error) {
 	return list, err
 }
 
-// EnableWebhook lets a webhook endpoint have messages again.
+// EnableWebhook lets a webhook endpoint get messages again.
 func (c *Client) EnableWebhook(ctx context.Context, name string) error {
 	return c.call(ctx, http.MethodPost, namedPath("/v1/webhooks/", name)+"/enable", nil, nil)
 }
 
-// Webhook returns a webhook endpoint with what waits there.
+// Webhook returns a webhook endpoint with the messages that wait there.
 func (c *Client) Webhook(ctx context.Context, name string) (api.Webhook, error) {
 	var w api.Webhook
 	err := c.call(ctx, http.MethodGet, namedPath("/v1/webhooks/", name), nil, &w)
 	return w, err
 }
 
-// RetryWebhook has what waits at a webhook endpoint tried now.
+// RetryWebhook has the messages that wait at a webhook endpoint tried now.
 func (c *Client) RetryWebhook(ctx context.Context, name string, r api.WebhookRetryRequest) (api.WebhookRetried, error) {
 	var done api.WebhookRetried
 	err := c.call(ctx, http.MethodPost, namedPath("/v1/webhooks/", name)+"/retry", r, &done)
 	return done, err
 }
 
-// SkipWebhook puts what waits at a webhook endpoint into the dead letters.
+// SkipWebhook turns messages that wait at a webhook endpoint into dead letters.
 func (c *Client) SkipWebhook(ctx context.Context, name string, r api.WebhookSkipRequest) (api.WebhookSkipped, error) {
 	var done api.WebhookSkipped
 	err := c.call(ctx, http.MethodPost, namedPath("/v1/webhooks/", name)+"/skip", r, &done)

@@ -13,8 +13,7 @@ import (
 // ErrUnreachable reports that nothing listens where the API should be.
 var ErrUnreachable = errors.New("cannot reach the API")
 
-// Error is an answer of the API that is not a success: a problem document by
-// RFC 9457.
+// Error is an answer of the API that is not a success: a problem document as in RFC 9457.
 type Error struct {
 	Status int     `json:"status"`
 	Title  string  `json:"title"`
@@ -53,7 +52,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Status is the HTTP status of an error of this package, or 0.
+// Status returns the HTTP status of an error of this package, or 0.
 func Status(err error) int {
 	var e *Error
 	if errors.As(err, &e) {
@@ -62,8 +61,8 @@ func Status(err error) int {
 	return 0
 }
 
-// readError reads a problem document. What is none, such as a proxy's page,
-// leaves the status to speak for itself.
+// readError reads a problem document. If the answer is none, such as a proxy's page, the
+// error has only the status.
 func readError(answer *http.Response) error {
 	e := &Error{}
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// maxEvent is the most that an event may have: a message's data may be 256 KiB,
-// and JSON may write a byte of it as six.
+// maxEvent is the most bytes that an event may have. A message's data may be 256 KiB, and
+// JSON may write each byte as six.
 const maxEvent = 4 << 20
 
 // event is one server-sent event.
@@ -17,10 +17,10 @@ type event struct {
 	data []byte
 }
 
-// eventReader reads server-sent events, as the HTML standard has them.
+// eventReader reads server-sent events as the HTML standard defines them.
 type eventReader struct {
 	lines *bufio.Reader
-	id    string // of the last event that was complete
+	id    string // of the last complete event
 	size  int
 }
 
@@ -30,8 +30,8 @@ func newEventReader(r io.Reader) *eventReader {
 
 var errEventSize = errors.New("an event of the API is too long")
 
-// next returns the next event that has data. One that the stream's end cuts off is
-// dropped.
+// next returns the next event that has data. It drops an event that the stream's end cuts
+// off.
 func (r *eventReader) next() (event, error) {
 	var e event
 	id, hasData := r.id, false

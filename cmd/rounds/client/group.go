@@ -12,24 +12,23 @@ import (
 )
 
 const (
-	// groupWait is how long a turn waits for messages.
+	// groupWait is how long one read waits for messages.
 	groupWait = 10 * time.Second
-	// groupPage is how many messages a turn may bring.
+	// groupPage is the most messages of one read.
 	groupPage = 100
-	// leaveTimeout bounds the last turn, when the caller wants to end.
+	// leaveTimeout bounds the last call, when the caller wants to end.
 	leaveTimeout = 5 * time.Second
 )
 
-// Consume reads a consumer group, which begins at from if it is new, and calls
-// read for each message, for ever. Those that read was given and has returned from
-// without an error are acknowledged then, with the next turn or the last. Limit,
-// if not 0, is how many messages it is given at most.
+// Consume reads a consumer group, which begins at from if it is new, and calls read for
+// each message, for ever. A message is acknowledged with the next call after read has
+// returned without an error. Limit, if not 0, is the most messages to read.
 //
-// It ends as Tail does, but acknowledges and leaves the group before. What is not
-// acknowledged is given to other consumers.
+// It ends as Tail does, but first acknowledges and leaves the group. Messages that are
+// not acknowledged go to other consumers.
 func (c *Client) Consume(ctx context.Context, group, from string, limit int, read func(api.GroupMessage) error, lost func(err error, pause time.Duration)) error {
 	path := namedPath("/v1/groups/", group) + "/read"
-	// The name is its own choice, so that a first turn may be asked for again, too.
+	// The caller chooses the name, so that the first call can be repeated too.
 	turn := api.GroupReadRequest{Consumer: circulate.NewReplica(), From: from, Wait: groupWait.String()}
 	pause, given, connected := c.firstPause, 0, false
 	for {
@@ -46,8 +45,8 @@ func (c *Client) Consume(ctx context.Context, group, from string, limit int, rea
 		case !connected || refused(err):
 			return err
 		default:
-			// The turn may have been done: asked for again, it acknowledges nothing
-			// twice, and returns what its lost reply had.
+			// The call may have been done. Repeating it acknowledges nothing twice, and
+			// returns the messages of the lost reply.
 			wait := pause/2 + rand.N(pause/2)
 			lost(err, wait)
 			select {
@@ -76,10 +75,11 @@ func (c *Client) Consume(ctx context.Context, group, from string, limit int, rea
 	}
 }
 
-// leave acknowledges what was read last and leaves the group. It returns the error
-// that the consumer ends with; where there is none, its own.
+// leave acknowledges what was read last and leaves the group. It returns the error that
+// the consumer ends with, or else its own.
 func (c *Client) leave(ctx context.Context, path string, turn api.GroupReadRequest, why error) error {
-	// Even though the caller wants to end: what was read must not come again.
+	// This is done even though the caller wants to end, so that what was read does not
+	// come again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	turn.From, turn.Limit, turn.Wait, turn.Leave = "", 0, "", true

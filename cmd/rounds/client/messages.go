@@ -19,21 +19,19 @@ const (
 	FromNow   = "now"
 )
 
-// The pauses before a lost stream is asked for again double from the first to
-// the last.
+// The pauses before a lost stream is requested again double from the first to the last.
 const (
 	firstPause = 500 * time.Millisecond
 	lastPause  = 15 * time.Second
 )
 
-// errRead wraps what the caller's function made of a message: no reason to
+// errRead wraps the error of the caller's function for a message. It is no reason to
 // connect again.
 type errRead struct{ error }
 
-// Tail calls read for each found message from a place on, for ever. A
-// connection that breaks is made again from where it broke, and lost is told of
-// it; only when the first one fails, or the API refuses, does Tail give up. It
-// returns what read returned, or ctx's cause.
+// Tail calls read for each found message from a place on, for ever. If the connection
+// breaks, it calls lost and connects again where it broke. It gives up only if the first
+// connection fails or the API refuses. It returns what read returned, or ctx's cause.
 func (c *Client) Tail(ctx context.Context, from string, read func(api.Message) error, lost func(err error, pause time.Duration)) error {
 	place := ""
 	pause := c.firstPause
@@ -52,7 +50,7 @@ func (c *Client) Tail(ctx context.Context, from string, read func(api.Message) e
 		if place != began {
 			pause = c.firstPause
 		}
-		// Half of it by chance: when the API comes back, not all come at once.
+		// Half of it is random, so that not all clients return at once when the API does.
 		wait := pause/2 + rand.N(pause/2)
 		lost(err, wait)
 		select {
@@ -64,11 +62,11 @@ func (c *Client) Tail(ctx context.Context, from string, read func(api.Message) e
 	}
 }
 
-// tailOnce follows one connection until it breaks. It moves place on.
+// tailOnce follows one connection until it breaks. It advances place.
 func (c *Client) tailOnce(ctx context.Context, from string, place *string, connected *bool, read func(api.Message) error) error {
 	header := http.Header{"Accept": {"text/event-stream"}}
 	if *place != "" {
-		header.Set("Last-Event-ID", *place) // goes before the query; in both, a long one would be too much
+		header.Set("Last-Event-ID", *place) // it overrides the query; a long place in both would be too much
 	}
 	answer, err := c.send(ctx, http.MethodGet, "/v1/messages?after="+url.QueryEscape(from), header, nil)
 	if err != nil {
@@ -81,7 +79,7 @@ func (c *Client) tailOnce(ctx context.Context, from string, place *string, conne
 	for {
 		e, err := events.next()
 		if err != nil {
-			*place = events.id // it may have come without data, to say where a stream begins
+			*place = events.id // an id may come without data, to name where a stream begins
 			return fmt.Errorf("the stream of messages broke off: %w", err)
 		}
 		if e.name == "" || e.name == "message" {
@@ -97,7 +95,7 @@ func (c *Client) tailOnce(ctx context.Context, from string, place *string, conne
 	}
 }
 
-// refused reports that asking again would bring the same answer.
+// refused reports that repeating the request would bring the same answer.
 func refused(err error) bool {
 	status := Status(err)
 	return status/100 == 3 || status/100 == 4 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout

@@ -10,12 +10,12 @@ import (
 // ParkedQuery chooses parked accounts. The zero ParkedQuery chooses all.
 type ParkedQuery struct {
 	Kind   string
-	Reason string // how it begins
+	Reason string // the beginning of the reason
 	Cursor string // of the page before; empty: the first page
-	Limit  int    // 0: as the API likes
+	Limit  int    // 0: as many as the API chooses
 }
 
-// Schedule tells when an account is checked next, and why then.
+// Schedule returns when an account is checked next, and why then.
 func (c *Client) Schedule(ctx context.Context, id string) (api.Schedule, error) {
 	var s api.Schedule
 	err := c.call(ctx, http.MethodGet, accountPath(id)+"/schedule", nil, &s)
@@ -29,7 +29,7 @@ func (c *Client) Parked(ctx context.Context, q ParkedQuery) (api.ParkedList, err
 	return page, err
 }
 
-// Revive brings parked accounts back, as far as one call goes.
+// Revive resumes parked accounts, as far as one call goes.
 func (c *Client) Revive(ctx context.Context, r api.ReviveRequest) (api.Revived, error) {
 	var done api.Revived
 	err := c.call(ctx, http.MethodPost, "/v1/parked:revive", r, &done)

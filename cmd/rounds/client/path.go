@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 )
 
-// namedPath is a path that ends in a name. That may hold slashes, and a dot alone
-// must not look like a directory.
+// namedPath returns a path that ends in a name. A name may hold slashes, and a name that
+// is a dot must not look like a directory.
 func namedPath(before, name string) string {
 	escaped := url.PathEscape(name)
 	switch escaped {
@@ -22,7 +22,7 @@ func namedPath(before, name string) string {
 	return before + escaped
 }
 
-// queryPath is a path with parameters, which are pairs of name and value. Those
+// queryPath returns a path with parameters, which are pairs of name and value. Parameters
 // without a value are left out.
 func queryPath(path string, pairs ...string) string {
 	values := url.Values{}
@@ -37,7 +37,7 @@ func queryPath(path string, pairs ...string) string {
 	return path + "?" + values.Encode()
 }
 
-// pagePath is the path of a page of a list.
+// pagePath returns the path of a page of a list.
 func pagePath(path, cursor string, limit int, pairs ...string) string {
 	if limit > 0 {
 		pairs = append(pairs, "limit", strconv.Itoa(limit))
@@ -45,7 +45,7 @@ func pagePath(path, cursor string, limit int, pairs ...string) string {
 	return queryPath(path, append(pairs, "cursor", cursor)...)
 }
 
-// selection is the parameters of a selector.
+// selection returns the parameters of a selector.
 func selection(s accounts.Selector) []string {
 	var pairs []string
 	add := func(name string, values []string) {

@@ -7,7 +7,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/api"
 )
 
-// Resharding tells how far a change of the number of shards has come.
+// Resharding returns how far a change of the number of shards has come.
 func (c *Client) Resharding(ctx context.Context) (api.Resharding, error) {
 	var done api.Resharding
 	err := c.call(ctx, http.MethodGet, "/v1/reshard", nil, &done)
@@ -21,14 +21,14 @@ func (c *Client) Reshard(ctx context.Context, r api.ReshardRequest) (api.Reshard
 	return done, err
 }
 
-// AbortResharding gives up a change of the number of shards.
+// AbortResharding aborts a change of the number of shards.
 func (c *Client) AbortResharding(ctx context.Context) (api.Resharding, error) {
 	var done api.Resharding
 	err := c.call(ctx, http.MethodPost, "/v1/reshard:abort", nil, &done)
 	return done, err
 }
 
-// FinishResharding forgets the shards of before a change.
+// FinishResharding drops the shards of before a change.
 func (c *Client) FinishResharding(ctx context.Context) (api.Resharding, error) {
 	var done api.Resharding
 	err := c.call(ctx, http.MethodPost, "/v1/reshard:finish", nil, &done)

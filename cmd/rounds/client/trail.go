@@ -10,14 +10,14 @@ import (
 
 // TrailQuery chooses entries of the trail. The zero TrailQuery chooses all.
 type TrailQuery struct {
-	Account string        // that they name
-	By      string        // whose they are
-	Since   time.Duration // how old they may be; 0: of any age
+	Account string        // only entries that name it
+	By      string        // only entries of this principal
+	Since   time.Duration // the greatest age; 0: any age
 	Cursor  string        // of the page before; empty: the first page
-	Limit   int           // 0: as the API likes
+	Limit   int           // 0: as many as the API chooses
 }
 
-// Trail returns a page of who changed what.
+// Trail returns a page of entries: who changed what.
 func (c *Client) Trail(ctx context.Context, q TrailQuery) (api.TrailPage, error) {
 	since := ""
 	if q.Since > 0 {

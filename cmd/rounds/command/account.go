@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
-// newAccountCommand has the commands about accounts.
+// newAccountCommand makes the commands about accounts.
 func newAccountCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "account",
@@ -63,8 +63,8 @@ later; an account that is being checked is checked once more.`,
 			return nil
 		}),
 	}
-	cmd.Flags().StringVar(&nudge.Within, "within", "", "check it within this `duration`; at once unless given")
+	cmd.Flags().StringVar(&nudge.Within, "within", "", "check it within this `duration`; default: at once")
 	cmd.Flags().StringVar(&hint, "hint", "", "one-time data for the check, as `JSON`, @FILE or @- for standard input")
-	cmd.Flags().StringVar(&nudge.Lives, "hint-lives", "", "after which `duration` the hint is void")
+	cmd.Flags().StringVar(&nudge.Lives, "hint-lives", "", "the `duration` after which the hint is void")
 	return cmd
 }

@@ -78,14 +78,14 @@ changes only what it names.`,
 	flags := cmd.Flags()
 	flags.StringVar(&account.Kind, "kind", "", "which checker checks it, such as feed or http")
 	flags.StringVar(&config, "config", "", "its config, as `JSON`, @FILE or @- for standard input")
-	flags.StringArrayVar(&sets, "set", nil, "a field of its config, as `key=value`; may be repeated")
+	flags.StringArrayVar(&sets, "set", nil, "one field of its config, as `key=value`; may be repeated")
 	flags.StringVar(&every, "every", "", "check it every `duration`, such as 90s; 0: again at once")
 	flags.StringVar(&account.Cadence, "cadence", "", `when to check it: "every 1m", "cron 0 9 * * MON-FRI Asia/Shanghai", "at 2030-12-01T09:00:00+08:00", "adaptive 10s..15m"`)
-	flags.StringVar(&account.Priority, "priority", "", "before which others that are due it is checked: `urgent`, normal or low; normal unless given")
-	flags.IntVar(&account.RetryBudget, "retry-budget", 0, "how many failures in a row park it; 0: 16")
+	flags.StringVar(&account.Priority, "priority", "", "its priority among due accounts: `urgent`, normal or low; default: normal")
+	flags.IntVar(&account.RetryBudget, "retry-budget", 0, "after how many failures in a row it is parked; 0: 16")
 	flags.StringArrayVar(&labels, "label", nil, "a label, as `name=value`; may be repeated")
-	flags.StringVar(&from, "from", "", "where a new account begins: `backfill`, with all there is, or now; backfill unless given")
-	flags.BoolVar(&replace, "replace", false, "if it is registered already, write its record anew; what is not repeated is reset")
+	flags.StringVar(&from, "from", "", "where a new account begins: `backfill`, with everything there is, or now; default: backfill")
+	flags.BoolVar(&replace, "replace", false, "if it is already registered, replace its record; what is not repeated is reset")
 	flags.BoolVar(&jsonOutput, "json", false, "print the account as JSON")
 	cmd.MarkFlagsMutuallyExclusive("every", "cadence")
 	completeRecord(env, cmd)
@@ -96,7 +96,7 @@ changes only what it names.`,
 	return cmd
 }
 
-// readJSON reads a flag's value: JSON, or the name of a file behind an @.
+// readJSON reads a flag's value: JSON, or after an @ the name of a file.
 func readJSON(env environment, flag, value string) (json.RawMessage, error) {
 	text := []byte(value)
 	if path, ok := strings.CutPrefix(value, "@"); ok {
@@ -131,7 +131,7 @@ func buildConfig(env environment, config string, sets []string) (json.RawMessage
 	object := make(map[string]any)
 	if base != nil {
 		if err := decodeExactly(base, &object); err != nil || object == nil {
-			return nil, errors.New("--config must be an object where --set adds to it")
+			return nil, errors.New("--config must be an object if --set adds to it")
 		}
 	}
 	var faults []error
@@ -168,7 +168,7 @@ func setField(object map[string]any, path []string, value any) error {
 		}
 		inner, ok := object[name].(map[string]any)
 		if !ok {
-			return fmt.Errorf("%s is set already, and is no object", name)
+			return fmt.Errorf("%s is already set and is no object", name)
 		}
 		object = inner
 	}
@@ -176,8 +176,8 @@ func setField(object map[string]any, path []string, value any) error {
 	return nil
 }
 
-// valueOf reads the value of --set. Null is a word like others: a field that
-// should not be there is not set.
+// valueOf reads the value of --set. The word null is a string: leave a field out instead
+// of setting it to null.
 func valueOf(text string) any {
 	var value any
 	if decodeExactly([]byte(text), &value) == nil && value != nil {

@@ -69,16 +69,16 @@ accounts back slowly, see "rounds parked revive".` + resumeHelp + bulkHelp,
 	}))
 }
 
-// bulkCommand is a command that does one thing to accounts: to each that is named,
-// or to all that are selected.
+// bulkCommand is a command that does one thing to accounts: to each that is named, or to
+// all that are selected.
 type bulkCommand struct {
 	name, done string
 	action     accounts.Action
 	one        func(*client.Client, context.Context, string) error
-	asks       bool // before it does it to those that are selected
+	asks       bool // before it changes selected accounts
 }
 
-// newBulkCommand completes a command with what all of them have.
+// newBulkCommand adds to a command what all of them have.
 func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.Command {
 	var chosen selectorFlags
 	job := accounts.Bulk{Action: b.action}
@@ -92,11 +92,11 @@ func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.C
 		}
 		switch selects := job.All || !job.Selector.Empty(); {
 		case len(ids) > 0 && (selects || job.DryRun || jsonOutput):
-			return errors.New("flags select accounts, or say what becomes of those: they cannot go with names of some")
+			return errors.New("flags select accounts, or say what is done to those: they cannot be combined with names")
 		case len(ids) > 0:
 			return b.each(cmd.Context(), env, calls, ids)
 		case !selects:
-			return fmt.Errorf("name accounts, or say which with flags such as --kind or --label; --all means every account (see rounds account %s --help)", b.name)
+			return fmt.Errorf("name accounts, or select them with flags such as --kind or --label; --all means every account (see rounds account %s --help)", b.name)
 		}
 		if err := job.Validate(); err != nil {
 			return flagFaults(err)
@@ -110,8 +110,8 @@ func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.C
 	})
 	flags := cmd.Flags()
 	chosen.declare(env, cmd)
-	flags.BoolVar(&job.All, "all", false, "every account")
-	flags.BoolVar(&job.DryRun, "dry-run", false, "only count those that are selected")
+	flags.BoolVar(&job.All, "all", false, "all accounts")
+	flags.BoolVar(&job.DryRun, "dry-run", false, "only count the selected accounts")
 	flags.BoolVar(&jsonOutput, "json", false, "print the counts as JSON")
 	if b.asks {
 		flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
@@ -119,13 +119,13 @@ func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.C
 	return cmd
 }
 
-// each does it to the accounts that are named.
+// each does it to the named accounts.
 func (b bulkCommand) each(ctx context.Context, env environment, calls *client.Client, ids []string) error {
 	var failed []error
 	for _, id := range ids {
 		err := b.one(calls, ctx, id)
 		if client.Status(err) == 0 && err != nil {
-			return errors.Join(append(failed, err)...) // the next would fare no better
+			return errors.Join(append(failed, err)...) // the next would fail too
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", id, err))
@@ -136,7 +136,7 @@ func (b bulkCommand) each(ctx context.Context, env environment, calls *client.Cl
 	return errors.Join(failed...)
 }
 
-// confirm asks the person at the terminal, with the number of accounts.
+// confirm asks the person at the terminal, and names the number of accounts.
 func (b bulkCommand) confirm(ctx context.Context, env environment, calls *client.Client, job accounts.Bulk) error {
 	const otherwise = "--yes, or --dry-run to count"
 	if !env.terminal(env.stdin) || !env.terminal(env.stderr) {
@@ -155,7 +155,7 @@ func (b bulkCommand) confirm(ctx context.Context, env environment, calls *client
 	return err
 }
 
-// all does it to the accounts that are selected.
+// all does it to the selected accounts.
 func (b bulkCommand) all(ctx context.Context, env environment, calls *client.Client, job accounts.Bulk, jsonOutput bool) error {
 	did, err := b.run(ctx, env, calls, job)
 	if err != nil && did == (api.BulkProgress{}) {
@@ -179,7 +179,7 @@ func (b bulkCommand) all(ctx context.Context, env environment, calls *client.Cli
 	return err
 }
 
-// run does it, and shows how far it is.
+// run does it, and shows the progress.
 func (b bulkCommand) run(ctx context.Context, env environment, calls *client.Client, job accounts.Bulk) (api.BulkProgress, error) {
 	bar := newProgress(env, "")
 	defer bar.done()

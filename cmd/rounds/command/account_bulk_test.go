@@ -32,12 +32,12 @@ func TestBulkCommandsRefused(t *testing.T) {
 	s := startAPI(t)
 	s.must("account", "add", "a", "--kind", "feed", "--set", "url=u")
 	for args, want := range map[string]string{
-		"rm":                                     "name accounts, or say which with flags such as --kind or --label; --all means every account",
-		"pause --json":                           "name accounts, or say which",
-		"rm a --kind feed":                       "cannot go with names",
-		"rm a --dry-run":                         "cannot go with names",
+		"rm":                                     "name accounts, or select them with flags such as --kind or --label; --all means every account",
+		"pause --json":                           "name accounts, or select them",
+		"rm a --kind feed":                       "cannot be combined with names",
+		"rm a --dry-run":                         "cannot be combined with names",
 		"rm --all --kind feed --yes":             "--all: must not be true",
-		"rm --all":                               "nobody can be asked: give --yes",
+		"rm --all":                               "nobody can be asked: use --yes",
 		"pause --state asleep --label x --kind=": `--state: must be one of active, paused`,
 		"list --label x":                         `--label: must be NAME=VALUE, is "x"`,
 		"export --state x":                       `--state: must be one of`,

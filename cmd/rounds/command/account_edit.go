@@ -56,7 +56,7 @@ saved stays in a file, whose path is told.`,
 	}
 }
 
-// recordText is the record of an account as a person edits it.
+// recordText returns the record of an account as a person edits it.
 func recordText(a api.Account) ([]byte, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -106,7 +106,7 @@ func (e *edit) run(ctx context.Context) error {
 			fmt.Fprintf(e.env.stdout, "%s saved, revision %d\n", e.id, saved.Revision)
 			return os.Remove(e.file)
 		case status == http.StatusPreconditionFailed:
-			return e.kept(fmt.Errorf("%s was changed or removed by somebody else meanwhile, and was not saved; edit it again and put in what you typed", e.id))
+			return e.kept(fmt.Errorf("%s was changed or removed by somebody else meanwhile, and was not saved; edit it again and repeat your change", e.id))
 		case status != http.StatusUnprocessableEntity && status != http.StatusBadRequest && !errors.Is(err, errNotJSON):
 			return e.kept(err)
 		}
@@ -116,15 +116,15 @@ func (e *edit) run(ctx context.Context) error {
 	}
 }
 
-// open has the editor edit the file, and waits for its end.
+// open has the editor edit the file, and waits until it ends.
 func (e *edit) open() error {
 	value := func(name string) string { v, _ := e.env.lookup(name); return strings.TrimSpace(v) }
 	editor := cmp.Or(value("VISUAL"), value("EDITOR"), "vi")
-	// By the shell, as git does it: an editor may come with flags, and quotes.
+	// The shell starts it, as git does: an editor may be given with flags and quotes.
 	cmd := exec.Command("sh", "-c", editor+` "$1"`, "sh", e.file) // #nosec G204 -- it is the user's own
 	cmd.Stdout, cmd.Stderr = e.env.stdout, e.env.stderr
 	if terminal, ok := e.env.stdin.(*os.File); ok {
-		cmd.Stdin = terminal // anything else would be read for it ahead of the answers
+		cmd.Stdin = terminal // another stdin would be read before the answers
 	}
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("the editor %q failed, and nothing was saved: %w", editor, err)
@@ -146,7 +146,7 @@ func (e *edit) save(ctx context.Context, text []byte) (api.Account, error) {
 	return e.calls.PutRecord(ctx, e.id, text, e.etag)
 }
 
-// again tells what is wrong, and asks whether to go on.
+// again prints what is wrong, and asks whether to go on.
 func (e *edit) again(answers *bufio.Reader, fault error) bool {
 	if !e.env.terminal(e.env.stdin) || !e.env.terminal(e.env.stderr) {
 		return false
@@ -163,7 +163,7 @@ func (e *edit) again(answers *bufio.Reader, fault error) bool {
 	return false
 }
 
-// kept is an error that tells where the text is that was not saved.
+// kept returns an error that names the file with the text that was not saved.
 func (e *edit) kept(err error) error {
-	return fmt.Errorf("%w\nwhat was typed is in %s", err, e.file)
+	return fmt.Errorf("%w\nyour text is in %s", err, e.file)
 }

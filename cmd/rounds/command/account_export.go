@@ -40,7 +40,7 @@ any case are messages, consumer groups, nudges and the history of checks. Withou
 				return err
 			}
 			if !export.State {
-				fmt.Fprintln(env.stderr, "records alone: cursors, failures, and who is paused or parked are left out; --with-state writes them, too")
+				fmt.Fprintln(env.stderr, "records only: cursors, failures, and which accounts are paused or parked are left out; --with-state writes them too")
 			}
 			if len(args) == 0 || args[0] == "-" {
 				_, err := calls.ExportWith(cmd.Context(), export, env.stdout)
@@ -62,7 +62,7 @@ any case are messages, consumer groups, nudges and the history of checks. Withou
 		}),
 	}
 	chosen.declare(env, cmd)
-	cmd.Flags().BoolVar(&export.State, "with-state", false, "write how far each account has got, too")
+	cmd.Flags().BoolVar(&export.State, "with-state", false, "also write how far each account has got")
 	return cmd
 }
 
@@ -73,9 +73,8 @@ func exportError(err error) error {
 	return fmt.Errorf("export: %w", err)
 }
 
-// writeWhole writes a file beside its place and moves it there once it is
-// complete. What is there and is no file, such as /dev/null, is written to as it
-// is.
+// writeWhole writes a file beside its place and moves it there once it is complete. If
+// the place exists and is no regular file, such as /dev/null, it is written directly.
 func writeWhole(path string, write func(io.Writer) error) (err error) {
 	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() {
 		file, err := os.OpenFile(path, os.O_WRONLY, 0)

@@ -61,12 +61,12 @@ pass over what came before they were registered.`,
 				return err
 			}
 			if summary.Failed > 0 {
-				return fmt.Errorf("%d of %d lines were not taken", summary.Failed, summary.Lines)
+				return fmt.Errorf("%d of %d lines were not accepted", summary.Failed, summary.Lines)
 			}
 			return nil
 		}),
 	}
-	cmd.Flags().StringVar(&from, "from", "", "where new accounts begin: `backfill`, with all there is, or now; backfill unless given")
+	cmd.Flags().StringVar(&from, "from", "", "where new accounts begin: `backfill`, with everything there is, or now; default: backfill")
 	offer(cmd, "from", string(accounts.BeginBackfill), string(accounts.BeginNow))
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print bad lines and summary as JSON, one a line")
 	return cmd
@@ -97,7 +97,7 @@ func printSummary(w io.Writer, s api.ImportSummary, jsonOutput bool) error {
 	}
 	repeated := ""
 	if s.Repeated > 0 {
-		repeated = fmt.Sprintf("; %d have the id of a line before", s.Repeated)
+		repeated = fmt.Sprintf("; %d have the id of an earlier line", s.Repeated)
 	}
 	_, err := fmt.Fprintf(w, "%d lines: %d created, %d updated, %d unchanged, %d failed%s\n",
 		s.Lines, s.Created, s.Updated, s.Unchanged, s.Failed, repeated)

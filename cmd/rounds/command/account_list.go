@@ -95,7 +95,7 @@ func printAccount(w io.Writer, v api.Account) error {
 	return table.Flush()
 }
 
-// stateOf says where an account is, and what goes with that.
+// stateOf returns an account's place, with details.
 func stateOf(s api.State) string {
 	text := string(s.Place)
 	switch {
@@ -144,7 +144,7 @@ all are read. More than 100,000 are sorted 100,000 at a time.`,
 			if rows.key == nil {
 				return fmt.Errorf("--sort: must be one of %s, is %q", strings.Join(orderWords(), ", "), order)
 			}
-			found := limit // that are enough; 0: all
+			found := limit // enough; 0: all
 			if cmd.Flags().Changed("sort") {
 				rows.most, found = limit, 0
 			}
@@ -179,7 +179,7 @@ all are read. More than 100,000 are sorted 100,000 at a time.`,
 	return cmd
 }
 
-// lastSuccess is when a check last succeeded completely, in words where it never did.
+// lastSuccess returns when a check last succeeded completely, or says that none ever did.
 func lastSuccess(s api.State) string {
 	switch {
 	case !s.LastSuccess.IsZero():

@@ -17,7 +17,7 @@ otherwise: now passes over what came before it was resumed, and backfill forgets
 how far it had got, so that everything is found that the third party still has,
 some of it once more.`
 
-// resumption is where accounts that are named go on.
+// resumption is where named accounts continue.
 type resumption struct{ from string }
 
 func (r *resumption) resume(ctx context.Context, calls *client.Client, id string) error {
@@ -27,11 +27,11 @@ func (r *resumption) resume(ctx context.Context, calls *client.Client, id string
 	return calls.ResumeFrom(ctx, id, accounts.ResumeFrom(r.from))
 }
 
-// declare adds the flag. Which of many accounts has got how far is for nobody to
-// see at a glance: it is for those that are named.
+// declare adds the flag. It is for named accounts only, because nobody can see at a
+// glance how far each of many accounts has got.
 func (r *resumption) declare(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringVar(&r.from, "from", "", "where a named account goes on: cursor, now or backfill (default cursor)")
-	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions([]string{"cursor", "now", "backfill"}, cobra.ShellCompDirectiveNoFileComp)) // it is there
+	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions([]string{"cursor", "now", "backfill"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	cmd.PreRunE = func(cmd *cobra.Command, ids []string) error {
 		if !cmd.Flags().Changed("from") {
 			return nil
@@ -40,7 +40,7 @@ func (r *resumption) declare(cmd *cobra.Command) *cobra.Command {
 			return errors.New("--from must be cursor, now or backfill")
 		}
 		if len(ids) == 0 {
-			return errors.New("--from is for accounts that are named")
+			return errors.New("--from is for named accounts")
 		}
 		return nil
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// sortedRows is how many accounts are kept until they are printed, to be sorted.
+// sortedRows is how many accounts are sorted at a time before they are printed.
 const sortedRows = 100_000
 
-// orders are what accounts can be sorted by: each is the text that stands for an account.
-// Of those with the same one the id decides.
+// orders are what accounts can be sorted by: each returns the text to compare. The id
+// decides among equals.
 func orders() map[string]func(a *api.Account) string {
 	number := func(n int64) string { return fmt.Sprintf("%020d", max(0, n)) }
 	return map[string]func(a *api.Account) string{
@@ -44,11 +44,11 @@ func orders() map[string]func(a *api.Account) string {
 			case circulate.Parked:
 				return number(math.MaxInt64)
 			}
-			return number(0) // it waits, or is being checked
+			return number(0) // it is waiting or claimed
 		},
 		"error": func(a *api.Account) string {
 			if a.State.LastError == "" {
-				return "\xff" // behind all texts
+				return "\xff" // after all texts
 			}
 			return a.State.LastError
 		},
@@ -62,8 +62,8 @@ type accountRows struct {
 	env  environment
 	json bool
 	key  func(a *api.Account) string
-	most int       // that are wanted, the first in the order; 0: all
-	bar  *progress // until they are printed, all there is to see
+	most int       // wanted, the first in the order; 0: all
+	bar  *progress // until they are printed, it shows the progress
 
 	rows    []accountRow
 	printed bool
@@ -93,18 +93,18 @@ func (l *accountRows) add(a api.Account) error {
 	return nil
 }
 
-// sort puts them in order, and forgets those that are not wanted.
+// sort sorts them, and drops those that are not wanted.
 func (l *accountRows) sort() {
 	slices.SortFunc(l.rows, func(a, b accountRow) int {
 		return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.id, b.id))
 	})
 	if l.most > 0 && len(l.rows) > l.most {
-		clear(l.rows[l.most:]) // their texts are not kept
+		clear(l.rows[l.most:]) // so that their texts are freed
 		l.rows = l.rows[:l.most]
 	}
 }
 
-// flush prints what there is.
+// flush prints the rows.
 func (l *accountRows) flush() error {
 	if len(l.rows) == 0 {
 		return nil
@@ -129,13 +129,13 @@ func (l *accountRows) flush() error {
 	return table.Flush()
 }
 
-// end prints the rest, or says that there is none.
+// end prints the rest, or says that there are none.
 func (l *accountRows) end(listed int, chosen bool) error {
 	l.bar.clear()
 	if listed == 0 && !l.json {
 		text := "no accounts"
 		if chosen {
-			text = "no accounts fit the flags"
+			text = "no accounts match the flags"
 		}
 		_, err := fmt.Fprintln(l.env.stdout, text)
 		return err

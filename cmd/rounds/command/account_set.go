@@ -40,7 +40,7 @@ the one that is there. --unset and --unlabel remove. An empty --cadence or --pri
 				view, err := calls.Patch(cmd.Context(), id, patch)
 				switch {
 				case err != nil && client.Status(err) == 0:
-					return errors.Join(append(failed, err)...) // the next would fare no better
+					return errors.Join(append(failed, err)...) // the next would fail too
 				case err != nil:
 					failed = append(failed, fmt.Errorf("%s: %w", id, err))
 				case jsonOutput:
@@ -70,17 +70,17 @@ type recordChange struct {
 
 func (c *recordChange) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&c.kind, "kind", "", "which checker checks it; another kind begins without a cursor")
-	flags.StringArrayVar(&c.sets, "set", nil, "a field of its config, as `key=value`; may be repeated")
+	flags.StringArrayVar(&c.sets, "set", nil, "one field of its config, as `key=value`; may be repeated")
 	flags.StringArrayVar(&c.unsets, "unset", nil, "remove the field of its config with this `key`; may be repeated")
 	flags.StringVar(&c.every, "every", "", "check it every `duration`, such as 90s; 0: again at once")
 	flags.StringVar(&c.cadence, "cadence", "", "when to check it, as with account add")
 	flags.StringVar(&c.priority, "priority", "", "`urgent`, normal or low")
-	flags.IntVar(&c.retryBudget, "retry-budget", 0, "how many failures in a row park it; 0: 16")
+	flags.IntVar(&c.retryBudget, "retry-budget", 0, "after how many failures in a row it is parked; 0: 16")
 	flags.StringArrayVar(&c.labels, "label", nil, "a label, as `name=value`; may be repeated")
 	flags.StringArrayVar(&c.unlabels, "unlabel", nil, "remove the label with this `name`; may be repeated")
 }
 
-// patch is the JSON merge patch of the flags that were given.
+// patch returns the JSON merge patch of the flags that were given.
 func (c *recordChange) patch(flags *pflag.FlagSet) (map[string]any, error) {
 	patch := make(map[string]any)
 	var faults []error
@@ -134,12 +134,12 @@ func (c *recordChange) patch(flags *pflag.FlagSet) (map[string]any, error) {
 		return nil, err
 	}
 	if len(patch) == 0 {
-		return nil, misuse("nothing is to be changed: name what, with flags such as --every, --label or --set")
+		return nil, misuse("nothing to change: name something, with flags such as --every, --label or --set")
 	}
 	return patch, nil
 }
 
-// valueOrNull is null for what means that nothing is set.
+// valueOrNull returns null for a value that means "not set".
 func valueOrNull[T comparable](value T) any {
 	var none T
 	if value == none {

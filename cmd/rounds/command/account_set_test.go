@@ -31,7 +31,7 @@ func TestAccountSet(t *testing.T) {
 		want string
 		code int
 	}{
-		{"a", "nothing is to be changed", 2},
+		{"a", "nothing to change", 2},
 		{"a --unset url", "config.url", 1},
 		{"a --set url --label team --unset a..b", `--set "url" must be key=value`, 1},
 		{"a --label x=1 --unlabel x", "--unlabel", 1},

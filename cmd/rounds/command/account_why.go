@@ -32,7 +32,8 @@ limit, nudge or priority, and a sentence that says what it came to.`,
 			if err != nil {
 				return err
 			}
-			// An API of a version before has no trail, and some may not see it.
+			// An API of an earlier version has no trail, and some principals may not read
+			// it.
 			changes, err := calls.AccountTrail(cmd.Context(), args[0], whyChanges)
 			if refused := new(client.Error); err != nil && !errors.As(err, &refused) {
 				return err
@@ -56,7 +57,7 @@ limit, nudge or priority, and a sentence that says what it came to.`,
 // whyChanges is how many changes of an account are shown.
 const whyChanges = 5
 
-// printChanges prints who changed an account, and how far back that was looked for.
+// printChanges prints who changed an account, and how far back the trail was searched.
 func printChanges(w io.Writer, page api.TrailPage) error {
 	if len(page.Entries) == 0 && page.Next == "" {
 		return nil
@@ -114,7 +115,7 @@ func printSchedule(w io.Writer, s api.Schedule) error {
 	return table.Flush()
 }
 
-// successOf says when the last complete success was, and how long ago.
+// successOf returns when the last complete success was, and how long ago.
 func successOf(s api.Schedule) string {
 	if s.Staleness == nil {
 		return ""

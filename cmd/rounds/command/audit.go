@@ -16,8 +16,8 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
-// errLawBroken is what an audit ends with that left something wrong.
-var errLawBroken = errors.New("the conservation law does not hold: --repair puts right what it can")
+// errLawBroken is what an audit returns if something is still wrong.
+var errLawBroken = errors.New("the conservation law does not hold: --repair repairs what it can")
 
 func newAuditCommand(env environment) *cobra.Command {
 	repair, jsonOutput := false, false
@@ -64,12 +64,12 @@ too fast to be read, are counted and are no failure: run it again.`,
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&repair, "repair", false, "put right what is found")
+	cmd.Flags().BoolVar(&repair, "repair", false, "repair what is found")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the outcome as JSON")
 	return cmd
 }
 
-// auditAll asks until the API has come to the end, and adds up what it found.
+// auditAll repeats the call until the audit is complete, and adds up what it found.
 func auditAll(cmd *cobra.Command, calls *client.Client, repair bool, bar *progress) (api.Audit, error) {
 	sum := api.Audit{Kinds: []api.AuditCount{}, Findings: []circulate.Finding{}}
 	for {
@@ -97,8 +97,8 @@ func auditAll(cmd *cobra.Command, calls *client.Client, repair bool, bar *progre
 	}
 }
 
-// broken reports whether something is wrong still. Garbage is no account: what it
-// was, if it was one, is found as lost.
+// broken reports whether something is still wrong. Garbage is no account: if it was one,
+// that account is found as lost.
 func broken(kinds []api.AuditCount) bool {
 	return slices.ContainsFunc(kinds, func(c api.AuditCount) bool { return c.Kind != circulate.Garbage && c.Repaired < c.Found })
 }
@@ -126,7 +126,7 @@ func printAudit(w io.Writer, a api.Audit, jsonOutput bool) error {
 	}
 	unjudged := ""
 	if a.Unjudged > 0 {
-		unjudged = fmt.Sprintf("; %d could not be judged, for the lists moved too fast", a.Unjudged)
+		unjudged = fmt.Sprintf("; %d could not be judged, because the lists changed too fast", a.Unjudged)
 	}
 	_, err := fmt.Fprintf(w, "%d accounts in %d shards: %s%s\n", a.Accounts, a.Shards, countsOf(a.Kinds), unjudged)
 	return err
@@ -139,7 +139,7 @@ func totalOf(kinds []api.AuditCount) (n int) {
 	return n
 }
 
-// countsOf says what was found, in one line.
+// countsOf returns what was found, in one line.
 func countsOf(kinds []api.AuditCount) string {
 	text := ""
 	for _, c := range kinds {
@@ -151,5 +151,5 @@ func countsOf(kinds []api.AuditCount) string {
 			text += fmt.Sprintf(" (%d repaired)", c.Repaired)
 		}
 	}
-	return cmp.Or(text, "nothing found, each is in one place")
+	return cmp.Or(text, "nothing found, every account is in one place")
 }

@@ -30,7 +30,7 @@ func TestAudit(t *testing.T) {
 	for _, id := range []string{"a", "b/c", "d", "e"} {
 		s.must("account", "add", id, "--kind", "feed", "--set", "url=u")
 	}
-	if got := s.must("audit"); got != "4 accounts in 4 shards: nothing found, each is in one place\n" {
+	if got := s.must("audit"); got != "4 accounts in 4 shards: nothing found, every account is in one place\n" {
 		t.Errorf("a healthy ring: %q", got)
 	}
 	s.lose(s.redis, "b/c")

@@ -17,7 +17,7 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// errCheckFailed is what a check ends with whose error was printed already.
+// errCheckFailed is the error of a check whose failure was already printed.
 var errCheckFailed = errors.New("the check failed")
 
 // checkOptions are the flags of a check by hand.
@@ -60,10 +60,10 @@ ROUNDS_SECRET_NAME. The exit code is 1 where the check fails.`,
 	flags.StringVar(&o.config, "config", "", "its config, as `JSON`, @FILE or @- for standard input")
 	flags.StringArrayVar(&o.sets, "set", nil, "a field of its config, as `key=value`; may be repeated")
 	flags.StringVar(&o.account, "account", "check", "the account's `id`")
-	flags.StringVar(&o.cursor, "cursor", "", "where to go on, as the check before printed it")
-	flags.StringVar(&o.hint, "hint", "", "what a nudge would bring along, as `JSON`")
-	flags.IntVar(&o.pages, "pages", 1, "follow so many pages at most, while there is more")
-	flags.IntVar(&o.limit, "limit", 200, "messages wanted of one page")
+	flags.StringVar(&o.cursor, "cursor", "", "the cursor to continue from, as the last check printed it")
+	flags.StringVar(&o.hint, "hint", "", "what a nudge would carry, as `JSON`")
+	flags.IntVar(&o.pages, "pages", 1, "the most pages to follow while there is more")
+	flags.IntVar(&o.limit, "limit", 200, "messages wanted in one page")
 	flags.BoolVar(&o.jsonOutput, "json", false, "print the outcome as JSON")
 	settings.AddCheckerFlags(flags)
 	complete(cmd, "kind", completeKinds(env))
@@ -150,7 +150,7 @@ func (run *checkRun) follow(ctx context.Context, checker poller.Checker, timeout
 
 const binaryCursor = "base64:"
 
-// cursorText is a cursor as --cursor takes it.
+// cursorText returns a cursor as --cursor reads it.
 func cursorText(cursor []byte) string {
 	text := string(cursor)
 	if !utf8.ValidString(text) || oneLine(text) != text || strings.HasPrefix(text, binaryCursor) {
@@ -166,7 +166,7 @@ func readCursor(text string) ([]byte, error) {
 	if encoded, ok := strings.CutPrefix(text, binaryCursor); ok {
 		cursor, err := base64.StdEncoding.DecodeString(encoded)
 		if err != nil {
-			return nil, errors.New("--cursor: what is behind base64: is not base64")
+			return nil, errors.New("--cursor: the text after base64: is not base64")
 		}
 		return cursor, nil
 	}

@@ -50,14 +50,14 @@ type checkFailure struct {
 	Scope        poller.ErrorScope `json:"scope"`
 	Code         string            `json:"code"`
 	Message      string            `json:"message"`
-	RetryAfter   float64           `json:"retry_after"` // seconds; 0: not said
-	Final        bool              `json:"final"`       // of auth: parked at once
+	RetryAfter   float64           `json:"retry_after"` // seconds; 0: not given
+	Final        bool              `json:"final"`       // for auth: parked at once
 	Pool         string            `json:"pool"`
 	Milliseconds int64             `json:"milliseconds"`
 }
 
-// failureOf names an error as a poller does. The text of one that no checker made
-// is left out: it may hold a secret.
+// failureOf describes an error as a poller does. An error that no checker made may hold a
+// secret, so its text is left out.
 func failureOf(err error) *checkFailure {
 	known := &poller.CheckError{Code: "unknown", Message: "the check failed"}
 	errors.As(err, &known)
@@ -69,7 +69,7 @@ func failureOf(err error) *checkFailure {
 	return f
 }
 
-// poolWould says what a poller does about a failure; see cadence for the rules.
+// poolWould returns what a poller does about a failure; cadence has the rules.
 func poolWould(f *checkFailure, after time.Duration) string {
 	again := "checks again after a backoff"
 	if after > 0 {
@@ -77,11 +77,11 @@ func poolWould(f *checkFailure, after time.Duration) string {
 	}
 	switch {
 	case f.Kind == poller.RateLimited:
-		return again + "; counts nothing against the account"
+		return again + "; does not count against the account"
 	case f.Scope != poller.ScopeAccount:
-		return again + "; counts nothing against the account, for it is not to blame"
+		return again + "; does not count against the account, which is not to blame"
 	case f.Kind == poller.AuthFailed && f.Final:
-		return "parks the account at once, for trying again may do harm"
+		return "parks the account at once, because trying again may do harm"
 	case f.Kind == poller.AuthFailed:
 		return fmt.Sprintf("checks again, and parks the account after %d refusals over at least %v", cadence.AuthBudget, cadence.AuthOver)
 	case f.Kind == poller.Gone, f.Kind == poller.ConfigInvalid:
@@ -115,29 +115,29 @@ func (run *checkRun) print(w io.Writer, jsonOutput bool) error {
 			fmt.Fprintf(w, "warning  %s\n", oneLine(warning))
 		}
 		if page.CursorReset {
-			fmt.Fprintln(w, "reset    the third party no longer knew the cursor: messages may be missing or come again")
+			fmt.Fprintln(w, "reset    the third party no longer knew the cursor: messages may be missing or repeated")
 		}
 		if page.NextPollAfter > 0 {
-			fmt.Fprintf(w, "wait     %v at least until the next check\n", time.Duration(page.NextPollAfter*float64(time.Second)))
+			fmt.Fprintf(w, "wait     at least %v until the next check\n", time.Duration(page.NextPollAfter*float64(time.Second)))
 		}
 		fmt.Fprintf(w, "cursor   %s\n", cmp.Or(page.NextCursor, "none"))
 		if page.HasMore {
-			fmt.Fprintln(w, "more     there is another page: --pages, or --cursor with the cursor above")
+			fmt.Fprintln(w, "more     there is another page: use --pages, or --cursor with the cursor above")
 		}
 	}
 	if f := run.Error; f != nil {
 		fmt.Fprintf(w, "\nfailed   %s, scope %s, code %s, in %d ms\n", f.Kind, f.Scope, oneLine(f.Code), f.Milliseconds)
 		fmt.Fprintf(w, "         %s\n", oneLine(f.Message))
 		if f.RetryAfter > 0 {
-			fmt.Fprintf(w, "wait     %v, says the third party\n", time.Duration(f.RetryAfter*float64(time.Second)))
+			fmt.Fprintf(w, "wait     %v, as the third party asks\n", time.Duration(f.RetryAfter*float64(time.Second)))
 		}
 		fmt.Fprintf(w, "a poller %s\n", f.Pool)
 	}
 	return nil
 }
 
-// masked hides in a config what may be secret though it stands there in plain: the
-// user and the query of a URL. References to secrets are names, and stay.
+// masked hides what may be secret in a config although it is plain text: the user and the
+// query of a URL. References to secrets are names, and stay.
 func masked(config json.RawMessage) json.RawMessage {
 	var value any
 	if decodeExactly(config, &value) != nil {

@@ -82,7 +82,7 @@ func TestCheckThatCannotBegin(t *testing.T) {
 		"config.uri: unknown field":       {"--kind", "feed", "--set", "uri=x"},
 		"must not be a private address":   {"--kind", "feed", "--set", "url=http://127.0.0.1/"},
 		"--pages and --limit":             {"--kind", "feed", "--set", "url=http://example.com/", "--pages", "0"},
-		"--cursor: what is behind":        {"--kind", "feed", "--set", "url=http://example.com/", "--cursor", "base64:?"},
+		"--cursor: the text after":        {"--kind", "feed", "--set", "url=http://example.com/", "--cursor", "base64:?"},
 		"--hint is not JSON":              {"--kind", "feed", "--set", "url=http://example.com/", "--hint", "{"},
 		`"kind" not set`:                  {},
 		"must be a duration such as 90s,": {"--kind", "feed", "--set", "url=http://example.com/", "--check-timeout", "soon"},
@@ -97,10 +97,10 @@ func TestWhatAPollerWouldDo(t *testing.T) {
 	for want, err := range map[string]error{
 		"parks the account after 16":           errors.New("of nobody"),
 		"parks the account at once":            &poller.CheckError{Kind: poller.Gone},
-		"parks the account at once, for":       &poller.CheckError{Kind: poller.AuthFailed, Final: true},
+		"parks the account at once, because":   &poller.CheckError{Kind: poller.AuthFailed, Final: true},
 		"drops the cursor":                     &poller.CheckError{Kind: poller.CursorInvalid},
-		"at the earliest; counts nothing":      &poller.CheckError{Kind: poller.RateLimited, RetryAfter: 7e9},
-		"for it is not to blame":               &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeEgress},
+		"at the earliest; does not count":      &poller.CheckError{Kind: poller.RateLimited, RetryAfter: 7e9},
+		"which is not to blame":                &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeEgress},
 		"parks the account after 3 refusals":   &poller.CheckError{Kind: poller.AuthFailed},
 		"after a backoff; parks the account a": &poller.CheckError{Kind: poller.Protocol},
 	} {

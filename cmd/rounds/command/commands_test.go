@@ -141,7 +141,7 @@ func TestMessagesTailEndsWithItsContext(t *testing.T) {
 
 func TestStatsSayWhereEverythingIsKept(t *testing.T) {
 	for want, data := range map[string]*api.Data{
-		"kept in   the memory of the process that serves: everything is gone when it ends\n": {Store: "embedded", Forgets: true},
+		"kept in   the memory of the serving process: everything is lost when it ends\n": {Store: "embedded", Forgets: true},
 		"kept in   redis 10.0.0.1:6379\nconcern   redis n: set it to noeviction\n": {Store: "10.0.0.1:6379",
 			Concerns: []api.Concern{{Node: "n", Concern: "eviction", Text: "redis n: set it to noeviction"}}},
 	} {
@@ -180,7 +180,7 @@ func TestStats(t *testing.T) {
 	got := s.must("stats")
 	for _, want := range []string{"accounts   1: ", "shards     4\n", "staleness  p50 2.5s, p99 1m1s, most 1m30s (news), of 1000 accounts at 2026-11-", "host1", "alive", "3/256", "12.3", "1m30s",
 		"failing    300 accounts, 280 of them newly; 20 never succeeded\n           feed: 300 failing, 280 newly; 20 never succeeded\n",
-		"one      api,monitor  host2  v1.2.3   2026-11-", "settings that are not the same everywhere\nthree  ROUNDS_X  2  mostly 1\n",
+		"one      api,monitor  host2  v1.2.3   2026-11-", "settings that differ\nthree  ROUNDS_X  2  mostly 1\n",
 		"behind     12 accounts missed three slots of their cadence or more; most missed: 7 slots (old)\n",
 	} {
 		if !strings.Contains(got, want) {
@@ -278,10 +278,10 @@ func TestServeReloads(t *testing.T) {
 		got, err := runWith(t.Context(), without, "", "reload")
 		return got.out, err
 	}
-	if got, err := reload("ROUNDS_LIMITS=feed rate=2/s\n"); err != nil || got != "nothing is other than before\n" {
+	if got, err := reload("ROUNDS_LIMITS=feed rate=2/s\n"); err != nil || got != "nothing has changed\n" {
 		t.Errorf("%q, %v", got, err)
 	}
-	want := "changed: ROUNDS_LIMITS, ROUNDS_LOG_LEVEL\nholds once the process is started anew: ROUNDS_CONCURRENCY\n"
+	want := "changed: ROUNDS_LIMITS, ROUNDS_LOG_LEVEL\ntakes effect after a restart: ROUNDS_CONCURRENCY\n"
 	if got, err := reload("ROUNDS_LIMITS=feed rate=5/s\nROUNDS_LOG_LEVEL=debug\nROUNDS_CONCURRENCY=7\n"); err != nil || got != want {
 		t.Errorf("%q, %v", got, err)
 	}

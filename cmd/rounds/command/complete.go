@@ -14,11 +14,11 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-// completionTimeout bounds what a person waits for at a Tab key.
+// completionTimeout bounds how long a person waits after the Tab key.
 const completionTimeout = time.Second
 
-// completeIDs offers the ids of the first page of those accounts whose ids begin
-// so. It looks no further: there may be millions.
+// completeIDs offers ids from the first page of accounts whose ids begin with the word.
+// It looks no further, because there may be millions.
 func completeIDs(env environment) cobra.CompletionFunc {
 	return completing(env, func(ctx context.Context, calls *client.Client, begun string) ([]string, error) {
 		query := client.Query{Limit: pageSize}
@@ -85,7 +85,8 @@ func completeLabels(env environment) cobra.CompletionFunc {
 	})
 }
 
-// completing offers what the API has, those words that begin so and were not given yet.
+// completing offers the words that the API knows, that begin with the typed text and were
+// not given yet.
 func completing(env environment, ask func(ctx context.Context, calls *client.Client, begun string) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		lookup, faults := settings.Layer(env.lookup, cmd.Flags())
@@ -115,7 +116,7 @@ func completing(env environment, ask func(ctx context.Context, calls *client.Cli
 	}
 }
 
-// completeKinds offers the kinds that the program knows, those of its own among them.
+// completeKinds offers the kinds that the program knows, including its own.
 func completeKinds(env environment) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		checkers, err := service.NewCheckers(settings.Poller{}, serviceOptions(env))
@@ -126,14 +127,14 @@ func completeKinds(env environment) cobra.CompletionFunc {
 	}
 }
 
-// completeRecord completes the flags that say what a record is.
+// completeRecord completes the flags that describe a record.
 func completeRecord(env environment, cmd *cobra.Command) {
 	complete(cmd, "kind", completeKinds(env))
 	complete(cmd, "label", completeLabels(env))
 	offer(cmd, "priority", accounts.PriorityUrgent, accounts.PriorityNormal, accounts.PriorityLow)
 }
 
-// completeList offers the words that are not yet in a list, which commas separate.
+// completeList offers the words that are not yet in a comma-separated list.
 func completeList(words []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		before := begun[:strings.LastIndex(begun, ",")+1]

@@ -62,7 +62,7 @@ func TestListIsSorted(t *testing.T) {
 	if strings.Join(got, "") != strings.Join(ids, "") {
 		t.Errorf("got %q", got)
 	}
-	if got := s.must("account", "list", "--prefix", "x"); got != "no accounts fit the flags\n" {
+	if got := s.must("account", "list", "--prefix", "x"); got != "no accounts match the flags\n" {
 		t.Errorf("got %q", got)
 	}
 	if got := s.must("account", "list", "--limit", "3"); strings.Count(got, "\n") != 4 {
@@ -83,7 +83,7 @@ func TestGroupsRemoveAsks(t *testing.T) {
 		}
 	}
 	_, err := s.rounds("groups", "rm", "crm", "read")
-	if err == nil || exitCode(err) != 2 || !strings.Contains(err.Error(), "crm has 2 messages that it has not read and 0 that it has not acknowledged; it cannot be undone, and nobody can be asked: give --yes") {
+	if err == nil || exitCode(err) != 2 || !strings.Contains(err.Error(), "crm has 2 messages that it has not read and 0 that it has not acknowledged; it cannot be undone, and nobody can be asked: use --yes") {
 		t.Errorf("%v", err)
 	}
 	at := func(answer string) (string, string, error) {
@@ -94,7 +94,7 @@ func TestGroupsRemoveAsks(t *testing.T) {
 		err := run(t.Context(), []string{"groups", "rm", "crm"}, env)
 		return out.String(), errs.String(), err
 	}
-	if out, asked, err := at("\n"); err == nil || err.Error() != "nothing was removed" || out != "" || !strings.HasSuffix(asked, "were to get? [y/N] ") {
+	if out, asked, err := at("\n"); err == nil || err.Error() != "nothing was removed" || out != "" || !strings.HasSuffix(asked, "not handled? [y/N] ") {
 		t.Errorf("%q, %q, %v", out, asked, err)
 	}
 	if got := s.must("groups", "list"); !strings.Contains(got, "crm") || !strings.Contains(got, "read") {
@@ -116,7 +116,7 @@ func TestImportHints(t *testing.T) {
 	}
 	line := `{"id":"a","kind":"feed","config":{"url":"u"}}` + "\n"
 	printed, err = s.roundsWith(t.Context(), line+"\n"+line, "account", "import", "-")
-	want := "line 3, a: has the id of line 1; the later one counts\n2 lines: 1 created, 0 updated, 1 unchanged, 0 failed; 1 have the id of a line before\n"
+	want := "line 3, a: has the id of line 1; the later one counts\n2 lines: 1 created, 0 updated, 1 unchanged, 0 failed; 1 have the id of an earlier line\n"
 	if err != nil || printed.out != want {
 		t.Errorf("%+v, %v", printed, err)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/rounds-dev/rounds/deployments/guide"
 )
 
-// newConnectorCommand holds what helps those who write connectors.
+// newConnectorCommand makes the commands that help authors of connectors.
 func newConnectorCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "connector",
@@ -22,7 +22,7 @@ func newConnectorCommand(env environment) *cobra.Command {
 func newConnectorSchemaCommand(env environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
-		Short: "Print the JSON Schema of what a connector is asked and answers",
+		Short: "Print the JSON Schema of a connector's requests and answers",
 		Long: `Print the JSON Schema of what a connector is asked and answers: #/$defs/request is
 the body of a request, #/$defs/page and #/$defs/failure are the bodies of a 200.
 The running service shows the same at /docs/guide/connector.schema.json.`,

@@ -16,14 +16,13 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// What a verification ends with that found no fault in the command line, and one in
-// the connector.
+// The errors of a verification whose command line has no fault.
 var (
 	errNotConformant = errors.New("the connector breaks rules of the protocol")
 	errUnreached     = errors.New("the connector could not be reached: nothing was judged")
 )
 
-// codeNotJudged is the exit code where no rule was judged, whoever is to blame.
+// codeNotJudged is the exit code if no rule was judged, whatever the reason.
 const codeNotJudged = 2
 
 func newConnectorVerifyCommand(env environment) *cobra.Command {
@@ -34,7 +33,7 @@ func newConnectorVerifyCommand(env environment) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "verify URL",
-		Short: "Hold a connector to the rules of the protocol",
+		Short: "Check that a connector keeps the rules of the protocol",
 		Long: `Hold a connector to the rules of the protocol. It is asked about one account in
 every way that a poller may ask, a few dozen times: with wrong, old and several
 signatures, for one message and for many, again under the same cursor, under a
@@ -88,7 +87,7 @@ Exit codes:
 	return cmd
 }
 
-// notJudged has the program end with the code for a verification that did not happen.
+// notJudged makes the program end with the code of a verification that did not happen.
 func notJudged(err error) error {
 	if err == nil {
 		return nil
@@ -115,7 +114,7 @@ type verifyReport struct {
 	Passed    int                 `json:"passed"`
 	Failed    int                 `json:"failed"`
 	NotJudged int                 `json:"not_judged"`
-	Findings  []connector.Finding `json:"findings"` // in the order of the rules, the first being "reachable"
+	Findings  []connector.Finding `json:"findings"` // in the order of the rules, "reachable" first
 }
 
 func newVerifyReport(url string, findings []connector.Finding) verifyReport {
@@ -132,12 +131,12 @@ func newVerifyReport(url string, findings []connector.Finding) verifyReport {
 		}
 	}
 	if r.Passed == 0 && r.NotJudged == len(findings)-1 {
-		r.Verdict = connector.NotJudged // all that failed is to reach it
+		r.Verdict = connector.NotJudged // the only failure is that it cannot be reached
 	}
 	return r
 }
 
-// print prints the report, and returns what the program ends with.
+// print prints the report, and returns the error that the program ends with.
 func (r verifyReport) print(w io.Writer, jsonOutput bool) error {
 	write := r.write
 	if jsonOutput {
@@ -155,8 +154,8 @@ func (r verifyReport) print(w io.Writer, jsonOutput bool) error {
 	return nil
 }
 
-// write writes the report for people. Where the connector was not reached all that
-// there is to say is that.
+// write writes the report for people. If the connector could not be reached, it says only
+// that.
 func (r verifyReport) write(w io.Writer) error {
 	if r.Verdict == connector.NotJudged {
 		_, err := fmt.Fprintf(w, "%s\n→ %s\n", oneLine(r.Findings[0].Seen), r.Findings[0].Advice)

@@ -30,7 +30,7 @@ func newDeadListCommand(env environment) *cobra.Command {
 	limit, jsonOutput := 0, false
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List dead letters, whose they are, and why",
+		Short: "List dead letters, their groups, and why they failed",
 		Example: `  rounds dead list
   rounds dead list --group webhook.crm
   rounds dead list --json | jq -r .dead_id | xargs rounds dead drop`,
@@ -86,28 +86,28 @@ accounts have had since. To run the command once more is safe.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all that the group has now")
-	cmd.Flags().StringVar(&request.Group, "group", "", "with --all: whose they are")
+	cmd.Flags().StringVar(&request.Group, "group", "", "with --all: the group")
 	complete(cmd, "group", completeGroups(env))
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the counts as JSON")
 	return cmd
 }
 
-// checkReplay refuses two answers to one question, in the words of the command.
+// checkReplay refuses contradictory flags, in the words of the command.
 func checkReplay(ids []string, all bool, group string) error {
 	switch {
 	case all && len(ids) > 0:
-		return errors.New("--all is all that a group has and cannot go with ids of some")
+		return errors.New("--all means all of a group's dead letters and cannot be combined with ids")
 	case all && group == "":
-		return errors.New("--all needs --group: whose they are")
+		return errors.New("--all needs --group")
 	case !all && group != "":
-		return errors.New("--group is for --all, to replay all that the group has")
+		return errors.New("--group needs --all, which replays everything that the group has")
 	case !all && len(ids) == 0:
-		return errors.New("name dead letters by their ids, or say --all --group GROUP")
+		return errors.New("name dead letters by their ids, or use --all --group GROUP")
 	}
 	return nil
 }
 
-// replayAll asks until all is done, and adds up what that came to.
+// replayAll repeats the call until all are replayed, and adds up the results.
 func replayAll(cmd *cobra.Command, calls *client.Client, ids []string, request api.ReplayRequest) (api.Replayed, error) {
 	var sum api.Replayed
 	some := slices.Collect(slices.Chunk(ids, message.MaxDeadIDs))
@@ -132,7 +132,7 @@ func newDeadDropCommand(env environment) *cobra.Command {
 	jsonOutput := false
 	cmd := &cobra.Command{
 		Use:     "drop ID...",
-		Short:   "Forget dead letters for good",
+		Short:   "Drop dead letters for good",
 		Example: `  rounds dead drop 12:1767225600000-0`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: withClient(env, func(cmd *cobra.Command, ids []string, calls *client.Client) error {

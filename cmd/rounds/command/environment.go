@@ -19,26 +19,27 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-// environment is all that the program takes from its surroundings, so that a
-// test can be its surroundings.
+// environment is everything that the program takes from its surroundings, so that a test
+// can replace it.
 type environment struct {
-	lookup  func(name string) (value string, ok bool) // as os.LookupEnv
-	environ []string                                  // as os.Environ
+	lookup  func(name string) (value string, ok bool) // like os.LookupEnv
+	environ []string                                  // like os.Environ
 
 	stdin          io.Reader
 	stdout, stderr io.Writer
 
-	isTerminal func(stream any) bool // nil: none is
+	isTerminal func(stream any) bool // nil: no stream is
 
 	haste *haste // nil: nothing hurries
 
 	kinds []Kind // besides those of rounds
 
-	// hangups begins to catch SIGHUP, which otherwise ends a process; nil: that is not ours.
+	// hangups begins to catch SIGHUP, which otherwise ends a process; nil: it is not ours
+	// to catch.
 	hangups func() <-chan os.Signal
 }
 
-// systemEnvironment is the process' own.
+// systemEnvironment is that of the process.
 func systemEnvironment(kinds []Kind) environment {
 	return environment{
 		kinds:  kinds,
@@ -51,7 +52,7 @@ func systemEnvironment(kinds []Kind) environment {
 	}
 }
 
-// admin is what the commands of package admin are lent.
+// admin returns what the commands of package admin need.
 func (e environment) admin() admin.Env {
 	return admin.Env{
 		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, IDs: completeIDs(e), Labels: completeLabels(e), Keys: completeKeys(e),
@@ -77,13 +78,14 @@ func (e environment) keyring(cmd *cobra.Command, use func(context.Context, *key.
 	return errors.Join(use(cmd.Context(), there.Keys()), there.Close())
 }
 
-// terminal reports whether a person sits at a stream.
+// terminal reports whether a stream is a terminal.
 func (e environment) terminal(stream any) bool {
 	return e.isTerminal != nil && e.isTerminal(stream)
 }
 
-// ask asks the person at the terminal whether to go on with something that cannot be undone.
-// Where nobody can be asked, that is a misuse, and its error says which flag answers.
+// ask asks the person at the terminal whether to go on with something that cannot be
+// undone. If nobody can be asked, that is a misuse, and its error names the flag that
+// answers.
 func (e environment) ask(question, otherwise string) (bool, error) {
 	answer, err := e.answer(question+" [y/N] ", otherwise)
 	switch strings.ToLower(answer) {
@@ -96,7 +98,7 @@ func (e environment) ask(question, otherwise string) (bool, error) {
 // answer asks the person at the terminal, and returns one line.
 func (e environment) answer(question, otherwise string) (string, error) {
 	if !e.terminal(e.stdin) || !e.terminal(e.stderr) {
-		return "", misuse("it cannot be undone, and nobody can be asked: give " + otherwise)
+		return "", misuse("it cannot be undone, and nobody can be asked: use " + otherwise)
 	}
 	fmt.Fprint(e.stderr, question)
 	answer, err := bufio.NewReader(e.stdin).ReadString('\n')

@@ -31,7 +31,7 @@ func newGroupsListCommand(env environment) *cobra.Command {
 	jsonOutput := false
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List consumer groups and how far they have got",
+		Short: "List consumer groups and how far they have read",
 		Example: `  rounds groups list
   rounds groups list --json | jq 'select(.lag > 1000)'`,
 		Aliases: []string{"ls"},
@@ -50,7 +50,7 @@ func newGroupsListCommand(env environment) *cobra.Command {
 	return cmd
 }
 
-// progressOf is the columns of how far a group has got, and of its consumers.
+// progressOf returns the columns of how far a group has read, and of its consumers.
 func progressOf(g api.Group) string {
 	return strings.Join([]string{
 		strconv.Itoa(g.Lag), seconds(g.OldestUnread), strconv.Itoa(g.Pending), seconds(g.OldestPending),
@@ -93,7 +93,7 @@ code 2 and has done nothing.`,
 	return cmd
 }
 
-// confirmUnread asks whether to forget groups that have messages before them.
+// confirmUnread asks whether to remove groups that still have messages to handle.
 func confirmUnread(ctx context.Context, env environment, calls *client.Client, names []string) error {
 	list, err := calls.Groups(ctx)
 	if err != nil {
@@ -109,7 +109,7 @@ func confirmUnread(ctx context.Context, env environment, calls *client.Client, n
 		return nil
 	}
 	what := strings.Join(unread, "\n")
-	yes, err := env.ask(what+"\nForget all that these groups were given and were to get?", "--yes")
+	yes, err := env.ask(what+"\nRemove these groups with all that they have not handled?", "--yes")
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s; %w", what, err)

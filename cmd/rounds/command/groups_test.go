@@ -164,9 +164,9 @@ func TestDeadLetters(t *testing.T) {
 		want string
 	}{
 		{[]string{"replay"}, "name dead letters by their ids"},
-		{[]string{"replay", "0:1-1", "--all", "--group", "crm"}, "cannot go with ids"},
+		{[]string{"replay", "0:1-1", "--all", "--group", "crm"}, "cannot be combined with ids"},
 		{[]string{"replay", "--all"}, "--all needs --group"},
-		{[]string{"replay", "--group", "crm"}, "--group is for --all"},
+		{[]string{"replay", "--group", "crm"}, "--group needs --all"},
 		{[]string{"replay", "x"}, "ids[0]: must be an id from a list"},
 		{[]string{"drop"}, "requires at least 1 arg"},
 	} {
@@ -229,7 +229,7 @@ func TestWebhookCommands(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"skip", "crm"}, "2 messages, the first of each account, will become dead letters. Nobody can be asked: give --yes"},
+		{[]string{"skip", "crm"}, "2 messages, the first of each account, will become dead letters. Nobody can be asked: use --yes"},
 		{[]string{"retry", "crm", "--account", "z"}, "crm: no message of the account waits at the endpoint (404"},
 		{[]string{"show", "none"}, "none: there is no such webhook endpoint (404"},
 		{[]string{"retry"}, "accepts 1 arg"},

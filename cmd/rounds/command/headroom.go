@@ -7,7 +7,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/api"
 )
 
-// headroomOf says how long an account has until its third party forgets messages.
+// headroomOf returns how long an account has until its third party forgets messages.
 func headroomOf(s api.Schedule) string {
 	if s.Headroom == nil || s.Retention == nil {
 		return ""
@@ -19,7 +19,7 @@ func headroomOf(s api.Schedule) string {
 	return seconds(*s.Headroom) + kept
 }
 
-// headroomIn is a line about the accounts of a kind.
+// headroomIn returns a line about the accounts of a kind.
 func headroomIn(h accounts.Headroom) string {
 	text := fmt.Sprintf("%s: least %s (%s)", oneLine(h.Kind), seconds(h.Least), oneLine(h.Account))
 	if h.Low == 0 {

@@ -19,7 +19,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-// healthTimeout is below what container health checks wait as a rule.
+// healthTimeout is less than the usual time-out of container health checks.
 const healthTimeout = 4 * time.Second
 
 func newHealthCommand(env environment) *cobra.Command {
@@ -46,12 +46,12 @@ where that is not set at ROUNDS_API_ADDR.`,
 			return ready(cmd.Context(), url)
 		},
 	}
-	cmd.Flags().StringVar(&target, "url", "", "ask here instead, without the /readyz")
+	cmd.Flags().StringVar(&target, "url", "", "ask this URL instead, without the /readyz")
 	return cmd
 }
 
-// healthTarget is where to ask, by the settings. Where they name the API, the others need
-// not be good.
+// healthTarget returns where to ask, according to the settings. If they name the API's
+// URL, the other settings need not be valid.
 func healthTarget(env environment, flags *pflag.FlagSet) (string, error) {
 	lookup, err := settings.Layer(env.lookup, flags)
 	if err != nil {
@@ -68,14 +68,14 @@ func healthTarget(env environment, flags *pflag.FlagSet) (string, error) {
 	return healthURL(s.API)
 }
 
-// healthURL is where a process with these settings serves its health.
+// healthURL returns where a process with these settings serves its health.
 func healthURL(s settings.API) (string, error) {
-	addr := s.OpsAddr // answers, whatever crowd there is at the API
+	addr := s.OpsAddr // it answers however busy the API is
 	if addr == "" && s.Roles.Has(settings.RoleAPI) {
 		addr = s.Addr
 	}
 	if addr == "" {
-		return "", errors.New("nothing serves health here: set ROUNDS_OPS_ADDR, for ROUNDS_ROLES has no api")
+		return "", errors.New("no address serves health: set ROUNDS_OPS_ADDR, because ROUNDS_ROLES has no api")
 	}
 	at, err := listen.Parse(addr)
 	if err != nil {
@@ -85,14 +85,14 @@ func healthURL(s settings.API) (string, error) {
 	case listen.Unix:
 		return "unix://" + at.Name, nil
 	case listen.Systemd:
-		return "", fmt.Errorf("%s does not tell where systemd listens: set ROUNDS_API_URL, or give --url", at)
+		return "", fmt.Errorf("%s does not say where systemd listens: set ROUNDS_API_URL, or use --url", at)
 	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return "", err
 	}
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = "127.0.0.1" // what listens everywhere listens here
+		host = "127.0.0.1" // a server on all addresses also listens here
 	}
 	return "http://" + net.JoinHostPort(host, port), nil
 }
@@ -101,7 +101,7 @@ func ready(ctx context.Context, at string) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	base, transport := client.Transport(at)
-	transport.Proxy, transport.DisableKeepAlives = nil, true // this asks the machine it is on, once
+	transport.Proxy, transport.DisableKeepAlives = nil, true // one request to the same machine
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", nil)
 	if err != nil {
 		return err

@@ -15,9 +15,8 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-// newLogger makes the logger of the process. It writes text to people and JSON
-// to everything else, unless the settings say which.
-// The level is there to be changed.
+// newLogger makes the logger of the process. It writes text to a terminal and JSON to
+// everything else, unless the settings say which. The level can be changed later.
 func newLogger(w io.Writer, s settings.Log, terminal bool) (*slog.Logger, *slog.LevelVar) {
 	level := &slog.LevelVar{}
 	level.Set(s.Level)
@@ -35,7 +34,7 @@ func readable(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// lockedWriter lets the handlers that come from one share its stream.
+// lockedWriter lets several handlers share one stream.
 type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -51,8 +50,8 @@ func (l *lockedWriter) Write(p []byte) (int, error) {
 type textHandler struct {
 	out    *lockedWriter
 	level  slog.Leveler
-	prefix string // of keys: the groups that are open
-	attrs  string // of the logger, as they are written
+	prefix string // of keys: the open groups
+	attrs  string // of the logger, in their written form
 }
 
 // Enabled implements slog.Handler.
@@ -126,7 +125,7 @@ func textOf(value slog.Value) string {
 	return value.String()
 }
 
-// quoted quotes a value that would not be one word otherwise.
+// quoted quotes a value that would otherwise be more than one word.
 func quoted(text string) string {
 	odd := func(c rune) bool { return !unicode.IsPrint(c) || slices.Contains([]rune(" =\""), c) }
 	if text == "" || strings.ContainsFunc(text, odd) {
@@ -135,7 +134,7 @@ func quoted(text string) string {
 	return text
 }
 
-// oneLine keeps a text from starting lines of its own or moving the cursor.
+// oneLine prevents a text from starting new lines or moving the cursor.
 func oneLine(text string) string {
 	if strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		return strings.Trim(strconv.Quote(text), `"`)

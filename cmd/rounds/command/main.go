@@ -1,6 +1,6 @@
-// Package command is the program rounds as a library: the whole command line, and
-// with it the service, its API, its dashboard and its metrics. A program that adds
-// kinds of its own is
+// Package command is the program rounds as a library: the whole command line, and with it
+// the service, its API, its dashboard and its metrics. A program that adds its own kinds
+// is
 //
 //	package main
 //
@@ -8,10 +8,10 @@
 //
 //	func main() { command.Main(newPigeons) }
 //
-// where newPigeons is a Kind: it makes a poller.Checker of the tools that the
-// process lends it. Every command knows such a kind as it knows those of rounds:
-// serve checks its accounts, account add has its config judged, check tries one by
-// hand. Nothing is registered globally, so that a process may hold several programs.
+// where newPigeons is a Kind: it makes a poller.Checker with the tools that the process
+// lends it. Every command knows such a kind as it knows those of rounds: serve checks its
+// accounts, account add validates its config, check tries one by hand. Nothing is
+// registered globally, so a process may hold several programs.
 package command
 
 import (
@@ -23,26 +23,24 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	_ "time/tzdata" // cron cadences name zones, which not every system has
+	_ "time/tzdata" // cron cadences name time zones, which some systems do not have
 
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 )
 
-// Kind makes the checker of a kind of the program's own. It may be called several
-// times in a process, once for each time that settings are judged or roles start,
-// and must keep nothing of the tools elsewhere than in the checker. Its error ends
-// the command, and says which kind it is about.
+// Kind makes the checker of a kind of the program's own. It may be called several times
+// in a process, each time that settings are validated or roles start. It must keep the
+// tools nowhere but in the checker. Its error ends the command, which names the kind.
 type Kind = service.Kind
 
 // Tools are what a process lends a Kind.
 type Tools = service.Tools
 
-// Main runs the command line of the process, with kinds besides those of rounds,
-// and ends the process. The exit code is 0 where all went well, 1 where not, and
-// what a command says in its help where it has codes of its own. SIGINT and SIGTERM
-// end the command in good order; a second one ends the process at once, but has a
-// command that serves sign off before it does, and then a third one ends it. SIGHUP has
-// serve read its settings again.
+// Main runs the command line of the process, with kinds besides those of rounds, and ends
+// the process. The exit code is 0 if all went well and 1 otherwise; a command's help
+// lists further codes. SIGINT and SIGTERM end the command properly. A second one ends the
+// process at once, except that a command that serves first signs off; then a third one
+// ends it. SIGHUP has serve read its settings again.
 func Main(kinds ...Kind) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	env := systemEnvironment(kinds)
@@ -52,8 +50,7 @@ func Main(kinds ...Kind) {
 		return caught
 	}
 	env.haste = newHaste()
-	// After the last signal that is waited for the next one ends the process as it would
-	// any other.
+	// After the last expected signal, the next one ends the process in the default way.
 	context.AfterFunc(ctx, func() { env.haste.follow(stop) })
 	err := run(ctx, os.Args[1:], env)
 	stop()
@@ -63,21 +60,21 @@ func Main(kinds ...Kind) {
 	}
 }
 
-// Run is Main for tests and for programs with a main function of their own: it runs
-// one command, without the program's name in args, and returns what it ended with.
-// It reads and writes the process' standard streams and environment, and leaves
-// signals to the caller: a command that serves ends when ctx is done.
+// Run is Main for tests and for programs with their own main function. It runs one
+// command, without the program's name in args, and returns its error. It uses the
+// process' standard streams and environment, and leaves signals to the caller: a command
+// that serves ends when ctx is done.
 func Run(ctx context.Context, args []string, kinds ...Kind) error {
 	return run(ctx, args, systemEnvironment(kinds))
 }
 
-// codeError is an error with an exit code of its own.
+// codeError is an error with its own exit code.
 type codeError struct {
 	error
 	code int
 }
 
-// Unwrap returns the error itself.
+// Unwrap returns the wrapped error.
 func (e codeError) Unwrap() error { return e.error }
 
 func exitCode(err error) int {
@@ -88,7 +85,7 @@ func exitCode(err error) int {
 	return 1
 }
 
-// haste tells a command that the process got a second signal, if it asks to be told.
+// haste tells a command about the process' second signal, if it asks for that.
 type haste struct {
 	asked  atomic.Bool
 	hurry  chan struct{} // closed at the second signal
@@ -101,8 +98,8 @@ func newHaste() *haste {
 	}}
 }
 
-// channel is closed at the second signal, which then does not end the process by itself.
-// Of no haste it is nil.
+// channel returns a channel that is closed at the second signal, which then does not end
+// the process by itself. It is nil without haste.
 func (h *haste) channel() <-chan struct{} {
 	if h == nil {
 		return nil
@@ -111,14 +108,14 @@ func (h *haste) channel() <-chan struct{} {
 	return h.hurry
 }
 
-// follow waits, after the first signal, for a second one where the command asked for
-// it; stop ends the wait for the first.
+// follow waits, after the first signal, for a second one if the command asked for it;
+// stop ends the catching of the first.
 func (h *haste) follow(stop func()) {
 	if !h.asked.Load() {
 		stop()
 		return
 	}
-	again, stopAgain := h.listen() // before stop, so that no signal finds nobody listening
+	again, stopAgain := h.listen() // before stop, so that each signal is caught
 	stop()
 	<-again.Done()
 	stopAgain()

@@ -13,7 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
-// dataWidth is how much of a message's data a line for people shows.
+// dataWidth is how much of a message's data is shown in a line for people.
 const dataWidth = 200
 
 // errEnough ends a tail that has shown what was asked for.
@@ -65,7 +65,8 @@ next one. Without it nothing is acknowledged, and nobody else notices.`,
 				fmt.Fprintf(env.stderr, "rounds: %v; trying again in %v\n", err, pause.Round(100*time.Millisecond))
 			}
 			if group != "" {
-				// A limit is the API's to keep, lest more are given than printed.
+				// The API enforces the limit, so that no more messages are read than
+				// printed.
 				err := calls.Consume(cmd.Context(), group, from, limit, func(m api.GroupMessage) error {
 					return printMessage(env.stdout, m.Message, jsonOutput)
 				}, lost)
@@ -79,7 +80,7 @@ next one. Without it nothing is acknowledged, and nobody else notices.`,
 		}),
 	}
 	cmd.Flags().StringVar(&from, "from", client.FromNow, "where to begin: `start` or now; with --group, where the group begins if it is new")
-	cmd.Flags().StringVar(&group, "group", "", "read as a consumer of this `group`, and acknowledge what was printed")
+	cmd.Flags().StringVar(&group, "group", "", "read as a consumer of this `group`, and acknowledge the printed messages")
 	complete(cmd, "group", completeGroups(env))
 	offer(cmd, "from", client.FromStart, client.FromNow)
 	cmd.Flags().IntVar(&limit, "limit", 0, "end after this many; 0: never")

@@ -18,7 +18,7 @@ import (
 func newNamespaceCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "namespace",
-		Short: "Remove all that a service has in Redis",
+		Short: "Remove everything that a service has in Redis",
 		Example: `  ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds namespace rm rounds-test --dry-run
   ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds namespace rm rounds-test`,
 	}
@@ -63,7 +63,7 @@ trail of who changed what goes too: a line on standard error says who did this.`
 	}
 	flags := cmd.Flags()
 	settings.AddRedisFlags(flags)
-	flags.BoolVar(&removal.dryRun, "dry-run", false, "only tell what there is")
+	flags.BoolVar(&removal.dryRun, "dry-run", false, "only show what there is")
 	flags.BoolVar(&removal.force, "force", false, "remove it although processes use it")
 	flags.BoolVarP(&removal.yes, "yes", "y", false, "do not ask")
 	return cmd
@@ -92,7 +92,7 @@ func (r *namespaceRemoval) run(cmd *cobra.Command, name string) error {
 		return nil
 	}
 	if len(found.Alive) > 0 && !r.force {
-		return fmt.Errorf("namespace %s is in use by %s; end them first, or give --force", name, aliveIn(found.Alive))
+		return fmt.Errorf("namespace %s is in use by %s; end them first, or use --force", name, aliveIn(found.Alive))
 	}
 	if !r.yes {
 		typed, err := r.env.answer(what+".\nAll of it will be removed for good. Type the namespace's name to go on: ", "--yes, or --dry-run to see what there is")
@@ -107,9 +107,10 @@ func (r *namespaceRemoval) run(cmd *cobra.Command, name string) error {
 	removed, err := r.there.Remove(cmd.Context(), func(removed int) { bar.show(fmt.Sprintf("%d keys removed", removed)) })
 	bar.done()
 	if err != nil {
-		return fmt.Errorf("%d keys of namespace %s were removed, and not all: run it again: %w", removed, name, err)
+		return fmt.Errorf("%d keys of namespace %s were removed, but not all: run it again: %w", removed, name, err)
 	}
-	// The trail of who changed what went with the rest: whoever keeps what commands say has it there.
+	// The trail is removed with the rest, so this line is the record for whoever keeps
+	// the output.
 	fmt.Fprintf(r.env.stderr, "%s ordered remove-namespace done by=%s via=system namespace=%s keys=%d\n",
 		time.Now().UTC().Format(time.RFC3339), oneLine(systemUser()), name, removed)
 	fmt.Fprintf(r.env.stdout, "removed namespace %s from Redis at %s: %d keys, with %d accounts and %d messages\n",
@@ -117,7 +118,7 @@ func (r *namespaceRemoval) run(cmd *cobra.Command, name string) error {
 	return nil
 }
 
-// systemUser is who runs the process, by the operating system.
+// systemUser returns the user that runs the process.
 func systemUser() string {
 	who, err := user.Current()
 	if err != nil {
@@ -126,7 +127,7 @@ func systemUser() string {
 	return who.Username
 }
 
-// aliveIn names the first of those that use a namespace.
+// aliveIn names the first processes that use a namespace.
 func aliveIn(alive []service.NamespaceUser) string {
 	const named = 3
 	var names []string

@@ -42,7 +42,7 @@ func TestNamespaceRemove(t *testing.T) {
 	if err := ring.Roster().Leave(t.Context(), process2); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rm("trial\n", false, "trial"); err == nil || exitCode(err) != 2 || !strings.Contains(err.Error(), "give --yes") {
+	if _, err := rm("trial\n", false, "trial"); err == nil || exitCode(err) != 2 || !strings.Contains(err.Error(), "use --yes") {
 		t.Errorf("nobody to ask: %v", err)
 	}
 	if got, err := rm("y\n", true, "trial"); err == nil || err.Error() != "that is not its name: nothing was removed" || !strings.Contains(got.err, "Type the namespace's name to go on: ") {

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// progressPause is how long a progress line stays as it is: a terminal must not
-// slow the work down.
+// progressPause is the least time between two updates of a progress line: a terminal must
+// not slow the work down.
 const progressPause = 100 * time.Millisecond
 
-// progress counts lines that go by and says so on a line of a terminal. Where
-// standard error is no terminal it only counts.
+// progress counts lines and shows the count on a line of a terminal. If standard error is
+// no terminal it only counts.
 type progress struct {
 	w    io.Writer // nil: silent
 	what string
@@ -23,7 +23,7 @@ type progress struct {
 	mu    sync.Mutex
 	lines int
 	shown time.Time
-	dirty bool // there is a line to be cleared
+	dirty bool // there is a line to clear
 }
 
 func newProgress(env environment, what string) *progress {
@@ -51,7 +51,7 @@ func (p *progress) add(n int) {
 	p.showLocked(fmt.Sprintf("%d %s", p.lines, p.what))
 }
 
-// show says how far something is that does not count lines.
+// show shows the progress of something that does not count lines.
 func (p *progress) show(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +65,7 @@ func (p *progress) showLocked(text string) {
 	}
 }
 
-// clear makes room for other output, which may be on the same terminal.
+// clear clears the line for other output, which may be on the same terminal.
 func (p *progress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *progress) clear() {
 	}
 }
 
-// done ends the line; nothing is said any more.
+// done ends the line; nothing is shown any more.
 func (p *progress) done() {
 	p.clear()
 	p.mu.Lock()
@@ -86,7 +86,7 @@ func (p *progress) done() {
 // pageSize is how many items a listing asks for at once.
 const pageSize = 100
 
-// listing prints items: a row each under a header, or as JSON, one a line.
+// listing prints items: as rows under a header, or as JSON, one a line.
 type listing[T any] struct {
 	out   io.Writer
 	table *tabwriter.Writer
@@ -102,7 +102,7 @@ func newListing[T any](out io.Writer, asJSON bool, header string, row func(T) st
 	return l
 }
 
-// print prints what there is now: a listing of pages may be very long.
+// print prints the items so far: a listing of pages may be very long.
 func (l *listing[T]) print(items []T) error {
 	for _, item := range items {
 		if l.json {
@@ -116,8 +116,8 @@ func (l *listing[T]) print(items []T) error {
 	return l.table.Flush()
 }
 
-// pages prints up to limit items, all where it is 0. Read returns a page of up to so many
-// behind a cursor, and the cursor behind it, empty at the end.
+// pages prints up to limit items, or all if it is 0. Read returns a page of at most that
+// many items after a cursor, and the next cursor, which is empty at the end.
 func (l *listing[T]) pages(limit int, read func(cursor string, most int) (items []T, next string, err error)) error {
 	cursor := ""
 	for listed := 0; ; {

@@ -17,7 +17,7 @@ import (
 func newParkedCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "parked",
-		Short: "Look at accounts that are out of circulation, and bring them back",
+		Short: "Look at parked accounts, and resume them",
 		Example: `  rounds parked list
   rounds parked revive --reason auth --rate 10/s`,
 	}
@@ -103,26 +103,26 @@ to run it once more is safe.`,
 	flags.StringVar(&request.Reason, "reason", "", "those whose reason begins with this `prefix`, such as auth")
 	flags.StringVar(&request.Kind, "kind", "", "those of this kind")
 	complete(cmd, "kind", completeKinds(env))
-	flags.StringVar(&rate, "rate", fmt.Sprintf("%d/s", accounts.ReviveRate), "how many become due in a second, `N/s`, a minute, N/m, or an hour, N/h")
-	flags.BoolVar(&request.DryRun, "dry-run", false, "only count them")
+	flags.StringVar(&rate, "rate", fmt.Sprintf("%d/s", accounts.ReviveRate), "how many become due a second, `N/s`, a minute, N/m, or an hour, N/h")
+	flags.BoolVar(&request.DryRun, "dry-run", false, "only count the accounts")
 	flags.BoolVar(&jsonOutput, "json", false, "print the counts as JSON")
 	return cmd
 }
 
-// checkRevival refuses what would be all accounts, or two answers to one
-// question, in the words of the command.
+// checkRevival refuses flags that would mean all accounts, or that contradict each other,
+// in the words of the command.
 func checkRevival(r api.ReviveRequest) error {
 	selects := r.Reason != "" || r.Kind != ""
 	switch {
 	case len(r.IDs) == 0 && !selects:
-		return errors.New("name accounts, or say which with --reason or --kind")
+		return errors.New("name accounts, or select them with --reason or --kind")
 	case len(r.IDs) > 0 && selects:
-		return errors.New("--reason and --kind choose accounts and cannot go with names of some")
+		return errors.New("--reason and --kind select accounts and cannot be combined with names")
 	}
 	return nil
 }
 
-// reviveAll asks until the API has come to the end, and adds up what it did.
+// reviveAll repeats the call until it is complete, and adds up the results.
 func reviveAll(calls *client.Client, cmd *cobra.Command, request api.ReviveRequest, bar *progress) (api.Revived, error) {
 	var sum api.Revived
 	for {
@@ -159,7 +159,7 @@ func printRevived(w io.Writer, done api.Revived, dryRun, jsonOutput bool) error 
 	return err
 }
 
-// parseRate reads how many a second, a minute or an hour, and returns it a second.
+// parseRate reads a rate for a second, a minute or an hour, and returns it for a second.
 func parseRate(text string) (float64, error) {
 	number, unit, _ := strings.Cut(text, "/")
 	per, ok := map[string]float64{"": 1, "s": 1, "m": 60, "h": 3600}[unit]

@@ -72,8 +72,8 @@ func TestParked(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "name accounts, or say which with --reason or --kind"},
-		{[]string{"a", "--kind", "feed"}, "cannot go with names"},
+		{nil, "name accounts, or select them with --reason or --kind"},
+		{[]string{"a", "--kind", "feed"}, "cannot be combined with names"},
 		{[]string{"a", "--rate", "0"}, `--rate is "0": must be more than 0: 0.001 to 10000 a second`},
 		{[]string{"a", "--rate", "NaN/s"}, "must be more than 0"},
 		{[]string{"a", "--rate", "-1/s"}, "must be more than 0"},

@@ -15,7 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
-// reshardPoll is how often a change of the number of shards is asked after.
+// reshardPoll is how often the progress of a change is requested.
 const reshardPoll = time.Second
 
 func newReshardCommand(env environment) *cobra.Command {
@@ -55,7 +55,7 @@ every consumer group has handled them. Only then can the number change again.`,
 			asked := cmd.Flags().Changed("to")
 			switch {
 			case asked && finish, asked && abort, abort && finish:
-				return errors.New("--to, --abort and --finish are steps of their own")
+				return errors.New("use only one of --to, --abort and --finish")
 			case (dryRun || force) && !asked:
 				return errors.New("--dry-run and --force need --to")
 			case finish:
@@ -80,17 +80,18 @@ every consumer group has handled them. Only then can the number change again.`,
 			return nil
 		}),
 	}
-	cmd.Flags().IntVar(&to, "to", 0, "how many shards there are to be")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what there would be to do")
+	cmd.Flags().IntVar(&to, "to", 0, "the new number of shards")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be done")
 	cmd.Flags().BoolVar(&force, "force", false, "begin even where Redis seems to have too little memory below its limit")
-	cmd.Flags().BoolVar(&abort, "abort", false, "give the change up, before the first account moves")
-	cmd.Flags().BoolVar(&finish, "finish", false, "forget the old shards, and the handled messages in them")
+	cmd.Flags().BoolVar(&abort, "abort", false, "abort the change, before the first account moves")
+	cmd.Flags().BoolVar(&finish, "finish", false, "drop the old shards, and the handled messages in them")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the outcome as JSON")
 	return cmd
 }
 
 // watchReshard shows on standard error how far a change is, until all accounts have
-// moved. While the processes take it on they may answer for the number before.
+// moved. Until all processes know of the change, some may still answer with the old
+// number.
 func watchReshard(ctx context.Context, env environment, calls *client.Client, done api.Resharding) (api.Resharding, error) {
 	shown := ""
 	for done.Phase == circulate.Moving {
@@ -128,10 +129,10 @@ func roomLine(r api.Room) string {
 
 func reshardProgress(r api.Resharding) string {
 	if len(r.Behind) > 0 {
-		return fmt.Sprintf("%d to %d shards: waiting until these replicas know the new ones: %s (until then --abort gives it up)", r.From, r.To, strings.Join(r.Behind, ", "))
+		return fmt.Sprintf("%d to %d shards: waiting until these replicas know the new ones: %s (until then --abort aborts it)", r.From, r.To, strings.Join(r.Behind, ", "))
 	}
 	if r.Left == r.Accounts && r.Transit+r.Kept == 0 && r.Accounts > 0 {
-		return fmt.Sprintf("%d to %d shards: none of %d accounts has moved; with the first there is no return (until then --abort gives it up)", r.From, r.To, r.Accounts)
+		return fmt.Sprintf("%d to %d shards: none of %d accounts has moved; the first one is the point of no return (until then --abort aborts it)", r.From, r.To, r.Accounts)
 	}
 	if r.Left+r.Transit == 0 {
 		return fmt.Sprintf("%d to %d shards: all of %d accounts have moved, waiting until that is confirmed", r.From, r.To, r.Accounts)

@@ -61,8 +61,8 @@ key.`,
 	return root
 }
 
-// explainCompletion adds cobra's completion command now rather than at
-// execution, and gives its parts what every other command has.
+// explainCompletion adds cobra's completion command now rather than at execution, and
+// gives its parts what every other command has.
 func explainCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	completion, _, err := root.Find([]string{"completion"})
@@ -87,8 +87,8 @@ func explainCompletion(root *cobra.Command) {
 	}
 }
 
-// needsCommand has a command that only holds others refuse what is none of them;
-// cobra would print the help and call it a success.
+// needsCommand makes a command that only holds others refuse unknown ones. Cobra would
+// print the help and report success.
 func needsCommand(cmd *cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -101,5 +101,5 @@ func needsCommand(cmd *cobra.Command) {
 		}
 		return fmt.Errorf("%s has no command %q%s", cmd.CommandPath(), args[0], hint)
 	}
-	cmd.Args = cobra.ArbitraryArgs // RunE judges them
+	cmd.Args = cobra.ArbitraryArgs // RunE checks them
 }

@@ -10,21 +10,20 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-// run is the program. It returns what went wrong; a command that the user ended
-// is no error.
+// run is the program. It returns what went wrong. A command that the user ended is no
+// error.
 func run(ctx context.Context, args []string, env environment) error {
 	root := newRoot(env)
 	root.SetArgs(args)
 	return root.ExecuteContext(ctx)
 }
 
-// codeMisuse is the exit code of a command that was used in a way that cannot do what it
-// says.
+// codeMisuse is the exit code of a command that was used in a way that cannot work.
 const codeMisuse = 2
 
 func misuse(text string) error { return codeError{errors.New(text), codeMisuse} }
 
-// withClient makes a command's function of one that calls the API.
+// withClient makes a command's function from one that calls the API.
 func withClient(env environment, fn func(cmd *cobra.Command, args []string, calls *client.Client) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		lookup, faults := settings.Layer(env.lookup, cmd.Flags())
@@ -38,7 +37,7 @@ func withClient(env environment, fn func(cmd *cobra.Command, args []string, call
 	}
 }
 
-// ended takes the end of ctx for the end of a command that has none of its own.
+// ended ignores the error of a command that ended because ctx did.
 func ended(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err())) {
 		return nil

@@ -19,14 +19,14 @@ type selectorFlags struct {
 
 func (f *selectorFlags) declare(env environment, cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.kinds, "kind", nil, "only those of this `KIND`, or of one of several; repeat the flag")
-	flags.StringArrayVar(&f.states, "state", nil, "only those in this `STATE`, or in one of several: "+strings.Join(accounts.States(), ", "))
-	flags.StringArrayVar(&f.labels, "label", nil, "only those with this label, `NAME=VALUE`; of several, all")
-	flags.StringArrayVar(&f.prefixes, "prefix", nil, "only those whose id begins with this `TEXT`, or with one of several")
-	flags.StringArrayVar(&f.reasons, "reason", nil, "only parked ones whose reason begins with this `TEXT`, or with one of several")
-	flags.StringArrayVar(&f.errors, "error", nil, "only those whose last check failed with this `CODE` (http_404, timeout) or kind (transient, auth), or with one of several")
-	flags.StringArrayVar(&f.hosts, "host", nil, "only those whose config names this `HOST`, or one of several")
-	flags.StringVar(&f.since, "since", "", "only those that no check has succeeded with for at least this `DURATION`, such as 1h")
+	flags.StringArrayVar(&f.kinds, "kind", nil, "only those of this `KIND`; repeat the flag for several")
+	flags.StringArrayVar(&f.states, "state", nil, "only those in this `STATE`; repeat the flag for several: "+strings.Join(accounts.States(), ", "))
+	flags.StringArrayVar(&f.labels, "label", nil, "only those with this label, `NAME=VALUE`; several must all match")
+	flags.StringArrayVar(&f.prefixes, "prefix", nil, "only those whose id begins with this `TEXT`; repeat the flag for several")
+	flags.StringArrayVar(&f.reasons, "reason", nil, "only parked ones whose reason begins with this `TEXT`; repeat the flag for several")
+	flags.StringArrayVar(&f.errors, "error", nil, "only those whose last check failed with this `CODE` (http_404, timeout) or kind (transient, auth); repeat the flag for several")
+	flags.StringArrayVar(&f.hosts, "host", nil, "only those whose config names this `HOST`; repeat the flag for several")
+	flags.StringVar(&f.since, "since", "", "only those without a successful check for at least this `DURATION`, such as 1h")
 	complete(cmd, "kind", completeKinds(env))
 	complete(cmd, "label", completeLabels(env))
 	offer(cmd, "state", accounts.States()...)
@@ -44,7 +44,7 @@ func (f *selectorFlags) read() (accounts.Selector, error) {
 	return s, flagFaults(err)
 }
 
-// flagFaults names flags where faults name fields.
+// flagFaults replaces the names of fields in faults by those of flags.
 func flagFaults(err error) error {
 	var faults accounts.Faults
 	if !errors.As(err, &faults) {

@@ -34,7 +34,7 @@ without a restart, all of them or, where anything is at fault, none.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options := serviceOptions(env)
 			if env.hangups != nil {
-				options.Hangups = env.hangups() // before all else: the signal never ends a process that serves
+				options.Hangups = env.hangups() // first of all: the signal must never end a process that serves
 			}
 			options.Read = func() (settings.Settings, settings.Lookup, error) {
 				return readSettings(env, cmd.Flags(), settings.InProcess)
@@ -68,8 +68,8 @@ without a restart, all of them or, where anything is at fault, none.
 	return cmd
 }
 
-// misspelt refuses an unknown variable where no Redis is named: it may be the one that
-// should name it, and everything would be kept in memory and forgotten.
+// misspelt refuses an unknown variable if no Redis is named: it may be the one that
+// should name it, and then everything would be kept in memory and lost.
 func misspelt(name string) error {
 	hint := ""
 	if likely := settings.Likely(name); likely != "" {
@@ -78,20 +78,20 @@ func misspelt(name string) error {
 	return fmt.Errorf("%s: no setting has this name%s; it is refused because ROUNDS_REDIS_URL is not set and everything would be kept in this process' memory", name, hint)
 }
 
-// settingsHelp is the list of all variables.
+// settingsHelp returns the list of all variables.
 func settingsHelp() string {
 	var b strings.Builder
-	_ = settings.Write(&b) // a strings.Builder takes everything
+	_ = settings.Write(&b) // a strings.Builder never fails
 	return b.String()
 }
 
-// serviceOptions are what the service has of its surroundings.
+// serviceOptions are what the service gets from its surroundings.
 func serviceOptions(env environment) service.Options {
 	return service.Options{Version: version(), Lookup: env.lookup, Kinds: env.kinds}
 }
 
-// readSettings reads the settings of the service, and has it judge them, and others. The
-// lookup finds variables that are no settings where these were found.
+// readSettings reads the settings of the service and others, and validates them. The
+// lookup finds variables that are no settings in the same place.
 func readSettings(env environment, flags *pflag.FlagSet, checks ...func(settings.Settings) error) (settings.Settings, settings.Lookup, error) {
 	lookup, faults := settings.Layer(env.lookup, flags)
 	env.lookup = lookup

@@ -73,7 +73,7 @@ func showStats(w io.Writer, s api.Stats, jsonOutput bool) error {
 	return printStats(w, s)
 }
 
-// waitingByKind tells of accounts that only some of the replicas check.
+// waitingByKind describes accounts that only some of the replicas check.
 func waitingByKind(n int) string {
 	if n == 0 {
 		return ""
@@ -123,7 +123,7 @@ func printStats(w io.Writer, s api.Stats) error {
 
 func printReplicas(w io.Writer, replicas []api.Replica) error {
 	if len(replicas) == 0 {
-		_, err := fmt.Fprintln(w, "\nno replica is running: nothing is checked")
+		_, err := fmt.Fprintln(w, "\nno replica is running: no account is checked")
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -159,7 +159,7 @@ func printProcesses(w io.Writer, processes []api.Process) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	heading := "\nsettings that are not the same everywhere\n"
+	heading := "\nsettings that differ\n"
 	table = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, p := range processes {
 		for _, d := range p.Differs {
@@ -174,7 +174,7 @@ func printProcesses(w io.Writer, processes []api.Process) error {
 	return table.Flush()
 }
 
-// printFailing tells how many accounts are checked in vain, and of which kinds.
+// printFailing shows how many accounts fail, and of which kinds.
 func printFailing(w io.Writer, f *accounts.Failing) {
 	fmt.Fprintf(w, "failing\t%d accounts, %d of them newly; %d never succeeded\n", f.Accounts, f.Newly, f.NeverSucceeded)
 	for _, k := range f.Kinds {
@@ -197,19 +197,19 @@ func seconds(s float64) string {
 	return d.Round(time.Millisecond).String()
 }
 
-// storeIn is where everything is kept, in words.
+// storeIn says in words where everything is kept.
 func storeIn(d *api.Data) string {
 	if d.Forgets {
-		return "the memory of the process that serves: everything is gone when it ends"
+		return "the memory of the serving process: everything is lost when it ends"
 	}
 	return "redis " + oneLine(d.Store)
 }
 
-// clockStepIn is the last step of Redis' clock in words.
+// clockStepIn describes the last step of Redis' clock.
 func clockStepIn(step *accounts.ClockStep) string {
 	by, moved := "ahead by "+seconds(step.Seconds), ""
 	if step.Seconds < 0 {
-		by, moved = "back by "+seconds(-step.Seconds), fmt.Sprintf(", %d accounts put right", step.Moved)
+		by, moved = "back by "+seconds(-step.Seconds), fmt.Sprintf(", %d accounts rescheduled", step.Moved)
 	}
 	return fmt.Sprintf("went %s at %s%s; %d steps so far", by, clockTime(step.At), moved, step.Steps)
 }

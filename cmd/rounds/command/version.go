@@ -10,12 +10,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// module is where the product's own code is.
+// module is the path of the product's own code.
 const module = "github.com/rounds-dev/rounds"
 
-// version is what the Go toolchain wrote into the binary: a tag where it was
-// built from one, or else the commit; "(devel)" where it was built from neither, as by
-// go run.
+// version is what the Go toolchain wrote into the binary: the tag that it was built from,
+// or else the commit, or "(devel)" without either, as by go run.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -25,8 +24,8 @@ func version() string {
 	return version
 }
 
-// versionIn is the version of the product in a build, and which program it is part of
-// where that is another one.
+// versionIn returns the version of the product in a build, and the name of the program if
+// that is another one.
 func versionIn(info *debug.BuildInfo) (version, program string) {
 	version = commitIn(info)
 	if info.Main.Version != "(devel)" {
@@ -43,7 +42,7 @@ func versionIn(info *debug.BuildInfo) (version, program string) {
 	return cmp.Or(version, "(devel)"), program
 }
 
-// commitIn is the commit that a program was built from; empty where that is not known.
+// commitIn returns the commit that a program was built from, or "" if that is not known.
 func commitIn(info *debug.BuildInfo) string {
 	settings := make(map[string]string, len(info.Settings))
 	for _, s := range info.Settings {

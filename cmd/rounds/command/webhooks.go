@@ -31,7 +31,7 @@ func newWebhooksListCommand(env environment) *cobra.Command {
 	jsonOutput := false
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List webhook endpoints, how far they have got, how they answer, and which are disabled",
+		Short: "List webhook endpoints, how far they have read, how they answer, and which are disabled",
 		Long: `List webhook endpoints, how far they have got, how they answer, and which are
 disabled, since when, and why. An endpoint is among them once a process delivers
 to it.
@@ -67,7 +67,7 @@ func webhookRow(w api.Webhook) string {
 	return strings.Join([]string{oneLine(w.Name), columns, answersOf(w.Standing), standing(w)}, "\t")
 }
 
-// answersOf is how an endpoint answers, as columns.
+// answersOf returns the columns of how an endpoint answers.
 func answersOf(s *api.WebhookStanding) string {
 	if s == nil {
 		return strings.Repeat("-\t", 4) + "-"
@@ -86,7 +86,7 @@ func answersOf(s *api.WebhookStanding) string {
 	return strings.Join([]string{lastStatus(s), strconv.Itoa(s.WaitingMessages), attempt, next, breaker}, "\t")
 }
 
-// lastStatus is what an endpoint answered last, or why it did not.
+// lastStatus returns what an endpoint answered last, or why it did not.
 func lastStatus(s *api.WebhookStanding) string {
 	if s.LastStatus != 0 {
 		return strconv.Itoa(s.LastStatus)

@@ -73,7 +73,7 @@ func newWebhooksRetryCommand(env environment) *cobra.Command {
 	var request api.WebhookRetryRequest
 	cmd := &cobra.Command{
 		Use:   "retry NAME",
-		Short: "Try now what waits at a webhook endpoint to be tried again",
+		Short: "Try the waiting messages of a webhook endpoint now",
 		Long: `Try now what waits at a webhook endpoint to be tried again, as after its receiver
 was mended. All processes that deliver to it do so within a second or two, whatever
 kept them from it: the time of the next try, the circuit breaker, a pause that it
@@ -102,7 +102,7 @@ func newWebhooksSkipCommand(env environment) *cobra.Command {
 	yes, jsonOutput := false, false
 	cmd := &cobra.Command{
 		Use:   "skip NAME",
-		Short: "Give up on the message that holds an account up at a webhook endpoint",
+		Short: "Give up on the message that holds up an account at a webhook endpoint",
 		Long: `Give up on the message that holds an account up at a webhook endpoint, so that those
 behind it are tried. Without --account that is the first message of each account
 that has messages waiting; where there are several it asks before, unless --yes says
@@ -149,7 +149,7 @@ just now may arrive all the same.`,
 	return cmd
 }
 
-// numberOf is a number of things, of which the one is named.
+// numberOf returns a number of things, with the right form for one.
 func numberOf(n int, thing string) string {
 	switch {
 	case n == 1:
@@ -161,14 +161,14 @@ func numberOf(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// agrees asks the person at the terminal, unless that was answered before.
+// agrees asks the person at the terminal, unless a flag has answered already.
 func agrees(env environment, yes bool, what string) error {
 	if yes {
 		return nil
 	}
 	const otherwise = "--yes, or name one with --account"
 	if !env.terminal(env.stdin) || !env.terminal(env.stderr) {
-		return misuse(what + " Nobody can be asked: give " + otherwise)
+		return misuse(what + " Nobody can be asked: use " + otherwise)
 	}
 	goOn, err := env.ask(what+" Go on?", otherwise)
 	if err == nil && !goOn {

@@ -1,5 +1,5 @@
-// Package sample is an upstream for the demo: feeds and connectors on loopback that
-// have something new every few seconds.
+// Package sample is an upstream for the demo: feeds and connectors on loopback that have
+// something new every few seconds.
 package sample
 
 import (
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Upstream is a third party: each of its accounts has a new message every few
-// seconds, made up from the time of day.
+// Upstream is a third party. Each of its accounts has a new message every few seconds,
+// made from the time of day.
 type Upstream struct {
 	addr string
 	http *http.Server
@@ -34,7 +34,7 @@ func Start() (*Upstream, error) {
 	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			panic(err) // the demo is nothing without it
+			panic(err) // the demo cannot run without it
 		}
 	}()
 	return s, nil
@@ -46,12 +46,12 @@ func (s *Upstream) Addr() string { return s.addr }
 // Close ends the upstream.
 func (s *Upstream) Close() { _ = s.http.Close() }
 
-// posted says how many messages an account has so far, the first at once.
+// posted returns how many messages an account has so far; the first is there at once.
 func (s *Upstream) posted(id string) int {
 	return 1 + int(time.Since(s.born)/pace(id))
 }
 
-// pace is the time between two messages of an account: 3 to 7 s.
+// pace returns the time between two messages of an account: 3 to 7 s.
 func pace(id string) time.Duration {
 	return 3*time.Second + time.Duration(id[len(id)-1]%5)*time.Second
 }
@@ -79,7 +79,7 @@ func (s *Upstream) feed(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	w.Header().Set("Content-Type", "application/rss+xml")
-	_ = xml.NewEncoder(w).Encode(feed) // who has hung up misses nothing
+	_ = xml.NewEncoder(w).Encode(feed) // a client that has hung up misses nothing
 }
 
 func (s *Upstream) connector(w http.ResponseWriter, r *http.Request) {
