@@ -31,7 +31,7 @@ func (s *Server) authenticator(t terms) way {
 	if t.token != "" {
 		ways = append(ways, byToken(t.token))
 	}
-	ways = append(ways, s.byKey, s.bySession(t))
+	ways = append(ways, byKey(s.options.Keys), s.bySession(t))
 	if !s.closedTo(t) {
 		ways = append(ways, func(*http.Request) (access.Principal, error) { return access.Local(), nil })
 	}
@@ -66,23 +66,25 @@ func (s *Server) unauthenticated(r *http.Request, err error) *problem {
 }
 
 // byKey is the way of who has a key. What is shown and is no key at all is left to others.
-func (s *Server) byKey(r *http.Request) (access.Principal, error) {
-	given, ok := bearer(r)
-	if !ok || !key.Looks(given) {
-		return access.Principal{}, errNobody
+func byKey(keys *key.Keyring) way {
+	return func(r *http.Request) (access.Principal, error) {
+		given, ok := bearer(r)
+		if !ok || !key.Looks(given) {
+			return access.Principal{}, errNobody
+		}
+		k, err := keys.Authenticate(r.Context(), given)
+		switch {
+		case errors.Is(err, key.ErrMistyped):
+			return access.Principal{}, refusal("this is no key: it was mistyped or cut off")
+		case errors.Is(err, key.ErrUnknown):
+			return access.Principal{}, refusal("there is no such key: it was revoked, or is of another service")
+		case errors.Is(err, key.ErrExpired):
+			return access.Principal{}, refusal("the key has expired")
+		case err != nil:
+			return access.Principal{}, err
+		}
+		return k.Principal(), nil
 	}
-	k, err := s.options.Keys.Authenticate(r.Context(), given)
-	switch {
-	case errors.Is(err, key.ErrMistyped):
-		return access.Principal{}, refusal("this is no key: it was mistyped or cut off")
-	case errors.Is(err, key.ErrUnknown):
-		return access.Principal{}, refusal("there is no such key: it was revoked, or is of another service")
-	case errors.Is(err, key.ErrExpired):
-		return access.Principal{}, refusal("the key has expired")
-	case err != nil:
-		return access.Principal{}, err
-	}
-	return k.Principal(), nil
 }
 
 // byToken is the way of who knows the token that is set.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -239,6 +241,16 @@ func TestOpsWithToken(t *testing.T) {
 		}
 	}
 	expect("0123456789abcdef", "/metrics", 401)
+	viewer := f.key(key.New{Name: "prometheus", Role: access.Viewer})
+	bound := f.key(key.New{Name: "press", Role: access.Admin, Labels: access.Labels{"team": "press"}})
+	for _, token = range []string{"", "fedcba9876543210"} {
+		expect(viewer, "/metrics", 200)
+		expect(bound, "/metrics", 403)
+		expect(viewer[:20], "/metrics", 401)
+	}
+	other := f.key(key.New{Name: "other", Role: access.Viewer})
+	f.redis.Miniredis().SetError("LOADING")
+	expect(other, "/metrics", 503)
 }
 
 func TestStarting(t *testing.T) {

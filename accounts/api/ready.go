@@ -3,12 +3,15 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -18,8 +21,8 @@ const readyTimeout = 3 * time.Second
 
 // Ops serves /healthz, /readyz and /metrics and nothing else: for a process without the
 // API, or beside it. Metrics may be nil. Whatever is neither of the first two wants the
-// bearer token that the function returns, and nobody gets it where that is empty; a nil
-// function asks nobody for one.
+// bearer token that the function returns, unless that is empty, or a key that is not bound
+// to labels; a nil function asks nobody for one.
 func Ops(ring *circulate.Ring, metrics http.Handler, token func() string) http.Handler {
 	closed := http.NewServeMux()
 	if metrics != nil {
@@ -28,26 +31,42 @@ func Ops(ring *circulate.Ring, metrics http.Handler, token func() string) http.H
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthy)
 	mux.Handle("GET /readyz", newReadiness(ring, slog.New(slog.DiscardHandler)))
-	mux.Handle("/", withToken(token, found(closed)))
+	mux.Handle("/", withToken(token, key.NewKeyring(ring, nil), found(closed)))
 	return mux
 }
 
-// withToken lets through who gives the token.
-func withToken(token func() string, next http.Handler) http.Handler {
+// withToken lets through who gives the token, or a key that may read metrics.
+func withToken(token func() string, keys *key.Keyring, next http.Handler) http.Handler {
 	if token == nil {
 		return next
 	}
+	known := byKey(keys)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		want := token()
-		if want == "" {
-			newProblem(http.StatusForbidden, "other machines can reach this address, so it wants a token, and there is none: set ROUNDS_API_TOKEN").write(w)
-			return
+		if want != "" {
+			if _, err := byToken(want)(r); err == nil {
+				next.ServeHTTP(w, r)
+				return
+			}
 		}
-		if _, err := byToken(want)(r); err != nil {
-			unauthorized("the bearer token of ROUNDS_API_TOKEN is needed: Authorization: Bearer TOKEN").write(w)
-			return
+		principal, err := known(r)
+		var why refusal
+		switch {
+		case errors.Is(err, errNobody) && want == "":
+			newProblem(http.StatusForbidden, "other machines can reach this address, so it wants the token or a key, and there is no token: set ROUNDS_API_TOKEN").write(w)
+		case errors.Is(err, errNobody):
+			unauthorized("the token of ROUNDS_API_TOKEN or a key is needed: Authorization: Bearer TOKEN").write(w)
+		case errors.As(err, &why):
+			unauthorized(string(why)).write(w)
+		case err != nil:
+			unavailable(reasonOf(err)).write(w)
+		default:
+			if p := forbidden(principal, Right{"GET /metrics", access.Viewer, ScopeService}); p != nil {
+				p.write(w)
+				return
+			}
+			next.ServeHTTP(w, r)
 		}
-		next.ServeHTTP(w, r)
 	})
 }
 

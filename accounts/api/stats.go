@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/access"
 )
 
 type statsReply struct {
@@ -29,7 +30,9 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error)
 		Staleness: stats.Staleness, Failing: stats.Failing, ClockStep: stats.ClockStep,
 		Replicas: make([]Replica, len(stats.Replicas)), Processes: make([]Process, len(stats.Processes)),
 	}
-	if s.options.Data != nil && boundTo(ctx) == "" {
+	if principal, _ := access.From(ctx); principal.Bound() {
+		reply.Labels = principal.Labels
+	} else if s.options.Data != nil {
 		data := s.options.Data(ctx)
 		reply.Data = &data
 	}

@@ -128,9 +128,11 @@ type MessageList struct {
 
 // Stats is how a ring is doing.
 type Stats struct {
-	Now            time.Time `json:"now" doc:"By Redis' clock."`
-	Shards         int       `json:"shards"`
-	Accounts       Places    `json:"accounts"`
+	Now      time.Time         `json:"now" doc:"By Redis' clock."`
+	Shards   int               `json:"shards"`
+	Accounts Places            `json:"accounts"`
+	Labels   map[string]string `json:"labels,omitempty" doc:"The caller's key is bound to these, and what is told is of accounts with them alone; left out: of all accounts."`
+
 	Messages       int       `json:"messages" doc:"That are kept; 0 for a key that is bound to labels, which is told of accounts alone."`
 	OverdueSeconds float64   `json:"overdue_seconds" doc:"0 for such a key; otherwise how long the longest overdue account has waited to be claimed."`
 	Replicas       []Replica `json:"replicas" nullable:"false" doc:"What pollers do; those that are dead are told for ten minutes."`

@@ -46,6 +46,9 @@ func TestKey(t *testing.T) {
 	if got, err := as("account", "list"); err != nil || !strings.Contains(got.out, "a ") || strings.Contains(got.out, "\nb ") {
 		t.Errorf("list: %+v, %v", got, err)
 	}
+	if got, err := as("stats"); err != nil || !strings.Contains(got.out, "only") || !strings.Contains(got.out, "accounts with env=,team=press") || strings.Contains(got.out, "replica is running") {
+		t.Errorf("stats: %+v, %v", got, err)
+	}
 	if _, err := as("account", "show", "b"); err == nil || !strings.Contains(err.Error(), "no account has this id") {
 		t.Errorf("another's: %v", err)
 	}

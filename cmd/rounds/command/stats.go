@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
@@ -88,7 +89,9 @@ func printStats(w io.Writer, s api.Stats) error {
 	if lanes := s.Accounts.WaitingByLane; s.Accounts.Waiting > 0 {
 		fmt.Fprintf(table, "waiting\t%d urgent, %d normal, %d low%s\n", lanes.Urgent, lanes.Normal, lanes.Low, waitingByKind(lanes.ByKind))
 	}
-	fmt.Fprintf(table, "overdue\t%s\n", seconds(s.OverdueSeconds))
+	if len(s.Labels) == 0 {
+		fmt.Fprintf(table, "overdue\t%s\n", seconds(s.OverdueSeconds))
+	}
 	if stale := s.Staleness; stale != nil && stale.Scanned > 0 {
 		fmt.Fprintf(table, "staleness\tp50 %s, p99 %s, most %s (%s), of %d accounts at %s\n", seconds(stale.P50), seconds(stale.P99),
 			seconds(stale.Max), oneLine(stale.Stalest), stale.Scanned, clockTime(stale.At))
@@ -109,6 +112,10 @@ func printStats(w io.Writer, s api.Stats) error {
 		for _, c := range s.Data.Concerns {
 			fmt.Fprintf(table, "concern\t%s\n", oneLine(c.Text))
 		}
+	}
+	if len(s.Labels) > 0 {
+		fmt.Fprintf(table, "only\taccounts with %s, as the key at hand is bound to; messages, replicas and processes are left out\n", oneLine(access.Labels(s.Labels).String()))
+		return table.Flush()
 	}
 	fmt.Fprintf(table, "messages\t%d kept\n", s.Messages)
 	fmt.Fprintf(table, "shards\t%d\n", s.Shards)

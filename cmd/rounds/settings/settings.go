@@ -47,7 +47,7 @@ type API struct {
 	Roles      Roles  `env:"ROUNDS_ROLES,default=api,poller,monitor" oneof:"api poller monitor delivery" about:"what this process does: api, poller, monitor, delivery or several of them, separated by commas"`
 	Addr       string `env:"ROUNDS_API_ADDR,default=127.0.0.1:8080" about:"where the API listens: HOST:PORT, off loopback only with a token, or where ROUNDS_API_AUTH is required; unix:PATH; or systemd:NAME, the socket of a socket unit with FileDescriptorName=NAME"`
 	Auth       string `env:"ROUNDS_API_AUTH,default=auto" oneof:"auto required" about:"whom the API lets in: auto, where a token is set those with the token or a key, and otherwise everybody on this machine; required, nobody without the token or a key"`
-	OpsAddr    string `env:"ROUNDS_OPS_ADDR" about:"where /metrics, /healthz and /readyz are served apart from the API, as ROUNDS_API_ADDR has it, with connections of their own; off loopback /metrics wants the token; unset: by the API alone"`
+	OpsAddr    string `env:"ROUNDS_OPS_ADDR" about:"where /metrics, /healthz and /readyz are served apart from the API, as ROUNDS_API_ADDR has it, with connections of their own; off loopback /metrics wants the token or a key; unset: by the API alone"`
 	SocketMode Mode   `env:"ROUNDS_API_SOCKET_MODE,default=660" about:"permissions of sockets that ROUNDS_API_ADDR and ROUNDS_OPS_ADDR name as unix:PATH, as chmod takes them in octal"`
 	PublicURL  string `env:"ROUNDS_PUBLIC_URL" about:"where others reach the API, such as https://rounds.example.com, behind whatever adds TLS"`
 
