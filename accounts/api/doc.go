@@ -6,8 +6,9 @@
 // which /docs shows; the types of this package are the same in Go.
 //
 // Where a token is set, or RequireKey says so, a request shows the token or a key as a bearer
-// token. Open to all are /healthz and /readyz, which tell nothing, the pages at
-// /docs, and the callbacks of WeCom, which are signed. Otherwise the API
+// token, or bears the cookie of a session that was begun with one of them or with an
+// identity provider (package session). Open to all are /healthz and /readyz, which tell
+// nothing, the pages at /docs and /signin, and the callbacks of WeCom, which are signed. Otherwise the API
 // must not be reachable from other machines (CheckListen), and it answers only to
 // requests that name this one: a page from elsewhere in a browser on this machine
 // gets nothing.

@@ -101,6 +101,9 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 			return err
 		}
 		options.Guide = pages
+		if options.People, options.PeopleAt, err = newPeople(ring, s); err != nil {
+			return err
+		}
 		options.Reload, options.CallbackMetrics = again.reload, api.NewCallbackMetrics(registry)
 		server, err := api.New(options)
 		if err != nil {

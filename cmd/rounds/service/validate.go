@@ -28,7 +28,7 @@ func Validate(s settings.Settings, o Options) error {
 	if err != nil {
 		return err
 	}
-	faults := slices.Concat(redisFaults(s.Redis), reach, limitFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o), sealFaults(s.Seal))
+	faults := slices.Concat(redisFaults(s.Redis), reach, limitFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o), sealFaults(s.Seal), peopleFaults(s))
 	if len(faults) == 0 {
 		return nil
 	}

@@ -29,14 +29,14 @@ func (s Settings) Compared() map[string]string {
 // comparedFor returns the roles whose processes should agree on the setting.
 func (s Setting) comparedFor() []string {
 	switch s.Name {
-	case "ROUNDS_ROLES", "ROUNDS_API_ADDR", "ROUNDS_OPS_ADDR", "ROUNDS_API_SOCKET_MODE":
+	case "ROUNDS_ROLES", "ROUNDS_API_ADDR", "ROUNDS_OPS_ADDR", "ROUNDS_API_SOCKET_MODE", "ROUNDS_OIDC_CLIENT_SECRET_FILE":
 		return nil
 	case "ROUNDS_HEARTBEAT_INTERVAL", "ROUNDS_LONG_TIMEOUT", "ROUNDS_DEAD_AFTER", "ROUNDS_MEMORY_MARK":
 		// Pollers do what monitors and the API must know.
 		return []string{RoleAPI, RolePoller, RoleMonitor, RoleDelivery}
 	}
 	switch reflect.TypeFor[Settings]().Field(s.index[0]).Name {
-	case "API":
+	case "API", "OIDC":
 		return []string{RoleAPI}
 	case "Poller":
 		return []string{RolePoller}

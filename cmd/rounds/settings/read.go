@@ -64,6 +64,7 @@ func Read(lookup Lookup, flags *pflag.FlagSet, checks ...func(Settings) error) (
 	r.checkRedis(&s.Redis)
 	r.checkAccess(&s.Access)
 	r.checkServed(&s)
+	r.checkOIDC(&s)
 	r.checkSeal(&s.Seal)
 	r.checkAddresses(&s)
 	r.checkTimes(&s)

@@ -21,6 +21,7 @@ type Settings struct {
 	Redis    Redis
 	API      API
 	Access   Access
+	OIDC     OIDC
 	Poller   Poller
 	Seal     Seal
 	Monitor  Monitor

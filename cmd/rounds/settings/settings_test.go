@@ -42,6 +42,7 @@ func TestSettingsDefaults(t *testing.T) {
 		Redis:  Redis{Namespace: circulate.DefaultNamespace},
 		API:    API{Roles: Roles{"api", "poller", "monitor"}, Addr: "127.0.0.1:8080", Auth: "auto", SocketMode: 0o660, Connections: 1024, Followers: 256, TrailKept: 100_000},
 		Access: Access{URL: "http://127.0.0.1:8080"},
+		OIDC:   OIDC{GroupsClaim: "groups"},
 		Poller: Poller{
 			Concurrency: 256, CheckTimeout: 30 * time.Second, HeartbeatInterval: 2 * time.Second, GracePeriod: 20 * time.Second,
 			MemoryMark: 85, AccountShare: 64, SecretsUnbound: Allow,
@@ -282,5 +283,26 @@ func TestAPIIsClear(t *testing.T) {
 		if got := (API{PublicURL: url}).Clear(); got != want {
 			t.Errorf("%q: %t", url, got)
 		}
+	}
+}
+
+func TestSettingsOfAnIdentityProvider(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte(" s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := read(t, map[string]string{"ROUNDS_OIDC_ISSUER": "https://login.example.com", "ROUNDS_OIDC_CLIENT_ID": "rounds",
+		"ROUNDS_OIDC_CLIENT_SECRET_FILE": file, "ROUNDS_PUBLIC_URL": "https://rounds.example/", "ROUNDS_OIDC_ROLES": "ops=admin"})
+	if err != nil || s.OIDC.ClientSecret != "s3cret" || s.OIDC.RedirectURL != "https://rounds.example/signin/callback" || s.OIDC.GroupsClaim != "groups" {
+		t.Errorf("got %+v, %v", s.OIDC, err)
+	}
+	for _, name := range []string{"ROUNDS_OIDC_CLIENT_ID", "ROUNDS_OIDC_CLIENT_SECRET", "ROUNDS_OIDC_REDIRECT_URL", "ROUNDS_OIDC_ROLES"} {
+		if _, err := read(t, map[string]string{name: "s3cret"}); err == nil || !strings.Contains(err.Error(), "ROUNDS_OIDC_ISSUER: must be set where "+name+" is") || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s alone: %v", name, err)
+		}
+	}
+	_, err = read(t, map[string]string{"ROUNDS_OIDC_ISSUER": "https://login.example.com", "ROUNDS_OIDC_CLIENT_SECRET": "s3cret", "ROUNDS_OIDC_CLIENT_SECRET_FILE": file})
+	if err == nil || !strings.Contains(err.Error(), "ROUNDS_OIDC_CLIENT_SECRET_FILE") || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("both: %v", err)
 	}
 }

@@ -1,0 +1,62 @@
+package service
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/rounds-dev/rounds/accounts/access/idp"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+)
+
+// newPeople makes the identity provider that people may sign in with, and tells where its
+// people find the pages; nil: there is none. It asks the provider nothing yet.
+func newPeople(ring *circulate.Ring, s settings.Settings) (*idp.Provider, string, error) {
+	if s.OIDC.Issuer == "" {
+		return nil, "", nil
+	}
+	config, err := peopleConfig(s.OIDC)
+	if err != nil {
+		return nil, "", err
+	}
+	return idp.New(ring, config), strings.TrimSuffix(config.RedirectURL, idp.CallbackPath), nil
+}
+
+// peopleConfig reads who the provider is and who may do what. The error is settings.Faults.
+func peopleConfig(s settings.OIDC) (idp.Config, error) {
+	var faults settings.Faults
+	config := idp.Config{Issuer: s.Issuer, ClientID: s.ClientID, ClientSecret: s.ClientSecret, RedirectURL: s.RedirectURL, GroupsClaim: s.GroupsClaim}
+	grants, err := idp.ParseGrants(s.Roles)
+	if err != nil {
+		for line := range strings.Lines(err.Error()) {
+			faults = append(faults, settings.Fault{Name: "ROUNDS_OIDC_ROLES", Reason: strings.TrimSpace(line)})
+		}
+	}
+	config.Grants = grants
+	names := map[string]string{
+		"Issuer": "ROUNDS_OIDC_ISSUER", "ClientID": "ROUNDS_OIDC_CLIENT_ID", "ClientSecret": "ROUNDS_OIDC_CLIENT_SECRET", "RedirectURL": "ROUNDS_OIDC_REDIRECT_URL",
+	}
+	for _, fault := range config.Faults() {
+		name, ok := names[fault.Field]
+		if fault.Field == "RedirectURL" && s.RedirectURL == "" {
+			fault.Reason = "must be set, as https://HOST" + idp.CallbackPath + ", where ROUNDS_PUBLIC_URL is not"
+		}
+		if ok {
+			faults = append(faults, settings.Fault{Name: name, Reason: fault.Reason})
+		}
+	}
+	if len(faults) > 0 {
+		return idp.Config{}, faults
+	}
+	return config, nil
+}
+
+// peopleFaults reads the identity provider for its faults; newPeople reads it for use.
+func peopleFaults(s settings.Settings) (faults settings.Faults) {
+	if s.OIDC.Issuer == "" || !s.API.Roles.Has(settings.RoleAPI) {
+		return nil
+	}
+	_, err := peopleConfig(s.OIDC)
+	errors.As(err, &faults) // it returns nothing else
+	return faults
+}
