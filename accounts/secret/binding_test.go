@@ -89,3 +89,31 @@ func TestNames(t *testing.T) {
 		t.Error("another error")
 	}
 }
+
+// Whatever is taken for a binding is written as it is read, and allows what it says.
+func FuzzParseBinding(f *testing.F) {
+	for _, text := range []string{"hosts=api.example.com,*.qq.com kinds=http", "hosts=[::1]:8443", "hosts=bücher.example", "kinds=a", "hosts=::ffff:10.0.0.1", "hosts=a:1,,"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		b, err := ParseBinding(text)
+		if err != nil {
+			if !b.IsZero() {
+				t.Errorf("%q: an error, and %+v", text, b)
+			}
+			return
+		}
+		again, err := ParseBinding(b.String())
+		if err != nil || !reflect.DeepEqual(again, b) || b.IsZero() {
+			t.Errorf("%q: %+v is written as %q and read as %+v, %v", text, b, b, again, err)
+		}
+		for _, host := range b.Hosts {
+			if !isPattern(host) && !b.AllowsHost(host) {
+				t.Errorf("%q: %+v does not allow %q", text, b, host)
+			}
+			if b.AllowsHost("evil.invalid") && !strings.Contains(text, "invalid") {
+				t.Errorf("%q allows any host", text)
+			}
+		}
+	})
+}

@@ -60,7 +60,7 @@ const (
 // Why a secret cannot be had.
 var (
 	ErrName     = secret.ErrName
-	ErrNotFound = errors.New("is neither a file in the secrets directory, nor in the environment as " + EnvPrefix + "NAME, nor stored")
+	ErrNotFound = errors.New("is neither a file in the secrets directory nor in the environment as " + EnvPrefix + "NAME")
 	ErrEmpty    = errors.New("is empty")
 	ErrUnusable = errors.New("is not a readable file of at most 64 KiB")
 
@@ -68,6 +68,9 @@ var (
 	// store cannot be asked.
 	ErrUnavailable = errors.New("cannot be looked up: the store is out of reach")
 )
+
+// errNotStored is ErrNotFound where a store was asked, too.
+var errNotStored = &notFound{"is neither a file in the secrets directory, nor in the environment as " + EnvPrefix + "NAME, nor stored"}
 
 // errNotOwn is ErrNotFound of one of the service's own.
 var errNotOwn = &notFound{"is neither the file " + secret.ServicePrefix + "NAME of the secrets directory nor in the environment as " + ServiceEnvPrefix + "NAME"}
@@ -185,6 +188,8 @@ func (s Source) read(ctx context.Context, name string) (string, secret.Binding, 
 		}
 	}
 	switch {
+	case !s.own && s.Store != nil:
+		return "", secret.Binding{}, errNotStored
 	case !s.own:
 		return "", secret.Binding{}, ErrNotFound
 	case s.misplaced(name):

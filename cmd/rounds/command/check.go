@@ -39,7 +39,8 @@ failure what a poller would do about it.
 
 The config is given as to "rounds account add"; what it refers to as
 {"secret":"NAME"} is found where a poller finds it, in ROUNDS_SECRETS_DIR or as
-ROUNDS_SECRET_NAME. The exit code is 1 where the check fails.`,
+ROUNDS_SECRET_NAME, bound as it is there. What is stored by "rounds secret" is not found:
+that is in Redis. The exit code is 1 where the check fails.`,
 		Example: `  rounds check --kind feed --set url=https://example.com/feed.xml
   rounds check --kind imap --set host=imap.example.com --set user=me --set 'password={"secret":"MAIL"}' --pages 3
   rounds check --kind http --set url=http://127.0.0.1:9000/ --cursor '"42"' --allow-private-addresses`,

@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -162,6 +163,50 @@ func TestMissingSecretKeepsMessagesWaiting(t *testing.T) {
 			e.Headers = []webhook.Header{{Name: "X-Lines", Secret: secrets.Ref{Name: "LINES"}}}
 		})
 		is(t, one(w.Context(), sink, "a/1"), webhook.Unready, false)
+	})
+}
+
+// A secret that must not go to the endpoint keeps messages waiting, and nothing is sent.
+func TestSecretsGoToTheirEndpointOnly(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		for i, c := range []struct {
+			url, binding, want string // want is empty where it is sent
+			header             bool
+		}{
+			{"http://crm.example/", "", "over TLS only", true},
+			{"https://crm.example/", "", "", true},
+			{"https://crm.example/", "hosts=crm.example kinds=webhook", "", true},
+			{"https://crm.example/", "hosts=other.example", "names other hosts", true},
+			{"https://crm.example/", "kinds=http", "other kinds than webhook", true},
+			{"http://crm.example/", "", "", false}, // the key stays here
+		} {
+			name := fmt.Sprint("AUTH", i)
+			w.vault.set(name, "Bearer s3cret-s3cret")
+			if c.binding != "" {
+				w.vault.set(secrets.BindingEnvPrefix+name, c.binding)
+			}
+			sink := w.sink(func(e *webhook.Endpoint) {
+				if e.URL = c.url; c.header {
+					e.Headers = []webhook.Header{{Name: "Authorization", Secret: secrets.Ref{Name: name}}}
+				}
+			})
+			err := one(w.Context(), sink, "a/1")
+			if c.want == "" {
+				if err != nil {
+					t.Errorf("%+v: %v", c, err)
+				}
+				w.receiver.expect(t, "a/1")
+				continue
+			}
+			is(t, err, webhook.Unready, false)
+			if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("%+v: %v", c, err)
+			}
+			w.receiver.expect(t)
+		}
+		w.vault.set(secrets.BindingEnvPrefix+"NEW", "hosts=other.example")
+		is(t, one(w.Context(), w.sink(nil), "a/1"), webhook.Unready, false)
+		w.receiver.expect(t)
 	})
 }
 
