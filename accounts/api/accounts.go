@@ -205,7 +205,14 @@ func (s *Server) listAccounts(ctx context.Context, r *listRequest) (*listReply, 
 	if err != nil {
 		return nil, badQuery(err)
 	}
-	page, err := s.registry(ctx).List(ctx, accounts.Query{Limit: r.Limit, Cursor: r.Cursor, Selector: chosen})
+	cursor, err := s.reveal(ctx, r.Cursor)
+	var page accounts.Page
+	if err == nil {
+		page, err = s.registry(ctx).List(ctx, accounts.Query{Limit: r.Limit, Cursor: cursor, Selector: chosen})
+	}
+	if err == nil {
+		page.Next, err = s.conceal(ctx, page.Next)
+	}
 	if errors.Is(err, accounts.ErrCursor) {
 		return nil, badCursor("query.cursor", err)
 	}

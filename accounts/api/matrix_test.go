@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -265,6 +266,63 @@ func TestFollowersSeeTheirOwn(t *testing.T) {
 	press.call("GET", "/v1/messages", "", 200, &page)
 	if len(page.Messages) != 3 {
 		t.Errorf("after it was relabelled: %+v", page.Messages)
+	}
+}
+
+// A cursor tells nobody who is bound of accounts of others, and is of use to the same labels
+// alone.
+func TestCursorsTellNothing(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.RequireKey = true })
+	f.world()
+	if _, err := f.api.options.Registry.Pause(t.Context(), "press-1"); err != nil {
+		t.Fatal(err)
+	}
+	all := f.as(f.key(key.New{Name: "all", Role: access.Viewer}))
+	press := f.as(f.key(key.New{Name: "press", Role: access.Admin, Labels: access.Labels{"team": "press"}}))
+	sales := f.as(f.key(key.New{Name: "sales", Role: access.Viewer, Labels: access.Labels{"team": "sales"}}))
+	for _, path := range []string{"/v1/accounts?limit=1", "/v1/parked?limit=1"} {
+		var told string
+		seen := 0
+		for cursor := ""; ; {
+			var page struct {
+				Accounts, Parked []struct{ ID string }
+				Next             string
+			}
+			press.call("GET", path+"&cursor="+cursor, "", 200, &page)
+			for _, a := range slices.Concat(page.Accounts, page.Parked) {
+				if seen++; !strings.HasPrefix(a.ID, "press-") {
+					t.Errorf("%s: %s", path, a.ID)
+				}
+			}
+			if page.Next == "" {
+				break
+			}
+			cursor = page.Next
+			content, err := base64.RawURLEncoding.DecodeString(cursor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told += string(content)
+			for _, other := range []*fixture{all, sales} {
+				other.problem("GET", path+"&cursor="+cursor, "", 422)
+			}
+		}
+		if seen != 2 || told == "" || strings.Contains(told, "press-") || strings.Contains(told, "sales-") {
+			t.Errorf("%s: %d accounts, cursors %q", path, seen, told)
+		}
+		var page AccountList
+		all.call("GET", path, "", 200, &page)
+		if content, err := base64.RawURLEncoding.DecodeString(page.Next); err != nil || !strings.Contains(string(content), "-") {
+			t.Errorf("%s: who is not bound is given %q", path, content)
+		}
+		for _, cursor := range []string{page.Next, "x", "AAAA", "!"} {
+			if got := press.problem("GET", path+"&cursor="+cursor, "", 422); got.Errors[0].Location != "query.cursor" {
+				t.Errorf("%s with %s: %+v", path, cursor, got)
+			}
+		}
+	}
+	if got := press.problem("POST", "/v1/parked:revive", `{"reason":"paused","cursor":"x"}`, 422); got.Errors[0].Location != "body.cursor" {
+		t.Errorf("revive: %+v", got)
 	}
 }
 

@@ -63,7 +63,14 @@ type parkedReply struct {
 }
 
 func (s *Server) listParked(ctx context.Context, r *parkedRequest) (*parkedReply, error) {
-	page, err := s.registry(ctx).Parked(ctx, accounts.ParkedQuery{Limit: r.Limit, Cursor: r.Cursor, Kind: r.Kind, Reason: r.Reason})
+	cursor, err := s.reveal(ctx, r.Cursor)
+	var page accounts.ParkedPage
+	if err == nil {
+		page, err = s.registry(ctx).Parked(ctx, accounts.ParkedQuery{Limit: r.Limit, Cursor: cursor, Kind: r.Kind, Reason: r.Reason})
+	}
+	if err == nil {
+		page.Next, err = s.conceal(ctx, page.Next)
+	}
 	if errors.Is(err, accounts.ErrCursor) {
 		return nil, badCursor("query.cursor", err)
 	}
@@ -102,7 +109,13 @@ func (s *Server) reviveParked(ctx context.Context, r *reviveInput) (*reviveReply
 	} else {
 		draft.Select(map[string][]string{"kind": {revival.Kind}, "reason": {revival.Reason}})
 	}
-	done, err := s.registry(ctx).Revive(ctx, revival)
+	var done accounts.Revived
+	if revival.Cursor, err = s.reveal(ctx, revival.Cursor); err == nil {
+		done, err = s.registry(ctx).Revive(ctx, revival)
+	}
+	if err == nil {
+		done.Next, err = s.conceal(ctx, done.Next)
+	}
 	if errors.Is(err, accounts.ErrCursor) {
 		return nil, badCursor("body.cursor", err)
 	}

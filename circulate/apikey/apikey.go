@@ -7,6 +7,7 @@ package apikey
 
 import (
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"encoding/hex"
 	"errors"
@@ -75,6 +76,29 @@ func (s Store) keys() (records, names, used string) {
 	tag := "{" + s.wire.Namespace() + ":keys}:"
 	return tag + "records", tag + "names", tag + "used"
 }
+
+// secretBytes is how long the secret is that the processes of a namespace share.
+const secretBytes = 32
+
+// Secret returns a secret that all processes of the namespace share, and makes it where there
+// is none. It hides from callers what they are to carry and not to read; it
+// protects nothing from who reads Redis. Lost, it is made anew.
+func (s Store) Secret(ctx context.Context) ([]byte, error) {
+	fresh := make([]byte, secretBytes)
+	_, _ = rand.Read(fresh) // never fails: it ends the program instead
+	secret := s.secret()
+	replies, err := s.pipeline(ctx, "secret of keys", wire.Command{"SET", secret, fresh, "NX"}, wire.Command{"GET", secret})
+	if err != nil {
+		return nil, err
+	}
+	kept, err := redis.Bytes(replies[1], nil)
+	if err != nil || len(kept) != secretBytes {
+		return nil, fmt.Errorf("secret of keys: %w", errors.Join(wire.ErrReply, err))
+	}
+	return kept, nil
+}
+
+func (s Store) secret() string { return "{" + s.wire.Namespace() + ":keys}:secret" }
 
 // Now returns the time by Redis' clock.
 func (s Store) Now(ctx context.Context) (time.Time, error) {
@@ -229,7 +253,7 @@ func (s Store) mended(ctx context.Context, err error) bool {
 		return false
 	}
 	records, names, used := s.keys()
-	moved, err := s.wire.SetAside(ctx, []string{records, names, used}, []any{"hash", "hash", "hash"})
+	moved, err := s.wire.SetAside(ctx, []string{records, names, used, s.secret()}, []any{"hash", "hash", "hash", "string"})
 	return err == nil && moved > 0
 }
 

@@ -96,6 +96,38 @@ func apiKeys(f *fixture) {
 	f.keysListed("four", "two")
 }
 
+// apiKeysSecret: all processes have the same secret.
+func apiKeysSecret(f *fixture) {
+	ctx := context.Background()
+	key := "{" + f.ns + ":keys}:secret"
+	secret := func() string {
+		f.Helper()
+		text, err := apikey.Of(f.ring).Secret(ctx)
+		if err != nil || len(text) != 32 {
+			f.Fatalf("%q, %v", text, err)
+		}
+		return string(text)
+	}
+	first := secret()
+	if secret() != first || secret() != first {
+		f.Error("it is another each time")
+	}
+	f.do("DEL", key)
+	if secret() == first {
+		f.Error("lost, it is the same again")
+	}
+	f.do("DEL", key)
+	f.do("RPUSH", key, "text") // set aside
+	second := secret()
+	if secret() != second {
+		f.Error("it is another each time")
+	}
+	f.do("SET", key, "short")
+	if text, err := apikey.Of(f.ring).Secret(ctx); err == nil {
+		f.Errorf("%q passes for a secret", text)
+	}
+}
+
 // apiKeysFull: those that have expired make room, and no others.
 func apiKeysFull(f *fixture) {
 	tag := "{" + f.ns + ":keys}:"

@@ -152,6 +152,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"session, bad input":                                  sessionBadInput,
 			"keys of the API":                                     apiKeys,
 			"keys of the API, bounded":                            apiKeysFull,
+			"keys of the API, a secret":                           apiKeysSecret,
 			"keys of the API, spoilt":                             apiKeysMistyped,
 			"vault keeps a value under a name":                    vaultKeeps,
 			"vault, page by page":                                 vaultPages,

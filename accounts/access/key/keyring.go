@@ -2,6 +2,8 @@ package key
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,6 +39,7 @@ type Keyring struct {
 	mu      sync.Mutex
 	known   map[string]known     // by digest; only keys that there are
 	noted   map[string]time.Time // when a use was noted, or could not be
+	sealer  cipher.AEAD          // nil: not asked for yet
 	revoked int                  // counts what Revoke did: an answer from before is not kept
 }
 
@@ -130,6 +133,32 @@ func (r *Keyring) forget(name string) {
 			r.asking.Forget(digest)
 		}
 	}
+}
+
+// Sealer returns what hides from callers what they are to carry and not to read, such as
+// where a page of theirs ended: all processes of the namespace can open it.
+func (r *Keyring) Sealer(ctx context.Context) (cipher.AEAD, error) {
+	r.mu.Lock()
+	sealer := r.sealer
+	r.mu.Unlock()
+	if sealer != nil {
+		return sealer, nil
+	}
+	secret, err := r.store.Secret(ctx)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		return nil, err
+	}
+	if sealer, err = cipher.NewGCMWithRandomNonce(block); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sealer = sealer
+	return sealer, nil
 }
 
 // Authenticate returns the key that a text is. It returns ErrMistyped without asking
