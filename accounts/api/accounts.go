@@ -11,20 +11,21 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// AccountID is exported because huma passes over embedded fields that are not.
+// AccountID is the account in a path. It is exported because huma ignores embedded fields that
+// are not.
 type AccountID struct {
 	ID string `path:"id" maxLength:"256" doc:"Percent-encoded: any id can be addressed, %2F is a slash in it."`
 }
 
 type accountReply struct {
-	ETag string `header:"ETag" doc:"Of the record, for If-Match; where the account is does not count."`
+	ETag string `header:"ETag" doc:"The ETag of the record, for If-Match. It does not depend on where the account is."`
 	Body Account
 }
 
-// From is where a new account begins. It is exported because huma passes over embedded
-// fields that are not.
+// From is where a new account begins. It is exported because huma ignores embedded fields that
+// are not.
 type From struct {
-	From accounts.BeginFrom `query:"from" enum:"backfill,now" default:"backfill" doc:"Where a new account begins: backfill, with all that the third party still has, or now, passing over what came before. One that is there goes on where it is."`
+	From accounts.BeginFrom `query:"from" enum:"backfill,now" default:"backfill" doc:"Where a new account begins. backfill: with everything that the third party still has. now: with messages from now on, older ones are dropped. An account that exists goes on where it is."`
 }
 
 type createRequest struct {
@@ -33,8 +34,8 @@ type createRequest struct {
 }
 
 type createReply struct {
-	Location string `header:"Location" doc:"Where the account is."`
-	ETag     string `header:"ETag" doc:"Of the record, for If-Match."`
+	Location string `header:"Location" doc:"The address of the account."`
+	ETag     string `header:"ETag" doc:"The ETag of the record, for If-Match."`
 	Body     Account
 }
 
@@ -51,7 +52,7 @@ func (s *Server) createAccount(ctx context.Context, r *createRequest) (*createRe
 	return &createReply{Location: addressOf(a.ID), ETag: etagOf(&view), Body: accountOf(&view)}, nil
 }
 
-// noteChange has the trail tell what a change came to.
+// noteChange adds the result of a change to its entry in the trail.
 func noteChange(ctx context.Context, view *accounts.View, change circulate.Registered) {
 	draft := trail.Of(ctx)
 	draft.Fields(view.Changed)
@@ -63,8 +64,8 @@ func noteChange(ctx context.Context, view *accounts.View, change circulate.Regis
 	}
 }
 
-// addressOf is the path of an account. An id of dots alone is encoded as well,
-// for clients and servers would take it for a step up or nowhere.
+// addressOf returns the path of an account. It also encodes the ids . and .., which clients and
+// servers would resolve.
 func addressOf(id string) string {
 	switch segment := url.PathEscape(id); segment {
 	case ".":
@@ -85,8 +86,8 @@ type putRequest struct {
 
 type putReply struct {
 	Status   int
-	Location string `header:"Location" doc:"Where the account is."`
-	ETag     string `header:"ETag" doc:"Of the record, for If-Match."`
+	Location string `header:"Location" doc:"The address of the account."`
+	ETag     string `header:"ETag" doc:"The ETag of the record, for If-Match."`
 	Body     Account
 }
 
@@ -99,7 +100,7 @@ func (s *Server) putAccount(ctx context.Context, r *putRequest) (*putReply, erro
 	if err != nil {
 		return nil, s.problem(ctx, "put account", err)
 	}
-	// What is not there needs no If-Match.
+	// A new account needs no If-Match.
 	save := accounts.Save{Match: match, From: r.From.From, New: s.misses(r.IfMatch)}
 	view, change, err := s.registry(ctx).Save(ctx, a, save)
 	switch {
@@ -171,7 +172,7 @@ func (s *Server) nudgeAccount(ctx context.Context, r *nudgeInput) (*accountReply
 	return s.viewed(ctx, "nudge account")(s.registry(ctx).Nudge(ctx, r.ID, nudge))
 }
 
-// viewed makes a reply of what the registry gave.
+// viewed turns a result of the registry into a reply.
 func (s *Server) viewed(ctx context.Context, doing string) func(accounts.View, error) (*accountReply, error) {
 	return func(view accounts.View, err error) (*accountReply, error) {
 		if err != nil {
@@ -182,16 +183,16 @@ func (s *Server) viewed(ctx context.Context, doing string) func(accounts.View, e
 }
 
 type listRequest struct {
-	Limit  int      `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"At most this many."`
-	Cursor string   `query:"cursor" doc:"The next of the page before."`
+	Limit  int      `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"The most accounts on the page."`
+	Cursor string   `query:"cursor" doc:"The field next of the page before."`
 	Kind   []string `query:"kind,explode" doc:"Only accounts of this kind, or of one of several."`
-	State  []string `query:"state,explode" enum:"active,paused,failing,never_succeeded,parked,scheduled,waiting,claimed" doc:"Only accounts in this state, or in one of several. active: in circulation; parked: out of it, paused ones among them; failing: the last check failed; never_succeeded: checked, and never with complete success."`
-	Label  []string `query:"label,explode" example:"team=news" doc:"Only accounts that have this label, NAME=VALUE; of several, all."`
-	Prefix []string `query:"prefix,explode" doc:"Only accounts whose id begins so, or with one of several."`
-	Reason []string `query:"reason,explode" doc:"Only parked accounts whose reason begins so, or with one of several."`
+	State  []string `query:"state,explode" enum:"active,paused,failing,never_succeeded,parked,scheduled,waiting,claimed" doc:"Only accounts in this state, or in one of several. active: in circulation; parked: out of circulation, paused accounts included; failing: the last check failed; never_succeeded: checked, but never with complete success."`
+	Label  []string `query:"label,explode" example:"team=news" doc:"Only accounts that have this label, NAME=VALUE, or all of several."`
+	Prefix []string `query:"prefix,explode" doc:"Only accounts whose id begins with this, or with one of several."`
+	Reason []string `query:"reason,explode" doc:"Only parked accounts whose reason begins with this, or with one of several."`
 	Error  []string `query:"error,explode" doc:"Only accounts whose last check failed with this code or kind, or with one of several."`
 	Host   []string `query:"host,explode" doc:"Only accounts whose config names this host, or one of several."`
-	Since  []string `query:"since,explode" example:"1h" doc:"Only accounts of which for at least so long no check has succeeded completely. Once."`
+	Since  []string `query:"since,explode" example:"1h" doc:"Only accounts without a complete success for at least this long. May occur once."`
 }
 
 type listReply struct {

@@ -10,16 +10,17 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access"
 )
 
-// routeMux takes only routes with a row in the table of rights, and lets each be reached
-// by those whom its row allows. What was refused stands in faults.
+// routeMux takes only routes with a row in the table of rights, and admits to each route only
+// the callers that its row allows. It keeps what it refused in faults.
 type routeMux struct {
 	*http.ServeMux
-	open   bool // for routes that are open to all, and else for the others
+	open   bool // true: for routes that are open to all; false: for the others
 	rights map[string]Right
 	faults []error
-	routes []string // that were added
+	routes []string // the routes that were added
 
-	// trailed has what calls of a route that changes something ordered be kept.
+	// trailed wraps a route that changes something, so that its calls leave entries in the
+	// trail.
 	trailed func(pattern string, next http.Handler) http.Handler
 }
 
@@ -58,10 +59,10 @@ func (m *routeMux) Handle(pattern string, handler http.Handler) {
 	m.ServeMux.Handle(pattern, addressed(handler))
 }
 
-// fault returns all that was refused, or nil.
+// fault returns the error of all refused routes, or nil.
 func (m *routeMux) fault() error { return errors.Join(m.faults...) }
 
-// allowed lets through whom a right allows. A request without a principal is nobody's.
+// allowed admits the principals that a right allows, and refuses a request without one.
 func allowed(right Right, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		principal, _ := access.From(r.Context())
@@ -73,7 +74,7 @@ func allowed(right Right, next http.Handler) http.Handler {
 	})
 }
 
-// forbidden is the problem of a principal whom a right does not allow; nil: it does.
+// forbidden returns the problem of a principal that a right does not allow, or nil if it does.
 func forbidden(principal access.Principal, right Right) *problem {
 	switch {
 	case !principal.May(right.Role):

@@ -12,18 +12,18 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Audit is what a check of the conservation law came to.
+// Audit is the result of a check of the conservation law.
 type Audit struct {
-	Accounts int                 `json:"accounts" doc:"Registered accounts that were looked at."`
-	Unjudged int                 `json:"unjudged" doc:"Accounts in lists that moved too fast to be read: to be looked at again."`
-	Kinds    []AuditCount        `json:"kinds" nullable:"false" doc:"How many findings there are, by kind; only of kinds that were found."`
-	Findings []circulate.Finding `json:"findings" nullable:"false" doc:"The first 1000 of them."`
-	Audited  int                 `json:"shards_audited" doc:"Shards that are done, with the requests before this one."`
-	Shards   int                 `json:"shards" doc:"All shards there are."`
-	Next     string              `json:"next,omitempty" doc:"There is more: ask again with this cursor. Left out at the end."`
+	Accounts int                 `json:"accounts" doc:"Registered accounts that were checked."`
+	Unjudged int                 `json:"unjudged" doc:"Accounts in lists that moved too fast to be read. Audit again."`
+	Kinds    []AuditCount        `json:"kinds" nullable:"false" doc:"The numbers of findings, by kind. Kinds without findings are left out."`
+	Findings []circulate.Finding `json:"findings" nullable:"false" doc:"The first 1000 findings."`
+	Audited  int                 `json:"shards_audited" doc:"Shards done so far, those of earlier requests included."`
+	Shards   int                 `json:"shards" doc:"The number of shards."`
+	Next     string              `json:"next,omitempty" doc:"The cursor for the next request; left out when the audit is complete."`
 }
 
-// AuditCount says how much of one kind was found.
+// AuditCount is the number of findings of one kind.
 type AuditCount struct {
 	Kind     circulate.Violation `json:"kind" enum:"lost,doubled,orphan,no_record,garbage,beyond"`
 	Found    int                 `json:"found"`
@@ -32,25 +32,25 @@ type AuditCount struct {
 
 // auditRoutes are those that check the conservation law.
 func (s *Server) auditRoutes(api huma.API) {
-	const bound = " A request ends with the first shard that brings it to 20,000 accounts. Where the reply has a next, ask again with it; to repeat a request is safe."
+	const bound = " A request ends after the shard that brings it to 20,000 accounts. If the reply has a next, ask again with it. Repeating a request is safe."
 	huma.Register(api, huma.Operation{
 		OperationID: "get-audit", Method: http.MethodGet, Path: "/v1/audit", Tags: []string{"service"},
 		Summary: "Check the conservation law",
 		Description: "Every registered account is in exactly one place: scheduled, waiting, claimed or parked. " +
-			"lost: in none; doubled: in several; orphan: scheduled or parked and not registered; no_record: registered without a record; garbage: a text in a list that is no entry; beyond: scheduled later than it can be due." + bound,
+			"lost: in no place; doubled: in several; orphan: scheduled or parked but not registered; no_record: registered without a record; garbage: a text in a list that is not an entry; beyond: scheduled later than it can be due." + bound,
 		Errors: []int{401, 422, 503},
 	}, func(ctx context.Context, r *auditRequest) (*auditReply, error) { return s.audit(ctx, r, false) })
 	huma.Register(api, huma.Operation{
 		OperationID: "repair-audit", Method: http.MethodPost, Path: "/v1/audit:repair", Tags: []string{"service"},
-		Summary: "Check the conservation law, and put right what is found",
-		Description: "lost: due at once, or registered again from its record; doubled: in one place; orphan: set aside; no_record: parked, until it is registered again or deleted; beyond: due at its next time. " +
-			"garbage is left to the next claim, which sets it aside." + bound,
+		Summary: "Check the conservation law, and repair the findings",
+		Description: "A lost account is due at once, or registered again from its record. A doubled one stays in one place. An orphan is set aside. An account without a record is parked until it is registered again or deleted. An account scheduled beyond its time is due at its next slot. " +
+			"The next claim sets garbage aside." + bound,
 		Errors: []int{401, 422, 503},
 	}, func(ctx context.Context, r *auditRequest) (*auditReply, error) { return s.audit(ctx, r, true) })
 }
 
 type auditRequest struct {
-	Cursor string `query:"cursor" doc:"The next of the reply before."`
+	Cursor string `query:"cursor" doc:"The field next of the reply before."`
 }
 
 type auditReply struct {

@@ -75,9 +75,9 @@ func byKey(keys *key.Keyring) way {
 		k, err := keys.Authenticate(r.Context(), given)
 		switch {
 		case errors.Is(err, key.ErrMistyped):
-			return access.Principal{}, refusal("this is no key: it was mistyped or cut off")
+			return access.Principal{}, refusal("this is not a key: it was mistyped or cut off")
 		case errors.Is(err, key.ErrUnknown):
-			return access.Principal{}, refusal("there is no such key: it was revoked, or is of another service")
+			return access.Principal{}, refusal("there is no such key: it was revoked, or belongs to another service")
 		case errors.Is(err, key.ErrExpired):
 			return access.Principal{}, refusal("the key has expired")
 		case err != nil:

@@ -9,8 +9,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// A caller's body may break off before its end: the caller has gone, or has announced more
-// than it sent. huma takes that for an error of the server's and answers 500.
+// A caller's body may break off before its end: the caller has gone, or has announced more than
+// it sent. huma treats that as an error of the server and answers 500.
 
 // brokenBody is a body that knows whether it broke off.
 type brokenBody struct {
@@ -28,7 +28,7 @@ func (b *brokenBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// brokenWriter answers 400 in place of 500 where the body broke off.
+// brokenWriter answers 400 in place of 500 if the body broke off.
 type brokenWriter struct {
 	http.ResponseWriter
 	body *brokenBody
@@ -45,7 +45,7 @@ func (w *brokenWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// blamed has a body that broke off be the caller's fault.
+// blamed answers 400 to a request whose body broke off.
 func blamed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
@@ -58,10 +58,10 @@ func blamed(next http.Handler) http.Handler {
 	})
 }
 
-// unreadBody is what huma says of a body that it could not read.
+// unreadBody is huma's text for a body that it could not read.
 const unreadBody = "cannot read request body"
 
-// blamedModel has the problem that huma makes of such a body say what the status does.
+// blamedModel replaces huma's problem of such a body by one that fits the status.
 func blamedModel(_ huma.Context, _ string, v any) (any, error) {
 	if m, ok := v.(*huma.ErrorModel); ok && m.Status == http.StatusInternalServerError && m.Detail == unreadBody {
 		return newProblem(http.StatusBadRequest, "the body broke off before its end").ErrorModel, nil

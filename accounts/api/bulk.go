@@ -13,27 +13,25 @@ import (
 	"github.com/rounds-dev/rounds/accounts/trail"
 )
 
-// BulkProgress is how far something is that is done to many accounts, or what it
-// came to.
+// BulkProgress is how far a change of many accounts is, or its result.
 type BulkProgress struct {
 	Seen      int `json:"seen" doc:"Accounts that were looked at."`
-	Matched   int `json:"matched" doc:"Of them that are selected."`
-	Changed   int `json:"changed" doc:"Or would be, in a dry run."`
-	Unchanged int `json:"unchanged" doc:"Are so already, are parked for another reason and were not meant, or went away meanwhile."`
-	Failed    int `json:"failed" doc:"To which nothing was done, because Redis refused or could not be reached."`
-	Unknown   int `json:"unknown" doc:"Whose step was cut off: it may have been done. To do all again is safe and finds out."`
+	Matched   int `json:"matched" doc:"Accounts that are selected."`
+	Changed   int `json:"changed" doc:"Accounts that were changed, or would be in a dry run."`
+	Unchanged int `json:"unchanged" doc:"Accounts that needed no change, are parked for another reason, or left meanwhile."`
+	Failed    int `json:"failed" doc:"Accounts that were not changed, because Redis refused or could not be reached."`
+	Unknown   int `json:"unknown" doc:"Accounts whose step was cut off: they may have been changed. Repeating the request is safe, and shows it."`
 }
 
-// BulkLine is a line of the reply of a route that changes many accounts: progress,
-// or as the last the summary.
+// BulkLine is a line of the reply to a change of many accounts: progress, or in the last line
+// the summary.
 type BulkLine struct {
 	Progress *BulkProgress `json:"progress,omitempty" doc:"How far it is, twice a second."`
-	Error    string        `json:"error,omitempty" doc:"With the summary: why it stopped before its end. To do all again is safe."`
-	Summary  *BulkProgress `json:"summary,omitempty" doc:"The last line: what it came to."`
+	Error    string        `json:"error,omitempty" doc:"With the summary: why it stopped before its end. Repeating the request is safe."`
+	Summary  *BulkProgress `json:"summary,omitempty" doc:"The last line: the result."`
 }
 
-// bulk does something to all accounts that the query selects, and answers while
-// it does so.
+// bulk does an action to all accounts that the query selects, and replies with its progress.
 func (s *Server) bulk(action accounts.Action) http.HandlerFunc {
 	doing := string(action) + " accounts"
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +53,7 @@ func (s *Server) bulk(action accounts.Action) http.HandlerFunc {
 			return
 		}
 		connection := http.NewResponseController(w)
-		_ = connection.SetReadDeadline(time.Time{}) // nothing more is read, and that must not end it
+		_ = connection.SetReadDeadline(time.Time{}) // nothing more is read, and a deadline must not end it
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		reply := newLineWriter(w, connection)
 		reply.flush()
@@ -74,14 +72,14 @@ func (s *Server) bulk(action accounts.Action) http.HandlerFunc {
 		summary := BulkProgress(done)
 		last := BulkLine{Summary: &summary}
 		if err != nil {
-			last.Error = fmt.Sprintf("%s stopped: to do all again is safe: %s", action, s.problem(ctx, doing, err).Detail)
+			last.Error = fmt.Sprintf("%s stopped; repeating it is safe: %s", action, s.problem(ctx, doing, err).Detail)
 		}
 		_ = reply.write(last) // a caller that has gone needs no answer
 		reply.flush()
 	}
 }
 
-// noteBulk has the trail tell what a change of many accounts came to.
+// noteBulk adds the result of a change of many accounts to its entry in the trail.
 func noteBulk(draft *trail.Draft, done accounts.Progress, err error) {
 	for _, c := range []struct {
 		what string
@@ -97,8 +95,8 @@ func noteBulk(draft *trail.Draft, done accounts.Progress, err error) {
 	}
 }
 
-// readBulk reads what is to be done to which accounts. All of it stands in the
-// query: a body would be a selector that is passed over.
+// readBulk reads a Bulk from the query alone. It refuses a body, which may be a selector that
+// would be ignored.
 func readBulk(action accounts.Action, r *http.Request) (accounts.Bulk, error) {
 	job := accounts.Bulk{Action: action}
 	var values map[string]string
@@ -113,7 +111,7 @@ func readBulk(action accounts.Action, r *http.Request) (accounts.Bulk, error) {
 	job.DryRun, more = readFlag(values, "dry_run")
 	faults = append(faults, more...)
 	if r.ContentLength != 0 {
-		faults = append(faults, accounts.Fault{Field: accounts.RecordField, Reason: "must say all that is wanted: the route takes no body"})
+		faults = append(faults, accounts.Fault{Field: accounts.RecordField, Reason: "must have everything: the route takes no body"})
 	}
 	if len(faults) == 0 {
 		return job, job.Validate()
@@ -132,16 +130,16 @@ func (d describer) bulk(action accounts.Action) *huma.Operation {
 		accounts.DeleteAll: "Delete many accounts",
 	}[action]
 	about := map[accounts.Action]string{
-		accounts.PauseAll:  "What is parked for another reason stays so, unless state=parked or a reason selects it.",
-		accounts.ResumeAll: "Paused ones, or those parked for any reason where state=parked or a reason selects them. Each is due at its next phase slot, so that they do not all start together, its failures forgotten.",
-		accounts.DeleteAll: "For good; their messages stay.",
+		accounts.PauseAll:  "An account that is parked for another reason stays so, unless state=parked or a reason selects it.",
+		accounts.ResumeAll: "Paused accounts, and others that are parked if state=parked or a reason selects them. Each is due at its next phase slot, so that they do not all start together, and its failures are forgotten.",
+		accounts.DeleteAll: "For good. Their messages stay.",
 	}[action]
 	return d.problems(&huma.Operation{
 		OperationID: string(action) + "-accounts", Method: http.MethodPost, Path: "/v1/accounts:" + string(action), Tags: []string{"transfer"},
 		Summary: summary,
-		Description: about + " The parameters select accounts, as they are when they are looked at; an account needs to fit all of them. There is no body.\n\n" +
-			"The reply begins at once: lines that say how far it is, and a summary as the last. If that has an error, or is missing, it stopped; to do all again is safe. It stops when the caller goes away.",
-		Parameters: selecting(flag("all", "Every account is meant: refused without it where nothing is selected."), flag("dry_run", "Only count.")),
+		Description: about + " The parameters select accounts by their state at the moment when each is looked at. An account must match all parameters. There is no body.\n\n" +
+			"The reply begins at once: lines with the progress, and a summary as the last line. If the summary has an error, or is missing, the change stopped. Repeating the request is safe. The change stops when the caller goes away.",
+		Parameters: selecting(flag("all", "Select every account. A request that selects nothing is refused without it."), flag("dry_run", "Only count.")),
 		Responses: map[string]*huma.Response{"200": {
 			Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": d.media(reflect.TypeFor[BulkLine]())},
 		}},

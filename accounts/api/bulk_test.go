@@ -127,7 +127,7 @@ func TestBulkStops(t *testing.T) {
 		}
 		server.left.Store(4) // once it knows the time and the ids, and has looked
 		got := f.do(f.request("POST", "/v1/accounts:delete?all=true", ""))
-		wanted := `{"error":"delete stopped: to do all again is safe: ` + want + `","summary":{"seen":2,"matched":2,"changed":0,"unchanged":0,"failed":2,"unknown":0}}`
+		wanted := `{"error":"delete stopped; repeating it is safe: ` + want + `","summary":{"seen":2,"matched":2,"changed":0,"unchanged":0,"failed":2,"unknown":0}}`
 		if got.status != 200 || !strings.HasSuffix(got.body, wanted+"\n") {
 			t.Errorf("%d %s, want %s", got.status, got.body, wanted)
 		}

@@ -23,28 +23,27 @@ const (
 	callbackTime = 4 * time.Second
 )
 
-// CallbackMetrics are what callbacks are counted by.
+// CallbackMetrics are the metrics of callbacks.
 type CallbackMetrics struct {
 	results *prometheus.CounterVec
 }
 
-// NewCallbackMetrics registers them; a nil registry counts for nobody.
+// NewCallbackMetrics registers the metrics. With a nil registry they are not exported.
 func NewCallbackMetrics(registry prometheus.Registerer) *CallbackMetrics {
 	return &CallbackMetrics{promauto.With(registry).NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "callbacks_total",
 		Help: "Callbacks, by name and result: verified, nudged, repeated, ignored, unknown_account, parked, refused, stale, no_such (of no name), unavailable."},
 		[]string{"callback", "result"})}
 }
 
-// callbackHandler answers WeCom. It is open to all by its nature: a signature
-// stands in for the bearer token, and whoever has none is told the same whatever
-// is wrong.
+// callbackHandler answers WeCom. Everybody can reach it: a signature takes the place of the
+// bearer token. All refusals are the same, whatever is wrong.
 type callbackHandler struct {
 	callbacks *callback.Receiver
 	metrics   *CallbackMetrics
 	log       *slog.Logger
 }
 
-// addCallbacks adds the routes where there are callbacks.
+// addCallbacks adds the routes if there are callbacks.
 func (s *Server) addCallbacks(open *routeMux, callbacks *callback.Receiver) {
 	if callbacks == nil {
 		return
@@ -65,14 +64,14 @@ func (h *callbackHandler) verify(w http.ResponseWriter, r *http.Request) {
 	h.answer(w, r, echo, result, err)
 }
 
-// receive has the account checked that a callback is about.
+// receive asks for a check of a callback's account.
 func (h *callbackHandler) receive(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), callbackTime)
 	defer cancel()
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(callbackTime)) // a connection has one
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCallback))
 	if err != nil {
-		body = nil // it is no callback, and refused like any other
+		body = nil // it is refused, like a wrong signature
 	}
 	result, err := h.callbacks.Receive(ctx, r.PathValue("name"), r.URL.Query(), body)
 	h.answer(w, r, []byte("success"), result, err)
@@ -90,7 +89,7 @@ func (h *callbackHandler) answer(w http.ResponseWriter, r *http.Request, text []
 		newProblem(http.StatusForbidden, "the callback is refused").write(w)
 	case err != nil:
 		if r.Context().Err() == nil {
-			h.log.WarnContext(r.Context(), "a callback must come again", "callback", name, "error", err)
+			h.log.WarnContext(r.Context(), "could not carry out a callback; the caller should try again", "callback", name, "error", err)
 		}
 		unavailable(reasonOf(err)).write(w)
 	default:
@@ -119,8 +118,8 @@ func (d describer) callbackOperations() []*huma.Operation {
 		return o
 	}
 	receive := describe(http.MethodPost, "receive-wecom-callback", "An event of WeCom",
-		"An event kf_msg_or_event has its account checked at once, with the event's token as the hint. What is signed and is no such event, or about an account that nobody registered, is answered like one.")
+		"After an event kf_msg_or_event its account is checked at once, with the event's token as the hint. Other signed events, and events of accounts that are not registered, get the same answer.")
 	receive.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"text/xml": {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	return []*huma.Operation{receive, describe(http.MethodGet, "verify-wecom-callback", "Whether the address is ours",
-		"WeCom asks this when the address is entered.", text("echostr", "query", "The encrypted text to give back decrypted."))}
+		"WeCom asks this when the address is entered.", text("echostr", "query", "The encrypted text to return decrypted."))}
 }

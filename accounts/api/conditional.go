@@ -10,10 +10,10 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 )
 
-// IfMatch is what a change of an account may demand of it. It is exported because huma
-// passes over embedded fields that are not.
+// IfMatch is the condition of a change of an account. It is exported because huma ignores
+// embedded fields that are not.
 type IfMatch struct {
-	IfMatch string `header:"If-Match" example:"\"3-0c5f8f6b2f2e1d7a\"" doc:"Change it only where it has this ETag, or one of several, separated by commas; *: where it is there. Otherwise 412."`
+	IfMatch string `header:"If-Match" example:"\"3-0c5f8f6b2f2e1d7a\"" doc:"Change the account only if it has this ETag, or one of several, separated by commas; *: if it exists. Otherwise 412."`
 }
 
 // entityTag is one of the list, as RFC 9110 has them.
@@ -49,7 +49,7 @@ func (s *Server) misses(r IfMatch) bool {
 	return s.options.RequireMatch && strings.TrimSpace(r.IfMatch) == ""
 }
 
-// matchOf reads the header of a change of what is there.
+// matchOf reads the header of a change of an account that must exist.
 func (s *Server) matchOf(r IfMatch) (accounts.Match, error) {
 	if s.misses(r) {
 		return accounts.Match{}, matchMissing()
@@ -59,11 +59,11 @@ func (s *Server) matchOf(r IfMatch) (accounts.Match, error) {
 
 func matchMissing() *problem {
 	return newProblem(http.StatusPreconditionRequired,
-		"this server changes and deletes an account only with If-Match: send the ETag that GET answers, or * for whatever is there")
+		"this server changes and deletes an account only with If-Match: send the ETag that GET returns, or * for any")
 }
 
-// etagOf is the ETag of an account's record. It changes with the record alone, not with
-// where the account is.
+// etagOf returns the ETag of an account's record. It changes only with the record, and not with
+// the account's place.
 func etagOf(v *accounts.View) string {
 	if v.Tag == "" {
 		return ""
@@ -74,5 +74,5 @@ func etagOf(v *accounts.View) string {
 // changedProblem is the problem of an account that is not as the caller demands.
 func changedProblem() *problem {
 	return newProblem(http.StatusPreconditionFailed,
-		"the account is not as If-Match demands: somebody changed or deleted it, or it is not there; get it again and repeat the change")
+		"the account is not as If-Match demands: somebody changed or deleted it, or it does not exist; get it again and repeat the change")
 }

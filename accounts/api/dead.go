@@ -11,11 +11,11 @@ import (
 
 // DeadLetter is a message that a consumer group could not handle.
 type DeadLetter struct {
-	DeadID     string `json:"dead_id" doc:"To replay or drop it by."`
-	Group      string `json:"group" doc:"That could not handle it."`
-	Error      string `json:"error" doc:"What its last delivery failed with."`
+	DeadID     string `json:"dead_id" doc:"The id for replaying or dropping it."`
+	Group      string `json:"group" doc:"The consumer group that could not handle it."`
+	Error      string `json:"error" doc:"The failure of its last delivery."`
 	Deliveries int    `json:"deliveries" doc:"How often it was delivered."`
-	Origin     string `json:"origin" doc:"Where it stood in the shard's stream of messages; position is that among the dead letters."`
+	Origin     string `json:"origin" doc:"Its earlier position in the shard's stream of messages. The field position is its position among the dead letters."`
 	Message
 }
 
@@ -25,37 +25,37 @@ type DeadList struct {
 	Next string       `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one. A page may be short, even empty, and not be the last."`
 }
 
-// ReplayRequest says which dead letters are to be delivered again.
+// ReplayRequest says which dead letters to deliver again.
 type ReplayRequest struct {
 	_      struct{} `additionalProperties:"false"`
-	IDs    []string `json:"ids,omitempty" maxItems:"1000" doc:"These; or else group."`
-	Group  string   `json:"group,omitempty" doc:"All that this consumer group has now."`
-	Cursor string   `json:"cursor,omitempty" doc:"The next of the reply before, with the same group."`
+	IDs    []string `json:"ids,omitempty" maxItems:"1000" doc:"The dead letters with these ids. Either ids or group is needed."`
+	Group  string   `json:"group,omitempty" doc:"All dead letters that this consumer group has now."`
+	Cursor string   `json:"cursor,omitempty" doc:"The field next of the reply before, with the same group."`
 }
 
-// DropRequest says which dead letters are to be forgotten.
+// DropRequest says which dead letters to remove.
 type DropRequest struct {
 	_   struct{} `additionalProperties:"false"`
 	IDs []string `json:"ids" minItems:"1" maxItems:"1000"`
 }
 
-// Replayed is what a replay came to.
+// Replayed is the result of a replay.
 type Replayed struct {
-	Replayed int    `json:"replayed" doc:"Stand at the end of their streams again, for the group that could not handle them."`
-	NotFound int    `json:"not_found" doc:"No dead letter has the id, or not any more."`
-	NoGroup  int    `json:"no_group" doc:"Stay dead, because their group is not there to have them."`
-	Next     string `json:"next,omitempty" doc:"There may be more: ask again with this cursor. Left out at the end."`
+	Replayed int    `json:"replayed" doc:"Letters that are at the end of their streams again, for the group that could not handle them."`
+	NotFound int    `json:"not_found" doc:"Ids that no dead letter has, or none any more."`
+	NoGroup  int    `json:"no_group" doc:"Letters that stay dead, because their group does not exist."`
+	Next     string `json:"next,omitempty" doc:"The cursor for the next request; left out when the replay is complete."`
 }
 
-// Dropped is what a drop came to.
+// Dropped is the result of a drop.
 type Dropped struct {
 	Dropped  int `json:"dropped"`
-	NotFound int `json:"not_found" doc:"No dead letter has the id, or not any more."`
+	NotFound int `json:"not_found" doc:"Ids that no dead letter has, or none any more."`
 }
 
 type deadRequest struct {
-	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"At most this many."`
-	Cursor string `query:"cursor" doc:"The next of the page before."`
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"The most letters on the page."`
+	Cursor string `query:"cursor" doc:"The field next of the page before."`
 	Group  string `query:"group" doc:"Only those of this consumer group."`
 }
 

@@ -69,14 +69,14 @@ func TestGroupsAreReadListedAndRemoved(t *testing.T) {
 	if len(batch.Messages) != 4 || batch.Consumer == "" || batch.Messages[0].Handle == "" || batch.Messages[0].Delivery != 1 || batch.Messages[0].Kind != "plain" {
 		t.Fatalf("%+v", batch)
 	}
-	turn := fmt.Sprintf(`{"consumer":%q,"wait":"1ms","acknowledge":[%q,%q]}`, batch.Consumer, batch.Messages[0].Handle, batch.Messages[1].Handle)
-	f.call("POST", "/v1/groups/crm/read", turn, 200, &batch)
+	round := fmt.Sprintf(`{"consumer":%q,"wait":"1ms","acknowledge":[%q,%q]}`, batch.Consumer, batch.Messages[0].Handle, batch.Messages[1].Handle)
+	f.call("POST", "/v1/groups/crm/read", round, 200, &batch)
 	if batch.Acknowledged != 2 || len(batch.Messages) != 3 {
 		t.Errorf("%+v", batch)
 	}
-	f.call("POST", "/v1/groups/crm/read", turn, 200, &batch)
+	f.call("POST", "/v1/groups/crm/read", round, 200, &batch)
 	if batch.Acknowledged != 0 || len(batch.Messages) != 3 {
-		t.Errorf("the same turn once more: %+v", batch)
+		t.Errorf("the same round once more: %+v", batch)
 	}
 	var list GroupList
 	f.call("GET", "/v1/groups", "", 200, &list)

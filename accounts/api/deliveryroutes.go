@@ -6,29 +6,29 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// deliveryRoutes are the routes of who has had messages.
+// deliveryRoutes adds the routes of consumer groups, webhooks and dead letters.
 func (s *Server) deliveryRoutes(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "list-groups", Method: http.MethodGet, Path: "/v1/groups", Tags: []string{"delivery"},
-		Summary: "List consumer groups and how far they have got", Errors: []int{401, 503},
+		Summary: "List consumer groups and how far they have read", Errors: []int{401, 503},
 	}, s.listGroups)
 	huma.Register(api, huma.Operation{
 		OperationID: "delete-group", Method: http.MethodDelete, Path: "/v1/groups/{name}", Tags: []string{"delivery"},
-		Summary: "Forget a consumer group", Description: "What it has read, and what is pending; its dead letters stay. 409 while consumers of it are running.",
+		Summary: "Remove a consumer group", Description: "With its position and its pending messages. Its dead letters stay. 409 while its consumers are running.",
 		Errors: []int{401, 404, 409, 503},
 	}, s.deleteGroup)
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "read-group", Method: http.MethodPost, Path: "/v1/groups/{name}/read", Tags: []string{"delivery"},
 		Summary: "Read messages as a consumer of a group",
-		Description: "A turn: acknowledges what the consumer has dealt with, and gives it more. A consumer has one turn at a time, and the next within 15 s; " +
-			"what it was given and has not acknowledged by then is given again, to it or to another one. Messages of an account come in order. " +
-			"To repeat a turn whose reply was lost is safe.",
+		Description: "A round: it acknowledges the messages that the consumer has handled, and returns more. A consumer has one round at a time, and must begin the next within 15 s. " +
+			"Messages that it has not acknowledged by then are delivered again, to it or to another consumer. Messages of an account come in order. " +
+			"Repeating a round whose reply was lost is safe.",
 		Errors: []int{400, 401, 404, 413, 422, 503},
 	}), s.readGroup)
 
 	huma.Register(api, huma.Operation{
 		OperationID: "list-webhooks", Method: http.MethodGet, Path: "/v1/webhooks", Tags: []string{"delivery"},
-		Summary: "List webhook endpoints", Description: "Those that were ever delivered to, and those that are disabled: how far each is, how it answered last, and what waits.", Errors: []int{401, 503},
+		Summary: "List webhook endpoints", Description: "Endpoints that messages were delivered to, and disabled ones: how far each is, its last answer, and its waiting messages.", Errors: []int{401, 503},
 	}, s.listWebhooks)
 	huma.Register(api, huma.Operation{
 		OperationID: "get-webhook", Method: http.MethodGet, Path: "/v1/webhooks/{name}", Tags: []string{"delivery"},
@@ -36,21 +36,21 @@ func (s *Server) deliveryRoutes(api huma.API) {
 	}, s.getWebhook)
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "retry-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{name}/retry", Tags: []string{"delivery"},
-		Summary: "Try now what waits at a webhook endpoint",
-		Description: "All processes that deliver to it do so within a second or two, and forget why they sent nothing: breaker and pauses. " +
-			"Messages of an account keep their order; a try that fails counts as any other. 409 if the endpoint is disabled, or nobody delivers to it. The body may be left out.",
+		Summary: "Retry the waiting messages of a webhook endpoint now",
+		Description: "All processes that deliver to it do so within a second or two, even if its breaker is open or it asked for a pause. " +
+			"Messages of an account keep their order, and a failed try counts like any other. 409 if the endpoint is disabled, or no process delivers to it. The body may be left out.",
 		Errors: []int{400, 401, 404, 409, 413, 422, 503},
 	}), s.retryWebhook)
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "skip-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{name}/skip", Tags: []string{"delivery"},
-		Summary: "Skip what waits at a webhook endpoint",
-		Description: "The first message that waits of an account, or of each, becomes a dead letter, and the next ones are tried. Nothing is lost: replay-dead delivers it again. " +
-			"409 if it would be several and the body does not say all. A message that is being sent just now may arrive all the same.",
+		Summary: "Skip waiting messages of a webhook endpoint",
+		Description: "The first waiting message of an account, or of each account, becomes a dead letter, and the next ones are tried. Nothing is lost: replay-dead delivers it again. " +
+			"409 for several messages unless the body has all. A message that is being sent at that moment may still arrive.",
 		Errors: []int{400, 401, 404, 409, 413, 422, 503},
 	}), s.skipWebhook)
 	huma.Register(api, huma.Operation{
 		OperationID: "enable-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{name}/enable", Tags: []string{"delivery"},
-		Summary: "Deliver to a disabled webhook endpoint again", Description: "From where it stopped, within a second or two. One that is enabled is left alone.",
+		Summary: "Deliver to a disabled webhook endpoint again", Description: "From where it stopped, within a second or two. An enabled endpoint stays as it is.",
 		Errors: []int{401, 404, 503},
 	}, s.enableWebhook)
 
@@ -62,13 +62,13 @@ func (s *Server) deliveryRoutes(api huma.API) {
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "replay-dead", Method: http.MethodPost, Path: "/v1/dead:replay", Tags: []string{"delivery"},
 		Summary: "Deliver dead letters again",
-		Description: "Those that are named, or all that a group has now: they are put at the end of their streams, for the group that could not handle them. " +
-			"Where the reply has a next, ask again with it; to repeat a request is safe.",
+		Description: "The named ones, or all that a group has now. They are put at the end of their streams, for the group that could not handle them. " +
+			"If the reply has a next, ask again with it. Repeating a request is safe.",
 		Errors: []int{400, 401, 413, 422, 503},
 	}), s.replayDead)
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "drop-dead", Method: http.MethodPost, Path: "/v1/dead:drop", Tags: []string{"delivery"},
-		Summary: "Forget dead letters", Description: "Those that are named, for good.",
+		Summary: "Remove dead letters", Description: "The named ones, for good.",
 		Errors: []int{400, 401, 413, 422, 503},
 	}), s.dropDead)
 }

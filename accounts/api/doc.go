@@ -1,9 +1,9 @@
 // Package api is the registry of accounts over HTTP.
 //
-// Requests and replies are JSON; imports, exports and followed messages are
-// streams of it. Errors are application/problem+json (RFC 9457) and name every
-// fault of a request at once. What the routes take and give is in /openapi.json,
-// which /docs shows; the types of this package are the same in Go.
+// Requests and replies are JSON. Imports, exports and followed messages are streams of JSON.
+// Errors are application/problem+json (RFC 9457) and name every fault of a request at once.
+// /openapi.json describes the routes, and /docs shows it. The types of this package are the same
+// in Go.
 //
 // Where a token is set, or RequireKey says so, a request shows the token or a key as a bearer
 // token, or bears the cookie of a session that was begun with one of them or with an
@@ -16,7 +16,7 @@
 // Rights is the table of what each route demands: a role, and a scope that says which
 // accounts it is about. Who is bound to labels meets only accounts with them.
 //
-// When Redis is away, requests fail with 503 and a Retry-After. Nothing that
-// failed so is half done, but it may be done all the same: to repeat a PUT, a
-// DELETE or an import is safe, and so is a POST that may then answer 409.
+// When Redis is away, requests fail with 503 and a Retry-After. Such a request is not half done,
+// but it may have been done. Repeating a PUT, a DELETE or an import is safe. So is repeating a
+// POST, which may then answer 409.
 package api

@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// The page is our own, whole and small: it works where there is no internet and
-// under a policy that lets nothing else in.
+// The page is our own and small. It works without the internet, and under a policy that allows
+// nothing else.
 //
 //go:embed assets
 var assets embed.FS

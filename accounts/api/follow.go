@@ -11,23 +11,23 @@ import (
 	"github.com/rounds-dev/rounds/accounts/message"
 )
 
-// follower is a caller that is sent messages as they come.
+// follower is a caller that gets messages as they come.
 type follower struct {
 	server   *Server
 	position message.Position
 	tail     *message.Tail
 	out      *patientWriter
 	buffer   bytes.Buffer
-	passed   bool // the position is behind messages that are not for the caller, and it was not told
+	passed   bool // the position is behind messages that the caller may not see, and was not sent yet
 }
 
-// followMessages sends server-sent events until the caller goes or the server
-// closes. Each carries the position behind it, with which a caller that lost the
-// connection goes on: it misses nothing and gets nothing twice.
+// followMessages sends server-sent events until the caller goes or the server closes. Each event
+// has the position behind it, with which a caller that lost the connection goes on: it misses no
+// message and gets none twice.
 func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position message.Position) {
 	if s.following.Add(1) > int64(s.options.MaxFollowers) {
 		s.following.Add(-1)
-		unavailable(fmt.Sprintf("%d callers follow messages here already, which is the most there may be: ask without text/event-stream, or follow at another process", s.options.MaxFollowers)).write(w)
+		unavailable(fmt.Sprintf("%d callers already follow messages here, and no more may: ask without text/event-stream, or follow at another process", s.options.MaxFollowers)).write(w)
 		return
 	}
 	defer s.following.Add(-1)
@@ -40,28 +40,27 @@ func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position
 	}
 	defer tail.Close()
 	f := &follower{server: s, position: position, tail: tail, out: &patientWriter{out: w, connection: http.NewResponseController(w)}}
-	// The first page is read before the reply begins, for then it can still be
-	// an error.
+	// Read the first page before the reply begins: until then the reply can be an error.
 	full, err := f.read(ctx)
 	if err != nil {
 		s.problem(ctx, "follow messages", err).write(w)
 		return
 	}
-	_ = f.out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and that must not end it
+	_ = f.out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and a deadline must not end it
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // or nginx keeps events back
+	w.Header().Set("X-Accel-Buffering", "no") // or nginx holds back events
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return
 	}
-	// The id alone: a caller that is cut off before the first message must not
-	// miss what comes before it is back.
+	// Send the id first: a caller that is cut off before the first message must not miss messages
+	// that come before it is back.
 	opening := fmt.Sprintf("retry: 1000\nid: %s\n\n", position.String())
 	if err := f.send([]byte(opening)); err != nil {
 		return
 	}
 	if err := f.follow(ctx, full); err != nil && ctx.Err() == nil {
-		_ = s.problem(ctx, "follow messages", err) // logs; the caller comes back and is told
+		_ = s.problem(ctx, "follow messages", err) // it logs; the caller sees it when it comes back
 	}
 }
 
@@ -71,7 +70,7 @@ func (f *follower) follow(ctx context.Context, full bool) error {
 	for {
 		if f.buffer.Len() == 0 && time.Since(sent) >= options.Heartbeat {
 			f.buffer.WriteString(": still here\n")
-			if f.passed { // a caller that is cut off need not pass over the same again
+			if f.passed { // so that a caller that is cut off does not skip the same messages again
 				fmt.Fprintf(&f.buffer, "id: %s\n", f.position.String())
 				f.passed = false
 			}
@@ -102,14 +101,13 @@ func (f *follower) follow(ctx context.Context, full bool) error {
 	}
 }
 
-// read puts the next messages into the buffer, and reports whether there may be
-// more at once.
+// read puts the next messages into the buffer, and reports whether there may be more already.
 func (f *follower) read(ctx context.Context) (full bool, err error) {
 	found, more, err := f.tail.Page(ctx)
 	if err != nil {
 		return false, err
 	}
-	f.position = f.position.Clone() // the opening tells where it began
+	f.position = f.position.Clone() // the opening has the position where it began
 	shown, err := f.server.visible(ctx, found)
 	if err != nil {
 		return false, err

@@ -6,14 +6,14 @@ import (
 	"github.com/rounds-dev/rounds/accounts/message"
 )
 
-// Group is a consumer group and how far it has got.
+// Group is a consumer group and how far it has read.
 type Group struct {
 	Name          string   `json:"name"`
 	Lag           int      `json:"lag" doc:"Messages that it has not read."`
-	Pending       int      `json:"pending" doc:"That it has read and not acknowledged."`
-	OldestUnread  float64  `json:"oldest_unread_seconds" doc:"For how long the first waits that it has not read."`
-	OldestPending float64  `json:"oldest_pending_seconds" doc:"How old the first is that it has not acknowledged."`
-	Consumers     []string `json:"consumers" nullable:"false" doc:"That are alive."`
+	Pending       int      `json:"pending" doc:"Messages that it has read but not acknowledged."`
+	OldestUnread  float64  `json:"oldest_unread_seconds" doc:"The age of the oldest message that it has not read."`
+	OldestPending float64  `json:"oldest_pending_seconds" doc:"The age of the oldest message that it has not acknowledged."`
+	Consumers     []string `json:"consumers" nullable:"false" doc:"Its living consumers."`
 }
 
 // GroupList is all consumer groups.
@@ -21,28 +21,28 @@ type GroupList struct {
 	Groups []Group `json:"groups" nullable:"false"`
 }
 
-// GroupReadRequest is a turn of a consumer that reads a group.
+// GroupReadRequest is a round of a consumer of a group.
 type GroupReadRequest struct {
 	_           struct{} `additionalProperties:"false"`
-	Consumer    string   `json:"consumer,omitempty" doc:"Who asks: ten letters or digits, at random; left out with the first turn, the answer names one."`
-	From        string   `json:"from,omitempty" enum:"start,now" doc:"Make the group if it is new, and begin with the oldest message that is kept, or with the next; left out: it must be there."`
-	Acknowledge []string `json:"acknowledge,omitempty" maxItems:"1000" doc:"Ids of messages that were dealt with."`
-	Limit       int      `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"100" doc:"At most this many."`
-	Wait        string   `json:"wait,omitempty" example:"10s" default:"0s" doc:"Wait so long for a first message, at most 10s."`
-	Leave       bool     `json:"leave,omitempty" doc:"Nothing more; what is not acknowledged goes to other consumers at once."`
+	Consumer    string   `json:"consumer,omitempty" doc:"The consumer's name, ten random letters or digits. Leave it out in the first round: the reply has a name."`
+	From        string   `json:"from,omitempty" enum:"start,now" doc:"Create the group if it is new, and begin with the oldest message that is kept (start) or with the next one (now). Left out: the group must exist."`
+	Acknowledge []string `json:"acknowledge,omitempty" maxItems:"1000" doc:"Handles of messages that were handled."`
+	Limit       int      `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"100" doc:"The most messages to return."`
+	Wait        string   `json:"wait,omitempty" example:"10s" default:"0s" doc:"The longest wait for a first message, at most 10s."`
+	Leave       bool     `json:"leave,omitempty" doc:"Read no more. Other consumers get unacknowledged messages at once."`
 }
 
-// GroupMessage is a message that a consumer was given.
+// GroupMessage is a message that was delivered to a consumer.
 type GroupMessage struct {
-	Handle   string `json:"handle" doc:"To acknowledge it by."`
-	Delivery int    `json:"delivery" doc:"1 at first; one more for each time that it was given before."`
+	Handle   string `json:"handle" doc:"The handle for acknowledging it."`
+	Delivery int    `json:"delivery" doc:"1 for the first delivery, and one more for each later one."`
 	Message
 }
 
-// GroupBatch is what a turn brought.
+// GroupBatch is the result of a round.
 type GroupBatch struct {
-	Consumer     string         `json:"consumer" doc:"Who asked; to be sent with the next turn."`
-	Acknowledged int            `json:"acknowledged" doc:"How many of those acknowledged were pending."`
+	Consumer     string         `json:"consumer" doc:"The consumer's name, for the next round."`
+	Acknowledged int            `json:"acknowledged" doc:"Acknowledged messages that were pending."`
 	Messages     []GroupMessage `json:"messages" nullable:"false"`
 }
 
@@ -91,13 +91,13 @@ type groupReadReply struct {
 }
 
 func (s *Server) readGroup(ctx context.Context, r *groupReadInput) (*groupReadReply, error) {
-	turn, err := message.DecodeGroupRead(r.RawBody)
+	round, err := message.DecodeGroupRead(r.RawBody)
 	if err != nil {
 		return nil, s.problem(ctx, "read group", err)
 	}
 	ctx, end := s.lasting(ctx)
 	defer end()
-	batch, err := s.messages.ReadGroup(ctx, r.Name, turn)
+	batch, err := s.messages.ReadGroup(ctx, r.Name, round)
 	if err != nil {
 		return nil, s.problem(ctx, "read group", err)
 	}

@@ -36,8 +36,8 @@ func isLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// guarded lets through who may use the API, and puts the principal on whose behalf a
-// request is into its context.
+// guarded admits callers that may use the API, and puts the principal of a request into its
+// context.
 func (s *Server) guarded(t terms, next http.Handler) http.Handler {
 	authenticate := s.authenticator(t)
 	identified := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,8 +53,8 @@ func (s *Server) guarded(t terms, next http.Handler) http.Handler {
 	if s.closedTo(t) {
 		return identified
 	}
-	// Only this machine can connect, but a browser on it runs the pages of others.
-	// Their requests name a host of theirs, or say where they come from.
+	// Only this machine can connect, but a browser on it runs pages of other sites. Their
+	// requests name another host, or say where they come from.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !origin.Loopback(r.Host):
@@ -67,14 +67,14 @@ func (s *Server) guarded(t terms, next http.Handler) http.Handler {
 	})
 }
 
-// unauthorized is the problem of a request that is not let in.
+// unauthorized returns the problem of a request that is not admitted.
 func unauthorized(detail string) *problem {
 	p := newProblem(http.StatusUnauthorized, detail)
 	p.headers = http.Header{"Www-Authenticate": {`Bearer realm="rounds"`}}
 	return p
 }
 
-// recovered sets what every reply has, and keeps a panic from the caller.
+// recovered sets the headers of every reply, and hides a panic from the caller.
 func (s *Server) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -264,7 +264,7 @@ func TestStarting(t *testing.T) {
 		{errors.New("dial tcp 10.0.0.1: secret"), "starting: Redis cannot be reached"},
 		{circulate.ErrMismatch, "starting: settings disagree with Redis"},
 		{fmt.Errorf("redis at 10.0.0.1: %w", redis.Error("WRONGPASS invalid username-password pair")), "starting: Redis was reached, but refused the password"},
-		{redis.Error("NOAUTH Authentication required."), "starting: Redis was reached, but wants a password and was given none"},
+		{redis.Error("NOAUTH Authentication required."), "starting: Redis was reached, but it needs a password and got none"},
 		{redis.Error("NOPERM no"), "starting: Redis refuses: NOPERM"},
 	} {
 		reason = tt.reason

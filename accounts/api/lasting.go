@@ -10,22 +10,21 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access"
 )
 
-// askAgain is how often a request that lasts has it looked at whether its caller may still
-// do what it does.
+// askAgain is how often a long request checks whether its caller is still allowed.
 const askAgain = 5 * time.Second
 
-// errRevoked reports that what a caller showed when its request began lets it in no more.
+// errRevoked reports that the credential with which a request began is no longer valid.
 var errRevoked = errors.New("api: the caller may no longer do this")
 
-// againKey is of a context's function that authenticates its request once more.
+// againKey is the context key of a function that authenticates the request again.
 type againKey struct{}
 
 func withAgain(ctx context.Context, again func() (access.Principal, error)) context.Context {
 	return context.WithValue(ctx, againKey{}, again)
 }
 
-// stream is the context of a request that may last: it ends with the server,
-// too, and when its caller's key is revoked. The caller calls the function when it is done.
+// stream returns the context of a long request. It also ends with the server, and when the
+// caller's key is revoked. The caller must call the function at the end.
 func (s *Server) stream(r *http.Request) (context.Context, context.CancelFunc) {
 	return s.lasting(r.Context())
 }
@@ -43,8 +42,8 @@ func (s *Server) lasting(ctx context.Context) (context.Context, context.CancelFu
 	}
 }
 
-// stillAllowed ends a request once its caller is let in no more, or as somebody else. That it
-// cannot be told leaves the request alone.
+// stillAllowed ends a request once its caller is no longer admitted, or is another principal. If
+// that is unknown, the request goes on.
 func stillAllowed(ctx context.Context, cancel context.CancelCauseFunc) {
 	again, ok := ctx.Value(againKey{}).(func() (access.Principal, error))
 	principal, _ := access.From(ctx)

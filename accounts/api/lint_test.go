@@ -180,7 +180,7 @@ func TestTheDescriptionPassesLint(t *testing.T) {
 			for broken, with := range map[string][2]string{
 				"no license":      {`"license":`, `"licence":`},
 				"another license": {`"identifier":"Apache-2.0"`, `"identifier":"other"`},
-				"no servers":      {`"servers":[{"description":"Where this description is served.","url":"/"}]`, `"servers":[]`},
+				"no servers":      {`"servers":[{"description":"The server of this description.","url":"/"}]`, `"servers":[]`},
 				"an unknown tag":  {`"tags":["delivery"]`, `"tags":["other"]`},
 				"an id twice":     {`"operationId":"get-metrics"`, `"operationId":"get-openapi"`},
 				"no 4xx":          {`"431":`, `"531":`},

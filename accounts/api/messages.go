@@ -16,12 +16,12 @@ import (
 	"github.com/rounds-dev/rounds/accounts/message"
 )
 
-// passedPages is how many pages one request reads at most for a caller who sees few of the
+// passedPages is the most pages that a request reads for a caller that may see few of the
 // messages.
 const passedPages = 10
 
-// getMessages returns a page of found messages or, to a caller that accepts
-// server-sent events, all that come.
+// getMessages returns a page of found messages. To a caller that accepts server-sent events it
+// sends all messages as they come.
 func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) {
 	w.Header().Add("Vary", "Accept")
 	follow := strings.Contains(strings.Join(r.Header.Values("Accept"), ","), "text/event-stream")

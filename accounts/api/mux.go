@@ -9,9 +9,9 @@ import (
 
 type slashKey struct{}
 
-// addressed has a handler be told the id "/" as well. A ServeMux takes a segment that is
-// an encoded slash, and nothing else, for the end of a path; such a request is routed
-// under a stand-in, by withSlash.
+// addressed makes the id "/" work. A ServeMux treats a segment that is only an encoded slash as
+// the end of a path. withSlash routes such a request under a stand-in, and addressed restores the
+// id.
 func addressed(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Value(slashKey{}) != nil {
@@ -21,7 +21,7 @@ func addressed(handler http.Handler) http.Handler {
 	})
 }
 
-// withSlash returns a request for the account "/" the stand-in.
+// withSlash returns a request for the account "/" with a stand-in in its path.
 func withSlash(r *http.Request) *http.Request {
 	const before, slash = "/v1/accounts/", "%2F"
 	path := r.URL.EscapedPath()
@@ -39,8 +39,8 @@ func withSlash(r *http.Request) *http.Request {
 	return routed
 }
 
-// found answers what no route matches with a problem, where the mux would do so
-// in plain text.
+// found answers a request that matches no route with a problem. The mux would answer in plain
+// text.
 func found(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = withSlash(r)
@@ -60,7 +60,7 @@ func found(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// verdictWriter keeps only what a reply begins with.
+// verdictWriter keeps only the status and the header of a reply.
 type verdictWriter struct {
 	header http.Header
 	status int
@@ -70,11 +70,11 @@ func (w *verdictWriter) Header() http.Header         { return w.header }
 func (w *verdictWriter) WriteHeader(status int)      { w.status = status }
 func (w *verdictWriter) Write(p []byte) (int, error) { return len(p), nil }
 
-// NoRoute is what Server.Route returns where there is none.
+// NoRoute is what Server.Route returns if no route matches.
 const NoRoute = "none"
 
-// Route is the pattern of the route that a request takes, such as
-// "GET /v1/accounts/{id}". There are as many as routes, whatever is asked for.
+// Route returns the pattern of the route that a request takes, such as
+// "GET /v1/accounts/{id}". The number of results is bounded, whatever callers ask for.
 func (s *Server) Route(r *http.Request) string {
 	serving := s.serving.Load()
 	_, pattern := serving.open.Handler(r)

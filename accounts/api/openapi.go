@@ -12,27 +12,27 @@ import (
 	"github.com/rounds-dev/rounds/accounts/message"
 )
 
-const introduction = `rounds keeps checking accounts for new messages. This is who is checked, and what was found.
+const introduction = `rounds keeps checking accounts for new messages. This API manages the accounts and returns the messages that were found.
 
-Errors are problem+json and name every fault of a request at once. Times are RFC 3339 in UTC, by Redis' clock. With 503 Redis is away: repeat after Retry-After.`
+Errors are problem+json and name every fault of a request at once. Times are RFC 3339 in UTC, by Redis' clock. 503 usually means that Redis is away: repeat the request after Retry-After.`
 
-// describe completes the description of the routes and writes it: what huma
-// cannot know of those that it serves, and those that it does not serve.
+// describe completes the description of the routes and returns it. It adds what huma cannot know
+// about its routes, and the routes that huma does not serve.
 func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 	doc := api.OpenAPI()
 	doc.Info.Description = introduction
 	doc.Tags = []*huma.Tag{
-		{Name: "accounts", Description: "Who is checked."},
-		{Name: "circulation", Description: "When, and whether."},
+		{Name: "accounts", Description: "The accounts that are checked."},
+		{Name: "circulation", Description: "When accounts are checked, and whether."},
 		{Name: "transfer", Description: "Many accounts at once, as lines of JSON."},
-		{Name: "messages", Description: "What was found."},
-		{Name: "delivery", Description: "Who has had it: consumer groups, webhook endpoints, dead letters."},
+		{Name: "messages", Description: "The messages that were found."},
+		{Name: "delivery", Description: "Consumer groups, webhook endpoints and dead letters."},
 		{Name: "access", Description: "Who may do what."},
-		{Name: "service", Description: "How it is doing."},
+		{Name: "service", Description: "The state of the service."},
 	}
 	doc.Info.License = &huma.License{Name: "Apache License 2.0", Identifier: "Apache-2.0"}
-	doc.Servers = []*huma.Server{{URL: "/", Description: "Where this description is served."}}
-	doc.Security = []map[string][]string{{}} // open to who reaches it, which is this machine alone
+	doc.Servers = []*huma.Server{{URL: "/", Description: "The server of this description."}}
+	doc.Security = []map[string][]string{{}} // open to everybody that can reach it: only this machine can
 	if s.closedTo(t) {
 		doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 			"token":   {Type: "http", Scheme: "bearer"},
@@ -60,8 +60,8 @@ func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 	schemas.setBody(doc.Paths["/v1/webhooks/{name}/skip"].Post, reflect.TypeFor[WebhookSkipRequest](), false)
 	schemas.setBody(doc.Paths["/v1/groups/{name}/read"].Post, reflect.TypeFor[GroupReadRequest](), true)
 	created := *accountPath.Put.Responses["200"]
-	accountPath.Put.Responses["200"].Description = "It was there."
-	created.Description = "It is new."
+	accountPath.Put.Responses["200"].Description = "The account existed."
+	created.Description = "The account is new."
 	accountPath.Put.Responses["201"] = &created
 
 	doc.AddOperation(schemas.importing())
@@ -121,11 +121,11 @@ func (d describer) importing() *huma.Operation {
 	return d.problems(&huma.Operation{
 		OperationID: "import-accounts", Method: http.MethodPost, Path: "/v1/accounts:import", Tags: []string{"transfer"},
 		Summary: "Register or change many accounts",
-		Description: "One record a line, at most 256 KiB each, as many as you like. New and changed accounts are due at their next phase slot, so that they do not all start together. " +
-			"Of lines with the same id the last one wins. A record that was exported with its state brings that along if the account is new.\n\n" +
-			"The reply begins at once: a line for each bad line as it is met and for each that repeats an id, and a summary as the last. Read it while you send. " +
-			"If the last line has an error, or is missing, the import stopped; to import all again is safe.",
-		Parameters: []*huma.Param{{Name: "from", In: "query", Description: "Where new accounts begin: backfill, with all that their third parties still have, or now, passing over what came before.",
+		Description: "One record a line, at most 256 KiB each, any number of them. New and changed accounts are due at their next phase slot, so that they do not all start together. " +
+			"Of several lines with the same id the last one wins. A record that was exported with its state brings the state along if the account is new.\n\n" +
+			"The reply begins at once. It has a line for each bad line and for each line that repeats an id, and a summary as the last line. Read it while you send. " +
+			"If the last line has an error, or is missing, the import stopped. Importing everything again is safe.",
+		Parameters: []*huma.Param{{Name: "from", In: "query", Description: "Where new accounts begin. backfill: with everything that their third parties still have. now: with messages from now on, older ones are dropped.",
 			Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"backfill", "now"}, Default: "backfill"}}},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/x-ndjson": d.media(reflect.TypeFor[Record]())}},
 		Responses:   map[string]*huma.Response{"200": {Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": lines}}},
@@ -136,8 +136,8 @@ func (d describer) exporting() *huma.Operation {
 	return d.problems(&huma.Operation{
 		OperationID: "export-accounts", Method: http.MethodGet, Path: "/v1/accounts:export", Tags: []string{"transfer"},
 		Summary:     "The records of accounts",
-		Description: "Of all, or of those that the parameters select: one a line, as import takes them. If it fails half way the connection is cut.",
-		Parameters: selecting(&huma.Param{Name: "with_state", In: "query", Description: "true: each record has a field state as well, with cursor, failures, what its cadence keeps and why it is parked. An import gives that to accounts that are new.",
+		Description: "Of all accounts, or of those that the parameters select: one record a line, as import takes them. If it fails half way the connection is cut.",
+		Parameters: selecting(&huma.Param{Name: "with_state", In: "query", Description: "true: each record also has a field state, with cursor, failures, what its cadence keeps and why it is parked. An import uses it for new accounts.",
 			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false}}),
 		Responses: map[string]*huma.Response{"200": {
 			Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": d.media(reflect.TypeFor[Record]())},
@@ -150,11 +150,11 @@ func (d describer) messages() *huma.Operation {
 	return d.problems(&huma.Operation{
 		OperationID: "get-messages", Method: http.MethodGet, Path: "/v1/messages", Tags: []string{"messages"},
 		Summary: "Found messages",
-		Description: "A page of them, in the order in which they were written. With Accept: text/event-stream all that come: each event's data is a message and its id the after to go on with, " +
+		Description: "A page of messages, in the order in which they were written. With Accept: text/event-stream all messages as they come: each event's data is a message, and its id is the after to go on with, " +
 			"which Last-Event-ID does by itself.",
 		Parameters: []*huma.Param{
-			{Name: "after", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: "start (or nothing): from the oldest that is kept; now: only what comes; else the next of the page before."},
-			{Name: "limit", In: "query", Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: message.Limit}, Description: "At most this many."},
+			{Name: "after", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: "start, or left out: from the oldest message that is kept. now: only new messages. Otherwise the field next of the page before."},
+			{Name: "limit", In: "query", Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: message.Limit}, Description: "The most messages on the page."},
 			{Name: "Last-Event-ID", In: "header", Schema: &huma.Schema{Type: huma.TypeString}, Description: "For events: where to go on, in place of after."},
 		},
 		Responses: map[string]*huma.Response{"200": {

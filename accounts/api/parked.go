@@ -20,8 +20,8 @@ type ParkedAccount struct {
 	Reason   string    `json:"reason" doc:"Why it is parked: \"paused\", or what went wrong."`
 	Since    time.Time `json:"since"`
 	Failures int       `json:"failures" doc:"Failed checks in a row."`
-	Strikes  int       `json:"strikes" doc:"Times it was taken from a replica that did not return it, since the last good return."`
-	Error    string    `json:"last_error,omitempty" doc:"What its last check failed with."`
+	Strikes  int       `json:"strikes" doc:"Times that it was taken from a replica that did not return it, since the last good return."`
+	Error    string    `json:"last_error,omitempty" doc:"The failure of its last check."`
 	ErrorAt  time.Time `json:"last_error_at,omitzero"`
 }
 
@@ -34,28 +34,28 @@ type ParkedList struct {
 // ReviveRequest says which parked accounts are to circulate again.
 type ReviveRequest struct {
 	_      struct{} `additionalProperties:"false"`
-	IDs    []string `json:"ids,omitempty" maxItems:"1000" doc:"These, paused ones among them; or else reason or kind, or both."`
-	Reason string   `json:"reason,omitempty" example:"auth" doc:"Those whose reason begins so. Paused ones are left alone unless it begins with \"paused\"."`
-	Kind   string   `json:"kind,omitempty" example:"feed" doc:"Those of this kind, but for paused ones."`
-	Rate   float64  `json:"rate,omitempty" minimum:"0.001" maximum:"10000" default:"10" doc:"How many of them become due in a second."`
-	DryRun bool     `json:"dry_run,omitempty" doc:"Only count them."`
-	Cursor string   `json:"cursor,omitempty" doc:"The next of the reply before, with the same reason, kind and rate."`
+	IDs    []string `json:"ids,omitempty" maxItems:"1000" doc:"The accounts with these ids, paused ones included. Either ids, or reason or kind or both, are needed."`
+	Reason string   `json:"reason,omitempty" example:"auth" doc:"Accounts whose reason begins with this. Paused ones stay paused unless it begins with \"paused\"."`
+	Kind   string   `json:"kind,omitempty" example:"feed" doc:"Accounts of this kind, except paused ones."`
+	Rate   float64  `json:"rate,omitempty" minimum:"0.001" maximum:"10000" default:"10" doc:"How many accounts become due in a second."`
+	DryRun bool     `json:"dry_run,omitempty" doc:"Only count."`
+	Cursor string   `json:"cursor,omitempty" doc:"The field next of the reply before, with the same reason, kind and rate."`
 }
 
-// Revived is what a revival came to.
+// Revived is the result of a revival.
 type Revived struct {
-	Revived  int       `json:"revived" doc:"Circulate again, their failures forgotten."`
-	Skipped  int       `json:"skipped" doc:"Circulated already, or are paused and were not meant."`
-	NotFound int       `json:"not_found" doc:"No account has the id."`
-	LastDue  time.Time `json:"last_due,omitzero" doc:"When the last one that was revived is due."`
-	Next     string    `json:"next,omitempty" doc:"There may be more: ask again with this cursor. Left out at the end."`
+	Revived  int       `json:"revived" doc:"Accounts that circulate again, with their failures forgotten."`
+	Skipped  int       `json:"skipped" doc:"Accounts that circulated already, or are paused and not selected."`
+	NotFound int       `json:"not_found" doc:"Ids that no account has."`
+	LastDue  time.Time `json:"last_due,omitzero" doc:"When the last revived account is due."`
+	Next     string    `json:"next,omitempty" doc:"The cursor for the next request; left out when the revival is complete."`
 }
 
 type parkedRequest struct {
-	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"At most this many."`
-	Cursor string `query:"cursor" doc:"The next of the page before."`
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"The most accounts on the page."`
+	Cursor string `query:"cursor" doc:"The field next of the page before."`
 	Kind   string `query:"kind" doc:"Only accounts of this kind."`
-	Reason string `query:"reason" doc:"Only accounts whose reason begins so."`
+	Reason string `query:"reason" doc:"Only accounts whose reason begins with this."`
 }
 
 type parkedReply struct {
@@ -130,10 +130,10 @@ func (s *Server) reviveParked(ctx context.Context, r *reviveInput) (*reviveReply
 	}}, nil
 }
 
-// ResumeRequest says from where a resumed account goes on.
+// ResumeRequest says where a resumed account goes on.
 type ResumeRequest struct {
 	_    struct{}            `additionalProperties:"false"`
-	From accounts.ResumeFrom `json:"from,omitempty" enum:"cursor,now,backfill" default:"cursor" doc:"cursor: where its last check ended. now: what came before it was resumed is passed over, by the messages' own times; those without a time are passed over until it has caught up, for a day at most. backfill: it forgets how far it had got, so that everything is found that the third party still has, some of it once more under the same message ids."`
+	From accounts.ResumeFrom `json:"from,omitempty" enum:"cursor,now,backfill" default:"cursor" doc:"cursor: where its last check ended. now: messages from before the resumption are dropped, by their own times; messages without a time are dropped until the account has caught up, for at most a day. backfill: the cursor is forgotten, so that checks find everything that the third party still has; messages that were found before have the same ids again."`
 }
 
 type resumeInput struct {

@@ -19,19 +19,19 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// retryAfter is when to come back to a server whose Redis is away.
+// retryAfter is the wait for a server whose Redis is away.
 const retryAfter = 5 * time.Second
 
 // errClosing reports that the server is shutting down.
 var errClosing = errors.New("api: shutting down")
 
-// Problem is a failed request: what huma writes, and headers that go with it.
+// problem is the reply to a failed request: huma's error, and headers.
 type problem struct {
 	*huma.ErrorModel
 	headers http.Header
 }
 
-// GetHeaders are sent along with the problem.
+// GetHeaders returns the headers of the reply.
 func (p *problem) GetHeaders() http.Header { return p.headers }
 
 func newProblem(status int, detail string, details ...*huma.ErrorDetail) *problem {
@@ -40,15 +40,15 @@ func newProblem(status int, detail string, details ...*huma.ErrorDetail) *proble
 	}}
 }
 
-// unavailable is the problem of a server that cannot do its work now.
+// unavailable returns the problem of a server that cannot work now.
 func unavailable(reason string) *problem {
 	p := newProblem(http.StatusServiceUnavailable, reason)
 	p.headers = http.Header{"Retry-After": {strconv.Itoa(int(retryAfter.Seconds()))}}
 	return p
 }
 
-// resharding is the problem of a process that does not know yet where accounts go
-// whose shards are changing: a moment later it does.
+// resharding returns the problem of a process that does not know the new shards yet. A moment
+// later it does.
 func resharding() *problem {
 	p := unavailable("the number of shards is changing: try again")
 	p.headers.Set("Retry-After", "1")
@@ -64,8 +64,8 @@ func (p *problem) write(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(p.ErrorModel) // a caller that has gone needs no answer
 }
 
-// problem makes of an error what the caller may see. What is not the caller's
-// doing is logged, here and nowhere else.
+// problem returns what the caller may see of an error. It logs errors that the caller did not
+// cause. They are logged only here.
 func (s *Server) problem(ctx context.Context, doing string, err error) *problem {
 	var faults accounts.Faults
 	switch {
@@ -74,7 +74,7 @@ func (s *Server) problem(ctx context.Context, doing string, err error) *problem 
 	case errors.Is(err, accounts.ErrNotFound):
 		return newProblem(http.StatusNotFound, "no account has this id")
 	case errors.Is(err, accounts.ErrExists):
-		return newProblem(http.StatusConflict, "an account has this id already; PUT changes it")
+		return newProblem(http.StatusConflict, "an account already has this id; PUT changes it")
 	case errors.Is(err, accounts.ErrChanged):
 		return changedProblem()
 	case errors.Is(err, accounts.ErrContended):
@@ -84,7 +84,7 @@ func (s *Server) problem(ctx context.Context, doing string, err error) *problem 
 	case errors.Is(err, message.ErrNoGroup):
 		return newProblem(http.StatusNotFound, "there is no such consumer group")
 	case errors.Is(err, message.ErrGroupAlive):
-		return newProblem(http.StatusConflict, "consumers of the group are running, and would make it anew: end them first, and try again 15 s later")
+		return newProblem(http.StatusConflict, "consumers of the group are running, and would create it again: stop them first, and try again 15 s later")
 	case errors.Is(err, message.ErrNoWebhook):
 		return newProblem(http.StatusNotFound, "there is no such webhook endpoint")
 	case errors.Is(err, message.ErrNoneWaits):
@@ -94,7 +94,7 @@ func (s *Server) problem(ctx context.Context, doing string, err error) *problem 
 	case errors.Is(err, message.ErrWebhookIdle):
 		return newProblem(http.StatusConflict, "no process delivers to the endpoint: start one with the role delivery")
 	case errors.Is(err, message.ErrNotNamed):
-		return newProblem(http.StatusConflict, "messages of so many accounts wait that not all are named, this one not among them; retry or skip others first")
+		return newProblem(http.StatusConflict, "messages of too many accounts wait to name them all, and this account is not named; retry or skip others first")
 	case errors.Is(err, message.ErrSeveralWait):
 		return newProblem(http.StatusConflict, "messages of several accounts wait: name the account, or say all")
 	case errors.Is(err, errCounting):
@@ -105,7 +105,7 @@ func (s *Server) problem(ctx context.Context, doing string, err error) *problem 
 		trail.Of(ctx).End(trail.Unknown)
 		return unavailable("the server is shutting down")
 	case errors.Is(context.Cause(ctx), errRevoked):
-		return newProblem(http.StatusUnauthorized, "the key that the request began with holds no longer")
+		return newProblem(http.StatusUnauthorized, "the key with which the request began is no longer valid")
 	case ctx.Err() != nil: // the caller has gone
 		trail.Of(ctx).End(trail.Unknown)
 		return unavailable("the request was cancelled")
@@ -121,8 +121,8 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, doing string, err 
 	s.problem(r.Context(), doing, err).write(w)
 }
 
-// faulty is the problem of a body with faults. One that is no JSON object is
-// malformed, the others cannot be processed.
+// faulty returns the problem of a body with faults: 400 if it is not a JSON object, and otherwise
+// 422.
 func faulty(faults accounts.Faults) *problem {
 	if faults[0].Field == accounts.RecordField {
 		return newProblem(http.StatusBadRequest, "the body cannot be read", detailsOf(faults[:1], "body.")...)
@@ -130,8 +130,8 @@ func faulty(faults accounts.Faults) *problem {
 	return newProblem(http.StatusUnprocessableEntity, "validation failed", detailsOf(faults, "body.")...)
 }
 
-// detailsOf are faults as details of a problem. Within stands before each field, and alone
-// where a fault is not of a single one.
+// detailsOf returns faults as details of a problem. Within is the prefix of each field. It stands
+// alone for a fault of the whole text.
 func detailsOf(faults accounts.Faults, within string) []*huma.ErrorDetail {
 	details := make([]*huma.ErrorDetail, len(faults))
 	for i, f := range faults {
@@ -144,20 +144,20 @@ func detailsOf(faults accounts.Faults, within string) []*huma.ErrorDetail {
 	return details
 }
 
-// badCursor is the problem of a cursor that was not given by this ring.
+// badCursor returns the problem of a cursor that this ring never returned.
 func badCursor(location string, err error) *problem {
 	return newProblem(http.StatusUnprocessableEntity, "validation failed",
 		&huma.ErrorDetail{Location: location, Message: strings.TrimPrefix(err.Error(), "cursor: ")})
 }
 
-// replyOf is what Redis replied, if that is what went wrong.
+// replyOf returns Redis' error reply, if the error is one.
 func replyOf(err error) (reply redis.Error) {
 	_ = errors.As(err, &reply)
 	return reply
 }
 
-// reasonOf says why Redis could not be used, in words that are safe to show: an
-// error's own text may hold addresses, and of Redis' replies even data.
+// reasonOf says why Redis could not be used, in words that are safe to show: the text of an error
+// may have addresses, and that of a reply even data.
 func reasonOf(err error) string {
 	var reply redis.Error
 	var network net.Error
@@ -165,9 +165,9 @@ func reasonOf(err error) string {
 	case errors.Is(err, circulate.ErrMismatch):
 		return strings.TrimPrefix(err.Error(), "circulate: ")
 	case circulate.Full(err):
-		return "Redis is at its memory limit and takes nothing more; deleting and pausing accounts works, and it takes more once messages are trimmed"
+		return "Redis is at its memory limit and takes no more writes; deleting and pausing accounts still works, and writes work again once messages are trimmed"
 	case circulate.LockedOut(err) && strings.HasPrefix(string(replyOf(err)), "NOAUTH"):
-		return "Redis was reached, but wants a password and was given none"
+		return "Redis was reached, but it needs a password and got none"
 	case circulate.LockedOut(err):
 		return "Redis was reached, but refused the password"
 	case errors.As(err, &reply):

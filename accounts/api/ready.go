@@ -15,8 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// readyTimeout is how long a ring may take to say that it is there: less than a
-// probe waits.
+// readyTimeout is how long a ring may take to answer: less than a probe waits.
 const readyTimeout = 3 * time.Second
 
 // Ops serves /healthz, /readyz and /metrics and nothing else: for a process without the
@@ -70,9 +69,9 @@ func withToken(token func() string, keys *key.Keyring, next http.Handler) http.H
 	})
 }
 
-// Starting serves in place of the API, or of Ops, until Redis can be reached:
-// the process is healthy but not ready, for the reason given, and every other
-// route answers 503. Reason may be asked at any time.
+// Starting serves in place of the API, or of Ops, until Redis can be reached. The process is
+// healthy but not ready, for the reason that reason returns, and every other route answers 503.
+// Reason may be called at any time.
 func Starting(reason func() error) http.Handler {
 	why := func() string {
 		if err := reason(); err != nil {
@@ -86,26 +85,25 @@ func Starting(reason func() error) http.Handler {
 	return mux
 }
 
-// Health is what /healthz and /readyz say when all is well.
+// Health is the reply of /healthz and /readyz if all is well.
 type Health struct {
 	Status string `json:"status" enum:"ok,ready"`
 }
 
-// healthy says that the process serves, whatever Redis does: to start it anew
-// would help nobody.
+// healthy answers that the process serves, whatever Redis does: a restart would not help.
 func healthy(w http.ResponseWriter, _ *http.Request) { writeJSON(w, Health{"ok"}) }
 
-// readyChecks is how many probes a second ask Redis; others have the last answer.
+// readyChecks is how many probes a second ask Redis. Others get the last answer.
 const readyChecks = 5
 
-// readiness tells whether Redis can be used: whether it answers, and takes writes. It
-// logs when that changes, not at every probe.
+// readiness answers whether Redis can be used: whether it answers and takes writes. It logs only
+// changes, and not every probe.
 type readiness struct {
 	check  func(context.Context) error
 	log    *slog.Logger
 	failed atomic.Bool
 
-	mu     sync.Mutex // held by the one who asks
+	mu     sync.Mutex // held while asking
 	began  time.Time  // the last check …
 	last   error      // … and its outcome
 	second time.Time  // since when checks are counted
@@ -121,9 +119,9 @@ func newReadiness(ring *circulate.Ring, log *slog.Logger) *readiness {
 	}}
 }
 
-// ask checks, unless somebody has since the caller came, or there were many checks
-// just now: however many probe, Redis is asked a few times a second, and nobody waits
-// for more than two checks.
+// ask checks Redis, unless another probe has done so since the caller came, or there were many
+// checks just now. So Redis is asked a few times a second, however many probes there are, and no
+// probe waits for more than two checks.
 func (h *readiness) ask(ctx context.Context) error {
 	came := time.Now()
 	h.mu.Lock()
@@ -149,7 +147,7 @@ func (h *readiness) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	err := h.ask(ctx)
 	if r.Context().Err() != nil {
-		return // whoever asked has gone, and that says nothing of Redis
+		return // the caller has gone, which says nothing about Redis
 	}
 	if failed := err != nil; h.failed.Swap(failed) != failed {
 		if failed {

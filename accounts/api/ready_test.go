@@ -16,7 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-const atItsLimit = "Redis is at its memory limit and takes nothing more; deleting and pausing accounts works, and it takes more once messages are trimmed"
+const atItsLimit = "Redis is at its memory limit and takes no more writes; deleting and pausing accounts still works, and writes work again once messages are trimmed"
 
 func TestReadinessAsksAFewTimesASecond(t *testing.T) {
 	var asked atomic.Int64

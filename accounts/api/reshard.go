@@ -12,42 +12,42 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Resharding is how far a change of the number of shards has come.
+// Resharding is how far a change of the number of shards is.
 type Resharding struct {
-	Phase    circulate.Phase `json:"phase" enum:"steady,moving,draining" doc:"steady: none is under way; moving: accounts go to the new shards; draining: all have moved, and messages are left in the old ones."`
+	Phase    circulate.Phase `json:"phase" enum:"steady,moving,draining" doc:"steady: no change is under way; moving: accounts move to the new shards; draining: all accounts have moved, and the old shards still have messages."`
 	From     int             `json:"from" doc:"How many shards there were."`
-	To       int             `json:"to" doc:"How many there will be."`
+	To       int             `json:"to" doc:"How many shards there will be."`
 	Accounts int             `json:"accounts" doc:"Registered accounts."`
 	Left     int             `json:"left" doc:"Accounts that have not moved yet."`
-	Transit  int             `json:"in_transit" doc:"Batches of accounts that are on their way this moment."`
-	Kept     int             `json:"unconfirmed" doc:"Batches that have arrived and are kept in their old shards for some seconds more."`
+	Transit  int             `json:"in_transit" doc:"Batches of accounts that are on their way at this moment."`
+	Kept     int             `json:"unconfirmed" doc:"Batches that have arrived, and of which the old shards keep a copy for some more seconds."`
 	Messages int             `json:"old_messages" doc:"Messages in the old shards. They are delivered from there."`
-	Behind   []string        `json:"replicas_behind" nullable:"false" doc:"Replicas that do not know the new shards yet: no account moves before they do."`
-	Room     []Room          `json:"room,omitempty" doc:"Of a dry run: the room that each Redis server with a limit of memory needs and has."`
+	Behind   []string        `json:"replicas_behind" nullable:"false" doc:"Replicas that do not know the new shards yet. No account moves before they do."`
+	Room     []Room          `json:"room,omitempty" doc:"In a dry run: the memory that each Redis server with a limit needs and has."`
 }
 
-// Room is what a change of the number of shards needs of a Redis server.
+// Room is the memory that a change of the number of shards needs on a Redis server.
 type Room struct {
 	Node string `json:"node,omitempty" doc:"The server's address, in a cluster."`
-	Need int64  `json:"need_bytes" doc:"What moving the accounts takes at most, about."`
-	Free int64  `json:"free_bytes" doc:"What the server has left below its limit of memory."`
+	Need int64  `json:"need_bytes" doc:"About the most memory that moving the accounts takes."`
+	Free int64  `json:"free_bytes" doc:"The memory that the server has left below its limit."`
 }
 
 // ReshardRequest asks for another number of shards.
 type ReshardRequest struct {
 	_      struct{} `additionalProperties:"false"` // a dry run that is misspelt must not be the real one
-	Shards int      `json:"shards" minimum:"1" maximum:"16384" doc:"How many shards there are to be."`
-	DryRun bool     `json:"dry_run,omitempty" doc:"Only tell what there would be to do."`
-	Force  bool     `json:"force,omitempty" doc:"Begin even where Redis seems to have too little memory below its limit."`
+	Shards int      `json:"shards" minimum:"1" maximum:"16384" doc:"The new number of shards."`
+	DryRun bool     `json:"dry_run,omitempty" doc:"Only say what the change would do."`
+	Force  bool     `json:"force,omitempty" doc:"Begin even if Redis seems to have too little memory below its limit."`
 }
 
 type reshardingReply struct{ Body Resharding }
 
-// reshardRoutes are those that change the number of shards.
+// reshardRoutes adds the routes that change the number of shards.
 func (s *Server) reshardRoutes(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "get-resharding", Method: http.MethodGet, Path: "/v1/reshard", Tags: []string{"service"},
-		Summary: "How far a change of the number of shards has come", Errors: []int{401, 503},
+		Summary: "How far a change of the number of shards is", Errors: []int{401, 503},
 	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
 		done, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
 		return s.resharding(ctx, done, err)
@@ -55,8 +55,8 @@ func (s *Server) reshardRoutes(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "reshard", Method: http.MethodPost, Path: "/v1/reshard", Tags: []string{"service"},
 		Summary: "Change the number of shards",
-		Description: "The monitors do it while the service goes on: the reply tells only that it has begun. To ask again is safe. " +
-			"409 where a change to another number is not over, or Redis has too little memory below its limit for it: force begins it all the same.",
+		Description: "The monitors move the accounts while the service goes on. The reply only says that the change has begun. Repeating the request is safe. " +
+			"409 while another change is under way, or if Redis has too little memory below its limit. force begins it despite that.",
 		Errors: []int{401, 409, 422, 503},
 	}, func(ctx context.Context, r *struct{ Body ReshardRequest }) (*reshardingReply, error) {
 		trail.Of(ctx).Count("shards", r.Body.Shards)
@@ -69,14 +69,14 @@ func (s *Server) reshardRoutes(api huma.API) {
 	})
 	huma.Register(api, huma.Operation{
 		OperationID: "abort-resharding", Method: http.MethodPost, Path: "/v1/reshard:abort", Tags: []string{"service"},
-		Summary: "Give up a change of the number of shards",
-		Description: "Before the first account moves: that is the point of no return. All is as it was before, and another change may begin. To ask again is safe. " +
-			"409 where accounts have begun to move: then the change can only go on, and the number be changed back once it is over.",
+		Summary: "Abort a change of the number of shards",
+		Description: "It works until the first account moves, which is the point of no return. Then everything is as before, and another change may begin. Repeating the request is safe. " +
+			"409 once accounts have begun to move: the change can only go on, and the number can be changed back once it is complete.",
 		Errors: []int{401, 409, 503},
 	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
 		err := s.registry(ctx).AbortResharding(ctx)
 		if errors.Is(err, accounts.ErrNoReturn) {
-			return nil, newProblem(http.StatusConflict, "accounts have begun to move, which is the point of no return: let the change go on, and change the number back once it is over")
+			return nil, newProblem(http.StatusConflict, "accounts have begun to move, which is the point of no return: let the change go on, and change the number back once it is complete")
 		}
 		if err != nil {
 			return nil, s.problem(ctx, "abort resharding", err)
@@ -86,9 +86,9 @@ func (s *Server) reshardRoutes(api huma.API) {
 	})
 	huma.Register(api, huma.Operation{
 		OperationID: "finish-resharding", Method: http.MethodPost, Path: "/v1/reshard:finish", Tags: []string{"service"},
-		Summary: "Forget the old shards now",
-		Description: "Once all accounts have moved. Messages in the old shards go that every consumer group has handled; otherwise that happens when their retention is over. " +
-			"409 where accounts are still moving, or a group has messages to handle there. Dead letters are carried to the new ones.",
+		Summary: "Remove the old shards now",
+		Description: "It works once all accounts have moved. Messages in the old shards that every consumer group has handled are dropped. Without this request that happens when their retention is over. " +
+			"409 while accounts are moving, or a group has messages to handle there. Dead letters move to the new shards.",
 		Errors: []int{401, 409, 503},
 	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
 		over, err := s.registry(ctx).FinishResharding(ctx)
@@ -105,7 +105,7 @@ func (s *Server) reshardRoutes(api huma.API) {
 
 func (s *Server) resharding(ctx context.Context, done accounts.Resharding, err error) (*reshardingReply, error) {
 	if errors.Is(err, accounts.ErrResharding) {
-		return nil, newProblem(http.StatusConflict, "another change of the number of shards is not over: GET /v1/reshard tells of it")
+		return nil, newProblem(http.StatusConflict, "another change of the number of shards is under way: see GET /v1/reshard")
 	}
 	if errors.Is(err, accounts.ErrNoRoom) {
 		return nil, newProblem(http.StatusConflict, err.Error()+", or force it")

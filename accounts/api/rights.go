@@ -10,36 +10,36 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access"
 )
 
-// Scope says which accounts a route is about, and so what it is to a principal who is bound
-// to labels.
+// Scope says which accounts a route is about, and so how it treats a principal that is bound to
+// labels.
 type Scope string
 
 // The scopes.
 const (
-	// ScopeOpen routes ask nobody who they are: they tell nothing of accounts, or what they
-	// take is signed.
+	// ScopeOpen routes need no credential: they reveal nothing about accounts, or their
+	// requests are signed.
 	ScopeOpen Scope = "open"
-	// ScopeSelf routes are about the caller, or about nobody: labels do not matter.
+	// ScopeSelf routes are about the caller, or about nobody. Labels do not matter.
 	ScopeSelf Scope = "self"
-	// ScopeAccount routes are about one account. One without the principal's labels is not
-	// there for it: 404.
+	// ScopeAccount routes are about one account. For a principal that is bound, an account
+	// without its labels does not exist: 404.
 	ScopeAccount Scope = "account"
-	// ScopeAccounts routes are about many accounts, or about what was found for them. A
-	// principal who is bound sees, counts and changes only those with its labels.
+	// ScopeAccounts routes are about many accounts, or their messages. A principal that is
+	// bound sees, counts and changes only accounts with its labels.
 	ScopeAccounts Scope = "accounts"
-	// ScopeService routes are about all accounts together, or about none. A principal who is
-	// bound is refused: 403.
+	// ScopeService routes are about all accounts together, or about none. A principal that
+	// is bound is refused: 403.
 	ScopeService Scope = "service"
 )
 
-// Right says what a route demands of who calls it.
+// Right says what a route demands of its caller.
 type Right struct {
 	Route string      // its pattern, as http.ServeMux has it
-	Role  access.Role // the least one; none where the scope is open
+	Role  access.Role // the least role; none if the scope is open
 	Scope Scope
 }
 
-// Rights is the table of all routes. A route without a row cannot be added, and the guide
+// Rights returns the table of all routes. A route without a row cannot be added, and the guide
 // shows the table.
 func Rights() []Right {
 	return []Right{

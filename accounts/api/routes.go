@@ -15,8 +15,8 @@ import (
 // bodyTimeout is how long a caller may take to send a record.
 const bodyTimeout = 30 * time.Second
 
-// routes is every route there is, each with its row in Rights. Those that stream are plain
-// handlers, and described in streams.
+// routes adds every route, each of which has a row in Rights. Routes that stream are plain
+// handlers, which describe describes.
 func (s *Server) routes(t terms) (*serving, error) {
 	actions := make(map[string]string)
 	trailed := func(pattern string, next http.Handler) http.Handler { return s.trailed(actions, pattern, next) }
@@ -30,20 +30,20 @@ func (s *Server) routes(t terms) (*serving, error) {
 	}), s.createAccount)
 	huma.Register(api, huma.Operation{
 		OperationID: "list-accounts", Method: http.MethodGet, Path: "/v1/accounts", Tags: []string{"accounts"},
-		Summary: "List accounts", Description: "A page of them, in an order that stays: what is registered throughout a walk is in it once.",
+		Summary: "List accounts", Description: "A page of accounts, in an order that stays the same: an account that stays registered during a walk is in it once.",
 		Errors: []int{401, 422, 503},
 	}, s.listAccounts)
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "put-account", Method: http.MethodPut, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
 		Summary:     "Register or change an account",
-		Description: "Due at once if anything changed: 201 if it is new, 200 if it was there. What the body leaves out is reset; PATCH keeps it. What it is checked from is kept, unless its kind changes.",
+		Description: "The account is due at once if anything changed. 201 if it is new, 200 if it existed. Fields that the body leaves out are reset; PATCH keeps them. The cursor is kept unless the kind changes.",
 		Errors:      []int{400, 401, 412, 413, 428, 503},
 	}), s.putAccount)
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "patch-account", Method: http.MethodPatch, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
 		Summary: "Change parts of an account",
-		Description: "A JSON merge patch (RFC 7396): what it names is changed, null removes, the rest is kept. Due at once if anything changed. " +
-			"Of two changes at once none is lost; with If-Match the second is refused.",
+		Description: "A JSON merge patch (RFC 7396): it changes the fields that it names, null removes a field, and the rest is kept. The account is due at once if anything changed. " +
+			"Two changes at once are both applied; with If-Match the second is refused.",
 		Errors: []int{400, 401, 404, 412, 413, 428, 503},
 	}), s.patchAccount)
 	huma.Register(api, huma.Operation{
@@ -52,18 +52,18 @@ func (s *Server) routes(t terms) (*serving, error) {
 	}, s.getAccount)
 	huma.Register(api, huma.Operation{
 		OperationID: "delete-account", Method: http.MethodDelete, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
-		Summary: "Delete an account", Description: "For good; its messages stay. A check under way is not written.",
+		Summary: "Delete an account", Description: "For good. Its messages stay. The result of a check under way is dropped.",
 		Errors: []int{400, 401, 404, 412, 428, 503},
 	}, s.deleteAccount)
 
 	huma.Register(api, huma.Operation{
 		OperationID: "pause-account", Method: http.MethodPost, Path: "/v1/accounts/{id}/pause", Tags: []string{"circulation"},
-		Summary: "Take an account out of circulation", Description: "Until it is resumed; a change of its record does not bring it back. A check under way is not written.",
+		Summary: "Take an account out of circulation", Description: "Until it is resumed. A change of its record does not bring it back. The result of a check under way is dropped.",
 		Errors: []int{401, 404, 503},
 	}, s.pauseAccount)
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "resume-account", Method: http.MethodPost, Path: "/v1/accounts/{id}/resume", Tags: []string{"circulation"},
-		Summary: "Bring a parked account back", Description: "For whatever reason it was parked: due at once, its failures forgotten. One that circulates is left alone. The body may be left out.",
+		Summary: "Bring a parked account back", Description: "Whatever the reason: it is due at once, and its failures are forgotten. An account that circulates stays as it is. The body may be left out.",
 		Errors: []int{400, 401, 404, 413, 503},
 	}), s.resumeAccount)
 	huma.Register(api, takesBody(huma.Operation{
@@ -79,14 +79,14 @@ func (s *Server) routes(t terms) (*serving, error) {
 	}, s.getSchedule)
 	huma.Register(api, huma.Operation{
 		OperationID: "list-parked", Method: http.MethodGet, Path: "/v1/parked", Tags: []string{"circulation"},
-		Summary: "List parked accounts", Description: "A page of them, in an order that stays: who is parked throughout a walk is in it once.",
+		Summary: "List parked accounts", Description: "A page of them, in an order that stays the same: an account that stays parked during a walk is in it once.",
 		Errors: []int{401, 422, 503},
 	}, s.listParked)
 	revive := takesBody(huma.Operation{
 		OperationID: "revive-parked", Method: http.MethodPost, Path: "/v1/parked:revive", Tags: []string{"circulation"},
 		Summary: "Bring parked accounts back, at a rate",
-		Description: "Those that are named, or those parked for a reason or of a kind: they circulate again at once, their failures forgotten, and become due one after the other. " +
-			"Paused ones are meant only where they are named, or the reason begins with \"paused\". Where the reply has a next, ask again with it; to repeat a request is safe.",
+		Description: "The named ones, or those parked for a reason or of a kind. They circulate again at once, with their failures forgotten, and become due one after the other. " +
+			"Paused accounts are selected only if they are named, or the reason begins with \"paused\". If the reply has a next, ask again with it. Repeating a request is safe.",
 		Errors: []int{400, 401, 413, 422, 503},
 	})
 	revive.MaxBodyBytes = maxRevival
@@ -143,11 +143,11 @@ func (s *Server) routes(t terms) (*serving, error) {
 	return &serving{open, open.ServeMux, mux.ServeMux, slices.Concat(open.routes, mux.routes)}, nil
 }
 
-// guardedRoutes is the pattern, among the routes that are open to all, of the others.
+// guardedRoutes is the pattern of all guarded routes in the mux of open routes.
 const guardedRoutes = "/"
 
-// config is huma's, without what it would load from elsewhere and without links
-// from every reply to its schema.
+// config returns huma's configuration, without anything that is loaded from other hosts, and
+// without links from every reply to its schema.
 func (s *Server) config() huma.Config {
 	config := huma.DefaultConfig("rounds", s.options.Version)
 	config.CreateHooks = nil
@@ -158,8 +158,8 @@ func (s *Server) config() huma.Config {
 	return config
 }
 
-// takesBody is an operation whose body the handler reads itself: huma would name
-// a body's faults, but not together with those that only the registry sees.
+// takesBody returns an operation whose handler reads the body itself: huma would not name a body's
+// faults together with those that only the registry finds.
 func takesBody(o huma.Operation) huma.Operation {
 	o.MaxBodyBytes = accounts.MaxRecord + 1 // huma refuses at its limit, not above
 	o.BodyReadTimeout = bodyTimeout

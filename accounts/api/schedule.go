@@ -8,53 +8,53 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Schedule is where an account is, when it is checked next, and why then.
+// Schedule says where an account is, when it is checked next, and why then.
 type Schedule struct {
 	ID    string    `json:"id"`
 	Kind  string    `json:"kind,omitempty"`
 	Shard int       `json:"shard"`
-	Now   time.Time `json:"now" doc:"By Redis' clock, as all times here."`
-	Fault string    `json:"fault,omitempty" doc:"Why the record, or the cadence in it, cannot be read; then what stands in it is not known."`
+	Now   time.Time `json:"now" doc:"The time by Redis' clock, like all times here."`
+	Fault string    `json:"fault,omitempty" doc:"Why the record, or its cadence, cannot be read. Then its fields are unknown."`
 
 	Place    circulate.Place `json:"place" enum:"scheduled,waiting,claimed,parked" doc:"scheduled: due later; waiting: due and next in line; claimed: being checked; parked: out of circulation."`
 	Due      time.Time       `json:"due,omitzero" doc:"When it is checked next, if scheduled."`
 	Since    time.Time       `json:"since,omitzero" doc:"Since when it waits, is claimed or parked."`
-	Replica  string          `json:"replica,omitempty" doc:"Who checks it, if claimed."`
+	Replica  string          `json:"replica,omitempty" doc:"The replica that checks it, if claimed."`
 	Reason   string          `json:"reason,omitempty" doc:"Why it is parked: \"paused\", or what went wrong."`
-	Priority string          `json:"priority" enum:"urgent,normal,low" doc:"The lane it waits in when it is due; who is nudged waits among the urgent ones."`
-	Lanes    *Lanes          `json:"lanes,omitempty" doc:"What it waits for, if it waits."`
+	Priority string          `json:"priority" enum:"urgent,normal,low" doc:"The lane that it waits in when it is due. A nudged account waits in the urgent lane."`
+	Lanes    *Lanes          `json:"lanes,omitempty" doc:"What is ahead of it, if it waits."`
 
 	Rule    string `json:"rule" doc:"What decides when it is checked next. Scheduled: what decided when it is due (cadence, adaptive, cron, at, more, poll-after, retry-after, backoff, limit, outage, isolation, redis-memory, share, registered, resumed, nudge, probe). Waiting: priority. Claimed: claimed. Parked: paused, retry-budget, auth, gone, config, finished, isolation or parked."`
 	Why     string `json:"why" doc:"The same as a sentence."`
-	DueRule string `json:"due_rule" doc:"What decided when it became due, wherever it is now; one of the words for scheduled ones, or what parked it."`
+	DueRule string `json:"due_rule" doc:"The rule that decided when it became due, wherever it is now: one of the words for scheduled accounts, or the rule that parked it."`
 
 	Cadence string      `json:"cadence,omitempty"`
-	Slots   []time.Time `json:"slots" nullable:"false" doc:"The next slots of its cadence from when it is due, at most three, provided that checks succeed. A parked account has none, nor has \"every 0\"."`
-	Nudged  time.Time   `json:"nudged_to,omitzero" doc:"By when a check was asked for while it waits or is checked; obeyed when it returns."`
+	Slots   []time.Time `json:"slots" nullable:"false" doc:"The next slots of its cadence from when it is due, at most three, provided that checks succeed. A parked account has none, nor does \"every 0\"."`
+	Nudged  time.Time   `json:"nudged_to,omitzero" doc:"When the check is due that was asked for while it waits or is checked. It takes effect when the account is returned."`
 
 	Failures  int       `json:"failures" doc:"Failed checks in a row."`
-	Strikes   int       `json:"strikes" doc:"Times it was taken from a replica that did not return it, since the last good return."`
-	Succeeded time.Time `json:"last_success,omitzero" doc:"When a check last succeeded completely or, where none ever did, when it was registered."`
-	Staleness *float64  `json:"staleness_seconds,omitempty" doc:"How long ago that is."`
+	Strikes   int       `json:"strikes" doc:"Times that it was taken from a replica that did not return it, since the last good return."`
+	Succeeded time.Time `json:"last_success,omitzero" doc:"When a check last succeeded completely or, if none ever did, when it was registered."`
+	Staleness *float64  `json:"staleness_seconds,omitempty" doc:"The time since then."`
 	Checks    []string  `json:"checks" nullable:"false" doc:"How the last checks went, the newest first, at most eight: ok, more (there is more), blameless (failed, but not by the account's fault), transient, rate_limited, auth, gone, config, cursor_invalid, protocol, hung, panic."`
 	Error     string    `json:"last_error,omitempty" doc:"What went wrong with the last check, if it did."`
 	ErrorAt   time.Time `json:"last_error_at,omitzero"`
-	Warning   string    `json:"warning,omitempty" doc:"What was wrong at the last check though it succeeded: malformed, of a feed that is no well-formed XML and is read as far as it goes, or moved, of one that has another address for good."`
+	Warning   string    `json:"warning,omitempty" doc:"What was wrong at the last check although it succeeded. malformed: the feed is not well-formed XML, and was read as far as possible; moved: it has another address for good."`
 
-	Retention *float64  `json:"retention_seconds,omitempty" doc:"For how long the third party keeps messages; left out where that is not known."`
-	Headroom  *float64  `json:"headroom_seconds,omitempty" doc:"How long until it forgets messages that no check has fetched; negative if that is past."`
-	Skip      time.Time `json:"passing_over_before,omitzero" doc:"It was resumed from now: messages from before this are passed over until it has caught up."`
+	Retention *float64  `json:"retention_seconds,omitempty" doc:"How long the third party keeps messages; left out if unknown."`
+	Headroom  *float64  `json:"headroom_seconds,omitempty" doc:"The time left until it forgets messages that no check has fetched; negative if that is past."`
+	Skip      time.Time `json:"passing_over_before,omitzero" doc:"It was resumed from now: messages from before this time are dropped until it has caught up."`
 
-	// NeverSucceeded tells a command what the time alone does not.
+	// NeverSucceeded distinguishes a success from a registration in Succeeded.
 	NeverSucceeded bool `json:"never_succeeded,omitempty" doc:"No check ever succeeded completely, as far as is known."`
 }
 
-// Lanes is what a due account waits for.
+// Lanes says how many accounts wait beside a due one.
 type Lanes struct {
-	Lane   string `json:"lane,omitempty" doc:"That it waits in; left out if it stands too far behind to be found."`
+	Lane   string `json:"lane,omitempty" doc:"The lane that it waits in; left out if it is too far behind to be found."`
 	Kind   string `json:"kind,omitempty" doc:"That it waits by, for a replica that checks it; then ahead counts those of its kind."`
-	Ahead  int    `json:"ahead" doc:"Of its lane, how many are taken before it."`
-	Urgent int    `json:"urgent" doc:"How many wait in each lane of its shard."`
+	Ahead  int    `json:"ahead" doc:"Accounts in its lane that are claimed before it."`
+	Urgent int    `json:"urgent" doc:"Accounts that wait in each lane of its shard."`
 	Normal int    `json:"normal"`
 	Low    int    `json:"low"`
 }

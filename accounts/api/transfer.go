@@ -120,7 +120,7 @@ func (s *Server) importError(ctx context.Context, done accounts.Summary, err err
 	if !errors.Is(err, accounts.ErrInput) || errors.Is(context.Cause(ctx), errClosing) {
 		why = s.problem(ctx, "import accounts", err).Detail
 	}
-	return fmt.Sprintf("import stopped: %d of the %d lines that were read are done, and to import all again is safe: %s", done.Done(), done.Lines, why)
+	return fmt.Sprintf("import stopped: %d of the %d lines that were read are done; importing everything again is safe: %s", done.Done(), done.Lines, why)
 }
 
 // exportAccounts writes the records of all accounts that are selected. Where that

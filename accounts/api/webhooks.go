@@ -11,31 +11,31 @@ import (
 // Webhook is a webhook endpoint.
 type Webhook struct {
 	Name     string    `json:"name"`
-	Disabled bool      `json:"disabled" doc:"It gets nothing until it is enabled."`
+	Disabled bool      `json:"disabled" doc:"It gets no messages until it is enabled."`
 	Since    time.Time `json:"since,omitzero" doc:"Since when it is disabled."`
 	Reason   string    `json:"reason,omitempty" doc:"Why it is disabled."`
-	Group    *Group    `json:"group,omitempty" doc:"How far it has got; left out where nothing was ever delivered to it."`
+	Group    *Group    `json:"group,omitempty" doc:"How far it is; left out if no message was ever delivered to it."`
 
-	Standing *WebhookStanding `json:"standing,omitempty" doc:"How it answers, as the processes that deliver to it said within the last minute; left out where none does."`
+	Standing *WebhookStanding `json:"standing,omitempty" doc:"Its state, from the reports of the last minute by the processes that deliver to it; left out if there is none."`
 }
 
-// WebhookStanding is how a webhook endpoint answers.
+// WebhookStanding is the state of a webhook endpoint.
 type WebhookStanding struct {
-	Processes     int       `json:"processes" doc:"That deliver to it."`
-	LastStatus    int       `json:"last_status,omitempty" doc:"Of its last answer; left out where the last attempt had none."`
+	Processes     int       `json:"processes" doc:"Processes that deliver to it."`
+	LastStatus    int       `json:"last_status,omitempty" doc:"The status of its last answer; left out if the last attempt had none."`
 	LastOutcome   string    `json:"last_outcome,omitempty" doc:"How the last attempt ended: delivered, rejected, failed, unreachable, throttled or disabled."`
 	LastAttempt   time.Time `json:"last_attempt,omitzero"`
 	LastDelivered time.Time `json:"last_delivered,omitzero" doc:"When it last took a message, as far as these processes know."`
-	Breaker       string    `json:"breaker" enum:"closed,half-open,open" doc:"Of the process where it is worst."`
-	BreakerUntil  time.Time `json:"breaker_until,omitzero" doc:"That process sends nothing before: its breaker is open, or the endpoint asked for a pause."`
+	Breaker       string    `json:"breaker" enum:"closed,half-open,open" doc:"The worst state of its breaker in a process."`
+	BreakerUntil  time.Time `json:"breaker_until,omitzero" doc:"That process sends nothing before this time: its breaker is open, or the endpoint asked for a pause."`
 
-	WaitingAccounts int       `json:"waiting_accounts" doc:"Accounts of which a message waits to be tried again."`
-	WaitingMessages int       `json:"waiting_messages" doc:"Messages that wait, those behind others among them."`
-	Attempt         int       `json:"attempt" doc:"Failed deliveries of the message that failed most often; 0: none waits that has failed."`
-	MaxDeliveries   int       `json:"max_deliveries" doc:"After so many failed deliveries a message is a dead letter."`
+	WaitingAccounts int       `json:"waiting_accounts" doc:"Accounts with a message that waits to be tried again."`
+	WaitingMessages int       `json:"waiting_messages" doc:"Waiting messages, those behind others included."`
+	Attempt         int       `json:"attempt" doc:"Failed deliveries of the waiting message that failed most often; 0: none has failed."`
+	MaxDeliveries   int       `json:"max_deliveries" doc:"The number of failed deliveries after which a message is a dead letter."`
 	NextTry         time.Time `json:"next_try,omitzero" doc:"When the first of them is tried again."`
 
-	Waiting []WebhookWaiting `json:"waiting,omitempty" doc:"The first message of each account, those that are tried next first; some of them where there are very many. Only where one endpoint is asked for."`
+	Waiting []WebhookWaiting `json:"waiting,omitempty" doc:"The first message of each account, sorted by the next try; only some if there are very many. Only in the reply for one endpoint."`
 }
 
 // WebhookWaiting is a message that waits to be tried again.

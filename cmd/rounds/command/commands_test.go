@@ -285,7 +285,7 @@ func TestServeReloads(t *testing.T) {
 	if got, err := reload("ROUNDS_LIMITS=feed rate=5/s\nROUNDS_LOG_LEVEL=debug\nROUNDS_CONCURRENCY=7\n"); err != nil || got != want {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := reload("ROUNDS_LIMITS=feed rate=x\nROUNDS_CONCURENCY=7\n"); err == nil || !strings.Contains(err.Error(), "all stays as it was (422") ||
+	if _, err := reload("ROUNDS_LIMITS=feed rate=x\nROUNDS_CONCURENCY=7\n"); err == nil || !strings.Contains(err.Error(), "nothing has changed (422") ||
 		!strings.Contains(err.Error(), "\n  ROUNDS_SETTINGS_FILE is") || !strings.Contains(err.Error(), "ROUNDS_LIMITS is \"feed rate=x\"") {
 		t.Errorf("got %v", err)
 	}
