@@ -28,18 +28,17 @@ func newAddCommand(env environment) *cobra.Command {
 		Short: "Register an account",
 		Long: `Register an account.
 
---set gives one field of its config: a value that is true, false, a number, an
-object, an array or a quoted string in JSON counts as that, any other as a
-string; dots in the key nest. A secret is referred to by its name, and the poller
-looks it up: --set 'password={"secret":"NAME"}'.
+--set sets one field of its config. A value that is true, false, a number, an
+object, an array or a quoted string in JSON is read as JSON, any other as a string.
+Dots in the key nest. Refer to a secret by its name, and the poller looks it up:
+--set 'password={"secret":"NAME"}'.
 
-A new account begins with all that its third party still has. With --from now it
-passes over what came before it was registered: its first check finds where it
-stands, and no message from before.
+A new account begins with everything that its third party still has. With --from now
+it passes over what came before its registration: its first check only finds the
+current position.
 
---replace writes the record anew: what is not repeated, such as a label, the cadence
-or a field of the config, goes back to what it is unless given. "account set"
-changes only what it names.`,
+--replace replaces the record: what is not repeated, such as a label, the cadence or
+a field of the config, gets its default. "account set" changes only what it names.`,
 		Example: `  rounds account add news --kind feed --set url=https://example.com/feed.xml --every 1m
   rounds account add crm --kind http --set url=https://example.com/check --set 'key={"secret":"CRM"}'
   rounds account add crm --kind http --config @crm.json --label team=sales --priority urgent --replace

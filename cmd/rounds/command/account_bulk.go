@@ -14,23 +14,24 @@ import (
 
 const bulkHelp = `
 
-Name accounts, or select them with the flags: an account needs to fit all of
-them. --all means every account there is. What is selected is dealt with as it is
-when it is looked at; a command that was interrupted may be run again.`
+Name accounts, or select them with flags: an account must match all of them. --all
+means every account. An account is judged when the command reaches it. A command
+that was interrupted can be run again.`
 
 func newRemoveCommand(env environment) *cobra.Command {
 	return newBulkCommand(env, bulkCommand{
 		name: "rm", done: "removed", action: accounts.DeleteAll, one: (*client.Client).Remove, asks: true,
 	}, &cobra.Command{
 		Short: "Deregister accounts",
-		Long: `Deregister accounts: they are checked no more, and their cursors are forgotten.
+		Long: `Deregister accounts: they are no longer checked, and their cursors are forgotten.
 Messages that were found stay.
 
-Consumers go on knowing an account's messages by its id. If the id is registered
-again, messages whose ids come again too are taken for those of before: sqlonce
-skips them for 14 days, an Effect for as long as it remembers, and receivers of
-webhooks for as long as they do. Give another thing another id.` + bulkHelp + ` Where accounts
-are selected it asks before it removes them, unless --yes says so.`,
+Consumers still know the account's messages by its id. If the id is registered
+again, messages with the same ids count as the old ones: sqlonce skips them for 14
+days, an Effect for as long as it remembers, and receivers of webhooks for as long
+as they do. Use a new id for another account.` + bulkHelp + ` If
+accounts are selected by flags, the command asks before it removes them, unless --yes
+is given.`,
 		Example: `  rounds account rm news
   rounds account rm --label customer=acme --dry-run
   rounds account rm --prefix test- --yes`,
@@ -43,9 +44,9 @@ func newPauseCommand(env environment) *cobra.Command {
 		name: "pause", done: "paused", action: accounts.PauseAll, one: (*client.Client).Pause,
 	}, &cobra.Command{
 		Short: "Take accounts out of circulation until they are resumed",
-		Long: `Take accounts out of circulation until they are resumed. Of those that are
-selected, the ones that are parked for another reason stay so, unless --state
-parked or --reason selects them.` + bulkHelp,
+		Long: `Take accounts out of circulation until they are resumed. Selected accounts that are
+parked for another reason are not changed, unless --state parked or --reason selects
+them.` + bulkHelp,
 		Example: `  rounds account pause news
   rounds account pause --kind feed --label team=news`,
 	})
@@ -58,11 +59,11 @@ func newResumeCommand(env environment) *cobra.Command {
 		one: func(calls *client.Client, ctx context.Context, id string) error { return named.resume(ctx, calls, id) },
 	}, &cobra.Command{
 		Short: "Put parked accounts back into circulation, paused ones among them",
-		Long: `Put parked accounts back into circulation. One that is named is due at once,
-for whatever reason it was parked. Of those that are selected, paused ones come back, and those
-parked for another reason only where --state parked or --reason selects them; each
-is due at its next phase slot, so that they do not all start together. To bring
-accounts back slowly, see "rounds parked revive".` + resumeHelp + bulkHelp,
+		Long: `Put parked accounts back into circulation. A named account is due at once, for
+whatever reason it was parked. With flags, paused accounts are resumed; accounts
+that are parked for another reason only if --state parked or --reason selects them.
+Each is due at its next phase slot, so that they do not all start together. To
+resume accounts slowly, see "rounds parked revive".` + resumeHelp + bulkHelp,
 		Example: `  rounds account resume news
   rounds account resume support --from now
   rounds account resume --all`,

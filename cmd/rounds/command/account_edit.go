@@ -25,11 +25,11 @@ func newEditCommand(env environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "edit ID",
 		Short: "Change an account's record in an editor",
-		Long: `Change an account's record in an editor: the one that VISUAL names, or EDITOR, or vi.
-The record is saved when the editor ends, unless nothing was changed. A record with
-faults is not saved; they are told, and it can be edited again. Nor is it
-saved where somebody else changed the account meanwhile. What was typed and not
-saved stays in a file, whose path is told.`,
+		Long: `Change an account's record in an editor: the one that VISUAL names, or EDITOR, or
+vi. The record is saved when the editor ends, unless nothing was changed. A record
+with faults is not saved: the faults are printed, and it can be edited again. It is
+not saved either if somebody else changed the account meanwhile. Unsaved text stays
+in a file, whose path is printed.`,
 		Example: `  rounds account edit news
   EDITOR="code --wait" rounds account edit news`,
 		Args:              cobra.ExactArgs(1),

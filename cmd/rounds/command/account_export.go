@@ -20,15 +20,15 @@ func newExportCommand(env environment) *cobra.Command {
 		Use:   "export [FILE]",
 		Short: "Write the records of accounts, one a line",
 		Long: `Write the record of every account, or of those that the flags select, one a line,
-as "account import" takes them: to a file, or to standard output where there is
-none or it is -. A file is there only once it is complete.
+as "account import" reads them: to a file, or to standard output if FILE is missing
+or -. The file appears only once it is complete.
 
---with-state writes how far each account has got as well: its cursor, its failures in a
-row, what its cadence keeps, and why it is parked or that it is paused. An import into
-another namespace goes on from there. End the pollers before, or pause the accounts
-there: what is found after the export is found again in the other namespace. Left out in
-any case are messages, consumer groups, nudges and the history of checks. Without
---with-state standard error says what is left out.`,
+--with-state also writes how far each account has got: its cursor, its failures in a
+row, what its cadence keeps, and why it is parked. An import into another namespace
+continues from there. Stop the pollers first, or pause the accounts: what is found
+after the export is found again in the other namespace. Messages, consumer groups,
+nudges and the history of checks are never exported. Without --with-state standard
+error says what is left out.`,
 		Example: `  rounds account export accounts.ndjson
   rounds account export --kind feed --label team=news feeds.ndjson
   rounds account export --with-state moved.ndjson

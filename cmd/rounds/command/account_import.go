@@ -19,17 +19,17 @@ func newImportCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Register or change many accounts",
-		Long: `Register or change many accounts: one for each line of a file, or of standard
-input where FILE is -. A line is a record, as "account export" writes them:
+		Long: `Register or change many accounts: one for each line of a file, or of standard input
+if FILE is -. A line is a record, as "account export" writes them:
 
   {"id":"news","kind":"feed","config":{"url":"https://example.com/feed.xml"},"cadence":"every 1m"}
 
-A bad line is told and left out; the others are taken. The exit code is 1 where
-any line was bad. Of lines with the same id the last one counts, and both are told.
-Importing the same lines again changes nothing.
+A bad line is reported and left out; the others are accepted. The exit code is 1 if
+any line was bad. Of lines with the same id the last one counts, and both are
+reported. Importing the same lines again changes nothing.
 
-New accounts begin with all that their third parties still have; with --from now they
-pass over what came before they were registered.`,
+New accounts begin with everything that their third parties still have. With --from
+now they pass over what came before their registration.`,
 		Example: `  rounds account import accounts.ndjson
   rounds account import mailboxes.ndjson --from now
   rounds account export | jq -c 'select(.kind == "feed") | .cadence = "every 5m"' | rounds account import -`,

@@ -122,9 +122,9 @@ func newListCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List accounts and where they are",
-		Long: `List accounts and where they are, sorted by id. With --limit those are listed that
-are found first; with --sort as well, those that come first in that order, for which
-all are read. More than 100,000 are sorted 100,000 at a time.`,
+		Long: `List accounts and where they are, sorted by id. --limit lists those that are found
+first. With --sort as well, it lists the first ones in that order, for which all
+accounts are read. More than 100,000 accounts are sorted 100,000 at a time.`,
 		Example: `  rounds account list
   rounds account list --state parked
   rounds account list --state failing --error http_404 --host news.example

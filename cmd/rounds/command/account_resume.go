@@ -12,10 +12,10 @@ import (
 
 const resumeHelp = `
 
-One that is named goes on from where its last check ended, unless --from says
-otherwise: now passes over what came before it was resumed, and backfill forgets
-how far it had got, so that everything is found that the third party still has,
-some of it once more.`
+A named account continues from where its last check ended, unless --from says
+otherwise. now passes over what came before it was resumed. backfill forgets how far
+it had got, so that everything that the third party still has is found, some of it
+again.`
 
 // resumption is where named accounts continue.
 type resumption struct{ from string }

@@ -17,14 +17,14 @@ func newSetCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set ID...",
 		Short: "Change parts of accounts' records",
-		Long: `Change parts of accounts' records: what the flags name. The rest stays as it is, also
-where somebody else changes it at the same time. An account whose record changes is
-due at once, and is checked from where its last check ended unless its kind
+		Long: `Change the parts of accounts' records that the flags name. The rest is not changed,
+even if somebody else changes it at the same time. An account whose record changes
+is due at once. It is checked from where its last check ended, unless its kind
 changes.
 
 --set sets one field of the config, as with "account add"; an object is merged into
-the one that is there. --unset and --unlabel remove. An empty --cadence or --priority, and a
---retry-budget of 0, go back to what they are unless given.`,
+the existing one. --unset and --unlabel remove. An empty --cadence or --priority,
+and a --retry-budget of 0, restore the default.`,
 		Example: `  rounds account set news --every 5s --label team=press
   rounds account set crm --set url=https://example.com/check --unset settings.region
   rounds account set a b c --priority low --unlabel team`,

@@ -20,9 +20,9 @@ func newWhyCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why ID",
 		Short: "Tell when an account is checked next, and why then",
-		Long: `Tell where an account is, when it is checked next, which rule decided that, and how
-its last checks went, and who changed it lately. A rule is a word, such as cadence, backoff, retry-after,
-limit, nudge or priority, and a sentence that says what it came to.`,
+		Long: `Show where an account is, when it is checked next and which rule decided that, how
+its last checks went, and who changed it lately. A rule is a word, such as cadence,
+backoff, retry-after, limit, nudge or priority, with a sentence that explains it.`,
 		Example: `  rounds account why news
   rounds account why news --json | jq -r .rule`,
 		Args:              cobra.ExactArgs(1),

@@ -25,8 +25,8 @@ func newAuditCommand(env environment) *cobra.Command {
 		Use:   "audit",
 		Short: "Check that every account is in exactly one place",
 		Long: `Check the conservation law: every registered account is in exactly one place,
-scheduled, waiting, claimed or parked. The service may go on meanwhile: accounts
-on the move are no findings, and nothing is held up.
+scheduled, waiting, claimed or parked. The service may run meanwhile: accounts on
+the move are not reported, and nothing is held up.
 
   lost       registered, or there is a record, and in no place.
              Repaired: due at once, or registered again from its record
@@ -38,9 +38,9 @@ on the move are no findings, and nothing is held up.
   beyond     scheduled later than it can be due, as after Redis' clock was wrong.
              Repaired: due at its next time
 
-The exit code is 1 where accounts were lost, doubled, orphans, without a record or
-beyond, and were not repaired. Accounts that could not be judged, because the lists moved
-too fast to be read, are counted and are no failure: run it again.`,
+The exit code is 1 if accounts were lost, doubled, orphans, without a record or
+beyond, and were not repaired. Accounts that could not be judged, because the lists
+changed too fast to be read, are counted but are no failure: run it again.`,
 		Example: `  rounds audit
   rounds audit --repair
   rounds audit --json | jq -r '.findings[] | [.kind, .id] | @tsv'`,

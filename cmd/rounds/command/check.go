@@ -33,14 +33,14 @@ func newCheckCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check --kind KIND",
 		Short: "Check an account by hand, without Redis",
-		Long: `Check an account by hand: without Redis, without the service, and nothing is
-written anywhere. It shows the request, the messages, the next cursor, and of a
-failure what a poller would do about it.
+		Long: `Check an account by hand, without Redis and without the service. Nothing is written
+anywhere. It shows the request, the messages, the next cursor, and what a poller
+would do about a failure.
 
-The config is given as to "rounds account add"; what it refers to as
+The config is given as to "rounds account add". A secret that it refers to as
 {"secret":"NAME"} is found where a poller finds it, in ROUNDS_SECRETS_DIR or as
-ROUNDS_SECRET_NAME, bound as it is there. What is stored by "rounds secret" is not found:
-that is in Redis. The exit code is 1 where the check fails.`,
+ROUNDS_SECRET_NAME, with its binding. Secrets that "rounds secret" stores are not found,
+because they are in Redis. The exit code is 1 if the check fails.`,
 		Example: `  rounds check --kind feed --set url=https://example.com/feed.xml
   rounds check --kind imap --set host=imap.example.com --set user=me --set 'password={"secret":"MAIL"}' --pages 3
   rounds check --kind http --set url=http://127.0.0.1:9000/ --cursor '"42"' --allow-private-addresses`,

@@ -23,8 +23,8 @@ func newConnectorSchemaCommand(env environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of a connector's requests and answers",
-		Long: `Print the JSON Schema of what a connector is asked and answers: #/$defs/request is
-the body of a request, #/$defs/page and #/$defs/failure are the bodies of a 200.
+		Long: `Print the JSON Schema of a connector's requests and answers: #/$defs/request is the
+body of a request, #/$defs/page and #/$defs/failure are the bodies of a 200.
 The running service shows the same at /docs/guide/connector.schema.json.`,
 		Example: `  rounds connector schema > connector.schema.json`,
 		Args:    cobra.NoArgs,

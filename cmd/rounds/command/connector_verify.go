@@ -34,15 +34,15 @@ func newConnectorVerifyCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify URL",
 		Short: "Check that a connector keeps the rules of the protocol",
-		Long: `Hold a connector to the rules of the protocol. It is asked about one account in
-every way that a poller may ask, a few dozen times: with wrong, old and several
-signatures, for one message and for many, again under the same cursor, under a
-cursor that it never gave out, about an account that nobody has. A line for each
-rule says whether it passes, fails or was not judged; where it fails, why there is
-such a rule and what to do.
+		Long: `Check that a connector keeps the rules of the protocol. It is asked about one
+account in every way that a poller may ask, a few dozen times: with wrong, old and
+several signatures, for one message and for many, again under the same cursor, under
+a cursor that it never returned, about an account that nobody has. A line for each
+rule says whether it passes, fails or was not judged. If it fails, the line says why
+the rule exists and what to do.
 
-The account should have some messages, and none should come meanwhile. --secret is
-the name of what requests are signed with, found in ROUNDS_SECRETS_DIR or as
+The account should have some messages, and get no new ones meanwhile. --secret names
+the secret that requests are signed with, in ROUNDS_SECRETS_DIR or as
 ROUNDS_SECRET_NAME.
 
 Exit codes:

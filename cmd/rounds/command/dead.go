@@ -63,8 +63,8 @@ func newDeadReplayCommand(env environment) *cobra.Command {
 		Use:   "replay [ID...]",
 		Short: "Have dead letters delivered again",
 		Long: `Have dead letters delivered again, to the group that could not handle them: those
-that are named, or all that the group has now. They come behind what their
-accounts have had since. To run the command once more is safe.`,
+that are named, or all that the group has now. They come after later messages of
+their accounts. Running the command again is safe.`,
 		Example: `  rounds dead replay 12:1767225600000-0
   rounds dead replay --all --group webhook.crm`,
 		RunE: withClient(env, func(cmd *cobra.Command, ids []string, calls *client.Client) error {

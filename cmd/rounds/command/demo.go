@@ -30,9 +30,9 @@ func newDemoCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show the service at work, with nothing to set up",
-		Long: `Show the service at work: a Redis inside the process, a sample upstream with feeds
-and connectors, ten accounts, all roles, and the messages as they are found.
-Nothing is kept when it ends.`,
+		Long: `Show the service at work, with a Redis inside the process, a sample upstream with
+feeds and connectors, ten accounts, and all roles. It prints the messages as they
+are found. Nothing is kept when it ends.`,
 		Example: `  rounds demo
   rounds demo --for 10s`,
 		Args: cobra.NoArgs,

@@ -63,13 +63,13 @@ func newGroupsRemoveCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm NAME...",
 		Short: "Forget consumer groups, with what they have read and what is pending",
-		Long: `Forget consumer groups, with what they have read and what is pending. Messages
-past their retention are not kept for them any more; their dead letters stay.
-Consumers of a group must have ended before, for they would make it anew.
+		Long: `Remove consumer groups, with what they have read and what is pending. Messages past
+their retention are no longer kept for them; their dead letters stay. Stop the
+consumers of a group first, because they would make it again.
 
-Where a group has messages that it has not read, or not acknowledged, it asks before
-it forgets any, unless --yes says so. Where nobody can be asked it ends with exit
-code 2 and has done nothing.`,
+If a group has messages that it has not read, or not acknowledged, the command asks
+before it removes any group, unless --yes is given. If nobody can be asked, it ends
+with exit code 2 and changes nothing.`,
 		Example: `  rounds groups rm old-crm
   rounds groups rm old-crm older-crm --yes`,
 		Args:              cobra.MinimumNArgs(1),

@@ -28,9 +28,9 @@ func newHealthCommand(env environment) *cobra.Command {
 		Use:   "health",
 		Short: "Ask the process on this machine whether it is ready",
 		Long: `Ask the process on this machine whether it is ready, for the health checks of
-containers: exit code 0 means yes. It asks at ROUNDS_API_URL where that is set, and
-otherwise where that process' settings say that it listens: at ROUNDS_OPS_ADDR, or
-where that is not set at ROUNDS_API_ADDR.`,
+containers: exit code 0 means yes. It asks at ROUNDS_API_URL if that is set, and
+otherwise where the process listens according to its settings: at ROUNDS_OPS_ADDR,
+or at ROUNDS_API_ADDR if that is not set.`,
 		Example: `  rounds health
   rounds health --url http://127.0.0.1:8081
   rounds health --url unix:///run/rounds/api.sock`,

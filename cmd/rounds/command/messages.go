@@ -35,13 +35,13 @@ func newTailCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Print found messages as they come, until interrupted",
-		Long: `Print found messages as they come, until interrupted. A connection that breaks is
-made again, and the messages go on where they stopped.
+		Long: `Print found messages as they arrive, until interrupted. After a lost connection it
+connects again, and continues where it stopped.
 
-With --group they are read as a consumer of that group, which is made if it is
-new: each is printed, then acknowledged, and goes to one consumer of the group.
-What was printed and could not be acknowledged any more is printed again by the
-next one. Without it nothing is acknowledged, and nobody else notices.`,
+With --group they are read as a consumer of that group, which is made if it is new.
+Each message goes to one consumer of the group, is printed and then acknowledged. A
+message that was printed but could not be acknowledged is printed again by the next
+consumer. Without --group nothing is acknowledged, and no other reader is affected.`,
 		Example: `  rounds messages tail
   rounds messages tail --from start --json | jq .data
   rounds messages tail --limit 1

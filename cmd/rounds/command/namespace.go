@@ -33,15 +33,16 @@ func newNamespaceRemoveCommand(env environment) *cobra.Command {
 		Use:   "rm NAMESPACE",
 		Short: "Remove a namespace from Redis, with every account and message in it",
 		Long: `Remove a namespace from Redis, with every account and message in it: each key whose name
-begins with "NAMESPACE:" or "{NAMESPACE:". It goes to the Redis of ROUNDS_REDIS_URL
-itself, not to an API, since the service must have ended: a namespace whose processes were
-heard of within the last minute is refused, unless with --force. Processes that go
-on make their keys anew.
+begins with "NAMESPACE:" or "{NAMESPACE:". It uses the Redis of ROUNDS_REDIS_URL
+directly and no API, because the service must have ended. A namespace whose
+processes reported within the last minute is refused, unless --force is given. A
+process that still runs makes its keys again.
 
-It asks for the namespace's name before it begins, unless --yes says so. Where nobody
-can be asked it ends with exit code 2 and has done nothing. Keys are removed a few
-hundred at a time, on each node of a cluster. It may be interrupted, and run again. The
-trail of who changed what goes too: a line on standard error says who did this.`,
+It asks for the namespace's name before it begins, unless --yes is given. If nobody
+can be asked, it ends with exit code 2 and changes nothing. Keys are removed a few
+hundred at a time, on each node of a cluster. It can be interrupted and run again.
+The trail of who changed what is removed too: a line on standard error says who did
+this.`,
 		Example: `  rounds namespace rm rounds-test --redis-url redis://127.0.0.1:6379 --dry-run
   rounds namespace rm rounds-test --redis-url redis://127.0.0.1:6379`,
 		Args: cobra.ExactArgs(1),

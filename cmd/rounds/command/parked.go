@@ -64,13 +64,13 @@ func newReviveCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revive [ID...]",
 		Short: "Bring parked accounts back into circulation, at a rate",
-		Long: `Bring parked accounts back into circulation: those that are named, or those parked
-for a reason or of a kind. Their failures are forgotten, and they become due one
-after the other, at the rate.
+		Long: `Put parked accounts back into circulation: those that are named, or those parked for
+a reason or of a kind. Their failures are forgotten, and they become due one after
+the other, at the rate.
 
-Paused accounts are left alone unless they are named, or the reason begins with
-"paused". Accounts that are parked while the command runs are left alone as well;
-to run it once more is safe.`,
+Paused accounts are not changed unless they are named, or the reason begins with
+"paused". Accounts that are parked while the command runs are not changed either.
+Running it again is safe.`,
 		Example: `  rounds parked revive news
   rounds parked revive --reason auth --rate 10/s --dry-run
   rounds parked revive --reason "retry budget" --kind feed --rate 600/m`,

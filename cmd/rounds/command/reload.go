@@ -16,19 +16,19 @@ func newReloadCommand(env environment) *cobra.Command {
 		Use:   "reload",
 		Short: "Have a process read its settings and files again",
 		Long: `Have a process read its settings and files again, without a restart: the one that
-serves the API at ROUNDS_API_URL. Settings and files are each process' own; to the
-others send SIGHUP, which does the same.
+serves the API at ROUNDS_API_URL. Each process has its own settings and files. Send
+SIGHUP to the others, which does the same.
 
 What changes at once: ROUNDS_LIMITS, the endpoints of ROUNDS_WEBHOOKS_FILE, the
 callbacks of ROUNDS_CALLBACKS_FILE, the API's token, ROUNDS_ALLOW_NETWORKS,
 ROUNDS_LOG_LEVEL, secrets, and the keys of stored ones: ROUNDS_SECRETS_KEY,
 ROUNDS_SECRETS_KEY_FILE, ROUNDS_SECRETS_PUBLIC_KEY, ROUNDS_SECRETS_PUBLIC_KEY_FILE.
-All of it is judged before any of it holds; where anything is at fault, every fault
-is named and all stays as it was. Other settings that differ are named: they hold
-once the process is started anew.
+Everything is validated before anything changes. If there is any fault, every fault
+is named and nothing changes. Other settings that differ are named: they take effect
+after a restart.
 
-The environment of a process that runs cannot change. What is to be changed
-belongs into the file that ROUNDS_SETTINGS_FILE names.`,
+The environment of a running process cannot change. Put settings that should change
+into the file that ROUNDS_SETTINGS_FILE names.`,
 		Example: `  rounds reload
   kill -HUP "$(pidof rounds)"
   systemctl reload rounds`,

@@ -25,25 +25,25 @@ func newReshardCommand(env environment) *cobra.Command {
 		Short: "Change the number of shards, while the service goes on",
 		Long: `Change the number of shards, while the service goes on. The monitors move the
 accounts, one old shard after the other; this command shows how far they are, and
-ends when all have moved. It may be interrupted, and run again to see the rest.
-Without --to it tells how things are.
+ends when all have moved. It can be interrupted, and run again to see the rest.
+Without --to it shows the current state.
 
-The first account that moves is the point of no return. Until then, some seconds
-and as long as any replica does not know the new shards, --abort gives the change
-up, and all is as it was. After it the change can only go on; it may be changed
-back once it is over.
+The first account that moves is the point of no return. Until then --abort aborts
+the change, and everything is as before. That takes some seconds, and as long as any
+replica does not know the new shards. After it the change can only continue; the
+number can be changed back once it is over.
 
-Where Redis has a limit of memory (maxmemory), it must have room for a copy of
-the accounts that are moving, for their ids, and on a cluster for the accounts
-that come from other nodes: --dry-run tells how much. Without it nothing begins
-unless with --force. Should memory run out all the same, accounts are checked on
-and move slowly.
+If Redis has a memory limit (maxmemory), it must have room for a copy of the
+accounts that are moving, for their ids, and on a cluster for the accounts that come
+from other nodes: --dry-run shows how much. Without that room nothing begins, unless
+--force is given. If memory runs out all the same, accounts are still checked, and
+move slowly.
 
 Every process must be of a version that knows this command; from then on
-ROUNDS_SHARDS has no meaning for the namespace. Messages that are in the old
-shards are delivered from there, before an account's later ones, and the old
-shards are forgotten when their retention is over; --finish does so as soon as
-every consumer group has handled them. Only then can the number change again.`,
+ROUNDS_SHARDS has no meaning for the namespace. Messages in the old shards are
+delivered from there, before an account's later ones. The old shards are dropped
+when the messages' retention is over; --finish drops them as soon as every consumer
+group has handled them. Only then can the number change again.`,
 		Example: `  rounds reshard --to 128 --dry-run
   rounds reshard --to 128
   rounds reshard --abort

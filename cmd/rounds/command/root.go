@@ -16,7 +16,7 @@ func newRoot(env environment) *cobra.Command {
 		Use:   "rounds",
 		Short: "Keep checking a large set of third-party accounts for new messages",
 		Long: `rounds keeps checking a large set of third-party accounts for new messages, from
-any number of replicas, and hands each message on effectively once.
+any number of replicas, and delivers each message effectively once.
 
 "rounds demo" shows it within seconds, "rounds serve" runs the service, and the
 other commands reach its API at ROUNDS_API_URL, with ROUNDS_API_TOKEN: the token, or a

@@ -17,13 +17,13 @@ func newServeCommand(env environment) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the service",
 		Long: `Run the service, with all its roles or some: api serves HTTP, poller checks
-accounts, monitor requeues what dead or stuck pollers held, and delivery, which
-must be asked for, hands messages to the endpoints of ROUNDS_WEBHOOKS_FILE. Any
+accounts, monitor requeues what dead or stuck pollers held, and delivery, which must
+be requested, delivers messages to the endpoints of ROUNDS_WEBHOOKS_FILE. Any
 number of processes of any roles may share one Redis.
 
 SIGHUP has the process read its settings again, as "rounds reload" does: limits,
 webhooks, callbacks, the API's token, secrets and the level of the log change
-without a restart, all of them or, where anything is at fault, none.
+without a restart. If there is any fault, none of them changes.
 
 ` + settingsHelp(),
 		Example: `  rounds serve

@@ -14,9 +14,9 @@ func newSettingsCommand(env environment) *cobra.Command {
 		Short: "List every setting with its default and meaning",
 		Long: `List every setting of the service with its default and meaning.
 
-Each is a variable of the environment, and but for secrets a flag of "rounds
-serve" as well, which goes before the variable: ROUNDS_CHECK_TIMEOUT is
---check-timeout. A variable that is set to nothing counts as unset.`,
+Each is an environment variable. Except for secrets, each is also a flag of "rounds
+serve", which overrides the variable: ROUNDS_CHECK_TIMEOUT is --check-timeout. An
+empty variable counts as unset.`,
 		Example: `  rounds settings
   rounds settings --markdown`,
 		Args: cobra.NoArgs,

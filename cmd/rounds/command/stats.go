@@ -23,13 +23,13 @@ func newStatsCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "Show accounts by place, what fails, lateness, staleness, rates, replicas and processes",
-		Long: `Show how the service is doing. What fails and how stale accounts are comes from the
-last scan of the monitor on duty, which leaves parked accounts out:
+		Long: `Show how the service is doing. Failing and stale accounts are those of the last scan
+of the monitor on duty, which leaves parked accounts out:
 
   failing          their last check failed, whatever the cause
   newly            of these, those that were first due within the last hour since a
                    check last succeeded
-  never succeeded  they were checked, and no check ever succeeded completely
+  never succeeded  they were checked, but no check ever succeeded completely
   behind           three slots of their cadence or more have passed since
 
 Dead replicas and silent processes are shown for ten minutes. Settings are compared

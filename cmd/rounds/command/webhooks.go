@@ -32,16 +32,15 @@ func newWebhooksListCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List webhook endpoints, how far they have read, how they answer, and which are disabled",
-		Long: `List webhook endpoints, how far they have got, how they answer, and which are
-disabled, since when, and why. An endpoint is among them once a process delivers
-to it.
+		Long: `List webhook endpoints, how far they have read, how they answer, and which are
+disabled, since when, and why. An endpoint is listed once a process delivers to it.
 
-LAST STATUS is what it answered last. WAITING is how many messages wait to be tried
-again, and behind such; ATTEMPT how often the one of them failed that failed most
-often, and after how many times it is a dead letter; NEXT TRY when the first of them
-is tried again. BREAKER is open, with the time, while nothing is sent because the
-endpoint fails or asked for a pause. The last five are as the processes that
-deliver said within the last minute, - where none does.`,
+LAST STATUS is its last answer. WAITING is how many messages wait to be tried again,
+or wait behind such a message. ATTEMPT is the most failures of one of them, and
+after how many it becomes a dead letter. NEXT TRY is when the first of them is tried
+again. BREAKER is open, with the time, while nothing is sent because the endpoint
+fails or asked for a pause. The last five come from what the delivering processes
+reported within the last minute; they are - if none did.`,
 		Example: `  rounds webhooks list
   rounds webhooks list --json | jq 'select(.standing.waiting_accounts > 0)'`,
 		Aliases: []string{"ls"},

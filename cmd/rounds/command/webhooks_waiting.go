@@ -74,11 +74,11 @@ func newWebhooksRetryCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry NAME",
 		Short: "Try the waiting messages of a webhook endpoint now",
-		Long: `Try now what waits at a webhook endpoint to be tried again, as after its receiver
-was mended. All processes that deliver to it do so within a second or two, whatever
-kept them from it: the time of the next try, the circuit breaker, a pause that it
-had asked for. Messages of an account keep their order, and a try that fails counts
-as any other.`,
+		Long: `Try the waiting messages of a webhook endpoint now, for example after its receiver
+was repaired. All processes that deliver to it do so within a second or two,
+whatever they waited for: the time of the next try, the circuit breaker, or a pause
+that the endpoint asked for. Messages of an account keep their order, and a failed
+try counts like any other.`,
 		Example: `  rounds webhooks retry crm
   rounds webhooks retry crm --account news`,
 		Args:              cobra.ExactArgs(1),
@@ -103,14 +103,14 @@ func newWebhooksSkipCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "skip NAME",
 		Short: "Give up on the message that holds up an account at a webhook endpoint",
-		Long: `Give up on the message that holds an account up at a webhook endpoint, so that those
+		Long: `Give up on the message that holds up an account at a webhook endpoint, so that those
 behind it are tried. Without --account that is the first message of each account
-that has messages waiting; where there are several it asks before, unless --yes says
-so.
+that has messages waiting. If there are several, the command asks first, unless
+--yes is given.
 
-A message that is skipped is not lost: it becomes a dead letter, with the error that
-it failed with, which "rounds dead replay" has delivered again. One that is being sent
-just now may arrive all the same.`,
+A skipped message is not lost: it becomes a dead letter with its error, and "rounds
+dead replay" delivers it again. A message that is being sent at that moment may
+still arrive.`,
 		Example: `  rounds webhooks skip crm --account news
   rounds webhooks skip crm --yes`,
 		Args:              cobra.ExactArgs(1),
