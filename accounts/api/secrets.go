@@ -140,7 +140,7 @@ func (s *Server) putSecret(ctx context.Context, r *putSecretRequest) (*secretRep
 	}
 	k := s.sealer()
 	if k == nil {
-		return nil, newProblem(http.StatusConflict, "this process has no key to seal secrets with: set ROUNDS_SECRETS_PUBLIC_KEY, as `rounds secret keygen` prints it")
+		return nil, newProblem(http.StatusConflict, "this process has no key to seal secrets with: `rounds secret keygen` makes a pair; set ROUNDS_SECRETS_KEY, or ROUNDS_SECRETS_PUBLIC_KEY where pollers are processes of their own")
 	}
 	caller, _ := access.From(ctx)
 	stored, created, err := secret.Of(s.options.Ring).Put(ctx, k, r.Name, binding, caller.Name, []byte(value))

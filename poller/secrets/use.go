@@ -91,7 +91,7 @@ func (s Source) allow(use Use, bindings []secret.Binding) error {
 		return errUnbound
 	}
 	if use.Open() && !named && !isLoopback(use.Host) && !secret.MatchHost(s.PlainHosts, use.Host) {
-		return fmt.Errorf("%w: it goes over TLS only; a private host that has none must be named in its binding, or in ROUNDS_SECRETS_PLAIN_HOSTS", ErrRefused)
+		return fmt.Errorf("%w: it goes over TLS only, or to private hosts that ROUNDS_SECRETS_PLAIN_HOSTS names", ErrRefused)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func systemEnvironment(kinds []Kind) environment {
 func (e environment) admin() admin.Env {
 	return admin.Env{
 		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, IDs: completeIDs(e), Labels: completeLabels(e), Keys: completeKeys(e),
-		Lookup: e.lookup, Terminal: e.terminal, Ask: e.ask, NeedsCommand: needsCommand,
+		Lookup: e.lookup, Terminal: e.terminal, Ask: e.ask, NeedsCommand: needsCommand, User: systemUser,
 		RedisFlags: settings.AddRedisFlags, Keyring: e.keyring,
 		Calls: func(fn func(*cobra.Command, []string, *client.Client) error) func(*cobra.Command, []string) error {
 			return withClient(e, fn)

@@ -20,9 +20,9 @@ const (
 var (
 	// ErrSeal reports a seal that does not open: the value, the name or the binding is not
 	// what was sealed.
-	ErrSeal = errors.New("its seal is broken: somebody else has changed its value, its name or its binding in Redis; set it again")
+	ErrSeal = errors.New("its seal is broken: somebody else has changed it in Redis; set it again")
 	// ErrNoKey reports a secret that is sealed for a key that is not here.
-	ErrNoKey = errors.New("is stored, and sealed for a key that this process does not have in ROUNDS_SECRETS_KEY")
+	ErrNoKey = errors.New("is sealed for a key that this process does not have in ROUNDS_SECRETS_KEY")
 )
 
 // Key is a private key.
