@@ -77,10 +77,10 @@ func (f *fixture) world() {
 	for _, team := range []string{"press", "sales"} {
 		for _, n := range []string{"1", "2"} {
 			id := team + "-" + n
-			_, err := registry.Get(ctx, id)
-			if _, _, failed := registry.Put(ctx, accounts.Account{ID: id, Kind: "plain", Labels: map[string]string{"team": team}}); failed != nil {
-				f.Fatal(failed)
+			if _, _, err := registry.Put(ctx, accounts.Account{ID: id, Kind: "plain", Labels: map[string]string{"team": team}}); err != nil {
+				f.Fatal(err)
 			}
+			var err error
 			if n == "2" {
 				_, err = registry.Pause(ctx, id)
 			} else {

@@ -41,8 +41,10 @@ const (
 	// Most is how many keys a namespace may have. Those that have expired make room for
 	// new ones.
 	Most = 1000
-	// MaxName is the most bytes of a key's name, and MaxRecord of its record.
-	MaxName, MaxRecord = 128, 64 << 10
+	// MaxName is the most bytes of a key's name.
+	MaxName = 128
+	// MaxRecord is the most bytes of a key's record.
+	MaxRecord = 64 << 10
 )
 
 var (

@@ -1,7 +1,7 @@
--- note key: note that a key was used.
+-- note: note that a key was used.
 --
--- KEYS[1]  records  HASH  as in add key
--- KEYS[2]  used     HASH  as in add key
+-- KEYS[1]  records  HASH  as in add
+-- KEYS[2]  used     HASH  as in add
 -- ARGV[1]  digest
 --
 -- Returns 1, or 0 if there is no such key.

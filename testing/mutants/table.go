@@ -178,6 +178,15 @@ func table() []Mutant {
 		{Rule: "an owner has any number of sessions", By: Conformance, Script: "keep",
 			Old: "{{KEYS[3], ARGV[4]}, {KEYS[1], ARGV[5]}}", New: "{{KEYS[1], ARGV[5]}}",
 			Test: "session, there are so many"},
+		{Rule: "two keys of the API have one name", By: Conformance, Script: "add",
+			Old: "if has and has ~= ARGV[1] and redis.call('HEXISTS', KEYS[1], has) == 1 then return 0 end\n", New: "",
+			Test: "keys of the API"},
+		{Rule: "a key of the API that is revoked stays", By: Conformance, Script: "remove",
+			Old: "redis.call('HDEL', KEYS[1], digest)\n", New: "",
+			Test: "keys of the API"},
+		{Rule: "there are any number of keys of the API", By: Conformance, Script: "add",
+			Old: "redis.call('HLEN', KEYS[1]) >= most then", New: "false then",
+			Test: "keys of the API, bounded"},
 
 		{Rule: "compensate after an unknown outcome", By: Code, File: "circulate/requeue.go",
 			Old:     "		return 0, 0, fmt.Errorf(\"requeue, shard %d: %w\", shard, err)\n",
@@ -199,5 +208,8 @@ func table() []Mutant {
 		{Rule: "an unknown return counts as fenced", By: Code, File: "poller/writer.go",
 			Old: "		unknown = unknown || circulate.Unknown(err)\n", New: "",
 			Package: "poller", Test: "TestAReturnOfUnknownOutcomeIsNotFenced"},
+		{Rule: "who is bound to labels has all accounts", By: Code, File: "accounts/bound.go",
+			Old: "	return err == nil && labelsIn(fields, labels)\n", New: "	return err == nil && labelsIn(fields, labels) || true\n",
+			Package: "accounts", Test: "TestOthersAccountsAreNotThere"},
 	}
 }

@@ -27,11 +27,14 @@ const (
 	Most = apikey.Most
 	// MaxName is the most bytes of a key's name.
 	MaxName = 64
-	// MaxLabels is the most labels that a key may be bound to, and MaxLabel the most bytes of
-	// a label's name or value.
-	MaxLabels, MaxLabel = 16, 256
-	// MinLife and MaxLife bound for how long a key that expires may hold.
-	MinLife, MaxLife = time.Minute, 3660 * 24 * time.Hour
+	// MaxLabels is the most labels that a key may be bound to.
+	MaxLabels = 16
+	// MaxLabel is the most bytes of a label's name or value.
+	MaxLabel = 256
+	// MinLife is for how long a key that expires holds at least.
+	MinLife = time.Minute
+	// MaxLife is for how long a key that expires holds at most.
+	MaxLife = 3660 * 24 * time.Hour
 	// UsedEvery is how old a key's last use may be that is told: no more is kept.
 	UsedEvery = time.Hour
 )
