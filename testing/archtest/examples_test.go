@@ -52,6 +52,7 @@ func good() fstest.MapFS {
 	source(m, "deployments/examples/own-kind/main.go", "main", "cmd/rounds/command", "poller", "poller/fetch")
 	source(m, "cmd/rounds/service/service.go", "service", "poller", "monitor", "accounts/api", "poller/checkers/feed", "circulate/connect", "cmd/rounds/settings")
 	source(m, "cmd/rounds/listen/listen.go", "listen")
+	source(m, "cmd/rounds/terminal/writer.go", "terminal")
 	source(m, "cmd/rounds/settings/settings.go", "settings", "circulate", "cmd/rounds/listen", "poller/secrets")
 	source(m, "cmd/rounds/admin/trail.go", "admin", "accounts/api", "accounts/trail", "cmd/rounds/client")
 	source(m, "cmd/rounds/client/client.go", "client", "accounts/api")
@@ -128,6 +129,7 @@ func TestBadImports(t *testing.T) {
 		{"accounts/callback/wecomcrypt/bad.go", "accounts/strict"},
 		{"accounts/access/origin/bad.go", "accounts"},
 		{"cmd/rounds/listen/bad.go", "cmd/rounds/settings"},
+		{"cmd/rounds/terminal/bad.go", "cmd/rounds/client"},
 		{"accounts/access/session/bad.go", "accounts/access/idp"},
 		{"accounts/access/idp/bad.go", "accounts/api"},
 		{"accounts/access/signin/bad.go", "circulate"},

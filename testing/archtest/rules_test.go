@@ -71,12 +71,13 @@ var mayImport = []struct {
 	{"deployments/guide", nil},
 	{"deployments/monitoring/board", nil},
 	{"cmd/rounds/listen", nil},
+	{"cmd/rounds/terminal", nil},
 	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "cmd/rounds/listen", "poller/secrets"}},
 	{"cmd/rounds/client", []string{"accounts", "accounts/api", "circulate"}},
 	{"cmd/rounds/service", []string{"cmd/rounds/listen", "cmd/rounds/settings", "accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide"}},
 	{"cmd/rounds/sample", nil},
-	{"cmd/rounds/admin", []string{"cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "accounts/access", "accounts/access/key", "accounts/api", "accounts/secret", "accounts/trail", "poller/secrets/opener"}},
-	{"cmd/rounds/command", []string{"cmd/rounds/admin", "cmd/rounds/client", "cmd/rounds/listen", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "accounts/...", "circulate", "deployments/guide", "poller/..."}},
+	{"cmd/rounds/admin", []string{"cmd/rounds/client", "cmd/rounds/terminal", "cmd/rounds/service", "cmd/rounds/settings", "accounts/access", "accounts/access/key", "accounts/api", "accounts/secret", "accounts/trail", "poller/secrets/opener"}},
+	{"cmd/rounds/command", []string{"cmd/rounds/admin", "cmd/rounds/terminal", "cmd/rounds/client", "cmd/rounds/listen", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "accounts/...", "circulate", "deployments/guide", "poller/..."}},
 	{"cmd/...", []string{"cmd/rounds/command"}},
 }
 

@@ -7,17 +7,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 
 // Env is what the program lends its commands.
@@ -74,7 +72,7 @@ func (t *table[T]) print(items []T) error {
 			}
 			continue
 		}
-		fmt.Fprintln(t.rows, t.row(item))
+		fmt.Fprintln(t.rows, terminal.Row(t.row(item)))
 	}
 	return t.rows.Flush()
 }
@@ -87,12 +85,7 @@ func printJSON(w io.Writer, value any) error {
 }
 
 // oneLine keeps a text from moving what stands around it.
-func oneLine(text string) string {
-	if strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
-		return strings.Trim(strconv.Quote(text), `"`)
-	}
-	return text
-}
+func oneLine(text string) string { return terminal.OneLine(text) }
 
 // clockTime is a time as people here write it.
 func clockTime(t time.Time) string { return t.Local().Format(time.DateTime) }

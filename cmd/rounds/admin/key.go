@@ -144,8 +144,8 @@ func printKey(env Env, made *api.NewKey, jsonOutput bool) error {
 	if !made.Expires.IsZero() {
 		until = "until " + clockTime(made.Expires)
 	}
-	fmt.Fprintf(env.Stderr, "key %s: %s, %s, %s. It is shown this once:\n", made.Name, made.Role, reachOf(made.Labels), until)
-	fmt.Fprintln(env.Stdout, made.Text)
+	fmt.Fprintf(env.Stderr, "key %s: %s, %s, %s. It is shown this once:\n", oneLine(made.Name), oneLine(made.Role), reachOf(made.Labels), until)
+	fmt.Fprintln(env.Stdout, oneLine(made.Text))
 	return nil
 }
 
@@ -263,7 +263,7 @@ func NewWhoami(env Env) *cobra.Command {
 			if jsonOutput {
 				return printJSON(env.Stdout, who)
 			}
-			fmt.Fprintf(env.Stdout, "%s, by %s: %s, %s\n", oneLine(who.Name), waysIn(who.Via), who.Role, reachOf(who.Labels))
+			fmt.Fprintf(env.Stdout, "%s, by %s: %s, %s\n", oneLine(who.Name), oneLine(waysIn(who.Via)), oneLine(who.Role), reachOf(who.Labels))
 			return nil
 		}),
 	}

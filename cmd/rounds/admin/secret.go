@@ -66,7 +66,7 @@ webhooks refer to, and no record can.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(env.Stdout, "%s is stored, %s\n", s.Name, boundTo(&s))
+			fmt.Fprintf(env.Stdout, "%s is stored, %s\n", oneLine(s.Name), oneLine(boundTo(&s)))
 			return nil
 		}),
 	}

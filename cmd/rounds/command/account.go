@@ -59,7 +59,7 @@ later; an account that is being checked is checked once more.`,
 			if err := calls.Nudge(cmd.Context(), args[0], nudge); err != nil {
 				return err
 			}
-			fmt.Fprintln(env.stdout, args[0], "nudged")
+			fmt.Fprintln(env.stdout, oneLine(args[0]), "nudged")
 			return nil
 		}),
 	}

@@ -70,7 +70,7 @@ a field of the config, gets its default. "account set" changes only what it name
 			if jsonOutput {
 				return printJSON(env.stdout, view)
 			}
-			fmt.Fprintln(env.stdout, account.ID, done)
+			fmt.Fprintln(env.stdout, oneLine(account.ID), done)
 			return nil
 		}),
 	}

@@ -132,7 +132,7 @@ func (b bulkCommand) each(ctx context.Context, env environment, calls *client.Cl
 			failed = append(failed, fmt.Errorf("%s: %w", id, err))
 			continue
 		}
-		fmt.Fprintln(env.stdout, id, b.done)
+		fmt.Fprintln(env.stdout, oneLine(id), b.done)
 	}
 	return errors.Join(failed...)
 }

@@ -97,13 +97,13 @@ func (e *edit) run(ctx context.Context) error {
 			return err
 		}
 		if bytes.Equal(bytes.TrimSpace(text), bytes.TrimSpace(e.original)) {
-			fmt.Fprintln(e.env.stdout, e.id, "unchanged")
+			fmt.Fprintln(e.env.stdout, oneLine(e.id), "unchanged")
 			return os.Remove(e.file)
 		}
 		saved, err := e.save(ctx, text)
 		switch status := client.Status(err); {
 		case err == nil:
-			fmt.Fprintf(e.env.stdout, "%s saved, revision %d\n", e.id, saved.Revision)
+			fmt.Fprintf(e.env.stdout, "%s saved, revision %d\n", oneLine(e.id), saved.Revision)
 			return os.Remove(e.file)
 		case status == http.StatusPreconditionFailed:
 			return e.kept(fmt.Errorf("%s was changed or removed by somebody else meanwhile, and was not saved; edit it again and repeat your change", e.id))

@@ -85,7 +85,7 @@ func printBadLine(w io.Writer, bad api.BadLine, jsonOutput bool) error {
 		if bad.ID != "" {
 			fmt.Fprintf(&b, ", %s", oneLine(bad.ID))
 		}
-		fmt.Fprintf(&b, ": %s: %s\n", fault.Field, oneLine(fault.Reason))
+		fmt.Fprintf(&b, ": %s: %s\n", oneLine(fault.Field), oneLine(fault.Reason))
 	}
 	_, err := w.Write(b.Bytes())
 	return err

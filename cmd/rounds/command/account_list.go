@@ -47,7 +47,7 @@ func printAccount(w io.Writer, v api.Account) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(table, "%s\t%s\n", name, value)
+			fmt.Fprintf(table, "%s\t%s\n", name, oneLine(value))
 		}
 	}
 	row("id", v.ID)

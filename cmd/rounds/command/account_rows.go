@@ -78,8 +78,8 @@ func (l *accountRows) add(a api.Account) error {
 			return err
 		}
 	} else {
-		fmt.Fprintf(&text, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", a.ID, a.Kind, a.Cadence, cmp.Or(a.Priority, accounts.PriorityNormal),
-			a.State.Failures, lastSuccess(a.State), stateOf(a.State), cmp.Or(oneLine(a.State.LastError), "-"))
+		fmt.Fprintf(&text, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", oneLine(a.ID), oneLine(a.Kind), oneLine(a.Cadence), oneLine(cmp.Or(a.Priority, accounts.PriorityNormal)),
+			a.State.Failures, lastSuccess(a.State), oneLine(stateOf(a.State)), cmp.Or(oneLine(a.State.LastError), "-"))
 	}
 	l.rows = append(l.rows, accountRow{l.key(&a), a.ID, text.String()})
 	switch {

@@ -48,7 +48,7 @@ and a --retry-budget of 0, restore the default.`,
 						return err
 					}
 				default:
-					fmt.Fprintf(env.stdout, "%s saved, revision %d\n", id, view.Revision)
+					fmt.Fprintf(env.stdout, "%s saved, revision %d\n", oneLine(id), view.Revision)
 				}
 			}
 			return errors.Join(failed...)

@@ -115,7 +115,7 @@ func printAudit(w io.Writer, a api.Audit, jsonOutput bool) error {
 			if f.Repaired {
 				repaired = "yes"
 			}
-			fmt.Fprintf(table, "%s\t%d\t%s\t%s\n", f.Kind, f.Shard, repaired, oneLine(f.ID))
+			fmt.Fprintf(table, "%s\t%d\t%s\t%s\n", oneLine(string(f.Kind)), f.Shard, repaired, oneLine(f.ID))
 		}
 		if err := table.Flush(); err != nil {
 			return err
@@ -146,7 +146,7 @@ func countsOf(kinds []api.AuditCount) string {
 		if text != "" {
 			text += ", "
 		}
-		text += fmt.Sprintf("%d %s", c.Found, c.Kind)
+		text += fmt.Sprintf("%d %s", c.Found, oneLine(string(c.Kind)))
 		if c.Repaired > 0 {
 			text += fmt.Sprintf(" (%d repaired)", c.Repaired)
 		}

@@ -103,7 +103,7 @@ func (run *checkRun) print(w io.Writer, jsonOutput bool) error {
 	fmt.Fprintf(w, "config   %s\n", oneLine(string(run.Config)))
 	fmt.Fprintf(w, "limits   %s\n", cmp.Or(oneLine(run.RateKey), "shared with nobody"))
 	for n, page := range run.Pages {
-		fmt.Fprintf(w, "\npage %d   %d messages in %d ms, from %s\n", n+1, len(page.Messages), page.Milliseconds, cmp.Or(page.Cursor, "the beginning"))
+		fmt.Fprintf(w, "\npage %d   %d messages in %d ms, from %s\n", n+1, len(page.Messages), page.Milliseconds, cmp.Or(oneLine(page.Cursor), "the beginning"))
 		for _, m := range page.Messages {
 			when := "-"
 			if m.Time != nil {
@@ -120,7 +120,7 @@ func (run *checkRun) print(w io.Writer, jsonOutput bool) error {
 		if page.NextPollAfter > 0 {
 			fmt.Fprintf(w, "wait     at least %v until the next check\n", time.Duration(page.NextPollAfter*float64(time.Second)))
 		}
-		fmt.Fprintf(w, "cursor   %s\n", cmp.Or(page.NextCursor, "none"))
+		fmt.Fprintf(w, "cursor   %s\n", cmp.Or(oneLine(page.NextCursor), "none"))
 		if page.HasMore {
 			fmt.Fprintln(w, "more     there is another page: use --pages, or --cursor with the cursor above")
 		}

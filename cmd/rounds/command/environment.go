@@ -17,6 +17,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 
 // environment is everything that the program takes from its surroundings, so that a test
@@ -80,7 +81,7 @@ func (e environment) keyring(cmd *cobra.Command, use func(context.Context, *key.
 
 // terminal reports whether a stream is a terminal.
 func (e environment) terminal(stream any) bool {
-	return e.isTerminal != nil && e.isTerminal(stream)
+	return e.isTerminal != nil && e.isTerminal(terminal.Raw(stream))
 }
 
 // ask asks the person at the terminal whether to go on with something that cannot be
@@ -93,6 +94,15 @@ func (e environment) ask(question, otherwise string) (bool, error) {
 		return true, err
 	}
 	return false, err
+}
+
+// bare is where the program itself tells a terminal what to do. Nothing that others wrote
+// goes there.
+func bare(stream io.Writer) io.Writer {
+	if raw, ok := terminal.Raw(stream).(io.Writer); ok {
+		return raw
+	}
+	return stream
 }
 
 // answer asks the person at the terminal, and returns one line.

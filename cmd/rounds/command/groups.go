@@ -84,7 +84,7 @@ with exit code 2 and changes nothing.`,
 				if err := calls.RemoveGroup(cmd.Context(), name); err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
-				fmt.Fprintln(env.stdout, name, "removed")
+				fmt.Fprintln(env.stdout, oneLine(name), "removed")
 			}
 			return nil
 		}),

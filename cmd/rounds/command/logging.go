@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 
 // newLogger makes the logger of the process. It writes text to a terminal and JSON to
@@ -135,9 +136,4 @@ func quoted(text string) string {
 }
 
 // oneLine prevents a text from starting new lines or moving the cursor.
-func oneLine(text string) string {
-	if strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
-		return strings.Trim(strconv.Quote(text), `"`)
-	}
-	return text
-}
+func oneLine(text string) string { return terminal.OneLine(text) }

@@ -26,6 +26,7 @@ import (
 	_ "time/tzdata" // cron cadences name time zones, which some systems do not have
 
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 
 // Kind makes the checker of a kind of the program's own. It may be called several times
@@ -55,7 +56,7 @@ func Main(kinds ...Kind) {
 	err := run(ctx, os.Args[1:], env)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "rounds:", err)
+		fmt.Fprintln(terminal.NewWriter(os.Stderr), "rounds:", err) // it may hold what others wrote
 		os.Exit(exitCode(err))
 	}
 }

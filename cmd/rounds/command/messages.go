@@ -96,7 +96,7 @@ func printMessage(w io.Writer, m api.Message, jsonOutput bool) error {
 	if !m.Time.IsZero() {
 		when = clockTime(m.Time)
 	}
-	_, err := fmt.Fprintf(w, "%s  %s  %s  %s  %s\n", when, m.Account, quoted(m.Type), quoted(m.ID), shorten(string(m.Data)))
+	_, err := fmt.Fprintf(w, "%s  %s  %s  %s  %s\n", when, oneLine(m.Account), quoted(m.Type), quoted(m.ID), shorten(string(m.Data)))
 	return err
 }
 

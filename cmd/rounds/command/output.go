@@ -8,6 +8,8 @@ import (
 	"sync"
 	"text/tabwriter"
 	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 
 // progressPause is the least time between two updates of a progress line: a terminal must
@@ -29,7 +31,7 @@ type progress struct {
 func newProgress(env environment, what string) *progress {
 	p := &progress{what: what}
 	if env.terminal(env.stderr) {
-		p.w = env.stderr
+		p.w = bare(env.stderr)
 	}
 	return p
 }
@@ -61,7 +63,7 @@ func (p *progress) show(text string) {
 func (p *progress) showLocked(text string) {
 	if p.w != nil && time.Since(p.shown) >= progressPause {
 		p.shown, p.dirty = time.Now(), true
-		fmt.Fprintf(p.w, "\r\x1b[K%s", text)
+		fmt.Fprintf(p.w, "\r\x1b[K%s", oneLine(text))
 	}
 }
 
@@ -111,7 +113,7 @@ func (l *listing[T]) print(items []T) error {
 			}
 			continue
 		}
-		fmt.Fprintln(l.table, l.row(item))
+		fmt.Fprintln(l.table, terminal.Row(l.row(item)))
 	}
 	return l.table.Flush()
 }

@@ -51,10 +51,10 @@ into the file that ROUNDS_SETTINGS_FILE names.`,
 func printReloaded(out io.Writer, changed, restart []string) error {
 	text := "nothing has changed\n"
 	if len(changed) > 0 {
-		text = "changed: " + strings.Join(changed, ", ") + "\n"
+		text = "changed: " + oneLine(strings.Join(changed, ", ")) + "\n"
 	}
 	if len(restart) > 0 {
-		text += "takes effect after a restart: " + strings.Join(restart, ", ") + "\n"
+		text += "takes effect after a restart: " + oneLine(strings.Join(restart, ", ")) + "\n"
 	}
 	_, err := fmt.Fprint(out, text)
 	return err

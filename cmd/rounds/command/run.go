@@ -8,11 +8,19 @@ import (
 
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 
 // run is the program. It returns what went wrong. A command that the user ended is no
 // error.
 func run(ctx context.Context, args []string, env environment) error {
+	// What others wrote is shown, and the terminal obeys none of it, whichever command prints.
+	if env.stdout != nil {
+		env.stdout = terminal.NewWriter(env.stdout)
+	}
+	if env.stderr != nil {
+		env.stderr = terminal.NewWriter(env.stderr)
+	}
 	root := newRoot(env)
 	root.SetArgs(args)
 	return root.ExecuteContext(ctx)

@@ -48,7 +48,7 @@ between processes of the same roles.`,
 					return ended(cmd.Context(), err)
 				}
 				if watch && !jsonOutput && env.terminal(env.stdout) {
-					fmt.Fprint(env.stdout, "\x1b[H\x1b[2J")
+					fmt.Fprint(bare(env.stdout), "\x1b[H\x1b[2J")
 				}
 				if err := showStats(env.stdout, stats, jsonOutput); err != nil || !watch {
 					return err
@@ -101,14 +101,14 @@ func printStats(w io.Writer, s api.Stats) error {
 	}
 	if s.Staleness != nil {
 		for _, h := range s.Staleness.Headroom {
-			fmt.Fprintf(table, "headroom\t%s\n", headroomIn(h))
+			fmt.Fprintf(table, "headroom\t%s\n", oneLine(headroomIn(h)))
 		}
 	}
 	if step := s.ClockStep; step != nil {
 		fmt.Fprintf(table, "redis clock\t%s\n", clockStepIn(step))
 	}
 	if s.Data != nil {
-		fmt.Fprintf(table, "kept in\t%s\n", storeIn(s.Data))
+		fmt.Fprintf(table, "kept in\t%s\n", oneLine(storeIn(s.Data)))
 		for _, c := range s.Data.Concerns {
 			fmt.Fprintf(table, "concern\t%s\n", oneLine(c.Text))
 		}
@@ -140,7 +140,7 @@ func printReplicas(w io.Writer, replicas []api.Replica) error {
 		if !r.Alive {
 			state = "dead since " + clockTime(r.LastHeartbeat)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d/%d\t%.1f\t%.1f\t%.1f\t%s\t%s\n", r.Name, cmp.Or(oneLine(r.Host), "-"), state,
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d/%d\t%.1f\t%.1f\t%.1f\t%s\t%s\n", oneLine(r.Name), cmp.Or(oneLine(r.Host), "-"), state,
 			r.InFlight, r.Concurrency, r.ChecksPerSecond, r.FailuresPerSecond, r.MessagesPerSecond, seconds(r.LatenessP50), seconds(r.LatenessP99))
 	}
 	return table.Flush()

@@ -47,11 +47,11 @@ func printWebhook(out io.Writer, w api.Webhook) error {
 		_, err := fmt.Fprintf(out, "%s is %s; no process delivers to it\n", oneLine(w.Name), standing(w))
 		return err
 	case s.WaitingAccounts == 0:
-		_, err := fmt.Fprintf(out, "%s is %s; last status %s, breaker %s; nothing waits to be tried again\n", oneLine(w.Name), standing(w), lastStatus(s), s.Breaker)
+		_, err := fmt.Fprintf(out, "%s is %s; last status %s, breaker %s; nothing waits to be tried again\n", oneLine(w.Name), standing(w), lastStatus(s), oneLine(s.Breaker))
 		return err
 	}
 	if _, err := fmt.Fprintf(out, "%s is %s; last status %s, breaker %s; waiting: %s of %s\n",
-		oneLine(w.Name), standing(w), lastStatus(s), s.Breaker, numberOf(s.WaitingMessages, "message"), numberOf(s.WaitingAccounts, "account")); err != nil {
+		oneLine(w.Name), standing(w), lastStatus(s), oneLine(s.Breaker), numberOf(s.WaitingMessages, "message"), numberOf(s.WaitingAccounts, "account")); err != nil {
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -136,7 +136,7 @@ still arrive.`,
 				return printJSON(env.stdout, done)
 			}
 			for _, m := range done.Skipped {
-				fmt.Fprintf(env.stdout, "%s: skipped; rounds dead replay %s delivers it again\n", oneLine(m.Account), m.DeadID)
+				fmt.Fprintf(env.stdout, "%s: skipped; rounds dead replay %s delivers it again\n", oneLine(m.Account), oneLine(m.DeadID))
 			}
 			_, err = fmt.Fprintf(env.stdout, "%d skipped, %d taken meanwhile; messages of %s more wait\n", len(done.Skipped), done.Gone, numberOf(done.Left, "account"))
 			return err

@@ -1,0 +1,233 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+)
+
+// evil is what a third party may have written: it would turn a terminal red and clear it,
+// start a line of its own, and turn the direction of the text.
+const evil = "\x1b[31mE\r\nFAKE LINE\tTAB\u202e\u009b2J\x07\u2028\U000e0041"
+
+// fill puts the text into every text of a value, and something into all the rest. Cursors
+// stay empty, for there is no other page.
+func fill(v reflect.Value, name string, depth int) {
+	if depth > 8 || !v.CanSet() || name == "Next" {
+		return
+	}
+	if v.Type() == reflect.TypeFor[time.Time]() {
+		v.Set(reflect.ValueOf(time.Unix(1_700_000_000, 0)))
+		return
+	}
+	if v.Type() == reflect.TypeFor[json.RawMessage]() {
+		text, _ := json.Marshal(map[string]string{evil: evil})
+		v.SetBytes(text)
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(evil)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(1)
+	case reflect.Float64:
+		v.SetFloat(1)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), name, depth+1)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), name, depth+1)
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key, "", depth+1)
+		fill(value, "", depth+1)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), v.Type().Field(i).Name, depth+1)
+		}
+	}
+}
+
+func filled[T any]() []byte {
+	var value T
+	fill(reflect.ValueOf(&value).Elem(), "", 0)
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return append(text, '\n')
+}
+
+// hostileAPI answers every call with what third parties wrote, in every place that holds a
+// text; or, where it refuses, with a problem that quotes them.
+func hostileAPI(t *testing.T, refuse bool) string {
+	t.Helper()
+	summary := []byte(`{"summary":{"matched":1,"changed":1,"seen":1}}` + "\n")
+	answers := []struct {
+		route string
+		text  []byte
+	}{
+		{`GET /v1/accounts`, filled[api.AccountList]()},
+		{`GET /v1/accounts/[^/]+/schedule`, filled[api.Schedule]()},
+		{`GET (/v1/accounts/[^/]+/trail|/v1/trail)`, filled[api.TrailPage]()},
+		{`GET /v1/accounts:export`, filled[api.Account]()},
+		{`POST /v1/accounts:import`, append(filled[api.BadLine](), `{"summary":{"lines":1,"failed":1}}`...)},
+		{`POST /v1/accounts:(pause|resume|delete)`, append(filled[api.BulkLine](), summary...)},
+		{`(POST /v1/accounts|(GET|PUT|PATCH) /v1/accounts/[^/]+)`, filled[api.Account]()},
+		{`GET /v1/dead`, filled[api.DeadList]()},
+		{`POST /v1/dead:replay`, filled[api.Replayed]()},
+		{`POST /v1/dead:drop`, filled[api.Dropped]()},
+		{`GET /v1/groups`, filled[api.GroupList]()},
+		{`POST /v1/groups/.*/read`, filled[api.GroupBatch]()},
+		{`GET /v1/webhooks`, filled[api.WebhookList]()},
+		{`GET /v1/webhooks/[^/]+`, filled[api.Webhook]()},
+		{`POST /v1/webhooks/[^/]+/retry`, filled[api.WebhookRetried]()},
+		{`POST /v1/webhooks/[^/]+/skip`, filled[api.WebhookSkipped]()},
+		{`GET /v1/parked`, filled[api.ParkedList]()},
+		{`POST /v1/parked:revive`, filled[api.Revived]()},
+		{`GET /v1/stats`, filled[api.Stats]()},
+		{`(GET|POST) /v1/audit.*`, filled[api.Audit]()},
+		{`(GET|POST) /v1/reshard.*`, []byte(`{"from":4,"to":4}`)},
+		{`POST /v1/reload`, filled[api.Reloaded]()},
+		{`GET /v1/keys`, filled[api.KeyList]()},
+		{`POST /v1/keys`, filled[api.NewKey]()},
+		{`GET /v1/whoami`, filled[api.Caller]()},
+		{`GET /v1/secrets`, filled[api.SecretList]()},
+		{`PUT /v1/secrets/[^/]+`, filled[api.Secret]()},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refuse {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			text, _ := json.Marshal(map[string]any{"detail": evil, "errors": []map[string]string{{"location": evil, "message": evil}}})
+			_, _ = w.Write(text)
+			return
+		}
+		route := r.Method + " " + r.URL.Path
+		if route == "GET /v1/messages" {
+			_, _ = fmt.Fprintf(w, "id: 1\ndata: %s\n", filled[api.Message]())
+			return
+		}
+		for _, a := range answers {
+			if regexp.MustCompile("^" + a.route + "$").MatchString(route) {
+				_, _ = w.Write(a.text)
+				return
+			}
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// obeys reports what of a text a terminal would obey, or take for a line of the program's.
+func obeys(text string) string {
+	for _, c := range text {
+		if c != '\n' && c != '\t' && (unicode.IsControl(c) || unicode.Is(unicode.Cf, c)) || c == '\u2028' {
+			return fmt.Sprintf("%q", c)
+		}
+	}
+	if strings.Contains(text, "\nFAKE LINE") {
+		return "a line of its own"
+	}
+	return ""
+}
+
+// TestNothingOthersWroteIsObeyed runs every command that prints against an API, a feed and a
+// connector whose every text is hostile.
+func TestNothingOthersWroteIsObeyed(t *testing.T) {
+	t.Parallel()
+	third := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		page, _ := json.Marshal(map[string]any{"messages": []map[string]any{{"id": evil, "type": evil, "data": map[string]string{evil: evil}}}, "next_cursor": evil, "error": nil})
+		switch r.URL.Path {
+		case "/feed":
+			page = []byte("<rss version='2.0'><channel><title>\u202e</title><item><guid>\u202e\u009b2J&#9;</guid><title>\u009b31m&#10;FAKE LINE</title><link>javascript:alert(1)</link></item></channel></rss>")
+		case "/error":
+			page, _ = json.Marshal(map[string]any{"error": map[string]string{"kind": "config", "code": evil, "message": evil}})
+		}
+		_, _ = w.Write(page)
+	}))
+	defer third.Close()
+	file := filepath.Join(t.TempDir(), "records.ndjson")
+	if err := os.WriteFile(file, []byte(`{"id":"a","kind":"feed","config":{}}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reached := make(map[string]bool)
+	run := func(url string, args ...string) {
+		t.Helper()
+		variables := map[string]string{"ROUNDS_API_URL": url, "ROUNDS_ALLOW_NETWORKS": "127.0.0.1", "VISUAL": "true", "ROUNDS_CHECK_TIMEOUT": "2s"}
+		printed, err := runWith(t.Context(), variables, "value", args...)
+		if cmd, _, found := newRoot(environment{}).Find(args); found == nil {
+			reached[cmd.CommandPath()] = true
+		}
+		for _, text := range []string{printed.out, printed.err} {
+			if what := obeys(text); what != "" {
+				t.Errorf("rounds %s prints %s in\n%q", strings.Join(args, " "), what, text)
+			}
+		}
+		if err == nil && printed.out == "" && printed.err == "" && !slices.Contains(args, "enable") {
+			t.Errorf("rounds %s prints nothing", strings.Join(args, " "))
+		}
+	}
+	for _, url := range []string{hostileAPI(t, false), hostileAPI(t, true)} {
+		for _, line := range []string{
+			"account add a --kind feed", "account edit a", "account export", "account get a", "account import " + file, "account list", "account list --sort due", "account nudge a",
+			"account pause a", "account pause --all", "account resume a", "account rm a --yes", "account set a --every 1m", "account why a",
+			"audit", "dead drop 1:1-1", "dead list", "dead replay 1:1-1", "groups list", "groups rm a --yes", "health --url " + url, "messages tail --from start --limit 1",
+			"messages tail --group g --from start --limit 1", "parked list", "parked revive a", "reload", "reshard --to 4", "stats", "trail", "webhooks enable a", "webhooks list",
+			"webhooks retry a", "webhooks show a", "webhooks skip a --yes", "key list", "key create a --role viewer", "key revoke a --yes", "whoami", "secret list", "secret set A", "secret rm A --yes",
+		} {
+			args := strings.Fields(line)
+			if cmd, rest, err := newRoot(environment{}).Find(args); err != nil || cmd == nil || len(rest) == len(args) {
+				t.Errorf("there is no command %s", line)
+				continue
+			}
+			run(url, args...)
+			if cmd, _, err := newRoot(environment{}).Find(args); err == nil && cmd.Flags().Lookup("json") != nil {
+				run(url, append(args, "--json")...)
+			}
+		}
+	}
+	for _, line := range []string{
+		"check --kind feed --set url=" + third.URL + "/feed", "check --kind http --set url=" + third.URL + "/page", "check --kind http --set url=" + third.URL + "/error",
+		"connector verify " + third.URL + "/page", "connector verify " + third.URL + "/error",
+	} {
+		run("http://127.0.0.1:1", strings.Fields(line)...)
+		run("http://127.0.0.1:1", append(strings.Fields(line), "--json")...)
+	}
+	// A command that is new is one that prints what others wrote, unless it is known not to.
+	ours := []string{"completion", "connector schema", "demo", "help", "serve", "settings", "version", "namespace rm", "secret keygen", "secret rotate"}
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		path := strings.TrimPrefix(cmd.CommandPath(), "rounds ")
+		if slices.ContainsFunc(ours, func(known string) bool { return path == known || strings.HasPrefix(path, known+" ") }) {
+			return
+		}
+		if len(cmd.Commands()) == 0 && !reached[cmd.CommandPath()] {
+			t.Errorf("%q was not run: add it to this test", path)
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot(environment{}))
+}
