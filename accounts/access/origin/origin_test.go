@@ -1,7 +1,10 @@
 package origin
 
 import (
+	"net"
 	"net/http/httptest"
+	"net/url"
+	"strings"
 	"testing"
 )
 
@@ -65,4 +68,23 @@ func TestCheck(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Whatever is taken for this machine leads a client to it as well.
+func FuzzLoopback(f *testing.F) {
+	for _, host := range []string{"localhost:80", "127.0.0.1", "[::1]:80", "localhost.evil.example", "[localhost]", "127.0.0.1.:80", "user@localhost", "[::ffff:127.0.0.1]"} {
+		f.Add(host)
+	}
+	f.Fuzz(func(t *testing.T, host string) {
+		if !Loopback(host) {
+			return
+		}
+		u, err := url.Parse("http://" + host + "/")
+		if err != nil || u.User != nil || u.Path != "/" {
+			t.Fatalf("%q: %v, %v", host, u, err)
+		}
+		if ip := net.ParseIP(u.Hostname()); !strings.EqualFold(u.Hostname(), "localhost") && (ip == nil || !ip.IsLoopback()) {
+			t.Errorf("%q leads to %q", host, u.Hostname())
+		}
+	})
 }

@@ -22,6 +22,7 @@ const (
 type Attempts struct {
 	mu     sync.Mutex
 	failed map[string]time.Time // by address: when it will have as many attempts as at first
+	swept  time.Time            // when those were last looked for that have as many again
 }
 
 // Wait returns for how long an address is not to try; 0: it may.
@@ -42,7 +43,8 @@ func (a *Attempts) Fail(address string, now time.Time) {
 	if a.failed == nil {
 		a.failed = make(map[string]time.Time)
 	}
-	if _, ok := a.failed[address]; !ok && len(a.failed) >= maxAddresses {
+	if _, ok := a.failed[address]; !ok && len(a.failed) >= maxAddresses && now.Sub(a.swept) >= attemptEvery {
+		a.swept = now
 		for other, at := range a.failed {
 			if !at.After(now) {
 				delete(a.failed, other)

@@ -92,7 +92,8 @@ func In(ring *circulate.Ring) Book { return Book{session.Of(ring, session.Signed
 
 // Begin begins a session, and has the reply bring its cookie. The secret is what the holder
 // has shown, for [Session.Began]; empty: none. It returns ErrPlain where the browser would
-// not keep the cookie. After an unknown outcome nobody knows the session.
+// not keep the cookie. The sessions that the request bore end. After an unknown outcome
+// nobody knows the session.
 func (b Book) Begin(w http.ResponseWriter, r *http.Request, h Holder, secret string) error {
 	secure, err := mustBeSecure(r)
 	if err != nil {
@@ -110,6 +111,10 @@ func (b Book) Begin(w http.ResponseWriter, r *http.Request, h Holder, secret str
 	}
 	if err := b.store.Put(r.Context(), name, h.owner(), text, Life); err != nil {
 		return err
+	}
+	for _, before := range names(r) {
+		// The browser forgets it now. That it cannot be ended keeps nobody out: it ends by itself.
+		_ = b.store.End(r.Context(), before)
 	}
 	http.SetCookie(w, newCookie(secure, name, Life))
 	return nil

@@ -221,6 +221,21 @@ func TestSignOut(t *testing.T) {
 	}
 }
 
+func TestSigningInAgainEndsTheSessionBefore(t *testing.T) {
+	f := newFixture(t)
+	before := f.mustSignIn("localhost:8080")
+	now, err := f.signIn(f.request("localhost:8080", before), "open-sesame")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.door.Who(f.request("localhost:8080", before)); !errors.Is(err, ErrOver) {
+		t.Errorf("the session before: %v", err)
+	}
+	if _, _, err := f.door.Who(f.request("localhost:8080", now)); err != nil {
+		t.Errorf("the session of now: %v", err)
+	}
+}
+
 // Nothing that somebody shows is in Redis or in the log.
 func TestNothingIsToldOfSecrets(t *testing.T) {
 	f := newFixture(t)

@@ -175,14 +175,15 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, v view, err error) 
 	p.write(w, r, status, v)
 }
 
-// local is an address of this service to go on to, or else that of the sign-in page.
+// local is an address of this service to go on to, or else that of the sign-in page. It is
+// taken only as it was written: what is escaped anew may be another address.
 func local(next string) string {
 	u, err := url.Parse(next)
-	if err != nil || len(next) > maxNext || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") ||
-		u.Scheme != "" || u.Host != "" || u.User != nil {
+	if err != nil || len(next) > maxNext || u.String() != next || strings.ContainsRune(next, '\\') ||
+		!strings.HasPrefix(next, "/") || strings.HasPrefix(u.Path, "//") || u.Scheme != "" || u.Host != "" || u.User != nil {
 		return Path
 	}
-	return u.String()
+	return next
 }
 
 // named is who a page calls signed in.

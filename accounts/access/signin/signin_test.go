@@ -204,9 +204,9 @@ func TestFormIsHeldToBounds(t *testing.T) {
 
 func TestNext(t *testing.T) {
 	for next, want := range map[string]string{
-		"/docs": "/docs", "/docs?a=b&c#d": "/docs?a=b&c#d", "/": "/", "/%2F%2Fevil.example": "/%2F%2Fevil.example",
+		"/docs": "/docs", "/docs?a=b&c#d": "/docs?a=b&c#d", "/": "/", "/a%2Fb": "/a%2Fb",
 		"": Path, "docs": Path, "//evil.example": Path, "/\\evil.example": Path, "\\\\evil.example": Path, "https://evil.example/": Path,
-		"javascript:alert(1)": Path, "/\tx": Path, "/\n/evil.example": Path, "/" + strings.Repeat("x", maxNext): Path, "/%zz": Path, "///evil.example": Path,
+		"javascript:alert(1)": Path, "/\tx": Path, "/\n/evil.example": Path, "/" + strings.Repeat("x", maxNext): Path, "/%zz": Path, "///evil.example": Path, "/%2F%2Fevil.example": Path, "/%2f ": Path, "/a b": Path, "%2f": Path,
 	} {
 		if got := local(next); got != want {
 			t.Errorf("%q: %q", next, got)
@@ -346,7 +346,7 @@ func TestTheProviderSaysNo(t *testing.T) {
 
 func TestTheProviderIsAway(t *testing.T) {
 	f := newFixture(t, true)
-	f.far.Fault("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "down", 503) })
+	f.far.Fault("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "down", http.StatusServiceUnavailable) })
 	if got := f.get(f.at + "/signin/start"); got.status != 502 || !strings.Contains(got.body, `name="secret"`) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
@@ -359,4 +359,19 @@ func TestTheProviderIsAway(t *testing.T) {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}
+}
+
+// Wherever a page sends somebody on to is here.
+func FuzzNext(f *testing.F) {
+	for _, next := range []string{"/docs?a=b#c", "//evil.example", "/\\evil.example", "/\t/evil.example", "https://evil.example", "/%2f/evil.example", "/%2f ", "%2f", "/..//evil.example"} {
+		f.Add(next)
+	}
+	base := &url.URL{Scheme: "https", Host: "rounds.example", Path: "/signin"}
+	f.Fuzz(func(t *testing.T, next string) {
+		got := local(next)
+		u, err := base.Parse(got)
+		if err != nil || u.Host != base.Host || u.Scheme != base.Scheme || u.User != nil || got[0] != '/' || len(got) > 1 && (got[1] == '/' || got[1] == '\\') || strings.ContainsAny(got, "\r\n\t\x00") {
+			t.Errorf("%q: %q, %v", next, got, err)
+		}
+	})
 }
