@@ -152,6 +152,18 @@ func TestStatsSayWhereEverythingIsKept(t *testing.T) {
 	}
 }
 
+// What is not known yet must not look like what is well.
+func TestStatsBeforeAnythingWasCounted(t *testing.T) {
+	var out strings.Builder
+	if err := printStats(&out, api.Stats{Accounts: api.Places{Registered: 3}}); err != nil || !strings.Contains(out.String(), "failing   not counted yet") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	out.Reset()
+	if err := printStats(&out, api.Stats{}); err != nil || strings.Contains(out.String(), "failing") {
+		t.Errorf("of no accounts: %v\n%s", err, out.String())
+	}
+}
+
 func TestStats(t *testing.T) {
 	s := startAPI(t)
 	if got := s.must("stats"); !strings.Contains(got, "accounts  0: 0 scheduled") || !strings.Contains(got, "no replica is running") {

@@ -96,8 +96,12 @@ func printStats(w io.Writer, s api.Stats) error {
 		fmt.Fprintf(table, "staleness\tp50 %s, p99 %s, most %s (%s), of %d accounts at %s\n", seconds(stale.P50), seconds(stale.P99),
 			seconds(stale.Max), oneLine(stale.Stalest), stale.Scanned, clockTime(stale.At))
 	}
-	if s.Failing != nil {
+	switch {
+	case s.Failing != nil:
 		printFailing(table, s.Failing)
+	case s.Accounts.Registered > 0:
+		// An operator must not take silence for health.
+		fmt.Fprintf(table, "failing\tnot counted yet: a monitor counts while it looks at every account, which it has not done once\n")
 	}
 	if s.Staleness != nil {
 		for _, h := range s.Staleness.Headroom {
