@@ -127,11 +127,13 @@ func (m Mover) Move(ctx context.Context, source int) (moved, left int, err error
 	if _, err := m.Complete(ctx, source); err != nil || left == 0 {
 		return 0, left, err
 	}
-	// What waits by its kind waits in the lanes again, which is where it is taken from.
-	if _, err := m.ring.Kinds().Recall(ctx, source, "", moveBatch); err != nil {
-		return 0, left, err
+	items, byKind, err := m.ring.movable(ctx, source)
+	if err == nil && byKind > 0 {
+		// What waits by its kind waits in the lanes again, from which it departs.
+		if _, err = m.ring.Kinds().Recall(ctx, source, "", moveBatch); err == nil {
+			items, _, err = m.ring.movable(ctx, source)
+		}
 	}
-	items, err := m.ring.movable(ctx, source)
 	if err != nil || len(items) == 0 {
 		return 0, left, err
 	}
@@ -145,20 +147,24 @@ func (m Mover) Move(ctx context.Context, source int) (moved, left int, err error
 	return moved, max(0, left-moved), err
 }
 
-// movable returns accounts of a shard as depart takes them.
-func (r *Ring) movable(ctx context.Context, source int) ([]any, error) {
+// movable returns accounts of a shard as depart takes them, and how many entries wait by
+// their kinds.
+func (r *Ring) movable(ctx context.Context, source int) (items []any, byKind int, err error) {
 	k := &r.keys[source]
 	replies, err := r.wire.PipelineOn(ctx, wire.Ordinary, source, k.tickets,
 		wire.Command{"LRANGE", k.urgent, -moveBatch, -1}, wire.Command{"LRANGE", k.queue, -moveBatch, -1}, wire.Command{"LRANGE", k.low, -moveBatch, -1},
-		wire.Command{"ZRANGE", k.schedule, 0, moveBatch - 1}, wire.Command{"ZRANGE", k.parked, 0, moveBatch - 1})
+		wire.Command{"ZRANGE", k.schedule, 0, moveBatch - 1}, wire.Command{"ZRANGE", k.parked, 0, moveBatch - 1}, wire.Command{"ZCARD", k.byKind})
 	if err != nil {
-		return nil, fmt.Errorf("move, shard %d: %w", source, err)
+		return nil, 0, fmt.Errorf("move, shard %d: %w", source, err)
 	}
-	var items []any
-	for i, reply := range replies {
+	last := len(replies) - 1
+	if byKind, err = redis.Int(replies[last], nil); err != nil {
+		return nil, 0, fmt.Errorf("move, shard %d: %w", source, err)
+	}
+	for i, reply := range replies[:last] {
 		texts, err := redis.Strings(reply, nil)
 		if err != nil {
-			return nil, fmt.Errorf("move, shard %d: %w", source, err)
+			return nil, 0, fmt.Errorf("move, shard %d: %w", source, err)
 		}
 		lane := i + 1
 		if lane > 3 {
@@ -175,12 +181,12 @@ func (r *Ring) movable(ctx context.Context, source int) ([]any, error) {
 				id = e.ID
 			}
 			if len(items) == 4*moveBatch {
-				return items, nil
+				return items, byKind, nil
 			}
 			items = append(items, id, r.shardName(r.target(id)), lane, entry)
 		}
 	}
-	return items, nil
+	return items, byKind, nil
 }
 
 // Complete moves on the accounts of an old shard that are on their way, because their
