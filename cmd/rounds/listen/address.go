@@ -1,5 +1,5 @@
-// Package listen opens what a process serves at: an address of TCP, a unix socket, or a
-// socket that systemd opened for it. It knows nothing of what is served.
+// Package listen opens the address at which a process serves: a TCP address, a unix
+// socket, or a socket that systemd opened for it. It does not know what is served.
 package listen
 
 import (
@@ -16,11 +16,11 @@ import (
 const (
 	TCP     = "tcp"     // its name is HOST:PORT
 	Unix    = "unix"    // a path
-	Systemd = "systemd" // what FileDescriptorName= of the socket unit says
+	Systemd = "systemd" // FileDescriptorName= of the socket unit
 )
 
-// maxPath is how long a socket's path may be: less than the least that a system takes, by
-// what stands behind it while the socket is made.
+// maxPath is the most bytes of a socket's path. It is below the smallest system limit, by
+// the suffix that the path has while the socket is made.
 const maxPath = 100
 
 // Address is where to listen.
@@ -63,8 +63,8 @@ func (a Address) String() string {
 	return a.Network + ":" + a.Name
 }
 
-// Local reports whether only this machine can reach the address, as far as it says: where
-// systemd listens only the socket itself does. An empty host is every one.
+// Local reports whether only this machine can reach the address, as far as it says: for
+// systemd only the socket itself knows. An empty host means every address.
 func (a Address) Local() bool {
 	if a.Network != TCP {
 		return true
@@ -77,7 +77,7 @@ func (a Address) Local() bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
-// Exposed reports whether other machines can reach what a listener listens at.
+// Exposed reports whether other machines can reach a listener.
 func Exposed(listener net.Listener) bool {
 	tcp, ok := listener.Addr().(*net.TCPAddr)
 	return ok && !tcp.IP.IsLoopback()

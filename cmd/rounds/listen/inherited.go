@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	firstPassed = 3  // as SD_LISTEN_FDS_START of sd_listen_fds(3)
+	firstPassed = 3  // SD_LISTEN_FDS_START of sd_listen_fds(3)
 	maxPassed   = 64 // more than any unit of this program has
 )
 
-// inherited takes a socket that systemd opened, by its protocol of sd_listen_fds(3).
+// inherited returns a socket that systemd opened, by the protocol of sd_listen_fds(3).
 func inherited(name string, lookup func(string) (string, bool)) (net.Listener, error) {
 	if pid, _ := lookup("LISTEN_PID"); pid != strconv.Itoa(os.Getpid()) {
-		return nil, errNothingPassed // to nobody, or to another process than this one
+		return nil, errNothingPassed // for no process, or for another one
 	}
 	text, _ := lookup("LISTEN_FDS")
 	count, err := strconv.Atoi(text)
@@ -43,6 +43,6 @@ func inherited(name string, lookup func(string) (string, bool)) (net.Listener, e
 	if err != nil {
 		return nil, fmt.Errorf("what systemd passed as %q: %w", name, err)
 	}
-	_ = file.Close() // the listener has one of its own
+	_ = file.Close() // the listener has a copy
 	return listener, nil
 }

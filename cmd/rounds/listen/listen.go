@@ -6,15 +6,15 @@ import (
 	"net"
 )
 
-// Options are what opening an address needs besides it.
+// Options are what opening an address needs besides the address.
 type Options struct {
 	Mode   fs.FileMode                      // of a unix socket
-	Lookup func(name string) (string, bool) // of the environment, where systemd says what it has opened; nil: nowhere
+	Lookup func(name string) (string, bool) // of the environment, in which systemd names its sockets; nil: none
 }
 
-// Open listens at an address. Of a unix socket it removes what a process that has ended
-// left behind, and nothing else; the socket appears with its mode, and goes when the
-// listener is closed.
+// Open listens at an address. For a unix socket it removes only what an ended process
+// left behind. The socket appears with its mode, and is removed when the listener is
+// closed.
 func Open(a Address, o Options) (net.Listener, error) {
 	switch a.Network {
 	case Unix:

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// socket is a listener at a path of its own. While it is open it holds a lock on a file
-// beside it, which a system lets go when a process ends, however it does.
+// socket is a listener at its own path. While it is open it holds a lock on a file beside
+// it. The system releases the lock when the process ends, in whatever way.
 type socket struct {
 	*net.UnixListener
 	path string
@@ -24,8 +24,8 @@ type socket struct {
 	err  error
 }
 
-// openUnix makes the socket under another name and then renames it, so that it never is
-// there with other permissions, nor without anybody who listens.
+// openUnix makes the socket under another name and then renames it. So it never exists
+// with other permissions or without a listener.
 func openUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *socket) open(mode fs.FileMode) error {
 	return nil
 }
 
-// vacate removes a socket that nobody listens at. Whatever else is there stays.
+// vacate removes a socket that nobody listens at. It leaves everything else.
 func vacate(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -79,7 +79,7 @@ func vacate(path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%s: is there, and is no socket", path)
+		return fmt.Errorf("%s: exists, and is no socket", path)
 	}
 	conn, err := net.Dial("unix", path)
 	if err == nil {
@@ -87,12 +87,12 @@ func vacate(path string) error {
 		return fmt.Errorf("%s: another process serves there", path)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("%s: is there, and who serves it is unknown: %w", path, err)
+		return fmt.Errorf("%s: exists, and it is unknown who serves it: %w", path, err)
 	}
 	return os.Remove(path)
 }
 
-// Addr is the socket's path.
+// Addr returns the socket's path.
 func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
 // Close ends the listener and removes the socket, unless another one took its place.

@@ -16,16 +16,16 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-const leaveTimeout = time.Second // to say so
+const leaveTimeout = time.Second // to report that it leaves
 
-// presence is what a process tells of itself while it is there.
+// presence is what a process reports while it runs.
 type presence struct {
 	process  circulate.Process
-	report   accounts.ProcessReport   // but for the settings
-	settings func() settings.Settings // as they are now
+	report   accounts.ProcessReport   // without the settings
+	settings func() settings.Settings // the current ones
 }
 
-// newPresence makes that of this process, which has just begun.
+// newPresence makes that of this process, which has just started.
 func newPresence(version string, current func() settings.Settings) presence {
 	host, err := os.Hostname()
 	if err != nil {
@@ -37,21 +37,21 @@ func newPresence(version string, current func() settings.Settings) presence {
 	}
 }
 
-// about is what the process says of itself, as the roster keeps it.
+// about returns the process's report, as the roster keeps it.
 func (p presence) about() []byte {
 	report := p.report
 	report.Settings = p.settings().Compared()
 	about, err := json.Marshal(report)
 	if err != nil {
-		return nil // it is there all the same
+		return nil // the process is reported all the same
 	}
 	return about
 }
 
-// attend says that the process is there, at once and then every interval, until ctx
-// is done, and then that it leaves. What it is it says once, and again where that has
-// changed, or where Redis has forgotten. What fails the next time makes good: nothing
-// but what operators see depends on it.
+// attend reports the process at once and then every interval, until ctx is done, and then
+// that it leaves. It sends its description once, and again if that has changed or Redis
+// has forgotten it. If a report fails, the next one replaces it: only what operators see
+// depends on it.
 func (p presence) attend(ctx context.Context, ring *circulate.Ring, interval time.Duration) {
 	roster := ring.Roster()
 	tick := time.NewTicker(interval)
@@ -90,7 +90,7 @@ type redisMetrics struct {
 func newRedisMetrics(registry prometheus.Registerer, server circulate.Server) redisMetrics {
 	m := redisMetrics{
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "rounds", Name: "redis_call_seconds",
-			Help: "How long calls to Redis took, those that failed included.", Buckets: prometheus.ExponentialBuckets(0.00025, 2, 17)}),
+			Help: "How long calls to Redis took, including those that failed.", Buckets: prometheus.ExponentialBuckets(0.00025, 2, 17)}),
 		failed: prometheus.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "redis_calls_failed_total",
 			Help: "Calls that Redis did not serve: it could not be reached, did not answer in time, or refuses its clients."}),
 	}
@@ -102,7 +102,7 @@ func newRedisMetrics(registry prometheus.Registerer, server circulate.Server) re
 	}
 	if s, ok := server.(interface{ Silent() int64 }); ok {
 		registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "rounds", Name: "redis_sentinels_silent_total",
-			Help: "Times that a sentinel could not be reached or told nothing; each is asked every second."},
+			Help: "Times that a sentinel could not be reached or returned nothing; each is asked every second."},
 			func() float64 { return float64(s.Silent()) }))
 	}
 	return m

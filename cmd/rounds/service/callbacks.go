@@ -17,8 +17,8 @@ import (
 
 const callbacksFile = "ROUNDS_CALLBACKS_FILE"
 
-// readCallbacks reads the callbacks from their file, with their secrets; no file,
-// no callbacks. The error has every fault, each with its field.
+// readCallbacks reads the callbacks from their file, with their secrets. Without a file
+// there are none. The error has every fault, each with its field.
 func readCallbacks(ctx context.Context, path string, source secrets.Source) ([]*callback.Address, error) {
 	if path == "" {
 		return nil, nil
@@ -63,14 +63,15 @@ func readCallbacks(ctx context.Context, path string, source secrets.Source) ([]*
 	return all, nil
 }
 
-// callbackSecrets is where callbacks find their secrets. None is stored: the API's process
-// has no key that opens it.
+// callbackSecrets returns where callbacks find their secrets. None is stored in Redis,
+// because the API's process has no key that opens it.
 func callbackSecrets(s settings.Poller, o Options) secrets.Source {
 	o.seals = nil
 	return newSecrets(s, o).Service()
 }
 
-// newCallbacks makes the callbacks that are configured, and names them; none: nil.
+// newCallbacks makes the configured callbacks and returns their names; nil if there are
+// none.
 func newCallbacks(s settings.Settings, o Options, ring *circulate.Ring, log *slog.Logger) (*callback.Receiver, string, error) {
 	all, err := readCallbacks(context.Background(), s.API.CallbacksFile, callbackSecrets(s.Poller, o))
 	if err != nil {

@@ -19,26 +19,26 @@ import (
 )
 
 // Kind makes the checker of a kind that the service does not know. It may be called
-// several times in a process: whenever settings are judged, and whenever roles start.
+// several times in a process: whenever settings are validated, and whenever roles start.
 type Kind func(Tools) (poller.Checker, error)
 
-// Tools are what the service lends a Kind. All are those that its own kinds use.
+// Tools are what the service lends a Kind. Its own kinds use the same.
 type Tools struct {
-	// Client reaches third parties, under the rule for addresses that the settings
-	// have, and within the memory that answers may take.
+	// Client reaches third parties, under the settings' rule for addresses, and within
+	// the memory that answers may take.
 	Client *fetch.Client
-	// Secrets finds what configs refer to as {"secret": "NAME"}, for a use that the kind
-	// tells: its name and the host that the secret is for.
+	// Secrets finds what configs refer to as {"secret": "NAME"}, for the use that the
+	// kind names: its name and the host that the secret is for.
 	Secrets secrets.Source
-	// Log is told what people should know; what fails a check goes into its error.
+	// Log is for what people should know; what fails a check goes into its error.
 	Log *slog.Logger
-	// Metrics takes metrics of the kind's own, which /metrics shows. They should not
-	// begin with rounds_, and never be labelled by account.
+	// Metrics registers metrics of the kind's own, which /metrics shows. Their names
+	// should not begin with rounds_, and they must never be labelled by account.
 	Metrics prometheus.Registerer
 }
 
-// NewCheckers returns every kind that the service knows, those of the options among
-// them, for checks without a ring: access tokens are kept in memory.
+// NewCheckers returns every kind that the service knows, including those of the options,
+// for checks without a ring. It keeps access tokens in memory.
 func NewCheckers(s settings.Poller, o Options) (poller.Checkers, error) {
 	client, err := NewClient(s, o)
 	if err != nil {
@@ -47,8 +47,8 @@ func NewCheckers(s settings.Poller, o Options) (poller.Checkers, error) {
 	return newCheckers(client, s, o.withDefaults(), wecomkf.NewMemory(), prometheus.NewRegistry())
 }
 
-// newCheckers returns every kind. They share one client, and through tokens what
-// access tokens all replicas have.
+// newCheckers returns every kind. They share one client, and by tokens the access tokens
+// of all replicas.
 func newCheckers(client *fetch.Client, s settings.Poller, o Options, tokens wecomkf.Tokens, metrics prometheus.Registerer) (poller.Checkers, error) {
 	tools := Tools{Client: client, Secrets: newSecrets(s, o), Log: o.Log, Metrics: metrics}
 	all := []poller.Checker{
@@ -65,7 +65,7 @@ func newCheckers(client *fetch.Client, s settings.Poller, o Options, tokens weco
 	return poller.NewCheckers(all...)
 }
 
-// makeKind refuses what would only fail later, at an account of that kind.
+// makeKind refuses a kind that would otherwise fail later, at an account of that kind.
 func makeKind(kind Kind, tools Tools) (poller.Checker, error) {
 	if kind == nil {
 		return nil, errors.New("is nil")
@@ -82,10 +82,10 @@ func makeKind(kind Kind, tools Tools) (poller.Checker, error) {
 	return checker, nil
 }
 
-// newSecrets is where records find the secrets that they refer to; those of webhooks and
-// callbacks are its Service's.
+// newSecrets returns where records find the secrets that they refer to; its Service has
+// those of webhooks and callbacks.
 func newSecrets(s settings.Poller, o Options) secrets.Source {
-	plain, _ := secret.Hosts(s.SecretsPlainHosts) // settings.Read has judged them
+	plain, _ := secret.Hosts(s.SecretsPlainHosts) // settings.Read has validated them
 	source := secrets.Source{
 		Dir: s.SecretsDir, Lookup: o.Lookup, RequireHosts: s.SecretsUnbound == settings.Refuse, PlainHosts: plain, Reserved: o.reserved,
 	}

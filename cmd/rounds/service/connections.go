@@ -12,15 +12,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// busyReply is what a caller gets for whom there is no connection.
+// busyReply is the reply to a caller for whom there is no connection.
 const busyReply = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
-// connections is a listener that has at most so many connections at once. When there
-// are as many, a new one takes the place of the one that has been without a request
-// for the longest: it is idle, or its request has not come whole. So neither idle
-// nor half-sent requests keep others out, whoever sends them. There is no limit for
-// each address: behind a proxy all callers have one. If all are being answered, the
-// new one is told to come back.
+// connections is a listener that bounds the number of open connections. At the bound, a
+// new connection replaces the one that has been without a request for the longest: it is
+// idle, or its request is incomplete. So neither idle nor half-sent requests keep others
+// out, whoever sends them. There is no bound for each address, because behind a proxy all
+// callers have one address. If all connections are being answered, the new one is told to
+// come back.
 type connections struct {
 	net.Listener
 	most int
@@ -39,14 +39,14 @@ type connection struct {
 	of *connections
 
 	answering int       // requests; guarded by of.mu
-	since     time.Time // when it was opened, or its last request answered, or more of one came
+	since     time.Time // when it was opened, its last request answered, or more of a request received
 }
 
 func newConnections(listener net.Listener, name string, most int, log *slog.Logger) *connections {
 	return &connections{Listener: listener, name: name, most: most, log: log, open: make(map[*connection]bool), closed: make(map[string]int)}
 }
 
-// Accept returns the next connection that there is room for.
+// Accept returns the next connection for which there is room.
 func (l *connections) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -57,12 +57,12 @@ func (l *connections) Accept() (net.Conn, error) {
 			return admitted, nil
 		}
 		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
-		_, _ = io.WriteString(conn, busyReply) // who is not there to hear it has gone
+		_, _ = io.WriteString(conn, busyReply) // a caller that is gone need not hear it
 		_ = conn.Close()
 	}
 }
 
-// admit counts a connection, or returns nil where there is no room for it.
+// admit counts a connection, or returns nil if there is no room for it.
 func (l *connections) admit(conn net.Conn) net.Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,12 +80,12 @@ func (l *connections) admit(conn net.Conn) net.Conn {
 	l.open[c] = true
 	if !l.warned && len(l.open)*10 >= l.most*9 {
 		l.warned = true
-		l.log.Warn("HTTP connections are at their limit, or near it: those that wait for a request to come whole are closed for new ones", "server", l.name, "open", len(l.open), "limit", l.most)
+		l.log.Warn("HTTP connections are at their limit, or near it: those whose request is incomplete are closed for new ones", "server", l.name, "open", len(l.open), "limit", l.most)
 	}
 	return c
 }
 
-// idlest is the connection that has been without a request for the longest. The
+// idlest returns the connection that has been without a request for the longest. The
 // caller holds mu.
 func (l *connections) idlest() (idlest *connection) {
 	for c := range l.open {
@@ -109,12 +109,12 @@ func (c *connection) Close() error {
 
 type connectionKey struct{}
 
-// known has requests know their connection, as http.Server.ConnContext.
+// known lets requests know their connection, as http.Server.ConnContext.
 func (l *connections) known(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// answer notes which connections a handler is answering on.
+// answer notes on which connections a handler is answering.
 func (l *connections) answer(next http.Handler) http.Handler {
 	note := func(c *connection, by int) {
 		l.mu.Lock()
@@ -134,31 +134,31 @@ func (l *connections) answer(next http.Handler) http.Handler {
 	})
 }
 
-// awaitedBody is the body of a request. A handler that waits for more of it
-// answers nothing meanwhile.
+// awaitedBody is the body of a request. While a handler waits for more of it, the handler
+// answers nothing.
 type awaitedBody struct {
 	io.ReadCloser
 	note func(by int)
 }
 
-// Read reads what has come, or waits for it.
+// Read reads what has arrived, or waits for it.
 func (b awaitedBody) Read(p []byte) (int, error) {
 	b.note(-1)
 	defer b.note(1)
 	return b.ReadCloser.Read(p)
 }
 
-// Describe and Collect make it a metric.
+// Describe and Collect implement prometheus.Collector.
 func (l *connections) Describe(into chan<- *prometheus.Desc) { prometheus.DescribeByCollect(l, into) }
 
-// Collect returns how many there are, and how many had to go.
+// Collect returns how many connections there are, and how many were closed.
 func (l *connections) Collect(into chan<- prometheus.Metric) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	labels := prometheus.Labels{"server": l.name}
 	into <- prometheus.MustNewConstMetric(prometheus.NewDesc("rounds_http_connections", "HTTP connections that are open, by server: api or ops.", nil, labels),
 		prometheus.GaugeValue, float64(len(l.open)))
-	closed := prometheus.NewDesc("rounds_http_connections_closed_total", "HTTP connections that were closed because there were too many, by server and reason: displaced while their request had not come whole, or refused while all others were being answered.",
+	closed := prometheus.NewDesc("rounds_http_connections_closed_total", "HTTP connections that were closed because there were too many, by server and reason: displaced while their request was incomplete, or refused while all others were being answered.",
 		[]string{"reason"}, labels)
 	for _, reason := range []string{"displaced", "refused"} {
 		into <- prometheus.MustNewConstMetric(closed, prometheus.CounterValue, float64(l.closed[reason]), reason)

@@ -23,8 +23,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// readWebhooks reads the endpoints from their file; none is named, none is there.
-// The error has every fault, each with its field.
+// readWebhooks reads the endpoints from their file. Without a file there are none. The
+// error has every fault, each with its field.
 func readWebhooks(path string, client webhook.Client) ([]webhook.Endpoint, error) {
 	if path == "" {
 		return nil, nil
@@ -53,11 +53,11 @@ type deliverer struct {
 	delivered *webhook.Metrics
 
 	ctx   context.Context // of the consumers
-	group *errgroup.Group // likewise
+	group *errgroup.Group // of the consumers
 
 	mu      sync.Mutex
 	running map[string]*delivering // by the endpoint's name
-	closed  bool                   // the role ends: nothing begins any more
+	closed  bool                   // the role ends: nothing new begins
 }
 
 // delivering is one of the consumers.
@@ -95,9 +95,9 @@ func startDelivery(ctx context.Context, group *errgroup.Group, again *reloader, 
 	return again.join(ctx, d.prepare)
 }
 
-// prepare reads the endpoints and readies a change to them, which cannot fail. An
-// endpoint that stays as it is goes on undisturbed. One that is changed ends, within the
-// grace period, before it begins anew; one that is gone ends, and its group stays.
+// prepare reads the endpoints and prepares a change to them, which then cannot fail. An
+// endpoint that is unchanged is not disturbed. One that has changed ends, within the
+// grace period, before it begins again. One that is gone ends, and its group stays.
 func (d *deliverer) prepare(s settings.Settings, _ settings.Lookup) (change func(), notes []string, err error) {
 	networks, err := fetch.ParseNetworks(s.Poller.AllowNetworks)
 	if err != nil {
@@ -141,7 +141,7 @@ func (d *deliverer) prepare(s settings.Settings, _ settings.Lookup) (change func
 	}, notes, errors.Join(errs...)
 }
 
-// change ends what is not named any more and begins what is fresh.
+// change ends what is no longer named and begins what is new.
 func (d *deliverer) change(named map[string]bool, fresh map[string]*delivering) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,7 +153,7 @@ func (d *deliverer) change(named map[string]bool, fresh map[string]*delivering) 
 	}
 	for name, old := range d.running {
 		if !named[name] {
-			d.log.Info("delivering no more", "endpoint", name)
+			d.log.Info("delivery ends", "endpoint", name)
 			old.stop()
 			delete(d.running, name)
 		}
@@ -192,15 +192,15 @@ func (d *deliverer) deliver(ctx context.Context, to *delivering) error {
 	return delivery.Consumer{
 		Ring: d.ring, Group: group, Handler: to.sink, Start: start, Control: control,
 		MaxDeliveries: webhook.MaxDeliveries, Backoff: webhook.Backoff, HandlerTimeout: to.sink.HandlerTimeout(),
-		Grace: max(d.settings.Poller.GracePeriod, time.Nanosecond), // none at all is not the default
+		Grace: max(d.settings.Poller.GracePeriod, time.Nanosecond), // zero must not mean the default
 		Hurry: d.hurry,
 		Log:   d.log, Metrics: d.consumed,
 	}.Run(ctx)
 }
 
-// deliveryStart is where an endpoint begins that is new: with what is kept, or
-// with what is found from now on. Then it is a position rather than the end of a
-// stream, which may be reached only later. It is "" if ctx is done before.
+// deliveryStart returns where a new endpoint begins: with what is kept, or with new
+// messages. In the latter case it is a position and not the end of a stream, which may be
+// reached later. It returns "" if ctx is done before.
 func deliveryStart(ctx context.Context, from string, ring *circulate.Ring) (string, error) {
 	if from == "start" {
 		return circulate.StreamStart, nil

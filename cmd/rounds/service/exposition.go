@@ -9,9 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// exposition serves the metrics of the process and those of its roles. When the
-// number of shards changes the roles begin anew, and their counters with them, as
-// after a start of the process.
+// exposition serves the metrics of the process and those of its roles. When the number of
+// shards changes the roles begin again, and so do their counters, as after a restart.
 type exposition struct {
 	process *prometheus.Registry
 	roles   atomic.Pointer[prometheus.Registry]

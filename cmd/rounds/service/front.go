@@ -21,22 +21,23 @@ import (
 const (
 	shutdownTimeout = 5 * time.Second // of HTTP requests under way
 
-	// headerTimeout is how long a request's header may take, bodyTimeout the whole of
-	// a request: streams give each of their reads its own time instead.
+	// headerTimeout is how long a request's header may take, bodyTimeout a whole request.
+	// Streams instead give each of their reads its own time.
 	headerTimeout = 10 * time.Second
 	bodyTimeout   = 30 * time.Second
-	// replyTimeout is how long a reply may take; streams give each of their writes
-	// its own time instead.
+	// replyTimeout is how long a reply may take. Streams instead give each of their
+	// writes its own time.
 	replyTimeout = time.Minute
 	idleTimeout  = 2 * time.Minute
-	// maxHeader holds the cursor of a reader of messages in a ring of 16,384 shards.
+	// maxHeader has room for the cursor of a reader of messages in a ring of 16,384
+	// shards.
 	maxHeader = 256 << 10
-	// opsConnections is how many connections there are to the operators' routes:
-	// apart from the API's, so that a crowd there hides nothing.
+	// opsConnections is how many connections the operators' routes have. They are
+	// separate from the API's, so that a crowd there hides nothing.
 	opsConnections = 64
 )
 
-// frontDoor is an HTTP server, which listens before anything else is ready.
+// frontDoor is an HTTP server. It listens before anything else is ready.
 type frontDoor struct {
 	listener net.Listener
 	http     *http.Server
@@ -44,11 +45,11 @@ type frontDoor struct {
 	waiting  atomic.Pointer[error] // why the process is not ready yet
 	log      *slog.Logger
 	exposed  bool       // other machines can reach it
-	ops      *frontDoor // that of the operators' routes beside the API's; may be nil
+	ops      *frontDoor // serves the operators' routes beside the API; may be nil
 }
 
-// openFront opens the API's address, and that of the operators' routes, as far as the
-// process has them. It returns nil where it has neither.
+// openFront opens the API's address, and that of the operators' routes, if the process
+// has them. It returns nil if it has neither.
 func openFront(s settings.API, lookup settings.Lookup, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
 	var front *frontDoor
 	var err error
@@ -75,7 +76,7 @@ func openFront(s settings.API, lookup settings.Lookup, registry prometheus.Regis
 	return front, nil
 }
 
-// listenAt opens an address that a setting has.
+// listenAt opens an address of a setting.
 func listenAt(setting, name, addr string, options listen.Options, most int, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
 	at, err := listen.Parse(addr)
 	if err != nil {
@@ -99,7 +100,7 @@ func listenAt(setting, name, addr string, options listen.Options, most int, regi
 	}
 	f.http = newHTTPServer(limited, func(w http.ResponseWriter, r *http.Request) {
 		if listener.Addr().Network() == listen.Unix {
-			r.RemoteAddr = listen.Unix // callers have no address: net says @
+			r.RemoteAddr = listen.Unix // callers have no address: net reports @
 		}
 		(*f.handler.Load()).ServeHTTP(w, r)
 	}, log)
@@ -112,20 +113,20 @@ func listenAt(setting, name, addr string, options listen.Options, most int, regi
 	return f, nil
 }
 
-// warnOfDoors says what of the addresses that are open is likely not meant.
+// warnOfDoors logs which open addresses are probably a mistake.
 func (f *frontDoor) warnOfDoors(s settings.Settings) {
 	ops := f.ops
 	if !s.API.Roles.Has(settings.RoleAPI) {
 		ops = f
 	} else if f.exposed && s.API.Clear() {
-		f.log.Warn("other machines can reach the API, and as far as is known they send their tokens in clear: put something in front that adds TLS, and set ROUNDS_PUBLIC_URL=https://…")
+		f.log.Warn("other machines can reach the API, and as far as is known they send their tokens in clear: put a proxy with TLS in front, and set ROUNDS_PUBLIC_URL=https://…")
 	}
 	if ops != nil && ops.exposed && s.Access.Token == "" {
-		f.log.Warn("other machines can reach ROUNDS_OPS_ADDR, where /metrics wants a token: nobody gets it until ROUNDS_API_TOKEN is set")
+		f.log.Warn("other machines can reach ROUNDS_OPS_ADDR, where /metrics demands a token: nobody gets it until ROUNDS_API_TOKEN is set")
 	}
 }
 
-// demanded is the token that the operators' routes want; nil: none.
+// demanded returns the token that the operators' routes demand; nil: none.
 func (f *frontDoor) demanded(current func() settings.Settings) func() string {
 	if !f.exposed {
 		return nil
@@ -133,7 +134,7 @@ func (f *frontDoor) demanded(current func() settings.Settings) func() string {
 	return func() string { return current().Access.Token }
 }
 
-// newHTTPServer is a server whose every wait for a caller ends.
+// newHTTPServer makes a server that never waits for a caller without a bound.
 func newHTTPServer(limited *connections, handler http.HandlerFunc, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           limited.answer(handler),
@@ -147,10 +148,10 @@ func newHTTPServer(limited *connections, handler http.HandlerFunc, log *slog.Log
 	}
 }
 
-// show answers from now on with a handler.
+// show sets the handler for requests from now on.
 func (f *frontDoor) show(h http.Handler) { f.handler.Store(&h) }
 
-// wait tells why the process is not ready yet.
+// wait sets why the process is not ready yet.
 func (f *frontDoor) wait(why error) {
 	f.waiting.Store(&why)
 	if f.ops != nil {

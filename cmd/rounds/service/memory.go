@@ -13,13 +13,13 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-// memoryShare is how much of what its control group allows the process takes for
-// itself, in percent; what remains is for what the runtime does not count.
+// memoryShare is the percentage of its control group's limit that the process uses. The
+// rest is for what the runtime does not count.
 const memoryShare = 90
 
-// LimitMemory has the runtime collect garbage in time for what the process' control
-// group allows: it would be killed beyond. GOMEMLIMIT goes before, which the runtime
-// has read itself.
+// LimitMemory has the runtime collect garbage in time for the process' control group:
+// beyond that limit the process would be killed. GOMEMLIMIT, which the runtime reads
+// itself, overrides it.
 func LimitMemory(lookup settings.Lookup, log *slog.Logger) {
 	limitMemory(lookup, os.DirFS("/"), log, debug.SetMemoryLimit)
 }
@@ -35,8 +35,8 @@ func limitMemory(lookup settings.Lookup, root fs.FS, log *slog.Logger, set func(
 	}
 }
 
-// allowedMemory returns the bytes that the process' control group and those above it
-// allow, the least of them; 0: no limit is known. Root has /proc and /sys.
+// allowedMemory returns the lowest limit, in bytes, of the process' control group and
+// those above it; 0: none is known. Root has /proc and /sys.
 func allowedMemory(root fs.FS) int64 {
 	groups, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -58,7 +58,7 @@ func allowedMemory(root fs.FS) int64 {
 		}
 		least = min(least, leastOf(root, top, parts[2], file))
 	}
-	// Without a limit version 1 has the largest number of whole pages.
+	// Without a limit, version 1 has the largest number of whole pages.
 	if least >= math.MaxInt64&^(1<<20-1) {
 		return 0
 	}
@@ -74,14 +74,14 @@ func hasController(list, name string) bool {
 	return false
 }
 
-// leastOf looks in a group and all above it. Within a container the path is the
-// host's at times, and does not exist: then only the top says something.
+// leastOf looks in a group and all above it. Inside a container the path may be the
+// host's and not exist: then only the top has a limit.
 func leastOf(root fs.FS, top, group, file string) int64 {
 	least := int64(math.MaxInt64)
 	for at := path.Clean("/" + group); ; at = path.Dir(at) {
 		text, err := fs.ReadFile(root, path.Join(top, at, file))
 		if err == nil {
-			// "max" is no number, and means none.
+			// "max" is no number and means no limit.
 			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 {
 				least = min(least, n)
 			}

@@ -13,11 +13,12 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-// aliveWithin is how long a process may be silent that still counts as one that uses its
-// namespace: six times as long as replicas take to count as dead by default.
+// aliveWithin is how long a process may be silent and still count as a user of its
+// namespace: six times as long as it takes, by default, until a replica counts as dead.
 const aliveWithin = time.Minute
 
-// Namespace is all that a service has in one Redis, for who looks at it or removes it.
+// Namespace is everything that a service has in one Redis, for callers that look at it or
+// remove it.
 type Namespace struct {
 	server connect.Server
 	name   string
@@ -42,13 +43,13 @@ func OpenNamespace(s settings.Redis, name string) (*Namespace, error) {
 // Close closes the connections.
 func (n *Namespace) Close() error { return n.server.Close() }
 
-// Redis tells which Redis it is, without a password.
+// Redis names the Redis, without a password.
 func (n *Namespace) Redis() string { return n.server.Name() }
 
 // Keys returns the keys of the service's API.
 func (n *Namespace) Keys() *key.Keyring { return key.NewKeyringAt(n.server, n.name) }
 
-// Look says what there is, and who of those that use it was heard of within a minute.
+// Look returns what there is, and which users of it reported within a minute.
 func (n *Namespace) Look(ctx context.Context) (namespace.Found, error) {
 	found, err := namespace.Look(ctx, n.server, n.name, aliveWithin)
 	if err != nil {
@@ -57,7 +58,7 @@ func (n *Namespace) Look(ctx context.Context) (namespace.Found, error) {
 	return found, nil
 }
 
-// Remove removes all of it, and tells progress how many keys are gone.
+// Remove removes everything, and calls progress with the number of removed keys.
 func (n *Namespace) Remove(ctx context.Context, progress func(removed int)) (removed int, err error) {
 	return namespace.Remove(ctx, n.server, n.name, progress)
 }

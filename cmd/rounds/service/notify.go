@@ -10,12 +10,11 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-// notifier tells the service manager how the process is, by systemd's protocol:
-// a datagram to the socket that NOTIFY_SOCKET names. Without one it tells
-// nobody.
+// notifier tells the service manager how the process is doing, by systemd's protocol: a
+// datagram to the socket that NOTIFY_SOCKET names. Without that variable it does nothing.
 type notifier struct {
 	socket string
-	every  time.Duration // how often Watch speaks; 0: not at all
+	every  time.Duration // how often Watch reports; 0: never
 }
 
 // newNotifier reads what systemd sets for a unit of Type=notify.
@@ -31,14 +30,14 @@ func newNotifier(lookup settings.Lookup) notifier {
 	return n
 }
 
-// Ready says that the service does its work now.
+// Ready reports that the service does its work now.
 func (n notifier) Ready() error { return n.send("READY=1") }
 
-// Stopping says that it is shutting down.
+// Stopping reports that it is shutting down.
 func (n notifier) Stopping() error { return n.send("STOPPING=1") }
 
-// Watch says again and again that the process is alive, as long as alive says
-// so, until ctx is done. A process that hangs is restarted by systemd.
+// Watch reports again and again that the process is alive, while alive returns true,
+// until ctx is done. systemd restarts a process that hangs.
 func (n notifier) Watch(ctx context.Context, alive func(context.Context) bool) {
 	if n.every == 0 {
 		return
@@ -51,7 +50,7 @@ func (n notifier) Watch(ctx context.Context, alive func(context.Context) bool) {
 			return
 		case <-tick.C:
 			if alive(ctx) {
-				// A lost datagram is made up for by the next one.
+				// A lost datagram does not matter: the next one follows.
 				_ = n.send("WATCHDOG=1")
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-// newPeople makes the identity provider that people may sign in with, and tells where its
-// people find the pages; nil: there is none. It asks the provider nothing yet.
+// newPeople makes the identity provider that people may sign in with, and says where they
+// find the pages; nil: there is none. It does not call the provider yet.
 func newPeople(ring *circulate.Ring, s settings.Settings) (*idp.Provider, string, error) {
 	if s.OIDC.Issuer == "" {
 		return nil, "", nil
@@ -51,7 +51,8 @@ func peopleConfig(s settings.OIDC) (idp.Config, error) {
 	return config, nil
 }
 
-// peopleFaults reads the identity provider for its faults; newPeople reads it for use.
+// peopleFaults reads the identity provider to find its faults; newPeople reads it for
+// use.
 func peopleFaults(s settings.Settings) (faults settings.Faults) {
 	if s.OIDC.Issuer == "" || !s.API.Roles.Has(settings.RoleAPI) {
 		return nil

@@ -19,19 +19,19 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-// Read reads the settings of a process again, with the lookup of variables that they
-// came from, as settings.Layer returns it. The error has every fault.
+// Read reads the settings of a process again. It also returns the lookup of variables
+// that they came from, as settings.Layer does. The error has every fault.
 type Read func() (settings.Settings, settings.Lookup, error)
 
-// errNoReload reports a process that was not told how to read its settings again.
+// errNoReload reports a process that does not know how to read its settings again.
 var errNoReload = errors.New("this program does not read its settings again")
 
-// part is a part of the service that takes other settings while it runs. It readies the
-// change, which may fail, and returns it, which cannot. Notes say what is other than
-// before where no setting's name does.
+// part is a part of the service that can change its settings while it runs. It prepares
+// the change, which may fail, and returns it, after which it cannot fail. Notes name
+// changes that have no setting's name.
 type part func(s settings.Settings, lookup settings.Lookup) (change func(), notes []string, err error)
 
-// reloader reads settings again and has the parts of the service take them: all of them,
+// reloader reads settings again and has the parts of the service apply them: all of them,
 // or none.
 type reloader struct {
 	read    Read
@@ -53,10 +53,11 @@ func newReloader(s settings.Settings, o Options) *reloader {
 	return r
 }
 
-// find finds a variable that is no setting, as a secret, where settings were read last.
+// find finds a variable that is no setting, such as a secret, where settings were last
+// read.
 func (r *reloader) find(name string) (string, bool) { return (*r.lookup.Load())(name) }
 
-// join has a part take the settings as they are now, and others until ctx is done.
+// join has a part apply the current settings, and new ones until ctx is done.
 func (r *reloader) join(ctx context.Context, p part) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +75,7 @@ func (r *reloader) join(ctx context.Context, p part) error {
 	return nil
 }
 
-// settings are those that hold now.
+// settings returns those that apply now.
 func (r *reloader) settings() settings.Settings {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,7 +100,7 @@ func (r *reloader) obey(ctx context.Context, hangups <-chan os.Signal) {
 	}
 }
 
-// signalled is the trail's entry of a hangup. Who sent the signal is not known.
+// signalled is the trail's entry of a hangup. It is not known who sent the signal.
 func signalled(done api.Reloaded, err error) trail.Entry {
 	e := trail.Entry{Via: "signal", Action: "reload", Outcome: trail.Done, Fields: done.Changed}
 	var faults accounts.Faults
@@ -112,11 +113,11 @@ func signalled(done api.Reloaded, err error) trail.Entry {
 	return e
 }
 
-// keepTrail has changes be kept in the trail of a ring's namespace.
+// keepTrail keeps changes in the trail of a ring's namespace.
 func (r *reloader) keepTrail(ring *circulate.Ring, registry prometheus.Registerer) error {
 	kept := r.settings().API.TrailKept
 	if kept == 0 {
-		kept = -1 // none: there 0 is the default
+		kept = -1 // keep none; there 0 means the default
 	}
 	t, err := trail.New(ring, trail.Options{Kept: kept, Log: r.options.Log, Metrics: trail.NewMetrics(registry)})
 	if err != nil {
@@ -126,8 +127,8 @@ func (r *reloader) keepTrail(ring *circulate.Ring, registry prometheus.Registere
 	return nil
 }
 
-// reload reads settings again. Where anything is at fault, the error is accounts.Faults
-// and nothing has changed.
+// reload reads settings again. If there is any fault, the error is accounts.Faults and
+// nothing has changed.
 func (r *reloader) reload(context.Context) (api.Reloaded, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,17 +137,17 @@ func (r *reloader) reload(context.Context) (api.Reloaded, error) {
 	switch {
 	case errors.As(err, &faults):
 		for _, f := range faults {
-			r.log.Error("settings were read again and are refused; all stays as it was", "fault", f.Error())
+			r.log.Error("settings were read again and are refused; nothing changes", "fault", f.Error())
 		}
 	case err != nil:
-		r.log.Error("settings were not read again; all stays as it was", "error", err)
+		r.log.Error("settings were not read again; nothing changes", "error", err)
 	default:
 		r.log.Info("settings were read again", "changed", strings.Join(done.Changed, ", "), "needs_restart", strings.Join(done.Restart, ", "))
 	}
 	return done, err
 }
 
-// change does it. The caller holds mu.
+// change changes the settings. The caller holds mu.
 func (r *reloader) change() (api.Reloaded, error) {
 	if r.read == nil {
 		return api.Reloaded{}, errNoReload
@@ -156,7 +157,8 @@ func (r *reloader) change() (api.Reloaded, error) {
 		return api.Reloaded{}, faultsOf(err)
 	}
 	merged, changed, restart := settings.Merge(r.current, read)
-	// What was read is good as a whole; what holds of it may not be, with the rest as it was.
+	// The new settings are valid as a whole. The part that applies now, with the rest
+	// unchanged, may not be.
 	o := r.options
 	o.Lookup = lookup
 	if err := errors.Join(r.checkToken(merged), Validate(merged, o)); err != nil {
@@ -172,7 +174,7 @@ func (r *reloader) change() (api.Reloaded, error) {
 		}
 		changes, changed = append(changes, change), append(changed, notes...)
 	}
-	if err := errors.Join(errs...); err != nil { // a file has changed since it was judged
+	if err := errors.Join(errs...); err != nil { // a file has changed since it was validated
 		return api.Reloaded{}, faultsOf(err)
 	}
 	r.current = merged
@@ -186,8 +188,8 @@ func (r *reloader) change() (api.Reloaded, error) {
 	return api.Reloaded{Changed: changed, Restart: restart}, nil
 }
 
-// open takes note of where the API listens. It refuses to be open to other machines
-// without a token, which the settings alone do not tell where systemd listens.
+// open notes where the API listens. It refuses an address that other machines can reach
+// without a token. The settings alone do not show where systemd listens.
 func (r *reloader) open(front *frontDoor) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,16 +197,16 @@ func (r *reloader) open(front *frontDoor) error {
 	return r.checkToken(r.current)
 }
 
-// checkToken refuses to be without a token where the API listens off loopback. The caller
-// holds mu.
+// checkToken refuses settings without a token if other machines can reach the API. The
+// caller holds mu.
 func (r *reloader) checkToken(s settings.Settings) error {
 	if !r.exposed || s.Access.Token != "" || s.API.KeysRequired() {
 		return nil
 	}
-	return settings.Faults{{Name: "ROUNDS_API_TOKEN", Reason: "must be set as long as the API listens where it does, off loopback"}}
+	return settings.Faults{{Name: "ROUNDS_API_TOKEN", Reason: "must be set while other machines can reach the API"}}
 }
 
-// faultsOf makes faults of an error, each line one.
+// faultsOf turns an error into faults, one for each line.
 func faultsOf(err error) error {
 	var faults accounts.Faults
 	for line := range strings.Lines(err.Error()) {

@@ -115,7 +115,7 @@ func TestReload(t *testing.T) {
 
 	// A signal does the same, and never ends the process.
 	r.hangups <- syscall.SIGHUP
-	r.log.Await(t, "all stays as it was\",\"fault\":\"ROUNDS_CONCURRENCY is \\\"0\\\": must be")
+	r.log.Await(t, "nothing changes\",\"fault\":\"ROUNDS_CONCURRENCY is \\\"0\\\": must be")
 
 	if err := os.WriteFile(webhooks, []byte(hooks("audit")), 0o600); err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestReloadKeepsATokenOffLoopback(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := again.reload(t.Context()); err == nil || !strings.Contains(err.Error(), "ROUNDS_API_TOKEN: must be set as long as the API listens where it does") || joined != 1 {
+	if _, err := again.reload(t.Context()); err == nil || !strings.Contains(err.Error(), "ROUNDS_API_TOKEN: must be set while other machines can reach the API") || joined != 1 {
 		t.Errorf("got %v, %d changes", err, joined)
 	}
 	if again.settings().Access.Token != "one" {

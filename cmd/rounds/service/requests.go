@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts/api"
 )
 
-// requestMetrics are what the API answers. Their labels have as many values as there
-// are routes and codes, whatever is asked for.
+// requestMetrics count the API's answers. Their labels are bounded by the number of
+// routes and codes, whatever callers request.
 type requestMetrics struct {
 	codes   *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
@@ -51,7 +51,7 @@ type statusWriter struct {
 // Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader notes the status that the caller is told.
+// WriteHeader notes the status that is sent to the caller.
 func (w *statusWriter) WriteHeader(status int) {
 	if !w.begun && status >= http.StatusOK {
 		w.status, w.begun = status, true
@@ -59,7 +59,7 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write begins the reply, or goes on with it.
+// Write begins the reply, or continues it.
 func (w *statusWriter) Write(p []byte) (int, error) {
 	w.begun = true
 	return w.ResponseWriter.Write(p)

@@ -24,7 +24,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
-// startRoles starts what the process is to do in the group.
+// startRoles starts the roles of the process in the group.
 func startRoles(ctx context.Context, group *errgroup.Group, again *reloader, o Options, ring *circulate.Ring,
 	keep *store, registry *prometheus.Registry, metrics http.Handler, front *frontDoor, reserved *fetch.Reserved) error {
 	s := again.settings()
@@ -80,8 +80,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, again *reloader, o O
 	return startFront(ctx, again, o, ring, keep, checkers, registry, metrics, front)
 }
 
-// startFront opens the front door to what the process serves. What would last
-// ends when ctx is done.
+// startFront has the front door serve the process's routes. Streams end when ctx is done.
 func startFront(ctx context.Context, again *reloader, o Options, ring *circulate.Ring,
 	keep *store, checkers poller.Checkers, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
 	if front == nil {
@@ -121,7 +120,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 	return nil
 }
 
-// limitsOf has a pool take other limits.
+// limitsOf has a pool use other limits.
 func limitsOf(pool *poller.Pool, checkers poller.Checkers) part {
 	return func(s settings.Settings, _ settings.Lookup) (func(), []string, error) {
 		limits, err := poller.ParseLimits(s.Poller.Limits, checkers.Kinds())
@@ -133,7 +132,7 @@ func limitsOf(pool *poller.Pool, checkers poller.Checkers) part {
 	}
 }
 
-// accessTo has the API take another token and other callbacks.
+// accessTo has the API use another token and other callbacks.
 func accessTo(server *api.Server, o Options, ring *circulate.Ring, log *slog.Logger) part {
 	obeyed := ""
 	return func(s settings.Settings, lookup settings.Lookup) (func(), []string, error) {
@@ -174,14 +173,14 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings
 		Concurrency:  s.Poller.Concurrency,
 		CheckTimeout: s.Poller.CheckTimeout,
 		Heartbeat:    s.Poller.HeartbeatInterval,
-		GracePeriod:  max(s.Poller.GracePeriod, time.Nanosecond), // none at all is not the default
+		GracePeriod:  max(s.Poller.GracePeriod, time.Nanosecond), // zero must not mean the default
 		LongTimeout:  s.Monitor.LongTimeout,
 		MemoryMark:   s.Poller.MemoryMark,
 		AccountShare: accountShare(s.Poller),
 	}, poller.Options{Log: o.Log, Metrics: poller.NewMetrics(registry), Hurry: o.Hurry, Follow: followMoves(ring, checkers, s.Poller)})
 }
 
-// followMoves writes new addresses into records, if the settings have it so.
+// followMoves writes new addresses into records, if the settings say so.
 func followMoves(ring *circulate.Ring, checkers poller.Checkers, s settings.Poller) func(context.Context, poller.Move) error {
 	if !s.FollowMoves {
 		return nil
@@ -190,7 +189,7 @@ func followMoves(ring *circulate.Ring, checkers poller.Checkers, s settings.Poll
 	return func(ctx context.Context, m poller.Move) error { return all.Move(ctx, m.Account, m.Config, m.To) }
 }
 
-// accountShare is the poller's setting, in bytes: there 0 is the default.
+// accountShare returns the poller's setting in bytes; there 0 means the default.
 func accountShare(s settings.Poller) int64 {
 	if s.AccountShare == 0 {
 		return -1
@@ -198,7 +197,7 @@ func accountShare(s settings.Poller) int64 {
 	return int64(s.AccountShare) << 20
 }
 
-// quarantine is the monitor's setting: there 0 is the default.
+// quarantine returns the monitor's setting; there 0 means the default.
 func quarantine(s settings.Monitor) int {
 	if s.QuarantineAfter == 0 {
 		return monitor.Never
@@ -214,6 +213,6 @@ func countRing(registry prometheus.Registerer, ring *circulate.Ring) {
 	}, func() float64 { return float64(ring.SetAside()) }))
 	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Namespace: "rounds", Name: "scripts_sent_total",
-		Help: "Scripts whose text had to be sent because Redis did not know them: at their first use, and after it forgot them.",
+		Help: "Scripts whose text had to be sent because Redis did not have them: at their first use, and after it forgot them.",
 	}, func() float64 { return float64(ring.ScriptsSent()) }))
 }

@@ -16,8 +16,8 @@ const (
 	publicKey   = "ROUNDS_SECRETS_PUBLIC_KEY"
 )
 
-// sealKeys reads the keys of stored secrets: those that open, and the one that seals, which
-// is nil where there is none. The error is settings.Faults.
+// sealKeys reads the keys of stored secrets: those that open, and the one that seals,
+// which is nil if there is none. The error is settings.Faults.
 func sealKeys(s settings.Seal) (opener.Keys, *secret.PublicKey, error) {
 	var faults settings.Faults
 	keys, err := opener.ParseKeys(s.PrivateKeys)
@@ -46,7 +46,7 @@ type seals struct {
 
 func newSeals(ring *circulate.Ring) *seals { return &seals{opener: opener.New(secret.Of(ring), nil)} }
 
-// take has secrets be sealed and opened with other keys.
+// take has secrets sealed and opened with other keys.
 func (s *seals) take(read settings.Settings, _ settings.Lookup) (func(), []string, error) {
 	keys, public, err := sealKeys(read.Seal)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *seals) take(read settings.Settings, _ settings.Lookup) (func(), []strin
 }
 
 // RotateSecrets seals all stored secrets of a namespace for the newest of the keys, and
-// tells progress. It goes to Redis itself: the API has no key that opens them.
+// reports progress. It uses Redis directly, because the API has no key that opens them.
 func RotateSecrets(ctx context.Context, s settings.Redis, seal settings.Seal, progress func(opener.Rotated)) (opener.Rotated, error) {
 	if s.URL == "" {
 		return opener.Rotated{}, errors.New("ROUNDS_REDIS_URL must say in which Redis the secrets are")

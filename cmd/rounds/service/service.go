@@ -1,8 +1,8 @@
-// Package service is the whole service in one process: it opens Redis, wires the
-// roles of a process together as the settings say, and serves HTTP for them. Every
-// kind, every route and every endpoint comes together here and nowhere else.
+// Package service is the whole service in one process: it opens Redis, wires the roles of
+// a process together as the settings say, and serves HTTP for them. Every kind, every
+// route and every endpoint comes together here and nowhere else.
 //
-// It is no command: flags, logs for people and signals are the caller's.
+// It is no command: the caller handles flags, logs for people and signals.
 package service
 
 import (
@@ -29,33 +29,35 @@ const (
 	openRetryMax = 5 * time.Second
 )
 
-// Options are what a service has besides its settings. The zero Options are of use.
+// Options are what a service needs besides its settings. The zero Options are usable.
 type Options struct {
-	// Version is what the API and the requests to third parties say; empty: (devel).
+	// Version is what the API and the requests to third parties name; empty: (devel).
 	Version string
-	// Lookup finds variables that are no settings: secrets, as ROUNDS_SECRET_NAME,
-	// and what systemd tells its services; nil: os.LookupEnv.
+	// Lookup finds variables that are no settings: secrets, as ROUNDS_SECRET_NAME, and
+	// what systemd tells its services. Nil means os.LookupEnv.
 	Lookup settings.Lookup
 	// Read reads the settings again, for POST /v1/reload and Hangups; nil: they are never
 	// read again.
 	Read Read
-	// Hangups have settings read again, as SIGHUP does; may be nil. It is received from as
-	// long as Run does not return.
+	// Hangups have settings read again, like SIGHUP; may be nil. Run receives from it
+	// until it returns.
 	Hangups <-chan os.Signal
-	// Applied is told of settings that hold from now on, after they were read again; may
-	// be nil.
+	// Applied is called with settings that apply from now on, after they were read again;
+	// may be nil.
 	Applied func(settings.Settings)
-	// Log is told what happens; nil: nothing is.
+	// Log is the service's logger; nil: nothing is logged.
 	Log *slog.Logger
-	// Kinds are made besides those that the service knows.
+	// Kinds are kinds besides those that the service knows.
 	Kinds []Kind
-	// Hurry, when it is closed after Run's context is done, ends what is under way at once:
-	// accounts go back unchecked, and the process says that it leaves. Nil: nothing hurries.
+	// Hurry, when it is closed after Run's context is done, ends what is under way at
+	// once: accounts are released unchecked, and the process reports that it leaves. Nil:
+	// nothing hurries.
 	Hurry <-chan struct{}
-	// Serving is told where HTTP is served, as HOST:PORT, as soon as it is; may be nil.
+	// Serving is called with where HTTP is served, as HOST:PORT, as soon as it is; may be
+	// nil.
 	Serving func(addr string)
 
-	reserved []string // files that are no records' secrets
+	reserved []string // files that are not secrets of records
 	seals    *seals   // secrets that are stored; nil: none
 }
 
@@ -76,9 +78,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Run runs the roles of a process until ctx is done, and returns nil after that. It
-// waits for a Redis that is not there yet. Settings that Validate finds fault with,
-// or that disagree with what is in Redis, are an error.
+// Run runs the roles of a process until ctx is done, and then returns nil. It waits for a
+// Redis that is not there yet. It returns an error for settings in which Validate finds a
+// fault, or that disagree with what is in Redis.
 func Run(ctx context.Context, s settings.Settings, o Options) error {
 	o = o.withDefaults()
 	again := newReloader(s, o)
@@ -173,11 +175,11 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 	return group.Wait()
 }
 
-// openRedis prepares connections to Redis, and reserves its addresses: nobody else is sent
-// there.
+// openRedis prepares connections to Redis, and reserves its addresses: checks and
+// webhooks must not reach them.
 func openRedis(s settings.Redis, log *slog.Logger, reserved *fetch.Reserved) (connect.Server, error) {
 	if s.URL == "" {
-		log.Warn("ROUNDS_REDIS_URL is not set: using a Redis inside this process, in memory; everything in it goes with the process")
+		log.Warn("ROUNDS_REDIS_URL is not set: using a Redis inside this process, in memory; everything in it is lost when the process ends")
 		return connect.NewEmbedded(), nil
 	}
 	options := connectOptions(s)
@@ -189,12 +191,12 @@ func openRedis(s settings.Redis, log *slog.Logger, reserved *fetch.Reserved) (co
 	return server, nil
 }
 
-// hintOf says what is likely wrong with a URL that cannot be read; empty: nothing is.
+// hintOf says what is probably wrong with a URL that cannot be read, or "".
 func hintOf(url string) string {
 	if !connect.Unescaped(url) {
 		return ""
 	}
-	return "; a password with / ? # @ or % in it must be percent-encoded there (%2F %3F %23 %40 %25), or stand in a file that ROUNDS_REDIS_PASSWORD_FILE names"
+	return "; a password with / ? # @ or % in it must be percent-encoded there (%2F %3F %23 %40 %25), or be in a file that ROUNDS_REDIS_PASSWORD_FILE names"
 }
 
 func connectOptions(s settings.Redis) connect.Options {
@@ -204,8 +206,8 @@ func connectOptions(s settings.Redis) connect.Options {
 	}
 }
 
-// openRing tries until Redis is there or ctx is done; then the ring is nil.
-// Settings that disagree with what is in Redis end it at once.
+// openRing tries until Redis is there or ctx is done; then the ring is nil. Settings that
+// disagree with what is in Redis end it at once.
 func openRing(ctx context.Context, server circulate.Server, s settings.Redis, calls redisMetrics, log *slog.Logger, front *frontDoor) (*circulate.Ring, error) {
 	for try := 0; ; try++ {
 		ring, err := circulate.Open(ctx, server, circulate.Options{Namespace: s.Namespace, Shards: s.Shards, Log: log, Observe: calls.observe})
@@ -218,7 +220,8 @@ func openRing(ctx context.Context, server circulate.Server, s settings.Redis, ca
 		if ctx.Err() != nil {
 			return nil, nil
 		}
-		// A file may get the right password yet: it is read for each connection.
+		// A file may still get the right password, because it is read for each
+		// connection.
 		if !circulate.Unavailable(err) && !(circulate.LockedOut(err) && s.PasswordFile != "") {
 			return nil, withCure(err)
 		}

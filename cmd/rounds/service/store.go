@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/monitor"
 )
 
-// dataKept is for how long what Redis said is repeated to whoever asks.
+// dataKept is how long Redis' answer is reused.
 const dataKept = 30 * time.Second
 
 // store is the Redis that keeps everything.
@@ -23,8 +23,8 @@ type store struct {
 	known api.Data
 }
 
-// data says where everything is kept, and what could lose it. While Redis cannot be asked
-// it says what it knew.
+// data returns where everything is kept, and what could lose it. While Redis does not
+// answer, it returns the last answer.
 func (s *store) data(ctx context.Context) api.Data {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *store) data(ctx context.Context) api.Data {
 	return s.known
 }
 
-// tell logs what could lose data as the process starts. A monitor looks again and again.
+// tell logs what could lose data when the process starts. A monitor keeps looking.
 func (s *store) tell(ctx context.Context, log *slog.Logger) {
 	concerns, err := connect.Concerns(ctx, s.server)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *store) tell(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// concerns are what could lose data, as a monitor takes them.
+// concerns returns what could lose data, in the monitor's form.
 func (s *store) concerns(ctx context.Context) ([]monitor.Concern, error) {
 	found, err := connect.Concerns(ctx, s.server)
 	all := make([]monitor.Concern, len(found))

@@ -14,15 +14,14 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
-// Validate judges settings by what Run makes of them: whether the kinds in limits are
-// known, and what is in the files that settings name. The error is settings.Faults,
-// for settings.Read to tell with those that it found itself, unless the options
-// themselves are wrong.
+// Validate validates settings as Run uses them: whether the kinds in limits are known,
+// and what is in the files that settings name. The error is settings.Faults, for
+// settings.Read to report with its own, unless the options themselves are wrong.
 func Validate(s settings.Settings, o Options) error {
 	o = o.withDefaults()
 	reach := reachFaults(s.Poller)
 	if len(reach) > 0 {
-		s.Poller.Proxy, s.Poller.NoProxy, s.Poller.AllowNetworks = "", "", "" // for the rest to be judged as well
+		s.Poller.Proxy, s.Poller.NoProxy, s.Poller.AllowNetworks = "", "", "" // so that the rest is validated as well
 	}
 	checkers, err := NewCheckers(s.Poller, o)
 	if err != nil {
@@ -35,7 +34,7 @@ func Validate(s settings.Settings, o Options) error {
 	return faults
 }
 
-// reachFaults judges where calls go through, and where they may lead.
+// reachFaults validates where calls go through, and where they may lead.
 func reachFaults(s settings.Poller) (faults settings.Faults) {
 	if s.Proxy != "" {
 		if err := fetch.ValidateProxy(s.Proxy); err != nil {
@@ -53,8 +52,8 @@ func reachFaults(s settings.Poller) (faults settings.Faults) {
 	return faults
 }
 
-// redisFaults reads the URL and the passwords of Redis for their faults; openRedis and
-// each connection read them for use.
+// redisFaults reads the URL and the passwords of Redis to find their faults; openRedis
+// and each connection read them for use.
 func redisFaults(s settings.Redis) (faults settings.Faults) {
 	if s.URL == "" {
 		return nil
@@ -63,7 +62,7 @@ func redisFaults(s settings.Redis) (faults settings.Faults) {
 	if err != nil {
 		return settings.Faults{{Name: "ROUNDS_REDIS_URL", Reason: strings.TrimPrefix(err.Error(), "redis URL: ") + hintOf(s.URL)}}
 	}
-	_ = server.Close() // it has reached for nothing
+	_ = server.Close() // it has not connected
 	for _, file := range []struct{ name, path string }{
 		{"ROUNDS_REDIS_PASSWORD_FILE", s.PasswordFile}, {"ROUNDS_REDIS_SENTINEL_PASSWORD_FILE", s.SentinelPasswordFile},
 	} {
@@ -77,7 +76,7 @@ func redisFaults(s settings.Redis) (faults settings.Faults) {
 	return faults
 }
 
-// limitFaults reads the limits for their faults; newPool reads them for use.
+// limitFaults reads the limits to find their faults; newPool reads them for use.
 func limitFaults(s settings.Settings, checkers poller.Checkers) settings.Faults {
 	_, err := poller.ParseLimits(s.Poller.Limits, checkers.Kinds())
 	var faults settings.Faults
@@ -89,7 +88,7 @@ func limitFaults(s settings.Settings, checkers poller.Checkers) settings.Faults 
 	return faults
 }
 
-// webhookFaults reads the endpoints for their faults; startDelivery reads them for
+// webhookFaults reads the endpoints to find their faults; startDelivery reads them for
 // use.
 func webhookFaults(s settings.Settings, o Options) settings.Faults {
 	client := newClient(s.Poller, o, nil)
@@ -111,15 +110,16 @@ func webhookFaults(s settings.Settings, o Options) settings.Faults {
 	return faults
 }
 
-// sealFaults reads the keys of stored secrets for their faults; seals.take reads them for use.
+// sealFaults reads the keys of stored secrets to find their faults; seals.take reads them
+// for use.
 func sealFaults(s settings.Seal) (faults settings.Faults) {
 	_, _, err := sealKeys(s)
 	errors.As(err, &faults) // it returns nothing else
 	return faults
 }
 
-// callbackFaults reads the callbacks for their faults; newCallbacks reads them for
-// use. A process without the API has no secrets of theirs, and need not.
+// callbackFaults reads the callbacks to find their faults; newCallbacks reads them for
+// use. A process without the API has no secrets of callbacks and needs none.
 func callbackFaults(s settings.Settings, o Options) settings.Faults {
 	if !s.API.Roles.Has(settings.RoleAPI) {
 		return nil

@@ -47,8 +47,8 @@ func (r *reading) checkRedis(s *Redis) {
 	}
 }
 
-// checkFile tries to open a file, if one is named. A pipe is left alone: opening
-// it would take what it holds.
+// checkFile tries to open a file, if one is named. It does not open a pipe, because that
+// would consume its content.
 func (r *reading) checkFile(name, path string) {
 	if path == "" {
 		return
@@ -68,7 +68,7 @@ func (r *reading) checkFile(name, path string) {
 	}
 }
 
-// checkAccess also puts the token in its place where a file holds it.
+// checkAccess also reads the token from its file, if there is one.
 func (r *reading) checkAccess(s *Access) {
 	tokenName := "ROUNDS_API_TOKEN"
 	switch {
@@ -103,11 +103,11 @@ func (r *reading) checkAccess(s *Access) {
 	s.URL = strings.TrimRight(s.URL, "/")
 }
 
-// minToken is how many characters a token has at least: one that is shorter is guessed.
+// minToken is the least number of characters of a token: a shorter one can be guessed.
 const minToken = 16
 
-// checkServed judges what a process that serves would hold callers to. A command sends what
-// it was given: whether that is good is the API's word.
+// checkServed validates what a serving process demands of callers. A command sends what
+// it was given; the API decides whether that is good.
 func (r *reading) checkServed(s *Settings) {
 	name := "ROUNDS_API_TOKEN"
 	if s.Access.TokenFile != "" {
@@ -127,17 +127,16 @@ func (r *reading) checkServed(s *Settings) {
 }
 
 // Clear reports whether callers from other machines send their tokens in clear, as far as
-// the settings say: nothing that adds TLS is named, nor is it said that all callers are on
-// this machine.
+// the settings say: they name nothing that adds TLS, and do not restrict callers to this
+// machine.
 func (a API) Clear() bool {
 	u, err := url.Parse(a.PublicURL)
 	return err != nil || u.Scheme != "https" && !loopback(net.JoinHostPort(u.Hostname(), "0"))
 }
 
-// InProcess is a check for Read, of a process that would serve. It refuses what only makes
-// sense with a Redis of its own, where none is named: the name of its variable is misspelt,
-// more likely than not, and in the memory of one process everything would be forgotten and
-// no other process would see it.
+// InProcess is a check for Read, for a process that would serve. It refuses what needs a
+// shared Redis if none is named. The name of that variable is probably misspelt; in one
+// process' memory everything would be lost, and no other process would see it.
 func InProcess(s Settings) error {
 	if s.Redis.URL != "" {
 		return nil
@@ -184,8 +183,8 @@ func loopback(addr string) bool {
 	return err == nil && a.Local()
 }
 
-// checkTimes holds times against each other, but only those that are good by
-// themselves: one mistake is one line.
+// checkTimes compares times with each other, but only those without a fault of their own:
+// one mistake is one line.
 func (r *reading) checkTimes(s *Settings) {
 	if !r.bad["ROUNDS_LONG_TIMEOUT"] && !r.bad["ROUNDS_CHECK_TIMEOUT"] && s.Monitor.LongTimeout < 2*s.Poller.CheckTimeout {
 		r.fault("ROUNDS_LONG_TIMEOUT", fmt.Sprintf("must be at least %v, twice ROUNDS_CHECK_TIMEOUT: "+
@@ -197,7 +196,7 @@ func (r *reading) checkTimes(s *Settings) {
 	}
 }
 
-// reasonOf leaves out of a file's error what the line says already.
+// reasonOf drops from a file's error what the line says already.
 func reasonOf(err error) string {
 	if os.IsNotExist(err) {
 		return "there is none"

@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// comparedLength is how many bytes of a value are told.
+// comparedLength is how many bytes of a value are shown.
 const comparedLength = 60
 
-// Compared returns the settings that all processes of the same roles should have in
-// common, by name: none that is secret, nor what concerns one process or machine alone.
-// Of a long value it returns the beginning and a digest of all.
+// Compared returns, by name, the settings that all processes of the same roles should
+// have in common. It leaves out secrets, and settings of one process or machine alone. Of
+// a long value it returns the beginning and a digest of all.
 func (s Settings) Compared() map[string]string {
 	compared := make(map[string]string)
 	value := reflect.ValueOf(s)
@@ -32,7 +32,7 @@ func (s Setting) comparedFor() []string {
 	case "ROUNDS_ROLES", "ROUNDS_API_ADDR", "ROUNDS_OPS_ADDR", "ROUNDS_API_SOCKET_MODE", "ROUNDS_OIDC_CLIENT_SECRET_FILE":
 		return nil
 	case "ROUNDS_HEARTBEAT_INTERVAL", "ROUNDS_LONG_TIMEOUT", "ROUNDS_DEAD_AFTER", "ROUNDS_MEMORY_MARK":
-		// Pollers do what monitors and the API must know.
+		// Monitors and the API must know what pollers do.
 		return []string{RoleAPI, RolePoller, RoleMonitor, RoleDelivery}
 	}
 	switch reflect.TypeFor[Settings]().Field(s.index[0]).Name {

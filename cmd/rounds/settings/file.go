@@ -15,12 +15,12 @@ const (
 	maxFile     = 1 << 20 // bytes
 )
 
-// Layer returns the environment and, for what it does not have, the file that
-// ROUNDS_SETTINGS_FILE names, as it is now: for Read, ReadAccess and ReadPoller, and for
-// whoever looks for secrets. Without such a file it is the environment alone.
+// Layer returns a lookup of the environment and, for variables that it lacks, of the file
+// that ROUNDS_SETTINGS_FILE names, as it is now. It is for Read, ReadAccess and
+// ReadPoller, and for secrets. Without such a file it is the environment alone.
 //
 // The error has every fault of the file with its line, and never a value. What could be
-// read is there all the same, so that Read can tell its faults as well.
+// read is returned all the same, so that Read can report its faults as well.
 func Layer(environment Lookup, flags *pflag.FlagSet) (Lookup, error) {
 	r := newReading(environment, flags)
 	path, ok := r.value(fileSetting)
@@ -42,8 +42,8 @@ func Layer(environment Lookup, flags *pflag.FlagSet) (Lookup, error) {
 	}, errors.Join(r.faults...)
 }
 
-// readFile reads NAME=VALUE lines, as systemd's EnvironmentFile has them: empty lines and
-// those that begin with # are passed over, and quotes around a value are not part of it.
+// readFile reads NAME=VALUE lines, in the form of systemd's EnvironmentFile: empty lines
+// and those that begin with # are skipped, and quotes around a value are not part of it.
 func readFile(path string) (values map[string]string, faults []string) {
 	info, err := os.Stat(path)
 	switch {
@@ -112,7 +112,7 @@ func isName(text string) bool {
 	return text != ""
 }
 
-// unquoted is a value without the quotes around it.
+// unquoted returns a value without the quotes around it.
 func unquoted(value string) (string, bool) {
 	if value == "" || value[0] != '"' && value[0] != '\'' {
 		return value, true

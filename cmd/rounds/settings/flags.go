@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// AddFlags adds a flag for every setting that is no secret, but for those of
+// AddFlags adds a flag for every setting that is no secret, except those of
 // AddAccessFlags.
 func AddFlags(flags *pflag.FlagSet) {
 	access := make(map[string]bool)
@@ -29,7 +29,7 @@ func AddAccessFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// AddRedisFlags adds the flags of those settings that ReadRedis' callers use.
+// AddRedisFlags adds the flags of the settings that ReadRedis' callers use.
 func AddRedisFlags(flags *pflag.FlagSet) {
 	for _, s := range settingsOf(reflect.TypeFor[Redis]()) {
 		switch s.Name {
@@ -40,8 +40,8 @@ func AddRedisFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// AddSealFlags adds the flags of those settings that ReadSeal's callers use besides those of
-// AddRedisFlags.
+// AddSealFlags adds the flags of the settings that ReadSeal's callers use besides those
+// of AddRedisFlags.
 func AddSealFlags(flags *pflag.FlagSet) {
 	for _, s := range All() {
 		switch s.Name {
@@ -51,7 +51,7 @@ func AddSealFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// AddCheckerFlags adds the flags of those settings that ReadPoller's callers use.
+// AddCheckerFlags adds the flags of the settings that ReadPoller's callers use.
 func AddCheckerFlags(flags *pflag.FlagSet) {
 	for _, s := range All() {
 		switch s.Name {
@@ -62,7 +62,7 @@ func AddCheckerFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// Choices returns, by flag, the words of each setting that takes one of a few. The flag of
+// Choices returns, by flag, the words of each setting that has a few choices. The flag of
 // the roles takes several, separated by commas.
 func Choices() map[string][]string {
 	choices := make(map[string][]string)
@@ -89,8 +89,8 @@ func addFlag(flags *pflag.FlagSet, s Setting) {
 	}
 }
 
-// flagText is a flag's value as it was given. It is judged together with the
-// environment, by Read, so that all faults come at once.
+// flagText is a flag's value as it was given. Read validates it together with the
+// environment, so that all faults are found at once.
 type flagText struct {
 	setting Setting
 	text    string
@@ -105,7 +105,7 @@ func (f *flagText) Set(text string) error {
 	return nil
 }
 
-// Type implements pflag.Value: what the help shows as the value.
+// Type implements pflag.Value: the help shows it as the value.
 func (f *flagText) Type() string {
 	switch f.setting.kind {
 	case reflect.TypeFor[time.Duration]():

@@ -2,9 +2,9 @@ package settings
 
 import "reflect"
 
-// Merge returns what a process that runs takes of settings that were read again: those
-// that are live, and of the others what it began with. Changed names the live ones that
-// differ, restart the others: they hold once the process is started anew.
+// Merge returns what a running process uses after settings were read again: live ones are
+// new, the others are as at its start. Changed names the live settings that differ.
+// Restart names the others that differ, which take effect after a restart.
 func Merge(running, read Settings) (merged Settings, changed, restart []string) {
 	merged = running
 	was, is, into := reflect.ValueOf(running), reflect.ValueOf(read), reflect.ValueOf(&merged).Elem()

@@ -26,7 +26,7 @@ type Fault struct {
 // Error returns the fault as a line of text.
 func (f Fault) Error() string { return f.Name + ": " + f.Reason }
 
-// Faults are several of them: the error of a check that found every one.
+// Faults are several faults: the error of a check that found every one.
 type Faults []Fault
 
 // Error returns each fault on a line of its own.
@@ -38,7 +38,7 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// reading is settings being read, with all that was wrong so far.
+// reading is a reading of settings, with everything wrong so far.
 type reading struct {
 	lookup Lookup
 	flags  *pflag.FlagSet
@@ -50,13 +50,13 @@ func newReading(lookup Lookup, flags *pflag.FlagSet) *reading {
 	return &reading{lookup: lookup, flags: flags, bad: make(map[string]bool)}
 }
 
-// Read reads the service's settings: flags before the environment before the
-// defaults. Without flags and lookup, which may be nil, they are the defaults. The
-// error names every bad one with its value.
+// Read reads the service's settings: flags override the environment, which overrides the
+// defaults. Flags and lookup may be nil; then they are the defaults. The error names
+// every bad one with its value.
 //
-// Checks judge what this package cannot. The Faults that they return are told like
-// those found here, but not of a setting that has a fault already: one mistake is
-// one line.
+// Checks validate what this package cannot. Faults that they return are reported like
+// those found here, except for a setting that has a fault already: one mistake is one
+// line.
 func Read(lookup Lookup, flags *pflag.FlagSet, checks ...func(Settings) error) (Settings, error) {
 	var s Settings
 	r := newReading(lookup, flags)
@@ -76,8 +76,8 @@ func Read(lookup Lookup, flags *pflag.FlagSet, checks ...func(Settings) error) (
 	return s, errors.Join(r.faults...)
 }
 
-// ReadAccess reads what a command needs that calls the API, and nothing else: a
-// fault in the service's settings must not keep anyone from asking it.
+// ReadAccess reads only what a command needs that calls the API: a fault in the service's
+// settings must not prevent that.
 func ReadAccess(lookup Lookup, flags *pflag.FlagSet) (Access, error) {
 	var a Access
 	r := newReading(lookup, flags)
@@ -86,8 +86,7 @@ func ReadAccess(lookup Lookup, flags *pflag.FlagSet) (Access, error) {
 	return a, errors.Join(r.faults...)
 }
 
-// ReadPoller reads what checkers are set to, and nothing else, for a check without
-// the service.
+// ReadPoller reads only the settings of checkers, for a check without the service.
 func ReadPoller(lookup Lookup, flags *pflag.FlagSet) (Poller, error) {
 	var p Poller
 	r := newReading(lookup, flags)
@@ -95,8 +94,8 @@ func ReadPoller(lookup Lookup, flags *pflag.FlagSet) (Poller, error) {
 	return p, errors.Join(r.faults...)
 }
 
-// ReadRedis reads where Redis is and what the namespace there is called, and nothing else, for
-// a command that goes to Redis without the service.
+// ReadRedis reads only where Redis is and the namespace's name, for a command that uses
+// Redis without the service.
 func ReadRedis(lookup Lookup, flags *pflag.FlagSet) (Redis, error) {
 	var s Redis
 	r := newReading(lookup, flags)
@@ -105,7 +104,7 @@ func ReadRedis(lookup Lookup, flags *pflag.FlagSet) (Redis, error) {
 	return s, errors.Join(r.faults...)
 }
 
-// add notes what a check of others found.
+// add notes what another check found.
 func (r *reading) add(err error) {
 	var found Faults
 	if !errors.As(err, &found) {
@@ -122,8 +121,8 @@ func (r *reading) add(err error) {
 	}
 }
 
-// fill reads each field as a struct of its own, because envconfig stops at the
-// first error of a struct.
+// fill reads each field as a separate struct, because envconfig stops at the first error
+// of a struct.
 func (r *reading) fill(target any) {
 	into := reflect.ValueOf(target).Elem()
 	for _, s := range settingsOf(into.Type()) {
@@ -142,8 +141,8 @@ func (r *reading) fill(target any) {
 	}
 }
 
-// value finds a variable's value. An empty one counts as unset: envconfig would
-// take it for a value and leave the default out.
+// value finds a variable's value. An empty one counts as unset; envconfig would use it
+// instead of the default.
 func (r *reading) value(name string) (string, bool) {
 	value, ok := "", false
 	if r.lookup != nil {
@@ -156,7 +155,7 @@ func (r *reading) value(name string) (string, bool) {
 	return value, ok && value != ""
 }
 
-// Given reports whether a variable is set, or its flag, to something.
+// Given reports whether a variable, or its flag, is set to something.
 func Given(lookup Lookup, flags *pflag.FlagSet, name string) bool {
 	_, ok := newReading(lookup, flags).value(name)
 	return ok
@@ -197,11 +196,11 @@ func (r *reading) fault(name, reason string) {
 	r.faults = append(r.faults, fmt.Errorf("%s: %s", subject, reason))
 }
 
-// MaskURL hides what a URL has before its host and behind its path. It parses
-// nothing, for what cannot be parsed may hold a password as well.
+// MaskURL hides what a URL has before its host and after its path. It parses nothing,
+// because a text that cannot be parsed may hold a password as well.
 func MaskURL(rawURL string) string {
 	if mark := strings.IndexAny(rawURL, "?#"); mark >= 0 && strings.Contains(rawURL[mark:], "@") {
-		// A password that was not escaped, or one behind the question mark.
+		// This is for a password that was not escaped, or one after the question mark.
 		scheme, _, ok := strings.Cut(rawURL[:mark], "://")
 		if !ok {
 			return "xxxxx"
@@ -223,7 +222,7 @@ func MaskURL(rawURL string) string {
 	return scheme + "://xxxxx" + rawURL[at:]
 }
 
-// within reports whether a value keeps to its setting's bounds or choices.
+// within reports whether a value is within its setting's bounds or choices.
 func within(s Setting, value reflect.Value) bool {
 	switch v := value.Interface().(type) {
 	case int:

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Seal is the keys of stored secrets. Whoever has a public key can put secrets in, and
+// Seal is the keys of stored secrets. Whoever has a public key can store secrets, and
 // whoever has the private one can read them.
 type Seal struct {
 	PrivateKeys    string `env:"ROUNDS_SECRETS_KEY" live:"yes" secret:"yes" about:"private keys that open stored secrets, the newest first, separated by commas: for pollers, delivery and rounds secret rotate"`
@@ -20,14 +20,14 @@ type Seal struct {
 // maxKeyFile is the most bytes of a file with keys.
 const maxKeyFile = 64 << 10
 
-// checkSeal puts keys in their place where files hold them. Whether they are keys is
-// judged by who uses them.
+// checkSeal reads keys from their files, if there are any. The code that uses the keys
+// validates them.
 func (r *reading) checkSeal(s *Seal) {
 	r.fromFile("ROUNDS_SECRETS_KEY", s.PrivateKeyFile, &s.PrivateKeys)
 	r.fromFile("ROUNDS_SECRETS_PUBLIC_KEY", s.PublicKeyFile, &s.PublicKey)
 }
 
-// fromFile reads a setting from a file, where NAME_FILE names one.
+// fromFile reads a setting from a file, if NAME_FILE names one.
 func (r *reading) fromFile(name, path string, into *string) {
 	if path == "" {
 		return
@@ -54,8 +54,8 @@ func (r *reading) fromFile(name, path string, into *string) {
 	}
 }
 
-// ReadSeal reads where Redis is and the keys of stored secrets, and nothing else, for a
-// command that seals them anew.
+// ReadSeal reads only where Redis is and the keys of stored secrets, for a command that
+// seals them again.
 func ReadSeal(lookup Lookup, flags *pflag.FlagSet) (Redis, Seal, error) {
 	var s struct {
 		Redis Redis

@@ -1,7 +1,6 @@
-// Package settings reads what the service is set to, from flags, the environment
-// and defaults, checks it, and lists it. It is no part of the service: what can be
-// judged only by those who use a setting, such as whether a kind is known,
-// service.Validate judges.
+// Package settings reads the service's settings from flags, the environment and defaults,
+// checks them, and lists them. It is no part of the service: what only a setting's user
+// can validate, such as whether a kind is known, service.Validate does.
 package settings
 
 import (
@@ -13,10 +12,10 @@ import (
 	"time"
 )
 
-// Settings are what the service is set to. The structs below are the one source
-// of every variable: its name and default (env), what it means (about), its
-// bounds (min, max), its choices (oneof), whether its value may be shown (secret), and
-// whether a process that runs takes another one (live). The flags, the help and the guide's table are made from them.
+// Settings are the settings of the service. The structs below are the one source of every
+// variable: its name and default (env), its meaning (about), its bounds (min, max), its
+// choices (oneof), whether its value may be shown (secret), and whether a running process
+// can change it (live). The flags, the help and the guide's table are made from them.
 type Settings struct {
 	Redis    Redis
 	API      API
@@ -39,92 +38,92 @@ type Redis struct {
 	CAFile    string `env:"ROUNDS_REDIS_CA_FILE" about:"PEM file with the authorities that Redis' certificate may come from, besides the system's"`
 	CertFile  string `env:"ROUNDS_REDIS_CERT_FILE" about:"PEM file with the certificate to show to Redis"`
 	KeyFile   string `env:"ROUNDS_REDIS_KEY_FILE" about:"PEM file with that certificate's key"`
-	Namespace string `env:"ROUNDS_NAMESPACE,default=rounds" about:"what every key in Redis begins with: 1 to 64 letters, digits, dots, dashes or underscores"`
-	Shards    int    `env:"ROUNDS_SHARDS,default=0" min:"0" max:"16384" about:"how many shards a namespace has, fixed at its first start; 0: as many as it has, 64 where it is new"`
+	Namespace string `env:"ROUNDS_NAMESPACE,default=rounds" about:"the beginning of every key in Redis: 1 to 64 letters, digits, dots, dashes or underscores"`
+	Shards    int    `env:"ROUNDS_SHARDS,default=0" min:"0" max:"16384" about:"how many shards a namespace has, fixed at its first start; 0: as many as it has, or 64 if it is new"`
 }
 
 // API says what a process does, and how it is reached.
 type API struct {
 	Roles      Roles  `env:"ROUNDS_ROLES,default=api,poller,monitor" oneof:"api poller monitor delivery" about:"what this process does: api, poller, monitor, delivery or several of them, separated by commas"`
-	Addr       string `env:"ROUNDS_API_ADDR,default=127.0.0.1:8080" about:"where the API listens: HOST:PORT, off loopback only with a token, or where ROUNDS_API_AUTH is required; unix:PATH; or systemd:NAME, the socket of a socket unit with FileDescriptorName=NAME"`
-	Auth       string `env:"ROUNDS_API_AUTH,default=auto" oneof:"auto required" about:"whom the API lets in: auto, where a token is set those with the token or a key, and otherwise everybody on this machine; required, nobody without the token or a key"`
-	OpsAddr    string `env:"ROUNDS_OPS_ADDR" about:"where /metrics, /healthz and /readyz are served apart from the API, as ROUNDS_API_ADDR has it, with connections of their own; off loopback /metrics wants the token or a key; unset: by the API alone"`
-	SocketMode Mode   `env:"ROUNDS_API_SOCKET_MODE,default=660" about:"permissions of sockets that ROUNDS_API_ADDR and ROUNDS_OPS_ADDR name as unix:PATH, as chmod takes them in octal"`
-	PublicURL  string `env:"ROUNDS_PUBLIC_URL" about:"where others reach the API, such as https://rounds.example.com, behind whatever adds TLS"`
+	Addr       string `env:"ROUNDS_API_ADDR,default=127.0.0.1:8080" about:"where the API listens: HOST:PORT, off loopback only with a token, or if ROUNDS_API_AUTH is required; unix:PATH; or systemd:NAME, the socket of a socket unit with FileDescriptorName=NAME"`
+	Auth       string `env:"ROUNDS_API_AUTH,default=auto" oneof:"auto required" about:"who may use the API: auto, callers with the token or a key if a token is set, otherwise everybody on this machine; required, only callers with the token or a key"`
+	OpsAddr    string `env:"ROUNDS_OPS_ADDR" about:"where /metrics, /healthz and /readyz are served apart from the API, in the form of ROUNDS_API_ADDR, with connections of their own; off loopback /metrics demands the token or a key; unset: only by the API"`
+	SocketMode Mode   `env:"ROUNDS_API_SOCKET_MODE,default=660" about:"permissions of sockets that ROUNDS_API_ADDR and ROUNDS_OPS_ADDR name as unix:PATH, in octal, as for chmod"`
+	PublicURL  string `env:"ROUNDS_PUBLIC_URL" about:"where others reach the API, such as https://rounds.example.com, behind the proxy that adds TLS"`
 
-	Connections  int  `env:"ROUNDS_API_CONNECTIONS,default=1024" min:"16" max:"1000000" about:"how many connections the API has at once; above that, those that have no whole request are closed for new ones"`
+	Connections  int  `env:"ROUNDS_API_CONNECTIONS,default=1024" min:"16" max:"1000000" about:"how many connections the API has at once; above that, those without a complete request are closed for new ones"`
 	Followers    int  `env:"ROUNDS_API_FOLLOWERS,default=256" min:"1" max:"100000" about:"how many callers may follow found messages at once"`
 	RequireMatch bool `env:"ROUNDS_API_REQUIRE_MATCH,default=false" about:"whether the API changes or deletes an account only with If-Match, and otherwise answers 428; imports and changes of many at once need none"`
 
-	TrailKept int `env:"ROUNDS_TRAIL_KEPT,default=100000" min:"0" max:"100000000" about:"how many entries the trail of who changed what keeps in Redis, about: some 300 bytes each; 0: none, and they stand in the log alone"`
+	TrailKept int `env:"ROUNDS_TRAIL_KEPT,default=100000" min:"0" max:"100000000" about:"about how many entries the trail of who changed what keeps in Redis, at some 300 bytes each; 0: none, they are only in the log"`
 
 	CallbacksFile string `env:"ROUNDS_CALLBACKS_FILE" live:"yes" about:"JSON file with the callbacks of WeCom that the API obeys"`
 }
 
-// KeysRequired reports whether the API lets in nobody without the token or a key.
+// KeysRequired reports whether the API refuses everybody without the token or a key.
 func (a API) KeysRequired() bool { return a.Auth == AuthRequired }
 
-// AuthRequired is the choice of ROUNDS_API_AUTH by which nobody is let in without the token
+// AuthRequired is the choice of ROUNDS_API_AUTH that refuses everybody without the token
 // or a key.
 const AuthRequired = "required"
 
-// Access is what the API and those who call it must agree on.
+// Access is what the API and its callers must agree on.
 type Access struct {
-	Token     string `env:"ROUNDS_API_TOKEN" live:"yes" secret:"yes" about:"the bearer token that the API wants and the commands send, of at least 16 characters"`
+	Token     string `env:"ROUNDS_API_TOKEN" live:"yes" secret:"yes" about:"the bearer token that the API demands and the commands send, of at least 16 characters"`
 	TokenFile string `env:"ROUNDS_API_TOKEN_FILE" live:"yes" about:"file that holds the token, in place of ROUNDS_API_TOKEN"`
 	URL       string `env:"ROUNDS_API_URL,default=http://127.0.0.1:8080" secret:"in part" about:"where the commands reach the API: an http or https URL, or unix:///PATH"`
 }
 
-// Poller is what the role poller is set to, and what checks and webhooks share.
+// Poller is the settings of the role poller, and those that checks and webhooks share.
 type Poller struct {
 	Concurrency       int           `env:"ROUNDS_CONCURRENCY,default=256" min:"1" max:"100000" about:"how many checks a replica makes at once"`
 	CheckTimeout      time.Duration `env:"ROUNDS_CHECK_TIMEOUT,default=30s" min:"10ms" max:"1h" about:"how long one check may take"`
-	HeartbeatInterval time.Duration `env:"ROUNDS_HEARTBEAT_INTERVAL,default=2s" min:"10ms" max:"1h" about:"how often a replica says that it is alive"`
+	HeartbeatInterval time.Duration `env:"ROUNDS_HEARTBEAT_INTERVAL,default=2s" min:"10ms" max:"1h" about:"how often a replica reports that it is alive"`
 	GracePeriod       time.Duration `env:"ROUNDS_GRACE_PERIOD,default=20s" min:"0s" max:"1h" about:"how long checks and deliveries under way may go on at shutdown"`
-	AllowNetworks     string        `env:"ROUNDS_ALLOW_NETWORKS" live:"yes" about:"what checks and webhooks may reach besides the public internet, separated by commas: networks such as 10.1.0.0/16, addresses, hosts' names, the latter two with :PORT if need be; link-local and cloud metadata addresses only by an entry of that very range, Redis' own only as ADDRESS:PORT"`
-	AllowPrivate      bool          `env:"ROUNDS_ALLOW_PRIVATE_ADDRESSES,default=false" about:"whether checks and webhooks may reach any loopback or private address; ROUNDS_ALLOW_NETWORKS is narrower, and better"`
+	AllowNetworks     string        `env:"ROUNDS_ALLOW_NETWORKS" live:"yes" about:"what checks and webhooks may reach besides the public internet, separated by commas: networks such as 10.1.0.0/16, addresses, hosts' names, the latter two optionally with :PORT; link-local and cloud metadata addresses only by an entry of exactly that range, Redis' own only as ADDRESS:PORT"`
+	AllowPrivate      bool          `env:"ROUNDS_ALLOW_PRIVATE_ADDRESSES,default=false" about:"whether checks and webhooks may reach any loopback or private address; ROUNDS_ALLOW_NETWORKS is narrower and better"`
 	Proxy             string        `env:"ROUNDS_PROXY" secret:"in part" about:"HTTP proxy that checks and webhooks go through, http://[USER:PASSWORD@]HOST:PORT or https://…; it resolves names, and so decides which private addresses they reach; imap does not go through it"`
-	NoProxy           string        `env:"ROUNDS_NO_PROXY" about:"hosts that are reached without the proxy, separated by commas: names, also for what is below them, addresses, networks such as 10.0.0.0/8; loopback always is"`
-	FollowMoves       bool          `env:"ROUNDS_FOLLOW_MOVES,default=false" about:"whether the record of a feed that redirects for good (301, 308) gets the new address once that has answered as a feed; never from https to http, and not to another host where the config has a login or headers; otherwise moves are only told of"`
+	NoProxy           string        `env:"ROUNDS_NO_PROXY" about:"hosts that are reached without the proxy, separated by commas: names, which include what is below them, addresses, networks such as 10.0.0.0/8; loopback always is"`
+	FollowMoves       bool          `env:"ROUNDS_FOLLOW_MOVES,default=false" about:"whether the record of a feed that redirects for good (301, 308) gets the new address once that has answered as a feed; never from https to http, and not to another host if the config has a login or headers; otherwise moves are only reported"`
 	Limits            string        `env:"ROUNDS_LIMITS" live:"yes" about:"limits that all replicas share, separated by semicolons: KIND, KIND/* for each of its hosts or credentials, or KIND/KEY for one, then rate=N/s, /m or /h, burst=N, concurrency=N; such as feed/* rate=2/s concurrency=4"`
-	MemoryMark        int           `env:"ROUNDS_MEMORY_MARK,default=85" min:"10" max:"100" about:"per cent of Redis' maxmemory in use from which on no messages are taken: accounts go back unchecked and are due again later"`
-	AccountShare      int           `env:"ROUNDS_ACCOUNT_SHARE,default=64" min:"0" max:"1048576" about:"how many MiB of messages an hour one account may bring, about, and as many at once; what more it has is fetched later; 0: any number"`
-	SecretsDir        string        `env:"ROUNDS_SECRETS_DIR" about:"directory with one file for each secret: NAME for records, service.NAME for webhooks and callbacks, NAME.binding for where it may go"`
+	MemoryMark        int           `env:"ROUNDS_MEMORY_MARK,default=85" min:"10" max:"100" about:"percentage of Redis' maxmemory in use from which no messages are accepted: accounts are released unchecked and are due again later"`
+	AccountShare      int           `env:"ROUNDS_ACCOUNT_SHARE,default=64" min:"0" max:"1048576" about:"about how many MiB of messages one account may bring in an hour, and at once; the rest is fetched later; 0: any number"`
+	SecretsDir        string        `env:"ROUNDS_SECRETS_DIR" about:"directory with one file for each secret: NAME for records, service.NAME for webhooks and callbacks, NAME.binding for where it may be sent"`
 	SecretsUnbound    string        `env:"ROUNDS_SECRETS_UNBOUND,default=allow" oneof:"allow refuse" about:"whether records may use a secret that is bound to no hosts: allow, or refuse"`
 	SecretsPlainHosts string        `env:"ROUNDS_SECRETS_PLAIN_HOSTS" about:"private hosts that secrets may be sent to without TLS, separated by commas, each as HOST or HOST:PORT, *.HOST for all below; loopback may be sent to in any case, and a public address never"`
 }
 
-// What ROUNDS_SECRETS_UNBOUND may be.
+// The choices of ROUNDS_SECRETS_UNBOUND.
 const (
 	Allow  = "allow"
 	Refuse = "refuse"
 )
 
-// Monitor is what the role monitor is set to.
+// Monitor is the settings of the role monitor.
 type Monitor struct {
-	LongTimeout      time.Duration `env:"ROUNDS_LONG_TIMEOUT,default=5m" min:"20ms" max:"24h" about:"after how long a claimed account counts as stuck and goes back; at least twice ROUNDS_CHECK_TIMEOUT"`
-	SweepInterval    time.Duration `env:"ROUNDS_SWEEP_INTERVAL,default=5s" min:"10ms" max:"1h" about:"how often stuck accounts are looked for"`
+	LongTimeout      time.Duration `env:"ROUNDS_LONG_TIMEOUT,default=5m" min:"20ms" max:"24h" about:"after how long a claimed account counts as stuck and is requeued; at least twice ROUNDS_CHECK_TIMEOUT"`
+	SweepInterval    time.Duration `env:"ROUNDS_SWEEP_INTERVAL,default=5s" min:"10ms" max:"1h" about:"how often the monitor looks for stuck accounts"`
 	DeadAfter        time.Duration `env:"ROUNDS_DEAD_AFTER,default=10s" min:"30ms" max:"24h" about:"after how long a silent replica counts as dead; at least three times ROUNDS_HEARTBEAT_INTERVAL"`
-	QuarantineAfter  int           `env:"ROUNDS_QUARANTINE_AFTER,default=5" min:"0" max:"1000" about:"how often in a row an account is taken from replicas that die or hang until it is parked; 0: never"`
-	ProbeParked      time.Duration `env:"ROUNDS_PROBE_PARKED,default=0s" min:"0s" max:"8760h" about:"after how long an account that is parked for failures or a refused credential is tried once more; 0: never, but for kinds whose third party keeps messages for a while only"`
-	AuditInterval    time.Duration `env:"ROUNDS_AUDIT_INTERVAL,default=10m" min:"1s" max:"8760h" about:"how often an audit begins of whether every account is in exactly one place, at most"`
-	AuditRepair      bool          `env:"ROUNDS_AUDIT_REPAIR,default=false" about:"whether these audits put right what they find, rather than only showing it"`
-	MessageRetention time.Duration `env:"ROUNDS_MESSAGE_RETENTION,default=168h" min:"0s" max:"87600h" about:"how long found messages are kept, and longer where a consumer group has not dealt with them; 0: for ever"`
-	MessagesKept     int           `env:"ROUNDS_MESSAGES_KEPT,default=10000000" min:"0" max:"1000000000" about:"how many found messages are kept, about, and more where a consumer group has not dealt with them; 0: any number"`
-	MessagesMemory   int           `env:"ROUNDS_MESSAGES_MEMORY,default=0" min:"0" max:"1073741824" about:"how many MiB of Redis' memory found messages may take, about, and more where a consumer group has not dealt with them; 0: half of its maxmemory, or less where other things fill it, and any where it has none"`
+	QuarantineAfter  int           `env:"ROUNDS_QUARANTINE_AFTER,default=5" min:"0" max:"1000" about:"how often in a row an account is taken from replicas that die or hang before it is parked; 0: never"`
+	ProbeParked      time.Duration `env:"ROUNDS_PROBE_PARKED,default=0s" min:"0s" max:"8760h" about:"after how long an account that is parked for failures or a refused credential is tried once more; 0: never, except for kinds whose third party keeps messages for a limited time"`
+	AuditInterval    time.Duration `env:"ROUNDS_AUDIT_INTERVAL,default=10m" min:"1s" max:"8760h" about:"the shortest time between two audits of whether every account is in exactly one place"`
+	AuditRepair      bool          `env:"ROUNDS_AUDIT_REPAIR,default=false" about:"whether these audits repair what they find, rather than only showing it"`
+	MessageRetention time.Duration `env:"ROUNDS_MESSAGE_RETENTION,default=168h" min:"0s" max:"87600h" about:"how long found messages are kept, or longer if a consumer group has not handled them; 0: for ever"`
+	MessagesKept     int           `env:"ROUNDS_MESSAGES_KEPT,default=10000000" min:"0" max:"1000000000" about:"about how many found messages are kept, or more if a consumer group has not handled them; 0: any number"`
+	MessagesMemory   int           `env:"ROUNDS_MESSAGES_MEMORY,default=0" min:"0" max:"1073741824" about:"about how many MiB of Redis' memory found messages may take, or more if a consumer group has not handled them; 0: half of its maxmemory, less if other data fills it, and any number if it has none"`
 	DeadRetention    time.Duration `env:"ROUNDS_DEAD_LETTER_RETENTION,default=720h" min:"0s" max:"87600h" about:"how long dead letters are kept; 0: for ever"`
-	DeadKept         int           `env:"ROUNDS_DEAD_LETTERS_KEPT,default=100000" min:"0" max:"1000000000" about:"how many dead letters are kept, about, the newest of each shard; 0: any number"`
+	DeadKept         int           `env:"ROUNDS_DEAD_LETTERS_KEPT,default=100000" min:"0" max:"1000000000" about:"about how many dead letters are kept, the newest of each shard; 0: any number"`
 }
 
-// Delivery is what the role delivery is set to.
+// Delivery is the settings of the role delivery.
 type Delivery struct {
-	WebhooksFile string `env:"ROUNDS_WEBHOOKS_FILE" live:"yes" about:"JSON file with the endpoints that the role delivery hands messages to"`
-	WebhooksFrom string `env:"ROUNDS_WEBHOOKS_FROM,default=start" oneof:"start now" about:"where an endpoint begins that is new: start, with the oldest message that is kept, or now"`
+	WebhooksFile string `env:"ROUNDS_WEBHOOKS_FILE" live:"yes" about:"JSON file with the endpoints that the role delivery delivers messages to"`
+	WebhooksFrom string `env:"ROUNDS_WEBHOOKS_FROM,default=start" oneof:"start now" about:"where a new endpoint begins: start, with the oldest message that is kept, or now"`
 }
 
-// File says where settings are that the environment does not have.
+// File names the file with settings that the environment does not have.
 type File struct {
-	Path string `env:"ROUNDS_SETTINGS_FILE" about:"file with settings and secrets, one NAME=VALUE a line, for what neither flags nor the environment set; read again by SIGHUP and rounds reload"`
+	Path string `env:"ROUNDS_SETTINGS_FILE" about:"file with settings and secrets that neither flags nor the environment set, one NAME=VALUE a line; read again by SIGHUP and rounds reload"`
 }
 
 // Log says what is logged, and how.

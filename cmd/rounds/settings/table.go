@@ -20,11 +20,11 @@ type Setting struct {
 	Default string // empty: unset
 	About   string // what it means
 	Secret  string // empty; "yes"; "in part": a URL with a password
-	Live    bool   // a process that runs takes another value when it reads its settings again
+	Live    bool   // a running process uses another value when it reads its settings again
 
 	min, max, oneof string
 	kind            reflect.Type
-	index           []int // where the field is in its struct
+	index           []int // the field's place in its struct
 }
 
 // settingsOf returns the settings of a struct type and the structs in it.
@@ -56,9 +56,9 @@ func All() []Setting { return settingsOf(reflect.TypeFor[Settings]()) }
 // namedByUsers are the rows of variables that users name themselves.
 func namedByUsers() []Setting {
 	return []Setting{
-		{Name: secrets.EnvPrefix + "NAME", Secret: "yes", About: "the secret NAME that records refer to, where ROUNDS_SECRETS_DIR has no such file"},
-		{Name: secrets.ServiceEnvPrefix + "NAME", Secret: "yes", About: "the secret NAME that webhooks and callbacks refer to, where ROUNDS_SECRETS_DIR has no file service.NAME; no record can name it"},
-		{Name: secrets.BindingEnvPrefix + "NAME", About: "where the secret NAME of records may go: hosts=a.example,*.b.example kinds=http,imap, of which one may be left out"},
+		{Name: secrets.EnvPrefix + "NAME", Secret: "yes", About: "the secret NAME that records refer to, if ROUNDS_SECRETS_DIR has no such file"},
+		{Name: secrets.ServiceEnvPrefix + "NAME", Secret: "yes", About: "the secret NAME that webhooks and callbacks refer to, if ROUNDS_SECRETS_DIR has no file service.NAME; no record can name it"},
+		{Name: secrets.BindingEnvPrefix + "NAME", About: "where the secret NAME of records may be sent: hosts=a.example,*.b.example kinds=http,imap, of which one may be left out"},
 		{Name: secrets.ServiceBindingEnvPrefix + "NAME", About: "the same for the secret NAME of webhooks and callbacks, whose kinds are webhook and callback"},
 	}
 }
@@ -73,7 +73,7 @@ func isUsers(name string) bool {
 	return false
 }
 
-// flag is the setting's flag; a secret has none, for everyone on a machine can
+// flag returns the setting's flag. A secret has none, because everybody on a machine can
 // read the arguments of its processes.
 func (s Setting) flag() string {
 	if s.Secret == "yes" {
@@ -82,7 +82,7 @@ func (s Setting) flag() string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(s.Name, "ROUNDS_")), "_", "-")
 }
 
-// allowed says what the setting may be.
+// allowed returns what values the setting may have.
 func (s Setting) allowed() string {
 	switch {
 	case s.kind == reflect.TypeFor[Roles]():
@@ -111,7 +111,7 @@ func Write(w io.Writer) error {
 	return table.Flush()
 }
 
-// WriteMarkdown prints the table as the guide has it.
+// WriteMarkdown prints the table in the guide's form.
 func WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("| variable | default | meaning |\n|---|---|---|\n")
@@ -126,15 +126,15 @@ func WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// serviceLinks are the variables that Kubernetes and Docker set in a container
-// for every service that it can see: a service named "rounds" makes ROUNDS_PORT
-// of them. They are nobody's typing error.
+// serviceLinks are the variables that Kubernetes and Docker set in a container for every
+// service that it can see: a service named "rounds" sets ROUNDS_PORT, for example. They
+// are not typing errors.
 func serviceLinks() *regexp.Regexp {
 	return regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT|PORT)(_.*)?$`)
 }
 
-// UnknownVariables returns the ROUNDS_ variables that mean nothing: most likely
-// they are misspelt.
+// UnknownVariables returns the ROUNDS_ variables that mean nothing. They are probably
+// misspelt.
 func UnknownVariables(environ []string) []string {
 	known := make(map[string]bool)
 	for _, s := range All() {
@@ -155,11 +155,11 @@ func UnknownVariables(environ []string) []string {
 	return unknown
 }
 
-// Likely returns the setting that a misspelt variable is likely to mean: the one that the
-// fewest changes of a letter lead to, if those are few. Empty: none is near.
+// Likely returns the setting that a misspelt variable probably means: the one with the
+// fewest changes of letters, if those are few. Empty: none is near.
 func Likely(unknown string) string {
 	if unknown == "ROUNDS_HTTP_PROXY" || unknown == "ROUNDS_HTTPS_PROXY" {
-		return "ROUNDS_PROXY" // as the variables that everybody knows
+		return "ROUNDS_PROXY" // like the variables that everybody knows
 	}
 	likely, least := "", max(2, len(unknown)/4)+1
 	for _, s := range All() {
@@ -170,7 +170,7 @@ func Likely(unknown string) string {
 	return likely
 }
 
-// distance is how many letters must be put in, left out or changed to make one text of
+// distance is how many letters must be inserted, removed or changed to turn one text into
 // another (V. Levenshtein, 1965).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
