@@ -142,6 +142,7 @@ func TestMatrix(t *testing.T) {
 				f.world()
 			}
 			as := f.as(c.text)
+			before, _ := f.api.options.Registry.Get(t.Context(), "press-1")
 			r := as.request(method, ask.path, strings.ReplaceAll(ask.body, "{team}", cmp.Or(c.team, "press")))
 			if ask.body != "" {
 				r.Header.Set("Content-Type", "application/json")
@@ -178,6 +179,9 @@ func TestMatrix(t *testing.T) {
 			case right.Scope == ScopeAccount && c.team == "nobodys":
 				if strings.Contains(path, "{id}") && got.status != 404 {
 					fail("404")
+				}
+				if after, err := f.api.options.Registry.Get(t.Context(), "press-1"); err != nil || after.Tag != before.Tag || after.State != before.State {
+					fail("the account as it was")
 				}
 				if !strings.Contains(path, "{id}") && (got.status != 422 || !strings.Contains(got.body, "body.labels.team")) {
 					fail("422 that names the label")
@@ -323,6 +327,22 @@ func TestCursorsTellNothing(t *testing.T) {
 	}
 	if got := press.problem("POST", "/v1/parked:revive", `{"reason":"paused","cursor":"x"}`, 422); got.Errors[0].Location != "body.cursor" {
 		t.Errorf("revive: %+v", got)
+	}
+}
+
+// The trail of an account tells who is bound nothing of others that an entry names as well.
+func TestAnAccountsTrailTellsNothingOfOthers(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Token = "the-token-of-this-test" })
+	f.world()
+	f.call("POST", "/v1/parked:revive", `{"ids":["press-2","sales-2"]}`, 200, nil)
+	press := f.as(f.key(key.New{Name: "press", Role: access.Viewer, Labels: access.Labels{"team": "press"}}))
+	var page TrailPage
+	got := press.call("GET", "/v1/accounts/press-2/trail", "", 200, &page)
+	if len(page.Entries) != 1 || page.Entries[0].By != "token" || !slices.Equal(page.Entries[0].Accounts, []string{"press-2"}) || strings.Contains(got.body, "sales-2") {
+		t.Errorf("got %s", got.body)
+	}
+	if got := f.call("GET", "/v1/accounts/press-2/trail", "", 200, nil); !strings.Contains(got.body, "sales-2") {
+		t.Errorf("who is not bound: %s", got.body)
 	}
 }
 

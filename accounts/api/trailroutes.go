@@ -89,7 +89,20 @@ func (s *Server) listAccountTrail(ctx context.Context, r *accountTrailRequest) (
 	if _, err := s.registry(ctx).Get(ctx, r.ID); err != nil {
 		return nil, s.problem(ctx, "list account's trail", err)
 	}
-	return s.lookTrail(ctx, trail.Query{Account: r.ID, Limit: r.Limit, Cursor: r.Cursor})
+	reply, err := s.lookTrail(ctx, trail.Query{Account: r.ID, Limit: r.Limit, Cursor: r.Cursor})
+	if err == nil && boundTo(ctx) != "" {
+		for i := range reply.Body.Entries {
+			reply.Body.Entries[i].about(r.ID)
+		}
+	}
+	return reply, err
+}
+
+// about leaves out of an entry that names several accounts what it tells of the others.
+func (e *TrailEntry) about(id string) {
+	if len(e.Accounts) > 0 {
+		e.Accounts, e.Selector, e.Counts = []string{id}, "", nil
+	}
 }
 
 func (s *Server) lookTrail(ctx context.Context, q trail.Query) (*trailReply, error) {
