@@ -53,8 +53,13 @@ func (s *Server) guarded(t terms, next http.Handler) http.Handler {
 	if s.closedTo(t) {
 		return identified
 	}
-	// Only this machine can connect, but a browser on it runs pages of other sites. Their
-	// requests name another host, or say where they come from.
+	return ownOnly(identified)
+}
+
+// ownOnly admits what people and programs of this machine ask, where nothing else tells who
+// asks. Only this machine can connect, but a browser on it runs pages of other sites. Their
+// requests name another host, or say where they come from.
+func ownOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !origin.Loopback(r.Host):
@@ -62,7 +67,7 @@ func (s *Server) guarded(t terms, next http.Handler) http.Handler {
 		case origin.Check(r) != nil:
 			foreign().write(w)
 		default:
-			identified.ServeHTTP(w, r)
+			next.ServeHTTP(w, r)
 		}
 	})
 }

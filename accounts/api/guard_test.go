@@ -188,7 +188,7 @@ func TestCheckListen(t *testing.T) {
 
 func probe(h http.Handler, method, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	h.ServeHTTP(w, httptest.NewRequest(method, "http://localhost"+path, nil))
 	return w
 }
 
@@ -208,6 +208,36 @@ func TestOps(t *testing.T) {
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/metrics": 200} {
 		if w := probe(ops, "GET", path); w.Code != want {
 			t.Errorf("%s without Redis: %d", path, w.Code)
+		}
+	}
+}
+
+// A page of another site gets no metrics either.
+func TestOpsForForeignPages(t *testing.T) {
+	f := newFixture(t, nil)
+	ops := Ops(f.ring, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "rounds_up 1\n") }), nil)
+	for _, tt := range []struct {
+		path, host, site string
+		want             int
+	}{
+		{"/metrics", "localhost:9090", "", 200},
+		{"/metrics", "127.0.0.1:9090", "none", 200},
+		{"/metrics", "[::1]:9090", "same-origin", 200},
+		{"/metrics", "localhost:9090", "cross-site", 403},
+		{"/metrics", "localhost:9090", "same-site", 403},
+		{"/metrics", "evil.example", "same-origin", 403},
+		{"/nothing", "evil.example", "", 403},
+		{"/healthz", "rounds-0.pods.example", "", 200},
+		{"/readyz", "10.0.0.7:9090", "", 200},
+	} {
+		r := httptest.NewRequest("GET", tt.path, nil)
+		r.Host = tt.host
+		if tt.site != "" {
+			r.Header.Set("Sec-Fetch-Site", tt.site)
+		}
+		w := httptest.NewRecorder()
+		if ops.ServeHTTP(w, r); w.Code != tt.want {
+			t.Errorf("%s at %s from %q: %d", tt.path, tt.host, tt.site, w.Code)
 		}
 	}
 }

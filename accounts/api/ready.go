@@ -21,7 +21,8 @@ const readyTimeout = 3 * time.Second
 // Ops serves /healthz, /readyz and /metrics and nothing else: for a process without the
 // API, or beside it. Metrics may be nil. Whatever is neither of the first two wants the
 // bearer token that the function returns, unless that is empty, or a key that is not bound
-// to labels; a nil function asks nobody for one.
+// to labels; a nil function asks nobody for one, and then
+// only for a name of this machine, and for no page of another site.
 func Ops(ring *circulate.Ring, metrics http.Handler, token func() string) http.Handler {
 	closed := http.NewServeMux()
 	if metrics != nil {
@@ -37,7 +38,7 @@ func Ops(ring *circulate.Ring, metrics http.Handler, token func() string) http.H
 // withToken lets through who gives the token, or a key that may read metrics.
 func withToken(token func() string, keys *key.Keyring, next http.Handler) http.Handler {
 	if token == nil {
-		return next
+		return ownOnly(next)
 	}
 	known := byKey(keys)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
