@@ -7,7 +7,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/header"
 )
 
-// config is a record's config, read.
+// config is a record's parsed config.
 type config struct {
 	url     string
 	headers header.Headers

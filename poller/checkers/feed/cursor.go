@@ -11,16 +11,16 @@ import (
 
 const (
 	digestSize = 8
-	// Of items that a feed no longer shows, twice as many as it shows are still
-	// known, but at least and at most these: caches serve old versions.
+	// The cursor still knows items that the feed no longer shows, because caches
+	// serve old versions: twice as many as the feed shows, within these bounds.
 	minDeparted, maxDeparted = 200, 1000
 	maxValidator             = 512 // bytes of an ETag or a date
 )
 
 var errCursor = errors.New("feed: broken cursor")
 
-// digest stands for an item's id. Of 64 bits, one in a feed of 2,000 that was
-// never reported is taken for known once in 10^16.
+// digest stands for an item's id. With 64 bits, a new item of a feed of 2,000 is
+// mistaken for a known one once in 10^16.
 type digest [digestSize]byte
 
 func digestOf(text string) digest {
@@ -28,13 +28,13 @@ func digestOf(text string) digest {
 	return digest(sum[:digestSize])
 }
 
-// validators let a host answer that nothing has changed. They are good for one
+// validators let a host answer that nothing has changed. They are valid for one
 // URL only.
 type validators struct {
 	url      string // a digest: the URL may hold a token
 	etag     string
 	modified string
-	flaw     flaw // of what they stand for
+	flaw     flaw // of the version that they stand for
 }
 
 func newValidators(url string, header http.Header) validators {
@@ -45,8 +45,8 @@ func newValidators(url string, header http.Header) validators {
 	}
 }
 
-// validator drops a value that is too long or that no request could carry: kept,
-// it would make every later check fail.
+// validator drops a value that is too long or that no request could carry. If it
+// were kept, every later check would fail.
 func validator(value string) string {
 	if len(value) > maxValidator {
 		return ""
@@ -68,8 +68,8 @@ func urlDigest(url string) string {
 // that it shows and that were reported, followed by those of items that it no
 // longer shows, both newest first. It stays under 34 KiB: 3,000 digests of 8 bytes in base64.
 //
-// If the account's URL changes, the validators count no more but the digests
-// do: mostly it is the same feed that has moved.
+// If the account's URL changes, the validators no longer count. The digests still
+// do, because mostly the same feed has moved.
 type cursor struct {
 	validators
 	seen  []digest
@@ -83,12 +83,12 @@ type wire struct {
 	ETag     string `json:"etag,omitempty"`
 	Modified string `json:"modified,omitempty"`
 	Seen     []byte `json:"seen,omitempty"`
-	// What was wrong with the feed's XML, to be told of while the feed is unmodified.
-	// Versions that do not know it drop it.
+	// BrokenLine is where the feed's XML was broken. Checks warn of it while the feed
+	// is unmodified. Versions that do not know the field drop it.
 	BrokenLine int `json:"broken_line,omitempty"`
 }
 
-// decodeCursor reads a cursor; an empty one is that of a feed never seen.
+// decodeCursor reads a cursor. An empty one is that of a feed never seen.
 func decodeCursor(raw []byte) (cursor, error) {
 	c := cursor{index: make(map[digest]struct{})}
 	if len(raw) == 0 {
@@ -125,8 +125,8 @@ func (c *cursor) add(key digest) {
 	}
 }
 
-// condition adds what is known of the url to a request's header and reports
-// whether that was anything.
+// condition adds the validators of the url to a request's header and reports
+// whether there are any.
 func (c *cursor) condition(url string, header http.Header) bool {
 	if c.url != urlDigest(url) {
 		return false
@@ -140,12 +140,12 @@ func (c *cursor) condition(url string, header http.Header) bool {
 	return c.etag != "" || c.modified != ""
 }
 
-// next is the cursor after a check: present are the items reported by now, of
-// all that the feed shows.
+// next returns the cursor after a check. Items are all that the feed shows, and
+// present are those of them that are reported by now.
 func (c *cursor) next(present []digest, items []item, found validators) *cursor {
 	n := &cursor{validators: found, index: make(map[digest]struct{}, len(present))}
-	// Known ones among those that this page did not get to are present too. The
-	// newest go first, for what comes last is forgotten first.
+	// Known items that this page did not get to are present too. The newest go
+	// first, because the last ones are forgotten first.
 	for _, item := range slices.Backward(items[len(present):]) {
 		if key := digestOf(item.id); c.has(key) {
 			n.add(key)

@@ -20,8 +20,7 @@ const (
 	maxEnclosures = 32
 )
 
-// data is what a message says of an item. Fields that the feed lacks are left
-// out.
+// data is the data of an item's message. Fields that the feed lacks are left out.
 type data struct {
 	Title      string      `json:"title,omitempty"`
 	Link       string      `json:"link,omitempty"`
@@ -32,7 +31,7 @@ type data struct {
 	Updated    *time.Time  `json:"updated,omitempty"`
 	Categories []string    `json:"categories,omitempty"`
 	Enclosures []enclosure `json:"enclosures,omitempty"`
-	// Truncated says that the feed has more of this item than fits.
+	// Truncated says that this item was too long and was cut.
 	Truncated bool `json:"truncated,omitempty"`
 }
 
@@ -42,8 +41,8 @@ type enclosure struct {
 	Length string `json:"length,omitempty"` // as the feed has it
 }
 
-// dataOf returns an item's data, cut to its limits. Escaping makes text up to six
-// times longer, so what still does not fit is cut again, the longest part first.
+// dataOf returns an item's data, cut to the limits. Escaping makes text up to six
+// times longer, so data that is still too long is cut again, the longest part first.
 func dataOf(source *gofeed.Item) json.RawMessage {
 	d := &data{}
 	d.Title = d.cut(source.Title, maxLine)
@@ -94,7 +93,8 @@ func (d *data) enclose(sources []*gofeed.Enclosure) {
 	}
 }
 
-// cut shortens text, whole drops it: half an address leads elsewhere.
+// cut shortens text. Addresses go through whole instead, which drops those that are
+// too long: half an address leads elsewhere.
 func (d *data) cut(text string, most int) string {
 	d.Truncated = d.Truncated || len(text) > most
 	return cut(text, most)
@@ -108,18 +108,18 @@ func (d *data) whole(text string, most int) string {
 	return text
 }
 
-// encode leaves HTML as it is: escaped it would be three times as long.
+// encode returns the JSON. HTML is not escaped: it would be three times as long.
 func (d *data) encode() json.RawMessage {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	if encoder.Encode(d) != nil {
-		return json.RawMessage(`{}`) // of strings and usable times: cannot fail
+		return json.RawMessage(`{}`) // strings and usable times cannot fail
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
-// cut shortens text to at most so many bytes, at the start of a rune.
+// cut shortens text to at most the given number of bytes, at the start of a rune.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// skipped are the bytes that the parser passes over, one by one, before it looks
-// whether it has XML or JSON.
+// skipped are the bytes that the parser skips, one by one, before it decides
+// between XML and JSON.
 const skipped = "\xef\xbb\xbf\xfe\xff\x00 \t\r\n"
 
 // maxGrowth is how many times longer a text may become as UTF-8: Cyrillic and
@@ -23,7 +23,7 @@ var (
 	errGrowth   = errors.New("the text grows too long as UTF-8")
 )
 
-// isJSON reports whether the parser will take an answer for JSON.
+// isJSON reports whether the parser will read an answer as JSON.
 func isJSON(body []byte) bool {
 	rest := body
 	for len(rest) > 0 && strings.IndexByte(skipped, rest[0]) >= 0 {
@@ -32,10 +32,9 @@ func isJSON(body []byte) bool {
 	return len(rest) > 0 && rest[0] == '{'
 }
 
-// document makes of an answer in XML what guard judges and the parser then reads,
-// byte by byte the same: UTF-8 without the control characters that the parser
-// passes over, and without a declaration, so that neither of them converts
-// anything. The answer is overwritten.
+// document prepares an answer in XML. Guard and the parser then read the same bytes:
+// UTF-8 without the control characters that the parser skips, and without a
+// declaration, so that neither of them converts anything. The answer is overwritten.
 func document(body []byte) ([]byte, error) {
 	text := clean(body)
 	text = bytes.TrimLeft(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), " \t\r\n")
@@ -58,7 +57,7 @@ func document(body []byte) ([]byte, error) {
 	return clean(text), err
 }
 
-// convert makes UTF-8 of a text, at most maxGrowth times its length.
+// convert converts a text to UTF-8 of at most maxGrowth times its length.
 func convert(text []byte, label string) ([]byte, error) {
 	reader, err := charset.NewReaderLabel(label, bytes.NewReader(text))
 	if err != nil {

@@ -7,33 +7,33 @@
 //	headers  name → text, or {"secret": "NAME"}; what looks like a credential must be
 //	         the latter
 //
-// Login and headers are for the URL's own scheme, host and port: where the feed is
-// redirected to another they are not sent along.
+// Login and headers are for the URL's own scheme, host and port. They are not sent
+// to another one that the feed redirects to.
 //
 // A message is an item of the feed. Its id is the item's GUID, else its link,
-// else a digest of its title, date and content; ids over 256 bytes become a
-// digest. An item that changes under the same id is not reported again, and of
+// else a digest of its title, date and content. Ids over 256 bytes are replaced by
+// their digest. An item that changes under the same id is not reported again. Of
 // two items with the same id only the first counts. The first check reports all
 // items that the feed shows.
 //
 // The cursor remembers what the feed shows and some of what it showed before,
-// so that an item that comes and goes is reported once; see cursor. A feed of
-// more than 2,000 items is read as its newest 2,000, if all have a date: the
-// others are never reported. Without dates nobody can tell which those are, and
-// the check fails with the code too_many_items, as it does beyond 10,000 items.
+// so that an item that comes and goes is reported once; see cursor. Of a feed with
+// more than 2,000 items the newest 2,000 are read, if all items have a date. The
+// others are never reported. If items have no date, the newest are unknown, and
+// the check fails with the code too_many_items. It fails so beyond 10,000 items too.
 //
-// A feed is judged before the parser reads it: one that would cost far more memory
-// or time than its length lets expect is refused as not_a_feed. Nothing behind the
+// A feed is judged before the parser reads it. One that would cost far more memory
+// or time than its length suggests is refused as not_a_feed. Nothing after the
 // end of its root is read. HTML is resolved against xml:base within limits.
 //
-// A feed that is no well-formed XML is read as far as it goes: a check that finds items
-// succeeds, with the warning malformed. What cannot be read at all is dropped from
-// the error to the next item. A feed that permanent redirects lead elsewhere has the
-// warning moved, and is asked at its old address until its record changes.
+// A feed that is not well-formed XML is read as far as possible. A check that finds
+// items succeeds, with the warning malformed. Unreadable parts are dropped, each from
+// the error to the next item. A feed with permanent redirects gets the warning moved.
+// It is still fetched from its old address until its record changes.
 //
-// If more is new than was asked for, the oldest come first and the feed is
-// fetched again for the rest. ETag and Last-Modified are kept only when nothing
-// is left: a 304 would hide it.
+// If there are more new items than the request asks for, the oldest come first, and
+// the feed is fetched again for the rest. ETag and Last-Modified are kept only when
+// nothing is left: a 304 would hide the rest.
 package feed
 
 import (
@@ -63,8 +63,8 @@ type Checker struct {
 
 var _ poller.Checker = (*Checker)(nil)
 
-// New makes a checker that fetches through client and finds in secrets what configs
-// refer to.
+// New returns a checker that fetches through client and takes from secrets what
+// configs refer to.
 func New(client *fetch.Client, secrets secrets.Source) *Checker {
 	return &Checker{client: client, secrets: secrets}
 }
@@ -75,14 +75,15 @@ const Kind = "feed"
 // Kind is "feed".
 func (*Checker) Kind() string { return Kind }
 
-// Validate judges a config; see the package's doc. It does not look whether the
-// secrets exist: they are the poller's, and may come later.
+// Validate checks a config; see the package's doc. Its error is strict.Faults, which
+// name each wrong field. It does not check that the secrets exist: the poller has
+// them, and they may come later.
 func (c *Checker) Validate(raw json.RawMessage) error {
 	_, err := c.parse(raw)
 	return err
 }
 
-// RateKey is the host of the feed's URL.
+// RateKey returns the host of the feed's URL.
 func (c *Checker) RateKey(raw json.RawMessage) string {
 	config, err := c.parse(raw)
 	if err != nil {
@@ -121,7 +122,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	case answer.Status == http.StatusNotModified && conditional:
 		result.Warnings = known.flaw.warnings()
 	case answer.Status == http.StatusNoContent:
-		return poller.Result{}, nil // nothing new, and no sign of a feed at a new address
+		return poller.Result{}, nil // nothing new, and nothing shows that a new address has the feed
 	case answer.Status < 200 || answer.Status > 299:
 		return poller.Result{}, statusError(answer, config.headers.Any())
 	default:
@@ -131,7 +132,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 		}
 		found := newValidators(config.url, answer.Header)
 		if found.flaw = read.flaw; read.flaw.lossy {
-			found = validators{flaw: read.flaw} // unmodified, it would still be broken
+			found = validators{flaw: read.flaw} // a 304 would hide that the feed is broken
 		}
 		if result, err = report(read.items, known, r, found); err != nil {
 			return poller.Result{}, err

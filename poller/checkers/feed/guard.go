@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// What a feed may have, so that no answer costs the parser much more memory or
-// time than its length lets expect. All are far beyond what feeds have.
+// The limits of a feed, so that no answer costs the parser much more memory or
+// time than its length suggests. All are far beyond what feeds have.
 const (
 	maxDepth      = 512     // of elements in elements; the parser recurses, and a full stack cannot be recovered from
 	maxElements   = 200_000 // the parser keeps some 200 bytes of each
@@ -21,23 +21,23 @@ const (
 	maxDate       = 4 << 10           // bytes
 
 	maxScope     = 256       // namespaces in scope; the parser copies all of them for each element
-	maxScopeCost = 4 << 20   // of that, in all
+	maxScopeCost = 4 << 20   // such copies in all
 	maxJoined    = 256 << 20 // bytes copied while mixed text is put together, piece by piece
-	maxBaseCost  = 64 << 20  // bytes of xml:base, put before all that it may resolve
+	maxBaseCost  = 64 << 20  // bytes of xml:base, counted for each text that it may resolve
 
-	// HTML is parsed where it is resolved by xml:base, and where it stands as
-	// XHTML, however it is hidden there.
+	// HTML is parsed where xml:base resolves it and where it is XHTML, even inside
+	// comments and instructions.
 	maxHidden = 20_000  // tags in comments and instructions
 	maxMarkup = 100_000 // tags and entities of text under an xml:base
 )
 
-// textCost is how many bytes the parser takes for a byte of text: it holds several
-// copies at once.
+// textCost is how many bytes of memory the parser needs for a byte of text. It holds
+// several copies at once.
 const textCost = 8
 
 const xmlSpace = "http://www.w3.org/XML/1998/namespace"
 
-// What makes a feed too costly to parse.
+// The reasons why a feed is too costly to parse.
 var (
 	errDepth      = errors.New("elements are nested too deeply")
 	errElements   = errors.New("too many elements")
@@ -55,14 +55,14 @@ var (
 	errRoot = errors.New("feed: neither RSS nor Atom")
 )
 
-// guard reads a document as the parser will, and refuses it where that would cost
-// too much, or at the first error: the parser, which might go on there, is not to
-// see what nobody has judged. It returns the document up to the end of its root, and
-// what it has counted. Broken XML is a *brokenXML; then what was counted before is
-// returned as well.
+// guard reads a document as the parser will. It refuses one that would cost too
+// much. It also stops at the first error, because the parser might go on there and
+// must not see what guard did not judge. It returns the document up to the end of its
+// root, and what it has counted. The error for broken XML is a *brokenXML; the counts
+// so far are returned with it.
 //
-// The parser takes much for XML that is none, and so does guard unless it is strict.
-// What passes a strict one any other reads in the same way.
+// The parser accepts much that is not XML. So does guard unless it is strict. All
+// parsers read a document that a strict guard accepts in the same way.
 func guard(ctx context.Context, text []byte, strict bool) ([]byte, *ledger, error) {
 	from := &source{ctx: ctx, text: text}
 	decoder := xml.NewDecoder(from)
@@ -81,7 +81,7 @@ func guard(ctx context.Context, text []byte, strict bool) ([]byte, *ledger, erro
 			return nil, nil, errAttributes
 		case errors.Is(err, errDeclared):
 			return nil, nil, errDeclared
-		default: // at the end as well: the root is still open
+		default: // also at the end of the text, where the root is still open
 			line, _ := decoder.InputPos()
 			return nil, l, &brokenXML{at: l.at, line: line}
 		}
@@ -97,7 +97,7 @@ func guard(ctx context.Context, text []byte, strict bool) ([]byte, *ledger, erro
 // ledger is what guard has counted.
 type ledger struct {
 	open []element
-	at   int // where the token begins that is read
+	at   int // where the current token begins
 	list int // how many elements are open around an item; 0: there was none
 
 	tokens, elements, attributes, listed, dates int
@@ -105,7 +105,7 @@ type ledger struct {
 	hidden, markup                              int
 }
 
-// element is one that is open.
+// element is an open element.
 type element struct {
 	tag   int // where its start tag begins
 	item  bool
@@ -116,7 +116,7 @@ type element struct {
 	date  bool
 }
 
-// top is the innermost open element.
+// top returns the innermost open element.
 func (l *ledger) top() element {
 	if len(l.open) == 0 {
 		return element{}
@@ -124,7 +124,7 @@ func (l *ledger) top() element {
 	return l.open[len(l.open)-1]
 }
 
-// enter counts a token that ends at a place of the text.
+// enter counts a token that ends at the offset at.
 func (l *ledger) enter(token xml.Token, at int) error {
 	l.tokens++
 	switch token := token.(type) {
@@ -185,7 +185,7 @@ func (l *ledger) begin(start xml.StartElement, at int) error {
 	return nil
 }
 
-// characters counts text, which the parser puts together piece by piece.
+// characters counts text, which the parser joins piece by piece.
 func (l *ledger) characters(text xml.CharData) {
 	if len(l.open) == 0 {
 		return
@@ -200,8 +200,8 @@ func (l *ledger) characters(text xml.CharData) {
 	}
 }
 
-// cost is about how many bytes the parser takes for what was counted, besides the
-// text: measured, and rounded up.
+// cost returns about how many bytes of memory the parser needs for what was counted,
+// without the text. The factors were measured and rounded up.
 func (l *ledger) cost() int64 {
 	return 400*int64(l.elements) + 150*int64(l.attributes) + 800*int64(l.listed) + 250*int64(l.markup+l.hidden) + l.scopeCost
 }

@@ -2,15 +2,15 @@ package feed
 
 import "github.com/rounds-dev/rounds/accounts/strict"
 
-// jsonLimits are those of a JSON Feed as a whole, and listLimits of how much there
-// may be in its own arrays, of which one has the items.
+// jsonLimits are the limits of a JSON Feed as a whole. listLimits are those of its
+// top-level arrays, one of which holds the items.
 var (
 	jsonLimits = strict.Limits{Depth: 64, Values: maxElements, Within: 64}
 	listLimits = strict.Limits{Depth: 64, Values: maxListed + 1000, Within: 2}
 )
 
-// guardJSON refuses a JSON Feed that would cost the parser too much. It returns about
-// how many bytes of memory the parser will need.
+// guardJSON refuses a JSON Feed that would cost the parser too much. It returns
+// roughly how many bytes of memory the parser will need.
 func guardJSON(body []byte) (int64, error) {
 	listed, err := listLimits.Check(body)
 	if err != nil {

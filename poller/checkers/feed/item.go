@@ -15,13 +15,13 @@ import (
 
 const maxID = 256 // bytes
 
-// item is one entry of a feed under the id that it is known by.
+// item is one entry of a feed with its id.
 type item struct {
 	id     string
 	source *gofeed.Item
 }
 
-// identify returns an item's id: never empty, never over maxID bytes, one line.
+// identify returns an item's id: one line, never empty, at most maxID bytes.
 func identify(source *gofeed.Item) string {
 	for _, id := range []string{source.GUID, source.Link} {
 		id = strings.TrimSpace(id)
@@ -36,8 +36,8 @@ func identify(source *gofeed.Item) string {
 	return hashed(source.Title, source.Published, source.Content, source.Description)
 }
 
-// hashed is an id made of parts, each preceded by its length so that no two
-// lists of parts are alike.
+// hashed returns an id made of parts. Each is hashed with its length, so that two
+// different lists never have the same input.
 func hashed(parts ...string) string {
 	hash := sha256.New()
 	for _, part := range parts {
@@ -47,7 +47,7 @@ func hashed(parts ...string) string {
 	return "sha256:" + hex.EncodeToString(hash.Sum(nil))
 }
 
-// message is the item as it is reported.
+// message returns the item as the message that is reported.
 func (i item) message() poller.Message {
 	at := usable(i.source.PublishedParsed)
 	if at.IsZero() {
@@ -56,7 +56,8 @@ func (i item) message() poller.Message {
 	return poller.Message{ID: i.id, Type: "item", Time: at, Data: dataOf(i.source)}
 }
 
-// usable drops times that RFC 3339 has no form for; zero is unknown.
+// usable returns the zero time, for unknown, instead of one that RFC 3339 cannot
+// express.
 func usable(at *time.Time) time.Time {
 	if at == nil || at.Year() < 1 || at.Year() > 9998 {
 		return time.Time{}

@@ -38,7 +38,7 @@ func TestEachLimitIsNamed(t *testing.T) {
 	} {
 		_, err := parse(t.Context(), []byte(c.body), free)
 		got := checktest.Failure(t, err)
-		if want := "the answer is not a sane feed: " + c.want.Error(); got.Kind != poller.Protocol || got.Message != want {
+		if want := "the feed is refused: " + c.want.Error(); got.Kind != poller.Protocol || got.Message != want {
 			t.Errorf("%s: got %v, want %s", name, got, want)
 		}
 	}

@@ -11,30 +11,30 @@ import (
 )
 
 const (
-	maxMends = 16        // places that are left out; behind them everything is
-	mendFree = 256 << 10 // bytes that are read again at will; beyond that, about as many as the text has
+	maxMends = 16        // places that are left out; after the last of them, all the rest is
+	mendFree = 256 << 10 // bytes that may always be read again, besides about as many as the text has
 )
 
-// brokenXML is where a document is no XML.
+// brokenXML is the error for a place where a document is not XML.
 type brokenXML struct {
-	at   int // where the token begins that cannot be read
+	at   int // where the unreadable token begins
 	line int
 }
 
-// Error returns the line, and nothing of the text.
+// Error names the line and quotes nothing of the text.
 func (e *brokenXML) Error() string { return fmt.Sprintf("feed: broken XML at line %d", e.line) }
 
 // Is makes it an errXML.
 func (e *brokenXML) Is(target error) bool { return target == errXML }
 
-// flaw is what is wrong with the XML of a feed that is read all the same. The zero flaw is
-// none.
+// flaw is what is wrong with the XML of a feed that is still read. The zero flaw
+// means that nothing is.
 type flaw struct {
-	line  int  // where it begins; 0: nothing is wrong
+	line  int  // of the first error; 0: nothing is wrong
 	lossy bool // something was left out
 }
 
-// warnings tells of it.
+// warnings returns the flaw as a check's warnings.
 func (f flaw) warnings() []poller.Warning {
 	switch {
 	case f.line == 0:
@@ -45,8 +45,8 @@ func (f flaw) warnings() []poller.Warning {
 	return []poller.Warning{{Code: "malformed", Message: fmt.Sprintf("not well-formed XML at line %d; read all the same", f.line)}}
 }
 
-// kept is what the cursor keeps of it: what is lossy has no validators, and is told of
-// whenever it is read.
+// kept returns the line that the cursor keeps; 0 means none. A lossy feed has no
+// validators, so each check reads it and warns again.
 func (f flaw) kept() int {
 	if f.lossy {
 		return 0
@@ -54,9 +54,9 @@ func (f flaw) kept() int {
 	return f.line
 }
 
-// guardOrMend is guard for a document that may be broken: then it returns one without what
-// is broken, which guard has judged from its beginning to its end as any other. What
-// guard refuses for other reasons stays refused.
+// guardOrMend is guard for a document that may be broken. Of a broken one it returns a
+// version without the broken parts, which guard has judged from beginning to end like
+// any other. A document that guard refuses for other reasons stays refused.
 func guardOrMend(ctx context.Context, text []byte) ([]byte, *ledger, flaw, error) {
 	passed, counted, err := guard(ctx, text, true)
 	var broken *brokenXML
@@ -80,8 +80,8 @@ func guardOrMend(ctx context.Context, text []byte) ([]byte, *ledger, flaw, error
 	}
 }
 
-// mend leaves out the item that is broken at a place, or whatever else is, up to the next
-// item. Where there is none, or none is wanted, it closes what is open there.
+// mend leaves out the item, or anything else, that is broken at the offset at, up to the
+// next item. If there is no next item, or rest is true, it closes the open elements there.
 func mend(text []byte, l *ledger, at int, rest bool) []byte {
 	open, from := l.open, at
 	for i, e := range l.open {
@@ -97,7 +97,7 @@ func mend(text []byte, l *ledger, at int, rest bool) []byte {
 	if next < 0 {
 		return append(text[:from:from], closing(text, open)...)
 	}
-	// Items are in the elements that they were in before, or in the root and its channel.
+	// The next item is in the elements that earlier items were in, or else in the root and its channel.
 	around := l.list
 	if around == 0 {
 		around = 1
@@ -111,7 +111,7 @@ func mend(text []byte, l *ledger, at int, rest bool) []byte {
 	return append(append(text[:from:from], closing(text, open[around:])...), text[next:]...)
 }
 
-// closing is the end tags of elements, the innermost first.
+// closing returns the end tags of elements, the innermost first.
 func closing(text []byte, open []element) []byte {
 	var tags []byte
 	for i := len(open) - 1; i >= 0; i-- {
@@ -120,7 +120,7 @@ func closing(text []byte, open []element) []byte {
 	return tags
 }
 
-// nameAt is the name of the start tag at a place, as it is written.
+// nameAt returns the name of the start tag at an offset, as it is written.
 func nameAt(text []byte, tag int) string {
 	rest := text[tag+1:]
 	end := bytes.IndexAny(rest, " \t\r\n/>")
@@ -130,8 +130,8 @@ func nameAt(text []byte, tag int) string {
 	return string(rest[:end])
 }
 
-// nextItem is where the next start tag of an item begins, at a place or behind it; -1:
-// nowhere.
+// nextItem returns the offset of the next start tag of an item, at from or after it, or
+// -1 if there is none.
 func nextItem(text []byte, from int) int {
 	for at := from; at < len(text); at++ {
 		tag := bytes.IndexByte(text[at:], '<')

@@ -9,9 +9,9 @@ import (
 
 const maxShown = 120 // bytes of an address in a warning
 
-// moves tells of a feed that has another address for good, once that has answered as a
-// feed does. What the config adds to requests is for the old address alone: then
-// somebody has to say that the new one may have it.
+// moves adds a warning about a feed that has moved permanently, once its new address has
+// answered with a feed. The config's login and headers are for the old address alone. If
+// there are any, a person has to decide that the new address may get them.
 func (c config) moves(to string, result *poller.Result) {
 	if to == "" || to == c.url {
 		return
@@ -25,7 +25,7 @@ func (c config) moves(to string, result *poller.Result) {
 	result.Warnings = append(result.Warnings, poller.Warning{Code: "moved", Message: text})
 }
 
-// shown is an address without what may be secret in it.
+// shown returns an address without the parts that may be secret.
 func shown(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
-// maxItems is how many items of a feed are looked at.
+// maxItems is how many items of a feed are read.
 const maxItems = 2000
 
 var (
@@ -24,12 +24,13 @@ var (
 	errPanic       = errors.New("feed: the parser panicked")
 )
 
-// A reserver waits for memory, and returns what frees it; see fetch.Reserve.
+// A reserver waits for memory and returns the function that releases it; see
+// fetch.Reserve.
 type reserver func(ctx context.Context, bytes int64) (func(), error)
 
-// feedRead is a feed, read.
+// feedRead is a parsed feed.
 type feedRead struct {
-	items []item // oldest first and each once
+	items []item // oldest first, each once
 	flaw  flaw
 }
 
@@ -82,7 +83,7 @@ func read(ctx context.Context, body []byte, reserve reserver) (feedRead, error) 
 	return feedRead{items, judged.flaw}, nil
 }
 
-// judgement is what the parser is to read, and what that will cost.
+// judgement is the text for the parser, and what parsing it will cost.
 type judgement struct {
 	text []byte
 	cost int64
@@ -95,7 +96,7 @@ func judge(ctx context.Context, body []byte, reserve reserver) (judgement, error
 		cost, err := guardJSON(body)
 		return judgement{text: body, cost: cost}, err
 	}
-	// The longest text is in memory more than once.
+	// Several copies of the longest text are in memory at once.
 	release, err := reserve(ctx, 4*int64(len(body)))
 	if err != nil {
 		return judgement{}, err
@@ -106,7 +107,7 @@ func judge(ctx context.Context, body []byte, reserve reserver) (judgement, error
 		return judgement{}, err
 	}
 	if isJSON(text) {
-		return judgement{}, errXML // behind a control byte, and judged as XML only
+		return judgement{}, errXML // JSON after a control byte, which was judged as XML
 	}
 	text, counted, flaw, err := guardOrMend(ctx, text)
 	if err != nil {
@@ -115,7 +116,8 @@ func judge(ctx context.Context, body []byte, reserve reserver) (judgement, error
 	return judgement{text, textCost*int64(len(text)) + counted.cost(), flaw}, nil
 }
 
-// gofeedParse keeps the parser's panics in: it reads what strangers write.
+// gofeedParse turns the parser's panics into errors, because it reads input from
+// strangers.
 func gofeedParse(from io.Reader) (parsed *gofeed.Feed, err error) {
 	defer func() {
 		if recover() != nil {
@@ -123,42 +125,42 @@ func gofeedParse(from io.Reader) (parsed *gofeed.Feed, err error) {
 		}
 	}()
 	parser := gofeed.NewParser()
-	// Nobody asks for an item's picture, which would be looked for in its HTML.
+	// Items' pictures are not used, so the parser need not search the HTML for them.
 	parser.RSSTranslator = &gofeed.DefaultRSSTranslator{DisableContentImageScan: true}
 	parsed, err = parser.Parse(from)
 	if err != nil {
 		return nil, errUnreadable // its text quotes the answer
 	}
-	// Any JSON object passes for an empty JSON Feed, an API's error too.
+	// The parser accepts any JSON object as an empty JSON Feed, even an API's error.
 	if parsed.FeedType == "json" && !strings.Contains(parsed.FeedVersion, "jsonfeed.org") && len(parsed.Items) == 0 {
 		return nil, errNotJSONFeed
 	}
 	return parsed, nil
 }
 
-// notAFeed says why an answer cannot be read.
+// notAFeed returns the error that says why an answer cannot be read.
 func notAFeed(err error) *poller.CheckError {
 	e := &poller.CheckError{
 		Kind: poller.Protocol, Code: "not_a_feed",
-		Message: "the answer is no RSS, Atom or JSON Feed, or a broken one", Err: err,
+		Message: "the answer is not an RSS, Atom or JSON feed, or it is broken", Err: err,
 	}
 	var over *strict.LimitError
 	switch {
 	case errors.Is(err, errListed):
-		e.Code, e.Message = "too_many_items", fmt.Sprintf("the feed has more than %d items, or more than %d and not all have a date, so that nobody can tell the newest", maxListed, maxItems)
+		e.Code, e.Message = "too_many_items", fmt.Sprintf("the feed has more than %d items, or more than %d and not all have a date, so the newest are unknown", maxListed, maxItems)
 	case errors.As(err, &over), slices.Contains(insane, err):
-		e.Message = "the answer is not a sane feed: " + err.Error()
+		e.Message = "the feed is refused: " + err.Error()
 	}
 	return e
 }
 
-// insane are the errors that tell something of the answer.
+// insane are the errors that the check's message quotes.
 var insane = []error{
 	errDepth, errElements, errAttributes, errDates, errNamespaces, errText, errBase, errMarkup, errDeclared, errGrowth,
 }
 
-// looksLikePage knows the most frequent mistake: the address of a page in place of
-// its feed's.
+// looksLikePage reports the most frequent mistake: the address of a page instead of
+// its feed.
 func looksLikePage(body []byte) bool {
 	start := strings.ToLower(string(bytes.TrimLeft(body[:min(len(body), 1024)], "\xef\xbb\xbf \t\r\n")))
 	return strings.HasPrefix(start, "<!doctype html") || strings.Contains(start, "<html")
@@ -166,8 +168,8 @@ func looksLikePage(body []byte) bool {
 
 var errUnreadable = errors.New("feed: unreadable")
 
-// itemsOf orders a feed's items: by their dates if all have one, else from the
-// document's end, for feeds put the newest first.
+// itemsOf returns a feed's items in order: by date if all have one, else from the
+// document's end, because feeds put the newest first.
 func itemsOf(parsed *gofeed.Feed) []item {
 	items := make([]item, 0, len(parsed.Items))
 	seen := make(map[string]struct{}, len(parsed.Items))

@@ -64,8 +64,8 @@ func TestLoginThatIsRefusedOrMissing(t *testing.T) {
 		kind    poller.ErrorKind
 		text    string
 	}{
-		{New(client, vault()), poller.Request{Config: plain(server.URL)}, poller.AuthFailed, "auth: http_401: the host answered 401 Unauthorized: the feed wants a login: give the config a login, or headers"},
-		{New(client, vault()), poller.Request{Config: private(server.URL)}, poller.AuthFailed, "auth: http_401: the host answered 401 Unauthorized: the login or the headers of the config are refused"},
+		{New(client, vault()), poller.Request{Config: plain(server.URL)}, poller.AuthFailed, "auth: http_401: the host answered 401 Unauthorized: the feed needs a login: add a login or headers to the config"},
+		{New(client, vault()), poller.Request{Config: private(server.URL)}, poller.AuthFailed, "auth: http_401: the host answered 401 Unauthorized: it refused the login or the headers of the config"},
 		{New(client, secrets.Source{}), poller.Request{Config: private(server.URL)}, poller.Transient, "transient: secret: secret TOKEN: " + secrets.ErrNotFound.Error()},
 	} {
 		_, err := c.checker.Check(t.Context(), c.request)

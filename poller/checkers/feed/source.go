@@ -6,22 +6,22 @@ import (
 )
 
 const (
-	// longTag is the length from which on a start tag is watched while it is read:
-	// all its attributes are in memory before anybody sees the first. A picture in
-	// an attribute makes it long as well, but without many marks.
+	// A start tag longer than longTag is watched while it is read, because all its
+	// attributes are in memory before the first is seen. A picture in an attribute
+	// makes a tag long too, but without many marks.
 	longTag      = 32 << 10
 	longTagMarks = 8 << 10 // bytes that are = or white space, beyond longTag
 
-	stopEvery = 4 << 10 // bytes between two looks at the context
+	stopEvery = 4 << 10 // bytes after which the context is checked again
 )
 
-// source hands a text to a parser until ctx is done: it is what stops a parser.
+// source feeds a text to a parser until ctx is done. Nothing else stops a parser.
 type source struct {
 	ctx  context.Context
 	text []byte
 	at   int
 
-	token int // where the token begins that is being read; see ReadByte
+	token int // where the current token begins; see ReadByte
 	marks int // in its part beyond longTag
 }
 
@@ -38,8 +38,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// ReadByte is for guard, whose decoder reads no byte beyond the token that it
-// returns.
+// ReadByte is for guard. Its decoder reads no byte after the token that it returns.
 func (s *source) ReadByte() (byte, error) {
 	if s.at%stopEvery == 0 {
 		if err := s.ctx.Err(); err != nil {
@@ -59,10 +58,10 @@ func (s *source) ReadByte() (byte, error) {
 	return char, nil
 }
 
-// next says that another token begins.
+// next notes that another token begins at an offset.
 func (s *source) next(at int64) { s.token, s.marks = int(at), 0 }
 
-// inTag reports whether the token being read is a start tag.
+// inTag reports whether the current token is a start tag.
 func (s *source) inTag() bool {
 	if s.text[s.token] != '<' || s.token+1 == len(s.text) {
 		return false

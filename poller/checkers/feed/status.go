@@ -8,9 +8,9 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
-// statusError says what a status other than a success means for a feed. What
-// tells of the host, and not of one feed on it, has the scope of the rate key.
-// Whether the request had a login or headers of the config decides what to advise.
+// statusError returns the error for a status other than success. An error of the
+// host, not of one feed on it, has the scope of the rate key. The advice depends on
+// whether the request had a login or headers of the config.
 func statusError(answer *fetch.Response, credentials bool) *poller.CheckError {
 	e := &poller.CheckError{
 		Kind:    poller.Transient,
@@ -20,12 +20,12 @@ func statusError(answer *fetch.Response, credentials bool) *poller.CheckError {
 	}
 	switch answer.Status {
 	case http.StatusUnauthorized:
-		// A credential will not turn up by waiting, and a refused one will not fit.
+		// Waiting helps neither a missing credential nor a refused one.
 		e.Kind = poller.AuthFailed
 		if credentials {
-			e.Message += ": the login or the headers of the config are refused"
+			e.Message += ": it refused the login or the headers of the config"
 		} else {
-			e.Message += ": the feed wants a login: give the config a login, or headers"
+			e.Message += ": the feed needs a login: add a login or headers to the config"
 		}
 	case http.StatusGone:
 		e.Kind = poller.Gone
