@@ -19,8 +19,8 @@ const (
 	obtainPoll    = 25 * time.Millisecond // doubled each time, to obtainPollMax
 	obtainPollMax = 400 * time.Millisecond
 
-	// freshFor is for how long a process believes in a token without a look at
-	// what the others know: that it was dropped, or the corporation paused.
+	// freshFor is how long a process uses a token before it asks the store again
+	// whether the token was dropped or the corporation is paused.
 	freshFor = time.Second
 	heldMost = 4096 // tokens in a process
 )
@@ -31,7 +31,8 @@ type token struct {
 	version int64
 }
 
-// broker gets tokens from those who share them, or from WeCom for all of them.
+// broker gets tokens from the store that replicas share, or from WeCom for all of
+// them.
 type broker struct {
 	store   Tokens
 	fetch   func(context.Context, *grant) (issued, *poller.CheckError)
@@ -56,8 +57,8 @@ type obtained struct {
 	failed *poller.CheckError
 }
 
-// token returns a token of another version than not. However many ask, one asks
-// for them; who stops to wait stops nobody else.
+// token returns a token of another version than not. Concurrent callers share one
+// request. A caller that stops waiting does not stop the others.
 func (b *broker) token(ctx context.Context, g *grant, not int64) (token, *poller.CheckError) {
 	if h, ok := b.known(g.ref); ok && h.version != not && time.Now().Before(h.fresh) {
 		return h.token, nil
@@ -75,7 +76,7 @@ func (b *broker) token(ctx context.Context, g *grant, not int64) (token, *poller
 	case done := <-flight:
 		o := done.Val.(obtained)
 		if o.failed != nil {
-			copied := *o.failed // each check's own
+			copied := *o.failed // one copy for each check
 			return token{}, &copied
 		}
 		return o.token, nil
@@ -90,11 +91,11 @@ func waited(cause error) *poller.CheckError {
 	return e
 }
 
-// obtain looks what the others know until there is a token or a reason why there
-// is none, and fetches one where that has become its task.
+// obtain asks the store until it has a token or a reason why there is none. It
+// fetches a token itself when the store gives it the lease.
 func (b *broker) obtain(ctx context.Context, g *grant, not int64) (token, *poller.CheckError) {
 	for poll := obtainPoll; ; poll = min(2*poll, obtainPollMax) {
-		wait := time.Duration(0) // before another look
+		wait := time.Duration(0) // before the store is asked again
 		c, err := b.store.Take(ctx, g.ref, fetchLease)
 		if err != nil {
 			return b.withoutStore(g, not, err)
@@ -118,7 +119,7 @@ func (b *broker) obtain(ctx context.Context, g *grant, not int64) (token, *polle
 			}
 			if !b.drop(ctx, g, c.Version) {
 				return token{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "seal",
-					Message: "the access token's seal is broken: somebody else writes to Redis", Err: err}
+					Message: "the access token's seal is broken: something else writes to Redis", Err: err}
 			}
 			wait = poll // it may be there still: what became of the drop may be unknown
 		case failed != nil:
@@ -128,7 +129,7 @@ func (b *broker) obtain(ctx context.Context, g *grant, not int64) (token, *polle
 		case c.Failed > 0:
 			return token{}, g.reasonError(c.Reason, c.Failed)
 		case c.Value != nil:
-			return token{}, g.failure(codeBadToken, "") // it stays, though we were refused it
+			return token{}, g.failure(codeBadToken, "") // the store keeps the token that WeCom refused
 		}
 		if !sleep(ctx, max(time.Millisecond, wait, min(c.Wait, poll))) {
 			return token{}, waited(ctx.Err())
@@ -136,18 +137,18 @@ func (b *broker) obtain(ctx context.Context, g *grant, not int64) (token, *polle
 	}
 }
 
-// withoutStore goes on with a token that is known here while Redis is away.
+// withoutStore returns the token of this process while Redis is unreachable.
 func (b *broker) withoutStore(g *grant, not int64, err error) (token, *poller.CheckError) {
 	if h, ok := b.known(g.ref); ok && h.version != not && time.Now().Before(h.expires) {
 		return h.token, nil
 	}
 	return token{}, &poller.CheckError{
-		Kind: poller.Transient, Scope: poller.ScopeEgress, Code: "token_store", Message: "the access tokens that replicas share are out of reach", Err: err,
+		Kind: poller.Transient, Scope: poller.ScopeEgress, Code: "token_store", Message: "the store of the shared access tokens is unreachable", Err: err,
 	}
 }
 
-// drop takes the token of that version from everybody, and reports whether there
-// is another to be had.
+// drop removes the token of a version for all replicas, and reports whether another
+// may be available.
 func (b *broker) drop(ctx context.Context, g *grant, version int64) bool {
 	b.mu.Lock()
 	if b.held[g.ref].version == version {
@@ -155,7 +156,7 @@ func (b *broker) drop(ctx context.Context, g *grant, version int64) bool {
 	}
 	b.mu.Unlock()
 	dropped, err := b.store.Drop(ctx, g.ref, version)
-	return dropped || err != nil // unknown: whoever asks for another will find out
+	return dropped || err != nil // unknown after an error: the next request for a token will tell
 }
 
 func (b *broker) known(ref credential.Ref) (held, bool) {

@@ -19,23 +19,22 @@ const (
 	busyTries = 3 // more after one that WeCom was too busy for
 	busyPause = 200 * time.Millisecond
 
-	// memory is how many bytes are taken for a byte of an answer while it is taken
-	// apart.
+	// memory is how many bytes of memory each byte of an answer needs while the answer
+	// is parsed.
 	memory = 4
 )
 
-// limits are what an answer may have: of a page's messages, each kept as it is,
-// only the depth counts.
+// limits are the limits of an answer. A page's messages are kept unparsed, so only
+// their depth counts.
 var limits = strict.Limits{Depth: 128, Values: 2 * maxLimit, Within: 2}
 
-// answer is what every answer of the API has.
+// answer holds the fields of every answer of the API.
 type answer struct {
 	ErrCode *int   `json:"errcode"`
 	ErrMsg  string `json:"errmsg"`
 }
 
-// head returns the code, and fails where there is none: that is no answer of
-// WeCom's.
+// head returns the code. It fails if there is none: the answer is not WeCom's then.
 func (a answer) head() (code int, errmsg string, ok bool) {
 	if a.ErrCode == nil {
 		return 0, "", false
@@ -47,9 +46,9 @@ type headed interface {
 	head() (code int, errmsg string, ok bool)
 }
 
-// call makes a call until WeCom is not too busy for it, and reads the answer into
-// a. The URL's query holds secrets: it is in no error. The code is codeOK where
-// the answer was nothing at all, by status 204.
+// call makes a call, repeats it while WeCom is too busy, and reads the answer into a.
+// The URL's query holds secrets and is in no error. The code of an empty answer, with
+// status 204, is codeOK.
 func (c *Checker) call(ctx context.Context, call fetch.Call, a headed) (code int, errmsg string, failed *poller.CheckError) {
 	for try := 0; ; try++ {
 		if code, errmsg, failed = c.callOnce(ctx, call, a); failed != nil || code != codeBusy || try == busyTries {
@@ -82,7 +81,7 @@ func (c *Checker) callOnce(ctx context.Context, call fetch.Call, a headed) (code
 	}
 	defer release()
 	if !utf8.Valid(response.Body) || json.Unmarshal(response.Body, a) != nil {
-		return 0, "", protocolError("is not the JSON that it must be")
+		return 0, "", protocolError("is not the expected JSON")
 	}
 	code, errmsg, ok := a.head()
 	if !ok {
@@ -91,8 +90,8 @@ func (c *Checker) callOnce(ctx context.Context, call fetch.Call, a headed) (code
 	return code, errmsg, nil
 }
 
-// callError is fetch.CheckError, but blames no account for what all of a
-// corporation's accounts meet; a URL that is refused is the record's fault.
+// callError is fetch.CheckError, except that no account is to blame for failures that
+// all of a corporation's accounts meet. A refused URL is the record's fault.
 func callError(err error) *poller.CheckError {
 	e := fetch.CheckError(err)
 	switch fetch.Code(e.Code) {
@@ -105,8 +104,8 @@ func callError(err error) *poller.CheckError {
 	return e
 }
 
-// statusError says what a status other than a success means: that of something in
-// between, as WeCom itself answers 200.
+// statusError returns the error for a status other than success. It comes from
+// something in between, because WeCom itself answers 200.
 func statusError(response *fetch.Response) *poller.CheckError {
 	e := &poller.CheckError{
 		Kind: poller.Transient, Scope: poller.ScopeRateKey, Code: fmt.Sprintf("http_%d", response.Status),
@@ -125,7 +124,7 @@ func protocolError(text string) *poller.CheckError {
 	return &poller.CheckError{Kind: poller.Protocol, Scope: poller.ScopeRateKey, Code: "protocol", Message: "WeCom's answer: " + text}
 }
 
-// getToken asks for an access token, and tells for how long it is good.
+// getToken asks for an access token and its lifetime.
 func (c *Checker) getToken(ctx context.Context, g *grant) (issued, *poller.CheckError) {
 	query := url.Values{"corpid": {g.corp}, "corpsecret": {g.secret}}
 	var a struct {
@@ -145,7 +144,7 @@ func (c *Checker) getToken(ctx context.Context, g *grant) (issued, *poller.Check
 	return issued{token: a.AccessToken, life: min(time.Duration(a.ExpiresIn)*time.Second, maxLife)}, nil
 }
 
-// sleep waits, and reports whether ctx let it.
+// sleep waits, and reports false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// The errcodes that something is done about.
+// The errcodes that are handled.
 // See https://developer.work.weixin.qq.com/document/path/90313 (global codes)
 // and https://developer.work.weixin.qq.com/document/path/94670 (sync_msg).
 const (
@@ -35,15 +35,15 @@ const (
 )
 
 const (
-	// egressRetry is when an address that WeCom refuses is worth another try:
-	// somebody has to put it on the application's list.
+	// egressRetry is the wait after WeCom refused our address. An administrator has to
+	// add it to the application's list.
 	egressRetry = 10 * time.Minute
-	// crowdRetry is when a check comes back that met too many others.
+	// crowdRetry is the wait of a check that met too many calls at once.
 	crowdRetry = 2 * time.Second
 )
 
-// codeError is what an errcode means for a check that nothing more can be done
-// for. The texts are our own: an errmsg may repeat what it was sent.
+// codeError returns the error for an errcode that ends the check. The texts are our
+// own, because an errmsg may repeat what it was sent.
 func codeError(code int) *poller.CheckError {
 	e := &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "wecom_" + strconv.Itoa(code)}
 	operator := func(message string) {
@@ -62,7 +62,7 @@ func codeError(code int) *poller.CheckError {
 		e.Kind, e.Scope, e.RetryAfter = poller.RateLimited, poller.ScopeRateKey, crowdRetry
 		e.Message = "the corporation makes more calls at once than WeCom allows"
 	case codeBadMsgToken:
-		e.Kind, e.Message = poller.Protocol, "WeCom refuses a callback's token that it was not given"
+		e.Kind, e.Message = poller.Protocol, "WeCom refuses a callback's token, but none was sent"
 	case codeBadKfID, codeKfIDGone:
 		e.Kind, e.Message = poller.Gone, "WeCom knows no such customer-service account"
 	case codeInWeCom:
@@ -86,8 +86,8 @@ func codeError(code int) *poller.CheckError {
 
 var fromIP = regexp.MustCompile(`from ip: ?([0-9A-Fa-f.:]{2,45})`)
 
-// addressIn returns the address that WeCom saw us come from, which is all that
-// is told of an errmsg; empty if it names none.
+// addressIn returns the address from which WeCom saw our call, or an empty text if
+// the errmsg names none. Nothing else of an errmsg is shown.
 func addressIn(errmsg string) string {
 	found := fromIP.FindStringSubmatch(errmsg)
 	if found == nil {

@@ -13,7 +13,7 @@ import (
 // DefaultBaseURL is where WeCom's API is.
 const DefaultBaseURL = "https://qyapi.weixin.qq.com"
 
-// config is a record's config, read.
+// config is a record's parsed config.
 type config struct {
 	corp        string
 	openKfID    string
@@ -22,7 +22,7 @@ type config struct {
 	voiceFormat int
 }
 
-// idPattern is what WeCom's ids are made of, with room to spare.
+// idPattern allows what WeCom's ids consist of, and some more.
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 
 func (c *Checker) parse(raw json.RawMessage) (config, error) {

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	crowdGrowth = 30 * time.Second // without a complaint, after which one more is let in
-	crowdWait   = time.Second      // that a check waits for another to leave
+	crowdGrowth = 30 * time.Second // without a complaint, after which one more call is allowed
+	crowdWait   = time.Second      // that a check waits for another to end
 	crowdPoll   = 20 * time.Millisecond
 )
 
-// crowds hold how many calls this process makes at once for each owner that
-// WeCom complained about. The limit that all replicas share should keep below
-// that; what others do in the corporation's name it does not know of. A complaint
-// halves what is under way, and each crowdGrowth without one lets one more in,
-// until nothing is held.
+// crowds limit how many calls this process makes at once for each owner that
+// WeCom complained about. The limit that all replicas share should keep calls below
+// what WeCom allows, but it does not count other programs of the corporation. A
+// complaint halves the number of concurrent calls. Each crowdGrowth without one allows
+// one more, until there is no limit again.
 type crowds struct {
 	mu sync.Mutex
 	of map[string]*crowd // by owner
@@ -28,11 +28,11 @@ type crowd struct {
 	inside int
 	most   int // 0: any number
 	since  time.Time
-	peak   int // inside at the first complaint
+	peak   int // calls at once at the first complaint
 }
 
-// enter lets a call in, after a short wait where there are too many. The caller
-// calls done when it has ended.
+// enter starts a call, after a short wait if there are too many. The caller calls
+// done when the call has ended.
 func (c *crowds) enter(ctx context.Context, owner string) (done func(), failed *poller.CheckError) {
 	for began := time.Now(); !c.try(owner); {
 		if time.Since(began) >= crowdWait || !sleep(ctx, crowdPoll) {
@@ -76,7 +76,7 @@ func (c *crowds) leave(owner string) {
 	}
 }
 
-// lower has fewer calls made at once. The caller is inside.
+// lower reduces how many calls are made at once. The caller's own call is under way.
 func (c *crowds) lower(owner string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *crowds) lower(owner string) {
 	if of.most == 0 {
 		of.peak = of.inside
 	} else if now.Sub(of.since) < crowdWait {
-		return // those that were let in before complain of the same crowd
+		return // calls that began before the last complaint report the same crowd
 	}
 	of.most, of.since = max(1, of.inside/2), now
 }

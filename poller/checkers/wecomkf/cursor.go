@@ -5,18 +5,18 @@ import (
 	"errors"
 )
 
-// cursorVersion is that of the cursor's form.
+// cursorVersion is the version of the cursor's format.
 const cursorVersion = 1
 
 // cursor is what is kept between checks.
 type cursor struct {
 	Version int    `json:"v"`
-	KfID    string `json:"kf"`     // whose it is
+	KfID    string `json:"kf"`     // the account that it belongs to
 	Next    string `json:"cursor"` // WeCom's own
 }
 
-// decodeCursor returns WeCom's cursor for an account; empty where there is none or
-// it is another account's.
+// decodeCursor returns WeCom's cursor for an account. It is empty if there is none or
+// it belongs to another account.
 func decodeCursor(raw []byte, openKfID string) (string, error) {
 	if len(raw) == 0 {
 		return "", nil

@@ -26,7 +26,7 @@ func testGrant(t *testing.T) *grant {
 }
 
 // A forged token is replaced once. If the next one is forged too, the check says that
-// somebody else writes to Redis, and blames no account.
+// something else writes to Redis, and blames no account.
 func TestTokensAreForgedAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tokens := NewMemory()
@@ -92,8 +92,8 @@ func TestCanceledWhileWeComIsBusy(t *testing.T) {
 func TestAnswersThatAreNotWeComs(t *testing.T) {
 	for body, message := range map[string]string{
 		`{"status": "ok"}`:                 "WeCom's answer: errcode: missing",
-		`{"errcode": "0"}`:                 "WeCom's answer: is not the JSON that it must be",
-		"{\"errcode\": 0, \"a\":\"\xff\"}": "WeCom's answer: is not the JSON that it must be",
+		`{"errcode": "0"}`:                 "WeCom's answer: is not the expected JSON",
+		"{\"errcode\": 0, \"a\":\"\xff\"}": "WeCom's answer: is not the expected JSON",
 	} {
 		c := New(fetch.New(fetch.Options{Transport: answering(body)}), source(secret), NewMemory())
 		result, err := c.Check(t.Context(), poller.Request{Config: configOf("", "wk1")})

@@ -14,15 +14,15 @@ const (
 	settleTimeout = 5 * time.Second
 
 	maxLife       = 24 * time.Hour
-	expiryMargin  = 5 * time.Second // that a token is not used any more before it expires
-	refreshMargin = 5 * time.Minute // before that, to fetch the next
+	expiryMargin  = 5 * time.Second // before a token expires: it is no longer used
+	refreshMargin = 5 * time.Minute // before that: the next one is fetched
 	refusedFor    = time.Hour       // WeCom's ban on an address lasts as long
 	failedFor     = 10 * time.Second
 	egressFor     = time.Minute
 	pauseMemory   = 10 * time.Minute
 )
 
-// issued is what WeCom answered to gettoken: a token or a code.
+// issued is WeCom's answer to gettoken: a token or an errcode.
 type issued struct {
 	token  string
 	life   time.Duration
@@ -30,11 +30,11 @@ type issued struct {
 	errmsg string
 }
 
-// fetchFor fetches a token for all, and tells what came of it even where ctx is
-// done by then.
+// fetchFor fetches a token for all replicas. It stores the outcome even if ctx has
+// ended by then.
 func (b *broker) fetchFor(ctx context.Context, g *grant, fence int64) (token, *poller.CheckError) {
-	// All of its time: what is left of ctx may be a moment, and that the call took
-	// longer would be told to all.
+	// The call has a time-out of its own. The rest of ctx may be a moment, and then all
+	// replicas would be told of a time-out.
 	calling, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
 	got, failed := b.fetch(calling, g)
@@ -60,8 +60,8 @@ func (b *broker) fetchFor(ctx context.Context, g *grant, fence int64) (token, *p
 			failed = b.pause(writing, g)
 		}
 	}
-	// Where it was not written, or nobody knows, the lease ends by itself, and the
-	// token is good all the same.
+	// If the outcome was not written, or that is unknown, the lease expires by itself.
+	// The token is valid either way.
 	held, err := b.store.Settle(writing, g.ref, fence, s)
 	if failed != nil {
 		return token{}, failed
@@ -73,9 +73,9 @@ func (b *broker) fetchFor(ctx context.Context, g *grant, fence int64) (token, *p
 	return t, nil
 }
 
-// lifeOf says for how long a token is used, and after what part of that the next
-// is fetched. WeCom returns the same one again until it expires, so a short life is
-// not cut up further.
+// lifeOf returns how long a token is used, and after what time the next is fetched.
+// WeCom returns the same token until it expires, so a short life is not divided
+// further.
 func lifeOf(life time.Duration) (use, refresh time.Duration) {
 	use = max(life-expiryMargin, time.Second)
 	if use < 2*time.Minute {
@@ -84,7 +84,7 @@ func lifeOf(life time.Duration) (use, refresh time.Duration) {
 	return use, use - min(refreshMargin, use/4)
 }
 
-// pause has all of the corporation's accounts wait, and is the reason.
+// pause makes all of the corporation's accounts wait, and returns the reason.
 func (b *broker) pause(ctx context.Context, g *grant) *poller.CheckError {
 	wait, err := b.store.PauseOwner(ctx, g.ref.Owner, strconv.Itoa(codeRate), pauseMemory, time.Minute, 5*time.Minute, time.Hour)
 	if err != nil {
@@ -102,7 +102,7 @@ func paused(wait time.Duration) *poller.CheckError {
 	return e
 }
 
-// reasonError is the failure that a replica told the others of.
+// reasonError returns the failure that another replica stored.
 func (g *grant) reasonError(reason string, wait time.Duration) *poller.CheckError {
 	code, err := strconv.Atoi(reason)
 	if err != nil {

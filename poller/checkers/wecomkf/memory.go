@@ -8,7 +8,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/credential"
 )
 
-// Memory is a Tokens in the memory of one process.
+// Memory implements Tokens in the memory of one process. It is safe for concurrent
+// use.
 type Memory struct {
 	mu          sync.Mutex
 	fence       int64
@@ -16,7 +17,7 @@ type Memory struct {
 	pauses      map[string]*pause // by owner
 }
 
-// remembered has times at which what it says is over.
+// remembered is what is known of one credential. Each part has a time at which it ends.
 type remembered struct {
 	value            []byte
 	version, fence   int64
@@ -34,14 +35,14 @@ type pause struct {
 	reason string
 }
 
-// NewMemory makes an empty Memory.
+// NewMemory returns an empty Memory.
 func NewMemory() *Memory {
 	return &Memory{credentials: make(map[credential.Ref]*remembered), pauses: make(map[string]*pause)}
 }
 
 var _ Tokens = (*Memory)(nil)
 
-// Take is credential's, in this process.
+// Take implements credential.Store.Take for this process. Its error is always nil.
 func (m *Memory) Take(_ context.Context, ref credential.Ref, lease time.Duration) (credential.Known, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,7 +74,7 @@ func (m *Memory) Take(_ context.Context, ref credential.Ref, lease time.Duration
 	return known, nil
 }
 
-// Settle is credential's, in this process.
+// Settle implements credential.Store.Settle for this process. Its error is always nil.
 func (m *Memory) Settle(_ context.Context, ref credential.Ref, fence int64, s credential.Settlement) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,7 +96,7 @@ func (m *Memory) Settle(_ context.Context, ref credential.Ref, fence int64, s cr
 	return true, nil
 }
 
-// Drop is credential's, in this process.
+// Drop implements credential.Store.Drop for this process. Its error is always nil.
 func (m *Memory) Drop(_ context.Context, ref credential.Ref, version int64) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +112,8 @@ func (m *Memory) Drop(_ context.Context, ref credential.Ref, version int64) (boo
 	return true, nil
 }
 
-// PauseOwner is credential's, in this process.
+// PauseOwner implements credential.Store.PauseOwner for this process. Its error is
+// always nil.
 func (m *Memory) PauseOwner(_ context.Context, owner, reason string, memory time.Duration, steps ...time.Duration) (time.Duration, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -18,7 +18,8 @@ const (
 	lastSec = 253402300799 // of the year 9999: RFC 3339 has no later one
 )
 
-// element is what is read of an element of msg_list; the rest is the readers'.
+// element holds the fields that are read of an element of msg_list. The rest is for
+// the messages' readers.
 type element struct {
 	MsgID    string `json:"msgid"`
 	SendTime int64  `json:"send_time"` // unix seconds
@@ -28,8 +29,7 @@ type element struct {
 	} `json:"event"`
 }
 
-// message reads an element. Types that did not exist when this was written are as
-// good as any.
+// message reads an element. It accepts any type, so that WeCom may add some.
 func message(raw json.RawMessage) (poller.Message, error) {
 	var e element
 	if len(raw) == 0 || raw[0] != '{' || json.Unmarshal(raw, &e) != nil {

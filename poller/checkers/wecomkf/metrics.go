@@ -10,16 +10,16 @@ import (
 	"github.com/rounds-dev/rounds/circulate/credential"
 )
 
-// counting is a Tokens that counts.
+// counting is a Tokens with metrics.
 type counting struct {
 	Tokens
 	fetches *prometheus.CounterVec
 	pauses  prometheus.Counter
 }
 
-// Counting counts in a registry what a checker does to tokens: how often it
-// fetched one, and how often it had a corporation paused. None is labelled by
-// corporation. A nil registry counts for nobody.
+// Counting returns tokens with metrics in a registry: how often a checker fetched a
+// token, and how often it paused a corporation. No metric is labelled by corporation.
+// If the registry is nil, the metrics are not exposed.
 func Counting(tokens Tokens, registry prometheus.Registerer) Tokens {
 	f := promauto.With(registry)
 	return &counting{tokens,
@@ -30,13 +30,13 @@ func Counting(tokens Tokens, registry prometheus.Registerer) Tokens {
 	}
 }
 
-// Settle counts what came of fetching, written or not.
+// Settle counts the outcome of a fetch, whether it is written or not.
 func (c *counting) Settle(ctx context.Context, ref credential.Ref, fence int64, s credential.Settlement) (bool, error) {
 	c.fetches.WithLabelValues(string(s.As)).Inc()
 	return c.Tokens.Settle(ctx, ref, fence, s)
 }
 
-// PauseOwner counts that it was asked for.
+// PauseOwner counts each request for a pause.
 func (c *counting) PauseOwner(ctx context.Context, owner, reason string, memory time.Duration, steps ...time.Duration) (time.Duration, error) {
 	c.pauses.Inc()
 	return c.Tokens.PauseOwner(ctx, owner, reason, memory, steps...)

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	paceCalls  = 10 // that WeCom allows an account without a callback's token …
+	paceCalls  = 10 // calls that WeCom allows an account without a callback's token …
 	paceWindow = time.Minute
-	paceSpare  = 2     // of them not for further pages, but for the next check
-	pacedMost  = 10000 // accounts, before those that are idle are forgotten
+	paceSpare  = 2     // calls kept for the next check, not for further pages
+	pacedMost  = 10000 // accounts, before idle ones are forgotten
 )
 
-// paces keep each account below what WeCom allows without a callback's token:
-// one that has much to catch up with would have its whole corporation paused.
-// They count the calls of this process alone, which is nearly all of them: an
-// account stays with a replica as long as the replicas stay the same.
+// paces keep each account below what WeCom allows without a callback's token.
+// Otherwise an account with a long backlog would pause its whole corporation.
+// They count only the calls of this process. These are nearly all of them, because
+// an account stays with a replica as long as the set of replicas does not change.
 type paces struct {
 	most  int // calls in a paceWindow
 	mu    sync.Mutex
@@ -25,7 +25,7 @@ type paces struct {
 	swept time.Time              // when idle accounts were last forgotten
 }
 
-// call counts a call, unless it is one too many.
+// call counts a call, or returns an error if it is one too many.
 func (p *paces) call(account string) *poller.CheckError {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,7 +44,7 @@ func (p *paces) call(account string) *poller.CheckError {
 	return nil
 }
 
-// wait is how long the account's next page should wait.
+// wait returns how long the account's next page should wait.
 func (p *paces) wait(account string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +58,8 @@ func (p *paces) wait(account string) time.Duration {
 
 // recent returns the calls that still count.
 func (p *paces) recent(account string, now time.Time) []time.Time {
-	// Not with each call: where more accounts than that are busy, none goes.
+	// This is not done with each call: if more accounts than that are busy, none can be
+	// forgotten.
 	if len(p.calls) > pacedMost && now.Sub(p.swept) >= paceWindow {
 		p.swept = now
 		for id, calls := range p.calls {

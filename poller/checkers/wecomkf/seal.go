@@ -13,18 +13,18 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// grant is what an access token is got with, and sealed.
+// grant holds what an access token is fetched with, and sealed with.
 //
 // The key is derived from the secret by HKDF-SHA-256 (RFC 5869), for this corp and
-// base URL alone, and the seal is AES-256-GCM with a random nonce in front: whoever
-// reads Redis without the secret gets no token, and cannot put another one in its
-// place. The name of the credential is derived likewise, so that it tells nothing
-// of the secret, and another secret has another credential.
+// base URL alone. The seal is AES-256-GCM with a random nonce in front. A reader of
+// Redis without the secret can neither read a token nor replace it by another. The
+// credential's name is derived in the same way. It tells nothing about the secret,
+// and another secret has another credential.
 type grant struct {
 	base, corp string
 	secretName string // for people
 	secret     string
-	open       bool // what is sent may be read on its way
+	open       bool // requests are sent without TLS
 	ref        credential.Ref
 	aead       cipher.AEAD
 }

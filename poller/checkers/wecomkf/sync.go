@@ -17,14 +17,14 @@ const maxLimit = 1000
 
 // syncRequest is the body of kf/sync_msg.
 type syncRequest struct {
-	Cursor      string `json:"cursor,omitempty"` // none: from the oldest
+	Cursor      string `json:"cursor,omitempty"` // empty: from the oldest message
 	Token       string `json:"token,omitempty"`  // of a callback
 	Limit       int    `json:"limit"`
 	VoiceFormat int    `json:"voice_format"`
 	OpenKfID    string `json:"open_kfid"`
 }
 
-// syncAnswer is what it answers.
+// syncAnswer is the answer to kf/sync_msg.
 type syncAnswer struct {
 	answer
 	NextCursor string            `json:"next_cursor"`
@@ -32,7 +32,7 @@ type syncAnswer struct {
 	List       []json.RawMessage `json:"msg_list"`
 }
 
-// page is an answer, read.
+// page is a parsed answer.
 type page struct {
 	messages []poller.Message
 	next     string // WeCom's cursor; empty: unchanged
@@ -40,15 +40,15 @@ type page struct {
 	wait     time.Duration // for the next page
 }
 
-// sync asks for a page. What can be mended is, once: a token that is refused,
-// and a callback's token that is not known any more.
+// sync asks for a page. It tries once more, with another token, if WeCom refuses the
+// access token, and without the callback's token if WeCom no longer knows that one.
 func (c *Checker) sync(ctx context.Context, g *grant, q syncRequest) (page, *poller.CheckError) {
 	done, failed := c.crowds.enter(ctx, g.ref.Owner)
 	if failed != nil {
 		return page{}, failed
 	}
 	defer done()
-	var refused int64 // the version of a token that was
+	var refused int64 // the version of a refused token
 	for {
 		token, failed := c.broker.token(ctx, g, refused)
 		if failed != nil {
@@ -78,7 +78,7 @@ func (c *Checker) sync(ctx context.Context, g *grant, q syncRequest) (page, *pol
 		case codeBadToken, codeTokenExpired, codeBadSecret, codeBadCorp:
 			if refused == 0 {
 				if !c.broker.drop(ctx, g, token.version) {
-					return page{}, g.failure(codeBadToken, "") // it is the new one of a moment ago
+					return page{}, g.failure(codeBadToken, "") // the refused token was the new one
 				}
 				refused = token.version
 				continue
@@ -105,7 +105,7 @@ func (c *Checker) syncOnce(ctx context.Context, g *grant, q syncRequest, token s
 	return read, code, errmsg, failed
 }
 
-// page reads an answer's list. Nothing of it counts if anything is wrong.
+// page reads an answer's list. If any element is wrong, the whole page is refused.
 func (a *syncAnswer) page() (page, *poller.CheckError) {
 	p := page{next: a.NextCursor, hasMore: a.HasMore != 0, messages: make([]poller.Message, 0, len(a.List))}
 	known := make(map[string]bool, len(a.List))
@@ -115,18 +115,18 @@ func (a *syncAnswer) page() (page, *poller.CheckError) {
 			return page{}, protocolError(fmt.Sprintf("msg_list[%d] %v", i, err))
 		}
 		if known[m.ID] {
-			continue // of two that nothing tells apart one is enough
+			continue // one of two identical messages is enough
 		}
 		known[m.ID] = true
 		p.messages = append(p.messages, m)
 	}
 	if p.hasMore && p.next == "" {
-		return page{}, protocolError("next_cursor: missing, though there is more")
+		return page{}, protocolError("next_cursor: missing, although has_more is 1")
 	}
 	return p, nil
 }
 
-// failure is codeError with what only the grant or the answer knows.
+// failure is codeError with details of the grant and the answer.
 func (g *grant) failure(code int, errmsg string) *poller.CheckError {
 	e := codeError(code)
 	switch code {

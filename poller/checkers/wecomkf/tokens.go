@@ -7,9 +7,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate/credential"
 )
 
-// Tokens keeps access tokens, sealed, and the pauses of corporations, for all
-// that share it. A credential.Store is one for all replicas of a namespace, and its
-// methods say what they do; NewMemory makes one for a single process.
+// Tokens keeps sealed access tokens and the pauses of corporations, for all checkers
+// that share it. A credential.Store implements it for all replicas of a namespace; see
+// there for the methods. NewMemory returns one for a single process.
 type Tokens interface {
 	Take(ctx context.Context, ref credential.Ref, lease time.Duration) (credential.Known, error)
 	Settle(ctx context.Context, ref credential.Ref, fence int64, s credential.Settlement) (bool, error)

@@ -11,30 +11,30 @@
 //	              is sent there
 //	voice_format  of voice messages: 0 AMR, 1 Silk; 0 if missing
 //
-// and whose records may name a base_url may have secrets that are bound to no hosts sent
-// anywhere; see package secrets. A base_url without TLS is refused but for loopback and
-// private hosts that are named there.
+// Anyone who may write records with a base_url can have secrets sent to any host,
+// unless the secrets are bound to hosts; see package secrets. A base_url without TLS is
+// refused, except for loopback and for private hosts that are named there.
 //
-// A message is an element of msg_list. Its data is the element's JSON, as it
-// came; its id is the msgid, or "sha256:" and the digest of the JSON, as events
-// may lack a msgid; its time is send_time, to the second; its type is the msgtype, or
+// A message is an element of msg_list. Its data is the element's unchanged JSON. Its
+// id is the msgid, or "sha256:" and the digest of the JSON, because events may lack a
+// msgid. Its time is send_time, to the second. Its type is the msgtype, or
 // "event." and the event_type, as in "event.enter_session". The first check
-// begins with the oldest message that WeCom still has: it keeps them for three
+// begins with the oldest message that WeCom still has. WeCom keeps messages for three
 // days. The cursor is bound to open_kfid: a record that names another one begins
 // anew.
 //
 // A nudge's hint {"token": "…"}, from the callback kf_msg_or_event, is passed on
-// as token, which lifts a strict limit. A token that WeCom knows no more is left
-// out, and the same page asked for at once. Without a token further pages wait
-// as long as the limit wants it.
+// as token, which lifts a strict limit. If WeCom no longer knows the token, the same
+// page is asked for again without it at once. Without a token, further pages wait as
+// the limit requires.
 //
-// Access tokens are shared by all that share a Tokens: fetched by one of them for
-// all, replaced before they expire, dropped when WeCom refuses them. A secret that
-// WeCom refuses is not tried again for an hour, by nobody, whoever resumes or
-// nudges an account meanwhile: WeCom bans addresses that try wrong secrets. Another
-// value counts at once, for the refusal is of that value: put it where the pollers
-// find it, and resume the accounts that were parked. Tokens are sealed with a key
-// that is derived from the secret; see seal.
+// Access tokens are shared by all checkers that share a Tokens. One of them fetches a
+// token for all, replaces it before it expires, and drops it when WeCom refuses it. A
+// secret that WeCom refuses is not tried again for an hour, even if an account is
+// resumed or nudged meanwhile, because WeCom bans addresses that try wrong secrets. The
+// refusal is of that value, so another value is tried at once: store it where the
+// pollers find it, and resume the parked accounts. Tokens are sealed with a key that is
+// derived from the secret; see seal.
 package wecomkf
 
 import (
@@ -65,9 +65,8 @@ var (
 	_ poller.Retainer       = (*Checker)(nil)
 )
 
-// New makes a checker that calls through client, finds in secrets what configs
-// refer to, and shares access tokens through tokens: a *circulate.Ring, or what
-// NewMemory returns.
+// New returns a checker that calls through client, takes from secrets what configs
+// refer to, and shares access tokens through tokens: a *circulate.Ring or a *Memory.
 func New(client *fetch.Client, secrets secrets.Source, tokens Tokens) *Checker {
 	c := &Checker{client: client, secrets: secrets, paces: paces{most: paceCalls}}
 	c.broker = newBroker(tokens, c.getToken)
@@ -77,14 +76,15 @@ func New(client *fetch.Client, secrets secrets.Source, tokens Tokens) *Checker {
 // Kind is "wecom-kf".
 func (*Checker) Kind() string { return Kind }
 
-// Validate judges a config; see the package's doc. It does not look whether the
-// secret exists: that is the poller's, and may come later.
+// Validate checks a config; see the package's doc. Its error is strict.Faults, which
+// name each wrong field. It does not check that the secret exists: the poller has it,
+// and it may come later.
 func (c *Checker) Validate(raw json.RawMessage) error {
 	_, err := c.parse(raw)
 	return err
 }
 
-// RateKey is the corporation: WeCom's limits are its.
+// RateKey returns the corporation, because WeCom's limits are per corporation.
 func (c *Checker) RateKey(raw json.RawMessage) string {
 	config, err := c.parse(raw)
 	if err != nil {
@@ -93,11 +93,11 @@ func (c *Checker) RateKey(raw json.RawMessage) string {
 	return config.corp
 }
 
-// DefaultLimit keeps the calls of a corporation below what WeCom answers with
-// 45033.
+// DefaultLimit returns a limit that keeps the concurrent calls of a corporation below
+// the number that WeCom answers with 45033.
 func (*Checker) DefaultLimit() string { return "concurrency=5" }
 
-// Retention is how long WeCom keeps messages.
+// Retention returns how long WeCom keeps messages.
 func (*Checker) Retention(json.RawMessage) time.Duration { return 3 * 24 * time.Hour }
 
 // Check asks for one page. All its errors are *poller.CheckError.
@@ -134,18 +134,18 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	return result, nil
 }
 
-// tokenOf is the callback's token in a hint; empty if there is none.
+// tokenOf returns the callback's token in a hint, or an empty text if there is none.
 func tokenOf(hint json.RawMessage) string {
 	var h struct {
 		Token string `json:"token"`
 	}
 	if len(hint) == 0 || json.Unmarshal(hint, &h) != nil {
-		return "" // somebody's own hint, which asks for a check all the same
+		return "" // a hint of another kind still asks for a check
 	}
 	return h.Token
 }
 
-// limitOf brings the number of messages wanted into WeCom's bounds.
+// limitOf limits the requested number of messages to WeCom's bounds.
 func limitOf(wanted int) int {
 	if wanted < 1 || wanted > maxLimit {
 		return maxLimit
