@@ -27,7 +27,7 @@ const (
 	tlsNone     = "none"
 )
 
-// config is a record's config, read.
+// config is a record's parsed config.
 type config struct {
 	host     string // in lower case
 	port     int
@@ -76,7 +76,7 @@ func (c *Checker) parse(raw json.RawMessage) (config, error) {
 	return read, r.Err()
 }
 
-// hostFault leaves the port out of what is said of a host.
+// hostFault returns a host's error without the part about the port.
 func hostFault(err error) string {
 	if strings.Contains(err.Error(), "private") {
 		return err.Error()

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// metered is a connection that bounds what is read from it, for the client
-// library bounds nothing but time, and remembers how reading ended, which the
-// library's errors no longer tell.
+// metered is a connection that bounds how many bytes are read from it, because the
+// client library bounds only time. It also keeps the error that ended reading, because
+// the library's errors do not contain it.
 type metered struct {
 	net.Conn
 	room     atomic.Int64
@@ -18,7 +18,8 @@ type metered struct {
 	ended    func() bool           // stops the watch of the context
 }
 
-// meter lets most bytes be read, and closes the connection when ctx is done.
+// meter returns a connection that allows most bytes to be read and is closed when ctx
+// is done.
 func meter(ctx context.Context, conn net.Conn, most int64) *metered {
 	m := &metered{Conn: conn}
 	m.room.Store(most)
@@ -26,7 +27,7 @@ func meter(ctx context.Context, conn net.Conn, most int64) *metered {
 	return m
 }
 
-// allow lets n bytes more be read.
+// allow allows n more bytes to be read.
 func (m *metered) allow(n int64) { m.room.Add(n) }
 
 // Read reads while there is room.

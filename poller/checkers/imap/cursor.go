@@ -9,14 +9,15 @@ import (
 
 var errCursor = errors.New("imap: broken cursor")
 
-// cursor is where a mailbox was left: at most 21 bytes, short enough to be kept
+// cursor is the position in a mailbox: at most 21 bytes, short enough to be kept
 // with the account's ticket.
 type cursor struct {
-	validity uint32 // UIDVALIDITY; 0: never looked
+	validity uint32 // UIDVALIDITY; 0: never checked
 	last     uint32 // the UID of the last message reported; 0: none yet
 }
 
-// parseCursor reads UIDVALIDITY:UID; none is that of a mailbox never looked at.
+// parseCursor reads UIDVALIDITY:UID. An empty cursor is that of a mailbox never
+// checked.
 func parseCursor(raw []byte) (cursor, error) {
 	if len(raw) == 0 {
 		return cursor{}, nil

@@ -18,8 +18,8 @@ const (
 	maxHeaders   = 32 << 10  // bytes of all
 )
 
-// data is what a message says of a mail. Texts are UTF-8; what the mail lacks is
-// left out.
+// data is the data of a mail's message. Texts are UTF-8. Fields that the mail lacks
+// are left out.
 type data struct {
 	MessageID string    `json:"message_id,omitempty"` // without angle brackets
 	InReplyTo string    `json:"in_reply_to,omitempty"`
@@ -33,19 +33,19 @@ type data struct {
 	Text      string    `json:"text,omitempty"`
 	TextType  string    `json:"text_type,omitempty"` // text/plain, or text/html where there is none
 	Size      int64     `json:"size"`                // bytes of the whole mail
-	// Truncated says that the mail has more headers or text than this, or so much
-	// before its text that none was found.
+	// Truncated says that headers or text were cut, or that the text begins too late in
+	// the mail to be found.
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-// address is one of a list. One that cannot be read is its text, as name.
+// address is one address of a list. An unreadable one has its text as the name.
 type address struct {
 	Name    string `json:"name,omitempty"`
 	Address string `json:"address,omitempty"`
 }
 
-// dataOf returns a mail's data, of the first bytes of it and its size, cut to its
-// limits.
+// dataOf returns a mail's data, cut to the limits, from the mail's first bytes and its
+// size.
 func dataOf(raw []byte, size int64) json.RawMessage {
 	header, body := split(raw)
 	cutOff := size > int64(len(raw)) || len(raw) == maxRaw
@@ -72,8 +72,8 @@ func dataOf(raw []byte, size int64) json.RawMessage {
 	return d.fit()
 }
 
-// fit encodes the data, and cuts again what escaping makes too long, for one byte
-// may take six.
+// fit encodes the data. Escaping may turn one byte into six, so data that becomes too
+// long is cut again.
 func (d *data) fit() json.RawMessage {
 	raw := d.encode()
 	for len(raw) > maxData {
@@ -91,13 +91,13 @@ func (d *data) fit() json.RawMessage {
 	return raw
 }
 
-// encode leaves HTML as it is: escaped it would be three times as long.
+// encode returns the JSON. HTML is not escaped: it would be three times as long.
 func (d *data) encode() json.RawMessage {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	if encoder.Encode(d) != nil {
-		return json.RawMessage(`{}`) // of strings and numbers: cannot fail
+		return json.RawMessage(`{}`) // strings and numbers cannot fail
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
@@ -129,13 +129,13 @@ func (d *data) addresses(text string) (list []address) {
 	return list
 }
 
-// cut shortens a text and remembers that it did.
+// cut shortens a text and notes that it was cut.
 func (d *data) cut(text string, most int) string {
 	d.Truncated = d.Truncated || len(text) > most
 	return cut(text, most)
 }
 
-// cut shortens a text to at most so many bytes, at the start of a rune.
+// cut shortens a text to at most the given number of bytes, at the start of a rune.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -11,18 +11,18 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
-// A limit that servers name without a time is waited out for so long.
+// limitWait is the wait after a server names a limit without a time.
 const limitWait = 5 * time.Minute
 
-// codeThrottled is one that servers use and package imap has no name for.
+// codeThrottled is a response code of servers that package imap does not name.
 const codeThrottled imap.ResponseCode = "THROTTLED"
 
 // codeClosed is the code of a connection that the server closed without one.
 const codeClosed = "bye"
 
-// failed says what an error of a step means. What the server said, a completed
-// answer, is told by refused; all else is a connection that ended, and then the
-// connection knows best why.
+// failed returns the error of a failed step. If the server completed its answer,
+// refused makes the error of it. Otherwise the connection ended, and the error that
+// the connection kept says why.
 func (s *session) failed(err error, step string, refused func(*imap.Error) *poller.CheckError) error {
 	var status *imap.Error
 	if errors.As(err, &status) && s.ctx.Err() == nil {
@@ -43,7 +43,8 @@ func (s *session) failed(err error, step string, refused func(*imap.Error) *poll
 	return &poller.CheckError{Kind: poller.Protocol, Code: "protocol", Message: step + ": the server's answer is not usable IMAP"}
 }
 
-// common knows the codes that mean the same at every step; nil: none of them.
+// common returns the error for a code that means the same at every step, or nil for
+// other codes.
 func common(status *imap.Error, step string) *poller.CheckError {
 	e := &poller.CheckError{Kind: poller.Transient, Code: codeOf(status), Message: step + ": the server refused: " + said(status)}
 	switch upper(status.Code) {
@@ -65,16 +66,16 @@ func common(status *imap.Error, step string) *poller.CheckError {
 	return e
 }
 
-// loginRefused is a NO to LOGIN or AUTHENTICATE.
+// loginRefused returns the error for a NO to LOGIN or AUTHENTICATE.
 func loginRefused(status *imap.Error) *poller.CheckError {
 	e := &poller.CheckError{Kind: poller.AuthFailed, Code: codeOf(status), Message: "login: the server refused user or password: " + said(status)}
 	if upper(status.Code) == imap.ResponseCodePrivacyRequired {
-		e.Kind, e.Message = poller.ConfigInvalid, "config.tls: the server wants an encrypted connection before a login"
+		e.Kind, e.Message = poller.ConfigInvalid, "config.tls: the server requires an encrypted connection before a login"
 	}
 	return e
 }
 
-// examineRefused is a NO to EXAMINE.
+// examineRefused returns the error for a NO to EXAMINE.
 func examineRefused(status *imap.Error) *poller.CheckError {
 	e := &poller.CheckError{Kind: poller.Transient, Code: codeOf(status), Message: "mailbox: the server refused to open it: " + said(status)}
 	switch upper(status.Code) {
@@ -86,17 +87,18 @@ func examineRefused(status *imap.Error) *poller.CheckError {
 	return e
 }
 
-// readRefused is a NO to SEARCH or FETCH: something was expunged meanwhile, say.
+// readRefused returns the error for a NO to SEARCH or FETCH, for example because a
+// message was expunged meanwhile.
 func readRefused(status *imap.Error) *poller.CheckError {
 	return &poller.CheckError{Kind: poller.Transient, Code: codeOf(status), Message: "read: the server refused: " + said(status)}
 }
 
-// startRefused is a NO to STARTTLS.
+// startRefused returns the error for a NO to STARTTLS.
 func startRefused(status *imap.Error) *poller.CheckError {
 	return &poller.CheckError{Kind: poller.Transient, Code: "starttls", Message: "STARTTLS: the server refused: " + said(status)}
 }
 
-// said returns a status without its text, which may repeat anything.
+// said returns a status without its text, which may repeat secrets.
 func said(status *imap.Error) string {
 	if code := clean(status.Code); code != "" {
 		return string(status.Type) + " [" + code + "]"
@@ -104,7 +106,7 @@ func said(status *imap.Error) string {
 	return string(status.Type)
 }
 
-// codeOf is the response code as a code for people and metrics.
+// codeOf returns the response code as the code that people and metrics see.
 func codeOf(status *imap.Error) string {
 	if code := clean(status.Code); code != "" {
 		return strings.ToLower(code)
@@ -115,8 +117,8 @@ func codeOf(status *imap.Error) string {
 	return "imap_" + strings.ToLower(string(status.Type))
 }
 
-// clean returns a code if it is one of RFC 9051 or of its kin: a few capital
-// letters. A server may write anything in its place.
+// clean returns a code if it looks like one of RFC 9051: a few capital letters. A
+// server may send anything in its place.
 func clean(code imap.ResponseCode) string {
 	text := string(upper(code))
 	switch imap.ResponseCode(text) {

@@ -6,24 +6,24 @@ import (
 )
 
 const (
-	maxNesting = 16      // of lists in what is asked for here there are three
+	maxNesting = 16      // lists in lists; the answers that are asked for have three
 	maxAnswer  = 1 << 20 // bytes of one line, literals not counted
 	maxDigits  = 10      // of a literal's size
 	maxWords   = 64      // bytes of tag and type
 )
 
-// guarded is the plain side of a connection. It holds what a server says to the
-// outline of the grammar before the client library reads it, for that calls itself
-// for every list within a list of a body structure, asked for or not: a megabyte
-// of parentheses would take the whole process down.
+// guarded is the plain side of a connection. It checks a server's answers against the
+// outline of the grammar before the client library reads them. The library's parser
+// recurses for every list within a list of a body structure, even an unrequested one. A
+// megabyte of parentheses would crash the whole process.
 type guarded struct {
 	net.Conn
 	below    *metered
-	greeting *strings.Reader // read before all else; nil: none
+	greeting *strings.Reader // read before anything else; nil: none
 	grammar  grammar
 }
 
-// Read reads what keeps to the grammar.
+// Read returns only bytes that follow the grammar.
 func (g *guarded) Read(p []byte) (int, error) {
 	if g.greeting != nil && g.greeting.Len() > 0 {
 		return g.greeting.Read(p)
@@ -35,36 +35,36 @@ func (g *guarded) Read(p []byte) (int, error) {
 			return 0, net.ErrClosed
 		}
 	}
-	// TLS can end without the connection below it doing so.
+	// TLS can end while the connection below it stays open.
 	g.below.note(err)
 	return n, err
 }
 
-// grammar follows answers byte by byte (RFC 9051, section 9). It knows lines that
-// end in free text, where nothing has a meaning, from those made of tokens, where
-// a quotation mark begins a string and a brace a literal. What the library might
-// read in another way it refuses: a line break in a string or in a response code.
+// grammar follows answers byte by byte (RFC 9051, section 9). It distinguishes lines
+// that end in free text, where nothing has a meaning, from lines made of tokens, where
+// a quotation mark begins a string and a brace begins a literal. It refuses what the
+// library might read in another way: a line break in a string or in a response code.
 type grammar struct {
 	state   state
-	line    []byte // its first bytes, until it is known what it is
+	line    []byte // the line's first bytes, until its type is known
 	length  int    // of the line so far
 	depth   int    // of lists
-	literal int64  // what is left of it
-	digits  int    // of its size so far
-	fresh   bool   // free text begins: a response code may
-	code    bool   // within one
+	literal int64  // bytes of the literal that are left
+	digits  int    // digits of its size so far
+	fresh   bool   // at the start of free text, where a response code may begin
+	code    bool   // within a response code
 }
 
 type state uint8
 
 const (
-	atStart   state = iota // of a line, until it is known what it is
+	atStart   state = iota // the start of a line, until its type is known
 	inText                 // free text
 	inTokens               // tokens
 	inString               // a quoted string
-	inEscape               // … behind a backslash
-	inSize                 // of a literal
-	behind                 // the size's brace: nothing but a line break may come
+	inEscape               // … after a backslash
+	inSize                 // a literal's size
+	behind                 // after the size's brace, where only a line break may come
 	inLiteral              // bytes that have no meaning
 )
 
@@ -109,8 +109,8 @@ func (g *grammar) accept(b byte) bool {
 	}
 }
 
-// begin reads the words that say what the rest of the line is: tag and type, with
-// a number between them at times.
+// begin reads the words that determine the rest of the line: tag and type, sometimes
+// with a number between them.
 func (g *grammar) begin(b byte) bool {
 	switch {
 	case b == '\n':
@@ -140,7 +140,7 @@ func (g *grammar) begin(b byte) bool {
 	return true
 }
 
-// text passes over free text, but not over the end of a code that is still open.
+// text skips free text, but refuses the end of a line while a code is still open.
 func (g *grammar) text(b byte) bool {
 	if g.fresh {
 		g.fresh, g.code = false, b == '['
@@ -185,5 +185,5 @@ func (g *grammar) size(b byte) bool {
 	return g.digits <= maxDigits
 }
 
-// end begins the next line.
+// end ends the line and begins the next.
 func (g *grammar) end() { *g = grammar{line: g.line[:0]} }

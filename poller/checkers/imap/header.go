@@ -20,13 +20,13 @@ type field struct {
 // header is a mail's or a part's header, in its order.
 type header []field
 
-// split takes a mail or a part apart. Unlike net/mail it has no mercy to ask for:
-// lines that are no fields are passed over, as mail programs do, for a message
-// must not be lost for one of its lines.
+// split returns the header and the body of a mail or a part. Like mail programs, and
+// unlike net/mail, it skips lines that are not fields: no message may be lost because
+// of one of its lines.
 func split(raw []byte) (header, []byte) {
 	var h header
-	// Lines that go on with the last field are joined once it ends: a mail may have
-	// tens of thousands of them.
+	// Lines that continue a field are joined when the field ends, because a mail may
+	// have tens of thousands of them.
 	var folded []string
 	end := func() {
 		if len(folded) > 0 {
@@ -58,7 +58,7 @@ func split(raw []byte) (header, []byte) {
 	return h, nil
 }
 
-// get returns the first field of a name, or nothing.
+// get returns the text of the first field of a name, or an empty text.
 func (h header) get(name string) string {
 	for _, f := range h {
 		if strings.EqualFold(f.Name, name) {
@@ -68,14 +68,16 @@ func (h header) get(name string) string {
 	return ""
 }
 
-// decoder reads encoded words (RFC 2047) of any charset that browsers know.
+// decoder returns a decoder of encoded words (RFC 2047) in any charset that browsers
+// know.
 func decoder() *mime.WordDecoder { return &mime.WordDecoder{CharsetReader: charsetReader} }
 
 func charsetReader(name string, input io.Reader) (io.Reader, error) {
 	return charset.NewReaderLabel(name, input)
 }
 
-// decodeWords returns a field's text in UTF-8; what cannot be decoded stays as it is.
+// decodeWords returns a field's text in UTF-8. A text that cannot be decoded is left
+// unchanged.
 func decodeWords(text string) string {
 	if decoded, err := decoder().DecodeHeader(text); err == nil {
 		text = decoded
@@ -83,5 +85,5 @@ func decodeWords(text string) string {
 	return valid(text)
 }
 
-// valid returns a text that is UTF-8.
+// valid returns a text as valid UTF-8.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

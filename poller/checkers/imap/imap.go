@@ -4,35 +4,35 @@
 // The config has
 //
 //	host      a name or an address; required
-//	port      993 unless given, and 143 where tls is not implicit
+//	port      993 by default, or 143 if tls is not implicit
 //	tls       "implicit", the default, "starttls", or "none", which is refused
 //	          towards the public internet, and unless the host is loopback or named
 //	          as package secrets says
 //	user      required
 //	password  {"secret": "NAME"}; required
-//	mailbox   INBOX unless given
+//	mailbox   INBOX by default
 //
-// A check opens a connection, looks, and closes it. The mailbox is opened with
-// EXAMINE and read with PEEK: nothing in it changes, no message becomes seen.
+// A check opens a connection, reads new messages, and closes it. The mailbox is opened
+// with EXAMINE and read with PEEK: nothing in it changes, no message becomes seen.
 //
-// A message is reported once by its UID; its id is UIDVALIDITY:UID. See data for
-// what is told of it. The time is the INTERNALDATE: when the server got it.
+// A message is reported once by its UID. Its id is UIDVALIDITY:UID. See data for
+// its fields. Its time is the INTERNALDATE, when the server received it.
 //
 // # Cursor
 //
 // The cursor is UIDVALIDITY:UID of the last message reported. A first check
 // begins with the mailbox' newest 10,000 messages, and pages through them. If
-// UIDVALIDITY has changed the UIDs mean other messages now (RFC 3501, section
-// 2.3.1.1): the check begins as a first one does and says CursorReset; messages
+// UIDVALIDITY has changed, the UIDs now mean other messages (RFC 3501, section
+// 2.3.1.1). The check then begins like a first one and reports CursorReset. Messages
 // come again, under other ids and the same message_id.
 //
 // # Failures
 //
-// A refused login is auth, unless the answer's code says that the server is
-// unavailable, or that a limit was hit, which is rate_limited. A greeting of BYE
-// is transient and the host's. An answer that cannot be read, or has more bytes
-// than were asked for, is a protocol error. Of the server's texts nothing is
-// told but codes.
+// A refused login is an auth error, unless the answer's code says that the server is
+// unavailable, or that a limit was reached, which is a rate_limited error. A greeting of
+// BYE is a transient error of the host. An answer that cannot be read, or has more
+// bytes than were asked for, is a protocol error. Errors quote only codes of the
+// server, never its texts.
 package imap
 
 import (
@@ -55,8 +55,8 @@ const (
 
 // Options are the settings of a Checker. The zero Options are usable.
 type Options struct {
-	// Roots are the authorities that servers' certificates may come from; nil: the
-	// system's.
+	// Roots are the certificate authorities that servers' certificates are checked
+	// against; nil: the system's.
 	Roots *x509.CertPool
 }
 
@@ -69,8 +69,8 @@ type Checker struct {
 
 var _ poller.Checker = (*Checker)(nil)
 
-// New makes a checker that connects as client may, and finds in secrets what
-// configs refer to.
+// New returns a checker that connects to the addresses that client allows, and takes
+// from secrets what configs refer to.
 func New(client *fetch.Client, secrets secrets.Source, o Options) *Checker {
 	return &Checker{client: client, secrets: secrets, options: o}
 }
@@ -81,14 +81,15 @@ const Kind = "imap"
 // Kind is "imap".
 func (*Checker) Kind() string { return Kind }
 
-// Validate judges a config; see the package's doc. It does not look whether the
-// password exists: it is the poller's, and may come later.
+// Validate checks a config; see the package's doc. Its error is strict.Faults, which
+// name each wrong field. It does not check that the password exists: the poller has
+// it, and it may come later.
 func (c *Checker) Validate(raw json.RawMessage) error {
 	_, err := c.parse(raw)
 	return err
 }
 
-// RateKey is the server: its host, with the port unless that is 993 or 143.
+// RateKey returns the server: its host, with the port unless that is 993 or 143.
 func (c *Checker) RateKey(raw json.RawMessage) string {
 	config, err := c.parse(raw)
 	if err != nil {
@@ -100,7 +101,7 @@ func (c *Checker) RateKey(raw json.RawMessage) string {
 	return net.JoinHostPort(config.host, strconv.Itoa(config.port))
 }
 
-// Check looks for messages behind the cursor, oldest first. All its errors are
+// Check returns the messages after the cursor, oldest first. All its errors are
 // *poller.CheckError. The connection is closed as soon as ctx is done.
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
 	config, err := c.parse(r.Config)

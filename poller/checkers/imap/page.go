@@ -16,25 +16,25 @@ import (
 const (
 	firstMost = 10_000 // messages that a first check begins with, the newest
 
-	// UIDs are searched for in windows, because an answer has 11 bytes for each
-	// message at most, and a mailbox may have millions.
+	// UIDs are searched for in windows, because an answer has up to 11 bytes for each
+	// message, and a mailbox may have millions.
 	firstWindow = 4 << 10 // UIDs
 	maxWindow   = 64 << 10
-	maxWindows  = 16        // of one check; then the next page goes on
+	maxWindows  = 16        // of one check; the next page continues
 	searchBytes = 12        // for a UID in an answer
-	searchSlack = 64 << 10  // for what else a server says meanwhile
+	searchSlack = 64 << 10  // bytes for other lines that a server sends meanwhile
 	fetchAtOnce = 25        // messages asked for by one FETCH
 	maxRaw      = 128 << 10 // bytes read of one message
 	fetchSlack  = 4 << 10   // bytes of an answer around one message
-	maxPage     = 4 << 20   // bytes of data on a page; then the next page goes on
+	maxPage     = 4 << 20   // bytes of data on a page; the next page continues
 
-	// More messages than a few wait for memory: what a page takes up at most, with
-	// the messages that overfill it.
+	// A page of more than a few messages waits for memory: as much as a page needs at
+	// most, with the messages that overfill it.
 	fewMessages = 4
 	heldPage    = 2 * maxPage
 )
 
-// page reports what is new since the cursor, up to limit messages.
+// page returns the messages after the cursor, up to limit.
 func (s *session) page(box mailbox, at cursor, limit int) (poller.Result, error) {
 	var result poller.Result
 	before := at
@@ -82,21 +82,21 @@ func (s *session) start(box mailbox) (uint32, error) {
 		return 0, s.failed(err, "read", readRefused)
 	}
 	if len(got) != 1 || got[0].UID == 0 {
-		// It was expunged just now: the next check counts anew.
+		// The message was expunged just now. The next check counts again.
 		return 0, &poller.CheckError{Kind: poller.Transient, Code: "expunged", Message: "read: the mailbox changed while it was counted"}
 	}
 	return uint32(got[0].UID) - 1, nil
 }
 
-// found is what a search brought.
+// found is the result of a search.
 type found struct {
 	uids   []uint32 // in ascending order
-	more   bool     // there may be more behind them
-	passed uint32   // up to this UID there is nothing, if uids is empty; 0: not known
+	more   bool     // there may be more after them
+	passed uint32   // if uids is empty, no message has a UID up to this one; 0: unknown
 }
 
-// search looks for UIDs behind last, window by window, until there are limit of
-// them or the mailbox ends.
+// search searches for UIDs after last, window by window, until it has limit of them
+// or the mailbox ends.
 func (s *session) search(box mailbox, last uint32, limit int) (found, error) {
 	var f found
 	window := uint32(firstWindow)
@@ -106,7 +106,7 @@ func (s *session) search(box mailbox, last uint32, limit int) (found, error) {
 		}
 		to := uint32(math.MaxUint32)
 		if box.next == 0 {
-			to = 0 // *, the last message there is
+			to = 0 // *, the last message
 		} else if window < to-last {
 			to = last + window
 		}
@@ -119,8 +119,8 @@ func (s *session) search(box mailbox, last uint32, limit int) (found, error) {
 			return f, nil
 		}
 		last = to
-		// Behind the end there may be messages that the server has not shown yet, so
-		// that the cursor must not pass them.
+		// After the end there may be messages that the server has not shown yet. The
+		// cursor must not skip them.
 		if len(f.uids) == 0 && to+1 < box.next {
 			f.passed = to
 		}
@@ -163,8 +163,8 @@ func (s *session) searchWindow(last, to uint32, limit int, uids *[]uint32) (more
 	return false, nil
 }
 
-// fetch reads messages, and tells how many of the UIDs it got through: fewer than
-// all where the page is full of bytes. One that is gone is passed over.
+// fetch reads messages, and returns how many of the UIDs are done: fewer than all if
+// the page has no room for more bytes. Messages that no longer exist are skipped.
 func (s *session) fetch(box mailbox, uids []uint32) (messages []poller.Message, done int, err error) {
 	bytes := 0
 	for chunk := range slices.Chunk(uids, fetchAtOnce) {
@@ -201,7 +201,7 @@ func (s *session) fetchChunk(box mailbox, uids []uint32) (map[uint32]poller.Mess
 	for item := command.Next(); item != nil; item = command.Next() {
 		uid, m, err := read(item, box)
 		if err != nil {
-			fault = err // told after the command: its own error says more
+			fault = err // returned only if the command has no error of its own, which says more
 			continue
 		}
 		got[uid] = m
@@ -212,12 +212,12 @@ func (s *session) fetchChunk(box mailbox, uids []uint32) (map[uint32]poller.Mess
 	return got, fault
 }
 
-// broken is an answer to FETCH that breaks the rules.
+// broken returns the error for an answer to FETCH that breaks the rules.
 func broken(code, text string) error {
 	return &poller.CheckError{Kind: poller.Protocol, Code: code, Message: "read: " + text}
 }
 
-// read makes a message of one FETCH answer.
+// read returns the message of one FETCH answer.
 func read(item *imapclient.FetchMessageData, box mailbox) (uint32, poller.Message, error) {
 	var (
 		uid   uint32
@@ -249,15 +249,16 @@ func read(item *imapclient.FetchMessageData, box mailbox) (uint32, poller.Messag
 		}
 	}
 	if !whole {
-		// The server told of the message's flags before it told what was asked for,
-		// say. Left out, it would be lost.
+		// For example, the server sent the message's flags before the requested items. The
+		// message would be lost if it were skipped.
 		return 0, poller.Message{}, broken("protocol", "the server told of a message without its text")
 	}
 	id := string(cursor{box.validity, uid}.encode())
 	return uid, poller.Message{ID: id, Type: "mail", Time: usable(at), Data: dataOf(raw, max(size, int64(len(raw))))}, nil
 }
 
-// usable drops times that RFC 3339 has no form for; zero is unknown.
+// usable returns the zero time, for unknown, instead of one that RFC 3339 cannot
+// express.
 func usable(at time.Time) time.Time {
 	if at = at.UTC(); at.Year() < 1 || at.Year() > 9998 {
 		return time.Time{}

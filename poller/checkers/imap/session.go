@@ -51,7 +51,7 @@ func (c *Checker) open(ctx context.Context, config config) (*session, error) {
 	return s, nil
 }
 
-// encrypt makes the client, over TLS as the config has it.
+// encrypt creates the client, with the TLS mode of the config.
 func (s *session) encrypt(config config, o Options) error {
 	plain := &guarded{Conn: s.conn, below: s.conn}
 	if config.tls != tlsNone {
@@ -60,7 +60,7 @@ func (s *session) encrypt(config config, o Options) error {
 			if err := upgrade(s.conn); err != nil {
 				return s.failed(err, "STARTTLS", startRefused)
 			}
-			plain.greeting = strings.NewReader("* OK TLS\r\n") // there is no other behind STARTTLS
+			plain.greeting = strings.NewReader("* OK TLS\r\n") // the server sends none after STARTTLS
 		} else {
 			settings.NextProtos = []string{"imap"} // RFC 8314, section 5
 		}
@@ -74,21 +74,21 @@ func (s *session) encrypt(config config, o Options) error {
 	return nil
 }
 
-// private reports whether the other end is known not to be on the public internet.
+// private reports whether the address is known not to be on the public internet.
 func private(remote net.Addr) bool {
 	addr, err := netip.ParseAddrPort(remote.String())
 	return err == nil && !fetch.Public(addr.Addr())
 }
 
-// close ends the connection without a word: LOGOUT would cost a round trip, and
-// nothing is open that the server would have to be told of.
+// close closes the connection without LOGOUT, which would cost a round trip. No change
+// to the mailbox is pending.
 func (s *session) close() {
 	_ = s.conn.Close()
 	_ = s.client.Close()
 }
 
-// login logs in, by LOGIN, or by SASL PLAIN where the server disables that. A
-// server that greets with PREAUTH knows us already.
+// login logs in by LOGIN, or by SASL PLAIN if the server disables LOGIN. After a
+// greeting with PREAUTH no login is needed.
 func (s *session) login(user, password string) error {
 	if s.client.State() == imap.ConnStateAuthenticated {
 		return nil
@@ -120,7 +120,7 @@ func (s *session) examine(name string) (mailbox, error) {
 		return mailbox{}, s.failed(err, "mailbox", examineRefused)
 	}
 	if data.UIDValidity == 0 {
-		return mailbox{}, &poller.CheckError{Kind: poller.Protocol, Code: "protocol", Message: "mailbox: the server tells no UIDVALIDITY"}
+		return mailbox{}, &poller.CheckError{Kind: poller.Protocol, Code: "protocol", Message: "mailbox: the server sends no UIDVALIDITY"}
 	}
 	return mailbox{validity: data.UIDValidity, next: uint32(data.UIDNext), count: data.NumMessages}, nil
 }

@@ -16,10 +16,10 @@ const (
 
 var errPlain = errors.New("imap: not usable before TLS")
 
-// upgrade has a server that was just connected to begin TLS (RFC 3501, section
-// 6.2.1). It reads byte by byte, and no byte beyond the answer: what came in plain
-// is not to pass for what came encrypted. The library's own way is not used, for
-// what it reads then nobody else can see.
+// upgrade asks a newly connected server to begin TLS (RFC 3501, section 6.2.1). It
+// reads byte by byte, and no byte after the answer, so that plain bytes are never taken
+// for encrypted ones. The library's own STARTTLS is not used, because its reads cannot
+// be checked.
 func upgrade(conn io.ReadWriter) error {
 	greeting, err := readLine(conn)
 	if err != nil {
@@ -30,7 +30,7 @@ func upgrade(conn io.ReadWriter) error {
 		return &status
 	}
 	if tag != "*" || status.Type != imap.StatusResponseTypeOK {
-		return errPlain // PREAUTH among others: it would be somebody in the middle
+		return errPlain // also PREAUTH, which would come from somebody in the middle
 	}
 	if _, err := io.WriteString(conn, startTag+" STARTTLS\r\n"); err != nil {
 		return err
@@ -49,7 +49,7 @@ func upgrade(conn io.ReadWriter) error {
 		case status.Type == imap.StatusResponseTypeOK:
 			return nil
 		case status.Type == imap.StatusResponseTypeNo, status.Type == imap.StatusResponseTypeBad:
-			// Some servers say BAD where they know no STARTTLS: it is a refusal.
+			// Servers without STARTTLS may answer BAD. That is a refusal.
 			return &imap.Error{Type: imap.StatusResponseTypeNo, Code: status.Code}
 		default:
 			return errPlain

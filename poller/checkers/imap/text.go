@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	maxDepth = 8  // of parts in parts
-	maxParts = 64 // looked at
+	maxDepth = 8  // parts in parts
+	maxParts = 64 // parts that are searched
 )
 
-// finder looks for a mail's text: the first text/plain, or else the first
-// text/html, that is no attachment.
+// finder searches for a mail's text: the first text/plain, or else the first
+// text/html, that is not an attachment.
 type finder struct {
 	cutOff bool // not all of the mail was read
 	parts  int
@@ -24,14 +24,14 @@ type finder struct {
 	plain, html *text // nil: none yet
 }
 
-// text is a part's.
+// text is the text of a part.
 type text struct {
 	utf8  string
 	whole bool
 }
 
-// findText returns a mail's text and its type, empty if there is none, and whether
-// that is all of it.
+// findText returns a mail's text and its type, both empty if there is none, and
+// whether the text is whole.
 func findText(h header, body []byte, cutOff bool) (found, kind string, whole bool) {
 	f := &finder{cutOff: cutOff}
 	f.look(h, body, 0)
@@ -44,7 +44,7 @@ func findText(h header, body []byte, cutOff bool) (found, kind string, whole boo
 	return "", "", !cutOff
 }
 
-// look goes through one part.
+// look searches one part.
 func (f *finder) look(h header, body []byte, depth int) {
 	if f.parts++; f.plain != nil || f.parts > maxParts || depth > maxDepth {
 		return
@@ -65,8 +65,8 @@ func (f *finder) look(h header, body []byte, depth int) {
 	}
 }
 
-// lookInside goes through the parts of a part. Of what was cut off only the last
-// part is not whole.
+// lookInside searches the parts of a part. If the mail was cut off, only the last part
+// is incomplete.
 func (f *finder) lookInside(body []byte, boundary string, depth int) {
 	cutOff := f.cutOff
 	defer func() { f.cutOff = cutOff }()
@@ -88,7 +88,7 @@ func (f *finder) lookInside(body []byte, boundary string, depth int) {
 	}
 }
 
-// decode undoes transfer encoding and charset, as far as that goes.
+// decode decodes transfer encoding and charset, as far as possible.
 func (f *finder) decode(h header, body []byte, label string) *text {
 	var from io.Reader = bytes.NewReader(body)
 	switch strings.ToLower(h.get("Content-Transfer-Encoding")) {
@@ -99,7 +99,7 @@ func (f *finder) decode(h header, body []byte, label string) *text {
 	}
 	decoded, err := io.ReadAll(io.LimitReader(from, maxBodyText+1))
 	if err != nil && len(decoded) == 0 {
-		decoded = body // it is not what it says: better as it is than not at all
+		decoded = body // the encoding is wrong: the raw text is better than none
 	}
 	whole := !f.cutOff && len(decoded) <= maxBodyText
 	if label != "" {
