@@ -151,7 +151,7 @@ func TestRedisURLsAndPasswordsAreJudged(t *testing.T) {
 		want  string
 	}{
 		"good":             {settings.Redis{URL: "redis://u@h:1", PasswordFile: file}, "", ""},
-		"unescaped slash":  {settings.Redis{URL: "redis://:hunter2/x@h:1"}, "ROUNDS_REDIS_URL", "must be percent-encoded there (%2F %3F %23 %40 %25), or stand in a file that ROUNDS_REDIS_PASSWORD_FILE names"},
+		"unescaped slash":  {settings.Redis{URL: "redis://:hunter2/x@h:1"}, "ROUNDS_REDIS_URL", "must be percent-encoded there (%2F %3F %23 %40 %25), or be in a file that ROUNDS_REDIS_PASSWORD_FILE names"},
 		"unescaped at":     {settings.Redis{URL: "redis://:hunter2@1/hunter2@h:1"}, "ROUNDS_REDIS_URL", "must be percent-encoded"},
 		"unescaped number": {settings.Redis{URL: "redis://:hunter2#x@h:1"}, "ROUNDS_REDIS_URL", "must be percent-encoded"},
 		"another fault":    {settings.Redis{URL: "redis://h:99999"}, "ROUNDS_REDIS_URL", "the port must be 1 to 65535"},
