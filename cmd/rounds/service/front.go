@@ -122,7 +122,7 @@ func (f *frontDoor) warnOfDoors(s settings.Settings) {
 		f.log.Warn("other machines can reach the API, and as far as is known they send their tokens in clear: put a proxy with TLS in front, and set ROUNDS_PUBLIC_URL=https://…")
 	}
 	if ops != nil && ops.exposed && s.Access.Token == "" {
-		f.log.Warn("other machines can reach ROUNDS_OPS_ADDR, where /metrics demands a token: nobody gets it until ROUNDS_API_TOKEN is set")
+		f.log.Warn("other machines can reach ROUNDS_OPS_ADDR, where /metrics demands the token or a key: without ROUNDS_API_TOKEN only keys are let in")
 	}
 }
 

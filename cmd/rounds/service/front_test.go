@@ -53,9 +53,9 @@ func TestDoorsAreWarnedOf(t *testing.T) {
 		{"loopback", &frontDoor{}, settings.Settings{API: settings.API{Roles: api}}, nil},
 		{"open", &frontDoor{exposed: true}, settings.Settings{API: settings.API{Roles: api}, Access: token}, []string{"ROUNDS_PUBLIC_URL=https"}},
 		{"behind TLS", &frontDoor{exposed: true}, settings.Settings{API: settings.API{Roles: api, PublicURL: "https://a"}, Access: token}, nil},
-		{"ops", &frontDoor{exposed: true}, settings.Settings{API: settings.API{Roles: poller}}, []string{"until ROUNDS_API_TOKEN is set"}},
+		{"ops", &frontDoor{exposed: true}, settings.Settings{API: settings.API{Roles: poller}}, []string{"without ROUNDS_API_TOKEN only keys"}},
 		{"ops with a token", &frontDoor{exposed: true}, settings.Settings{API: settings.API{Roles: poller}, Access: token}, nil},
-		{"ops beside the API", &frontDoor{ops: &frontDoor{exposed: true}}, settings.Settings{API: settings.API{Roles: api}}, []string{"until ROUNDS_API_TOKEN is set"}},
+		{"ops beside the API", &frontDoor{ops: &frontDoor{exposed: true}}, settings.Settings{API: settings.API{Roles: api}}, []string{"without ROUNDS_API_TOKEN only keys"}},
 	} {
 		var log processes.Output
 		tt.front.log = slog.New(slog.NewJSONHandler(&log, nil))
