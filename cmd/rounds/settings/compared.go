@@ -31,6 +31,8 @@ func (s Setting) comparedFor() []string {
 	switch s.Name {
 	case "ROUNDS_ROLES", "ROUNDS_API_ADDR", "ROUNDS_OPS_ADDR", "ROUNDS_API_SOCKET_MODE", "ROUNDS_OIDC_CLIENT_SECRET_FILE":
 		return nil
+	case "ROUNDS_SECRETS_PUBLIC_KEY":
+		return []string{RoleAPI} // all seal for one key
 	case "ROUNDS_HEARTBEAT_INTERVAL", "ROUNDS_LONG_TIMEOUT", "ROUNDS_DEAD_AFTER", "ROUNDS_MEMORY_MARK":
 		// Monitors and the API must know what pollers do.
 		return []string{RoleAPI, RolePoller, RoleMonitor, RoleDelivery}

@@ -41,6 +41,9 @@ func TestCompared(t *testing.T) {
 	if _, ok := other["ROUNDS_LIMITS"]; ok || other["ROUNDS_AUDIT_INTERVAL"] != "10m0s" || other["ROUNDS_LONG_TIMEOUT"] != "5m0s" {
 		t.Errorf("a monitor tells %v", other)
 	}
+	if front := read(map[string]string{"ROUNDS_ROLES": "api", "ROUNDS_REDIS_URL": "redis://h", "ROUNDS_SECRETS_PUBLIC_KEY": "one", "ROUNDS_SECRETS_KEY": "two"}).Compared(); front["ROUNDS_SECRETS_PUBLIC_KEY"] != "one" || front["ROUNDS_SECRETS_KEY"] != "" {
+		t.Errorf("an API tells %v", front)
+	}
 	// The ends of long values count, too.
 	if last := read(map[string]string{"ROUNDS_ROLES": "poller", "ROUNDS_LIMITS": long + "http/b rate=1/s"}).Compared()["ROUNDS_LIMITS"]; last == one["ROUNDS_LIMITS"] || !strings.HasPrefix(last, "feed/* rate=2/s") {
 		t.Errorf("%q and %q", last, one["ROUNDS_LIMITS"])
