@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -15,17 +16,25 @@ import (
 func untrailed() map[string]string {
 	return map[string]string{
 		"POST /v1/groups/{name}/read":     "a consumer's turn, many times a second: it would push out all else",
-		"POST /signin":                    "who signs in changes nothing; the log has it",
-		"POST /signout":                   "as above",
-		"POST /v1/session":                "as above",
-		"DELETE /v1/session":              "as above",
 		"POST /v1/callbacks/wecom/{name}": "a third party's event, which has no principal; callbacks are counted",
 	}
 }
 
+// signing are the routes that people sign in and out at, with their actions. They are open
+// to all: who is neither let in nor signed in is nobody, and leaves no entry but in the log.
+func signing() map[string]string {
+	return map[string]string{
+		"POST /signin": "sign-in", "GET /signin/callback": "sign-in", "POST /v1/session": "sign-in",
+		"POST /signout": "sign-out", "DELETE /v1/session": "sign-out",
+	}
+}
+
 // changes reports whether calls of a route are kept in the trail: those of every method but
-// the safe ones, unless untrailed has a reason.
+// the safe ones, unless untrailed has a reason, and those that sign in.
 func changes(pattern string) bool {
+	if signing()[pattern] != "" {
+		return true
+	}
 	method, _, _ := strings.Cut(pattern, " ")
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -37,6 +46,7 @@ func changes(pattern string) bool {
 
 // nameActions finds the action of each route: its operation's id.
 func nameActions(actions map[string]string, doc *huma.OpenAPI) {
+	maps.Copy(actions, signing())
 	for path, item := range doc.Paths {
 		for method, o := range map[string]*huma.Operation{
 			http.MethodPost: item.Post, http.MethodPut: item.Put, http.MethodPatch: item.Patch, http.MethodDelete: item.Delete,
@@ -70,7 +80,7 @@ func (s *Server) trailed(actions map[string]string, pattern string, next http.Ha
 			if !ended { // by a panic
 				as = trail.Unknown
 			}
-			if entry, keep := draft.Close(as, reply.status); keep {
+			if entry, keep := draft.Close(as, reply.status); keep && entry.By != "" {
 				s.options.Trail.Keep(ctx, entry)
 			}
 		}()

@@ -31,7 +31,7 @@ func TestEveryChangeLeavesAnEntry(t *testing.T) {
 	walked := 0
 	for _, route := range f.api.serving.Load().routes {
 		method, path, _ := strings.Cut(route, " ")
-		if method == http.MethodGet {
+		if method == http.MethodGet || signing()[route] != "" { // of those below
 			continue
 		}
 		walked++
@@ -140,6 +140,27 @@ func TestWhatEntriesSay(t *testing.T) {
 	}
 }
 
+// Who signs in or out leaves an entry, and who is refused there none.
+func TestSigningLeavesAnEntry(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Token = rightToken })
+	added := f.api.serving.Load().routes
+	for route := range signing() {
+		if !slices.Contains(added, route) && route != "GET /signin/callback" { // where there is an identity provider
+			t.Errorf("%s: there is no such route", route)
+		}
+	}
+	cookie := f.signIn(rightToken)
+	f.bear(cookie, "DELETE", "/v1/session")
+	r := f.request("POST", "/v1/session", "")
+	r.Header.Set("Authorization", "Bearer wrong")
+	f.do(r)
+	f.bear(cookie, "DELETE", "/v1/session")
+	got := f.trail("")
+	if len(got) != 2 || brief(got[0]) != "sign-out done" || got[0].Via != "session" || brief(got[1]) != "sign-in done" || got[1].By != access.TokenName {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // What only looks, or is nobody's, leaves nothing.
 func TestNoEntry(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Token = "secret" })
@@ -202,7 +223,7 @@ func TestOutcomesThatNobodyKnows(t *testing.T) {
 	h := f.api.trailed(map[string]string{"POST /x": "x"}, "POST /x", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oh") }))
 	func() {
 		defer func() { _ = recover() }()
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/x", nil))
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(access.With(t.Context(), access.Local()), "POST", "/x", nil))
 	}()
 	if got := f.trail("limit=1"); got[0].Outcome != trail.Unknown || got[0].Action != "x" {
 		t.Errorf("a panic: %+v", got)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/rounds-dev/rounds/accounts/access"
 )
 
 // Draft is the entry of an order that is being carried out. It is safe for concurrent use.
@@ -37,6 +39,11 @@ func (d *Draft) change(fn func(*Entry)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	fn(&d.entry)
+}
+
+// By says whose the order is, where that is found out only as it is carried out.
+func (d *Draft) By(p access.Principal) {
+	d.change(func(e *Entry) { e.By, e.Via = p.Name, p.Via })
 }
 
 // Account says which account the order is about.

@@ -43,7 +43,7 @@ var mayImport = []struct {
 	{"accounts/access", nil},
 	{"accounts/access/key", []string{"circulate", "circulate/apikey", "accounts/access", "accounts/strict"}},
 	{"accounts/access/origin", nil},
-	{"accounts/access/session", []string{"accounts/access", "accounts/access/origin", "circulate", "circulate/session"}},
+	{"accounts/access/session", []string{"accounts/access", "accounts/access/origin", "accounts/trail", "circulate", "circulate/session"}},
 	{"accounts/access/signin", []string{"accounts/access", "accounts/access/idp", "accounts/access/origin", "accounts/access/session"}},
 	{"accounts/access/idp", []string{"accounts/access", "accounts/access/origin", "accounts/access/session", "circulate", "circulate/session"}},
 	{"accounts/cadence", nil},

@@ -75,9 +75,7 @@ func traces(secret string) []string {
 	}
 	var all []string
 	for _, piece := range pieces {
-		for _, form := range forms(piece)[:10] {
-			all = append(all, form)
-		}
+		all = append(all, forms(piece)[:10]...)
 		for before := range 3 {
 			whole := base64.RawStdEncoding.EncodeToString(append(make([]byte, before), piece...))
 			within := whole[(before*8+5)/6 : (before+len(piece))*8/6]

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/access/origin"
+	"github.com/rounds-dev/rounds/accounts/trail"
 )
 
 // ErrRefused reports a secret that lets nobody in.
@@ -92,6 +93,7 @@ func (d Door) Begin(w http.ResponseWriter, r *http.Request, h Holder, who access
 	if err := d.Book.Begin(w, r, h, secret); err != nil {
 		return err
 	}
+	trail.Of(r.Context()).By(who)
 	d.Log.InfoContext(r.Context(), "signed in", "name", who.Name, "via", string(h.Via), "role", who.Role.String(), "subject", h.Subject, "address", AddressOf(r))
 	return nil
 }
@@ -114,4 +116,9 @@ func (d Door) Who(r *http.Request) (access.Principal, time.Duration, error) {
 }
 
 // SignOut ends the request's sessions; see [Book.End].
-func (d Door) SignOut(w http.ResponseWriter, r *http.Request) error { return d.Book.End(w, r) }
+func (d Door) SignOut(w http.ResponseWriter, r *http.Request) error {
+	if who, _, err := d.Who(r); err == nil {
+		trail.Of(r.Context()).By(who)
+	}
+	return d.Book.End(w, r)
+}
