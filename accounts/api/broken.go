@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -61,10 +62,20 @@ func blamed(next http.Handler) http.Handler {
 // unreadBody is huma's text for a body that it could not read.
 const unreadBody = "cannot read request body"
 
-// blamedModel replaces huma's problem of such a body by one that fits the status.
-func blamedModel(_ huma.Context, _ string, v any) (any, error) {
-	if m, ok := v.(*huma.ErrorModel); ok && m.Status == http.StatusInternalServerError && m.Detail == unreadBody {
+// fitModel replaces huma's problem of such a body by one that fits the status, and has no
+// problem quote a body: a secret may stand there under a misspelt name.
+func fitModel(_ huma.Context, _ string, v any) (any, error) {
+	m, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+	if m.Status == http.StatusInternalServerError && m.Detail == unreadBody {
 		return newProblem(http.StatusBadRequest, "the body broke off before its end").ErrorModel, nil
 	}
-	return v, nil
+	for _, detail := range m.Errors {
+		if detail != nil && (detail.Location == "" || strings.HasPrefix(detail.Location, "body")) {
+			detail.Value = nil
+		}
+	}
+	return m, nil
 }

@@ -153,7 +153,7 @@ func (s *Server) config() huma.Config {
 	config.CreateHooks = nil
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.RejectUnknownQueryParameters = true
-	config.Transformers = append(config.Transformers, blamedModel)
+	config.Transformers = append(config.Transformers, fitModel)
 	config.AllowAdditionalPropertiesByDefault = true // replies may get more fields
 	return config
 }

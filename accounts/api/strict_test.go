@@ -107,3 +107,23 @@ func TestABodyThatBreaksOff(t *testing.T) {
 		}
 	}
 }
+
+// What stands in a body may be a secret, under a name that is misspelt: no problem quotes it.
+func TestProblemsQuoteNoBody(t *testing.T) {
+	f := newFixture(t, nil)
+	const secret = "s3cr3t-of-somebody"
+	for _, c := range [][3]string{
+		{"PUT", "/v1/secrets/KEY", `{"vaule":"` + secret + `"}`}, {"PUT", "/v1/secrets/KEY", `{"value":["` + secret + `"]}`}, {"PUT", "/v1/secrets/KEY", secret},
+		{"POST", "/v1/keys", `{"name":"a","role":"` + secret + `"}`}, {"POST", "/v1/reshard", `{"shards":"` + secret + `"}`},
+		{"POST", "/v1/accounts", `{"id":"a","kind":"plain","` + "labels" + `":{"a":["` + secret + `"]}}`}, {"PUT", "/v1/accounts/a", `"` + secret + `"`},
+	} {
+		r := f.do(f.request(c[0], c[1], c[2]))
+		if r.status < 400 || r.status >= 500 || strings.Contains(r.body, secret) {
+			t.Errorf("%s %s %s: %d %s", c[0], c[1], c[2], r.status, r.body)
+		}
+	}
+	// A parameter is quoted: that is no place for a secret.
+	if r := f.do(f.request("GET", "/v1/accounts?limit=0", "")); !strings.Contains(r.body, `"value":0`) {
+		t.Errorf("%s", r.body)
+	}
+}

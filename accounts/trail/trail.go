@@ -54,7 +54,14 @@ type Trail struct {
 }
 
 // New returns the trail of a ring's namespace. It starts nothing.
-func New(ring *circulate.Ring, o Options) (*Trail, error) {
+func New(ring *circulate.Ring, o Options) (*Trail, error) { return over(journal.Of(ring), o) }
+
+// At is New for a namespace in a Redis where no ring is opened.
+func At(server circulate.Server, namespace string, o Options) (*Trail, error) {
+	return over(journal.At(server, namespace), o)
+}
+
+func over(j journal.Journal, o Options) (*Trail, error) {
 	if o.Kept == 0 {
 		o.Kept = Kept
 	}
@@ -67,7 +74,7 @@ func New(ring *circulate.Ring, o Options) (*Trail, error) {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
-	return &Trail{journal: journal.Of(ring), options: o, spare: refusals, counted: time.Now()}, nil
+	return &Trail{journal: j, options: o, spare: refusals, counted: time.Now()}, nil
 }
 
 // Keep keeps an entry: in the log, and in Redis within a second, although ctx may be

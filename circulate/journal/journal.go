@@ -31,6 +31,11 @@ type Journal struct{ wire *wire.Wire }
 // Of returns the journal of a ring's namespace.
 func Of(ring *circulate.Ring) Journal { return Journal{ring.Wire()} }
 
+// At returns the journal of a namespace in a Redis, for who opens no ring there.
+func At(server circulate.Server, namespace string) Journal {
+	return Journal{wire.New(server, namespace, wire.Options{})}
+}
+
 // Note is one of them.
 type Note struct {
 	ID   circulate.StreamID // its place, and when it was written by Redis' clock

@@ -25,9 +25,11 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/accounts/callback"
+	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/deployments/guide"
+	"github.com/rounds-dev/rounds/poller/secrets/opener"
 	"github.com/rounds-dev/rounds/testing/census"
 	"github.com/rounds-dev/rounds/testing/corpus"
 	"github.com/rounds-dev/rounds/testing/faketime"
@@ -76,7 +78,10 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 	pages, err := guide.New(api.GuidePath)
 	must(t, err)
 	made.registry = accounts.NewRegistry(w.Ring, kinds)
+	pair, err := opener.Generate()
+	must(t, err)
 	made.api, err = api.New(api.Options{
+		Seal: func() *secret.PublicKey { return pair.Public() },
 		Ring: w.Ring, Registry: made.registry, Log: slog.New(slog.NewTextHandler(&made.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
 		Guide:   pages, Callbacks: callbacks,

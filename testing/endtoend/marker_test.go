@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/poller/secrets/opener"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -42,6 +43,8 @@ var marked = map[string]string{
 	"the environment, for the API":            "mArk-9f-token-of-the-api-b7d1",
 	"a record that quotes one":                "mArk-10f-quoted-in-a-record-e61c",
 	"the environment, for nothing":            "mArk-11f-that-nobody-uses-22a9",
+	"the store, for a connector":              `mArk-12f/the+store="<>&0c59d1e7a3`,
+	"a request that is wrong":                 "mArk-13f-under-another-name-77fe",
 }
 
 // forms are the ways in which somebody may repeat a secret, with something before it.
@@ -211,6 +214,14 @@ func TestNoSecretAppears(t *testing.T) {
 	binary := build(t)
 	server := redistest.Start(t, redistest.WithArgs("--rdbcompression", "no"))
 	third, port := newMarkedThird(t), mailbox(t)
+	pair, err := opener.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := pair.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -235,6 +246,7 @@ func TestNoSecretAppears(t *testing.T) {
 		"ROUNDS_REDIS_URL=" + server.URL(), "ROUNDS_API_ADDR=" + addr, "ROUNDS_API_TOKEN=" + marked["the environment, for the API"],
 		"ROUNDS_ALLOW_NETWORKS=127.0.0.1", "ROUNDS_LOG_LEVEL=debug", "ROUNDS_LOG_FORMAT=json", "ROUNDS_SECRETS_DIR=" + filepath.Join(dir, "secrets"),
 		"ROUNDS_SECRET_CONNECTOR=" + marked["the environment, for a connector"], "ROUNDS_SECRET_MAIL=" + marked["the environment, for a mailbox"],
+		"ROUNDS_SECRETS_KEY=" + private,
 		"ROUNDS_SECRET_UNUSED=" + marked["the environment, for nothing"],
 		"ROUNDS_SERVICE_SECRET_HOOKAUTH=" + marked["the environment, for a webhook's header"], "ROUNDS_SERVICE_SECRET_TOKEN=" + marked["the environment, for a callback's token"],
 		"ROUNDS_WEBHOOKS_FILE=" + write("webhooks.json", `{"endpoints":[`+hook("ok")+`,`+hook("bad")+`]}`),
@@ -265,7 +277,20 @@ func TestNoSecretAppears(t *testing.T) {
 		return answer.StatusCode, string(text)
 	}
 
-	const header = `"headers":{"Authorization":{"secret":"FEED"},"X-Key":{"secret":"CONNECTOR"}}`
+	const header = `"headers":{"Authorization":{"secret":"FEED"},"X-Key":{"secret":"CONNECTOR"},"X-Stored":{"secret":"STORED"}}`
+	stored, err := json.Marshal(map[string]any{"value": marked["the store, for a connector"], "hosts": []string{"127.0.0.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, text := call("PUT", "/v1/secrets/STORED", string(stored)); code != 201 {
+		t.Fatalf("put secret: %d %s", code, text)
+	}
+	wrong := marked["a request that is wrong"]
+	for _, body := range []string{`{"vaule":"` + wrong + `"}`, `{"value":["` + wrong + `"]}`, `"` + wrong + `"`, wrong} {
+		if code, text := call("PUT", "/v1/secrets/WRONG", body); code < 400 || code >= 500 {
+			t.Errorf("%s: %d %s", body, code, text)
+		}
+	}
 	var records bytes.Buffer
 	var ok, bad []string
 	add := func(id, kind, config string) {
@@ -344,7 +369,7 @@ func TestNoSecretAppears(t *testing.T) {
 	call("POST", "/v1/reload", "")
 	for _, path := range []string{
 		"/v1/accounts?limit=1000", "/v1/accounts:export?with_state=true", "/v1/accounts/mail", "/v1/accounts/mail/trail", "/v1/parked", "/v1/messages", "/v1/stats", "/v1/groups",
-		"/v1/dead", "/v1/webhooks", "/v1/trail?limit=1000", "/v1/audit", "/v1/reshard", "/v1/keys", "/metrics", "/openapi.json", "/readyz",
+		"/v1/dead", "/v1/webhooks", "/v1/trail?limit=1000", "/v1/audit", "/v1/reshard", "/v1/keys", "/v1/secrets", "/v1/whoami", "/metrics", "/openapi.json", "/readyz",
 	} {
 		if code, _ := call("GET", path, ""); code != 200 {
 			t.Errorf("%s: %d", path, code)
@@ -374,12 +399,12 @@ func TestNoSecretAppears(t *testing.T) {
 			t.Errorf("the log has no %s", want)
 		}
 	}
-	if got := third.got(); len(got) != 4 {
+	if got := third.got(); len(got) != 5 {
 		t.Errorf("only %v were sent", got)
 	}
 
 	secrets := maps.Clone(marked)
-	secrets["a key of the API"] = key.Key
+	secrets["a key of the API"], secrets["the private key"] = key.Key, private
 	for what, secret := range secrets {
 		for _, trace := range traces(secret) {
 			for where, text := range told {

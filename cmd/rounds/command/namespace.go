@@ -3,8 +3,6 @@ package command
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/user"
 	"strings"
 	"time"
 
@@ -113,19 +111,10 @@ func (r *namespaceRemoval) run(cmd *cobra.Command, name string) error {
 	// The trail is removed with the rest, so this line is the record for whoever keeps
 	// the output.
 	fmt.Fprintf(r.env.stderr, "%s ordered remove-namespace done by=%s via=system namespace=%s keys=%d\n",
-		time.Now().UTC().Format(time.RFC3339), oneLine(systemUser()), name, removed)
+		time.Now().UTC().Format(time.RFC3339), oneLine(service.SystemUser()), name, removed)
 	fmt.Fprintf(r.env.stdout, "removed namespace %s from Redis at %s: %d keys, with %d accounts and %d messages\n",
 		name, r.there.Redis(), removed, found.Accounts, found.Messages)
 	return nil
-}
-
-// systemUser returns the user that runs the process.
-func systemUser() string {
-	who, err := user.Current()
-	if err != nil {
-		return fmt.Sprint("uid ", os.Getuid())
-	}
-	return who.Username
 }
 
 // aliveIn names the first processes that use a namespace.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -60,7 +61,7 @@ func TestNamespaceRemove(t *testing.T) {
 	}
 	got, err := rm("trial\n", true, "trial", "--force")
 	if err != nil || !strings.HasPrefix(got.out, "removed namespace trial from Redis at "+process.Addr()+": ") || !strings.HasSuffix(got.out, " keys, with 2 accounts and 0 messages\n") ||
-		!strings.Contains(got.err, " ordered remove-namespace done by="+systemUser()+" via=system namespace=trial keys=") {
+		!strings.Contains(got.err, " ordered remove-namespace done by="+service.SystemUser()+" via=system namespace=trial keys=") {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := rm("", false, "trial", "--dry-run"); err == nil || !strings.Contains(err.Error(), "there is no namespace trial") {

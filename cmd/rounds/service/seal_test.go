@@ -84,6 +84,9 @@ func TestStoredSecretsReachTheirHost(t *testing.T) {
 	if err != nil || done.Sealed != 1 || done.Broken != 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
+	if kept, err := calls.Trail(t.Context(), client.TrailQuery{Limit: 1}); err != nil || kept.Entries[0].Action != "rotate-secrets" || kept.Entries[0].By != SystemUser() || kept.Entries[0].Counts["sealed"] != 1 {
+		t.Errorf("the trail says %+v, %v", kept, err)
+	}
 	if page, err = calls.Secrets(t.Context(), "", 10); err != nil || page.Secrets[0].Key != newer.Public().ID() {
 		t.Errorf("%+v, %v", page, err)
 	}

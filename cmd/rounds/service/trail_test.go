@@ -50,8 +50,12 @@ func TestAHangupLeavesAnEntry(t *testing.T) {
 			}
 		}
 	}
+	ring, err := circulate.Open(t.Context(), redistest.Embedded(t), circulate.Options{Shards: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
 	again := newReloader(settings.Settings{API: settings.API{TrailKept: 1 << 40}}, Options{})
-	if err := again.keepTrail(nil, prometheus.NewRegistry()); err == nil || !strings.HasPrefix(err.Error(), "ROUNDS_TRAIL_KEPT: ") {
+	if err := again.keepTrail(ring, prometheus.NewRegistry()); err == nil || !strings.HasPrefix(err.Error(), "ROUNDS_TRAIL_KEPT: ") {
 		t.Errorf("too many: %v", err)
 	}
 	for _, c := range []struct {
