@@ -28,8 +28,6 @@ type Env struct {
 	Terminal func(stream any) bool
 	// Ask asks the person there whether to go on; otherwise is the flag that answers.
 	Ask func(question, otherwise string) (bool, error)
-	// User is who runs the program, by the operating system.
-	User func() string
 	// NeedsCommand has a command that only holds others refuse what is none of them.
 	NeedsCommand func(*cobra.Command)
 	// Calls has a command call the API that its flags and settings name.

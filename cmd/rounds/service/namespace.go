@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"os/user"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/access/key"
+	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/circulate/namespace"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
@@ -48,6 +51,27 @@ func (n *Namespace) Redis() string { return n.server.Name() }
 
 // Keys returns the keys of the service's API.
 func (n *Namespace) Keys() *key.Keyring { return key.NewKeyringAt(n.server, n.name) }
+
+// Keep keeps an entry in the namespace's trail: of a command that passes the API by. It is
+// the operating system's user's.
+func (n *Namespace) Keep(ctx context.Context, e trail.Entry) error {
+	t, err := trail.At(n.server, n.name, trail.Options{})
+	if err != nil {
+		return err
+	}
+	e.By, e.Via = SystemUser(), "system"
+	t.Keep(ctx, e)
+	return nil
+}
+
+// SystemUser is who runs the process, by the operating system.
+func SystemUser() string {
+	who, err := user.Current()
+	if err != nil {
+		return fmt.Sprint("uid ", os.Getuid())
+	}
+	return who.Username
+}
 
 // Look returns what there is, and which users of it reported within a minute.
 func (n *Namespace) Look(ctx context.Context) (namespace.Found, error) {

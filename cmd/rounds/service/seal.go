@@ -3,9 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"os/user"
 	"sync/atomic"
 
 	"github.com/rounds-dev/rounds/accounts/secret"
@@ -80,28 +77,9 @@ func RotateSecrets(ctx context.Context, s settings.Redis, seal settings.Seal, pr
 		return opener.Rotated{}, err
 	}
 	done, err := opener.Rotate(ctx, secret.At(there.server, s.Namespace), keys, progress)
-	return done, errors.Join(err, keepRotation(ctx, there.server, s.Namespace, done, err), there.Close())
-}
-
-// keepRotation has the trail say who rotated secrets: the operating system's user.
-func keepRotation(ctx context.Context, server circulate.Server, namespace string, done opener.Rotated, failed error) error {
-	t, err := trail.At(server, namespace, trail.Options{})
+	e := trail.Entry{Action: "rotate-secrets", Outcome: trail.Done, Counts: map[string]int{"sealed": done.Sealed, "failed": done.Broken}}
 	if err != nil {
-		return err
-	}
-	e := trail.Entry{By: SystemUser(), Via: "system", Action: "rotate-secrets", Outcome: trail.Done, Counts: map[string]int{"sealed": done.Sealed, "failed": done.Broken}}
-	if failed != nil {
 		e.Outcome = trail.Failed
 	}
-	t.Keep(ctx, e)
-	return nil
-}
-
-// SystemUser is who runs the process, by the operating system.
-func SystemUser() string {
-	who, err := user.Current()
-	if err != nil {
-		return fmt.Sprint("uid ", os.Getuid())
-	}
-	return who.Username
+	return done, errors.Join(err, there.Keep(ctx, e), there.Close())
 }
