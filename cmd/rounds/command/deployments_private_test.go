@@ -228,7 +228,7 @@ func TestCredentialsOfTheUnit(t *testing.T) {
 		settings = append(settings, values[id])
 	}
 	slices.Sort(settings)
-	if got := fmt.Sprint(settings); got != "[ROUNDS_API_TOKEN_FILE ROUNDS_CALLBACKS_FILE ROUNDS_REDIS_PASSWORD_FILE ROUNDS_SETTINGS_FILE ROUNDS_WEBHOOKS_FILE]" {
+	if got := fmt.Sprint(settings); got != "[ROUNDS_API_TOKEN_FILE ROUNDS_CALLBACKS_FILE ROUNDS_REDIS_PASSWORD_FILE ROUNDS_SECRETS_KEY_FILE ROUNDS_SETTINGS_FILE ROUNDS_WEBHOOKS_FILE]" {
 		t.Errorf("handed over: %s", got)
 	}
 }
