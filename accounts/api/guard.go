@@ -53,17 +53,18 @@ func (s *Server) guarded(t terms, next http.Handler) http.Handler {
 	if s.closedTo(t) {
 		return identified
 	}
-	return ownOnly(identified)
+	return ownOnly(identified, "set ROUNDS_API_TOKEN to use another name")
 }
 
 // ownOnly admits what people and programs of this machine ask, where nothing else tells who
 // asks. Only this machine can connect, but a browser on it runs pages of other sites. Their
-// requests name another host, or say where they come from.
-func ownOnly(next http.Handler) http.Handler {
+// requests name another host, or say where they come from. The cure is for who is refused
+// for the name.
+func ownOnly(next http.Handler, cure string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !origin.Loopback(r.Host):
-			elsewhere().write(w)
+			elsewhere(cure).write(w)
 		case origin.Check(r) != nil:
 			foreign().write(w)
 		default:

@@ -38,7 +38,7 @@ func Ops(ring *circulate.Ring, metrics http.Handler, token func() string) http.H
 // withToken lets through who gives the token, or a key that may read metrics.
 func withToken(token func() string, keys *key.Keyring, next http.Handler) http.Handler {
 	if token == nil {
-		return ownOnly(next)
+		return ownOnly(next, "listen off loopback, where the token is needed, to use another name")
 	}
 	known := byKey(keys)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -119,7 +119,7 @@ func (s *Server) addSessions(open, closed *routeMux, t terms) error {
 		}
 		open.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if !origin.Loopback(r.Host) {
-				elsewhere().write(w)
+				elsewhere("set ROUNDS_API_TOKEN to use another name").write(w)
 				return
 			}
 			handler(w, r)
@@ -187,8 +187,8 @@ func foreign() *problem {
 
 // elsewhere is the problem of a request for a name that is not this machine's, where nothing
 // but that tells who makes it.
-func elsewhere() *problem {
-	return newProblem(http.StatusForbidden, "without a token the API answers to localhost only: set ROUNDS_API_TOKEN to use another name")
+func elsewhere(cure string) *problem {
+	return newProblem(http.StatusForbidden, "without a token only requests to localhost or a loopback address are answered: "+cure)
 }
 
 // sessionOperations describe the routes.

@@ -94,7 +94,11 @@ func (d Door) Begin(w http.ResponseWriter, r *http.Request, h Holder, who access
 		return err
 	}
 	trail.Of(r.Context()).By(who)
-	d.Log.InfoContext(r.Context(), "signed in", "name", who.Name, "via", string(h.Via), "role", who.Role.String(), "subject", h.Subject, "address", AddressOf(r))
+	about := []any{"name", who.Name, "via", string(h.Via), "role", who.Role.String(), "address", AddressOf(r)}
+	if h.Subject != "" {
+		about = append(about, "subject", h.Subject)
+	}
+	d.Log.InfoContext(r.Context(), "signed in", about...)
 	return nil
 }
 

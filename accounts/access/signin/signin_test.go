@@ -271,7 +271,7 @@ func TestPeople(t *testing.T) {
 	if who := f.get(f.at + "/signin"); !strings.Contains(who.body, "<strong>anna@example.com</strong> (operator)") {
 		t.Errorf("%s", who.body)
 	}
-	if logs := f.logs.String(); !strings.Contains(logs, "name=anna@example.com via=oidc role=operator subject=0001") {
+	if logs := f.logs.String(); !strings.Contains(logs, "name=anna@example.com via=oidc role=operator address=127.0.0.1 subject=0001") {
 		t.Errorf("the log has %s", logs)
 	}
 	f.newBrowser()
