@@ -135,7 +135,7 @@ func TestReload(t *testing.T) {
 	r.reload(one, api.Reloaded{
 		Changed: []string{"ROUNDS_API_TOKEN", "ROUNDS_LIMITS", "ROUNDS_LOG_LEVEL", "webhook audit: new", "webhook crm: gone"}, Restart: []string{"ROUNDS_CONCURRENCY"},
 	})
-	r.log.Await(t, `"msg":"delivering no more","role":"delivery","endpoint":"crm"`)
+	r.log.Await(t, `"msg":"delivery ends","role":"delivery","endpoint":"crm"`)
 	r.log.Await(t, `"msg":"delivering","role":"delivery","endpoint":"audit"`)
 	if s := <-r.applied; s.Log.Level != slog.LevelInfo { // of the reload that changed nothing
 		t.Errorf("applied %+v", s.Log)
