@@ -8,7 +8,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// config is a record's config, read.
+// config is a record's parsed config.
 type config struct {
 	url     string
 	signing secrets.Ref

@@ -10,11 +10,11 @@
 //	                credential must be the latter
 //	settings        an object for the connector alone
 //
-// and is sent to the connector whole, as account.config, with references to
-// secrets as references. See request and page for what goes to and fro.
+// The whole config is sent to the connector as account.config, with references to
+// secrets as references. See request and page for what is sent and returned.
 //
-// A connector's failure is blamed on the connector, or on its host, unless it
-// answers with an error object or 410 Gone: only these count against an account.
+// A failure is the connector's or its host's, unless the connector answers with an
+// error object or 410 Gone: only these count against an account.
 package connector
 
 import (
@@ -39,7 +39,7 @@ type Checker struct {
 
 var _ poller.Checker = (*Checker)(nil)
 
-// New makes a checker that calls through client and finds in secrets what
+// New returns a checker that calls through client and takes from secrets what
 // configs refer to.
 func New(client *fetch.Client, secrets secrets.Source) *Checker {
 	return &Checker{client: client, secrets: secrets}
@@ -51,14 +51,15 @@ const Kind = "http"
 // Kind is "http".
 func (*Checker) Kind() string { return Kind }
 
-// Validate judges a config; see the package's doc. It does not look whether the
-// secrets exist: they are the poller's, and may come later.
+// Validate checks a config; see the package's doc. Its error is strict.Faults, which
+// name each wrong field. It does not check that the secrets exist: the poller has
+// them, and they may come later.
 func (c *Checker) Validate(raw json.RawMessage) error {
 	_, err := c.parse(raw)
 	return err
 }
 
-// RateKey is the host of the connector's URL.
+// RateKey returns the host of the connector's URL.
 func (c *Checker) RateKey(raw json.RawMessage) string {
 	config, err := c.parse(raw)
 	if err != nil {
@@ -99,8 +100,8 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	return read(answer, r.Limit, secret.values)
 }
 
-// callError is fetch.CheckError, but never blames the account: what it is to
-// blame for, a connector says in an answer.
+// callError is fetch.CheckError, except that it never blames the account: only a
+// connector's answer does that.
 func callError(err error) *poller.CheckError {
 	e := fetch.CheckError(err)
 	if e.Scope == poller.ScopeAccount {
@@ -109,7 +110,7 @@ func callError(err error) *poller.CheckError {
 	return e
 }
 
-// read makes a result of an answer.
+// read returns the result of an answer.
 func read(answer *fetch.Response, limit int, hidden []string) (poller.Result, error) {
 	switch {
 	case answer.Status == http.StatusNoContent:
@@ -128,7 +129,8 @@ func read(answer *fetch.Response, limit int, hidden []string) (poller.Result, er
 	return result, nil
 }
 
-// protocolError is an answer that breaks the rules. The connector is to blame.
+// protocolError returns the error for an answer that breaks the rules, with the scope
+// of the connector.
 func protocolError(err error) *poller.CheckError {
 	return &poller.CheckError{
 		Kind: poller.Protocol, Scope: poller.ScopeChecker, Code: "protocol", Message: "the connector's answer: " + err.Error(), Err: err,

@@ -19,27 +19,27 @@ const (
 	maxName   = 256       // bytes of an id or a type
 	maxWait   = 366 * 24 * time.Hour
 
-	// memory is how many bytes are taken for a byte of an answer while it is taken
-	// apart, level by level.
+	// memory is how many bytes of memory each byte of an answer needs while the answer
+	// is parsed, level by level.
 	memory = 5
 )
 
-// limits are what an answer may have. What is in a message's data counts for the
-// depth alone: it stays as it is.
+// limits are the limits of an answer. A message's data is kept unparsed, so only its
+// depth counts.
 var limits = strict.Limits{Depth: 128, Values: 50_000, Within: 3}
 
-// capError is a field that is too long.
+// capError is the error for a field that is too long.
 type capError struct {
 	field string
 	most  int // bytes
 }
 
-// Error returns the field and its cap.
+// Error names the field and its cap.
 func (e *capError) Error() string { return fmt.Sprintf("%s: over %d bytes", e.field, e.most) }
 
-// An object is a JSON object, read field by field: names count exactly, null is
-// missing, and fields that nobody asks for are tolerated, so that newer
-// connectors work.
+// An object is a JSON object that is read field by field. Names must match exactly,
+// null counts as missing, and unknown fields are ignored, so that newer connectors
+// work.
 type object map[string]json.RawMessage
 
 func (o object) take(name string) json.RawMessage {
@@ -63,7 +63,7 @@ func (o object) text(name string) (value string, err error) {
 	return value, nil
 }
 
-// seconds reads a wait; false: missing.
+// seconds reads a wait in seconds. It returns false if the field is missing.
 func (o object) seconds(name string) (time.Duration, bool, error) {
 	raw := o.take(name)
 	if raw == nil {
@@ -76,9 +76,9 @@ func (o object) seconds(name string) (time.Duration, bool, error) {
 	return time.Duration(seconds * float64(time.Second)), true, nil
 }
 
-// decode reads the answer of a success: a page, or a *reportedError if it holds
-// an error object. Any other error names the field that breaks the rules and
-// quotes nothing; then nothing of the page counts.
+// decode reads an answer with a status of success. It returns a page, or a
+// *reportedError if the answer has an error object. Any other error names the field
+// that breaks the rules and quotes nothing. It refuses the whole page.
 func decode(body []byte, limit int) (poller.Result, error) {
 	if !utf8.Valid(body) {
 		return poller.Result{}, errors.New("not UTF-8")
@@ -121,7 +121,7 @@ func decodePage(o object, limit int) (result poller.Result, err error) {
 func decodeMessages(o object, limit int) ([]poller.Message, error) {
 	raw, ok := o["messages"]
 	if !ok {
-		// Any JSON object would pass for an empty page otherwise.
+		// Otherwise any JSON object would count as an empty page.
 		return nil, errors.New("messages: missing")
 	}
 	var list []json.RawMessage // null is an empty list in many languages
@@ -147,8 +147,7 @@ func decodeMessages(o object, limit int) ([]poller.Message, error) {
 	return messages, nil
 }
 
-// decodeMessage reads one message. An error begins with the field's name after
-// a dot.
+// decodeMessage reads one message. An error begins with a dot and the field's name.
 func decodeMessage(raw json.RawMessage) (m poller.Message, err error) {
 	var o object
 	if json.Unmarshal(raw, &o) != nil || o == nil {
@@ -184,7 +183,7 @@ func decodeMessage(raw json.RawMessage) (m poller.Message, err error) {
 	return m, nil
 }
 
-// name reads a text that is short and one line.
+// name reads a short text of one line.
 func (o object) name(field string) (string, error) {
 	text, err := o.text(field)
 	switch {

@@ -16,15 +16,15 @@ type reportedError struct {
 	kind       poller.ErrorKind
 	code       string
 	message    string
-	retryAfter time.Duration // 0: not said
+	retryAfter time.Duration // 0: not set
 }
 
-// Error returns the kind alone: the rest is the connector's own text, which must
-// pass through checkError.
+// Error returns only the kind. The rest is the connector's own text, which checkError
+// has to scrub first.
 func (e *reportedError) Error() string { return "connector: " + string(e.kind) }
 
-// decodeError reads an error object and the answer's retry_after beside it. The
-// error is a *reportedError if all is well.
+// decodeError reads an error object and the answer's retry_after. It returns a
+// *reportedError if both are well-formed.
 func decodeError(raw json.RawMessage, answer object) error {
 	var o object
 	if json.Unmarshal(raw, &o) != nil || o == nil {
@@ -69,9 +69,9 @@ func decodeError(raw json.RawMessage, answer object) error {
 	return e
 }
 
-// checkError is what the connector reported, of the account and in its words, as
-// far as they may be shown. The Retry-After header counts where the body says
-// nothing.
+// checkError returns the error that the connector reported of the account, with its
+// text as far as that may be shown. The Retry-After header counts if the body has no
+// retry_after.
 func (e *reportedError) checkError(answer *fetch.Response, hidden []string) *poller.CheckError {
 	result := &poller.CheckError{
 		Kind: e.kind, Scope: poller.ScopeAccount, RetryAfter: e.retryAfter,
@@ -89,8 +89,8 @@ func (e *reportedError) checkError(answer *fetch.Response, hidden []string) *pol
 	return result
 }
 
-// statusError says what an answer without success means. An error object counts
-// whatever the status; without one the connector or its host is to blame.
+// statusError returns the error for an answer without success. An error object counts
+// with any status. Without one, the fault is the connector's or its host's.
 func statusError(answer *fetch.Response, hidden []string) *poller.CheckError {
 	if answer.Status >= 400 {
 		_, err := decode(answer.Body, 0)
@@ -120,8 +120,8 @@ func statusError(answer *fetch.Response, hidden []string) *poller.CheckError {
 	return e
 }
 
-// hasKind tells an attempt at an error object from what frameworks answer of
-// their own accord, such as {"error": "not found"}.
+// hasKind distinguishes an attempt at an error object from an answer that a framework
+// makes by itself, such as {"error": "not found"}.
 func hasKind(body []byte) bool {
 	if _, err := limits.Check(body); err != nil {
 		return false

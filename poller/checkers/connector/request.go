@@ -9,12 +9,12 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// request is what a connector is asked.
+// request is the body of a request to a connector.
 type request struct {
 	Version  int             `json:"version"`  // 1
 	CheckID  string          `json:"check_id"` // the same for all pages and retries of one claim
 	Account  account         `json:"account"`
-	Cursor   json.RawMessage `json:"cursor"`   // as the connector gave it last; null at first
+	Cursor   json.RawMessage `json:"cursor"`   // the connector's last next_cursor; null at first
 	Limit    int             `json:"limit"`    // messages on a page at most; more are refused
 	Deadline *time.Time      `json:"deadline"` // after which nobody waits for the answer; null: unknown
 	Attempt  int             `json:"attempt"`  // 1, and one more for each failure in a row
@@ -26,7 +26,7 @@ type account struct {
 	Config json.RawMessage `json:"config"` // as registered, references to secrets included
 }
 
-// encodeRequest writes a request. Cursor, config and hint go as they are, but
+// encodeRequest returns a request's JSON. Cursor, config and hint are unchanged, except
 // for the space between tokens.
 func encodeRequest(ctx context.Context, r poller.Request) ([]byte, *poller.CheckError) {
 	if len(r.Cursor) > 0 && !json.Valid(r.Cursor) {

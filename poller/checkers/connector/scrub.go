@@ -12,14 +12,14 @@ import (
 const maxMessage = 500 // bytes of a connector's error message that are shown
 
 var (
-	// Connectors like to say which URL failed. Its query may hold a token, and
-	// what comes before the @ a password.
+	// Errors often name the URL that failed. Its query may hold a token, and the part
+	// before the @ a password.
 	query    = regexp.MustCompile(`\?[^\s"'<>]+`)
 	userinfo = regexp.MustCompile(`://[^\s/@"'<>]*@`)
 )
 
-// scrub makes a connector's text fit to be shown: no query strings, no user
-// names, none of the secrets that it was sent, one line, of bounded length.
+// scrub returns a connector's text in a form that may be shown: one line of bounded
+// length, without query strings, user names and the secrets that were sent to it.
 func scrub(text string, hidden []string) string {
 	text = secrets.Scrub(text, hidden)
 	text = query.ReplaceAllString(text, "?…")
@@ -40,8 +40,8 @@ func scrub(text string, hidden []string) string {
 	return strings.TrimSpace(text)
 }
 
-// cleanCode returns a code that can be counted: short, of few characters. Anything
-// else is no code.
+// cleanCode returns a code that is short and has only the characters that metrics may
+// have, or an empty text.
 func cleanCode(code string) string {
 	if len(code) > 64 {
 		return ""

@@ -10,15 +10,15 @@ import (
 	"github.com/rounds-dev/rounds/poller/signing"
 )
 
-// resolved is what a config is once its secrets are known.
+// resolved is a config with its secrets.
 type resolved struct {
 	keys    []*signing.Key // one, or none: not signed
 	headers http.Header
-	values  []string // of all secrets: none may appear in a text that leaves
-	open    bool     // some are sent, and not over TLS
+	values  []string // of all secrets; no text that is shown may hold one
+	open    bool     // secrets are sent without TLS
 }
 
-// resolve finds a config's secrets. An error names one, never its value.
+// resolve returns a config with its secrets. An error names a secret, never its value.
 func (c config) resolve(ctx context.Context, source secrets.Source) (resolved, error) {
 	var r resolved
 	use := secrets.ForURL(Kind, c.url)
@@ -42,15 +42,15 @@ func (c config) resolve(ctx context.Context, source secrets.Source) (resolved, e
 	return r, nil
 }
 
-// header returns a request's header. The webhook id is the check's: it is the same
-// for all pages and retries of one claim, and tells a connector which requests
-// belong together, not that one came twice.
+// header returns a request's header. The webhook id is the id of the check. It is the
+// same for all pages and retries of one claim: it shows a connector which requests
+// belong together, not that a request was repeated.
 func (r resolved) header(checkID string, now time.Time, body []byte) (http.Header, error) {
 	header := r.headers.Clone()
 	header.Set("Content-Type", "application/json")
 	header.Set("Accept", "application/json")
 	if err := signing.Sign(header, checkID, now, body, r.keys...); err != nil {
-		return nil, signing.ErrKey // whose text is known to hold no secret
+		return nil, signing.ErrKey // its text holds no secret
 	}
 	return header, nil
 }

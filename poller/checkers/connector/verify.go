@@ -9,14 +9,14 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// Verdict is what a verification makes of one rule.
+// Verdict is the result of a verification for one rule.
 type Verdict string
 
 // The verdicts.
 const (
 	Pass      Verdict = "pass"
 	Fail      Verdict = "fail"
-	NotJudged Verdict = "not judged" // nothing that the connector did tells
+	NotJudged Verdict = "not judged" // no answer shows whether the rule is kept
 )
 
 // Rule is one rule of the protocol.
@@ -25,22 +25,23 @@ type Rule struct {
 	Why  string `json:"why"`  // one sentence
 }
 
-// Finding is one rule, held against a connector.
+// Finding is how a connector keeps one rule.
 type Finding struct {
 	Rule
 	Verdict Verdict `json:"verdict"`
-	Seen    string  `json:"seen"`             // what it did; never a secret
-	Advice  string  `json:"advice,omitempty"` // what to do about it; empty where it passes
+	Seen    string  `json:"seen"`             // what the connector did; never holds a secret
+	Advice  string  `json:"advice,omitempty"` // how to mend it; empty if the rule passes
 }
 
-// Trial is what to verify.
+// Trial describes a verification.
 type Trial struct {
-	// Config is that of an account, which decides where the connector is and how
-	// requests are signed.
+	// Config is an account's config. It says where the connector is and how requests
+	// are signed.
 	Config json.RawMessage
-	// Account is the id that it is asked about. It should have some messages.
+	// Account is the id of the account that requests ask about. It should have some
+	// messages.
 	Account string
-	// Deadline is how long the connector has for an answer; 0: 30 s.
+	// Deadline is how long the connector may take for an answer; 0: 30 s.
 	Deadline time.Duration
 }
 
@@ -103,19 +104,19 @@ func Rules() []Rule {
 }
 
 const (
-	trialPages = 20 // followed at most
+	trialPages = 20 // pages at most
 	trialLimit = 50 // messages asked for on a page
 	trialSkew  = 10 * time.Minute
-	trialEmpty = 10 // empty pages in a row
-	trialLate  = 2  // answers that may run out of time before no more is asked
+	trialEmpty = 10 // empty pages in a row at most
+	trialLate  = 2  // answers after the deadline, before nothing more is asked
 )
 
-// Verify asks a connector in every way that the protocol has and returns a finding
-// for each of Rules, in their order. It asks for messages as a check does, a few
-// dozen times, and changes nothing. A time-out or a broken connection says neither
-// yes nor no to the rule that it was about: that is not judged, and shows under the
-// rules "every request" and "deadline". The error is that of a config or secret that
-// cannot be used; a connector that cannot be reached is a finding.
+// Verify sends a connector requests of every form that the protocol has. It returns a
+// finding for each of Rules, in their order. It asks for messages like a check, a few
+// dozen times, and changes nothing. A time-out or a broken connection does not show
+// whether a rule is kept. The rule is then not judged, and the failure shows under the
+// rules "every request" and "deadline". The error is that of an unusable config or
+// secret. A connector that cannot be reached is a finding, not an error.
 func (c *Checker) Verify(ctx context.Context, t Trial) ([]Finding, error) {
 	config, err := c.parse(t.Config)
 	if err != nil {
@@ -139,26 +140,26 @@ type verification struct {
 	trial  Trial
 	url    string
 	secret resolved
-	found  map[string]Finding // by rule, as far as they were judged
+	found  map[string]Finding // by rule, for those judged so far
 
 	asked      int
 	slowest    time.Duration
 	largest    int    // bytes of an answer
 	oversize   string // the first answer over a cap
-	late       int    // answers that ran out of time
-	unanswered string // the first request that twice had no answer
+	late       int    // answers after the deadline
+	unanswered string // the first request that had no answer, twice
 	misshapen  string // the first answer of a wrong form
-	misspelt   string // the first field that is
-	leak       bool   // an answer had a secret in it
+	misspelt   string // the first misspelt field
+	leak       bool   // an answer held a secret
 }
 
-// findings returns one for each rule.
+// findings returns one finding for each rule.
 func (v *verification) findings() []Finding {
 	all := make([]Finding, 0, len(Rules()))
 	for _, rule := range Rules() {
 		f, judged := v.found[rule.Name]
 		if !judged {
-			f = Finding{Verdict: NotJudged, Seen: "there was no page to go by"}
+			f = Finding{Verdict: NotJudged, Seen: "there was no page to judge"}
 			if v.found[ruleReachable].Verdict == Fail {
 				f.Seen = "the connector could not be reached"
 			}
@@ -169,7 +170,7 @@ func (v *verification) findings() []Finding {
 	return all
 }
 
-// judge finds that a rule passes or fails.
+// judge records that a rule passes or fails.
 func (v *verification) judge(rule string, passes bool, seen, advice string) {
 	if passes {
 		v.found[rule] = Finding{Verdict: Pass, Seen: seen}
@@ -178,12 +179,12 @@ func (v *verification) judge(rule string, passes bool, seen, advice string) {
 	v.found[rule] = Finding{Verdict: Fail, Seen: seen, Advice: advice}
 }
 
-// leave finds that a rule cannot be judged. The advice may be empty.
+// leave records that a rule cannot be judged. The advice may be empty.
 func (v *verification) leave(rule, seen, advice string) {
 	v.found[rule] = Finding{Verdict: NotJudged, Seen: seen, Advice: advice}
 }
 
-// judgeReply judges a rule by a reply, where there is one.
+// judgeReply judges a rule by a reply, if there is one.
 func (v *verification) judgeReply(rule string, r reply, passes bool, seen, advice string) {
 	if r.none {
 		v.leave(rule, r.String(), "")

@@ -18,31 +18,31 @@ import (
 	"github.com/rounds-dev/rounds/poller/signing"
 )
 
-// question is one request, and in what it differs from an ordinary one.
+// question is one request: how it differs from an ordinary one.
 type question struct {
 	name    string // for people
-	account string // in place of the trial's
+	account string // instead of the trial's
 	cursor  json.RawMessage
 	limit   int
 	id      string            // of the check; empty: a new one
-	extra   bool              // fields that no connector knows
-	tamper  bool              // a byte more than was signed
-	body    []byte            // in place of the request
-	keys    []*signing.Key    // what to sign with, in place of the config's
-	signed  time.Duration     // how far from now
-	header  func(http.Header) // what else to do to the header
+	extra   bool              // with fields that no connector knows
+	tamper  bool              // with one more byte than was signed
+	body    []byte            // instead of the request
+	keys    []*signing.Key    // to sign with, instead of the config's
+	signed  time.Duration     // the timestamp's distance from now
+	header  func(http.Header) // changes the header
 }
 
-// reply is what came.
+// reply is the outcome of a question.
 type reply struct {
 	status int
 	result poller.Result
-	err    error // a *poller.CheckError, or what is wrong with the answer
-	none   bool  // nothing came that a rule could go by
+	err    error // a *poller.CheckError, or the answer's error
+	none   bool  // no answer came that a rule could be judged by
 	code   fetch.Code
 }
 
-// ids are those of the reply's messages.
+// ids returns the ids of the reply's messages.
 func (r reply) ids() []string {
 	ids := make([]string, 0, len(r.result.Messages))
 	for _, m := range r.result.Messages {
@@ -51,16 +51,16 @@ func (r reply) ids() []string {
 	return ids
 }
 
-// ok reports whether the reply is a page or nothing new.
+// ok reports whether the reply is a page or says that nothing is new.
 func (r reply) ok() bool { return r.err == nil && r.status >= 200 && r.status < 300 }
 
-// blames reports whether the reply is held against the account.
+// blames reports whether the reply counts against the account.
 func (r reply) blames() bool {
 	var failed *poller.CheckError
 	return !r.none && errors.As(r.err, &failed) && failed.Scope == poller.ScopeAccount
 }
 
-// String says what came, in a few words.
+// String describes the reply in a few words.
 func (r reply) String() string {
 	var failed *poller.CheckError
 	switch {
@@ -78,7 +78,7 @@ func (r reply) String() string {
 	return fmt.Sprintf("%d", r.status)
 }
 
-// brief is String without what the connector says of an error.
+// brief is String without the connector's text of an error.
 func (r reply) brief() string {
 	var failed *poller.CheckError
 	switch {
@@ -90,10 +90,10 @@ func (r reply) brief() string {
 	return fmt.Sprintf("%d", r.status)
 }
 
-// ask puts a question, and once more where no answer comes.
+// ask sends a question, and repeats it once if no answer comes.
 func (v *verification) ask(ctx context.Context, q question) reply {
 	if v.late >= trialLate {
-		return reply{none: true, code: fetch.CodeTimeout, err: &poller.CheckError{Message: "not asked, for earlier answers took too long"}}
+		return reply{none: true, code: fetch.CodeTimeout, err: &poller.CheckError{Message: "not asked, because earlier answers took too long"}}
 	}
 	r := v.try(ctx, q)
 	if !r.none || r.code == fetch.CodeTimeout || r.code == fetch.CodeTooLarge || v.asked == 1 || ctx.Err() != nil {
@@ -105,7 +105,7 @@ func (v *verification) ask(ctx context.Context, q question) reply {
 	return r
 }
 
-// try puts a question, within the deadline that it names.
+// try sends a question and waits until the deadline that the request names.
 func (v *verification) try(ctx context.Context, q question) reply {
 	ctx, cancel := context.WithTimeout(ctx, v.trial.Deadline)
 	defer cancel()
@@ -134,8 +134,8 @@ func (v *verification) try(ctx context.Context, q question) reply {
 	return v.look(answer)
 }
 
-// look reads an answer, and notes what it shows besides. The limit is a rule of its
-// own, and is not judged here.
+// look reads an answer, and notes what it shows about other rules. The limit has its
+// own rule and is not judged here.
 func (v *verification) look(answer *fetch.Response) reply {
 	v.largest = max(v.largest, len(answer.Body))
 	v.leak = v.leak || leaks(answer.Body, v.secret.values)
@@ -151,12 +151,12 @@ func (v *verification) look(answer *fetch.Response) reply {
 		} else {
 			v.misshapen = cmp.Or(v.misshapen, failed.Message)
 		}
-		r.none = answer.Status < 300 // it is no page, and says nothing of any other rule
+		r.none = answer.Status < 300 // the answer is not a page, so no other rule can be judged by it
 	}
 	return r
 }
 
-// request makes what is sent for a question.
+// request returns the header and the body for a question.
 func (v *verification) request(ctx context.Context, q question) (http.Header, []byte, error) {
 	id := cmp.Or(q.id, fmt.Sprintf("verify-%s-%d", rand.Text(), v.asked))
 	body, failed := encodeRequest(ctx, poller.Request{
@@ -189,8 +189,9 @@ func (v *verification) request(ctx context.Context, q question) (http.Header, []
 	return header, body, nil
 }
 
-// leaks reports whether an answer repeats a secret. It looks for any form of one where
-// secrets are by chance, at the beginning, and behind that for the secret as it is.
+// leaks reports whether an answer repeats a secret. At the beginning, where secrets
+// appear by accident, it searches for any form of one. After that it searches only for
+// the unchanged secret.
 func leaks(body []byte, hidden []string) bool {
 	for _, secret := range hidden {
 		if len(secret) >= 8 && bytes.Contains(body, []byte(secret)) {
@@ -201,14 +202,14 @@ func leaks(body []byte, hidden []string) bool {
 	return secrets.Scrub(text, hidden) != text
 }
 
-// overCap reports whether an answer was dropped for its size.
+// overCap reports whether an answer was refused because of its size.
 func overCap(err error) bool {
 	var over *capError
 	var values *strict.LimitError
 	return errors.As(err, &over) || errors.As(err, &values)
 }
 
-// withExtra adds fields that no version of the protocol has.
+// withExtra returns a request with fields that no version of the protocol has.
 func withExtra(body []byte) []byte {
 	var request map[string]json.RawMessage
 	if json.Unmarshal(body, &request) != nil {
@@ -223,7 +224,7 @@ func withExtra(body []byte) []byte {
 	return extended
 }
 
-// wrongKey is what somebody signs with who does not know the secret.
+// wrongKey returns a random key, as somebody would use who does not know the secret.
 func wrongKey() (*signing.Key, error) {
 	raw := make([]byte, signing.MinKey)
 	if _, err := rand.Read(raw); err != nil {

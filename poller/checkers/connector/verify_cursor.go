@@ -10,7 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
-// cursors goes through all pages, one message at a time at first.
+// cursors judges the rules about pages. It asks for all pages, the first with one
+// message.
 func (v *verification) cursors(ctx context.Context, first reply) {
 	if len(first.result.Messages) == 0 {
 		for _, rule := range []string{ruleLimit, ruleSame, ruleMoves, ruleResumes, ruleTwice} {
@@ -23,14 +24,14 @@ func (v *verification) cursors(ctx context.Context, first reply) {
 	most := max(len(one.result.Messages), 1)
 	v.judgeReply(ruleLimit, one, one.ok() && most == 1 && len(first.result.Messages) <= trialLimit,
 		fmt.Sprintf("asked for 1 message: %v, for %d: %v", one, trialLimit, first),
-		"give at most as many messages as limit says, the oldest first, and has_more where there are others")
+		"return at most as many messages as limit says, the oldest first, and has_more if there are others")
 	shown, limit := one, 1
-	if !one.ok() || len(one.result.Messages) == 0 { // the other rules have the first page to go by
+	if !one.ok() || len(one.result.Messages) == 0 { // the other rules are judged by the first page
 		shown, limit = first, trialLimit
 	}
 	again := v.ask(ctx, question{name: "the same cursor again", limit: limit})
 	v.judgeReply(ruleSame, again, again.ok() && prefix(shown.ids(), again.ids()), fmt.Sprintf("%s, then %s", some(shown.ids()), some(again.ids())),
-		"keep the state in the cursor alone, and give messages ids that stay")
+		"keep the state in the cursor alone, and give each message an id that never changes")
 	rest := reply{none: true}
 	if shown.result.Cursor != nil {
 		rest = v.ask(ctx, question{name: "the next page", cursor: shown.result.Cursor})
@@ -43,9 +44,9 @@ func (v *verification) cursors(ctx context.Context, first reply) {
 	v.pages(ctx, first)
 }
 
-// moves judges whether a cursor is another one behind other messages.
+// moves judges whether the cursor changes after each page of messages.
 func (v *verification) moves(first, shown, rest reply) bool {
-	advice := "give next_cursor with every page that has messages, and have it name the last of them"
+	advice := "return next_cursor with every page that has messages, and let it name the last of them"
 	cursor := shown.result.Cursor
 	switch {
 	case cursor == nil || first.result.Cursor == nil:
@@ -73,7 +74,7 @@ func (v *verification) resumes(first, one, rest reply) {
 		v.leave(ruleResumes, rest.String(), "")
 	case !rest.ok() || repeats(got) > 0 || !prefix(got, want) && !prefix(want, got):
 		v.judge(ruleResumes, false, fmt.Sprintf("1 message, then %v: %s", rest, difference(want, got)),
-			"begin right behind the message that next_cursor was given with, neither before nor after it")
+			"begin with the message right after the one that next_cursor was returned with")
 	case len(want) < 2:
 		v.leave(ruleResumes, "the account has one message", "verify with an account that has some: --account")
 	default:
@@ -81,7 +82,8 @@ func (v *verification) resumes(first, one, rest reply) {
 	}
 }
 
-// pages follows the pages until there are no more, and asks for what is behind them.
+// pages asks for page after page until there are no more, and once more under the last
+// cursor.
 func (v *verification) pages(ctx context.Context, page reply) {
 	cursor, seen, empty, pages := page.result.Cursor, page.ids(), 0, 1
 	for ; page.result.HasMore && pages < trialPages; pages++ {
@@ -95,7 +97,7 @@ func (v *verification) pages(ctx context.Context, page reply) {
 		}
 		switch {
 		case repeats(seen) > 0:
-			v.judge(ruleTwice, false, fmt.Sprintf("page %d: %s came before", pages+1, count(repeats(seen), "message")), "under next_cursor give only what is newer")
+			v.judge(ruleTwice, false, fmt.Sprintf("page %d: %s came before", pages+1, count(repeats(seen), "message")), "under next_cursor return only what is newer")
 			v.leave(ruleEnd, "the same messages came again", "")
 			return
 		case !page.ok():
@@ -125,16 +127,16 @@ func (v *verification) pages(ctx context.Context, page reply) {
 		return
 	}
 	again := slices.ContainsFunc(after.ids(), func(id string) bool { return slices.Contains(seen, id) })
-	v.judgeReply(ruleTwice, after, !again, known, "under the last cursor give only what is newer")
+	v.judgeReply(ruleTwice, after, !again, known, "under the last cursor return only what is newer")
 }
 
-// sameJSON reports whether two cursors say the same.
+// sameJSON reports whether two cursors are the same JSON.
 func sameJSON(a, b []byte) bool {
 	var first, second bytes.Buffer
 	return json.Compact(&first, a) == nil && json.Compact(&second, b) == nil && bytes.Equal(first.Bytes(), second.Bytes())
 }
 
-// some names a few ids.
+// some returns the first few ids as text.
 func some(ids []string) string {
 	const most = 3
 	names := make([]string, 0, most)
@@ -147,7 +149,8 @@ func some(ids []string) string {
 	return fmt.Sprint(names)
 }
 
-// prefix reports whether a list begins another: there may be newer messages by then.
+// prefix reports whether the long list begins with the short one. The long one may have
+// newer messages.
 func prefix(short, long []string) bool {
 	return len(short) <= len(long) && slices.Equal(short, long[:len(short)])
 }
@@ -163,7 +166,7 @@ func repeats(ids []string) (n int) {
 	return n
 }
 
-// difference says where two lists part.
+// difference describes the first difference of two lists.
 func difference(want, got []string) string {
 	for i := range min(len(want), len(got)) {
 		if want[i] != got[i] {

@@ -18,13 +18,12 @@ const (
 	messageFields = "id type time data"
 )
 
-// otherWords are what people call fields who have not looked, without regard to case
-// and underscores.
+// otherWords are common wrong names of fields, in lower case and without underscores.
 const otherWords = " cursor=next_cursor more=has_more hasnext=has_more items=messages timestamp=time payload=data "
 
-// misspelt names the first field of an answer that means nothing and is likely to
-// mean another one that is missing; empty where there is none. What is no object has
-// no fields.
+// misspelt describes the first unknown field of an answer that is likely meant as a
+// known field that is missing. It returns an empty text if there is none. A value that
+// is not an object has no fields.
 func misspelt(body []byte) string {
 	if _, err := limits.Check(body); err != nil {
 		return ""
@@ -62,8 +61,8 @@ func misspelt(body []byte) string {
 	return ""
 }
 
-// misspeltIn looks through one object. A name counts only where the field that it is
-// like is missing: what is there besides is somebody's own.
+// misspeltIn searches one object. A name counts only if the field that it resembles is
+// missing. Other unknown fields are the connector's own.
 func misspeltIn(path string, o object, fields string) string {
 	var missing []string
 	for field := range strings.FieldsSeq(fields) {
@@ -84,7 +83,7 @@ func misspeltIn(path string, o object, fields string) string {
 	return ""
 }
 
-// alike reports whether somebody who wrote a name is likely to mean a field.
+// alike reports whether a name is likely meant as a field.
 func alike(name, field string) bool {
 	name, plain := bare(name), bare(field)
 	if name == plain || strings.Contains(otherWords, " "+name+"="+field+" ") {
@@ -97,13 +96,13 @@ func alike(name, field string) bool {
 	return len(plain) > 2 && len(name) < 2*len(plain) && edits(name, plain) <= most
 }
 
-// bare is a name without case and what joins its words.
+// bare returns a name in lower case and without the characters that join its words.
 func bare(name string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(name))
 }
 
-// edits is how many letters must be changed, left out, put in or swapped with their
-// neighbour to make one word of another.
+// edits returns how many letters must be changed, removed, inserted or swapped with
+// their neighbour to turn one word into the other.
 func edits(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

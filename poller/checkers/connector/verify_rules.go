@@ -26,7 +26,7 @@ func (v *verification) run(ctx context.Context) {
 	case first.status == http.StatusUnauthorized || first.status == http.StatusForbidden:
 		advice = "sign with the secret that the connector has: the request was refused for its signature or its headers"
 	case first.blames():
-		advice = "verify with --account and --set as of an account that the connector knows"
+		advice = "verify with --account and --set of an account that the connector knows"
 	}
 	if first.status != 0 && v.misshapen != "" && first.status < 300 {
 		v.judge(ruleAnswer, true, fmt.Sprint(first.status), "")
@@ -42,12 +42,12 @@ func (v *verification) run(ctx context.Context) {
 		v.unknownAccount(ctx)
 		v.malformed(ctx)
 		v.judge(ruleEvery, v.unanswered == "", cmp.Or(v.unanswered, count(v.asked, "request")+", each with an answer"),
-			"answer whatever comes, if only with a status: no request may end the process or the connection")
+			"answer every request, at least with a status: no request may end the process or the connection")
 	}
 	v.throughout()
 }
 
-// throughout judges what every answer shows.
+// throughout judges the rules that every answer has to keep.
 func (v *verification) throughout() {
 	if v.largest > 0 || v.misshapen != "" {
 		v.judge(ruleForm, v.misshapen == "", cmp.Or(v.misshapen, "each answer has its form"), "write the field as the schema has it: rounds connector schema")
@@ -63,7 +63,7 @@ func (v *verification) throughout() {
 			"leave out of messages, cursors and errors what requests carry in their headers")
 	}
 	v.judge(ruleDeadline, v.late == 0, fmt.Sprintf("%s, the slowest took %v of %v", count(v.asked, "request"), v.slowest.Round(time.Millisecond), v.trial.Deadline),
-		"answer before the request's deadline: give what there is and say has_more")
+		"answer before the request's deadline: return the messages found so far and has_more")
 }
 
 // reachable judges the first request by whether an answer came at all.
@@ -85,7 +85,7 @@ func (v *verification) reachable(first reply) {
 	v.judge(ruleReachable, false, fetch.Host(v.url)+": "+failed.Message, cmp.Or(advice, "see that an HTTP server answers there"))
 }
 
-// signature tries what somebody without the secret could send.
+// signature sends requests that somebody without the secret could send.
 func (v *verification) signature(ctx context.Context) {
 	rules := []string{ruleSignature, ruleRefusal, ruleReplay, ruleAhead, ruleRotation}
 	wrong, err := wrongKey()
@@ -128,7 +128,7 @@ func (v *verification) signature(ctx context.Context) {
 	v.judgeReply(ruleRotation, r, r.ok(), "two signatures, of which the second fits: "+r.brief(), "take webhook-signature apart at its spaces and accept the request if any of them fits")
 }
 
-// refusal judges in which way requests were refused.
+// refusal judges how requests were refused.
 func (v *verification) refusal(replies []reply) {
 	const advice = "answer 401 without an error object: a wrong signature is the deployment's fault, never the account's"
 	judged := 0
@@ -155,10 +155,10 @@ func (v *verification) refusal(replies []reply) {
 
 func (v *verification) unknownFields(ctx context.Context) {
 	got := v.ask(ctx, question{name: "unknown fields", extra: true})
-	v.judgeReply(ruleUnknown, got, got.ok(), got.String(), "pass over fields of the request that you do not know")
+	v.judgeReply(ruleUnknown, got, got.ok(), got.String(), "ignore unknown fields of the request")
 }
 
-// repeatedID asks twice under one id, as for the pages of a check.
+// repeatedID asks twice with one id, as for two pages of a check.
 func (v *verification) repeatedID(ctx context.Context) {
 	id := fmt.Sprintf("verify-again-%d", time.Now().UnixNano())
 	for n := range 2 {
@@ -170,7 +170,7 @@ func (v *verification) repeatedID(ctx context.Context) {
 	}
 }
 
-// strangeCursor sends a cursor that the connector cannot have given out.
+// strangeCursor sends a cursor that the connector cannot have returned.
 func (v *verification) strangeCursor(ctx context.Context) {
 	got := v.ask(ctx, question{name: "an unknown cursor", cursor: json.RawMessage(`{"x_verify":["no such cursor"]}`)})
 	var failed *poller.CheckError
@@ -179,8 +179,8 @@ func (v *verification) strangeCursor(ctx context.Context) {
 		`answer 200 with {"error": {"kind": "cursor_invalid"}}, or begin anew and say "cursor_reset": true`)
 }
 
-// unknownAccount asks about an account that nobody has. A connector that goes by the
-// config alone answers as ever.
+// unknownAccount asks about an account that does not exist. A connector that uses only
+// the config answers as usual.
 func (v *verification) unknownAccount(ctx context.Context) {
 	got := v.ask(ctx, question{name: "an unknown account", account: "verify-no-such-account"})
 	v.judgeReply(ruleNobody, got, got.ok() || got.blames(), got.String(),
