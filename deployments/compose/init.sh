@@ -1,12 +1,12 @@
 #!/bin/sh
-# Writes what compose.yaml wants and nobody else may know, once: a token for the API,
-# passwords of Redis for rounds and for you, and the users of Redis that have them. What
-# is there stays as it is; delete a file, and the next run makes another.
+# Creates the secrets for compose.yaml: a token for the API, Redis passwords for rounds and
+# for you, and the Redis users with these passwords. Existing files are kept. If you delete
+# one, the next run creates another.
 #
 #   ./init.sh
 #
-# The folder is for its owner alone. Files in it that containers have may be read by all,
-# because the processes there are other users than whoever runs this.
+# Only the owner can enter the folder. Files in it for containers can be read by all,
+# because the processes there run as other users.
 set -eu
 cd "$(dirname "$0")"
 umask 077

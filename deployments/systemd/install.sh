@@ -1,11 +1,11 @@
 #!/bin/sh
-# Installs rounds as a service of systemd: the binary beside this script or named by it,
-# the unit, its settings, and, once, a token and a password for Redis. What is there of the
-# latter stays as it is.
+# Installs rounds as a systemd service: the binary (beside this script, or the one that its
+# argument names), the unit, its settings, a token and a password for Redis. An existing
+# token or password is kept.
 #
 #   sudo ./install.sh [PATH/TO/rounds]
 #
-# DESTDIR is put before all paths, for packages.
+# DESTDIR is prepended to all paths, for packages.
 set -eu
 binary=$(realpath "${1:-$(dirname "$0")/rounds}")
 cd "$(dirname "$0")"
