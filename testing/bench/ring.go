@@ -271,7 +271,8 @@ func (l *load) work(ctx context.Context, w int, stop time.Time, perShard int, ow
 	turn := func(shard, claim, keep int) error {
 		var now time.Time
 		if claim > 0 {
-			b, err := l.ring.Claim(ctx, shard, replica, claim, l.records.Known(shard))
+			// A poller names the kinds that it checks.
+			b, err := l.ring.Claim(ctx, shard, replica, claim, l.records.Known(shard), "feed", "http", "imap", "wecom-kf")
 			if err != nil {
 				return err
 			}
