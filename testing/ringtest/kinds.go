@@ -277,7 +277,9 @@ func handOverWakes(f *fixture) {
 	f.claimKinds(alice, 10, feeds)
 	expect("passed by", 1)
 	cancel()
-	<-done
+	if err := <-done; err != nil {
+		f.Errorf("listening ended with %v", err)
+	}
 }
 
 // kindsAudited holds an audit to what waits by kind.
