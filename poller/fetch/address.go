@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// ErrRefusedAddress reports an address that the client's Rule does not let it reach. Of a
-// name that leads to such addresses alone it says nothing: the error is that of a name
-// without an address, so that nobody learns which names there are inside a network.
+// ErrRefusedAddress reports an address that the client's Rule does not allow. A name that
+// resolves only to such addresses has the error of a name without an address instead, so
+// that nobody learns which names exist inside a network.
 var ErrRefusedAddress = errors.New("refused address")
 
-// refused lists what IANA's special-purpose registries keep off the public
-// internet. Of IPv6 only 2000::/3 is handed out, so only holes in it are listed.
+// refused lists the networks that IANA's special-purpose registries keep off the public
+// internet. Of IPv6 only 2000::/3 is assigned, so only exceptions within it are listed.
 var refused = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),       // this network
 	netip.MustParsePrefix("10.0.0.0/8"),      // private
@@ -38,16 +38,17 @@ var refused = []netip.Prefix{
 
 var (
 	globalIPv6 = netip.MustParsePrefix("2000::/3")
-	// nat64 is how networks without IPv4 reach all of it: an address counts as
-	// the IPv4 address in its last four bytes.
+	// nat64 is the prefix by which networks without IPv4 reach IPv4 hosts: an address
+	// counts as the IPv4 address in its last four bytes.
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
-	// localNAT64, compatible and sixToFour hold IPv4 addresses, too, and are not public.
+	// localNAT64, compatible and sixToFour hold IPv4 addresses too. They are not public.
 	localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
 	compatible = netip.MustParsePrefix("::/96")
 	sixToFour  = netip.MustParsePrefix("2002::/16")
 )
 
-// public reports whether an address is one that strangers may send us to.
+// public reports whether an address is on the public internet, so that strangers may name
+// it.
 func public(addr netip.Addr) bool {
 	addr = addr.WithZone("").Unmap()
 	if nat64.Contains(addr) {
@@ -65,8 +66,8 @@ func public(addr netip.Addr) bool {
 	return addr.IsValid()
 }
 
-// guard is the dialer's hook between name resolution and connect, for the host that was
-// asked for.
+// guard returns the dialer's hook between name resolution and connect, for the requested
+// host.
 func (r Rule) guard(host string) func(network, address string, _ syscall.RawConn) error {
 	name := host
 	if _, err := netip.ParseAddr(host); err == nil {
@@ -84,11 +85,11 @@ func (r Rule) guard(host string) func(network, address string, _ syscall.RawConn
 	}
 }
 
-// refusal is an ErrRefusedAddress that knows the address, which whoever is told it wrote
-// himself.
+// refusal is an ErrRefusedAddress with the address. It is used only for addresses that the
+// URL itself had, so it tells the URL's author nothing new.
 type refusal struct{ addr netip.Addr }
 
-// Error returns why.
+// Error names the refused address.
 func (e refusal) Error() string {
 	if !e.addr.IsValid() {
 		return ErrRefusedAddress.Error()

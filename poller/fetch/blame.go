@@ -8,7 +8,7 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// blame says whose fault an Error is; the account's unless known better.
+// blame says whose fault an Error is. The zero value blames the account.
 type blame int
 
 const (
@@ -17,13 +17,13 @@ const (
 	blameUs
 )
 
-// ours reports whether an errno of a connect tells of our own network or
+// ours reports whether an errno of a connect is a failure of our own network or
 // process rather than of the host.
 func ours(errno syscall.Errno, addr net.Addr) bool {
 	switch errno {
 	case syscall.ENETUNREACH, syscall.EADDRNOTAVAIL:
-		// To an IPv6 address it means no more than that one network has IPv6
-		// and the other has not.
+		// For an IPv6 address it only means that one network has IPv6 and the other
+		// does not.
 		tcp, ok := addr.(*net.TCPAddr)
 		return !ok || tcp.IP.To4() != nil
 	case syscall.ENETDOWN, syscall.ENOBUFS, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.EACCES, syscall.EPERM:
@@ -33,17 +33,17 @@ func ours(errno syscall.Errno, addr net.Addr) bool {
 }
 
 // CheckError turns an error of Client.Do into a check's error. All are
-// transient, but for an answer over the size limit, which is a protocol error.
+// transient, except an answer over the size limit, which is a protocol error.
 // The scope is
 //
-//   - egress for our own network and proxy, for calls that were cancelled, and for
-//     those that found no room,
+//   - egress for our own network and proxy, for cancelled calls, and for calls that
+//     found no room,
 //   - rate key, which is the host, for connections that fail, time out or break
 //     off, for TLS, and for names that could not be looked up,
 //   - account for a name without an address, for a host that was reached but did
-//     not answer in time, and for all that the URL itself is to blame for.
+//     not answer in time, and for all faults of the URL itself.
 //
-// Network is set where no whole answer came: our own network may be the cause.
+// Network is set if no whole answer came, because our own network may be the cause.
 func CheckError(err error) *poller.CheckError {
 	result := &poller.CheckError{
 		Kind: poller.Transient, Scope: poller.ScopeAccount,
@@ -51,7 +51,7 @@ func CheckError(err error) *poller.CheckError {
 	}
 	var failed *Error
 	if !errors.As(err, &failed) {
-		return result // of unknown origin: its text is not to be trusted
+		return result // the error's origin is unknown, and its text may hold secrets
 	}
 	result.Code, result.Message, result.Err = string(failed.Code), failed.text, failed
 	switch failed.Code {

@@ -7,11 +7,11 @@ import (
 	"net/http"
 )
 
-// readBody reads an answer of at most so many bytes. What is larger than smallBody
-// waits for room first.
+// readBody reads an answer of at most the given number of bytes. An answer larger than
+// smallBody waits for room first.
 func (c *Client) readBody(ctx context.Context, answer *http.Response, most int64) ([]byte, error) {
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
-		// The status has said it all: a body that breaks off changes nothing.
+		// Only the status counts: a body that breaks off changes nothing.
 		body, err := io.ReadAll(io.LimitReader(answer.Body, errorBody))
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 			return nil, err
@@ -44,12 +44,12 @@ func (c *Client) readBody(ctx context.Context, answer *http.Response, most int64
 	return body, nil
 }
 
-// readLarge reads on behind what is there, and copies seldom: an answer whose
-// length was said is read into its place.
+// readLarge continues to read after the bytes that are there. It rarely copies: an answer
+// of a known length is read into a buffer of that size.
 func readLarge(from io.Reader, body []byte, length, most int) ([]byte, error) {
-	size := length + 1 // one more, to see the end
+	size := length + 1 // one more byte, to see the end
 	if length == most {
-		size = min(size, 16*len(body)) // its length was not said
+		size = min(size, 16*len(body)) // the answer did not state its length
 	}
 	for {
 		grown := make([]byte, len(body), size)

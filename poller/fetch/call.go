@@ -13,8 +13,8 @@ import (
 
 const (
 	defaultMaxBody = 8 << 20
-	// errorBody is how much is read of an answer that is no success: enough for
-	// an error object, never too much.
+	// errorBody is how many bytes are read of an answer without success: enough for
+	// an error object.
 	errorBody = 64 << 10
 )
 
@@ -22,29 +22,30 @@ const (
 type Call struct {
 	Method       string      // empty: GET
 	URL          string      // see Client.Validate
-	Header       http.Header // sent to the URL's own origin only, but for the harmless ones
+	Header       http.Header // sent to the URL's own origin only, except harmless ones
 	Body         []byte      // nil: none
 	MaxBody      int64       // bytes wanted of a 2xx answer at most, after decompression; 0: 8 MiB
 	MaxRedirects int         // 0: a redirect is the answer; see also Response.Moved
-	// Confined keeps what goes to the URL's own origin from the public internet, and from
-	// proxies: for secrets that go without TLS. Where a redirect leads elsewhere they are
-	// not sent along.
+	// Confined keeps requests to the URL's own origin off the public internet and off
+	// proxies. It is for secrets that are sent without TLS. A redirect to another origin
+	// does not get them.
 	Confined bool
 }
 
-// Response is an answer, read to its end.
+// Response is an answer that was read to its end.
 type Response struct {
 	Status int
 	Header http.Header
-	// Body is whole if the status is 2xx, else cut after 64 KiB.
+	// Body is whole if the status is 2xx, and else cut after 64 KiB.
 	Body []byte
-	// Moved is where the URL leads by permanent redirects (301, 308) alone, followed up to
-	// the first other one, without a fragment. It never leads from https to http. Empty:
-	// nowhere.
+	// Moved is the address that permanent redirects (301, 308) lead to, up to the first
+	// redirect of another kind, without a fragment. It never leads from https to http. It
+	// is empty if the first redirect is not permanent, or there is none.
 	Moved string
 }
 
-// RetryAfter returns what the answer's Retry-After header asks for; see RetryAfter.
+// RetryAfter returns the wait of the answer's Retry-After header; see the function
+// RetryAfter.
 func (r *Response) RetryAfter() time.Duration { return RetryAfter(r.Header, time.Now()) }
 
 // Do makes a call and reads the answer. Any status is a success here; the error
@@ -79,7 +80,7 @@ func (c *Client) do(ctx context.Context, call Call) (*Response, error) {
 	for name, values := range call.Header {
 		request.Header[http.CanonicalHeaderKey(name)] = values
 	}
-	// Encodings are the transport's business: it undoes only what it asked for.
+	// The transport sets this header itself: it decodes only encodings that it asked for.
 	request.Header.Del("Accept-Encoding")
 	request.Header.Set("User-Agent", c.options.UserAgent)
 
@@ -97,13 +98,13 @@ func (c *Client) do(ctx context.Context, call Call) (*Response, error) {
 	return &Response{Status: answer.StatusCode, Header: answer.Header, Body: body, Moved: moved.to}, nil
 }
 
-// move is where permanent redirects lead.
+// move records where permanent redirects lead.
 type move struct {
 	to    string
 	ended bool
 }
 
-// follow takes note of one redirect.
+// follow records one redirect.
 func (m *move) follow(request *http.Request, from *url.URL) {
 	permanent := request.Response != nil &&
 		(request.Response.StatusCode == http.StatusMovedPermanently || request.Response.StatusCode == http.StatusPermanentRedirect)
@@ -115,7 +116,7 @@ func (m *move) follow(request *http.Request, from *url.URL) {
 	}
 }
 
-// checkRedirect makes the rule for redirects of one call.
+// checkRedirect returns the rule for redirects of one call.
 func checkRedirect(most int, moved *move) func(*http.Request, []*http.Request) error {
 	return func(request *http.Request, via []*http.Request) error {
 		if len(via) > most {
@@ -125,7 +126,7 @@ func checkRedirect(most int, moved *move) func(*http.Request, []*http.Request) e
 			return err
 		}
 		moved.follow(request, via[len(via)-1].URL)
-		// The page before is nobody's business: its query may hold a token.
+		// The query of the previous URL may hold a token.
 		request.Header.Del("Referer")
 		for _, earlier := range append(via[1:len(via):len(via)], request) {
 			if !sameOrigin(earlier.URL, via[0].URL) {
@@ -137,9 +138,9 @@ func checkRedirect(most int, moved *move) func(*http.Request, []*http.Request) e
 	}
 }
 
-// keepHarmless drops what another origin must not see: any header could be a
-// credential, so only known ones stay. Validators stay because the answer's
-// origin issued them.
+// keepHarmless drops headers that another origin must not see. Any header could be a
+// credential, so only known harmless ones are kept. Validators are kept because the
+// answer's origin issued them.
 func keepHarmless(header http.Header) {
 	for name := range header {
 		switch name {

@@ -21,34 +21,33 @@ type Options struct {
 	HeaderTimeout time.Duration // from the request to the answer's header; 0: only ctx limits it
 	Timeout       time.Duration // for a whole call whose ctx has no deadline; 0: 30 s
 	Resolver      *net.Resolver // nil: the system's
-	// Proxy is the URL of an HTTP proxy that calls go through, with a user and password
-	// if need be; see ValidateProxy. Where names lead to is the proxy's to judge then.
-	// Dial does not go through it. Empty: none, whatever the environment says.
+	// Proxy is the URL of an HTTP proxy for calls, which may have a user and a password;
+	// see ValidateProxy. The proxy then resolves names and decides where they may lead.
+	// Dial does not use it. Empty: none, whatever the environment says.
 	Proxy string
-	// NoProxy are hosts that are reached directly, as in the variable NO_PROXY: names, also
-	// for what is below them, addresses and networks, separated by commas, each with
-	// :PORT if need be; * for all. So are loopback addresses.
+	// NoProxy lists hosts that are reached directly, as in the variable NO_PROXY: names,
+	// which include those below them, addresses and networks, separated by commas, each
+	// with an optional :PORT; * for all. Loopback addresses are always reached directly.
 	NoProxy string
 	// Transport replaces the network, for tests in fake time. Then no address is
 	// judged.
 	Transport http.RoundTripper
 }
 
-// UserAgent is what upstreams see of a version of this program.
+// UserAgent returns the User-Agent header of a version of this program.
 func UserAgent(version string) string {
 	return "rounds/" + version + " (+https://github.com/rounds-dev/rounds)"
 }
 
-// A Client makes calls. It is safe for concurrent use, and there should be one
-// in a process: it holds the connections that are kept open, and bounds the memory
-// that answers take up.
+// A Client makes calls. It is safe for concurrent use. A process should have only one,
+// because it holds the connections that are kept open, and bounds the memory of answers.
 type Client struct {
 	options Options
 	way     atomic.Pointer[way]
 	room    room
 }
 
-// New makes a client.
+// New returns a client.
 func New(options Options) *Client {
 	options.UserAgent = cmp.Or(options.UserAgent, "rounds (+https://github.com/rounds-dev/rounds)")
 	options.Timeout = cmp.Or(options.Timeout, 30*time.Second)
@@ -57,18 +56,18 @@ func New(options Options) *Client {
 	return c
 }
 
-// Permit has calls that begin from now on reach other networks, as Options.Networks.
-// Connections that were made before are used by none of them.
+// Permit replaces Options.Networks for calls that begin from now on. These calls use no
+// connection that was made before.
 func (c *Client) Permit(networks Networks) {
 	options := c.options
 	options.Networks = networks
 	c.way.Swap(newWay(options)).close()
 }
 
-// Close closes the connections that are kept open. Calls under way go on.
+// Close closes the connections that are kept open. Running calls continue.
 func (c *Client) Close() { c.way.Load().close() }
 
-// way is how calls get out, under one Rule.
+// way holds the transports of calls under one Rule.
 type way struct {
 	rule      Rule
 	dialer    net.Dialer
@@ -82,7 +81,7 @@ func newWay(options Options) *way {
 	w := &way{rule: Rule{Private: options.AllowPrivate, Networks: options.Networks, Reserved: options.Reserved}}
 	w.dialer = net.Dialer{Timeout: cmp.Or(options.DialTimeout, 10*time.Second), Resolver: options.Resolver}
 	w.transport = &http.Transport{
-		Proxy:                  nil, // not that of the environment: newProxied judges what goes through one
+		Proxy:                  nil, // the environment's is not used: newProxied decides what goes through a proxy
 		DialContext:            w.dial,
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    cmp.Or(options.TLSTimeout, 10*time.Second),
@@ -97,7 +96,7 @@ func newWay(options Options) *way {
 	if options.Proxy != "" {
 		to, err := parseProxy(options.Proxy)
 		if err != nil {
-			w.round = noProxy{} // never past a proxy that was meant
+			w.round = noProxy{} // no call bypasses a proxy that was configured
 		} else {
 			w.proxied = w.newProxied(to, options.NoProxy)
 			w.round = w.proxied
@@ -109,7 +108,7 @@ func newWay(options Options) *way {
 	return w
 }
 
-// dial connects under the rule, which judges each address that the host has.
+// dial connects under the rule, which judges each address of the host.
 func (w *way) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return w.dialUnder(ctx, network, address, func(rule control) control { return rule })
 }
@@ -117,7 +116,7 @@ func (w *way) dial(ctx context.Context, network, address string) (net.Conn, erro
 // control is a dialer's hook between name resolution and connect.
 type control = func(network, address string, conn syscall.RawConn) error
 
-// dialUnder connects under what more makes of the rule.
+// dialUnder connects under the rule that more returns for the rule's own hook.
 func (w *way) dialUnder(ctx context.Context, network, address string, more func(control) control) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

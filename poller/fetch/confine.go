@@ -11,13 +11,14 @@ import (
 )
 
 // ErrPublic reports that a confined call would have gone to the public internet, or
-// through a proxy. Whoever makes one has a secret to send without TLS.
+// through a proxy. Confined calls send a secret without TLS.
 var ErrPublic = errors.New("a secret goes without TLS to private addresses only, and not through a proxy: use https, or name the private host in ROUNDS_NO_PROXY")
 
-// of is how the requests of a call to an origin go.
+// of returns the transport for the requests of a call to an origin.
 func (w *way) of(call Call, origin *url.URL) http.RoundTripper {
 	var direct, proxied http.RoundTripper = w.transport, w.proxied
-	// What replaces the network has no addresses, and what refuses every call sends nothing.
+	// A transport that replaces the network has no addresses, and one that refuses every call
+	// sends nothing.
 	replaced := w.round != direct && w.round != proxied
 	if !call.Confined || origin.Scheme == "https" || replaced {
 		return w.round
@@ -25,7 +26,7 @@ func (w *way) of(call Call, origin *url.URL) http.RoundTripper {
 	return confinedWay{w, origin}
 }
 
-// confinedWay sends what is for one origin to private addresses only, and the rest as ever.
+// confinedWay sends requests to one origin to private addresses only, and others as usual.
 type confinedWay struct {
 	way    *way
 	origin *url.URL
@@ -48,8 +49,8 @@ func (c confinedWay) RoundTrip(request *http.Request) (*http.Response, error) {
 	return c.way.confined.RoundTrip(request)
 }
 
-// newConfined makes the transport of confined calls. It has connections of its own: one
-// that is kept open by other calls may lead anywhere.
+// newConfined returns the transport of confined calls. It has its own connections,
+// because those of other calls may lead anywhere.
 func (w *way) newConfined() *http.Transport {
 	confined := w.transport.Clone()
 	confined.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -7,7 +7,7 @@ import (
 )
 
 // Dial connects to HOST:PORT over TCP, for checkers of protocols other than HTTP,
-// under the rule that holds for all addresses. The error is always an *Error.
+// under the rule that applies to all addresses. The error is always an *Error.
 func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
 	conn, err := c.way.Load().dial(ctx, "tcp", address)
 	if err != nil {
@@ -16,12 +16,12 @@ func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// Broken makes an *Error of what went wrong on a connection of Dial's: a failed
+// Broken returns the *Error for a failure on a connection of Dial's: a failed
 // read, write or TLS handshake, or the end of ctx.
 func Broken(ctx context.Context, err error) *Error { return newError(ctx, err, true) }
 
-// ValidateHost judges a host, a name or an address without a port, when an
-// account is registered. An address is judged at once, a name only when it is
+// ValidateHost checks a host, a name or an address without a port, when an account is
+// registered. An address is checked against the rule at once, a name only when it is
 // resolved. The error is ErrHost or ErrPrivate.
 func (c *Client) ValidateHost(host string) error { return c.way.Load().rule.validateHost(host) }
 

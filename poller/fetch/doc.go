@@ -1,17 +1,17 @@
-// Package fetch is the one HTTP client of checkers and webhooks. It knows no kind of
+// Package fetch is the only HTTP client of checkers and webhooks. It knows no kind of
 // account, and makes no request that its caller did not ask for.
 //
-// It talks to addresses that strangers chose, so it trusts nothing it gets:
+// It calls addresses that strangers chose, so it trusts nothing that it receives:
 //
 //   - The address is judged inside the dialer, after name resolution and for
-//     each connection, so neither a redirect nor a name that changes its address
-//     leads where a [Rule] does not let it. Proxies of the environment are not used:
-//     they would resolve names on their own.
+//     each connection. Neither a redirect nor a name that changes its address
+//     reaches an address that a [Rule] does not allow. Proxies of the environment are
+//     not used, because they would resolve names themselves.
 //   - Every phase has a time limit and every answer a size limit, counted after
 //     decompression.
-//   - Redirects are followed only by those who ask for it; headers other than a
-//     few harmless ones never reach another origin than the first.
-//   - No error says more than a code, a fixed text and perhaps an address that the
-//     URL had: never a URL, a query string, a user name, what a name leads to or what
-//     a server wrote.
+//   - Redirects are followed only if the call asks for it. Only a few harmless headers
+//     reach another origin than the first.
+//   - An error has only a code, a fixed text and perhaps an address that the URL had:
+//     never a URL, a query string, a user name, the address of a name or a server's
+//     text.
 package fetch

@@ -22,22 +22,22 @@ type Code string
 
 // The codes.
 const (
-	CodeDNS            Code = "dns"             // the name has no address that may be reached, or could not be asked for
+	CodeDNS            Code = "dns"             // the name has no address that may be reached, or could not be resolved
 	CodeConnect        Code = "connect"         // no connection
-	CodeTLS            Code = "tls"             // no trust
+	CodeTLS            Code = "tls"             // the certificate or the handshake is not acceptable
 	CodeTimeout        Code = "timeout"         // too slow
-	CodeCanceled       Code = "canceled"        // we gave up ourselves
+	CodeCanceled       Code = "canceled"        // the call was cancelled
 	CodeReset          Code = "reset"           // the connection broke off
 	CodeTooLarge       Code = "too_large"       // see ErrTooLarge
 	CodeBusy           Code = "busy"            // see ErrBusy
 	CodeRefusedAddress Code = "refused_address" // see ErrRefusedAddress
-	CodeProxy          Code = "proxy"           // the proxy could not be reached, or wants another login
+	CodeProxy          Code = "proxy"           // the proxy could not be reached, or refuses the login
 	CodeRefusedURL     Code = "refused_url"     // the URL, or one redirected to, is not allowed
 	CodeHTTP           Code = "http"            // the answer is not HTTP, or anything else
 )
 
-// Error is a call that brought no answer. Its text, and that of all it wraps,
-// is free of URLs, query strings and secrets.
+// Error is the error of a call without an answer. Its text, and those of the errors that
+// it wraps, hold no URLs, query strings or secrets.
 type Error struct {
 	Code Code
 
@@ -46,21 +46,21 @@ type Error struct {
 	blame blame
 }
 
-// Error returns a fixed text for the code, with an address that was refused if the URL had
+// Error returns a fixed text for the code. It names a refused address only if the URL had
 // it.
 func (e *Error) Error() string { return e.text }
 
 // Unwrap returns the cause if it is harmless: ErrTooLarge, ErrBusy, ErrRefusedAddress, ErrPublic,
-// a context's error, a syscall.Errno or what Client.Validate would have said.
+// a context's error, a syscall.Errno or an error of Client.Validate.
 func (e *Error) Unwrap() error { return e.cause }
 
-// newError drops everything of an error but what it is about.
+// newError returns the Error for an error, without the error's text.
 func newError(ctx context.Context, err error, connected bool) *Error {
 	var ours *Error
 	if errors.As(err, &ours) {
 		return ours
 	}
-	// The context knows best: what it cuts off surfaces in many guises.
+	// The context's error comes first, because a call that it ends may fail in many ways.
 	if cause := ctx.Err(); cause != nil {
 		if errors.Is(cause, context.DeadlineExceeded) {
 			return timeout(connected)
@@ -85,7 +85,7 @@ func newError(ctx context.Context, err error, connected bool) *Error {
 }
 
 func canceled() *Error {
-	return &Error{Code: CodeCanceled, text: "the call was given up", cause: context.Canceled, blame: blameUs}
+	return &Error{Code: CodeCanceled, text: "the call was cancelled", cause: context.Canceled, blame: blameUs}
 }
 
 func timeout(connected bool) *Error {
@@ -96,7 +96,7 @@ func timeout(connected bool) *Error {
 	return e
 }
 
-// known knows the errors of this package.
+// known returns the Error for an error of this package, or nil for others.
 func known(err error) *Error {
 	if errors.Is(err, ErrTooLarge) {
 		return &Error{Code: CodeTooLarge, text: ErrTooLarge.Error(), cause: ErrTooLarge}
@@ -119,8 +119,8 @@ func known(err error) *Error {
 	return nil
 }
 
-// noAddress is that a name has no address, or only such as must not be reached: which of
-// them is nobody's business outside.
+// noAddress returns the error for a name that has no address, or only addresses that must
+// not be reached. It does not tell which, so that nobody learns of names inside a network.
 func noAddress() *Error {
 	return &Error{Code: CodeDNS, text: "the host's name has no address that may be reached"}
 }

@@ -6,14 +6,14 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// What a config may add to a request.
+// The limits of headers that a config may add to a request.
 const (
 	MaxHeaders     = 32
 	MaxHeaderValue = 4 << 10 // bytes
 )
 
-// HeaderNameFault says why a config must not add a header of this name; empty
-// where it may.
+// HeaderNameFault returns why a config must not add a header of this name, or an empty
+// text if it may.
 func HeaderNameFault(name string) string {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
@@ -34,7 +34,8 @@ func reserved(name string) bool {
 	return strings.HasPrefix(name, "webhook-") || strings.HasPrefix(name, "proxy-")
 }
 
-// CredentialHeader reports a header whose value is a secret by all appearance.
+// CredentialHeader reports whether the value of a header with this name looks like a
+// secret.
 func CredentialHeader(name string) bool {
 	name = strings.ToLower(name)
 	for _, part := range []string{"authorization", "cookie", "token", "secret", "password", "api-key", "apikey"} {
@@ -45,7 +46,7 @@ func CredentialHeader(name string) bool {
 	return false
 }
 
-// ValidHeaderValue reports whether a value is one line that is not too long.
+// ValidHeaderValue reports whether a value is one line of at most MaxHeaderValue bytes.
 func ValidHeaderValue(value string) bool {
 	return len(value) <= MaxHeaderValue && httpguts.ValidHeaderFieldValue(value)
 }

@@ -15,17 +15,17 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// ErrProxy reports a proxy's URL that cannot be used. It does not quote it.
+// ErrProxy reports a proxy's URL that cannot be used. It does not quote the URL.
 var ErrProxy = errors.New("must be a URL such as http://proxy.example.com:3128, of the scheme http or https")
 
-// ValidateProxy judges a proxy's URL, which may have a user and a password. The error is
+// ValidateProxy checks a proxy's URL, which may have a user and a password. The error is
 // ErrProxy.
 func ValidateProxy(raw string) error {
 	_, err := parseProxy(raw)
 	return err
 }
 
-// ValidateNoProxy judges Options.NoProxy. The error says which entry is wrong.
+// ValidateNoProxy checks Options.NoProxy. The error quotes the wrong entry.
 func ValidateNoProxy(list string) error {
 	if list == "" {
 		return nil
@@ -52,9 +52,9 @@ func parseProxy(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// proxied sends through a proxy what is to go through it, and the rest directly. Of what
-// goes through it only addresses can be judged, and what names mean is the proxy's word:
-// it resolves them. What goes directly is judged as ever, at each connection.
+// proxied sends requests through a proxy, or directly to hosts that need no proxy. Of a
+// request through the proxy only an address can be judged: names are resolved by the
+// proxy. A direct request is judged as usual, at each connection.
 type proxied struct {
 	rule    Rule
 	through func(*url.URL) (*url.URL, error) // nil: directly
@@ -62,11 +62,12 @@ type proxied struct {
 	proxy   *http.Transport
 }
 
-// newProxied makes the way through a proxy. Everything else goes by the transport.
+// newProxied returns the transport through a proxy. Other requests use the direct
+// transport.
 func (w *way) newProxied(to *url.URL, except string) *proxied {
 	config := httpproxy.Config{HTTPProxy: to.String(), HTTPSProxy: to.String(), NoProxy: except}
 	p := &proxied{rule: w.rule, through: config.ProxyFunc(), direct: w.transport, proxy: w.transport.Clone()}
-	// The operator names the proxy: where it is is not judged.
+	// The operator names the proxy, so its address is not judged.
 	dialer := w.dialer
 	p.proxy.Proxy = http.ProxyURL(to)
 	p.proxy.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -90,7 +91,7 @@ func (noProxy) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, &Error{Code: CodeProxy, text: "the proxy's URL " + ErrProxy.Error(), blame: blameUs}
 }
 
-// proxyOf is the proxy that a URL is reached through; nil: directly.
+// proxyOf returns the proxy for a URL, or nil if the URL is reached directly.
 func (p *proxied) proxyOf(u *url.URL) (*url.URL, error) {
 	target := *u
 	target.Host = Host(target.String()) // in lower case, and without the dot at its end
@@ -120,7 +121,7 @@ func (p *proxied) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// unreachedProxy is that there is no connection to the proxy: ours to put right.
+// unreachedProxy returns the error for a failed connection to the proxy. The fault is ours.
 func unreachedProxy(err error) *Error {
 	e := &Error{Code: CodeProxy, text: "no connection to the proxy", blame: blameUs}
 	var errno syscall.Errno
@@ -130,16 +131,16 @@ func unreachedProxy(err error) *Error {
 	return e
 }
 
-// tunnelError is what a proxy's answer to CONNECT means; nil: it has connected. What
-// it cannot reach is the host's affair, and what it does not let through the
-// account's.
+// tunnelError returns the error for a proxy's answer to CONNECT, or nil if it has
+// connected. If it cannot reach the host, the host is to blame. If it refuses the host,
+// the account is.
 func tunnelError(status int) error {
 	said := fmt.Sprintf("%d %s", status, cmp.Or(http.StatusText(status), "of its own"))
 	switch {
 	case status >= 200 && status <= 299:
 		return nil
 	case status == http.StatusProxyAuthRequired:
-		return &Error{Code: CodeProxy, text: "the proxy wants another login: " + said, blame: blameUs}
+		return &Error{Code: CodeProxy, text: "the proxy refuses the login: " + said, blame: blameUs}
 	case status >= 500:
 		return &Error{Code: CodeConnect, text: "the proxy has no connection to the host: " + said, blame: blameHost}
 	}

@@ -171,8 +171,8 @@ func TestFaultsOfTheProxy(t *testing.T) {
 		{gone, "https://feeds.example/", CodeProxy, poller.ScopeEgress, "no connection to the proxy: connection refused"},
 		{gone, "http://feeds.example/", CodeProxy, poller.ScopeEgress, "no connection to the proxy: connection refused"},
 		{bad, "http://feeds.example/", CodeProxy, poller.ScopeEgress, "the proxy's URL must be a URL such as"},
-		{c, "https://login.example/", CodeProxy, poller.ScopeEgress, "the proxy wants another login: 407"},
-		{c, "http://login.example/", CodeProxy, poller.ScopeEgress, "the proxy wants another login: 407"},
+		{c, "https://login.example/", CodeProxy, poller.ScopeEgress, "the proxy refuses the login: 407"},
+		{c, "http://login.example/", CodeProxy, poller.ScopeEgress, "the proxy refuses the login: 407"},
 		{c, "https://away.example/", CodeConnect, poller.ScopeRateKey, "the proxy has no connection to the host: 502"},
 		{c, "https://denied.example/", CodeRefusedAddress, poller.ScopeAccount, "the proxy refuses the host: 403"},
 	} {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// maxReserved is how many addresses are kept in mind: far more than a service has.
+// maxReserved is how many addresses are kept: far more than a service has.
 const maxReserved = 4096
 
 // Reserved are addresses with a port that belong to the service itself, such as its
@@ -18,7 +18,7 @@ type Reserved struct {
 	count int
 }
 
-// Add reserves an address; one that is none of TCP is passed over.
+// Add reserves an address. It ignores one that is not of TCP.
 func (r *Reserved) Add(addr net.Addr) {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok || r == nil {
@@ -41,8 +41,8 @@ func (r *Reserved) Add(addr net.Addr) {
 	r.count++
 }
 
-// holds reports whether an address and port are reserved. What is reserved on this machine
-// is so at all of its addresses: Redis may listen at each.
+// holds reports whether an address and port are reserved. A port reserved at one of this
+// machine's addresses is reserved at all of them, because Redis may listen at each.
 func (r *Reserved) holds(addr netip.Addr, port uint16) bool {
 	if r == nil {
 		return false
@@ -75,7 +75,7 @@ func ownAddress(addr netip.Addr) bool {
 	}
 	all, err := net.InterfaceAddrs()
 	if err != nil {
-		return true // nobody knows: the port alone decides
+		return true // the machine's addresses are unknown, so only the port decides
 	}
 	for _, one := range all {
 		if at, ok := one.(*net.IPNet); ok {

@@ -13,10 +13,10 @@ const (
 	MaxRetryAfter = 24 * time.Hour
 )
 
-// RetryAfter reads a Retry-After header, seconds or a date, clamped to between
-// MinRetryAfter and MaxRetryAfter; 0 if there is none or it cannot be read. A
-// date counts from the answer's own Date, so that a wrong clock on either side
-// does not matter, or else from now.
+// RetryAfter returns the wait of a Retry-After header, which has seconds or a date,
+// clamped to between MinRetryAfter and MaxRetryAfter. It is 0 if there is none or it
+// cannot be read. A date counts from the answer's own Date, so that a wrong clock on
+// either side does not matter, or else from now.
 func RetryAfter(header http.Header, now time.Time) time.Duration {
 	value := strings.TrimSpace(header.Get("Retry-After"))
 	if value == "" {
@@ -25,7 +25,7 @@ func RetryAfter(header http.Header, now time.Time) time.Duration {
 	if digits(value) {
 		seconds, err := strconv.ParseUint(value, 10, 32)
 		if err != nil {
-			return MaxRetryAfter // more than 32 bits of seconds
+			return MaxRetryAfter // the number has more than 32 bits
 		}
 		return ClampRetryAfter(time.Duration(seconds) * time.Second)
 	}
@@ -39,7 +39,7 @@ func RetryAfter(header http.Header, now time.Time) time.Duration {
 	return ClampRetryAfter(until.Sub(now))
 }
 
-// ClampRetryAfter brings a wait into the limits.
+// ClampRetryAfter limits a wait to between MinRetryAfter and MaxRetryAfter.
 func ClampRetryAfter(wait time.Duration) time.Duration {
 	return min(max(wait, MinRetryAfter), MaxRetryAfter)
 }

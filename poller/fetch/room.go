@@ -9,19 +9,19 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// How much memory answers may take up in a process at once. What is small has
-// room of its own, so that it never waits behind what is large.
+// How much memory answers may use in a process at once. Small answers have room of
+// their own, so that they never wait for large ones.
 const (
 	smallBody = 64 << 10 // bytes of an answer that are read without asking for room
 
-	answerRoom   = 128 << 20 // for larger answers, and for what was found in them until it is written
-	largeRoom    = 192 << 20 // for taking large answers apart
+	answerRoom   = 128 << 20 // for larger answers, and for messages found in them until these are written
+	largeRoom    = 192 << 20 // for parsing large answers
 	smallRoom    = 64 << 20  // … and small ones
 	smallReserve = 4 << 20   // what counts as small there
 )
 
 // ErrBusy reports a call that found no room in time: too many large answers are
-// being read or written. Nobody's account is to blame.
+// being read or written. No account is to blame.
 var ErrBusy = errors.New("too many large answers at once")
 
 // room is the memory of a Client.
@@ -33,8 +33,8 @@ func newRoom() room {
 	return room{semaphore.NewWeighted(answerRoom), semaphore.NewWeighted(largeRoom), semaphore.NewWeighted(smallRoom)}
 }
 
-// Reserve waits for memory that is needed for so many bytes for a short time, in
-// order to take an answer apart. The function frees it. A caller that has
+// Reserve waits for the given number of bytes of memory, which the caller needs for a
+// short time to parse an answer. The returned function releases it. A caller that has
 // reserved some must not ask for more meanwhile. The error is an *Error.
 func (c *Client) Reserve(ctx context.Context, bytes int64) (func(), error) {
 	if bytes <= smallReserve {
@@ -43,8 +43,8 @@ func (c *Client) Reserve(ctx context.Context, bytes int64) (func(), error) {
 	return take(ctx, c.room.large, bytes, largeRoom)
 }
 
-// Hold waits for memory for what a check finds, which is given back when that is
-// written; see poller.WhenWritten. The error is an *Error.
+// Hold waits for the given number of bytes of memory for the messages that a check finds.
+// It is released when these are written; see poller.WhenWritten. The error is an *Error.
 func (c *Client) Hold(ctx context.Context, bytes int64) error {
 	release, err := take(ctx, c.room.answers, bytes, answerRoom)
 	if err != nil {
@@ -54,8 +54,8 @@ func (c *Client) Hold(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// keep has memory given back with the result of ctx' check, or at once if there is
-// no such thing.
+// keep releases memory when the result of ctx' check is written, or at once if ctx has no
+// check.
 func keep(ctx context.Context, release func()) {
 	if !poller.WhenWritten(ctx, release) {
 		release()
@@ -70,8 +70,8 @@ func take(ctx context.Context, from *semaphore.Weighted, bytes, most int64) (fun
 	return func() { from.Release(bytes) }, nil
 }
 
-// Late is the *Error of work on a whole answer that ended with ctx: it is bounded,
-// so that this process has too much to do.
+// Late returns the *Error for work on a whole answer that ctx ended. The work is bounded,
+// so this process has too much to do.
 func Late(ctx context.Context) *Error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return canceled()

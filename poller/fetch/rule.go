@@ -8,20 +8,20 @@ import (
 	"unicode"
 )
 
-// Rule says which addresses may be reached: those on the public internet, and others as
-// its fields have it. The zero Rule is safe and usable.
+// Rule says which addresses may be reached: those on the public internet, and others that
+// its fields allow. The zero Rule is safe and usable.
 //
-// Link-local addresses and those of cloud metadata are reached only where an entry of
-// Networks lies within their range, as 169.254.169.254 or 169.254.0.0/16: neither Private,
-// nor a wider network, nor a host's name opens them.
+// Link-local addresses and those of cloud metadata are reached only if an entry of
+// Networks lies within their range, such as 169.254.169.254 or 169.254.0.0/16. Neither
+// Private, nor a wider network, nor a host's name allows them.
 type Rule struct {
 	Private  bool      // any address, for trusted records only
-	Networks Networks  // these, too
+	Networks Networks  // these too
 	Reserved *Reserved // never these, unless Networks have just this address and port; may be nil
 }
 
-// guarded returns what is opened only by name: ranges where clouds and hosts hand out
-// credentials to whoever asks.
+// guarded returns the ranges that must be named to be reached. In these, clouds and hosts
+// return credentials to anybody who asks.
 func guarded() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("169.254.0.0/16"),         // link-local, metadata of most clouds
@@ -37,8 +37,8 @@ func guarded() []netip.Prefix {
 	}
 }
 
-// permits judges an address that is about to be dialled, for the host's name that led
-// there, if one did. Port 0 stands for one that is not known yet.
+// permits reports whether an address may be dialled. Name is the host's name that resolved
+// to it, or empty. Port 0 stands for a port that is not known yet.
 func (r Rule) permits(addr netip.Addr, port uint16, name string) bool {
 	addr = addr.WithZone("").Unmap()
 	if r.Reserved.holds(addr, port) && !r.Networks.exactly(addr, port) {
@@ -52,8 +52,8 @@ func (r Rule) permits(addr netip.Addr, port uint16, name string) bool {
 	return r.Private || public(addr) || r.Networks.contain(addr, port) || name != "" && r.Networks.name(name, port)
 }
 
-// carried is the IPv4 address that an IPv6 address stands for where networks translate
-// one into the other, or the address itself.
+// carried returns the IPv4 address that an IPv6 address stands for in networks that
+// translate, or else the address itself.
 func carried(addr netip.Addr) netip.Addr {
 	bytes := addr.As16()
 	switch {
@@ -66,7 +66,7 @@ func carried(addr netip.Addr) netip.Addr {
 	return addr
 }
 
-// Validate judges a URL as Client.Validate does.
+// Validate checks a URL as Client.Validate does.
 func (r Rule) Validate(raw string) error {
 	parsed, err := url.Parse(raw)
 	if err != nil {
@@ -81,7 +81,7 @@ func (r Rule) Validate(raw string) error {
 	return nil
 }
 
-// validateHost judges a host as Client.ValidateHost does.
+// validateHost checks a host as Client.ValidateHost does.
 func (r Rule) validateHost(host string) error {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		if addr.Zone() != "" || !r.permits(addr, 0, "") {
@@ -98,8 +98,8 @@ func (r Rule) validateHost(host string) error {
 	return nil
 }
 
-// judge judges the host of a URL that a proxy will look up. An address is judged as if it
-// were dialled, and of names those that tell by themselves where they lead.
+// judge judges the host of a URL that a proxy will resolve. An address is judged as if it
+// were dialled. Of names, only those with a fixed meaning are judged.
 func (r Rule) judge(u *url.URL) error {
 	host := u.Hostname()
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -120,7 +120,7 @@ func isLocalhost(host string) bool {
 	return name == "localhost" || strings.HasSuffix(name, ".localhost")
 }
 
-// portOf is the port that a URL leads to.
+// portOf returns the port of a URL.
 func portOf(u *url.URL) uint16 {
 	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
 		return uint16(n)

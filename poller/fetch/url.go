@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What is wrong with a URL. None quotes it.
+// The errors of a URL. None quotes it.
 var (
 	ErrURL      = errors.New("is not a URL")
 	ErrScheme   = errors.New("must be http or https")
@@ -16,9 +16,9 @@ var (
 	ErrPrivate  = errors.New("must not be a private address (ROUNDS_ALLOW_NETWORKS names those that may be reached)")
 )
 
-// Validate judges a URL when an account is registered. A host that is an
-// address is judged at once, a name only when it is resolved. The error is one
-// of the sentinels above.
+// Validate checks a URL when an account is registered. A host that is an address is
+// checked against the rule at once, a name only when it is resolved. The error is ErrURL,
+// ErrScheme, ErrHost, ErrUserinfo or ErrPrivate.
 func (c *Client) Validate(raw string) error { return c.way.Load().rule.Validate(raw) }
 
 func checkURL(u *url.URL) error {
@@ -40,7 +40,8 @@ func checkURL(u *url.URL) error {
 }
 
 // Host returns the host of a URL in lower case, with its port unless that is the
-// scheme's own; empty if there is none. It tells who shares an upstream's limits.
+// scheme's own, or an empty text if there is none. Accounts of the same host share its
+// limits.
 func Host(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -56,8 +57,8 @@ func Host(raw string) string {
 	return host
 }
 
-// SameOrigin reports whether two URLs have scheme, host and port in common. One that is
-// no URL has nothing in common.
+// SameOrigin reports whether two URLs have scheme, host and port in common. It is false if
+// one of them is not a URL.
 func SameOrigin(a, b string) bool {
 	first, err := url.Parse(a)
 	second, err2 := url.Parse(b)

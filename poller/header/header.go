@@ -1,6 +1,6 @@
-// Package header reads what a config adds to requests, a login or headers, and finds
-// the secrets that they refer to. Records hold none themselves: what is a credential by
-// all appearance must be a reference.
+// Package header reads the login or headers that a config adds to requests, and resolves
+// the secrets that they refer to. Records hold no secrets themselves: a value that looks
+// like a credential must be a reference.
 package header
 
 import (
@@ -24,28 +24,29 @@ const (
 	maxUser       = 1 << 10 // bytes
 )
 
-// Headers are the fields headers and login of a config, read. The zero Headers add
+// Headers are the parsed fields headers and login of a config. The zero Headers add
 // nothing.
 type Headers struct {
 	all   []entry // by name
 	login login
 }
 
-// entry has either a value or a reference to it.
+// entry is a header with either a value or a reference to a secret.
 type entry struct {
 	name  string
 	value string
 	ref   secrets.Ref
 }
 
-// login is a user with a password, as HTTP's basic authentication has them.
+// login is a user and a password for HTTP's basic authentication.
 type login struct {
 	user     string
 	password secrets.Ref
 }
 
-// Parse takes the field headers of a config: name → text, or {"secret": "NAME"}.
-// Headers that rounds sets itself are faults, and so are those that are in own.
+// Parse reads the field headers of a config: name → text, or {"secret": "NAME"}. It
+// returns the headers and adds faults to r. Headers that rounds sets itself are faults,
+// and so are those in own.
 func Parse(r *strict.Reader, own ...string) Headers {
 	raw := r.Take("headers")
 	if raw == nil {
@@ -76,7 +77,8 @@ func Parse(r *strict.Reader, own ...string) Headers {
 	return h
 }
 
-// ParseLogin takes the field login besides: {"user": "…", "password": {"secret": "NAME"}}.
+// ParseLogin reads also the field login: {"user": "…", "password": {"secret": "NAME"}}. It
+// adds faults to r.
 func (h *Headers) ParseLogin(r *strict.Reader) {
 	raw := r.Take("login")
 	if raw == nil {
@@ -106,7 +108,7 @@ func (h *Headers) ParseLogin(r *strict.Reader) {
 	}
 }
 
-// parseEntry reads one header, or says what is wrong with it.
+// parseEntry reads one header, or returns its fault.
 func parseEntry(name string, raw json.RawMessage) (entry, string) {
 	if fault := fetch.HeaderNameFault(name); fault != "" {
 		return entry{}, fault
@@ -132,13 +134,13 @@ func parseEntry(name string, raw json.RawMessage) (entry, string) {
 	return e, ""
 }
 
-// Any reports whether the config adds anything. What it adds is for the host that the
-// config names, and for no other, be it a secret or not.
+// Any reports whether the config adds anything. All that it adds, secret or not, is only
+// for the host that the config names.
 func (h Headers) Any() bool { return len(h.all) > 0 || h.login.user != "" }
 
-// Resolve finds the secrets for a use, that of a header. It returns the header, and the
-// values that may appear in no text that leaves; where there are any and the use is Open,
-// the call must be Confined. An error names a secret, never its value.
+// Resolve resolves the secrets for a use as a header. It returns the header and the
+// secrets' values, which must not appear in any text that is shown. If there are any and
+// the use is Open, the call must be Confined. An error names a secret, never its value.
 func (h Headers) Resolve(ctx context.Context, source secrets.Source, use secrets.Use) (http.Header, []string, error) {
 	header, values := http.Header{}, []string(nil)
 	for _, e := range h.all {

@@ -1,6 +1,6 @@
-// Package signing signs requests as Standard Webhooks says: checks that go to a
-// connector, and messages that go to a webhook. It reads no secret and sends nothing,
-// and what comes back is for others to verify.
+// Package signing signs requests by Standard Webhooks: checks for a connector and
+// messages for a webhook. It resolves no secrets, sends nothing, and verifies no
+// signatures.
 //
 // See https://www.standardwebhooks.com.
 package signing
@@ -23,13 +23,13 @@ const (
 	HeaderSignature = standardwebhooks.HeaderWebhookSignature
 )
 
-// MinKey is how many bytes a key has at least.
+// MinKey is the least number of bytes of a key.
 const MinKey = 24
 
-// ErrKey reports a text that is no key.
+// ErrKey reports a text that is not a key.
 var ErrKey = errors.New("must be the base64 of 24 bytes or more, with or without whsec_ before it")
 
-// Key is what both ends of a request share.
+// Key is the secret that both ends of a request share.
 type Key struct {
 	webhook *standardwebhooks.Webhook
 	size    int
@@ -45,7 +45,7 @@ func ParseKey(text string) (*Key, error) {
 	return NewKey(raw)
 }
 
-// NewKey makes a key of its bytes. The error is ErrKey.
+// NewKey returns a key with the given bytes. The error is ErrKey.
 func NewKey(raw []byte) (*Key, error) {
 	if len(raw) < MinKey {
 		return nil, ErrKey
@@ -57,11 +57,11 @@ func NewKey(raw []byte) (*Key, error) {
 	return &Key{webhook: webhook, size: len(raw)}, nil
 }
 
-// Size is how many bytes the key has.
+// Size returns the key's length in bytes.
 func (k *Key) Size() int { return k.size }
 
-// Sign sets a request's id, its time and one signature of each key. Without a key it
-// sets no signature.
+// Sign sets the headers of a request: its id, its time, to the second, and one signature
+// for each key. Without keys it sets no signature.
 func Sign(header http.Header, id string, at time.Time, body []byte, keys ...*Key) error {
 	signatures := make([]string, len(keys))
 	for i, key := range keys {
