@@ -21,24 +21,24 @@ var css []byte
 var connectorSchema []byte
 
 // ConnectorSchema returns the JSON Schema of the protocol between rounds and a
-// connector, as the page about connectors links to it.
+// connector. The page about connectors links to it.
 func ConnectorSchema() []byte { return slices.Clone(connectorSchema) }
 
 const policy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// maxQuery bounds what is searched for, in bytes.
+// maxQuery is the most bytes of a search.
 const maxQuery = 200
 
-// Handler shows the guide at a path and below it: a page at its name, and at
-// ?q=WORDS the sections that have these words.
+// Handler shows the guide at a path and below it: each page at its name, and with
+// ?q=WORDS the sections that have these words. It is safe for concurrent use.
 type Handler struct {
 	prefix string
 	pages  map[string]*page
 	shell  *template.Template
 }
 
-// New makes the handler of a prefix, such as "/docs/guide". It is an error of the
-// program, found by any test of it, where a page cannot be rendered.
+// New returns the handler for a prefix, such as "/docs/guide". It returns an error only
+// if a page cannot be rendered. That is an error of the program, which any test finds.
 func New(prefix string) (*Handler, error) {
 	pages, err := readPages(sources, prefix)
 	if err != nil {
@@ -51,7 +51,7 @@ func New(prefix string) (*Handler, error) {
 	return &Handler{prefix: prefix, pages: pages, shell: shell}, nil
 }
 
-// order is how the menu lists pages; others follow by name.
+// order is the order of pages in the menu. Other pages follow by name.
 var order = []string{"README", "accounts", "connectors", "messages", "operations", "signin", "access", "scaling", "embedding", "upgrading"}
 
 // menu returns the pages of a language.
@@ -115,8 +115,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func serveFile(w http.ResponseWriter, contentType string, content []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(content) // a caller that has gone needs no answer
+	_, _ = w.Write(content) // after an error the caller has gone
 }
 
-// Href is where a page is shown.
+// Href returns the path of a page below the handler's prefix.
 func (p *page) Href(prefix string) string { return path.Join(prefix, p.Name) }

@@ -21,10 +21,10 @@ import (
 //go:embed *.md zh-CN/*.md
 var sources embed.FS
 
-// home is where files of the repository are that are no pages.
+// home is the address of the repository's files that are not pages.
 const home = "https://github.com/rounds-dev/rounds/blob/main/"
 
-// A page is one file, rendered.
+// A page is one rendered file.
 type page struct {
 	Name     string // "accounts", "zh-CN/accounts"; "" and "zh-CN" for the README
 	Title    string // its first heading
@@ -33,7 +33,7 @@ type page struct {
 	sections []section
 }
 
-// A section is what stands under one heading.
+// A section is a heading with the text below it.
 type section struct {
 	title, anchor, text string
 }
@@ -63,7 +63,7 @@ func readPages(files fs.FS, prefix string) (map[string]*page, error) {
 	return pages, nil
 }
 
-// pageName is the page that a file is shown as.
+// pageName returns the name of a file's page.
 func pageName(file string) string {
 	name := strings.TrimSuffix(file, ".md")
 	if path.Base(name) == "README" {
@@ -96,7 +96,7 @@ func render(source []byte, file, prefix string) (*page, error) {
 	return p, nil
 }
 
-// links has links lead to where the handler shows a page.
+// links changes links to pages into links to the handler's paths.
 type links struct{ file, prefix string }
 
 func (l links) Transform(document *ast.Document, _ text.Reader, _ parser.Context) {

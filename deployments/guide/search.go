@@ -8,7 +8,7 @@ import (
 	"github.com/yuin/goldmark/ast"
 )
 
-// maxHits bounds what a search shows.
+// maxHits is the most sections that a search shows.
 const maxHits = 30
 
 // A hit is a section that a search found.
@@ -17,8 +17,8 @@ type hit struct {
 	Excerpt                          string
 }
 
-// search finds the sections that have all words of a query, whatever their case.
-// Sections with a word in their heading come first.
+// search returns the sections that have all words of a query, in any case. Sections with
+// a word in their heading come first.
 func search(pages []*page, query string) []hit {
 	words := strings.Fields(strings.ToLower(query))
 	if len(words) == 0 {
@@ -44,7 +44,7 @@ func search(pages []*page, query string) []hit {
 	return found[:min(len(found), maxHits)]
 }
 
-// excerpt returns some of a text around a word.
+// excerpt returns the part of a text around a word.
 func excerpt(text, word string) string {
 	const before, length = 60, 180
 	at := max(0, strings.Index(strings.ToLower(text), word)-before)
@@ -65,7 +65,7 @@ func excerpt(text, word string) string {
 	return cut
 }
 
-// sectionsOf returns a document's sections, a heading each, with their plain text.
+// sectionsOf returns a document's sections, one for each heading, with their plain text.
 func sectionsOf(document ast.Node, source []byte) []section {
 	var sections []section
 	var plain strings.Builder

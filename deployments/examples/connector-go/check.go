@@ -21,7 +21,7 @@ const (
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$`)
 
-// check returns one page, the lines behind the cursor, or nil where there are none.
+// check returns one page, the lines after the cursor, or nil if there are none.
 func check(dir string, asked request) (*page, error) {
 	if !plainName.MatchString(asked.Account.ID) {
 		return nil, fail("config", "the account's id must be letters, digits, dots, dashes and underscores")
@@ -40,12 +40,12 @@ func check(dir string, asked request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // it is only read
+	defer func() { _ = file.Close() }() // the file is only read
 	stat, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if found.NextCursor > stat.Size() { // the file was begun anew
+	if found.NextCursor > stat.Size() { // the file was replaced by a new one
 		found.NextCursor, found.CursorReset = 0, true
 	}
 	text, err := io.ReadAll(io.NewSectionReader(file, found.NextCursor, min(maxPage, stat.Size()-found.NextCursor)))
@@ -56,7 +56,7 @@ func check(dir string, asked request) (*page, error) {
 	for {
 		line, rest, ended := bytes.Cut(text, []byte("\n"))
 		if !ended {
-			// What is behind the last end of line is still being written, or on the next page.
+			// Text after the last end of line is still being written, or on the next page.
 			found.HasMore = len(found.Messages) > 0 && !whole
 			break
 		}
@@ -64,7 +64,7 @@ func check(dir string, asked request) (*page, error) {
 			found.HasMore = true
 			break
 		}
-		// The text is in the id, for another file may have taken the name.
+		// The text is part of the id, because another file may have taken the name.
 		sum := sha256.Sum256(line)
 		found.Messages = append(found.Messages, message{
 			ID:   fmt.Sprintf("%d-%s", found.NextCursor, hex.EncodeToString(sum[:8])),
@@ -82,7 +82,7 @@ func check(dir string, asked request) (*page, error) {
 	return &found, nil
 }
 
-// textOf is the text of a line, cut off where it is too long.
+// textOf returns the text of a line, cut if it is too long.
 func textOf(line []byte) string {
 	line = line[:min(len(line), maxLine)]
 	return strings.TrimSuffix(strings.ToValidUTF8(string(line), "\uFFFD"), "\r")

@@ -1,8 +1,8 @@
 // Command connector-go is a connector for rounds in Go, with the standard library alone.
 //
 // It reports the lines of text files: an account NAME has the file NAME.log in a
-// directory, and each of its lines is a message. All state is in the cursor, the
-// number of bytes that were read, so that any number of copies may run.
+// directory, and each of its lines is a message. All state is in the cursor, which is
+// the number of bytes read so far, so any number of copies may run.
 //
 //	export CONNECTOR_SECRET=whsec_$(head -c 24 /dev/urandom | base64)
 //	go run ./deployments/examples/connector-go --dir /var/log/inbox --port 9000
@@ -54,7 +54,7 @@ type connector struct {
 	key []byte
 }
 
-// request is what rounds asks, as far as this connector needs it.
+// request holds the fields of a request that this connector needs.
 type request struct {
 	Account struct {
 		ID string `json:"id"`
@@ -108,7 +108,7 @@ func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var asked request
 	if err := json.Unmarshal(body, &asked); err != nil {
-		// A cursor of another form is one that this connector never gave.
+		// This connector never returned a cursor of another form.
 		var form *json.UnmarshalTypeError
 		if errors.As(err, &form) && form.Field == "cursor" {
 			reply(w, map[string]any{"error": failure{"cursor_invalid", "cursor_invalid", "the cursor must be a number of bytes"}})
@@ -127,7 +127,7 @@ func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &refused):
 		reply(w, map[string]any{"error": refused})
 	case err != nil:
-		w.WriteHeader(http.StatusServiceUnavailable) // ours, and no fault of the account
+		w.WriteHeader(http.StatusServiceUnavailable) // the fault is ours, not the account's
 	case found == nil:
 		w.WriteHeader(http.StatusNoContent)
 	default:
@@ -137,5 +137,5 @@ func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func reply(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(body) // whoever asked has gone
+	_ = json.NewEncoder(w).Encode(body) // after an error the caller has gone
 }

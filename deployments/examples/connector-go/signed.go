@@ -13,7 +13,7 @@ import (
 // tolerance is how old a signature may be, or how far ahead.
 const tolerance = 5 * time.Minute
 
-// signed reports whether a request is signed as Standard Webhooks says.
+// signed reports whether a request has a valid signature of Standard Webhooks.
 func signed(key []byte, header http.Header, body []byte, now time.Time) bool {
 	id, timestamp := header.Get("webhook-id"), header.Get("webhook-timestamp")
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)
@@ -24,7 +24,7 @@ func signed(key []byte, header http.Header, body []byte, now time.Time) bool {
 	mac.Write([]byte(id + "." + timestamp + "."))
 	mac.Write(body)
 	expected := mac.Sum(nil)
-	// There may be several, one for each secret while they are changed.
+	// While secrets are changed there may be several, one for each secret.
 	for signature := range strings.FieldsSeq(header.Get("webhook-signature")) {
 		value, ok := strings.CutPrefix(signature, "v1,")
 		if given, err := base64.StdEncoding.DecodeString(value); ok && err == nil && hmac.Equal(given, expected) {

@@ -2,8 +2,8 @@
 // A connector for rounds in Node, without any package.
 //
 // It reports the lines of text files: an account NAME has the file NAME.log in a
-// directory, and each of its lines is a message. All state is in the cursor, the
-// number of bytes that were read, so that any number of copies may run.
+// directory, and each of its lines is a message. All state is in the cursor, which is
+// the number of bytes read so far, so any number of copies may run.
 //
 //   export CONNECTOR_SECRET=whsec_$(head -c 24 /dev/urandom | base64)
 //   node connector.mjs --dir /var/log/inbox --port 9000
@@ -27,13 +27,13 @@ class Failure extends Error {
   }
 }
 
-// Whether a request is signed as Standard Webhooks says.
+// Whether a request has a valid signature of Standard Webhooks.
 function signed(key, headers, body) {
   const id = headers['webhook-id'] ?? ''
   const timestamp = headers['webhook-timestamp'] ?? ''
   if (!/^\d{1,12}$/.test(timestamp) || Math.abs(Date.now() / 1000 - Number(timestamp)) > TOLERANCE) return false
   const expected = createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest()
-  // There may be several, one for each secret while they are changed.
+  // While secrets are changed there may be several, one for each secret.
   return (headers['webhook-signature'] ?? '').split(' ').some((signature) => {
     const [version, value = ''] = signature.split(',')
     const given = Buffer.from(value, 'base64')
@@ -41,7 +41,7 @@ function signed(key, headers, body) {
   })
 }
 
-// One page: the lines behind the cursor, or null where there are none.
+// One page: the lines after the cursor, or null if there are none.
 async function check(directory, request) {
   const name = request.account.id
   if (!/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/.test(name)) {
@@ -58,7 +58,7 @@ async function check(directory, request) {
   }
   try {
     const stat = await file.stat()
-    if (cursor > stat.size) [cursor, reset] = [0, true] // the file was begun anew
+    if (cursor > stat.size) [cursor, reset] = [0, true] // the file was replaced by a new one
     const buffer = Buffer.alloc(Math.min(MAX_PAGE, stat.size - cursor))
     const { bytesRead } = await file.read(buffer, 0, buffer.length, cursor)
     const messages = []
@@ -67,7 +67,7 @@ async function check(directory, request) {
     for (;;) {
       const end = buffer.subarray(0, bytesRead).indexOf(0x0a, start)
       if (end < 0) {
-        // What is behind the last end of line is still being written, or on the next page.
+        // Text after the last end of line is still being written, or on the next page.
         more = start > 0 && cursor + bytesRead < stat.size
         break
       }
@@ -77,7 +77,7 @@ async function check(directory, request) {
       }
       const line = buffer.subarray(start, end)
       messages.push({
-        // The text is in it, for another file may have taken the name.
+        // The text is part of the id, because another file may have taken the name.
         id: `${cursor + start}-${createHash('sha256').update(line).digest('hex').slice(0, 16)}`,
         type: 'line',
         time: new Date(stat.mtimeMs).toISOString(),
@@ -93,7 +93,7 @@ async function check(directory, request) {
   }
 }
 
-// The body of a request, or null where it is too long.
+// The body of a request, or null if it is too long.
 async function read(request) {
   const parts = []
   let size = 0

@@ -36,7 +36,7 @@ class Failure(Exception):
 
 
 def signed(key, headers, body):
-    """Whether a request is signed as Standard Webhooks says."""
+    """Whether a request has a valid signature of Standard Webhooks."""
     message_id, timestamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     try:
         if abs(time.time() - int(timestamp)) > TOLERANCE:
@@ -45,7 +45,7 @@ def signed(key, headers, body):
         return False
     content = message_id.encode() + b"." + timestamp.encode() + b"." + body
     expected = base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()
-    # There may be several, one for each secret while they are changed.
+    # While secrets are changed there may be several, one for each secret.
     for signature in headers.get("webhook-signature", "").split():
         version, _, value = signature.partition(",")
         if version == "v1" and hmac.compare_digest(value.encode(), expected.encode()):
@@ -54,7 +54,7 @@ def signed(key, headers, body):
 
 
 def check(directory, request):
-    """One page: the lines behind the cursor, or None where there are none."""
+    """One page: the lines after the cursor, or None if there are none."""
     name = request["account"]["id"]
     if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}", name):
         raise Failure("config", "the account's id must be letters, digits, dots, dashes and underscores")
@@ -68,20 +68,20 @@ def check(directory, request):
     except FileNotFoundError:
         raise Failure("gone", "there is no such file") from None
     with file:
-        if cursor > os.fstat(file.fileno()).st_size:  # the file was begun anew
+        if cursor > os.fstat(file.fileno()).st_size:  # the file was replaced by a new one
             cursor, reset = 0, True
         modified = datetime.datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, datetime.timezone.utc)
         file.seek(cursor)
         messages, end, more = [], cursor, False
         for line in iter(file.readline, b""):
             if not line.endswith(b"\n"):
-                break  # it is still being written
+                break  # the line is still being written
             if len(messages) == request["limit"] or end - cursor >= MAX_PAGE:
                 more = True
                 break
             messages.append(
                 {
-                    # The text is in it, for another file may have taken the name.
+                    # The text is part of the id, because another file may have taken the name.
                     "id": f"{end}-{hashlib.sha256(line).hexdigest()[:16]}",
                     "type": "line",
                     "time": modified.isoformat(),

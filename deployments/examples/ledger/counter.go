@@ -11,16 +11,16 @@ import (
 // counter checks accounts that have one new message each time.
 type counter struct{}
 
-// Kind is the accounts'.
+// Kind returns "counter".
 func (counter) Kind() string { return "counter" }
 
-// Validate finds nothing wrong.
+// Validate accepts any config.
 func (counter) Validate(json.RawMessage) error { return nil }
 
-// RateKey shares no limit with anybody.
+// RateKey returns no key, so accounts share no limit.
 func (counter) RateKey(json.RawMessage) string { return "" }
 
-// Check finds the message after the last one found.
+// Check returns the next message.
 func (counter) Check(_ context.Context, r poller.Request) (poller.Result, error) {
 	last, _ := strconv.Atoi(string(r.Cursor)) // none at first
 	next := strconv.Itoa(last + 1)

@@ -1,11 +1,11 @@
-// Command ledger shows the way of a message from an account that is checked to a
-// row of SQLite, each message once:
+// Command ledger shows how messages of checked accounts become rows in SQLite, each
+// message once:
 //
 //	go run ./deployments/examples/ledger
 //
 // Redis is in the process. Three accounts have a new message at each check. At every
-// third message the ledger fails after it wrote the row, as it would if the process
-// was killed there: that is rolled back, and the message delivered again.
+// third message the ledger fails after it wrote the row, as if the process was killed
+// there. The row is then rolled back, and the message is delivered again.
 package main
 
 import (
@@ -41,7 +41,7 @@ func main() {
 
 // run checks accounts and keeps the ledger until ctx is done.
 func run(ctx context.Context, out io.Writer, file string) error {
-	server := connect.NewEmbedded() // connect.Open("redis://…") in earnest
+	server := connect.NewEmbedded() // in production: connect.Open("redis://…")
 	defer func() { _ = server.Close() }()
 	ring, err := circulate.Open(ctx, server, circulate.Options{})
 	checkers, err1 := poller.NewCheckers(counter{})
@@ -77,7 +77,7 @@ func run(ctx context.Context, out io.Writer, file string) error {
 	return err
 }
 
-// enter writes a message's row, in the transaction that has the record of it too.
+// enter writes a message's row, in the same transaction as the record of its delivery.
 func enter(ctx context.Context, tx *sql.Tx, d delivery.Delivery) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO ledger VALUES (?, ?, ?)", d.Account, d.Message.ID, d.Attempt)
 	if n, _ := strconv.Atoi(d.Message.ID); n%3 == 0 && d.Attempt == 1 {

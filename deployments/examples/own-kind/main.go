@@ -1,5 +1,5 @@
-// Command own-kind is rounds with one kind more: "statuspage" reports the incidents
-// of a status page. It has everything that rounds has, from "serve" to "account why".
+// Command own-kind is rounds with one more kind: "statuspage" reports the incidents
+// of a status page. It has all commands of rounds, from "serve" to "account why".
 //
 //	go run ./deployments/examples/own-kind serve &
 //	go run ./deployments/examples/own-kind account add github --kind statuspage --set url=https://www.githubstatus.com --every 1m

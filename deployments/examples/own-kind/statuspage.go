@@ -22,22 +22,22 @@ type statuspage struct {
 	client *fetch.Client
 }
 
-// newStatuspage takes the process' client: it refuses private addresses, bounds what
-// is read, and goes by the settings.
+// newStatuspage returns a checker that uses the process' client. The client refuses
+// private addresses, limits the size of answers, and follows the settings.
 func newStatuspage(tools command.Tools) (poller.Checker, error) {
 	return statuspage{tools.Client}, nil
 }
 
-// Kind is what "--kind" says.
+// Kind returns the name for "--kind".
 func (statuspage) Kind() string { return "statuspage" }
 
-// Validate judges a config when an account is registered, all faults at once.
+// Validate checks a config when an account is registered. Its error names all faults.
 func (s statuspage) Validate(config json.RawMessage) error {
 	_, err := s.address(config)
 	return err
 }
 
-// RateKey is the page's host: limits and outages go by it.
+// RateKey returns the page's host. Accounts of one host share limits and outages.
 func (s statuspage) RateKey(config json.RawMessage) string {
 	address, err := s.address(config)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s statuspage) address(config json.RawMessage) (string, error) {
 	return url + "/api/v2/incidents.json", r.Err()
 }
 
-// incident is what a page says of one. The last update comes first.
+// incident is an incident of a page. The last update comes first.
 type incident struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
@@ -79,7 +79,7 @@ func (s statuspage) Check(ctx context.Context, r poller.Request) (poller.Result,
 	}
 	answer, err := s.client.Do(ctx, fetch.Call{URL: url, MaxBody: 1 << 20, MaxRedirects: 3})
 	if err != nil {
-		return poller.Result{}, fetch.CheckError(err) // which knows whom to blame
+		return poller.Result{}, fetch.CheckError(err) // sets kind and scope
 	}
 	if answer.Status != http.StatusOK {
 		return poller.Result{}, refusal(answer)
@@ -91,7 +91,7 @@ func (s statuspage) Check(ctx context.Context, r poller.Request) (poller.Result,
 	return report(page.Incidents, seen, max(r.Limit, 1))
 }
 
-// report makes a page of at most so many messages. What the page shows no more is
+// report returns at most limit messages. Incidents that the page no longer shows are
 // forgotten, so that the cursor stays small.
 func report(incidents []incident, seen map[string]time.Time, limit int) (poller.Result, error) {
 	slices.SortStableFunc(incidents, func(a, b incident) int { return a.Updated.Compare(b.Updated) })
@@ -123,7 +123,7 @@ func report(incidents []incident, seen map[string]time.Time, limit int) (poller.
 	return result, err
 }
 
-// refusal says what a status means: only what tells of this page alone counts
+// refusal returns the error for a status. Only an error of this page alone counts
 // against the account.
 func refusal(answer *fetch.Response) *poller.CheckError {
 	e := &poller.CheckError{
