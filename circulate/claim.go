@@ -17,15 +17,15 @@ var claimLua string
 
 var claimScript = wire.NewVitalScript("claim", byKindLua, claimLua)
 
-// Claim is an account that a replica holds, until it returns or releases it or
-// the monitor takes it away.
+// Claim is an account that a replica holds, until it returns or releases it or the
+// monitor takes it away.
 type Claim struct {
 	ID       string
 	Shard    int
 	Due      time.Time // since when it waited to be claimed
 	Cursor   []byte    // as the last check left it; nil at first
 	Failures int       // in a row, before this check
-	Hint     []byte    // what a nudge brought along; nil without
+	Hint     []byte    // what a nudge carried; nil: nothing
 	State    string    // what the account's cadence kept; opaque to the ring
 	Strikes  int       // times taken from a replica since the last check that was returned
 	Rule     Rule      // what decided when it was due
@@ -33,10 +33,10 @@ type Claim struct {
 	entry string
 }
 
-// Ticket is the fencing token of the claim, different for each one that ever is.
+// Ticket returns the fencing token of the claim. No two claims ever have the same.
 func (c *Claim) Ticket() string { return c.entry[:ticketWidth] }
 
-// Batch is what one Claim brought.
+// Batch is the result of one Claim.
 type Batch struct {
 	Now     time.Time // Redis' clock
 	NextDue time.Time // when the shard's next account is due; zero: nothing is scheduled
@@ -45,9 +45,9 @@ type Batch struct {
 
 	Void      int // entries dropped because their ticket was not current
 	Malformed int // texts set aside because they were no entry
-	Passed    int // accounts passed by, which wait now for a replica of their kind
+	Passed    int // accounts passed by, which now wait for a replica of their kind
 
-	// Change is up to where Changed tells; it goes into the next Claim's known.
+	// Change is up to which change Changed reports. Pass it to the next Claim as known.
 	Change int64
 	// Changed are the accounts whose records changed since known.
 	Changed []string
@@ -55,12 +55,12 @@ type Batch struct {
 	ForgetAll bool
 }
 
-// Claim promotes what is due in a shard and takes up to n of its accounts for
-// the replica, the longest waiting first. Known is the Change of this caller's
-// last claim of the shard, 0 at first: a caller that keeps records needs to read
-// only those that changed.
+// Claim promotes what is due in a shard and takes up to n of its accounts for the
+// replica, the longest waiting first. Known is the Change of this caller's last claim of
+// the shard, or 0 at first. A caller that keeps records needs to read only those that
+// changed.
 //
-// Kinds are those that the replica checks; none: any. Accounts that were handed over
+// Kinds are those that the replica checks; none means any. Accounts that were handed over
 // for another kind are passed by. See [Kinds].
 func (r *Ring) Claim(ctx context.Context, shard int, replica string, n int, known int64, kinds ...string) (Batch, error) {
 	if err := wire.CheckBatch("claim", n); err != nil {
@@ -155,13 +155,13 @@ func (c *Claim) read(columns [7][]any, i int) error {
 	}
 	if failures := wire.BytesAt(columns[3], i); failures != nil {
 		if c.Failures, err = redis.Int(failures, nil); err != nil {
-			c.Failures = 0 // a count that is none must not hold up the account
+			c.Failures = 0 // an unreadable count must not hold up the account
 		}
 	}
 	c.Hint = wire.BytesAt(columns[4], i)
 	c.State = string(wire.BytesAt(columns[5], i))
 	if strikes := wire.BytesAt(columns[6], i); strikes != nil {
-		c.Strikes, _ = redis.Int(strikes, nil) // likewise
+		c.Strikes, _ = redis.Int(strikes, nil) // as above
 	}
 	return nil
 }

@@ -3,7 +3,7 @@
 -- KEYS[1]   message_queue    LIST
 -- KEYS[2]   processing_list  LIST
 -- KEYS[3]   schedule         ZSET  id -> due
--- KEYS[4]   tickets          HASH  id -> current ticket and what stands behind it
+-- KEYS[4]   tickets          HASH  id -> current ticket and what follows it
 -- KEYS[5]   ticket_seq       STRING
 -- KEYS[6]   cursors          HASH  id -> long cursor
 -- KEYS[7]   failures         HASH  id -> failures in a row
@@ -44,8 +44,8 @@ local function next_due()
   return due == math.huge and -1 or math.max(1, due)
 end
 
--- More is promoted than taken: an urgent account must not wait in the schedule
--- behind what became due before it.
+-- More accounts are promoted than taken, so that an urgent one does not wait in the
+-- schedule behind accounts that became due earlier.
 local PROMOTE = 512
 
 local due = redis.call('ZRANGEBYSCORE', schedule, '-inf', now, 'WITHSCORES', 'LIMIT', 0, math.max(want, PROMOTE))
@@ -59,8 +59,8 @@ local wrong, there = mistyped_mostly(
     states, 'hash', urgent, 'list', low, 'list', turns, 'string', leaving, 'string', by_kind, 'zset', kinds, 'hash'})
 if wrong then return wrong end
 
--- Who moves the accounts says so again and again: one that has stopped, or a
--- clock that went back, holds nobody up for long.
+-- The mover repeats this again and again, so a mover that has stopped, or a clock that
+-- went back, blocks claims only for a short time.
 if there[leaving] then
   local till = tonumber(redis.call('GET', leaving)) or 0
   if till > now and till - now <= 10000 then return {now, till} end
@@ -147,8 +147,8 @@ if #taken > 0 then
       malformed = malformed + 1
       redis.call('LPUSH', set_aside, entry)
     elseif current[i] and sub(current[i], 1, 14) == sub(entry, 1, 14) and not once[id] then
-      -- The same entry may be there twice, put back by two monitors: the first
-      -- takes the ticket, the second is void.
+      -- Two monitors may have put the same entry back twice. The first one takes the
+      -- ticket, the second one is void.
       once[id] = true
       if known_kinds[i] and not checks[known_kinds[i]] then
         passed[#passed + 1] = i
@@ -158,14 +158,14 @@ if #taken > 0 then
         cursor[n] = cursor_behind(current[i])
       end
     elseif not current[i] then
-      -- Not registered any more, and requeued since: no field of it may stay.
+      -- The account was deregistered, and requeued since: no field of it may stay.
       redis.call('HDEL', strikes, id)
     end
   end
   if malformed > 0 then redis.call('LTRIM', set_aside, 0, 999) end
   local ticket = #claimed + #passed > 0 and take_tickets(sequence, #claimed + #passed, now)
 
-  -- What this replica cannot check waits for those that can.
+  -- Accounts that this replica cannot check wait for replicas that can.
   if #passed > 0 then
     for k, i in ipairs(passed) do
       local id, fresh = ids[i], format('%014d', ticket + #claimed + k)
@@ -188,8 +188,8 @@ if #taken > 0 then
   end
 end
 
--- What a check needs besides. Long cursors, failures, states and nudges are
--- rare, so their absence is asked for once and not for each account.
+-- This is what else a check needs. Long cursors, failures, states and nudges are rare,
+-- so their absence is looked up once and not for each account.
 local failed, hints, state, struck = {}, {}, {}, {}
 if #claimed > 0 then
   if there[cursors] then
@@ -209,8 +209,8 @@ if #claimed > 0 then
     for i, nudge in ipairs(redis.call('HMGET', nudges, unpack(claimed))) do
       hints[i] = false
       if nudge then
-        -- This check answers the nudge. Its hint stays until the check is
-        -- returned, for whoever may have to do it again.
+        -- This check answers the nudge. Its hint stays until the check is returned,
+        -- because another replica may have to repeat the check.
         local hint = sub(nudge, 29)
         if hint == '' or tonumber(sub(nudge, 15, 27)) <= now then
           redis.call('HDEL', nudges, claimed[i])

@@ -1,7 +1,7 @@
--- handover: give claims back unchecked, for the replicas that check their kinds.
+-- handover: return claims unchecked, for the replicas that check their kinds.
 --
 -- KEYS[1]  processing_list  LIST
--- KEYS[2]  tickets          HASH  id -> current ticket and what stands behind it
+-- KEYS[2]  tickets          HASH  id -> current ticket and what follows it
 -- KEYS[3]  ticket_seq       STRING
 -- KEYS[4]  ticket_mark      STRING
 -- KEYS[5]  message_queue:by_kind  ZSET
@@ -37,7 +37,7 @@ end
 if #all == 0 then return 0 end
 wait_by_kind(by_kind, tickets, all, ARGV[1], ARGV[2], now)
 redis.call('HSET', kinds, unpack(learned))
--- What some replica could not check is forgotten after a while, and learned anew: so
--- that a namespace whose replicas check all its kinds again pays nothing for that.
+-- The kinds are forgotten after a while, and learned again. So a namespace whose
+-- replicas check all its kinds again pays nothing.
 if not there[kinds] then redis.call('PEXPIRE', kinds, ARGV[3]) end
 return #all

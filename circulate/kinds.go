@@ -25,12 +25,12 @@ var (
 )
 
 const (
-	// KindsKept is for how long a shard remembers the kinds of accounts that some
-	// replica could not check.
+	// KindsKept is how long a shard remembers the kinds of accounts that some replica
+	// could not check.
 	KindsKept = 15 * time.Minute
 	// maxWaitingKind is the most bytes of a kind that accounts wait by.
 	maxWaitingKind = 64
-	// maxWaitingKinds is how many kinds Waiting returns at most.
+	// maxWaitingKinds is the most kinds that Waiting returns.
 	maxWaitingKinds = 256
 )
 
@@ -42,13 +42,13 @@ type Kinds struct{ ring *Ring }
 // Kinds returns the steps that concern kinds.
 func (r *Ring) Kinds() Kinds { return Kinds{r} }
 
-// WaitsByKind reports whether accounts of a kind can wait by it: it must be 1 to 64
+// WaitsByKind reports whether accounts of a kind can wait by it. The kind must be 1 to 64
 // bytes without control characters.
 func WaitsByKind(kind string) bool {
 	return kind != "" && len(kind) <= maxWaitingKind && !strings.ContainsFunc(kind, func(r rune) bool { return r < 0x20 })
 }
 
-// claimedKinds are kinds as claim takes them.
+// claimedKinds returns kinds as claim takes them.
 func claimedKinds(kinds []string) string {
 	var text strings.Builder
 	for _, kind := range kinds {
@@ -57,7 +57,7 @@ func claimedKinds(kinds []string) string {
 		}
 	}
 	if text.Len() == 0 && len(kinds) > 0 {
-		return "\t" // none that anybody could wait by, which is not any
+		return "\t" // no kind that anything could wait by; empty would mean any
 	}
 	return text.String()
 }
@@ -68,11 +68,10 @@ type HandOver struct {
 	Kind  string // the account's; one that accounts can wait by
 }
 
-// HandOver gives claims of one shard back unchecked, to wait in message_queue:by_kind
-// for a replica that claims with their kind; no other gets them from then on, for
-// KindsKept at least. They are as late as they were. The caller knows of a living
-// replica that checks the kind: nobody else would take them. It reports how many were
-// still held.
+// HandOver returns claims of one shard unchecked, to wait in message_queue:by_kind for a
+// replica that claims with their kind. No other gets them from then on, for at least
+// KindsKept. They are as late as they were. The caller must know a live replica that
+// checks the kind, because no other would take them. It returns how many were still held.
 func (k Kinds) HandOver(ctx context.Context, shard int, all []HandOver) (int, error) {
 	if err := wire.CheckBatch("hand over", len(all)); err != nil {
 		return 0, err
@@ -90,9 +89,9 @@ func (k Kinds) HandOver(ctx context.Context, shard int, all []HandOver) (int, er
 }
 
 // Recall has up to n accounts of a shard that wait by a kind wait for any replica
-// instead: the empty kind is all of them. It is for kinds that no living replica
-// checks, so that one of the others says so. It reports how many entries it took out
-// of message_queue:by_kind, void ones among them.
+// instead; the empty kind means all of them. It is for kinds that no live replica checks,
+// so that another replica reports that. It returns how many entries it took out of
+// message_queue:by_kind, including void ones.
 func (k Kinds) Recall(ctx context.Context, shard int, kind string, n int) (int, error) {
 	if err := wire.CheckBatch("recall", n); err != nil {
 		return 0, err
@@ -103,7 +102,7 @@ func (k Kinds) Recall(ctx context.Context, shard int, kind string, n int) (int, 
 		append(k.ring.wakeArgs(shard), n, kind)...))
 }
 
-// Waiting returns the kinds that accounts of a shard wait by, 256 at most.
+// Waiting returns the kinds that accounts of a shard wait by, at most 256.
 func (k Kinds) Waiting(ctx context.Context, shard int) ([]string, error) {
 	key := k.ring.keys[shard].byKind
 	var kinds []string

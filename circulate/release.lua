@@ -26,7 +26,7 @@ local entries, n, back = {}, #ARGV / 2 - 1, 0
 for i = 1, n do entries[i] = ARGV[2 * i + 1] end
 local ticket = take_tickets(sequence, n, now)
 local removed = remove(processing, entries)
--- The last is pushed first, so that the first is the first to be taken again.
+-- The last one is pushed first, so that the first one is claimed first again.
 for i = n, 1, -1 do
   local entry = entries[i]
   local id = sub(entry, ID)

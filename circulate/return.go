@@ -21,7 +21,7 @@ var returnLua string
 
 var returnScript = wire.NewVitalScript("return", listLua+returnLua)
 
-// Outcome is what became of one account's return.
+// Outcome is the outcome of one account's return.
 type Outcome uint8
 
 const (
@@ -42,14 +42,14 @@ func (o Outcome) String() string {
 // Return is a claimed account with what its check found.
 type Return struct {
 	Claim    *Claim
-	Due      time.Time // when to check next, by Redis' clock; what is past, as the zero time, means at once
+	Due      time.Time // when to check next, by Redis' clock; a past time, and the zero time, means at once
 	Kind     string    // goes with the messages
 	Messages []Message // appended to the shard's stream, in order
 
-	Cursor     []byte // nil leaves it as it is
+	Cursor     []byte // nil does not change it
 	DropCursor bool   // forgets it
 
-	Failures int    // in a row, this check included; 0 after a success
+	Failures int    // in a row, including this check; 0 after a success
 	State    string // what the account's cadence keeps; opaque to the ring
 	Rule     Rule   // what decided Due; zero: as it was
 	Mark     Mark   // how the check went; zero: there was none
@@ -57,14 +57,14 @@ type Return struct {
 	Park     string // not empty: out of circulation, with this reason
 }
 
-// Return returns accounts of one shard to the ring. Each is written whole or, where the
-// claim was lost, not at all; the outcomes stand in the order of the items. It
-// is safe to repeat after an unknown outcome: what had been written then shows
-// as Fenced. Of an account that was nudged to an earlier time meanwhile, Due is
-// set to the zero time: its shard is worth a look at once.
+// Return returns accounts of one shard to the ring. Each is written completely or, if the
+// claim was lost, not at all. Outcomes are in the order of the items. It is safe to
+// repeat after an unknown outcome: what was written before then shows as Fenced. For an
+// account that was nudged to an earlier time meanwhile, Due is set to the zero time,
+// which means that its shard should be looked at at once.
 //
-// A Redis at its memory limit refuses items with messages, and none of the batch is
-// written then; items without go through. See Full.
+// A Redis at its memory limit refuses items with messages, and then none of the batch is
+// written. Items without messages succeed. See Full.
 func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome, error) {
 	if err := wire.CheckBatch("return", len(items)); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	return outcomes, nil
 }
 
-// what is the rule, the mark and the due time as the script takes them.
+// what returns the rule, the mark and the due time as the script takes them.
 func (it *Return) what() []byte {
 	rule, mark := it.Rule, it.Mark
 	if rule == 0 {
@@ -115,7 +115,7 @@ func (it *Return) what() []byte {
 	return strconv.AppendInt([]byte{byte(rule), byte(mark)}, max(0, it.Due.UnixMilli()), 10)
 }
 
-// appendExtras adds what most returns have none of. Place counts from 1.
+// appendExtras appends what most returns do not have. Place counts from 1.
 func (it *Return) appendExtras(args []any, place int) []any {
 	switch {
 	case it.DropCursor:
@@ -157,9 +157,8 @@ var releaseLua string
 
 var releaseScript = wire.NewVitalScript("release", listLua+releaseLua)
 
-// Release puts claims of one shard back unchecked, next in line and as late as
-// they were, as a replica does that is shutting down. It reports how many it
-// still held.
+// Release puts claims of one shard back unchecked, next in line and as late as they were,
+// as a replica does at shutdown. It returns how many it still held.
 func (r *Ring) Release(ctx context.Context, shard int, claims []*Claim) (int, error) {
 	if err := wire.CheckBatch("release", len(claims)); err != nil {
 		return 0, err
@@ -171,9 +170,9 @@ func (r *Ring) Release(ctx context.Context, shard int, claims []*Claim) (int, er
 	return r.release(ctx, shard, args)
 }
 
-// ReleaseHeld is Release of entries as Oldest gave them: a replica gives back
-// what it holds and knows nothing of, because the reply to its claim was lost.
-// They count as due since they were claimed.
+// ReleaseHeld is Release of entries that Oldest returned: a replica releases what it
+// holds without knowing, because the reply to its claim was lost. They count as due since
+// they were claimed.
 func (r *Ring) ReleaseHeld(ctx context.Context, shard int, held []Held) (int, error) {
 	if err := wire.CheckBatch("release", len(held)); err != nil {
 		return 0, err
@@ -201,14 +200,14 @@ var progressScript = wire.NewVitalScript("progress", progressLua)
 type Page struct {
 	Kind       string
 	Messages   []Message
-	Cursor     []byte // nil leaves it as it is
+	Cursor     []byte // nil does not change it
 	DropCursor bool   // forgets it
 }
 
-// Progress writes a page and renews the claim, which changes in place: a Return
-// of it must come after. ErrClaimLost says that nothing was written and that the
-// account is someone else's. After an unknown outcome the claim must be dropped,
-// for nobody knows which entry it has: the monitor finds it.
+// Progress writes a page and renews the claim, which changes in place: a Return of it
+// must come after. ErrClaimLost says that nothing was written and that another replica
+// has the account. After an unknown outcome drop the claim, because nobody knows which
+// entry it has: the monitor finds it.
 func (r *Ring) Progress(ctx context.Context, c *Claim, p Page) error {
 	cursor := "keep"
 	switch {

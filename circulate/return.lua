@@ -1,9 +1,9 @@
--- return: give claimed accounts back with what their checks found.
+-- return: return claimed accounts with what their checks found.
 --
 -- KEYS[1]   processing_list  LIST
 -- KEYS[2]   message_queue    LIST
 -- KEYS[3]   schedule         ZSET    id -> due
--- KEYS[4]   tickets          HASH    id -> current ticket and what stands behind it
+-- KEYS[4]   tickets          HASH    id -> current ticket and what follows it
 -- KEYS[5]   ticket_seq       STRING
 -- KEYS[6]   cursors          HASH    id -> long cursor
 -- KEYS[7]   failures         HASH    id -> failures in a row
@@ -46,7 +46,7 @@ local wrong, there = mistyped_mostly(
     states, 'hash', urgent, 'list', low, 'list', errors, 'hash'})
 if wrong then return wrong end
 
--- Messages are not taken by a Redis that is full: it refuses the tickets.
+-- A full Redis accepts no messages: it refuses the tickets.
 local brings = ARGV[2 * n + 2] == 'messages'
 if not brings then even_when_full(tickets) end
 
@@ -83,7 +83,7 @@ while a <= #ARGV do
       local added = redis.pcall('XADD', messages, '*', 'account', id, 'kind', value,
         'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3])
       if type(added) == 'table' and added.err then
-        -- A stream that takes nothing more: the claims are as they were.
+        -- The stream accepts nothing more: the claims stay as they were.
         for k = 1, #held do redis.call('RPUSH', processing, entries[held[k]]) end
         return added
       end
@@ -138,7 +138,7 @@ for k, i in ipairs(held) do
       history = succeeded .. mark .. sub(history, 9, 15)
       if erred then redis.call('HDEL', errors, id) end
     else
-      -- Before any success the last place stays free: so it is known that there was none.
+      -- Before any success the last place stays free, which shows that there was none.
       local before = sub(history, 9, 15)
       if sub(history, 16) == '-' and not string.find(before, MARK_OK, 1, true) then before = sub(before, 1, 6) .. '-' end
       history = sub(history, 1, 8) .. mark .. before
