@@ -8,7 +8,7 @@ import (
 )
 
 // ErrNotReference reports a config value that should refer to a secret and does
-// not. It says how to, and does not quote the value.
+// not. Its text says how to refer to one, and does not quote the value.
 var ErrNotReference = errors.New(`must be {"secret": "NAME"}: records hold no secrets, ` +
 	`put it into the file NAME of the secrets directory or into ` + EnvPrefix + `NAME`)
 
@@ -17,9 +17,9 @@ type Ref struct {
 	Name string
 }
 
-// ParseRef reads a config value. Missing and null are the zero Ref; any value
-// that is not exactly a reference fails with ErrNotReference, and a reference
-// whose name cannot be one with ErrName.
+// ParseRef reads a config value. Missing and null are the zero Ref. The error is
+// ErrNotReference for a value that is not exactly a reference, and ErrName for a reference
+// with a name that is not allowed.
 func ParseRef(raw json.RawMessage) (Ref, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return Ref{}, nil

@@ -11,27 +11,26 @@ import (
 const (
 	scrubbed = "[secret]"
 
-	// leastWord is the shortest part of a secret that is looked for by itself, and
-	// the shortest secret that is looked for in other alphabets: shorter ones would
-	// blank out half of any text.
+	// leastWord is the length of the shortest part of a secret that is searched for by
+	// itself, and of the shortest secret that is searched for in other encodings. Shorter
+	// ones would match too much of any text.
 	leastWord = 8
 
 	maxScrubbed = 64 << 10 // bytes of a text; what follows is dropped
 )
 
-// Scrub replaces secrets in a text that a third party wrote, in whatever form it
-// repeats them: as they are, percent-encoded, escaped as in JSON or HTML, in hex,
-// and in base64 of either alphabet, also within something longer, or in one of
-// these within another. Of a secret of several words each counts, as in "Bearer
-// TOKEN". It is the only place where that is done: whatever a checker shows of what
-// it was sent goes through here.
+// Scrub returns a text of a third party with secrets replaced, in each form in which the
+// text may repeat them: unchanged, percent-encoded, escaped as in JSON or HTML, in hex,
+// and in base64 of either alphabet, also within something longer, or in one of these
+// within another. Each word of a secret is replaced, as in "Bearer TOKEN". Every text
+// that a checker received and shows goes through Scrub.
 func Scrub(text string, hidden []string) string {
 	patterns := patternsOf(hidden)
 	if len(patterns) == 0 {
 		return text
 	}
 	if len(text) > maxScrubbed {
-		// What is cut through would not be recognised: that goes as well.
+		// A secret that the cut divides would not be recognised, so it is dropped too.
 		longest := 0
 		for _, p := range patterns {
 			longest = max(longest, len(p.text))
@@ -72,8 +71,8 @@ func patternsOf(hidden []string) []pattern {
 	return found
 }
 
-// pieces are the secrets and their words, and what those are base64 of where that
-// is known: a signing key, or a user and a password.
+// pieces returns the secrets, their words, and the decoded base64 of those with known
+// content: a signing key, or a user and a password.
 func pieces(hidden []string) []string {
 	var found []string
 	add := func(piece string) {
@@ -109,9 +108,9 @@ func pieces(hidden []string) []string {
 	return found
 }
 
-// withinBase64 returns the characters that a text has in base64 of something longer
-// in which so many bytes, modulo 3, stand before it: those that nothing else has a
-// part in.
+// withinBase64 returns the characters of a text in the base64 of a longer one that has
+// before bytes, modulo 3, in front of it. It returns only characters that depend on the
+// text alone.
 func withinBase64(text string, before int) string {
 	all := base64.RawStdEncoding.EncodeToString(append(make([]byte, before), text...))
 	first := (before*8 + 5) / 6
@@ -119,7 +118,7 @@ func withinBase64(text string, before int) string {
 	return all[first:last]
 }
 
-// replace puts a mark in place of what reads as the pattern.
+// replace returns the text with a mark in place of each match of the pattern.
 func (p pattern) replace(text string) string {
 	var out strings.Builder
 	kept := 0

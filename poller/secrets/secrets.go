@@ -8,19 +8,19 @@
 //
 // # Where a secret may go
 //
-// Nobody gets a secret without saying what for: Source.Get takes a Use. A secret may be
+// Each use of a secret has to be declared: Source.Get takes a Use. A secret may be
 // bound to hosts and to kinds of accounts, by the file NAME.binding beside it, by
-// ROUNDS_BINDING_NAME, or in the store. All bindings of a name hold, wherever its value
+// ROUNDS_BINDING_NAME, or in the store. All bindings of a name apply, wherever its value
 // comes from. A binding that cannot be read refuses every use.
 //
 // A secret that is sent goes over TLS. Without TLS it goes to this machine, and to hosts
 // that its binding names in full or Source.PlainHosts have, if these turn out to be at
-// private addresses; see fetch.Call.Confined. A key that only signs stays here, and needs
+// private addresses; see fetch.Call.Confined. A key that only signs is not sent, and needs
 // no TLS.
 //
 // # The service's own
 //
-// What callbacks and webhooks refer to is found by Source.Service alone, as the file
+// The secrets of callbacks and webhooks are found by Source.Service alone, as the file
 // service.NAME or as ROUNDS_SERVICE_SECRET_NAME. No record can name these.
 package secrets
 
@@ -36,7 +36,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/secret"
 )
 
-// What comes before a secret's name in the environment.
+// The prefixes of a secret's name in the environment.
 const (
 	EnvPrefix        = "ROUNDS_SECRET_"
 	ServiceEnvPrefix = "ROUNDS_SERVICE_SECRET_" // of the service's own
@@ -47,7 +47,7 @@ const (
 // environment, for its binding.
 const ServiceBindingEnvPrefix = "ROUNDS_SERVICE_BINDING_"
 
-// bindingSuffix makes the name of a binding's file.
+// bindingSuffix ends the name of a binding's file.
 const bindingSuffix = ".binding"
 
 const (
@@ -57,52 +57,53 @@ const (
 	maxBinding = 16 << 10
 )
 
-// Why a secret cannot be had.
+// The reasons why a secret cannot be used.
 var (
 	ErrName     = secret.ErrName
 	ErrNotFound = errors.New("is neither a file in the secrets directory nor in the environment as " + EnvPrefix + "NAME")
 	ErrEmpty    = errors.New("is empty")
 	ErrUnusable = errors.New("is not a readable file of at most 64 KiB")
 
-	// ErrUnavailable reports that nobody knows whether there is such a secret: the
-	// store cannot be asked.
+	// ErrUnavailable reports that the store is unreachable, so it is unknown whether there
+	// is such a secret.
 	ErrUnavailable = errors.New("cannot be looked up: the store is out of reach")
 )
 
-// errNotStored is ErrNotFound where a store was asked, too.
+// errNotStored is the ErrNotFound of a source with a store.
 var errNotStored = &notFound{"is neither a file in the secrets directory, nor in the environment as " + EnvPrefix + "NAME, nor stored"}
 
-// errNotOwn is ErrNotFound of one of the service's own.
+// errNotOwn is the ErrNotFound for one of the service's own secrets.
 var errNotOwn = &notFound{"is neither the file " + secret.ServicePrefix + "NAME of the secrets directory nor in the environment as " + ServiceEnvPrefix + "NAME"}
 
-// ErrMisplaced is ErrNotFound of one of the service's own that is where records' are: any
-// record could name it.
+// ErrMisplaced is the ErrNotFound for one of the service's own secrets that is in the place
+// of records' secrets, where any record could name it.
 var ErrMisplaced error = &notFound{"is where any record could name it: rename its file NAME to " + secret.ServicePrefix + "NAME, or " +
 	EnvPrefix + "NAME to " + ServiceEnvPrefix + "NAME"}
 
-// notFound is an ErrNotFound that knows more.
+// notFound is an ErrNotFound with a more precise text.
 type notFound struct{ text string }
 
-// Error says where it should be.
+// Error says where the secret should be.
 func (e *notFound) Error() string { return e.text }
 
 // Is reports whether target is ErrNotFound.
 func (*notFound) Is(target error) bool { return target == ErrNotFound }
 
-// Store keeps secrets elsewhere. Get returns ErrNotFound where it has none of the name,
-// and ErrUnavailable where it cannot tell.
+// Store keeps secrets elsewhere. Get returns ErrNotFound if it has none of the name,
+// and ErrUnavailable if that is unknown.
 type Store interface {
 	Get(ctx context.Context, name string) (value string, b secret.Binding, err error)
 }
 
-// Source says where secrets are, and how wary to be. The zero Source has none.
+// Source says where secrets are, and how strictly their use is checked. The zero Source has
+// no secrets.
 type Source struct {
-	// Dir holds one file for each secret; empty: no files. A file goes before
-	// the environment.
+	// Dir holds one file for each secret; empty: no files. A file has precedence over the
+	// environment.
 	Dir string
 	// Lookup reads the environment, as os.LookupEnv does; nil: none.
 	Lookup func(string) (string, bool)
-	// Store has what neither of them has; nil: nothing.
+	// Store is asked for secrets that neither of them has; nil: there is no store.
 	Store Store
 
 	// RequireHosts refuses secrets that no binding names hosts for.
@@ -110,25 +111,25 @@ type Source struct {
 	// PlainHosts are private hosts that secrets may be sent to without TLS, as
 	// secret.Hosts returns them.
 	PlainHosts []string
-	// Reserved are files that are no records', though they may lie in Dir: those that
+	// Reserved are files that records cannot use, even if they are in Dir: those that
 	// settings name.
 	Reserved []string
 
 	own bool
 }
 
-// Service is where the service's own secrets are, for callbacks and webhooks.
+// Service returns the source of the service's own secrets, for callbacks and webhooks.
 func (s Source) Service() Source {
 	s.own = true
 	return s
 }
 
 // Get returns a secret's value for a use. One newline at the end is not part of it. The
-// error wraps ErrName, ErrNotFound, ErrEmpty, ErrUnusable, ErrUnavailable or, where
+// error wraps ErrName, ErrNotFound, ErrEmpty, ErrUnusable, ErrUnavailable or, if
 // the use is not allowed, ErrRefused.
 func (s Source) Get(ctx context.Context, name string, use Use) (string, error) {
 	if secret.ValidateName(name) != nil {
-		// What stands in a name's place may be the secret itself: not quoted.
+		// A wrong name is not quoted, because it may be the secret itself.
 		return "", fmt.Errorf("secret: %w", ErrName)
 	}
 	value, err := s.get(ctx, name, use)
@@ -157,14 +158,15 @@ func (s Source) get(ctx context.Context, name string, use Use) (string, error) {
 	return value, nil
 }
 
-// misplaced reports whether one of the service's own is where records' are.
+// misplaced reports whether one of the service's own secrets is in the place of records'
+// secrets.
 func (s Source) misplaced(name string) bool {
 	s.own, s.Store = false, nil
 	_, _, err := s.read(context.Background(), name)
 	return !errors.Is(err, ErrNotFound)
 }
 
-// read finds the value, and the binding that comes with it.
+// read returns the value, and the binding that the store has with it.
 func (s Source) read(ctx context.Context, name string) (string, secret.Binding, error) {
 	prefix, full := EnvPrefix, name
 	if s.own {
@@ -198,7 +200,7 @@ func (s Source) read(ctx context.Context, name string) (string, secret.Binding, 
 	return "", secret.Binding{}, errNotOwn
 }
 
-// bindings are those that the directory and the environment have for a name.
+// bindings returns the bindings that the directory and the environment have for a name.
 func (s Source) bindings(name string) ([]secret.Binding, error) {
 	prefix, full := BindingEnvPrefix, name
 	if s.own {

@@ -11,28 +11,29 @@ import (
 	"github.com/rounds-dev/rounds/accounts/secret"
 )
 
-// What a binding calls uses that are no account's. No kind has these names.
+// The kinds, in a binding, of uses that are not an account's. No kind of accounts has
+// these names.
 const (
 	KindWebhook  = "webhook"
 	KindCallback = "callback"
 )
 
-// Use is what a secret is wanted for. It is judged before the secret is returned, and so
+// Use is the purpose of a secret. It is checked before the secret is returned, and so
 // before any connection.
 type Use struct {
 	// Kind is that of the account, or one of the constants. It is required.
 	Kind string
-	// Host is where the secret goes, as HOST or HOST:PORT; empty: nowhere. Only a secret
-	// that names no hosts may be used then.
+	// Host is where the secret is sent, as HOST or HOST:PORT. Empty means nowhere. Then only
+	// a secret that is not bound to hosts may be used.
 	Host string
-	// TLS says that nobody on the way can read what is sent.
+	// TLS says that the secret is sent encrypted.
 	TLS bool
 	// Stays says that the secret itself is not sent: it signs, opens or verifies.
 	Stays bool
 }
 
-// ForURL is the use of a secret that goes to a URL, in a header or in its query. Of a URL
-// that cannot be read it allows nothing.
+// ForURL returns the use of a secret that is sent to a URL, in a header or in its query.
+// For a URL that cannot be read it returns a use that is never allowed.
 func ForURL(kind, raw string) Use {
 	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() == "" {
@@ -49,17 +50,17 @@ func ForURL(kind, raw string) Use {
 	return Use{Kind: kind, Host: net.JoinHostPort(u.Hostname(), port), TLS: u.Scheme == "https"}
 }
 
-// Staying is the same use of a secret that is not sent itself.
+// Staying returns the same use for a secret that is not sent itself.
 func (u Use) Staying() Use {
 	u.Stays = true
 	return u
 }
 
-// Open reports whether the secret is sent so that others on the way can read it. Whoever
-// sends it must make sure that the way ends at a private address, see fetch.Call.Confined.
+// Open reports whether the secret is sent without encryption. The caller must then make
+// sure that it is sent to a private address; see fetch.Call.Confined.
 func (u Use) Open() bool { return !u.TLS && !u.Stays }
 
-// Why a use of a secret is refused.
+// The reasons why a use of a secret is refused.
 var (
 	// ErrRefused is wrapped by the errors of all uses that are refused.
 	ErrRefused = errors.New("refused")
@@ -69,7 +70,7 @@ var (
 	errOwn     = fmt.Errorf("%w: it is the service's own, in a file that a setting names", ErrRefused)
 )
 
-// allow judges a use of a secret by all bindings that it has.
+// allow checks a use of a secret against all of its bindings.
 func (s Source) allow(use Use, bindings []secret.Binding) error {
 	if use.Kind == "" || use.Host == "" && !use.Stays {
 		return errNoUse
@@ -96,7 +97,7 @@ func (s Source) allow(use Use, bindings []secret.Binding) error {
 	return nil
 }
 
-// isLoopback reports whether a host is this machine by its very name.
+// isLoopback reports whether a host's name or address always means this machine.
 func isLoopback(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package opener opens the secrets that are kept sealed in Redis. Who imports it can read
-// them, given a private key: the API does not.
+// Package opener opens the secrets that are kept sealed in Redis. A program that imports it
+// can read them with a private key. The API does not import it.
 package opener
 
 import (
@@ -18,10 +18,10 @@ const (
 )
 
 var (
-	// ErrSeal reports a seal that does not open: the value, the name or the binding is not
-	// what was sealed.
+	// ErrSeal reports a seal that does not open: the value, the name or the binding was
+	// changed after it was sealed.
 	ErrSeal = errors.New("its seal is broken: somebody else has changed it in Redis; set it again")
-	// ErrNoKey reports a secret that is sealed for a key that is not here.
+	// ErrNoKey reports a secret that is sealed for a key that this process does not have.
 	ErrNoKey = errors.New("is sealed for a key that this process does not have in ROUNDS_SECRETS_KEY")
 )
 
@@ -31,7 +31,7 @@ type Key struct {
 	public  *secret.PublicKey
 }
 
-// Generate makes a key that nobody else has.
+// Generate returns a new random key.
 func Generate() (*Key, error) {
 	kem, _, _ := secret.Suite()
 	private, err := kem.GenerateKey()
@@ -45,10 +45,10 @@ func keyOf(private hpke.PrivateKey) *Key {
 	return &Key{private, secret.NewPublicKey(private.PublicKey())}
 }
 
-// Public is the key that seals what this one opens.
+// Public returns the public key that seals secrets for this key.
 func (k *Key) Public() *secret.PublicKey { return k.public }
 
-// Text writes the key, for a setting. Keep it secret.
+// Text returns the key as text for a setting. Keep it secret.
 func (k *Key) Text() (string, error) {
 	raw, err := k.private.Bytes()
 	if err != nil {
@@ -61,7 +61,7 @@ func (k *Key) Text() (string, error) {
 type Keys []*Key
 
 // ParseKeys reads keys as Text writes them, separated by commas or white space. The error
-// says which is wrong, and quotes none.
+// says which key is wrong, and quotes none.
 func ParseKeys(text string) (Keys, error) {
 	fields := strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' || c == '\t' || c == '\n' || c == '\r' })
 	if len(fields) > maxKeys {
@@ -83,7 +83,7 @@ func ParseKeys(text string) (Keys, error) {
 	return keys, nil
 }
 
-// Newest is the key that secrets are sealed for from now on; nil: there is none.
+// Newest returns the key that secrets are sealed for from now on, or nil if there is none.
 func (k Keys) Newest() *secret.PublicKey {
 	if len(k) == 0 {
 		return nil
@@ -91,12 +91,12 @@ func (k Keys) Newest() *secret.PublicKey {
 	return k[0].public
 }
 
-// Opens reports whether one of the keys opens what a public one seals.
+// Opens reports whether one of the keys opens secrets sealed for a public key.
 func (k Keys) Opens(public *secret.PublicKey) bool {
 	return slices.ContainsFunc(k, func(key *Key) bool { return key.public.ID() == public.ID() })
 }
 
-// open opens a record that is kept under a name.
+// open returns the secret in the record of a name.
 func (k Keys) open(name string, r *secret.Record) ([]byte, error) {
 	for _, key := range k {
 		if key.public.ID() != r.Key {

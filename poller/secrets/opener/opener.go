@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// Fresh is for how long a process uses what it knows of a secret without asking Redis:
-	// a change counts after that at the latest.
+	// Fresh is how long a process uses a secret without asking Redis again. A change takes
+	// effect after that at the latest.
 	Fresh = 3 * time.Second
-	// Stale is for how long it goes on with what it knows while Redis cannot be asked.
+	// Stale is how long it continues to use a secret while Redis is unreachable.
 	Stale = 10 * time.Minute
 
 	askTimeout = 5 * time.Second
@@ -44,7 +44,7 @@ type Opener struct {
 
 var _ secrets.Store = (*Opener)(nil)
 
-// held is what is known of a name.
+// held is the last known state of a name.
 type held struct {
 	value   string
 	binding secret.Binding
@@ -52,7 +52,7 @@ type held struct {
 	asked   time.Time
 }
 
-// New opens what is kept on a shelf.
+// New returns an Opener of the secrets on a shelf.
 func New(shelf secret.Shelf, keys Keys) *Opener { return over(shelf, keys) }
 
 func over(shelf shelf, keys Keys) *Opener {
@@ -61,7 +61,7 @@ func over(shelf shelf, keys Keys) *Opener {
 	return o
 }
 
-// SetKeys has secrets be opened with other keys from now on.
+// SetKeys replaces the keys that secrets are opened with from now on.
 func (o *Opener) SetKeys(keys Keys) {
 	o.keys.Store(&keys)
 	o.mu.Lock()
@@ -70,10 +70,10 @@ func (o *Opener) SetKeys(keys Keys) {
 	o.bytes = 0
 }
 
-// Get returns a secret and its binding. It is asked for again when what is known of it is
-// older than Fresh. While Redis cannot be asked, what was known holds for as long as
-// Stale; then the error is secrets.ErrUnavailable. That there is none is not believed
-// beyond Fresh.
+// Get returns a secret and its binding. It asks Redis again if the known value is older
+// than Fresh. While Redis is unreachable, it returns the known value until that is older
+// than Stale. After that the error is secrets.ErrUnavailable. That a secret does not exist
+// is known only until Fresh has passed.
 func (o *Opener) Get(ctx context.Context, name string) (string, secret.Binding, error) {
 	h, known := o.known(name)
 	if known && time.Since(h.asked) < Fresh {
@@ -99,7 +99,7 @@ func (o *Opener) Get(ctx context.Context, name string) (string, secret.Binding, 
 	return "", secret.Binding{}, secrets.ErrUnavailable
 }
 
-// ask asks Redis. The error is that it could not be.
+// ask asks Redis. Its error means that Redis could not be asked.
 func (o *Opener) ask(ctx context.Context, name string) (held, error) {
 	asked := time.Now()
 	r, _, found, err := o.shelf.Get(ctx, name)
@@ -126,7 +126,7 @@ func (o *Opener) known(name string) (held, bool) {
 	return h, ok
 }
 
-// hold remembers what is known of a name, and forgets all others where it is too much.
+// hold keeps the state of a name, and forgets all others if there are too many.
 func (o *Opener) hold(name string, h held) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -8,21 +8,21 @@ import (
 	"github.com/rounds-dev/rounds/accounts/secret"
 )
 
-// Rotated is what a rotation has come to.
+// Rotated counts the secrets of a rotation so far.
 type Rotated struct {
-	Sealed  int      // sealed anew
-	Already int      // sealed for the newest key before
-	Changed int      // changed meanwhile by somebody else, and so left to the next rotation
-	Failed  []string // names that none of the keys opens, some of them
-	Broken  int      // how many those are
+	Sealed  int      // sealed for the newest key
+	Already int      // were sealed for the newest key before
+	Changed int      // changed by somebody else meanwhile, and left to the next rotation
+	Failed  []string // names of some secrets that none of the keys opens
+	Broken  int      // how many such secrets there are
 }
 
 const mostFailed = 100
 
 // Rotate seals all secrets of a shelf for the newest key that are sealed for another one,
-// page by page, and tells progress after each. It may be interrupted and run again: what
-// is done stays done. Who put a secret in, and when, stays as it was. A secret that none of
-// the keys opens is left as it is, and named.
+// page by page, and calls progress after each page. It may be interrupted and run again:
+// secrets that are done stay done. Who stored a secret, and when, is kept. A secret that
+// none of the keys opens is not changed, and is named in Failed.
 func Rotate(ctx context.Context, s secret.Shelf, keys Keys, progress func(Rotated)) (Rotated, error) {
 	var done Rotated
 	newest := keys.Newest()
@@ -51,7 +51,7 @@ func Rotate(ctx context.Context, s secret.Shelf, keys Keys, progress func(Rotate
 	}
 }
 
-// reseal seals one secret anew.
+// reseal seals one secret for the newest key.
 func reseal(ctx context.Context, s secret.Shelf, keys Keys, name string, done *Rotated) error {
 	broken := func() {
 		if done.Broken++; len(done.Failed) < mostFailed {
