@@ -21,8 +21,8 @@ const (
 	claimRetryMax = 5 * time.Second
 )
 
-// claimer claims accounts as places for checks come free and shards have something
-// due. What may be checked becomes a flight.
+// claimer claims accounts when places for checks are free and shards have due accounts.
+// An account that may be checked becomes a flight.
 type claimer struct {
 	*replica
 	ring       *circulate.Ring
@@ -68,7 +68,7 @@ func (c *claimer) run(ctx context.Context) {
 		failures++
 		c.timetable.put(shard, time.Now().Add(pause))
 		if circulate.Unavailable(err) && c.ring.Node(shard) == "" {
-			// The whole server is away: the other shards need not be tried.
+			// The whole server is unreachable, so the other shards need not be tried.
 			if !sleep(ctx, pause) {
 				return
 			}
@@ -76,9 +76,9 @@ func (c *claimer) run(ctx context.Context) {
 	}
 }
 
-// takePlaces waits for free places. Where checks fill the pool they come free
-// one by one, and a claim for each would cost Redis more than the claims of
-// several: a moment's patience gathers them.
+// takePlaces waits for free places. If checks fill the pool, places become free one by
+// one, and a claim for each would cost Redis more than a claim for several. It therefore
+// waits a moment until several are free.
 func (c *claimer) takePlaces(ctx context.Context) int {
 	n := c.flights.places.take(ctx, claimBatch)
 	if few := min(claimBatch, c.config.Concurrency/8); n > 0 && n < few && sleep(ctx, gatherPlaces) {
@@ -87,7 +87,7 @@ func (c *claimer) takePlaces(ctx context.Context) int {
 	return n
 }
 
-// awaitShard waits until the time of some shard has come.
+// awaitShard waits until a shard is due for a claim.
 func (c *claimer) awaitShard(ctx context.Context) (int, bool) {
 	for {
 		if ctx.Err() != nil {
@@ -111,15 +111,15 @@ func (c *claimer) awaitShard(ctx context.Context) (int, bool) {
 	}
 }
 
-// claimShard claims up to n accounts of a shard and starts their checks. It
-// tells how many it started and when the shard is next worth a claim.
+// claimShard claims up to n accounts of a shard and starts their checks. It returns how
+// many it started and when the shard should be claimed from next.
 func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, next time.Time, err error) {
 	c.metrics.claims.Inc()
 	batch, err := c.ring.Claim(ctx, shard, c.config.Replica, n, c.records.Known(shard), c.peers.kinds...)
 	if err != nil {
 		if circulate.Unknown(err) || circulate.Unavailable(err) {
-			// What answers next may be another server, and remember less: that this
-			// replica holds what it has returned.
+			// The next answer may come from another server that lost the last writes. It
+			// may still say that this replica holds accounts that it has returned.
 			c.holding.lose(shard)
 		}
 		return 0, time.Time{}, err
@@ -167,8 +167,8 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 	return len(admitted), c.nextClaim(shard, &batch, received), nil
 }
 
-// nextClaim is when a shard is next worth a claim: when its next account is due.
-// A shard that is another replica's part is left to it for a while longer.
+// nextClaim returns when a shard should be claimed from next: when its next account is
+// due. If the shard is another replica's part, that replica gets some more time.
 func (c *claimer) nextClaim(shard int, b *circulate.Batch, received time.Time) time.Time {
 	idle := c.idle()
 	switch {
@@ -177,7 +177,7 @@ func (c *claimer) nextClaim(shard int, b *circulate.Batch, received time.Time) t
 	case b.NextDue.IsZero():
 		return received.Add(idle)
 	}
-	// Redis' milliseconds are cut off: one more, or the claim would come early.
+	// Redis truncates its time to milliseconds. Without one more, the claim would be early.
 	wait := max(0, b.NextDue.Sub(b.Now)) + time.Millisecond
 	if c.meter.isBusy(received) {
 		wait = max(wait, c.config.GatherInterval)
@@ -185,7 +185,7 @@ func (c *claimer) nextClaim(shard int, b *circulate.Batch, received time.Time) t
 	return received.Add(min(idle, wait+c.timetable.patience(shard, rand.Float64())))
 }
 
-// idle is the longest that a shard goes without being looked at.
+// idle returns the longest time between two claims from a shard.
 func (c *claimer) idle() time.Duration {
 	if c.subscribed.Load() {
 		return c.config.IdleInterval
@@ -193,7 +193,7 @@ func (c *claimer) idle() time.Duration {
 	return min(unsubscribedPoll, c.config.IdleInterval)
 }
 
-// sleep waits and reports whether it was for all of d.
+// sleep waits for d, and reports false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
