@@ -121,7 +121,7 @@ func (s *sight) keep(labels string, ids []string, seen map[string]bool, at time.
 // counts keeps for a while what was counted for those who are bound.
 type counts struct {
 	counting singleflight.Group
-	turn     sync.Mutex // held by the one who counts: no two walk through all accounts
+	walking  sync.Mutex // held while accounts are counted: only one goroutine walks through all of them
 
 	mu    sync.Mutex
 	known map[string]counted
@@ -147,8 +147,8 @@ func (s *Server) stats(ctx context.Context) (accounts.Stats, error) {
 	}
 	registry := s.registry(ctx)
 	asked := c.counting.DoChan(labels, func() (any, error) {
-		c.turn.Lock()
-		defer c.turn.Unlock()
+		c.walking.Lock()
+		defer c.walking.Unlock()
 		// Not the caller's context: others wait for it, too. It ends with the server.
 		ctx, cancel := context.WithTimeout(context.Background(), countTime)
 		defer cancel()

@@ -140,9 +140,9 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Update readies another token and other callbacks; nil: none. The change that it returns
-// has requests from then on be judged by them, and cannot fail. Where the token is
-// another one, what lasts of those who gave the old one ends.
+// Update prepares another token and other callbacks; nil: none. The returned change applies
+// them to all later requests, and cannot fail. If the token differs, running requests with
+// the old one end.
 func (s *Server) Update(token string, callbacks *callback.Receiver) (change func(), err error) {
 	next, err := s.routes(terms{token, callbacks})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // untrailed are the routes that change something and leave no entry, with the reason.
 func untrailed() map[string]string {
 	return map[string]string{
-		"POST /v1/groups/{name}/read":     "a consumer's turn, many times a second: it would push out all else",
+		"POST /v1/groups/{name}/read":     "a consumer's reads, many times a second, would push out all other entries",
 		"POST /v1/callbacks/wecom/{name}": "a third party's event, which has no principal; callbacks are counted",
 	}
 }

@@ -214,8 +214,8 @@ func (r *promptReader) abandon(body io.Closer) {
 	}
 }
 
-// patientWriter gives every write its own time, and keeps the error of one that
-// failed: it is the caller's doing and nothing to log.
+// patientWriter sets a deadline for each write, and keeps the error of a failed one. The
+// caller caused it, so it is not logged.
 type patientWriter struct {
 	out        io.Writer
 	connection *http.ResponseController
