@@ -19,32 +19,31 @@
 //
 // # Entries and tickets
 //
-// What travels in the two lists is an [Entry], ticket|stamp|replica|id, the first
-// three in fixed width. The stamp says since when the entry is where it is; of a
-// waiting account it is when it became due, so that lateness is a subtraction.
+// What travels in the two lists is an [Entry], ticket|stamp|replica|id, the first three
+// in fixed width. The stamp says since when the entry is where it is. For a waiting
+// account that is when it became due, so that lateness is a subtraction.
 //
-// The ticket is the account's fencing token. Every claim, return, progress,
-// release, registration, change, pause and resume hands out a fresh one, from a
-// counter of the shard that never goes back; the tickets HASH has the current
-// one. An entry with any other ticket is void: it is dropped where it turns up,
-// and nothing that is written under it counts. So an entry never has to be
-// searched for in order to be got rid of, a second copy does no harm, and of two
-// checks of one account at most one is ever written.
+// The ticket is the account's fencing token. Every claim, return, progress, release,
+// registration, change, pause and resume issues a fresh one, from a counter of the
+// shard that never goes back. The tickets HASH has the current one. An entry with any
+// other ticket is void: it is dropped where it is met, and nothing is written under it.
+// So an entry never has to be searched for to remove it, a second copy does no harm,
+// and of two checks of one account at most one is ever written.
 //
-// The counter is ticket_seq. A second key, ticket_mark, has a number that no ticket
-// has reached yet: it is written once in 4,096 tickets. A counter that is lost, or is
-// no number any more, begins above the mark, in a time that does not depend on the
-// number of accounts. If the mark is lost as well, the counter begins at ten for each
-// millisecond since 1970, and a shard that handed out more for all of its life may
-// give a ticket again. A server that forgot its last writes repeats tickets, too.
-// That harms nobody: an entry must be in processing_list to the letter, with its
-// stamp and its replica, and a lease must be the very consumer's.
+// The counter is ticket_seq. A second key, ticket_mark, has a number that no ticket has
+// reached yet: it is written once in 4,096 tickets. A counter that is lost, or is no
+// number any more, begins above the mark, in a time that does not depend on the number
+// of accounts. If the mark is lost as well, the counter begins at ten for each
+// millisecond since 1970. A shard that issued more than that all its life may then
+// repeat a ticket. A server that forgot its last writes repeats tickets too. That does
+// no harm: an entry must be in processing_list to the letter, with its stamp and its
+// replica, and a lease must be the very consumer's.
 //
-// Behind the ticket, in the same field, stands what else is short and every
-// account has: its lane, what decided when it is due, when a check last succeeded,
-// how the last eight went, and its cursor, where that has at most 44 bytes, as
-// most have. That saves a field of a second HASH, a third of what an account
-// takes. Longer cursors are in the cursors HASH.
+// After the ticket, the same field holds everything else that is short and that every
+// account has: its lane, what decided when it is due, when a check last succeeded, how
+// the last eight went, and its cursor if that has at most 44 bytes, as most have. That
+// saves a field of a second HASH, a third of what an account takes. Longer cursors are
+// in the cursors HASH.
 //
 // # Why tickets
 //
@@ -73,7 +72,7 @@
 //	states                               2,611,458         132,810, all of them
 //
 // A fresh ticket at each claim alone is not enough: after a return a late LPUSH would
-// leave the account in schedule and in message_queue at once. So a return hands out a
+// leave the account in schedule and in message_queue at once. So a return issues a
 // fresh one as well. Package explore searches the protocol as it is today.
 //
 // # Lanes
@@ -129,11 +128,11 @@
 //	Quarantine
 //	          parks what was requeued again and again with no check returned.
 //
-// All but Requeue are Lua scripts, in a file each beside their callers. A script
-// checks types and arguments before its first write, and adds before it removes.
-// Tickets are taken before anything is removed, and a claim whose messages the stream
-// refuses is put back, so that a step that fails leaves its accounts where they were.
-// Times come from Redis' TIME alone; no step looks at a client's clock.
+// All but Requeue are Lua scripts, in a file each beside their callers. A script checks
+// types and arguments before its first write, and adds before it removes. Tickets are
+// taken before anything is removed, and a claim whose messages the stream refuses is
+// put back. So a step that fails leaves its accounts where they were. Times come from
+// Redis' TIME alone; no step looks at a client's clock.
 //
 // Return of a batch does what one LREM for each entry would do. When the batch is
 // not much smaller than the list it reads the list once instead and puts what
@@ -143,41 +142,40 @@
 //
 // # Wake-ups
 //
-// A replica sleeps until the first due time of its shards, which every claim
-// tells it. A step that puts something before that publishes "SS due" on NS:wake
-// ([Ring.Subscribe]), and so does a nudge to now: a busy replica lets what is due
-// gather, and a nudge is not to wait for that. Losing a message loses no
-// account: a replica that cannot listen looks at every shard each second.
+// A replica sleeps until the first due time of its shards, which every claim tells it.
+// A step that schedules something before that publishes "SS due" on NS:wake
+// ([Ring.Subscribe]). A nudge to now publishes it too: a busy replica lets due accounts
+// gather, and a nudge must not wait for that. Losing a message loses no account: a
+// replica that cannot listen looks at every shard each second.
 //
 // # Redis' clock
 //
 // All times are Redis', and its clock may be wrong for a while. The monitor on duty
 // reads each shard's clock every five seconds and keeps the newest time seen
-// ([Clocks.Read]). Where the clock went back by [ClockStep] or more behind that, it
-// walks the schedule in small steps and moves what is due later than it can be: a slot
-// of a cadence to the next one, a wait by what the clock went back. It does the same to
-// nudges, to leases of groups that are longer than a minute, and to since when accounts
-// are parked ([Clocks.Rewind]). What is not on a shard puts itself right: a limit and a
-// credential keep when they were last written, a heartbeat from the future counts as one
-// of now, and a duty that lasts longer than it is given for is free. An audit finds what
-// nobody saw happen, where it is due more than an hour ahead. A clock that goes ahead
-// makes all that it passes due at once: each account is checked once, and what was under
-// way is requeued as stale.
+// ([Clocks.Read]). If the clock went back by [ClockStep] or more, the monitor walks the
+// schedule in small steps and moves what is due later than it can be: a slot of a
+// cadence to the next one, a wait by as much as the clock went back. It does the same
+// to nudges, to leases of groups that are longer than a minute, and to since when
+// accounts are parked ([Clocks.Rewind]). What is not on a shard recovers by itself: a
+// limit and a credential keep when they were last written, a heartbeat from the future
+// counts as one of now, and a duty that lasts longer than it may is free. If nobody saw
+// the step, an audit finds what is due more than an hour ahead. A clock that goes ahead
+// makes everything that it passes due at once: each account is checked once, and what
+// was under way is requeued as stale.
 //
 // # Limits
 //
-// Limits that replicas share (package limit) are no part of a shard: a HASH and a ZSET
-// of their own at NS:limits:{NAME}. An account whose check is denied is returned with
-// the time at which it may run, and waits in the schedule.
+// Limits that replicas share (package limit) are not part of a shard. Each is a HASH
+// and a ZSET at NS:limits:{NAME}. A denied check returns its account with the time at
+// which it may run, and the account waits in the schedule.
 //
 // # Credentials
 //
-// Nor are credentials that a third party issues and all replicas share
-// (package credential): a HASH at NS:credentials:{OWNER}:NAME, both digests. One
-// replica at a time fetches it, under a fence; what came of it, a refusal too,
-// is told to all. An owner that its third party wants left alone is paused for
-// all, in the HASH NS:credentials:{OWNER}:pause. Values are sealed by those who put
-// them there.
+// Nor are credentials that a third party issues and all replicas share (package
+// credential): a HASH at NS:credentials:{OWNER}:NAME, both digests. One replica at a
+// time fetches it, under a fence, and all replicas see the result, also a refusal. If
+// the third party asks to leave an owner alone, the owner is paused for all replicas,
+// in the HASH NS:credentials:{OWNER}:pause. Callers seal the values.
 //
 // # Sessions
 //
@@ -187,26 +185,25 @@
 //
 // # Processes
 //
-// Every process of the service says that it is there, whatever its roles, and
-// monitors count those that go silent without leaving ([Roster]): a ZSET and a LIST
-// at {NS:replicas}:processes and {NS:replicas}:left. For operators a ZSET and a HASH,
-// {NS:replicas}:processes:seen and {NS:replicas}:processes:about, have also those that
-// went silent within the last ten minutes, and what each said of itself. No account
-// depends on any of them.
+// Every process of the service reports itself, whatever its roles, and monitors count
+// those that go silent without leaving ([Roster]): a ZSET and a LIST at
+// {NS:replicas}:processes and {NS:replicas}:left. For operators a ZSET and a HASH,
+// {NS:replicas}:processes:seen and {NS:replicas}:processes:about, also have those that
+// went silent within the last ten minutes, and their reports. No account depends on
+// them.
 //
 // # Records
 //
-// What a checker needs to know of an account rarely changes. A claim does not
-// read it: it tells which records changed since the replica's last claim of the
-// shard, and [Records] keeps the others.
+// What a checker needs to know of an account rarely changes. A claim does not read it.
+// It reports which records changed since the replica's last claim of the shard, and
+// [Records] keeps the others.
 //
 // # Messages and groups
 //
-// Return and Progress append to the shard's stream. A consumer group reads it
-// under a lease for each shard, with a token from ticket_seq, so that one
-// consumer has an account's messages at a time; steps under a lease that was lost
-// do nothing. What cannot be handled goes to the dead stream. See packages group and
-// delivery.
+// Return and Progress append to the shard's stream. A consumer group reads it under a
+// lease for each shard, with a token from ticket_seq, so that one consumer at a time
+// has an account's messages. Steps under a lost lease do nothing. Messages that cannot
+// be handled go to the dead stream. See packages group and delivery.
 //
 // However many groups a process reads, it waits for their messages with one XREAD for
 // each node of Redis, and takes, renews and surveys their leases of a shard in one step.
@@ -214,23 +211,23 @@
 // # Connections
 //
 // A server that is [Divided] keeps connections apart for heartbeats, claims and what
-// returns claims, for steps of groups, and for calls that block: so that none of the
-// first ever waits behind any number of the others.
+// returns claims, for steps of groups, and for calls that block. So the first kind
+// never waits behind any number of the others.
 //
 // # Audit
 //
-// [Ring.Audit] compares places and tickets in small steps, confirms what looks
-// wrong at one moment before it counts, and can put it right.
+// [Ring.Audit] compares places and tickets in small steps, confirms at one moment what
+// looks wrong, and can repair it.
 //
 // # Changing the number of shards
 //
 // NS:meta says how the namespace is divided: generation, shards, while that changes
-// next or previous, and skipped, how many generations after this were given up. Each change makes a new generation with keys of its own,
-// {NS:gN:SS}, so that every account moves, from any number to any other, and no name
-// ever means two things. A ring that is opened meanwhile has the old shards, which
-// come first, and the new ones, and all steps work on both; one that was opened
-// before finds out by [Ring.AwaitChange], and [Follow] has a process begin with the
-// new ring before it ends with the old one.
+// next or previous, and skipped, how many generations after this were given up. Each
+// change makes a new generation with keys of its own, {NS:gN:SS}, so that every account
+// moves, from any number to any other, and no name ever means two things. A ring that
+// is opened meanwhile has the old shards, which come first, and the new ones, and all
+// steps work on both; one that was opened before finds out by [Ring.AwaitChange], and
+// [Follow] has a process begin with the new ring before it ends with the old one.
 //
 //	Reshard   meta gets next. From then on programs that know nothing of
 //	          changes are kept out by the format.
@@ -254,29 +251,30 @@
 //	Drained   meta: the old shards are forgotten, once their messages are. Dead
 //	          letters go to the new shards, in their order and once.
 //
-// Before the first Move a change can be given up; the first account that moves is the
-// point of no return, after which it can only go on. [Mover.Abort] has every old shard
-// say, in its key stays, that its accounts stay, which a shard does only if it is not
-// being left; from then on no Move of that generation does anything, however late it
-// comes. Then it has the new shards refuse registrations, as shards do that are left,
-// and then meta forgets them. Their generation is skipped: no later change has its
-// names. The process that gives up may stop anywhere: a monitor that meets a shard whose
-// accounts stay goes on with it, and where one shard is being left it is taken back.
+// Before the first Move a change can be aborted. The first account that moves is the
+// point of no return: after it the change can only go on. [Mover.Abort] has every old
+// shard say, in its key stays, that its accounts stay, which a shard does only if it is
+// not being left; from then on no Move of that generation does anything, however late
+// it comes. Then it has the new shards refuse registrations, as shards do that are
+// left, and then meta forgets them. Their generation is skipped: no later change has
+// its names. The process that gives up may stop anywhere: a monitor that meets a shard
+// whose accounts stay goes on with it, and where one shard is being left it is taken
+// back.
 //
-// An account is at every moment in the places of its old shard, or in departures, or
-// in the places of its new shard, and each of the three scripts takes it from one to
-// the next in one atomic step on one shard. A process that stops leaves it in one of
-// them, and whoever goes on goes on from there. arrive remembers whom it has seen in
-// arrivals, and a shard that is done with a change never has that again: so a step
-// that is repeated, or comes late by any time, brings nobody twice, and nobody back
-// who was deregistered. What is claimed is moved after its return; a check is never
-// voided by a move.
+// An account is at every moment in the places of its old shard, or in departures, or in
+// the places of its new shard, and each of the three scripts takes it from one to the
+// next in one atomic step on one shard. A process that stops leaves it in one of them,
+// and the next one continues from there. arrive remembers in arrivals what it has seen,
+// and a shard that is done with a change never has that key again. So a step that is
+// repeated, or comes late by any time, brings no account twice, and none back that was
+// deregistered. A claimed account is moved after its return; a move never voids a
+// check.
 //
 // A step that goes by ids looks in the old shard, completes what is on its way, and
 // looks in the new one: an account only ever goes on in this order, and so is not
-// missed. Absence is taken for granted only after meta was read again: a ring that
-// was opened before returns [ErrResharding] instead. A registration in a shard that
-// has leaving is refused by the script, and made in the new shard.
+// missed. Before a step reports an account missing, it reads meta again: a ring that
+// was opened before the change returns [ErrResharding] instead. A registration in a
+// shard that has leaving is refused by the script, and made in the new shard.
 //
 // All of these steps work on a Redis at its limit of memory: they begin with a
 // removal, and add no more than they then free. [Mover.Room] estimates what
@@ -295,19 +293,20 @@
 // # A full Redis
 //
 // A Redis at its memory limit refuses every command that could need more, and all of
-// MULTI. What frees, moves or only reads goes on there: Claim, Return and Progress
-// without messages, Release, Requeue, which is a script then, Deregister, Park, Resume,
-// Quarantine, Look, Count, heartbeats, duty, trimming, and all that consumer groups do.
-// What adds is refused before it has written anything ([Full]): Return and Progress
-// with messages, Register and Upsert of something new, Nudge.
+// MULTI. Steps that free memory, move or only read succeed there: Claim, Return and
+// Progress without messages, Release, Requeue, which is a script then, Deregister,
+// Park, Resume, Quarantine, Look, Count, heartbeats, duty, trimming, and all that
+// consumer groups do. Steps that add are refused before they have written anything
+// ([Full]): Return and Progress with messages, Register and Upsert of something new,
+// Nudge.
 //
 // # Unknown outcomes
 //
 // A time-out or a cut connection says nothing about whether a step was done
-// ([Unknown]). Every step but Requeue's compensation may just be repeated: what
-// had been done then shows as fenced, lost or unchanged. A requeue of unknown
-// outcome is never compensated, for it may have been the one that moved the
-// entry; the next sweep looks again.
+// ([Unknown]). Every step except Requeue's compensation can be repeated: what was done
+// before then shows as fenced, lost or unchanged. A requeue of unknown outcome is never
+// compensated, because it may have been the one that moved the entry. The next sweep
+// looks again.
 //
 // # What is unusable
 //
@@ -327,8 +326,7 @@
 // walk does so over arbitrary interleavings of whole steps, with requeues stopped
 // half way.
 //
-// Not guaranteed: that two checks of one account never overlap in time. A replica
-// that lives but outlasts the long timeout may be checking while another does;
-// only one of them is written. And what Redis itself loses is lost here too: see
-// the README.
+// Not guaranteed: that two checks of one account never overlap in time. A live replica
+// that outlasts the long timeout may be checking while another does; only one of the
+// checks is written. What Redis itself loses is lost here too: see the README.
 package circulate
