@@ -123,8 +123,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A bad line is told while records are still being sent: who imports by hand, or
-// for hours, must not wait for the end.
+// A bad line is reported while records are still being sent: a user who imports by
+// hand, or for hours, must not wait for the end.
 func TestImportTellsWhileItSends(t *testing.T) {
 	c := faked(t, func(w http.ResponseWriter, r *http.Request) {
 		connection := http.NewResponseController(w)
@@ -183,7 +183,7 @@ func TestImportThatFails(t *testing.T) {
 	}
 }
 
-// What is cut off must never pass for all there is.
+// An answer that is cut off must never look complete.
 func TestExportThatIsCutOff(t *testing.T) {
 	for name, body := range map[string]string{"in a line": "{\"id\":\"a\"}\n{\"id\":", "after a line": "{\"id\":\"a\"}\n"} {
 		c := faked(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -49,7 +49,8 @@ func TestRequestsOfDelivery(t *testing.T) {
 	}
 }
 
-// A turn that fails is asked for again as it was; what was read goes with the next.
+// A read that fails is repeated unchanged. What was read is acknowledged with the next
+// one.
 func TestConsume(t *testing.T) {
 	var turns []string
 	c := faked(t, func(w http.ResponseWriter, r *http.Request) {
@@ -102,8 +103,8 @@ func TestConsumeGivesUpWhereItNeverBegan(t *testing.T) {
 	}
 }
 
-// Who ends in the middle of a page acknowledges what was read and leaves, though the last
-// call must be made again, and the context is over by then.
+// A consumer that ends in the middle of a page acknowledges what was read and leaves,
+// even if the last call must be repeated and the context is done by then.
 func TestConsumeLeavesWithWhatWasRead(t *testing.T) {
 	stopped := errors.New("stopped")
 	ctx, stop := context.WithCancelCause(t.Context())

@@ -52,7 +52,7 @@ func TestBulkCommandsRefused(t *testing.T) {
 	}
 }
 
-// At a terminal a person is asked, and told how many it is about.
+// At a terminal a person is asked, and told how many accounts are concerned.
 func TestRemoveAsks(t *testing.T) {
 	s := startAPI(t)
 	for _, id := range []string{"a", "b"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Each order puts those first that somebody looks for who asks for it.
+// Each order puts those accounts first that its user looks for.
 func TestAccountOrders(t *testing.T) {
 	at := func(minutes int) time.Time {
 		return time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC).Add(time.Duration(minutes) * time.Minute)
@@ -49,7 +49,7 @@ func TestAccountOrders(t *testing.T) {
 	}
 }
 
-// With a limit, those are listed that come first of all, and no more are kept than that
+// With a limit, the first of all accounts are listed, and no more are kept than that
 // needs.
 func TestListSortsAllBeforeItsLimit(t *testing.T) {
 	var out strings.Builder

@@ -95,7 +95,7 @@ func TestAccountEdit(t *testing.T) {
 			t.Errorf("revision %d was saved", a.Revision)
 		}
 	}
-	// Nobody can be asked: what was typed stays.
+	// Nobody can be asked, so the text stays.
 	_, left, err = s.editing("sed -i s/url/uri/", "", false)
 	kept(err, left, "config.url: must not be empty")
 	_, left, err = s.editing("sed -i /kind/s/,//", "", false)
@@ -108,7 +108,7 @@ func TestAccountEdit(t *testing.T) {
 		t.Errorf("%s, %v", text, readErr)
 	}
 
-	// The second time the fault is mended.
+	// The second time the fault is corrected.
 	got, left, err = s.editing("sed -i -e s/url/uri/ -e t -e s/uri/url/ -e s/crew/band/", "\n", true)
 	if err != nil || !strings.Contains(got.err, "config.url: must not be empty\n") || !strings.Contains(got.err, "\nEdit it again? [Y/n] ") || len(left) != 0 {
 		t.Errorf("%+v, %v, %q", got, err, left)

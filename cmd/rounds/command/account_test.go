@@ -211,7 +211,7 @@ nonsense
 	}
 }
 
-// A person at a terminal sees how far an import is; nobody else does.
+// A person at a terminal sees the progress of an import; nobody else does.
 func TestImportShowsProgressOnATerminal(t *testing.T) {
 	s := startAPI(t)
 	var out, errs strings.Builder

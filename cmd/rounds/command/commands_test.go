@@ -121,7 +121,7 @@ func sameJSONText(got, want string) bool {
 	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(got) == want
 }
 
-// An interrupt is how a tail ends: no error.
+// An interrupt ends a tail without an error.
 func TestMessagesTailEndsWithItsContext(t *testing.T) {
 	s := startAPI(t)
 	s.must("account", "add", "news", "--kind", "feed", "--set", "url=u")
@@ -271,8 +271,8 @@ func settingsFile(t *testing.T, text string) string {
 	return path
 }
 
-// A process reads its settings again by the command, and by the signal that it catches
-// before all else.
+// A process reads its settings again by the command, and by the signal, which it
+// catches first of all.
 func TestServeReloads(t *testing.T) {
 	addr := freeLoopback(t)
 	path := settingsFile(t, "ROUNDS_LIMITS=feed rate=2/s\n")

@@ -11,8 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// What is wrong with a feed that still delivers shows where one asks for it, and a record
-// follows its feed where that is asked for.
+// The faults of a feed that still delivers show on request, and a record follows its
+// feed if the setting says so.
 func TestFeedsThatAreMalformedOrHaveMoved(t *testing.T) {
 	t.Parallel()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

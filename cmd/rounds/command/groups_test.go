@@ -19,7 +19,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// buries has a group read all there is, and handle none of it.
+// buries has a group read everything and handle nothing.
 func (s *apiServer) buries(name string) {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -66,7 +66,7 @@ func TestTailOfAGroup(t *testing.T) {
 		t.Errorf("after four: %s", got)
 	}
 
-	// What could not be printed is not acknowledged.
+	// A message that could not be printed is not acknowledged.
 	env := testEnvironment(map[string]string{"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": testToken})
 	printed := 0
 	env.stdout = writerFunc(func(p []byte) (int, error) {
@@ -104,7 +104,7 @@ func TestTailOfAGroup(t *testing.T) {
 	}
 }
 
-// A reply that is lost costs nothing: the turn is asked for again.
+// A lost reply costs nothing: the read is repeated.
 func TestTailOfAGroupThroughLostReplies(t *testing.T) {
 	s := startAPI(t)
 	s.finds("a", 150)
@@ -243,8 +243,8 @@ func TestWebhookCommands(t *testing.T) {
 	}
 }
 
-// serveProxy hands requests on, and cuts the connection in place of the replies
-// that are to be lost. Requests count from 1.
+// serveProxy forwards requests, and cuts the connection in place of the replies that
+// should be lost. Requests count from 1.
 func serveProxy(t *testing.T, target string, lose func(n int) bool) string {
 	t.Helper()
 	address, err := url.Parse(target)

@@ -86,7 +86,7 @@ func TestParked(t *testing.T) {
 	}
 }
 
-// A person at a terminal sees how far a revival is; nobody else does.
+// A person at a terminal sees the progress of a revival; nobody else does.
 func TestReviveShowsProgressOnATerminal(t *testing.T) {
 	s := startAPI(t)
 	s.must("account", "add", "a", "--kind", "feed", "--set", "url=u")

@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// TestMain makes the test binary the program itself where it is executed as that.
+// TestMain makes the test binary the program itself if it is executed as such.
 func TestMain(m *testing.M) {
 	if os.Getenv("ROUNDS_TEST_PROGRAM") != "" {
 		Main()

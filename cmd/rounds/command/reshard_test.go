@@ -67,7 +67,7 @@ func TestReshardCommandRefusesNonsense(t *testing.T) {
 	}
 }
 
-// A change that nobody has begun to do is given up.
+// A change that no monitor has begun is aborted.
 func TestReshardCommandGivesUp(t *testing.T) {
 	s := startAPI(t)
 	before := s.ring.Shards()

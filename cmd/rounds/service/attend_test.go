@@ -37,8 +37,8 @@ func statsOf(t *testing.T, registry *accounts.Registry, wanted func(accounts.Sta
 	}
 }
 
-// Processes of every role are told with what they are and where they differ. One that
-// is to hurry is gone at once, with the replica in it, though a check hangs.
+// Processes of every role are listed with their description and their differences. One
+// that must hurry is gone at once, with its replica, although a check hangs.
 func TestProcessesShow(t *testing.T) {
 	hangs := make(chan struct{}, 1)
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -113,7 +113,7 @@ func TestProcessesShow(t *testing.T) {
 	}
 }
 
-// What a process says of itself follows its settings when they are read again.
+// A process's report follows its settings when they are read again.
 func TestPresenceFollowsSettings(t *testing.T) {
 	ring, err := circulate.Open(t.Context(), redistest.Embedded(t), circulate.Options{Shards: 1})
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// What a kind of the program's own counts shows among the metrics of the process, and
-// what it says is in its log.
+// The metrics of the program's own kind are among those of the process, and its log
+// lines are in the process's log.
 func TestKindsMetricsAndLogAreTheProcess(t *testing.T) {
 	variables := map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:0"}
 	s, err := read(variables)

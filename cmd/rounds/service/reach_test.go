@@ -68,7 +68,8 @@ func TestReloadOfNetworks(t *testing.T) {
 	expect("c", "127.0.0.1:10", true)
 }
 
-// What opens everything is told once, with what is meant to replace it.
+// A setting that opens everything is warned of once, with the setting that should
+// replace it.
 func TestAllowPrivateIsWarnedOf(t *testing.T) {
 	r := start(t, map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true"})
 	r.base(t, "api")
