@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// Via is how somebody came in.
+// Via is how a principal was authenticated.
 type Via string
 
-// The ways in.
+// The ways of authentication.
 const (
 	ViaToken   Via = "token"   // ROUNDS_API_TOKEN
 	ViaKey     Via = "key"     // a key of its own
 	ViaSession Via = "session" // a page's, after signing in
-	ViaOIDC    Via = "oidc"    // a person whom an identity provider knows
-	ViaLocal   Via = "local"   // from this machine, where nothing is demanded
+	ViaOIDC    Via = "oidc"    // a person who signed in with an identity provider
+	ViaLocal   Via = "local"   // from this machine, where no authentication is needed
 )
 
-// The names of principals that are nobody's in particular.
+// The names of principals that are not a certain key or person.
 const (
-	TokenName = "token" // whoever knows ROUNDS_API_TOKEN
-	LocalName = "local" // whoever is on this machine, where nothing is demanded
+	TokenName = "token" // anybody with ROUNDS_API_TOKEN
+	LocalName = "local" // anybody on this machine, where no authentication is needed
 )
 
-// Labels are names and values that an account must have, all of them.
+// Labels are names and values. An account must have all of them.
 type Labels map[string]string
 
 // String returns the labels as NAME=VALUE, in order, with commas between them. It is for
@@ -48,8 +48,8 @@ func (l Labels) In(all map[string]string) bool {
 	return true
 }
 
-// Principal is on whose behalf something is done. The zero Principal is nobody, who may
-// do nothing.
+// Principal is a caller on whose behalf something is done. The zero Principal is nobody,
+// and may do nothing.
 type Principal struct {
 	Name   string // of the key or the person, TokenName or LocalName
 	Role   Role
@@ -57,32 +57,32 @@ type Principal struct {
 	Via    Via
 }
 
-// Token returns the principal of whoever knows ROUNDS_API_TOKEN: an admin.
+// Token returns the principal of callers with ROUNDS_API_TOKEN: an admin.
 func Token() Principal { return Principal{Name: TokenName, Role: Admin, Via: ViaToken} }
 
-// Local returns the principal of whoever is on this machine, where nothing is demanded:
-// an admin.
+// Local returns the principal of callers on this machine, where no authentication is
+// needed: an admin.
 func Local() Principal { return Principal{Name: LocalName, Role: Admin, Via: ViaLocal} }
 
-// May reports whether the principal may do what the role may.
+// May reports whether the principal may do what the role allows.
 func (p Principal) May(role Role) bool { return p.Role.Includes(role) }
 
-// Bound reports whether only some accounts are the principal's: those with its labels.
+// Bound reports whether the principal is limited to accounts with its labels.
 func (p Principal) Bound() bool { return len(p.Labels) > 0 }
 
-// Sees reports whether an account with these labels is one of the principal's. Nobody
-// sees none.
+// Sees reports whether the principal may see an account with these labels. The zero
+// Principal sees no account.
 func (p Principal) Sees(labels map[string]string) bool { return p.Role.Valid() && p.Labels.In(labels) }
 
 type principalKey struct{}
 
-// With returns a context of what is done on the principal's behalf.
+// With returns a context that carries the principal.
 func With(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// From returns on whose behalf something is done. It is false, and the principal nobody,
-// where no edge has said so.
+// From returns the principal that a context carries. If there is none, it returns the zero
+// Principal and false.
 func From(ctx context.Context) (Principal, bool) {
 	p, ok := ctx.Value(principalKey{}).(Principal)
 	return p, ok

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Role is what somebody may do. Each one may do what those before it may: they are
-// ordered. The zero Role may do nothing.
+// Role says what a principal may do. Roles are ordered: each includes those before it. The
+// zero Role may do nothing.
 type Role uint8
 
 // The roles.
@@ -17,13 +17,13 @@ const (
 	Admin                    // all the rest
 )
 
-// names are the roles' words, at their places.
+// names are the roles' words, by role.
 var names = [...]string{Viewer: "viewer", Operator: "operator", Editor: "editor", Admin: "admin"}
 
 // Roles returns all roles, the least one first.
 func Roles() []Role { return []Role{Viewer, Operator, Editor, Admin} }
 
-// ParseRole reads a role's word. Its error lists the words that there are.
+// ParseRole reads a role's word. Its error lists the known words.
 func ParseRole(word string) (Role, error) {
 	for _, role := range Roles() {
 		if word == names[role] {
@@ -36,11 +36,11 @@ func ParseRole(word string) (Role, error) {
 // Valid reports whether there is such a role.
 func (r Role) Valid() bool { return r >= Viewer && r <= Admin }
 
-// Includes reports whether the role may do what the other one may. No role includes one
-// that there is not, and one that there is not includes none.
+// Includes reports whether the role may do what the other one may. It is false if either
+// role is not valid.
 func (r Role) Includes(other Role) bool { return r.Valid() && other.Valid() && r >= other }
 
-// String returns the role's word, and "none" for what is no role.
+// String returns the role's word, or "none" for a role that is not valid.
 func (r Role) String() string {
 	if !r.Valid() {
 		return "none"
@@ -48,7 +48,7 @@ func (r Role) String() string {
 	return names[r]
 }
 
-// MarshalText returns the role's word. What is no role is an error.
+// MarshalText returns the role's word. It returns an error for a role that is not valid.
 func (r Role) MarshalText() ([]byte, error) {
 	if !r.Valid() {
 		return nil, fmt.Errorf("role: there is no %d", uint8(r))

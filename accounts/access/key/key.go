@@ -1,8 +1,9 @@
-// Package key has the API's keys: who has one may do what the key's role says, with the
-// accounts that have the key's labels.
+// Package key has the API's keys. A caller with a key may do what the key's role allows,
+// with the accounts that have the key's labels.
 //
-// A key is shown once, when it is made. Redis keeps its SHA-256, so that who reads Redis
-// can use none of them; who writes there can add one, as who writes there can do anything.
+// A key is shown once, when it is created. Redis keeps only its SHA-256, so nobody can use
+// a key after reading Redis. An attacker who writes to Redis can add a key, and can do
+// anything else too.
 package key
 
 import (
@@ -31,11 +32,11 @@ const (
 	MaxLabels = 16
 	// MaxLabel is the most bytes of a label's name or value.
 	MaxLabel = 256
-	// MinLife is for how long a key that expires holds at least.
+	// MinLife is the shortest life of a key that expires.
 	MinLife = time.Minute
-	// MaxLife is for how long a key that expires holds at most.
+	// MaxLife is the longest life of a key that expires.
 	MaxLife = 3660 * 24 * time.Hour
-	// UsedEvery is how old a key's last use may be that is told: no more is kept.
+	// UsedEvery is the accuracy of a key's last use: it is stored no more often.
 	UsedEvery = time.Hour
 )
 
@@ -46,17 +47,17 @@ var (
 	ErrFull = apikey.ErrFull
 	// ErrNotFound reports a name that no key has.
 	ErrNotFound = errors.New("key: no key has this name")
-	// ErrMistyped reports a text that is no key: it was mistyped or cut off.
+	// ErrMistyped reports a text that is not a key: it was mistyped or cut off.
 	ErrMistyped = errors.New("key: it is no key: it was mistyped or cut off")
 	// ErrUnknown reports a key that was revoked, or is of another service.
 	ErrUnknown = errors.New("key: there is no such key: it was revoked, or is of another service")
-	// ErrExpired reports a key that holds no longer.
+	// ErrExpired reports a key that has expired.
 	ErrExpired = errors.New("key: it has expired")
 )
 
-// Key is what is known of a key. Its own text is not.
+// Key describes a key. It does not have the key's text.
 type Key struct {
-	Digest  string // of its text: names it where it must not be told
+	Digest  string // of its text: identifies the key without revealing it
 	Name    string
 	Role    access.Role // none: a later version made it, and this one obeys it in nothing
 	Labels  access.Labels
@@ -66,21 +67,21 @@ type Key struct {
 	Used    time.Time // about: up to UsedEvery later it was used again; zero: never
 }
 
-// Principal returns on whose behalf something is done that is done with the key.
+// Principal returns the principal of requests with the key.
 func (k Key) Principal() access.Principal {
 	return access.Principal{Name: k.Name, Role: k.Role, Labels: maps.Clone(k.Labels), Via: access.ViaKey}
 }
 
-// Expired reports whether the key holds no longer.
+// Expired reports whether the key has expired at a time.
 func (k Key) Expired(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
 
-// New says which key is to be made.
+// New describes a key to create.
 type New struct {
 	Name   string
 	Role   access.Role
 	Labels access.Labels // only accounts with all of them; empty: all accounts
-	Life   time.Duration // for how long it holds; 0: until it is revoked
-	By     string        // the name of who makes it
+	Life   time.Duration // 0: until it is revoked
+	By     string        // the name of the principal that creates it
 }
 
 var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@-]*$`)
@@ -115,11 +116,11 @@ func (n New) Validate() error {
 	return nil
 }
 
-// recordVersion is of records as this version writes them. What a later one writes may
-// bind a key in a way that this one does not know, and so it obeys none of it.
+// recordVersion is the version of the records that this program writes. A record of a later
+// version may limit a key in an unknown way, so such a key has no role here.
 const recordVersion = 1
 
-// record is what is kept of a key besides its digest and when it expires.
+// record is what Redis keeps of a key besides its digest and its expiry.
 type record struct {
 	Version int           `json:"v"`
 	Name    string        `json:"name"`
@@ -129,7 +130,7 @@ type record struct {
 	By      string        `json:"by,omitempty"`
 }
 
-// keyOf reads what is kept. Of what cannot be read the role is none.
+// keyOf returns the key of an entry. A key with an unreadable record has no role.
 func keyOf(e apikey.Entry) Key {
 	k := Key{Digest: e.Digest, Expires: e.Expires, Used: e.Used}
 	var r record
@@ -144,8 +145,8 @@ func keyOf(e apikey.Entry) Key {
 	return k
 }
 
-// ParseLife reads for how long a key is to hold: a number of days such as 90d, or a duration
-// such as 12h. It does not say whether a key may hold for so long.
+// ParseLife reads the life of a key: a number of days such as 90d, or a duration such as
+// 12h. It does not check MinLife and MaxLife.
 func ParseLife(text string) (time.Duration, error) {
 	const day = 24 * time.Hour
 	if digits, ok := strings.CutSuffix(text, "d"); ok {

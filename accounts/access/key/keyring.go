@@ -20,27 +20,27 @@ import (
 )
 
 const (
-	// Fresh is for how long what Redis said of a key is believed: a key that is revoked
-	// counts for no longer, in any process.
+	// Fresh is how long an answer of Redis about a key is used. A revoked key is valid no
+	// longer than that, in any process.
 	Fresh = 3 * time.Second
-	// askTime bounds one question to Redis: others wait for its answer, too.
+	// askTime is the time-out of one request to Redis. Other callers may wait for it too.
 	askTime = 5 * time.Second
-	// noteAgain is when to try again to note a use that could not be noted.
+	// noteAgain is the wait before another try to note a use that could not be noted.
 	noteAgain = time.Minute
 )
 
-// Keyring has the keys of a namespace. It is safe for concurrent use. Errors that are
-// none of this package's are the ring's: Redis is away, or refused.
+// Keyring holds the keys of a namespace. It is safe for concurrent use. Errors that are
+// not this package's are the ring's: Redis is unreachable, or refused a command.
 type Keyring struct {
 	store  apikey.Store
 	log    *slog.Logger
 	asking singleflight.Group
 
 	mu      sync.Mutex
-	known   map[string]known     // by digest; only keys that there are
+	known   map[string]known     // by digest; only keys that exist
 	noted   map[string]time.Time // when a use was noted, or could not be
-	sealer  cipher.AEAD          // nil: not asked for yet
-	revoked int                  // counts what Revoke did: an answer from before is not kept
+	sealer  cipher.AEAD          // nil: not used yet
+	revoked int                  // counts revocations: an answer from before the last one is not kept
 }
 
 // known is what Redis said of a key.
@@ -50,10 +50,11 @@ type known struct {
 	now   time.Time // by Redis' clock, at that time or a little later
 }
 
-// NewKeyring makes the keyring of a ring's namespace. A nil log keeps silent.
+// NewKeyring returns the keyring of a ring's namespace. If the log is nil, nothing is
+// logged.
 func NewKeyring(ring *circulate.Ring, log *slog.Logger) *Keyring { return over(apikey.Of(ring), log) }
 
-// NewKeyringAt makes the keyring of a namespace in a Redis, for who opens no ring there.
+// NewKeyringAt returns the keyring of a namespace in a Redis, for callers without a ring.
 func NewKeyringAt(server circulate.Server, namespace string) *Keyring {
 	return over(apikey.At(server, namespace), nil)
 }
@@ -65,9 +66,9 @@ func over(store apikey.Store, log *slog.Logger) *Keyring {
 	return &Keyring{store: store, log: log, known: make(map[string]known), noted: make(map[string]time.Time)}
 }
 
-// Create makes a key and returns its text, which nobody can tell again. It returns
-// strict.Faults, ErrTaken or ErrFull. After an unknown outcome there may be a key with the
-// name that nobody knows: revoke it.
+// Create creates a key and returns its text, which cannot be read again. The error is
+// strict.Faults, ErrTaken or ErrFull. After an unknown outcome a key with the name may
+// exist whose text is lost: revoke it.
 func (r *Keyring) Create(ctx context.Context, n New) (text string, k Key, err error) {
 	if err := n.Validate(); err != nil {
 		return "", Key{}, err
@@ -93,7 +94,7 @@ func (r *Keyring) Create(ctx context.Context, n New) (text string, k Key, err er
 	return text, k, nil
 }
 
-// List returns all keys by their names, those that have expired among them, and the time
+// List returns all keys, expired ones included, in the order of their names, and the time
 // by Redis' clock.
 func (r *Keyring) List(ctx context.Context) ([]Key, time.Time, error) {
 	entries, now, err := r.store.List(ctx)
@@ -108,10 +109,10 @@ func (r *Keyring) List(ctx context.Context) ([]Key, time.Time, error) {
 	return keys, now, nil
 }
 
-// Revoke has the key of a name be none, or returns ErrNotFound. In this process that
-// counts at once, in others within Fresh.
+// Revoke deletes the key of a name and returns it, or ErrNotFound. This process refuses the
+// key at once, others within Fresh.
 func (r *Keyring) Revoke(ctx context.Context, name string) (Key, error) {
-	// Even where the outcome is unknown: then it is asked for again.
+	// This is done even after an unknown outcome: the key is then asked for again.
 	defer r.forget(name)
 	e, found, err := r.store.Remove(ctx, name)
 	if err != nil {
@@ -135,8 +136,8 @@ func (r *Keyring) forget(name string) {
 	}
 }
 
-// Sealer returns what hides from callers what they are to carry and not to read, such as
-// where a page of theirs ended: all processes of the namespace can open it.
+// Sealer returns a cipher for data that callers carry but must not read, such as the
+// position where a page ended. All processes of the namespace can open it.
 func (r *Keyring) Sealer(ctx context.Context) (cipher.AEAD, error) {
 	r.mu.Lock()
 	sealer := r.sealer
@@ -161,9 +162,9 @@ func (r *Keyring) Sealer(ctx context.Context) (cipher.AEAD, error) {
 	return sealer, nil
 }
 
-// Authenticate returns the key that a text is. It returns ErrMistyped without asking
-// anybody, ErrUnknown or ErrExpired. Any other error says nothing of the key: Redis could
-// not be asked.
+// Authenticate returns the key with a text. The error is ErrMistyped, for which Redis is not
+// asked, ErrUnknown or ErrExpired. Any other error means that Redis could not be asked. It
+// says nothing about the key.
 func (r *Keyring) Authenticate(ctx context.Context, text string) (Key, error) {
 	if !wellFormed(text) {
 		return Key{}, ErrMistyped
@@ -171,13 +172,13 @@ func (r *Keyring) Authenticate(ctx context.Context, text string) (Key, error) {
 	return r.Find(ctx, digestOf(text))
 }
 
-// Find is Authenticate of a key that was shown before, by its digest.
+// Find is Authenticate by the digest, for a key that was authenticated before.
 func (r *Keyring) Find(ctx context.Context, digest string) (Key, error) {
 	r.mu.Lock()
 	k, ok := r.known[digest]
 	r.mu.Unlock()
 	if !ok || time.Since(k.asked) >= Fresh {
-		// Not the caller's context: others wait for this answer, too.
+		// The caller's context is not used, because other callers may wait for this answer.
 		asked := r.asking.DoChan(digest, func() (any, error) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
 			defer cancel()
@@ -234,8 +235,8 @@ func (r *Keyring) ask(ctx context.Context, digest string) (known, error) {
 	return k, nil
 }
 
-// note keeps that a key was used, unless that was kept within UsedEvery. That it cannot be
-// kept keeps nobody out.
+// note stores that a key was used, unless a use was stored within UsedEvery. If that fails,
+// the key can still be used.
 func (r *Keyring) note(ctx context.Context, k *known) {
 	if k.now.Sub(k.key.Used) < UsedEvery || k.key.Expired(k.now) {
 		return

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// Prefix is what every key begins with, so that whoever finds one knows what it is, and
-// scanners of leaked secrets do: a key is the prefix and 49 letters and digits,
-// rounds_[0-9A-Za-z]{49}.
+// Prefix begins every key, so that people and scanners for leaked secrets recognise keys.
+// A key is the prefix and 49 letters and digits: rounds_[0-9A-Za-z]{49}.
 const Prefix = "rounds_"
 
 const (
@@ -20,10 +19,11 @@ const (
 	sumDigits    = 6  // of base 62 that hold a CRC32
 )
 
-// Looks reports whether a text begins as keys do.
+// Looks reports whether a text begins like a key.
 func Looks(text string) bool { return strings.HasPrefix(text, Prefix) }
 
-// newText makes a key: the prefix, a random number, and the checksum of both.
+// newText returns the text of a new key: the prefix, a random number, and the checksum of
+// both.
 func newText() string {
 	secret := make([]byte, secretBytes)
 	_, _ = rand.Read(secret) // never fails: it ends the program instead
@@ -31,8 +31,8 @@ func newText() string {
 	return body + checksum(body)
 }
 
-// wellFormed reports whether a text is a key as newText makes them: one that was mistyped or
-// cut off is not, and nobody needs to be asked.
+// wellFormed reports whether a text has the form and the checksum of a key. A key that was
+// mistyped or cut off does not, so Redis need not be asked.
 func wellFormed(text string) bool {
 	if !Looks(text) || len(text) != len(Prefix)+secretDigits+sumDigits {
 		return false
@@ -45,14 +45,14 @@ func checksum(body string) string {
 	return digits(new(big.Int).SetUint64(uint64(crc32.ChecksumIEEE([]byte(body)))), sumDigits)
 }
 
-// digits writes a number with so many digits of base 62.
+// digits returns a number as text of the given number of base-62 digits.
 func digits(n *big.Int, width int) string {
 	text := n.Text(62)
 	return strings.Repeat("0", max(0, width-len(text))) + text
 }
 
-// digestOf is what is kept of a key. It has 256 random bits, so that a plain SHA-256 is
-// enough: there is nothing to guess.
+// digestOf returns the digest that Redis keeps of a key. A key has 256 random bits and cannot
+// be guessed, so a plain SHA-256 is enough.
 func digestOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])

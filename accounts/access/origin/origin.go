@@ -1,12 +1,12 @@
-// Package origin tells the requests of a person or a program from those that a page of
-// another site has a browser make.
+// Package origin distinguishes the requests of a person or a program from those that a
+// page of another site makes a browser send.
 //
-// A browser that runs on a machine reaches what listens on that machine's loopback
-// addresses, and adds by itself what it holds for a site: its cookies. So whoever obeys a
-// request for what came with it unasked, a cookie or the address alone, asks two questions
-// first. [Check] asks which site made the request. [Loopback] asks what name it was made
-// under: a page whose own name was made to lead to 127.0.0.1 (DNS rebinding) is of the
-// same site as what answers there, but under a name that is not this machine's.
+// A browser can reach servers on its machine's loopback addresses, and adds cookies by
+// itself. A server that trusts a request because of a cookie or the client's address alone
+// has to check two things first. [Check] checks which site made the request. [Loopback]
+// checks the name that it was made to: a page whose own name was changed to resolve to
+// 127.0.0.1 (DNS rebinding) counts as the same site as the server there, but its name is
+// not this machine's.
 package origin
 
 import (
@@ -20,21 +20,21 @@ import (
 // ErrForeign reports a request that a page of another site made.
 var ErrForeign = errors.New("origin: the request comes from a page of another site")
 
-// Check returns ErrForeign where a page of another site made the request: by the rules of
-// [http.CrossOriginProtection], and by the same ones for methods that it lets pass, as GET.
-// Another port is another site. What a person types, and what is no browser, is never
-// foreign.
+// Check returns ErrForeign if a page of another site made the request, by the rules of
+// [http.CrossOriginProtection]. The same rules apply to methods that it does not check,
+// such as GET. Another port is another site. An address that a person types is never
+// foreign, nor is a request of a program other than a browser.
 func Check(r *http.Request) error {
 	judged := *r
-	judged.Method = http.MethodPost // of GET and its like the standard library asks nothing
+	judged.Method = http.MethodPost // the standard library does not check GET and similar methods
 	if err := http.NewCrossOriginProtection().Check(&judged); err != nil {
 		return ErrForeign
 	}
 	return nil
 }
 
-// Loopback reports whether a Host, with a port or without, is a name that no resolver
-// decides and that leads to this machine alone: localhost, or a loopback address.
+// Loopback reports whether a Host, with or without a port, means this machine alone without
+// being resolved: localhost, or a loopback address.
 func Loopback(host string) bool {
 	name, ok := Hostname(host)
 	if !ok {
@@ -47,8 +47,8 @@ func Loopback(host string) bool {
 	return err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
 }
 
-// Hostname is a Host without its port, and an IPv6 address without its brackets. It
-// reports false where a Host is none.
+// Hostname returns a Host without its port, and an IPv6 address without its brackets. It
+// returns false if the text is not a Host.
 func Hostname(host string) (string, bool) {
 	name, port, _ := strings.Cut(host, ":")
 	if rest, ok := strings.CutPrefix(host, "["); ok {
@@ -63,7 +63,7 @@ func Hostname(host string) (string, bool) {
 	return name, name != "" && isPort(port)
 }
 
-// isPort reports whether a text is a port, or nothing: "localhost:" is a Host too.
+// isPort reports whether a text is a port or empty: "localhost:" is a Host too.
 func isPort(text string) bool {
 	_, err := strconv.ParseUint(text, 10, 16)
 	return text == "" || err == nil
