@@ -11,7 +11,7 @@ import (
 )
 
 // Draft is the entry of an order that is being carried out. It is safe for concurrent use.
-// A nil Draft takes everything and keeps nothing.
+// A nil Draft ignores everything.
 type Draft struct {
 	mu      sync.Mutex
 	entry   Entry
@@ -41,24 +41,24 @@ func (d *Draft) change(fn func(*Entry)) {
 	fn(&d.entry)
 }
 
-// By says whose the order is, where that is found out only as it is carried out.
+// By sets the principal of the order, if that becomes known only while it is carried out.
 func (d *Draft) By(p access.Principal) {
 	d.change(func(e *Entry) { e.By, e.Via = p.Name, p.Via })
 }
 
-// Account says which account the order is about.
+// Account sets the account that the order is about.
 func (d *Draft) Account(id string) { d.change(func(e *Entry) { e.Account = id }) }
 
-// Accounts says which accounts the order names.
+// Accounts sets the accounts that the order names.
 func (d *Draft) Accounts(ids []string) { d.change(func(e *Entry) { e.Accounts = slices.Clone(ids) }) }
 
-// Subject says what the order is about that is no account: what kind of thing, and its name,
-// which may be empty.
+// Subject sets what the order is about if that is not an account: the kind of thing, and
+// its name, which may be empty.
 func (d *Draft) Subject(kind, name string) {
 	d.change(func(e *Entry) { e.Subject = strings.TrimSpace(kind + " " + name) })
 }
 
-// Select says which accounts the order selects: by the fields of a selector and their values.
+// Select sets which accounts the order selects, as a selector's fields and their values.
 func (d *Draft) Select(fields map[string][]string) {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -75,10 +75,10 @@ func (d *Draft) Select(fields map[string][]string) {
 	d.change(func(e *Entry) { e.Selector = text })
 }
 
-// Fields says which fields the order changed, by their names alone.
+// Fields sets the names of the fields that the order changed.
 func (d *Draft) Fields(names []string) { d.change(func(e *Entry) { e.Fields = slices.Clone(names) }) }
 
-// Count says how many something became of. What became of none is left out.
+// Count sets how many accounts or other things had an outcome. A count of 0 is left out.
 func (d *Draft) Count(what string, n int) {
 	if n == 0 {
 		return
@@ -93,10 +93,10 @@ func (d *Draft) Count(what string, n int) {
 	})
 }
 
-// End says what came of the order, where the answer does not tell.
+// End sets the outcome of the order, if the answer's status does not show it.
 func (d *Draft) End(as Outcome) { d.change(func(e *Entry) { e.Outcome = as }) }
 
-// LookOnly says that the order is to change nothing. It leaves no entry where it is done.
+// LookOnly says that the order changes nothing. If it succeeds, no entry is kept.
 func (d *Draft) LookOnly() {
 	if d == nil {
 		return
@@ -106,8 +106,8 @@ func (d *Draft) LookOnly() {
 	d.looking = true
 }
 
-// Close returns what the draft has become, with what came of the order where nothing said so
-// before. It is false where the entry is not to be kept.
+// Close returns the draft's entry, with the given outcome unless End has set one. It returns
+// false if the entry is not to be kept.
 func (d *Draft) Close(as Outcome, status int) (Entry, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,18 +13,18 @@ import (
 	"github.com/rounds-dev/rounds/circulate/journal"
 )
 
-// Outcome is what came of an order.
+// Outcome is the outcome of an order.
 type Outcome string
 
 // The outcomes.
 const (
 	Done    Outcome = "done"
 	Refused Outcome = "refused" // the caller may not do it, or asked for it wrongly: nothing was done
-	Failed  Outcome = "failed"  // the counts, where there are any, tell what was done before
-	Unknown Outcome = "unknown" // cut off: it may have been done
+	Failed  Outcome = "failed"  // the counts, if there are any, say what was done before
+	Unknown Outcome = "unknown" // the order was cut off and may have been carried out
 )
 
-// The bounds of an entry, in bytes and elements. What is above is cut, and Cut tells so.
+// The bounds of an entry, in bytes and elements. Longer fields are cut, and Cut is set.
 const (
 	maxWord     = 128
 	maxID       = 256
@@ -36,14 +36,14 @@ const (
 	maxEncoded  = 4 << 10
 )
 
-// Entry is one change that somebody ordered. It is kept as JSON: fields may be added, and
-// one of an older version has not all of them.
+// Entry is one change that somebody ordered. It is kept as JSON. Fields may be added, and an
+// entry of an older version lacks some.
 type Entry struct {
 	At time.Time `json:"-"` // when it was kept, by Redis' clock
 	ID string    `json:"-"` // its place in the journal
 
 	By      string     `json:"by,omitempty"`   // the principal's name; empty: nobody's
-	Via     access.Via `json:"via,omitempty"`  // how the principal came in
+	Via     access.Via `json:"via,omitempty"`  // how the principal was authenticated
 	Address string     `json:"addr,omitempty"` // the caller's, without its port
 
 	Action  string  `json:"action"` // the API's id of the operation, such as pause-account
@@ -51,9 +51,9 @@ type Entry struct {
 	Status  int     `json:"status,omitempty"` // of the API's answer
 
 	Account  string   `json:"account,omitempty"`  // that it is about
-	Accounts []string `json:"accounts,omitempty"` // that it names, the first of them
+	Accounts []string `json:"accounts,omitempty"` // the first of those that it names
 	Subject  string   `json:"subject,omitempty"`  // what else it is about, such as "webhook orders"
-	Selector string   `json:"selector,omitempty"` // the accounts that it selects; "all" where it is all
+	Selector string   `json:"selector,omitempty"` // which accounts it selects; "all" for all
 
 	Fields []string       `json:"fields,omitempty"` // that it changed
 	Counts map[string]int `json:"counts,omitempty"` // how many, by what became of them
@@ -63,14 +63,14 @@ type Entry struct {
 // Concerns reports whether the entry names an account.
 func (e *Entry) Concerns(id string) bool { return e.Account == id || slices.Contains(e.Accounts, id) }
 
-// encode bounds the entry and returns it as it is kept.
+// encode bounds the entry and returns its stored form.
 func (e *Entry) encode() ([]byte, error) {
 	e.bound()
 	text, err := json.Marshal(e)
 	if err != nil || len(text) <= maxEncoded {
 		return text, err
 	}
-	// Most of it is escapes: nothing that people write has so many.
+	// Most of the text is escapes, which nothing that people write has.
 	e.Accounts, e.Fields, e.Selector, e.Cut = nil, nil, "", true
 	return json.Marshal(e)
 }
@@ -117,7 +117,7 @@ func (e *Entry) list(all []string, most int) []string {
 	return kept
 }
 
-// attributes are the entry for the log, without what it has not.
+// attributes returns the entry for the log, without empty fields.
 func (e *Entry) attributes() []slog.Attr {
 	attrs := []slog.Attr{slog.String("action", e.Action), slog.String("outcome", string(e.Outcome))}
 	for _, a := range [][2]string{

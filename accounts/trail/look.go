@@ -13,30 +13,30 @@ import (
 const (
 	// MaxLimit is how many entries a page may have.
 	MaxLimit = 1000
-	// MaxScan is how many entries of the journal one page looks at.
+	// MaxScan is how many entries of the journal are read for one page.
 	MaxScan = 10_000
 )
 
-// Query chooses entries.
+// Query selects entries.
 type Query struct {
 	Account string        // only those that name it; empty: all
 	By      string        // only this principal's; empty: everybody's
-	Since   time.Duration // only those that are at most so old, by Redis' clock; 0: of any age
+	Since   time.Duration // only entries of at most this age, by Redis' clock; 0: of any age
 	Limit   int           // of a page, 1 to MaxLimit
 	Cursor  string        // the Next of the page before; empty: begin with the latest
 }
 
-// Page is entries, the latest first.
+// Page is a page of entries, the latest first.
 type Page struct {
 	Entries []Entry
 	Next    string    // the cursor of the next page; empty: there is none
-	Back    time.Time // when the last entry was kept that was looked at; zero: there was none
-	Looked  int       // how many entries were looked at
+	Back    time.Time // the time of the last entry that was read; zero: there was none
+	Looked  int       // how many entries were read
 }
 
-// Look returns a page of entries. It looks at no more than MaxScan of the journal's, so that
-// a page may be short, even empty, and not be the last. A cursor that this ring never gave
-// is cursor.ErrInvalid.
+// Look returns a page of entries. It reads at most MaxScan entries of the journal, so a page
+// may be short or empty and still not be the last. The error for a cursor that this ring
+// never returned is cursor.ErrInvalid.
 func (t *Trail) Look(ctx context.Context, q Query) (Page, error) {
 	if q.Limit < 1 || q.Limit > MaxLimit {
 		return Page{}, fmt.Errorf("trail: limit: must be 1 to %d, is %d", MaxLimit, q.Limit)
@@ -75,7 +75,7 @@ func (t *Trail) Look(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// begin is where a page begins, and how far back the walk goes.
+// begin returns where a page begins, and how far back it goes.
 func (t *Trail) begin(ctx context.Context, q Query) (place circulate.StreamID, since time.Time, err error) {
 	switch {
 	case q.Cursor != "":
@@ -87,7 +87,7 @@ func (t *Trail) begin(ctx context.Context, q Query) (place circulate.StreamID, s
 	return place, since, nil
 }
 
-// sealed is a cursor: the place that a page ended at, and how far back the walk goes.
+// sealed returns the cursor for the place where a page ended, and how far back it goes.
 func sealed(place circulate.StreamID, since time.Time) string {
 	ms := int64(0)
 	if !since.IsZero() {

@@ -16,34 +16,35 @@ import (
 )
 
 const (
-	// Kept is how many entries a trail keeps unless it is told otherwise.
+	// Kept is how many entries a trail keeps by default.
 	Kept = 100_000
-	// keepWithin bounds how long the answer to an order waits for its entry to be kept.
+	// keepWithin is the longest that the answer to an order waits for its entry to be kept.
 	keepWithin = time.Second
-	// refusals is how many refused orders a process keeps at once, and refusalEvery how
-	// often another one after that: who may do nothing must not push out what others did.
+	// refusals is how many refused orders a process keeps in a burst, and refusalEvery how
+	// often another one after that: callers without rights must not push out other entries.
 	refusals     = 200
 	refusalEvery = time.Second
 )
 
-// Metrics are what a trail is counted by.
+// Metrics are the metrics of a trail.
 type Metrics struct{ entries *prometheus.CounterVec }
 
-// NewMetrics registers them; a nil registry counts for nobody.
+// NewMetrics returns metrics that it registers. If the registry is nil, they are not
+// exposed.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return &Metrics{promauto.With(registry).NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "trail_entries_total",
 		Help: "Entries of the trail, by result: kept; logged, in the log alone, as the trail is off or refused orders came too fast; lost, in the log alone, as Redis did not take them."},
 		[]string{"result"})}
 }
 
-// Options are how a trail is kept.
+// Options are the settings of a trail.
 type Options struct {
-	Kept    int          // how many entries, about; 0: Kept; negative: none, and they go to the log alone
-	Log     *slog.Logger // every entry, at info; nil: nowhere
-	Metrics *Metrics     // nil: nobody counts
+	Kept    int          // about how many entries; 0: the constant Kept; negative: none, only the log has them
+	Log     *slog.Logger // gets every entry, at info; nil: no log
+	Metrics *Metrics     // nil: none
 }
 
-// Trail is who changed what in a namespace. It is safe for concurrent use.
+// Trail keeps who changed what in a namespace. It is safe for concurrent use.
 type Trail struct {
 	journal journal.Journal
 	options Options
@@ -56,7 +57,7 @@ type Trail struct {
 // New returns the trail of a ring's namespace. It starts nothing.
 func New(ring *circulate.Ring, o Options) (*Trail, error) { return over(journal.Of(ring), o) }
 
-// At is New for a namespace in a Redis where no ring is opened.
+// At is New for a namespace in a Redis, for callers without a ring.
 func At(server circulate.Server, namespace string, o Options) (*Trail, error) {
 	return over(journal.At(server, namespace), o)
 }
@@ -77,9 +78,9 @@ func over(j journal.Journal, o Options) (*Trail, error) {
 	return &Trail{journal: j, options: o, spare: refusals, counted: time.Now()}, nil
 }
 
-// Keep keeps an entry: in the log, and in Redis within a second, although ctx may be
-// cancelled. That Redis does not take it is no error of the order, which was carried out:
-// the log says so, and the metric.
+// Keep keeps an entry: in the log, and in Redis within a second, even if ctx is cancelled. If
+// Redis does not accept it, the order does not fail, because it was carried out. The log
+// and the metric then show that the entry is missing in Redis.
 func (t *Trail) Keep(ctx context.Context, e Entry) {
 	text, err := e.encode()
 	t.options.Log.LogAttrs(ctx, slog.LevelInfo, "ordered", e.attributes()...)
@@ -96,7 +97,7 @@ func (t *Trail) Keep(ctx context.Context, e Entry) {
 	if err != nil {
 		result = "lost"
 		level := slog.LevelWarn
-		if e.Outcome == Refused || e.Outcome == Failed { // whoever ordered it was told
+		if e.Outcome == Refused || e.Outcome == Failed { // the caller knows the outcome
 			level = slog.LevelDebug
 		}
 		t.options.Log.Log(ctx, level, "an entry of the trail stands in the log alone", "action", e.Action, "error", reasonOf(err))
@@ -104,7 +105,7 @@ func (t *Trail) Keep(ctx context.Context, e Entry) {
 	t.options.Metrics.entries.WithLabelValues(result).Inc()
 }
 
-// reasonOf says in few words what Redis says in many.
+// reasonOf returns a short error for a long one of Redis.
 func reasonOf(err error) error {
 	if circulate.Full(err) {
 		return errors.New("redis is at its memory limit")
