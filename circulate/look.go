@@ -167,10 +167,10 @@ func (r *Ring) Scan(ctx context.Context, shard int, cursor string, count int) (i
 	return ids, next, nil
 }
 
-//go:embed glance.lua
-var glanceLua string
+//go:embed lookbrief.lua
+var lookBriefLua string
 
-var glanceScript = wire.NewScript("glance", glanceLua)
+var lookBriefScript = wire.NewScript("lookbrief", lookBriefLua)
 
 // BriefView is what LookBrief returns of an account.
 type BriefView struct {
@@ -185,7 +185,7 @@ type BriefView struct {
 // It returns the time by Redis' clock as well. Ids that are not registered are left out;
 // the others come in no particular order.
 func (r *Ring) LookBrief(ctx context.Context, shard int, ids []string) ([]BriefView, time.Time, error) {
-	if err := wire.CheckBatch("glance", len(ids)); err != nil {
+	if err := wire.CheckBatch("lookbrief", len(ids)); err != nil {
 		return nil, time.Time{}, err
 	}
 	views, now, err := r.lookBriefIn(ctx, shard, ids)
@@ -225,11 +225,11 @@ func (r *Ring) lookBriefBeyond(ctx context.Context, shard int, ids []string, vie
 // lookBriefIn is LookBrief in exactly this shard.
 func (r *Ring) lookBriefIn(ctx context.Context, shard int, ids []string) ([]BriefView, time.Time, error) {
 	k := &r.keys[shard]
-	answer, err := redis.Values(r.wire.Run(ctx, glanceScript, shard, []string{k.tickets, k.accounts, k.parked, k.reasons}, anyOf(ids)...))
+	answer, err := redis.Values(r.wire.Run(ctx, lookBriefScript, shard, []string{k.tickets, k.accounts, k.parked, k.reasons}, anyOf(ids)...))
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	malformed := fmt.Errorf("glance, shard %d: %w", shard, wire.ErrReply)
+	malformed := fmt.Errorf("lookbrief, shard %d: %w", shard, wire.ErrReply)
 	if len(answer) != len(ids)+1 {
 		return nil, time.Time{}, malformed
 	}

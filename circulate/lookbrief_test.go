@@ -16,7 +16,7 @@ func TestLookBrief(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		glance := func(ids ...string) string {
+		brief := func(ids ...string) string {
 			t.Helper()
 			all, now, err := ring.LookBrief(ctx, 0, ids)
 			if err != nil || time.Since(now).Abs() > time.Hour {
@@ -28,19 +28,19 @@ func TestLookBrief(t *testing.T) {
 			}
 			return text
 		}
-		if got := glance("a"); got != "" {
+		if got := brief("a"); got != "" {
 			t.Errorf("an empty ring: %s", got)
 		}
 		if _, err := ring.Register(ctx, 0, []circulate.Registration{{ID: "a", Record: []byte("1")}, {ID: "b", Record: []byte("2")}}); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := glance("b", "none", "a"), `b 2 false "";a 1 false "";`; got != want {
+		if got, want := brief("b", "none", "a"), `b 2 false "";a 1 false "";`; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		if _, err := ring.Park(ctx, 0, "auth: 401", []string{"a"}); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := glance("a", "b"), `a 1 true "auth: 401";b 2 false "";`; got != want {
+		if got, want := brief("a", "b"), `a 1 true "auth: 401";b 2 false "";`; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		for _, ids := range [][]string{nil, make([]string, circulate.MaxBatch+1)} {

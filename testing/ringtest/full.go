@@ -244,9 +244,9 @@ func fullLook(f *fullFixture) {
 	f.claim(alice, "a")
 	f.full()
 	f.placed("a", circulate.Claimed)
-	glances, _, err := f.ring.LookBrief(ctx, 0, []string{"a", "b"})
-	if err != nil || len(glances) != 2 {
-		f.Errorf("glance: %v, %v", glances, err)
+	views, _, err := f.ring.LookBrief(ctx, 0, []string{"a", "b"})
+	if err != nil || len(views) != 2 {
+		f.Errorf("lookbrief: %v, %v", views, err)
 	}
 	// Claiming a has promoted b, which waits.
 	turn, err := f.ring.Account("b").QueuePosition(ctx)

@@ -1,4 +1,4 @@
--- glance: what some accounts are, without their places: look with fewer fields.
+-- lookbrief: what some accounts are, without their places: look with fewer fields.
 --
 -- KEYS[1]  tickets       HASH  id -> current ticket
 -- KEYS[2]  accounts      HASH  id -> record
