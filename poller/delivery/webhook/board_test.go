@@ -288,3 +288,38 @@ func TestLongConfigurations(t *testing.T) {
 		t.Errorf("1001 endpoints: %.200v", err)
 	}
 }
+
+// A secret where any record could name it is reported with the field that refers to it. A
+// missing secret is not, because it may come later.
+func TestMisplacedSecretsAreReportedByField(t *testing.T) {
+	t.Parallel()
+	environment := map[string]string{"ROUNDS_SECRET_RECORDS": "x", "ROUNDS_SERVICE_SECRET_OWN": "x"}
+	source := secrets.Source{Lookup: func(name string) (string, bool) {
+		value, ok := environment[name]
+		return value, ok
+	}}.Service()
+	ref := func(name string) secrets.Ref { return secrets.Ref{Name: name} }
+	good := webhook.Endpoint{
+		Name: "good", URL: "https://crm.example.com/", Secrets: []secrets.Ref{ref("OWN"), ref("MISSING")},
+		Headers: []webhook.Header{{Name: "X-B", Value: "b"}, {Name: "X-C", Secret: ref("OWN")}},
+	}
+	if err := webhook.Misplaced(t.Context(), []webhook.Endpoint{good}, source); err != nil {
+		t.Errorf("own, plain and missing values: %v", err)
+	}
+	bad := webhook.Endpoint{
+		Name: "bad", URL: "https://crm.example.com/", Secrets: []secrets.Ref{ref("OWN"), ref("RECORDS")},
+		Headers: []webhook.Header{{Name: "Authorization", Secret: ref("RECORDS")}},
+	}
+	err := webhook.Misplaced(t.Context(), []webhook.Endpoint{good, bad}, source)
+	if !errors.Is(err, secrets.ErrMisplaced) {
+		t.Fatalf("got %v", err)
+	}
+	for _, field := range []string{"endpoints[1].secrets[1]: ", "endpoints[1].headers.Authorization: "} {
+		if !strings.Contains(err.Error(), field) {
+			t.Errorf("%v does not name %s", err, field)
+		}
+	}
+	if strings.Contains(err.Error(), "endpoints[0]") {
+		t.Errorf("%v blames the good endpoint", err)
+	}
+}
