@@ -122,10 +122,10 @@ func TestImageIsBuiltWithoutSecrets(t *testing.T) {
 	}
 }
 
-// TestImagesAreNamedExactly wants of each image that a file names a digest, or a version to
-// the last number; and that another one can be given, for whoever pins it by its digest.
+// TestImagesAreNamedExactly wants of each image that a file names a version to the last
+// number and a digest; and that another one can be given.
 func TestImagesAreNamedExactly(t *testing.T) {
-	exact := regexp.MustCompile(`^[\w./-]+(@sha256:[0-9a-f]{64}|:\d+\.\d+\.\d+-[a-z]+)$`)
+	exact := regexp.MustCompile(`^[\w./-]+:\d+\.\d+\.\d+-[a-z]+@sha256:[0-9a-f]{64}$`)
 	var images []string
 	for _, argument := range arguments(dockerfile(t), "ARG") {
 		if name, image, ok := strings.Cut(argument, "="); ok && strings.HasSuffix(name, "_IMAGE") {
