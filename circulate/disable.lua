@@ -5,7 +5,7 @@
 -- ARGV[2]  why
 --
 -- Returns what the hash has of it now. An endpoint that is already disabled is not
--- changed: the first reason is the one that matters.
+-- changed; the first reason is the one that matters.
 
 even_when_full(KEYS[1])
 redis.call('HSETNX', KEYS[1], ARGV[1], format('%.0f', clock()) .. '|' .. ARGV[2])

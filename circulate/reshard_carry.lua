@@ -9,7 +9,7 @@
 -- ARGV[3…] its fields
 --
 -- Returns 1 if it arrived, 0 if it had arrived before, -1 if the shard accepts none from
--- others: it never did, or no longer does.
+-- others, because it never did or no longer does.
 
 local dead, carried, arrivals, source, position = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 local wrong = mistyped(dead, 'stream', carried, 'hash', arrivals, 'set')

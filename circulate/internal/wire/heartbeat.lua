@@ -20,8 +20,8 @@ if #silent > 0 then
   redis.call('ZREM', KEYS[1], unpack(silent))
   redis.call('HDEL', KEYS[2], unpack(silent))
 end
--- A beat from the future was written before the clock went back. It counts as one of
--- now: a live replica beats again, and a dead one is silent from now on.
+-- A beat from the future was written before the clock went back. It counts as a current
+-- one. A live replica beats again, and a dead one is silent from now on.
 local names = {}
 local beats = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. format('%.0f', now - tonumber(ARGV[4])), '+inf', 'WITHSCORES')
 for i = 1, #beats, 2 do
