@@ -34,9 +34,8 @@ const (
 	maxWaitingKinds = 256
 )
 
-// Kinds are the steps by which replicas that check different kinds share a ring. The
-// ring itself knows no kinds: it learns that of an account when a replica hands it
-// over.
+// Kinds are the steps by which replicas that check different kinds share a ring. The ring
+// learns the kind of an account only when a replica hands the account over.
 type Kinds struct{ ring *Ring }
 
 // Kinds returns the steps that concern kinds.
@@ -57,7 +56,7 @@ func claimedKinds(kinds []string) string {
 		}
 	}
 	if text.Len() == 0 && len(kinds) > 0 {
-		return "\t" // no kind that anything could wait by; empty would mean any
+		return "\t" // no account can wait by these kinds; an empty text would mean any kind
 	}
 	return text.String()
 }
@@ -65,13 +64,13 @@ func claimedKinds(kinds []string) string {
 // HandOver is an account that a replica claimed and cannot check.
 type HandOver struct {
 	Claim *Claim
-	Kind  string // the account's; one that accounts can wait by
+	Kind  string // the account's kind, by which accounts can wait
 }
 
-// HandOver returns claims of one shard unchecked, to wait in message_queue:by_kind for a
-// replica that claims with their kind. No other gets them from then on, for at least
-// KindsKept. They are as late as they were. The caller must know a live replica that
-// checks the kind, because no other would take them. It returns how many were still held.
+// HandOver returns claims of one shard unchecked. Their accounts wait in message_queue:by_kind
+// for a replica that claims with their kind. For at least KindsKept no other replica gets
+// them. They keep their due times. The caller must know a live replica that checks the kind,
+// because no other would take them. HandOver returns how many were still held.
 func (k Kinds) HandOver(ctx context.Context, shard int, all []HandOver) (int, error) {
 	if err := wire.CheckBatch("hand over", len(all)); err != nil {
 		return 0, err
@@ -88,10 +87,10 @@ func (k Kinds) HandOver(ctx context.Context, shard int, all []HandOver) (int, er
 		[]string{keys.processing, keys.tickets, keys.ticketSeq, keys.ticketMark, keys.byKind, keys.kinds}, args...))
 }
 
-// Recall has up to n accounts of a shard that wait by a kind wait for any replica
-// instead; the empty kind means all of them. It is for kinds that no live replica checks,
-// so that another replica reports that. It returns how many entries it took out of
-// message_queue:by_kind, including void ones.
+// Recall lets up to n accounts of a shard that wait by a kind wait for any replica instead.
+// The empty kind means all kinds. Recall is for kinds that no live replica checks: any replica
+// may then claim the accounts and report that it cannot check them. It returns how many
+// entries it took out of message_queue:by_kind, including void ones.
 func (k Kinds) Recall(ctx context.Context, shard int, kind string, n int) (int, error) {
 	if err := wire.CheckBatch("recall", n); err != nil {
 		return 0, err

@@ -9,21 +9,22 @@ import (
 )
 
 const (
-	// kindGrace is for how long accounts wait by a kind that no living replica checks,
-	// before any replica may claim them and say that it cannot check them. Replicas that
-	// are restarted are back by then.
+	// kindGrace is how long accounts wait by a kind that no living replica checks. After that,
+	// any replica may claim them and report that it cannot check them. Restarted replicas are
+	// back by then.
 	kindGrace = time.Minute
 	// recallBatch is how many accounts of a shard are recalled in one step.
 	recallBatch = 512
 )
 
-// kindWatch has accounts that wait by a kind which nobody checks any more wait for any
-// replica instead.
+// kindWatch finds accounts that wait by a kind which no replica checks any more, and lets them
+// wait for any replica instead.
 type kindWatch struct {
-	missing map[string]time.Time // kind -> since when no living replica has said that it checks it
+	missing map[string]time.Time // kind -> since when no living replica has reported that it checks the kind
 }
 
-// look recalls from those shards where accounts wait by a kind. The clock is Redis'.
+// look recalls accounts of the given shards, in which accounts wait by a kind. It uses Redis'
+// clock.
 func (w *kindWatch) look(ctx context.Context, m *Monitor, shards []int) error {
 	if len(shards) == 0 {
 		w.missing = nil

@@ -10,29 +10,30 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// peers is what a replica knows of the others that live: which kinds they check. It is
-// read anew when a replica comes or goes, so that it costs nothing while none does.
+// peers knows which kinds the other living replicas check. It is read again only when a
+// replica joins or leaves, so it costs nothing otherwise.
 type peers struct {
 	ring  *circulate.Ring
 	self  string
 	kinds []string // that this replica checks, sorted
 
 	mu     sync.Mutex
-	alive  []string        // when it was read, sorted
-	same   []string        // of them, those that check the same kinds, or do not say which
-	others map[string]bool // the kinds that others of them check
+	alive  []string        // as of the last read, sorted
+	same   []string        // the living replicas that check the same kinds, or do not say which
+	others map[string]bool // the kinds that the other living replicas check
 
-	different map[string]bool // those that check other kinds
+	different map[string]bool // the living replicas that check other kinds
 }
 
 func newPeers(ring *circulate.Ring, self string, kinds []string) *peers {
 	return &peers{ring: ring, self: self, kinds: kinds}
 }
 
-// among returns those of the living replicas that this one shares the shards with: those
-// that check the same kinds. A shard is of one part among them, so that each kind has a
-// replica that looks at it first. Gone reports that one which checks other kinds has left:
-// what it would have claimed next is in shards that no other replica has looked at.
+// among returns the living replicas with which this one shares the shards: those that check
+// the same kinds or do not say which. Each shard belongs to the part of one of them, so that
+// each kind has a replica that looks at the shard first. Gone reports that a replica which
+// checks other kinds has left. The accounts that it would have claimed next are in shards that
+// no other replica has looked at.
 func (p *peers) among(ctx context.Context, alive []string) (same []string, gone bool, err error) {
 	alive = slices.Sorted(slices.Values(alive))
 	p.mu.Lock()
@@ -41,7 +42,7 @@ func (p *peers) among(ctx context.Context, alive []string) (same []string, gone 
 		return slices.Clone(p.same), false, nil
 	}
 	before, different := p.different, make(map[string]bool)
-	p.alive = nil // it is read again at the next heartbeat, should this fail
+	p.alive = nil // if this fails, the next heartbeat reads again
 	replicas, _, err := p.ring.Replicas(ctx)
 	if err != nil {
 		return alive, false, err
@@ -71,15 +72,14 @@ func (p *peers) among(ctx context.Context, alive []string) (same []string, gone 
 	return slices.Clone(same), gone, nil
 }
 
-// check reports whether another living replica checks a kind, and accounts can wait for
-// it.
+// check reports whether another living replica checks a kind and accounts can wait by it.
 func (p *peers) check(kind string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.others[kind] && circulate.WaitsByKind(kind)
 }
 
-// passOn hands the accounts over that only other replicas check, and returns the rest.
+// passOn hands over the accounts that only other replicas check, and returns the rest.
 func (c *claimer) passOn(ctx context.Context, shard int, claimed []*flight) []*flight {
 	var others []circulate.HandOver
 	rest := claimed[:0:len(claimed)]

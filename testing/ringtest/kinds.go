@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// claimKinds claims up to n accounts as a replica that checks those kinds, and expects
-// the ids, in that order. It returns the batch besides.
+// claimKinds claims up to n accounts as a replica that checks the given kinds, and expects the
+// ids in that order. It returns the claims and the batch.
 func (f *fixture) claimKinds(replica string, n int, kinds []string, want ...string) ([]*circulate.Claim, circulate.Batch) {
 	f.Helper()
 	b, err := f.ring.Claim(context.Background(), 0, replica, n, 0, kinds...)
@@ -30,7 +30,7 @@ func (f *fixture) claimKinds(replica string, n int, kinds []string, want ...stri
 	return claims, b
 }
 
-// handOver hands claims over for a kind, and expects so many to have been held.
+// handOver hands claims over for a kind, and expects that want of them were held.
 func (f *fixture) handOver(want int, kind string, claims ...*circulate.Claim) {
 	f.Helper()
 	var all []circulate.HandOver
@@ -47,8 +47,8 @@ var (
 	mails = []string{"mail"}
 )
 
-// kindsPassedBy hands an account over that a replica cannot check. From then on only
-// replicas of its kind get it, wherever it is put meanwhile.
+// kindsPassedBy hands over an account that a replica cannot check. From then on only replicas
+// that check its kind get it, wherever it is put meanwhile.
 func kindsPassedBy(f *fixture) {
 	f.register("f", "m")
 	c, _ := f.claimKinds(alice, 10, feeds, "f", "m")
@@ -67,8 +67,8 @@ func kindsPassedBy(f *fixture) {
 		}
 		f.ret(circulate.Written, r)
 	}
-	// Its own replica has it due at once, releases it, dies with it: the other one
-	// passes it by each time, under a fresh ticket.
+	// The replica of its kind makes it due at once, releases it, or dies with it. Each time
+	// the account has a fresh ticket, and the other replica passes it by.
 	put := []func(c *circulate.Claim){
 		func(c *circulate.Claim) { f.ret(circulate.Written, circulate.Return{Claim: c}) },
 		func(c *circulate.Claim) {
@@ -95,7 +95,7 @@ func kindsPassedBy(f *fixture) {
 		}
 		f.conserved()
 	}
-	// A replica that names no kinds checks any.
+	// A replica that names no kinds gets accounts of any kind.
 	f.claimKinds(alice, 10, nil, "m")
 	f.conserved()
 }
@@ -113,12 +113,13 @@ func handOverLost(f *fixture) {
 			f.Errorf("handed over for the kind %q", kind)
 		}
 	}
-	// A replica whose only kind is one that nothing can wait by gets no others.
+	// A replica whose only kind is one by which no account can wait gets no accounts that wait
+	// by other kinds.
 	f.claimKinds(alice, 10, []string{"a\tb"}, "a")
 }
 
-// kindsInOrder has accounts of three priorities wait. An urgent one goes before those
-// that have waited for up to a minute longer, and no longer.
+// kindsInOrder lets accounts of three priorities wait. An urgent account goes before accounts
+// that have waited up to a minute longer, but not before those that have waited still longer.
 func kindsInOrder(f *fixture) {
 	f.registerIn(circulate.Low, "low", "low, long ago")
 	f.registerIn(circulate.Normal, "normal", "normal, long ago")
@@ -139,8 +140,8 @@ func kindsInOrder(f *fixture) {
 	f.conserved()
 }
 
-// kindsShare has more waiting by kind, of two kinds, and in the lanes than can be
-// taken: neither the lanes nor one of the kinds waits for the other to be empty.
+// kindsShare has more accounts in the lanes and waiting by two kinds than can be claimed.
+// Neither the lanes nor one of the kinds must wait until another is empty.
 func kindsShare(f *fixture) {
 	const each = 40
 	var ids []string
@@ -174,7 +175,7 @@ func kindsShare(f *fixture) {
 	if taken["mail"]+taken["chat"] != 20 {
 		f.Errorf("%v were taken", taken)
 	}
-	// One at a time, none of the three waits for the end of another.
+	// Even with claims of one account, none of the three waits until another is empty.
 	for range 50 {
 		b, err := f.ring.Claim(context.Background(), 0, bob, 1, 0, "mail", "chat", "feed")
 		if err != nil || len(b.Claims) != 1 {
@@ -188,7 +189,7 @@ func kindsShare(f *fixture) {
 	f.conserved()
 }
 
-// kindsRecalled has what waits by a kind wait for any replica again.
+// kindsRecalled recalls accounts that wait by a kind, so that they wait for any replica again.
 func kindsRecalled(f *fixture) {
 	ctx := context.Background()
 	f.register("a", "b", "c", "d", "gone")
@@ -220,8 +221,8 @@ func kindsRecalled(f *fixture) {
 	f.conserved()
 }
 
-// kindsOfChanged changes the record of an account that waits by its kind, and another
-// one's that is on its way.
+// kindsOfChanged changes the records of two accounts: one waits by its kind, the other is
+// claimed.
 func kindsOfChanged(f *fixture) {
 	f.register("a", "b")
 	c, _ := f.claimKinds(alice, 10, feeds, "a", "b")
@@ -238,7 +239,7 @@ func kindsOfChanged(f *fixture) {
 	f.conserved()
 }
 
-// handOverWakes listens while accounts come to wait by their kinds.
+// handOverWakes listens for wake-ups while accounts are handed over.
 func handOverWakes(f *fixture) {
 	ctx, cancel := context.WithCancel(context.Background())
 	heard, ready, done := make(chan circulate.Woken, 100), make(chan struct{}), make(chan error, 1)
@@ -282,7 +283,7 @@ func handOverWakes(f *fixture) {
 	}
 }
 
-// kindsAudited holds an audit to what waits by kind.
+// kindsAudited expects an audit to notice faults among the accounts that wait by kind.
 func kindsAudited(f *fixture) {
 	f.register("a", "b", "c")
 	c, _ := f.claimKinds(alice, 10, feeds, "a", "b", "c")
