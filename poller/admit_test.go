@@ -20,8 +20,8 @@ func names(prefix string, n int) []string {
 	return ids
 }
 
-// While our own network is down failures do not count against accounts, however long it
-// takes, and each host is tried now and then. Afterwards every account is checked at its
+// While our own network is down, failures do not count against accounts, however long it
+// lasts. Each host is still tried now and then. Afterwards every account is checked at its
 // phase again, with no more checks a second than before.
 func TestOwnOutageIsHeldAgainstNobody(t *testing.T) {
 	inFakeTime(t, func(w *world) {
@@ -100,7 +100,7 @@ func TestOwnOutageIsHeldAgainstNobody(t *testing.T) {
 	})
 }
 
-// One host that is down is not our own network.
+// One host that is down does not mean that our own network is down.
 func TestAHostThatIsDownIsNoOutage(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.checker.check = func(_ context.Context, r poller.Request) (poller.Result, error) {
@@ -176,7 +176,7 @@ func TestSuspectsAreCheckedOneAtATime(t *testing.T) {
 	})
 }
 
-// strike notes that an account was taken from replicas, as a monitor does.
+// strike adds strikes to an account, as a monitor does when it takes one from a dead replica.
 func (w *world) strike(id string, times int) {
 	w.Helper()
 	conn, err := w.server.Conn(w.Context(), "")

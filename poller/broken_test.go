@@ -16,7 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// by has a ring of the world's whose steps meet the fate that a test says.
+// by gives the world a ring for which decide chooses how each step ends.
 func (w *world) by(decide func(s faketime.Step) faketime.Fate) {
 	w.Helper()
 	server := &faketime.Faulty{Server: w.server}
@@ -28,8 +28,8 @@ func (w *world) by(decide func(s faketime.Step) faketime.Fate) {
 	w.ring = ring
 }
 
-// returns knows the step that returns accounts by the script's text, and then by its
-// digest.
+// returns recognizes the step that returns accounts: at first by the script's text, later by
+// its digest.
 type returns struct {
 	mu     sync.Mutex
 	digest string
@@ -50,8 +50,8 @@ func (r *returns) is(s faketime.Step) bool {
 	return s.Command == "EVALSHA" && text == r.digest
 }
 
-// A check that was abandoned and comes back writes no page, even while its account's
-// return waits for Redis and the claim is as it was.
+// An abandoned check that ends after all writes no page, even while its account's return waits
+// for Redis and the claim is unchanged.
 func TestAnAbandonedCheckWritesNoPage(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.checker.check = func(context.Context, poller.Request) (poller.Result, error) {
@@ -88,8 +88,8 @@ func TestAnAbandonedCheckWritesNoPage(t *testing.T) {
 	})
 }
 
-// A return whose reply was lost was written, or was not: that it is refused when it
-// is sent again does not say that somebody else has the account.
+// A return whose reply was lost may or may not have been written. If it is refused when it is
+// sent again, that does not mean that another replica has the account.
 func TestAReturnOfUnknownOutcomeIsNotFenced(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.checker.check = func(context.Context, poller.Request) (poller.Result, error) {

@@ -69,7 +69,7 @@ func (w *written) all() []string {
 	return ids
 }
 
-// always is how long a return waits for others.
+// always returns a function that lets every return wait for others equally long.
 func always(interval time.Duration) func(time.Time) time.Duration {
 	return func(time.Time) time.Duration { return interval }
 }
@@ -80,7 +80,7 @@ func committing(t *testing.T, interval time.Duration, limit int, gate chan struc
 	synctest.Test(t, func(t *testing.T) {
 		w := &written{T: t, began: time.Now(), gate: gate}
 		if gate != nil {
-			w.gate = make(chan struct{}) // of this bubble
+			w.gate = make(chan struct{}) // made in the bubble that uses it
 		}
 		c := newCommitter(always(interval), limit, w.write)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -146,7 +146,7 @@ func TestFullBatchIsWrittenAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			committing(t, time.Hour, 10_000, nil, func(t *testing.T, c *committer, w *written, stop func()) {
-				// As if all came while the dispatcher was busy.
+				// All of them come as if the dispatcher were busy meanwhile.
 				c.mu.Lock()
 				var submitting sync.WaitGroup
 				for i := range test.items {
@@ -261,7 +261,7 @@ func TestShutdownWritesWhatIsLeft(t *testing.T) {
 	})
 }
 
-// TestOneShardThatHangsDoesNotStopTheOthers as long as a writer is left.
+// A shard that hangs does not stop the others as long as one writer is left.
 func TestOneShardThatHangsDoesNotStopTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -296,7 +296,7 @@ func TestOneShardThatHangsDoesNotStopTheOthers(t *testing.T) {
 	})
 }
 
-// TestEachReturnIsWrittenOnce has many submit at once, in real time.
+// TestEachReturnIsWrittenOnce lets many goroutines submit at once, in real time.
 func TestEachReturnIsWrittenOnce(t *testing.T) {
 	const submitters, each = 16, 1000
 	w := &written{T: t, began: time.Now()}

@@ -13,8 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// tides is a checker of your own: it checks accounts of the kind "tides", which
-// have a new message each time.
+// tides is a checker of your own. It checks accounts of the kind "tides" and finds a new
+// message each time.
 type tides struct{ done func() }
 
 func (tides) Kind() string                   { return "tides" }
@@ -24,20 +24,20 @@ func (tides) RateKey(json.RawMessage) string { return "" }
 func (t tides) Check(_ context.Context, r poller.Request) (poller.Result, error) {
 	last, _ := strconv.Atoi(string(r.Cursor)) // none at first
 	if last == 3 {
-		t.done() // the example ends; an account is checked for ever
+		t.done() // ends the example; a real account is checked again and again
 		return poller.Result{}, nil
 	}
 	next := strconv.Itoa(last + 1)
 	return poller.Result{Messages: []poller.Message{{ID: "tide-" + next, Data: json.RawMessage(next)}}, Cursor: []byte(next)}, nil
 }
 
-// A program of your own with a checker of its own, and no other process: Redis is
-// in it as well. The pool checks the account, each time from the cursor that the
-// check before left, and what it finds is in the stream of the account's shard.
+// A program with a checker of its own. It needs no other process, because Redis is embedded in
+// it. The pool checks the account again and again, each time from the cursor that the previous
+// check returned. It writes the messages that it finds to the stream of the account's shard.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	server := connect.NewEmbedded() // connect.Open("redis://…") in earnest
+	server := connect.NewEmbedded() // connect.Open("redis://…") in production
 	defer server.Close()
 	ring, err1 := circulate.Open(ctx, server, circulate.Options{Shards: 1})
 	checkers, err2 := poller.NewCheckers(tides{done: cancel})

@@ -12,8 +12,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// Hundreds of accounts that fail alike have one line a minute, with their number, and
-// what fails seldom is not lost among them.
+// Hundreds of accounts that fail in the same way are reported in one line a minute, with their
+// number. A rare failure is not lost among them.
 func TestFailuresAreToldByTheirSort(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.checker.check = func(_ context.Context, r poller.Request) (poller.Result, error) {

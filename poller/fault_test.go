@@ -75,7 +75,7 @@ func TestStuckReplicasClaimsAreTakenUpAndItsResultIsFenced(t *testing.T) {
 		}
 		unwatch, stop := w.watch(), w.start(poller.Config{})
 		claimed := time.Now()
-		for range 400 { // it beats all the while
+		for range 400 { // its heartbeats continue
 			if _, err := w.ring.Heartbeat(w.Context(), stuck, nil, time.Minute); err != nil {
 				t.Fatal(err)
 			}
@@ -97,8 +97,8 @@ func TestStuckReplicasClaimsAreTakenUpAndItsResultIsFenced(t *testing.T) {
 	})
 }
 
-// TestOutage takes Redis away for a while: it heals by itself, and nobody is
-// taken for dead who was only cut off.
+// TestOutage makes Redis unreachable for a while. Everything recovers by itself, and no
+// replica that was only cut off counts as dead.
 func TestOutage(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.checker.check = func(_ context.Context, r poller.Request) (poller.Result, error) {
@@ -135,9 +135,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestCutRepliesAndConnections loses one call in ten, half of them after they
-// were done, with replicas coming and going: each message is found once, in
-// order.
+// TestCutRepliesAndConnections loses one call in ten, half of them after they were executed,
+// while replicas come and go. Each message is found once, in order.
 func TestCutRepliesAndConnections(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -11,14 +11,13 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// oracle returns the times at which an account is to be checked, of those in a
-// time, by the documentation of the cadences and nothing of their code.
+// oracle returns the times between from and to at which an account must be checked. It follows
+// the documentation of the cadences and uses none of their code.
 type oracle func(id string, from, to time.Time) []time.Time
 
-// Five days of every cadence, through Redis, with a weekend among them: in March clocks are
-// put forward in Europe and half an hour back on Lord Howe Island, in October they are put
-// back in Europe and America. Each account is checked at exactly the times that the oracle
-// has.
+// Five days of every cadence, through Redis, including a weekend. In March clocks go forward
+// in Europe and half an hour back on Lord Howe Island. In October they go back in Europe and
+// America. Each account is checked at exactly the times that the oracle returns.
 func TestFiveDaysOfEveryCadence(t *testing.T) {
 	for _, start := range []time.Time{
 		time.Date(2000, 3, 23, 0, 0, 0, 0, time.UTC),
@@ -73,13 +72,13 @@ func fiveDays(t *testing.T, start time.Time) {
 			for _, c := range w.checker.calls(cadence) {
 				got = append(got, c.at)
 			}
-			first := got[0] // that of the registration
+			first := got[0] // the check after registration
 			got = got[1:]
 			switch cadence {
 			case "adaptive 10m..90m":
 				want = adapting(10*time.Minute, 90*time.Minute, append([]time.Time{first}, got...))
 			case "cron 0 6 * * * America/New_York ~100m":
-				// Each day at the same time after six, a hundred minutes at most.
+				// Each day at the same time, at most a hundred minutes after six.
 				late := got[0].Sub(daily(york, 6, 0)("", got[0].Add(-100*time.Minute), got[0])[0])
 				want = func(_ string, from, to time.Time) []time.Time {
 					var list []time.Time
@@ -94,8 +93,8 @@ func fiveDays(t *testing.T, start time.Time) {
 	})
 }
 
-// expectTimes allows for the time that a claim takes: none but the millisecond
-// by which Redis' clock is cut off.
+// expectTimes expects checks at the wanted times, at most 2 ms late. In fake time a claim
+// takes no time, but Redis cuts its clock off to milliseconds.
 func expectTimes(t *testing.T, cadence string, got, want []time.Time) {
 	t.Helper()
 	if len(want) == 0 {
@@ -136,7 +135,7 @@ func phase(id string, step time.Duration) time.Duration {
 	return time.Duration(x%uint64(step.Milliseconds())) * time.Millisecond
 }
 
-// slots are the times that are the phase modulo the interval, one by one.
+// slots returns an oracle of all times that equal the phase modulo the interval.
 func slots(every time.Duration) oracle {
 	return func(id string, from, to time.Time) []time.Time {
 		var list []time.Time
@@ -149,7 +148,7 @@ func slots(every time.Duration) oracle {
 	}
 }
 
-// whenever fires at each real minute at which the clock reads so.
+// whenever fires at each real minute whose local time reads accepts.
 func whenever(z *time.Location, reads func(wall time.Time) bool) oracle {
 	return func(_ string, from, to time.Time) []time.Time {
 		var list []time.Time
@@ -162,12 +161,12 @@ func whenever(z *time.Location, reads func(wall time.Time) bool) oracle {
 	}
 }
 
-// daily fires once each day: the first time that the clock reads so, or when it
-// jumps over that.
+// daily fires once each day: the first time that the clock shows hour and minute, or when it
+// jumps over them.
 func daily(z *time.Location, hour, minute int) oracle {
 	return func(_ string, from, to time.Time) []time.Time {
 		var list []time.Time
-		done := "" // the day that it fired on last
+		done := "" // the last day on which it fired
 		for at := from.Truncate(time.Minute).Add(-48 * time.Hour); at.Before(to); at = at.Add(time.Minute) {
 			wall := at.In(z)
 			day := wall.Format(time.DateOnly)
@@ -188,9 +187,9 @@ func onDays(all oracle, z *time.Location, days ...time.Weekday) oracle {
 	}
 }
 
-// adapting follows what the checker of the test finds: something with each third
-// check. When the next one is depends on when the one before was, to the
-// millisecond, which is therefore given.
+// adapting follows the test's checker, which finds something in each third check. The time of
+// a check depends on that of the previous check, to the millisecond. Therefore the times of
+// the checks are given.
 func adapting(least, most time.Duration, checked []time.Time) oracle {
 	return func(id string, _, to time.Time) []time.Time {
 		var list []time.Time
@@ -201,7 +200,7 @@ func adapting(least, most time.Duration, checked []time.Time) oracle {
 			} else {
 				every = min(most, time.Duration(float64(every)*1.189207115002721).Truncate(time.Millisecond))
 			}
-			// The last slot within the interval, slots being half of it apart.
+			// The last slot within the interval. Slots are half an interval apart.
 			latest, step := at.Truncate(time.Millisecond).Add(every), (every / 2).Truncate(time.Millisecond)
 			next := latest.Add(-(latest.Sub(time.Unix(0, 0).Add(phase(id, step))) % step))
 			if soonest := at.Add(least); next.Before(soonest) {

@@ -16,7 +16,7 @@ func TestWhatIsHeldOutsideAPool(t *testing.T) {
 	}
 }
 
-// A part of a check that outlives the check is not held for ever.
+// What a part of a check holds is freed even if that part outlives the check.
 func TestWhatIsHeldAfterTheEnd(t *testing.T) {
 	var h held
 	ctx := context.WithValue(t.Context(), heldKey{}, &h)
@@ -36,7 +36,7 @@ func TestWhatIsHeldAfterTheEnd(t *testing.T) {
 	}
 }
 
-// A result takes up memory until it is written, not until it is handed over.
+// A result holds its memory until it is written, not only until it is handed to the committer.
 func TestWhatIsHeldIsLetGoOnceWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var letGo atomic.Int32

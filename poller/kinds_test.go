@@ -21,7 +21,7 @@ func (c *of) Kind() string { return c.kind }
 
 func newOf(kind string) *of { return &of{scripted{seen: make(map[string][]call)}, kind} }
 
-// startKinds runs a pool in a world of its own that checks with those checkers.
+// startKinds runs a pool with those checkers in a world of its own.
 func startKinds(w *world, name string, checkers ...poller.Checker) (in *world, stop func()) {
 	w.Helper()
 	in = w.another()
@@ -36,9 +36,9 @@ func startKinds(w *world, name string, checkers ...poller.Checker) (in *world, s
 	return in, faketime.Go(w, pool.Run)
 }
 
-// Two programs share a namespace, and each checks only its own kind. After the first
-// look at an account neither claims the other's but to learn its kind again, each keeps
-// its cadence, and the shards that are the other's part are no reason to be late.
+// Two programs share a namespace, and each checks only its own kind. After the first look at
+// an account, neither claims the other's accounts except to learn their kinds again. Each
+// account keeps its cadence, even in shards that are the other program's part.
 func TestProgramsOfDifferentKindsShareANamespace(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		const each = 8
@@ -71,7 +71,7 @@ func TestProgramsOfDifferentKindsShareANamespace(t *testing.T) {
 			}
 		}
 		for _, in := range []*world{a, b} {
-			// At first, and once more where the kinds were learned anew meanwhile.
+			// Once at first, and once more where the kinds were learned again meanwhile.
 			if n := in.counted("rounds_put_back_total", "handed_over"); n == 0 || n > each*2 {
 				t.Errorf("%v accounts were handed over in %d minutes", n, minutes)
 			}
@@ -80,7 +80,7 @@ func TestProgramsOfDifferentKindsShareANamespace(t *testing.T) {
 			}
 		}
 
-		// The other one goes for good: its accounts wait for a minute, and then say why
+		// The other program leaves for good. Its accounts wait for a minute, and then show why
 		// nobody checks them.
 		stopB()
 		m, err := monitor.New(w.ring, monitor.Config{}, monitor.Options{Log: testLog(t)})
@@ -94,7 +94,7 @@ func TestProgramsOfDifferentKindsShareANamespace(t *testing.T) {
 				t.Errorf("%s is %s, %q, with nobody who checks it", id, v.Place, v.Error)
 			}
 		}
-		// It comes back, and everything is as it was.
+		// The program comes back, and everything is as before.
 		before := len(kinds[1].calls(names("mails", each)[0]))
 		_, stopB = startKinds(w, "carol00000", kinds[1])
 		defer stopB()
@@ -105,8 +105,8 @@ func TestProgramsOfDifferentKindsShareANamespace(t *testing.T) {
 	})
 }
 
-// One of two replicas has a kind that the other one does not know yet, and both have
-// another: the accounts of both are checked, by whichever may.
+// Two replicas check one kind, and only one of them knows a new kind as well. The accounts of
+// both kinds are checked, each by a replica that knows its kind.
 func TestANewKindIsRolledOut(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		feeds, feedsToo, mails := newOf("feeds"), newOf("feeds"), newOf("mails")
@@ -130,8 +130,8 @@ func TestANewKindIsRolledOut(t *testing.T) {
 				t.Errorf("%s was checked %d times in 8 minutes", id, n)
 			}
 		}
-		// The old one is replaced: a while later nothing waits by its kind, and no kind
-		// is kept.
+		// The old replica is replaced. A while later no account waits by its kind, and no kind
+		// is remembered.
 		stopOld()
 		time.Sleep(3 * time.Minute)
 		for shard := range w.ring.Shards() {

@@ -75,14 +75,14 @@ func TestLimitsAreShared(t *testing.T) {
 			perSecond[int(at.Sub(began).Seconds())]++
 		}
 		for second, n := range perSecond {
-			if n > 10 { // the burst, and the rate
+			if n > 10 { // the burst plus the rate
 				t.Errorf("%d checks in second %d of an upstream that allows 5", n, second)
 			}
 		}
 		if most.Load() != 3 {
 			t.Errorf("%d checks at once of an upstream that allows 3", most.Load())
 		}
-		// Whichever replica's part the shards are has nearly all of the accounts.
+		// The replica whose part the shards are checks nearly all of the accounts.
 		if w.counted("rounds_limit_denials_total", "scripted")+other.counted("rounds_limit_denials_total", "scripted") < 20 {
 			t.Error("the denials were not counted")
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// crowd are accounts that come to be checked as from a pool's shards: several
+// crowd is a number of accounts that become due as in a pool's shards. There are several
 // shards, each looked at every 100 ms, in fake time.
 type crowd struct {
 	*testing.T
@@ -25,12 +25,12 @@ type crowd struct {
 
 	accounts []*visitor
 	starts   []time.Time
-	running  map[string][]time.Time // by limit, when each ends
+	running  map[string][]time.Time // limit -> when each running check ends
 	denials  int
 	asked    int
 
-	firstDenied, firstStarted int // of those who were denied: how many were, and started since
-	displaced                 int // by how many places one of them started late, at most
+	firstDenied, firstStarted int // how many accounts were ever denied, and how many of them have started since
+	displaced                 int // the most places by which one of them started out of order
 }
 
 // visitor is one account of a crowd.
@@ -41,7 +41,7 @@ type visitor struct {
 	checks   int
 	denials  int // since its last check
 	worst    int
-	denied   int // as which it was first denied; less than 0: it never was
+	denied   int // its place in the order of first denials; less than 0: never denied
 }
 
 func inCrowd(t *testing.T, rules string, test func(c *crowd)) {
@@ -63,7 +63,7 @@ func inCrowd(t *testing.T, rules string, test func(c *crowd)) {
 		done := make(chan struct{})
 		go func() { c.limiter.run(ctx, context.WithoutCancel(ctx)); close(done) }()
 		test(c)
-		time.Sleep(time.Hour) // what runs ends
+		time.Sleep(time.Hour) // running checks end
 		cancel()
 		<-done
 	})
@@ -81,7 +81,8 @@ const crowdShards = 4
 // run lets time pass in which the shards are looked at.
 func (c *crowd) run(d time.Duration) {
 	c.Helper()
-	// Not in step with any rate, or one shard would be there first every time.
+	// The pause must not be in step with any rate. Otherwise one shard would come first every
+	// time.
 	pause := between(15*time.Millisecond, 30*time.Millisecond)
 	for round, end := 0, time.Now().Add(d); time.Now().Before(end); round++ {
 		c.claim(round % crowdShards)
@@ -89,7 +90,7 @@ func (c *crowd) run(d time.Duration) {
 	}
 }
 
-// claim asks for those of a shard that are due.
+// claim asks for the accounts of a shard that are due.
 func (c *crowd) claim(shard int) {
 	c.Helper()
 	now := time.Now()
@@ -168,7 +169,7 @@ func (c *crowd) holds(every time.Duration, burst int) {
 	}
 }
 
-// worst is how often an account was denied before one check, at most.
+// worst returns the most denials that an account had before one check.
 func (c *crowd) worst() (worst int) {
 	for _, v := range c.accounts {
 		worst = max(worst, v.worst)
@@ -176,7 +177,7 @@ func (c *crowd) worst() (worst int) {
 	return worst
 }
 
-// checked is how often the accounts were checked: the least and the most.
+// checked returns the least and the most checks of one account.
 func (c *crowd) checked() (least, most int) {
 	least = c.accounts[0].checks
 	for _, v := range c.accounts {

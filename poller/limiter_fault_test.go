@@ -19,7 +19,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// cutting is a server whose connections break before a reply that was waited for.
+// cutting is a server whose connections break before an awaited reply arrives.
 type cutting struct {
 	*connect.Embedded
 	replies int // that still arrive; less than 0: all
@@ -45,7 +45,7 @@ func (s *cutting) fate(step faketime.Step) faketime.Fate {
 	return faketime.Healthy
 }
 
-// counted is the sum of a collector's counters.
+// counted returns the sum of a collector's counters.
 func counted(t *testing.T, c prometheus.Collector) (sum float64) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -87,7 +87,7 @@ func (l *limiter) candidates(kind string, keys ...string) (all []*candidate) {
 	return all
 }
 
-// flush tells the limits what has ended.
+// flush reports to the limits which checks have ended.
 func (l *limiter) flush(ctx context.Context) {
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
@@ -121,7 +121,7 @@ func TestWithoutARuleNothingIsAsked(t *testing.T) {
 }
 
 func TestWhatIsNotKnownMayNotRunAndHoldsNothing(t *testing.T) {
-	// Two rate keys answer, and then the kind.
+	// The limits of two rate keys answer first, then the kind's limit.
 	for replies, admitted := range []int{0, 0, 0, 3} {
 		t.Run(fmt.Sprint(replies, " answers"), func(t *testing.T) {
 			limiterAt(t, "http concurrency=5; http/* concurrency=5 rate=1/s burst=5", func(t *testing.T, l *limiter, server *cutting) {
@@ -167,7 +167,7 @@ func TestRedisThatRefusesAdmitsNobody(t *testing.T) {
 	})
 }
 
-// What the kind has no room for takes nothing from the rate key.
+// A check that the kind's limit denies uses up nothing of the rate key's limit.
 func TestDeniedByTheSecondLimitIsRefundedByTheFirst(t *testing.T) {
 	limiterAt(t, "http concurrency=1; http/* rate=1/h burst=1 concurrency=1", func(t *testing.T, l *limiter, server *cutting) {
 		holder := l.candidates("http", "a")
@@ -239,7 +239,7 @@ func TestLeasesAreLeftWhenRedisIsBack(t *testing.T) {
 		if n := len(slices.Compact(unique)); n != leavesPending {
 			t.Errorf("%d were told, want %d", n, leavesPending)
 		}
-		// At the end all is told, and where that fails it is given up.
+		// At the end everything is reported. What cannot be reported is dropped.
 		told := len(sent)
 		l.add(one, "last")
 		cancel()

@@ -44,7 +44,7 @@ func TestDeniedAccountsComeBackOnceAndInOrder(t *testing.T) {
 	}
 }
 
-// More comes due than a limit allows, for ever.
+// More checks come due than a limit allows, without end.
 func TestStandingOverloadIsSharedAndCostsLittle(t *testing.T) {
 	for _, test := range []struct {
 		rules    string
@@ -67,7 +67,7 @@ func TestStandingOverloadIsSharedAndCostsLittle(t *testing.T) {
 			inCrowd(t, test.rules, func(c *crowd) {
 				c.held, c.interval = test.held, test.interval
 				c.come(test.accounts, func(i int) string { return fmt.Sprint("host-", i%4) })
-				c.run(20 * time.Second) // how long checks take is found out
+				c.run(20 * time.Second) // the limiter learns how long checks take
 				from, denials := len(c.starts), c.denials
 				const lasts = 40 * time.Second
 				c.run(lasts)

@@ -10,8 +10,9 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// A page that has more, later: what it brought is written, and the next one comes
-// after the pause that it asked for, though the account's cadence is slower.
+// A page may have more messages, but only after a pause. Its messages are written at once. The
+// next page follows after the pause that this one asked for, even if the account's cadence is
+// slower.
 func TestMoreAfterAPause(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		pages := counter(30, 10)

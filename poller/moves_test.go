@@ -27,8 +27,8 @@ func (w *world) follow(follow func(context.Context, poller.Move) error) (stop fu
 	return faketime.Go(w, pool.Run)
 }
 
-// A warning counts nothing against an account, is kept until a check has none, and is gone
-// with a failure, which has a text of its own.
+// A warning does not count against an account. It is kept until a check has none. A failure
+// replaces it by a text of its own.
 func TestWarningsAreKeptUntilTheNextCheck(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		warnings := []poller.Warning{{Code: "malformed", Message: "broken XML at line 12"}, {Code: "moved", Message: "for good"}, {Code: "moved", Message: "again"}}
@@ -77,8 +77,8 @@ func TestWarningsAreKeptUntilTheNextCheck(t *testing.T) {
 	})
 }
 
-// A move is followed after what was found there is written, once a day at most, and what
-// comes of it shows.
+// A move is followed only after the messages found there are written, and at most once a day.
+// Its outcome is shown.
 func TestMovesAreFollowedOnceWritten(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.checker.check = func(_ context.Context, r poller.Request) (poller.Result, error) {

@@ -12,10 +12,10 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// hosts are third parties beside each other, and the network before them.
+// hosts are several third parties and the network in front of them.
 type hosts struct {
 	*world
-	gone  atomic.Bool // the network is
+	gone  atomic.Bool // the network is gone
 	dying atomic.Bool // those whose name begins with "dying" have died
 }
 
@@ -31,8 +31,8 @@ func (h *hosts) check(ctx context.Context, r poller.Request) (poller.Result, err
 	return poller.Result{}, nil
 }
 
-// rate is how many checks there were in a minute at the hosts whose names begin
-// so.
+// rate returns how many checks there were in a minute at the hosts whose names begin with
+// host.
 func (h *hosts) rate(host string, from time.Time) (n int) {
 	h.checker.mu.Lock()
 	defer h.checker.mu.Unlock()
@@ -49,11 +49,11 @@ func (h *hosts) rate(host string, from time.Time) (n int) {
 	return n
 }
 
-// The network goes for two minutes and comes back. A minute later each host that
-// is alive has all its checks again, whatever the others do, and the suspicion ends.
+// The network is gone for two minutes and comes back. A minute later each living host has all
+// its checks again, whatever the other hosts do, and the suspicion ends.
 func TestRateIsBackAMinuteAfterAnOutage(t *testing.T) {
 	for name, tt := range map[string]struct {
-		hosts     map[string]int // by the beginning of the name -> how many
+		hosts     map[string]int // beginning of the name -> number of hosts
 		accounts  int            // of each
 		cadence   string
 		atStart   bool          // the network is gone when the replica starts
@@ -125,7 +125,7 @@ func TestRateIsBackAMinuteAfterAnOutage(t *testing.T) {
 				if w.counted("rounds_outage_suspected", "") != 0 {
 					t.Error("it is still suspected")
 				}
-				// And it stays so.
+				// The suspicion does not return.
 				before := w.counted("rounds_put_back_total", "outage")
 				time.Sleep(5 * time.Minute)
 				if n := w.counted("rounds_put_back_total", "outage") - before; n > 0 {

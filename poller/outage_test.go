@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// script plays hosts that answer (+) or not (-), a second apart, and returns the
-// suspicion after each as a letter.
+// play lets hosts answer (+) or not (-), a second apart. It returns the suspicion after each
+// of them as a letter.
 func play(o *outage, at *time.Time, events ...string) string {
 	var down []byte
 	for _, e := range events {
@@ -56,7 +56,7 @@ func TestOutageForgetsAfterAMinute(t *testing.T) {
 	if got := play(o, &at, "-c", "-d", "-e"); got != "..d" {
 		t.Errorf("%s, want ..d: what was a minute ago counts", got)
 	}
-	// Many checks that went well long ago do not outweigh it either.
+	// Many checks that succeeded long ago do not outweigh failures either.
 	o = newOutage()
 	for range 100 {
 		play(o, &at, "+x")
@@ -94,11 +94,12 @@ func TestOutageTriesEachHostNowAndThen(t *testing.T) {
 	}
 }
 
-// A host that is down by itself counts to the three, and to nothing else.
+// A host that is down by itself counts toward the three hosts of a suspicion, and toward
+// nothing else.
 func TestHostsThatAreDownByThemselvesDecideNothing(t *testing.T) {
 	o, at := newOutage(), time.Date(2026, 8, 8, 10, 0, 0, 0, time.UTC)
 	dead := []string{"-dead", "-dead2", "-dead3", "-dead4"}
-	for range 20 { // for longer than a minute, beside one that is alive
+	for range 20 { // for longer than a minute, while another host is alive
 		play(o, &at, append(dead, "+live")...)
 	}
 	if got := play(o, &at, append(dead, "-live", "-live", "+live", "-live")...); got != "........" {
@@ -115,7 +116,7 @@ func TestHostsThatAreDownByThemselvesDecideNothing(t *testing.T) {
 	}
 }
 
-// Whoever answers has all its checks at once, even while the others do not.
+// A host that answers has all its checks at once, even while the others do not answer.
 func TestAHostThatAnswersHasAllItsChecks(t *testing.T) {
 	o, at := newOutage(), time.Date(2026, 8, 8, 10, 0, 0, 0, time.UTC)
 	if got := play(o, &at, "+a", "+b", "+c", "-a", "-b", "-c", "-a", "-b", "+a"); got != ".....dddd" {
@@ -126,7 +127,7 @@ func TestAHostThatAnswersHasAllItsChecks(t *testing.T) {
 			t.Fatal("a answers, and b does not")
 		}
 	}
-	// Not for ever: after an hour the others are down by themselves.
+	// This does not last for ever: after an hour the others count as down by themselves.
 	for range 60 {
 		at = at.Add(59 * time.Second)
 		play(o, &at, "-b", "-c", "+a")

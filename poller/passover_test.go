@@ -20,8 +20,7 @@ type anyKind struct{}
 
 func (anyKind) Validate(string, json.RawMessage) error { return nil }
 
-// upstream is a third party with a message every ten seconds, told in pages of
-// ten.
+// upstream is a third party that has a new message every ten seconds and returns pages of ten.
 type upstream struct {
 	began   time.Time
 	untimed bool
@@ -30,7 +29,7 @@ type upstream struct {
 
 const every = 10 * time.Second
 
-// Check goes on from the cursor, the number of the next message.
+// Check continues from the cursor, which is the number of the next message.
 func (u *upstream) Check(_ context.Context, r poller.Request) (poller.Result, error) {
 	from, _ := strconv.Atoi(string(r.Cursor))
 	if u.fail != nil {
@@ -64,7 +63,8 @@ func (w *world) pausedFor(d time.Duration, registry *accounts.Registry, from acc
 	}
 }
 
-// idsOf are those of the upstream's messages, to not included.
+// idsOf returns the ids of the upstream's messages from number from to number to, which is
+// excluded.
 func idsOf(from, to int) []string {
 	var ids []string
 	for n := from; n < to; n++ {
@@ -73,7 +73,7 @@ func idsOf(from, to int) []string {
 	return ids
 }
 
-// TestResumingSaysFromWhere pauses an account over two hundred and forty messages.
+// TestResumingSaysFromWhere pauses an account while two hundred and forty messages come.
 func TestResumingSaysFromWhere(t *testing.T) {
 	for from, want := range map[accounts.ResumeFrom][]string{
 		accounts.ResumeCursor:   idsOf(0, 300),
@@ -115,8 +115,9 @@ func TestResumingSaysFromWhere(t *testing.T) {
 	}
 }
 
-// TestPassingOverSurvives has the check fail in the midst of what is passed over,
-// a replica go down, the record change, and more pages than one claim may have.
+// TestPassingOverSurvives disturbs an account that passes messages over: its check fails in
+// the middle, a replica shuts down, the record changes, and there are more pages than one
+// claim may have.
 func TestPassingOverSurvives(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.faulty.quiet = true
@@ -163,12 +164,12 @@ func TestPassingOverSurvives(t *testing.T) {
 	})
 }
 
-// TestUntimedMessagesArePassedOverForADay has a third party that tells no time. An account
-// that was never checked has no cursor, and so knows none of them.
+// TestUntimedMessagesArePassedOverForADay has a third party whose messages have no times. An
+// account that was never checked has no cursor, so all messages are new to it.
 func TestUntimedMessagesArePassedOverForADay(t *testing.T) {
 	for _, tt := range []struct {
 		checked bool          // before it was resumed
-		away    time.Duration // that nobody polls after the resumption
+		away    time.Duration // how long nobody polls after the resumption
 		dropped bool
 	}{{true, 0, true}, {true, 12 * time.Hour, true}, {true, 25 * time.Hour, false}, {false, 0, true}, {false, 25 * time.Hour, true}} {
 		t.Run(fmt.Sprint(tt.checked, tt.away), func(t *testing.T) {
@@ -177,7 +178,7 @@ func TestUntimedMessagesArePassedOverForADay(t *testing.T) {
 				up := &upstream{began: time.Now().Add(-time.Hour), untimed: true}
 				w.checker.check = up.Check
 				registry := accounts.NewRegistry(w.ring, anyKind{})
-				first, old := "00000", "00400" // the latter not in the first pages, which a check may end with
+				first, old := "00000", "00400" // old is not in the first pages, with which a check may end
 				if tt.checked {
 					w.register("every 10s", "a")
 					stop := w.start(poller.Config{})
@@ -211,8 +212,8 @@ func TestUntimedMessagesArePassedOverForADay(t *testing.T) {
 	}
 }
 
-// TestANewAccountPassesOver has accounts begin now with a third party that has told much
-// before, with times and without, and goes on telling.
+// TestANewAccountPassesOver registers accounts that begin from now. Their third party already
+// has many messages, with or without times, and more follow.
 func TestANewAccountPassesOver(t *testing.T) {
 	for _, untimed := range []bool{false, true} {
 		inFakeTime(t, func(w *world) {
@@ -226,7 +227,7 @@ func TestANewAccountPassesOver(t *testing.T) {
 			stop := w.start(poller.Config{})
 			time.Sleep(30*every + every/2)
 			stop()
-			// With times nothing is lost that came between registration and first check.
+			// With times, no message between registration and the first check is lost.
 			got, want := w.found("a"), idsOf(360, 390)
 			if len(got) < len(want)-2 || len(got) > len(want) || got[0] < want[0] || !untimed && got[0] != want[0] {
 				t.Errorf("untimed %v: %d messages from %s, want %d from %s", untimed, len(got), got[0], len(want), want[0])

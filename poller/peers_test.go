@@ -12,8 +12,9 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// A replica shares the shards with those that check the same kinds, or do not say which,
-// and knows what the others check. It is told when one of the others has left.
+// A replica shares the shards with the replicas that check the same kinds or do not say which
+// kinds they check. It knows which kinds the others check, and learns when one of the others
+// has left.
 func TestPeersByKind(t *testing.T) {
 	ring, err := circulate.Open(t.Context(), redistest.Embedded(t), circulate.Options{Shards: 1})
 	if err != nil {
@@ -44,7 +45,7 @@ func TestPeersByKind(t *testing.T) {
 		if want := []string{"bob0000000", "carol00000", "frank00000"}; err != nil || gone || !slices.Equal(same, want) {
 			t.Fatalf("shares with %v, gone %v, %v; want %v", same, gone, err, want)
 		}
-		table.divide("alice00000", same, time.Now()) // which sorts what it is given
+		table.divide("alice00000", same, time.Now()) // divide sorts its argument
 		if len(table.peers) != 4 {
 			t.Fatalf("divided among %v", table.peers)
 		}

@@ -46,8 +46,8 @@ func TestTakeWaitsForAPlaceOrTheEnd(t *testing.T) {
 	})
 }
 
-// TestEveryWaiterIsWokenForWhomThereIsAPlace frees many places at once for many
-// who wait for one each.
+// TestEveryWaiterIsWokenForWhomThereIsAPlace frees many places at once, while many waiters
+// want one each.
 func TestEveryWaiterIsWokenForWhomThereIsAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(0)
@@ -70,7 +70,7 @@ func TestEveryWaiterIsWokenForWhomThereIsAPlace(t *testing.T) {
 	})
 }
 
-// TestNoWakeUpIsLost would hang if one were: all places come back, and none is
+// TestNoWakeUpIsLost would hang if a wake-up were lost. All places come back, and none is
 // taken twice.
 func TestNoWakeUpIsLost(t *testing.T) {
 	const places, rounds = 7, 2000

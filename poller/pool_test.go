@@ -38,7 +38,7 @@ func TestChecksAtEverySlotOfItsPhase(t *testing.T) {
 				t.Fatalf("%s was checked %d times in an hour", id, len(calls))
 			}
 			slot, _ := every.After(id, begin, cadence.State{})
-			for i, c := range calls[1:] { // the first is that of the registration
+			for i, c := range calls[1:] { // the first is the check after registration
 				if late := c.at.Sub(slot); late < 0 || late > 20*time.Millisecond {
 					t.Fatalf("check %d of %s was at %v, its slot is %v", i, id, c.at, slot)
 				}
@@ -66,8 +66,8 @@ func TestTightRing(t *testing.T) {
 	})
 }
 
-// counter is a checker function: an upstream that has so many messages for an
-// account, by the cursor.
+// counter returns a checker function of an upstream with a fixed number of messages for each
+// account. The cursor is the number of the last message found.
 func counter(available int, perPage int) func(context.Context, poller.Request) (poller.Result, error) {
 	return func(_ context.Context, r poller.Request) (poller.Result, error) {
 		at, _ := strconv.Atoi(string(r.Cursor))
@@ -248,7 +248,8 @@ func TestRecordsThatCannotBeUsedAreParked(t *testing.T) {
 				t.Errorf("%s is %s, reason %q", id, v.Place, v.Reason)
 			}
 		}
-		// Another replica may know the kind, or the cadence: it is nobody's fault.
+		// Another replica may know the kind or the cadence, so this does not count against the
+		// account.
 		for _, id := range []string{"kind", "cadence"} {
 			if v := w.look(id); v.Place != circulate.Scheduled || v.Failures != 0 || !strings.Contains(v.Error, "unknown_"+id) {
 				t.Errorf("%s is %s with %d failures, %q", id, v.Place, v.Failures, v.Error)
@@ -273,7 +274,7 @@ func TestHungCheckIsAbandonedAndFenced(t *testing.T) {
 			hang := false
 			once.Do(func() { hang = true })
 			if hang {
-				<-release // whatever ctx says
+				<-release // even after ctx is done
 				return poller.Result{Messages: []poller.Message{{ID: "late"}}, Cursor: []byte("late")}, nil
 			}
 			return poller.Result{Messages: []poller.Message{{ID: "in time"}}}, nil
@@ -326,7 +327,7 @@ func TestShutdownFinishesAndReleases(t *testing.T) {
 				<-ctx.Done()
 				return poller.Result{}, ctx.Err()
 			}
-			time.Sleep(time.Minute) // deaf
+			time.Sleep(time.Minute) // ignores ctx
 			return poller.Result{Messages: []poller.Message{{ID: "deaf"}}}, nil
 		}
 		w.register("every 1h", "quick", "slow", "deaf")

@@ -11,16 +11,16 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// What goes wrong for a while ends with every account on its phase again. The
-// catch-up is bounded by what the replicas can do, each account is checked once
-// in it whatever it missed, and the longest overdue come first.
+// After any fault that ends, every account is on its phase again. The capacity of the replicas
+// bounds the catch-up. Each account is checked once in it, however many slots it missed, and
+// the longest overdue come first.
 func TestEveryAccountIsBackOnItsPhase(t *testing.T) {
 	const (
 		accounts = 60
 		capacity = 5 // checks a second of each replica
 	)
 	cut := func(string) fault { return notDone }
-	lost := func(command string) fault { // what was sent is done, and no reply comes
+	lost := func(command string) fault { // the command is executed, but its reply is lost
 		if command == "EVALSHA" {
 			return replyLost
 		}
@@ -28,7 +28,7 @@ func TestEveryAccountIsBackOnItsPhase(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		fail  func(string) fault
-		both  bool          // it hits both replicas, otherwise one
+		both  bool          // the fault hits both replicas, otherwise one
 		lasts time.Duration // 0: for ever
 	}{
 		"Redis is away for ten minutes":  {fail: cut, both: true, lasts: 10 * time.Minute},
@@ -87,8 +87,8 @@ func TestEveryAccountIsBackOnItsPhase(t *testing.T) {
 					if off := last.Sub(before) % time.Minute; off > 2*time.Second && off < 58*time.Second {
 						t.Errorf("%s: its phase moved by %v", id, off)
 					}
-					// Missed slots are one check; claims of a dead replica may be
-					// checked twice, for nobody knows how far it came.
+					// Missed slots make one check. Accounts that a dead replica had claimed
+					// may be checked twice, because nobody knows how far it got.
 					early := 0
 					for _, at := range after {
 						if at.Sub(healed) < 50*time.Second {
@@ -126,7 +126,7 @@ func fives(perSecond []int) string {
 	return text
 }
 
-// another is the same world for a replica that reaches Redis by another way.
+// another returns the same world for a replica whose way to Redis has faults of its own.
 func (w *world) another() *world {
 	w.Helper()
 	other := *w
@@ -174,7 +174,7 @@ func TestShutdownReleasesWhatIsHeldUnknown(t *testing.T) {
 	})
 }
 
-// lookPast looks past the faults.
+// lookPast looks an account up without passing through the faults.
 func (w *world) lookPast(id string) circulate.View {
 	w.Helper()
 	ring, err := circulate.Open(w.Context(), w.server, circulate.Options{})
@@ -205,7 +205,7 @@ func TestClaimsRememberedByAnotherServerAreGivenBack(t *testing.T) {
 			w.Fatal(err)
 		}
 		defer conn.Close()
-		for _, id := range names("a", 20) { // due, and nobody is told
+		for _, id := range names("a", 20) { // they become due, and no replica is told
 			key := w.ring.Tag(w.ring.ShardOf(id)) + ":schedule"
 			if _, err := conn.Do("ZADD", key, time.Now().UnixMilli(), id); err != nil {
 				w.Fatal(err)
@@ -236,7 +236,7 @@ func TestClaimsRememberedByAnotherServerAreGivenBack(t *testing.T) {
 	})
 }
 
-// A pool ends only when the accounts whose checks it broke off are returned, however slow
+// A pool ends only after it has returned the accounts whose checks it broke off, however slow
 // Redis is.
 func TestShutdownWaitsForWhatItReleases(t *testing.T) {
 	inFakeTime(t, func(w *world) {

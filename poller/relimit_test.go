@@ -6,8 +6,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
-// Other limits hold for checks that start from then on; those under way end under what
-// they began with.
+// Changed limits apply to checks that start afterwards. Checks under way end under the limits
+// with which they began.
 func TestLimitsChange(t *testing.T) {
 	parse := func(text string) Limits {
 		t.Helper()

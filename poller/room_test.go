@@ -19,12 +19,12 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// filling is a Redis that tells how much of its memory it uses, and refuses messages
-// where it is told to.
+// filling is a Redis that reports a chosen use of its memory and refuses messages when a test
+// says so.
 type filling struct {
 	circulate.Server
 	percent atomic.Int64
-	mute    atomic.Bool // it does not tell
+	mute    atomic.Bool // it does not report its use of memory
 	refuses atomic.Bool
 }
 
@@ -50,15 +50,15 @@ func (c *fillingConn) DoWithTimeout(timeout time.Duration, name string, args ...
 	return redis.DoWithTimeout(c.Conn, timeout, name, args...)
 }
 
-// adds reports whether a command is a return or a page with messages, or tries whether
-// Redis takes something.
+// adds reports whether a command is a return or a page with messages, or a trial of whether
+// Redis accepts writes.
 func adds(name string, args []any) bool {
 	const progressKeys, progressArgs = 5, 4
 	page := name == "EVALSHA" && args[1] == progressKeys && len(args) > 2+progressKeys+progressArgs
 	return name == "ZADD" || page || slices.Contains(args, any("messages"))
 }
 
-// fill puts the world's Redis behind one that fills.
+// fill puts a filling server in front of the world's Redis.
 func (w *world) fill(percent int64) *filling {
 	f := &filling{Server: w.faulty.Server}
 	f.percent.Store(percent)
@@ -66,8 +66,8 @@ func (w *world) fill(percent int64) *filling {
 	return f
 }
 
-// pages has each check of an account find the next message, and say that there is more
-// where the account is called so.
+// pages lets each check find the account's next message. Accounts whose ids begin with
+// "endless" always have more. Those whose ids begin with "quiet" have none.
 func (w *world) pages() {
 	w.checker.check = func(_ context.Context, r poller.Request) (poller.Result, error) {
 		time.Sleep(100 * time.Millisecond)
@@ -128,7 +128,7 @@ func TestNoMessagesAreTakenAboveTheMark(t *testing.T) {
 		if w.counted("rounds_redis_memory_short", "") != 1 {
 			t.Error("the metric says that there is room")
 		}
-		for range 10 { // about the mark it does not flap
+		for range 10 { // near the mark the state does not flap
 			memory.percent.Store(81)
 			time.Sleep(10 * time.Second)
 			memory.percent.Store(86)
@@ -169,7 +169,8 @@ func TestFullRedisTakesAccountsBackWithoutMessages(t *testing.T) {
 			}
 		}
 		had := len(w.found("a"))
-		// Nobody tells how full it is: that nothing was refused for a while must do.
+		// Redis does not report how full it is. It must be enough that nothing was refused for
+		// a while.
 		memory.refuses.Store(false)
 		time.Sleep(2 * time.Minute)
 		if got := len(w.found("a")); got < had+3 {

@@ -67,7 +67,7 @@ func TestAccountKeepsToItsShareOverAllReplicas(t *testing.T) {
 	})
 }
 
-// state is what is kept of an account beside its record.
+// state returns what is kept of an account besides its record.
 func (w *world) state(id string) string {
 	w.Helper()
 	turn, err := w.ring.Account(id).QueuePosition(w.Context())

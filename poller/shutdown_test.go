@@ -61,7 +61,7 @@ func TestShutdownWaitsForAPageUnderWay(t *testing.T) {
 					w.Errorf("it took %v to end", took)
 				}
 				v := w.look("a")
-				defer time.Sleep(time.Minute) // what should have ended may not have
+				defer time.Sleep(time.Minute) // in case something that should have ended goes on
 				if v.Place != circulate.Waiting || v.Strikes != 0 || v.Failures != 0 {
 					w.Errorf("it is %s by %q, with %d strikes and %d failures", v.Place, v.Replica, v.Strikes, v.Failures)
 				}
@@ -73,8 +73,8 @@ func TestShutdownWaitsForAPageUnderWay(t *testing.T) {
 	}
 }
 
-// isProgress reports whether a step is that of a page of "a": it brings the one
-// message, and its account is still claimed afterwards.
+// isProgress reports whether a step writes a page of "a". Such a step contains the one
+// message, and the account is still claimed afterwards.
 func isProgress(s faketime.Step) bool {
 	if s.Command != "EVALSHA" && s.Command != "EVAL" {
 		return false

@@ -35,7 +35,7 @@ func TestRatesAreOverTheTimeSinceTheLastReport(t *testing.T) {
 
 func TestReportsWithoutTimeBetweenThemAreFinite(t *testing.T) {
 	tally := newTally(noon)
-	for _, now := range []time.Time{noon, noon, noon.Add(-time.Hour)} { // the last one by a clock set back
+	for _, now := range []time.Time{noon, noon, noon.Add(-time.Hour)} { // for the last one, the clock was set back
 		tally.checked(true)
 		if got := tally.report(now).ChecksPerSecond; math.IsInf(got, 0) || math.IsNaN(got) || got < 0 {
 			t.Errorf("%v checks per second", got)
@@ -43,8 +43,8 @@ func TestReportsWithoutTimeBetweenThemAreFinite(t *testing.T) {
 	}
 }
 
-// TestQuantilesAreRightWithinABucket: never less than the true one, and more by
-// less than the root of two.
+// A quantile is never less than the true one, and exceeds it by less than a factor of the
+// square root of two.
 func TestQuantilesAreRightWithinABucket(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 2, 3, 99, 100, 101, 1000} {

@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// taken expects a shard to be taken.
+// taken takes the next shard and expects it to be want.
 func (t *timetable) taken(tb testing.TB, now time.Time, want int) {
 	tb.Helper()
 	if shard, ok, wait := t.take(now, time.Minute); !ok || shard != want || wait != 0 {
@@ -21,7 +21,7 @@ func (t *timetable) taken(tb testing.TB, now time.Time, want int) {
 	}
 }
 
-// waits expects no shard to be ready, and for how long.
+// waits expects no shard to be ready, and the wait until the next one to be want.
 func (t *timetable) waits(tb testing.TB, now time.Time, want time.Duration) {
 	tb.Helper()
 	if shard, ok, wait := t.take(now, time.Minute); ok || wait != want {
@@ -51,7 +51,7 @@ func TestShardsAreTakenOneAfterTheOther(t *testing.T) {
 		table.taken(t, noon, shard)
 		table.put(shard, noon)
 	}
-	// One that is always ready does not keep the others waiting.
+	// A shard that is always ready does not keep the others waiting.
 	table.taken(t, noon, 1)
 	table.put(1, noon.Add(time.Second))
 	for _, shard := range []int{2, 0, 2, 0} {
@@ -105,22 +105,22 @@ func TestBringOfABusyShardIsObeyedWhenItIsPutBack(t *testing.T) {
 	table.taken(t, noon, 0)
 	table.taken(t, noon, 1)
 	table.bring(0, noon.Add(5*time.Second))
-	table.waits(t, noon.Add(time.Hour), time.Minute) // it is busy all the same
+	table.waits(t, noon.Add(time.Hour), time.Minute) // it is busy nevertheless
 	table.put(0, noon.Add(30*time.Second))
 	table.waits(t, noon, 5*time.Second)
 	table.bring(1, noon.Add(50*time.Second))
 	table.put(1, noon.Add(20*time.Second))
 	table.taken(t, noon.Add(5*time.Second), 0)
 	table.waits(t, noon.Add(5*time.Second), 15*time.Second)
-	// What was asked for once is not asked for again.
+	// A time to which a shard was brought forward counts only once.
 	table.put(0, noon.Add(30*time.Second))
 	table.waits(t, noon.Add(5*time.Second), 15*time.Second)
 	table.taken(t, noon.Add(20*time.Second), 1)
 	table.waits(t, noon.Add(20*time.Second), 10*time.Second)
 }
 
-// TestClaimersMissNoShard has claimers wait as the pool's do, and shards brought
-// forward under them: each is looked at at its time.
+// TestClaimersMissNoShard lets claimers wait as the pool's do, while shards are brought
+// forward. Each shard is looked at when its time comes.
 func TestClaimersMissNoShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const shards = 8

@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// newer is a checker that older replicas have not got.
+// newer is a checker that older replicas do not have.
 type newer struct{ scripted }
 
 func (*newer) Kind() string { return "newer" }

@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// TestANudgeDuringACheckIsObeyedAfterIt nudges an account while it is checked,
-// once to now and once to a while later.
+// TestANudgeDuringACheckIsObeyedAfterIt nudges an account during its check, once to now and
+// once to a later time.
 func TestANudgeDuringACheckIsObeyedAfterIt(t *testing.T) {
 	for _, within := range []time.Duration{0, 5 * time.Second} {
 		t.Run(within.String(), func(t *testing.T) {
@@ -22,7 +22,7 @@ func TestANudgeDuringACheckIsObeyedAfterIt(t *testing.T) {
 				w.register("every 24h", "a")
 				stop := w.startMany(2, poller.Config{})
 				time.Sleep(10 * time.Second)
-				w.register("every 24h", "b") // of its check the first half second passes
+				w.register("every 24h", "b") // half a second of its check passes
 				time.Sleep(500 * time.Millisecond)
 				if err := w.ring.Account("b").Nudge(w.Context(), circulate.Nudge{Within: within, Hint: []byte(`"h"`), Lives: time.Minute}); err != nil {
 					t.Fatal(err)

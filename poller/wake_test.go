@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// TestWhatIsDueEarlierIsCheckedAtOnce has replicas that sleep for an hour.
+// TestWhatIsDueEarlierIsCheckedAtOnce makes accounts due while the replicas sleep for an hour.
 func TestWhatIsDueEarlierIsCheckedAtOnce(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.register("every 1h", "a", "b")
@@ -44,8 +44,8 @@ func TestWhatIsDueEarlierIsCheckedAtOnce(t *testing.T) {
 	})
 }
 
-// TestANudgeDoesNotWaitForOthers has a replica so busy that it gathers work,
-// with something overdue in the schedule at every moment.
+// TestANudgeDoesNotWaitForOthers has a replica so busy that it gathers work. At every moment
+// something in the schedule is overdue.
 func TestANudgeDoesNotWaitForOthers(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		items := make([][]circulate.Registration, 2)
@@ -86,7 +86,7 @@ func TestANudgeDoesNotWaitForOthers(t *testing.T) {
 	})
 }
 
-// TestALostWakeUpCostsASecond cuts the subscription off and nudges meanwhile.
+// TestALostWakeUpCostsASecond nudges an account while the subscription is cut off.
 func TestALostWakeUpCostsASecond(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.register("every 1h", "a")
@@ -129,8 +129,8 @@ func TestALostWakeUpCostsASecond(t *testing.T) {
 	})
 }
 
-// TestIdleReplicasCostLittle counts what Redis is asked while nothing is due:
-// with the replicas grow only their heartbeats and pings.
+// TestIdleReplicasCostLittle counts the commands sent to Redis while nothing is due. Only
+// heartbeats and pings grow with the number of replicas.
 func TestIdleReplicasCostLittle(t *testing.T) {
 	perSecond := func(replicas int) (rate float64) {
 		inFakeTime(t, func(w *world) {
@@ -153,8 +153,8 @@ func TestIdleReplicasCostLittle(t *testing.T) {
 	}
 }
 
-// TestBusyShardsAreNotLookedAtByAll has accounts due all the time: however many
-// replicas have nothing to do, the looking grows with the shards.
+// TestBusyShardsAreNotLookedAtByAll has accounts due all the time. The number of looks grows
+// with the shards, not with the replicas that have nothing to do.
 func TestBusyShardsAreNotLookedAtByAll(t *testing.T) {
 	perSecond := func(replicas int) (rate float64) {
 		inFakeTime(t, func(w *world) {

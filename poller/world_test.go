@@ -49,7 +49,7 @@ func (w *world) bubble() *faketime.World {
 	return &faketime.World{T: w.T, Redis: w.server, Ring: w.ring, Metrics: w.metrics}
 }
 
-// register brings accounts of kind "scripted" in, due at once.
+// register registers accounts of kind "scripted" that are due at once.
 func (w *world) register(cadence string, ids ...string) {
 	w.Helper()
 	for _, id := range ids {
@@ -62,13 +62,13 @@ func (w *world) registerRecord(id, record string) {
 	w.bubble().Register(circulate.Registration{ID: id, Record: []byte(record)})
 }
 
-// registerDue brings an account in whose first check is due at a time.
+// registerDue registers an account whose first check is due at the given time.
 func (w *world) registerDue(id, cadence string, due time.Time) {
 	w.Helper()
 	w.bubble().Register(circulate.Registration{ID: id, Record: fmt.Appendf(nil, `{"id":%q,"kind":"scripted","cadence":%q}`, id, cadence), Due: due})
 }
 
-// start runs a pool until the function it returns is called, which waits for it.
+// start runs a pool. The function that it returns stops the pool and waits for its end.
 func (w *world) start(config poller.Config) (stop func()) {
 	w.Helper()
 	return w.startLogging(config, testLog(w.T))
@@ -107,7 +107,7 @@ func (w *world) counted(name, label string) float64 {
 	return w.bubble().Counted(name, label)
 }
 
-// newMetrics makes room for another pool's metrics.
+// newMetrics replaces the registry, so that another pool can register its metrics.
 func (w *world) newMetrics() { w.metrics = prometheus.NewRegistry() }
 
 // call is one call of the scripted checker.
@@ -130,7 +130,7 @@ func (*scripted) Validate(json.RawMessage) error { return nil }
 // RateKey is the config's host, if it has one.
 func (*scripted) RateKey(config json.RawMessage) string {
 	var c struct{ Host string }
-	_ = json.Unmarshal(config, &c) // none is what it means
+	_ = json.Unmarshal(config, &c) // no valid config means no host
 	return c.Host
 }
 
@@ -168,8 +168,9 @@ const (
 	replyLost = faketime.ReplyLost
 )
 
-// set has a function decide by command: those that are called by themselves, as
-// scripts are, by name; "pipeline" is a reply of one, "subscription" one's.
+// set lets a function decide about each command. A command that is called alone, as scripts
+// are, has its own name. "pipeline" stands for a reply of a pipeline, "subscription" for one
+// of a subscription.
 func (f *faulty) set(fail func(command string) fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
