@@ -31,8 +31,8 @@ func expect(t *testing.T, got, want []string) {
 	}
 }
 
-// atLeastOnce returns the first delivery of each message: where an acknowledgement
-// could not be sent in time, a batch is delivered again.
+// atLeastOnce returns the first delivery of each message. A batch is delivered again if its
+// acknowledgement could not be sent in time.
 func atLeastOnce(lines []string) []string {
 	var first []string
 	for _, line := range lines {
@@ -44,7 +44,7 @@ func atLeastOnce(lines []string) []string {
 	return first
 }
 
-// nothingLeft expects that the group is through with all shards.
+// nothingLeft expects the group to have nothing left to deliver in any shard.
 func (w *world) nothingLeft() {
 	w.Helper()
 	for shard := range w.shards {
@@ -304,7 +304,7 @@ func TestIdleConsumersAreQuickAndAskLittle(t *testing.T) {
 		time.Sleep(time.Minute)
 		before := c.commands()
 		time.Sleep(time.Minute)
-		// A script's own commands are up to five for each.
+		// Each script runs up to five commands of its own.
 		if perSecond := float64(c.commands()-before) / 60; perSecond > 40 {
 			t.Errorf("%.0f commands a second while nothing happens", perSecond)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
-// What waits is seen while a consumer runs, and is tried at once where somebody wants it,
-// in its order.
+// The messages that wait are shown while a consumer runs. An operator can have them tried at
+// once, in their order.
 func TestControl(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		var mu sync.Mutex
@@ -62,7 +62,7 @@ func TestControl(t *testing.T) {
 			t.Errorf("tried %q", got)
 		}
 
-		if n := control.Hasten("a"); n != 1 { // it fails once more
+		if n := control.Hasten("a"); n != 1 { // it fails again
 			t.Errorf("hastened %d", n)
 		}
 		time.Sleep(time.Second)
@@ -98,8 +98,8 @@ func TestControl(t *testing.T) {
 	})
 }
 
-// A message that is being delivered while somebody wants it tried is tried once more if
-// that fails.
+// A message may be under way when an operator wants it tried. If that delivery fails, the
+// message is tried once more.
 func TestHastenWhileItIsDelivered(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		var times []time.Duration

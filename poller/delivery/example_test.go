@@ -11,8 +11,9 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
-// A consumer has a handler deal with each message of all shards. What it fails at is
-// delivered again, a second later at first, and nothing of that account meanwhile.
+// A consumer calls a handler with each message of all shards. A message that the handler fails
+// at is delivered again, at first a second later. Meanwhile no other message of that account
+// is delivered.
 func ExampleConsumer() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -34,7 +35,7 @@ func ExampleConsumer() {
 			if d.Attempt == 1 {
 				return errors.New("out of paper")
 			}
-			cancel() // the example ends; a consumer goes on for ever
+			cancel() // ends the example; a real consumer runs for ever
 			return nil
 		}),
 		Backoff: func(int) time.Duration { return time.Millisecond },

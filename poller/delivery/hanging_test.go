@@ -12,14 +12,14 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
-// hanger is a handler that hangs in each call, and heeds no context, until it is
-// freed. What it was given then is not acknowledged by it: somebody else has it.
+// hanger is a handler that hangs in each call and ignores its context until it is freed. It
+// does not acknowledge the messages of such a call, because another consumer has them by then.
 type hanger struct {
 	journal
 	free chan struct{}
 	is   atomic.Bool
 	mu   sync.Mutex
-	hung map[string]int // message -> calls that it was in and that hang
+	hung map[string]int // message -> calls with it that hang
 }
 
 func newHanger() *hanger {
@@ -46,7 +46,7 @@ func (h *hanger) heal() {
 	close(h.free)
 }
 
-// most is how often a message came to hang, at most.
+// most returns the most calls that hung with one message.
 func (h *hanger) most() (most int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,8 +56,8 @@ func (h *hanger) most() (most int) {
 	return most
 }
 
-// A consumer whose handlers never return returns their shards to its peer, each for
-// one slot, and leaves the group where it has no slot left. When the handlers return
+// A consumer whose handlers never return passes their shards to its peer. Each such shard
+// costs it one slot. It leaves the group when it has no slot left. When the handlers return,
 // it takes part again.
 func TestHangingHandlersAreNoHindranceToPeers(t *testing.T) {
 	for _, slots := range []int{64, 2} {
@@ -88,7 +88,7 @@ func TestHangingHandlersAreNoHindranceToPeers(t *testing.T) {
 				if left := hang == float64(slots); left != (aside == 1) || left != (slots == 2) {
 					t.Errorf("%v of %d handlers hang, and aside is %v", hang, slots, aside)
 				}
-				// What comes now goes to the healthy one at once.
+				// New messages go to the healthy consumer at once.
 				w.add(1, accounts...)
 				time.Sleep(time.Second)
 				if n := good.total(); n != 160 {
@@ -112,8 +112,8 @@ func TestHangingHandlersAreNoHindranceToPeers(t *testing.T) {
 	}
 }
 
-// Where all consumers hang in a message it ends as a dead letter, and what comes
-// after it is delivered.
+// A message in which all consumers hang ends as a dead letter. The messages after it are
+// delivered.
 func TestAMessageThatHangsEverybodyEndsAsADeadLetter(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		free := make(chan struct{})

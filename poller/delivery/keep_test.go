@@ -8,8 +8,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
-// A handler may take longer than a lease lasts: it is renewed meanwhile, and a
-// consumer that comes and is to have the shard waits for it.
+// A handler may take longer than a lease lasts. The lease is renewed meanwhile, and a new
+// consumer to which the shard is assigned waits for the handler.
 func TestLeasesAreKeptWhileHandlersWork(t *testing.T) {
 	inFakeTime(t, 8, func(w *world) {
 		var accounts []string

@@ -19,8 +19,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// record is an effect that the oracle looks at: how often each message was
-// applied, and in what order.
+// record is an effect that notes how often each message was applied, and in what order. The
+// oracle reads these notes.
 var record = group.NewEffect("record", `
 	redis.call('HINCRBY', KEYS[1], message.account .. '/' .. message.id, 1)
 	redis.call('RPUSH', KEYS[2], message.account .. '/' .. message.id)`)
@@ -32,7 +32,7 @@ func (w *world) effect(remember time.Duration) *delivery.Effect {
 	}}
 }
 
-// applied counts what was applied.
+// applied counts the messages that were applied.
 func (w *world) applied() (n int) {
 	w.Helper()
 	for shard := range w.shards {
@@ -81,8 +81,8 @@ func (w *world) appliedOnce() {
 	}
 }
 
-// deaths are the ways in which a consumer ends without a word, by the step that it
-// is at.
+// deaths are the ways in which a consumer dies without leaving the group, by the step at which
+// it dies.
 var deaths = map[string]func(step string) faketime.Fate{
 	"before a read":               func(step string) faketime.Fate { return deathAt(step, "read", faketime.NotDone) },
 	"after a read":                func(step string) faketime.Fate { return deathAt(step, "read", faketime.ReplyLost) },
@@ -103,8 +103,8 @@ func deathAt(step, at string, d faketime.Fate) faketime.Fate {
 	return faketime.Healthy
 }
 
-// TestEffectsAreAppliedOnceWhereverConsumersDie has one consumer after the other
-// die at each step, while another one works on, and new messages come.
+// TestEffectsAreAppliedOnceWhereverConsumersDie lets one consumer after the other die at each
+// step, while another one goes on working and new messages come.
 func TestEffectsAreAppliedOnceWhereverConsumersDie(t *testing.T) {
 	for name, die := range deaths {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestEffectsAreAppliedOnceWhereverConsumersDie(t *testing.T) {
 				settings := delivery.Consumer{Handler: w.effect(0), Batch: 8, TakeOver: 5 * time.Second}
 				survivor := w.start(settings)
 				for round := 0; round < 2 || fell == 0 && round < 12; round++ {
-					// It leaves something for the next to take over.
+					// This consumer leaves messages for the next one to take over.
 					before := w.start(settings)
 					before.at(deaths["in the handler"])
 					time.Sleep(3 * time.Second)
@@ -161,7 +161,7 @@ func TestEffectsAreAppliedOnceWhereverConsumersDie(t *testing.T) {
 	}
 }
 
-// TestConsumersAllDie leaves nobody alive in between.
+// TestConsumersAllDie leaves no consumer alive for a while.
 func TestConsumersAllDie(t *testing.T) {
 	inFakeTime(t, 4, func(w *world) {
 		for round := range 12 {
@@ -187,7 +187,7 @@ func TestConsumersAllDie(t *testing.T) {
 	})
 }
 
-// TestRewoundGroupsApplyOnceWhatIsRemembered has the group made anew in the
+// TestRewoundGroupsApplyOnceWhatIsRemembered deletes the group and creates it again in the
 // middle, twice.
 func TestRewoundGroupsApplyOnceWhatIsRemembered(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
@@ -197,7 +197,8 @@ func TestRewoundGroupsApplyOnceWhatIsRemembered(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			for shard := range w.shards {
 				stream := w.Ring.Tag(shard) + ":messages"
-				// At once: the consumer would make the group anew where it had got to.
+				// In one step, because the consumer would otherwise create the group again at
+				// the position that it had reached.
 				w.Do("EVAL", `redis.call('XGROUP', 'DESTROY', KEYS[1], 'g'); redis.call('XGROUP', 'CREATE', KEYS[1], 'g', '0-0')`, 1, stream)
 			}
 		}
@@ -208,8 +209,8 @@ func TestRewoundGroupsApplyOnceWhatIsRemembered(t *testing.T) {
 	})
 }
 
-// TestPoisonKillsNoNeighbours has a message that kills each process which gets it,
-// among many others.
+// TestPoisonKillsNoNeighbours has one message among many that kills each process which gets
+// it.
 func TestPoisonKillsNoNeighbours(t *testing.T) {
 	inFakeTime(t, 4, func(w *world) {
 		accounts := []string{"a", "b", "c", "d", "e", "f"}
@@ -249,13 +250,13 @@ func TestPoisonKillsNoNeighbours(t *testing.T) {
 	})
 }
 
-// TestFrozenConsumerDoesNoHarm wakes one up that was taken for dead.
+// TestFrozenConsumerDoesNoHarm wakes up a consumer that the others took for dead.
 func TestFrozenConsumerDoesNoHarm(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		w.add(10, "a", "b")
 		thawed := make(chan struct{})
 		slow := w.start(delivery.Consumer{Handler: w.effect(0), Batch: 4})
-		slow.freezes("effect", thawed) // with messages in hand, and the lease not renewed
+		slow.freezes("effect", thawed) // it has messages in hand and does not renew its lease
 		time.Sleep(time.Second)
 		other := w.start(delivery.Consumer{Handler: w.effect(0), Batch: 4})
 		time.Sleep(time.Minute)
@@ -290,7 +291,7 @@ func TestKillsOnARealRedis(t *testing.T) {
 		doomed := start()
 		doomed.at(deaths[name])
 		if name == "during a takeover" {
-			// Something has to be left to take over.
+			// Some messages must be left to take over.
 			helper := start()
 			helper.at(deaths["in the handler"])
 			w.add(20, accounts...)
@@ -316,7 +317,7 @@ func TestKillsOnARealRedis(t *testing.T) {
 	w.nothingLeft()
 }
 
-// addWhenBack writes once Redis answers again.
+// addWhenBack writes a message of each account once Redis answers again.
 func (w *world) addWhenBack(accounts []string) {
 	w.Helper()
 	w.until(func() bool { return w.Ring.Check(context.Background()) == nil })

@@ -23,14 +23,14 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// with counts the lines that have a text.
+// with counts the lines that contain a text.
 func (l *lines) with(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.text.String(), text)
 }
 
-// A group that is made is told in one line, however many shards there are.
+// A new group is logged in one line, however many shards there are.
 func TestGroupMadeIsOneLine(t *testing.T) {
 	inFakeTime(t, 33, func(w *world) {
 		var j journal
@@ -44,7 +44,7 @@ func TestGroupMadeIsOneLine(t *testing.T) {
 		if log.with("consumer group created") != 1 || log.with("shards=33") != 1 {
 			t.Errorf("made:\n%s", log.text.String())
 		}
-		// Somebody removes it under the consumer, which makes it anew.
+		// The group is removed while the consumer runs. The consumer creates it again.
 		for shard := range w.shards {
 			w.Do("XGROUP", "DESTROY", w.Ring.Tag(shard)+":messages", "g")
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// TestManyIdleGroupsCostLittle runs a consumer of each of many groups in one process.
-// What they ask while nothing happens does not grow with their number, but for their
-// heartbeats; and when a message comes, all have it at once.
+// TestManyIdleGroupsCostLittle runs a consumer of each of many groups in one process. While
+// nothing happens, only the number of heartbeats grows with the number of groups. When a
+// message comes, all groups get it at once.
 func TestManyIdleGroupsCostLittle(t *testing.T) {
 	inFakeTime(t, 16, func(w *world) {
 		const groups = 50

@@ -8,9 +8,9 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
-// A group that begins with what is found from now on is in every shard as soon as
-// its first consumer joins: in those of its peers, and in those that follow
-// only when accounts have moved.
+// A group that begins with messages found from now on exists in every shard as soon as its
+// first consumer joins. That includes the shards that its peers consume and the shards to
+// which accounts move later.
 func TestFromNowWhileTheNumberOfShardsChanges(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		w.Register(circulate.Registration{ID: "stays"}, circulate.Registration{ID: "moves"})

@@ -9,9 +9,9 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// TestLostReadOfARewoundGroup has a group rewound under a consumer that runs, and
-// the reply to the first read after that lost: what it was given stands before all
-// that it has seen, and must not stay pending.
+// TestLostReadOfARewoundGroup rewinds a group while its consumer runs, and loses the reply to
+// the first read after that. The messages of that reply come before all that the consumer has
+// seen. They must not stay pending.
 func TestLostReadOfARewoundGroup(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		// The reply to one read that has messages is lost.

@@ -37,8 +37,8 @@ func inFakeTime(t *testing.T, shards int, test func(w *world)) {
 	faketime.Run(t, shards, func(w *faketime.World) { test(newWorld(w)) })
 }
 
-// add writes n messages of each account, round by round, numbered from
-// where the last add of it ended.
+// add writes n messages of each account, round by round. Their numbers continue those of the
+// account's last add.
 func (w *world) add(n int, accounts ...string) {
 	w.Helper()
 	for range n {
@@ -56,7 +56,7 @@ func (w *world) write(name string) {
 	w.written = append(w.written, name)
 }
 
-// consumer is one that runs.
+// consumer is a running consumer.
 type consumer struct {
 	*process
 	cancel context.CancelFunc
@@ -93,7 +93,7 @@ func (c *consumer) stop(t testing.TB) {
 	}
 }
 
-// ended waits until a consumer has ended that died, with whatever error.
+// ended waits until a consumer that died has ended, with any error.
 func (c *consumer) ended(t testing.TB) {
 	t.Helper()
 	if err := <-c.done; err != nil {
@@ -101,8 +101,7 @@ func (c *consumer) ended(t testing.TB) {
 	}
 }
 
-// process is one that may die in front of Redis: from then on nothing that it sends
-// arrives.
+// process is a process that may die. From then on nothing that it sends arrives at Redis.
 type process struct {
 	mu    sync.Mutex
 	dead  bool
@@ -126,14 +125,15 @@ func (p *process) isDead() bool {
 	return p.dead
 }
 
-// at has the process die as told, by steps: the names of scripts, and commands.
+// at lets die decide at which step the process dies. A step is the name of a script or a
+// command.
 func (p *process) at(die func(step string) faketime.Fate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.die = die
 }
 
-// fate is what becomes of the process's steps.
+// fate returns what becomes of a step of the process.
 func (p *process) fate(s faketime.Step) faketime.Fate {
 	switch s.At {
 	case faketime.Call, faketime.Send:
@@ -148,7 +148,7 @@ func (p *process) fate(s faketime.Step) faketime.Fate {
 
 var scriptName = regexp.MustCompile(`(?m)^-- (\w+): `)
 
-// scriptNames knows scripts that any consumer has sent once in full.
+// scriptNames knows the names of the scripts that any consumer has sent in full before.
 type scriptNames struct {
 	mu sync.Mutex
 	of map[string]string // SHA-1 -> name
@@ -171,7 +171,7 @@ func (n *scriptNames) name(command string, args []any) string {
 	return command
 }
 
-// step names what a command does, and counts it.
+// step returns the name of a command's step, and counts it.
 func (p *process) step(command string, args []any) string {
 	name := p.names.name(command, args)
 	p.mu.Lock()
@@ -215,7 +215,7 @@ func (p *process) freezes(step string, thawed <-chan struct{}) {
 	p.freezeAt, p.freeze = step, thawed
 }
 
-// commands is how many commands the consumer has sent.
+// commands returns how many commands the consumer has sent.
 func (p *process) commands() (sum int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -225,7 +225,7 @@ func (p *process) commands() (sum int) {
 	return sum
 }
 
-// journal is a Handler's memory of what it was given.
+// journal is a Handler that remembers its deliveries.
 type journal struct {
 	mu     sync.Mutex
 	lines  []string // ACCOUNT/ID#ATTEMPT
@@ -247,7 +247,7 @@ func (j *journal) handle(_ context.Context, d delivery.Delivery) error {
 
 func (j *journal) handler() delivery.Handler { return delivery.Each(j.handle) }
 
-// all returns what was handed over, and when the last was.
+// all returns the deliveries so far, and the time of the last one.
 func (j *journal) all() (lines []string, last time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -262,14 +262,14 @@ func (j *journal) total() int {
 	return len(lines)
 }
 
-// answers has the journal answer otherwise from now on.
+// answers replaces the journal's answer from now on.
 func (j *journal) answers(answer func(d delivery.Delivery) error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.answer = answer
 }
 
-// of returns what was handed over of an account, in order.
+// of returns the deliveries of an account, in order.
 func (j *journal) of(account string) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

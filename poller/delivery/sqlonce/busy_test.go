@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery/sqlonce"
 )
 
-// Another process writes to the file: that is waited for, with busy_timeout and
-// without, and blames nobody when it takes too long.
+// While another process writes to the file, the handler waits, with busy_timeout and without.
+// If that takes too long, it does not count against any message.
 func TestSQLiteBusy(t *testing.T) {
 	for name, parameters := range map[string]string{"bare": "", "busy_timeout": "&_pragma=busy_timeout(20)", "immediate": "&_txlock=immediate"} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ type cutter struct {
 	listener net.Listener
 	server   string
 	cut      atomic.Bool // the next commit
-	executed atomic.Bool // when the server has answered it
+	executed atomic.Bool // cut after the server has executed it, not before
 	group    sync.WaitGroup
 }
 
@@ -38,7 +38,7 @@ func newCutter(t *testing.T, server string) *cutter {
 			c.group.Go(func() { c.serve(client) })
 		}
 	})
-	t.Cleanup(func() { _ = l.Close() }) // the pool, closed before, ends the connections
+	t.Cleanup(func() { _ = l.Close() }) // the pool is closed before this and ends the connections
 	return c
 }
 
@@ -56,7 +56,7 @@ func (c *cutter) serve(client net.Conn) {
 		return
 	}
 	defer server.Close()
-	var mute atomic.Bool // an answer of the server's is the last thing it says
+	var mute atomic.Bool // drop the server's next answer and end the connection
 	c.group.Go(func() {
 		defer client.Close()
 		defer server.Close()
@@ -104,7 +104,7 @@ func (l *liar) Connect(context.Context) (driver.Conn, error) {
 	return &lyingConn{conn.(fullConn), l}, err
 }
 
-// fullConn is what database/sql uses of a connection of SQLite's.
+// fullConn has the methods that database/sql uses of an SQLite connection.
 type fullConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -137,7 +137,7 @@ func (tx *lyingTx) Commit() error {
 	return errors.Join(tx.Rollback(), io.ErrUnexpectedEOF)
 }
 
-// fileOf is the file of an SQLite database.
+// fileOf returns the file of an SQLite database.
 func fileOf(t *testing.T, db *sql.DB) (file string) {
 	t.Helper()
 	if err := db.QueryRowContext(t.Context(), "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&file); err != nil {

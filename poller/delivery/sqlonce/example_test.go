@@ -13,8 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery/sqlonce"
 )
 
-// Messages become rows of an SQLite file, each once however often it is delivered.
-// The handler is a delivery.Consumer's; here it is called as the consumer does.
+// Messages become rows of an SQLite file. Each message becomes one row, however often it is
+// delivered. A delivery.Consumer calls the handler; here the example calls it in the same way.
 func Example() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/pgtest"
 )
 
-// wantUnknown checks that nothing of a batch is acknowledged, and not for want of
-// a database.
+// wantUnknown checks that each message of a batch has an error, and not the one of a database
+// that is unreachable.
 func wantUnknown(t *testing.T, errs []error) {
 	t.Helper()
 	for i, err := range errs {
@@ -29,8 +29,8 @@ func wantUnknown(t *testing.T, errs []error) {
 	}
 }
 
-// The connection is cut when the commit is on its way: before it got to the server,
-// or when it was done and the answer is on its way back.
+// The connection is cut during the commit, either before the commit reaches the server or
+// after it was executed and the answer is on its way back.
 func TestCommitCut(t *testing.T) {
 	for name, executed := range map[string]bool{"request lost": false, "answer lost": true} {
 		t.Run("PostgreSQL, "+name, func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestBackendTerminatedInCommit(t *testing.T) {
 	w.wantOnce(batch)
 }
 
-// The server is killed again and again while consumers are in the midst of
-// transactions and commits.
+// The server is killed again and again while consumers are in the middle of transactions and
+// commits.
 func TestServerKilled(t *testing.T) {
 	server := pgtest.Start(t)
 	w := newWorld(t, server.Database(t), sqlonce.PostgreSQL)
@@ -113,7 +113,7 @@ func TestServerKilled(t *testing.T) {
 		applied.Add(1)
 		return apply(ctx, tx, d)
 	}, sqlonce.Options{MaxBatch: 10})
-	// A consumer has an account's messages to itself.
+	// All messages of an account go to one consumer.
 	parts := make([][]delivery.Delivery, 4)
 	for i, d := range batch {
 		parts[i%len(parts)] = append(parts[i%len(parts)], d)
@@ -152,7 +152,8 @@ func TestServerKilled(t *testing.T) {
 	w.wantOnce(batch)
 }
 
-// awaitCalls waits until the function was called so often, or all is done.
+// awaitCalls waits until the function was called n times. The test fails if done is closed
+// before that.
 func awaitCalls(t *testing.T, calls *atomic.Int64, n int64, done <-chan struct{}) {
 	t.Helper()
 	poll := time.NewTicker(time.Millisecond)
@@ -166,7 +167,8 @@ func awaitCalls(t *testing.T, calls *atomic.Int64, n int64, done <-chan struct{}
 	}
 }
 
-// A database that is away blames nobody, and is asked once for a batch.
+// When the database is unreachable, that counts against no message. The handler tries it only
+// once for each batch.
 func TestAway(t *testing.T) {
 	server := pgtest.Start(t)
 	w := newWorld(t, server.Database(t), sqlonce.PostgreSQL)
@@ -180,13 +182,13 @@ func TestAway(t *testing.T) {
 		}
 	}
 	server.Restart(t)
-	for left := batch; len(left) > 0; { // connections from before the kill are found out one by one
+	for left := batch; len(left) > 0; { // each try finds one more connection that the kill broke
 		left = unapplied(left, h.Handle(t.Context(), left))
 	}
 	w.wantOnce(batch)
 }
 
-// A consumer that is told to stop leaves nothing half done and blames nobody.
+// A consumer that is told to stop leaves nothing half done. That counts against no message.
 func TestStopped(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -215,7 +217,7 @@ func TestStopped(t *testing.T) {
 	})
 }
 
-// A message that uses up the time of the batch is to blame, the others are not.
+// A message that uses up the batch's time counts as failed. The others do not.
 func TestDeadline(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

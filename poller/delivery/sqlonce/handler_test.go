@@ -14,9 +14,9 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery/sqlonce"
 )
 
-// A group set back delivers all again, and a failover gives what it found again
-// another position; neither applies anything twice. Another group is another
-// consumer.
+// A group that is set back delivers everything again. After a failover, messages that are
+// found again have other positions. Neither applies anything twice. Another group is another
+// consumer, which applies everything for itself.
 func TestRedelivered(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		batch := messages(7, 100)
@@ -52,7 +52,7 @@ func TestWithoutID(t *testing.T) {
 	})
 }
 
-// Texts that a key cannot hold, and such as could be taken for each other.
+// Ids that a key cannot hold, and ids that could be mistaken for each other.
 func TestOddIdentities(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		count := func(ctx context.Context, tx *sql.Tx, _ delivery.Delivery) error {
@@ -113,8 +113,8 @@ func TestFailuresAndPanics(t *testing.T) {
 	})
 }
 
-// wantHeld checks that of each account all from the first failure on answer an
-// error, ErrHeld behind it, and that none claims to be acknowledged.
+// wantHeld checks that exactly the messages behind a failed one of their account have the
+// error ErrHeld, and that none has ErrAcknowledged.
 func wantHeld(t *testing.T, batch []delivery.Delivery, errs []error) {
 	t.Helper()
 	failed := map[string]bool{}
@@ -129,8 +129,8 @@ func wantHeld(t *testing.T, batch []delivery.Delivery, errs []error) {
 	}
 }
 
-// A message that cannot be applied harms none but those behind it in its account,
-// wherever its transaction fails.
+// A message that cannot be applied holds up only those behind it in its account, wherever its
+// transaction fails.
 func TestPoison(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.exec("CREATE TABLE parents (id TEXT PRIMARY KEY)")
@@ -232,7 +232,7 @@ func TestConcurrent(t *testing.T) {
 			var group sync.WaitGroup
 			for from := range 6 {
 				group.Go(func() {
-					// All overlap from the stream's start on, and end elsewhere.
+					// All parts begin at the stream's start and end at different places.
 					part := batch[:min(len(batch), 60+from*20)]
 					for len(part) > 0 {
 						part = unapplied(part, h.Handle(t.Context(), part))
@@ -245,7 +245,7 @@ func TestConcurrent(t *testing.T) {
 	})
 }
 
-// The stack of a panic is there for a log.
+// The error of a panic has its stack, for a log.
 func TestPanicError(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h := w.handler(func(context.Context, *sql.Tx, delivery.Delivery) error { panic("why") }, sqlonce.Options{})

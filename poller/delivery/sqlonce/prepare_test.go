@@ -58,7 +58,7 @@ func TestPrepareRefuses(t *testing.T) {
 	})
 }
 
-// A table that somebody else made needs no right to make one.
+// If the table exists already, the handler needs no right to create one.
 func TestPrepareWithoutRights(t *testing.T) {
 	w := newWorld(t, shared(t).Database(t), sqlonce.PostgreSQL)
 	w.handler(apply, sqlonce.Options{})

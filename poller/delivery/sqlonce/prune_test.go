@@ -83,6 +83,6 @@ func TestPruneEvery(t *testing.T) {
 		if err := h.PruneEvery(ctx, time.Hour, -1, nil); err == nil || !strings.Contains(err.Error(), "older than") {
 			t.Errorf("older than -1: %v", err)
 		}
-		_ = w.db.Close() // its goroutine is the bubble's
+		_ = w.db.Close() // its goroutine belongs to the bubble
 	})
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/pgtest"
 )
 
-// postgres is the server that all tests share which do not kill it; the first that
+// postgres is the server that is shared by all tests which do not kill it. The first test that
 // needs it starts it.
 var postgres = sync.OnceValues(func() (*pgtest.Server, error) {
 	started = true
@@ -55,7 +55,7 @@ func shared(tb testing.TB) *pgtest.Server {
 	return server
 }
 
-// world is a database with a table of effects, which is the oracle.
+// world is a database with a table of effects. The table is the oracle.
 type world struct {
 	testing.TB
 	db      *sql.DB
@@ -110,7 +110,7 @@ func (w *world) count(query string, args ...any) (n int) {
 	return n
 }
 
-// handler is prepared.
+// handler returns a prepared handler.
 func (w *world) handler(apply sqlonce.Func, o sqlonce.Options) *sqlonce.Handler {
 	w.Helper()
 	h, err := sqlonce.New(w.db, w.dialect, apply, o)
@@ -123,13 +123,14 @@ func (w *world) handler(apply sqlonce.Func, o sqlonce.Options) *sqlonce.Handler 
 	return h
 }
 
-// apply is an effect: a row.
+// apply is an effect: it inserts a row.
 func apply(ctx context.Context, tx *sql.Tx, d delivery.Delivery) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO effects (account, message) VALUES ($1, $2)", d.Account, d.Message.ID)
 	return err
 }
 
-// messages makes n messages for accounts one after the other, numbered from first in each.
+// messages returns n messages, which go to the accounts in turn. Their ids are numbered across
+// all accounts.
 func messages(accounts, n int) []delivery.Delivery {
 	batch := make([]delivery.Delivery, n)
 	for i := range batch {
@@ -145,7 +146,7 @@ func message(account, id, position string) delivery.Delivery {
 	}
 }
 
-// unapplied returns those that are to be delivered again.
+// unapplied returns the messages that must be delivered again.
 func unapplied(batch []delivery.Delivery, errs []error) []delivery.Delivery {
 	if errs == nil {
 		return nil
@@ -194,7 +195,7 @@ func (w *world) wantOnce(batch []delivery.Delivery) {
 	}
 }
 
-// wantNone checks that a batch was dealt with in full.
+// wantNone checks that the whole batch was handled without errors.
 func wantNone(tb testing.TB, errs []error) {
 	tb.Helper()
 	for i, err := range errs {

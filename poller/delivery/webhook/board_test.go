@@ -19,12 +19,12 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// memoryBoard is a board in memory, which may be away.
+// memoryBoard is a board in memory that may be unreachable.
 type memoryBoard struct {
 	mu      sync.Mutex
 	away    bool
 	reports []endpoint.Report
-	times   int // that it was reported
+	times   int // number of reports
 	left    int
 }
 
@@ -63,7 +63,7 @@ func (b *memoryBoard) set(away bool) {
 	b.away = away
 }
 
-// endpoints are those reported last.
+// endpoints returns the endpoints reported last.
 func (b *memoryBoard) endpoints() (names []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,15 +73,15 @@ func (b *memoryBoard) endpoints() (names []string) {
 	return names
 }
 
-// count is how many reports there were.
+// count returns how many reports there were.
 func (b *memoryBoard) count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.times
 }
 
-// A Remote reports the endpoints that it has, in order, again after Redis was away, and
-// one no more that was removed. A sink that was replaced removes nothing.
+// A Remote reports its endpoints in order, and reports them again after Redis was unreachable.
+// It no longer reports an endpoint that was removed. A sink that was replaced removes nothing.
 func TestARemoteReportsWhatItHas(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		board := &memoryBoard{}
@@ -120,7 +120,7 @@ func TestARemoteReportsWhatItHas(t *testing.T) {
 		if board.count() == before {
 			t.Error("what has not changed is never reported again")
 		}
-		stop() // though the reports cannot be withdrawn
+		stop() // even though the reports cannot be withdrawn
 		board.mu.Lock()
 		defer board.mu.Unlock()
 		if board.left != 1 {
@@ -159,7 +159,7 @@ func (raw) Validate(string) error { return nil }
 
 func (r raw) Do(context.Context, fetch.Call) (*fetch.Response, error) { return nil, r.fetchError }
 
-// An error of a strange client may quote anything. None of it is told.
+// The error of an unknown client may quote anything. None of it is shown.
 func TestErrorsOfAStrangeClientAreNotQuoted(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.options.Client = raw{errors.New("Post http://crm.example/?token=" + apiToken)}
@@ -186,8 +186,8 @@ func TestAHeadersSecretIsMissing(t *testing.T) {
 	})
 }
 
-// A process that has no Remote says that an endpoint takes messages again when nothing
-// was refused for long.
+// A process without a Remote logs that an endpoint takes messages again once nothing was
+// refused for a long time.
 func TestTheLogWithoutARemote(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		log := &logged{}
@@ -223,8 +223,8 @@ func TestTheLogWithoutARemote(t *testing.T) {
 	})
 }
 
-// An endpoint that refuses a message now and then fills no log: a second refusal soon
-// after the first is not told, nor that it is over.
+// An endpoint that refuses a message now and then does not fill the log. A second refusal soon
+// after the first is not logged, and neither is its end.
 func TestARefusalSoonAfterAnotherIsNotTold(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		log := &logged{}
@@ -236,7 +236,7 @@ func TestARefusalSoonAfterAnotherIsNotTold(t *testing.T) {
 		for range 3 {
 			w.receiver.status(http.StatusBadRequest)
 			is(t, one(w.Context(), sink, "a/1"), webhook.Rejected, true)
-			time.Sleep(2 * time.Minute) // by which it is settled: nothing waits
+			time.Sleep(2 * time.Minute) // by then nothing waits any more
 		}
 		if log.count("does not take a message") != 1 || log.count("no message waits at the webhook endpoint any more") != 1 {
 			t.Errorf("got %s", log.text.String())
@@ -244,7 +244,7 @@ func TestARefusalSoonAfterAnotherIsNotTold(t *testing.T) {
 	})
 }
 
-// A message without a connection has no status: the reminder says how it ended.
+// A delivery without a connection has no status. The reminder says how it ended instead.
 func TestTheReminderNamesTheOutcome(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		log := &logged{}

@@ -14,8 +14,9 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// An endpoint that was away loses nothing and buries nothing; a message
-// that it cannot stand ends in the dead letters, and those behind it go on.
+// When an endpoint was unreachable, no message is lost and none becomes a dead letter. A
+// message that makes it fail each time becomes a dead letter, and those behind it are
+// delivered.
 func TestUnderAConsumer(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		ring := w.Ring
@@ -42,7 +43,7 @@ func TestUnderAConsumer(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		w.receiver.expect(t)
 
-		// Back, but for one message.
+		// The endpoint is back and takes all messages but one.
 		taken := func() (names []string) {
 			w.receiver.mu.Lock()
 			defer w.receiver.mu.Unlock()
@@ -58,7 +59,7 @@ func TestUnderAConsumer(t *testing.T) {
 				answer.WriteHeader(http.StatusUnprocessableEntity)
 			}
 		})
-		time.Sleep(90 * time.Second) // by which a probe is due
+		time.Sleep(90 * time.Second) // by then a probe is due
 		if got := taken(); len(got) != 11 {
 			t.Errorf("while b/2 fails: got %q", got)
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// A receiver verifies what it gets with any Standard Webhooks library, and knows
-// by webhook-id what it has already had.
+// A receiver verifies its requests with any Standard Webhooks library. It recognizes repeated
+// messages by their webhook-id.
 func Example() {
 	const key = "whsec_b2xkLXNpZ25pbmcta2V5LW9mLTI0LWJ5dGVz"
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

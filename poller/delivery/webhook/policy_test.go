@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 )
 
-// An endpoint that answers with errors for hours must not bury its messages.
+// When an endpoint answers with errors for hours, its messages must not become dead letters.
 func TestBackoffLastsAboutADay(t *testing.T) {
 	var least, most time.Duration
 	for n := 1; n < webhook.MaxDeliveries; n++ {
@@ -27,7 +27,7 @@ func TestBackoffLastsAboutADay(t *testing.T) {
 	}
 }
 
-// The package's doc and the guide state the policy that holds.
+// The package's documentation and the guide state the policy that applies.
 func TestThePolicyIsTheOneThatIsStated(t *testing.T) {
 	words := func(path string) string {
 		t.Helper()

@@ -28,14 +28,14 @@ func (l *logged) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// count is in how many lines a text stands.
+// count returns how many lines contain a text.
 func (l *logged) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.text.String(), text)
 }
 
-// run delivers to the endpoint as a process does, until the function is called.
+// run delivers to the endpoint as a process does, until the returned function is called.
 func (w *world) run(o webhook.Options) (stop func()) {
 	w.Helper()
 	sink, err := webhook.New(webhook.Endpoint{Name: "crm", URL: "http://crm.example/", Secrets: []secrets.Ref{{Name: "NEW"}}, Ordered: true}, o)
@@ -60,8 +60,8 @@ func (w *world) write(names ...string) {
 	}
 }
 
-// A receiver that answers 400 shows at once, waits longer and longer, and is tried again
-// as soon as somebody says so; the log says so rarely.
+// A receiver that answers 400 is shown at once. The pauses between tries grow. An operator can
+// have it tried at once. The log mentions it rarely.
 func TestARejectingEndpointShowsAndIsRetried(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		log := &logged{}
@@ -120,7 +120,7 @@ func TestARejectingEndpointShowsAndIsRetried(t *testing.T) {
 	})
 }
 
-// An open breaker does not keep away what somebody wants tried.
+// A message that an operator wants tried is sent even though the breaker is open.
 func TestARetryReopensTheBreaker(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.options.Store = w.Ring.Endpoints()
@@ -146,7 +146,7 @@ func TestARetryReopensTheBreaker(t *testing.T) {
 	})
 }
 
-// A message that is skipped is a dead letter, and what waited behind it is delivered at
+// A skipped message becomes a dead letter. The messages that waited behind it are delivered at
 // once.
 func TestASkipLetsTheNextThrough(t *testing.T) {
 	inFakeTime(t, func(w *world) {
@@ -176,7 +176,8 @@ func TestASkipLetsTheNextThrough(t *testing.T) {
 	})
 }
 
-// One that is enabled again has its messages at once, not when it is next looked at.
+// An endpoint that is enabled again gets its messages at once, not only when its state is next
+// read.
 func TestEnableIsLearntAtOnce(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.options.Store = w.Ring.Endpoints()

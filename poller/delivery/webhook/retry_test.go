@@ -51,7 +51,7 @@ func TestRejectionsCountAndAreNotTriedAgainAtOnce(t *testing.T) {
 			is(t, one(w.Context(), sink, "a/1"), webhook.Rejected, true)
 			w.receiver.expect(t, "a/1")
 		}
-		// The endpoint answers: that is no case for the breaker.
+		// The endpoint answers, so this does not concern the breaker.
 		w.receiver.status(http.StatusAccepted)
 		if err := one(w.Context(), sink, "a/1"); err != nil {
 			t.Error(err)
@@ -125,7 +125,7 @@ func TestBreakerOpensProbesAndCloses(t *testing.T) {
 		state(2)
 
 		for n := range 8 {
-			// Nothing is sent while it is open, and no delivery is used up.
+			// Nothing is sent while the breaker is open, and no delivery is used up.
 			after := is(t, one(w.Context(), sink, "b/1"), webhook.Deferred, false)
 			want := min(30*time.Second<<n, 10*time.Minute)
 			within(t, "open for", after, want-time.Second, want+want/4+1)
@@ -184,8 +184,8 @@ func TestEndpointThatIsAwayUsesUpNoDelivery(t *testing.T) {
 	})
 }
 
-// A message that makes the receiver crash is to blame, though after that no
-// connection can be made.
+// A message that makes the receiver crash counts as failed, even though no connection can be
+// made after that.
 func TestMessageThatBringsTheReceiverDownCounts(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		sink := w.sink(nil)
@@ -205,11 +205,11 @@ func TestSlowReceiver(t *testing.T) {
 		start := time.Now()
 		err := one(w.Context(), sink, "a/1")
 		is(t, err, webhook.Failed, true)
-		// The second attempt began within the window, a third could not.
+		// The second attempt began within the window. A third could not.
 		within(t, "two attempts", time.Since(start), 24*time.Second, 25*time.Second)
 		w.receiver.expect(t, "a/1", "a/1")
 
-		// What a call cannot get to goes back uncounted.
+		// Messages that a call does not reach are returned and do not count as failed.
 		w.receiver.say(slow(11 * time.Second))
 		sink = w.sink(func(e *webhook.Endpoint) { e.Timeout, e.Concurrency, e.Ordered = 12*time.Second, 1, true })
 		errs := sink.Handle(w.Context(), messages("a/1", "a/2", "a/3", "a/4"))
@@ -247,8 +247,8 @@ func TestCancellation(t *testing.T) {
 	})
 }
 
-// The consumer's deadline is no reason to forget that the endpoint is slow: else a
-// message that it never answers would be tried for ever.
+// A timeout counts against a message even if the consumer's deadline ended the call. Otherwise
+// a message that the endpoint never answers would be tried for ever.
 func TestDeadlineOfTheConsumer(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		sink := w.sink(func(e *webhook.Endpoint) { e.Timeout, e.Concurrency = 30*time.Second, 1 })
@@ -265,7 +265,7 @@ func TestDeadlineOfTheConsumer(t *testing.T) {
 		}
 		w.receiver.expect(t, "a/1")
 
-		// What would be cut off is not begun.
+		// A call that the deadline would cut off is not begun.
 		sink = w.sink(func(e *webhook.Endpoint) { e.Timeout, e.Concurrency, e.Ordered = 15*time.Second, 1, true })
 		w.receiver.say(slow(8 * time.Second))
 		ctx, cancel = context.WithTimeout(w.Context(), 30*time.Second)

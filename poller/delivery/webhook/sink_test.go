@@ -92,7 +92,8 @@ func TestGoneDisablesInAllReplicasUntilEnabled(t *testing.T) {
 		if err := one(w.Context(), peer, "p/1"); err != nil {
 			t.Fatal(err)
 		}
-		// The store is away just when the endpoint says so: it is told later.
+		// The store is unreachable just when the endpoint answers 410. The store is told
+		// later.
 		w.receiver.say(func(_ int, _ *http.Request, answer http.ResponseWriter) {
 			w.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
 			answer.WriteHeader(http.StatusGone)
@@ -132,7 +133,8 @@ func TestGoneDisablesInAllReplicasUntilEnabled(t *testing.T) {
 			t.Error("the metric still shows it")
 		}
 
-		// A standing that is known outlives the store; one that is not does not.
+		// A state that is known stays known while the store is unreachable. One that is
+		// unknown stays unknown.
 		w.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
 		time.Sleep(15 * time.Second)
 		if err := one(w.Context(), sink, "a/2"); err != nil {
@@ -178,7 +180,7 @@ func TestSecretsGoToTheirEndpointOnly(t *testing.T) {
 			{"https://crm.example/", "hosts=crm.example kinds=webhook", "", true},
 			{"https://crm.example/", "hosts=other.example", "names other hosts", true},
 			{"https://crm.example/", "kinds=http", "other kinds than webhook", true},
-			{"http://crm.example/", "", "", false}, // the key stays here
+			{"http://crm.example/", "", "", false}, // the key itself is not sent
 		} {
 			name := fmt.Sprint("AUTH", i)
 			w.vault.set(name, "Bearer s3cret-s3cret")

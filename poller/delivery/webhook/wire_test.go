@@ -41,7 +41,7 @@ func read(t *testing.T, r *http.Request) sent {
 	return s
 }
 
-// wired is a sink that really calls a server on loopback, and what it tells.
+// wired is a sink that calls a real server on loopback, with its log and its metrics.
 type wired struct {
 	*webhook.Sink
 	log      bytes.Buffer
@@ -145,7 +145,8 @@ func TestOneIDForAMessageForEver(t *testing.T) {
 		return ids[len(ids)-1]
 	}
 	first := deliver("a", "1", "5-0")
-	// Others rely on this: a change makes every receiver take old messages for new.
+	// Receivers rely on this value. If it changed, every receiver would take old messages for
+	// new ones.
 	if want := "msg_rMDrdgZGldMQ9aeQyPmV50HUXKNJXjBo"; first != want {
 		t.Errorf("got %s, want %s", first, want)
 	}

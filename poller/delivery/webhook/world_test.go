@@ -58,8 +58,8 @@ func (v *vault) set(name, value string) {
 	v.values[name] = value
 }
 
-// receiver is an endpoint in the process itself, so that time may be fake. It is
-// the sink's client too.
+// receiver is an endpoint within the process, so that time may be fake. It is also the sink's
+// client.
 type receiver struct {
 	mu      sync.Mutex
 	answer  func(n int, r *http.Request, w http.ResponseWriter) // n counts from 1
@@ -111,7 +111,7 @@ func (r *receiver) Do(ctx context.Context, call fetch.Call) (*fetch.Response, er
 	return &fetch.Response{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
 }
 
-// say sets how the receiver answers from now on.
+// say replaces the receiver's answer from now on.
 func (r *receiver) say(answer func(n int, r *http.Request, w http.ResponseWriter)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,12 +186,12 @@ func (w *world) sink(change func(*webhook.Endpoint)) *webhook.Sink {
 	return sink
 }
 
-// counted is how many deliveries ended so.
+// counted returns how many deliveries ended with an outcome.
 func (w *world) counted(outcome webhook.Outcome) int {
 	return int(w.Counted("rounds_webhook_deliveries_total", string(outcome)))
 }
 
-// message is one that was found: "a/1" is message 1 of account a.
+// message returns a found message: "a/1" is message 1 of account a.
 func message(name string) delivery.Delivery {
 	account, _, _ := strings.Cut(name, "/")
 	return delivery.Delivery{Group: "webhook.crm", Attempt: 1, Found: circulate.Found{
@@ -213,8 +213,8 @@ func one(ctx context.Context, sink *webhook.Sink, name string) error {
 	return sink.Handle(ctx, messages(name))[0]
 }
 
-// is holds an answer against an outcome and whether it counts as a failed
-// delivery. It returns after how long the message is to come again.
+// is expects an answer to have an outcome, and to count as a failed delivery or not. It
+// returns how long the message waits before it is delivered again.
 func is(t *testing.T, err error, outcome webhook.Outcome, counts bool) time.Duration {
 	t.Helper()
 	var failed *webhook.Error
