@@ -137,7 +137,7 @@ func TestReportedErrors(t *testing.T) {
 	}
 }
 
-// Without an error object the account is not to blame, 410 excepted.
+// Without an error object, a failure does not count against the account, except for 410.
 func TestBareStatus(t *testing.T) {
 	for status, want := range map[int]struct {
 		kind  poller.ErrorKind

@@ -18,7 +18,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream"
 )
 
-// ask makes one check of a connector that answers as it is told.
+// ask makes one check with a connector that sends the given answer.
 func ask(t *testing.T, status int, header http.Header, answer string) (poller.Result, error) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -39,7 +39,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// A cursor goes back as it came, but for space, or the check fails as it should.
+// A cursor is sent back as it came, except for space, or the check fails with a proper error.
 func FuzzCursor(f *testing.F) {
 	for _, seed := range []string{`"a"`, `{"a": "<\u2028>"}`, `1e400`, `{`, ``} {
 		f.Add([]byte(seed))

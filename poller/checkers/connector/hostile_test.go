@@ -16,10 +16,10 @@ import (
 	"github.com/rounds-dev/rounds/testing/hostile"
 )
 
-// Whatever a connector answers costs a bounded amount of memory, and is blamed on
-// the connector.
+// Any answer of a connector costs a bounded amount of memory. Its failure counts against the
+// connector.
 func TestHostileAnswers(t *testing.T) {
-	const most = 100 << 20 // bytes allocated in all, the answer and its sending among them
+	const most = 100 << 20 // bytes allocated in all, including the answer and its sending
 	for _, b := range hostile.Bodies() {
 		if b.Route != "connector" {
 			continue
@@ -42,7 +42,8 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// What a message holds is passed on as it is, to readers that break on depth.
+// Deep answers are refused, because a message's data is passed on unchanged to readers that
+// may fail at deep nesting.
 func TestDeepAnswersAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
@@ -66,7 +67,7 @@ func nest(depth int) string {
 	return text
 }
 
-// A connector may repeat what it was sent in its error, in whatever form.
+// A connector may repeat in its error what it was sent, in any form.
 func TestNoFormOfASecretIsTold(t *testing.T) {
 	const secret = `Bearer a/b+c d&"<>50%41-token-of-ours`
 	word := strings.Fields(secret)[1]

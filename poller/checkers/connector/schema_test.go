@@ -15,7 +15,7 @@ import (
 
 const guide = "../../../deployments/guide"
 
-// schema reads the published schema's part of a name.
+// schema reads the part of the published schema that has a name.
 func schema(t *testing.T, part string) *jsonschema.Schema {
 	t.Helper()
 	compiler := jsonschema.NewCompiler()

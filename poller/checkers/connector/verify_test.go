@@ -20,7 +20,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/checktest"
 )
 
-// flawed is a connector without a fault but for the one named.
+// flawed is a connector whose only fault is the one named.
 type flawed struct {
 	t        *testing.T
 	messages int
@@ -32,7 +32,7 @@ type flawed struct {
 
 func (f *flawed) has(flaw string) bool { return f.flaw == flaw }
 
-// refused reports whether a request is refused for its signature, and refuses it.
+// refused refuses a request whose signature is wrong, and reports whether it did.
 func (f *flawed) refused(w http.ResponseWriter, header http.Header, body []byte) bool {
 	webhook, err := standardwebhooks.NewWebhook(signingKey)
 	if err != nil {
@@ -112,7 +112,7 @@ func (f *flawed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// page answers with what is behind a cursor.
+// page answers with the messages behind a cursor.
 func (f *flawed) page(w http.ResponseWriter, r *http.Request, at, limit int) {
 	switch {
 	case f.has("no cursor"):
@@ -179,7 +179,7 @@ func verify(t *testing.T, f *flawed, signed bool) map[string]Finding {
 	return findingsOf(t, trial)
 }
 
-// findingsOf verifies, and holds the findings to what is true of all of them.
+// findingsOf verifies a connector, and checks what must be true of all findings.
 func findingsOf(t *testing.T, trial Trial) map[string]Finding {
 	t.Helper()
 	findings, err := New(checktest.Client(t, fetch.Options{}), source()).Verify(t.Context(), trial)
@@ -216,8 +216,8 @@ func with(verdict Verdict, findings map[string]Finding) string {
 	return strings.Join(rules, ", ")
 }
 
-// flaws are wrong connectors, each with the rules that must fail for it, and those that
-// cannot be judged any more.
+// flaws are wrong connectors, each with the rules that must fail for it and the rules that can
+// then not be judged.
 var flaws = []struct{ flaw, failed, left string }{
 	{"", "", ""},
 	{"any signature", "ahead, replay, signature", "refusal"},
@@ -248,7 +248,7 @@ var flaws = []struct{ flaw, failed, left string }{
 	{"misspelt time", "field names", ""},
 }
 
-// ended are connectors of which little can be said.
+// ended are connectors that fail so early that few rules can be judged.
 var ended = []struct{ flaw, failed string }{
 	{"down", "answer"},
 	{"wrong form", "form"},

@@ -31,7 +31,7 @@ func want(t *testing.T, result poller.Result, more bool, expected ...string) {
 	}
 }
 
-// Validators are kept only when all is reported: a 304 would hide the rest.
+// Validators are kept only when all items are reported. Otherwise a 304 would hide the rest.
 func TestPagesWithValidators(t *testing.T) {
 	s := newSite(t)
 	s.etag, s.modified = `"1"`, "Sun, 06 Nov 1994 08:49:37 GMT"
@@ -68,7 +68,7 @@ func TestUnchangedFeedLeavesTheCursor(t *testing.T) {
 	}
 }
 
-// Validators belong to one URL; what was seen stays known.
+// Validators belong to one URL. Items that were seen stay known when the URL changes.
 func TestMovedFeed(t *testing.T) {
 	old, moved := newSite(t), newSite(t)
 	old.etag, moved.etag = `"1"`, `"1"`
@@ -119,8 +119,8 @@ func TestItemsThatDepartAreKnownForAWhile(t *testing.T) {
 	want(t, check(t, s, cursor, 10), false, "0")
 }
 
-// A feed of 5,000 items: its newest 2,000 count, none twice, and the cursor
-// stays small.
+// Of a feed of 5,000 items the newest 2,000 are reported, none of them twice. The cursor stays
+// small.
 func TestLargeFeed(t *testing.T) {
 	s := newSite(t)
 	dated := func(first, last int) string {
@@ -155,7 +155,8 @@ func TestLargeFeed(t *testing.T) {
 	if len(result.Cursor) > 34<<10 {
 		t.Errorf("the cursor has %d bytes", len(result.Cursor))
 	}
-	// The newest go away: what was reported and left the window is still known.
+	// The newest items disappear. Items that were reported and then left the window are still
+	// known.
 	s.body = dated(1, 6000)
 	want(t, check(t, s, result.Cursor, 2000), false)
 }

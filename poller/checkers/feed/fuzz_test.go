@@ -22,7 +22,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		read, err := parse(t.Context(), body, free)
 		if err != nil {
-			_ = checktest.Failure(t, err) // which the test fails without
+			_ = checktest.Failure(t, err) // fails the test if err is no proper failure
 			return
 		}
 		items := read.items
@@ -42,8 +42,8 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzGuard sets guard against the parser: what guard lets pass the parser reads
-// within bounds, and it is what guard has read.
+// FuzzGuard compares guard with the parser. What guard accepts, the parser reads within bounds
+// and in the same way.
 func FuzzGuard(f *testing.F) {
 	for _, seed := range []string{
 		rss(guids("a", "b")...),
@@ -120,7 +120,7 @@ func FuzzGuard(f *testing.F) {
 	})
 }
 
-// within parses what guard let pass, and returns the number of items.
+// within parses what guard accepted, and returns the number of items.
 func within(t *testing.T, body []byte, most int64) (items int) {
 	t.Helper()
 	cost := allocated(func() {

@@ -28,10 +28,10 @@ func allocated(f func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// Whatever comes costs a bounded amount of memory, in full length as well as in
-// lengths that guard lets pass.
+// Any body costs a bounded amount of memory, both in full length and in lengths that guard
+// accepts.
 func TestHostileBodies(t *testing.T) {
-	const most = 420 << 20 // bytes allocated in all, of which a fifth is ever there at once
+	const most = 420 << 20 // bytes allocated in all, of which at most a fifth exists at once
 	for _, b := range hostile.Bodies() {
 		if b.Route != "feed" {
 			continue
@@ -39,7 +39,7 @@ func TestHostileBodies(t *testing.T) {
 		var err error
 		for _, size := range []int{48 << 10, 700 << 10, fullSize} {
 			if size == fullSize && err == nil {
-				continue // mere length, and slow with the race detector
+				continue // tests only the length, and is slow with the race detector
 			}
 			body := b.Make(size)
 			cost := allocated(func() { _, err = parse(t.Context(), body, free) })
@@ -55,8 +55,8 @@ func TestHostileBodies(t *testing.T) {
 	}
 }
 
-// The control bytes that the parser passes over must not hide anything from guard:
-// one of them once did, and what followed overflowed the parser's stack.
+// The control bytes that the parser skips must not hide anything from guard. One of them once
+// did, and the text after it overflowed the parser's stack.
 func TestControlBytesHideNothing(t *testing.T) {
 	for name, before := range map[string]string{
 		"before the root":     "\x01<rss version='2.0'><channel>",
@@ -85,8 +85,7 @@ func TestControlBytesHideNothing(t *testing.T) {
 	}
 }
 
-// What follows the root is nobody's business, and what is declared within it is
-// not obeyed.
+// Text after the root is ignored. A late or second XML declaration is refused.
 func TestAroundTheRoot(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
@@ -114,14 +113,14 @@ func TestAroundTheRoot(t *testing.T) {
 	}
 }
 
-// A check that is out of time ends while it reads, wherever it is.
+// A check that runs out of time ends while it reads, at any point.
 func TestReadingEndsWithTheCheck(t *testing.T) {
 	for name, body := range map[string]string{
 		"xml":  rss("<guid>1</guid>"),
 		"json": `{"version":"https://jsonfeed.org/version/1.1","items":[{"id":"1"}]}`,
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
-		// It ends between guard and parser, or within one of them.
+		// The check ends between guard and parser, or within one of them.
 		late := func(context.Context, int64) (func(), error) { cancel(); return func() {}, nil }
 		_, err := parse(ctx, []byte(body), late)
 		if got := checktest.Failure(t, err); got.Scope != poller.ScopeEgress || got.Code != string(fetch.CodeCanceled) {
@@ -134,7 +133,7 @@ func TestReadingEndsWithTheCheck(t *testing.T) {
 	}
 }
 
-// A check that finds no room blames nobody.
+// A check that finds no room counts against no account.
 func TestNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fetch.New(fetch.Options{})

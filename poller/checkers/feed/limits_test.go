@@ -99,7 +99,7 @@ func TestEscapedItemsAreCutAgain(t *testing.T) {
 	}
 }
 
-// An enclosure without an address leads nowhere: it is left out.
+// An enclosure without an address is left out.
 func TestEnclosuresWithoutAnAddress(t *testing.T) {
 	messages := parsed(t, rss(`<guid>1</guid><enclosure length="7"/><enclosure url="http://x/e"/>`))
 	if got := string(messages[0].Data); got != `{"enclosures":[{"url":"http://x/e"}]}` {
@@ -121,7 +121,7 @@ func TestKnownItemsBehindAPageStayKnown(t *testing.T) {
 	want(t, check(t, s, third.Cursor, 1), false)
 }
 
-// A stray < before a long word is no tag: the search for the next item goes on behind it.
+// A stray < before a long word is not a tag. The search for the next item continues behind it.
 func TestAStrayMarkBeforeALongWord(t *testing.T) {
 	body := `<rss version="2.0"><channel><item><guid>1</guid></item><item><< <` + strings.Repeat("x", 200) + `</item><item><guid>2</guid></item></channel></rss>`
 	read, err := parse(t.Context(), []byte(body), free)

@@ -58,7 +58,7 @@ func plain(url string) json.RawMessage {
 	return raw
 }
 
-// site is one feed that a test writes.
+// site serves one feed, whose text the test chooses.
 type site struct {
 	body, etag, modified string
 	status               int         // of an answer without a body; 0: with one

@@ -74,8 +74,8 @@ func TestMalformedFeedsAreReadAsFarAsTheyGo(t *testing.T) {
 	}
 }
 
-// What delivers nothing fails as ever, and so does what is broken beyond bounds or
-// refused for what it costs.
+// A broken feed without a single readable item fails. So does one that is broken beyond the
+// bounds, or refused because it costs too much.
 func TestBrokenFeedsThatFail(t *testing.T) {
 	for name, body := range map[string]string{
 		"no item":          `<rss version="2.0"><channel><title>a < b</title></channel></rss>`,
@@ -90,7 +90,7 @@ func TestBrokenFeedsThatFail(t *testing.T) {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}
-	// Everything behind the last place that is left out is left out.
+	// Everything behind the last place that may be left out is left out as well.
 	many := `<rss><channel><item><guid>first</guid></item>` + strings.Repeat("<item>a < b</item>", 10*maxMends) + "<item><guid>last</guid></item></channel></rss>"
 	read, err := parse(t.Context(), []byte(many), free)
 	if err != nil || len(read.items) != 1 || read.items[0].id != "first" || !read.flaw.lossy {
@@ -98,8 +98,8 @@ func TestBrokenFeedsThatFail(t *testing.T) {
 	}
 }
 
-// A feed that was read all the same is told of while it is unmodified; one that was not
-// read whole is fetched again and again.
+// The warning of a mended feed is repeated while the feed is unmodified. A feed that was not
+// read as a whole is fetched again each time.
 func TestWarningsOfUnmodifiedFeeds(t *testing.T) {
 	s := newSite(t)
 	s.etag, s.body = `"1"`, rss("<guid>1</guid><title>a & b</title>")
@@ -146,7 +146,7 @@ func TestMovesForGood(t *testing.T) {
 	if err != nil || result.MovedTo != to || len(result.Warnings) != 1 || result.Warnings[0].String() != "moved: for good, to "+there.url+"/feed.xml?…" {
 		t.Errorf("got %+v, %v", result, err)
 	}
-	// A login is for the old host; within that it may go along.
+	// A login belongs to the old host. It may follow a move within that host.
 	result, err = ask(string(private(old.URL)), nil)
 	if err != nil || result.MovedTo != "" || len(result.Warnings) != 1 || !strings.HasSuffix(result.Warnings[0].Message, "its login or headers are not sent there") {
 		t.Errorf("with a login: %+v, %v", result, err)

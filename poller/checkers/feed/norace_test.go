@@ -4,5 +4,5 @@ package feed
 
 import "github.com/rounds-dev/rounds/testing/hostile"
 
-// fullSize is as long as an answer may be.
+// fullSize is the most bytes of an answer.
 const fullSize = hostile.Size

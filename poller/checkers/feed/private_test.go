@@ -24,8 +24,8 @@ func TestLoginAndHeadersAreSent(t *testing.T) {
 	}
 }
 
-// What is for one host is not sent to another that it redirects to, nor to another port
-// of it, but stays on redirects within it.
+// A login and headers belong to one host. They are not sent to another host or another port to
+// which it redirects. They are sent on redirects within the host.
 func TestLoginAndHeadersStayWithTheHost(t *testing.T) {
 	other := newSite(t)
 	other.body = rss(guids("a")...)

@@ -4,6 +4,6 @@ package feed
 
 import "github.com/rounds-dev/rounds/testing/hostile"
 
-// fullSize is as long as an answer may be, but for the race detector, which takes ten times
-// as long: the binary is sent whole ones by the end-to-end tests.
+// fullSize is a quarter of the most bytes of an answer, because the race detector takes ten
+// times as long. The end-to-end tests send answers of full size to the binary.
 const fullSize = hostile.Size / 4

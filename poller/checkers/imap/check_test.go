@@ -54,7 +54,7 @@ func TestMail(t *testing.T) {
 	want(t, check(t, s, []byte("1:1"), 10), false, "")
 }
 
-// The mailbox is empty at first, then not; messages that are gone leave gaps.
+// The mailbox is empty at first. Later it has messages, and deleted ones leave gaps.
 func TestExpunged(t *testing.T) {
 	s := start(t, "none")
 	want(t, check(t, s, nil, 10), false, "1:0")
@@ -66,12 +66,13 @@ func TestExpunged(t *testing.T) {
 	}
 	want(t, check(t, s, []byte("1:0"), 2), true, "1:4", "1:1", "1:4")
 	want(t, check(t, s, []byte("1:4"), 2), false, "1:5", "1:5")
-	// All that is behind the cursor is gone: "n:*" is the last message, known already.
+	// All messages behind the cursor are gone. "n:*" then means the last message, which is
+	// known already.
 	want(t, check(t, s, []byte("1:5"), 2), false, "")
 	want(t, check(t, s, []byte("1:6"), 2), false, "")
 	s.Post("a", 1)
 	want(t, check(t, s, []byte("1:6"), 2), false, "1:7", "1:7")
-	// The account was checked by a cursor beyond the end: nothing is made of it.
+	// The cursor is beyond the end. The check ignores that.
 	want(t, check(t, s, []byte("1:99"), 2), false, "")
 }
 
@@ -108,7 +109,7 @@ func TestLargeMailbox(t *testing.T) {
 	want(t, result, true, fmt.Sprintf("1:%d", firstMost+2), fmt.Sprintf("1:%d", firstMost-1), fmt.Sprintf("1:%d", firstMost+1), fmt.Sprintf("1:%d", firstMost+2))
 }
 
-// A page is full when its bytes are.
+// A page is full when it has the most bytes, even with few messages.
 func TestLargeMessages(t *testing.T) {
 	s := start(t, "none")
 	const mails = 100
@@ -165,7 +166,7 @@ func TestTrust(t *testing.T) {
 	if got := checktest.Failure(t, err); got.Kind == "" || plain.Logins() != 0 {
 		t.Errorf("no STARTTLS: got %v, %d logins", got, plain.Logins())
 	}
-	// Without it the server wants no password, and gets none.
+	// Without encryption the server accepts no password, and none is sent.
 	encrypted := start(t, "starttls")
 	_, err = newChecker(t, encrypted).Check(t.Context(), poller.Request{Config: configOf(encrypted, "none", "a", "GOOD")})
 	if got := checktest.Failure(t, err); got.Kind != poller.ConfigInvalid || got.Code != "privacyrequired" {

@@ -11,7 +11,7 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 )
 
-// Whatever a server says, a check ends.
+// A check ends, whatever the server answers.
 func FuzzServer(f *testing.F) {
 	f.Add([]byte("* PREAUTH [CAPABILITY IMAP4rev1] hello\r\n" + "* 2 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 6] n\r\nT1 OK done\r\n* SEARCH 4 5\r\nT2 OK done\r\n" + mailAt(4) + mailAt(5) + "T3 OK done\r\n"))
 	f.Add([]byte("* OK [CAPABILITY IMAP4rev1 LOGINDISABLED AUTH=PLAIN] hello\r\n+ \r\nT1 OK [CAPABILITY IMAP4rev2] in\r\n* LIST () \"/\" {3}\r\nabc\r\nT2 NO [LIMIT] no\r\n"))

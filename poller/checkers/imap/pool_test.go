@@ -13,7 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// A pool finds each mail once, over pages and checks.
+// A pool finds each mail once, across pages and checks.
 func TestPool(t *testing.T) {
 	s := start(t, "implicit")
 	s.Post("a", 5)
@@ -48,7 +48,7 @@ func TestPool(t *testing.T) {
 		}
 		logins := s.Logins()
 		for tick := time.Tick(20 * time.Millisecond); s.Logins() < logins+3 && ctx.Err() == nil; {
-			<-tick // three checks more find nothing new
+			<-tick // three more checks find nothing new
 		}
 		stop()
 		if err := <-done; err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/checktest"
 )
 
-// scripted is a server that greets, and answers each command by its name: {tag} is
-// the command's. A command that it has no answer to ends the connection.
+// scripted checks an account at a server that greets and has one answer for each command's
+// name. {tag} stands for the command's tag. A command without an answer ends the connection.
 func scripted(t *testing.T, greeting string, answers map[string]string) (result poller.Result, err error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

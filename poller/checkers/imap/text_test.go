@@ -54,7 +54,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// Whatever a mail holds, its data stays within the limit and says what is missing.
+// The data of any mail stays within the limit and says what is missing.
 func TestBounds(t *testing.T) {
 	for name, mail := range map[string]string{
 		"control characters": "\n" + strings.Repeat("\x01", maxRaw-10),
@@ -91,7 +91,7 @@ func FuzzData(f *testing.F) {
 	})
 }
 
-// A header may be folded into as many lines as a mail has room for.
+// A header may be folded into as many lines as fit into a mail.
 func TestFoldedHeader(t *testing.T) {
 	const lines = 40_000
 	h, body := split([]byte("Subject: a\r\n" + strings.Repeat(" b\n", lines) + "To: c\n\td\n \n\ne\n"))

@@ -20,8 +20,8 @@ import (
 
 var noLimits = wecom.Options{Concurrency: -1, CallsWithoutToken: -1}
 
-// eachStore runs a test over the memory of a process, and over Redis, where each
-// replica has a ring of its own.
+// eachStore runs a test with tokens in the memory of a process, and with tokens in Redis. In
+// Redis each replica has a ring of its own.
 func eachStore(t *testing.T, test func(*testing.T, Tokens, redistest.Redis)) {
 	t.Run("memory", func(t *testing.T) { test(t, NewMemory(), nil) })
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
@@ -33,8 +33,8 @@ func eachStore(t *testing.T, test func(*testing.T, Tokens, redistest.Redis)) {
 	})
 }
 
-// However many accounts and replicas ask, a token is fetched once; when it is
-// revoked, once more; and a wrong secret is tried once in all.
+// However many accounts and replicas ask, a token is fetched once, and once more after it is
+// revoked. A wrong secret is tried only once.
 func TestTokensAreFetchedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, tokens Tokens, _ redistest.Redis) {
 		w := newWorld(t, tokens, 3, noLimits)
@@ -93,8 +93,8 @@ func TestRefusedSecretParksAtOnce(t *testing.T) {
 	})
 }
 
-// A day of checks: tokens are replaced before they expire, so that no call is
-// ever refused for one.
+// During a day of checks, tokens are replaced before they expire. No call is ever refused
+// because of its token.
 func TestTokensAreRefreshedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, NewMemory(), 3, noLimits)
@@ -117,8 +117,8 @@ func TestTokensAreRefreshedInTime(t *testing.T) {
 	})
 }
 
-// A token that is refused for good: each check refetches once, and all of them
-// together do not ask for one per check.
+// When every token is refused, each check asks for a new one once. All checks together fetch
+// fewer tokens than one per check.
 func TestTokenThatStaysRefused(t *testing.T) {
 	for code, want := range map[int]struct {
 		kind  poller.ErrorKind
@@ -152,7 +152,7 @@ func TestTokenThatStaysRefused(t *testing.T) {
 	}
 }
 
-// What is wrong with fetching is told to all, and it is tried again later.
+// When fetching fails, all checks learn the reason, and fetching is tried again later.
 func TestFetchingFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault wecom.Fault
@@ -195,8 +195,8 @@ func TestFetchingFails(t *testing.T) {
 	}
 }
 
-// A replica that fetches and is gone holds the others up no longer than its lease,
-// and whoever stops to wait stops nobody else.
+// A replica that dies while it fetches delays the others no longer than its lease lasts. A
+// check that stops waiting stops no other.
 func TestFetcherIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tokens := NewMemory()
@@ -225,8 +225,8 @@ func TestFetcherIsGone(t *testing.T) {
 	})
 }
 
-// Whose turn it is to fetch when it has waited nearly as long as it may has all of
-// the time to fetch: it does not tell the others that fetching takes too long.
+// A check may get its turn to fetch when it has waited nearly as long as it may. It still has
+// the whole time to fetch. It does not report to the others that fetching takes too long.
 func TestFetchingAtTheLastMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tokens := NewMemory()
@@ -246,8 +246,8 @@ func TestFetchingAtTheLastMoment(t *testing.T) {
 	})
 }
 
-// Who reads Redis gets neither a token nor a secret, and who writes there cannot
-// have another one used.
+// A reader of Redis learns neither a token nor a secret. A writer to Redis cannot make a
+// replica use another token.
 func TestTokensAreSealed(t *testing.T) {
 	eachStore(t, func(t *testing.T, tokens Tokens, server redistest.Redis) {
 		w := newWorld(t, tokens, 1, noLimits)
@@ -279,7 +279,7 @@ func TestTokensAreSealed(t *testing.T) {
 		if _, err := conn.Do("HSET", keys[0], "value", "forged"); err != nil {
 			t.Fatal(err)
 		}
-		w.replicas = append(w.replicas[:0], New(w.replicas[0].client, w.replicas[0].secrets, tokens)) // knows nothing yet
+		w.replicas = append(w.replicas[:0], New(w.replicas[0].client, w.replicas[0].secrets, tokens)) // this replica knows no token yet
 		if codes := w.round(ids); len(codes) != 0 {
 			t.Errorf("forged: %v", codes)
 		}

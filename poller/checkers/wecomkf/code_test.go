@@ -70,7 +70,7 @@ func TestBusyForAWhile(t *testing.T) {
 	})
 }
 
-// The address that WeCom names is told, and nothing else of what it says.
+// The address that WeCom names is shown, and nothing else of its message.
 func TestAddressIn(t *testing.T) {
 	for text, want := range map[string]string{
 		"not allow to access from your ip, hint: [1], from ip: 203.0.113.7, more": "203.0.113.7",
@@ -90,8 +90,8 @@ func TestAddressIn(t *testing.T) {
 	}
 }
 
-// A corporation that meets its limit is left alone by all replicas: a minute, then
-// five, then an hour, and a minute again after it has kept quiet.
+// When a corporation meets its limit, all replicas pause it: for a minute, then for five, then
+// for an hour. After a time without complaints the pause is a minute again.
 func TestRateLimitPausesTheCorporation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, NewMemory(), 3, noLimits)
@@ -105,7 +105,7 @@ func TestRateLimitPausesTheCorporation(t *testing.T) {
 			}
 			w.wecom.Heal()
 			before := w.wecom.Stats(corp)
-			_, _ = w.page(0, ids[1], "") // at once here, and soon elsewhere
+			_, _ = w.page(0, ids[1], "") // the pause holds at once in this replica, and soon in the others
 			time.Sleep(freshFor)
 			if codes := w.round(ids); codes["wecom_45009"] != len(ids) {
 				t.Errorf("step %d: got %v", step, codes)

@@ -88,7 +88,7 @@ func TestCanceledWhileWeComIsBusy(t *testing.T) {
 	})
 }
 
-// JSON of something that is not WeCom is a protocol error, and moves no cursor.
+// JSON from a server that is not WeCom is a protocol error and does not move the cursor.
 func TestAnswersThatAreNotWeComs(t *testing.T) {
 	for body, message := range map[string]string{
 		`{"status": "ok"}`:                 "WeCom's answer: errcode: missing",
@@ -121,7 +121,7 @@ func TestNoContent(t *testing.T) {
 	})
 }
 
-// The secret is the poller's: while it is missing no account is to blame.
+// The secret belongs to the poller. While it is missing, that counts against no account.
 func TestTheSecretIsMissing(t *testing.T) {
 	c := New(fetch.New(fetch.Options{}), source(secret), NewMemory())
 	config := `{"corp_id": "c", "open_kfid": "k", "secret": {"secret": "OTHER"}}`
@@ -197,7 +197,8 @@ func TestAPauseIsNotMadeLonger(t *testing.T) {
 	})
 }
 
-// Calls that were let in before a complaint complain of the same crowd: it is halved once.
+// Several calls that started together may each be refused because there were too many. The
+// number of calls is halved only once for them.
 func TestOneCrowdIsHalvedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowds{}

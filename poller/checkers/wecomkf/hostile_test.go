@@ -14,7 +14,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/hostile"
 )
 
-// answering is a network on which tokens are had, and messages are these.
+// answering is a network in which a token can be fetched, and every request for messages gets
+// this answer.
 type answering []byte
 
 func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -25,10 +26,10 @@ func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: http.Header{}, Request: r, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body))}, nil
 }
 
-// Whatever comes in WeCom's place costs a bounded amount of memory, and is held
-// against no account.
+// Any answer in place of WeCom's costs a bounded amount of memory and counts against no
+// account.
 func TestHostileAnswers(t *testing.T) {
-	const most = 80 << 20 // bytes allocated in all, the answer among them
+	const most = 80 << 20 // bytes allocated in all, including the answer
 	for _, b := range hostile.Bodies() {
 		if b.Route != "wecom" {
 			continue

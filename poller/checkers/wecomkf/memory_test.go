@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
-// The memory of a process does as the ring does; see ringtest for that.
+// Tokens in the memory of a process behave as those in the ring, which ringtest describes.
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, ref := NewMemory(), credential.Ref{Owner: "o", Name: "n"}
@@ -51,14 +51,14 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// stuck drops nothing, and nobody knows that.
+// stuck drops no token and answers with an error, so that the outcome is unknown.
 type stuck struct{ Tokens }
 
 func (stuck) Drop(context.Context, credential.Ref, int64) (bool, error) {
 	return false, errors.New("cut")
 }
 
-// A token that was refused is not used once more, whoever still has it.
+// A refused token is not used again, even by a check that still has it.
 func TestRefusedTokenIsNotUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, stuck{NewMemory()}, 1, noLimits)
@@ -82,14 +82,14 @@ func TestRefusedTokenIsNotUsedAgain(t *testing.T) {
 			t.Fatal(failed)
 		}
 		b.drop(t.Context(), g, old.version)
-		b.hold(g.ref, old, time.Hour) // by a check that had asked before
+		b.hold(g.ref, old, time.Hour) // done by a check that asked before the refusal
 		if got, failed := b.token(t.Context(), g, old.version); failed != nil || got.version == old.version {
 			t.Errorf("got %+v, %v", got, failed)
 		}
 	})
 }
 
-// away is a Redis that is gone after a while.
+// away is a Redis that becomes unreachable.
 type away struct {
 	Tokens
 	gone bool
@@ -102,8 +102,8 @@ func (a *away) Take(ctx context.Context, ref credential.Ref, lease time.Duration
 	return a.Tokens.Take(ctx, ref, lease)
 }
 
-// While Redis is away a replica goes on with the token that it has, as long as
-// that lives, and fetches none on its own.
+// While Redis is unreachable, a replica uses the token that it has until it expires. It
+// fetches none on its own.
 func TestRedisIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tokens := &away{Tokens: NewMemory()}

@@ -23,7 +23,7 @@ func TestFetchesAndPausesAreCounted(t *testing.T) {
 		w.wecom.Fail(corp, wecom.SyncMsg, wecom.Fault{Code: 45009})
 		_, _ = w.page(0, ids[0], "")
 		time.Sleep(freshFor)
-		w.round(ids) // meets the pause, and does not call
+		w.round(ids) // the checks find the pause and make no call
 
 		families, err := registry.Gather()
 		if err != nil {

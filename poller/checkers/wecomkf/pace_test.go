@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Idle accounts are forgotten, and not looked for with every call.
+// Idle accounts are forgotten, but not every call looks for them.
 func TestIdlePacesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := paces{most: paceCalls}

@@ -14,10 +14,10 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
-// Two replicas check 12 accounts of one corporation, while tokens are revoked,
-// limits met and calls fail: each message is in the stream once, in order; no more
-// calls are made at once than WeCom allows; nobody is parked for any of it. Others,
-// with a wrong secret, are parked at once, at the price of one try.
+// Two replicas check 12 accounts of one corporation, while tokens are revoked, limits are met
+// and calls fail. Each message is in the stream once, in order. No more calls are made at once
+// than WeCom allows. None of these accounts is parked. Other accounts, which have a wrong
+// secret, are parked at once after one try.
 func TestPools(t *testing.T) {
 	faketime.Run(t, 2, func(b *faketime.World) {
 		w := wecom.New(wecom.Options{EmptyPages: true, Latency: 30 * time.Millisecond})

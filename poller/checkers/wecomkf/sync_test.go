@@ -12,7 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
-// Every type of message and event comes through, as it is.
+// Every type of message and event is passed on unchanged.
 func TestTypes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, NewMemory(), 1, noLimits)
@@ -135,8 +135,8 @@ func TestCursorIsBoundToTheAccount(t *testing.T) {
 	}
 }
 
-// A callback's token lifts the limit; one that is over is left out, and the same
-// page comes at once.
+// A callback's token lifts the limit. An expired token is left out, and the same page is
+// fetched at once without it.
 func TestCallbackTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, NewMemory(), 1, wecom.Options{})
@@ -166,8 +166,8 @@ func TestCallbackTokens(t *testing.T) {
 	})
 }
 
-// An account with much to catch up with keeps below the limit for those without a
-// token, and has not its corporation paused.
+// An account with many messages to catch up on stays below the limit for calls without a
+// token. Its corporation is not paused.
 func TestCatchingUpKeepsTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, NewMemory(), 1, wecom.Options{})
@@ -186,7 +186,8 @@ func TestCatchingUpKeepsTheLimit(t *testing.T) {
 		if s := w.wecom.Stats(corp); s.Refused != 0 {
 			t.Errorf("got %+v", s)
 		}
-		// Whoever goes on all the same is told to wait, and nobody else with it.
+		// An account that goes on calling nevertheless must wait. No other account waits with
+		// it.
 		for range paceCalls + 1 {
 			_, _ = w.page(0, ids[0], "")
 		}
@@ -203,8 +204,8 @@ func TestCatchingUpKeepsTheLimit(t *testing.T) {
 	})
 }
 
-// Where others use up the corporation's calls at once, fewer are made, and as many
-// again some time after.
+// When others use up the calls that a corporation may make at once, the replicas make fewer.
+// Some time later they make as many as before.
 func TestConcurrencyIsLowered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, NewMemory(), 1, wecom.Options{Concurrency: 5, CallsWithoutToken: -1, Latency: 200 * time.Millisecond})
@@ -237,7 +238,7 @@ func TestConcurrencyIsLowered(t *testing.T) {
 	})
 }
 
-// A day in which much goes wrong: each message is found once, in order.
+// During a day with many faults, each message is found once, in order.
 func TestEachMessageOnceThroughFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, NewMemory(), 3, wecom.Options{EmptyPages: true, TokenLife: 17 * time.Minute, Concurrency: -1})

@@ -16,13 +16,13 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
-// world is replicas that check accounts of one corporation, without a network.
+// world is a number of replicas that check accounts of one corporation, without a network.
 type world struct {
 	*testing.T
 	wecom    *wecom.WeCom
 	tokens   Tokens
 	replicas []*Checker
-	secret   string // as deployed
+	secret   string // the deployed secret
 
 	mu      sync.Mutex
 	cursors map[string][]byte
@@ -51,7 +51,7 @@ func (w *world) accounts(count, n int) (ids []string) {
 	return ids
 }
 
-// page checks an account once, by the n-th replica.
+// page lets the n-th replica check an account once.
 func (w *world) page(n int, id string, hint string) (poller.Result, *poller.CheckError) {
 	w.Helper()
 	w.mu.Lock()
@@ -84,7 +84,8 @@ func (w *world) page(n int, id string, hint string) (poller.Result, *poller.Chec
 	return result, failed
 }
 
-// round checks each account once, all at once, and returns what failed, by code.
+// round checks all accounts at the same time, each once, and returns the number of failures by
+// code.
 func (w *world) round(ids []string) map[string]int {
 	w.Helper()
 	var all sync.WaitGroup
@@ -103,7 +104,7 @@ func (w *world) round(ids []string) map[string]int {
 	return codes
 }
 
-// complete expects that each account's messages were found once, in order.
+// complete expects each account's messages to be found once, in order.
 func (w *world) complete(ids []string, n int) {
 	w.Helper()
 	want := make([]int, n)
