@@ -48,7 +48,7 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: reached", host)
 		}
-		// Odd spellings may also fail to resolve, which is as good.
+		// Odd spellings may also fail to resolve, which is just as safe.
 		if !errors.Is(err, ErrRefusedAddress) && host[0] != '2' && host[1] != 'x' {
 			t.Errorf("%s: got %v", host, err)
 		}
@@ -64,8 +64,8 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 	}
 }
 
-// A name that resolves to a public address when it is judged and to a private
-// one when it is connected to gets nowhere: judged is what is connected to.
+// A name may resolve to a public address when it is checked and to a private one when it is
+// dialled. Such a name is refused, because the check concerns the dialled address.
 func TestNamesThatResolveToPrivateAreRefused(t *testing.T) {
 	server := serve(t, func(http.ResponseWriter, *http.Request) {})
 	port := mustParse(t, server).Port()
@@ -80,8 +80,8 @@ func TestNamesThatResolveToPrivateAreRefused(t *testing.T) {
 	}
 }
 
-// isNoAddress reports whether an error is that of a name that has no address: it must be
-// the same where a name has one that is refused.
+// isNoAddress reports whether an error is that of a name without an address. A name whose
+// address is refused must have the same error.
 func isNoAddress(err error) bool {
 	var failed *Error
 	return errors.As(err, &failed) && *failed == *noAddress()

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// What a confined call has in its header reaches nobody on the public internet, whatever
-// a name resolves to, and not even over a connection that another call has left open.
+// The header of a confined call never reaches the public internet, whatever a name resolves
+// to, and not even over a connection that another call has left open.
 func TestConfinedCallsStayPrivate(t *testing.T) {
 	base, err := url.Parse(serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Header.Get("X-Secret"))) }))
 	if err != nil {
@@ -38,7 +38,7 @@ func TestConfinedCallsStayPrivate(t *testing.T) {
 			t.Errorf("%s: %v", to, err)
 		}
 	}
-	// The transport of other calls is none of its.
+	// Confined calls do not use the transport of other calls.
 	way := c.way.Load()
 	if way.of(Call{Confined: true}, base) == way.of(Call{}, base) || way.confined == way.transport {
 		t.Error("confined calls share connections with others")
@@ -48,7 +48,7 @@ func TestConfinedCallsStayPrivate(t *testing.T) {
 	}
 }
 
-// A redirect elsewhere is followed as ever, and has nothing of the call's own.
+// A redirect to another host is followed as usual, without the call's own header.
 func TestConfinedCallsThatAreRedirected(t *testing.T) {
 	var seen http.Header
 	other := serve(t, func(_ http.ResponseWriter, r *http.Request) { seen = r.Header.Clone() })

@@ -18,7 +18,7 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// raw serves one fixed text for each connection, however broken.
+// raw serves one fixed text on each connection, even if the text is broken HTTP.
 func raw(t *testing.T, text string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,7 +40,7 @@ func raw(t *testing.T, text string) string {
 	return "http://" + listener.Addr().String()
 }
 
-// Every way to fail has its code, kind and scope, and tells nothing of the URL.
+// Every failure has its code, kind and scope, and shows nothing of the URL.
 func TestEveryFailure(t *testing.T) {
 	const secret = "s3cret"
 	hang := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// networks reads a list that is good.
+// networks reads a valid list.
 func networks(list string) Networks {
 	n, err := ParseNetworks(list)
 	if err != nil {
@@ -24,7 +24,7 @@ func networks(list string) Networks {
 	return n
 }
 
-// client makes a client that reaches 127.0.0.1 and nothing else that is private.
+// client returns a client that may reach 127.0.0.1 and no other private address.
 func client(t *testing.T, options Options) *Client {
 	t.Helper()
 	if options.Networks.prefixes == nil && options.Networks.names == nil {
@@ -42,8 +42,8 @@ func serve(t *testing.T, handler http.HandlerFunc) string {
 	return server.URL
 }
 
-// resolver answers every question with what next returns; no addresses: no such
-// name.
+// resolver answers every question with the addresses that next returns. No addresses mean that
+// there is no such name.
 func resolver(t *testing.T, next func(name string) []netip.Addr) *net.Resolver {
 	t.Helper()
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {

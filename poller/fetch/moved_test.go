@@ -25,7 +25,7 @@ func TestMoved(t *testing.T) {
 		"301/302/here":         "/302/here?key=k",
 		"302/301/here":         "",
 		"301/307/301/here":     "/307/301/here?key=k",
-		"301/301/301/301/here": "/301/here?key=k", // the fourth is beyond the limit, and the answer
+		"301/301/301/301/here": "/301/here?key=k", // the fourth redirect is beyond the limit, so it is the answer
 	} {
 		answer, err := client(t, Options{}).Do(t.Context(), Call{URL: url + "/" + path, MaxRedirects: 3})
 		if err != nil {
@@ -41,7 +41,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// A redirect from https to http is never for good, nor is what comes behind it.
+// A redirect from https to http is never permanent, and neither are those after it.
 func TestMovedNeverLeavesTLS(t *testing.T) {
 	hop := func(from, to string) string {
 		m := move{}

@@ -60,14 +60,14 @@ func TestRulePermits(t *testing.T) {
 		{list: "connector.local:9000", name: "Connector.Local.", yes: "10.9.9.9:9000", no: "10.9.9.9:80"},
 		{list: "connector.local", name: "other.local", no: "10.9.9.9:80"},
 		{list: "connector.local", no: "10.9.9.9:80"},
-		// What must be named is opened by nothing wider.
+		// Addresses that must be named are not opened by a wider network.
 		{private: true, list: "0.0.0.0/0,::/0,100.64.0.0/10,168.0.0.0/8", yes: "10.1.2.3:80 127.0.0.1:80 [fd00::1]:80 168.63.129.17:80",
 			no: "169.254.169.254:80 169.254.0.23:80 [::ffff:169.254.169.254]:80 [64:ff9b::a9fe:a9fe]:80 [64:ff9b:1::a9fe:a9fe]:80 [2002:a9fe:a9fe::1]:80 [::a9fe:a9fe]:80 [fe80::1]:80 [fd00:ec2::254]:80 100.100.100.200:80 168.63.129.16:80 192.0.0.192:80"},
 		{no: "168.63.129.16:80"},
 		{list: "169.254.0.0/16", yes: "169.254.169.254:80 169.254.1.1:80", no: "[fe80::1]:80"},
 		{list: "169.254.169.254,fd00:ec2::254", yes: "169.254.169.254:80 [fd00:ec2::254]:80", no: "169.254.169.253:80"},
 		{list: "100.100.100.200,168.63.129.16:80", yes: "100.100.100.200:1 168.63.129.16:80", no: "168.63.129.16:81 100.100.100.201:1"},
-		// So it is with the service's own.
+		// The same holds for the service's own addresses.
 		{private: true, list: "10.0.0.0/8,10.0.0.5,93.184.216.34", yes: "10.0.0.5:80 10.0.0.6:6379 127.0.0.1:6379 93.184.216.34:80",
 			no: "10.0.0.5:6379 [::ffff:10.0.0.5]:6379 127.0.0.1:6380 127.0.0.2:6380 [::1]:6380 0.0.0.0:6380 [::]:6380 93.184.216.34:6379"},
 		{list: "127.0.0.0/8,redis.local", name: "redis.local", no: "127.0.0.1:6380 10.0.0.5:6379"},
@@ -95,8 +95,8 @@ func TestReservedIsBounded(t *testing.T) {
 	}
 }
 
-// What a name leads to is judged at each dial, and a name that is allowed lends nothing to
-// the hosts that it redirects to.
+// The address of a name is checked at each dial. An allowed name does not allow the hosts to
+// which it redirects.
 func TestNamesAllowWhatTheyLeadTo(t *testing.T) {
 	addr := netip.MustParseAddr("127.0.0.1")
 	resolve := resolver(t, func(string) []netip.Addr { return []netip.Addr{addr} })
@@ -130,7 +130,7 @@ func TestNamesAllowWhatTheyLeadTo(t *testing.T) {
 	}
 }
 
-// Whether a name exists inside a network shows neither in an error nor in what it wraps.
+// Neither an error nor what it wraps shows whether a name exists inside a network.
 func TestErrorsTellNothingOfInnerNames(t *testing.T) {
 	told := make(map[string]bool)
 	for _, addrs := range [][]netip.Addr{nil, {netip.MustParseAddr("10.1.2.3")}, {netip.MustParseAddr("169.254.169.254")}, {netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("fd00::1")}} {
@@ -145,7 +145,7 @@ func TestErrorsTellNothingOfInnerNames(t *testing.T) {
 	}
 }
 
-// Other networks hold for calls that begin later, also where a connection is kept open.
+// Changed networks apply to calls that begin later, even if a connection is kept open.
 func TestPermit(t *testing.T) {
 	server := serve(t, func(http.ResponseWriter, *http.Request) {})
 	c := New(Options{})
@@ -162,7 +162,7 @@ func TestPermit(t *testing.T) {
 	}
 }
 
-// A proxy gets nothing that must be named, whatever else is allowed.
+// A proxy is never asked for addresses that must be named, whatever else is allowed.
 func TestGuardedAddressesAreRefusedBeforeTheProxy(t *testing.T) {
 	g := newGateway(t, serve(t, func(http.ResponseWriter, *http.Request) {}))
 	c := proxiedClient(t, Options{Proxy: g.url, AllowPrivate: true})

@@ -14,11 +14,11 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// gateway is an HTTP proxy that leads everything to one server, whatever it is asked for.
+// gateway is an HTTP proxy that leads all requests to one server, whatever host they ask for.
 type gateway struct {
 	url   string
 	asked atomic.Pointer[string] // the last host that it was asked for
-	auth  atomic.Pointer[string] // what it was shown
+	auth  atomic.Pointer[string] // the login that it was sent
 }
 
 func newGateway(t *testing.T, to string) *gateway {
@@ -83,7 +83,7 @@ func proxiedClient(t *testing.T, o Options) *Client {
 	return c
 }
 
-// The proxy itself may be at a private address, and what it is asked for it resolves.
+// The proxy itself may be at a private address. It resolves the hosts' names.
 func TestCallsGoThroughTheProxy(t *testing.T) {
 	g := newGateway(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "feed") }))
 	c := proxiedClient(t, Options{Proxy: strings.Replace(g.url, "://", "://me:pass@", 1)})
@@ -91,7 +91,7 @@ func TestCallsGoThroughTheProxy(t *testing.T) {
 	if err != nil || string(answer.Body) != "feed" || *g.asked.Load() != "feeds.example" || *g.auth.Load() != "Basic bWU6cGFzcw==" {
 		t.Errorf("got %v, %v, asked for %v", answer, err, g.asked.Load())
 	}
-	// TLS is with the host, not with the proxy: this one speaks none.
+	// TLS is with the host, not with the proxy. This host does not speak TLS.
 	_, err = c.Do(t.Context(), Call{URL: "https://feeds.example/x"})
 	var failed *Error
 	if !errors.As(err, &failed) || failed.Code != CodeTLS || *g.asked.Load() != "feeds.example:443" {
@@ -99,7 +99,8 @@ func TestCallsGoThroughTheProxy(t *testing.T) {
 	}
 }
 
-// What can be judged is judged, proxy or not: no address in any spelling, and no redirect.
+// What can be checked is checked even with a proxy. A private address is refused in any
+// spelling, and as the target of a redirect.
 func TestAddressesAreRefusedBeforeTheProxy(t *testing.T) {
 	g := newGateway(t, serve(t, func(w http.ResponseWriter, r *http.Request) {}))
 	c := proxiedClient(t, Options{Proxy: g.url})
@@ -136,7 +137,8 @@ func TestRedirectsAreJudgedBeforeTheProxy(t *testing.T) {
 	}
 }
 
-// What is left out of the proxy, and loopback, goes directly, under the guard.
+// Calls to hosts left out of the proxy and to loopback go directly, and their addresses are
+// checked.
 func TestWhatIsLeftOutOfTheProxyIsJudged(t *testing.T) {
 	server := serve(t, func(w http.ResponseWriter, _ *http.Request) {})
 	port := mustParse(t, server).Port()

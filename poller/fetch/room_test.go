@@ -17,8 +17,8 @@ import (
 // answers is a network that answers every call with a body of so many bytes.
 type answers struct {
 	size   int
-	length bool // says how long it is
-	eager  bool // tells the end together with the last bytes
+	length bool // the answer states its length
+	eager  bool // the last read returns its bytes together with io.EOF
 }
 
 func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -55,7 +55,7 @@ func TestBodiesOfEveryLength(t *testing.T) {
 			if err != nil || len(got.Body) != size || cap(got.Body) > most+1 {
 				t.Errorf("%d bytes, length said %t: %v", size, length, err)
 			}
-			// All room is given back where no pool keeps it.
+			// All room is returned where no pool keeps it.
 			if !c.room.answers.TryAcquire(answerRoom) {
 				t.Errorf("%d bytes, length said %t: room is lost", size, length)
 			}
@@ -63,8 +63,8 @@ func TestBodiesOfEveryLength(t *testing.T) {
 	}
 }
 
-// However many large answers come at once, only so many are in memory; the others
-// wait, and what is small does not.
+// However many large answers come at once, a bounded number is in memory. The others wait.
+// Small answers do not wait.
 func TestRoomForAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Options{Transport: answers{size: 8 << 20}})
@@ -103,7 +103,7 @@ func TestRoomForAnswers(t *testing.T) {
 	})
 }
 
-// Nobody asks for more than there is, and then waits for ever.
+// A request for more room than exists is cut down and does not wait for ever.
 func TestMoreThanThereIs(t *testing.T) {
 	c := New(Options{})
 	release, err := c.Reserve(t.Context(), 100*largeRoom)

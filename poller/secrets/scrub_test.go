@@ -83,7 +83,7 @@ func TestScrubEveryForm(t *testing.T) {
 	}
 }
 
-// tells reports whether a text still shows a secret to one who decodes it.
+// tells reports whether a text still shows a secret, as it stands or decoded.
 func tells(text, secret string) bool {
 	for _, decode := range []func(string) string{
 		func(s string) string { return s }, html.UnescapeString,
@@ -125,7 +125,8 @@ func TestScrubLeavesOtherTexts(t *testing.T) {
 	}
 }
 
-// A text of megabytes costs little, and nothing is told where it is cut.
+// A text of megabytes costs little time, and no part of a secret remains where the text is
+// cut.
 func TestScrubLongTexts(t *testing.T) {
 	const secret = "s3cret-of-the-corporation"
 	for offset := 0; offset <= len(secret); offset += 5 {

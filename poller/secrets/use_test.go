@@ -119,7 +119,7 @@ func TestSecretsGoOverTLS(t *testing.T) {
 		{"FREE", Use{Kind: "callback", Stays: true}, true},
 		{"FREE", Use{Kind: "http", TLS: true}, false},
 		{"BOUND", ForURL("http", "http://connector:9000/"), true},
-		{"BOUND", ForURL("http", "http://a.internal/"), false}, // which a pattern does not name
+		{"BOUND", ForURL("http", "http://a.internal/"), false}, // a pattern does not name it
 		{"BOUND", ForURL("http", "http://127.0.0.1:9000/"), false},
 		{"BOUND", Use{Kind: "callback", Stays: true}, false},
 	} {
@@ -129,7 +129,7 @@ func TestSecretsGoOverTLS(t *testing.T) {
 	}
 }
 
-// Records cannot name what is the service's own, and the service finds nothing that
+// Records cannot name the service's own secrets, and the service does not find secrets that
 // records can name.
 func TestServiceSecretsAreApart(t *testing.T) {
 	p := newPlace(t, map[string]string{"service.AES": hunter, "service.AES.binding": "kinds=callback", "OLD": hunter, "api-token": hunter, "free": hunter},
@@ -149,7 +149,7 @@ func TestServiceSecretsAreApart(t *testing.T) {
 		t.Error(err)
 	}
 	own := source.Service()
-	own.RequireHosts = true // which is for records
+	own.RequireHosts = true // a rule for records only
 	for _, c := range []struct {
 		name string
 		use  Use

@@ -38,7 +38,7 @@ func TestParseKey(t *testing.T) {
 	}
 }
 
-// Whoever has one of the keys takes the request, and nobody else.
+// A receiver with one of the keys accepts the request. A receiver with another key does not.
 func TestSign(t *testing.T) {
 	var keys []*Key
 	for _, n := range []int{24, 32} {

@@ -8,7 +8,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts/secret"
 )
 
-// Of all records only the one that was sealed opens, under the name that it was sealed for.
+// Only the sealed record itself can be opened, and only under the name for which it was
+// sealed.
 func FuzzSealed(f *testing.F) {
 	k := generate(f)
 	keys := Keys{k}
@@ -37,14 +38,14 @@ func FuzzSealed(f *testing.F) {
 			}
 			return
 		}
-		r.By = sealed.By // it is not sealed
+		r.By = sealed.By // By is not sealed
 		if name != "KEY" || string(value) != hunter || !reflect.DeepEqual(&r, sealed) {
 			t.Errorf("%q opens as %s", text, name)
 		}
 	})
 }
 
-// Keys are read as they are written, or refused.
+// A text of keys is refused, or it is read and written without a change.
 func FuzzKeys(f *testing.F) {
 	text, err := generate(f).Text()
 	if err != nil {

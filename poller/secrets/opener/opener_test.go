@@ -26,7 +26,7 @@ func generate(t testing.TB) *Key {
 	return k
 }
 
-// world is a shelf and who opens it.
+// world is a shelf with the key that opens it.
 type world struct {
 	*faketime.World
 	shelf secret.Shelf
@@ -47,7 +47,7 @@ func (w *world) put(k *Key, name, value string, hosts ...string) secret.Stored {
 	return stored
 }
 
-// record is the text of what is kept, with its revision and time before it.
+// record returns the stored record of a secret. The text before it holds revision and time.
 func (w *world) record(name string) (before string, r map[string]any) {
 	w.Helper()
 	parts := strings.SplitN(w.Miniredis().HGet(w.values(), name), "|", 3)
@@ -75,7 +75,7 @@ func (w *world) want(o *Opener, name, want string, wantErr error) {
 	}
 }
 
-// A change counts after Fresh at the latest, and Redis is asked once in that time.
+// A change takes effect after Fresh at the latest, and Redis is asked once in that time.
 func TestASecretsLife(t *testing.T) {
 	run(t, func(w *world) {
 		asked := 0
@@ -111,7 +111,8 @@ func TestASecretsLife(t *testing.T) {
 	})
 }
 
-// While Redis cannot be asked, what was known holds for a while; then nobody knows.
+// While Redis cannot be asked, known secrets remain in use for a while. After that they are
+// unavailable.
 func TestRedisIsAway(t *testing.T) {
 	run(t, func(w *world) {
 		o := New(w.shelf, Keys{w.key})
@@ -121,7 +122,7 @@ func TestRedisIsAway(t *testing.T) {
 		w.Server.Set(func(faketime.Step) faketime.Fate { return faketime.NotDone })
 		time.Sleep(Fresh)
 		w.want(o, "A", hunter, nil)
-		w.want(o, "NONE", "", secrets.ErrUnavailable) // that there is none is not believed any more
+		w.want(o, "NONE", "", secrets.ErrUnavailable) // its absence was known, but no longer counts
 		w.want(o, "B", "", secrets.ErrUnavailable)
 		time.Sleep(Stale)
 		w.want(o, "A", "", secrets.ErrUnavailable)
@@ -136,7 +137,7 @@ func TestRedisIsAway(t *testing.T) {
 	})
 }
 
-// Who writes to Redis cannot give a secret another name, binding or value.
+// A writer to Redis cannot give a secret another name, binding or value.
 func TestTamperingIsNoticed(t *testing.T) {
 	run(t, func(w *world) {
 		w.put(w.key, "A", "the value of A", "a.example")
@@ -181,8 +182,8 @@ func copyInto(to, from map[string]any) {
 	}
 }
 
-// All secrets are sealed anew, however often it is interrupted, and those that change
-// meanwhile are not undone.
+// All secrets are sealed anew, however often the rotation is interrupted. Secrets that are set
+// meanwhile keep their new values.
 func TestRotate(t *testing.T) {
 	run(t, func(w *world) {
 		older, newer := w.key, generate(t)
@@ -195,7 +196,8 @@ func TestRotate(t *testing.T) {
 		if _, err := Rotate(w.Context(), w.shelf, nil, func(Rotated) {}); err == nil {
 			t.Error("without a key")
 		}
-		// It is interrupted after a page, and by somebody who sets a secret between its two looks.
+		// The rotation is interrupted after a page. Besides, a secret is set between its read
+		// and its write.
 		ctx, cancel := context.WithCancel(w.Context())
 		pages := 0
 		evals := 0
@@ -269,7 +271,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// What is held of secrets is bounded.
+// The secrets held in memory are bounded in number and bytes.
 func TestHeldIsBounded(t *testing.T) {
 	o := over(nil, nil)
 	for i := range 3 * mostBytes / secret.MaxValue {
