@@ -22,7 +22,7 @@ import (
 
 const signingKey = "whsec_c2lnbmluZy1rZXktb2YtMjQtYnl0ZXMh"
 
-// connectors are the examples, each with what runs it.
+// connectors are the examples, each with the command that runs it.
 var connectors = []struct {
 	language string
 	command  func(t *testing.T) []string
@@ -32,7 +32,7 @@ var connectors = []struct {
 	{"Go", compiled("./connector-go")},
 }
 
-// interpreted runs a file by its interpreter, which need not be there on everybody's machine.
+// interpreted runs a file by its interpreter, which may be missing on a developer's machine.
 func interpreted(interpreter, file string) func(t *testing.T) []string {
 	return func(t *testing.T) []string {
 		path, err := exec.LookPath(interpreter)
@@ -81,7 +81,7 @@ func start(t *testing.T, command []string, dir string) string {
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // that it has ended is all that matters
+		_ = cmd.Wait() // it matters only that the process has ended
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {

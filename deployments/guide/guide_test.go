@@ -95,8 +95,8 @@ func TestLinksBetweenPages(t *testing.T) {
 	}
 }
 
-// brokenLinks returns the links of a Markdown file that lead nowhere: to a file that is
-// not in the tree, or to an anchor that its page has not.
+// brokenLinks returns the links of a Markdown file that lead nowhere: to a file that is not in
+// the tree, or to an anchor that its page does not have.
 func brokenLinks(t *testing.T, root fs.FS, file string) (broken []string, links int) {
 	t.Helper()
 	source, err := fs.ReadFile(root, file)

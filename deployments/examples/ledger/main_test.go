@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// TestEachMessageHasOneRow runs the example until it has delivered something
-// again.
+// TestEachMessageHasOneRow runs the example until it has delivered some message again.
 func TestEachMessageHasOneRow(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ledger.db")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -73,7 +73,7 @@ func TestEachStateOfAnIncidentIsReportedOnce(t *testing.T) {
 	}
 }
 
-// The program has all that rounds has, and the kind wherever kinds are known.
+// The program has everything that rounds has, and it knows its own kind wherever kinds matter.
 func TestTheProgramKnowsItsKind(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "own-kind")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".").CombinedOutput(); err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The dashboard that is shipped is the one that this program writes.
+// The shipped dashboard is the one that this program writes.
 func TestDashboardIsGenerated(t *testing.T) {
 	want, err := encode(dashboardOf(rows()))
 	if err != nil {
