@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access"
 )
 
-// routeMux takes only routes with a row in the table of rights, and admits to each route only
-// the callers that its row allows. It keeps what it refused in faults.
+// routeMux accepts only routes with a row in the table of rights. It admits to each route
+// only the callers that its row allows. It collects the routes that it refused in faults.
 type routeMux struct {
 	*http.ServeMux
 	open   bool // true: for routes that are open to all; false: for the others
@@ -59,7 +59,7 @@ func (m *routeMux) Handle(pattern string, handler http.Handler) {
 	m.ServeMux.Handle(pattern, addressed(handler))
 }
 
-// fault returns the error of all refused routes, or nil.
+// fault returns an error that names all refused routes, or nil.
 func (m *routeMux) fault() error { return errors.Join(m.faults...) }
 
 // allowed admits the principals that a right allows, and refuses a request without one.

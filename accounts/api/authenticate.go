@@ -12,20 +12,21 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access/origin"
 )
 
-// errNobody reports that a request shows nothing that lets it in.
+// errNobody reports a request without a credential that is known.
 var errNobody = errors.New("api: the request shows nothing that lets it in")
 
-// refusal is why what a request shows does not let it in, in words for who sent it.
+// refusal is the reason why a credential is refused, in words for the caller.
 type refusal string
 
 func (r refusal) Error() string { return "api: " + string(r) }
 
-// way is one way to tell on whose behalf a request is. It returns errNobody where the
-// request shows nothing that this way knows: the next way is tried then. Any other error
-// decides: a refusal, or one that leaves it open, such as that Redis is away.
+// way is one way to authenticate a request. It returns errNobody if the request has no
+// credential of its sort, and then the next way is tried. Any other error is final. It is a
+// refusal, or says that the credential could not be checked, such as when Redis is
+// unreachable.
 type way func(*http.Request) (access.Principal, error)
 
-// authenticator returns the way that tries all there are, in order.
+// authenticator returns a way that tries all ways in order.
 func (s *Server) authenticator(t terms) way {
 	var ways []way
 	if t.token != "" {
@@ -45,11 +46,11 @@ func (s *Server) authenticator(t terms) way {
 	}
 }
 
-// closedTo reports whether who shows nothing is refused: a token is set, or keys are
-// demanded.
+// closedTo reports whether requests without a credential are refused, because a token is
+// set or keys are required.
 func (s *Server) closedTo(t terms) bool { return t.token != "" || s.options.RequireKey }
 
-// unauthenticated is the problem of a request that is not let in.
+// unauthenticated returns the problem for a request that could not be authenticated.
 func (s *Server) unauthenticated(r *http.Request, err error) *problem {
 	var why refusal
 	if errors.Is(err, origin.ErrForeign) {
@@ -65,7 +66,8 @@ func (s *Server) unauthenticated(r *http.Request, err error) *problem {
 	return unauthorized(detail)
 }
 
-// byKey is the way of who has a key. What is shown and is no key at all is left to others.
+// byKey returns the way that authenticates requests with a key. It leaves a bearer token
+// that does not look like a key to the next way.
 func byKey(keys *key.Keyring) way {
 	return func(r *http.Request) (access.Principal, error) {
 		given, ok := bearer(r)
@@ -87,7 +89,7 @@ func byKey(keys *key.Keyring) way {
 	}
 }
 
-// byToken is the way of who knows the token that is set.
+// byToken returns the way that authenticates requests with the token that is set.
 func byToken(token string) way {
 	return func(r *http.Request) (access.Principal, error) {
 		given, ok := bearer(r)
@@ -98,14 +100,14 @@ func byToken(token string) way {
 	}
 }
 
-// sameSecret compares what is shown with the token that is set; an empty one is nobody's.
-// It compares hashes, so that the time tells not even the token's length.
+// sameSecret reports whether a request's secret is the token. It is false if no token is
+// set. It compares hashes, so that the time does not reveal even the token's length.
 func sameSecret(given, token string) bool {
 	got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
 	return token != "" && subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
-// bearer returns what a request shows as its bearer token, and whether it does.
+// bearer returns a request's bearer token, or false if it has none.
 func bearer(r *http.Request) (string, bool) {
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.TrimSpace(given), strings.EqualFold(scheme, "Bearer")

@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access/key"
 )
 
-// A request that is let in carries on whose behalf it is, and the others go no further.
+// A request that is let in carries its principal. Other requests do not reach a handler.
 func TestPrincipals(t *testing.T) {
 	for _, c := range []struct {
 		token, shown string
@@ -45,7 +45,7 @@ func TestPrincipals(t *testing.T) {
 	}
 }
 
-// key makes a key and returns its text.
+// key creates a key and returns its text.
 func (f *fixture) key(n key.New) string {
 	f.Helper()
 	text, _, err := f.api.options.Keys.Create(f.Context(), n)
@@ -55,7 +55,7 @@ func (f *fixture) key(n key.New) string {
 	return text
 }
 
-// as has the fixture's requests show a key, or nothing.
+// as returns the fixture with requests that have another bearer token, or none if it is empty.
 func (f *fixture) as(text string) *fixture {
 	other := *f
 	other.token = text
@@ -105,7 +105,8 @@ func TestKeysLetIn(t *testing.T) {
 	}
 }
 
-// Where Redis cannot be asked, a key is neither let in nor refused.
+// While Redis is unreachable, a request with a key gets 503, which neither accepts nor
+// refuses the key.
 func TestKeysWithoutRedis(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.RequireKey = true })
 	text := f.key(key.New{Name: "ci", Role: access.Admin})
@@ -120,7 +121,7 @@ func TestKeysWithoutRedis(t *testing.T) {
 	}
 }
 
-// problem makes a request that is to be refused with a status.
+// problem makes a request that must be refused with a status, and returns the problem.
 func (f *fixture) problem(method, path, body string, status int) problemBody {
 	f.Helper()
 	var p problemBody

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// sightLasts is for how long it is believed whose an account is; sights is how many of
-	// these are kept.
+	// sightLasts is how long it is cached whether a caller sees an account. sights is the
+	// most entries of that cache.
 	sightLasts = 5 * time.Second
 	sights     = 50_000
 
-	// countLasts is for how long what was counted for somebody who is bound is told again:
-	// to count is to look at every account. countPatience is how long a request waits for
-	// it, and countTime how long it may take.
+	// countLasts is how long the counts for a bound caller are cached, because counting reads
+	// every account. countPatience is how long a request waits for a count. countTime is
+	// how long a count may take. countsKept is how many counts are cached.
 	countLasts    = 30 * time.Second
 	countPatience = 25 * time.Second
 	countTime     = 10 * time.Minute
@@ -32,7 +32,8 @@ const (
 // errCounting reports that accounts are still being counted.
 var errCounting = errors.New("api: still counting")
 
-// registry returns the accounts as the caller has them. It is the only way there.
+// registry returns the registry limited to the accounts that the caller sees. All handlers
+// reach accounts through it.
 func (s *Server) registry(ctx context.Context) *accounts.Registry {
 	p, ok := access.From(ctx)
 	if !ok || !p.Role.Valid() {
@@ -41,18 +42,18 @@ func (s *Server) registry(ctx context.Context) *accounts.Registry {
 	return s.options.Registry.Bound(p.Labels)
 }
 
-// boundTo returns what the caller is bound to as one text, which no other labels have; empty:
-// to nothing.
+// boundTo returns the labels that the caller is bound to as one text. Different labels have
+// different texts. The text is empty if the caller is not bound.
 func boundTo(ctx context.Context) string {
 	p, _ := access.From(ctx)
 	if !p.Bound() {
 		return ""
 	}
-	text, _ := json.Marshal(p.Labels) // strings always can
+	text, _ := json.Marshal(p.Labels) // never fails for strings
 	return string(text)
 }
 
-// sight keeps for a moment which accounts somebody sees.
+// sight caches which accounts bound callers see.
 type sight struct {
 	mu    sync.Mutex
 	known map[sightOf]seenAt
@@ -65,8 +66,8 @@ type seenAt struct {
 	at   time.Time
 }
 
-// visible returns those of some messages whose accounts the caller sees. Those of accounts
-// that are no more nobody sees who is bound: whose they were is not known.
+// visible returns the messages whose accounts the caller sees. A bound caller sees no
+// messages of deleted accounts, because their labels are no longer known.
 func (s *Server) visible(ctx context.Context, found []circulate.Found) ([]circulate.Found, error) {
 	labels := boundTo(ctx)
 	if labels == "" || len(found) == 0 {
@@ -111,14 +112,14 @@ func (s *sight) keep(labels string, ids []string, seen map[string]bool, at time.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil || len(s.known)+len(ids) > sights {
-		s.known = make(map[sightOf]seenAt) // to look once more costs less than to find the oldest
+		s.known = make(map[sightOf]seenAt) // dropping all costs less than finding the oldest
 	}
 	for _, id := range ids {
 		s.known[sightOf{labels, id}] = seenAt{seen[id], at}
 	}
 }
 
-// counts keeps for a while what was counted for those who are bound.
+// counts caches the counts for bound callers.
 type counts struct {
 	counting singleflight.Group
 	walking  sync.Mutex // held while accounts are counted: only one goroutine walks through all of them
@@ -132,7 +133,8 @@ type counted struct {
 	at    time.Time
 }
 
-// stats returns what is counted for the caller.
+// stats returns the counts of the accounts that the caller sees. For a bound caller they may
+// be as old as countLasts. It returns errCounting if counting takes longer than countPatience.
 func (s *Server) stats(ctx context.Context) (accounts.Stats, error) {
 	labels := boundTo(ctx)
 	if labels == "" {
@@ -149,7 +151,8 @@ func (s *Server) stats(ctx context.Context) (accounts.Stats, error) {
 	asked := c.counting.DoChan(labels, func() (any, error) {
 		c.walking.Lock()
 		defer c.walking.Unlock()
-		// Not the caller's context: others wait for it, too. It ends with the server.
+		// The caller's context is not used, because other callers may wait for this count. It
+		// ends with the server.
 		ctx, cancel := context.WithTimeout(context.Background(), countTime)
 		defer cancel()
 		ctx, end := s.lasting(ctx)

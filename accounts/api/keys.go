@@ -15,10 +15,11 @@ import (
 	"github.com/rounds-dev/rounds/accounts/trail"
 )
 
-// maxKeyBody is the most bytes of a request for a key: its labels, however they are escaped.
+// maxKeyBody is the most bytes of a request that creates a key. The longest labels fit in,
+// even if every character is escaped.
 const maxKeyBody = 64 << 10
 
-// KeyRequest says which key is to be made.
+// KeyRequest describes the key to create.
 type KeyRequest struct {
 	_         struct{}          `additionalProperties:"false"`
 	Name      string            `json:"name" maxLength:"64" example:"press-reader" doc:"Letters, digits, dots, dashes, underscores or @; no other key has it."`
@@ -39,7 +40,7 @@ type Key struct {
 	Used    time.Time         `json:"last_used,omitzero" doc:"To within an hour; left out: never."`
 }
 
-// NewKey is a key that was just made.
+// NewKey is a key that was just created, with its text.
 type NewKey struct {
 	Key
 	Text string `json:"key" doc:"The key itself. It is told this once, and kept nowhere."`
@@ -50,7 +51,7 @@ type KeyList struct {
 	Keys []Key `json:"keys" nullable:"false"`
 }
 
-// Caller is who makes a request.
+// Caller describes the principal of a request.
 type Caller struct {
 	Name   string            `json:"name" doc:"Of the key or the person; token for ROUNDS_API_TOKEN, local where nothing is demanded."`
 	Role   string            `json:"role"`
@@ -75,7 +76,7 @@ type KeyName struct {
 	Name string `path:"name" maxLength:"128" doc:"The key's name."`
 }
 
-// keyRoutes are the routes of who may do what.
+// keyRoutes adds the routes of keys and of the caller's rights.
 func (s *Server) keyRoutes(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "whoami", Method: http.MethodGet, Path: "/v1/whoami", Tags: []string{"access"},
@@ -100,7 +101,7 @@ func (s *Server) keyRoutes(api huma.API) {
 }
 
 func whoami(ctx context.Context, _ *struct{}) (*callerReply, error) {
-	p, _ := access.From(ctx) // nobody comes here
+	p, _ := access.From(ctx) // always there: the mux refuses requests without a principal
 	return &callerReply{callerOf(p)}, nil
 }
 
@@ -130,7 +131,7 @@ func (s *Server) listKeys(ctx context.Context, _ *struct{}) (*keysReply, error) 
 func (s *Server) createKey(ctx context.Context, r *struct{ Body KeyRequest }) (*newKeyReply, error) {
 	caller, _ := access.From(ctx)
 	trail.Of(ctx).Subject("key", r.Body.Name)
-	role, _ := access.ParseRole(r.Body.Role) // what is none is a fault below
+	role, _ := access.ParseRole(r.Body.Role) // Validate reports an unknown role
 	n := key.New{Name: r.Body.Name, Role: role, Labels: r.Body.Labels, By: caller.Name}
 	var faults accounts.Faults
 	if r.Body.ExpiresIn != "" {
@@ -140,7 +141,7 @@ func (s *Server) createKey(ctx context.Context, r *struct{ Body KeyRequest }) (*
 		}
 	}
 	var more accounts.Faults
-	errors.As(n.Validate(), &more) // it returns nothing else
+	errors.As(n.Validate(), &more) // Validate returns no other error
 	if faults = append(faults, more...); len(faults) > 0 {
 		return nil, faulty(faults)
 	}

@@ -60,12 +60,12 @@ func TestKeyRoutes(t *testing.T) {
 			}
 		}
 	}
-	// Who is bound makes no keys, and so none that is bound less.
+	// A bound principal cannot create keys, so it cannot create one that is less bound.
 	bound := f.key(key.New{Name: "bound", Role: access.Admin, Labels: access.Labels{"team": "press"}})
 	f.as(bound).problem("POST", "/v1/keys", `{"name":"free","role":"admin"}`, 403)
 }
 
-// What lasts ends when the key that it began with is revoked, and not because Redis is away.
+// A lasting request ends when its key is revoked. It does not end when Redis is unreachable.
 func TestWhatLastsEndsWithItsKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{}

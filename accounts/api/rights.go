@@ -10,16 +10,16 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access"
 )
 
-// Scope says which accounts a route is about, and so how it treats a principal that is bound to
-// labels.
+// Scope says which accounts a route is about. It decides how the route treats a principal
+// that is bound to labels.
 type Scope string
 
 // The scopes.
 const (
-	// ScopeOpen routes need no credential: they reveal nothing about accounts, or their
+	// ScopeOpen routes need no credential. They reveal nothing about accounts, or their
 	// requests are signed.
 	ScopeOpen Scope = "open"
-	// ScopeSelf routes are about the caller, or about nobody. Labels do not matter.
+	// ScopeSelf routes are about the caller, or about no account. Labels do not matter.
 	ScopeSelf Scope = "self"
 	// ScopeAccount routes are about one account. For a principal that is bound, an account
 	// without its labels does not exist: 404.
@@ -116,8 +116,8 @@ func Rights() []Right {
 	}
 }
 
-// describeRights says of each operation what its row in Rights does: in words, and as
-// x-rounds-role and x-rounds-scope. It adds the answers to those who are refused.
+// describeRights adds each operation's row of Rights to the description: in words, and as
+// x-rounds-role and x-rounds-scope. It also adds the responses to refused callers.
 func (d describer) describeRights(doc *huma.OpenAPI) {
 	for _, right := range Rights() {
 		method, path, _ := strings.Cut(right.Route, " ")

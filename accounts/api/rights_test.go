@@ -15,7 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/callback"
 )
 
-// withEverything has a server have every route there is.
+// withEverything returns an option that gives a server every optional route.
 func withEverything(t *testing.T) func(*Options) {
 	return func(o *Options) {
 		o.Guide = http.NotFoundHandler()
@@ -27,7 +27,7 @@ func withEverything(t *testing.T) func(*Options) {
 	}
 }
 
-// Each row is of a route that there is, and each route has a row.
+// Each row of the table has a route, and each route has a row.
 func TestEveryRouteHasARight(t *testing.T) {
 	f := newFixture(t, withEverything(t))
 	added := f.api.serving.Load().routes
@@ -54,7 +54,8 @@ func TestEveryRouteHasARight(t *testing.T) {
 	}
 }
 
-// What the table does not have cannot be added, nor what it has otherwise.
+// A route cannot be added if the table lacks it, or has it as open where it is closed or
+// the other way round.
 func TestARouteWithoutARightIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		open  bool
@@ -66,7 +67,7 @@ func TestARouteWithoutARightIsRefused(t *testing.T) {
 		{false, "GET /v1/other", false},
 		{true, "GET /v1/other", false},
 		{true, "GET /v1/stats", false},   // would be open to all
-		{false, "GET /healthz", false},   // would demand what its row does not say
+		{false, "GET /healthz", false},   // would need a credential that its row does not demand
 		{false, "POST /v1/stats", false}, // another method is another route
 	} {
 		m := newRouteMux(c.open, func(_ string, next http.Handler) http.Handler { return next })

@@ -14,11 +14,11 @@ import (
 	"github.com/rounds-dev/rounds/accounts/secret"
 )
 
-// maxSecretBody is the most bytes of a request for a secret: its value, however it is
-// escaped, and its binding.
+// maxSecretBody is the most bytes of a request that stores a secret. The longest value fits
+// in, even if every byte is escaped, and so does its binding.
 const maxSecretBody = 6*secret.MaxValue + 64<<10
 
-// SecretRequest is a secret to keep, and where it may go.
+// SecretRequest is a secret to store, and where it may go.
 type SecretRequest struct {
 	_     struct{} `additionalProperties:"false"`
 	Value string   `json:"value" doc:"1 to 65536 bytes. It is sealed at once, and never told again. One newline at its end is not part of it."`
@@ -26,7 +26,7 @@ type SecretRequest struct {
 	Kinds []string `json:"kinds,omitempty" example:"[\"http\"]" doc:"Kinds of accounts that may use it; left out: all."`
 }
 
-// Secret is what is told of a stored secret: never its value.
+// Secret describes a stored secret, without its value.
 type Secret struct {
 	Name     string    `json:"name"`
 	Hosts    []string  `json:"hosts,omitempty" doc:"Where it may go; left out: it is bound to no hosts."`
@@ -63,7 +63,7 @@ type putSecretRequest struct {
 	Body SecretRequest
 }
 
-// secretRoutes are the routes of stored secrets, which are put in and never read.
+// secretRoutes adds the routes of stored secrets. They write values and never read them.
 func (s *Server) secretRoutes(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "list-secrets", Method: http.MethodGet, Path: "/v1/secrets", Tags: []string{"access"},
@@ -90,7 +90,7 @@ func secretOf(stored secret.Stored) Secret {
 	}
 }
 
-// sealer is the key that secrets are sealed for; nil: there is none.
+// sealer returns the public key that seals secrets, or nil if none is set.
 func (s *Server) sealer() *secret.PublicKey {
 	if s.options.Seal == nil {
 		return nil

@@ -19,7 +19,7 @@ func sealingKey(t testing.TB) *secret.PublicKey {
 	return secret.NewPublicKey(private.PublicKey())
 }
 
-// Secrets are put in and never come out: neither in a reply, nor in a log, nor in Redis.
+// A stored secret never appears in a reply, in the log, or in Redis.
 func TestSecretRoutes(t *testing.T) {
 	var k *secret.PublicKey
 	f := newFixture(t, func(o *Options) {

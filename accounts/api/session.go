@@ -17,19 +17,20 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access/signin"
 )
 
-// Session is who is signed in at a page, or makes a request in another way.
+// Session describes the caller and, if the request has a session, when that ends.
 type Session struct {
 	Caller
 	Expires time.Time `json:"expires,omitzero" doc:"When the session ends at the latest. Left out where the request bears none."`
 }
 
-// judges tell who somebody is who signs in or is signed in, by the terms that hold.
+// judges implements session.Judges with the server's keys, the current terms and the
+// identity provider.
 type judges struct {
 	*Server
 	terms terms
 }
 
-// Secret is session.Judges'.
+// Secret returns whose a token or a key is. It implements session.Judges.
 func (j judges) Secret(ctx context.Context, secret string) (session.Holder, access.Principal, error) {
 	if sameSecret(secret, j.terms.token) {
 		return session.Holder{Via: access.ViaToken, Name: access.TokenName}, access.Token(), nil
@@ -44,7 +45,7 @@ func (j judges) Secret(ctx context.Context, secret string) (session.Holder, acce
 	return session.Holder{Via: access.ViaKey, Name: k.Name, Key: k.Digest}, k.Principal(), nil
 }
 
-// Holder is session.Judges'.
+// Holder returns the principal of a session. It implements session.Judges.
 func (j judges) Holder(ctx context.Context, s session.Session) (access.Principal, error) {
 	var who access.Principal
 	switch s.Via {
@@ -72,7 +73,8 @@ func (j judges) Holder(ctx context.Context, s session.Session) (access.Principal
 	return who, nil
 }
 
-// refusedKey is session.ErrRefused where a key lets nobody in.
+// refusedKey returns session.ErrRefused if the error means that a key is not valid. It
+// returns any other error unchanged.
 func refusedKey(err error) error {
 	if errors.Is(err, key.ErrMistyped) || errors.Is(err, key.ErrUnknown) || errors.Is(err, key.ErrExpired) {
 		return session.ErrRefused
@@ -80,13 +82,13 @@ func refusedKey(err error) error {
 	return err
 }
 
-// door is where people sign in, by terms.
+// door returns the door at which people sign in under these terms.
 func (s *Server) door(t terms) session.Door {
 	return session.Door{Book: session.In(s.options.Ring), Judges: judges{s, t}, Attempts: &s.attempts, Log: s.options.Log}
 }
 
-// bySession is the way of who is signed in at a page. Who shows a key or a token as well is
-// who that says.
+// bySession returns the way that authenticates requests with a session's cookie. It ignores
+// the cookie of a request that has an Authorization header too.
 func (s *Server) bySession(t terms) way {
 	door := s.door(t)
 	return func(r *http.Request) (access.Principal, error) {
@@ -104,8 +106,8 @@ func (s *Server) bySession(t terms) way {
 	}
 }
 
-// addSessions adds the routes of who is signed in, and the pages for people. Those of open
-// ask nobody who they are: they find out.
+// addSessions adds the routes of sessions and the pages where people sign in. The routes in
+// open need no authentication, because people authenticate themselves there.
 func (s *Server) addSessions(open, closed *routeMux, t terms) error {
 	door := s.door(t)
 	pages, err := signin.New(signin.Options{Door: door, People: s.options.People, At: s.options.PeopleAt, Unneeded: !s.closedTo(t), Log: s.options.Log})
@@ -127,7 +129,7 @@ func (s *Server) addSessions(open, closed *routeMux, t terms) error {
 	}
 	pages.Each(add)
 	closed.HandleFunc("GET /v1/session", func(w http.ResponseWriter, r *http.Request) {
-		who, _ := access.From(r.Context()) // nobody comes here
+		who, _ := access.From(r.Context()) // always there: the mux refuses requests without a principal
 		reply := Session{Caller: callerOf(who)}
 		if who.Via == access.ViaSession || who.Via == access.ViaOIDC {
 			if _, left, err := door.Who(r); err == nil {
@@ -162,7 +164,7 @@ func (s *Server) addSessions(open, closed *routeMux, t terms) error {
 	return nil
 }
 
-// unseated is the problem of who could not sign in or out.
+// unseated returns the problem for an error of signing in or out.
 func (s *Server) unseated(r *http.Request, err error) *problem {
 	var tooMany session.TooManyError
 	switch {
@@ -180,18 +182,18 @@ func (s *Server) unseated(r *http.Request, err error) *problem {
 	return s.problem(r.Context(), "sign in or out", err)
 }
 
-// foreign is the problem of a request that a page of another site made.
+// foreign returns the problem for a request that a page of another site made.
 func foreign() *problem {
 	return newProblem(http.StatusForbidden, "the request comes from a page of another site")
 }
 
-// elsewhere is the problem of a request for a name that is not this machine's, where nothing
-// but that tells who makes it.
+// elsewhere returns the problem for a request to a name that is not this machine's, while
+// no token is set. Without a token, only the name shows that the caller is local.
 func elsewhere(cure string) *problem {
 	return newProblem(http.StatusForbidden, "without a token only requests to localhost or a loopback address are answered: "+cure)
 }
 
-// sessionOperations describe the routes.
+// sessionOperations returns the descriptions of the session's routes.
 func (d describer) sessionOperations() []*huma.Operation {
 	describe := func(method, id, summary, about string, problems ...int) *huma.Operation {
 		return d.problems(&huma.Operation{
@@ -205,7 +207,7 @@ func (d describer) sessionOperations() []*huma.Operation {
 	signIn.Responses["201"] = signIn.Responses["200"]
 	delete(signIn.Responses, "200")
 	signOut := describe(http.MethodDelete, "sign-out", "Sign out", "Ends the session of the request's cookie for all processes, if there is one.", 403, 503)
-	signOut.Security = []map[string][]string{{}} // who is not signed in is signed out
+	signOut.Security = []map[string][]string{{}} // needs no authentication: without a session there is nothing to end
 	signOut.Responses["204"] = &huma.Response{Description: "Nobody is signed in."}
 	delete(signOut.Responses, "200")
 	who := describe(http.MethodGet, "get-session", "Who is signed in", "Or makes the request with the token or a key, then without expires.")

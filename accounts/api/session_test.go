@@ -38,7 +38,7 @@ func (f *fixture) bear(cookie *http.Cookie, method, path string) reply {
 	return f.do(r)
 }
 
-// second is another process of the same service.
+// second starts another process of the same service.
 func (f *fixture) second(o Options) *fixture {
 	f.Helper()
 	other := *f
@@ -82,7 +82,7 @@ func TestSessions(t *testing.T) {
 		if want := map[string]int{"key": 403, "token": 200}[name]; f.bear(cookie, "GET", "/v1/keys").status != want {
 			t.Errorf("%s: what an admin sees is not %d", name, want)
 		}
-		// What is signed out at one process is nobody's at the other.
+		// A session that ended at one process has ended at the other too.
 		again := f.signIn(tt.secret)
 		if got := other.bear(cookie, "DELETE", "/v1/session"); got.status != 204 || len(got.header["Set-Cookie"]) != 2 {
 			t.Errorf("%s: sign out: %d %v", name, got.status, got.header)
@@ -113,7 +113,7 @@ func TestSessionsEndWithWhatTheyWereBegunWith(t *testing.T) {
 	if got := f.bear(byKey, "GET", "/v1/accounts"); got.status != 401 {
 		t.Errorf("the key was revoked: %d", got.status)
 	}
-	// Another key of the name is another one.
+	// A new key with the same name does not revive the session.
 	if _, _, err := f.api.options.Keys.Create(ctx, key.New{Name: "press", Role: access.Viewer}); err != nil {
 		t.Fatal(err)
 	}
@@ -133,8 +133,8 @@ func TestSessionsEndWithWhatTheyWereBegunWith(t *testing.T) {
 	}
 }
 
-// Whoever shows more than a session is who that says, and a wrong key is not made good by
-// a session.
+// An Authorization header takes precedence over a session. A wrong key is refused even if
+// the request has a valid session.
 func TestSessionsStandBehindKeys(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Token = rightToken })
 	cookie := f.signIn(rightToken)
@@ -170,7 +170,7 @@ func TestForeignPagesHaveNoUseOfSessions(t *testing.T) {
 	if got := f.bear(cookie, "GET", "/v1/accounts"); got.status != 200 {
 		t.Errorf("the session ended: %d", got.status)
 	}
-	// Nobody is signed in by another page, as somebody else.
+	// A page of another site cannot sign a browser in.
 	r := f.request("POST", "/v1/session", "")
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
 	if got := f.do(r); got.status != 403 || len(got.header["Set-Cookie"]) > 0 {
@@ -198,7 +198,7 @@ func TestSignInFails(t *testing.T) {
 	if strings.Contains(f.logs.String(), "wrong") || strings.Contains(f.logs.String(), "aaaaaa") {
 		t.Errorf("the log has what was shown: %s", f.logs)
 	}
-	// That keeps nobody out who is in.
+	// Failed sign-ins do not affect requests with the token.
 	if got := f.do(f.request("GET", "/v1/accounts", "")); got.status != 200 {
 		t.Errorf("with the token: %d", got.status)
 	}
@@ -225,7 +225,8 @@ func TestNobodyNeedsToSignIn(t *testing.T) {
 	if who.Name != "local" || who.Role != "admin" || !who.Expires.IsZero() {
 		t.Errorf("got %+v", who)
 	}
-	// A session that has ended is nothing worse than none, and one of a key is the key's.
+	// A session has the role of its key. Once it has ended, requests are treated as if they
+	// had no session.
 	text, _, err := f.api.options.Keys.Create(context.Background(), key.New{Name: "press", Role: access.Viewer})
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/trail"
 )
 
-// untrailed are the routes that change something and leave no entry, with the reason.
+// untrailed returns the routes that change something and leave no entry, with the reason.
 func untrailed() map[string]string {
 	return map[string]string{
 		"POST /v1/groups/{name}/read":     "a consumer's reads, many times a second, would push out all other entries",
@@ -20,8 +20,8 @@ func untrailed() map[string]string {
 	}
 }
 
-// signing are the routes that people sign in and out at, with their actions. They are open
-// to all: who is neither let in nor signed in is nobody, and leaves no entry but in the log.
+// signing returns the routes at which people sign in and out, with their actions. They need
+// no authentication. A call without a principal leaves no entry: only the log has it.
 func signing() map[string]string {
 	return map[string]string{
 		"POST /signin": "sign-in", "GET /signin/callback": "sign-in", "POST /v1/session": "sign-in",
@@ -29,8 +29,8 @@ func signing() map[string]string {
 	}
 }
 
-// changes reports whether calls of a route are kept in the trail: those of every method but
-// the safe ones, unless untrailed has a reason, and those that sign in.
+// changes reports whether calls of a route are kept in the trail. That is so for routes of
+// signing and for every unsafe method, unless the route is in untrailed.
 func changes(pattern string) bool {
 	if signing()[pattern] != "" {
 		return true
@@ -44,7 +44,7 @@ func changes(pattern string) bool {
 	return !spared
 }
 
-// nameActions finds the action of each route: its operation's id.
+// nameActions adds the action of each route, which is the id of its operation.
 func nameActions(actions map[string]string, doc *huma.OpenAPI) {
 	maps.Copy(actions, signing())
 	for path, item := range doc.Paths {
@@ -58,8 +58,8 @@ func nameActions(actions map[string]string, doc *huma.OpenAPI) {
 	}
 }
 
-// trailed keeps what somebody orders by calling a route, once it was carried out or refused.
-// The handler adds to the draft what the route does not tell.
+// trailed keeps an entry for each call of a route, once it was carried out or refused. The
+// handler adds to the draft what the request's route does not show.
 func (s *Server) trailed(actions map[string]string, pattern string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		principal, _ := access.From(r.Context())
@@ -89,8 +89,8 @@ func (s *Server) trailed(actions map[string]string, pattern string, next http.Ha
 	})
 }
 
-// kindOfName is what the name in a route's path is of: the folder before it, without its
-// plural.
+// kindOfName returns what the name in a route's path names: the path element before it, in
+// the singular. It is empty if the path has no name.
 func kindOfName(pattern string) string {
 	before, _, named := strings.Cut(pattern, "/{name}")
 	if !named {
@@ -99,8 +99,8 @@ func kindOfName(pattern string) string {
 	return strings.TrimSuffix(before[strings.LastIndexByte(before, '/')+1:], "s")
 }
 
-// addressOfCaller is where a request comes from, without the port. A proxy stands in for
-// those behind it.
+// addressOfCaller returns the address that a request comes from, without the port. Behind a
+// proxy that is the proxy's address.
 func addressOfCaller(r *http.Request) string {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		return host
@@ -108,7 +108,7 @@ func addressOfCaller(r *http.Request) string {
 	return r.RemoteAddr
 }
 
-// outcomeOf is what an answer's status tells of an order.
+// outcomeOf returns the outcome of an order, by the status of the answer.
 func outcomeOf(status int) trail.Outcome {
 	switch {
 	case status < 400:
@@ -119,7 +119,7 @@ func outcomeOf(status int) trail.Outcome {
 	return trail.Failed
 }
 
-// outcomeWriter knows the status of a reply.
+// outcomeWriter remembers the status of a reply.
 type outcomeWriter struct {
 	http.ResponseWriter
 	status int
@@ -129,7 +129,7 @@ type outcomeWriter struct {
 // Unwrap is for http.ResponseController.
 func (w *outcomeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader notes the status that the caller is told.
+// WriteHeader remembers the status and sends it.
 func (w *outcomeWriter) WriteHeader(status int) {
 	if !w.begun && status >= http.StatusOK {
 		w.status, w.begun = status, true
@@ -137,7 +137,7 @@ func (w *outcomeWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write begins the reply, or goes on with it.
+// Write writes a part of the reply's body. After that the status no longer changes.
 func (w *outcomeWriter) Write(p []byte) (int, error) {
 	w.begun = true
 	return w.ResponseWriter.Write(p)

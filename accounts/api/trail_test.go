@@ -15,7 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/trail"
 )
 
-// trail returns all that the trail has, the latest first.
+// trail returns the entries that a query selects, the latest first.
 func (f *fixture) trail(query string) []TrailEntry {
 	f.Helper()
 	var page TrailPage
@@ -23,15 +23,15 @@ func (f *fixture) trail(query string) []TrailEntry {
 	return page.Entries
 }
 
-// Every route that changes something leaves an entry, whatever its answer, but for those of
-// which it is said why not.
+// Every route that changes something leaves an entry, whatever its answer, except for those
+// in untrailed.
 func TestEveryChangeLeavesAnEntry(t *testing.T) {
 	f := newFixture(t, withEverything(t))
 	spared := untrailed()
 	walked := 0
 	for _, route := range f.api.serving.Load().routes {
 		method, path, _ := strings.Cut(route, " ")
-		if method == http.MethodGet || signing()[route] != "" { // of those below
+		if method == http.MethodGet || signing()[route] != "" { // TestSigningLeavesAnEntry tests these
 			continue
 		}
 		walked++
@@ -56,7 +56,7 @@ func TestEveryChangeLeavesAnEntry(t *testing.T) {
 	}
 }
 
-// withTrailLog has entries stand in the log that the test reads.
+// withTrailLog returns an option that writes entries to the log that the test reads.
 func withTrailLog(t *testing.T) func(*Options) {
 	return func(o *Options) {
 		var err error
@@ -66,7 +66,7 @@ func withTrailLog(t *testing.T) func(*Options) {
 	}
 }
 
-// brief is an entry as one line.
+// brief returns an entry as one line.
 func brief(e TrailEntry) string {
 	text := fmt.Sprint(e.Action, " ", e.Outcome)
 	add := func(name, value string) {
@@ -140,12 +140,12 @@ func TestWhatEntriesSay(t *testing.T) {
 	}
 }
 
-// Who signs in or out leaves an entry, and who is refused there none.
+// Signing in or out leaves an entry. A refused sign-in leaves none.
 func TestSigningLeavesAnEntry(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Token = rightToken })
 	added := f.api.serving.Load().routes
 	for route := range signing() {
-		if !slices.Contains(added, route) && route != "GET /signin/callback" { // where there is an identity provider
+		if !slices.Contains(added, route) && route != "GET /signin/callback" { // exists only with an identity provider
 			t.Errorf("%s: there is no such route", route)
 		}
 	}
@@ -161,7 +161,7 @@ func TestSigningLeavesAnEntry(t *testing.T) {
 	}
 }
 
-// What only looks, or is nobody's, leaves nothing.
+// Dry runs, unknown routes and requests without a principal leave no entry.
 func TestNoEntry(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Token = "secret" })
 	f.call("PUT", "/v1/accounts/a", `{"kind":"plain"}`, 201, nil)
@@ -176,7 +176,7 @@ func TestNoEntry(t *testing.T) {
 	if got := f.trail(""); len(got) != 1 || got[0].By != access.TokenName || got[0].Via != "token" {
 		t.Errorf("got %+v", got)
 	}
-	// Where it would have done something, it was more than a look.
+	// A dry run that is refused leaves an entry.
 	f.call("POST", "/v1/reshard", `{"shards":0,"dry_run":true}`, 422, nil)
 	if got := f.trail(""); len(got) != 2 || got[0].Outcome != trail.Refused {
 		t.Errorf("got %+v", got)
@@ -217,7 +217,7 @@ func TestTrailPages(t *testing.T) {
 	}
 }
 
-// A change that broke off is not said to be made, nor not to be.
+// A change that was cut off has an unknown outcome.
 func TestOutcomesThatNobodyKnows(t *testing.T) {
 	f := newFixture(t, nil)
 	h := f.api.trailed(map[string]string{"POST /x": "x"}, "POST /x", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oh") }))
@@ -251,7 +251,7 @@ func TestOutcomesThatNobodyKnows(t *testing.T) {
 	}
 }
 
-// Redis being away makes no change fail that was made, and the log has it.
+// While Redis is unreachable, the log has the entry.
 func TestTrailWithoutRedis(t *testing.T) {
 	f := newFixture(t, withTrailLog(t))
 	if err := f.redis.Close(); err != nil {

@@ -57,7 +57,7 @@ type trailReply struct {
 	Body TrailPage
 }
 
-// trailRoutes are those that tell who changed what.
+// trailRoutes adds the routes that show who changed what.
 func (s *Server) trailRoutes(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "list-trail", Method: http.MethodGet, Path: "/v1/trail", Tags: []string{"service"},
@@ -98,7 +98,7 @@ func (s *Server) listAccountTrail(ctx context.Context, r *accountTrailRequest) (
 	return reply, err
 }
 
-// about leaves out of an entry that names several accounts what it tells of the others.
+// about removes all that an entry says about accounts other than the one with this id.
 func (e *TrailEntry) about(id string) {
 	if len(e.Accounts) > 0 {
 		e.Accounts, e.Selector, e.Counts = []string{id}, "", nil
