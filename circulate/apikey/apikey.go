@@ -1,8 +1,8 @@
-// Package apikey keeps the API's keys for all processes of a namespace: a record for each
-// digest of a key, under a name that no other key has.
+// Package apikey keeps the API's keys for all processes of a namespace. Each key has a
+// record, found by the digest of its text, and a name that no other key has.
 //
-// The package knows neither keys nor what records mean. What it keeps lets nobody in: of a
-// digest nobody makes the key.
+// The package knows neither the keys' texts nor the meaning of records. Nobody can
+// authenticate with what it keeps, because a key cannot be computed from its digest.
 package apikey
 
 import (
@@ -54,12 +54,12 @@ var (
 	ErrFull = wire.Finding("apikey: there are as many keys as there may be")
 )
 
-// Entry is a key as it is kept.
+// Entry is a stored key.
 type Entry struct {
 	Digest  string // lower-case hexadecimal
 	Expires time.Time
 	Record  []byte
-	Used    time.Time // as Note was last told; zero: never
+	Used    time.Time // the last call of Note; zero: never
 }
 
 // Store has the keys of a namespace.
@@ -68,23 +68,24 @@ type Store struct{ wire *wire.Wire }
 // Of returns the keys of a ring's namespace.
 func Of(ring *circulate.Ring) Store { return Store{ring.Wire()} }
 
-// At returns the keys of a namespace in a Redis, for who opens no ring there.
+// At returns the keys of a namespace in a Redis, for callers without a ring.
 func At(server circulate.Server, namespace string) Store {
 	return Store{wire.New(server, namespace, wire.Options{})}
 }
 
-// keys are the records, the names, and when keys were used, each a HASH.
+// keys returns the Redis keys of the records, the names, and the times of last use. Each is
+// a HASH.
 func (s Store) keys() (records, names, used string) {
 	tag := "{" + s.wire.Namespace() + ":keys}:"
 	return tag + "records", tag + "names", tag + "used"
 }
 
-// secretBytes is how long the secret is that the processes of a namespace share.
+// secretBytes is the length of the secret that the processes of a namespace share.
 const secretBytes = 32
 
-// Secret returns a secret that all processes of the namespace share, and makes it where there
-// is none. It hides from callers what they are to carry and not to read; it
-// protects nothing from who reads Redis. Lost, it is made anew.
+// Secret returns a secret that all processes of the namespace share. If there is none, or it
+// was lost, Secret creates a new one. It encrypts data that API callers carry but must not
+// read. It protects nothing from those who can read Redis.
 func (s Store) Secret(ctx context.Context) ([]byte, error) {
 	fresh := make([]byte, secretBytes)
 	_, _ = rand.Read(fresh) // never fails: it ends the program instead
@@ -112,8 +113,8 @@ func (s Store) Now(ctx context.Context) (time.Time, error) {
 	return wire.Time(replies[0])
 }
 
-// Add adds a key under a name that no other key has, or returns ErrTaken or ErrFull. It
-// expires at a time by Redis' clock; a zero time: never. To repeat it is safe.
+// Add adds a key under a name that no other key has, or returns ErrTaken or ErrFull. The key
+// expires at a time by Redis' clock, or never if the time is zero. Add is safe to repeat.
 func (s Store) Add(ctx context.Context, name, digest string, record []byte, expires time.Time) error {
 	err := validateDigest(digest)
 	if name == "" || len(name) > MaxName {
@@ -142,8 +143,8 @@ func (s Store) Add(ctx context.Context, name, digest string, record []byte, expi
 	return nil
 }
 
-// Get returns the key with a digest, false where there is none, and the time by Redis'
-// clock. Whether it has expired is the caller's to judge.
+// Get returns the key with a digest, or false if there is none, and the time by Redis'
+// clock. The caller must check whether the key has expired.
 func (s Store) Get(ctx context.Context, digest string) (e Entry, found bool, now time.Time, err error) {
 	if err := validateDigest(digest); err != nil {
 		return Entry{}, false, now, fmt.Errorf("%w: get key: %w", wire.ErrInput, err)
@@ -171,7 +172,8 @@ func (s Store) Get(ctx context.Context, digest string) (e Entry, found bool, now
 	return e, err == nil, now, err
 }
 
-// List returns all keys, and the time by Redis' clock. What is no key is left out.
+// List returns all keys, expired ones included, and the time by Redis' clock. It leaves out
+// records that it cannot read.
 func (s Store) List(ctx context.Context) ([]Entry, time.Time, error) {
 	records, _, used := s.keys()
 	replies, err := s.pipeline(ctx, "list keys", wire.Command{"TIME"}, wire.Command{"HGETALL", records}, wire.Command{"HGETALL", used})
@@ -199,8 +201,8 @@ func (s Store) List(ctx context.Context) ([]Entry, time.Time, error) {
 	return all, now, nil
 }
 
-// Remove removes the key that has a name, and returns it without its digest; false where
-// there is none.
+// Remove removes the key with a name and returns it without its digest. It returns false if
+// there is no such key.
 func (s Store) Remove(ctx context.Context, name string) (Entry, bool, error) {
 	if name == "" || len(name) > MaxName {
 		return Entry{}, false, nil
@@ -214,7 +216,7 @@ func (s Store) Remove(ctx context.Context, name string) (Entry, bool, error) {
 	return e, err == nil, err
 }
 
-// Note keeps that a key was used now. It passes over one that there is not.
+// Note stores that a key was used now. It does nothing if there is no such key.
 func (s Store) Note(ctx context.Context, digest string) error {
 	if err := validateDigest(digest); err != nil {
 		return fmt.Errorf("%w: note key: %w", wire.ErrInput, err)
@@ -224,7 +226,7 @@ func (s Store) Note(ctx context.Context, digest string) error {
 	return err
 }
 
-// run runs a script. A key of a wrong type is set aside first.
+// run runs a script. If a Redis key has a wrong type, it sets that key aside and tries again.
 func (s Store) run(ctx context.Context, script *wire.Script, keys []string, args ...any) (any, error) {
 	reply, err := s.wire.Eval(ctx, script, keys, args)
 	if s.mended(ctx, err) {
@@ -236,7 +238,8 @@ func (s Store) run(ctx context.Context, script *wire.Script, keys []string, args
 	return reply, nil
 }
 
-// pipeline sends commands. A key of a wrong type is set aside first.
+// pipeline sends commands. If a Redis key has a wrong type, it sets that key aside and tries
+// again.
 func (s Store) pipeline(ctx context.Context, doing string, commands ...wire.Command) ([]any, error) {
 	records, _, _ := s.keys()
 	replies, err := s.wire.Pipeline(ctx, records, commands...)
@@ -249,7 +252,8 @@ func (s Store) pipeline(ctx context.Context, doing string, commands ...wire.Comm
 	return replies, nil
 }
 
-// mended reports whether an error was of a key of a wrong type, which is out of the way now.
+// mended sets Redis keys of a wrong type aside if the error is about one. It reports whether
+// it did so. If it did, the caller can try again.
 func (s Store) mended(ctx context.Context, err error) bool {
 	if !wire.HasCode(err, "WRONGTYPE") {
 		return false
@@ -275,7 +279,7 @@ func entryOf(digest, kept, used string) (Entry, error) {
 	return e, nil
 }
 
-// validateDigest tells what is wrong with a digest: it must be SHA-256 as Entry has it.
+// validateDigest returns an error unless the digest is a SHA-256 in lower-case hexadecimal.
 func validateDigest(digest string) error {
 	if sum, err := hex.DecodeString(digest); err != nil || len(sum) != 32 || strings.ToLower(digest) != digest {
 		return errors.New("digest: must be 64 hexadecimal digits")

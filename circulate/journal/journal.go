@@ -1,6 +1,6 @@
 // Package journal keeps the latest notes of a namespace, such as who changed what, in one
-// capped stream. It does not look into notes, and nothing else depends on them: a note that
-// is lost misleads nobody about an account.
+// capped stream. It does not look into notes. They are only for people to read, so a lost
+// note has no effect on accounts.
 package journal
 
 import (
@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// MaxNote is how many bytes a note may have.
+	// MaxNote is the most bytes of a note.
 	MaxNote = 8 << 10
-	// MaxKept is the most notes that a journal may be told to keep.
+	// MaxKept is the greatest number of notes that Append may be told to keep.
 	MaxKept = 100_000_000
-	// MaxRead is how many notes one read may ask for.
+	// MaxRead is the most notes that one call of Before may ask for.
 	MaxRead = 1000
 
 	field = "note"
@@ -31,24 +31,25 @@ type Journal struct{ wire *wire.Wire }
 // Of returns the journal of a ring's namespace.
 func Of(ring *circulate.Ring) Journal { return Journal{ring.Wire()} }
 
-// At returns the journal of a namespace in a Redis, for who opens no ring there.
+// At returns the journal of a namespace in a Redis, for callers without a ring.
 func At(server circulate.Server, namespace string) Journal {
 	return Journal{wire.New(server, namespace, wire.Options{})}
 }
 
-// Note is one of them.
+// Note is a note as it was written.
 type Note struct {
-	ID   circulate.StreamID // its place, and when it was written by Redis' clock
+	ID   circulate.StreamID // its place, with the time by Redis' clock at which it was written
 	Text []byte
 }
 
-// key is a STREAM. It has no hash tag: it is one key, and lives on any node.
+// key returns the Redis key of the STREAM. It needs no hash tag, because no command uses it
+// together with another key.
 func (j Journal) key() string { return j.wire.Namespace() + ":trail" }
 
-// Append writes a note, and has Redis forget the oldest ones beyond about kept: up to a
-// hundred more stay, as Redis drops whole blocks. A note of more than MaxNote bytes is
-// refused, as is a kept that is not 1 to MaxKept. It is not safe to repeat: after an unknown
-// outcome the note may stand there twice.
+// Append writes a note and trims the journal to about kept notes. Up to a hundred more stay,
+// because Redis drops whole blocks. Append returns an error for a note of more than MaxNote
+// bytes, and for a kept that is not 1 to MaxKept. It is not safe to repeat: after an unknown
+// outcome a second call may write the note twice.
 func (j Journal) Append(ctx context.Context, text []byte, kept int) (circulate.StreamID, error) {
 	switch {
 	case len(text) == 0 || len(text) > MaxNote:
@@ -63,9 +64,10 @@ func (j Journal) Append(ctx context.Context, text []byte, kept int) (circulate.S
 	return circulate.ParseStreamID(reply)
 }
 
-// Before returns up to most notes that were written before a place and not before a time, the
-// latest first. The zero place is behind the last note, and the zero time before the first.
-// Most is at most MaxRead. Entries of the stream that are no notes have no text.
+// Before returns notes that were written before a place and not before a time, the latest
+// first. The zero place stands for the end of the journal, and the zero time for its
+// beginning. Most is how many notes it returns at most, and must not exceed MaxRead. A stream
+// entry that is not a note is returned without text.
 func (j Journal) Before(ctx context.Context, place circulate.StreamID, since time.Time, most int) ([]Note, error) {
 	if most < 1 || most > MaxRead {
 		return nil, fmt.Errorf("%w: read notes: must be 1 to %d at once, not %d", wire.ErrInput, MaxRead, most)
@@ -90,7 +92,7 @@ func (j Journal) Before(ctx context.Context, place circulate.StreamID, since tim
 	return notes, nil
 }
 
-// Now returns the time by the clock that notes are written by.
+// Now returns the time by Redis' clock, which notes are written by.
 func (j Journal) Now(ctx context.Context) (time.Time, error) {
 	replies, err := j.wire.Pipeline(ctx, j.key(), wire.Command{"TIME"})
 	if err != nil {
@@ -99,7 +101,8 @@ func (j Journal) Now(ctx context.Context) (time.Time, error) {
 	return wire.Time(replies[0])
 }
 
-// do is one command. A key of a wrong type is set aside first.
+// do sends one command. If the Redis key has a wrong type, it sets the key aside and tries
+// again.
 func (j Journal) do(ctx context.Context, command wire.Command) (any, error) {
 	replies, err := j.wire.Pipeline(ctx, j.key(), command)
 	if wire.HasCode(err, "WRONGTYPE") {

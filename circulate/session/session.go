@@ -1,9 +1,10 @@
-// Package session keeps what a name that nobody can guess stands for, for a while, for
-// all processes of a namespace: the sessions of those who signed in, and sign-ins that
-// are under way.
+// Package session keeps values for a limited time, for all processes of a namespace, under
+// names that nobody can guess. The values are the sessions of people who signed in, and
+// sign-ins that are under way.
 //
-// The package knows neither people nor cookies. Names are kept as their digests: whoever
-// reads Redis learns none. Values are their owner's business, and are no secrets.
+// The package knows neither people nor cookies. It stores only the digests of names, so
+// nobody learns a name by reading Redis. It does not look into values, which must not be
+// secret.
 package session
 
 import (
@@ -32,26 +33,26 @@ var (
 	recallScript = wire.NewScript("recall session", recallLua)
 )
 
-// Kind is a sort of session, apart from others.
+// Kind is a sort of session. Each kind has its own names and limits.
 type Kind int
 
 // The kinds.
 const (
-	SignedIn  Kind = iota // the sessions of those who signed in: 100 of each owner, 10,000 of all
-	SigningIn             // the sign-ins under way: 1,000 of each owner, 10,000 of all
+	SignedIn  Kind = iota // sessions of people who signed in: at most 100 of each owner, 10,000 of all
+	SigningIn             // sign-ins under way: at most 1,000 of each owner, 10,000 of all
 )
 
-// name is what a kind's keys have in theirs.
+// name returns the kind's part of the names of its Redis keys.
 func (k Kind) name() string { return [...]string{"sessions", "signins"}[k] }
 
-// each is how many an owner may have, and most how many there may be.
+// each returns how many sessions an owner may have. most returns how many there may be in all.
 func (k Kind) each() int { return [...]int{100, 1_000}[k] }
 func (k Kind) most() int { return 10_000 }
 
 const (
-	// MaxValue is how many bytes a value may have.
+	// MaxValue is the most bytes of a value.
 	MaxValue = 4 << 10
-	// MaxLife is how long a session may last at most.
+	// MaxLife is the longest life of a session.
 	MaxLife = 30 * 24 * time.Hour
 )
 
@@ -67,9 +68,9 @@ type Store struct {
 // Of returns the sessions of a kind, of a ring's namespace.
 func Of(ring *circulate.Ring, kind Kind) Store { return Store{ring.Wire(), kind} }
 
-// Put keeps a value under a name for as long as life says. The owner's oldest session goes
-// where it has too many, and the oldest of all where there are too many. It is safe to
-// repeat; after an unknown outcome the session may be there.
+// Put stores a value under a name for the given life. If the owner has too many sessions,
+// its oldest one is removed. If there are too many in all, the oldest of all is removed. Put
+// is safe to repeat. After an unknown outcome the session may exist.
 func (s Store) Put(ctx context.Context, name, owner string, value []byte, life time.Duration) error {
 	var errs []error
 	if name == "" {
@@ -88,14 +89,14 @@ func (s Store) Put(ctx context.Context, name, owner string, value []byte, life t
 	return err
 }
 
-// Get returns what a name stands for, and for how long still, by Redis' clock. It is
-// ErrNone where there is no such session.
+// Get returns the value of a name, and how long it still lasts by Redis' clock. It returns
+// ErrNone if there is no such session.
 func (s Store) Get(ctx context.Context, name string) ([]byte, time.Duration, error) {
 	return s.get(ctx, name, 0)
 }
 
-// Take is Get, and ends the session: of several who take one, one gets it. After an
-// unknown outcome it has ended, or not.
+// Take is Get, and ends the session. If several callers take the same session, only one gets
+// it. After an unknown outcome the session may have ended.
 func (s Store) Take(ctx context.Context, name string) ([]byte, time.Duration, error) {
 	return s.get(ctx, name, 1)
 }
@@ -124,7 +125,7 @@ func (s Store) get(ctx context.Context, name string, end int) ([]byte, time.Dura
 	return value, time.Duration(left) * time.Millisecond, nil
 }
 
-// run does a step. A key of a wrong type is set aside first.
+// run runs a script. If a Redis key has a wrong type, it sets that key aside and tries again.
 func (s Store) run(ctx context.Context, script *wire.Script, owner string, args ...any) (any, error) {
 	keys := s.keys(owner)
 	reply, err := s.wire.Eval(ctx, script, keys, args)
@@ -139,14 +140,14 @@ func (s Store) run(ctx context.Context, script *wire.Script, owner string, args 
 	return reply, nil
 }
 
-// keys are the three keys of the put script's header. They share a hash tag.
+// keys returns the three Redis keys that the scripts use. They share a hash tag.
 func (s Store) keys(owner string) []string {
 	tag := "{" + s.wire.Namespace() + ":" + s.kind.name() + "}:"
 	return []string{tag + "ends", tag + "values", tag + "of:" + digest(owner)[:32]}
 }
 
-// digest is what is kept of a name. Names have more than a hundred random bits, so that
-// nobody finds one by trying.
+// digest returns the digest that is stored in place of a name. Names have more than a
+// hundred random bits, so nobody finds one by trying.
 func digest(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:])

@@ -1,8 +1,9 @@
-// Package vault keeps values under names for all processes of a namespace: secrets that
-// whoever puts them in has sealed.
+// Package vault keeps values under names for all processes of a namespace. The values are
+// secrets that the caller has sealed.
 //
-// The package knows neither seals nor what values mean. Whoever can write to Redis can put
-// an older value back, or another one: to notice that is the owner's business.
+// The package knows neither seals nor the meaning of values. Whoever can write to Redis can
+// replace a value with an older one or with another one. The package does not notice that.
+// The code that opens seals has to.
 package vault
 
 import (
@@ -34,23 +35,23 @@ var (
 const (
 	// Most is how many values a namespace may have.
 	Most = 10_000
-	// MostBytes is how many bytes they may have together.
+	// MostBytes is how many bytes all values of a namespace may have together.
 	MostBytes = 64 << 20
 	// MaxName is the most bytes of a name.
 	MaxName = 128
 	// MaxValue is the most bytes of a value.
 	MaxValue = 128 << 10
-	// MaxPage is the most values that a page may have.
+	// MaxPage is the most values of a page.
 	MaxPage = 100
 )
 
-// ErrFull reports that there are as many values, or as many bytes, as there may be.
+// ErrFull reports that another value would exceed Most or MostBytes.
 var ErrFull = wire.Finding("vault: there are as many values as there may be")
 
-// Entry is a value as it is kept.
+// Entry is a stored value.
 type Entry struct {
 	Name     string
-	Revision int64     // another one after each change; none is given twice
+	Revision int64     // changes with each change of the value; no revision is used twice
 	Set      time.Time // by Redis' clock; Replace keeps it
 	Value    []byte
 }
@@ -61,27 +62,28 @@ type Store struct{ wire *wire.Wire }
 // Of returns the values of a ring's namespace.
 func Of(ring *circulate.Ring) Store { return Store{ring.Wire()} }
 
-// At returns the values of a namespace in a Redis, for who opens no ring there.
+// At returns the values of a namespace in a Redis, for callers without a ring.
 func At(server circulate.Server, namespace string) Store {
 	return Store{wire.New(server, namespace, wire.Options{})}
 }
 
-// keys are the values, a HASH, their names, a ZSET, and what counts them, a HASH.
+// keys returns the Redis keys of the values, a HASH, their names, a ZSET, and the counters, a
+// HASH.
 func (s Store) keys() []string {
 	tag := "{" + s.wire.Namespace() + ":secrets}:"
 	return []string{tag + "values", tag + "names", tag + "state"}
 }
 
-// Put keeps a value under a name, in place of the one that was there, and reports whether
-// there was none. The entry returned has no value. To repeat it is safe, and gives another
-// revision.
+// Put stores a value under a name and replaces a former one. Created reports whether there
+// was none before. The returned entry has no value. Put is safe to repeat. Each call gives
+// the value a new revision.
 func (s Store) Put(ctx context.Context, name string, value []byte) (e Entry, created bool, err error) {
 	e, before, _, err := s.put(ctx, name, value, "")
 	return e, before == 0, err
 }
 
-// Replace is Put for a value that has a revision still, and keeps when it was set. It
-// reports false where there is another one, or none.
+// Replace is Put for a value that still has the given revision, and keeps the time when it
+// was set. It returns false if the value has another revision or does not exist.
 func (s Store) Replace(ctx context.Context, name string, revision int64, value []byte) (bool, error) {
 	_, _, done, err := s.put(ctx, name, value, strconv.FormatInt(revision, 10))
 	return done, err
@@ -109,7 +111,7 @@ func (s Store) put(ctx context.Context, name string, value []byte, must string) 
 	return Entry{Name: name, Revision: reply[2], Set: time.UnixMilli(reply[3])}, reply[1], true, nil
 }
 
-// Remove forgets a name and its value, and reports whether there was one.
+// Remove deletes a name and its value, and reports whether it existed.
 func (s Store) Remove(ctx context.Context, name string) (bool, error) {
 	if err := validateName(name); err != nil {
 		return false, fmt.Errorf("%w: remove value: %w", wire.ErrInput, err)
@@ -117,7 +119,7 @@ func (s Store) Remove(ctx context.Context, name string) (bool, error) {
 	return redis.Bool(s.run(ctx, removeScript, name))
 }
 
-// Get returns what is kept under a name; false: nothing is.
+// Get returns the value of a name, or false if there is none.
 func (s Store) Get(ctx context.Context, name string) (Entry, bool, error) {
 	if err := validateName(name); err != nil {
 		return Entry{}, false, fmt.Errorf("%w: get value: %w", wire.ErrInput, err)
@@ -137,9 +139,9 @@ func (s Store) Get(ctx context.Context, name string) (Entry, bool, error) {
 	return e, err == nil, err
 }
 
-// Page returns the values whose names come after one, in the order of names, at most limit
-// of them, 1 to MaxPage. Fewer than that are the last: what cannot be read is among them,
-// without a value.
+// Page returns the values whose names come after the given one, in the order of names. Limit
+// is 1 to MaxPage. A page with fewer than limit values is the last one. A value that cannot
+// be read is returned as an entry with a name only.
 func (s Store) Page(ctx context.Context, after string, limit int) ([]Entry, error) {
 	if limit < 1 || limit > MaxPage {
 		return nil, fmt.Errorf("%w: page of values: limit: must be 1 to %d, is %d", wire.ErrInput, MaxPage, limit)
@@ -180,7 +182,7 @@ func (s Store) Page(ctx context.Context, after string, limit int) ([]Entry, erro
 	return page, nil
 }
 
-// run runs a script. A key of a wrong type is set aside first.
+// run runs a script. If a Redis key has a wrong type, it sets that key aside and tries again.
 func (s Store) run(ctx context.Context, script *wire.Script, args ...any) (any, error) {
 	reply, err := s.wire.Eval(ctx, script, s.keys(), args)
 	if s.mended(ctx, err) {
@@ -192,7 +194,8 @@ func (s Store) run(ctx context.Context, script *wire.Script, args ...any) (any, 
 	return reply, nil
 }
 
-// pipeline sends commands. A key of a wrong type is set aside first.
+// pipeline sends commands. If a Redis key has a wrong type, it sets that key aside and tries
+// again.
 func (s Store) pipeline(ctx context.Context, doing string, commands ...wire.Command) ([]any, error) {
 	replies, err := s.wire.Pipeline(ctx, s.keys()[0], commands...)
 	if s.mended(ctx, err) {
@@ -204,7 +207,8 @@ func (s Store) pipeline(ctx context.Context, doing string, commands ...wire.Comm
 	return replies, nil
 }
 
-// mended reports whether an error was of a key of a wrong type, which is out of the way now.
+// mended sets Redis keys of a wrong type aside if the error is about one. It reports whether
+// it did so. If it did, the caller can try again.
 func (s Store) mended(ctx context.Context, err error) bool {
 	if !wire.HasCode(err, "WRONGTYPE") {
 		return false
