@@ -80,7 +80,7 @@ func TestPrincipal(t *testing.T) {
 		{press, map[string]string{"team": "sales"}, false},
 		{press, map[string]string{"Team": "press"}, false},
 		{press, nil, false},
-		{both, map[string]string{"team": "press"}, false}, // a label that is missing is not an empty one
+		{both, map[string]string{"team": "press"}, false}, // a missing label is not the same as an empty one
 		{both, map[string]string{"team": "press", "env": ""}, true},
 	} {
 		if got := c.who.Sees(c.labels); got != c.want {

@@ -1,8 +1,7 @@
-// Package access is who may do what: roles, principals, and how a request carries the
-// one on whose behalf it is.
+// Package access defines who may do what: roles, principals, and how a request's context
+// carries its principal.
 //
-// A Principal is what became of whatever a caller showed: a token, a key, a session. The
-// edge that judged it puts the principal into the request's context with With. What is
-// behind the edge asks From, and knows no other way: a context without a principal is of
-// nobody, who may do nothing.
+// A Principal is the result of authentication, by a token, a key or a session. The code that
+// authenticates a request puts the principal into its context with With. All other code gets
+// it with From, and in no other way. With a context without a principal nothing is allowed.
 package access

@@ -14,7 +14,7 @@ const (
 	Viewer   Role = iota + 1 // reads
 	Operator                 // nudges, pauses, resumes, revives, replays
 	Editor                   // registers, changes, deletes, imports
-	Admin                    // all the rest
+	Admin                    // does everything else
 )
 
 // names are the roles' words, by role.

@@ -18,14 +18,15 @@ import (
 )
 
 const (
-	answerTime = 10 * time.Second // of one request to the provider
+	answerTime = 10 * time.Second // the time-out of one request to the provider
 	maxAnswer  = 1 << 20          // bytes
-	// askAgain is when a provider is asked again that could not be.
+	// askAgain is the wait before a provider is asked again that could not be reached.
 	askAgain = 5 * time.Second
 )
 
-// newClient makes the client of all requests to the provider. It keeps no connections,
-// since sign-ins are rare, and follows no redirects: a secret goes nowhere else.
+// newClient returns the client of all requests to the provider. It keeps no connections,
+// because sign-ins are rare. It follows no redirects, so that secrets go only to the
+// provider.
 func newClient(within time.Duration) *http.Client {
 	return &http.Client{
 		Timeout:       within,
@@ -34,10 +35,10 @@ func newClient(within time.Duration) *http.Client {
 	}
 }
 
-// bounded bounds the bodies of answers.
+// bounded limits the size of answers' bodies.
 type bounded struct{ next http.RoundTripper }
 
-// RoundTrip makes the request.
+// RoundTrip makes the request and limits the body of the answer to maxAnswer.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := b.next.RoundTrip(r)
 	if err == nil {
@@ -53,7 +54,7 @@ type boundedBody struct {
 
 var errTooLarge = errors.New("idp: the answer is larger than 1 MiB")
 
-// Read reads on, up to the bound.
+// Read reads the body, and returns errTooLarge at the limit.
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, errTooLarge
@@ -63,15 +64,15 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// known is a provider as it has described itself.
+// known is what a provider's description said.
 type known struct {
 	verifier *oidc.IDTokenVerifier
 	provider *oidc.Provider
 	config   oauth2.Config
 }
 
-// described asks the provider for its description, where it is not known yet. All who wait
-// for it share one answer; one that failed holds for a moment.
+// described returns the provider's description, and asks for it if it is not known yet. All
+// callers that wait share one answer. A failure is remembered for askAgain.
 func (p *Provider) described(ctx context.Context) (*known, error) {
 	if k := p.known.Load(); k != nil {
 		return k, nil
@@ -128,7 +129,8 @@ func (p *Provider) ask(ctx context.Context) (*known, error) {
 		}
 	}
 	endpoint := provider.Endpoint()
-	// The style is not found out by trying: a code may be shown once.
+	// The style must be set, because trying both would send the code twice, and a code can be
+	// used only once.
 	endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	if len(about.Methods) > 0 && !slices.Contains(about.Methods, "client_secret_basic") {
 		endpoint.AuthStyle = oauth2.AuthStyleInParams
@@ -147,8 +149,8 @@ func (p *Provider) ask(ctx context.Context) (*known, error) {
 	}, nil
 }
 
-// checkURL refuses an address that what is secret must not go to: it is not of https, off
-// loopback.
+// checkURL returns an error for an address to which secrets must not be sent. It must be
+// https, or on loopback.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -160,8 +162,8 @@ func checkURL(text string) error {
 	return nil
 }
 
-// away is ErrAway, with what went wrong as far as it may be told in a log: no secret, and
-// not all that a stranger may say.
+// away returns ErrAway with the reason in a form that can be logged: without the client's
+// secret, and with a limited part of what the provider said.
 func (p *Provider) away(doing string, err error) error {
 	return fmt.Errorf("%w: %s: %s", ErrAway, doing, p.told(err))
 }
@@ -178,7 +180,7 @@ func (p *Provider) told(err error) string {
 	return plain(text, 200)
 }
 
-// plain is a stranger's text as it may be shown: one line of it, and a bounded one.
+// plain returns a provider's text as one line of at most that many characters.
 func plain(text string, most int) string {
 	text = strings.ToValidUTF8(strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {

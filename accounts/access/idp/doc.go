@@ -1,11 +1,11 @@
 // Package idp lets people sign in with an identity provider, by OpenID Connect: the
 // authorization code flow with PKCE, a state and a nonce.
 //
-// What a sign-in under way needs is kept in Redis under its state, once: whoever comes back
-// with the state takes it, so that nobody comes back twice. The provider's groups decide
-// who may do what ([Grant]). A person with none that is granted anything is nobody.
+// Redis keeps the data of a sign-in under way under its state. The first browser that comes
+// back with the state removes the data, so a state can be used only once. The provider's
+// groups decide who may do what ([Grant]). A person without a granted group may do nothing.
 //
-// The provider is asked when somebody signs in, and never before: one that is away keeps
-// nobody out who is in, and stops no service. Every answer of it is bounded in size and
-// time, for it is a stranger too.
+// The provider is asked only when somebody signs in. While it is unreachable, people who are
+// signed in stay so, and the service starts and runs. Its answers are limited in size and
+// time, because it is not trusted more than any other server.
 package idp

@@ -11,14 +11,14 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access"
 )
 
-// maxGrants is how many grants there may be, maxGroup how many bytes a group may have:
-// sessions keep groups.
+// maxGrants is the most grants, and maxGroup the most bytes of a group's name. They are
+// limited because sessions store groups.
 const (
 	maxGrants = 200
 	maxGroup  = 256
 )
 
-// Grant says who may do what: the members of a group.
+// Grant says what the members of a group may do.
 type Grant struct {
 	Group  string
 	Role   access.Role
@@ -27,12 +27,12 @@ type Grant struct {
 
 var grantForm = regexp.MustCompile(`^(.+?)=(viewer|operator|editor|admin)((?:\s+[^\s=]+=\S*)*)$`)
 
-// ParseGrants reads grants, separated by semicolons: GROUP=ROLE, and behind it labels that
-// bind the role, such as
+// ParseGrants reads grants, separated by semicolons. Each is GROUP=ROLE, followed by labels
+// that the role is bound to, such as
 //
 //	ops=admin; cn=press,dc=example=editor team=press; everyone=viewer
 //
-// The error has every fault.
+// The error lists every fault.
 func ParseGrants(text string) ([]Grant, error) {
 	var grants []Grant
 	var errs []error
@@ -83,7 +83,7 @@ func ParseGrants(text string) ([]Grant, error) {
 	return grants, nil
 }
 
-// granted are those of a person's groups that are granted anything.
+// granted returns those of a person's groups that have a grant.
 func granted(grants []Grant, groups []string) []string {
 	var all []string
 	for _, g := range grants {
@@ -94,8 +94,8 @@ func granted(grants []Grant, groups []string) []string {
 	return all
 }
 
-// grantOf is what holds of a person in several groups: the first grant, as they are
-// listed.
+// grantOf returns the grant of a person. If several of the person's groups have one, it is
+// the first in the list. It returns false if none has.
 func grantOf(grants []Grant, groups []string) (Grant, bool) {
 	i := slices.IndexFunc(grants, func(g Grant) bool { return slices.Contains(groups, g.Group) })
 	if i < 0 {

@@ -24,35 +24,34 @@ import (
 	pending "github.com/rounds-dev/rounds/circulate/session"
 )
 
-// Within is for how long somebody may take to sign in at the provider.
+// Within is how long somebody may take to sign in at the provider.
 const Within = 10 * time.Minute
 
 var (
-	// ErrAway reports a provider that could not be asked, or answered as none should.
+	// ErrAway reports a provider that could not be reached, or whose answer was wrong.
 	ErrAway = errors.New("idp: the identity provider cannot be used now")
-	// ErrStale reports a sign-in that nobody here began, or that took too long, or was ended
-	// before.
+	// ErrStale reports a sign-in that was not begun here, took too long, or has ended already.
 	ErrStale = errors.New("idp: no such sign-in is under way")
-	// ErrRefused reports that the provider does not vouch for whoever came back.
+	// ErrRefused reports that the provider's answer does not prove who came back.
 	ErrRefused = errors.New("idp: the identity provider's word is not good")
-	// ErrNoGrant reports a person in none of whose groups anybody may do anything.
+	// ErrNoGrant reports a person none of whose groups has a grant.
 	ErrNoGrant = errors.New("idp: none of the person's groups is granted a role")
 )
 
-// Config says which provider it is and who may do what.
+// Config says which provider to use and what its groups may do.
 type Config struct {
 	Issuer, ClientID, ClientSecret string
 	RedirectURL                    string // where the provider sends people back to
-	GroupsClaim                    string // empty: groups
+	GroupsClaim                    string // empty: the claim "groups"
 	Grants                         []Grant
 
-	Timeout time.Duration // of one request to the provider; 0: 10 s
+	Timeout time.Duration // the time-out of one request to the provider; 0: 10 s
 }
 
-// Fault is what is wrong with one field of a config.
+// Fault is a fault of one field of a config.
 type Fault struct{ Field, Reason string }
 
-// Faults returns all that is wrong with the config.
+// Faults returns all faults of the config.
 func (c Config) Faults() []Fault {
 	var faults []Fault
 	fault := func(field, reason string) { faults = append(faults, Fault{field, reason}) }
@@ -78,7 +77,7 @@ func (c Config) Faults() []Fault {
 	return faults
 }
 
-// CallbackPath is where the provider sends people back to.
+// CallbackPath is the path to which the provider sends people back.
 const CallbackPath = "/signin/callback"
 
 // Provider is an identity provider. It is safe for concurrent use.
@@ -98,22 +97,22 @@ type failure struct {
 	at  time.Time
 }
 
-// New makes a provider of a config without faults. It asks nobody anything.
+// New returns the provider of a config, which must have no Faults. It makes no request.
 func New(ring *circulate.Ring, config Config) *Provider {
 	config.GroupsClaim = cmp.Or(config.GroupsClaim, "groups")
 	return &Provider{config: config, client: newClient(cmp.Or(config.Timeout, answerTime)), pending: pending.Of(ring, pending.SigningIn)}
 }
 
-// under is what is kept of a sign-in under way.
+// under is what Redis keeps of a sign-in under way.
 type under struct {
 	Nonce    string `json:"nonce"`
 	Verifier string `json:"verifier"`
 	Next     string `json:"next"`
 }
 
-// Begin begins a sign-in: it returns where to send the browser, and the state that the
-// browser must know when it comes back. Next is the caller's, for [Provider.End]. Owner is
-// whose sign-ins are counted together. It returns ErrAway, or an error of Redis.
+// Begin begins a sign-in. It returns the address to send the browser to, and the state that
+// the browser must know when it comes back. [Provider.End] returns next unchanged. Sign-ins
+// are limited by owner. The error is ErrAway or one of Redis.
 func (p *Provider) Begin(ctx context.Context, owner, next string) (address, state string, err error) {
 	k, err := p.described(ctx)
 	if err != nil {
@@ -131,16 +130,16 @@ func (p *Provider) Begin(ctx context.Context, owner, next string) (address, stat
 	return k.config.AuthCodeURL(state, oidc.Nonce(u.Nonce), oauth2.S256ChallengeOption(u.Verifier)), state, nil
 }
 
-// Person is who has signed in.
+// Person is a person who has signed in.
 type Person struct {
 	session.Holder
 	Principal access.Principal
-	Next      string // as Begin was told
+	Next      string // the argument of Begin
 }
 
-// End ends a sign-in with what the browser brings back. The caller has seen that the
-// browser knew the state. It returns ErrStale, ErrRefused, ErrNoGrant or ErrAway, or an
-// error of Redis; with ErrNoGrant the person has a name.
+// End ends a sign-in with the parameters that the browser brings back. The caller must have
+// checked that the browser knew the state. End returns ErrStale, ErrRefused, ErrNoGrant or
+// ErrAway, or an error of Redis. With ErrNoGrant the person has a name.
 func (p *Provider) End(ctx context.Context, state, code, issuer string) (Person, error) {
 	text, _, err := p.pending.Take(ctx, state)
 	if errors.Is(err, pending.ErrNone) {
@@ -176,7 +175,7 @@ func (p *Provider) End(ctx context.Context, state, code, issuer string) (Person,
 	return p.person(claims, u.Next)
 }
 
-// claims are what the provider says of a person.
+// claims is what the provider says about a person.
 type claims struct {
 	Subject  string `json:"sub"`
 	Username string `json:"preferred_username"`
@@ -229,7 +228,7 @@ func (p *Provider) read(ctx context.Context, k *known, token *oauth2.Token, nonc
 	return c, nil
 }
 
-// groupsOf reads groups: a list of them, or the name of one.
+// groupsOf reads a claim of groups: a list of names, or one name.
 func groupsOf(text json.RawMessage) (groups []string) {
 	var one string
 	if json.Unmarshal(text, &one) == nil {
@@ -258,9 +257,9 @@ func (p *Provider) person(c claims, next string) (Person, error) {
 	return person, nil
 }
 
-// nameOf is how a person is called: by an address that the provider has verified, or by
-// another name of theirs with the provider's behind it. Keys and the token have no such
-// names.
+// nameOf returns the name of a person: a mail address that the provider has verified, or
+// another name with @ and the provider's host after it. With the @ it differs from
+// access.TokenName and access.LocalName.
 func (p *Provider) nameOf(c claims) string {
 	if verified := fmt.Sprint(c.Verified) == "true"; verified && isName(c.Email) && strings.Contains(c.Email, "@") {
 		return c.Email
@@ -279,9 +278,9 @@ func isName(text string) bool {
 	return text != "" && len(text) <= 128 && !strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) || c == ' ' || c == unicode.ReplacementChar })
 }
 
-// Principal says who a session's holder is now: with the grants as they are set now, and
-// the groups as they were when the person signed in. It returns session.ErrRefused where
-// that is nobody.
+// Principal returns the principal that a session's holder is now. It uses the current grants,
+// and the groups that the person had when signing in. It returns session.ErrRefused if no
+// grant applies.
 func (p *Provider) Principal(h session.Holder) (access.Principal, error) {
 	grant, ok := grantOf(p.config.Grants, h.Groups)
 	if !ok || h.Via != access.ViaOIDC || h.Issuer != p.config.Issuer {

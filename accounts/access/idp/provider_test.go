@@ -54,7 +54,7 @@ func newFixture(t *testing.T, grants string) *fixture {
 	return f
 }
 
-// go there and come back, as a browser does.
+// visit goes to the provider and comes back, as a browser does.
 func (f *fixture) visit() (state, code, issuer string) {
 	f.Helper()
 	address, state, err := f.idp.Begin(context.Background(), "127.0.0.1", "/next")
@@ -104,7 +104,7 @@ func TestSignIn(t *testing.T) {
 	if p.Name != "anna@example.com" || p.Role != access.Editor || p.Labels.String() != "team=press" || p.Via != access.ViaOIDC || who.Next != "/next" || who.Subject != "0001" {
 		t.Errorf("got %+v", who)
 	}
-	// What holds is what is set now, for the groups that a person had.
+	// The current grants apply to the groups that the person had when signing in.
 	again, err := f.idp.Principal(who.Holder)
 	if err != nil || again.Name != p.Name || again.Role != p.Role {
 		t.Errorf("later: %+v, %v", again, err)
@@ -195,7 +195,7 @@ func TestStateIsGoodOnce(t *testing.T) {
 	if f.far.Asked("/token") != asked {
 		t.Error("the provider was asked for a state that nobody had begun with")
 	}
-	// A code of another sign-in goes with another verifier and nonce.
+	// A code of another sign-in belongs to another verifier and nonce.
 	_, stolen, _ := f.visit()
 	state, _, _ = f.visit()
 	_, err := f.idp.End(context.Background(), state, stolen, "")
@@ -262,7 +262,7 @@ func TestBadWords(t *testing.T) {
 	}
 }
 
-// megabytes writes until nobody listens.
+// megabytes returns a handler that writes until the client closes the connection.
 func megabytes(start string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -275,7 +275,7 @@ func megabytes(start string) http.HandlerFunc {
 
 func TestAProviderThatMisbehaves(t *testing.T) {
 	silent := func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the caller goes
+		_, _ = io.Copy(io.Discard, r.Body) // only after this the server notices that the client goes away
 		<-r.Context().Done()
 	}
 	for name, fault := range map[string]http.HandlerFunc{
@@ -292,7 +292,7 @@ func TestAProviderThatMisbehaves(t *testing.T) {
 				if name == "says nothing" {
 					f.idp.client = newClient(50 * time.Millisecond)
 				}
-				f.far.Person(oidctest.Claims{}) // its groups are at userinfo
+				f.far.Person(oidctest.Claims{}) // the groups are at userinfo
 				f.far.Userinfo(oidctest.Claims{"sub": "0001", "groups": "ops"})
 				f.far.Fault(path, fault)
 				if path != "/token" && path != "/keys" && path != "/userinfo" {
@@ -303,7 +303,7 @@ func TestAProviderThatMisbehaves(t *testing.T) {
 						t.Errorf("it is asked at once again: %v", err)
 					}
 					f.far.Fault(path, nil)
-					f.idp.failed.Store(nil) // as after a while
+					f.idp.failed.Store(nil) // as if askAgain had passed
 				} else {
 					_, err := f.signIn()
 					f.want(err, ErrAway)
@@ -329,7 +329,7 @@ func TestUserinfo(t *testing.T) {
 	f.far.Userinfo(oidctest.Claims{"sub": "0002", "groups": []string{"ops"}})
 	_, err := f.signIn()
 	f.want(err, ErrRefused)
-	f.far.Person(oidctest.Claims{"groups": []string{"staff"}}) // what is signed wins
+	f.far.Person(oidctest.Claims{"groups": []string{"staff"}}) // the signed groups take precedence
 	_, err = f.signIn()
 	f.want(err, ErrNoGrant)
 }

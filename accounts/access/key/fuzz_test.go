@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Only what newText could have made is well formed, and a changed character is found out.
+// Only texts that newText can return are well formed. A changed character is detected.
 func FuzzText(f *testing.F) {
 	f.Add(newText(), 3)
 	f.Add(Prefix+strings.Repeat("0", secretDigits+sumDigits), 60)
@@ -26,7 +26,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// A life is more than nothing.
+// A life that is accepted is positive.
 func FuzzLife(f *testing.F) {
 	for _, text := range []string{"90d", "12h", "1h30m", "0d", "-1d", "999999999999d", "1e3d", "d", "１d"} {
 		f.Add(text)

@@ -57,14 +57,14 @@ var (
 
 // Key describes a key. It does not have the key's text.
 type Key struct {
-	Digest  string // of its text: identifies the key without revealing it
+	Digest  string // of its text; identifies the key without revealing it
 	Name    string
-	Role    access.Role // none: a later version made it, and this one obeys it in nothing
+	Role    access.Role // none if a later version made the key: here it may do nothing
 	Labels  access.Labels
 	Created time.Time // by Redis' clock
-	By      string    // the name of who made it
+	By      string    // the name of the principal that created it
 	Expires time.Time // by Redis' clock; zero: never
-	Used    time.Time // about: up to UsedEvery later it was used again; zero: never
+	Used    time.Time // accurate to UsedEvery: it may have been used again later; zero: never
 }
 
 // Principal returns the principal of requests with the key.
@@ -140,7 +140,7 @@ func keyOf(e apikey.Entry) Key {
 		k.Created = time.UnixMilli(r.Created)
 	}
 	if err == nil && r.Version == recordVersion {
-		k.Role, _ = access.ParseRole(r.Role) // none where it is a role of a later version
+		k.Role, _ = access.ParseRole(r.Role) // none if it is a role of a later version
 	}
 	return k
 }

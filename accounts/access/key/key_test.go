@@ -37,7 +37,7 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%q passes for a key", other)
 		}
 	}
-	// Small numbers are as wide as others, and all 256 bits have room.
+	// Small numbers have as many digits as large ones, and 256 bits fit.
 	if got := digits(big.NewInt(61), 6); got != "00000Z" {
 		t.Errorf("got %q", got)
 	}
@@ -93,7 +93,7 @@ func TestNewKeysAreJudged(t *testing.T) {
 	}
 }
 
-// What a later version may have written is obeyed in nothing.
+// A key whose record a later version may have written has no role.
 func TestKeptRecords(t *testing.T) {
 	for text, want := range map[string]access.Role{
 		`{"v":1,"name":"n","role":"editor","created":1}`:                     access.Editor,

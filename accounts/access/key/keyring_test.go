@@ -22,14 +22,15 @@ func must[T any](t testing.TB, v T, err error) T {
 	return v
 }
 
-// create makes a key.
+// create creates a key and returns its text.
 func create(t testing.TB, r *Keyring, n New) string {
 	t.Helper()
 	text, _, err := r.Create(context.Background(), n)
 	return must(t, text, err)
 }
 
-// counted counts how often Redis is asked for a key, and how often a use is written.
+// counted returns functions that say how often Redis was asked for a key, and how often a use
+// was written.
 func counted(w *faketime.World) (asked, written func() int) {
 	var mu sync.Mutex
 	var gets, evals int
@@ -38,7 +39,7 @@ func counted(w *faketime.World) (asked, written func() int) {
 		defer mu.Unlock()
 		switch {
 		case s.At == faketime.Send && s.Command == "HGET":
-			gets++ // two for each question
+			gets++ // two for each request
 		case s.At == faketime.Call && s.Command == "EVALSHA":
 			evals++
 		}
@@ -88,7 +89,7 @@ func TestAKeysLife(t *testing.T) {
 			t.Errorf("a second before it expires: %v", err)
 		}
 		time.Sleep(time.Second)
-		// Redis said so a second ago that it holds, and when it ends.
+		// Redis answered a second ago that the key was valid. The answer also had its expiry.
 		if _, err := r.Authenticate(ctx, text); !errors.Is(err, ErrExpired) {
 			t.Errorf("expired: %v", err)
 		}
@@ -112,7 +113,7 @@ func TestAKeysLife(t *testing.T) {
 	})
 }
 
-// Redis is not asked for each request, and a key that is revoked counts nowhere after
+// Redis is not asked for each request. A revoked key is invalid in all processes after
 // Fresh.
 func TestRevocationIsBounded(t *testing.T) {
 	faketime.Run(t, 1, func(w *faketime.World) {
@@ -127,7 +128,7 @@ func TestRevocationIsBounded(t *testing.T) {
 		if n := asked(); n != 1 {
 			t.Errorf("Redis was asked %d times", n)
 		}
-		for range 100 { // and mistyped ones never
+		for range 100 { // Redis is never asked for mistyped keys
 			if _, err := r.Authenticate(ctx, text[:len(text)-1]); !errors.Is(err, ErrMistyped) {
 				t.Fatal(err)
 			}
@@ -155,7 +156,7 @@ func TestRevocationIsBounded(t *testing.T) {
 	})
 }
 
-// An answer that was under way while the key was revoked here is not kept.
+// An answer of Redis that was under way while this process revoked the key is not kept.
 func TestRevokedWhileAsked(t *testing.T) {
 	faketime.Run(t, 1, func(w *faketime.World) {
 		r, ctx := NewKeyring(w.Ring, nil), w.Context()
@@ -163,7 +164,7 @@ func TestRevokedWhileAsked(t *testing.T) {
 		other := NewKeyring(w.Open(w.Redis), nil)
 		revoked := false
 		w.Server.Set(func(s faketime.Step) faketime.Fate {
-			// Once Redis has answered that there is the key.
+			// The key is revoked once Redis has answered that it exists.
 			if reply, ok := s.Reply.([]byte); ok && s.At == faketime.Receive && strings.Contains(string(reply), `"name"`) && !revoked {
 				revoked = true
 				if _, _, err := other.store.Remove(ctx, "n"); err != nil {
@@ -182,7 +183,7 @@ func TestRevokedWhileAsked(t *testing.T) {
 	})
 }
 
-// That Redis cannot be asked is neither yes nor no.
+// While Redis is unreachable, a key is neither accepted nor refused.
 func TestRedisAway(t *testing.T) {
 	faketime.Run(t, 1, func(w *faketime.World) {
 		r, ctx := NewKeyring(w.Ring, nil), w.Context()
@@ -243,7 +244,8 @@ func TestUsesAreKeptCoarsely(t *testing.T) {
 		if old := time.Since(used()); old > UsedEvery+time.Minute {
 			t.Errorf("the last use is told as %v old", old)
 		}
-		// What cannot be noted keeps nobody out, and is not tried each time.
+		// A use that cannot be stored does not make the key invalid, and is not tried again at
+		// each request.
 		time.Sleep(2 * time.Hour)
 		tries := 0
 		w.Server.Set(func(s faketime.Step) faketime.Fate {
@@ -265,7 +267,7 @@ func TestUsesAreKeptCoarsely(t *testing.T) {
 	})
 }
 
-// Those that have expired make room, and no others.
+// Only expired keys make room for new ones.
 func TestKeysAreBounded(t *testing.T) {
 	faketime.Run(t, 1, func(w *faketime.World) {
 		r, ctx := NewKeyring(w.Ring, nil), w.Context()

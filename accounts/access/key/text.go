@@ -26,7 +26,7 @@ func Looks(text string) bool { return strings.HasPrefix(text, Prefix) }
 // both.
 func newText() string {
 	secret := make([]byte, secretBytes)
-	_, _ = rand.Read(secret) // never fails: it ends the program instead
+	_, _ = rand.Read(secret) // returns no error: if it fails, the program ends
 	body := Prefix + digits(new(big.Int).SetBytes(secret), secretDigits)
 	return body + checksum(body)
 }

@@ -43,7 +43,7 @@ func TestCheck(t *testing.T) {
 		{"cross-site", "", true},                                // an image, or a link
 		{"cross-site", "http://localhost:8080", true},           // the header that a page cannot forge wins
 		{"same-site", "http://localhost:3000", true},            // another program of this machine
-		{"something-new", "", true},                             // of a browser to come
+		{"something-new", "", true},                             // of a future browser
 		{"", "http://localhost:8080", false},                    // an old browser
 		{"", "http://localhost:3000", true},                     //
 		{"", "http://localhost:8080.evil.example", true},        //
@@ -70,7 +70,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Whatever is taken for this machine leads a client to it as well.
+// A host that Loopback accepts leads an HTTP client to this machine too.
 func FuzzLoopback(f *testing.F) {
 	for _, host := range []string{"localhost:80", "127.0.0.1", "[::1]:80", "localhost.evil.example", "[localhost]", "127.0.0.1.:80", "user@localhost", "[::ffff:127.0.0.1]"} {
 		f.Add(host)

@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// attemptsAtOnce is how many sign-ins of an address may fail one after the other, and
-	// attemptEvery after how long it may fail once more.
+	// attemptsAtOnce is how many sign-ins of an address may fail in a burst. attemptEvery is
+	// how long it takes until it may fail once more.
 	attemptsAtOnce = 10
 	attemptEvery   = 6 * time.Second
-	// maxAddresses is how many addresses are remembered. Further ones count as one.
+	// maxAddresses is how many addresses are remembered. All further ones share one limit.
 	maxAddresses = 10_000
 )
 
-// Attempts bounds how often sign-ins fail, by the address that they come from: in this
-// process, with what is in its memory. Behind a proxy all callers have one address.
+// Attempts limits how many sign-ins from one address may fail. Each process counts for
+// itself, in memory. Behind a proxy all callers have the same address.
 type Attempts struct {
 	mu     sync.Mutex
-	failed map[string]time.Time // by address: when it will have as many attempts as at first
-	swept  time.Time            // when those were last looked for that have as many again
+	failed map[string]time.Time // by address: when all its attempts are available again
+	swept  time.Time            // when addresses with all attempts available were last removed
 }
 
-// Wait returns for how long an address is not to try; 0: it may.
+// Wait returns how long an address must wait before it may try to sign in, or 0.
 func (a *Attempts) Wait(address string, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,7 +59,8 @@ func (a *Attempts) Fail(address string, now time.Time) {
 	a.failed[address] = from.Add(attemptEvery)
 }
 
-// known is the address, or that of all whom there is no room for. The caller holds mu.
+// known returns the address under which attempts are counted. It is empty, and shared, for
+// addresses that exceed maxAddresses. The caller holds mu.
 func (a *Attempts) known(address string) string {
 	if _, ok := a.failed[address]; ok || len(a.failed) < maxAddresses {
 		return address
@@ -67,8 +68,8 @@ func (a *Attempts) known(address string) string {
 	return ""
 }
 
-// AddressOf is the address that a request comes from, of IPv6 the network of a single
-// customer.
+// AddressOf returns the address that a request comes from, without the port. For IPv6 it is
+// the /64 network, which usually belongs to a single customer.
 func AddressOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

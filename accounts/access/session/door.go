@@ -13,29 +13,29 @@ import (
 	"github.com/rounds-dev/rounds/accounts/trail"
 )
 
-// ErrRefused reports a secret that lets nobody in.
+// ErrRefused reports a secret that is not valid.
 var ErrRefused = errors.New("session: the key or token is not right")
 
-// MaxSecret is how many bytes a secret may have that somebody signs in with.
+// MaxSecret is the most bytes of a secret that somebody signs in with.
 const MaxSecret = 1024
 
 // TooManyError reports an address whose sign-ins failed too often.
 type TooManyError struct{ After time.Duration }
 
-// Error says when to come back.
+// Error says when to try again.
 func (e TooManyError) Error() string {
 	return fmt.Sprintf("session: too many sign-ins failed: try again in %v", e.After.Round(time.Second))
 }
 
-// Seconds is when to come back, in whole seconds from now.
+// Seconds returns the wait before the next try, in whole seconds, rounded up.
 func (e TooManyError) Seconds() int { return int((e.After + time.Second - 1) / time.Second) }
 
-// Judges know who somebody is. Both return ErrRefused where that is nobody; any other error
-// says nothing: it could not be found out.
+// Judges decides who somebody is. Both methods return ErrRefused if the secret or the holder
+// is not valid. Any other error means that this could not be found out.
 type Judges interface {
-	// Secret says whose a token or a key is.
+	// Secret returns whose a token or a key is.
 	Secret(ctx context.Context, secret string) (Holder, access.Principal, error)
-	// Holder says who a session's holder is now.
+	// Holder returns the principal that a session's holder is now.
 	Holder(ctx context.Context, s Session) (access.Principal, error)
 }
 
@@ -47,8 +47,8 @@ type Door struct {
 	Log      *slog.Logger
 }
 
-// SignIn begins a session for who shows a token or a key. It returns origin.ErrForeign,
-// TooManyError, ErrRefused or ErrPlain; any other error is one of Redis.
+// SignIn begins a session for a token or a key. It returns origin.ErrForeign, TooManyError,
+// ErrRefused or ErrPlain. Any other error is one of Redis.
 func (d Door) SignIn(w http.ResponseWriter, r *http.Request, secret string) (access.Principal, error) {
 	if err := d.Admit(r); err != nil {
 		return access.Principal{}, err
@@ -66,7 +66,8 @@ func (d Door) SignIn(w http.ResponseWriter, r *http.Request, secret string) (acc
 	return who, d.Begin(w, r, holder, who, secret)
 }
 
-// Admit refuses who may not try to sign in: with origin.ErrForeign or TooManyError.
+// Admit returns nil if the request may try to sign in, and otherwise origin.ErrForeign or
+// TooManyError.
 func (d Door) Admit(r *http.Request) error {
 	if err := origin.Check(r); err != nil {
 		return err
@@ -74,7 +75,8 @@ func (d Door) Admit(r *http.Request) error {
 	return d.Wait(r)
 }
 
-// Wait refuses whose sign-ins failed too often, with TooManyError.
+// Wait returns TooManyError if too many sign-ins from the request's address failed, and
+// otherwise nil.
 func (d Door) Wait(r *http.Request) error {
 	if wait := d.Attempts.Wait(AddressOf(r), time.Now()); wait > 0 {
 		return TooManyError{wait}
@@ -82,13 +84,13 @@ func (d Door) Wait(r *http.Request) error {
 	return nil
 }
 
-// Refuse counts and logs a sign-in that failed. Why holds nothing that was shown.
+// Refuse counts and logs a sign-in that failed. Why must not contain the secret.
 func (d Door) Refuse(r *http.Request, why string) {
 	d.Attempts.Fail(AddressOf(r), time.Now())
 	d.Log.WarnContext(r.Context(), "a sign-in was refused", "address", AddressOf(r), "why", why)
 }
 
-// Begin begins a session for who was let in, and logs it.
+// Begin begins a session for a principal that was authenticated, and logs it.
 func (d Door) Begin(w http.ResponseWriter, r *http.Request, h Holder, who access.Principal, secret string) error {
 	if err := d.Book.Begin(w, r, h, secret); err != nil {
 		return err
@@ -102,8 +104,8 @@ func (d Door) Begin(w http.ResponseWriter, r *http.Request, h Holder, who access
 	return nil
 }
 
-// Who says who a request's session is, and for how long it lasts. It returns what
-// [Book.Of] does, and ErrOver where the holder is nobody any more.
+// Who returns the principal of a request's session, and how long the session still lasts. It
+// returns the errors of [Book.Of], and ErrOver if the holder is no longer valid.
 func (d Door) Who(r *http.Request) (access.Principal, time.Duration, error) {
 	s, err := d.Book.Of(r)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/session"
 )
 
-// Life is how long a session lasts at most.
+// Life is the longest life of a session.
 const Life = 12 * time.Hour
 
 const (
@@ -30,16 +30,16 @@ const (
 var (
 	// ErrNone reports a request without a session.
 	ErrNone = errors.New("session: the request bears none")
-	// ErrOver reports a session that has ended: by sign-out, after Life, or since what it was
-	// begun with holds no longer.
+	// ErrOver reports a session that has ended: by sign-out, after Life, or because the
+	// credential that it was begun with is no longer valid.
 	ErrOver = errors.New("session: it has ended")
-	// ErrPlain reports a browser that reached a name off loopback without TLS: it would not
-	// keep the cookie, and whoever listens could.
+	// ErrPlain reports a browser that came without TLS to a name that is not loopback. It
+	// would not keep the cookie, and others on the network could read it.
 	ErrPlain = errors.New("session: off loopback a browser must come over https")
 )
 
-// Holder is what a session remembers of who began it, enough to judge anew who that is. It
-// holds no secret.
+// Holder is what a session stores about the person or key that began it. It suffices to
+// check their rights again at each request. It contains no secret.
 type Holder struct {
 	Via  access.Via `json:"via"` // token, key or oidc
 	Name string     `json:"name"`
@@ -47,22 +47,22 @@ type Holder struct {
 	Key     string   `json:"key,omitempty"`     // the digest of the key
 	Issuer  string   `json:"issuer,omitempty"`  // of the person
 	Subject string   `json:"subject,omitempty"` // the person, as the issuer knows them
-	Groups  []string `json:"groups,omitempty"`  // the person's, as far as they have roles
+	Groups  []string `json:"groups,omitempty"`  // those of the person's groups that are granted a role
 }
 
-// owner is whose sessions are counted together.
+// owner returns the owner under whom the holder's sessions are counted.
 func (h Holder) owner() string {
 	return strings.Join([]string{string(h.Via), h.Key, h.Issuer, h.Subject}, "\n")
 }
 
-// kept is a session as Redis has it. Fields may be added.
+// kept is the stored form of a session. Fields may be added.
 type kept struct {
 	Holder
-	Host  string `json:"host"`            // that it was begun at
-	Proof string `json:"proof,omitempty"` // of the secret that it was begun with
+	Host  string `json:"host"`            // at which it was begun
+	Proof string `json:"proof,omitempty"` // of the secret with which it was begun
 }
 
-// Session is one that lasts.
+// Session is a session that has not ended.
 type Session struct {
 	Holder
 	Left time.Duration // until it ends
@@ -71,13 +71,14 @@ type Session struct {
 	proof string
 }
 
-// Began reports whether the session was begun with a secret, which must not be empty.
+// Began reports whether the session was begun with this secret. It is false for an empty one.
 func (s Session) Began(secret string) bool {
 	return secret != "" && hmac.Equal([]byte(s.proof), []byte(proof(s.name, secret)))
 }
 
-// proof lets who has both a session's name and a secret know that they belong together.
-// Redis has neither, so that nobody who reads it can try what the secret may be.
+// proof returns a text that shows, to those who know both a session's name and a secret,
+// that the two belong together. Redis stores neither, so nobody who reads Redis can test
+// guesses of the secret.
 func proof(name, secret string) string {
 	mac := hmac.New(sha256.New, []byte(name))
 	mac.Write([]byte(secret)) // never fails
@@ -90,10 +91,10 @@ type Book struct{ store session.Store }
 // In returns the book of a ring's namespace.
 func In(ring *circulate.Ring) Book { return Book{session.Of(ring, session.SignedIn)} }
 
-// Begin begins a session, and has the reply bring its cookie. The secret is what the holder
-// has shown, for [Session.Began]; empty: none. It returns ErrPlain where the browser would
-// not keep the cookie. The sessions that the request bore end. After an unknown outcome
-// nobody knows the session.
+// Begin begins a session and adds its cookie to the reply. The secret is the credential that
+// the holder has shown, for [Session.Began]. It may be empty. Begin ends the sessions that
+// the request has. It returns ErrPlain if the browser would not keep the cookie. After an
+// unknown outcome a session may exist that nobody can use.
 func (b Book) Begin(w http.ResponseWriter, r *http.Request, h Holder, secret string) error {
 	secure, err := mustBeSecure(r)
 	if err != nil {
@@ -113,15 +114,17 @@ func (b Book) Begin(w http.ResponseWriter, r *http.Request, h Holder, secret str
 		return err
 	}
 	for _, before := range names(r) {
-		// The browser forgets it now. That it cannot be ended keeps nobody out: it ends by itself.
+		// The new cookie replaces the old one in the browser. An old session that cannot be ended
+		// now ends after Life.
 		_ = b.store.End(r.Context(), before)
 	}
 	http.SetCookie(w, newCookie(secure, name, Life))
 	return nil
 }
 
-// mustBeSecure tells whether the cookie may travel over TLS only. On loopback it need not,
-// unless the browser came over TLS all the same.
+// mustBeSecure reports whether the cookie must be sent over TLS only. That is not needed on
+// loopback, unless the browser came over TLS. It returns ErrPlain if TLS is needed and the
+// browser came without it.
 func mustBeSecure(r *http.Request) (bool, error) {
 	scheme, _, _ := strings.Cut(r.Header.Get("Origin"), "://")
 	switch {
@@ -135,7 +138,8 @@ func mustBeSecure(r *http.Request) (bool, error) {
 	return true, nil
 }
 
-// newCookie makes the cookie; with a life below zero one that has the browser forget it.
+// newCookie returns the session's cookie. If the life is negative, the cookie makes the
+// browser delete it.
 func newCookie(secure bool, value string, life time.Duration) *http.Cookie {
 	c := &http.Cookie{Name: plainCookie, Value: value, Path: "/", MaxAge: int(life.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode}
 	if secure {
@@ -144,8 +148,8 @@ func newCookie(secure bool, value string, life time.Duration) *http.Cookie {
 	return c
 }
 
-// names are the sessions that a request bears, the first one first. Off loopback only a
-// cookie counts that a browser cannot have got from another host.
+// names returns the names of the sessions in a request's cookies, in the order in which they
+// are tried. Except on loopback, only the cookie counts that no other host can have set.
 func names(r *http.Request) []string {
 	var all []string
 	for _, cookie := range []string{boundCookie, plainCookie} {
@@ -159,9 +163,9 @@ func names(r *http.Request) []string {
 	return all
 }
 
-// Of returns the session that a request bears. It is ErrNone, ErrOver, or origin.ErrForeign
-// where a page of another site made the request; any other error says nothing of the
-// session: Redis could not be asked.
+// Of returns the session of a request. It returns ErrNone or ErrOver, or origin.ErrForeign if
+// a page of another site made the request. Any other error means that Redis could not be
+// asked. It says nothing about the session.
 func (b Book) Of(r *http.Request) (Session, error) {
 	borne := names(r)
 	if len(borne) == 0 {
@@ -195,9 +199,9 @@ func (b Book) find(ctx context.Context, name, at string) (Session, error) {
 	return Session{Holder: k.Holder, Left: left, name: name, proof: k.Proof}, nil
 }
 
-// End ends the sessions that a request bears, for all processes at once, and has the
-// browser forget their cookies. Where there is none, all is well. It returns
-// origin.ErrForeign, or an error of Redis: then they may go on.
+// End ends the sessions of a request, for all processes at once, and makes the browser
+// delete their cookies. It succeeds if there is no session. It returns origin.ErrForeign or
+// an error of Redis. After an error the sessions may still exist.
 func (b Book) End(w http.ResponseWriter, r *http.Request) error {
 	if err := origin.Check(r); err != nil {
 		return err

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// judges know one key, "open-sesame", until it is revoked.
+// judges accepts one key, "open-sesame", until it is revoked.
 type judges struct {
 	revoked bool
 	away    error
@@ -108,8 +108,8 @@ func TestCookies(t *testing.T) {
 		{"localhost:8080", "https://localhost:8080", true, nil}, // behind a proxy that ends TLS
 		{"rounds.example", "https://rounds.example", true, nil},
 		{"rounds.example", "", true, nil},                                   // curl
-		{"rounds.example", "http://rounds.example", true, ErrPlain},         // it would not keep the cookie
-		{"rounds.example", "https://evil.example", true, origin.ErrForeign}, // it signs somebody in as somebody else
+		{"rounds.example", "http://rounds.example", true, ErrPlain},         // the browser would not keep the cookie
+		{"rounds.example", "https://evil.example", true, origin.ErrForeign}, // another site would choose the session
 	} {
 		r := f.request(tt.at)
 		if tt.origin != "" {
@@ -236,7 +236,7 @@ func TestSigningInAgainEndsTheSessionBefore(t *testing.T) {
 	}
 }
 
-// Nothing that somebody shows is in Redis or in the log.
+// No secret that somebody shows is in Redis or in the log.
 func TestNothingIsToldOfSecrets(t *testing.T) {
 	f := newFixture(t)
 	cookie := f.mustSignIn("localhost:8080")

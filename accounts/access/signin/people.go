@@ -13,11 +13,12 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access/session"
 )
 
-// maxSaid is how many characters of what a provider says are shown.
+// maxSaid is how many characters of a provider's message are shown.
 const maxSaid = 200
 
-// stateCookie is the cookie of a sign-in under way; without a state one that has the
-// browser forget it. It is sent where a browser comes from the provider.
+// stateCookie returns the cookie of a sign-in under way. If the state is empty, the cookie
+// makes the browser delete it. A browser sends the cookie when it comes back from the
+// provider, because it is SameSite=Lax.
 func stateCookie(r *http.Request, state string) *http.Cookie {
 	c := &http.Cookie{Name: "rounds_signin", Value: state, Path: "/", MaxAge: int(idp.Within.Seconds()), HttpOnly: true, SameSite: http.SameSiteLaxMode}
 	if state == "" {
@@ -29,7 +30,7 @@ func stateCookie(r *http.Request, state string) *http.Cookie {
 	return c
 }
 
-// start sends a browser to the provider.
+// start begins a sign-in and redirects the browser to the provider.
 func (p *Pages) start(w http.ResponseWriter, r *http.Request) {
 	v := view{Next: local(r.URL.Query().Get("next"))}
 	if p.options.People == nil {
@@ -50,7 +51,7 @@ func (p *Pages) start(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, address, http.StatusFound)
 }
 
-// callback takes a browser back from the provider.
+// callback ends a sign-in when the browser comes back from the provider.
 func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 	v, t, q := view{Next: Path}, textFor(r), r.URL.Query()
 	if p.options.People == nil {
@@ -99,7 +100,7 @@ func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 	p.write(w, r, http.StatusOK, v)
 }
 
-// shown is what a stranger says, as far as it is shown: one line.
+// shown returns a provider's message as one printable line of at most maxSaid characters.
 func shown(said string) string {
 	said = strings.TrimSpace(strings.ToValidUTF8(strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {

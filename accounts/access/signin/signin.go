@@ -1,10 +1,11 @@
-// Package signin is the pages where people sign in and out. They work without JavaScript,
-// load nothing from elsewhere, and speak English and Chinese.
+// Package signin serves the pages where people sign in and out. The pages work without
+// JavaScript, load nothing from other sites, and are in English and Chinese.
 //
-// A browser that comes back from an identity provider is on its way from another site, and
-// brings no cookie that is SameSite=Strict. So the state of a sign-in under way is in a
-// cookie of its own, SameSite=Lax and good for ten minutes, and who has signed in is sent
-// on by a page of ours, from which the session's cookie is sent along.
+// When an identity provider sends a browser back, that request comes from another site. The
+// browser does not send cookies with SameSite=Strict along. So the state of a sign-in under
+// way is in a cookie of its own, with SameSite=Lax and a life of ten minutes. After the
+// sign-in a page of this service sends the browser on. That request comes from the same
+// site, so it has the session's cookie.
 package signin
 
 import (
@@ -29,9 +30,10 @@ var assets embed.FS
 const policy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 const (
-	// Path is where people sign in.
+	// Path is the path of the sign-in page.
 	Path = "/signin"
-	// maxForm is how many bytes a form may have, maxNext the address to go on to.
+	// maxForm is the most bytes of a form. maxNext is the most bytes of the address to which
+	// a browser is sent after signing in.
 	maxForm = 8 << 10
 	maxNext = 1024
 )
@@ -39,19 +41,19 @@ const (
 // Options are what the pages need. Door and Log are required.
 type Options struct {
 	Door     session.Door
-	People   *idp.Provider // nil: nobody signs in with a provider
-	At       string        // where the pages are, as People know it, such as https://rounds.example
-	Unneeded bool          // nobody needs to sign in
+	People   *idp.Provider // nil: there is no identity provider
+	At       string        // the pages' public address, such as https://rounds.example
+	Unneeded bool          // the service can be used without signing in
 	Log      *slog.Logger
 }
 
-// Pages are the pages.
+// Pages serves the pages.
 type Pages struct {
 	options Options
 	page    *template.Template
 }
 
-// New makes the pages. It is an error of the program where their text cannot be read.
+// New returns the pages. An error means that the embedded template is wrong.
 func New(o Options) (*Pages, error) {
 	page, err := template.ParseFS(assets, "assets/signin.html")
 	if err != nil {
@@ -60,7 +62,8 @@ func New(o Options) (*Pages, error) {
 	return &Pages{options: o, page: page}, nil
 }
 
-// Each hands every route to add, by its pattern. All of them are open to all.
+// Each calls add with the pattern and the handler of every route. None of them needs
+// authentication.
 func (p *Pages) Each(add func(pattern string, handler func(http.ResponseWriter, *http.Request))) {
 	add("GET "+Path, p.show)
 	add("POST "+Path, p.signIn)
@@ -75,15 +78,15 @@ func css(w http.ResponseWriter, r *http.Request) {
 	http.ServeFileFS(w, r, assets, "assets/signin.css")
 }
 
-// view is what a page shows.
+// view is the data of a page.
 type view struct {
 	T        text
 	Problem  string
-	Name     string // of who is signed in
+	Name     string // of the person who is signed in
 	Role     string
 	Labels   string
-	Next     string // where to go on once signed in
-	Onward   string // where to go on now
+	Next     string // where to send the browser after signing in
+	Onward   string // where to send the browser now
 	People   bool
 	Unneeded bool
 }
@@ -96,7 +99,7 @@ func (p *Pages) write(w http.ResponseWriter, r *http.Request, status int, v view
 	h.Set("Content-Language", v.T.Lang)
 	h.Set("Vary", "Accept-Language")
 	h.Set("Content-Security-Policy", policy)
-	h.Set("Referrer-Policy", "same-origin") // with less a form would be sent without its origin
+	h.Set("Referrer-Policy", "same-origin") // a stricter policy would remove the origin of forms
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	if v.Onward != "" {
 		h.Set("Refresh", "0; url="+v.Onward)
@@ -107,7 +110,7 @@ func (p *Pages) write(w http.ResponseWriter, r *http.Request, status int, v view
 	}
 }
 
-// show shows who is signed in, or where to sign in.
+// show serves the sign-in page, which also shows who is signed in.
 func (p *Pages) show(w http.ResponseWriter, r *http.Request) {
 	v := view{Next: local(r.URL.Query().Get("next"))}
 	who, _, err := p.options.Door.Who(r)
@@ -144,7 +147,7 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, Path, http.StatusSeeOther)
 }
 
-// fail shows what kept somebody from signing in or out. What is not their doing is logged.
+// fail shows why signing in or out failed. It logs errors that the person did not cause.
 func (p *Pages) fail(w http.ResponseWriter, r *http.Request, v view, err error) {
 	t := textFor(r)
 	var tooMany session.TooManyError
@@ -175,8 +178,9 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, v view, err error) 
 	p.write(w, r, status, v)
 }
 
-// local is an address of this service to go on to, or else that of the sign-in page. It is
-// taken only as it was written: what is escaped anew may be another address.
+// local returns next if it is an address of this service, and the sign-in page otherwise.
+// It rejects an address that would change when it is parsed and escaped again, because it
+// might then lead elsewhere.
 func local(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || len(next) > maxNext || u.String() != next || strings.ContainsRune(next, '\\') ||
@@ -186,7 +190,7 @@ func local(next string) string {
 	return next
 }
 
-// named is who a page calls signed in.
+// named returns the view with the name and the rights of the person who is signed in.
 func named(v view, who access.Principal) view {
 	v.Name, v.Role, v.Labels = who.Name, who.Role.String(), who.Labels.String()
 	return v

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// judges know one key and whom the provider vouches for.
+// judges accepts one key, and the people whom the provider vouches for.
 type judges struct{ people *idp.Provider }
 
 func (j *judges) Secret(_ context.Context, secret string) (session.Holder, access.Principal, error) {
@@ -42,7 +42,7 @@ func (j *judges) Holder(_ context.Context, s session.Session) (access.Principal,
 	return access.Principal{Name: s.Name, Role: access.Editor, Labels: access.Labels{"team": "<b>"}}, nil
 }
 
-// fixture is the pages on a real listener, and a browser.
+// fixture has the pages on a real listener, and a browser.
 type fixture struct {
 	*testing.T
 	at      string
@@ -82,7 +82,7 @@ func newFixture(t *testing.T, people bool) *fixture {
 	return f
 }
 
-// newBrowser begins without cookies, and follows no redirects by itself.
+// newBrowser replaces the browser by one without cookies. It does not follow redirects.
 func (f *fixture) newBrowser() {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -241,7 +241,8 @@ func (f *fixture) signIn(next string) page {
 	return f.get(f.comeBack(next), "Sec-Fetch-Site", "cross-site")
 }
 
-// comeBack is where the provider sends a browser that has begun.
+// comeBack begins a sign-in and returns the address to which the provider sends the browser
+// back.
 func (f *fixture) comeBack(next string) string {
 	f.Helper()
 	away := f.get(f.at + "/signin/start?next=" + url.QueryEscape(next))
@@ -286,7 +287,7 @@ func TestPeopleComeBackOnce(t *testing.T) {
 	f.far.Person(oidctest.Claims{"groups": "ops"})
 	back := f.comeBack("")
 	mine := f.browser
-	f.newBrowser() // somebody else's
+	f.newBrowser() // of another person
 	if got := f.get(back); got.status != 400 || !strings.Contains(got.body, f.at+"/signin") {
 		t.Errorf("with another browser: %d %s", got.status, got.body)
 	}
@@ -329,7 +330,7 @@ func TestTheProviderSaysNo(t *testing.T) {
 	if got := f.get(back.String()); got.status != 403 || !strings.Contains(got.body, "access_denied &lt;script&gt;") || strings.Contains(got.body, strings.Repeat("y", 300)) || strings.Contains(got.body, "\u202e") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	// Who did not begin here is shown nothing of it.
+	// A browser that did not begin the sign-in is not shown the provider's message.
 	f.newBrowser()
 	if got := f.get(back.String()); got.status != 400 || strings.Contains(got.body, "access_denied") {
 		t.Errorf("%d %s", got.status, got.body)
@@ -361,7 +362,7 @@ func TestTheProviderIsAway(t *testing.T) {
 	}
 }
 
-// Wherever a page sends somebody on to is here.
+// A page sends a browser only to addresses of this service.
 func FuzzNext(f *testing.F) {
 	for _, next := range []string{"/docs?a=b#c", "//evil.example", "/\\evil.example", "/\t/evil.example", "https://evil.example", "/%2f/evil.example", "/%2f ", "%2f", "/..//evil.example"} {
 		f.Add(next)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-// text is what a page says, in one language.
+// text has the texts of the pages in one language.
 type text struct {
 	Lang string
 
@@ -15,7 +15,7 @@ type text struct {
 	Refused, Foreign, TooMany, Plain, Away, ProviderAway, Stale, NotVouched, NoGrant, NoProvider, ProviderSays, TooLarge string
 }
 
-// texts are all languages, the first for who reads none of them.
+// texts returns all languages. The first one is the default.
 func texts() []text {
 	return []text{{
 		Lang: "en", Title: "Sign in", SignedIn: "You are signed in as", SignOut: "Sign out", SignIn: "Sign in",
@@ -55,7 +55,7 @@ func texts() []text {
 // maxAccept is how much of Accept-Language is read, in bytes.
 const maxAccept = 200
 
-// textFor is the text in the language that a browser asks for.
+// textFor returns the texts in the language that a browser asks for.
 func textFor(r *http.Request) text {
 	all := texts()
 	asked := r.Header.Get("Accept-Language")
