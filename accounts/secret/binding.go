@@ -19,19 +19,19 @@ const (
 	maxHost  = 253 // bytes, as DNS has it
 )
 
-// Binding says where a secret may go. Hosts and kinds hold together: a secret that names
-// both goes to these hosts, for accounts of these kinds. The zero Binding names nothing.
+// Binding says where a secret may go. If it names both hosts and kinds, the secret goes only
+// to these hosts, and only for accounts of these kinds. The zero Binding names nothing.
 type Binding struct {
-	// Hosts are names and addresses, each with :PORT if need be. *.example.com is every
-	// name below example.com, and not that name itself.
+	// Hosts are names and addresses, each with an optional :PORT. *.example.com covers every
+	// name below example.com, but not example.com itself.
 	Hosts []string `json:"hosts,omitempty"`
-	// Kinds are those of accounts.
+	// Kinds are kinds of accounts.
 	Kinds []string `json:"kinds,omitempty"`
 }
 
-// ParseBinding reads a binding as String writes it: "hosts=a.example,*.b.example kinds=imap",
-// the fields in any order, of which one may be left out. What is not known is an error: a
-// mistyped binding must not pass for none.
+// ParseBinding reads a binding as String writes it: "hosts=a.example,*.b.example kinds=imap".
+// The fields may stand in any order, and one may be left out. An empty text and an unknown
+// field are errors, so that a mistyped binding does not count as no binding.
 func ParseBinding(text string) (Binding, error) {
 	var b Binding
 	var seen []string
@@ -57,8 +57,8 @@ func ParseBinding(text string) (Binding, error) {
 	return b.Normalized()
 }
 
-// Normalized returns the binding as it is kept: hosts in lower case and ASCII, without a
-// dot at their end, and nothing twice. The error names each entry that is wrong.
+// Normalized returns the binding as it is stored: hosts in lower case and ASCII, without a
+// dot at their end, and no entry twice. The error names each entry that is wrong.
 func (b Binding) Normalized() (Binding, error) {
 	var n Binding
 	var errs []error
@@ -118,13 +118,14 @@ func (b Binding) AllowsHost(hostport string) bool {
 	return len(b.Hosts) == 0 || MatchHost(b.Hosts, hostport)
 }
 
-// Names reports whether the binding has HOST:PORT in full, not only by a pattern.
+// Names reports whether the binding names HOST:PORT itself, not only by a pattern such as
+// *.example.com.
 func (b Binding) Names(hostport string) bool {
 	return MatchHost(slices.DeleteFunc(slices.Clone(b.Hosts), isPattern), hostport)
 }
 
 // MatchHost reports whether one of the hosts, as Normalized returns them, covers HOST:PORT.
-// What cannot be read is covered by none.
+// It returns false for a text that is not HOST:PORT.
 func MatchHost(hosts []string, hostport string) bool {
 	host, port, err := splitHost(hostport)
 	if err != nil || isPattern(host) {
@@ -142,7 +143,7 @@ func MatchHost(hosts []string, hostport string) bool {
 	})
 }
 
-// Hosts reads hosts that are separated by commas, as a setting has them.
+// Hosts reads a setting's list of hosts, separated by commas, and returns them normalized.
 func Hosts(list string) ([]string, error) {
 	if list == "" {
 		return nil, nil
@@ -157,7 +158,7 @@ func Hosts(list string) ([]string, error) {
 
 func isPattern(host string) bool { return strings.HasPrefix(host, "*") }
 
-// normalPattern is a host of a binding as it is kept.
+// normalPattern returns a binding's host in normal form.
 func normalPattern(text string) (string, error) {
 	if strings.Contains(text, "://") || strings.ContainsAny(text, "/@?#") {
 		return "", errors.New("must be a host alone, without a scheme or a path")
@@ -172,7 +173,7 @@ func normalPattern(text string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// bracketed is a host as it stands where a port could follow.
+// bracketed returns a host, an IPv6 address in brackets.
 func bracketed(host string) string {
 	if strings.Contains(host, ":") {
 		return "[" + host + "]"
@@ -182,8 +183,8 @@ func bracketed(host string) string {
 
 var errHost = errors.New("must be a host's name or address, such as api.example.com, *.example.com, 10.1.0.7 or [::1]:8443")
 
-// splitHost takes HOST, HOST:PORT or an IPv6 address apart and brings the host into the
-// form in which it is compared.
+// splitHost splits HOST, HOST:PORT or an IPv6 address. It returns the host in the form in
+// which hosts are compared.
 func splitHost(text string) (host, port string, err error) {
 	host = text
 	if addr, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
@@ -209,7 +210,7 @@ func splitHost(text string) (host, port string, err error) {
 	if ascii, err := idna.Lookup.ToASCII(host); err == nil {
 		host = ascii
 	}
-	host = strings.TrimSuffix(host, ".") // behind ToASCII, to which other full stops are dots as well
+	host = strings.TrimSuffix(host, ".") // after ToASCII, which also turns other full stops into dots
 	if host == "" || len(host) > maxHost || strings.ContainsFunc(host, badInHost) || strings.HasPrefix(host, ".") || strings.HasSuffix(host, ".") || strings.Contains(host, "..") {
 		return "", "", errHost
 	}

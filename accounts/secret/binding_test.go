@@ -90,7 +90,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Whatever is taken for a binding is written as it is read, and allows what it says.
+// A text that is accepted as a binding is the same after it was written and read again. It
+// allows what it names.
 func FuzzParseBinding(f *testing.F) {
 	for _, text := range []string{"hosts=api.example.com,*.qq.com kinds=http", "hosts=[::1]:8443", "hosts=bücher.example", "kinds=a", "hosts=::ffff:10.0.0.1", "hosts=a:1,,"} {
 		f.Add(text)

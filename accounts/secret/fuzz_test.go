@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A binding that is accepted names something, and is the same when it is read again as it
-// is written.
+// A binding that is accepted names something. It is the same after it was written and read
+// again.
 func FuzzBinding(f *testing.F) {
 	f.Add("hosts=api.example.com,*.weixin.qq.com:443 kinds=imap,http")
 	f.Add("hosts=[::1]:5,*. kinds=")

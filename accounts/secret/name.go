@@ -6,14 +6,15 @@ import (
 )
 
 // ServicePrefix begins the names of the service's own secrets, those of callbacks and
-// webhooks. No record can name one: a dot is in no name that a record may have.
+// webhooks. No account's record can refer to one, because names in records have no dot.
 const ServicePrefix = "service."
 
-// ErrName reports what can be no secret's name. It does not quote it: what stands in a
-// name's place may be the secret itself.
+// ErrName reports a text that cannot be a secret's name. It does not quote the text, which
+// may be the secret itself.
 var ErrName = errors.New("is not a name: only A-Z a-z 0-9 _ - are allowed, 1 to 64 of them")
 
-// ValidateName judges a name that a record, a webhook or a callback refers to. The error is ErrName.
+// ValidateName checks a name to which a record, a webhook or a callback refers. The error is
+// ErrName.
 func ValidateName(name string) error {
 	if len(name) < 1 || len(name) > 64 {
 		return ErrName

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// MaxValue is how many bytes a secret may have.
+// MaxValue is the most bytes of a secret.
 const MaxValue = 64 << 10
 
 const (
@@ -22,21 +22,21 @@ const (
 	checkSize    = 4
 )
 
-// Suite is the ciphersuite of all seals.
+// Suite returns the ciphersuite of all seals.
 func Suite() (hpke.KEM, hpke.KDF, hpke.AEAD) {
 	return hpke.DHKEM(ecdh.X25519()), hpke.HKDFSHA256(), hpke.ChaCha20Poly1305()
 }
 
-// ErrKey reports a text that is no key. It does not quote it.
+// ErrKey reports a text that is not a key. It does not quote the text.
 var ErrKey = errors.New("is not a key: it must be as `rounds secret keygen` prints it")
 
-// PublicKey seals secrets, and opens none.
+// PublicKey seals secrets. It cannot open them.
 type PublicKey struct {
 	key hpke.PublicKey
 	id  string
 }
 
-// NewPublicKey is the public part of a key pair.
+// NewPublicKey returns a PublicKey for the public part of a key pair.
 func NewPublicKey(key hpke.PublicKey) *PublicKey {
 	sum := sha256.Sum256(key.Bytes())
 	return &PublicKey{key, hex.EncodeToString(sum[:8])}
@@ -56,19 +56,20 @@ func ParsePublicKey(text string) (*PublicKey, error) {
 	return NewPublicKey(key), nil
 }
 
-// String writes the key, for a setting.
+// String returns the key as a text for a setting.
 func (k *PublicKey) String() string { return EncodeKey(publicPrefix, k.key.Bytes()) }
 
-// ID tells keys apart: 16 hexadecimal digits.
+// ID returns 16 hexadecimal digits that identify the key.
 func (k *PublicKey) ID() string { return k.id }
 
-// EncodeKey writes a key's bytes behind a prefix, with a checksum.
+// EncodeKey returns a key as text: the prefix, then the key's bytes and a checksum.
 func EncodeKey(prefix string, raw []byte) string {
 	sum := sha256.Sum256([]byte(prefix + string(raw)))
 	return prefix + base64.RawURLEncoding.EncodeToString(append(raw[:len(raw):len(raw)], sum[:checkSize]...))
 }
 
-// DecodeKey reads what EncodeKey has written with the prefix. The error is ErrKey.
+// DecodeKey returns the bytes of a key from the text that EncodeKey has returned for the
+// prefix. The error is ErrKey.
 func DecodeKey(prefix, text string) ([]byte, error) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(text), prefix)
 	all, err := base64.RawURLEncoding.Strict().DecodeString(rest)
@@ -81,17 +82,17 @@ func DecodeKey(prefix, text string) ([]byte, error) {
 	return all[:keySize], nil
 }
 
-// Record is a sealed secret as it is kept, in JSON.
+// Record is the stored form of a sealed secret, as JSON.
 type Record struct {
 	Binding
-	By     string `json:"by,omitempty"` // who put it in
-	Key    string `json:"key"`          // the ID of the key that it is sealed for
+	By     string `json:"by,omitempty"` // the name of the principal that stored it
+	Key    string `json:"key"`          // the ID of the public key that sealed it
 	Enc    []byte `json:"enc"`          // HPKE's encapsulated key
 	Sealed []byte `json:"sealed"`
 }
 
-// Seal makes the record of a secret. The binding must be Normalized. It returns ErrName, or
-// what is wrong with the value.
+// Seal returns the record of a secret. The binding must be Normalized. The error is ErrName,
+// or says what is wrong with the value.
 func (k *PublicKey) Seal(name string, b Binding, by string, value []byte) (*Record, error) {
 	if err := ValidateFullName(name); err != nil {
 		return nil, fmt.Errorf("secret: %w", err)
@@ -111,7 +112,7 @@ func (k *PublicKey) Seal(name string, b Binding, by string, value []byte) (*Reco
 	return r, nil
 }
 
-// AdditionalData is what a seal holds besides the value: the name and the binding.
+// AdditionalData returns the additional data of the seal: the name and the binding.
 func (r *Record) AdditionalData(name string) []byte {
 	text, err := json.Marshal(struct {
 		Name  string   `json:"name"`
@@ -119,10 +120,10 @@ func (r *Record) AdditionalData(name string) []byte {
 		Kinds []string `json:"kinds"`
 	}{name, r.Hosts, r.Kinds})
 	if err != nil {
-		return nil // strings alone can always be written
+		return nil // never happens: strings can always be encoded
 	}
 	return text
 }
 
-// Info is HPKE's info of all seals.
+// Info returns the info parameter of HPKE for all seals.
 func Info() []byte { return []byte(sealInfo) }

@@ -2,7 +2,7 @@ package secret
 
 import "testing"
 
-// A public key that is accepted is the same when it is read again as it is written.
+// A public key that is accepted is the same after it was written and read again.
 func FuzzPublicKey(f *testing.F) {
 	f.Add(EncodeKey(publicPrefix, make([]byte, keySize)))
 	f.Add(publicPrefix + "AAAA")

@@ -13,42 +13,42 @@ import (
 )
 
 const (
-	// MaxBy is the most bytes that are kept of who put a secret in.
+	// MaxBy is the most bytes that are stored of the name of the secret's author.
 	MaxBy = 128
 	// MaxPage is the most secrets that one page lists.
 	MaxPage = vault.MaxPage
 )
 
 var (
-	// ErrFull reports that there are as many secrets as there may be.
+	// ErrFull reports that there is no room for another secret.
 	ErrFull = vault.ErrFull
-	// ErrRecord reports a record that cannot be read: it is of a later version, or somebody
-	// else wrote it.
+	// ErrRecord reports a record that cannot be read. A later version wrote it, or another
+	// program.
 	ErrRecord = errors.New("what is kept of it cannot be read")
 )
 
-// Stored is what may be told of a secret that is kept: never its value.
+// Stored describes a stored secret, without its value.
 type Stored struct {
 	Name string
 	Binding
 	Set      time.Time // by Redis' clock
-	By       string    // who put it in
-	Key      string    // the ID of the key that it is sealed for; empty: the record cannot be read
+	By       string    // the name of the principal that stored it
+	Key      string    // the ID of the public key that sealed it; empty: the record cannot be read
 	Revision int64
 }
 
-// Shelf has the secrets that are kept in a namespace, each sealed.
+// Shelf has the stored secrets of a namespace. All of them are sealed.
 type Shelf struct{ vault vault.Store }
 
 // Of returns the secrets of a ring's namespace.
 func Of(ring *circulate.Ring) Shelf { return Shelf{vault.Of(ring)} }
 
-// At returns the secrets of a namespace in a Redis, for who opens no ring there.
+// At returns the secrets of a namespace in a Redis, for callers without a ring.
 func At(server circulate.Server, namespace string) Shelf { return Shelf{vault.At(server, namespace)} }
 
-// Put seals a secret and keeps it in place of the one of that name, and reports whether
-// there was none. Its value, its binding and who put it in change together. To repeat it is
-// safe.
+// Put seals a secret and stores it, in place of a former one of that name. It returns true
+// if there was none. The value, the binding and the author change in one step. Put is safe
+// to repeat.
 func (s Shelf) Put(ctx context.Context, k *PublicKey, name string, b Binding, by string, value []byte) (Stored, bool, error) {
 	for len(by) > MaxBy || !utf8.ValidString(by) {
 		by = by[:min(len(by)-1, MaxBy)]
@@ -65,8 +65,8 @@ func (s Shelf) Put(ctx context.Context, k *PublicKey, name string, b Binding, by
 	return Stored{name, b, e.Set, by, r.Key, e.Revision}, created, err
 }
 
-// Replace keeps another seal of a secret that is as it was seen, and reports false where it
-// has changed since, or is gone.
+// Replace stores a new record of a secret that has not changed since it was read as seen. It
+// returns false if the secret has changed or was removed.
 func (s Shelf) Replace(ctx context.Context, seen Stored, r *Record) (bool, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s Shelf) Replace(ctx context.Context, seen Stored, r *Record) (bool, error
 	return s.vault.Replace(ctx, seen.Name, seen.Revision, text)
 }
 
-// Remove forgets a secret, and reports whether there was one.
+// Remove deletes a secret, and reports whether it existed.
 func (s Shelf) Remove(ctx context.Context, name string) (bool, error) {
 	if err := ValidateFullName(name); err != nil {
 		return false, fmt.Errorf("secret: %w", err)
@@ -83,8 +83,8 @@ func (s Shelf) Remove(ctx context.Context, name string) (bool, error) {
 	return s.vault.Remove(ctx, name)
 }
 
-// Get returns a secret as it is sealed; false: there is none. One whose record cannot be
-// read is ErrRecord.
+// Get returns the sealed record of a secret, or false if there is none. It returns ErrRecord
+// if the record cannot be read.
 func (s Shelf) Get(ctx context.Context, name string) (*Record, Stored, bool, error) {
 	if err := ValidateFullName(name); err != nil {
 		return nil, Stored{}, false, err
@@ -100,8 +100,8 @@ func (s Shelf) Get(ctx context.Context, name string) (*Record, Stored, bool, err
 	return r, stored, true, nil
 }
 
-// Page lists the secrets whose names come after one, at most limit of them, in the order of
-// names. Next is where the page after it begins; empty: there is none.
+// Page lists at most limit secrets whose names come after the given one, in the order of
+// names. Next is the after of the next page. It is empty if this page is the last.
 func (s Shelf) Page(ctx context.Context, after string, limit int) (page []Stored, next string, err error) {
 	entries, err := s.vault.Page(ctx, after, limit)
 	if err != nil {
@@ -117,7 +117,8 @@ func (s Shelf) Page(ctx context.Context, after string, limit int) (page []Stored
 	return page, next, nil
 }
 
-// read reads a record; nil: it cannot be read.
+// read returns the record of an entry and its description. The record is nil if it cannot be
+// read.
 func read(e vault.Entry) (*Record, Stored) {
 	stored := Stored{Name: e.Name, Set: e.Set, Revision: e.Revision}
 	var r Record
