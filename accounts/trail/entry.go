@@ -42,7 +42,7 @@ type Entry struct {
 	At time.Time `json:"-"` // when it was kept, by Redis' clock
 	ID string    `json:"-"` // its place in the journal
 
-	By      string     `json:"by,omitempty"`   // the principal's name; empty: nobody's
+	By      string     `json:"by,omitempty"`   // the principal's name; empty: there is none
 	Via     access.Via `json:"via,omitempty"`  // how the principal was authenticated
 	Address string     `json:"addr,omitempty"` // the caller's, without its port
 
@@ -50,13 +50,13 @@ type Entry struct {
 	Outcome Outcome `json:"outcome"`
 	Status  int     `json:"status,omitempty"` // of the API's answer
 
-	Account  string   `json:"account,omitempty"`  // that it is about
+	Account  string   `json:"account,omitempty"`  // which it is about
 	Accounts []string `json:"accounts,omitempty"` // the first of those that it names
 	Subject  string   `json:"subject,omitempty"`  // what else it is about, such as "webhook orders"
 	Selector string   `json:"selector,omitempty"` // which accounts it selects; "all" for all
 
-	Fields []string       `json:"fields,omitempty"` // that it changed
-	Counts map[string]int `json:"counts,omitempty"` // how many, by what became of them
+	Fields []string       `json:"fields,omitempty"` // which it changed
+	Counts map[string]int `json:"counts,omitempty"` // how many accounts or other things, by outcome
 	Cut    bool           `json:"cut,omitempty"`    // something was too long to be kept whole
 }
 
@@ -70,7 +70,7 @@ func (e *Entry) encode() ([]byte, error) {
 	if err != nil || len(text) <= maxEncoded {
 		return text, err
 	}
-	// Most of the text is escapes, which nothing that people write has.
+	// Only a text of many escaped characters is still too long. People do not write such text.
 	e.Accounts, e.Fields, e.Selector, e.Cut = nil, nil, "", true
 	return json.Marshal(e)
 }
@@ -137,7 +137,7 @@ func (e *Entry) attributes() []slog.Attr {
 	return attrs
 }
 
-// read makes an entry of a note. It is false where the note is none.
+// read returns the entry in a note, or false if the note is not an entry.
 func read(note journal.Note) (Entry, bool) {
 	var e Entry
 	if json.Unmarshal(note.Text, &e) != nil || e.Action == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/journal"
 )
 
-// Whatever stands in the journal is an entry that can be kept again, or none.
+// A note of the journal is not an entry, or is one that can be encoded again.
 func FuzzNote(f *testing.F) {
 	f.Add([]byte(`{"by":"a","action":"x","counts":{"a":1},"fields":["b"],"accounts":["c"]}`))
 	f.Add([]byte(`{"action":"\ud800","via":5}`))

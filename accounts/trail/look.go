@@ -30,7 +30,7 @@ type Query struct {
 type Page struct {
 	Entries []Entry
 	Next    string    // the cursor of the next page; empty: there is none
-	Back    time.Time // the time of the last entry that was read; zero: there was none
+	Back    time.Time // the time of the oldest entry that was read; zero: none was
 	Looked  int       // how many entries were read
 }
 
@@ -75,7 +75,7 @@ func (t *Trail) Look(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// begin returns where a page begins, and how far back it goes.
+// begin returns the place where a page begins, and the earliest time of its entries.
 func (t *Trail) begin(ctx context.Context, q Query) (place circulate.StreamID, since time.Time, err error) {
 	switch {
 	case q.Cursor != "":
@@ -87,7 +87,8 @@ func (t *Trail) begin(ctx context.Context, q Query) (place circulate.StreamID, s
 	return place, since, nil
 }
 
-// sealed returns the cursor for the place where a page ended, and how far back it goes.
+// sealed returns the cursor of the next page. It contains the place where this page ended, and
+// the earliest time of entries.
 func sealed(place circulate.StreamID, since time.Time) string {
 	ms := int64(0)
 	if !since.IsZero() {

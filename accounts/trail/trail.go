@@ -20,8 +20,9 @@ const (
 	Kept = 100_000
 	// keepWithin is the longest that the answer to an order waits for its entry to be kept.
 	keepWithin = time.Second
-	// refusals is how many refused orders a process keeps in a burst, and refusalEvery how
-	// often another one after that: callers without rights must not push out other entries.
+	// refusals is how many refused orders a process keeps in a burst. refusalEvery is how
+	// often it keeps another one after that. Callers without rights must not push out other
+	// entries.
 	refusals     = 200
 	refusalEvery = time.Second
 )
@@ -105,7 +106,7 @@ func (t *Trail) Keep(ctx context.Context, e Entry) {
 	t.options.Metrics.entries.WithLabelValues(result).Inc()
 }
 
-// reasonOf returns a short error for a long one of Redis.
+// reasonOf returns a short error if Redis is at its memory limit, and others unchanged.
 func reasonOf(err error) error {
 	if circulate.Full(err) {
 		return errors.New("redis is at its memory limit")

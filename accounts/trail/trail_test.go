@@ -231,7 +231,7 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// Who may do nothing does not push out what others did.
+// Refused orders do not push out the entries of orders that were carried out.
 func TestRefusedOrdersAreSpared(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 0)
@@ -261,8 +261,8 @@ func TestATrailThatIsOff(t *testing.T) {
 	}
 }
 
-// A change that was made stays made, and its caller is not kept waiting, while Redis takes
-// no entry.
+// Keeping an entry succeeds after the caller has gone. If Redis does not accept the entry, the
+// log has it.
 func TestRedisTakesNoEntry(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 0)
