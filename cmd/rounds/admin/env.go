@@ -1,5 +1,5 @@
-// Package admin has the commands for those who look after the service: who changed what, and
-// who may.
+// Package admin has the commands for administrators: keys, secrets, and the trail of who
+// changed what.
 package admin
 
 import (
@@ -18,26 +18,29 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 
-// Env is what the program lends its commands.
+// Env has what the commands get from the program.
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// Lookup finds variables of the environment.
 	Lookup func(name string) (value string, ok bool)
-	// Terminal reports whether a person sits at a stream.
+	// Terminal reports whether a stream is a terminal.
 	Terminal func(stream any) bool
-	// Ask asks the person there whether to go on; otherwise is the flag that answers.
+	// Ask asks the person at the terminal a yes-or-no question. Otherwise is the flag that
+	// answers it without a terminal.
 	Ask func(question, otherwise string) (bool, error)
-	// NeedsCommand has a command that only holds others refuse what is none of them.
+	// NeedsCommand makes a command that only has subcommands refuse an unknown subcommand.
 	NeedsCommand func(*cobra.Command)
-	// Calls has a command call the API that its flags and settings name.
+	// Calls returns the function of a command that calls the API. The command's flags and
+	// settings say where the API is.
 	Calls func(fn func(cmd *cobra.Command, args []string, calls *client.Client) error) func(*cobra.Command, []string) error
-	// IDs completes the ids of accounts; nil: nothing does.
+	// IDs completes the ids of accounts. If it is nil, they are not completed.
 	IDs cobra.CompletionFunc
-	// Labels completes labels of accounts, and Keys names of keys; nil: nothing does.
+	// Labels completes labels of accounts, and Keys the names of keys. Those that are nil are
+	// not completed.
 	Labels, Keys cobra.CompletionFunc
-	// RedisFlags adds the flags that say where Redis is, and Keyring has a function use the
-	// keys that are there, in the Redis that a command's flags and settings name.
+	// RedisFlags adds the flags that say where Redis is. Keyring calls a function with the
+	// keys in the Redis that a command's flags and settings name.
 	RedisFlags func(flags *pflag.FlagSet)
 	Keyring    func(cmd *cobra.Command, use func(ctx context.Context, keys *key.Keyring) error) error
 }
@@ -45,12 +48,12 @@ type Env struct {
 // pageSize is how many items a listing asks for at once.
 const pageSize = 100
 
-// table prints rows under a header, or as JSON, one a line.
+// table prints items as rows under a header, or as JSON, one item a line.
 type table[T any] struct {
 	out  io.Writer
 	rows *tabwriter.Writer
 	json bool
-	row  func(T) string // its columns, with tabs between
+	row  func(T) string // an item's columns, with tabs between them
 }
 
 func newTable[T any](out io.Writer, asJSON bool, header string, row func(T) string) *table[T] {
@@ -61,7 +64,7 @@ func newTable[T any](out io.Writer, asJSON bool, header string, row func(T) stri
 	return t
 }
 
-// print prints what there is now.
+// print prints some items. It may be called for each page of a listing.
 func (t *table[T]) print(items []T) error {
 	for _, item := range items {
 		if t.json {
@@ -82,8 +85,8 @@ func printJSON(w io.Writer, value any) error {
 	return e.Encode(value)
 }
 
-// oneLine keeps a text from moving what stands around it.
+// oneLine returns a text as one printable line, so that it cannot change the output around it.
 func oneLine(text string) string { return terminal.OneLine(text) }
 
-// clockTime is a time as people here write it.
+// clockTime returns a time as text, in the local time zone.
 func clockTime(t time.Time) string { return t.Local().Format(time.DateTime) }

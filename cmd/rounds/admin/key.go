@@ -18,10 +18,10 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
-// byRedis is who made a key that was written to Redis itself.
+// byRedis is the author's name of keys that were created directly in Redis.
 const byRedis = "redis"
 
-// NewKey makes the command that makes, lists and revokes keys.
+// NewKey returns the command that creates, lists and revokes keys.
 func NewKey(env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
@@ -107,7 +107,7 @@ Redis of ROUNDS_REDIS_URL itself, and no API is asked.`,
 	return cmd
 }
 
-// createInRedis makes a key without an API.
+// createInRedis creates a key directly in Redis, without the API.
 func createInRedis(cmd *cobra.Command, env Env, n key.New, role, expires string) (made api.NewKey, err error) {
 	if n.Role, err = access.ParseRole(role); err != nil {
 		return made, fmt.Errorf("--%w", err)
@@ -136,8 +136,8 @@ func createInRedis(cmd *cobra.Command, env Env, n key.New, role, expires string)
 	return made, err
 }
 
-// printKey prints a new key: the key alone on standard output, so that a script can take it,
-// and what it is on standard error.
+// printKey prints a new key. Standard output gets only the key, so that a script can read it.
+// Standard error gets its description.
 func printKey(env Env, made *api.NewKey, jsonOutput bool) error {
 	if jsonOutput {
 		return printJSON(env.Stdout, made)
@@ -151,7 +151,7 @@ func printKey(env Env, made *api.NewKey, jsonOutput bool) error {
 	return nil
 }
 
-// reachOf says which accounts somebody has.
+// reachOf says which accounts somebody with these labels can use.
 func reachOf(labels map[string]string) string {
 	if len(labels) == 0 {
 		return "all accounts"
@@ -248,7 +248,7 @@ within ten seconds what lasts of them ends, such as following messages.`,
 	}
 }
 
-// NewWhoami makes the command that tells what the token or the key at hand may do.
+// NewWhoami returns the command that shows what the current token or key may do.
 func NewWhoami(env Env) *cobra.Command {
 	jsonOutput := false
 	cmd := &cobra.Command{
@@ -273,7 +273,7 @@ func NewWhoami(env Env) *cobra.Command {
 	return cmd
 }
 
-// waysIn says how somebody came in.
+// waysIn says how a caller was authenticated.
 func waysIn(via string) string {
 	switch access.Via(via) {
 	case access.ViaToken:
@@ -286,7 +286,7 @@ func waysIn(via string) string {
 	return via
 }
 
-// must ends the program where a command is put together wrongly.
+// must panics on an error of building a command, which is a mistake in the program.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
-// NewSecret makes the command that stores secrets.
+// NewSecret returns the command that stores secrets.
 func NewSecret(env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "secret",
@@ -50,7 +50,7 @@ webhooks refer to, and no record can.`,
 		Args: cobra.ExactArgs(1),
 		RunE: env.Calls(func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			if err := secret.ValidateFullName(args[0]); err != nil {
-				return fmt.Errorf("NAME %w", err) // not quoted: it may be the secret itself
+				return fmt.Errorf("NAME %w", err) // the name is not quoted: it may be the secret itself
 			}
 			if _, err := (secret.Binding{Hosts: hosts, Kinds: kinds}).Normalized(); err != nil {
 				return fmt.Errorf("--%s", strings.NewReplacer("hosts: ", "host ", "kinds: ", "kind ", "\n", "\n--").Replace(err.Error()))
@@ -76,7 +76,7 @@ webhooks refer to, and no record can.`,
 	return cmd
 }
 
-// readSecret reads a value without the newline at its end.
+// readSecret reads a secret's value, without the newline at its end.
 func readSecret(from io.Reader) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(from, secret.MaxValue+3))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
-// NewTrail makes the command that shows who changed what.
+// NewTrail returns the command that shows who changed what.
 func NewTrail(env Env) *cobra.Command {
 	var query client.TrailQuery
 	limit, jsonOutput := 50, false
@@ -55,7 +55,7 @@ how many entries Redis keeps; the log has them all.`,
 	flags.BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
 	if env.IDs != nil {
 		if err := cmd.RegisterFlagCompletionFunc("account", env.IDs); err != nil {
-			panic(err) // the command has no such flag, or it is completed twice
+			panic(err) // a mistake in the program: there is no such flag, or it has a completion already
 		}
 	}
 	return cmd
@@ -97,7 +97,7 @@ func outcomeOf(e *api.TrailEntry) string {
 	return string(e.Outcome)
 }
 
-// TrailSubject is what an entry is about, and what came of it, in a few words.
+// TrailSubject says in a few words what an entry is about and what was changed.
 func TrailSubject(e *api.TrailEntry) string {
 	var words []string
 	for _, word := range []string{e.Account, strings.Join(e.Accounts, ","), e.Subject, e.Selector} {
@@ -117,7 +117,7 @@ func TrailSubject(e *api.TrailEntry) string {
 	return strings.Join(words, " ")
 }
 
-// TrailLine is an entry as one line, for where its account is known.
+// TrailLine returns an entry as one line, without its account.
 func TrailLine(e api.TrailEntry) string {
 	e.Account = ""
 	if len(e.Accounts) == 1 {

@@ -15,18 +15,18 @@ import (
 // The networks of an Address.
 const (
 	TCP     = "tcp"     // its name is HOST:PORT
-	Unix    = "unix"    // a path
-	Systemd = "systemd" // FileDescriptorName= of the socket unit
+	Unix    = "unix"    // its name is a path
+	Systemd = "systemd" // its name is the FileDescriptorName= of the socket unit
 )
 
-// maxPath is the most bytes of a socket's path. It is below the smallest system limit, by
-// the suffix that the path has while the socket is made.
+// maxPath is the most bytes of a socket's path. The smallest system limit is larger, and
+// leaves room for the suffix that the path has while the socket is created.
 const maxPath = 100
 
 // Address is where to listen.
 type Address struct{ Network, Name string }
 
-// ErrAddress reports a text that is no Address.
+// ErrAddress reports a text that is not an Address.
 var ErrAddress = errors.New("must be HOST:PORT, such as 127.0.0.1:8080, unix:PATH, such as unix:/run/rounds/api.sock, or systemd:NAME")
 
 // ErrPath reports a path that no socket can have.
@@ -63,8 +63,9 @@ func (a Address) String() string {
 	return a.Network + ":" + a.Name
 }
 
-// Local reports whether only this machine can reach the address, as far as it says: for
-// systemd only the socket itself knows. An empty host means every address.
+// Local reports whether only this machine can reach the address, as far as its text shows. An
+// empty host means every address. A systemd address does not show it: use Exposed with the
+// listener.
 func (a Address) Local() bool {
 	if a.Network != TCP {
 		return true

@@ -20,7 +20,7 @@ const (
 // inherited returns a socket that systemd opened, by the protocol of sd_listen_fds(3).
 func inherited(name string, lookup func(string) (string, bool)) (net.Listener, error) {
 	if pid, _ := lookup("LISTEN_PID"); pid != strconv.Itoa(os.Getpid()) {
-		return nil, errNothingPassed // for no process, or for another one
+		return nil, errNothingPassed // sockets were passed to no process, or to another one
 	}
 	text, _ := lookup("LISTEN_FDS")
 	count, err := strconv.Atoi(text)

@@ -68,7 +68,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-// A socket whose process was killed is replaced. Nothing else is.
+// Open replaces the socket of a process that was killed, and nothing else.
 func TestStaleSocketsAreReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "api.sock")
 	abandon := func(path string) {
@@ -86,7 +86,7 @@ func TestStaleSocketsAreReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Who took its place meanwhile is left alone.
+	// Close does not remove another socket that has taken its place.
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}

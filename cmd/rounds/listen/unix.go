@@ -24,8 +24,8 @@ type socket struct {
 	err  error
 }
 
-// openUnix makes the socket under another name and then renames it. So it never exists
-// with other permissions or without a listener.
+// openUnix creates the socket under another name and then renames it. So it never exists at
+// its path with other permissions or without a listener.
 func openUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *socket) open(mode fs.FileMode) error {
 	return nil
 }
 
-// vacate removes a socket that nobody listens at. It leaves everything else.
+// vacate removes a socket at which no process listens. It leaves everything else.
 func vacate(path string) error {
 	info, err := os.Lstat(path)
 	switch {

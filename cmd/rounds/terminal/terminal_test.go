@@ -40,7 +40,7 @@ func TestWriterShowsAndObeysNothing(t *testing.T) {
 	}
 }
 
-// What is written as JSON means the same.
+// JSON that goes through a Writer keeps its meaning.
 func TestWriterKeepsJSON(t *testing.T) {
 	want := map[string]string{"a": "\x1b\u009b\u202e\U000e0041\u2028客🙂"}
 	var b bytes.Buffer

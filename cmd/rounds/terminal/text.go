@@ -1,6 +1,6 @@
-// Package terminal keeps what others wrote from being obeyed by the terminal that shows it:
-// escape sequences, control characters, and characters that turn or hide the text around
-// them.
+// Package terminal makes untrusted text safe to print on a terminal. It escapes control
+// characters, with which escape sequences begin, and characters that reverse or hide the text
+// around them.
 package terminal
 
 import (
@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// OneLine returns a text that stays in its place: where it holds anything but printable
-// characters and plain spaces, those are written as Go escapes them.
+// OneLine returns a text as one printable line. Characters that are not printable are escaped
+// as in a Go string, and so are quotes and backslashes of a text that has such characters.
 func OneLine(text string) string {
 	if strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		return strings.Trim(strconv.Quote(text), `"`)
@@ -20,8 +20,7 @@ func OneLine(text string) string {
 	return text
 }
 
-// Row returns a line of a table that is one line, whatever is in its columns. Tabs between
-// them stay.
+// Row returns a row of a table as one line. It escapes line breaks in columns, and keeps tabs.
 func Row(text string) string {
 	if !strings.ContainsAny(text, "\r\n") {
 		return text
@@ -29,9 +28,9 @@ func Row(text string) string {
 	return strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(text)
 }
 
-// obeyed reports whether a terminal does something at a character other than show it: C0
-// but for the end of a line and a tab, DEL, C1, what turns the direction of text or hides
-// in it, and separators of lines.
+// obeyed reports whether a character makes a terminal do something other than show it. Such
+// characters are C0 except for newline and tab, DEL, C1, format characters, which change the
+// direction of text or are invisible, and Unicode's line separators.
 func obeyed(c rune) bool {
 	switch c {
 	case '\n', '\t':
@@ -42,8 +41,7 @@ func obeyed(c rune) bool {
 	return unicode.IsControl(c) || unicode.Is(unicode.Cf, c)
 }
 
-// escaped appends a character as JSON writes it by its number, so that JSON stays what it
-// means.
+// escaped appends a character as a JSON escape such as \u001b, so that JSON keeps its meaning.
 func escaped(to []byte, c rune) []byte {
 	if c > 0xffff {
 		high, low := utf16.EncodeRune(c)
@@ -56,9 +54,9 @@ func escaped(to []byte, c rune) []byte {
 	return to
 }
 
-// plain appends a text without what would be obeyed. Bytes that are no UTF-8, which some
-// terminals take for C1, become U+FFFD. It returns how much of the text it took: a
-// character that is cut at the end is left.
+// plain appends a text, with all characters escaped that a terminal would obey. Bytes that
+// are not UTF-8 become U+FFFD, because some terminals treat them as C1. Taken is how many
+// bytes of the text were used: an incomplete character at the end is not used.
 func plain(to, text []byte) (out []byte, taken int) {
 	for taken < len(text) {
 		if c := text[taken]; c < utf8.RuneSelf {

@@ -5,16 +5,17 @@ import (
 	"sync"
 )
 
-// Writer writes what a terminal shows and does not obey. It is safe for concurrent use.
+// Writer escapes what a terminal would obey, and writes the rest as it is. It is safe for
+// concurrent use.
 type Writer struct {
 	raw io.Writer
 
 	mu   sync.Mutex
-	cut  []byte // a character that has not come whole
-	text []byte // scratch
+	cut  []byte // the first bytes of an incomplete character
+	text []byte // reused buffer
 }
 
-// NewWriter makes a Writer to a stream. Of a Writer it returns that one.
+// NewWriter returns a Writer to a stream. If the stream is a Writer, it returns that.
 func NewWriter(raw io.Writer) *Writer {
 	if w, ok := raw.(*Writer); ok {
 		return w
@@ -22,8 +23,8 @@ func NewWriter(raw io.Writer) *Writer {
 	return &Writer{raw: raw}
 }
 
-// Raw is the stream itself, for what the program itself tells the terminal to do; and for
-// asking whether it is one.
+// Raw returns the stream that a Writer writes to, or any other stream unchanged. The program
+// uses it for its own terminal commands, and to ask whether the stream is a terminal.
 func Raw(stream any) any {
 	if w, ok := stream.(*Writer); ok {
 		return w.raw
@@ -31,8 +32,8 @@ func Raw(stream any) any {
 	return stream
 }
 
-// Write writes text, with all that a terminal would obey written as \u and its number. The
-// count is of the text that was given.
+// Write writes text, with each character that a terminal would obey as an escape such as
+// \u001b. It returns the number of bytes of the given text, not of what it wrote.
 func (w *Writer) Write(text []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
