@@ -12,8 +12,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts/api"
 )
 
-// recorded is a client of an API that takes everything, and what it was asked: method,
-// path, the headers that make a change conditional, and the body.
+// recorded returns a client of an API that accepts everything, and the requests it got:
+// method, path, the headers that make a change conditional, and the body.
 func recorded(t *testing.T, status int, kind, body string) (c *Client, got *[]string) {
 	t.Helper()
 	got = new([]string)
@@ -103,8 +103,8 @@ func TestRequestsOfTheService(t *testing.T) {
 	)
 }
 
-// A server that demands an ETag is told that any will do, but only where the caller has
-// none: a change that must not overwrite another's is never made unconditional.
+// If a server demands an ETag, the client sends If-Match: *, but only if the caller has no
+// ETag. A change that must not overwrite another's is never made unconditional.
 func TestChangesWithoutAnETagWhereOneIsDemanded(t *testing.T) {
 	c, got := recorded(t, http.StatusPreconditionRequired, "application/problem+json", `{"detail":"If-Match is needed"}`)
 	_, err := c.Patch(t.Context(), "a", map[string]any{})
@@ -123,7 +123,7 @@ func TestChangesWithoutAnETagWhereOneIsDemanded(t *testing.T) {
 	}
 }
 
-// An audit that ends half way is not one that found nothing.
+// An audit that is cut off half way must not look like an audit that found nothing.
 func TestAuditThatIsCutOff(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"cut off": func(w http.ResponseWriter, _ *http.Request) {
@@ -145,7 +145,8 @@ func TestAuditThatIsCutOff(t *testing.T) {
 	}
 }
 
-// A call that is cut in its answer may have been done: its error must not read like a refusal.
+// If the answer to a call is cut off, the call may have been done. Its error must not read
+// like a refusal.
 func TestAnswerThatBreaksOff(t *testing.T) {
 	c := faked(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")

@@ -15,7 +15,7 @@ func TestBulk(t *testing.T) {
 	job := accounts.Bulk{Action: accounts.DeleteAll, All: true, DryRun: true}
 	for name, tt := range map[string]struct {
 		answer string
-		seen   int // of what is returned
+		seen   int // Seen in the progress that is returned
 		err    string
 	}{
 		"whole":          {half + "\n" + whole, 4, ""},

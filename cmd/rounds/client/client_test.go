@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/api"
 )
 
-// faked is a client of an API that answers as handler does.
+// faked returns a client of an API whose answers come from handler.
 func faked(t *testing.T, handler http.HandlerFunc) *Client {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -123,8 +123,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A bad line is reported while records are still being sent: a user who imports by
-// hand, or for hours, must not wait for the end.
+// A bad line is reported while records are still being sent. A user whose import takes hours
+// must not wait for its end.
 func TestImportTellsWhileItSends(t *testing.T) {
 	c := faked(t, func(w http.ResponseWriter, r *http.Request) {
 		connection := http.NewResponseController(w)

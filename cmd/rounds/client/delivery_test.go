@@ -49,8 +49,8 @@ func TestRequestsOfDelivery(t *testing.T) {
 	}
 }
 
-// A read that fails is repeated unchanged. What was read is acknowledged with the next
-// one.
+// A read that fails is repeated unchanged. The next read acknowledges the messages of the one
+// before.
 func TestConsume(t *testing.T) {
 	var turns []string
 	c := faked(t, func(w http.ResponseWriter, r *http.Request) {
@@ -103,8 +103,8 @@ func TestConsumeGivesUpWhereItNeverBegan(t *testing.T) {
 	}
 }
 
-// A consumer that ends in the middle of a page acknowledges what was read and leaves,
-// even if the last call must be repeated and the context is done by then.
+// A consumer that ends in the middle of a page acknowledges what it read and leaves the
+// group, even if the last call must be repeated and the context is done by then.
 func TestConsumeLeavesWithWhatWasRead(t *testing.T) {
 	stopped := errors.New("stopped")
 	ctx, stop := context.WithCancelCause(t.Context())

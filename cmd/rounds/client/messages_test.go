@@ -43,7 +43,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Whatever a stream holds, its events end, and none is longer than allowed.
+// Any stream has a finite number of events, and no event is longer than allowed.
 func FuzzEvents(f *testing.F) {
 	f.Add("id: 1\nevent: message\ndata: {}\n\n: beat\n\ndata\n\n")
 	f.Add("\r\n\r\nid:\x00\ndata:a\r\rdata:b\n\n")
@@ -69,11 +69,11 @@ func TestTailGoesOnWhereItBroke(t *testing.T) {
 		}
 		asked = append(asked, r.URL.RawQuery+" "+r.Header.Get("Last-Event-ID"))
 		switch len(asked) {
-		case 1: // cut before a message came
+		case 1: // cut off before the first message
 			_, _ = io.WriteString(w, "retry: 1\nid: p0\n\n")
-		case 2: // cut in a message
+		case 2: // cut off within a message
 			_, _ = io.WriteString(w, "id: p1\ndata: {\"id\":\"1\"}\n\nid: p2\ndata: {\"id\":")
-		case 3, 4: // not back yet
+		case 3, 4: // the server is not back yet
 			answer(w, http.StatusServiceUnavailable, "application/problem+json", `{"detail":"Redis cannot be reached"}`)
 			return
 		case 5:
@@ -103,8 +103,8 @@ func TestTailGoesOnWhereItBroke(t *testing.T) {
 func TestTailGivesUp(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		statuses []int // of one request after the other; 200 is cut at once
-		want     int   // the status it gives up with
+		statuses []int // of the requests in their order; a reply of 200 is cut off at once
+		want     int   // the status with which Tail gives up
 	}{
 		{"not there at first", []int{503}, 503},
 		{"no token", []int{401}, 401},

@@ -52,7 +52,7 @@ func TestBulkCommandsRefused(t *testing.T) {
 	}
 }
 
-// At a terminal a person is asked, and told how many accounts are concerned.
+// At a terminal, the command asks before it removes accounts, and says how many.
 func TestRemoveAsks(t *testing.T) {
 	s := startAPI(t)
 	for _, id := range []string{"a", "b"} {

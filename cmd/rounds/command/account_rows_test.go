@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Each order puts those accounts first that its user looks for.
+// Each order begins with the accounts that its user looks for.
 func TestAccountOrders(t *testing.T) {
 	at := func(minutes int) time.Time {
 		return time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC).Add(time.Duration(minutes) * time.Minute)
@@ -49,8 +49,8 @@ func TestAccountOrders(t *testing.T) {
 	}
 }
 
-// With a limit, the first of all accounts are listed, and no more are kept than that
-// needs.
+// With a limit, the list has the first of all accounts in the order. No more accounts are
+// held in memory than that needs.
 func TestListSortsAllBeforeItsLimit(t *testing.T) {
 	var out strings.Builder
 	env := testEnvironment(nil)

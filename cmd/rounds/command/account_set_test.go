@@ -49,8 +49,8 @@ func TestAccountSet(t *testing.T) {
 	}
 }
 
-// editing runs account edit with an editor that is a shell script, in a directory of its own
-// for what is left, at a terminal or not.
+// editing runs account edit, at a terminal or not. Its editor is a shell script. It also
+// returns the files that are left in the directory for temporary files.
 func (s *apiServer) editing(script, answers string, atTerminal bool) (output, []string, error) {
 	s.t.Helper()
 	dir := s.t.TempDir()
@@ -95,7 +95,7 @@ func TestAccountEdit(t *testing.T) {
 			t.Errorf("revision %d was saved", a.Revision)
 		}
 	}
-	// Nobody can be asked, so the text stays.
+	// Without a terminal nobody can be asked, so the edited text is kept.
 	_, left, err = s.editing("sed -i s/url/uri/", "", false)
 	kept(err, left, "config.url: must not be empty")
 	_, left, err = s.editing("sed -i /kind/s/,//", "", false)
@@ -108,7 +108,7 @@ func TestAccountEdit(t *testing.T) {
 		t.Errorf("%s, %v", text, readErr)
 	}
 
-	// The second time the fault is corrected.
+	// The second edit corrects the fault.
 	got, left, err = s.editing("sed -i -e s/url/uri/ -e t -e s/uri/url/ -e s/crew/band/", "\n", true)
 	if err != nil || !strings.Contains(got.err, "config.url: must not be empty\n") || !strings.Contains(got.err, "\nEdit it again? [Y/n] ") || len(left) != 0 {
 		t.Errorf("%+v, %v, %q", got, err, left)
@@ -117,7 +117,7 @@ func TestAccountEdit(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 
-	// Somebody else is faster.
+	// Another caller changes the account first.
 	patch := fmt.Sprintf(`curl -sf -X PATCH -H "Content-Type: application/merge-patch+json" -H "Authorization: Bearer %s" -d '{"cadence":"every 9m"}' %s/v1/accounts/a >&2; sed -i s/band/choir/`, testToken, s.url)
 	got, left, err = s.editing(patch, "", false)
 	if err == nil || !strings.Contains(err.Error(), "somebody else") || len(left) != 1 || !strings.Contains(err.Error(), left[0]) {

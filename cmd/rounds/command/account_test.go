@@ -211,7 +211,7 @@ nonsense
 	}
 }
 
-// A person at a terminal sees the progress of an import; nobody else does.
+// An import shows its progress at a terminal, and nowhere else.
 func TestImportShowsProgressOnATerminal(t *testing.T) {
 	s := startAPI(t)
 	var out, errs strings.Builder

@@ -8,8 +8,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// A customer-service account is added as the README says. Its faults are named by
-// field, without a value that may be a secret.
+// A customer-service account is added as the README says. Its faults name fields, and never
+// quote a value that may be a secret.
 func TestAccountAddWeComKF(t *testing.T) {
 	t.Parallel()
 	addr := freeLoopback(t)

@@ -24,21 +24,21 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
-// underACL is a service with every role whose Redis lets it do what the guide says, and no
-// more.
+// underACL is a service with every role. Its Redis user has exactly the rights that the guide
+// shows.
 type underACL struct {
 	*testing.T
 	variables map[string]string
-	reached   map[string]bool // commands of the program that were run
+	reached   map[string]bool // the program's commands that were run
 }
 
-// run runs a command that must not fail.
+// run runs a command, which must not fail.
 func (u *underACL) run(args ...string) string {
 	u.Helper()
 	return u.runIn("", args...)
 }
 
-// runIn is run of a command that reads its input.
+// runIn runs a command with stdin as its input. The command must not fail.
 func (u *underACL) runIn(stdin string, args ...string) string {
 	u.Helper()
 	printed, err := runWith(u.Context(), u.variables, stdin, args...)
@@ -51,7 +51,7 @@ func (u *underACL) runIn(stdin string, args ...string) string {
 	return printed.out
 }
 
-// until runs a command until it prints something.
+// until repeats a command until its output contains want.
 func (u *underACL) until(want string, args ...string) string {
 	u.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -67,13 +67,13 @@ func (u *underACL) until(want string, args ...string) string {
 	}
 }
 
-// withoutRedis are the commands that never reach Redis, not even by the API.
+// withoutRedis are the commands that never reach Redis, not even through the API.
 var withoutRedis = []string{"check", "completion", "connector", "demo", "help", "settings", "version", "serve"} // serve runs all the time
 
-// TestServiceUnderTheGuidesACL runs every role, and every command that reaches Redis, as
-// the user that the guide shows. Nothing may be refused, and nothing allowed that none of
-// them does. It costs a second of work; for most of its time it waits for a change of the
-// number of shards, which settles for ten seconds whatever there is to do.
+// TestServiceUnderTheGuidesACL runs every role, and every command that reaches Redis, as the
+// user that the guide shows. Redis must not refuse anything, and the user must have no right
+// that is not used. The test costs a second of processor time. It mostly waits for a change
+// of the number of shards, which takes ten seconds to settle.
 func TestServiceUnderTheGuidesACL(t *testing.T) {
 	t.Parallel()
 	rules, _ := guideACL(t)
@@ -160,8 +160,8 @@ func TestServiceUnderTheGuidesACL(t *testing.T) {
 	t.Logf("%d commands are allowed, %d were used", len(may), len(used))
 }
 
-// rarely are the commands that are sent only where something is out of order, or two things
-// happen at once.
+// rarely are the Redis commands that are sent only if something is out of order, or if two
+// things happen at once.
 var rarely = map[string]string{
 	"rename":       "a key of a wrong type is set aside",
 	"rpush":        "a replica that goes down gives back what it did not check",
@@ -170,8 +170,8 @@ var rarely = map[string]string{
 	"xinfo|stream": "a consumer that has read a stream to its end meets it again",
 }
 
-// expectAllCommands expects every command of the program to have been run, but for those
-// that have no business with Redis.
+// expectAllCommands expects that every command of the program was run, except those that do
+// not use Redis.
 func (u *underACL) expectAllCommands() {
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
@@ -189,7 +189,7 @@ func (u *underACL) expectAllCommands() {
 	walk(newRoot(environment{}))
 }
 
-// accounts runs what concerns accounts.
+// accounts runs the commands about accounts.
 func (u *underACL) accounts(site *upstream.Upstream, kf *wecom.WeCom) {
 	u.run("account", "add", "news", "--kind", "feed", "--set", "url="+site.URL("feed", "news"), "--every", "1s", "--label", "team=press")
 	u.run("account", "add", "bot", "--kind", "http", "--set", "url="+site.URL("connector", "bot"), "--every", "1s")
@@ -225,7 +225,7 @@ func (u *underACL) accounts(site *upstream.Upstream, kf *wecom.WeCom) {
 	u.run("trail")
 }
 
-// messages runs what concerns messages and their consumers.
+// messages runs the commands about messages and their consumers.
 func (u *underACL) messages(site *upstream.Upstream, refusing *atomic.Bool) {
 	u.run("messages", "tail", "--from", "start", "--limit", "1")
 	u.run("messages", "tail", "--group", "audit", "--from", "start", "--limit", "1")
@@ -254,7 +254,7 @@ func (u *underACL) messages(site *upstream.Upstream, refusing *atomic.Bool) {
 	u.run("dead", "drop", dead.ID)
 }
 
-// upkeep runs what operators do.
+// upkeep runs the commands for operators.
 func (u *underACL) upkeep() {
 	u.run("stats")
 	u.runIn("s3cret", "secret", "set", "STORED", "--host", "api.example.com")
@@ -275,7 +275,7 @@ func (u *underACL) upkeep() {
 	u.run("audit")
 }
 
-// abandon claims an account for a replica that is never heard of.
+// abandon claims an account for a replica that never sends a heartbeat.
 func (u *underACL) abandon(url string) {
 	u.Helper()
 	server, err := connect.OpenSingle(url, connect.Options{})

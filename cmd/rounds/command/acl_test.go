@@ -17,8 +17,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// guideACL is the user of Redis that the guide shows: the arguments of its ACL SETUSER, with
-// what it shows for a cluster and for Sentinel apart.
+// guideACL returns the Redis user that the guide shows: the arguments of its ACL SETUSER, and
+// separately the rules that the guide shows for a cluster and for Sentinel.
 func guideACL(t *testing.T) (rules, elsewhere []string) {
 	t.Helper()
 	text := deployment(t, "guide/operations.md")
@@ -35,7 +35,7 @@ func guideACL(t *testing.T) (rules, elsewhere []string) {
 	return rules, elsewhere
 }
 
-// allowed returns the commands of rules, as commandstats names them.
+// allowed returns the commands that the rules allow, as commandstats names them.
 func allowed(t *testing.T, rules []string) map[string]bool {
 	t.Helper()
 	commands := make(map[string]bool)
@@ -51,8 +51,8 @@ func allowed(t *testing.T, rules []string) map[string]bool {
 	return commands
 }
 
-// commandsOfSource returns the commands of Redis that the program may send: those in its
-// scripts, and those in Go that look like one.
+// commandsOfSource returns the Redis commands that the program may send: all commands in its
+// scripts, and every text in Go that looks like a command.
 func commandsOfSource(t *testing.T) map[string]bool {
 	t.Helper()
 	found := make(map[string]bool)
@@ -90,8 +90,8 @@ func commandsOfSource(t *testing.T) map[string]bool {
 	return found
 }
 
-// TestUserOfTheGuideMayAllThatIsSent holds the guide against the source: also what is sent
-// but rarely must be allowed.
+// TestUserOfTheGuideMayAllThatIsSent compares the guide with the source. Commands that are
+// sent rarely must be allowed too.
 func TestUserOfTheGuideMayAllThatIsSent(t *testing.T) {
 	rules, elsewhere := guideACL(t)
 	may := allowed(t, slices.Concat(rules, elsewhere))
@@ -101,7 +101,7 @@ func TestUserOfTheGuideMayAllThatIsSent(t *testing.T) {
 	}
 	for _, command := range slices.Sorted(maps.Keys(source)) {
 		switch command {
-		case "sentinel": // of the sentinels' own users
+		case "sentinel": // allowed for the sentinels' own users
 		default:
 			if !may[command] {
 				t.Errorf("the source sends %s, which the user of the guide (Operations, Redis) may not: allow it there", command)
@@ -110,7 +110,7 @@ func TestUserOfTheGuideMayAllThatIsSent(t *testing.T) {
 	}
 }
 
-// askRedis does a command as the default user, who may everything.
+// askRedis sends a command as the default user, who may send all commands.
 func askRedis(t *testing.T, server *redistest.Server, args ...any) any {
 	t.Helper()
 	conn, err := server.Dial()
@@ -125,7 +125,7 @@ func askRedis(t *testing.T, server *redistest.Server, args ...any) any {
 	return reply
 }
 
-// startWithUser starts a Redis with the guide's user, and returns the URL for it.
+// startWithUser starts a Redis with the guide's user, and returns its URL for that user.
 func startWithUser(t *testing.T, rules []string) (server *redistest.Server, url string) {
 	t.Helper()
 	server = redistest.Start(t, redistest.WithArgs("--maxmemory", "256mb", "--maxmemory-policy", "noeviction", "--appendonly", "yes", "--acllog-max-len", "1000"))
@@ -138,7 +138,7 @@ func startWithUser(t *testing.T, rules []string) (server *redistest.Server, url 
 	return server, strings.Replace(server.URL(), "redis://", "redis://rounds:correct-horse@", 1)
 }
 
-// refusedByRedis returns what the user was refused.
+// refusedByRedis returns what Redis refused to the user.
 func refusedByRedis(t *testing.T, server *redistest.Server) (refused []string) {
 	t.Helper()
 	entries, err := redis.Values(askRedis(t, server, "ACL", "LOG", 1000), nil)
@@ -159,8 +159,8 @@ func refusedByRedis(t *testing.T, server *redistest.Server) (refused []string) {
 	return refused
 }
 
-// usedOfRedis returns the commands that were done, by whom they were called or by which
-// script, since the user was made.
+// usedOfRedis returns the commands that Redis executed since the user was made, whether a
+// client or a script called them.
 func usedOfRedis(t *testing.T, server *redistest.Server) map[string]bool {
 	t.Helper()
 	text, err := redis.String(askRedis(t, server, "INFO", "commandstats"), nil)

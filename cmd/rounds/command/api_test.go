@@ -22,7 +22,7 @@ import (
 
 const testToken = "s3cret"
 
-// apiServer is an API with nobody behind it who checks.
+// apiServer is an API without any poller.
 type apiServer struct {
 	t     *testing.T
 	redis redistest.Redis
@@ -30,7 +30,7 @@ type apiServer struct {
 	url   string
 }
 
-// kinds knows the kind feed, which wants a url and no more.
+// kinds knows only the kind feed, whose config is a url and nothing else.
 type kinds struct{}
 
 func (kinds) Validate(kind string, config json.RawMessage) error {
@@ -68,10 +68,10 @@ func startAPI(t *testing.T) *apiServer {
 	return &apiServer{t: t, redis: redis, ring: ring, url: web.URL}
 }
 
-// output is what a command printed.
+// output is what a command printed to standard output and to standard error.
 type output struct{ out, err string }
 
-// rounds runs a command.
+// rounds runs a command of the program.
 func (s *apiServer) rounds(args ...string) (output, error) {
 	return s.roundsWith(s.t.Context(), "", args...)
 }
@@ -80,7 +80,7 @@ func (s *apiServer) roundsWith(ctx context.Context, stdin string, args ...string
 	return runWith(ctx, map[string]string{"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": testToken}, stdin, args...)
 }
 
-// must runs a command that must not fail, and returns what it printed.
+// must runs a command, which must not fail, and returns what it printed.
 func (s *apiServer) must(args ...string) string {
 	s.t.Helper()
 	printed, err := s.rounds(args...)
@@ -90,7 +90,7 @@ func (s *apiServer) must(args ...string) string {
 	return printed.out
 }
 
-// read reads settings from variables and flags as serve does.
+// read reads settings from variables and flags, as serve does.
 func read(t *testing.T, variables map[string]string, args ...string) (settings.Settings, error) {
 	t.Helper()
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
@@ -123,7 +123,7 @@ func runWith(ctx context.Context, variables map[string]string, stdin string, arg
 	return output{out.String(), errs.String()}, err
 }
 
-// find puts messages into the ring, as a check of the account would.
+// find puts messages into the ring, as a check of the account does.
 func (s *apiServer) find(id string, messages ...circulate.Message) {
 	s.t.Helper()
 	shard := s.ring.ShardOf(id)

@@ -12,7 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// lose takes an account out of its place without the ring.
+// lose removes an account from its place in Redis without the ring's scripts.
 func (s *apiServer) lose(server redistest.Redis, id string) {
 	s.t.Helper()
 	conn, err := server.Conn(s.t.Context(), "")
@@ -53,7 +53,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// A person at a terminal sees the progress of an audit; nobody else does.
+// An audit shows its progress at a terminal, and nowhere else.
 func TestAuditShowsProgressOnATerminal(t *testing.T) {
 	s := startAPI(t)
 	s.must("account", "add", "a", "--kind", "feed", "--set", "url=u")

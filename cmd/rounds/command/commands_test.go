@@ -116,7 +116,7 @@ func TestMessagesTail(t *testing.T) {
 	}
 }
 
-// sameJSONText lets < be written as it is or as the encoder likes to.
+// sameJSONText compares JSON texts that may have < as it is or escaped by the encoder.
 func sameJSONText(got, want string) bool {
 	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(got) == want
 }
@@ -128,7 +128,7 @@ func TestMessagesTailEndsWithItsContext(t *testing.T) {
 	s.find("news", circulate.Message{ID: "1"})
 	ctx, cancel := context.WithCancel(t.Context())
 	env := testEnvironment(map[string]string{"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": testToken})
-	// It is interrupted as soon as it prints something.
+	// The interrupt comes with the first output.
 	env.stdout = writerFunc(func(p []byte) (int, error) {
 		cancel()
 		return len(p), nil
@@ -152,7 +152,7 @@ func TestStatsSayWhereEverythingIsKept(t *testing.T) {
 	}
 }
 
-// What is not known yet must not look like what is well.
+// Values that are not known yet must not look like good ones.
 func TestStatsBeforeAnythingWasCounted(t *testing.T) {
 	var out strings.Builder
 	if err := printStats(&out, api.Stats{Accounts: api.Places{Registered: 3}}); err != nil || !strings.Contains(out.String(), "failing   not counted yet") {
@@ -261,7 +261,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// settingsFile is one with a text.
+// settingsFile writes a settings file with a text and returns its path.
 func settingsFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "settings")
@@ -271,8 +271,8 @@ func settingsFile(t *testing.T, text string) string {
 	return path
 }
 
-// A process reads its settings again by the command, and by the signal, which it
-// catches first of all.
+// A process reads its settings again on the command reload and on SIGHUP. It handles the
+// signal before anything else.
 func TestServeReloads(t *testing.T) {
 	addr := freeLoopback(t)
 	path := settingsFile(t, "ROUNDS_LIMITS=feed rate=2/s\n")
@@ -285,7 +285,7 @@ func TestServeReloads(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		without := maps.Clone(variables) // the command has not the service's file
+		without := maps.Clone(variables) // the reload command does not get the service's settings file
 		delete(without, "ROUNDS_SETTINGS_FILE")
 		got, err := runWith(t.Context(), without, "", "reload")
 		return got.out, err

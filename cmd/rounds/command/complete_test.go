@@ -13,7 +13,7 @@ func TestCompletionOfFlags(t *testing.T) {
 	s.must("account", "add", "b", "--kind", "feed", "--set", "url=u", "--label", "team=sales")
 	for args, want := range map[string]string{
 		"account list --kind ":             "feed http imap wecom-kf :4",
-		"account add x --kind f":           "feed http imap wecom-kf :4", // the shell leaves out what does not fit
+		"account add x --kind f":           "feed http imap wecom-kf :4", // the shell removes the candidates that do not match
 		"account set --priority ":          "urgent normal low :4",
 		"account export --label ":          "team=press team=sales tier=1 :4",
 		"account list --label team=s":      "team=sales :4",
@@ -103,7 +103,7 @@ func TestGroupsRemoveAsks(t *testing.T) {
 	if out, _, err := at("y\n"); err != nil || out != "crm removed\n" {
 		t.Errorf("%q, %v", out, err)
 	}
-	if got := s.must("groups", "rm", "read"); got != "read removed\n" { // it has nothing to lose
+	if got := s.must("groups", "rm", "read"); got != "read removed\n" { // the group has no pending messages
 		t.Errorf("got %q", got)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// composeFile is what of the compose file can be known without Docker.
+// composeFile is the part of the compose file that can be judged without Docker.
 type composeFile struct {
 	Services map[string]composeService
 	Volumes  map[string]any
@@ -47,7 +47,7 @@ func readCompose(t *testing.T) composeFile {
 	return file
 }
 
-// expectCommand expects arguments of the binary to be a command with flags that it
+// expectCommand expects that the arguments are a command of the program, with flags that it
 // has.
 func expectCommand(t *testing.T, args []string) {
 	t.Helper()
@@ -61,7 +61,7 @@ func expectCommand(t *testing.T, args []string) {
 	}
 }
 
-// expectVariables expects only variables that mean something.
+// expectVariables expects that each variable is a setting.
 func expectVariables(t *testing.T, where string, variables map[string]string) {
 	t.Helper()
 	for name := range variables {
@@ -74,8 +74,8 @@ func expectVariables(t *testing.T, where string, variables map[string]string) {
 	}
 }
 
-// TestComposeServices reads the file as Compose does, and holds its services against
-// the commands and settings that there are, and against each other.
+// TestComposeServices reads the file as Compose does. It compares the services with the
+// commands and settings of the program, and with each other.
 func TestComposeServices(t *testing.T) {
 	file := readCompose(t)
 	ours := 0
@@ -143,8 +143,7 @@ func TestComposeServices(t *testing.T) {
 	}
 }
 
-// TestComposeRedisStarts starts Redis with the arguments that the compose file gives
-// it.
+// TestComposeRedisStarts starts Redis with the arguments in the compose file.
 func TestComposeRedisStarts(t *testing.T) {
 	path := redistest.LookPath(t)
 	command := readCompose(t).Services["redis"].Command
@@ -156,7 +155,7 @@ func TestComposeRedisStarts(t *testing.T) {
 	for i, arg := range args {
 		args[i] = strings.Replace(arg, "/run/secrets/", private+"/", 1)
 	}
-	// The tests have no password: Redis reads the users all the same.
+	// The tests use no password. Redis reads the file of users all the same.
 	users := filepath.Join(private, "redis-users")
 	open := regexp.MustCompile(`(?m)^user default on #\w+`).ReplaceAllString(contents(t, users), "user default on nopass")
 	if err := os.Remove(users); err != nil {

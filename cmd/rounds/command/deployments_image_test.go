@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// dockerfile returns the instructions of the Dockerfile, each in one line.
+// dockerfile returns the instructions of the Dockerfile, one a line.
 func dockerfile(t *testing.T) []string {
 	t.Helper()
 	var instructions []string
@@ -34,7 +34,7 @@ func dockerfile(t *testing.T) []string {
 	return instructions
 }
 
-// arguments returns those of the instructions of a name.
+// arguments returns the arguments of all instructions with a name.
 func arguments(instructions []string, name string) []string {
 	var found []string
 	for _, i := range instructions {
@@ -45,8 +45,8 @@ func arguments(instructions []string, name string) []string {
 	return found
 }
 
-// TestImageCopiesWhatThereIs holds what the Dockerfile copies against the repository and
-// against what the build ignores.
+// TestImageCopiesWhatThereIs expects that the files that the Dockerfile copies are in the
+// repository, and that the build does not ignore them.
 func TestImageCopiesWhatThereIs(t *testing.T) {
 	instructions := dockerfile(t)
 	ignored := strings.Fields(deployment(t, "docker/Dockerfile.dockerignore"))
@@ -79,7 +79,7 @@ func TestImageCopiesWhatThereIs(t *testing.T) {
 	}
 }
 
-// ignores reports whether the build ignores a path, by the patterns that the file has.
+// ignores reports whether the build ignores a path, by the patterns of .dockerignore.
 func ignores(t *testing.T, path string) bool {
 	t.Helper()
 	ignored := false
@@ -99,8 +99,8 @@ func ignores(t *testing.T, path string) bool {
 	return ignored
 }
 
-// TestImageIsBuiltWithoutSecrets keeps what is secret out of a build, and nothing else:
-// where a file of the repository were missing, the binary would say that it was changed.
+// TestImageIsBuiltWithoutSecrets keeps secrets out of a build, and nothing else. If a file of
+// the repository were missing, the binary would report that its source was changed.
 func TestImageIsBuiltWithoutSecrets(t *testing.T) {
 	for _, path := range []string{
 		"deployments/compose/private/api-token", "deployments/compose/secrets/CRM", "deployments/compose/.env", ".env", ".env.local", "prod.env", "deployments/systemd/prod.env",
@@ -122,8 +122,8 @@ func TestImageIsBuiltWithoutSecrets(t *testing.T) {
 	}
 }
 
-// TestImagesAreNamedExactly wants of each image that a file names a version to the last
-// number and a digest; and that another one can be given.
+// TestImagesAreNamedExactly expects that a file names each image with a full version and a
+// digest, and that each can be replaced by another one.
 func TestImagesAreNamedExactly(t *testing.T) {
 	exact := regexp.MustCompile(`^[\w./-]+:\d+\.\d+\.\d+-[a-z]+@sha256:[0-9a-f]{64}$`)
 	var images []string
@@ -160,9 +160,9 @@ func TestImagesAreNamedExactly(t *testing.T) {
 	}
 }
 
-// TestImageBuilds runs the build command of the Dockerfile here, and expects of the
-// binary what an image without anything else wants: it needs no library, knows the
-// commands that the image runs, and is where they are.
+// TestImageBuilds runs the build command of the Dockerfile on this machine. The binary must
+// be what an otherwise empty image needs: it needs no library, knows the commands that the
+// image runs, and is at the path that the image uses.
 func TestImageBuilds(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the image is one of Linux")
@@ -180,7 +180,7 @@ func TestImageBuilds(t *testing.T) {
 	}
 	binary := filepath.Join(t.TempDir(), "rounds")
 	build = strings.Replace(build, " -o "+output[1]+" ", ` -o "$BINARY" `, 1)
-	build = strings.ReplaceAll(build, "GOCACHE=/go/build-cache", "") // ours will do
+	build = strings.ReplaceAll(build, "GOCACHE=/go/build-cache", "") // the test uses its own cache
 	command := exec.CommandContext(t.Context(), "sh", "-ec", build)
 	command.Dir = top
 	command.Env = append(os.Environ(), "TARGETOS="+runtime.GOOS, "TARGETARCH="+runtime.GOARCH, "BINARY="+binary)

@@ -14,8 +14,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// copyOf copies files of deployments into a folder of the same names, so that a script can
-// be run that writes beside itself.
+// copyOf copies files of deployments into a folder under the same names, so that the test can
+// run a script that writes next to itself.
 func copyOf(t *testing.T, paths ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -40,8 +40,8 @@ func script(t *testing.T, env []string, words ...string) {
 	}
 }
 
-// composeInit runs init.sh, and returns the folder that it fills, under the names that the
-// compose file gives its files.
+// composeInit runs init.sh and returns the folder with the files that it makes, under the
+// names in the compose file.
 func composeInit(t *testing.T) string {
 	t.Helper()
 	dir := copyOf(t, "compose/init.sh", "redis/rounds.acl")
@@ -64,8 +64,9 @@ func contents(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestComposeInit runs the script of the compose file: what it makes is secret, differs each
-// time, stays, and lets rounds into a real Redis, and nobody without a password.
+// TestComposeInit runs the script of the compose file. Its files are secret, differ between
+// installations, and stay as they are. A real Redis accepts rounds with its password, and
+// nobody without one.
 func TestComposeInit(t *testing.T) {
 	dir := copyOf(t, "compose/init.sh", "redis/rounds.acl")
 	init, private := filepath.Join(dir, "compose/init.sh"), filepath.Join(dir, "compose/private")
@@ -106,7 +107,7 @@ func TestComposeInit(t *testing.T) {
 	expectUser(t, server, first)
 }
 
-// loadUser makes a user of Redis as its file has it.
+// loadUser makes a Redis user from the words of its file.
 func loadUser(t *testing.T, server *redistest.Server, words []string) {
 	t.Helper()
 	args := []any{"ACL", "SETUSER"}
@@ -116,7 +117,7 @@ func loadUser(t *testing.T, server *redistest.Server, words []string) {
 	askRedis(t, server, args...)
 }
 
-// expectUser expects rounds to be let in by a password.
+// expectUser expects that Redis accepts the user rounds with a password.
 func expectUser(t *testing.T, server *redistest.Server, password string) {
 	t.Helper()
 	conn, err := server.Dial()
@@ -135,8 +136,8 @@ func expectUser(t *testing.T, server *redistest.Server, password string) {
 	}
 }
 
-// TestUsersOfRedisAreTheGuides holds the user that is shipped against the one that the whole
-// service is tested as.
+// TestUsersOfRedisAreTheGuides compares the shipped Redis user with the guide's, as which the
+// whole service is tested.
 func TestUsersOfRedisAreTheGuides(t *testing.T) {
 	rules, _ := guideACL(t)
 	want := strings.Replace(strings.Join(rules, " "), ">PASSWORD", "#PASSWORD_SHA256", 1)
@@ -146,14 +147,14 @@ func TestUsersOfRedisAreTheGuides(t *testing.T) {
 	}
 }
 
-// installation is the service of systemd, as install.sh leaves it.
+// installation is the systemd service as install.sh leaves it.
 type installation struct {
 	etc       string
-	variables map[string]string // that the process has
+	variables map[string]string // the environment of the process
 }
 
-// installed runs install.sh into a folder, and does of the unit what systemd does: it hands
-// over credentials under their names, and %d is where they are.
+// installed runs install.sh into a folder. Then it does with the unit what systemd does: it
+// provides the credentials under their names, and replaces %d by their folder.
 func installed(t *testing.T) installation {
 	t.Helper()
 	dir := copyOf(t, "systemd/install.sh", "systemd/rounds.service", "systemd/rounds.socket", "systemd/rounds.env", "redis/rounds.acl")
@@ -202,8 +203,9 @@ func TestSystemdInstall(t *testing.T) {
 	expectUser(t, server, contents(t, filepath.Join(i.etc, "redis-password")))
 }
 
-// TestCredentialsOfTheUnit holds what the unit hands over, in comments too: each is used by
-// the name that it has, and what is no secret of records is none by its name.
+// TestCredentialsOfTheUnit checks the credentials of the unit, in comments too. Each one is
+// used under its name. The name of a credential that is not meant for records is not the name
+// of a secret that records can use.
 func TestCredentialsOfTheUnit(t *testing.T) {
 	unit := deployment(t, "systemd/rounds.service")
 	values := make(map[string]string)

@@ -23,8 +23,8 @@ func deployment(t *testing.T, path string) string {
 	return string(text)
 }
 
-// blocksOf cuts a YAML file at the keys of one depth, without a YAML reader: the
-// file is ours, and indented as everyone does.
+// blocksOf splits a YAML file at the keys of one depth. It needs no YAML reader, because the
+// file is part of the project and indented in the usual way.
 func blocksOf(text, indent string) map[string]string {
 	blocks, name := make(map[string]string), ""
 	key := regexp.MustCompile(`^` + indent + `([a-z][a-z-]*):`)
@@ -53,7 +53,7 @@ func TestComposeFile(t *testing.T) {
 	}
 	parts := blocksOf(text, "")
 	services := blocksOf(parts["services"], "  ")
-	delete(services, "") // the line above them
+	delete(services, "") // the line before the first service
 	for name, want := range map[string][]string{
 		"redis": {":-redis:7", "- --appendonly\n      - \"yes\"", "- everysec", "- noeviction", "redis-data:/data", "healthcheck:", "restart:"},
 		"api":   {"<<: *rounds", "ROUNDS_ROLES: api\n", `"127.0.0.1:8080:8080"`, "ROUNDS_PUBLIC_URL: http://127.0.0.1:8080\n"},

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestUnitRunsWhatThereIs holds what the unit starts, and the variables that it and its
-// environment file name, in comments too, against the commands and settings.
+// TestUnitRunsWhatThereIs checks that the commands and settings exist that the unit and its
+// environment file name, in comments too.
 func TestUnitRunsWhatThereIs(t *testing.T) {
 	unit := deployment(t, "systemd/rounds.service")
 	started := regexp.MustCompile(`(?m)^ExecStart=(\S+) (.*)$`).FindStringSubmatch(unit)
@@ -30,8 +30,8 @@ func TestUnitRunsWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestSocketUnit holds the socket unit against what the service can take, and against what
-// the guide shows of it.
+// TestSocketUnit compares the socket unit with what the service accepts, and with what the
+// guide shows.
 func TestSocketUnit(t *testing.T) {
 	unit := deployment(t, "systemd/rounds.socket")
 	_, rest, _ := strings.Cut(unit, "[Socket]\n")
@@ -56,8 +56,8 @@ func TestSocketUnit(t *testing.T) {
 	}
 }
 
-// TestUnitIsUnderstood has systemd itself read the unit, where it is there, with a
-// program in place of ours that this machine has.
+// TestUnitIsUnderstood lets systemd-analyze read the unit, if this machine has it. An
+// existing program stands in for the binary.
 func TestUnitIsUnderstood(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -69,7 +69,7 @@ func TestUnitIsUnderstood(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		out, _ := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", path).CombinedOutput() // it says by its words what is wrong
+		out, _ := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", path).CombinedOutput() // only the output counts, not the exit code
 		var ours []string
 		for line := range strings.Lines(string(out)) {
 			if strings.Contains(line, "rounds.service") {

@@ -29,8 +29,8 @@ func (pigeons) Check(context.Context, poller.Request) (poller.Result, error) {
 	return poller.Result{Messages: []poller.Message{{ID: "1", Type: "letter", Data: []byte(`{"text":"coo"}`)}}}, nil
 }
 
-// A main function that needs more than Main has: here all that the program does is to
-// judge the config of a pigeon by its command line.
+// A main function that needs more than Main does. In this example the program only validates
+// the config of a pigeon account, as its command line asks.
 func ExampleRun() {
 	err := command.Run(context.Background(), []string{"check", "--kind", "pigeon", "--set", "perch=3"}, newPigeons)
 	fmt.Println(err)

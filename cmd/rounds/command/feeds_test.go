@@ -11,8 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// The faults of a feed that still delivers show on request, and a record follows its
-// feed if the setting says so.
+// Faults of a feed that still delivers are shown on request. If the setting says so, a record
+// follows its feed to a new address.
 func TestFeedsThatAreMalformedOrHaveMoved(t *testing.T) {
 	t.Parallel()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

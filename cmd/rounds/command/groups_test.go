@@ -19,7 +19,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// buries has a group read everything and handle nothing.
+// buries lets a group read everything and handle nothing. All messages become dead letters.
 func (s *apiServer) buries(name string) {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -79,7 +79,7 @@ func TestTailOfAGroup(t *testing.T) {
 	if err := run(t.Context(), []string{"messages", "tail", "--group", "crm"}, env); err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("got %v", err)
 	}
-	// An interrupt is no error, and what was printed is acknowledged.
+	// An interrupt is not an error. Printed messages are acknowledged.
 	ctx, cancel := context.WithCancel(t.Context())
 	rest := 0
 	env.stdout = writerFunc(func(p []byte) (int, error) {
@@ -104,7 +104,7 @@ func TestTailOfAGroup(t *testing.T) {
 	}
 }
 
-// A lost reply costs nothing: the read is repeated.
+// A lost reply loses no message, because the read is repeated.
 func TestTailOfAGroupThroughLostReplies(t *testing.T) {
 	s := startAPI(t)
 	s.finds("a", 150)
@@ -243,8 +243,8 @@ func TestWebhookCommands(t *testing.T) {
 	}
 }
 
-// serveProxy forwards requests, and cuts the connection in place of the replies that
-// should be lost. Requests count from 1.
+// serveProxy forwards requests. If lose reports true for a request, the connection is cut
+// instead of the reply. Requests count from 1.
 func serveProxy(t *testing.T, target string, lose func(n int) bool) string {
 	t.Helper()
 	address, err := url.Parse(target)

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// commandsIn returns the command lines of rounds that a text in Markdown names: in
-// blocks of shell, and in code within a sentence.
+// commandsIn returns the rounds command lines in a Markdown text: in blocks of shell, and in
+// code within a sentence.
 func commandsIn(text string) [][]string {
 	var lines []string
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(text, -1) {
@@ -50,8 +50,7 @@ func commandsIn(text string) [][]string {
 	return commands
 }
 
-// unknownCommand says what is wrong with a command line that the program would refuse
-// for a command or a flag that it has not.
+// unknownCommand returns an error if the program has no such command or flag.
 func unknownCommand(words []string) error {
 	root := newRoot(testEnvironment(nil))
 	cmd, rest, err := root.Find(words)

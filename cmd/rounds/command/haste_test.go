@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A second signal ends the process, as usual, unless the command asked to be told.
+// A second signal ends the process, as usual, unless the command handles it.
 func TestHaste(t *testing.T) {
 	for name, asks := range map[string]bool{"a command that asks": true, "one that does not": false} {
 		var stopped, stoppedAgain atomic.Bool

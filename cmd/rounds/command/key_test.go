@@ -94,7 +94,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// The first key of a service that demands one is written to Redis itself.
+// If a service demands a key, its first key is written to Redis directly.
 func TestKeyInRedis(t *testing.T) {
 	server := redistest.Start(t)
 	variables := map[string]string{"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_NAMESPACE": "first"}

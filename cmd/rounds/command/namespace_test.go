@@ -55,7 +55,7 @@ func TestNamespaceRemove(t *testing.T) {
 	if _, err := rm("", false, "a*b", "--yes"); err == nil || !strings.Contains(err.Error(), `namespace "a*b"`) {
 		t.Errorf("no name: %v", err)
 	}
-	// With force even though somebody is there.
+	// --force removes the namespace even while a process uses it.
 	if _, err := ring.Roster().Attend(t.Context(), process2, nil); err != nil {
 		t.Fatal(err)
 	}

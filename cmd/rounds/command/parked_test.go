@@ -12,7 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// fails has a check of each account that is due fail, and parks it.
+// fails lets the checks of all due accounts fail, and parks the accounts.
 func (s *apiServer) fails(reason string) {
 	s.t.Helper()
 	codes := accounts.NewCodes()
@@ -86,7 +86,7 @@ func TestParked(t *testing.T) {
 	}
 }
 
-// A person at a terminal sees the progress of a revival; nobody else does.
+// A revival shows its progress at a terminal, and nowhere else.
 func TestReviveShowsProgressOnATerminal(t *testing.T) {
 	s := startAPI(t)
 	s.must("account", "add", "a", "--kind", "feed", "--set", "url=u")
@@ -141,7 +141,7 @@ func TestAccountWhy(t *testing.T) {
 	}
 }
 
-// release has all that is due wait in message_queue.
+// release moves all due accounts into message_queue.
 func (s *apiServer) release() {
 	s.t.Helper()
 	for shard := range s.ring.Shards() {

@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// TestMain makes the test binary the program itself if it is executed as such.
+// TestMain lets the test binary act as the program if it is started as such.
 func TestMain(m *testing.M) {
 	if os.Getenv("ROUNDS_TEST_PROGRAM") != "" {
 		Main()
@@ -20,10 +20,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program is run in the background.
+// program is the program, run in the background.
 type program struct {
 	out, log processes.Output
-	stop     func() error // ends it and returns what it ended with
+	stop     func() error // ends the program and returns its error
 }
 
 func startProgram(t *testing.T, variables map[string]string, args ...string) *program {

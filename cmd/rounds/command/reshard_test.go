@@ -10,7 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// A service changes its number of shards while it runs, and goes on with the new ones.
+// The number of shards of a service changes while it runs, and the service continues with the
+// new number.
 func TestReshardOfAService(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -67,7 +68,7 @@ func TestReshardCommandRefusesNonsense(t *testing.T) {
 	}
 }
 
-// A change that no monitor has begun is aborted.
+// A change that no monitor has begun can be aborted.
 func TestReshardCommandGivesUp(t *testing.T) {
 	s := startAPI(t)
 	before := s.ring.Shards()

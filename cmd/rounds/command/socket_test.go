@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// awaitHealth waits until the program says that the process is ready.
+// awaitHealth waits until the program logs that the process is ready.
 func awaitHealth(t *testing.T, log *processes.Output, url string) {
 	t.Helper()
 	log.Await(t, `"msg":"ring open"`)
@@ -26,7 +26,7 @@ func awaitHealth(t *testing.T, log *processes.Output, url string) {
 	t.Fatalf("%s is not ready:\n%s", url, log.String())
 }
 
-// Without a port: the API at a unix socket, and the commands by it.
+// The API listens at a unix socket, without a port, and the commands use it.
 func TestAPIAtAUnixSocket(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "api.sock")
@@ -62,8 +62,9 @@ func TestAPIAtAUnixSocket(t *testing.T) {
 	}
 }
 
-// systemd opens the sockets, as it does for rounds.socket, and hands them to the process
-// that it starts: file descriptors from 3 on, by LISTEN_PID meant for that one alone.
+// systemd opens the sockets, as it does for rounds.socket, and passes them to the process
+// that it starts. They are the file descriptors from 3 on. LISTEN_PID says for which process
+// they are.
 func TestSocketsOfSystemd(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "api.sock")
@@ -84,7 +85,7 @@ func TestSocketsOfSystemd(t *testing.T) {
 		passed = append(passed, file)
 	}
 	api.SetUnlinkOnClose(false)
-	_, _ = api.Close(), ops.Close() // the files are what is left
+	_, _ = api.Close(), ops.Close() // the files stay open
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +104,7 @@ func TestSocketsOfSystemd(t *testing.T) {
 	if err := other.Wait(); err == nil || !strings.Contains(log.String(), "ROUNDS_API_ADDR: systemd has passed no socket to this process") {
 		t.Errorf("sockets for another process: %v\n%s", err, log.String())
 	}
-	// The socket stays when the process ends, and the next one goes on with it.
+	// The socket stays open when the process ends, and the next process uses it.
 	for range 2 {
 		cmd, log := serve("$$")
 		awaitHealth(t, log, "unix://"+path)

@@ -20,12 +20,12 @@ import (
 	"github.com/rounds-dev/rounds/accounts/api"
 )
 
-// evil is what a third party may have written: it would turn a terminal red and clear it,
-// start a line of its own, and turn the direction of the text.
+// evil is a text that a third party may have written. It tries to make a terminal red, to
+// clear it, to start a line of its own, and to reverse the direction of the text.
 const evil = "\x1b[31mE\r\nFAKE LINE\tTAB\u202e\u009b2J\x07\u2028\U000e0041"
 
-// fill puts the text into every text of a value, and something into all the rest. Cursors
-// stay empty, for there is no other page.
+// fill sets every text within a value to evil, and every other field to something. Cursors
+// stay empty, so that there is no other page.
 func fill(v reflect.Value, name string, depth int) {
 	if depth > 8 || !v.CanSet() || name == "Next" {
 		return
@@ -77,8 +77,8 @@ func filled[T any]() []byte {
 	return append(text, '\n')
 }
 
-// hostileAPI answers every call with what third parties wrote, in every place that holds a
-// text; or, where it refuses, with a problem that quotes them.
+// hostileAPI answers every call with hostile texts in all places that hold a text. If refuse
+// is set, it answers with a problem that quotes them.
 func hostileAPI(t *testing.T, refuse bool) string {
 	t.Helper()
 	summary := []byte(`{"summary":{"matched":1,"changed":1,"seen":1}}` + "\n")
@@ -139,7 +139,8 @@ func hostileAPI(t *testing.T, refuse bool) string {
 	return server.URL
 }
 
-// obeys reports what of a text a terminal would obey, or take for a line of the program's.
+// obeys returns the part of a text that a terminal would obey, or that would look like a line
+// of the program.
 func obeys(text string) string {
 	for _, c := range text {
 		if c != '\n' && c != '\t' && (unicode.IsControl(c) || unicode.Is(unicode.Cf, c)) || c == '\u2028' {
@@ -152,8 +153,8 @@ func obeys(text string) string {
 	return ""
 }
 
-// TestNothingOthersWroteIsObeyed runs every command that prints against an API, a feed and a
-// connector whose every text is hostile.
+// TestNothingOthersWroteIsObeyed runs every command that prints. The API, a feed and a
+// connector send only hostile texts.
 func TestNothingOthersWroteIsObeyed(t *testing.T) {
 	t.Parallel()
 	third := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -214,7 +215,7 @@ func TestNothingOthersWroteIsObeyed(t *testing.T) {
 		run("http://127.0.0.1:1", strings.Fields(line)...)
 		run("http://127.0.0.1:1", append(strings.Fields(line), "--json")...)
 	}
-	// A command that is new is one that prints what others wrote, unless it is known not to.
+	// A new command must appear in this test, unless it is known to print no text of others.
 	ours := []string{"completion", "connector schema", "demo", "help", "serve", "settings", "version", "namespace rm", "secret keygen", "secret rotate"}
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {

@@ -18,7 +18,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// statsOf is what the registry tells of a namespace, as soon as that is as wanted.
+// statsOf waits until the registry's stats of a namespace are as wanted, and returns them.
 func statsOf(t *testing.T, registry *accounts.Registry, wanted func(accounts.Stats) bool) accounts.Stats {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -37,8 +37,8 @@ func statsOf(t *testing.T, registry *accounts.Registry, wanted func(accounts.Sta
 	}
 }
 
-// Processes of every role are listed with their description and their differences. One
-// that must hurry is gone at once, with its replica, although a check hangs.
+// Processes of every role are listed with their descriptions and their differences. A process
+// that must hurry is removed from the list at once, with its replica, although a check hangs.
 func TestProcessesShow(t *testing.T) {
 	hangs := make(chan struct{}, 1)
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -95,7 +95,8 @@ func TestProcessesShow(t *testing.T) {
 		}
 	}
 
-	// At the first signal it leaves, and waits for its check; at the second it hurries.
+	// At the first signal the process begins to leave, and waits for its check. At the second
+	// signal it hurries.
 	cancel()
 	statsOf(t, registry, func(s accounts.Stats) bool { return len(s.Processes) == 1 && len(s.Replicas) == 1 })
 	close(hurry)
@@ -113,7 +114,7 @@ func TestProcessesShow(t *testing.T) {
 	}
 }
 
-// A process's report follows its settings when they are read again.
+// A process reports its new settings after they are read again.
 func TestPresenceFollowsSettings(t *testing.T) {
 	ring, err := circulate.Open(t.Context(), redistest.Embedded(t), circulate.Options{Shards: 1})
 	if err != nil {

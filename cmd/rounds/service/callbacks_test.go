@@ -22,8 +22,8 @@ const (
 	callbackKey   = "jWmYm7qr5nMoAUwZRjGtBxmz3KA1tkAj3ykkR6q2B2C"
 )
 
-// TestServeObeysCallbacks has WeCom call a whole service: the account is checked
-// with the token, long before it is due.
+// TestServeObeysCallbacks lets WeCom call a whole service. The account is checked with the
+// event's token, long before it is due.
 func TestServeObeysCallbacks(t *testing.T) {
 	hints := make(chan string, 10)
 	connector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// pipes is a listener of connections in the process, for fake time.
+// pipes is a listener whose connections are pipes in the process, so that time can be faked.
 type pipes struct {
 	incoming chan net.Conn
 	closed   chan struct{}
@@ -34,8 +34,8 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { close(p.closed); return nil }
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestHalfSentRequestsEnd sends requests that stop half way. Each connection is
-// closed within the time that its part has.
+// TestHalfSentRequestsEnd sends requests that stop half way. Each connection is closed within
+// the timeout for the part of the request that is missing.
 func TestHalfSentRequestsEnd(t *testing.T) {
 	ignore := func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
 	read := func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
@@ -61,8 +61,9 @@ func TestHalfSentRequestsEnd(t *testing.T) {
 				listener.incoming <- theirs
 				began := time.Now()
 				go func() { _, _ = io.WriteString(ours, test.sent) }()
-				_, _ = io.Copy(io.Discard, ours) // to its end
-				// The server hangs up half a second after a reply that was not waited for.
+				_, _ = io.Copy(io.Discard, ours) // until the server closes the connection
+				// The server closes half a second later if it replied before it had read the
+				// whole request.
 				if took := time.Since(began); took > test.within+time.Second {
 					t.Errorf("the connection was open for %v, want %v", took, test.within)
 				}
@@ -76,9 +77,9 @@ func TestHalfSentRequestsEnd(t *testing.T) {
 	}
 }
 
-// TestACrowdOfHalfSentRequestsKeepsNobodyOut has three times as many connections as
-// there may be, none with a whole request. A request that is whole is answered, and
-// those that are being answered are left alone.
+// TestACrowdOfHalfSentRequestsKeepsNobodyOut opens three times as many connections as are
+// allowed, none with a whole request. A whole request is still answered, and requests that
+// are being answered are not displaced.
 func TestACrowdOfHalfSentRequestsKeepsNobodyOut(t *testing.T) {
 	t.Parallel()
 	const most = 16
@@ -144,8 +145,9 @@ func TestACrowdOfHalfSentRequestsKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-// TestServeThroughHalfSentRequests sends the service 600 requests of three kinds that
-// stop half way. The API and the operators' routes answer, and a metric tells.
+// TestServeThroughHalfSentRequests sends the service 600 requests of three kinds that stop
+// half way. The API and the operators' routes still answer, and a metric counts the closed
+// connections.
 func TestServeThroughHalfSentRequests(t *testing.T) {
 	t.Parallel()
 	p := start(t, map[string]string{
@@ -159,7 +161,7 @@ func TestServeThroughHalfSentRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		// Who is displaced at once need not take it.
+		// A connection may be displaced before it is written to, so the error is ignored.
 		_, _ = io.WriteString(conn, []string{
 			"GET /v1/accounts HTTP/1.1\r\nHo",
 			"PUT /v1/accounts/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",

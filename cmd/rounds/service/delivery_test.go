@@ -23,7 +23,7 @@ import (
 
 const signingKey = "whsec_b2xkLXNpZ25pbmcta2V5LW9mLTI0LWJ5dGVz"
 
-// receiver takes what is signed, and counts it by its id.
+// receiver accepts signed requests, and counts them by id.
 type receiver struct {
 	url string
 
@@ -60,7 +60,7 @@ func startReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// await waits until so many messages came, each under an id of its own.
+// await waits until n messages have arrived, each under an id of its own.
 func (r *receiver) await(t *testing.T, n int) {
 	t.Helper()
 	for deadline := time.After(30 * time.Second); ; {
@@ -154,13 +154,14 @@ func TestServeDelivers(t *testing.T) {
 	if err := p.stop(); err != nil {
 		t.Error(err)
 	}
-	// What it delivered it has acknowledged, and nothing is left of it.
+	// All that was delivered is acknowledged, and the group has no pending messages and no
+	// consumers.
 	state, err := message.New(ring).Group(t.Context(), webhook.Endpoint{Name: "crm"}.Group())
 	if err != nil || state.Pending != 0 || state.Lag != 0 || len(state.Consumers) != 0 {
 		t.Errorf("%+v, %v", state, err)
 	}
 	find("after", 2)
-	variables["ROUNDS_WEBHOOKS_FROM"] = "now" // the endpoint is not new: it goes on where it stopped
+	variables["ROUNDS_WEBHOOKS_FROM"] = "now" // without effect, because the endpoint is known: delivery continues where it stopped
 	p = start(t, variables)
 	receiver.await(t, 25)
 	if err := p.stop(); err != nil {

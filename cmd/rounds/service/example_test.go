@@ -23,20 +23,20 @@ func (pigeons) Check(context.Context, poller.Request) (poller.Result, error) {
 
 func newPigeons(service.Tools) (poller.Checker, error) { return pigeons{}, nil }
 
-// The whole service in a program of your own, with a kind of its own: API, poller and
-// monitor, and Redis within the process because no setting names one. Package command
-// has the command line besides.
+// A program of your own runs the whole service with a kind of its own: API, poller and
+// monitor. Redis runs within the process, because no setting names one. Use package command
+// if the program also needs the command line.
 func ExampleRun() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	variables := map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_LIMITS": "pigeon rate=2/s"}
-	lookup := func(name string) (string, bool) { value, ok := variables[name]; return value, ok } // os.LookupEnv in earnest
+	lookup := func(name string) (string, bool) { value, ok := variables[name]; return value, ok } // os.LookupEnv in a real program
 	options := service.Options{
 		Lookup: lookup,
 		Kinds:  []service.Kind{newPigeons},
 		Serving: func(string) {
 			fmt.Println("it serves")
-			cancel() // the example ends; a service goes on
+			cancel() // a real service keeps running
 		},
 	}
 	s, err := settings.Read(lookup, nil, func(s settings.Settings) error { return service.Validate(s, options) })

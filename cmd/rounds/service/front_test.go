@@ -9,7 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// A socket that systemd opened may be reached from elsewhere, whatever the settings say.
+// A socket that systemd opened may be reachable from elsewhere, so it demands a token,
+// whatever the settings say.
 func TestAnOpenDoorWantsAToken(t *testing.T) {
 	s := settings.Settings{API: settings.API{Roles: settings.Roles{settings.RoleAPI}, Addr: "systemd:api"}}
 	again := newReloader(s, Options{}.withDefaults())

@@ -12,8 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// The metrics of the program's own kind are among those of the process, and its log
-// lines are in the process's log.
+// The process shows the metrics of the program's own kind, and logs its lines.
 func TestKindsMetricsAndLogAreTheProcess(t *testing.T) {
 	variables := map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:0"}
 	s, err := read(variables)

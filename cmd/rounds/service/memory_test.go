@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 )
 
-// tree makes files of paths and texts.
+// tree returns a file system with files of these paths and texts.
 func tree(files map[string]string) fstest.MapFS {
 	found := fstest.MapFS{}
 	for path, text := range files {

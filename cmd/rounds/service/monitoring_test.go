@@ -33,8 +33,7 @@ func deployment(t *testing.T, path string) string {
 	return string(text)
 }
 
-// metricBook is a registry that only takes down which metrics there are, with
-// their labels.
+// metricBook is a registry that only records the names of metrics and their labels.
 type metricBook map[string][]string
 
 func (b metricBook) Register(c prometheus.Collector) error {
@@ -63,13 +62,13 @@ func (b metricBook) Register(c prometheus.Collector) error {
 
 func (b metricBook) MustRegister(collectors ...prometheus.Collector) {
 	for _, c := range collectors {
-		_ = b.Register(c) // which never fails
+		_ = b.Register(c) // Register of a metricBook never fails
 	}
 }
 
 func (b metricBook) Unregister(prometheus.Collector) bool { return false }
 
-// programMetrics are those that the program's processes show, whatever their roles.
+// programMetrics returns the metrics of the program's processes with any role.
 func programMetrics(t *testing.T) metricBook {
 	t.Helper()
 	ring, err := circulate.Open(t.Context(), redistest.Embedded(t), circulate.Options{Shards: 1})
@@ -89,8 +88,8 @@ func programMetrics(t *testing.T) metricBook {
 	return b
 }
 
-// faultsOf returns what is wrong with a PromQL expression, as far as names and
-// brackets go: promtool knows better and is not everywhere.
+// faultsOf returns the faults of a PromQL expression in names and brackets. promtool finds
+// more, but is not installed everywhere.
 func (b metricBook) faultsOf(expr string) (faults []string) {
 	var open []rune
 	pairs := map[rune]rune{')': '(', '}': '{', ']': '['}

@@ -26,7 +26,7 @@ func TestSettingsReportFaultsOfTheIdentityProvider(t *testing.T) {
 	}
 }
 
-// A provider that nobody can reach keeps no service from starting.
+// A service starts even if its identity provider cannot be reached.
 func TestPeopleAreNotAskedAtStart(t *testing.T) {
 	s, err := read(map[string]string{"ROUNDS_OIDC_ISSUER": "https://login.invalid/x", "ROUNDS_OIDC_CLIENT_ID": "c", "ROUNDS_OIDC_CLIENT_SECRET": "s",
 		"ROUNDS_PUBLIC_URL": "https://rounds.example", "ROUNDS_OIDC_ROLES": "ops=admin"})

@@ -29,8 +29,8 @@ func TestSettingsReportFaultsOfNetworks(t *testing.T) {
 	}
 }
 
-// The API, pollers and delivery reach other networks without a restart, together with the
-// webhooks that lead there. Redis they never reach.
+// A reload allows the API, pollers and delivery to reach other networks without a restart,
+// together with the webhooks that lead there. They never reach Redis.
 func TestReloadOfNetworks(t *testing.T) {
 	server := redistest.Start(t)
 	webhooks := writeFile(t, `{"endpoints":[]}`)
@@ -68,7 +68,7 @@ func TestReloadOfNetworks(t *testing.T) {
 	expect("c", "127.0.0.1:10", true)
 }
 
-// A setting that opens everything is warned of once, with the setting that should
+// A setting that opens all networks causes one warning, which names the setting that should
 // replace it.
 func TestAllowPrivateIsWarnedOf(t *testing.T) {
 	r := start(t, map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true"})

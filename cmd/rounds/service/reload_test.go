@@ -61,7 +61,7 @@ func (r *reloading) write(text string) {
 	}
 }
 
-// reload asks for it by the API, and expects what has changed.
+// reload reloads through the API, and expects what has changed.
 func (r *reloading) reload(calls *client.Client, want api.Reloaded) {
 	r.Helper()
 	got, err := calls.Reload(r.Context())
@@ -70,8 +70,8 @@ func (r *reloading) reload(calls *client.Client, want api.Reloaded) {
 	}
 }
 
-// Settings change while the service runs: all that are live, or, where anything is at
-// fault, none.
+// A reload changes all live settings while the service runs. If any setting is at fault, it
+// changes none.
 func TestReload(t *testing.T) {
 	receiver := startReceiver(t)
 	hooks := func(names ...string) string {
@@ -94,7 +94,7 @@ func TestReload(t *testing.T) {
 	defer two.Close()
 	r.reload(one, api.Reloaded{})
 
-	// Whatever is at fault, it is all named and nothing has changed.
+	// A refused reload names every fault and changes nothing.
 	if err := os.WriteFile(webhooks, []byte(strings.Replace(hooks("crm", "audit"), `"name":"crm"`, `"name":"CRM"`, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestReload(t *testing.T) {
 	if err := os.WriteFile(webhooks, []byte(hooks("audit")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// A caller that follows messages by the old token.
+	// A caller follows messages with the old token.
 	following, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/messages", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -137,13 +137,13 @@ func TestReload(t *testing.T) {
 	})
 	r.log.Await(t, `"msg":"delivery ends","role":"delivery","endpoint":"crm"`)
 	r.log.Await(t, `"msg":"delivering","role":"delivery","endpoint":"audit"`)
-	if s := <-r.applied; s.Log.Level != slog.LevelInfo { // of the reload that changed nothing
+	if s := <-r.applied; s.Log.Level != slog.LevelInfo { // by the reload that changed nothing
 		t.Errorf("applied %+v", s.Log)
 	}
 	if s := <-r.applied; s.Log.Level != slog.LevelError || s.Poller.Concurrency != 256 {
 		t.Errorf("applied %+v, %d", s.Log, s.Poller.Concurrency)
 	}
-	if _, err := io.ReadAll(stream.Body); err != nil { // it ends
+	if _, err := io.ReadAll(stream.Body); err != nil { // the stream ends
 		t.Log(err)
 	}
 	if _, err := one.Stats(t.Context()); client.Status(err) != http.StatusUnauthorized {
@@ -159,8 +159,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// What was read is good by itself, but not with what needs a restart: off loopback the
-// API keeps a token.
+// The settings are valid by themselves, but not together with a setting that needs a restart:
+// an API off loopback must keep its token.
 func TestReloadKeepsATokenOffLoopback(t *testing.T) {
 	s := settings.Settings{API: settings.API{Roles: settings.Roles{settings.RoleAPI}, Addr: "0.0.0.0:8080"}, Access: settings.Access{Token: "one"}}
 	again := newReloader(s, Options{Read: func() (settings.Settings, settings.Lookup, error) {
@@ -185,7 +185,7 @@ func TestReloadKeepsATokenOffLoopback(t *testing.T) {
 	}
 }
 
-// A part that cannot take the settings keeps all others from taking them.
+// If one part cannot apply the settings, no part applies them.
 func TestReloadIsOfAllPartsOrOfNone(t *testing.T) {
 	level := "info"
 	again := newReloader(settings.Settings{}, Options{Read: func() (settings.Settings, settings.Lookup, error) {

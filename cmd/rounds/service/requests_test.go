@@ -15,7 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// Requests are counted by their routes: what callers make up makes no new series.
+// Requests are counted by route. Paths that callers make up do not create new series.
 func TestRequestsAreCounted(t *testing.T) {
 	ring, err := circulate.Open(t.Context(), redistest.Embedded(t), circulate.Options{Shards: 2})
 	if err != nil {

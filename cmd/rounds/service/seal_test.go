@@ -30,8 +30,8 @@ func newSealKey(t *testing.T) (key *opener.Key, private string) {
 	return key, private
 }
 
-// A secret that was stored by a process that cannot open it is sent by one that can, and
-// only to where it is bound.
+// A secret can be stored by a process that cannot open it. A process that can open it sends
+// it, and only to the hosts it is bound to.
 func TestStoredSecretsReachTheirHost(t *testing.T) {
 	server := redistest.Start(t)
 	key, private := newSealKey(t)
@@ -78,7 +78,8 @@ func TestStoredSecretsReachTheirHost(t *testing.T) {
 		t.Errorf("%+v, %v", page, err)
 	}
 
-	// Another key opens what is sealed anew for it, and the old one is not needed then.
+	// A secret that is sealed again for another key opens with that key, and no longer needs
+	// the old one.
 	newer, newerText := newSealKey(t)
 	done, err := RotateSecrets(t.Context(), settings.Redis{URL: server.URL(), Namespace: "rounds"}, settings.Seal{PrivateKeys: newerText + "," + private}, func(opener.Rotated) {})
 	if err != nil || done.Sealed != 1 || done.Broken != 0 {

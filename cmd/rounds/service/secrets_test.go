@@ -18,7 +18,8 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// marks are secrets of a service that is in use, each with a name that records have tried.
+// marks returns the secrets of a running service. Records have tried to use each of their
+// names.
 func marks() map[string]string {
 	return map[string]string{
 		"ROUNDS_SERVICE_SECRET_ACME_AES_KEY": strings.Repeat("marked-aes-", 4)[:43],
@@ -30,7 +31,7 @@ func marks() map[string]string {
 	}
 }
 
-// thief is a third party that takes whatever it is sent, over HTTP or not.
+// thief is a third party that accepts anything, over HTTP or not, and counts its connections.
 type thief struct {
 	*httptest.Server
 	port  string
@@ -51,8 +52,8 @@ func newThief(t *testing.T) *thief {
 	return th
 }
 
-// A record has no secret sent anywhere but where it may go, whatever it names: nobody is
-// connected to at all.
+// Whatever secret a record names, the secret is sent only where it may go. Otherwise no
+// connection is even opened.
 func TestRecordsGetNoSecretThatIsNotForThem(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"service.IN_A_FILE": "marked-in-a-file", "api-token": "marked-token-of-the-api"} {
@@ -121,7 +122,8 @@ func TestRecordsGetNoSecretThatIsNotForThem(t *testing.T) {
 		t.Errorf("%d connections", n)
 	}
 
-	// What is bound to no hosts goes where the record wants, unless that is refused.
+	// A secret that is not bound to hosts goes where the record wants, unless the settings
+	// refuse that.
 	free := map[string]any{"url": th.URL, "headers": map[string]any{"X-1": ref("FREE")}}
 	if err := check(t, marks(), "http", free); err != nil || th.asked.Load() != 1 {
 		t.Errorf("a connector on this machine: %v", err)
@@ -139,7 +141,7 @@ func TestRecordsGetNoSecretThatIsNotForThem(t *testing.T) {
 	}
 }
 
-// A set-up from before the service had secrets of its own does not start, and says what
+// Settings from before the service had secrets of its own do not start. The error says what
 // to rename.
 func TestServiceSecretsThatMustMove(t *testing.T) {
 	callbacks := writeFile(t, `{"callbacks":[{"name":"a","corp_id":"ww1","token":{"secret":"TOKEN"},"aes_key":{"secret":"KEY"}}]}`)

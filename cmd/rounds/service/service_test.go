@@ -21,7 +21,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream"
 )
 
-// lookupIn is an environment of these variables alone.
+// lookupIn returns a Lookup of these variables alone.
 func lookupIn(variables map[string]string) settings.Lookup {
 	return func(name string) (string, bool) {
 		value, ok := variables[name]
@@ -29,17 +29,17 @@ func lookupIn(variables map[string]string) settings.Lookup {
 	}
 }
 
-// read reads settings as a program does that is the service.
+// read reads settings as the program of the service does.
 func read(variables map[string]string) (settings.Settings, error) {
 	lookup := lookupIn(variables)
 	return settings.Read(lookup, nil, func(s settings.Settings) error { return Validate(s, Options{Lookup: lookup}) })
 }
 
-// running is a service in the background. It logs JSON.
+// running is a service in the background. Its log is JSON.
 type running struct {
 	log  processes.Output
-	stop func() error // ends it and returns what Run did
-	wait func() error // returns what Run did, which ends by itself
+	stop func() error // ends the service and returns the result of Run
+	wait func() error // waits until the service ends by itself and returns the result of Run
 }
 
 func start(t *testing.T, variables map[string]string) *running {
@@ -63,8 +63,7 @@ func start(t *testing.T, variables map[string]string) *running {
 	return r
 }
 
-// base is the URL under which the API or the operators' routes are served, as soon as
-// they are.
+// base waits until the API or the operators' routes are served, and returns their URL.
 func (r *running) base(t *testing.T, what string) string {
 	t.Helper()
 	r.log.Await(t, `"for":"`+what+`"`)
@@ -78,8 +77,8 @@ func (r *running) base(t *testing.T, what string) string {
 	return ""
 }
 
-// TestServeWithoutRedisUntilThereIsOne starts before Redis does, does its job
-// through an outage, and ends cleanly.
+// TestServeWithoutRedisUntilThereIsOne starts the service before Redis. The service works
+// through an outage of Redis and ends cleanly.
 func TestServeWithoutRedisUntilThereIsOne(t *testing.T) {
 	server := redistest.Start(t, redistest.WithAOF())
 	server.Kill()

@@ -31,7 +31,7 @@ func TestAHangupLeavesAnEntry(t *testing.T) {
 		hangups := make(chan os.Signal, 2)
 		hangups <- syscall.SIGHUP
 		close(hangups)
-		again.obey(t.Context(), hangups) // before there is a ring
+		again.obey(t.Context(), hangups) // the ring is not open yet
 		if err := again.keepTrail(ring, prometheus.NewRegistry()); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestAHangupLeavesAnEntry(t *testing.T) {
 			t.Fatalf("kept %d: got %+v, %v", c.kept, page, err)
 		}
 		for _, e := range page.Entries {
-			if e.Action != "reload" || e.Via != "signal" || e.By != "" || e.Outcome != trail.Failed { // nobody said how to read them
+			if e.Action != "reload" || e.Via != "signal" || e.By != "" || e.Outcome != trail.Failed { // fails, because the options have no Read
 				t.Errorf("got %+v", e)
 			}
 		}

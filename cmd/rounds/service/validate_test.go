@@ -97,12 +97,12 @@ type pigeons struct{ poller.Checker }
 
 func (pigeons) Kind() string { return "pigeon" }
 
-// twice is a kind that it knows.
+// twice is a kind that the service already has.
 type twice struct{ poller.Checker }
 
 func (twice) Kind() string { return "feed" }
 
-// nameless is no kind at all.
+// nameless is a kind without a name.
 type nameless struct{ poller.Checker }
 
 func (nameless) Kind() string { return "" }

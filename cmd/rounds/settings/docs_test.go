@@ -32,7 +32,8 @@ func TestGuideHasTheSettings(t *testing.T) {
 	}
 }
 
-// strangeNames returns the ROUNDS_ variables that a text names and the table has not.
+// strangeNames returns the ROUNDS_ variables in a text that the table of settings does not
+// have.
 func strangeNames(text string) []string {
 	known := make(map[string]bool)
 	for _, s := range All() {

@@ -78,7 +78,7 @@ func TestMergeTakesWhatIsLive(t *testing.T) {
 	if merged.Access.Token != "new-0123456789abc" || merged.Log.Level.String() != "WARN" || merged.Redis.Shards != 4 || len(merged.API.Roles) != 3 || merged.Poller.Limits != "a" || running.Access.Token != "old-0123456789abc" {
 		t.Errorf("%+v", merged)
 	}
-	// What a running process takes is what the documentation says that it takes.
+	// A running process applies exactly the settings that the documentation calls live.
 	var live []string
 	for _, s := range All() {
 		if s.Live {

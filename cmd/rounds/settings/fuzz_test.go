@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A file of settings is read as far as it goes. No fault of it tells a value.
+// The readable part of a settings file is read. No fault reveals a value.
 func FuzzFile(f *testing.F) {
 	f.Add([]byte("# a comment\nROUNDS_SHARDS=5\nROUNDS_SECRET_KEY=\"s3cr3t-of-the-file\"\n"))
 	f.Add([]byte("ROUNDS_SHARDS\nROUNDS_API_TOKEN='s3cr3t\nROUNDS_OTHER=s3cr3t\n=s3cr3t\nROUNDS_SHARDS=1\nROUNDS_SHARDS=2"))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Checks of others are told with the value and where it is from, and not of a
-// setting that has a fault already.
+// Faults that a caller's check finds are reported with the value and its source. A setting
+// that already has a fault gets no further one.
 func TestChecksOfOthers(t *testing.T) {
 	limits := func(s Settings) error {
 		if s.Poller.Limits != "much" {

@@ -29,7 +29,7 @@ func read(t *testing.T, variables map[string]string, args ...string) (Settings, 
 	return Read(lookupIn(variables), flags)
 }
 
-// lookupIn is an environment of these variables alone.
+// lookupIn returns a Lookup of these variables alone.
 func lookupIn(variables map[string]string) Lookup {
 	return func(name string) (string, bool) {
 		value, ok := variables[name]
@@ -193,7 +193,7 @@ func TestSettingsAgainstEachOther(t *testing.T) {
 	}
 }
 
-// A command that calls the API must work beside a service that is set wrongly.
+// Commands that call the API must work even if the service's own settings are wrong.
 func TestReadAccessMindsItsOwnSettings(t *testing.T) {
 	a, err := ReadAccess(lookupIn(map[string]string{"ROUNDS_API_URL": "https://rounds.example/", "ROUNDS_CONCURRENCY": "lots"}), nil)
 	if err != nil || a.URL != "https://rounds.example" {
@@ -214,7 +214,7 @@ func TestUnknownVariables(t *testing.T) {
 	}
 }
 
-// The table is written by hand, in tags that no compiler reads.
+// The table of settings is kept by hand, in struct tags that the compiler does not check.
 func TestSettingsTable(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, s := range All() {
@@ -245,8 +245,8 @@ func TestSettingsTable(t *testing.T) {
 	}
 }
 
-// Without a Redis everything is in one process' memory: what needs more is refused, for
-// the variable that should name it is misspelt, more likely than not.
+// Without a Redis, everything is in the memory of one process. Settings that need more are
+// refused, because the variable that should name a Redis is probably misspelt.
 func TestWithoutARedis(t *testing.T) {
 	for name, tt := range map[string]struct {
 		variables map[string]string
@@ -276,8 +276,8 @@ func TestLikely(t *testing.T) {
 	}
 }
 
-// Tokens travel in clear unless it is said that something adds TLS, or that nobody calls
-// from elsewhere.
+// Tokens travel in clear, unless the public URL says that something adds TLS or that nobody
+// calls from elsewhere.
 func TestAPIIsClear(t *testing.T) {
 	for url, want := range map[string]bool{"": true, "http://rounds.example.com": true, "https://rounds.example.com": false, "http://127.0.0.1:8080": false, "http://localhost:8080": false} {
 		if got := (API{PublicURL: url}).Clear(); got != want {
