@@ -50,8 +50,8 @@ func auditAll(tb testing.TB, r *Registry, repair bool) (sum Audited, calls int) 
 	}
 }
 
-// A ring of which only the records are left is due as its cadences say, in its
-// lanes, and not all at once.
+// Only the records of a ring are left. After a repair, accounts are due as their cadences
+// say, in their lanes, and not all at once.
 func TestAuditRebuildsFromRecords(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		const shards, each = 3, 40

@@ -14,8 +14,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// teams is a registry with accounts of two teams, of none, and one that cannot be read, and
-// the same as the team press has it.
+// teams returns a registry, and the same registry bound to the team press. It has accounts of
+// two teams, one without a team, and one that cannot be read.
 func teams(t *testing.T) (all, press *Registry, ring *circulate.Ring) {
 	t.Helper()
 	all, ring = newRegistry(t, redistest.Embedded(t), 4)
@@ -46,7 +46,7 @@ func TestBoundToNothingIsNotBound(t *testing.T) {
 	}
 }
 
-// Whatever is done to an account of others, it is not there, and stays as it is.
+// To a bound registry, an account of others does not exist, and nothing changes it.
 func TestOthersAccountsAreNotThere(t *testing.T) {
 	all, press, ring := teams(t)
 	ctx := t.Context()
@@ -96,7 +96,7 @@ func TestOthersAccountsAreNotThere(t *testing.T) {
 	}
 }
 
-// No account comes to be without the labels, or loses one.
+// No account is created without the labels of the binding, or loses one of them.
 func TestLabelsAreKept(t *testing.T) {
 	_, press, _ := teams(t)
 	ctx := t.Context()
@@ -119,7 +119,7 @@ func TestLabelsAreKept(t *testing.T) {
 		_, _, err = press.Patch(ctx, "p1", []byte(patch), Match{})
 		wants(patch, err, `must be "press"`)
 	}
-	// All faults at once; what is no record has only that one.
+	// All faults are returned at once. A text that is not a record has only that fault.
 	_, err = press.Read(ctx, "", []byte(`{"id":"","kind":"plain"}`))
 	var faults Faults
 	if !errors.As(err, &faults) || len(faults) != 2 {
@@ -139,7 +139,8 @@ func TestLabelsAreKept(t *testing.T) {
 	}
 }
 
-// What is listed, written and counted are their own accounts, whatever else is asked for.
+// Lists, exports and counts have only the accounts of the binding, whatever else is asked
+// for.
 func TestOnlyTheirOwnAreTold(t *testing.T) {
 	all, press, _ := teams(t)
 	ctx := t.Context()
@@ -204,7 +205,7 @@ func TestOnlyTheirOwnAreTold(t *testing.T) {
 	}
 }
 
-// What is done to many at once is done to their own.
+// Bulk actions change only the accounts of the binding.
 func TestOnlyTheirOwnAreChanged(t *testing.T) {
 	all, press, _ := teams(t)
 	ctx := t.Context()
@@ -257,13 +258,13 @@ func TestOnlyTheirOwnAreChanged(t *testing.T) {
 	}
 }
 
-// An import takes their own, and tells the lines of others.
+// An import takes the accounts of the binding, and reports the lines of others.
 func TestOnlyTheirOwnAreImported(t *testing.T) {
 	all, press, _ := teams(t)
 	ctx := t.Context()
 	lines := strings.Join([]string{
 		`{"id":"p1","kind":"plain","labels":{"team":"press"},"cadence":"every 9m"}`,
-		`{"id":"s1","kind":"plain","labels":{"team":"press"}}`, // taken by others
+		`{"id":"s1","kind":"plain","labels":{"team":"press"}}`, // the id belongs to others
 		`{"id":"n1","kind":"plain","labels":{"team":"press"}}`,
 		`{"id":"n2","kind":"plain","labels":{"team":"sales"}}`,
 		`{"id":"n3","kind":"plain"}`,
@@ -301,7 +302,8 @@ func TestOnlyTheirOwnAreImported(t *testing.T) {
 	}
 }
 
-// Another's change between look and write is not written over.
+// A bound write does not overwrite a change that somebody else makes between its look and its
+// write.
 func TestAnAccountThatIsTakenMeanwhile(t *testing.T) {
 	all, press, ring := teams(t)
 	ctx := context.Background()

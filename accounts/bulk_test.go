@@ -73,7 +73,7 @@ func TestBulk(t *testing.T) {
 				teamOne++
 			}
 		}
-		// Two are parked for reasons of their own.
+		// Two accounts are parked for other reasons.
 		for _, id := range []string{"a-0", "b-2"} {
 			if _, err := ring.Park(ctx, ring.ShardOf(id), "auth: 401", []string{id}); err != nil {
 				t.Fatal(err)
@@ -168,10 +168,10 @@ func TestBulkIsRefused(t *testing.T) {
 	}
 }
 
-// losing is a server whose connections lose a reply once, and are away after that.
+// losing is a server whose connections lose one reply. After that it lends no connections.
 type losing struct {
 	circulate.Server
-	step atomic.Pointer[string] // what the call has among its arguments whose reply is lost
+	step atomic.Pointer[string] // an argument of the call whose reply is lost
 	lost atomic.Bool
 }
 
@@ -196,7 +196,7 @@ func (c *losingConn) DoWithTimeout(timeout time.Duration, name string, args ...a
 	return reply, err
 }
 
-// After a lost reply it is unknown what was done. Repeating the action shows it.
+// After a lost reply it is unknown what was done. Repeating the action finds out.
 func TestBulkOfUnknownOutcome(t *testing.T) {
 	server := &losing{Server: redistest.Embedded(t)}
 	r, _ := newRegistry(t, server, 1)
@@ -236,7 +236,7 @@ func TestBulkTellsHowFarItIs(t *testing.T) {
 	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		r, _ := newRegistry(t, server, 2)
 		fillBulk(t, r, 1200)
-		away := &faketime.Faulty{Server: server} // a second from Redis
+		away := &faketime.Faulty{Server: server} // each connection takes a second
 		away.Set(func(s faketime.Step) faketime.Fate {
 			if s.At == faketime.Connect {
 				time.Sleep(time.Second)

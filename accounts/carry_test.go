@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// An account that is exported with its state from one namespace goes on in another.
+// An account that is exported with its state from one namespace continues in another.
 func TestStateGoesAlong(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
@@ -104,7 +104,7 @@ func TestStateGoesAlong(t *testing.T) {
 			if parked := id == "paused" || id == "gone" || id == "once"; parked != (is.State.Place == circulate.Parked) {
 				t.Errorf("%s is %s", id, is.State.Place)
 			}
-			// The cursor that its next check begins from.
+			// Its next check begins from the cursor that came with it.
 			if err := freshRing.Account(id).Resume(ctx, circulate.Resumption{}); err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +135,7 @@ func TestStateOfOneThatIsThere(t *testing.T) {
 	if c := claimAll(t, ring)["a"]; c == nil || string(c.Cursor) != "own" {
 		t.Errorf("%+v", c)
 	}
-	// A finished account that comes parked is taken, though its time is past.
+	// A finished account that arrives parked is accepted, though its time is past.
 	over := `{"id":"over","kind":"plain","cadence":"at 2001-01-01T00:00:00Z"`
 	if s, err := r.Import(ctx, strings.NewReader(over+`,"state":{"parked":"finished: x"}}`), noBadLines(t)); err != nil || s.Created != 1 {
 		t.Error(s, err)
@@ -172,7 +172,7 @@ func TestBadStates(t *testing.T) {
 			t.Errorf("%.60s: faults of %q, want %q", state, got, fields)
 		}
 	}
-	// As a version writes it that ignores revisions.
+	// A version that ignores revisions may have written this line.
 	if a, _, err := readLine([]byte(`{"id":"a","kind":"plain","revision":[1,2,3]}`), testKinds{}); err != nil || a.ID != "a" {
 		t.Errorf("with a revision: %+v, %v", a, err)
 	}

@@ -14,7 +14,7 @@ import (
 func TestRead(t *testing.T) {
 	for name, tt := range map[string]struct {
 		record string
-		fields []string // of the faults; none: it is valid
+		fields []string // of the faults; none: the record is valid
 	}{
 		"whole":             {`{"id":"a","kind":"web","config":{"url":"x"},"cadence":"every 5m","labels":{"a":"b"}}`, nil},
 		"least":             {`{"id":"a","kind":"plain"}`, nil},
@@ -33,7 +33,7 @@ func TestRead(t *testing.T) {
 		"empty priority":    {`{"id":"a","kind":"plain","priority":""}`, []string{"priority"}},
 		"priority's case":   {`{"id":"a","kind":"plain","priority":"Low"}`, []string{"priority"}},
 		"priority mistyped": {`{"id":"a","kind":"plain","priority":1}`, []string{"priority"}},
-		"time long past":    {`{"id":"a","kind":"plain","cadence":"at 2001-01-01T00:00:00Z"}`, nil}, // the clock is not asked
+		"time long past":    {`{"id":"a","kind":"plain","cadence":"at 2001-01-01T00:00:00Z"}`, nil}, // Decode does not ask the clock
 		"never fires":       {`{"id":"a","kind":"plain","cadence":"cron 0 0 30 2 *"}`, []string{"cadence"}},
 		"empty":             {``, []string{"record"}},
 		"no JSON":           {`{"id":`, []string{"record"}},
@@ -107,7 +107,7 @@ func TestDecodeNudge(t *testing.T) {
 	}
 }
 
-// What is accepted is kept: encoding it and reading that again returns the same.
+// An accepted record survives: encoding it and decoding that again returns the same record.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"id":"a","kind":"web","config":{"url":"<x>&\u2028"},"cadence":"every 5m","labels":{"a":"b"}}`))
 	f.Add([]byte(`{"id":"a","retry_budget":7,"cadence":"at 2026-12-01T09:00:00+08:00"}`))

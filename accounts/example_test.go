@@ -29,7 +29,7 @@ func (feeds) Validate(kind string, config json.RawMessage) error {
 // all its faults.
 func ExampleRegistry() {
 	ctx := context.Background()
-	server := connect.NewEmbedded() // connect.Open("redis://…") in earnest
+	server := connect.NewEmbedded() // connect.Open("redis://…") in a real program
 	defer server.Close()
 	ring, err := circulate.Open(ctx, server, circulate.Options{Shards: 4})
 	if err != nil {

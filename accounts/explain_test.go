@@ -52,7 +52,7 @@ func TestExplain(t *testing.T) {
 		e := explain(&tt.view, 7, tt.position)
 		slots := 3
 		if tt.view.Place == circulate.Parked {
-			slots = 0 // it waits for nothing
+			slots = 0 // a parked account has no slots
 		}
 		if e.Rule != tt.rule || e.Shard != 7 || e.Cadence != "every 5m" || len(e.Slots) != slots || !slices.Equal(e.Marks, []string{"transient", "ok"}) {
 			t.Errorf("%s: %+v", name, e)
@@ -83,7 +83,7 @@ func TestExplainSlots(t *testing.T) {
 		record, state, cadence string
 		slots                  int
 		fault                  string
-		step                   time.Duration // between slots; 0: not looked at
+		step                   time.Duration // between slots; 0: not checked
 	}{
 		{`{"kind":"plain"}`, "", "every 1m", 3, "", time.Minute},
 		{`{"kind":"plain","cadence":"every 0"}`, "", "every 0", 0, "", 0},
@@ -112,7 +112,8 @@ func TestExplainSlots(t *testing.T) {
 	}
 }
 
-// After a failure the slots begin at the next try: the account is not checked before.
+// During a backoff the slots begin at the next try, because the account is not checked
+// before.
 func TestExplainSlotsDuringBackoff(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	every, err := cadence.Parse("every 1m")

@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// monday is one, at noon.
+// monday is a Monday at noon.
 var monday = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
 
 func one(age time.Duration, failing, never bool) []circulate.SlowCount {
@@ -31,14 +31,14 @@ func TestFailingByCadence(t *testing.T) {
 		{"", 62 * time.Minute, 62, false, true},
 		{"every 0", 4 * time.Minute, 4, true, true}, // counts as a minute
 		{"every 1s", 4 * time.Minute, 4, true, true},
-		{"every 24h", 23 * time.Hour, 0, true, false}, // it was checked before its slot
+		{"every 24h", 23 * time.Hour, 0, true, false}, // its last check was before its slot
 		{"every 24h", day + 30*time.Minute, 1, true, false},
 		{"every 24h", day + 90*time.Minute, 1, false, false},
 		{"every 24h", 3 * day, 3, false, true},
 		{"every 1h", 5000 * time.Hour, 1000, false, true},
 		{"adaptive 30s..10m", 29 * time.Minute, 2, true, false},
 		{"adaptive 30s..10m", 31 * time.Minute, 3, true, true},
-		{"cron 0 9 * * 1-5", 3*day - 3*time.Hour - time.Minute, 1, false, false}, // since Friday: this morning's
+		{"cron 0 9 * * 1-5", 3*day - 3*time.Hour - time.Minute, 1, false, false}, // since Friday it has missed only this morning's check
 		{"cron 30 11 * * 1-5", 3 * day, 1, true, false},
 		{"cron 0 9 * * 1-5", 6 * day, 4, false, true},
 		{"cron * * * * *", day, 100, false, true},

@@ -12,7 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// wantFaults wants an error to be faults, which the caller can mend.
+// wantFaults expects the error to be Faults, which the caller can mend.
 func wantFaults(t *testing.T, err error) {
 	t.Helper()
 	var faults Faults
@@ -21,7 +21,7 @@ func wantFaults(t *testing.T, err error) {
 	}
 }
 
-// Every line of an import is accounted for, and what it created is there.
+// The summary of an import counts every line, and every account that it created exists.
 func FuzzImport(f *testing.F) {
 	registry, ring := newRegistry(f, redistest.Embedded(f), 2)
 	f.Add([]byte("{\"id\":\"a\",\"kind\":\"plain\"}\n{\"id\":\"a\",\"kind\":\"plain\",\"labels\":{\"x\":\"y\"}}\n\n{\"id\":\"b\""))
@@ -55,8 +55,8 @@ func FuzzImport(f *testing.F) {
 	})
 }
 
-// What a merge patch makes of a record that is accepted is accepted or refused by faults,
-// and to patch again changes nothing.
+// The result of a merge patch on a valid record is accepted or refused with faults. Applying
+// the same patch again changes nothing.
 func FuzzPatch(f *testing.F) {
 	f.Add([]byte(`{"id":"a","kind":"plain","config":{"x":{"y":1}},"labels":{"t":"u"}}`), []byte(`{"config":{"x":{"y":null,"z":[]}},"labels":null}`))
 	f.Add([]byte(`{"id":"a","kind":"plain"}`), []byte(`{"id":"b","other":1,"config":{"a":{"b":{"c":null}}}}`))
@@ -84,7 +84,7 @@ func FuzzPatch(f *testing.F) {
 	})
 }
 
-// A selector that is accepted judges any record, and is the same when it is read again.
+// An accepted selector can judge any record, and stays the same when it is read again.
 func FuzzSelector(f *testing.F) {
 	f.Add("kind=feed&state=failing&label=a%3Db&since=1h&host=X.example", []byte(`{"id":"a","kind":"feed","labels":{"a":"b"}}`))
 	f.Add("label=a&label=a%3Db&label=a%3Dc&state=x&since=-1s&since=2h", []byte(`{}`))
@@ -109,8 +109,8 @@ func FuzzSelector(f *testing.F) {
 	})
 }
 
-// The bodies of nudges, resumptions and revivals are accepted as they should be, or
-// refused by faults.
+// The bodies of nudges, resumptions and revivals are accepted in their valid forms, or
+// refused with faults.
 func FuzzBodies(f *testing.F) {
 	for _, body := range []string{
 		"", "{}", `{"within":"10s","hint":{"a":1},"lives":"1h"}`, `{"from":"now"}`, `{"from":"\ud800"}`, `{"ids":["a","a"],"rate":1e999}`,
@@ -137,8 +137,8 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// The checksum of a cursor is no signature: whatever stands in one is read as it would be
-// written, or refused.
+// The checksum of a cursor is no signature. Any content is either read as the program would
+// write it, or refused.
 func FuzzCursors(f *testing.F) {
 	_, ring := newRegistry(f, redistest.Embedded(f), 3)
 	registry := NewRegistry(ring, testKinds{})

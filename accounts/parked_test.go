@@ -95,8 +95,8 @@ func TestParked(t *testing.T) {
 	})
 }
 
-// The list shows a parked account's last error, and also an account whose record cannot be
-// read.
+// The list shows the last error of a parked account. It also shows an account whose record
+// cannot be read.
 func TestParkedTells(t *testing.T) {
 	ctx := context.Background()
 	r, ring := newRegistry(t, redistest.Embedded(t), 1)

@@ -19,7 +19,7 @@ func TestCompareProcesses(t *testing.T) {
 		process("dead", map[string]string{"X": "3", "Z": "3"}),
 		process("old", nil),
 	}
-	for range 2 { // once more changes nothing
+	for range 2 { // the second time changes nothing
 		Compare(all, func(p *Process) bool { return p.Name != "dead" })
 	}
 	for i, want := range [][]Difference{

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testKinds knows "plain", which takes anything, and "web", which wants a url.
+// testKinds knows "plain", which accepts any config, and "web", which needs a url.
 type testKinds struct{}
 
 func (testKinds) Validate(kind string, config json.RawMessage) error {
@@ -154,8 +154,8 @@ func TestPut(t *testing.T) {
 				t.Fatalf("Put %+v: %c, %v; want %c", a, change, err, want)
 			}
 		}
-		// cursorAfter claims the account, which must be due, and returns it with
-		// a cursor; it returns the cursor that was there.
+		// cursorAfter claims the account, which must be due, and returns it with a new cursor.
+		// Its result is the cursor from before.
 		cursorAfter := func() string {
 			t.Helper()
 			c := claimAll(t, ring)["a"]

@@ -72,7 +72,7 @@ func TestSave(t *testing.T) {
 			t.Errorf("then: %+v, %v", v, err)
 		}
 
-		// A version that keeps no revisions writes the record as it is.
+		// A version that keeps no revisions writes the record without one.
 		if _, err := ring.Account("a").Upsert(ctx, circulate.Registration{Record: []byte(`{"id":"a","kind":"plain"}`)}); err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,8 @@ func TestPatch(t *testing.T) {
 		if _, _, err := r.Patch(ctx, "a", []byte(`{"cadence":"every 9m"}`), Match{Tags: []string{"0-0"}}); !errors.Is(err, ErrChanged) {
 			t.Errorf("patch of another revision: %v", err)
 		}
-		// Another kind begins without the cursor that it could not read.
+		// After a change of the kind, the account has no cursor, because the new kind could not
+		// read it.
 		returnClaim(t, ring, circulate.Return{Claim: claimAll(t, ring)["a"], Cursor: []byte("c")})
 		if _, _, err := r.Patch(ctx, "a", []byte(`{"kind":"web"}`), Match{}); err != nil {
 			t.Fatal(err)
@@ -188,7 +189,7 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 }
 
 // Many patches of one account at once, each of its own label: all of them are applied, and
-// each makes a revision.
+// each one makes a revision.
 func TestPatchesAtOnce(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
@@ -227,7 +228,7 @@ func TestPatchesAtOnce(t *testing.T) {
 	})
 }
 
-// An import and a patch at once: whichever comes second sees what the first wrote.
+// An import and a patch run at once. The second write builds on the first.
 func TestImportKeepsRevisions(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
@@ -241,7 +242,7 @@ func TestImportKeepsRevisions(t *testing.T) {
 		if err != nil || a.Revision.Number != 2 || a.Revision.Created.IsZero() {
 			t.Errorf("a: %+v, %v", a.Revision, err)
 		}
-		// An account that changed after the look is looked at again.
+		// An account that changed after the look is read again.
 		w := newBatchWriter(ctx, r, BeginBackfill)
 		b := &batch{shard: 0}
 		b.add(imported{Account: Account{ID: "a", Kind: "plain", Cadence: "every 8m"}}, []byte(`{"id":"a","kind":"plain","cadence":"every 8m"}`))
@@ -294,7 +295,7 @@ func TestBeginFromNow(t *testing.T) {
 				t.Errorf("%s: %+v", id, c)
 			}
 		}
-		// An account that exists goes on where it is.
+		// An account that exists continues where it is.
 		if _, _, err := r.Save(ctx, Account{ID: "all", Kind: "plain", Cadence: "every 9m"}, Save{From: BeginNow}); err != nil {
 			t.Fatal(err)
 		}

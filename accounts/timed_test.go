@@ -14,8 +14,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// An account whose cadence names a time waits for it. A time that is past is refused with
-// the reason, however the record comes, unless the account exists with it.
+// An account whose cadence names a time waits for it. A time in the past is refused with the
+// reason, wherever the record comes from, unless the account already has that cadence.
 func TestTimedCadences(t *testing.T) {
 	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		ctx := context.Background()
@@ -46,7 +46,7 @@ func TestTimedCadences(t *testing.T) {
 			t.Errorf("it was registered: %v", err)
 		}
 
-		// With other faults, the past time is one of them.
+		// The past time is reported together with other faults.
 		late := Account{ID: "late", Kind: "web", Cadence: at(now.Add(-time.Second)), Priority: "high"}
 		among := func(doing string, err error) {
 			t.Helper()

@@ -44,7 +44,7 @@ func TestImport(t *testing.T) {
 				fmt.Fprintf(&text, "{\"id\":\"id-%d\",\"kind\":\"web\",\"config\":{\"key\":\"bad\"},\"x\":1}\n", i)
 				wantBad = append(wantBad, i)
 			case i%1000 == 1:
-				text.WriteString(" \r\n") // blank
+				text.WriteString(" \r\n") // a blank line
 			default:
 				fmt.Fprintf(&text, "{\"id\":\"id-%d\",\"kind\":\"plain\",\"cadence\":\"every 10m\"}\r\n", i)
 			}
@@ -100,7 +100,7 @@ func TestImport(t *testing.T) {
 	})
 }
 
-// Lines of one id are applied in their order, whichever batches they fall into.
+// Lines of one id are applied in their order, even if they are in different batches.
 func TestImportLastWins(t *testing.T) {
 	ctx := context.Background()
 	r, _ := newRegistry(t, redistest.Embedded(t), 4)
@@ -122,8 +122,9 @@ func TestImportLastWins(t *testing.T) {
 	}
 }
 
-// Lines that change an account and change it back count as changes, and leave it as it was:
-// a line is compared with the line before it, not with the account when the import began.
+// A line is compared with the line before it, not with the account when the import began. So
+// lines that change an account and change it back count as two changes, and leave the account
+// as it was.
 func TestImportThereAndBack(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := context.Background()
@@ -188,7 +189,7 @@ func TestImportLongLines(t *testing.T) {
 	}
 }
 
-// failingServer lends connections until it has lent so many.
+// failingServer lends a limited number of connections and then fails.
 type failingServer struct {
 	circulate.Server
 	left int
@@ -212,7 +213,7 @@ func TestImportStops(t *testing.T) {
 	t.Run("redis fails", func(t *testing.T) {
 		server := &failingServer{Server: redistest.Embedded(t), left: 100}
 		r, _ := newRegistry(t, server, 1)
-		server.left = 3 * 4 // a batch is looked for, also elsewhere, and written
+		server.left = 3 * 4 // each batch needs three: a look-up, a look-up elsewhere, and a write
 		s, err := r.Import(context.Background(), strings.NewReader(text.String()), noBadLines(t))
 		if !errors.Is(err, errAway) || s.Created != 800 || !strings.Contains(err.Error(), "800 of the ") {
 			t.Fatalf("%+v, %v", s, err)
@@ -250,7 +251,7 @@ type neverEnds struct{}
 
 func (neverEnds) Read(p []byte) (int, error) { return copy(p, "\n"), nil }
 
-// The memory of an import is bounded in bytes, too.
+// The memory of an import is bounded in bytes as well.
 func TestImportHoldsLittle(t *testing.T) {
 	r, _ := newRegistry(t, redistest.Embedded(t), 1)
 	w := newBatchWriter(context.Background(), r, BeginBackfill)
@@ -278,8 +279,7 @@ func TestImportHoldsLittle(t *testing.T) {
 	}
 }
 
-// slowReader returns a line at a time, each after a wait, and calls wait before
-// each.
+// slowReader returns one line at a time. It calls wait before each.
 type slowReader struct {
 	lines []string
 	wait  func(read int)
@@ -295,14 +295,14 @@ func (r *slowReader) Read(p []byte) (int, error) {
 	return copy(p, r.lines[r.read-1]), nil
 }
 
-// An import with slow input does not hold back the lines that it has.
+// An import with slow input writes the lines that it has, and does not wait for more.
 func TestImportFedSlowly(t *testing.T) {
 	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		r, _ := newRegistry(t, server, 1)
 		in := &slowReader{lines: []string{"{\"id\":\"a\",\"kind\":\"plain\"}\n", "\n", "{\"id\":\"b\",\"kind\":\"plain\"}\n"}}
 		in.wait = func(read int) {
 			time.Sleep(2 * heldTime)
-			synctest.Wait() // until what was sent is written
+			synctest.Wait() // until the sent lines are written
 			_, err := r.Get(context.Background(), "a")
 			if read >= 2 && err != nil {
 				t.Errorf("after %d lines: %v", read, err)

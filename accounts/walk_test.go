@@ -54,8 +54,8 @@ func TestBulkWhileTheNumberOfShardsChanges(t *testing.T) {
 	})
 }
 
-// Accounts whose mover stopped while they were on their way are in every list. A process
-// that does not know of the change reports that some may be missing.
+// Accounts whose mover stopped in the middle of a move are in every list. A process that does
+// not know of the change reports that some may be missing.
 func TestListsWhileTheNumberOfShardsChanges(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := t.Context()
@@ -110,7 +110,7 @@ func TestListsWhileTheNumberOfShardsChanges(t *testing.T) {
 				if s.At == faketime.Call && s.Command == "EVALSHA" {
 					scripts++
 				}
-				if scripts == 3 { // leave, depart: what departed does not arrive
+				if scripts == 3 { // leave and depart have run, so departed accounts do not arrive
 					return faketime.NotDone
 				}
 				return faketime.Healthy

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Every rule of the cadence package has a letter, and words and letters are one to one.
+// Every rule of the cadence package has a letter, and each letter belongs to one rule.
 // Otherwise "why" would name another rule.
 func TestEveryRuleHasALetter(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "cadence/next.go", nil, 0)
