@@ -101,7 +101,7 @@ func TestDead(t *testing.T) {
 			t.Errorf("of another group: %d", len(got))
 		}
 
-		// By their ids; again, nothing is there.
+		// Replay by ids. A second replay finds nothing.
 		some := []string{all[0].ID, all[1].ID, all[0].ID, "3:1-1", "900:1-1"}
 		done, err := r.ReplayDead(ctx, some)
 		if err != nil || done != (Replayed{Replayed: 2, NotFound: 3}) {
@@ -111,7 +111,7 @@ func TestDead(t *testing.T) {
 			t.Errorf("dropped %d, %v", n, err)
 		}
 
-		// All of a group, as it is now: what dies again is left.
+		// Replay all dead letters that the group has now. Messages that die again stay dead.
 		sum, cursor := 0, ""
 		for calls := 0; calls < 20; calls++ {
 			done, err := r.ReplayGroup(ctx, "crm", cursor)
@@ -134,7 +134,8 @@ func TestDead(t *testing.T) {
 	})
 }
 
-// A dead letter of a group that was removed would be lost in the stream.
+// A replayed message of a removed group would be lost in the stream, so its dead letter
+// stays.
 func TestReplayLeavesWhatHasNoGroup(t *testing.T) {
 	ctx := context.Background()
 	r, ring := newWorld(t, redistest.Embedded(t), 2)

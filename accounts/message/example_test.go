@@ -12,7 +12,7 @@ import (
 // A reader pages through all found messages and keeps its position as text.
 func Example() {
 	ctx := context.Background()
-	server := connect.NewEmbedded() // connect.Open("redis://…") in earnest
+	server := connect.NewEmbedded() // connect.Open("redis://…") in a real program
 	defer server.Close()
 	ring, err := circulate.Open(ctx, server, circulate.Options{Shards: 1})
 	if err != nil {
@@ -42,7 +42,7 @@ func Example() {
 				return
 			}
 		}
-		after = position.String() // kept until the next call, which may be tomorrow
+		after = position.String() // kept until the next call, which may come tomorrow
 	}
 	// Output:
 	// harbour tide-1

@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// The bodies of those who deal with messages are accepted as they should be, or refused by
+// The bodies of requests about messages are accepted in their valid forms, or refused with
 // faults.
 func FuzzBodies(f *testing.F) {
 	for _, body := range []string{
@@ -43,8 +43,8 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// The checksum of a cursor is no signature: whatever stands in one is read as it would be
-// written, or refused.
+// The checksum of a cursor is no signature. Any content is either read as the program would
+// write it, or refused.
 func FuzzDeadPlace(f *testing.F) {
 	ring, err := circulate.Open(f.Context(), redistest.Embedded(f), circulate.Options{Shards: 3})
 	if err != nil {

@@ -25,7 +25,8 @@ func newTail(t *testing.T, r *world) *tail {
 	return &tail{T: t, world: r, round: GroupRead{From: FromStart, Limit: 7}}
 }
 
-// next does a round. It acknowledges the messages of the round before if acknowledge is set.
+// next reads the next round. If acknowledge is set, it acknowledges the messages of the round
+// before.
 func (c *tail) next(acknowledge bool, change func(q *GroupRead)) []GroupMessage {
 	c.Helper()
 	q := c.round
@@ -69,7 +70,8 @@ func TestReadGroup(t *testing.T) {
 		a := newTail(t, r)
 		take(a.next(true, nil))
 		take(a.next(true, nil))
-		// A message that is not acknowledged comes again, and counts. So does a lost reply.
+		// A message that is not acknowledged is delivered again, and its deliveries are
+		// counted. The same holds after a lost reply.
 		first := a.next(true, nil)
 		again := a.next(false, func(q *GroupRead) { q.Limit = 1000 })
 		for _, m := range first {
@@ -172,7 +174,7 @@ func TestReadGroupWaits(t *testing.T) {
 	})
 }
 
-// Other groups acknowledge a message unseen that was replayed for one group.
+// Other groups acknowledge, without showing it, a message that was replayed for one group.
 func TestReadGroupPassesOthers(t *testing.T) {
 	ctx := context.Background()
 	r, ring := newWorld(t, redistest.Embedded(t), 2)

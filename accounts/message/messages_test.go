@@ -66,7 +66,7 @@ func TestMessages(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				// The text of a position goes on where the position does.
+				// A position that is read from its text continues at the same place.
 				if p, err = r.Position(ctx, p.String()); err != nil {
 					t.Fatal(err)
 				}

@@ -13,8 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// holdsUp lets a webhook's group read all messages, and a process report that the first
-// message of each account waits.
+// holdsUp lets a webhook's group read all messages. A process reports that the first message
+// of each account waits.
 func holdsUp(t *testing.T, ring *circulate.Ring, process, name string, accounts int) {
 	t.Helper()
 	ctx := context.Background()
@@ -83,7 +83,7 @@ func TestWebhookOrders(t *testing.T) {
 		if err != nil || len(done.Skipped) != 1 || done.Skipped[0].Account != "b" || done.Gone != 0 {
 			t.Errorf("%+v, %v", done, err)
 		}
-		done, err = r.SkipWebhook(ctx, "crm", WebhookChoice{All: true}) // of b by what was said before
+		done, err = r.SkipWebhook(ctx, "crm", WebhookChoice{All: true}) // the last report still names b, which was skipped already
 		if err != nil || len(done.Skipped) != 2 || done.Gone != 1 || done.Left != 0 {
 			t.Errorf("%+v, %v", done, err)
 		}
@@ -96,7 +96,7 @@ func TestWebhookOrders(t *testing.T) {
 			t.Errorf("orders %v, %v", orders, err)
 		}
 
-		// More wait than were named.
+		// More accounts wait than the process reports by name.
 		holdsUp(t, ring, "process001", "crm", 600)
 		if _, err := r.SkipWebhook(ctx, "crm", WebhookChoice{Account: "z"}); !errors.Is(err, ErrNotNamed) {
 			t.Errorf("of an account that is not named: %v", err)
