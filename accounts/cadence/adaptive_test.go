@@ -23,7 +23,7 @@ func TestAdaptiveFollows(t *testing.T) {
 		"at first, nothing":      {"adaptive 10s..15m", 0, "-", 47568 * time.Millisecond},
 		"not below the least":    {"adaptive 10s..15m", 0, "++++", 10 * time.Second},
 		"not above the most":     {"adaptive 10s..15m", 14 * time.Minute, "-", 15 * time.Minute},
-		"four times nothing":     {"adaptive 1s..15m", time.Minute, "----", 119998 * time.Millisecond}, // each is cut
+		"four times nothing":     {"adaptive 1s..15m", time.Minute, "----", 119998 * time.Millisecond}, // each step is truncated to milliseconds
 		"and once something":     {"adaptive 1s..15m", time.Minute, "----+", 59999 * time.Millisecond},
 		"more, nothing so far":   {"adaptive 10s..15m", time.Minute, "~", time.Minute},
 		"a failure says nothing": {"adaptive 10s..15m", time.Minute, "!", time.Minute},

@@ -16,8 +16,8 @@ import (
 type reading struct {
 	at      int64   // the real minute, since 1970
 	wall    int64   // what the clock reads, as if it were UTC, in minutes since 1970
-	again   bool    // it has read that before
-	skipped []int64 // what it would have read before that, and never did
+	again   bool    // the clock has shown this before
+	skipped []int64 // readings that the clock skipped just before this one
 }
 
 // readings goes through a year, and a few days on either side, minute by minute.
@@ -26,7 +26,7 @@ func readings(zone *time.Location, year int) []reading {
 	last := time.Date(year+1, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 0, 3)
 	list := make([]reading, 0, (last.Unix()-first.Unix())/60)
 	before := first.Unix()/60 - 2*24*60
-	seen := make([]bool, (last.Unix()-first.Unix())/60+4*24*60) // by what was read, from two days before
+	seen := make([]bool, (last.Unix()-first.Unix())/60+4*24*60) // indexed by reading, beginning two days before
 	for t := first; t.Before(last); t = t.Add(time.Minute) {
 		_, east := t.In(zone).Zone()
 		r := reading{at: t.Unix() / 60, wall: (t.Unix() + int64(east)) / 60}
@@ -100,7 +100,7 @@ func inField(field string, value, lowest, highest int) bool {
 		step, stepErr := strconv.Atoi(every)
 		switch {
 		case fromErr != nil:
-			from, to = lowest, highest // a star
+			from, to = lowest, highest // a star stands for all values
 		case !isRange && stepErr == nil:
 			to = highest
 		case !isRange || toErr != nil:
@@ -121,14 +121,14 @@ var oracleYears = map[string][]int{
 	"Asia/Shanghai":       {2026, 1988}, // clock changes in 1988 only
 	"America/New_York":    {2026},
 	"Europe/Berlin":       {2026},
-	"Europe/Dublin":       {2026},       // winter is what is saved
-	"Africa/Casablanca":   {2026},       // back for a month and forward again
+	"Europe/Dublin":       {2026},       // winter time is the exception, summer time the standard
+	"Africa/Casablanca":   {2026},       // one hour back for a month, then forward again
 	"Australia/Lord_Howe": {2026},       // by half an hour
 	"America/Santiago":    {2026},       // at midnight
 	"America/St_Johns":    {2026, 2010}, // in 2010 at a minute past midnight
 	"Pacific/Chatham":     {2026},       // 45 minutes off
-	"Pacific/Apia":        {2011},       // 30 December is left out
-	"Asia/Pyongyang":      {2018},       // for good, by half an hour
+	"Pacific/Apia":        {2011},       // 30 December does not exist
+	"Asia/Pyongyang":      {2018},       // a permanent change, by half an hour
 }
 
 var oracleSchedules = []string{

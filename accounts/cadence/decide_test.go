@@ -10,8 +10,8 @@ import (
 
 func half() float64 { return 0.5 }
 
-// Each rule decides where it should, and is named. Chance is ½: a backoff is ¾ of its most,
-// and a Retry-After becomes a twentieth longer.
+// Each rule decides where it should, and the decision names it. Chance is always ½, so that a
+// backoff is ¾ of its upper bound, and a Retry-After becomes a twentieth longer.
 func TestDecideRules(t *testing.T) {
 	const now = "2026-08-08T10:00:00Z"
 	fail := func(class cadence.Class) cadence.Outcome { return cadence.Outcome{Class: class, Text: "why"} }
@@ -85,7 +85,7 @@ func TestDecideRules(t *testing.T) {
 	}
 }
 
-// A wrong credential is tried three times, five minutes apart, although the kept times are
+// A wrong credential is tried three times, five minutes apart, although the stored times are
 // coarser than the clock.
 func TestRefusalsPark(t *testing.T) {
 	c, s := mustParse(t, "every 1s"), cadence.State{}
@@ -111,8 +111,8 @@ func TestRefusalsPark(t *testing.T) {
 	}
 }
 
-// The latest of all times that are asked for wins, no check is early, and an account that is
-// not parked is due.
+// The latest of all requested times decides. No check is early, and an account that is not
+// parked is due at some time.
 func TestDecideProperties(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	texts := []string{"every 0", "every 1m", "every 90h", "adaptive", "cron */7 * * * * Australia/Lord_Howe", "cron 0 9 1 * * ~1h", "at 2026-08-08T10:00:00Z"}

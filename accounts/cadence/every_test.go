@@ -53,7 +53,7 @@ func TestSlotsAreLaterThanNowAndOneIntervalApart(t *testing.T) {
 				t.Fatalf("%v of %q after %v: %v, asked %s: %v", c, id, now, next, name, again)
 			}
 		}
-		// A restart, or any number of missed slots: the phase stays.
+		// The phase stays the same after a restart and after any number of missed slots.
 		for _, missed := range []int64{0, 1, 1 + random.Int64N(5)} {
 			at := next.Add(time.Duration(missed) * interval)
 			if after := slot(t, c, id, at); !after.Equal(at.Add(interval)) {
@@ -97,8 +97,8 @@ func TestTenThousandAccountsAreSpreadEvenly(t *testing.T) {
 	}
 }
 
-// A backoff is between half of its most and its most. Its most doubles with each failure, up
-// to an hour or the interval, whichever is longer.
+// A backoff is between half of its upper bound and the whole. The bound doubles with each
+// failure, up to an hour or the interval, whichever is longer.
 func TestBackoffStaysWithinItsBounds(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for _, interval := range []time.Duration{0, time.Minute, time.Hour, 5 * time.Hour, 300 * 24 * time.Hour} {

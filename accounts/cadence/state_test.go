@@ -21,7 +21,7 @@ func TestStateText(t *testing.T) {
 		if got, err := cadence.ParseState(text); err != nil || got != s {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
-		s.Failures = 3 // the ring's own
+		s.Failures = 3 // set by the ring
 		if got := s.Encode(); got != text {
 			t.Errorf("with failures: %q, want %q", got, text)
 		}
