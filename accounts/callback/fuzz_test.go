@@ -9,7 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
-// A file of callbacks is accepted, with all that a callback needs, or refused by faults.
+// A file of callbacks is either accepted, with all that a callback needs, or refused with
+// faults.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"callbacks":[{"name":"acme","corp_id":"ww1","token":{"secret":"T"},"aes_key":{"secret":"K"},"account":"wecom:{open_kfid}"}]}`))
 	f.Add([]byte(`{"callbacks":[{"name":"a"},{"name":"a"},null],"other":1}`))

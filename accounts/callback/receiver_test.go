@@ -26,7 +26,7 @@ const (
 	sampleKey   = "jWmYm7qr5nMoAUwZRjGtBxmz3KA1tkAj3ykkR6q2B2C"
 )
 
-// called is a ring whose accounts WeCom calls about, in fake time.
+// called is a ring whose accounts receive WeCom's callbacks, in fake time.
 type called struct {
 	*faketime.World
 	callbacks *Receiver
@@ -38,7 +38,7 @@ type called struct {
 func inCallbackTime(t *testing.T, test func(c *called)) {
 	t.Helper()
 	faketime.Run(t, 4, func(b *faketime.World) {
-		time.Sleep(30 * 365 * 24 * time.Hour) // WeCom writes ten digits
+		time.Sleep(30 * 365 * 24 * time.Hour) // WeCom's timestamps have ten digits
 		c := &called{World: b, log: new(bytes.Buffer)}
 		config := Config{Name: "acme", CorpID: "ww1", Account: "wecom:{corp_id}:{open_kfid}"}
 		callback, err := NewAddress(config, sampleToken, sampleKey)
@@ -53,7 +53,7 @@ func inCallbackTime(t *testing.T, test func(c *called)) {
 	})
 }
 
-// scheduled has an account that is due in an hour.
+// scheduled registers an account that is due in an hour.
 func (c *called) scheduled(id string) {
 	c.Helper()
 	if _, err := c.Ring.Register(c.Context(), c.Ring.ShardOf(id), []circulate.Registration{{ID: id, Due: time.Now().Add(time.Hour)}}); err != nil {
@@ -124,14 +124,14 @@ func TestAnEventHasItsAccountChecked(t *testing.T) {
 		if hint := c.hint(id); hint != `{"token":"token1"}` {
 			c.Errorf("hint %s", hint)
 		}
-		// Once more, it is not obeyed; another is.
+		// The same request is not obeyed a second time. Another request is.
 		c.receive("acme", query, body, Repeated)
 		if n := len(c.claimAll()); n != 0 {
 			c.Errorf("%d accounts are due", n)
 		}
 		query, body = c.seal(c.event("wk1"))
 		c.receive("acme", query, body, Nudged)
-		// The token is good for ten minutes after the event, however late it is used.
+		// The token expires ten minutes after its event, however late it is used.
 		time.Sleep(wecomcrypt.TokenLife + time.Second)
 		if hint := c.hint(id); hint != "" {
 			c.Errorf("hint %s after its time", hint)
@@ -204,7 +204,8 @@ func TestCallbacksThatAreRefused(t *testing.T) {
 		c.receive("acme", with("nonce", query.Get("nonce"), "x"), body, Refused)
 		c.receive("acme", with("timestamp", "1"), body, Refused)
 
-		// Signed, but with a boundary moved, or by whom we do not know.
+		// The request is signed, but with a moved boundary between its fields, or by somebody
+		// whom we do not know.
 		encrypted, err := wecomcrypt.ParseBody(body)
 		if err != nil {
 			c.Fatal(err)
@@ -279,7 +280,7 @@ func TestARingThatIsAwayIsToldApart(t *testing.T) {
 		if result, err := c.callbacks.Receive(ctx, "acme", query, body); result != Unavailable || err == nil || errors.Is(err, ErrRefused) {
 			c.Errorf("%s, %v", result, err)
 		}
-		c.receive("acme", query, body, Nudged) // it comes again, and is not taken for a repetition
+		c.receive("acme", query, body, Nudged) // WeCom sends it again, and it does not count as a repetition
 	})
 }
 

@@ -29,7 +29,7 @@ func crypt(t testing.TB, token, key, receiver string) *wecomcrypt.Crypt {
 	return c
 }
 
-// TestOfficialSamples holds the requests of WeCom's sample programs.
+// TestOfficialSamples opens the requests of WeCom's sample programs.
 func TestOfficialSamples(t *testing.T) {
 	c := crypt(t, sampleToken, sampleKey, sampleCorp)
 	echo, err := c.Open("5c45ff5e21c57e6ad56bac8758b79b1d9ac89fd3", "1409659589", "263014780",
@@ -114,8 +114,8 @@ func TestWhatIsNotSignedOrMeantForUsDoesNotOpen(t *testing.T) {
 	}
 }
 
-// TestLengthsThatLie encrypts what nobody sends: a length beyond the text, and
-// paddings that are none.
+// TestLengthsThatLie encrypts texts that WeCom never sends: a length beyond the text, and
+// invalid paddings.
 func TestLengthsThatLie(t *testing.T) {
 	key, _ := base64.StdEncoding.DecodeString(sampleKey + "=")
 	c := crypt(t, sampleToken, sampleKey, sampleCorp)
@@ -175,7 +175,8 @@ func TestBodiesThatAreNone(t *testing.T) {
 	}
 }
 
-// FuzzOpen wants no panic, and nothing opened that does not open again.
+// FuzzOpen expects that no text causes a panic, and that every text that opens once opens
+// again.
 func FuzzOpen(f *testing.F) {
 	c := crypt(f, sampleToken, sampleKey, sampleCorp)
 	f.Add("P9nAzCzyDtyTWESHep1vC5X9xho/qYX3Zpb4yKa9SKld1DsH3Iyt3tP3zNdtp+4RPcs8TgAE7OaBO+FZXvnaqQ==", []byte("<xml><Encrypt>a</Encrypt></xml>"))
