@@ -44,8 +44,8 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// What is counted is at least what a decoder finds, and what is too deep for the
-// limit is too deep for a decoder that has it.
+// The count is at least what a decoder finds. A text that is too deep for the limit is also
+// too deep for a decoder with that limit.
 func FuzzLimits(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,{"b":null}],"c":"\"[{,"}`, `[[],{},[[]]]`, `"\\"`, `{"a\\":[0,0]}`, `[`, `,`} {
 		f.Add([]byte(seed))

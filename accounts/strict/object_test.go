@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// An object is taken apart as the decoder would do it.
+// Stored and Text read an object as the decoder does.
 func FuzzObject(f *testing.F) {
 	for _, text := range []string{
 		``, ` `, `{`, `{}`, ` { } `, `null`, `"a"`, `[1]`, `{}{}`, `{"a":1}`, "\t{ \"a\" : 1 ,\r\n\"b\":[{\"]\":\"}\\\"\"},2] , \"c\" :null}\n",
@@ -41,7 +41,7 @@ func FuzzObject(f *testing.F) {
 	})
 }
 
-// What somebody sends must mean one thing; what is stored is read all the same.
+// Texts that callers send must have one meaning only. Stored texts are read all the same.
 func TestObjectIsStrict(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a":1,"a":2}`:           "a: comes twice",

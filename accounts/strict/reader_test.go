@@ -40,8 +40,8 @@ func TestPrintableCuts(t *testing.T) {
 	}
 }
 
-// Of objects within a text the faults stand in one list, each with its whole field and no field
-// twice.
+// The faults of nested objects are in one list. Each fault has its full field name, and no
+// field occurs twice.
 func TestReaderOfObjectsWithin(t *testing.T) {
 	fields := func(text string) map[string]json.RawMessage {
 		found, err := Stored([]byte(text))

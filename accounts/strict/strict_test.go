@@ -46,8 +46,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What is passed means the same to every decoder: no member is lost, and text
-// survives being read and written.
+// An accepted text means the same to every decoder. No member is lost, and strings survive
+// reading and writing.
 func FuzzCheck(f *testing.F) {
 	for _, seed := range []string{`{"a":1,"a":2}`, `"\ud800\udc00"`, `[[{"\\":"\"]"}]]`, `{"a\ud800":"\u0000"}`, ` null `, `{"":{"":0}}`} {
 		f.Add([]byte(seed))
@@ -78,7 +78,7 @@ func textOf(text []byte) (value any) {
 	return value
 }
 
-// count counts the members of all objects, as they stand in the text.
+// count counts the members of all objects, duplicates included.
 func count(d *json.Decoder) (n int) {
 	var inObject []bool
 	key := false
