@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testKinds knows "plain", which takes anything, and "web", which wants a url.
+// testKinds knows "plain", which accepts any config, and "web", which needs a url.
 type testKinds struct{}
 
 func (testKinds) Validate(kind string, config json.RawMessage) error {
@@ -42,7 +42,7 @@ func (testKinds) Validate(kind string, config json.RawMessage) error {
 	return accounts.Fault{Field: "kind", Reason: "is not known"}
 }
 
-// fixture is a server on an embedded Redis, and how to talk to it.
+// fixture is a server on an embedded Redis, with what tests need to call it.
 type fixture struct {
 	*testing.T
 	redis  *connect.Embedded
@@ -69,7 +69,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 		change(&o)
 	}
 	if o.Trail == nil {
-		// Its log is its own: tests look at what is logged besides.
+		// The trail's own log is discarded, because tests check what the server logs.
 		if o.Trail, err = trail.New(f.ring, trail.Options{}); err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func (f *fixture) do(r *http.Request) reply {
 	return reply{response.StatusCode, response.Header, string(body)}
 }
 
-// call makes a request, wants a status, and reads the reply into v.
+// call makes a request, expects a status, and reads the reply into v.
 func (f *fixture) call(method, path, body string, status int, v any) reply {
 	f.Helper()
 	got := f.do(f.request(method, path, body))

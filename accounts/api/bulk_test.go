@@ -84,7 +84,7 @@ func TestBulkIsRefused(t *testing.T) {
 	f.call("GET", "/v1/accounts/a", "", 200, nil)
 }
 
-// interrupting is a server that does something before it lends a connection, once.
+// interrupting is a server that calls do once, before it lends a certain connection.
 type interrupting struct {
 	circulate.Server
 	left atomic.Int64
@@ -106,7 +106,7 @@ func TestBulkStops(t *testing.T) {
 		t.Errorf("redis refuses: %d %s", got.status, got.body)
 	}
 
-	// Where the reply has begun, its last line says so.
+	// If the reply has begun, its last line has the error.
 	for _, want := range []string{atItsLimit, "the server is shutting down"} {
 		redis := redistest.Embedded(t)
 		server := &interrupting{Server: redis}
@@ -125,7 +125,7 @@ func TestBulkStops(t *testing.T) {
 		if strings.HasPrefix(want, "Redis") {
 			server.do = func(context.Context) { redis.Miniredis().SetError("OOM secret") }
 		}
-		server.left.Store(4) // once it knows the time and the ids, and has looked
+		server.left.Store(4) // before the step that deletes: the time, the ids and the look come first
 		got := f.do(f.request("POST", "/v1/accounts:delete?all=true", ""))
 		wanted := `{"error":"delete stopped; repeating it is safe: ` + want + `","summary":{"seen":2,"matched":2,"changed":0,"unchanged":0,"failed":2,"unknown":0}}`
 		if got.status != 200 || !strings.HasSuffix(got.body, wanted+"\n") {
@@ -134,7 +134,7 @@ func TestBulkStops(t *testing.T) {
 	}
 }
 
-// How far it is, is told while it is under way.
+// Progress is reported while the action runs.
 func TestBulkTellsHowFarItIs(t *testing.T) {
 	server := &interrupting{Server: redistest.Embedded(t)}
 	f := newFixture(t, func(o *Options) {
@@ -147,7 +147,7 @@ func TestBulkTellsHowFarItIs(t *testing.T) {
 	f.add("a", "b")
 	told := make(chan struct{})
 	server.do = func(context.Context) { <-told }
-	server.left.Store(4) // the step that deletes
+	server.left.Store(4) // before the step that deletes
 	response, err := f.server.Client().Do(f.request("POST", "/v1/accounts:delete?all=true", ""))
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestBulkTellsHowFarItIs(t *testing.T) {
 	}
 }
 
-// A caller that goes away ends what it asked for.
+// When a caller goes away, its action ends.
 func TestBulkEndsWithItsCaller(t *testing.T) {
 	server := &interrupting{Server: redistest.Embedded(t)}
 	var ring *circulate.Ring
@@ -185,7 +185,7 @@ func TestBulkEndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	server.do = func(ctx context.Context) {
 		cancel()
-		<-ctx.Done() // the server has seen it
+		<-ctx.Done() // until the server notices
 	}
 	server.left.Store(4)
 	response, err := f.server.Client().Do(f.request("POST", "/v1/accounts:delete?all=true", "").WithContext(ctx))

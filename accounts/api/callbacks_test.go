@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// calling is an API with one callback, and WeCom's side of it.
+// calling is an API with one callback, and WeCom's side of the callback.
 type calling struct {
 	*fixture
 	crypt    *wecomcrypt.Crypt
@@ -40,7 +40,7 @@ func startCalling(t *testing.T) *calling {
 		}
 		o.CallbackMetrics = NewCallbackMetrics(c.registry)
 	})
-	c.token = "" // WeCom has none
+	c.token = "" // WeCom does not send the API's token
 	return c
 }
 
@@ -102,14 +102,14 @@ func TestWeComCalls(t *testing.T) {
 	if err != nil || len(batch.Claims) != 1 || string(batch.Claims[0].Hint) != `{"token":"tok"}` {
 		t.Errorf("%+v, %v", batch.Claims, err)
 	}
-	query, body = c.event("wk2") // WeCom is not to call again for what nobody registered
+	query, body = c.event("wk2") // WeCom must not repeat an event of an account that is not registered
 	if got := c.send("POST", "acme", query, body); got.status != 200 || got.body != "success" {
 		t.Errorf("%+v", got)
 	}
 	c.counted("acme", callback.UnknownAccount, 1)
 }
 
-// TestForgersAreToldNothing wants the same answer whatever is wrong.
+// TestForgersAreToldNothing expects the same answer, whatever is wrong with the request.
 func TestForgersAreToldNothing(t *testing.T) {
 	c := startCalling(t)
 	query, body := c.event("wk1")
@@ -143,7 +143,7 @@ func TestForgersAreToldNothing(t *testing.T) {
 	if logs := c.logs.String(); logs != "" {
 		t.Errorf("a forger fills the log: %s", logs)
 	}
-	// All else still wants the token.
+	// All other routes still demand the token.
 	if got := c.do(c.request("GET", "/v1/accounts", "")); got.status != 401 {
 		t.Errorf("%+v", got)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// conditional makes a request with If-Match and wants a status.
+// conditional makes a request with If-Match and expects a status.
 func (f *fixture) conditional(method, path, match, body string, status int) reply {
 	f.Helper()
 	r := f.request(method, path, body)
@@ -62,7 +62,7 @@ func TestETags(t *testing.T) {
 func TestRequireMatch(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.RequireMatch = true })
 	const path = "/v1/accounts/a"
-	f.conditional("PUT", path, "", `{"kind":"plain"}`, 201) // what is not there needs none
+	f.conditional("PUT", path, "", `{"kind":"plain"}`, 201) // a new account needs no If-Match
 	missing := f.conditional("PUT", path, "", `{"kind":"plain","cadence":"every 9m"}`, 428)
 	if !strings.Contains(missing.body, "If-Match") {
 		t.Error(missing.body)

@@ -35,7 +35,7 @@ func (f *fixture) finds(id string, n int) {
 	}
 }
 
-// buries has a group read all there is, and handle none of it.
+// buries lets a group read all messages and handle none of them. All become dead letters.
 func (f *fixture) buries(name string) {
 	f.Helper()
 	ctx := context.Background()
@@ -163,11 +163,11 @@ func TestWebhooks(t *testing.T) {
 	}
 	f.call("POST", "/v1/webhooks/none/enable", "", 404, nil)
 	f.call("GET", "/v1/webhooks/none", "", 404, nil)
-	f.call("POST", "/v1/webhooks/crm/retry", "", 409, nil) // nobody delivers
+	f.call("POST", "/v1/webhooks/crm/retry", "", 409, nil) // no process delivers
 	f.call("POST", "/v1/webhooks/crm/skip", `{"all":true}`, 409, nil)
 }
 
-// says has a process report how an endpoint stands.
+// says lets a process report the state of an endpoint.
 func (f *fixture) says(r endpoint.Report) {
 	f.Helper()
 	if err := endpoint.Of(f.ring).Report(context.Background(), "process001", []endpoint.Report{r}); err != nil {

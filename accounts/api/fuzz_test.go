@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts/message"
 )
 
-// The parameters and headers that routes read themselves are accepted as they should be, or
-// refused with a fault for each.
+// The parameters and headers that routes parse themselves are accepted in their valid forms,
+// or refused with a fault for each.
 func FuzzParameters(f *testing.F) {
 	f.Add(`"a", W/"b"`, "limit=5&after=start&all=true&dry_run=1")
 	f.Add("*", "limit=1001&limit=2&after=a;b")

@@ -40,7 +40,7 @@ func TestToken(t *testing.T) {
 	}
 	lower := f.request("GET", "/v1/stats", "")
 	lower.Header.Set("Authorization", "bearer right")
-	lower.Host = "rounds.example:8080" // any name will do where a token is shown
+	lower.Host = "rounds.example:8080" // a caller with a token may use any host name
 	if got := f.do(lower); got.status != 200 {
 		t.Errorf("bearer: %d", got.status)
 	}
@@ -52,11 +52,11 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// guardedPaths are of every sort that is not open to all.
+// guardedPaths has one path of each sort that is not open to all.
 var guardedPaths = []string{"/v1/accounts", "/v1/accounts:export", "/v1/accounts/%2F", "/v1/messages", "/v1/stats", "/v1/nothing", "/metrics", "/openapi.json", "/nothing"}
 
-// Without a token, a page from elsewhere in a browser on this machine must get
-// nothing and do nothing.
+// If no token is set, a page from elsewhere in a browser on this machine must not read or
+// change anything.
 func TestForeignPages(t *testing.T) {
 	f := newFixture(t, nil)
 	refused := func(name string, r *http.Request) {
@@ -95,7 +95,7 @@ func TestForeignPages(t *testing.T) {
 	f.call("GET", "/v1/accounts/a", "", 200, nil)
 
 	for _, host := range []string{"localhost:8080", "127.0.0.1", "[::1]:8080", "LOCALHOST"} {
-		for _, site := range []string{"", "none", "same-origin"} { // curl, an address that was typed, a page of ours
+		for _, site := range []string{"", "none", "same-origin"} { // curl, an address typed into a browser, a page of the API itself
 			r := f.request("GET", "/v1/stats", "")
 			r.Host = host
 			if site != "" {
@@ -113,8 +113,8 @@ func TestForeignPages(t *testing.T) {
 	}
 }
 
-// A page whose name leads to 127.0.0.1 since a moment ago reaches the listener, as the
-// same site. Its name gives it away.
+// A page whose host name now resolves to 127.0.0.1 reaches the listener, and counts as the
+// same site. The server refuses it because of its host name.
 func TestRebinding(t *testing.T) {
 	f := newFixture(t, nil)
 	listener := f.server.Listener.Addr().String()
@@ -144,7 +144,7 @@ func TestRebinding(t *testing.T) {
 			t.Errorf("%s: %d", host, response.StatusCode)
 		}
 	}
-	// A request may name its host twice: the address wins, and is judged.
+	// A request may name its host twice. The one in its first line counts, and is checked.
 	for request, want := range map[string]string{
 		"GET http://evil.example/v1/accounts HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n": "403",
 		"GET /v1/accounts HTTP/1.0\r\n\r\n": "403",
@@ -212,7 +212,7 @@ func TestOps(t *testing.T) {
 	}
 }
 
-// A page of another site gets no metrics either.
+// A page of another site does not get metrics either.
 func TestOpsForForeignPages(t *testing.T) {
 	f := newFixture(t, nil)
 	ops := Ops(f.ring, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "rounds_up 1\n") }), nil)
@@ -242,8 +242,8 @@ func TestOpsForForeignPages(t *testing.T) {
 	}
 }
 
-// Where other machines can reach the operators' routes, all but the probes want the token
-// as it is at that moment.
+// If other machines can reach the operators' routes, all of them but the probes demand the
+// current token.
 func TestOpsWithToken(t *testing.T) {
 	f := newFixture(t, nil)
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "rounds_up 1\n") })

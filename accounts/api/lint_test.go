@@ -13,7 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/callback"
 )
 
-// description is a description of an API as far as lint looks at it.
+// description is the part of an API description that lint checks.
 type description struct {
 	Info struct {
 		Title, Version, Description string
@@ -29,7 +29,7 @@ type description struct {
 	}
 }
 
-// described is one of its operations.
+// described is one operation of a description.
 type described struct {
 	OperationID string
 	Summary     string
@@ -42,7 +42,7 @@ type described struct {
 	Responses map[string]struct{ Description string }
 }
 
-// lint returns what is wrong by the rules that redocly's lint recommends, as far as a
+// lint returns the faults by the rules that redocly's lint recommends, as far as a
 // description made by huma could break them.
 func lint(text []byte) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
@@ -125,7 +125,7 @@ func lint(text []byte) (faults []string) {
 	return append(faults, lintSchemas(d)...)
 }
 
-// lintSchemas finds references that lead nowhere, and schemas that none leads to.
+// lintSchemas finds references to schemas that do not exist, and schemas without a reference.
 func lintSchemas(d description) (faults []string) {
 	reference := regexp.MustCompile(`"\$ref":"#/components/schemas/([^"]*)"`)
 	used := make(map[string]bool)

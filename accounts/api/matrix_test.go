@@ -17,21 +17,21 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access/key"
 )
 
-// asked is how the matrix calls a route. The zero value will do where it is enough to know
-// whether the caller gets past the table.
+// asked is how the matrix calls a route. The zero value is enough if the test only needs to
+// know whether the caller gets past the table of rights.
 type asked struct {
-	path, body string // what {id} and {name} stand for is put in; empty: the route's own
-	ok         []int  // what the answer may be to who may; none: anything but 401 and 403
+	path, body string // {id} and {name} are replaced; empty: the route's own path
+	ok         []int  // the statuses that an allowed caller may get; none: anything but 401 and 403
 
-	shows bool // the answer tells of accounts: of the caller's own, and of no others
-	// counts is what stands in the answer for so many accounts of the caller's, with which
-	// the world of the matrix begins.
+	shows bool // the answer contains the caller's own accounts, and must not contain others
+	// counts returns a text that the answer must contain if the caller has so many accounts in
+	// the matrix's world.
 	counts func(own int) string
-	spoils bool // the world is made anew before
+	spoils bool // the accounts are made again before the next call
 }
 
-// calls are how the matrix calls the routes that are about accounts. Account scope needs
-// an answer to who sees the account that differs from the 404 to who does not.
+// calls says how the matrix calls the routes about accounts. For a route with account scope,
+// callers who may see the account must get another answer than the 404 for those who may not.
 func calls() map[string]asked {
 	record := `{"kind":"plain","labels":{"team":"{team}"}}`
 	counted := func(format string) func(int) string {
@@ -64,7 +64,7 @@ func calls() map[string]asked {
 		"POST /v1/keys":                   {body: `{"name":"made","role":"viewer"}`, ok: []int{201, 409}},
 		"POST /v1/reshard":                {body: `{"shards":8,"dry_run":true}`, ok: []int{200}},
 		"POST /v1/reload":                 {ok: []int{200}},
-		"GET /v1/callbacks/wecom/{name}":  {ok: []int{403}}, // it is not signed
+		"GET /v1/callbacks/wecom/{name}":  {ok: []int{403}}, // the request is not signed
 		"POST /v1/callbacks/wecom/{name}": {ok: []int{403}},
 	}
 }
@@ -96,8 +96,8 @@ func (f *fixture) world() {
 	}
 }
 
-// TestMatrix has everybody who there may be call every route that there is, and holds the
-// answers against the table of rights.
+// TestMatrix lets every sort of caller call every route, and compares the answers with the
+// table of rights.
 func TestMatrix(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		withEverything(t)(o)
@@ -112,7 +112,7 @@ func TestMatrix(t *testing.T) {
 	type caller struct {
 		name, text string
 		role       access.Role
-		team       string // empty: not bound
+		team       string // empty: not bound to a team
 	}
 	callers := []caller{{name: "nobody"}}
 	for _, role := range access.Roles() {
@@ -147,7 +147,7 @@ func TestMatrix(t *testing.T) {
 			if ask.body != "" {
 				r.Header.Set("Content-Type", "application/json")
 			}
-			// The callers do not spoil what the table does not let them reach.
+			// A call that the table refuses must not spoil the world.
 			got := as.do(r)
 			spoilt = ask.spoils && got.status < 400
 			fail := func(want string) {
@@ -155,7 +155,7 @@ func TestMatrix(t *testing.T) {
 			}
 			switch {
 			case right.Route == "POST /signin" || right.Route == "POST /v1/session":
-				continue // they find out who it is, and refuse who shows nothing: see TestSignInFails
+				continue // these routes find out themselves who calls, and refuse callers without a credential: see TestSignInFails
 			case right.Scope == ScopeOpen:
 				if got.status == 401 || got.status == 403 && len(ask.ok) == 0 {
 					fail("an answer")
@@ -208,7 +208,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// What a follower is sent are messages of its own accounts, and it passes over the others'.
+// A follower gets the messages of its own accounts, and passes over those of others.
 func TestFollowersSeeTheirOwn(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.RequireKey, o.Heartbeat = true, time.Millisecond })
 	for _, id := range []string{"press-1", "sales-1", "press-2"} {
@@ -243,7 +243,7 @@ func TestFollowersSeeTheirOwn(t *testing.T) {
 		t.Errorf("got %q", told)
 	}
 	e.cancel()
-	// Where it passes over messages alone, it is told how far it came.
+	// A follower that only passes over messages is still sent its position.
 	sales := f.as(f.key(key.New{Name: "nobodys", Role: access.Viewer, Labels: access.Labels{"team": "nobodys"}}))
 	e = sales.follow("", "")
 	for last := ""; last != end; {
@@ -256,7 +256,7 @@ func TestFollowersSeeTheirOwn(t *testing.T) {
 		}
 	}
 	e.cancel()
-	// What is relabelled is seen by others within a moment, and the messages go with it.
+	// After a change of labels, others see the account and its messages within a moment.
 	f.api.sight.mu.Lock()
 	for id, seen := range f.api.sight.known {
 		seen.at = seen.at.Add(-sightLasts)
@@ -273,8 +273,8 @@ func TestFollowersSeeTheirOwn(t *testing.T) {
 	}
 }
 
-// A cursor tells nobody who is bound of accounts of others, and is of use to the same labels
-// alone.
+// A cursor tells a bound caller nothing about the accounts of others, and is valid only for
+// callers with the same labels.
 func TestCursorsTellNothing(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.RequireKey = true })
 	f.world()
@@ -330,7 +330,8 @@ func TestCursorsTellNothing(t *testing.T) {
 	}
 }
 
-// The trail of an account tells who is bound nothing of others that an entry names as well.
+// The trail of an account tells a bound caller nothing about other accounts that an entry
+// names as well.
 func TestAnAccountsTrailTellsNothingOfOthers(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Token = "the-token-of-this-test" })
 	f.world()
@@ -346,7 +347,7 @@ func TestAnAccountsTrailTellsNothingOfOthers(t *testing.T) {
 	}
 }
 
-// Whose an account is, is kept for so many and no more.
+// The cache of who may see which account is bounded.
 func TestSightIsBounded(t *testing.T) {
 	var s sight
 	now := time.Now()
@@ -362,7 +363,7 @@ func TestSightIsBounded(t *testing.T) {
 	}
 }
 
-// What is counted for one is told to those with the same labels for a while, and to no others.
+// Counts are kept for a while for callers with the same labels, and not shown to others.
 func TestCountsAreShared(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.RequireKey = true })
 	f.world()
@@ -381,7 +382,7 @@ func TestCountsAreShared(t *testing.T) {
 	if n := registered("b", access.Labels{"team": "press"}); n != 2 {
 		t.Errorf("counted anew: %d", n)
 	}
-	// Labels that look the same when they are joined are others.
+	// Different labels do not share counts, even if their joined texts look the same.
 	if n := registered("c", access.Labels{"team": "press,x=y"}); n != 0 {
 		t.Errorf("others: %d", n)
 	}
@@ -394,7 +395,8 @@ func TestCountsAreShared(t *testing.T) {
 	}
 }
 
-// The accounts are reached as the caller has them, and in no other way.
+// Only bound.go uses the registry of all accounts. All other files use the registry as the
+// caller may see it.
 func TestOneWayToTheAccounts(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -413,7 +415,7 @@ func TestOneWayToTheAccounts(t *testing.T) {
 			t.Errorf("%s: options.Registry %d times, want %d", name, n, want)
 		}
 	}
-	// Nobody comes there without a principal.
+	// Without a principal there is no access to the accounts.
 	f := newFixture(t, nil)
 	defer func() {
 		if recover() == nil {

@@ -35,7 +35,8 @@ func (f *fixture) find(account string, ids ...string) {
 	if outcomes, err := f.ring.Return(ctx, shard, []circulate.Return{item}); err != nil || outcomes[0] != circulate.Written {
 		f.Fatalf("return of %s: %v, %v", account, outcomes, err)
 	}
-	// Messages of one millisecond are in the order of their shards: the next come later.
+	// Messages of the same millisecond are in the order of their shards. Wait, so that the
+	// next ones are later.
 	written, err := f.ring.Now(ctx, shard)
 	for now := written; err == nil && now.UnixMilli() == written.UnixMilli(); {
 		now, err = f.ring.Now(ctx, shard)
@@ -61,7 +62,7 @@ func TestMessages(t *testing.T) {
 		t.Errorf("empty: %s", got.body)
 	}
 	f.find("a", "a1", "a2")
-	f.redis.SetClock(func() time.Time { return time.Now().Add(time.Second) }) // of one millisecond the shard decides
+	f.redis.SetClock(func() time.Time { return time.Now().Add(time.Second) }) // in the same millisecond the shard would decide
 	f.find("b", "b1")
 	var list MessageList
 	got = f.call("GET", "/v1/messages?limit=2", "", 200, &list)
@@ -93,7 +94,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// events reads server-sent events.
+// events reads a stream of server-sent events.
 type events struct {
 	*testing.T
 	cancel  context.CancelFunc
@@ -183,7 +184,7 @@ func TestFollow(t *testing.T) {
 	last := e.wantMessage("b1")
 	e.cancel()
 
-	// A caller that comes back misses nothing and gets nothing twice.
+	// A caller that reconnects misses no message and gets none twice.
 	f.find("a", "a3")
 	back := f.follow("?after=start", last.id)
 	back.wantMessage("a3")
@@ -194,7 +195,8 @@ func TestFollow(t *testing.T) {
 	back.wantMessage("a3")
 	back.cancel()
 
-	// Even one that had no message yet, for it was told where it began.
+	// This holds even for a caller without a message so far, because the opening event had its
+	// position.
 	e = f.follow("?after=now", "")
 	opening, ok := e.next()
 	if !ok || opening.id == "" || opening.message.ID != "" {
@@ -204,7 +206,7 @@ func TestFollow(t *testing.T) {
 	f.find("c", "c1")
 	f.follow("", opening.id).wantMessage("c1")
 
-	// The ids of events are what after takes, too.
+	// The parameter after accepts the ids of events too.
 	var list MessageList
 	f.call("GET", "/v1/messages?after="+last.id, "", 200, &list)
 	if idsOf(list) != "a3 c1" {
@@ -221,7 +223,7 @@ func TestFollowMany(t *testing.T) {
 	f.find("a", ids...)
 	e := f.follow("", "")
 	for _, id := range ids {
-		e.wantMessage(id) // pages that are full follow each other at once
+		e.wantMessage(id) // full pages follow each other at once
 	}
 }
 
@@ -244,7 +246,7 @@ func TestFollowEnds(t *testing.T) {
 	if _, ok := e.next(); !ok {
 		t.Fatal("no opening")
 	}
-	// Shutdown waits for every request; Close ends those that would not end.
+	// Shutdown waits for every request. Close ends those that would not end by themselves.
 	f.server.Config.RegisterOnShutdown(f.api.Close)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -256,8 +258,7 @@ func TestFollowEnds(t *testing.T) {
 	}
 }
 
-// Redis fails under a follower: its stream ends, so that it comes back and is
-// told.
+// If Redis fails, a follower's stream ends. The follower gets the error when it reconnects.
 func TestFollowWithoutRedis(t *testing.T) {
 	f := newFixture(t, nil)
 	e := f.follow("", "")

@@ -12,7 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// fails checks every account that is due and parks it.
+// fails lets the check of every due account fail, and parks the account.
 func (f *fixture) fails(reason string) {
 	f.Helper()
 	codes := accounts.NewCodes()
@@ -102,7 +102,7 @@ func TestParked(t *testing.T) {
 			t.Errorf("%s %s %.60s: faults at %v, want %v", tt.method, tt.path, tt.body, p.locations(), tt.locations)
 		}
 	}
-	// The most ids there may be, however they are written, are no body too large.
+	// A body with the maximum number of ids is not too large, however the ids are escaped.
 	long := make([]string, accounts.MaxReviveIDs)
 	for i := range long {
 		long[i] = fmt.Sprintf(`"%04d%s"`, i, strings.Repeat(`\u0041`, 252))

@@ -35,13 +35,14 @@ func TestReadinessAsksAFewTimesASecond(t *testing.T) {
 		})
 	}
 	probes.Wait()
-	// A machine that is slow takes some seconds for this; 200 would take it forty.
+	// A slow machine needs a few seconds for the probes, and may ask a few times in each. To ask 200
+	// times would take it forty seconds.
 	if n := asked.Load(); n >= 200 {
 		t.Errorf("200 probes asked %d times", n)
 	}
 }
 
-// A Redis that answers and takes no writes is not ready, and what only adds is told why.
+// A Redis that answers but refuses writes is not ready, and the probe says why.
 func TestFullRedisIsNotReady(t *testing.T) {
 	server := redistest.Connect(t, redistest.Start(t))
 	limit := func(bytes int) {

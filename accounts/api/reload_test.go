@@ -37,8 +37,8 @@ func TestReload(t *testing.T) {
 	newFixture(t, nil).call("POST", "/v1/reload", "", 404, nil)
 }
 
-// Requests are judged by the new token as soon as it holds, and what lasts by the old one
-// ends; with the same token it goes on.
+// Requests are checked against the new token as soon as it is valid. Long requests with the
+// old token end. If the token stays the same, they go on.
 func TestUpdate(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Token = "one" })
 	follow := func() *http.Response {
@@ -65,7 +65,7 @@ func TestUpdate(t *testing.T) {
 	if f.api.following.Load() != 1 {
 		t.Error("with the same token a follower was cut off")
 	}
-	change, err := f.api.Update("two", nil) // not yet
+	change, err := f.api.Update("two", nil) // the change is not applied yet
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,8 +32,8 @@ func TestReshard(t *testing.T) {
 	}
 	f.call("POST", "/v1/reshard", `{"shards":10}`, 409, nil)
 	f.call("POST", "/v1/reshard:finish", "", 409, nil)
-	// The routes of this server know nothing of the change, and do not say that an
-	// account is not there which may be elsewhere.
+	// This server's routes do not know of the change. They do not report an account as missing
+	// that may be in another place.
 	if got := f.call("GET", "/v1/accounts/b", "", 503, nil); got.header.Get("Retry-After") != "1" {
 		t.Errorf("%v", got.header)
 	}

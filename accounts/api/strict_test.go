@@ -13,15 +13,15 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// asked makes a request and returns what came.
+// asked makes a request and returns the status and the body of the reply.
 func (f *fixture) asked(method, path, body string) (int, string) {
 	f.Helper()
 	r := f.do(f.request(method, path, body))
 	return r.status, string(r.body)
 }
 
-// Ids that one decoder takes for another must not come in anywhere: two accounts
-// would become one.
+// No route may accept ids that some decoder takes for other ids: two accounts would become
+// one.
 func TestIDsThatAlias(t *testing.T) {
 	f := newFixture(t, nil)
 	for name, c := range map[string]struct {
@@ -52,8 +52,8 @@ func TestIDsThatAlias(t *testing.T) {
 	}
 }
 
-// A record that came to be stored before depth was judged is no reason why nobody
-// can list the others.
+// A stored record may be too deep, because depth was not always checked. It must not keep the
+// others out of lists.
 func TestListingWithARecordThatIsTooDeep(t *testing.T) {
 	f := newFixture(t, nil)
 	for id, depth := range map[string]int{"deep": 9_990, "less": 70, "flat": 1} {
@@ -80,7 +80,7 @@ func TestListingWithARecordThatIsTooDeep(t *testing.T) {
 	}
 }
 
-// Nor is a message that is too deep a reason why nobody can read the others.
+// A message that is too deep does not keep others from being read either.
 func TestMessagesWithOneThatIsTooDeep(t *testing.T) {
 	for depth, shown := range map[int]bool{10: true, maxShownDepth: true, maxShownDepth + 1: false, 9_999: false} {
 		data := strings.Repeat("[", depth) + strings.Repeat("]", depth)
@@ -91,7 +91,7 @@ func TestMessagesWithOneThatIsTooDeep(t *testing.T) {
 	}
 }
 
-// A body that breaks off is the caller's fault, and is answered and kept as that.
+// A body that breaks off is the caller's fault. The answer and the trail say so.
 func TestABodyThatBreaksOff(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, path := range []string{"/v1/accounts", "/v1/parked:revive", "/v1/accounts/a/nudge", "/v1/reshard", "/v1/groups/g/read"} {
@@ -108,7 +108,7 @@ func TestABodyThatBreaksOff(t *testing.T) {
 	}
 }
 
-// What stands in a body may be a secret, under a name that is misspelt: no problem quotes it.
+// A body may contain a secret under a misspelt name, so no problem quotes a body.
 func TestProblemsQuoteNoBody(t *testing.T) {
 	f := newFixture(t, nil)
 	const secret = "s3cr3t-of-somebody"
@@ -122,7 +122,7 @@ func TestProblemsQuoteNoBody(t *testing.T) {
 			t.Errorf("%s %s %s: %d %s", c[0], c[1], c[2], r.status, r.body)
 		}
 	}
-	// A parameter is quoted: that is no place for a secret.
+	// A parameter is quoted, because it is no place for a secret.
 	if r := f.do(f.request("GET", "/v1/accounts?limit=0", "")); !strings.Contains(r.body, `"value":0`) {
 		t.Errorf("%s", r.body)
 	}

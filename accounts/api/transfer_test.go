@@ -91,7 +91,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// startImport begins an import whose lines the test sends as it goes.
+// startImport begins an import. The test sends its lines one by one.
 func (f *fixture) startImport() (*io.PipeWriter, lines) {
 	f.Helper()
 	in, out := io.Pipe()
@@ -108,7 +108,7 @@ func (f *fixture) startImport() (*io.PipeWriter, lines) {
 	return out, lines{f.T, bufio.NewScanner(response.Body)}
 }
 
-// The answer to a bad line comes while the request goes on.
+// The answer to a bad line comes before the end of the request.
 func TestImportAnswersAsItGoes(t *testing.T) {
 	f := newFixture(t, nil)
 	out, l := f.startImport()
@@ -163,7 +163,7 @@ func TestImportStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.next(new(BadLine))
-		f.api.Close() // while the import waits for more
+		f.api.Close() // while the import waits for more lines
 		var end ImportEnd
 		l.next(&end)
 		if !strings.HasSuffix(end.Error, ": the server is shutting down") || end.Summary.Lines != 1 {
@@ -173,8 +173,8 @@ func TestImportStops(t *testing.T) {
 	})
 }
 
-// fill registers accounts whose records are more than the buffers between a
-// server and its caller hold.
+// fill registers accounts with more records than the buffers between a server and its caller
+// can hold.
 func (f *fixture) fill(n int) {
 	f.Helper()
 	var text strings.Builder
@@ -187,7 +187,7 @@ func (f *fixture) fill(n int) {
 	}
 }
 
-// An export that fails half way must not look like a whole one.
+// An export that fails half way must not look complete.
 func TestExportIsCutOff(t *testing.T) {
 	f := newFixture(t, nil)
 	f.fill(400)
@@ -196,7 +196,7 @@ func TestExportIsCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	// The rest does not fit between here and there, so the server waits.
+	// The buffers cannot hold the rest, so the server waits.
 	if _, err := io.CopyN(io.Discard, response.Body, 1000); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestExportIsCutOff(t *testing.T) {
 	}
 }
 
-// A caller that goes away is no failure of the server's.
+// A caller that goes away is not logged as a failure of the server.
 func TestCallersThatGoAreNotLogged(t *testing.T) {
 	f := newFixture(t, nil)
 	f.fill(400)
@@ -254,7 +254,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// Every route is described, and only routes are; each reference leads somewhere.
+// The description has all routes and no others, and each of its references leads somewhere.
 func TestOpenAPI(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Token = "t"; o.Version = "1.2.3" })
 	var doc struct {
@@ -312,7 +312,7 @@ func TestOpenAPI(t *testing.T) {
 					t.Errorf("%s %s %s has no description", method, path, status)
 				}
 			}
-			// What is described is there.
+			// The described route exists.
 			r := f.request(strings.ToUpper(method), strings.NewReplacer("{id}", "a", "{name}", "a").Replace(path), "")
 			if got := f.do(r); got.status == http.StatusMethodNotAllowed || strings.Contains(got.body, "no such route") {
 				t.Errorf("%s %s: %d", method, path, got.status)
