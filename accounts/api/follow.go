@@ -18,12 +18,12 @@ type follower struct {
 	tail     *message.Tail
 	out      *patientWriter
 	buffer   bytes.Buffer
-	passed   bool // the position is behind messages that the caller may not see, and was not sent yet
+	passed   bool // the position is behind messages that the caller may not see, and the caller does not have it yet
 }
 
-// followMessages sends server-sent events until the caller goes or the server closes. Each event
-// has the position behind it, with which a caller that lost the connection goes on: it misses no
-// message and gets none twice.
+// followMessages sends server-sent events until the caller goes or the server closes. The id
+// of each event is the position behind its message. A caller that lost the connection
+// continues from there: it misses no message and gets none twice.
 func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position message.Position) {
 	if s.following.Add(1) > int64(s.options.MaxFollowers) {
 		s.following.Add(-1)
@@ -46,21 +46,21 @@ func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position
 		s.problem(ctx, "follow messages", err).write(w)
 		return
 	}
-	_ = f.out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and a deadline must not end it
+	_ = f.out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and a read deadline must not end the stream
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // or nginx holds back events
+	w.Header().Set("X-Accel-Buffering", "no") // otherwise nginx holds back events
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return
 	}
-	// Send the id first: a caller that is cut off before the first message must not miss messages
-	// that come before it is back.
+	// Send an id first. A caller that is cut off before its first message must not miss
+	// messages that come while it is away.
 	opening := fmt.Sprintf("retry: 1000\nid: %s\n\n", position.String())
 	if err := f.send([]byte(opening)); err != nil {
 		return
 	}
 	if err := f.follow(ctx, full); err != nil && ctx.Err() == nil {
-		_ = s.problem(ctx, "follow messages", err) // it logs; the caller sees it when it comes back
+		_ = s.problem(ctx, "follow messages", err) // problem logs the error; the caller gets it when it reconnects
 	}
 }
 
@@ -70,7 +70,7 @@ func (f *follower) follow(ctx context.Context, full bool) error {
 	for {
 		if f.buffer.Len() == 0 && time.Since(sent) >= options.Heartbeat {
 			f.buffer.WriteString(": still here\n")
-			if f.passed { // so that a caller that is cut off does not skip the same messages again
+			if f.passed { // a caller that is cut off must not pass over the same messages again
 				fmt.Fprintf(&f.buffer, "id: %s\n", f.position.String())
 				f.passed = false
 			}
@@ -101,13 +101,13 @@ func (f *follower) follow(ctx context.Context, full bool) error {
 	}
 }
 
-// read puts the next messages into the buffer, and reports whether there may be more already.
+// read puts the next messages into the buffer, and reports whether there may already be more.
 func (f *follower) read(ctx context.Context) (full bool, err error) {
 	found, more, err := f.tail.Page(ctx)
 	if err != nil {
 		return false, err
 	}
-	f.position = f.position.Clone() // the opening has the position where it began
+	f.position = f.position.Clone() // the opening event keeps the position from before
 	shown, err := f.server.visible(ctx, found)
 	if err != nil {
 		return false, err

@@ -23,8 +23,8 @@ func withAgain(ctx context.Context, again func() (access.Principal, error)) cont
 	return context.WithValue(ctx, againKey{}, again)
 }
 
-// stream returns the context of a long request. It also ends with the server, and when the
-// caller's key is revoked. The caller must call the function at the end.
+// stream returns the context of a long request. It also ends when the server closes, and when
+// the caller's key is revoked. The caller must call the function at the end.
 func (s *Server) stream(r *http.Request) (context.Context, context.CancelFunc) {
 	return s.lasting(r.Context())
 }
@@ -42,13 +42,13 @@ func (s *Server) lasting(ctx context.Context) (context.Context, context.CancelFu
 	}
 }
 
-// stillAllowed ends a request once its caller is no longer admitted, or is another principal. If
-// that is unknown, the request goes on.
+// stillAllowed ends a request when its caller is no longer admitted, or when its role or
+// labels have changed. If that cannot be found out, the request goes on.
 func stillAllowed(ctx context.Context, cancel context.CancelCauseFunc) {
 	again, ok := ctx.Value(againKey{}).(func() (access.Principal, error))
 	principal, _ := access.From(ctx)
 	if !ok || principal.Via == access.ViaLocal || principal.Via == access.ViaToken {
-		return // a change of the token ends it by itself
+		return // Update ends these requests itself when the token changes
 	}
 	tick := time.NewTicker(askAgain)
 	defer tick.Stop()

@@ -24,44 +24,46 @@ type Options struct {
 	Ring     *circulate.Ring
 	Registry *accounts.Registry
 
-	// Reload reads the process' settings again, for POST /v1/reload. Faults of theirs are
-	// Faults. Nil: there is no such route.
+	// Reload reads the process' settings again, for POST /v1/reload. If the settings are at
+	// fault, its error is accounts.Faults. Nil: there is no such route.
 	Reload func(context.Context) (Reloaded, error)
 
-	// Token is demanded of every caller who has no key; empty: nobody need show anything,
-	// unless RequireKey says so.
+	// Token is demanded of every caller who has no key. Empty: callers need no token, and need
+	// a key only if RequireKey is set.
 	Token      string
-	RequireKey bool         // who shows neither key nor token is refused, even where there is no token
-	Keys       *key.Keyring // nil: one is made; who has a key of it may do what the key may
+	RequireKey bool         // callers with neither key nor token are refused, even if there is no token
+	Keys       *key.Keyring // callers with one of its keys may do what the key allows; nil: New makes one
 
-	People   *idp.Provider // whom people may sign in with at pages; nil: with keys and the token alone
-	PeopleAt string        // where its people find the pages, such as https://rounds.example
+	People   *idp.Provider // the provider with which people sign in to the pages; nil: they sign in with keys and the token alone
+	PeopleAt string        // the URL at which people find the pages, such as https://rounds.example
 
-	Metrics http.Handler // at /metrics; nil: there is no such route
-	Guide   http.Handler // at GuidePath and below, open to all; nil: there is no such route
-	Log     *slog.Logger // failures that are not the caller's; nil: nowhere
-	Version string       // of the program, for the description
+	Metrics http.Handler // served at /metrics; nil: there is no such route
+	Guide   http.Handler // served at GuidePath and below, open to all; nil: there is no such route
+	Log     *slog.Logger // gets failures that are not the caller's; nil: they are not logged
+	Version string       // of the program, for the OpenAPI description; empty: dev
 
-	Callbacks       *callback.Receiver // that WeCom calls, open to all; nil: there are no such routes
-	CallbackMetrics *CallbackMetrics   // nil: nobody counts them
+	Callbacks       *callback.Receiver // receives WeCom's calls, open to all; nil: there are no such routes
+	CallbackMetrics *CallbackMetrics   // counts the calls; nil: they are not counted
 
-	// Trail keeps who changed what; nil: one that keeps trail.Kept entries, and logs to Log.
+	// Trail records who changed what. Nil: New makes one that keeps trail.Kept entries and
+	// logs to Log.
 	Trail *trail.Trail
 
-	// Seal is the key that stored secrets are sealed for; nil, or a nil key: none is stored.
+	// Seal returns the key for which stored secrets are sealed. If Seal or its key is nil, no
+	// secret can be stored.
 	Seal func() *secret.PublicKey
 
-	// RequireMatch refuses to change an account that is there, or to delete one, without
-	// If-Match. Imports and changes of many at once need none.
+	// RequireMatch refuses to change or delete an existing account without If-Match. Imports
+	// and bulk changes need none.
 	RequireMatch bool
 
-	// Data tells where accounts are kept, for stats; nil: nothing is told of that.
+	// Data tells where accounts are kept, for GET /v1/stats. Nil: the stats do not say.
 	Data func(context.Context) Data
 
-	DeadAfter    time.Duration // a replica silent for so long is not alive; 10 s
-	MaxFollowers int           // how many may follow messages at once; 256
-	PollInterval time.Duration // how often a follower looks for messages that it was not woken for; 1 min
-	Heartbeat    time.Duration // how often an idle follower is sent a comment; 15 s
+	DeadAfter    time.Duration // a replica that is silent for so long is not alive; default 10 s
+	MaxFollowers int           // how many callers may follow messages at once; default 256
+	PollInterval time.Duration // how often a follower looks for messages without a wake-up; default 1 min
+	Heartbeat    time.Duration // how often an idle follower gets a comment; default 15 s
 }
 
 func (o Options) withDefaults() Options {
@@ -98,25 +100,25 @@ type Server struct {
 	sight  sight
 	counts counts
 
-	following atomic.Int64 // callers that are sent messages as they come
+	following atomic.Int64 // callers that get messages as they come
 
-	attempts session.Attempts // to sign in, that failed
+	attempts session.Attempts // failed attempts to sign in
 
-	mu      sync.Mutex // of what follows
+	mu      sync.Mutex // guards the fields below
 	token   string
 	ended   bool
-	closing context.Context // of what lasts
+	closing context.Context // of long requests; ended by close
 	close   context.CancelFunc
 }
 
 // serving is what a server serves now.
 type serving struct {
 	http.Handler
-	open, closed *http.ServeMux // the routes that are open to all, and the others
-	routes       []string       // all of them
+	open, closed *http.ServeMux // the routes that are open to all, and all others
+	routes       []string       // of both
 }
 
-// terms are who may call, and what else is obeyed: what Update changes.
+// terms are what Update changes: who may call, and which callbacks are obeyed.
 type terms struct {
 	token     string
 	callbacks *callback.Receiver // nil: none
@@ -164,9 +166,9 @@ func (s *Server) Update(token string, callbacks *callback.Receiver) (change func
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serving.Load().ServeHTTP(w, r) }
 
-// Close ends what would otherwise last: followers of messages, imports and
-// exports. Give it to http.Server.RegisterOnShutdown, for Shutdown waits for all
-// of them. Other requests are answered as before.
+// Close ends the requests that would otherwise last: followers of messages, imports and
+// exports. Pass it to http.Server.RegisterOnShutdown, because Shutdown waits for all of them.
+// Other requests are answered as before.
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
