@@ -228,10 +228,7 @@ func (s Store) Note(ctx context.Context, digest string) error {
 
 // run runs a script. If a Redis key has a wrong type, it sets that key aside and tries again.
 func (s Store) run(ctx context.Context, script *wire.Script, keys []string, args ...any) (any, error) {
-	reply, err := s.wire.Eval(ctx, script, keys, args)
-	if s.mended(ctx, err) {
-		reply, err = s.wire.Eval(ctx, script, keys, args)
-	}
+	reply, err := wire.Mending(ctx, s.wire, s.all(), func() (any, error) { return s.wire.Eval(ctx, script, keys, args) })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", script.Name(), err)
 	}
@@ -242,25 +239,17 @@ func (s Store) run(ctx context.Context, script *wire.Script, keys []string, args
 // again.
 func (s Store) pipeline(ctx context.Context, doing string, commands ...wire.Command) ([]any, error) {
 	records, _, _ := s.keys()
-	replies, err := s.wire.Pipeline(ctx, records, commands...)
-	if s.mended(ctx, err) {
-		replies, err = s.wire.Pipeline(ctx, records, commands...)
-	}
+	replies, err := wire.Mending(ctx, s.wire, s.all(), func() ([]any, error) { return s.wire.Pipeline(ctx, records, commands...) })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	return replies, nil
 }
 
-// mended sets Redis keys of a wrong type aside if the error is about one. It reports whether
-// it did so. If it did, the caller can try again.
-func (s Store) mended(ctx context.Context, err error) bool {
-	if !wire.HasCode(err, "WRONGTYPE") {
-		return false
-	}
+// all returns every Redis key with the type that it must have.
+func (s Store) all() []wire.Key {
 	records, names, used := s.keys()
-	moved, err := s.wire.SetAside(ctx, []string{records, names, used, s.secret()}, []any{"hash", "hash", "hash", "string"})
-	return err == nil && moved > 0
+	return []wire.Key{{records, "hash"}, {names, "hash"}, {used, "hash"}, {s.secret(), "string"}}
 }
 
 func entryOf(digest, kept, used string) (Entry, error) {

@@ -188,12 +188,8 @@ func (s Store) PauseOwner(ctx context.Context, owner, reason string, memory time
 func (s Store) run(ctx context.Context, script *wire.Script, ref Ref, args ...any) (any, error) {
 	credential, pause := keysOf(s.wire.Namespace(), ref)
 	keys := []string{credential, pause}
-	reply, err := s.wire.Eval(ctx, script, keys, args)
-	if wire.HasCode(err, "WRONGTYPE") {
-		if moved, moveErr := s.wire.SetAside(ctx, keys, []any{"hash", "hash"}); moveErr == nil && moved > 0 {
-			reply, err = s.wire.Eval(ctx, script, keys, args)
-		}
-	}
+	typed := []wire.Key{{credential, "hash"}, {pause, "hash"}}
+	reply, err := wire.Mending(ctx, s.wire, typed, func() (any, error) { return s.wire.Eval(ctx, script, keys, args) })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", script.Name(), err)
 	}

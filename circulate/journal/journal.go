@@ -104,12 +104,7 @@ func (j Journal) Now(ctx context.Context) (time.Time, error) {
 // do sends one command. If the Redis key has a wrong type, it sets the key aside and tries
 // again.
 func (j Journal) do(ctx context.Context, command wire.Command) (any, error) {
-	replies, err := j.wire.Pipeline(ctx, j.key(), command)
-	if wire.HasCode(err, "WRONGTYPE") {
-		if moved, moveErr := j.wire.SetAside(ctx, []string{j.key()}, []any{"stream"}); moveErr == nil && moved > 0 {
-			replies, err = j.wire.Pipeline(ctx, j.key(), command)
-		}
-	}
+	replies, err := wire.Mending(ctx, j.wire, []wire.Key{{j.key(), "stream"}}, func() ([]any, error) { return j.wire.Pipeline(ctx, j.key(), command) })
 	if err != nil {
 		return nil, err
 	}

@@ -128,12 +128,8 @@ func (s Store) get(ctx context.Context, name string, end int) ([]byte, time.Dura
 // run runs a script. If a Redis key has a wrong type, it sets that key aside and tries again.
 func (s Store) run(ctx context.Context, script *wire.Script, owner string, args ...any) (any, error) {
 	keys := s.keys(owner)
-	reply, err := s.wire.Eval(ctx, script, keys, args)
-	if wire.HasCode(err, "WRONGTYPE") {
-		if moved, moveErr := s.wire.SetAside(ctx, keys, []any{"zset", "hash", "zset"}); moveErr == nil && moved > 0 {
-			reply, err = s.wire.Eval(ctx, script, keys, args)
-		}
-	}
+	typed := []wire.Key{{keys[0], "zset"}, {keys[1], "hash"}, {keys[2], "zset"}}
+	reply, err := wire.Mending(ctx, s.wire, typed, func() (any, error) { return s.wire.Eval(ctx, script, keys, args) })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", script.Name(), err)
 	}

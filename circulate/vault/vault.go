@@ -184,10 +184,8 @@ func (s Store) Page(ctx context.Context, after string, limit int) ([]Entry, erro
 
 // run runs a script. If a Redis key has a wrong type, it sets that key aside and tries again.
 func (s Store) run(ctx context.Context, script *wire.Script, args ...any) (any, error) {
-	reply, err := s.wire.Eval(ctx, script, s.keys(), args)
-	if s.mended(ctx, err) {
-		reply, err = s.wire.Eval(ctx, script, s.keys(), args)
-	}
+	keys := s.keys()
+	reply, err := wire.Mending(ctx, s.wire, typed(keys), func() (any, error) { return s.wire.Eval(ctx, script, keys, args) })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", script.Name(), err)
 	}
@@ -197,24 +195,17 @@ func (s Store) run(ctx context.Context, script *wire.Script, args ...any) (any, 
 // pipeline sends commands. If a Redis key has a wrong type, it sets that key aside and tries
 // again.
 func (s Store) pipeline(ctx context.Context, doing string, commands ...wire.Command) ([]any, error) {
-	replies, err := s.wire.Pipeline(ctx, s.keys()[0], commands...)
-	if s.mended(ctx, err) {
-		replies, err = s.wire.Pipeline(ctx, s.keys()[0], commands...)
-	}
+	keys := s.keys()
+	replies, err := wire.Mending(ctx, s.wire, typed(keys), func() ([]any, error) { return s.wire.Pipeline(ctx, keys[0], commands...) })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	return replies, nil
 }
 
-// mended sets Redis keys of a wrong type aside if the error is about one. It reports whether
-// it did so. If it did, the caller can try again.
-func (s Store) mended(ctx context.Context, err error) bool {
-	if !wire.HasCode(err, "WRONGTYPE") {
-		return false
-	}
-	moved, err := s.wire.SetAside(ctx, s.keys(), []any{"hash", "zset", "hash"})
-	return err == nil && moved > 0
+// typed returns the keys that keys returns with the types that they must have.
+func typed(keys []string) []wire.Key {
+	return []wire.Key{{keys[0], "hash"}, {keys[1], "zset"}, {keys[2], "hash"}}
 }
 
 func entryOf(name, text string) (Entry, error) {

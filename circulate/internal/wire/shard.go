@@ -40,10 +40,26 @@ func (w *Wire) SetShardAside(ctx context.Context, shard int) (int, error) {
 	if w.keys == nil {
 		return 0, nil
 	}
-	all := w.keys(shard)
-	names, types := make([]string, len(all)), make([]any, len(all))
-	for i, k := range all {
+	return w.setKeysAside(ctx, w.keys(shard), "shard", shard)
+}
+
+func (w *Wire) setKeysAside(ctx context.Context, keys []Key, about ...any) (int, error) {
+	names, types := make([]string, len(keys)), make([]any, len(keys))
+	for i, k := range keys {
 		names[i], types[i] = k[0], k[1]
 	}
-	return w.SetAside(ctx, names, types, "shard", shard)
+	return w.SetAside(ctx, names, types, about...)
+}
+
+// Mending returns what a call on keys outside the shards returns. If one of the keys has the
+// wrong type, it is set aside, and the call is made once more. One node has all of the keys.
+func Mending[T any](ctx context.Context, w *Wire, keys []Key, call func() (T, error)) (T, error) {
+	reply, err := call()
+	if !HasCode(err, "WRONGTYPE") {
+		return reply, err
+	}
+	if moved, moveErr := w.setKeysAside(ctx, keys); moveErr != nil || moved == 0 {
+		return reply, err
+	}
+	return call()
 }
