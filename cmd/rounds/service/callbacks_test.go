@@ -35,15 +35,6 @@ func TestServeObeysCallbacks(t *testing.T) {
 		hints <- string(asked.Hint)
 	}))
 	defer connector.Close()
-	hint := func() string {
-		select {
-		case hint := <-hints:
-			return hint
-		case <-time.After(30 * time.Second):
-			t.Fatal("no check within 30 s")
-			return ""
-		}
-	}
 	p := start(t, map[string]string{
 		"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true", "ROUNDS_API_TOKEN": "bearer-0123456789",
 		"ROUNDS_SERVICE_SECRET_TOKEN": callbackToken, "ROUNDS_SERVICE_SECRET_KEY": callbackKey,
@@ -57,7 +48,7 @@ func TestServeObeysCallbacks(t *testing.T) {
 	if _, err := calls.Add(t.Context(), accounts.Account{ID: "kf:wk1", Kind: "http", Cadence: "every 24h", Config: fmt.Appendf(nil, `{"url":%q}`, connector.URL)}); err != nil {
 		t.Fatal(err)
 	}
-	if got := hint(); got != "null" {
+	if got := awaitCheck(t, hints); got != "null" {
 		t.Errorf("the first check had the hint %s", got)
 	}
 	crypt, err := wecomcrypt.New(callbackToken, callbackKey, "ww1")
@@ -77,7 +68,7 @@ func TestServeObeysCallbacks(t *testing.T) {
 	if said, _ := io.ReadAll(answer.Body); answer.StatusCode != 200 || string(said) != "success" {
 		t.Errorf("%d %s", answer.StatusCode, said)
 	}
-	if got := hint(); got != `{"token":"tok"}` {
+	if got := awaitCheck(t, hints); got != `{"token":"tok"}` {
 		t.Errorf("the check had the hint %s", got)
 	}
 	if status, metrics := processes.Get(t, base+"/metrics", "bearer-0123456789"); status != 200 || !strings.Contains(metrics, `rounds_callbacks_total{callback="acme",result="nudged"} 1`) {
@@ -88,5 +79,17 @@ func TestServeObeysCallbacks(t *testing.T) {
 	}
 	if err := p.stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// awaitCheck returns what a connector was sent with the next check.
+func awaitCheck(t *testing.T, sent <-chan string) string {
+	t.Helper()
+	select {
+	case text := <-sent:
+		return text
+	case <-time.After(30 * time.Second):
+		t.Fatal("no check within 30 s")
+		return ""
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
@@ -41,15 +40,6 @@ func TestStoredSecretsReachTheirHost(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	defer connector.Close()
-	next := func() string {
-		select {
-		case value := <-seen:
-			return value
-		case <-time.After(30 * time.Second):
-			t.Fatal("no check within 30 s")
-			return ""
-		}
-	}
 	front := start(t, map[string]string{
 		"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_ROLES": "api,monitor", "ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ALLOW_NETWORKS": "127.0.0.1",
 		"ROUNDS_SECRETS_PUBLIC_KEY": key.Public().String(),
@@ -70,7 +60,7 @@ func TestStoredSecretsReachTheirHost(t *testing.T) {
 	if _, err := calls.Add(t.Context(), accounts.Account{ID: "a", Kind: "http", Cadence: "every 24h", Config: config}); err != nil {
 		t.Fatal(err)
 	}
-	if got := next(); got != "stored-secret" {
+	if got := awaitCheck(t, seen); got != "stored-secret" {
 		t.Errorf("sent %q", got)
 	}
 	page, err := calls.Secrets(t.Context(), "", 10)
