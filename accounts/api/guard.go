@@ -5,11 +5,13 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
 	"strings"
 
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/access/origin"
+	"github.com/rounds-dev/rounds/accounts/access/signin"
 )
 
 // CheckListen refuses an address that other machines can reach unless a token is
@@ -43,7 +45,12 @@ func (s *Server) guarded(t terms, next http.Handler) http.Handler {
 	identified := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		principal, err := authenticate(r)
 		if err != nil {
-			s.unauthenticated(r, err).write(w)
+			p := s.unauthenticated(r, err)
+			if p.Status == http.StatusUnauthorized && s.isPage(r) && wantsPage(r) {
+				http.Redirect(w, r, signin.Path+"?"+url.Values{"next": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
+				return
+			}
+			p.write(w)
 			return
 		}
 		ctx := access.With(r.Context(), principal)
@@ -54,6 +61,34 @@ func (s *Server) guarded(t terms, next http.Handler) http.Handler {
 		return identified
 	}
 	return ownOnly(identified, "set ROUNDS_API_TOKEN to use another name")
+}
+
+// withPages returns the handler of all guarded requests. Inside answers those to the API, and
+// the pages answer the others, if there are pages. The pages ask inside on behalf of the same
+// caller.
+func (s *Server) withPages(inside http.Handler) http.Handler {
+	if s.options.Pages == nil {
+		return inside
+	}
+	pages := s.options.Pages(inside)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.isPage(r) {
+			pages.ServeHTTP(w, r)
+			return
+		}
+		inside.ServeHTTP(w, r)
+	})
+}
+
+// isPage reports whether a guarded request is to a page rather than to the API.
+func (s *Server) isPage(r *http.Request) bool {
+	path := r.URL.Path
+	return s.options.Pages != nil && !strings.HasPrefix(path, "/v1/") && path != "/metrics" && path != "/openapi.json"
+}
+
+// wantsPage reports whether a browser would show the reply as a page.
+func wantsPage(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
 // ownOnly admits what people and programs of this machine ask, where nothing else tells who

@@ -70,14 +70,21 @@ func (w *verdictWriter) Header() http.Header         { return w.header }
 func (w *verdictWriter) WriteHeader(status int)      { w.status = status }
 func (w *verdictWriter) Write(p []byte) (int, error) { return len(p), nil }
 
-// NoRoute is what Server.Route returns if no route matches.
-const NoRoute = "none"
+// NoRoute is what Server.Route returns if no route matches, and PagesRoute if the request is to
+// a page.
+const (
+	NoRoute    = "none"
+	PagesRoute = "pages"
+)
 
 // Route returns the pattern of the route that a request takes, such as
 // "GET /v1/accounts/{id}". The number of results is bounded, whatever callers ask for.
 func (s *Server) Route(r *http.Request) string {
 	serving := s.serving.Load()
 	_, pattern := serving.open.Handler(r)
+	if pattern == guardedRoutes && s.isPage(r) {
+		return PagesRoute
+	}
 	if pattern == guardedRoutes {
 		_, pattern = serving.closed.Handler(withSlash(r))
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api/outlook"
 )
 
 // bodyTimeout is how long a caller may take to send a record.
@@ -103,6 +105,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	s.trailRoutes(api)
 	s.keyRoutes(api)
 	s.secretRoutes(api)
+	s.outlook(api).Add()
 
 	mux.HandleFunc("POST /v1/accounts:import", s.importAccounts)
 	mux.HandleFunc("GET /v1/accounts:export", s.exportAccounts)
@@ -139,8 +142,20 @@ func (s *Server) routes(t terms) (*serving, error) {
 	if err := errors.Join(mux.fault(), open.fault()); err != nil {
 		return nil, err
 	}
-	open.ServeMux.Handle(guardedRoutes, s.guarded(t, found(mux.ServeMux)))
+	inside := found(mux.ServeMux)
+	open.ServeMux.Handle(guardedRoutes, s.guarded(t, s.withPages(inside)))
 	return &serving{open, open.ServeMux, mux.ServeMux, slices.Concat(open.routes, mux.routes)}, nil
+}
+
+// outlook returns the routes that show how the service is doing.
+func (s *Server) outlook(api huma.API) outlook.Routes {
+	return outlook.Routes{
+		API: api, Ring: s.options.Ring, Registry: s.registry, DeadAfter: s.options.DeadAfter,
+		Problem: func(ctx context.Context, doing string, err error) error { return s.problem(ctx, doing, err) },
+		Invalid: func(location, reason string) error {
+			return newProblem(http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: location, Message: reason})
+		},
+	}
 }
 
 // guardedRoutes is the pattern of all guarded routes in the mux of open routes.

@@ -37,6 +37,11 @@ type Options struct {
 	People   *idp.Provider // the provider with which people sign in to the pages; nil: they sign in with keys and the token alone
 	PeopleAt string        // the URL at which people find the pages, such as https://rounds.example
 
+	// Pages returns the handler of all paths that no route of the API has, for callers that
+	// were admitted. It asks the API by calling inside with the context of a request, which
+	// carries the caller. Nil: there are no pages.
+	Pages func(inside http.Handler) http.Handler
+
 	Metrics http.Handler // served at /metrics; nil: there is no such route
 	Guide   http.Handler // served at GuidePath and below, open to all; nil: there is no such route
 	Log     *slog.Logger // gets failures that are not the caller's; nil: they are not logged

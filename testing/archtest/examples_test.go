@@ -138,6 +138,9 @@ func TestBadImports(t *testing.T) {
 		{"circulate/journal/bad.go", "circulate/group"},
 		{"accounts/api/bad.go", "circulate/journal"},
 		{"accounts/api/bad.go", "accounts/dashboard"},
+		{"accounts/api/outlook/bad.go", "accounts/api"},
+		{"accounts/dashboard/bad.go", "accounts/api"},
+		{"accounts/dashboard/bad.go", "circulate"},
 		{"accounts/api/bad.go", "monitor"},
 		{"accounts/api/bad.go", "poller/secrets/opener"}, // it seals secrets, and opens none
 		{"accounts/secret/bad.go", "poller/secrets/opener"},

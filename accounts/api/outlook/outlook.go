@@ -1,0 +1,34 @@
+// Package outlook has the routes of the API that show how the service is doing, and what is
+// wrong. They answer from what the monitors keep, never by a scan on request. Each noun has
+// a file.
+package outlook
+
+import (
+	"context"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// Routes are what the routes need. All fields are required.
+type Routes struct {
+	API  huma.API
+	Ring *circulate.Ring
+
+	// Registry returns the registry limited to the accounts that the caller sees.
+	Registry func(context.Context) *accounts.Registry
+	// Problem returns what the caller may see of an error. Doing says in a few words what
+	// failed, for the log.
+	Problem func(ctx context.Context, doing string, err error) error
+	// Invalid returns the reply 422 for a parameter. Location is such as query.from.
+	Invalid func(location, reason string) error
+
+	DeadAfter time.Duration // a replica that is silent for so long is not alive
+}
+
+// Add adds all routes.
+func (r Routes) Add() {
+}
