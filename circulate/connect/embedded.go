@@ -11,7 +11,7 @@ import (
 )
 
 // Embedded is a Redis inside the process, in memory, for a laptop and for tests. It
-// listens nowhere, and its data ends with the process.
+// listens nowhere unless Listen is called, and its data ends with the process.
 type Embedded struct {
 	server *miniredis.Miniredis
 	clock  *embeddedClock
@@ -19,6 +19,7 @@ type Embedded struct {
 
 	mu     sync.Mutex // guards the server, which must not be dialled while it is closed
 	closed bool
+	door   *doorway // nil: it listens nowhere
 }
 
 // embeddedClock is the server's clock. It stands still while commands run, and advances
@@ -110,8 +111,12 @@ func (e *Embedded) SetClock(now func() time.Time) {
 func (e *Embedded) Close() error {
 	err := e.pools.Close()
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	e.closed = true
+	door := e.door
+	e.mu.Unlock()
+	if door != nil {
+		door.close()
+	}
 	e.server.Close()
 	return err
 }
