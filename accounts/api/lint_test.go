@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/accounts/callback"
 )
 
@@ -165,6 +166,7 @@ func TestTheDescriptionPassesLint(t *testing.T) {
 		"all": func(o *Options) {
 			o.Token = "t"
 			o.Reload = func(context.Context) (Reloaded, error) { return Reloaded{}, nil }
+			o.Demo = &outlook.Demo{}
 			var err error
 			if o.Callbacks, err = callback.New(o.Ring, nil, nil); err != nil {
 				t.Fatal(err)

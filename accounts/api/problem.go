@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/accounts/message"
 	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate"
@@ -97,6 +98,8 @@ func (s *Server) problem(ctx context.Context, doing string, err error) *problem 
 		return newProblem(http.StatusConflict, "messages of too many accounts wait to name them all, and this account is not named; retry or skip others first")
 	case errors.Is(err, message.ErrSeveralWait):
 		return newProblem(http.StatusConflict, "messages of several accounts wait: name the account, or say all")
+	case errors.Is(err, outlook.ErrNoPoller):
+		return newProblem(http.StatusNotFound, err.Error())
 	case errors.Is(err, errCounting):
 		return unavailable("the accounts are still being counted: ask again")
 	case errors.Is(err, circulate.ErrResharding):

@@ -112,6 +112,8 @@ func Rights() []Right {
 		{"PUT /v1/secrets/{name}", access.Admin, ScopeService},
 		{"DELETE /v1/secrets/{name}", access.Admin, ScopeService},
 		{"POST /v1/reload", access.Admin, ScopeService},
+		{"GET /v1/demo", access.Viewer, ScopeService},
+		{"POST /v1/demo:kill", access.Admin, ScopeService},
 		{"GET /metrics", access.Viewer, ScopeService},
 	}
 }

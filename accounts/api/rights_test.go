@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/accounts/callback"
 )
 
@@ -20,6 +21,10 @@ func withEverything(t *testing.T) func(*Options) {
 	return func(o *Options) {
 		o.Guide = http.NotFoundHandler()
 		o.Reload = func(context.Context) (Reloaded, error) { return Reloaded{}, nil }
+		o.Demo = &outlook.Demo{
+			Pollers: func() []outlook.DemoPoller { return nil },
+			Kill:    func(context.Context, string) error { return outlook.ErrNoPoller },
+		}
 		var err error
 		if o.Callbacks, err = callback.New(o.Ring, nil, nil); err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access/idp"
 	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/accounts/access/session"
+	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/accounts/callback"
 	"github.com/rounds-dev/rounds/accounts/message"
 	"github.com/rounds-dev/rounds/accounts/secret"
@@ -27,6 +28,8 @@ type Options struct {
 	// Reload reads the process' settings again, for POST /v1/reload. If the settings are at
 	// fault, its error is accounts.Faults. Nil: there is no such route.
 	Reload func(context.Context) (Reloaded, error)
+
+	Demo *outlook.Demo // what visitors of a demonstration may do; nil: there are no such routes
 
 	// Token is demanded of every caller who has no key. Empty: callers need no token, and need
 	// a key only if RequireKey is set.

@@ -24,6 +24,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/accounts/callback"
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
@@ -86,6 +87,10 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
 		Guide:   pages, Callbacks: callbacks,
 		Reload: func(context.Context) (api.Reloaded, error) { return api.Reloaded{}, nil },
+		Demo: &outlook.Demo{
+			Pollers: func() []outlook.DemoPoller { return nil },
+			Kill:    func(context.Context, string) error { return outlook.ErrNoPoller },
+		},
 	})
 	must(t, err)
 	for i := range kept {

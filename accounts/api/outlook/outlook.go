@@ -13,7 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Routes are what the routes need. All fields are required.
+// Routes are what the routes need. All fields are required, except where they say otherwise.
 type Routes struct {
 	API  huma.API
 	Ring *circulate.Ring
@@ -27,8 +27,11 @@ type Routes struct {
 	Invalid func(location, reason string) error
 
 	DeadAfter time.Duration // a replica that is silent for so long is not alive
+
+	Demo *Demo // what visitors of a demonstration may do; nil: this is none, and there are no such routes
 }
 
 // Add adds all routes.
 func (r Routes) Add() {
+	r.addDemo()
 }
