@@ -74,6 +74,17 @@ func allowed(right Right, next http.Handler) http.Handler {
 	})
 }
 
+// May reports whether a principal may call a route, given by its pattern as Rights has it. A
+// route that is not in the table may be called by nobody.
+func May(p access.Principal, route string) bool {
+	for _, right := range Rights() {
+		if right.Route == route {
+			return right.Scope == ScopeOpen || forbidden(p, right) == nil
+		}
+	}
+	return false
+}
+
 // forbidden returns the problem of a principal that a right does not allow, or nil if it does.
 func forbidden(principal access.Principal, right Right) *problem {
 	switch {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/dashboard"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
@@ -102,6 +103,14 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 		options.Guide = pages
 		if options.People, options.PeopleAt, err = newPeople(ring, s); err != nil {
 			return err
+		}
+		if s.API.Dashboard {
+			d, err := dashboard.New(dashboard.Options{May: api.May, Log: options.Log, Namespace: s.Redis.Namespace, Version: o.Version})
+			if err != nil {
+				return err
+			}
+			context.AfterFunc(ctx, d.Close)
+			options.Pages = d.Handler
 		}
 		options.Reload, options.CallbackMetrics = again.reload, api.NewCallbackMetrics(registry)
 		server, err := api.New(options)

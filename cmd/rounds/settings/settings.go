@@ -55,7 +55,8 @@ type API struct {
 	Followers    int  `env:"ROUNDS_API_FOLLOWERS,default=256" min:"1" max:"100000" about:"how many callers may follow found messages at once"`
 	RequireMatch bool `env:"ROUNDS_API_REQUIRE_MATCH,default=false" about:"whether the API changes or deletes an account only with If-Match, and otherwise answers 428; imports and changes of many at once need none"`
 
-	TrailKept int `env:"ROUNDS_TRAIL_KEPT,default=100000" min:"0" max:"100000000" about:"about how many entries the trail of who changed what keeps in Redis, at some 300 bytes each; 0: none, they are only in the log"`
+	Dashboard bool `env:"ROUNDS_DASHBOARD,default=true" about:"whether the API serves the pages of the dashboard, at / beside its own routes"`
+	TrailKept int  `env:"ROUNDS_TRAIL_KEPT,default=100000" min:"0" max:"100000000" about:"about how many entries the trail of who changed what keeps in Redis, at some 300 bytes each; 0: none, they are only in the log"`
 
 	CallbacksFile string `env:"ROUNDS_CALLBACKS_FILE" live:"yes" about:"JSON file with the callbacks of WeCom that the API obeys"`
 }

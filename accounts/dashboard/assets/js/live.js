@@ -1,0 +1,63 @@
+// Live blocks: the server sends those that changed. A hidden page does not listen, since a
+// browser opens few connections to one host.
+import { showTimes } from "./time.js";
+
+let source = null;
+
+export function listen() {
+  if (!("live" in document.body.dataset)) return;
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  addEventListener("pagehide", close);
+  if (!document.hidden) open();
+}
+
+function open() {
+  if (source) return;
+  source = new EventSource("/live" + location.pathname + location.search);
+  source.addEventListener("swap", (e) => swap(JSON.parse(e.data)));
+  source.addEventListener("looked", () => away(false));
+  source.addEventListener("away", () => away(true));
+  source.addEventListener("error", () => {
+    // A stream that only ended is opened again by the browser. One that is refused is not.
+    if (source && source.readyState === EventSource.CLOSED) {
+      close();
+      away(true);
+      setTimeout(() => document.hidden || open(), 5000);
+    }
+  });
+}
+
+function close() {
+  if (source) source.close();
+  source = null;
+}
+
+function away(is) {
+  document.getElementById("away").hidden = !is;
+}
+
+const places = "a[href], button, summary, input, select, textarea";
+
+// swap replaces a block unless somebody is just using it: writes there or selects its text.
+// What was open stays open, and what had the focus gets it again.
+function swap({ id, html }) {
+  const block = document.getElementById(id);
+  if (!block) return;
+  const focused = block.contains(document.activeElement) ? document.activeElement : null;
+  if (focused && focused.matches("input:not([type=checkbox]), select, textarea")) return;
+  const selected = getSelection();
+  if (!selected.isCollapsed && block.contains(selected.anchorNode)) return;
+  const at = focused ? [...block.querySelectorAll(places)].indexOf(focused) : -1;
+  const opened = [...block.querySelectorAll("details")].map((e) => e.open);
+  const checked = new Set([...block.querySelectorAll("input[type=checkbox]:checked")].map((e) => e.value));
+  const template = document.createElement("template");
+  template.innerHTML = html; // made by the server's templates, which escape everything
+  showTimes(template.content);
+  const kept = [...block.querySelectorAll("[data-kept]")]; // such as charts, which redraw themselves
+  block.replaceChildren(template.content);
+  for (const e of kept) block.querySelector(`[data-kept="${e.dataset.kept}"]`)?.replaceWith(e);
+  block.querySelectorAll("details").forEach((e, i) => (e.open = opened[i] ?? e.open));
+  for (const e of block.querySelectorAll("input[type=checkbox]")) e.checked ||= checked.has(e.value);
+  if (at >= 0) block.querySelectorAll(places)[at]?.focus();
+  block.dispatchEvent(new CustomEvent("swapped", { bubbles: true }));
+}

@@ -1,0 +1,78 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+const (
+	sharedLasts = time.Second      // how long a reply is shared
+	sharedTime  = 10 * time.Second // how long the API may take for it
+	sharedKept  = 256              // the most replies that are kept
+)
+
+// shared keeps replies of the API for a moment, so that many visitors who look at the same
+// cost Redis no more than one does.
+type shared struct {
+	flights singleflight.Group
+
+	mu    sync.Mutex
+	known map[string]sharedReply
+}
+
+type sharedReply struct {
+	reply []byte
+	at    time.Time
+}
+
+func newShared() *shared { return &shared{known: make(map[string]sharedReply)} }
+
+// shared is get for what visitors with the same rights may share. The reply is at most
+// a second old.
+func (v *visit) shared(path string, into any) error {
+	rights, err := json.Marshal([]any{v.who.Role, v.who.Labels})
+	if err != nil {
+		return err
+	}
+	reply, err := v.Dashboard.shared.get(string(rights)+path, func() ([]byte, error) {
+		// The call is made for all who wait, and must not end with the first of them.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), sharedTime)
+		defer cancel()
+		return v.call(ctx, v.r.RemoteAddr, "GET", path, nil)
+	})
+	if err != nil {
+		return err
+	}
+	return decode(path, reply, into)
+}
+
+func (s *shared) get(key string, ask func() ([]byte, error)) ([]byte, error) {
+	s.mu.Lock()
+	known, ok := s.known[key]
+	s.mu.Unlock()
+	if ok && time.Since(known.at) < sharedLasts {
+		return known.reply, nil
+	}
+	reply, err, _ := s.flights.Do(key, func() (any, error) {
+		asked := time.Now()
+		reply, err := ask()
+		if err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.known) >= sharedKept {
+			s.known = make(map[string]sharedReply) // dropping all costs less than finding the oldest
+		}
+		s.known[key] = sharedReply{reply, asked}
+		return reply, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return reply.([]byte), nil
+}
