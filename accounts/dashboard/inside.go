@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -73,6 +74,16 @@ func decode(path string, reply []byte, into any) error {
 		return fmt.Errorf("the API's reply to %s: %w", path, err)
 	}
 	return nil
+}
+
+// accountPath returns the API's path of an account. An id that is only dots is escaped, since
+// it would mean another folder.
+func accountPath(id string) string {
+	escaped := url.PathEscape(id)
+	if id == "." || id == ".." {
+		escaped = strings.ReplaceAll(id, ".", "%2E")
+	}
+	return "/v1/accounts/" + escaped
 }
 
 // call calls the API inside the process. The context carries the visitor.

@@ -1,5 +1,7 @@
 package dashboard
 
+import "net/http"
+
 // overview is what the Overview shows.
 type overview struct {
 	Stats stats
@@ -17,7 +19,7 @@ type stats struct {
 }
 
 func overviewPage() *page {
-	return &page{name: "overview", path: "/{$}", menu: "overview", data: func(v *visit) (any, error) {
+	return &page{name: "overview", path: "/{$}", menu: "overview", raw: map[string]func(*visit, http.ResponseWriter){"GET /search": search}, data: func(v *visit) (any, error) {
 		var o overview
 		err := v.shared("/v1/stats", &o.Stats)
 		return &o, err
