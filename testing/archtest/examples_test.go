@@ -23,6 +23,8 @@ func good() fstest.MapFS {
 	source(m, "circulate/internal/wire/wire.go", "wire")
 	source(m, "circulate/ring_test.go", "circulate_test", "circulate", "circulate/connect", "testing/redistest")
 	source(m, "circulate/connect/connect.go", "connect", "circulate")
+	source(m, "circulate/bulletin/bulletin.go", "bulletin", "circulate", "circulate/internal/wire")
+	source(m, "accounts/law/law.go", "law", "circulate", "circulate/bulletin")
 	source(m, "circulate/credential/credential.go", "credential", "circulate", "circulate/internal/wire")
 	source(m, "circulate/namespace/namespace.go", "namespace", "circulate", "circulate/connect")
 	source(m, "circulate/endpoint/order.go", "endpoint", "circulate", "circulate/internal/wire")
@@ -46,7 +48,7 @@ func good() fstest.MapFS {
 	source(m, "poller/secrets/secrets.go", "secrets", "accounts/secret", "poller")
 	source(m, "poller/signing/signing.go", "signing")
 	source(m, "poller/delivery/webhook/sink.go", "webhook", "poller/delivery", "poller/fetch", "poller/secrets", "poller/signing")
-	source(m, "monitor/sweep.go", "monitor", "accounts", "circulate")
+	source(m, "monitor/sweep.go", "monitor", "accounts", "accounts/law", "circulate")
 	source(m, "cmd/rounds/main.go", "main", "cmd/rounds/command")
 	source(m, "cmd/rounds/command/main.go", "command", "poller", "accounts/api", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "deployments/guide")
 	source(m, "deployments/examples/own-kind/main.go", "main", "cmd/rounds/command", "poller", "poller/fetch")
@@ -136,6 +138,9 @@ func TestBadImports(t *testing.T) {
 		{"accounts/trail/bad.go", "accounts"},
 		{"cmd/rounds/admin/bad.go", "cmd/rounds/command"},
 		{"circulate/journal/bad.go", "circulate/group"},
+		{"circulate/bulletin/bad.go", "circulate/journal"},
+		{"accounts/law/bad.go", "accounts"},
+		{"accounts/api/bad.go", "circulate/bulletin"},
 		{"accounts/api/bad.go", "circulate/journal"},
 		{"accounts/api/bad.go", "accounts/dashboard"},
 		{"accounts/api/outlook/bad.go", "accounts/api"},
