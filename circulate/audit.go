@@ -36,6 +36,11 @@ const (
 	Beyond   Violation = "beyond"    // scheduled later than it can be due; repaired: due at its next time
 )
 
+// Violations returns all violations.
+func Violations() []Violation {
+	return []Violation{Lost, Doubled, Orphan, NoRecord, Garbage, Beyond}
+}
+
 // Finding is one violation.
 type Finding struct {
 	Kind     Violation `json:"kind"`
@@ -82,6 +87,12 @@ const (
 	auditSuspects = 200  // suspects judged in a step
 	auditShort    = 1000 // entries of a shard that are read in that step, if there are no more
 )
+
+// AuditSteps returns about how many steps an audit of so many accounts has, if all is well and
+// records are not read.
+func AuditSteps(accounts, shards int) int {
+	return 5*shards + accounts/auditTickets + accounts/auditPage + accounts/(8*auditPage)
+}
 
 // AuditFar is how far ahead an account may be due before its record is looked at.
 const AuditFar = time.Hour

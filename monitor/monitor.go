@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -46,6 +47,8 @@ type Monitor struct {
 	scanned    scanSize           // of the scan alone
 
 	kinds kindWatch // of the count alone
+
+	registered atomic.Int64 // accounts, as counted last
 
 	trims    sync.Mutex // held while trimming: two turns at once would each warn
 	heldTold time.Time  // when it last warned that groups hold messages back

@@ -192,6 +192,7 @@ func (m *Monitor) count(ctx context.Context) error {
 		if !m.duty.held() {
 			return nil
 		}
+		sum.Registered += c.Registered
 		sum.Scheduled += c.Scheduled
 		sum.Waiting += c.Waiting
 		sum.Claimed += c.Claimed
@@ -203,5 +204,6 @@ func (m *Monitor) count(ctx context.Context) error {
 		}
 	}
 	m.metrics.set(sum)
+	m.registered.Store(int64(sum.Registered))
 	return m.kinds.look(ctx, m, byKind)
 }

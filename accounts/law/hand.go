@@ -24,7 +24,7 @@ type Part struct {
 	Took     time.Duration // until now
 
 	Accounts, Unjudged int
-	Kinds              []Count
+	Kinds              []FindingCount
 	Findings           []circulate.Finding
 }
 
@@ -32,8 +32,8 @@ type Part struct {
 // A call continues at the mark of its first shard. If two audits meet at a place, one mark is
 // enough: either is an audit of those shards.
 type hand struct {
-	Layout string  `json:"layout"`
-	Marks  []Audit `json:"marks"`
+	Layout string        `json:"layout"`
+	Marks  []AuditResult `json:"marks"`
 }
 
 // ByHand notes a call of an audit by hand. If all shards are audited then, the audit counts as
@@ -63,22 +63,22 @@ func ByHand(ctx context.Context, ring *circulate.Ring, p Part) error {
 }
 
 // at returns the audit of all shards below a part's first.
-func (h *hand) at(p Part, now time.Time, shards int) (Audit, bool) {
+func (h *hand) at(p Part, now time.Time, shards int) (AuditResult, bool) {
 	if p.From == 0 {
 		return begin("hand", now.Add(-p.Took), shards), true
 	}
 	for _, mark := range h.Marks {
 		if mark.Audited == p.From && mark.Shards == shards && now.Sub(mark.At) < markLives {
-			mark.Kinds = append([]Count{}, mark.Kinds...)
+			mark.Kinds = append([]FindingCount{}, mark.Kinds...)
 			return mark, true
 		}
 	}
-	return Audit{}, false
+	return AuditResult{}, false
 }
 
 // keep keeps a mark in place of an earlier one at its place, and forgets the oldest ones.
-func (h *hand) keep(a Audit) {
-	marks := []Audit{a}
+func (h *hand) keep(a AuditResult) {
+	marks := []AuditResult{a}
 	for _, mark := range h.Marks {
 		if mark.Audited != a.Audited && len(marks) < marksKept {
 			marks = append(marks, mark)

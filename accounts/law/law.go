@@ -48,23 +48,24 @@ const (
 	Never    State = "never"    // there was no audit
 )
 
-// Count is the number of findings of one kind.
-type Count struct {
+// FindingCount is the number of findings of one kind.
+type FindingCount struct {
 	Kind     circulate.Violation `json:"kind" enum:"lost,doubled,orphan,no_record,garbage,beyond"`
 	Found    int                 `json:"found"`
 	Repaired int                 `json:"repaired"`
 }
 
-// Audit is an audit of the whole ring, as far as it came. Its times are by Redis' clock.
-type Audit struct {
-	By       string    `json:"by" enum:"monitor,hand" doc:"Who audits: the monitor on duty, or a person or program by GET /v1/audit or POST /v1/audit:repair."`
-	Began    time.Time `json:"began"`
-	At       time.Time `json:"at" doc:"When it ended, or was last heard of."`
-	Accounts int       `json:"accounts" doc:"Registered accounts that were checked."`
-	Unjudged int       `json:"unjudged" doc:"Accounts that could not be judged, because their shards' lists moved too fast to be read. The next audit looks at them again."`
-	Kinds    []Count   `json:"kinds" nullable:"false" doc:"The numbers of findings, by kind. Kinds without findings are left out."`
-	Audited  int       `json:"shards_audited" doc:"Shards done."`
-	Shards   int       `json:"shards" doc:"The number of shards."`
+// AuditResult is the result of an audit of the whole ring, as far as it came. Its times are by
+// Redis' clock.
+type AuditResult struct {
+	By       string         `json:"by" enum:"monitor,hand" doc:"Who audits: the monitor on duty, or a person or program by GET /v1/audit or POST /v1/audit:repair."`
+	Began    time.Time      `json:"began"`
+	At       time.Time      `json:"at" doc:"When it ended, or was last heard of."`
+	Accounts int            `json:"accounts" doc:"Registered accounts that were checked."`
+	Unjudged int            `json:"unjudged" doc:"Accounts that could not be judged, because their shards' lists moved too fast to be read. The next audit looks at them again."`
+	Kinds    []FindingCount `json:"kinds" nullable:"false" doc:"The numbers of findings, by kind. Kinds without findings are left out."`
+	Audited  int            `json:"shards_audited" doc:"Shards done."`
+	Shards   int            `json:"shards" doc:"The number of shards."`
 
 	Findings []circulate.Finding `json:"findings" nullable:"false" doc:"The first 10 findings."`
 
@@ -77,9 +78,9 @@ type Law struct {
 	State State     `json:"state" enum:"kept,repaired,unjudged,flawed,violated,broken,old,first,never" doc:"kept: every account is in exactly one place; repaired: faults were found, and all repaired; unjudged: some accounts could not be judged; flawed: no account is lost or doubled, but there were other findings; violated: accounts are lost or doubled; broken: the latest audit broke off; old: the last audit is too long ago; first: the first audit is running; never: there was none."`
 	Every float64   `json:"every_seconds" doc:"The shortest time between the beginnings of two audits by the monitor on duty."`
 
-	Last    *Audit `json:"last,omitempty" doc:"The last complete audit."`
-	Running *Audit `json:"running,omitempty" doc:"The audit that a monitor is doing."`
-	Broken  *Audit `json:"broken,omitempty" doc:"An audit that began after the last complete one and broke off."`
+	Last    *AuditResult `json:"last,omitempty" doc:"The last complete audit."`
+	Running *AuditResult `json:"running,omitempty" doc:"The audit that a monitor is doing."`
+	Broken  *AuditResult `json:"broken,omitempty" doc:"An audit that began after the last complete one and broke off."`
 }
 
 // Read returns what is known about the law of a ring's namespace. Documents that cannot be
@@ -90,7 +91,7 @@ func Read(ctx context.Context, ring *circulate.Ring) (Law, error) {
 		return Law{}, fmt.Errorf("law: %w", err)
 	}
 	l := Law{Now: now.UTC(), Every: usual.Seconds()}
-	last, run := new(Audit), new(run)
+	last, run := new(AuditResult), new(run)
 	if json.Unmarshal(found[lastName].Text, last) == nil {
 		l.Last = last
 	}
@@ -109,18 +110,18 @@ func (l *Law) see(r *run, posted time.Time) {
 	switch {
 	case r.Ended && r.Why == "":
 	case !r.Ended && l.Now.Sub(posted) < runAlive:
-		l.Running = &r.Audit
+		l.Running = &r.AuditResult
 	case l.Last == nil || r.Began.After(l.Last.Began):
 		if !r.Ended {
 			r.Why = "stopped"
 		}
-		l.Broken = &r.Audit
+		l.Broken = &r.AuditResult
 	}
 }
 
 // judge returns the state.
 func (l *Law) judge() State {
-	for _, a := range []*Audit{l.Last, l.Running, l.Broken} {
+	for _, a := range []*AuditResult{l.Last, l.Running, l.Broken} {
 		if a != nil && a.left(circulate.Lost, circulate.Doubled) > 0 {
 			return Violated
 		}
@@ -152,10 +153,10 @@ func (l *Law) allowed() time.Duration {
 }
 
 // Took returns how long an audit took.
-func (a *Audit) Took() time.Duration { return max(0, a.At.Sub(a.Began)) }
+func (a *AuditResult) Took() time.Duration { return max(0, a.At.Sub(a.Began)) }
 
 // Found returns how many findings of a kind there are, and how many of them were repaired.
-func (a *Audit) Found(kind circulate.Violation) (found, repaired int) {
+func (a *AuditResult) Found(kind circulate.Violation) (found, repaired int) {
 	for _, k := range a.Kinds {
 		if k.Kind == kind {
 			return k.Found, k.Repaired
@@ -165,7 +166,7 @@ func (a *Audit) Found(kind circulate.Violation) (found, repaired int) {
 }
 
 // left returns how many findings of some kinds, or of all, were not repaired.
-func (a *Audit) left(kinds ...circulate.Violation) (n int) {
+func (a *AuditResult) left(kinds ...circulate.Violation) (n int) {
 	if len(kinds) == 0 {
 		kinds = circulate.Violations()
 	}
@@ -177,7 +178,7 @@ func (a *Audit) left(kinds ...circulate.Violation) (n int) {
 }
 
 // Add adds what was found in more shards.
-func (a *Audit) Add(accounts, unjudged int, kinds []Count, findings []circulate.Finding) {
+func (a *AuditResult) Add(accounts, unjudged int, kinds []FindingCount, findings []circulate.Finding) {
 	a.Accounts += accounts
 	a.Unjudged += unjudged
 	for _, more := range kinds {
@@ -187,7 +188,7 @@ func (a *Audit) Add(accounts, unjudged int, kinds []Count, findings []circulate.
 	a.Findings = append(a.Findings, findings...)
 }
 
-func (a *Audit) count(more Count) {
+func (a *AuditResult) count(more FindingCount) {
 	for i := range a.Kinds {
 		if a.Kinds[i].Kind == more.Kind {
 			a.Kinds[i].Found += more.Found
@@ -199,17 +200,17 @@ func (a *Audit) count(more Count) {
 }
 
 // CountsOf returns the numbers of findings by kind. Kinds without findings are left out.
-func CountsOf(number func(kind circulate.Violation) (found, repaired int)) []Count {
-	counts := []Count{}
+func CountsOf(number func(kind circulate.Violation) (found, repaired int)) []FindingCount {
+	counts := []FindingCount{}
 	for _, kind := range circulate.Violations() {
 		if found, repaired := number(kind); found > 0 {
-			counts = append(counts, Count{kind, found, repaired})
+			counts = append(counts, FindingCount{kind, found, repaired})
 		}
 	}
 	return counts
 }
 
 // begin returns an audit of a ring of so many shards that begins now.
-func begin(by string, now time.Time, shards int) Audit {
-	return Audit{By: by, Began: now.UTC(), At: now.UTC(), Kinds: []Count{}, Shards: shards, Findings: []circulate.Finding{}}
+func begin(by string, now time.Time, shards int) AuditResult {
+	return AuditResult{By: by, Began: now.UTC(), At: now.UTC(), Kinds: []FindingCount{}, Shards: shards, Findings: []circulate.Finding{}}
 }

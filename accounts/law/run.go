@@ -19,7 +19,7 @@ const (
 
 // run is the document of a monitor's audit.
 type run struct {
-	Audit
+	AuditResult
 	Layout string  `json:"layout"` // the shards that it looks at, as circulate.Ring.Layout returns them
 	Every  float64 `json:"every_seconds"`
 	Ended  bool    `json:"ended,omitempty"` // with Why: it broke off
@@ -43,7 +43,7 @@ func Resume(ctx context.Context, ring *circulate.Ring, every time.Duration) (*Ru
 	r := &Run{ring: ring}
 	left := found[runName]
 	if err := json.Unmarshal(left.Text, &r.run); err != nil || !r.resumable(ring, now.Sub(left.Posted)) {
-		r.run = run{Audit: begin("monitor", now, ring.Shards()), Layout: ring.Layout()}
+		r.run = run{AuditResult: begin("monitor", now, ring.Shards()), Layout: ring.Layout()}
 	}
 	r.Every = every.Seconds()
 	return r, r.Keep(ctx)
@@ -90,7 +90,7 @@ func (r *Run) Complete(ctx context.Context) error {
 	if err := r.Keep(ctx); err != nil {
 		return err
 	}
-	return post(ctx, r.ring, lastName, r.Audit)
+	return post(ctx, r.ring, lastName, r.AuditResult)
 }
 
 // BreakOff keeps that the audit broke off with an error. If Redis is away, that is known when

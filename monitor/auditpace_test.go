@@ -1,0 +1,32 @@
+package monitor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// An audit of a million accounts takes about ten minutes, and never more than a hundredth of
+// Redis' time. An idle ring stays idle.
+func TestAuditPace(t *testing.T) {
+	for _, test := range []struct {
+		accounts, shards int
+		interval         time.Duration
+		pause            time.Duration
+		least, most      time.Duration
+	}{
+		{0, 64, 10 * time.Minute, 937500 * time.Microsecond, 5 * time.Minute, 5 * time.Minute},
+		{0, 4, 10 * time.Minute, time.Second, 20 * time.Second, 20 * time.Second},
+		{1_000_000, 64, 10 * time.Minute, 100 * time.Millisecond, 9 * time.Minute, 12 * time.Minute},
+		{10_000_000, 64, 10 * time.Minute, 100 * time.Millisecond, 90 * time.Minute, 2 * time.Hour},
+		{1_000_000, 64, time.Second, 100 * time.Millisecond, 9 * time.Minute, 12 * time.Minute},
+		{1_000_000, 64, 24 * time.Hour, time.Second, 90 * time.Minute, 2 * time.Hour},
+	} {
+		pause := auditPause(test.accounts, test.shards, test.interval)
+		took := time.Duration(circulate.AuditSteps(test.accounts, test.shards)) * pause
+		if pause != test.pause || took < test.least || took > test.most {
+			t.Errorf("%d accounts in %d shards, every %v: a pause of %v, %v in all", test.accounts, test.shards, test.interval, pause, took)
+		}
+	}
+}
