@@ -37,6 +37,7 @@ type Audited struct {
 	Repaired map[circulate.Violation]int
 	Findings []circulate.Finding // MaxFindings at most
 
+	From    int    // the first shard of this call
 	Audited int    // shards done so far, those of earlier calls included
 	Shards  int    // the number of shards
 	Next    string // the next call's Cursor; empty: the audit is complete
@@ -58,7 +59,7 @@ func (r *Registry) audit(ctx context.Context, q AuditQuery, budget int) (Audited
 		return Audited{}, err
 	}
 	done := Audited{
-		Shards: shards, Findings: []circulate.Finding{},
+		From: shard, Shards: shards, Findings: []circulate.Finding{},
 		Found: make(map[circulate.Violation]int), Repaired: make(map[circulate.Violation]int),
 	}
 	o := circulate.AuditOptions{Repair: q.Repair, Records: true, Registration: Restored, Pause: pacer(),

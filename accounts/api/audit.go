@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/law"
 	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -58,6 +60,7 @@ type auditReply struct {
 }
 
 func (s *Server) audit(ctx context.Context, r *auditRequest, repair bool) (*auditReply, error) {
+	began := time.Now()
 	done, err := s.registry(ctx).Audit(ctx, accounts.AuditQuery{Repair: repair, Cursor: r.Cursor})
 	if errors.Is(err, accounts.ErrCursor) {
 		return nil, badCursor("query.cursor", err)
@@ -65,13 +68,14 @@ func (s *Server) audit(ctx context.Context, r *auditRequest, repair bool) (*audi
 	if err != nil {
 		return nil, s.problem(ctx, "audit", err)
 	}
+	s.noteAudit(ctx, &done, time.Since(began))
 	draft := trail.Of(ctx)
 	draft.Count("audited", done.Accounts)
 	reply := Audit{
 		Accounts: done.Accounts, Unjudged: done.Unjudged, Kinds: []AuditCount{}, Findings: done.Findings,
 		Audited: done.Audited, Shards: done.Shards, Next: done.Next,
 	}
-	for _, kind := range []circulate.Violation{circulate.Lost, circulate.Doubled, circulate.Orphan, circulate.NoRecord, circulate.Garbage, circulate.Beyond} {
+	for _, kind := range circulate.Violations() {
 		if n := done.Found[kind]; n > 0 {
 			draft.Count(string(kind), n)
 			draft.Count("repaired", done.Repaired[kind])
@@ -79,4 +83,15 @@ func (s *Server) audit(ctx context.Context, r *auditRequest, repair bool) (*audi
 		}
 	}
 	return &auditReply{reply}, nil
+}
+
+// noteAudit notes what a call has found for GET /v1/law. The audit does not fail without it.
+func (s *Server) noteAudit(ctx context.Context, done *accounts.Audited, took time.Duration) {
+	err := law.ByHand(ctx, s.options.Ring, law.Part{
+		From: done.From, To: done.Audited, Took: took, Accounts: done.Accounts, Unjudged: done.Unjudged, Findings: done.Findings,
+		Kinds: law.CountsOf(func(kind circulate.Violation) (found, repaired int) { return done.Found[kind], done.Repaired[kind] }),
+	})
+	if err != nil {
+		s.options.Log.WarnContext(ctx, "the result of an audit is not kept", "error", err)
+	}
 }

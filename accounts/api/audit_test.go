@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/rounds-dev/rounds/accounts/law"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -23,7 +24,23 @@ func TestAudit(t *testing.T) {
 		}
 		return a
 	}
+	holds := func(want law.State, lost int) {
+		t.Helper()
+		var l law.Law
+		f.call("GET", "/v1/law", "", 200, &l)
+		if l.State != want {
+			t.Errorf("the law is %s, want %s", l.State, want)
+		}
+		if want == law.Never {
+			return
+		}
+		if found, _ := l.Last.Found(circulate.Lost); found != lost || l.Last.Accounts != 8 || l.Last.By != "hand" {
+			t.Errorf("the last audit: %+v", l.Last)
+		}
+	}
+	holds(law.Never, 0)
 	audit("GET", "/v1/audit", []AuditCount{})
+	holds(law.Kept, 0)
 	conn, err := f.redis.Conn(context.Background(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -43,9 +60,12 @@ func TestAudit(t *testing.T) {
 	if !reflect.DeepEqual(got.Findings, want) {
 		t.Errorf("findings: %+v", got.Findings)
 	}
+	holds(law.Violated, 1)
 	found[0].Repaired, found[1].Repaired = 1, 1
 	audit("POST", "/v1/audit:repair", found)
+	holds(law.Repaired, 1)
 	audit("POST", "/v1/audit:repair", []AuditCount{})
+	holds(law.Kept, 0)
 
 	for _, tt := range []struct {
 		method, path string
@@ -61,4 +81,5 @@ func TestAudit(t *testing.T) {
 	}
 	f.redis.Miniredis().SetError("LOADING")
 	f.call("GET", "/v1/audit", "", 503, nil)
+	f.call("GET", "/v1/law", "", 503, nil)
 }

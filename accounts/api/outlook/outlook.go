@@ -34,4 +34,5 @@ type Routes struct {
 // Add adds all routes.
 func (r Routes) Add() {
 	r.addDemo()
+	r.addLaw()
 }
