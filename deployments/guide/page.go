@@ -92,7 +92,8 @@ func render(source []byte, file, prefix string) (*page, error) {
 	if err := md.Renderer().Render(&body, source, document); err != nil {
 		return nil, err
 	}
-	p.Body = template.HTML(body.String())
+	// What scrolls must be reachable by keyboard, which not every browser sees to.
+	p.Body = template.HTML(strings.ReplaceAll(body.String(), "<pre>", `<pre tabindex="0">`))
 	return p, nil
 }
 

@@ -115,7 +115,7 @@ function section(doc, method, path, operation) {
     else nodes.push(el("h4", {}, status + " " + response.description));
   }
   if (failures.length) nodes.push(el("h4", {}, "Failures"), el("p", { class: "faint" }, failures.join(" · ")));
-  nodes.push(el("h4", {}, "Try it"), el("pre", {}, curl(doc, method, path, operation)));
+  nodes.push(el("h4", {}, "Try it"), el("pre", { tabindex: "0" }, curl(doc, method, path, operation)));
   return el("section", { id: operation.operationId }, ...nodes);
 }
 
