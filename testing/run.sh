@@ -81,6 +81,19 @@ install_redis() {
 	install redis-server redis redis redis || { command -v dnf >/dev/null && as_root dnf install -y -q valkey-compat-redis; }
 }
 
+# browser finds the browser as testing/browser does.
+browser() {
+	local name
+	for name in chromium-headless-shell headless_shell /usr/lib64/chromium-browser/headless_shell chromium chromium-browser google-chrome google-chrome-stable; do
+		command -v "$name" && return
+	done
+	return 1
+}
+
+install_browser() {
+	install chromium-headless-shell chromium-headless chromium chromium || { command -v apt-get >/dev/null && install chromium; }
+}
+
 # postgres_bin gives where a PostgreSQL is, in PATH or where testing/pgtest looks beside it.
 postgres_bin() {
 	local path
@@ -149,6 +162,15 @@ if ! command -v node >/dev/null; then
 	if ! install nodejs nodejs nodejs node || ! command -v node >/dev/null; then
 		[ -z "$strict" ] || die "nodejs cannot be installed: install it and try again"
 		echo "nodejs cannot be installed: the connector in Node is not tested"
+	fi
+fi
+if browser=$(browser); then
+	say "$("$browser" --version)"
+else
+	say "installing chromium-headless-shell, in which the tests look at the dashboard"
+	if ! install_browser || ! browser >/dev/null; then
+		[ -z "$strict" ] || die "chromium-headless-shell cannot be installed: install it and try again"
+		echo "chromium-headless-shell cannot be installed: the dashboard is not tested in a browser"
 	fi
 fi
 race=yes

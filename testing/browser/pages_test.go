@@ -1,0 +1,158 @@
+package browser
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/testing/browser/scene"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// widths are those that every page is measured at.
+var widths = []int64{320, 768, 1280, 2560}
+
+// world is what the tests share: one browser, and one service with sample accounts.
+type world struct {
+	browser *Browser
+	scene   *scene.Scene
+	failing []scene.Failing
+}
+
+// TestInBrowser does everything in one browser.
+func TestInBrowser(t *testing.T) {
+	w := &world{browser: Start(t)}
+	t.Run("controls", func(t *testing.T) { testControls(t, w.browser) })
+	w.start(t)
+	t.Run("pages", w.testPages)
+}
+
+// start starts the service.
+func (w *world) start(t *testing.T) {
+	t.Helper()
+	var err error
+	w.scene, err = scene.Start(scene.Options{Redis: redistest.LookPath(t), Dir: t.TempDir(), Locked: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.scene.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.failing, err = w.scene.Populate(t.Context(), 24, "every 10s")
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t *testing.T, b *Browser, origin string) *Tab {
+	t.Helper()
+	tab, err := b.Open(origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tab.Close)
+	return tab
+}
+
+// try fails the test at the first step with an error.
+func try(t *testing.T, steps ...func() error) {
+	t.Helper()
+	for _, step := range steps {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sound reports every fault of the tab.
+func sound(t *testing.T, tab *Tab) {
+	t.Helper()
+	for _, f := range tab.Faults() {
+		t.Error(f)
+	}
+}
+
+// visit loads a page and has every check look at it: its layout at all widths, and what
+// axe-core finds in light and dark.
+func visit(t *testing.T, tab *Tab, path string) {
+	t.Helper()
+	try(t,
+		func() error { return tab.Go(path) },
+		func() error { return tab.Measure(widths...) },
+		func() error { return tab.Inspect(Everything) },
+		func() error { return tab.Darken(true) },
+		func() error { return tab.Inspect(Contrast) },
+		func() error { return tab.Darken(false) })
+}
+
+// guide is the documentation that the service itself serves.
+var guide = []scene.Page{
+	{Name: "docs", Path: "/docs"},
+	{Name: "guide", Path: "/docs/guide"},
+	{Name: "guide page", Path: "/docs/guide/zh-CN/signin"},
+}
+
+// testPages visits every page as a person with all rights: with JavaScript in English, in
+// Chinese, and without JavaScript.
+func (w *world) testPages(t *testing.T) {
+	tab := open(t, w.browser, w.scene.URL)
+	w.signIn(t, tab, scene.Token)
+	pages := scene.Pages(w.failing[3].ID)[8:]
+	for _, page := range pages {
+		visit(t, tab, page.Path)
+		w.judge(t, tab, page, "en")
+	}
+	for _, page := range guide {
+		try(t,
+			func() error { return tab.Go(page.Path) },
+			func() error { return tab.Measure(320, 1280) },
+			func() error { return tab.Inspect(Standard) })
+		w.judge(t, tab, page, "")
+	}
+	try(t, func() error { return tab.Speak("zh-CN") })
+	for _, page := range pages {
+		try(t,
+			func() error { return tab.Go(page.Path) },
+			func() error { return tab.Measure(320, 1280) },
+			func() error { return tab.Inspect(Everything) })
+		w.judge(t, tab, page, "zh")
+	}
+	try(t, func() error { return tab.Speak("en") }, func() error { return tab.AllowScripts(false) })
+	for _, page := range slices.Concat(pages, guide) {
+		try(t, func() error { return tab.Go(page.Path) }, func() error { return tab.Measure(320, 1280) })
+		w.judge(t, tab, page, "")
+	}
+}
+
+// judge reports what is wrong with the page that the tab shows. Its language must begin as
+// the one given.
+func (w *world) judge(t *testing.T, tab *Tab, page scene.Page, language string) {
+	t.Helper()
+	sound(t, tab)
+	shown, err := Eval[struct{ Path, Title, Language, Text string }](tab,
+		`({path: location.pathname, title: document.title, language: document.documentElement.lang, text: document.querySelector("main")?.innerText ?? ""})`)
+	if err != nil {
+		t.Fatalf("%s: %v", page.Path, err)
+	}
+	if shown.Path != page.Path {
+		t.Errorf("%s leads to %s", page.Path, shown.Path)
+	}
+	if shown.Title == "" || shown.Text == "" {
+		t.Errorf("%s has the title %q and the text %.80q", page.Path, shown.Title, shown.Text)
+	}
+	if !strings.HasPrefix(shown.Language, language) {
+		t.Errorf("%s is in %q, want %q", page.Path, shown.Language, language)
+	}
+}
+
+// signIn signs the person of the tab in by the sign-in page, with the token or a key.
+func (w *world) signIn(t *testing.T, tab *Tab, secret string) {
+	t.Helper()
+	try(t, func() error { return tab.Go("/signin") }, func() error { return tab.Fill("#secret", secret) })
+	if err := tab.Submit("#secret"); err != nil {
+		t.Fatal(err)
+	}
+	sound(t, tab)
+}

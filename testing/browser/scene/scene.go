@@ -1,0 +1,187 @@
+// Package scene is a whole service to look at: one redis-server, the service's own parts
+// with all roles in this process, third parties that they check, and receivers of
+// webhooks. Some accounts fail, each in a way of its own.
+//
+// Nothing leaves this machine. The service reaches every host through a proxy that is in
+// this package and answers for all of them, so that accounts have the addresses that an
+// operator would see: http://press.example/feeds/1.
+package scene
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// Token is what a scene's service demands, if it demands one.
+const Token = "scene-token-of-the-service"
+
+// Options say what a scene is like.
+type Options struct {
+	Redis    string            // the path of redis-server
+	Dir      string            // an empty directory, for Redis and for files of settings
+	Locked   bool              // the service demands Token, or a key
+	Pollers  int               // replicas besides the first
+	Settings map[string]string // further settings, by variable
+}
+
+// Scene is a running service.
+type Scene struct {
+	URL    string         // of the service, http://127.0.0.1:PORT
+	Calls  *client.Client // of its API, with all rights
+	Server *redistest.Server
+	Third  *ThirdParty
+
+	stop func() error
+}
+
+// Start starts a scene without accounts. The caller calls Close.
+func Start(o Options) (*Scene, error) {
+	server, err := redistest.Launch(o.Redis, o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	third, err := startThirdParty()
+	if err != nil {
+		server.Kill()
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	group, ctx := errgroup.WithContext(ctx)
+	s := &Scene{Server: server, Third: third}
+	s.stop = func() error {
+		cancel()
+		err := group.Wait()
+		third.close()
+		server.Kill()
+		return err
+	}
+	if err := s.serve(ctx, group, o); err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
+}
+
+// Close ends everything that Start has started. The error is that of the service.
+func (s *Scene) Close() error {
+	s.Calls.Close()
+	return s.stop()
+}
+
+// serve starts the service, and returns when it is ready.
+func (s *Scene) serve(ctx context.Context, group *errgroup.Group, o Options) error {
+	webhooks := filepath.Join(o.Dir, "webhooks.json")
+	if err := os.WriteFile(webhooks, []byte(webhooksFile), 0o600); err != nil {
+		return err
+	}
+	key := "whsec_" + base64.StdEncoding.EncodeToString([]byte("a signing key of the scene"))
+	variables := map[string]string{
+		"ROUNDS_REDIS_URL": s.Server.URL(), "ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_SHARDS": "4",
+		"ROUNDS_ROLES": "api,poller,monitor,delivery", "ROUNDS_PROXY": s.Third.proxy(), "ROUNDS_GRACE_PERIOD": "1s",
+		"ROUNDS_CHECK_TIMEOUT": "4s", "ROUNDS_LIMITS": "feed/* rate=50/s concurrency=8; http/crm.example rate=5/s",
+		"ROUNDS_AUDIT_INTERVAL": "1m", "ROUNDS_WEBHOOKS_FILE": webhooks,
+		"ROUNDS_SERVICE_SECRET_CRM": key, "ROUNDS_SERVICE_SECRET_ARCHIVE": key,
+	}
+	token := ""
+	if o.Locked {
+		token = Token
+		variables["ROUNDS_API_TOKEN"] = token
+	}
+	maps.Copy(variables, o.Settings)
+	serving := make(chan string, 1)
+	if err := run(ctx, group, variables, func(addr string) { serving <- addr }); err != nil {
+		return err
+	}
+	select {
+	case addr := <-serving:
+		s.URL = "http://" + addr
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	s.Calls = client.New(s.URL, token)
+	if err := s.Await(ctx, func() bool {
+		answer, err := http.Get(s.URL + "/readyz")
+		if err != nil {
+			return false
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	}); err != nil {
+		return fmt.Errorf("the service is not ready: %w", err)
+	}
+	variables["ROUNDS_ROLES"] = "poller"
+	for range o.Pollers {
+		if err := run(ctx, group, variables, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run starts what one process of the service would be.
+func run(ctx context.Context, group *errgroup.Group, variables map[string]string, serving func(string)) error {
+	variables = maps.Clone(variables) // the service looks into them as long as it runs
+	lookup := func(name string) (string, bool) {
+		value, ok := variables[name]
+		return value, ok
+	}
+	read, err := settings.Read(lookup, nil)
+	if err != nil {
+		return err
+	}
+	group.Go(func() error {
+		return service.Run(ctx, read, service.Options{Version: "1.0.0", Lookup: lookup, Serving: serving})
+	})
+	return nil
+}
+
+// Await asks until a condition holds, for at most 30 s.
+func (s *Scene) Await(ctx context.Context, so func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !so() {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// Key makes a key with a role, bound to labels given as name=value, and returns its text.
+func (s *Scene) Key(ctx context.Context, name, role string, labels ...string) (string, error) {
+	request := api.KeyRequest{Name: name, Role: role}
+	for _, l := range labels {
+		if request.Labels == nil {
+			request.Labels = make(map[string]string)
+		}
+		label, value, _ := strings.Cut(l, "=")
+		request.Labels[label] = value
+	}
+	made, err := s.Calls.CreateKey(ctx, request)
+	return made.Text, err
+}
+
+// webhooksFile names an endpoint that accepts everything, and one that refuses it.
+const webhooksFile = `{"endpoints": [
+{"name": "crm", "url": "http://crm.example/hooks/rounds", "secrets": [{"secret": "CRM"}], "ordered": true},
+{"name": "archive", "url": "http://archive.example/in", "secrets": [{"secret": "ARCHIVE"}], "kinds": ["feed"]}
+]}`

@@ -1,0 +1,132 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/chromedp/cdproto/audits"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// patience is how long a step in the browser may take.
+const patience = 60 * time.Second
+
+// height is that of the window, in CSS pixels.
+const height = 900
+
+// Tab is a window of its own, which shares cookies and cache with no other.
+type Tab struct {
+	origin string // what its pages may load from: http://HOST:PORT
+	ctx    context.Context
+	cancel context.CancelFunc
+	watch  *watch
+}
+
+// Open opens an empty tab, 1,280 pixels wide, in English and light. Its pages may load
+// only from the origin, such as http://127.0.0.1:8080. The caller calls Close.
+func (b *Browser) Open(origin string) (*Tab, error) {
+	t := &Tab{origin: strings.TrimSuffix(origin, "/"), watch: newWatch(origin)}
+	t.ctx, t.cancel = chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext(), chromedp.WithListener(t.watch.see))
+	if err := chromedp.Do(t.ctx); err != nil { // it binds the tab's life to a context without a limit
+		t.cancel()
+		return nil, fmt.Errorf("open a tab: %w", err)
+	}
+	go t.watch.answerDialogs(t.ctx)
+	err := t.do(command(audits.Enable, cdp.Empty{}))
+	for _, set := range []func() error{
+		func() error { return t.Widen(1280) },
+		func() error { return t.Speak("en") },
+		func() error { return t.Darken(false) },
+	} {
+		if err == nil {
+			err = set()
+		}
+	}
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// Close closes the tab and forgets its cookies.
+func (t *Tab) Close() { t.cancel() }
+
+// do does steps, within patience.
+func (t *Tab) do(steps ...chromedp.Action[chromedp.Void]) error {
+	ctx, cancel := context.WithTimeout(t.ctx, patience)
+	defer cancel()
+	return chromedp.Do(ctx, steps...)
+}
+
+// command returns a command of the browser's protocol as a step.
+func command[P any](c cdp.Command[P, cdp.Empty], parameters P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, c, parameters)
+		return err
+	})
+}
+
+// Go loads a page of the origin, such as /accounts?kind=feed, and waits until it is
+// loaded.
+func (t *Tab) Go(path string) error {
+	t.watch.visiting(path)
+	if err := t.do(chromedp.Navigate(t.origin + path)); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// Widen sets the window's width in CSS pixels.
+func (t *Tab) Widen(width int64) error {
+	return t.do(command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1}))
+}
+
+// Speak sets the language that the browser asks for, such as zh-CN.
+func (t *Tab) Speak(language string) error {
+	return t.do(command(network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": language}}))
+}
+
+// Darken sets whether the person prefers dark pages. A page that is shown changes at once.
+func (t *Tab) Darken(dark bool) error {
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	return t.do(command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}}))
+}
+
+// AllowScripts sets whether pages that are loaded from now on may run JavaScript.
+func (t *Tab) AllowScripts(allowed bool) error {
+	return t.do(command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !allowed}))
+}
+
+// Screenshot returns a PNG of the page: of the window, or of all that can be scrolled to.
+func (t *Tab) Screenshot(whole bool) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(t.ctx, patience)
+	defer cancel()
+	return chromedp.Run(ctx, func(ctx context.Context, target *chromedp.Target) ([]byte, error) {
+		shot, err := cdp.Call(ctx, target, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole})
+		return shot.Data, err
+	})
+}
+
+// Eval runs an expression in the tab's page and returns its value, also where the page
+// itself may run no JavaScript. It waits for a promise.
+func Eval[T any](t *Tab, expression string) (T, error) {
+	ctx, cancel := context.WithTimeout(t.ctx, patience)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		return value, fmt.Errorf("in the page: %w", err)
+	}
+	return value, nil
+}
