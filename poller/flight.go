@@ -163,7 +163,7 @@ func (f *flight) page() (result Result, err error) {
 		Attempt: f.claim.Failures + 1,
 	})
 	if err == nil {
-		err = validateResult(&result)
+		err = result.Validate()
 	} else if ctx.Err() == context.DeadlineExceeded {
 		err = timedOut(err, fs.config.CheckTimeout)
 	}

@@ -139,8 +139,9 @@ func timedOut(err error, after time.Duration) error {
 	return &CheckError{Kind: Transient, Scope: ScopeAccount, Code: "timeout", Message: fmt.Sprintf("no answer within %v", after), Err: err}
 }
 
-// validateResult checks the bounds that the ring and its readers rely on.
-func validateResult(r *Result) error {
+// Validate checks the bounds that the ring and its readers rely on. Its error is a
+// *CheckError.
+func (r *Result) Validate() error {
 	broken := func(format string, args ...any) error {
 		return &CheckError{Kind: Protocol, Scope: ScopeAccount, Code: "bad_result", Message: fmt.Sprintf(format, args...)}
 	}

@@ -17,7 +17,7 @@ const (
 )
 
 // forCheckers are what every kind may import.
-var forCheckers = []string{"accounts/strict", "poller", "poller/fetch", "poller/header", "poller/secrets", "poller/signing"}
+var forCheckers = []string{"accounts/form", "accounts/strict", "poller", "poller/fetch", "poller/header", "poller/secrets", "poller/signing"}
 
 // forEdges are what the edges of the registry may import.
 var forEdges = []string{"accounts", "accounts/access", "accounts/access/idp", "accounts/access/key", "accounts/access/origin", "accounts/access/session", "accounts/access/signin", "accounts/cadence", "accounts/callback", "accounts/law", "accounts/message", "accounts/secret", "accounts/strict", "accounts/trail", "circulate"}
@@ -53,7 +53,9 @@ var mayImport = []struct {
 	{"accounts/law", []string{"circulate", "circulate/bulletin"}},
 	{"accounts/cadence", nil},
 	{"accounts/cursor", nil},
+	{"accounts/form", nil},
 	{"accounts/strict", nil},
+	{"accounts/trial", []string{"accounts/strict"}},
 	{"accounts/secret", []string{"circulate", "circulate/vault"}},
 	{"accounts/message", []string{"circulate", "circulate/endpoint", "circulate/group", "accounts/cursor", "accounts/strict"}},
 	{"accounts/callback", []string{"circulate", "accounts/callback/wecomcrypt", "accounts/strict"}},
@@ -63,8 +65,9 @@ var mayImport = []struct {
 	{"accounts/dashboard", []string{"accounts/access"}}, // it asks the API for everything else
 	{"accounts/...", forEdges}, // api, dashboard: not each other
 	{"poller", []string{"accounts", "accounts/cadence", "circulate", "circulate/limit"}},
+	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller"}},
 	{"poller/fetch", []string{"poller"}},
-	{"poller/header", []string{"accounts/strict", "poller/fetch", "poller/secrets"}},
+	{"poller/header", []string{"accounts/form", "accounts/strict", "poller/fetch", "poller/secrets"}},
 	{"poller/secrets", []string{"accounts/secret", "poller"}},
 	{"poller/secrets/opener", []string{"accounts/secret", "circulate", "circulate/vault", "poller/secrets"}},
 	{"poller/signing", nil},
@@ -73,7 +76,7 @@ var mayImport = []struct {
 	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/endpoint", "poller/delivery", "poller/fetch", "poller/secrets", "poller/signing"}},
 	{"poller/delivery/...", []string{"circulate", "circulate/group", "poller/delivery"}},
 	{"monitor", []string{"accounts", "accounts/law", "circulate", "circulate/group"}},
-	{"deployments/examples/own-kind", []string{"accounts/strict", "cmd/rounds/command", "poller", "poller/fetch"}},
+	{"deployments/examples/own-kind", []string{"accounts/form", "accounts/strict", "cmd/rounds/command", "poller", "poller/fetch"}},
 	{"deployments/examples/...", []string{"accounts", "circulate", "circulate/connect", "poller", "poller/delivery", "poller/delivery/sqlonce"}},
 	{"deployments/guide", nil},
 	{"deployments/monitoring/board", nil},

@@ -2,19 +2,16 @@ package command
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rounds-dev/rounds/accounts/trial"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
-	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/byhand"
 )
 
 // errCheckFailed is the error of a check whose failure was already printed.
@@ -92,9 +89,9 @@ func checkByHand(ctx context.Context, env environment, s settings.Poller, o chec
 	if err := checkers.Validate(o.kind, config); err != nil {
 		return err
 	}
-	cursor, err := readCursor(o.cursor)
+	cursor, err := trial.ReadCursor(o.cursor)
 	if err != nil {
-		return err
+		return fmt.Errorf("--cursor: %w", err)
 	}
 	var hint json.RawMessage
 	if o.hint != "" {
@@ -102,12 +99,14 @@ func checkByHand(ctx context.Context, env environment, s settings.Poller, o chec
 			return err
 		}
 	}
-	request := poller.Request{
-		Account: o.account, CheckID: fmt.Sprintf("by-hand-%d", time.Now().UnixNano()), Config: config,
-		Cursor: cursor, Hint: hint, Limit: o.limit, Attempt: 1,
+	report, err := byhand.New(checkers, s.CheckTimeout, 1).Try(ctx, trial.Request{
+		Account: o.account, Kind: o.kind, Config: config, Cursor: cursor, Hint: hint, Pages: o.pages, Limit: o.limit,
+	})
+	if err != nil {
+		return err
 	}
-	run := &checkRun{Kind: o.kind, Account: o.account, Config: masked(config), RateKey: checkers[o.kind].RateKey(config), Timeout: s.CheckTimeout.String(), Limit: o.limit}
-	run.follow(ctx, checkers[o.kind], s.CheckTimeout, request, o.pages)
+	report.Config = masked(config)
+	run := (*checkRun)(report)
 	if err := run.print(env.stdout, o.jsonOutput); err != nil {
 		return err
 	}
@@ -115,68 +114,4 @@ func checkByHand(ctx context.Context, env environment, s settings.Poller, o chec
 		return errCheckFailed
 	}
 	return nil
-}
-
-// follow checks page by page, as a poller does with one claim.
-func (run *checkRun) follow(ctx context.Context, checker poller.Checker, timeout time.Duration, request poller.Request, pages int) {
-	for range pages {
-		page := checkPage{Cursor: cursorText(request.Cursor), Messages: []checkMessage{}}
-		began := time.Now()
-		pageCtx, cancel := context.WithTimeout(ctx, timeout)
-		result, err := checker.Check(pageCtx, request)
-		cancel()
-		page.Milliseconds = time.Since(began).Milliseconds()
-		if err != nil {
-			run.Error = failureOf(err)
-			run.Error.Milliseconds = page.Milliseconds
-			return
-		}
-		for _, m := range result.Messages {
-			page.Messages = append(page.Messages, checkMessage{m.ID, m.Type, timeOrNil(m.Time), m.Data})
-		}
-		if result.Cursor != nil {
-			request.Cursor = result.Cursor
-		}
-		page.NextCursor, page.HasMore, page.CursorReset = cursorText(request.Cursor), result.HasMore, result.CursorReset
-		page.NextPollAfter = result.NextPollAfter.Seconds()
-		for _, w := range result.Warnings {
-			page.Warnings = append(page.Warnings, w.String())
-		}
-		run.Pages = append(run.Pages, page)
-		if !result.HasMore {
-			return
-		}
-	}
-}
-
-const binaryCursor = "base64:"
-
-// cursorText returns a cursor as --cursor reads it.
-func cursorText(cursor []byte) string {
-	text := string(cursor)
-	if !utf8.ValidString(text) || oneLine(text) != text || strings.HasPrefix(text, binaryCursor) {
-		return binaryCursor + base64.StdEncoding.EncodeToString(cursor)
-	}
-	return text
-}
-
-func readCursor(text string) ([]byte, error) {
-	if text == "" {
-		return nil, nil
-	}
-	if encoded, ok := strings.CutPrefix(text, binaryCursor); ok {
-		cursor, err := base64.StdEncoding.DecodeString(encoded)
-		if err != nil {
-			return nil, errors.New("--cursor: the text after base64: is not base64")
-		}
-		return cursor, nil
-	}
-	return []byte(text), nil
-}
-
-func timeOrNil(at time.Time) *time.Time {
-	if at.IsZero() {
-		return nil
-	}
-	return &at
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/testing/upstream"
 	"github.com/rounds-dev/rounds/testing/upstream/imapd"
 )
@@ -89,32 +88,6 @@ func TestCheckThatCannotBegin(t *testing.T) {
 	} {
 		if _, err := runWith(t.Context(), nil, "", append([]string{"check"}, args...)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", args, err, want)
-		}
-	}
-}
-
-func TestWhatAPollerWouldDo(t *testing.T) {
-	for want, err := range map[string]error{
-		"parks the account after 16":           errors.New("of nobody"),
-		"parks the account at once":            &poller.CheckError{Kind: poller.Gone},
-		"parks the account at once, because":   &poller.CheckError{Kind: poller.AuthFailed, Final: true},
-		"drops the cursor":                     &poller.CheckError{Kind: poller.CursorInvalid},
-		"at the earliest; does not count":      &poller.CheckError{Kind: poller.RateLimited, RetryAfter: 7e9},
-		"which is not to blame":                &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeEgress},
-		"parks the account after 3 refusals":   &poller.CheckError{Kind: poller.AuthFailed},
-		"after a backoff; parks the account a": &poller.CheckError{Kind: poller.Protocol},
-	} {
-		if got := failureOf(err); !strings.Contains(got.Pool, want) || strings.Contains(got.Message, "nobody") {
-			t.Errorf("%v: got %+v", err, got)
-		}
-	}
-}
-
-func TestCursorTexts(t *testing.T) {
-	for _, cursor := range []string{"", "1:2", `{"v":1}`, "\x00\xff", "a\nb", "base64:x"} {
-		got, err := readCursor(cursorText([]byte(cursor)))
-		if err != nil || string(got) != cursor {
-			t.Errorf("%q: got %q, %v", cursor, got, err)
 		}
 	}
 }

@@ -1,0 +1,154 @@
+// Package trial describes trials: checks of accounts by hand, of which nothing is kept. A
+// person tries an account before registering it, and sees what a poller would find.
+package trial
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/accounts/strict"
+)
+
+// ErrBusy reports that as many trials are under way as there may be.
+var ErrBusy = errors.New("trial: too many at once")
+
+// Request is what is tried.
+type Request struct {
+	Account string          // the id that the checker is told
+	Kind    string          // one that the process knows
+	Config  json.RawMessage // a valid one
+	Cursor  []byte          // where to continue; nil: at the beginning
+	Hint    json.RawMessage // what a nudge would carry; nil: nothing
+	Pages   int             // the most pages to follow while there is more, at least 1
+	Limit   int             // messages wanted in one page, at least 1
+}
+
+// Report is the result of a trial.
+type Report struct {
+	Kind    string          `json:"kind"`
+	Account string          `json:"account" doc:"The id that the checker was told."`
+	Config  json.RawMessage `json:"config,omitempty" doc:"What was tried, without what may be secret in it."`
+	RateKey string          `json:"rate_key" doc:"What shares limits with the account: a host, a corporation. Empty: nothing does."`
+	Limit   int             `json:"limit" doc:"Messages wanted in one page."`
+	Timeout string          `json:"timeout" doc:"How long a page may take."`
+	Pages   []Page          `json:"pages" nullable:"false"`
+	Error   *Failure        `json:"error" doc:"What went wrong; null: nothing."`
+}
+
+// Page is the result of one call to the third party.
+type Page struct {
+	Cursor        string    `json:"cursor" doc:"The cursor that it continued from; empty: none."`
+	Messages      []Message `json:"messages" nullable:"false"`
+	LeftOut       int       `json:"left_out,omitempty" doc:"Messages that were found and are not shown, because they are too many or too long together."`
+	NextCursor    string    `json:"next_cursor" doc:"The cursor that the next check would continue from. It begins with base64: if it is not plain text."`
+	HasMore       bool      `json:"has_more" doc:"There is another page."`
+	CursorReset   bool      `json:"cursor_reset" doc:"The third party no longer knew the cursor: messages may be missing or repeated."`
+	NextPollAfter float64   `json:"next_poll_after" doc:"Seconds until the next check, at least; 0: as the cadence says."`
+	Warnings      []string  `json:"warnings,omitempty" doc:"What was wrong although the page could be read: a code and a sentence each."`
+	Milliseconds  int64     `json:"milliseconds" doc:"How long it took."`
+}
+
+// Message is one thing that was found.
+type Message struct {
+	ID        string          `json:"id"`
+	Type      string          `json:"type"`
+	Time      *time.Time      `json:"time"`
+	Data      json.RawMessage `json:"data"`
+	DataBytes int             `json:"data_bytes,omitempty" doc:"The length of the data, if it is too long to show; then data is null."`
+}
+
+// Failure is a check's error, and what a poller would do about it.
+type Failure struct {
+	Kind         string  `json:"kind" enum:"transient,rate_limited,auth,gone,config,cursor_invalid,protocol" doc:"It decides what a poller does."`
+	Scope        string  `json:"scope" enum:"account,rate_key,egress,checker" doc:"What is to blame."`
+	Code         string  `json:"code" example:"http_503"`
+	Message      string  `json:"message"`
+	RetryAfter   float64 `json:"retry_after" doc:"Seconds that the third party asks to wait; 0: it does not say."`
+	Final        bool    `json:"final" doc:"With the kind auth: trying again may do harm."`
+	Then         Then    `json:"then" enum:"retry,retry_then_park,refusals_then_park,drop_cursor,park" doc:"What a poller does, as a word."`
+	Budget       int     `json:"budget,omitempty" doc:"After how many failures or refusals in a row it parks the account."`
+	Pool         string  `json:"pool" doc:"What a poller does, in a sentence."`
+	Milliseconds int64   `json:"milliseconds" doc:"How long it took."`
+}
+
+// Then is what a poller does about a failure.
+type Then string
+
+// What a poller does.
+const (
+	Retry            Then = "retry"              // checks again; nothing counts against the account
+	RetryThenPark    Then = "retry_then_park"    // checks again, and parks the account after Budget failures in a row
+	RefusalsThenPark Then = "refusals_then_park" // the same, after Budget refusals of the credential
+	DropCursor       Then = "drop_cursor"        // begins without a cursor, and parks the account after Budget failures in a row
+	Park             Then = "park"               // parks the account at once
+)
+
+// Bound leaves out of a report what is more than messages in a page, more than data bytes of
+// a message, or more than total bytes of data in all. Every message that is left out is
+// counted.
+func (r *Report) Bound(messages, data, total int) {
+	for i := range r.Pages {
+		p := &r.Pages[i]
+		for n := range p.Messages {
+			m := &p.Messages[n]
+			if len(m.Data) > data {
+				m.Data, m.DataBytes = nil, len(m.Data)
+			}
+			size := len(m.ID) + len(m.Type) + len(m.Data)
+			if n == messages || size > total {
+				p.LeftOut, p.Messages = len(p.Messages)-n, p.Messages[:n]
+				break
+			}
+			total -= size
+		}
+	}
+}
+
+// maxDepth is how deep data is shown as what it is, and not as a text.
+const maxDepth = 1000
+
+// Shown returns data as a report has it: as it is, or as a text if it is not JSON, or nested
+// too deep for readers.
+func Shown(data json.RawMessage) json.RawMessage {
+	if data != nil && (!json.Valid(data) || strict.Depth(data) > maxDepth) {
+		data, _ = json.Marshal(string(data)) // a string always can
+	}
+	return data
+}
+
+const binaryCursor = "base64:"
+
+// CursorText returns a cursor as ReadCursor reads it: as it is, or behind base64: if it is
+// not one line of plain text.
+func CursorText(cursor []byte) string {
+	text := string(cursor)
+	strange := func(char rune) bool { return !unicode.IsPrint(char) }
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, strange) || strings.HasPrefix(text, binaryCursor) {
+		return binaryCursor + base64.StdEncoding.EncodeToString(cursor)
+	}
+	return text
+}
+
+// ErrCursor reports a text that is no cursor.
+var ErrCursor = errors.New("the text after base64: is not base64")
+
+// ReadCursor reads what CursorText wrote. The empty text is no cursor. The error is
+// ErrCursor.
+func ReadCursor(text string) ([]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if encoded, ok := strings.CutPrefix(text, binaryCursor); ok {
+		cursor, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			return nil, ErrCursor
+		}
+		return cursor, nil
+	}
+	return []byte(text), nil
+}

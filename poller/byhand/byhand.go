@@ -1,0 +1,159 @@
+// Package byhand checks accounts by hand: with the pollers' own checkers, and without a ring.
+// Nothing of it is kept. The third party is asked as a poller asks it, so everything that
+// bounds where a poller may go, and which secrets it may use, bounds a trial.
+package byhand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/trial"
+	"github.com/rounds-dev/rounds/poller"
+)
+
+// AtOnce is how many trials of a process may be under way at once.
+const AtOnce = 4
+
+// abandonAfter is how long a checker may go on after its context is done.
+const abandonAfter = time.Second
+
+// Trials makes trials, a bounded number at once. It is safe for concurrent use.
+type Trials struct {
+	checkers poller.Checkers
+	timeout  time.Duration
+	places   chan struct{}
+}
+
+// New returns Trials with some checkers. A page may take as long as the timeout. At most so
+// many trials as atOnce are under way at once.
+func New(checkers poller.Checkers, timeout time.Duration, atOnce int) *Trials {
+	return &Trials{checkers, timeout, make(chan struct{}, atOnce)}
+}
+
+// Try makes a trial, and follows pages as a poller does with one claim. A check that fails is
+// no error: the report says what went wrong. The errors are trial.ErrBusy, and one for a
+// request that Checkers.Validate refuses.
+//
+// A checker that goes on after its context is done is abandoned, and keeps its place until it
+// returns.
+func (t *Trials) Try(ctx context.Context, r trial.Request) (*trial.Report, error) {
+	if err := t.checkers.Validate(r.Kind, r.Config); err != nil {
+		return nil, err
+	}
+	checker := t.checkers[r.Kind]
+	report := &trial.Report{
+		Kind: r.Kind, Account: r.Account, RateKey: checker.RateKey(r.Config), Limit: r.Limit, Timeout: t.timeout.String(), Pages: []trial.Page{},
+	}
+	select {
+	case t.places <- struct{}{}:
+	default:
+		return nil, trial.ErrBusy
+	}
+	if t.follow(ctx, checker, r, report) {
+		<-t.places
+	}
+	return report, nil
+}
+
+// follow checks page by page. It returns false if it has abandoned the checker, which then
+// frees the place itself.
+func (t *Trials) follow(ctx context.Context, checker poller.Checker, r trial.Request, report *trial.Report) (freed bool) {
+	request := poller.Request{
+		Account: r.Account, CheckID: fmt.Sprintf("by-hand-%d", time.Now().UnixNano()), Config: r.Config,
+		Cursor: r.Cursor, Hint: r.Hint, Limit: r.Limit, Attempt: 1,
+	}
+	for range r.Pages {
+		began := time.Now()
+		result, err := t.page(ctx, checker, request)
+		took := time.Since(began).Milliseconds()
+		if err != nil {
+			report.Error = failureOf(err)
+			report.Error.Milliseconds = took
+			return !errors.Is(err, errAbandoned)
+		}
+		page := trial.Page{
+			Cursor: trial.CursorText(request.Cursor), Messages: []trial.Message{}, Milliseconds: took,
+			HasMore: result.HasMore, CursorReset: result.CursorReset, NextPollAfter: result.NextPollAfter.Seconds(),
+		}
+		for _, m := range result.Messages {
+			page.Messages = append(page.Messages, trial.Message{ID: m.ID, Type: m.Type, Time: timeOrNil(m.Time), Data: trial.Shown(m.Data)})
+		}
+		if result.Cursor != nil {
+			request.Cursor = result.Cursor
+		}
+		page.NextCursor = trial.CursorText(request.Cursor)
+		for _, w := range result.Warnings {
+			page.Warnings = append(page.Warnings, w.String())
+		}
+		report.Pages = append(report.Pages, page)
+		if !result.HasMore {
+			break
+		}
+	}
+	return true
+}
+
+var errAbandoned = errors.New("byhand: the checker does not return")
+
+// page asks for one page. Its error is a *poller.CheckError wherever the checker's is.
+func (t *Trials) page(ctx context.Context, checker poller.Checker, request poller.Request) (poller.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	type outcome struct {
+		result poller.Result
+		err    error
+	}
+	done := make(chan outcome)
+	abandoned := make(chan struct{})
+	go func() {
+		var o outcome
+		defer func() {
+			if recover() != nil { // what it says may hold a secret
+				o = outcome{err: &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "panic", Message: "the checker panicked"}}
+			}
+			select {
+			case done <- o:
+			case <-abandoned:
+				<-t.places
+			}
+		}()
+		o.result, o.err = checker.Check(ctx, request)
+	}()
+	select {
+	case o := <-done:
+		return o.result, judged(ctx, &o.result, o.err, t.timeout)
+	case <-ctx.Done():
+	}
+	hung := time.NewTimer(abandonAfter)
+	defer hung.Stop()
+	select {
+	case o := <-done:
+		return o.result, judged(ctx, &o.result, o.err, t.timeout)
+	case <-hung.C:
+		close(abandoned)
+		return poller.Result{}, &poller.CheckError{
+			Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "hung", Message: "the checker did not return in time", Err: errAbandoned,
+		}
+	}
+}
+
+// judged returns the error of a page as a poller sees it.
+func judged(ctx context.Context, result *poller.Result, err error, timeout time.Duration) error {
+	var known *poller.CheckError
+	switch {
+	case err == nil:
+		return result.Validate()
+	case !errors.As(err, &known) && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "timeout", Message: fmt.Sprintf("no answer within %v", timeout), Err: err}
+	}
+	return err
+}
+
+func timeOrNil(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return &at
+}

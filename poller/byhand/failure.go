@@ -1,0 +1,64 @@
+package byhand
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/accounts/trial"
+	"github.com/rounds-dev/rounds/poller"
+)
+
+// failureOf describes an error as a poller does. An error that no checker made may hold a
+// secret, so its text is left out.
+func failureOf(err error) *trial.Failure {
+	known := &poller.CheckError{Code: "unknown", Message: "the check failed"}
+	errors.As(err, &known)
+	kind, scope := cmp.Or(known.Kind, poller.Transient), cmp.Or(known.Scope, poller.ScopeAccount)
+	f := &trial.Failure{
+		Kind: string(kind), Scope: string(scope), Code: known.Code, Message: known.Message, RetryAfter: known.RetryAfter.Seconds(), Final: known.Final,
+	}
+	f.Then, f.Budget = thenOf(kind, scope, known.Final)
+	f.Pool = poolWould(f, kind, known.RetryAfter)
+	return f
+}
+
+// thenOf returns what a poller does about a failure; cadence has the rules.
+func thenOf(kind poller.ErrorKind, scope poller.ErrorScope, final bool) (trial.Then, int) {
+	switch {
+	case kind == poller.RateLimited, scope != poller.ScopeAccount:
+		return trial.Retry, 0
+	case kind == poller.AuthFailed && final, kind == poller.Gone, kind == poller.ConfigInvalid:
+		return trial.Park, 0
+	case kind == poller.AuthFailed:
+		return trial.RefusalsThenPark, cadence.AuthBudget
+	case kind == poller.CursorInvalid:
+		return trial.DropCursor, cadence.RetryBudget
+	}
+	return trial.RetryThenPark, cadence.RetryBudget
+}
+
+// poolWould says the same in a sentence.
+func poolWould(f *trial.Failure, kind poller.ErrorKind, after time.Duration) string {
+	again := "checks again after a backoff"
+	if after > 0 {
+		again = fmt.Sprintf("checks again after %v at the earliest", after)
+	}
+	switch {
+	case kind == poller.RateLimited:
+		return again + "; does not count against the account"
+	case f.Then == trial.Retry:
+		return again + "; does not count against the account, which is not to blame"
+	case f.Then == trial.Park && kind == poller.AuthFailed:
+		return "parks the account at once, because trying again may do harm"
+	case f.Then == trial.RefusalsThenPark:
+		return fmt.Sprintf("checks again, and parks the account after %d refusals over at least %v", f.Budget, cadence.AuthOver)
+	case f.Then == trial.Park:
+		return "parks the account at once"
+	case f.Then == trial.DropCursor:
+		return fmt.Sprintf("drops the cursor, and %s without one; parks the account after %d failures in a row", again, f.Budget)
+	}
+	return fmt.Sprintf("%s; parks the account after %d failures in a row", again, f.Budget)
+}

@@ -1,0 +1,31 @@
+package connector
+
+import (
+	"github.com/rounds-dev/rounds/accounts/form"
+	"github.com/rounds-dev/rounds/poller/header"
+)
+
+// Fields are the fields of the config, for people.
+func (*Checker) Fields() []form.Field {
+	return []form.Field{
+		{
+			Name: "url", Type: form.URL, Required: true, Example: "https://connector.example.com/check",
+			Label: form.Words{EN: "Address", ZH: "地址"},
+			Help:  form.Words{EN: "Where the connector answers. Each check is a POST to it.", ZH: "连接器的地址，每次检查向它发一个 POST 请求。"},
+		},
+		{
+			Name: "signing_secret", Type: form.Secret, Secret: true, Example: form.Ref("CONNECTOR_KEY"),
+			Label: form.Words{EN: "Signing secret", ZH: "签名密钥"},
+			Help: form.Words{
+				EN: "With it, requests carry the Standard Webhooks signature, so that the connector knows who asks. The secret itself is not sent.",
+				ZH: "设置后，请求带 Standard Webhooks 签名，连接器据此确认请求方。密钥本身不会发送。",
+			},
+		},
+		header.Field(),
+		{
+			Name: "settings", Type: form.Object, Example: map[string]any{"folder": "inbox"},
+			Label: form.Words{EN: "Settings", ZH: "设置"},
+			Help:  form.Words{EN: "A JSON object for the connector alone.", ZH: "只给连接器用的 JSON 对象。"},
+		},
+	}
+}
