@@ -47,6 +47,23 @@ func (r *Registry) check(ctx context.Context, id string) error {
 	return err
 }
 
+// Concerns returns ErrNotFound for an id of an account that is not there for whom the registry
+// is bound to. An id that no account has is nobody's.
+func (r *Registry) Concerns(ctx context.Context, id string) error {
+	if len(r.labels) == 0 {
+		return nil
+	}
+	switch v, err := r.ring.Account(id).Look(ctx); {
+	case errors.Is(err, circulate.ErrNotRegistered):
+		return nil
+	case err != nil:
+		return err
+	case !r.sees(v.Record):
+		return fmt.Errorf("%w: %q", ErrNotFound, id)
+	}
+	return nil
+}
+
 // missing returns a fault for each label that an account would have to have and has not.
 func (r *Registry) missing(a *Account) Faults {
 	var faults Faults

@@ -52,6 +52,8 @@ func calls() map[string]asked {
 		"POST /v1/accounts/{id}/pause":    {ok: []int{200}, spoils: true},
 		"POST /v1/accounts/{id}/resume":   {ok: []int{200}, spoils: true},
 		"POST /v1/accounts/{id}/nudge":    {ok: []int{200}, spoils: true},
+		"GET /v1/kinds":                   {ok: []int{200}},
+		"POST /v1/accounts:check":         {body: `{"account":{"id":"press-1","kind":"plain","labels":{"team":"press"}}}`, ok: []int{200}},
 		"GET /v1/accounts:export":         {ok: []int{200}, shows: true},
 		"POST /v1/accounts:import":        {body: `{"id":"press-1","kind":"plain","labels":{"team":"press"}}`, ok: []int{200}, spoils: true},
 		"POST /v1/accounts:pause":         {path: "/v1/accounts:pause?all=true&dry_run=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,`)},
@@ -183,7 +185,7 @@ func TestMatrix(t *testing.T) {
 				if after, err := f.api.options.Registry.Get(t.Context(), "press-1"); err != nil || after.Tag != before.Tag || after.State != before.State {
 					fail("the account as it was")
 				}
-				if !strings.Contains(path, "{id}") && (got.status != 422 || !strings.Contains(got.body, "body.labels.team")) {
+				if !strings.Contains(path, "{id}") && (got.status != 422 || !strings.Contains(got.body, ".labels.team")) {
 					fail("422 that names the label")
 				}
 				continue

@@ -65,6 +65,7 @@ func Rights() []Right {
 		{"GET /openapi.json", access.Viewer, ScopeSelf},
 		{"GET /v1/whoami", access.Viewer, ScopeSelf},
 
+		{"GET /v1/kinds", access.Viewer, ScopeSelf},
 		{"GET /v1/accounts", access.Viewer, ScopeAccounts},
 		{"POST /v1/accounts", access.Editor, ScopeAccount},
 		{"GET /v1/accounts/{id}", access.Viewer, ScopeAccount},
@@ -77,6 +78,7 @@ func Rights() []Right {
 		{"POST /v1/accounts/{id}/resume", access.Operator, ScopeAccount},
 		{"POST /v1/accounts/{id}/nudge", access.Operator, ScopeAccount},
 		{"GET /v1/accounts:export", access.Viewer, ScopeAccounts},
+		{"POST /v1/accounts:check", access.Editor, ScopeAccount},
 		{"POST /v1/accounts:import", access.Editor, ScopeAccounts},
 		{"POST /v1/accounts:pause", access.Operator, ScopeAccounts},
 		{"POST /v1/accounts:resume", access.Operator, ScopeAccounts},

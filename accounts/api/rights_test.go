@@ -14,6 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/accounts/callback"
+	"github.com/rounds-dev/rounds/accounts/trial"
 )
 
 // withEverything returns an option that gives a server every optional route.
@@ -21,6 +22,7 @@ func withEverything(t *testing.T) func(*Options) {
 	return func(o *Options) {
 		o.Guide = http.NotFoundHandler()
 		o.Reload = func(context.Context) (Reloaded, error) { return Reloaded{}, nil }
+		o.Try = func(context.Context, trial.Request) (*trial.Report, error) { return &trial.Report{}, nil }
 		o.Demo = &outlook.Demo{
 			Pollers: func() []outlook.DemoPoller { return nil },
 			Kill:    func(context.Context, string) error { return outlook.ErrNoPoller },

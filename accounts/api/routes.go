@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api/intake"
 	"github.com/rounds-dev/rounds/accounts/api/outlook"
 )
 
@@ -106,6 +107,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	s.keyRoutes(api)
 	s.secretRoutes(api)
 	s.outlook(api).Add()
+	s.intake(api).Add()
 
 	mux.HandleFunc("POST /v1/accounts:import", s.importAccounts)
 	mux.HandleFunc("GET /v1/accounts:export", s.exportAccounts)
@@ -155,6 +157,15 @@ func (s *Server) outlook(api huma.API) outlook.Routes {
 		Invalid: func(location, reason string) error {
 			return newProblem(http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: location, Message: reason})
 		},
+	}
+}
+
+// intake returns the routes with which somebody prepares an account.
+func (s *Server) intake(api huma.API) intake.Routes {
+	return intake.Routes{
+		API: api, Ring: s.options.Ring, Registry: s.registry, DeadAfter: s.options.DeadAfter, Kinds: s.options.Kinds, Try: s.options.Try,
+		Problem: func(ctx context.Context, doing string, err error) error { return s.problem(ctx, doing, err) },
+		Busy:    func(reason string) error { return unavailable(reason) },
 	}
 }
 

@@ -14,9 +14,11 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access/session"
 	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/accounts/callback"
+	"github.com/rounds-dev/rounds/accounts/form"
 	"github.com/rounds-dev/rounds/accounts/message"
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/accounts/trail"
+	"github.com/rounds-dev/rounds/accounts/trial"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -24,6 +26,12 @@ import (
 type Options struct {
 	Ring     *circulate.Ring
 	Registry *accounts.Registry
+
+	// Kinds are the kinds that the process knows, with the fields of their configs.
+	Kinds []form.Kind
+	// Try makes a trial of an account, bounded in time and number. Its errors are
+	// trial.ErrBusy, and those of the registry. Nil: there is no such route.
+	Try func(context.Context, trial.Request) (*trial.Report, error)
 
 	// Reload reads the process' settings again, for POST /v1/reload. If the settings are at
 	// fault, its error is accounts.Faults. Nil: there is no such route.

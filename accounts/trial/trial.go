@@ -36,25 +36,25 @@ type Report struct {
 	RateKey string          `json:"rate_key" doc:"What shares limits with the account: a host, a corporation. Empty: nothing does."`
 	Limit   int             `json:"limit" doc:"Messages wanted in one page."`
 	Timeout string          `json:"timeout" doc:"How long a page may take."`
-	Pages   []Page          `json:"pages" nullable:"false"`
+	Pages   []FoundPage     `json:"pages" nullable:"false"`
 	Error   *Failure        `json:"error" doc:"What went wrong; null: nothing."`
 }
 
-// Page is the result of one call to the third party.
-type Page struct {
-	Cursor        string    `json:"cursor" doc:"The cursor that it continued from; empty: none."`
-	Messages      []Message `json:"messages" nullable:"false"`
-	LeftOut       int       `json:"left_out,omitempty" doc:"Messages that were found and are not shown, because they are too many or too long together."`
-	NextCursor    string    `json:"next_cursor" doc:"The cursor that the next check would continue from. It begins with base64: if it is not plain text."`
-	HasMore       bool      `json:"has_more" doc:"There is another page."`
-	CursorReset   bool      `json:"cursor_reset" doc:"The third party no longer knew the cursor: messages may be missing or repeated."`
-	NextPollAfter float64   `json:"next_poll_after" doc:"Seconds until the next check, at least; 0: as the cadence says."`
-	Warnings      []string  `json:"warnings,omitempty" doc:"What was wrong although the page could be read: a code and a sentence each."`
-	Milliseconds  int64     `json:"milliseconds" doc:"How long it took."`
+// FoundPage is the result of one call to the third party.
+type FoundPage struct {
+	Cursor        string         `json:"cursor" doc:"The cursor that it continued from; empty: none."`
+	Messages      []FoundMessage `json:"messages" nullable:"false"`
+	LeftOut       int            `json:"left_out,omitempty" doc:"Messages that were found and are not shown, because they are too many or too long together."`
+	NextCursor    string         `json:"next_cursor" doc:"The cursor that the next check would continue from. It begins with base64: if it is not plain text."`
+	HasMore       bool           `json:"has_more" doc:"There is another page."`
+	CursorReset   bool           `json:"cursor_reset" doc:"The third party no longer knew the cursor: messages may be missing or repeated."`
+	NextPollAfter float64        `json:"next_poll_after" doc:"Seconds until the next check, at least; 0: as the cadence says."`
+	Warnings      []string       `json:"warnings,omitempty" doc:"What was wrong although the page could be read: a code and a sentence each."`
+	Milliseconds  int64          `json:"milliseconds" doc:"How long it took."`
 }
 
-// Message is one thing that was found.
-type Message struct {
+// FoundMessage is one thing that was found.
+type FoundMessage struct {
 	ID        string          `json:"id"`
 	Type      string          `json:"type"`
 	Time      *time.Time      `json:"time"`

@@ -36,14 +36,14 @@ func TestDataThatIsNoJSONIsAText(t *testing.T) {
 
 // What is left out is counted, and what is shown stays within the bounds.
 func TestBound(t *testing.T) {
-	page := func(n, size int) Page {
-		p := Page{}
+	page := func(n, size int) FoundPage {
+		p := FoundPage{}
 		for range n {
-			p.Messages = append(p.Messages, Message{ID: "i", Data: json.RawMessage(`"` + strings.Repeat("x", size-2) + `"`)})
+			p.Messages = append(p.Messages, FoundMessage{ID: "i", Data: json.RawMessage(`"` + strings.Repeat("x", size-2) + `"`)})
 		}
 		return p
 	}
-	r := Report{Pages: []Page{page(5, 10), page(3, 100), page(9, 10), page(2, 10)}}
+	r := Report{Pages: []FoundPage{page(5, 10), page(3, 100), page(9, 10), page(2, 10)}}
 	r.Bound(4, 50, 100)
 	for i, want := range []struct{ shown, leftOut int }{{4, 1}, {3, 0}, {4, 5}, {0, 2}} {
 		if p := r.Pages[i]; len(p.Messages) != want.shown || p.LeftOut != want.leftOut {

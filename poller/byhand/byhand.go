@@ -44,7 +44,7 @@ func (t *Trials) Try(ctx context.Context, r trial.Request) (*trial.Report, error
 	}
 	checker := t.checkers[r.Kind]
 	report := &trial.Report{
-		Kind: r.Kind, Account: r.Account, RateKey: checker.RateKey(r.Config), Limit: r.Limit, Timeout: t.timeout.String(), Pages: []trial.Page{},
+		Kind: r.Kind, Account: r.Account, RateKey: checker.RateKey(r.Config), Limit: r.Limit, Timeout: t.timeout.String(), Pages: []trial.FoundPage{},
 	}
 	select {
 	case t.places <- struct{}{}:
@@ -73,12 +73,12 @@ func (t *Trials) follow(ctx context.Context, checker poller.Checker, r trial.Req
 			report.Error.Milliseconds = took
 			return !errors.Is(err, errAbandoned)
 		}
-		page := trial.Page{
-			Cursor: trial.CursorText(request.Cursor), Messages: []trial.Message{}, Milliseconds: took,
+		page := trial.FoundPage{
+			Cursor: trial.CursorText(request.Cursor), Messages: []trial.FoundMessage{}, Milliseconds: took,
 			HasMore: result.HasMore, CursorReset: result.CursorReset, NextPollAfter: result.NextPollAfter.Seconds(),
 		}
 		for _, m := range result.Messages {
-			page.Messages = append(page.Messages, trial.Message{ID: m.ID, Type: m.Type, Time: timeOrNil(m.Time), Data: trial.Shown(m.Data)})
+			page.Messages = append(page.Messages, trial.FoundMessage{ID: m.ID, Type: m.Type, Time: timeOrNil(m.Time), Data: trial.Shown(m.Data)})
 		}
 		if result.Cursor != nil {
 			request.Cursor = result.Cursor

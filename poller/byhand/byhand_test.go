@@ -27,7 +27,9 @@ func (checker) Validate(config json.RawMessage) error {
 
 func (checker) RateKey(json.RawMessage) string { return "host" }
 
-func (c checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) { return c(ctx, r) }
+func (c checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
+	return c(ctx, r)
+}
 
 func trials(t *testing.T, c checker, atOnce int) *Trials {
 	t.Helper()

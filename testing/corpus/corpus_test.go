@@ -26,7 +26,9 @@ import (
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/accounts/callback"
+	"github.com/rounds-dev/rounds/accounts/form"
 	"github.com/rounds-dev/rounds/accounts/secret"
+	"github.com/rounds-dev/rounds/accounts/trial"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/deployments/guide"
@@ -86,6 +88,10 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 		Ring: w.Ring, Registry: made.registry, Log: slog.New(slog.NewTextHandler(&made.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
 		Guide:   pages, Callbacks: callbacks,
+		Kinds: []form.Kind{form.Of("feed", kinds["feed"])},
+		Try: func(_ context.Context, r trial.Request) (*trial.Report, error) {
+			return &trial.Report{Kind: r.Kind, Account: r.Account, Limit: r.Limit, Pages: []trial.FoundPage{}}, nil
+		},
 		Reload: func(context.Context) (api.Reloaded, error) { return api.Reloaded{}, nil },
 		Demo: &outlook.Demo{
 			Pollers: func() []outlook.DemoPoller { return nil },

@@ -112,6 +112,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 			context.AfterFunc(ctx, d.Close)
 			options.Pages = d.Handler
 		}
+		options.Kinds, options.Try = kindsOf(checkers), tryWith(checkers, s.Poller.CheckTimeout, options.Log)
 		options.Reload, options.CallbackMetrics = again.reload, api.NewCallbackMetrics(registry)
 		server, err := api.New(options)
 		if err != nil {

@@ -73,6 +73,14 @@ func TestEachStateOfAnIncidentIsReportedOnce(t *testing.T) {
 	}
 }
 
+func TestTheFieldsAreThoseOfValidate(t *testing.T) {
+	checker, err := newStatuspage(command.Tools{Client: checktest.Client(t, fetch.Options{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checktest.Declared(t, checker, ".")
+}
+
 // The program has everything that rounds has, and it knows its own kind wherever kinds matter.
 func TestTheProgramKnowsItsKind(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "own-kind")

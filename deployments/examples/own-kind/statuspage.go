@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/form"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/cmd/rounds/command"
 	"github.com/rounds-dev/rounds/poller"
@@ -35,6 +36,15 @@ func (statuspage) Kind() string { return "statuspage" }
 func (s statuspage) Validate(config json.RawMessage) error {
 	_, err := s.address(config)
 	return err
+}
+
+// Fields describe the config for people who fill it in by a form. The method may be left out.
+func (statuspage) Fields() []form.Field {
+	return []form.Field{{
+		Name: "url", Type: form.URL, Required: true, Example: "https://www.githubstatus.com",
+		Label: form.Words{EN: "Address", ZH: "地址"},
+		Help:  form.Words{EN: "Where the status page is.", ZH: "状态页的地址。"},
+	}}
 }
 
 // RateKey returns the page's host. Accounts of one host share limits and outages.
