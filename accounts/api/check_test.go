@@ -60,7 +60,7 @@ func TestATrialNamesEveryFault(t *testing.T) {
 	f := newFixture(t, tried(new(trial.Request)))
 	for body, want := range map[string][]string{
 		`{"account":{"kind":"web","config":{}},"pages":0,"limit":"x","cursor":"base64:?","other":1}`: {"body.account.config.url", "body.account.id", "body.cursor", "body.limit", "body.other", "body.pages"},
-		`{}`:            {"body.account"},
+		`{}`:             {"body.account"},
 		`{"account":[]}`: {"body.account"},
 		`{"account":{"id":"a","kind":"plain"},"hint":"` + strings.Repeat("x", accounts.MaxHint) + `"}`: {"body.hint"},
 		`{"account":{"id":"a","kind":"plain"},"pages":6,"limit":101,"cursor":7}`:                       {"body.cursor", "body.limit", "body.pages"},
