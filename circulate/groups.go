@@ -104,6 +104,13 @@ func (s Streams) Groups(ctx context.Context) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
+// GroupsOf returns the names of a shard's consumer groups, sorted.
+func (s Streams) GroupsOf(ctx context.Context, shard int) ([]string, error) {
+	names, err := s.ring.groupsOf(ctx, shard)
+	slices.Sort(names)
+	return names, err
+}
+
 // groupsOf returns the names of a shard's consumer groups.
 func (r *Ring) groupsOf(ctx context.Context, shard int) ([]string, error) {
 	groups, err := r.groupInfos(ctx, r.keys[shard].messages)

@@ -38,6 +38,16 @@ func (s Streams) Messages(ctx context.Context, shard int, after string, n int) (
 	return readStream(shard, replies[0])
 }
 
+// MessagesBefore is Messages for those that come before a position, newest first.
+func (s Streams) MessagesBefore(ctx context.Context, shard int, before string, n int) ([]Found, error) {
+	key := s.ring.keys[shard].messages
+	replies, err := s.ring.wire.Pipeline(ctx, key, wire.Command{"XREVRANGE", key, "(" + before, "-", "COUNT", n})
+	if err != nil {
+		return nil, fmt.Errorf("messages, shard %d: %w", shard, err)
+	}
+	return readStream(shard, replies[0])
+}
+
 // Last returns the position of a shard's newest message, or StreamStart if there is none.
 func (s Streams) Last(ctx context.Context, shard int) (string, error) {
 	key := s.ring.keys[shard].messages

@@ -86,6 +86,16 @@ func (g *Groups) DeadLetters(ctx context.Context, shard int, after string, n int
 	return letters, nil
 }
 
+// DeadCount returns how many dead letters a shard has, of all groups.
+func (g *Groups) DeadCount(ctx context.Context, shard int) (int, error) {
+	key := g.streams.Keys(shard).Dead
+	replies, err := g.wire.Pipeline(ctx, key, wire.Command{"XLEN", key})
+	if err != nil {
+		return 0, fmt.Errorf("dead letters, shard %d: %w", shard, err)
+	}
+	return redis.Int(replies[0], nil)
+}
+
 // ReplayDead puts a dead letter back at the end of its shard's stream, for the group that
 // could not handle it. Other groups acknowledge it without handling it. It comes after
 // the later messages of its account. It returns the new position, or "" if there is no

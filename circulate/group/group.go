@@ -75,20 +75,12 @@ func (g *Groups) Acknowledge(ctx context.Context, shard int, group string, posit
 
 // Consumers returns the consumers of a group that beat within the window.
 func (g *Groups) Consumers(ctx context.Context, group string, window time.Duration) ([]string, error) {
-	key := presenceOf(g.wire.Namespace(), group).Beats
-	now, err := g.wire.Pipeline(ctx, key, wire.Command{"TIME"})
-	if err != nil {
-		return nil, fmt.Errorf("consumers: %w", err)
+	present, err := g.Present(ctx, group, window)
+	names := make([]string, len(present))
+	for i := range present {
+		names[i] = present[i].Name
 	}
-	at, err := wire.Time(now[0])
-	if err != nil {
-		return nil, err
-	}
-	replies, err := g.wire.Pipeline(ctx, key, wire.Command{"ZRANGEBYSCORE", key, at.Add(-window).UnixMilli(), at.Add(window).UnixMilli()})
-	if err != nil {
-		return nil, fmt.Errorf("consumers: %w", err)
-	}
-	return redis.Strings(replies[0], nil)
+	return names, err
 }
 
 // Remove forgets a consumer group in all shards: what it has read, what is pending, and
