@@ -3,6 +3,9 @@ package api
 import (
 	"context"
 	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/message"
@@ -23,6 +26,8 @@ type DeadLetter struct {
 type DeadList struct {
 	Dead []DeadLetter `json:"dead" nullable:"false"`
 	Next string       `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one. A page may be short, even empty, and not be the last."`
+
+	Total *int `json:"total,omitempty" doc:"All dead letters, of all groups; only on the first page."`
 }
 
 // ReplayRequest says which dead letters to deliver again.
@@ -35,8 +40,10 @@ type ReplayRequest struct {
 
 // DropRequest says which dead letters to remove.
 type DropRequest struct {
-	_   struct{} `additionalProperties:"false"`
-	IDs []string `json:"ids" minItems:"1" maxItems:"1000"`
+	_      struct{} `additionalProperties:"false"`
+	IDs    []string `json:"ids,omitempty" maxItems:"1000" doc:"The dead letters with these ids. Either ids or group is needed."`
+	Group  string   `json:"group,omitempty" doc:"All dead letters that this consumer group has now."`
+	Cursor string   `json:"cursor,omitempty" doc:"The field next of the reply before, with the same group."`
 }
 
 // Replayed is the result of a replay.
@@ -49,8 +56,9 @@ type Replayed struct {
 
 // Dropped is the result of a drop.
 type Dropped struct {
-	Dropped  int `json:"dropped"`
-	NotFound int `json:"not_found" doc:"Ids that no dead letter has, or none any more."`
+	Dropped  int    `json:"dropped"`
+	NotFound int    `json:"not_found" doc:"Ids that no dead letter has, or none any more."`
+	Next     string `json:"next,omitempty" doc:"The cursor for the next request; left out when all are dropped."`
 }
 
 type deadRequest struct {
@@ -73,12 +81,37 @@ func (s *Server) listDead(ctx context.Context, r *deadRequest) (*deadReply, erro
 	}
 	list := DeadList{Dead: make([]DeadLetter, len(page.Letters)), Next: page.Next}
 	for i := range page.Letters {
-		l := &page.Letters[i]
-		list.Dead[i] = DeadLetter{
-			DeadID: l.ID, Group: l.Group, Error: l.Error, Deliveries: l.Deliveries, Origin: l.Origin, Message: messageOf(&l.Found),
+		list.Dead[i] = deadLetterOf(&page.Letters[i])
+	}
+	if r.Cursor == "" {
+		total, err := s.messages.DeadCount(ctx)
+		if err != nil {
+			return nil, s.problem(ctx, "list dead letters", err)
 		}
+		list.Total = &total
 	}
 	return &deadReply{list}, nil
+}
+
+func deadLetterOf(l *message.DeadLetter) DeadLetter {
+	return DeadLetter{DeadID: l.ID, Group: l.Group, Error: l.Error, Deliveries: l.Deliveries, Origin: l.Origin, Message: messageOf(&l.Found)}
+}
+
+type deadLetterReply struct {
+	Body DeadLetter
+}
+
+func (s *Server) getDead(ctx context.Context, r *struct {
+	ID string `path:"id" maxLength:"64" example:"12:1767225600000-0" doc:"The letter's dead_id."`
+}) (*deadLetterReply, error) {
+	letter, err := s.messages.DeadLetter(ctx, r.ID)
+	if faults, ok := errors.AsType[accounts.Faults](err); ok {
+		return nil, newProblem(http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: "path.id", Message: faults[0].Reason})
+	}
+	if err != nil {
+		return nil, s.problem(ctx, "get dead letter", err)
+	}
+	return &deadLetterReply{deadLetterOf(&letter)}, nil
 }
 
 type deadInput struct {
@@ -90,7 +123,7 @@ type replayReply struct {
 }
 
 func (s *Server) replayDead(ctx context.Context, r *deadInput) (*replayReply, error) {
-	choice, err := message.DecodeDeadChoice(r.RawBody, true)
+	choice, err := message.DecodeDeadChoice(r.RawBody)
 	if err != nil {
 		return nil, s.problem(ctx, "replay dead letters", err)
 	}
@@ -119,18 +152,30 @@ type dropReply struct {
 }
 
 func (s *Server) dropDead(ctx context.Context, r *deadInput) (*dropReply, error) {
-	choice, err := message.DecodeDeadChoice(r.RawBody, false)
+	choice, err := message.DecodeDeadChoice(r.RawBody)
 	if err != nil {
 		return nil, s.problem(ctx, "drop dead letters", err)
 	}
-	dropped, err := s.messages.DropDead(ctx, choice.IDs)
-	if err != nil {
-		return nil, s.problem(ctx, "drop dead letters", err)
+	var reply Dropped
+	if choice.Group != "" {
+		var done message.Dropped
+		done, err = s.messages.DropGroup(ctx, choice.Group, choice.Cursor)
+		reply = Dropped{Dropped: done.Dropped, Next: done.Next}
+	} else {
+		reply.Dropped, err = s.messages.DropDead(ctx, choice.IDs)
+		reply.NotFound = max(0, len(choice.IDs)-reply.Dropped)
 	}
-	reply := Dropped{Dropped: dropped, NotFound: max(0, len(choice.IDs)-dropped)}
 	draft := trail.Of(ctx)
-	draft.Subject("dead letters", "")
-	draft.Count("dropped", reply.Dropped)
+	if err == nil || reply.Dropped > 0 {
+		draft.Subject("dead letters", choice.Group)
+		draft.Count("dropped", reply.Dropped)
+	}
+	if errors.Is(err, accounts.ErrCursor) {
+		return nil, badCursor("body.cursor", err)
+	}
+	if err != nil {
+		return nil, s.problem(ctx, "drop dead letters", err)
+	}
 	draft.Count("not_found", reply.NotFound)
 	return &dropReply{reply}, nil
 }

@@ -3,11 +3,14 @@ package api
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/endpoint"
 	"github.com/rounds-dev/rounds/circulate/group"
@@ -119,9 +122,15 @@ func TestDeadLetters(t *testing.T) {
 	if l := letters[0]; l.DeadID == "" || l.Group != "crm" || l.Error != "answered 400 Bad Request" || l.Deliveries != 8 || l.Origin == "" || l.Account == "" || string(l.Data) != `{"n":1}` {
 		t.Errorf("%+v", l)
 	}
-	if got := f.call("GET", "/v1/dead?group=other", "", 200, nil); got.body != "{\"dead\":[]}\n" {
+	if got := f.call("GET", "/v1/dead?group=other", "", 200, nil); got.body != "{\"dead\":[],\"total\":5}\n" {
 		t.Errorf("none: %q", got.body)
 	}
+	var letter DeadLetter
+	f.call("GET", "/v1/dead/"+letters[1].DeadID, "", 200, &letter)
+	if !reflect.DeepEqual(letter, letters[1]) {
+		t.Errorf("%+v, in the list %+v", letter, letters[1])
+	}
+	f.call("GET", "/v1/dead/0:1-1", "", 404, nil)
 	var replayed Replayed
 	body := fmt.Sprintf(`{"ids":[%q,"0:1-1"]}`, letters[0].DeadID)
 	f.call("POST", "/v1/dead:replay", body, 200, &replayed)
@@ -136,6 +145,45 @@ func TestDeadLetters(t *testing.T) {
 	f.call("POST", "/v1/dead:replay", `{"group":"crm"}`, 200, &replayed)
 	if replayed.Replayed != 3 || replayed.Next != "" {
 		t.Errorf("%+v", replayed)
+	}
+	f.buries("crm") // those that were replayed
+	f.call("POST", "/v1/dead:drop", `{"group":"crm"}`, 200, &dropped)
+	if dropped != (Dropped{Dropped: 4}) {
+		t.Errorf("all of a group: %+v", dropped)
+	}
+	f.call("POST", "/v1/dead:drop", `{"group":"crm"}`, 200, &dropped)
+	if dropped != (Dropped{}) {
+		t.Errorf("none is left: %+v", dropped)
+	}
+}
+
+func TestGetMessage(t *testing.T) {
+	f := newFixture(t, nil)
+	f.finds("a", 2)
+	f.buries("crm")
+	var list MessageList
+	f.call("GET", "/v1/messages", "", 200, &list)
+	if len(list.Messages) != 2 {
+		t.Fatalf("%+v", list)
+	}
+	var got DeliveredMessage
+	ref := fmt.Sprintf("%d:%s", list.Messages[0].Shard, list.Messages[0].Position)
+	f.call("GET", "/v1/messages/"+ref, "", 200, &got)
+	if !reflect.DeepEqual(got.Message, list.Messages[0]) || got.Written.IsZero() || len(got.Deliveries) != 1 || got.Uncertain {
+		t.Fatalf("%+v", got)
+	}
+	if d := got.Deliveries[0]; d.Group != "crm" || d.State != "dead" || d.DeadID == "" || d.Error != "answered 400 Bad Request" || d.Deliveries != 8 {
+		t.Errorf("%+v", d)
+	}
+	// Those who are bound to labels meet only messages of accounts with them, and no groups.
+	bound := f.as(f.key(key.New{Name: "press", Role: access.Viewer, Labels: access.Labels{"team": "press"}}))
+	bound.call("GET", "/v1/messages/"+ref, "", 404, nil)
+	f.call("PUT", "/v1/accounts/a", `{"id":"a","kind":"plain","labels":{"team":"press"}}`, 200, nil)
+	got = DeliveredMessage{}
+	f.api.sight.known = nil // otherwise it counts for some seconds
+	bound.call("GET", "/v1/messages/"+ref, "", 200, &got)
+	if got.ID != list.Messages[0].ID || got.Deliveries != nil {
+		t.Errorf("bound to labels: %+v", got)
 	}
 }
 
@@ -236,7 +284,13 @@ func TestFaultsOfDelivery(t *testing.T) {
 		{"POST", "/v1/dead:replay", `{"ids":["x","0:1-1",""]}`, 422, []string{"body.ids[0]", "body.ids[2]"}},
 		{"POST", "/v1/dead:replay", `{"group":"crm","cursor":"x"}`, 422, []string{"body.cursor"}},
 		{"POST", "/v1/dead:replay", `[]`, 400, []string{"body"}},
-		{"POST", "/v1/dead:drop", `{"group":"crm"}`, 422, []string{"body.group"}},
+		{"POST", "/v1/dead:drop", `{"group":"crm","ids":["0:1-1"]}`, 422, []string{"body.ids"}},
+		{"POST", "/v1/dead:drop", `{"group":"crm","cursor":"x"}`, 422, []string{"body.cursor"}},
+		{"GET", "/v1/dead/x", "", 422, []string{"path.id"}},
+		{"GET", "/v1/messages/1-1", "", 422, []string{"path.ref"}},
+		{"GET", "/v1/messages/0:1-1", "", 404, nil},
+		{"GET", "/v1/messages?after=now&before=now", "", 422, []string{"query.before"}},
+		{"GET", "/v1/messages?before=x", "", 422, []string{"query.before"}},
 		{"POST", "/v1/dead:drop", ``, 400, nil},
 		{"GET", "/v1/dead:drop", "", 405, nil},
 		{"POST", "/v1/groups/crm/read", `{"from":"then","limit":1001,"wait":"11s","consumer":"x","acknowledge":["x"]}`, 422,

@@ -6,8 +6,14 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// deliveryRoutes adds the routes of consumer groups, webhooks and dead letters.
+// deliveryRoutes adds the routes of single messages, consumer groups, webhooks and dead letters.
 func (s *Server) deliveryRoutes(api huma.API) {
+	huma.Register(api, huma.Operation{
+		OperationID: "get-message", Method: http.MethodGet, Path: "/v1/messages/{ref}", Tags: []string{"messages"},
+		Summary:     "Get a message, and what has become of it in each consumer group",
+		Description: "A message that is read and not acknowledged is pending, and one that a group could not handle is dead. To a key that is bound to labels, the message alone is shown.",
+		Errors:      []int{401, 404, 422, 503},
+	}, s.getMessage)
 	huma.Register(api, huma.Operation{
 		OperationID: "list-groups", Method: http.MethodGet, Path: "/v1/groups", Tags: []string{"delivery"},
 		Summary: "List consumer groups and how far they have read", Errors: []int{401, 503},
@@ -59,6 +65,10 @@ func (s *Server) deliveryRoutes(api huma.API) {
 		Summary: "List dead letters", Description: "Messages that a consumer group could not handle, a page at a time, shard by shard, the oldest first.",
 		Errors: []int{401, 422, 503},
 	}, s.listDead)
+	huma.Register(api, huma.Operation{
+		OperationID: "get-dead", Method: http.MethodGet, Path: "/v1/dead/{id}", Tags: []string{"delivery"},
+		Summary: "Get a dead letter", Errors: []int{401, 404, 422, 503},
+	}, s.getDead)
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "replay-dead", Method: http.MethodPost, Path: "/v1/dead:replay", Tags: []string{"delivery"},
 		Summary: "Deliver dead letters again",
@@ -68,7 +78,7 @@ func (s *Server) deliveryRoutes(api huma.API) {
 	}), s.replayDead)
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "drop-dead", Method: http.MethodPost, Path: "/v1/dead:drop", Tags: []string{"delivery"},
-		Summary: "Remove dead letters", Description: "The named ones, for good.",
+		Summary: "Remove dead letters", Description: "The named ones, or all that a group has now, for good. If the reply has a next, ask again with it. Repeating a request is safe.",
 		Errors: []int{400, 401, 413, 422, 503},
 	}), s.dropDead)
 }

@@ -14,17 +14,19 @@ import (
 // follower is a caller that gets messages as they come.
 type follower struct {
 	server   *Server
+	filter   message.Filter
 	position message.Position
 	tail     *message.Tail
 	out      *patientWriter
 	buffer   bytes.Buffer
-	passed   bool // the position is behind messages that the caller may not see, and the caller does not have it yet
+	passed   bool // the position is behind messages that the caller does not get, and the caller does not have it yet
 }
 
 // followMessages sends server-sent events until the caller goes or the server closes. The id
-// of each event is the position behind its message. A caller that lost the connection
+// of each event is the position behind its message. Messages that the filter does not select
+// are left out. A caller that lost the connection
 // continues from there: it misses no message and gets none twice.
-func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position message.Position) {
+func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position message.Position, filter message.Filter) {
 	if s.following.Add(1) > int64(s.options.MaxFollowers) {
 		s.following.Add(-1)
 		unavailable(fmt.Sprintf("%d callers already follow messages here, and no more may: ask without text/event-stream, or follow at another process", s.options.MaxFollowers)).write(w)
@@ -33,13 +35,13 @@ func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position
 	defer s.following.Add(-1)
 	ctx, end := s.stream(r)
 	defer end()
-	tail, err := s.messages.Tail(position)
+	tail, err := s.messages.Tail(position, filter)
 	if err != nil {
 		s.problem(ctx, "follow messages", err).write(w)
 		return
 	}
 	defer tail.Close()
-	f := &follower{server: s, position: position, tail: tail, out: &patientWriter{out: w, connection: http.NewResponseController(w)}}
+	f := &follower{server: s, filter: filter, position: position, tail: tail, out: &patientWriter{out: w, connection: http.NewResponseController(w)}}
 	// Read the first page before the reply begins: until then the reply can be an error.
 	full, err := f.read(ctx)
 	if err != nil {
@@ -120,7 +122,11 @@ func (f *follower) read(ctx context.Context) (full bool, err error) {
 			f.passed = true
 			continue
 		}
-		shown, f.passed = shown[1:], false
+		if shown = shown[1:]; !f.filter.Selects(&found[i]) {
+			f.passed = true
+			continue
+		}
+		f.passed = false
 		data, err := json.Marshal(messageOf(&found[i]))
 		if err != nil {
 			return false, err

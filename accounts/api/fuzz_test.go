@@ -36,8 +36,8 @@ func FuzzParameters(f *testing.F) {
 			t.Errorf("%q: %q", query, from)
 		}
 		if values, err := url.ParseQuery(query); err == nil {
-			if _, limit, faults := messagesQuery(values); len(faults) == 0 && (limit < 1 || limit > message.MaxLimit) {
-				t.Errorf("%q: %d", query, limit)
+			if q, faults := readMessagesQuery(values, false); len(faults) == 0 && (q.limit < 1 || q.limit > message.MaxLimit || q.after != "" && q.before != "") {
+				t.Errorf("%q: %+v", query, q)
 			}
 		}
 		withSlash(r)

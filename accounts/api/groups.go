@@ -14,6 +14,17 @@ type Group struct {
 	OldestUnread  float64  `json:"oldest_unread_seconds" doc:"The age of the oldest message that it has not read."`
 	OldestPending float64  `json:"oldest_pending_seconds" doc:"The age of the oldest message that it has not acknowledged."`
 	Consumers     []string `json:"consumers" nullable:"false" doc:"Its living consumers."`
+
+	Members []GroupMember `json:"members" nullable:"false" doc:"The same consumers, with what each is doing."`
+}
+
+// GroupMember is a living consumer of a group.
+type GroupMember struct {
+	Name          string  `json:"name"`
+	Silent        float64 `json:"silent_seconds" doc:"Since its last sign of life."`
+	Shards        int     `json:"shards" doc:"Shards that it reads now."`
+	Pending       int     `json:"pending" doc:"Messages of these shards that are read but not acknowledged."`
+	OldestPending float64 `json:"oldest_pending_seconds" doc:"The age of the oldest of them."`
 }
 
 // GroupList is all consumer groups.
@@ -56,10 +67,15 @@ type groupsReply struct {
 }
 
 func groupOf(g *message.Group) Group {
-	return Group{
+	out := Group{
 		Name: g.Name, Lag: g.Lag, Pending: g.Pending, OldestUnread: g.OldestUnread.Seconds(), OldestPending: g.OldestPending.Seconds(),
-		Consumers: append([]string{}, g.Consumers...),
+		Consumers: make([]string, len(g.Consumers)), Members: make([]GroupMember, len(g.Consumers)),
 	}
+	for i, c := range g.Consumers {
+		out.Consumers[i] = c.Name
+		out.Members[i] = GroupMember{Name: c.Name, Silent: c.Silent.Seconds(), Shards: c.Shards, Pending: c.Pending, OldestPending: c.OldestPending.Seconds()}
+	}
+	return out
 }
 
 func (s *Server) listGroups(ctx context.Context, _ *struct{}) (*groupsReply, error) {

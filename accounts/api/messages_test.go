@@ -94,6 +94,119 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// typed lets an account find a message of a type.
+func (f *fixture) typed(account, id, kind string) {
+	f.Helper()
+	key := f.ring.Streams().Keys(f.ring.ShardOf(account)).Messages
+	conn, err := f.redis.Conn(f.Context(), key)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Do("XADD", key, "*", "account", account, "kind", "plain", "id", id, "type", kind, "time", "", "data", "{}"); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// Pages from the newest message back, and on from where the first one began, leave nothing
+// out and show nothing twice.
+func TestMessagesFromTheNewestBack(t *testing.T) {
+	f := newFixture(t, nil)
+	f.find("a", "a1", "a2", "a3")
+	f.find("b", "b1", "b2")
+	f.find("a", "a4")
+	var first, older, last, newer MessageList
+	f.call("GET", "/v1/messages?before=now&limit=2", "", 200, &first)
+	if idsOf(first) != "a4 b2" || !first.More || first.End == "" {
+		t.Fatalf("the newest: %+v", first)
+	}
+	f.call("GET", "/v1/messages?limit=3&before="+first.Next, "", 200, &older)
+	if idsOf(older) != "b1 a3 a2" || !older.More {
+		t.Errorf("older: %+v", older)
+	}
+	f.call("GET", "/v1/messages?before="+older.Next, "", 200, &last)
+	if idsOf(last) != "a1" || last.More {
+		t.Errorf("the oldest: %+v", last)
+	}
+	f.call("GET", "/v1/messages?after="+older.End, "", 200, &newer)
+	if idsOf(newer) != "b2 a4" {
+		t.Errorf("newer than the second page: %s", idsOf(newer))
+	}
+	f.find("b", "b3")
+	f.call("GET", "/v1/messages?after="+first.End, "", 200, &newer)
+	if idsOf(newer) != "b3" {
+		t.Errorf("since the first page: %s", idsOf(newer))
+	}
+	var one MessageList
+	f.call("GET", "/v1/messages?before=now&account=a&limit=2", "", 200, &one)
+	if idsOf(one) != "a4 a3" {
+		t.Errorf("of one account: %s", idsOf(one))
+	}
+	var rest MessageList
+	f.call("GET", "/v1/messages?before="+one.Next+"&account=a", "", 200, &rest)
+	if idsOf(rest) != "a2 a1" || rest.More {
+		t.Errorf("its older ones: %+v", rest)
+	}
+}
+
+func TestMessagesAreFiltered(t *testing.T) {
+	f := newFixture(t, nil)
+	f.find("a", "a1", "a2")
+	f.find("b", "b1")
+	f.typed("a", "event", "event")
+	for query, want := range map[string]string{
+		"account=a":                        "a1 a2 event",
+		"account=a&limit=1":                "a1",
+		"account=a&type=event":             "event",
+		"type=note":                        "a1 a2 b1",
+		"type=note&before=now":             "b1 a2 a1",
+		"type=event&limit=1&before=now":    "event",
+		"kind=plain&account=b":             "b1",
+		"kind=feed":                        "",
+		"account=nobody&before=now":        "",
+		"account=a%00&type=%3Cscript%3Eon": "",
+	} {
+		var list MessageList
+		f.call("GET", "/v1/messages?"+query, "", 200, &list)
+		if idsOf(list) != want || list.Next == "" {
+			t.Errorf("%s: %q, want %q", query, idsOf(list), want)
+		}
+	}
+	// A page goes on where it stopped, also in the middle of what was read for it.
+	var list MessageList
+	f.call("GET", "/v1/messages?type=note&limit=2", "", 200, &list)
+	if idsOf(list) != "a1 a2" || !list.More {
+		t.Errorf("a part: %+v", list)
+	}
+	var rest MessageList
+	f.call("GET", "/v1/messages?type=note&limit=2&after="+list.Next, "", 200, &rest)
+	if idsOf(rest) != "b1" || rest.More {
+		t.Errorf("the rest: %+v", rest)
+	}
+}
+
+func TestFollowFiltered(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.PollInterval = time.Hour })
+	f.find("a", "a1")
+	f.find("b", "b1")
+	e := f.follow("?account=a&type=note", "")
+	first := e.wantMessage("a1")
+	f.typed("a", "event", "event")
+	f.find("b", "b2")
+	f.find("a", "a2")
+	e.wantMessage("a2")
+	e.cancel()
+	e = f.follow("?type=event", first.id)
+	e.wantMessage("event")
+	e.cancel()
+
+	r := f.request("GET", "/v1/messages?before=now", "")
+	r.Header.Set("Accept", "text/event-stream")
+	if got := f.do(r); got.status != 422 || !strings.Contains(got.body, "query.before") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
 // events reads a stream of server-sent events.
 type events struct {
 	*testing.T

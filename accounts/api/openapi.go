@@ -150,10 +150,14 @@ func (d describer) messages() *huma.Operation {
 	return d.problems(&huma.Operation{
 		OperationID: "get-messages", Method: http.MethodGet, Path: "/v1/messages", Tags: []string{"messages"},
 		Summary: "Found messages",
-		Description: "A page of messages, in the order in which they were written. With Accept: text/event-stream all messages as they come: each event's data is a message, and its id is the after to go on with, " +
-			"which Last-Event-ID does by itself.",
+		Description: "A page of messages, in the order in which they were written; with before the newest first. With Accept: text/event-stream all messages as they come: each event's data is a message, and its id is the after to go on with, " +
+			"which Last-Event-ID does by itself. account, kind and type leave out other messages, on pages and among events.",
 		Parameters: []*huma.Param{
 			{Name: "after", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: "start, or left out: from the oldest message that is kept. now: only new messages. Otherwise the field next of the page before."},
+			{Name: "before", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: "In place of after. now: the newest messages. Otherwise the field next of the page before, which leads to older ones, or any after, which leads to what that page leaves out."},
+			{Name: "account", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: "Only messages of the account with this id."},
+			{Name: "kind", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: "Only messages of accounts of this kind."},
+			{Name: "type", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: "Only messages of this type."},
 			{Name: "limit", In: "query", Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: message.Limit}, Description: "The most messages on the page."},
 			{Name: "Last-Event-ID", In: "header", Schema: &huma.Schema{Type: huma.TypeString}, Description: "For events: where to go on, in place of after."},
 		},

@@ -86,6 +86,10 @@ func (s *Server) problem(ctx context.Context, doing string, err error) *problem 
 		return newProblem(http.StatusNotFound, "there is no such consumer group")
 	case errors.Is(err, message.ErrGroupAlive):
 		return newProblem(http.StatusConflict, "consumers of the group are running, and would create it again: stop them first, and try again 15 s later")
+	case errors.Is(err, message.ErrNoMessage):
+		return newProblem(http.StatusNotFound, "there is no such message; it may have been trimmed")
+	case errors.Is(err, message.ErrNoDead):
+		return newProblem(http.StatusNotFound, "there is no such dead letter; it may have been replayed or dropped")
 	case errors.Is(err, message.ErrNoWebhook):
 		return newProblem(http.StatusNotFound, "there is no such webhook endpoint")
 	case errors.Is(err, message.ErrNoneWaits):

@@ -288,6 +288,7 @@ func TestOpenAPI(t *testing.T) {
 		"/v1/kinds": "get", "/v1/accounts:pause": "post", "/v1/accounts:resume": "post", "/v1/accounts:delete": "post",
 		"/v1/accounts:export": "get", "/v1/messages": "get", "/v1/stats": "get", "/v1/audit": "get", "/v1/law": "get", "/v1/audit:repair": "post", "/v1/reshard": "get post", "/v1/reshard:finish": "post", "/v1/reshard:abort": "post",
 		"/healthz": "get", "/readyz": "get",
+		"/v1/messages/{ref}": "get", "/v1/dead/{id}": "get",
 		"/v1/groups": "get", "/v1/groups/{name}": "delete", "/v1/groups/{name}/read": "post", "/v1/webhooks": "get", "/v1/webhooks/{name}": "get", "/v1/webhooks/{name}/retry": "post", "/v1/webhooks/{name}/skip": "post", "/v1/webhooks/{name}/enable": "post",
 		"/v1/trail": "get", "/v1/accounts/{id}/trail": "get", "/v1/dead": "get", "/v1/dead:replay": "post", "/v1/dead:drop": "post", "/metrics": "get", "/openapi.json": "get", "/v1/keys": "get post", "/v1/keys/{name}": "delete", "/v1/whoami": "get", "/v1/secrets": "get", "/v1/secrets/{name}": "delete put",
 	}
@@ -313,7 +314,7 @@ func TestOpenAPI(t *testing.T) {
 				}
 			}
 			// The described route exists.
-			r := f.request(strings.ToUpper(method), strings.NewReplacer("{id}", "a", "{name}", "a").Replace(path), "")
+			r := f.request(strings.ToUpper(method), strings.NewReplacer("{id}", "a", "{name}", "a", "{ref}", "0:1-1").Replace(path), "")
 			if got := f.do(r); got.status == http.StatusMethodNotAllowed || strings.Contains(got.body, "no such route") {
 				t.Errorf("%s %s: %d", method, path, got.status)
 			}

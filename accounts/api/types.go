@@ -122,8 +122,9 @@ type Message struct {
 // MessageList is a page of messages.
 type MessageList struct {
 	Messages []Message `json:"messages" nullable:"false"`
-	Next     string    `json:"next" doc:"The after of the next request; always present."`
-	More     bool      `json:"more,omitempty" doc:"There may be more at once, even if the page is short or empty: for a key that is bound to labels, others' messages were passed over."`
+	Next     string    `json:"next" doc:"The after of the next request, or the before; always present."`
+	End      string    `json:"end,omitempty" doc:"With before: the after with which the next request begins right behind this page. Nothing is left out, and nothing is there twice."`
+	More     bool      `json:"more,omitempty" doc:"There may be more at once, even if the page is short or empty: others were passed over that the filter, or the labels of the key, leave out. With before: there may be older ones."`
 }
 
 // Stats are the figures of a ring.

@@ -2,7 +2,9 @@ package message
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
@@ -15,6 +17,9 @@ const (
 	// deadAhead is the number of dead letters that a step reads, each of up to 256 KiB.
 	deadAhead = 64
 )
+
+// ErrNoDead reports a dead letter that does not exist, or no longer does.
+var ErrNoDead = errors.New("message: no such dead letter")
 
 // DeadQuery says which dead letters Dead returns.
 type DeadQuery struct {
@@ -77,6 +82,34 @@ func (r *Reader) Dead(ctx context.Context, q DeadQuery) (DeadPage, error) {
 	return page, nil
 }
 
+// DeadCount returns how many dead letters there are, of all groups.
+func (r *Reader) DeadCount(ctx context.Context) (int, error) {
+	var total atomic.Int64
+	err := circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) error {
+		n, err := group.Of(r.ring).DeadCount(ctx, shard)
+		total.Add(int64(n))
+		return err
+	})
+	return int(total.Load()), err
+}
+
+// DeadLetter returns the dead letter with an id. It returns ErrNoDead if there is none, and
+// strict.Faults for a text that is not the id of a dead letter.
+func (r *Reader) DeadLetter(ctx context.Context, id string) (DeadLetter, error) {
+	places, err := parseDeadIDs([]string{id})
+	if err != nil {
+		return DeadLetter{}, err
+	}
+	letter, err := r.deadLetter(ctx, places[0])
+	if err != nil {
+		return DeadLetter{}, err
+	}
+	if letter == nil {
+		return DeadLetter{}, fmt.Errorf("%w: %q", ErrNoDead, id)
+	}
+	return DeadLetter{id, *letter}, nil
+}
+
 // DropDead removes dead letters for good, and returns how many it removed. It returns
 // strict.Faults for a text that is not the id of a dead letter.
 func (r *Reader) DropDead(ctx context.Context, ids []string) (dropped int, err error) {
@@ -98,4 +131,50 @@ func (r *Reader) DropDead(ctx context.Context, ids []string) (dropped int, err e
 		}
 	}
 	return dropped, nil
+}
+
+// dropBudget is the number of dead letters that a call of DropGroup removes.
+const dropBudget = 1000
+
+// Dropped is the result of dropping the dead letters of a group.
+type Dropped struct {
+	Dropped int
+	Next    string // the cursor for the next call of DropGroup; empty: all are dropped
+}
+
+// DropGroup is DropDead for all dead letters that a group has when it begins, some at a
+// time. If the result has a Next, call it again with that cursor. It returns
+// cursor.ErrInvalid for a cursor that this ring never returned.
+func (r *Reader) DropGroup(ctx context.Context, name, cursor string) (Dropped, error) {
+	at, err := r.deadBegin(ctx, cursor)
+	if err != nil {
+		return Dropped{}, err
+	}
+	var done Dropped
+	for looked := 0; at.shard < r.ring.Shards(); {
+		if done.Dropped >= dropBudget || looked >= lookBudget {
+			done.Next = at.seal(r.ring.Shards())
+			return done, nil
+		}
+		letters, asked, err := r.deadBefore(ctx, at)
+		if err != nil {
+			return done, err
+		}
+		var positions []string
+		for i := range letters {
+			if letters[i].Group == name {
+				positions = append(positions, letters[i].Position)
+			}
+		}
+		n, err := group.Of(r.ring).DropDead(ctx, at.shard, positions...)
+		done.Dropped += n
+		if err != nil {
+			return done, err
+		}
+		looked += len(letters)
+		if at, err = at.after(letters, asked); err != nil {
+			return done, err
+		}
+	}
+	return done, nil
 }

@@ -189,11 +189,8 @@ func TestDeadRefuses(t *testing.T) {
 		`{"ids":["0:1-1"],"group":"g","all":1}`: "all",
 	} {
 		var faults strict.Faults
-		if _, err := DecodeDeadChoice([]byte(text), true); !errors.As(err, &faults) || faults[0].Field != want {
+		if _, err := DecodeDeadChoice([]byte(text)); !errors.As(err, &faults) || faults[0].Field != want {
 			t.Errorf("%s: %v, want a fault of %s", text, err, want)
 		}
-	}
-	if _, err := DecodeDeadChoice([]byte(`{"ids":["0:1-1"],"group":"g"}`), false); err == nil {
-		t.Error("a group cannot be dropped")
 	}
 }

@@ -17,35 +17,31 @@ type DeadChoice struct {
 
 // DecodeDeadChoice reads a choice strictly:
 //
-//	{"ids": ["12:1767225600000-0"]} or, with groups, {"group": "crm"}
+//	{"ids": ["12:1767225600000-0"]} or {"group": "crm"}
 //
 // It returns every fault at once, as Faults.
-func DecodeDeadChoice(text []byte, groups bool) (DeadChoice, error) {
+func DecodeDeadChoice(text []byte) (DeadChoice, error) {
 	var c DeadChoice
 	fields, err := strict.Object(text)
 	if err != nil {
 		return c, err
 	}
-	known := "is not a field of this choice; its field is ids"
-	if groups {
-		known = "is not a field of this choice; its fields are ids, group and cursor"
-	}
 	var faults strict.Faults
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		value := fields[name]
-		switch {
-		case name == "ids":
+		switch name {
+		case "ids":
 			faults.Texts(name, value, &c.IDs)
-		case name == "group" && groups:
+		case "group":
 			faults.Text(name, value, &c.Group)
-		case name == "cursor" && groups:
+		case "cursor":
 			faults.Text(name, value, &c.Cursor)
 		default:
-			faults.Add(name, known)
+			faults.Add(name, "is not a field of this choice; its fields are ids, group and cursor")
 		}
 	}
 	if len(faults) == 0 {
-		faults = c.faults(groups)
+		faults = c.faults()
 	}
 	if len(faults) > 0 {
 		return c, faults
@@ -53,7 +49,7 @@ func DecodeDeadChoice(text []byte, groups bool) (DeadChoice, error) {
 	return c, nil
 }
 
-func (c DeadChoice) faults(groups bool) strict.Faults {
+func (c DeadChoice) faults() strict.Faults {
 	var faults strict.Faults
 	switch {
 	case c.Group != "" && len(c.IDs) > 0:
@@ -64,10 +60,8 @@ func (c DeadChoice) faults(groups bool) strict.Faults {
 		}
 	case c.Cursor != "":
 		faults.Add("cursor", "must be given together with group only")
-	case len(c.IDs) == 0 && groups:
-		faults.Add("ids", "must be given, or else group")
 	case len(c.IDs) == 0:
-		faults.Add("ids", "must be given")
+		faults.Add("ids", "must be given, or else group")
 	}
 	return faults
 }

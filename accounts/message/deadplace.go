@@ -1,6 +1,7 @@
 package message
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -59,6 +60,30 @@ func (r *Reader) deadPlace(text string) (deadPlace, error) {
 		return deadPlace{}, fmt.Errorf("%w: it is of a ring with another number of shards", cursor.ErrInvalid)
 	}
 	return deadPlace{shard: int(numbers[1]), until: numbers[2], behind: circulate.StreamID{Ms: numbers[3], Seq: numbers[4]}}, nil
+}
+
+// deadBegin is deadPlace for a walk that changes letters. From its beginning it leaves out
+// letters that die again meanwhile, or the walk might never end.
+func (r *Reader) deadBegin(ctx context.Context, text string) (deadPlace, error) {
+	at, err := r.deadPlace(text)
+	if err != nil || at.until > 0 {
+		return at, err
+	}
+	now, err := r.ring.Now(ctx, 0)
+	at.until = uint64(max(1, now.UnixMilli()))
+	return at, err
+}
+
+// deadBefore returns the next letters of a walk in its shard, and how many of them were
+// asked for, as deadPlace.after needs it.
+func (r *Reader) deadBefore(ctx context.Context, at deadPlace) (letters []group.DeadLetter, asked int, err error) {
+	letters, err = group.Of(r.ring).DeadLetters(ctx, at.shard, at.behind.String(), deadAhead)
+	for i := range letters {
+		if id, err := circulate.ParseStreamID(letters[i].Position); err == nil && id.Ms > at.until {
+			return letters[:i], deadAhead + 1, nil // the shard ends here
+		}
+	}
+	return letters, deadAhead, err
 }
 
 // deadID returns a dead letter's id: SHARD:MS-SEQ.

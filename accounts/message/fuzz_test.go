@@ -26,13 +26,13 @@ func FuzzBodies(f *testing.F) {
 				t.Errorf("an error without faults: %v", err)
 			}
 		}
-		for _, groups := range []bool{true, false} {
-			choice, err := DecodeDeadChoice(body, groups)
-			judge(err)
-			if err == nil && (len(choice.IDs) == 0) == (choice.Group == "") {
-				t.Errorf("%q: %+v", body, choice)
-			}
-			_, err = DecodeWebhookChoice(body, groups)
+		choice, err := DecodeDeadChoice(body)
+		judge(err)
+		if err == nil && (len(choice.IDs) == 0) == (choice.Group == "") {
+			t.Errorf("%q: %+v", body, choice)
+		}
+		for _, several := range []bool{true, false} {
+			_, err = DecodeWebhookChoice(body, several)
 			judge(err)
 		}
 		turn, err := DecodeGroupRead(body)

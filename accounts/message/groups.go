@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -29,7 +30,16 @@ type Group struct {
 	Pending       int           // messages that it has read but not acknowledged
 	OldestUnread  time.Duration // the age of the oldest message that it has not read
 	OldestPending time.Duration // the age of the oldest message that it has not acknowledged
-	Consumers     []string      // its living consumers
+	Consumers     []Consumer    // its living consumers, by name
+}
+
+// Consumer is a living consumer of a group.
+type Consumer struct {
+	Name          string
+	Silent        time.Duration // since its last sign of life
+	Shards        int           // shards that it reads
+	Pending       int           // messages of these shards that are read but not acknowledged
+	OldestPending time.Duration // the age of the oldest of them
 }
 
 // Groups returns the consumer groups, by name.
@@ -38,18 +48,7 @@ func (r *Reader) Groups(ctx context.Context) ([]Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	groups := make([]Group, 0, len(names))
-	for _, name := range names {
-		g, err := r.Group(ctx, name)
-		if errors.Is(err, ErrNoGroup) {
-			continue // removed meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
-		groups = append(groups, g)
-	}
-	return groups, nil
+	return r.groupsOf(ctx, names)
 }
 
 // Group returns a consumer group, or ErrNoGroup.
@@ -57,30 +56,67 @@ func (r *Reader) Group(ctx context.Context, name string) (Group, error) {
 	if circulate.ValidateGroup(name) != nil {
 		return Group{}, fmt.Errorf("%w: %q", ErrNoGroup, name)
 	}
-	states := make([]circulate.GroupState, r.ring.Shards())
-	missing := make([]bool, len(states))
-	err := circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) (err error) {
-		states[shard], err = r.ring.Streams().GroupState(ctx, shard, name)
-		if errors.Is(err, circulate.ErrNoGroup) {
-			missing[shard], err = true, nil
+	groups, err := r.groupsOf(ctx, []string{name})
+	if err != nil {
+		return Group{}, err
+	}
+	if len(groups) == 0 {
+		return Group{}, fmt.Errorf("%w: %q", ErrNoGroup, name)
+	}
+	return groups[0], nil
+}
+
+// groupsOf returns those of the groups that exist. It asks each shard for all of them at
+// once.
+func (r *Reader) groupsOf(ctx context.Context, names []string) ([]Group, error) {
+	if len(names) == 0 {
+		return []Group{}, nil
+	}
+	states := make([]map[string]circulate.GroupState, r.ring.Shards())
+	holders := make([]map[string]string, len(states))
+	err := circulate.EachShard(ctx, len(states), func(ctx context.Context, shard int) (err error) {
+		if states[shard], err = group.Of(r.ring).SurveyAll(ctx, shard, names); err == nil && len(states[shard]) > 0 {
+			holders[shard], err = group.Of(r.ring).Holders(ctx, shard)
 		}
 		return err
 	})
 	if err != nil {
-		return Group{}, err
+		return nil, err
 	}
-	if !slices.Contains(missing, false) {
-		return Group{}, fmt.Errorf("%w: %q", ErrNoGroup, name)
+	groups := make([]Group, 0, len(names))
+	for _, name := range names {
+		present, err := group.Of(r.ring).Present(ctx, name, groupWindow)
+		if err != nil {
+			return nil, err
+		}
+		g, there := Group{Name: name, Consumers: make([]Consumer, len(present))}, false
+		reads := make(map[string]*Consumer, len(present))
+		for i, p := range present {
+			g.Consumers[i] = Consumer{Name: p.Name, Silent: p.Silent}
+			reads[p.Name] = &g.Consumers[i]
+		}
+		for shard := range states {
+			s, ok := states[shard][name]
+			if !ok {
+				continue
+			}
+			there = true
+			g.Lag += s.Lag
+			g.Pending += s.Pending
+			g.OldestUnread = max(g.OldestUnread, s.OldestUnread)
+			g.OldestPending = max(g.OldestPending, s.OldestPending)
+			if c := reads[holders[shard][name]]; c != nil {
+				c.Shards++
+				c.Pending += s.Pending
+				c.OldestPending = max(c.OldestPending, s.OldestPending)
+			}
+		}
+		if there {
+			slices.SortFunc(g.Consumers, func(a, b Consumer) int { return strings.Compare(a.Name, b.Name) })
+			groups = append(groups, g)
+		}
 	}
-	g := Group{Name: name}
-	for _, s := range states {
-		g.Lag += s.Lag
-		g.Pending += s.Pending
-		g.OldestUnread = max(g.OldestUnread, s.OldestUnread)
-		g.OldestPending = max(g.OldestPending, s.OldestPending)
-	}
-	g.Consumers, err = group.Of(r.ring).Consumers(ctx, name, groupWindow)
-	return g, err
+	return groups, nil
 }
 
 // RemoveGroup removes a consumer group with its position and its pending messages. Its dead

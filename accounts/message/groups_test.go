@@ -42,8 +42,10 @@ func TestGroups(t *testing.T) {
 		if err != nil || len(groups) != 2 || groups[0].Name != "crm" || groups[1].Name != "partly" {
 			t.Fatalf("%+v, %v", groups, err)
 		}
-		if g := groups[0]; g.Pending != 5 || g.Lag < 5 || len(g.Consumers) != 1 || g.Consumers[0] != reader {
+		if g := groups[0]; g.Pending != 5 || g.Lag < 5 || len(g.Consumers) != 1 || g.Consumers[0].Name != reader {
 			t.Errorf("%+v", g)
+		} else if c := g.Consumers[0]; c.Shards != 1 || c.Pending != 5 || c.OldestPending != g.OldestPending || c.Silent < 0 || c.Silent > groupWindow {
+			t.Errorf("its consumer: %+v", c)
 		}
 		if g := groups[1]; g.Pending != 0 || g.Lag != 0 || len(g.Consumers) != 0 {
 			t.Errorf("%+v", g)

@@ -46,20 +46,34 @@ func (r *Reader) Position(ctx context.Context, from string) (Position, error) {
 // messages even if it returns fewer than limit. To go on, Pass the messages with the
 // position. Messages returns cursor.ErrInvalid for a position of another number of shards.
 func (r *Reader) Messages(ctx context.Context, from Position, limit int) ([]circulate.Found, error) {
-	shards := r.ring.Shards()
-	if len(from.at) != shards {
-		return nil, cursor.ErrInvalid
-	}
-	limit = max(1, min(limit, MaxLimit))
-	all := make([]int, shards)
+	return r.forward(ctx, from, r.allShards(), limit)
+}
+
+// allShards returns the numbers of the ring's shards.
+func (r *Reader) allShards() []int {
+	all := make([]int, r.ring.Shards())
 	for shard := range all {
 		all[shard] = shard
 	}
-	ahead := min(limit/shards+1, max(8, aheadMessages/shards))
-	found, _, err := r.page(ctx, from, all, pageLimits{limit, pageBytes, ahead}, func(ctx context.Context, shard int, after circulate.StreamID) ([]circulate.Found, error) {
-		return r.ring.Streams().Messages(ctx, shard, after.String(), ahead)
+	return all
+}
+
+// forward is Messages of some shards.
+func (r *Reader) forward(ctx context.Context, from Position, shards []int, limit int) ([]circulate.Found, error) {
+	if len(from.at) != r.ring.Shards() {
+		return nil, cursor.ErrInvalid
+	}
+	limits := limitsOf(limit, len(shards))
+	found, _, err := r.page(ctx, from, shards, limits, func(ctx context.Context, shard int, after circulate.StreamID) ([]circulate.Found, error) {
+		return r.ring.Streams().Messages(ctx, shard, after.String(), limits.ahead)
 	})
 	return found, err
+}
+
+// limitsOf returns the limits of a page of up to limit messages of so many shards.
+func limitsOf(limit, shards int) pageLimits {
+	limit = max(1, min(limit, MaxLimit))
+	return pageLimits{limit, pageBytes, min(limit/shards+1, max(8, aheadMessages/shards))}
 }
 
 // pageLimits are the most messages of a page, the bytes of data after which it ends early,
@@ -71,24 +85,30 @@ type streamReader func(ctx context.Context, shard int, after circulate.StreamID)
 
 // page returns the messages of some shards behind a position, and whether there may be
 // more.
-func (r *Reader) page(ctx context.Context, from Position, shards []int, limits pageLimits, read streamReader) (page []circulate.Found, more bool, err error) {
+func (r *Reader) page(ctx context.Context, from Position, shards []int, limits pageLimits, read streamReader) ([]circulate.Found, bool, error) {
 	sources := make([]source, len(shards))
-	err = circulate.EachShard(ctx, len(shards), func(ctx context.Context, i int) error {
-		sources[i] = source{read: read, shard: shards[i], at: from.at[shards[i]], ahead: limits.ahead}
-		return sources[i].fill(ctx)
-	})
+	for i, shard := range shards {
+		sources[i] = source{read: read, shard: shard, at: from.at[shard], ahead: limits.ahead}
+	}
+	return merged(ctx, sources, limits, circulate.StreamID.Before)
+}
+
+// merged returns the messages of some sources in an order of their ids, and whether there
+// may be more.
+func merged(ctx context.Context, sources []source, limits pageLimits, less func(a, b circulate.StreamID) bool) (page []circulate.Found, more bool, err error) {
+	err = circulate.EachShard(ctx, len(sources), func(ctx context.Context, i int) error { return sources[i].fill(ctx) })
 	if err != nil {
 		return nil, false, err
 	}
-	var order merge
+	order := merge{less: less}
 	for i := range sources {
 		if len(sources[i].found) > 0 {
-			order = append(order, &sources[i])
+			order.sources = append(order.sources, &sources[i])
 		}
 	}
 	heap.Init(&order)
-	for size := 0; len(page) < limits.messages && size < limits.bytes && len(order) > 0; {
-		s := order[0]
+	for size := 0; len(page) < limits.messages && size < limits.bytes && order.Len() > 0; {
+		s := order.sources[0]
 		page = append(page, s.found[0])
 		size += len(s.found[0].Message.Data)
 		if err := s.advance(ctx); err != nil {
@@ -100,7 +120,7 @@ func (r *Reader) page(ctx context.Context, from Position, shards []int, limits p
 			heap.Fix(&order, 0)
 		}
 	}
-	return page, len(order) > 0, nil
+	return page, order.Len() > 0, nil
 }
 
 // source reads the messages of one shard, a few at a time.
@@ -136,16 +156,18 @@ func (s *source) place(err error) error {
 	return err
 }
 
-// merge is a heap of sources, the one with the oldest message first.
-type merge []*source
+// merge is a heap of sources, the one whose next message is the least first.
+type merge struct {
+	sources []*source
+	less    func(a, b circulate.StreamID) bool
+}
 
-func (m merge) Len() int           { return len(m) }
-func (m merge) Less(i, j int) bool { return m[i].at.Before(m[j].at) }
-func (m merge) Swap(i, j int)      { m[i], m[j] = m[j], m[i] }
-func (m *merge) Push(x any)        { *m = append(*m, x.(*source)) }
+func (m *merge) Len() int           { return len(m.sources) }
+func (m *merge) Less(i, j int) bool { return m.less(m.sources[i].at, m.sources[j].at) }
+func (m *merge) Swap(i, j int)      { m.sources[i], m.sources[j] = m.sources[j], m.sources[i] }
+func (m *merge) Push(x any)         { m.sources = append(m.sources, x.(*source)) }
 func (m *merge) Pop() any {
-	old := *m
-	last := old[len(old)-1]
-	*m = old[:len(old)-1]
+	last := m.sources[len(m.sources)-1]
+	m.sources = m.sources[:len(m.sources)-1]
 	return last
 }

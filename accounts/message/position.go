@@ -33,6 +33,16 @@ func (p *Position) Pass(f *circulate.Found) error {
 	return nil
 }
 
+// Retreat moves the position in front of a message of its shard.
+func (p *Position) Retreat(f *circulate.Found) error {
+	id, err := circulate.ParseStreamID(f.Position)
+	if err != nil {
+		return err
+	}
+	p.at[f.Shard] = id.Previous()
+	return nil
+}
+
 // Clone returns an independent copy.
 func (p *Position) Clone() Position {
 	return Position{at: slices.Clone(p.at), generation: p.generation, sources: p.sources}

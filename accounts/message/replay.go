@@ -50,17 +50,9 @@ func (r *Reader) ReplayDead(ctx context.Context, ids []string) (Replayed, error)
 // time. If the result has a Next, call it again with that cursor. It returns
 // cursor.ErrInvalid for a cursor that this ring never returned.
 func (r *Reader) ReplayGroup(ctx context.Context, name, cursor string) (Replayed, error) {
-	at, err := r.deadPlace(cursor)
+	at, err := r.deadBegin(ctx, cursor)
 	if err != nil {
 		return Replayed{}, err
-	}
-	if at.until == 0 {
-		// Leave out letters that die again meanwhile, or the walk might never end.
-		now, err := r.ring.Now(ctx, 0)
-		if err != nil {
-			return Replayed{}, err
-		}
-		at.until = uint64(now.UnixMilli())
 	}
 	var done Replayed
 	known := make(groupsKnown)
@@ -69,16 +61,11 @@ func (r *Reader) ReplayGroup(ctx context.Context, name, cursor string) (Replayed
 			done.Next = at.seal(r.ring.Shards())
 			return done, nil
 		}
-		letters, err := group.Of(r.ring).DeadLetters(ctx, at.shard, at.behind.String(), deadAhead)
+		letters, asked, err := r.deadBefore(ctx, at)
 		if err != nil {
 			return done, err
 		}
-		asked := deadAhead
 		for i := range letters {
-			if id, err := circulate.ParseStreamID(letters[i].Position); err == nil && id.Ms > at.until {
-				letters, asked = letters[:i], deadAhead+1 // the shard ends here
-				break
-			}
 			if letters[i].Group != name {
 				continue
 			}

@@ -21,31 +21,33 @@ const (
 	tailReaders = 2
 )
 
-// Tail follows the messages of all shards from a position. All tails of a process wait for
+// Tail follows the messages of shards from a position. All tails of a process wait for
 // new messages together, and a message is read once for all tails that have come to it. A
 // slower tail reads from its own position. The caller closes the tail.
 type Tail struct {
 	reader   *Reader
 	position Position
-	watches  []*group.Watch
-	ready    map[int]bool // shards that may have messages
+	watches  map[int]*group.Watch // by shard
+	ready    map[int]bool         // shards that may have messages
 }
 
-// Tail returns a tail that begins behind a position. It returns cursor.ErrInvalid for a
-// position of another number of shards.
-func (r *Reader) Tail(from Position) (*Tail, error) {
+// Tail returns a tail that begins behind a position. It follows the shards in which messages
+// that the filter selects may be, and returns all messages of them: the caller leaves out
+// those that the filter does not select. It returns cursor.ErrInvalid for a position of
+// another number of shards.
+func (r *Reader) Tail(from Position, f Filter) (*Tail, error) {
 	if len(from.at) != r.ring.Shards() {
 		return nil, cursor.ErrInvalid
 	}
-	t := &Tail{reader: r, position: from.Clone(), ready: make(map[int]bool)}
-	for shard := range from.at {
-		t.watches = append(t.watches, group.Of(r.ring).Watch(shard))
+	t := &Tail{reader: r, position: from.Clone(), watches: make(map[int]*group.Watch), ready: make(map[int]bool)}
+	for _, shard := range r.shardsOf(f) {
+		t.watches[shard] = group.Of(r.ring).Watch(shard)
 	}
 	t.Doubt()
 	return t, nil
 }
 
-// Doubt makes the next Page look at every shard.
+// Doubt makes the next Page look at every shard that the tail follows.
 func (t *Tail) Doubt() {
 	for shard := range t.watches {
 		t.ready[shard] = true
@@ -92,9 +94,9 @@ func (t *Tail) Await(ctx context.Context, d time.Duration) bool {
 		return true
 	}
 	woken := make(chan int, len(t.watches))
-	leave := make([]func(), len(t.watches))
+	leave := make([]func(), 0, len(t.watches))
 	for shard, w := range t.watches {
-		leave[shard] = w.Park(t.position.at[shard].String(), func() { woken <- shard })
+		leave = append(leave, w.Park(t.position.at[shard].String(), func() { woken <- shard }))
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -49,7 +49,7 @@ func TestTailsShareWaitsAndReads(t *testing.T) {
 		var got atomic.Int64
 		var all sync.WaitGroup
 		for range tails {
-			tail, err := r.Tail(r.atStart())
+			tail, err := r.Tail(r.atStart(), Filter{})
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestTailsAreBounded(t *testing.T) {
 		}
 		r := New(w.Ring)
 		for range 3 {
-			tail, err := r.Tail(r.atStart())
+			tail, err := r.Tail(r.atStart(), Filter{})
 			if err != nil {
 				w.Fatal(err)
 			}
