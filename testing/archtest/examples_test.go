@@ -31,6 +31,8 @@ func good() fstest.MapFS {
 	source(m, "circulate/group/group.go", "group", "circulate", "circulate/internal/wire")
 	source(m, "circulate/journal/journal.go", "journal", "circulate", "circulate/internal/wire")
 	source(m, "circulate/limit/limit.go", "limit", "circulate", "circulate/internal/wire")
+	source(m, "circulate/series/series.go", "series", "circulate", "circulate/internal/wire")
+	source(m, "accounts/history/keep.go", "history", "circulate", "circulate/series")
 	source(m, "circulate/session/session.go", "session", "circulate", "circulate/internal/wire")
 	source(m, "accounts/account.go", "accounts", "circulate", "accounts/cadence", "accounts/cursor", "accounts/strict")
 	source(m, "accounts/cadence/cadence.go", "cadence")
@@ -142,6 +144,9 @@ func TestBadImports(t *testing.T) {
 		{"accounts/law/bad.go", "accounts"},
 		{"accounts/api/bad.go", "circulate/bulletin"},
 		{"accounts/api/bad.go", "circulate/journal"},
+		{"circulate/series/bad.go", "circulate/journal"},
+		{"accounts/api/bad.go", "circulate/series"},
+		{"accounts/history/bad.go", "accounts"},
 		{"accounts/api/bad.go", "accounts/dashboard"},
 		{"accounts/api/intake/bad.go", "accounts/api"},
 		{"accounts/api/intake/bad.go", "poller/byhand"},
