@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/history"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -130,4 +131,9 @@ type Report struct {
 	// Kinds are the kinds that it checks, sorted. A version that does not report them has
 	// none.
 	Kinds []string `json:"kinds,omitempty"`
+
+	Version string `json:"version,omitempty"` // of the program
+
+	// Totals are what it has counted since it started. The API does not show them.
+	Totals *history.Totals `json:"totals,omitempty"`
 }

@@ -13,6 +13,7 @@ import (
 type Config struct {
 	Replica        string        // the replica's name; a new one of circulate.NewReplica
 	Host           string        // the host's name for people, in the replica's report; none
+	Version        string        // of the program, likewise; none
 	Concurrency    int           // checks at once; 256
 	CheckTimeout   time.Duration // the time for one page; 30 s
 	Heartbeat      time.Duration // the time between two heartbeats; 2 s

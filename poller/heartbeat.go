@@ -17,7 +17,7 @@ func (p *Pool) beatOn(ctx context.Context) {
 func (p *Pool) beat(ctx context.Context) error {
 	report := p.tally.report(time.Now())
 	report.Host, report.Concurrency, report.InFlight = p.config.Host, p.config.Concurrency, p.flights.count()
-	report.Layout, report.Kinds = p.ring.Layout(), p.peers.kinds
+	report.Version, report.Layout, report.Kinds = p.config.Version, p.ring.Layout(), p.peers.kinds
 	text, err := json.Marshal(report)
 	if err != nil {
 		return err

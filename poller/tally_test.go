@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/history"
 )
 
 func TestRatesAreOverTheTimeSinceTheLastReport(t *testing.T) {
@@ -20,7 +21,8 @@ func TestRatesAreOverTheTimeSinceTheLastReport(t *testing.T) {
 	tally.found(25)
 	tally.found(75)
 	got := tally.report(noon.Add(20 * time.Second))
-	if want := (accounts.Report{ChecksPerSecond: 2, FailuresPerSecond: 0.5, MessagesPerSecond: 5}); !reflect.DeepEqual(got, want) {
+	totals := &history.Totals{Checks: 40, Failures: 10, Messages: 100}
+	if want := (accounts.Report{ChecksPerSecond: 2, FailuresPerSecond: 0.5, MessagesPerSecond: 5, Totals: totals}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	tally.late(time.Second)
@@ -28,7 +30,10 @@ func TestRatesAreOverTheTimeSinceTheLastReport(t *testing.T) {
 	if got := tally.report(noon.Add(30 * time.Second)); got.ChecksPerSecond != 0.1 || got.FailuresPerSecond != 0 || got.LatenessP50 == 0 {
 		t.Errorf("got %+v", got)
 	}
-	if got := tally.report(noon.Add(40 * time.Second)); !reflect.DeepEqual(got, accounts.Report{}) {
+	lateness := make(history.Lateness, 21)
+	lateness[20] = 1
+	totals = &history.Totals{Checks: 41, Failures: 10, Messages: 100, Lateness: lateness}
+	if got := tally.report(noon.Add(40 * time.Second)); !reflect.DeepEqual(got, accounts.Report{Totals: totals}) {
 		t.Errorf("got %+v after nothing", got)
 	}
 }

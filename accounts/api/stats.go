@@ -37,6 +37,7 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error)
 		reply.Data = &data
 	}
 	for i, r := range stats.Replicas {
+		r.Report.Totals = nil // only sums over time use them
 		reply.Replicas[i] = Replica{
 			Name: r.Name, LastHeartbeat: inUTC(r.Beat.Truncate(time.Millisecond)),
 			Alive: stats.Now.Sub(r.Beat) < s.options.DeadAfter, Report: r.Report,

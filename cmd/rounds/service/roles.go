@@ -180,6 +180,7 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings
 	return poller.New(ring, checkers, poller.Config{
 		Limits:       limits,
 		Host:         host,
+		Version:      o.Version,
 		Concurrency:  s.Poller.Concurrency,
 		CheckTimeout: s.Poller.CheckTimeout,
 		Heartbeat:    s.Poller.HeartbeatInterval,

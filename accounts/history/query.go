@@ -1,0 +1,170 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// MaxPoints is the most points of a reply.
+const MaxPoints = 500
+
+// usualPoints are about how many points a query without a step returns.
+const usualPoints = 360
+
+// Query asks for figures between two times.
+type Query struct {
+	From time.Time // the zero time: Before
+	To   time.Time // the zero time: Until
+	// Before and Until are how long ago From and To are. Zero Before is an hour before To.
+	Before, Until time.Duration
+	// Step is the time that one point covers, in multiples of Every. Zero: one that makes a few
+	// hundred points.
+	Step   time.Duration
+	Fields []Field // none: all
+}
+
+// Curves are figures between two times.
+type Curves struct {
+	Now    time.Time
+	From   time.Time // when the first point begins: the time asked for, cut to a multiple of Step
+	Step   time.Duration
+	Points int
+	Curves []Curve // in the order of the query's fields
+}
+
+// Curve is one figure. Its values are the points' means. NaN is a missing one. Least and Most
+// are nil for figures whose extremes do not matter; see Field.HasMin and Field.HasMax.
+type Curve struct {
+	Field             Field
+	Mean, Least, Most []float64
+}
+
+// The errors of Look, besides those of Redis.
+var (
+	ErrFrom = errors.New("must be before to, and not more than 30 days ago")
+	ErrStep = fmt.Errorf("must be a multiple of %v, and make at most %d points", Every, MaxPoints)
+	ErrFine = fmt.Errorf("must be at least %v for times more than a day ago", Long)
+)
+
+// Look returns figures. It returns ErrFrom, ErrStep or ErrFine for a query that cannot be answered.
+func (r *Reader) Look(ctx context.Context, q Query) (Curves, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, err := r.refresh(ctx)
+	if err != nil {
+		return Curves{}, fmt.Errorf("history: %w", err)
+	}
+	if err := q.settle(now); err != nil {
+		return Curves{}, err
+	}
+	c := Curves{Now: now, From: q.From, Step: q.Step, Points: int(q.To.Sub(q.From) / q.Step)}
+	sums := make([]gathering, len(q.Fields)*c.Points)
+	add := func(k *kept, from, to time.Time) (some bool) {
+		for _, p := range k.between(from, to) {
+			f, ok := decode(k.columns, p)
+			if !ok {
+				continue
+			}
+			some = true
+			of := int(p.At.Sub(q.From) / q.Step)
+			for i, field := range q.Fields {
+				sums[i*c.Points+of].add(f.all[field])
+			}
+		}
+		return some
+	}
+	// The brief samples are the finer ones. They are there for a day.
+	for at := q.From; at.Before(q.To); {
+		next := earlier(at.Truncate(Long).Add(Long), q.To)
+		if !add(&r.brief, at, next) {
+			// A point of two minutes may begin before a finer step that it overlaps.
+			add(&r.long, later(at.Truncate(Long), q.From), next)
+		}
+		at = next
+	}
+	for i, field := range q.Fields {
+		c.Curves = append(c.Curves, curve(field, sums[i*c.Points:(i+1)*c.Points]))
+	}
+	return c, nil
+}
+
+// settle fills in what is left out, and cuts the times to steps.
+func (q *Query) settle(now time.Time) error {
+	if q.To.IsZero() {
+		q.To = now.Add(-q.Until)
+	}
+	q.To = earlier(q.To, now)
+	if q.From.IsZero() && q.Before > 0 {
+		q.From = now.Add(-q.Before)
+	} else if q.From.IsZero() {
+		q.From = q.To.Add(-time.Hour)
+	}
+	if !q.From.Before(q.To) || q.From.Before(now.Add(-Most-time.Hour)) {
+		return ErrFrom
+	}
+	if q.Step == 0 {
+		q.Step = usualStep(q.To.Sub(q.From), now.Sub(q.From))
+	}
+	if q.Step < Every || q.Step%Every != 0 {
+		return ErrStep
+	}
+	if q.Step < Long && now.Sub(q.From) > time.Duration(briefKept)*Every+Long {
+		return ErrFine
+	}
+	// The last point may be of a time that has only begun.
+	q.From, q.To = q.From.Truncate(q.Step), q.To.Add(q.Step-1).Truncate(q.Step)
+	if q.To.Sub(q.From)/q.Step > MaxPoints {
+		return ErrStep
+	}
+	if len(q.Fields) == 0 {
+		q.Fields = Fields()
+	}
+	return nil
+}
+
+// usualStep returns a round step for so long a time, which began so long ago.
+func usualStep(over, ago time.Duration) time.Duration {
+	for _, step := range []time.Duration{Every, 20 * time.Second, 30 * time.Second, time.Minute, Long, 4 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute, time.Hour} {
+		if over/step <= usualPoints && (step >= Long || ago <= time.Duration(briefKept)*Every) {
+			return step
+		}
+	}
+	return 2 * time.Hour
+}
+
+func curve(f Field, sums []gathering) Curve {
+	c := Curve{Field: f, Mean: make([]float64, len(sums))}
+	if f.HasMin() {
+		c.Least = make([]float64, len(sums))
+	}
+	if f.HasMax() {
+		c.Most = make([]float64, len(sums))
+	}
+	for i := range sums {
+		s := sums[i].spread()
+		c.Mean[i] = s.mean
+		if c.Least != nil {
+			c.Least[i] = s.least
+		}
+		if c.Most != nil {
+			c.Most[i] = s.most
+		}
+	}
+	return c
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
