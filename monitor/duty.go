@@ -81,8 +81,8 @@ func (d *duty) await(ctx context.Context) bool {
 }
 
 // onDuty does the work that needs only one monitor: it watches Redis' clock, counts,
-// trims, looks for staleness and at consumer groups, tries parked accounts again and
-// audits.
+// trims, looks for staleness and at consumer groups, keeps samples for charts, tries parked
+// accounts again and audits.
 func (m *Monitor) onDuty(ctx context.Context) {
 	var tasks sync.WaitGroup
 	tasks.Go(func() { every(ctx, dutyRenew, m.log, "duty", m.renewDuty) })
@@ -95,6 +95,7 @@ func (m *Monitor) onDuty(ctx context.Context) {
 	tasks.Go(func() {
 		m.repeat(ctx, "look at consumer groups", m.config.CountInterval, (&groupWatch{m, make(map[string]bool)}).look)
 	})
+	tasks.Go(func() { newSampler(m).run(ctx) })
 	tasks.Go(func() { m.repeat(ctx, "audit", m.config.AuditInterval, m.audit) })
 	if m.concerns != nil {
 		tasks.Go(func() {

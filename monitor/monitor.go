@@ -47,6 +47,7 @@ type Monitor struct {
 	scanned    scanSize           // of the scan alone
 
 	kinds kindWatch // of the count alone
+	last  lastSeen  // what the samples for charts are made of
 
 	registered atomic.Int64 // accounts, as counted last
 

@@ -195,6 +195,8 @@ func (m *Monitor) count(ctx context.Context) error {
 		sum.Registered += c.Registered
 		sum.Scheduled += c.Scheduled
 		sum.Waiting += c.Waiting
+		sum.Urgent += c.Urgent
+		sum.Low += c.Low
 		sum.Claimed += c.Claimed
 		sum.Parked += c.Parked
 		sum.Messages += c.Messages
@@ -205,5 +207,6 @@ func (m *Monitor) count(ctx context.Context) error {
 	}
 	m.metrics.set(sum)
 	m.registered.Store(int64(sum.Registered))
+	m.last.noteCount(sum, time.Now())
 	return m.kinds.look(ctx, m, byKind)
 }
