@@ -66,7 +66,6 @@ var mayImport = []struct {
 	{"accounts/api", append([]string{"accounts/api/intake", "accounts/api/outlook"}, forEdges...)},
 	{"accounts/dashboard", []string{"accounts/access"}}, // it asks the API for everything else
 	{"accounts/...", forEdges}, // api, dashboard: not each other
-	{"poller", []string{"accounts", "accounts/cadence", "circulate", "circulate/limit"}},
 	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller"}},
 	{"poller", []string{"accounts", "accounts/cadence", "accounts/history", "circulate", "circulate/limit"}},
 	{"poller/fetch", []string{"poller"}},
@@ -78,10 +77,8 @@ var mayImport = []struct {
 	{"poller/checkers/...", forCheckers},
 	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/endpoint", "poller/delivery", "poller/fetch", "poller/secrets", "poller/signing"}},
 	{"poller/delivery/...", []string{"circulate", "circulate/group", "poller/delivery"}},
-	{"monitor", []string{"accounts", "accounts/law", "circulate", "circulate/group"}},
 	{"deployments/examples/own-kind", []string{"accounts/form", "accounts/strict", "cmd/rounds/command", "poller", "poller/fetch"}},
 	{"monitor", []string{"accounts", "accounts/history", "accounts/law", "circulate", "circulate/group"}},
-	{"deployments/examples/own-kind", []string{"accounts/strict", "cmd/rounds/command", "poller", "poller/fetch"}},
 	{"deployments/examples/...", []string{"accounts", "circulate", "circulate/connect", "poller", "poller/delivery", "poller/delivery/sqlonce"}},
 	{"deployments/guide", nil},
 	{"deployments/monitoring/board", nil},

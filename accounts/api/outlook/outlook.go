@@ -33,6 +33,7 @@ type Routes struct {
 
 // Add adds all routes.
 func (r Routes) Add() {
+	r.addHistory()
 	r.addDemo()
 	r.addLaw()
 }
