@@ -1,9 +1,11 @@
 package accounts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,6 +30,9 @@ const (
 	ResumeAll Action = "resume"
 	// DeleteAll deregisters accounts. Their messages stay.
 	DeleteAll Action = "delete"
+	// NudgeAll has accounts checked before they are due, one after the other at a rate. A
+	// parked account stays as it is, and no check comes later than it would.
+	NudgeAll Action = "nudge"
 )
 
 const (
@@ -46,16 +51,31 @@ type Bulk struct {
 	Selector Selector
 	All      bool // select every account; an empty selector is refused without it
 	DryRun   bool // only count
+
+	Rate float64 // with NudgeAll: how many accounts become due in a second; 0 means NudgeRate
 }
+
+const (
+	// NudgeRate is the rate of NudgeAll unless the caller asks otherwise.
+	NudgeRate = ReviveRate
+	// CountBudget is the number of accounts that Count looks at.
+	CountBudget = 100_000
+)
 
 // Validate returns every fault as Faults, or nil.
 func (b Bulk) Validate() error {
 	var faults Faults
 	errors.As(b.Selector.Validate(), &faults) // it returns nothing else
 	switch b.Action {
-	case PauseAll, ResumeAll, DeleteAll:
+	case PauseAll, ResumeAll, DeleteAll, NudgeAll:
 	default:
-		faults.Add("action", fmt.Sprintf("must be %s, %s or %s, is %q", PauseAll, ResumeAll, DeleteAll, b.Action))
+		faults.Add("action", fmt.Sprintf("must be %s, %s, %s or %s, is %q", PauseAll, ResumeAll, DeleteAll, NudgeAll, b.Action))
+	}
+	switch {
+	case b.Rate != 0 && b.Action != NudgeAll:
+		faults.Add("rate", "is for nudges alone")
+	case b.Rate != 0 && !(b.Rate >= MinReviveRate && b.Rate <= MaxReviveRate):
+		faults = append(faults, rateFault)
 	}
 	switch {
 	case b.Selector.Empty() && !b.All:
@@ -104,10 +124,18 @@ func (r *Registry) Bulk(ctx context.Context, b Bulk, report func(Progress) error
 	if err := b.Validate(); err != nil {
 		return Progress{}, err
 	}
-	b.Selector = r.within(b.Selector)
+	w := &bulkWalk{registry: r, Bulk: b}
+	return w.run(ctx, report)
+}
+
+// run walks through all shards.
+func (w *bulkWalk) run(ctx context.Context, report func(Progress) error) (Progress, error) {
+	r := w.registry
+	w.Selector = r.within(w.Selector)
+	w.done, w.began = make(chan Progress), time.Now()
+	w.Rate = cmp.Or(w.Rate, NudgeRate)
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	w := &bulkWalk{registry: r, Bulk: b, done: make(chan Progress)}
 	go func() {
 		defer close(w.done)
 		if err := r.inOrder(ctx, w.shards); err != nil {
@@ -116,7 +144,7 @@ func (r *Registry) Bulk(ctx context.Context, b Bulk, report func(Progress) error
 	}()
 	sum := w.collect(report, fail)
 	if err := context.Cause(ctx); err != nil {
-		return sum, fmt.Errorf("%s stopped: %w", b.Action, err)
+		return sum, fmt.Errorf("%s stopped: %w", w.Action, err)
 	}
 	return sum, nil
 }
@@ -126,7 +154,14 @@ type bulkWalk struct {
 	Bulk
 	registry *Registry
 	done     chan Progress
+	began    time.Time
+	nudged   atomic.Int64 // accounts that were told when they are due
+	left     atomic.Int64 // how many accounts may still be looked at, if enough is set
+	enough   bool         // left counts
 }
+
+// errEnough ends a walk that has looked at as many accounts as it may.
+var errEnough = errors.New("accounts: enough")
 
 // shards processes the shards from from to before to, several at a time.
 func (w *bulkWalk) shards(ctx context.Context, from, to int) error {
@@ -164,7 +199,7 @@ func (w *bulkWalk) collect(report func(Progress) error, fail context.CancelCause
 
 // work processes one shard.
 func (w *bulkWalk) work(ctx context.Context, shard int) error {
-	ids, err := w.registry.idsOf(ctx, shard)
+	ids, err := w.registry.idsFor(ctx, shard, &w.Selector)
 	if err != nil {
 		return err
 	}
@@ -173,9 +208,13 @@ func (w *bulkWalk) work(ctx context.Context, shard int) error {
 	if len(w.registry.labels) == 0 {
 		w.done <- Progress{Seen: seen - len(ids)}
 	}
+	w.left.Add(-int64((seen - len(ids)) / passedPerLook))
 	for len(ids) > 0 {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if w.enough && w.left.Add(-int64(min(len(ids), bulkStep))) < 0 {
+			return errEnough
 		}
 		step := ids[:min(len(ids), bulkStep)]
 		ids = ids[len(step):]
@@ -217,9 +256,9 @@ func (w *bulkWalk) step(ctx context.Context, shard int, ids []string) (Progress,
 	case err == nil:
 		did.Changed, did.Unchanged = changed, did.Unchanged+len(meant)-changed
 	case circulate.Unknown(err):
-		did.Unknown = len(meant)
+		did.Changed, did.Unknown = changed, len(meant)-changed
 	default:
-		did.Failed = len(meant)
+		did.Changed, did.Failed = changed, len(meant)-changed
 	}
 	return did, err
 }
@@ -229,6 +268,8 @@ func (w *bulkWalk) means(g *circulate.BriefView) bool {
 	switch w.Action {
 	case PauseAll:
 		return !g.Parked || w.Selector.namesParked() && !paused(g.Reason)
+	case NudgeAll:
+		return !g.Parked
 	case ResumeAll:
 		return g.Parked && (paused(g.Reason) || w.Selector.namesParked())
 	}
@@ -249,9 +290,11 @@ func (w *bulkWalk) change(ctx context.Context, shard int, meant []circulate.Brie
 		for i := range meant {
 			seen[ids[i]] = meant[i].Reason
 		}
-		return ring.ParkIf(ctx, shard, circulate.ReasonPaused, seen)
+		return noneIf(ring.ParkIf(ctx, shard, circulate.ReasonPaused, seen))
 	case DeleteAll:
-		return ring.Deregister(ctx, shard, ids)
+		return noneIf(ring.Deregister(ctx, shard, ids))
+	case NudgeAll:
+		return w.nudge(ctx, ids)
 	}
 	items := make([]circulate.Resumption, len(meant))
 	for i := range meant {
@@ -266,6 +309,31 @@ func (w *bulkWalk) change(ctx context.Context, shard int, meant []circulate.Brie
 		}
 	}
 	return back, err
+}
+
+// noneIf says that nothing is known to have changed if a step for many accounts failed.
+func noneIf(changed int, err error) (int, error) {
+	if err != nil {
+		return 0, err
+	}
+	return changed, nil
+}
+
+// nudge nudges accounts one by one, each a while after the one before. It returns how many
+// it has nudged, also with an error.
+func (w *bulkWalk) nudge(ctx context.Context, ids []string) (nudged int, err error) {
+	for _, id := range ids {
+		due := time.Duration(float64(w.nudged.Add(1)-1) / w.Rate * float64(time.Second))
+		err := w.registry.ring.Account(id).Nudge(ctx, circulate.Nudge{Within: max(0, due-time.Since(w.began))})
+		switch {
+		case errors.Is(err, circulate.ErrParked), errors.Is(err, circulate.ErrNotRegistered):
+		case err != nil:
+			return nudged, err
+		default:
+			nudged++
+		}
+	}
+	return nudged, nil
 }
 
 // nextSlot returns when an account is due next by its cadence, or the zero time, which

@@ -71,7 +71,7 @@ func (r *Registry) ExportWith(ctx context.Context, o Exporting, out io.Writer) (
 // readAll sends the selected accounts of some shards to batches.
 func (r *Registry) readAll(ctx context.Context, from, to int, o *Exporting, batches chan<- []circulate.Snapshot) error {
 	for shard := from; shard < to; shard++ {
-		ids, err := r.idsOf(ctx, shard)
+		ids, err := r.idsFor(ctx, shard, &o.Selector)
 		if err != nil {
 			return err
 		}

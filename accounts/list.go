@@ -3,10 +3,14 @@ package accounts
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"math"
 	"sort"
+	"sync"
 
 	"github.com/rounds-dev/rounds/accounts/cursor"
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 const (
@@ -77,7 +81,7 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 				return Page{}, err
 			}
 		}
-		ids, err := r.idsOf(ctx, at.shard)
+		ids, err := r.idsFor(ctx, at.shard, &q.Selector)
 		if err != nil {
 			return Page{}, err
 		}
@@ -135,4 +139,87 @@ func parseListCursor(text string, shards int) (listCursor, error) {
 		return listCursor{}, fmt.Errorf("%w: it names no shard", ErrCursor)
 	}
 	return listCursor{int(shard), string(content[n+m:])}, nil
+}
+
+// Counted is how many accounts a selector selects.
+type Counted struct {
+	Count    int  // that are selected, as far as was looked
+	Complete bool // all accounts were looked at, or counted without a look
+	Estimate int  // of all that are selected, if not complete; 0: none can be told
+}
+
+// Count counts the accounts that a selector selects, without changing any. It looks at
+// CountBudget accounts or a few more, and counts all that are registered, or in one place,
+// without a look. It returns Faults for a selector that is not valid.
+func (r *Registry) Count(ctx context.Context, s Selector) (Counted, error) {
+	return r.count(ctx, s, CountBudget)
+}
+
+// count is Count with a budget.
+func (r *Registry) count(ctx context.Context, s Selector, budget int) (Counted, error) {
+	if err := s.Validate(); err != nil {
+		return Counted{}, err
+	}
+	var all circulate.Count
+	if len(r.labels) == 0 {
+		var err error
+		if all, err = r.countPlaces(ctx); err != nil {
+			return Counted{}, err
+		}
+		if n, ok := s.countIn(&all); ok {
+			return Counted{Count: n, Complete: true}, nil
+		}
+	}
+	w := &bulkWalk{registry: r, Bulk: Bulk{Action: PauseAll, Selector: s, DryRun: true}, enough: true}
+	w.left.Store(int64(budget))
+	did, err := w.run(ctx, func(Progress) error { return nil })
+	switch {
+	case err == nil:
+		return Counted{Count: did.Matched, Complete: true}, nil
+	case !errors.Is(err, errEnough):
+		return Counted{}, err
+	}
+	counted := Counted{Count: did.Matched}
+	if did.Seen > 0 && len(r.labels) == 0 {
+		// Shards are a fair sample: a hash of the id decides where an account is.
+		share := float64(did.Matched) / float64(did.Seen)
+		counted.Estimate = max(did.Matched, int(math.Round(share*float64(all.Registered))))
+	}
+	return counted, nil
+}
+
+// countPlaces counts the accounts of all shards by place, as far as that is exact.
+func (r *Registry) countPlaces(ctx context.Context) (circulate.Count, error) {
+	var mu sync.Mutex
+	var all circulate.Count
+	err := circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) error {
+		c, err := r.ring.Count(ctx, shard)
+		mu.Lock()
+		defer mu.Unlock()
+		all.Registered += c.Registered
+		all.Scheduled += c.Scheduled
+		all.Parked += c.Parked
+		return err
+	})
+	return all, err
+}
+
+// countIn returns how many accounts the selector selects, if the counts by place tell.
+func (s *Selector) countIn(all *circulate.Count) (int, bool) {
+	if s.Empty() {
+		return all.Registered, true
+	}
+	rest := *s
+	if rest.States = nil; !rest.Empty() || len(s.States) != 1 {
+		return 0, false
+	}
+	switch s.States[0] {
+	case StateActive:
+		return max(0, all.Registered-all.Parked), true
+	case string(circulate.Parked):
+		return all.Parked, true
+	case string(circulate.Scheduled):
+		return all.Scheduled, true
+	}
+	return 0, false // queues may have entries that are void
 }

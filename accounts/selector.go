@@ -41,6 +41,7 @@ const (
 // account must have all labels of Labels, but only one of the values of another field. The
 // zero Selector selects every account.
 type Selector struct {
+	IDs      []string // exact ids, which a walk looks at without looking at others
 	Kinds    []string
 	States   []string          // some of States
 	Labels   map[string]string // name and value
@@ -55,6 +56,7 @@ type Selector struct {
 
 // The names of a selector's fields.
 const (
+	fieldID                              = "id"
 	fieldKind, fieldState, fieldLabel    = "kind", "state", "label"
 	fieldPrefix, fieldReason, fieldError = "prefix", "reason", "error"
 	fieldHost, fieldSince                = "host", "since"
@@ -62,14 +64,14 @@ const (
 
 // SelectorFields returns the names of all fields, as ParseSelector takes them.
 func SelectorFields() []string {
-	return []string{fieldKind, fieldState, fieldLabel, fieldPrefix, fieldReason, fieldError, fieldHost, fieldSince}
+	return []string{fieldID, fieldKind, fieldState, fieldLabel, fieldPrefix, fieldReason, fieldError, fieldHost, fieldSince}
 }
 
 // ParseSelector reads a selector from texts by the names of SelectorFields. It ignores
 // other names. A label is NAME=VALUE, since is a duration such as 1h, and the others are
 // plain texts. It returns every fault at once, as Faults.
 func ParseSelector(fields map[string][]string) (Selector, error) {
-	s := Selector{Kinds: fields[fieldKind], States: fields[fieldState], Prefixes: fields[fieldPrefix], Reasons: fields[fieldReason],
+	s := Selector{IDs: fields[fieldID], Kinds: fields[fieldKind], States: fields[fieldState], Prefixes: fields[fieldPrefix], Reasons: fields[fieldReason],
 		Errors: fields[fieldError]}
 	for _, host := range fields[fieldHost] {
 		s.Hosts = append(s.Hosts, strings.ToLower(host))
@@ -125,6 +127,7 @@ func (s Selector) Validate() error {
 			}
 		}
 	}
+	values(fieldID, circulate.MaxIDLength, s.IDs)
 	values("kind", MaxLabel, s.Kinds)
 	values("state", MaxLabel, s.States)
 	for _, state := range s.States {
@@ -152,7 +155,7 @@ func (s Selector) Validate() error {
 
 // Empty reports whether the selector selects every account.
 func (s Selector) Empty() bool {
-	return len(s.Kinds)+len(s.States)+len(s.Labels)+len(s.Prefixes)+len(s.Reasons)+len(s.Errors)+len(s.Hosts) == 0 && s.Since == 0
+	return len(s.IDs)+len(s.Kinds)+len(s.States)+len(s.Labels)+len(s.Prefixes)+len(s.Reasons)+len(s.Errors)+len(s.Hosts) == 0 && s.Since == 0
 }
 
 // namesParked reports whether the selector names parked accounts or reasons, so that it

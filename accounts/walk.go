@@ -57,6 +57,22 @@ func (r *Registry) complete(ctx context.Context) error {
 // trip worth it, and few enough not to hold up others.
 const scanCount = 1000
 
+// idsFor is idsOf for a selector: if it has ids, they alone are looked for, and the shard is
+// not scanned. They need not be there.
+func (r *Registry) idsFor(ctx context.Context, shard int, s *Selector) ([]string, error) {
+	if len(s.IDs) == 0 {
+		return r.idsOf(ctx, shard)
+	}
+	var here []string
+	for _, id := range s.IDs {
+		if r.ring.ShardOf(id) == shard {
+			here = append(here, id)
+		}
+	}
+	slices.Sort(here)
+	return slices.Compact(here), nil
+}
+
 // idsOf returns the ids of a shard's accounts, sorted and each once. It keeps them all in
 // memory: shards are small. A scan alone may return an id twice.
 func (r *Registry) idsOf(ctx context.Context, shard int) ([]string, error) {

@@ -182,9 +182,10 @@ func (s *Server) viewed(ctx context.Context, doing string) func(accounts.View, e
 	}
 }
 
-type listRequest struct {
-	Limit  int      `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"The most accounts on the page."`
-	Cursor string   `query:"cursor" doc:"The field next of the page before."`
+// Selecting is which accounts are meant. It is exported because huma ignores embedded fields
+// that are not.
+type Selecting struct {
+	ID     []string `query:"id,explode" doc:"Only the account with this id, or with one of several, at most 100."`
 	Kind   []string `query:"kind,explode" doc:"Only accounts of this kind, or of one of several."`
 	State  []string `query:"state,explode" enum:"active,paused,failing,never_succeeded,parked,scheduled,waiting,claimed" doc:"Only accounts in this state, or in one of several. active: in circulation; parked: out of circulation, paused accounts included; failing: the last check failed; never_succeeded: checked, but never with complete success."`
 	Label  []string `query:"label,explode" example:"team=news" doc:"Only accounts that have this label, NAME=VALUE, or all of several."`
@@ -195,14 +196,41 @@ type listRequest struct {
 	Since  []string `query:"since,explode" example:"1h" doc:"Only accounts without a complete success for at least this long. May occur once."`
 }
 
+// selector reads the parameters.
+func (r *Selecting) selector() (accounts.Selector, error) {
+	return accounts.ParseSelector(map[string][]string{
+		"id": r.ID, "kind": r.Kind, "state": r.State, "label": r.Label, "prefix": r.Prefix, "reason": r.Reason, "error": r.Error, "host": r.Host, "since": r.Since,
+	})
+}
+
+type countReply struct {
+	Body AccountCount
+}
+
+func (s *Server) countAccounts(ctx context.Context, r *Selecting) (*countReply, error) {
+	chosen, err := r.selector()
+	if err != nil {
+		return nil, badQuery(err)
+	}
+	counted, err := s.registry(ctx).Count(ctx, chosen)
+	if err != nil {
+		return nil, s.problem(ctx, "count accounts", err)
+	}
+	return &countReply{AccountCount(counted)}, nil
+}
+
+type listRequest struct {
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"The most accounts on the page."`
+	Cursor string `query:"cursor" doc:"The field next of the page before."`
+	Selecting
+}
+
 type listReply struct {
 	Body AccountList
 }
 
 func (s *Server) listAccounts(ctx context.Context, r *listRequest) (*listReply, error) {
-	chosen, err := accounts.ParseSelector(map[string][]string{
-		"kind": r.Kind, "state": r.State, "label": r.Label, "prefix": r.Prefix, "reason": r.Reason, "error": r.Error, "host": r.Host, "since": r.Since,
-	})
+	chosen, err := r.selector()
 	if err != nil {
 		return nil, badQuery(err)
 	}

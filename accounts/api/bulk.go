@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -99,10 +100,14 @@ func noteBulk(draft *trail.Draft, done accounts.Progress, err error) {
 // would be ignored.
 func readBulk(action accounts.Action, r *http.Request) (accounts.Bulk, error) {
 	job := accounts.Bulk{Action: action}
+	others := []string{"all", "dry_run"}
+	if action == accounts.NudgeAll {
+		others = append(others, "rate")
+	}
 	var values map[string]string
 	var err error
 	var faults accounts.Faults
-	if job.Selector, values, err = readQuery(r, "all", "dry_run"); err != nil {
+	if job.Selector, values, err = readQuery(r, others...); err != nil {
 		errors.As(err, &faults)
 	}
 	var more accounts.Faults
@@ -110,6 +115,14 @@ func readBulk(action accounts.Action, r *http.Request) (accounts.Bulk, error) {
 	faults = append(faults, more...)
 	job.DryRun, more = readFlag(values, "dry_run")
 	faults = append(faults, more...)
+	if text, ok := values["rate"]; ok {
+		// Once read, 0 and a missing parameter would be the same.
+		if rate, err := strconv.ParseFloat(text, 64); err != nil || rate == 0 {
+			faults = append(faults, accounts.Fault{Field: "rate", Reason: "must be a number of accounts a second, more than 0"})
+		} else {
+			job.Rate = rate
+		}
+	}
 	if r.ContentLength != 0 {
 		faults = append(faults, accounts.Fault{Field: accounts.RecordField, Reason: "must have everything: the route takes no body"})
 	}
@@ -128,18 +141,28 @@ func (d describer) bulk(action accounts.Action) *huma.Operation {
 		accounts.PauseAll:  "Take many accounts out of circulation",
 		accounts.ResumeAll: "Bring many paused accounts back",
 		accounts.DeleteAll: "Delete many accounts",
+		accounts.NudgeAll:  "Check many accounts sooner",
 	}[action]
 	about := map[accounts.Action]string{
 		accounts.PauseAll:  "An account that is parked for another reason stays so, unless state=parked or a reason selects it.",
 		accounts.ResumeAll: "Paused accounts, and others that are parked if state=parked or a reason selects them. Each is due at its next phase slot, so that they do not all start together, and its failures are forgotten.",
 		accounts.DeleteAll: "For good. Their messages stay.",
+		accounts.NudgeAll:  "One after the other, at a rate, so that they do not all start together. No check comes later than it would. A parked account stays as it is.",
 	}[action]
+	parameters := selecting(flag("all", "Select every account. A request that selects nothing is refused without it."), flag("dry_run", "Only count."))
+	if action == accounts.NudgeAll {
+		least, most := accounts.MinReviveRate, float64(accounts.MaxReviveRate)
+		parameters = append(parameters, &huma.Param{
+			Name: "rate", In: "query", Description: "How many accounts become due in a second.",
+			Schema: &huma.Schema{Type: huma.TypeNumber, Minimum: &least, Maximum: &most, Default: accounts.NudgeRate},
+		})
+	}
 	return d.problems(&huma.Operation{
 		OperationID: string(action) + "-accounts", Method: http.MethodPost, Path: "/v1/accounts:" + string(action), Tags: []string{"transfer"},
 		Summary: summary,
 		Description: about + " The parameters select accounts by their state at the moment when each is looked at. An account must match all parameters. There is no body.\n\n" +
 			"The reply begins at once: lines with the progress, and a summary as the last line. If the summary has an error, or is missing, the change stopped. Repeating the request is safe. The change stops when the caller goes away.",
-		Parameters: selecting(flag("all", "Select every account. A request that selects nothing is refused without it."), flag("dry_run", "Only count.")),
+		Parameters: parameters,
 		Responses: map[string]*huma.Response{"200": {
 			Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": d.media(reflect.TypeFor[BulkLine]())},
 		}},

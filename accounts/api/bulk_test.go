@@ -35,6 +35,7 @@ func TestBulk(t *testing.T) {
 		{"POST", "/v1/accounts:pause?prefix=a-&label=n%3D1", `{"summary":{"seen":4,"matched":1,"changed":1,"unchanged":0,"failed":0,"unknown":0}}`},
 		{"POST", "/v1/accounts:pause?prefix=a-&prefix=b%2F%C3%BC&kind=plain", `{"summary":{"seen":4,"matched":3,"changed":2,"unchanged":1,"failed":0,"unknown":0}}`},
 		{"POST", "/v1/accounts:resume?all=true", `{"summary":{"seen":4,"matched":4,"changed":3,"unchanged":1,"failed":0,"unknown":0}}`},
+		{"POST", "/v1/accounts:nudge?id=a-1&id=b%2F%C3%BC&rate=0.5", `{"summary":{"seen":2,"matched":2,"changed":2,"unchanged":0,"failed":0,"unknown":0}}`},
 		{"POST", "/v1/accounts:delete?state=active&label=n%3D0", `{"summary":{"seen":4,"matched":1,"changed":1,"unchanged":0,"failed":0,"unknown":0}}`},
 	} {
 		got := f.do(f.request(c.method, c.path, ""))
@@ -47,6 +48,16 @@ func TestBulk(t *testing.T) {
 	f.call("GET", "/v1/accounts?prefix=a-&prefix=b%2F&state=active&state=parked&kind=plain", "", 200, &list)
 	if len(list.Accounts) != 2 {
 		t.Errorf("listed: %+v", list)
+	}
+	f.call("GET", "/v1/accounts?id=a-2&id=none", "", 200, &list)
+	if len(list.Accounts) != 1 || list.Accounts[0].ID != "a-2" {
+		t.Errorf("listed by ids: %+v", list)
+	}
+	for query, want := range map[string]AccountCount{"": {Count: 3, Complete: true}, "?id=a-2&kind=plain": {Count: 1, Complete: true}} {
+		var count AccountCount
+		if f.call("GET", "/v1/accounts:count"+query, "", 200, &count); count != want {
+			t.Errorf("%s: counted %+v", query, count)
+		}
 	}
 	if got := f.do(f.request("GET", "/v1/accounts:export?label=n%3D1", "")); got.status != 200 || !strings.HasPrefix(got.body, `{"id":"a-2"`) || strings.Count(got.body, "\n") != 1 {
 		t.Errorf("exported: %d %s", got.status, got.body)
@@ -66,6 +77,10 @@ func TestBulkIsRefused(t *testing.T) {
 		{"POST", "/v1/accounts:delete?all=true", `{"kind":"web"}`, []string{`"query"`, "takes no body"}},
 		{"POST", "/v1/accounts:delete?all=yes&dry_run=maybe&knd=x&label=l&state=on", "", []string{`"query.all"`, `"query.dry_run"`, `"query.knd"`, `"query.label"`, `"query.state"`}},
 		{"POST", "/v1/accounts:delete?all=true&all=true", "", []string{`"query.all"`, "once"}},
+		{"POST", "/v1/accounts:pause?all=true&rate=1", "", []string{`"query.rate"`}},
+		{"POST", "/v1/accounts:nudge?all=true&rate=0", "", []string{`"query.rate"`}},
+		{"POST", "/v1/accounts:nudge?all=true&rate=1e9", "", []string{`"query.rate"`}},
+		{"GET", "/v1/accounts:count?state=on", "", []string{`query.state`}},
 		{"POST", "/v1/accounts:delete?a%zz", "", []string{`"query"`}},
 		{"GET", "/v1/accounts:export?state=on&x=1", "", []string{`"query.state"`, `"query.x"`}},
 		{"GET", "/v1/accounts?state=on", "", []string{`query.state`}},

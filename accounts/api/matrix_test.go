@@ -57,6 +57,8 @@ func calls() map[string]asked {
 		"GET /v1/accounts:export":         {ok: []int{200}, shows: true},
 		"POST /v1/accounts:import":        {body: `{"id":"press-1","kind":"plain","labels":{"team":"press"}}`, ok: []int{200}, spoils: true},
 		"POST /v1/accounts:pause":         {path: "/v1/accounts:pause?all=true&dry_run=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,`)},
+		"POST /v1/accounts:nudge":         {path: "/v1/accounts:nudge?all=true&dry_run=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,`)},
+		"GET /v1/accounts:count":          {ok: []int{200}, counts: counted(`{"count":%d,"complete":true}`)},
 		"POST /v1/accounts:resume":        {path: "/v1/accounts:resume?all=true&dry_run=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,`)},
 		"POST /v1/accounts:delete":        {path: "/v1/accounts:delete?all=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,"changed":%[1]d`), spoils: true},
 		"GET /v1/parked":                  {ok: []int{200}, shows: true},

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api/intake"
 	"github.com/rounds-dev/rounds/accounts/message"
 )
 
@@ -59,6 +60,9 @@ func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 	schemas.setBody(doc.Paths["/v1/webhooks/{name}/retry"].Post, reflect.TypeFor[WebhookRetryRequest](), false)
 	schemas.setBody(doc.Paths["/v1/webhooks/{name}/skip"].Post, reflect.TypeFor[WebhookSkipRequest](), false)
 	schemas.setBody(doc.Paths["/v1/groups/{name}/read"].Post, reflect.TypeFor[GroupReadRequest](), true)
+	if path := doc.Paths["/v1/accounts:check"]; path != nil {
+		schemas.setBody(path.Post, reflect.TypeFor[intake.CheckRequest](), true)
+	}
 	created := *accountPath.Put.Responses["200"]
 	accountPath.Put.Responses["200"].Description = "The account existed."
 	created.Description = "The account is new."
@@ -66,7 +70,7 @@ func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 
 	doc.AddOperation(schemas.importing())
 	doc.AddOperation(schemas.exporting())
-	for _, action := range []accounts.Action{accounts.PauseAll, accounts.ResumeAll, accounts.DeleteAll} {
+	for _, action := range []accounts.Action{accounts.PauseAll, accounts.ResumeAll, accounts.DeleteAll, accounts.NudgeAll} {
 		doc.AddOperation(schemas.bulk(action))
 	}
 	doc.AddOperation(schemas.messages())

@@ -36,6 +36,11 @@ func (s *Server) routes(t terms) (*serving, error) {
 		Summary: "List accounts", Description: "A page of accounts, in an order that stays the same: an account that stays registered during a walk is in it once.",
 		Errors: []int{401, 422, 503},
 	}, s.listAccounts)
+	huma.Register(api, huma.Operation{
+		OperationID: "count-accounts", Method: http.MethodGet, Path: "/v1/accounts:count", Tags: []string{"accounts"},
+		Summary: "Count accounts", Description: "How many accounts the parameters select. At most about 100,000 are looked at. If there are more, the reply has what was counted, and an estimate of all.",
+		Errors: []int{401, 422, 503},
+	}, s.countAccounts)
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "put-account", Method: http.MethodPut, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
 		Summary:     "Register or change an account",
@@ -114,6 +119,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	mux.HandleFunc("POST /v1/accounts:pause", s.bulk(accounts.PauseAll))
 	mux.HandleFunc("POST /v1/accounts:resume", s.bulk(accounts.ResumeAll))
 	mux.HandleFunc("POST /v1/accounts:delete", s.bulk(accounts.DeleteAll))
+	mux.HandleFunc("POST /v1/accounts:nudge", s.bulk(accounts.NudgeAll))
 	mux.HandleFunc("GET /v1/messages", s.getMessages)
 	if s.options.Metrics != nil {
 		mux.Handle("GET /metrics", s.options.Metrics)

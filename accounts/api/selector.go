@@ -78,6 +78,7 @@ func selecting(others ...*huma.Param) []*huma.Param {
 		states = append(states, state)
 	}
 	return append([]*huma.Param{
+		param("id", "Only the account with this id, or with one of several, at most 100."),
 		param("kind", "Only accounts of this kind, or of one of several."),
 		param("state", "Only accounts in this state, or in one of several. active: in circulation; parked: out of it, paused ones among them; failing: the last check failed; never_succeeded: checked, and never with complete success.", states...),
 		param("label", "Only accounts that have this label, NAME=VALUE; of several, all."),

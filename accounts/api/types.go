@@ -75,6 +75,13 @@ type AccountList struct {
 	Next     string    `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one. A page with a filter may be short, even empty, and not be the last."`
 }
 
+// AccountCount is how many accounts are selected.
+type AccountCount struct {
+	Count    int  `json:"count" doc:"Accounts that are selected; if not complete, there may be more."`
+	Complete bool `json:"complete" doc:"All accounts were counted."`
+	Estimate int  `json:"estimate,omitempty" doc:"About how many are selected, if not complete; left out if none can be told."`
+}
+
 // NudgeRequest asks for a check before an account is due.
 type NudgeRequest struct {
 	_      struct{}        `additionalProperties:"false"`

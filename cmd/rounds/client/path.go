@@ -53,6 +53,7 @@ func selection(s accounts.Selector) []string {
 			pairs = append(pairs, name, value)
 		}
 	}
+	add("id", s.IDs)
 	add("kind", s.Kinds)
 	add("state", s.States)
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
