@@ -91,6 +91,15 @@ const (
 	marksKept    = 8
 )
 
+// ReadHistory reads the rule and the history from what follows an account's ticket up to its
+// cursor, for the packages below this one.
+func ReadHistory(behind string) (Rule, History) {
+	if len(behind) <= 2 {
+		return 0, History{}
+	}
+	return Rule(behind[1]), readHistory(behind[2:])
+}
+
 func readHistory(text string) History {
 	if len(text) != historyWidth {
 		return History{}

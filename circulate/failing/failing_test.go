@@ -1,0 +1,163 @@
+package failing_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/failing"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+const replica = "alice00000"
+
+// open makes a ring of one shard with the accounts, each of which is then checked with a
+// mark and what went wrong. An account without a mark is not checked.
+func open(t *testing.T, server redistest.Redis, checked map[string]circulate.Return) *circulate.Ring {
+	t.Helper()
+	ctx := context.Background()
+	ring, err := circulate.Open(ctx, server, circulate.Options{Namespace: "ns", Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ids := range slices.Collect(slices.Chunk(slices.Sorted(maps.Keys(checked)), 500)) {
+		var items []circulate.Registration
+		for _, id := range ids {
+			items = append(items, circulate.Registration{ID: id, Record: []byte(`{"id":"` + id + `"}`)})
+		}
+		if _, err := ring.Register(ctx, 0, items); err != nil {
+			t.Fatal(err)
+		}
+		batch, err := ring.Claim(ctx, 0, replica, len(ids), 0)
+		if err != nil || len(batch.Claims) != len(ids) {
+			t.Fatalf("%d were claimed, %v", len(batch.Claims), err)
+		}
+		var returns []circulate.Return
+		for i := range batch.Claims {
+			item := checked[batch.Claims[i].ID]
+			item.Claim = &batch.Claims[i]
+			if item.Due.IsZero() {
+				item.Due = time.Now().Add(time.Hour)
+			}
+			returns = append(returns, item)
+		}
+		if _, err := ring.Return(ctx, 0, returns); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ring
+}
+
+// scan walks through all pages.
+func scan(t *testing.T, store failing.Store, n int) (found map[string]failing.Account, looked, all int) {
+	t.Helper()
+	found = make(map[string]failing.Account)
+	for cursor := ""; cursor != circulate.ScanDone; {
+		page, err := store.Scan(t.Context(), 0, cursor, n, []circulate.Mark{'m'})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range page.Accounts {
+			found[a.ID] = a
+		}
+		cursor, looked, all = page.Next, looked+page.Looked, page.All
+	}
+	return found, looked, all
+}
+
+func TestScan(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+		ctx := t.Context()
+		due := time.Now().Add(2 * time.Hour).Truncate(time.Millisecond)
+		ring := open(t, server, map[string]circulate.Return{
+			"well":     {Mark: circulate.MarkOK},
+			"fetching": {Mark: 'm', Error: "left over from before"},
+			"new":      {},
+			"fails":    {Mark: 't', Rule: 'b', Error: "http_503: Service Unavailable", Failures: 3, Due: due},
+			"blocked":  {Mark: 'b', Error: "timeout: no answer"},
+			"parked":   {Mark: 'g', Error: "http_410: Gone", Park: "gone: http_410: Gone", Failures: 1},
+			"paused":   {Mark: 't', Error: "http_500: Oops"},
+			"deleted":  {Mark: 't', Error: "http_500: Oops"},
+		})
+		if _, err := ring.Park(ctx, 0, circulate.ReasonPaused, []string{"paused"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ring.Deregister(ctx, 0, []string{"deleted"}); err != nil {
+			t.Fatal(err)
+		}
+		store := failing.Of(ring)
+		found, looked, all := scan(t, store, 100)
+		if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, []string{"blocked", "fails"}) {
+			t.Errorf("found %q", got)
+		}
+		if looked != 5 || all != 5 {
+			t.Errorf("%d were looked at, of %d", looked, all)
+		}
+		a := found["fails"]
+		if string(a.Record) != `{"id":"fails"}` || a.Error != "http_503: Service Unavailable" || a.Failures != 3 || a.Rule != 'b' ||
+			!a.Due.Equal(due) || time.Since(a.ErrorAt).Abs() > time.Hour || !a.History.NeverSucceeded() || string(a.History.Marks) != "t" {
+			t.Errorf("got %+v", a)
+		}
+		page, err := store.Look(ctx, 0, []string{"parked", "nobody", "well", "deleted"})
+		if err != nil || len(page.Accounts) != 2 || page.Looked != 4 {
+			t.Fatalf("got %+v, %v", page, err)
+		}
+		if p, w := page.Accounts[0], page.Accounts[1]; p.ID != "parked" || p.Error != "http_410: Gone" || !p.Due.IsZero() || w.ID != "well" || w.Error != "" || w.Due.IsZero() {
+			t.Errorf("got %+v", page.Accounts)
+		}
+		if page.Parked != 2 {
+			t.Errorf("%d are parked", page.Parked)
+		}
+		first, err := store.LongestParked(ctx, 0, 0)
+		if err != nil || first.ID != "parked" || time.Since(first.Since).Abs() > time.Hour {
+			t.Errorf("got %+v, %v", first, err)
+		}
+		if rest, _, err := ring.ParkedPage(ctx, 0, first, 10); err != nil || len(rest) != 1 || rest[0].ID != "paused" {
+			t.Errorf("behind it: %+v, %v", rest, err)
+		}
+		if none, err := store.LongestParked(ctx, 0, 2); err != nil || none.ID != "" {
+			t.Errorf("got %+v, %v", none, err)
+		}
+		if _, err := store.Look(ctx, 0, nil); err == nil {
+			t.Error("no id is accepted")
+		}
+		if _, err := store.Scan(ctx, 0, "", 0, nil); err == nil {
+			t.Error("a page of none is accepted")
+		}
+	})
+}
+
+func TestScanOfMany(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+		checked := make(map[string]circulate.Return)
+		for i := range 1300 {
+			checked[fmt.Sprintf("a%04d", i)] = circulate.Return{Mark: 't', Error: fmt.Sprintf("http_500: %d", i)}
+		}
+		ring := open(t, server, checked)
+		found, looked, all := scan(t, failing.Of(ring), 100)
+		if len(found) != len(checked) || looked < len(checked) || all != len(checked) {
+			t.Fatalf("found %d, looked at %d of %d", len(found), looked, all)
+		}
+		for id, a := range found {
+			if a.Error != checked[id].Error {
+				t.Fatalf("%s: %q", id, a.Error)
+			}
+		}
+		var ids []string
+		for cursor := ""; cursor != circulate.ScanDone; {
+			some, next, err := failing.Of(ring).IDs(t.Context(), 0, cursor, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids, cursor = append(ids, some...), next
+		}
+		slices.Sort(ids)
+		if ids = slices.Compact(ids); len(ids) != len(checked) {
+			t.Errorf("%d ids", len(ids))
+		}
+	})
+}
