@@ -100,7 +100,7 @@ func (c *boundCount) add(v *circulate.View) {
 	kind, _ := strict.TextIn(fields, "kind")
 	rhythm, _ := strict.TextIn(fields, "cadence")
 	c.failing.Add(v.Now, []circulate.SlowGroup{{Kind: kind, Cadence: rhythm, Stalest: v.ID, Counts: []circulate.SlowCount{
-		{Age: age, Failing: failing(v), NeverSucceeded: v.History.NeverSucceeded(), Accounts: 1},
+		{Age: age, Failing: lastFailed(v), NeverSucceeded: v.History.NeverSucceeded(), Accounts: 1},
 	}}})
 }
 

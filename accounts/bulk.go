@@ -24,8 +24,8 @@ const (
 	// the selector names parked accounts or reasons, so that a later ResumeAll brings
 	// back exactly the accounts that circulated before.
 	PauseAll Action = "pause"
-	// ResumeAll brings paused accounts back. If the selector names parked accounts or
-	// reasons, it brings parked ones back too. Each account is due at its next phase
+	// ResumeAll brings paused accounts back. If the selector names parked accounts, reasons
+	// or causes, it brings parked ones back too. Each account is due at its next phase
 	// slot, not at once, so that a million do not all start together.
 	ResumeAll Action = "resume"
 	// DeleteAll deregisters accounts. Their messages stay.
@@ -271,7 +271,7 @@ func (w *bulkWalk) means(g *circulate.BriefView) bool {
 	case NudgeAll:
 		return !g.Parked
 	case ResumeAll:
-		return g.Parked && (paused(g.Reason) || w.Selector.namesParked())
+		return g.Parked && (paused(g.Reason) || w.Selector.namesParked() || len(w.Selector.Causes) > 0)
 	}
 	return true
 }

@@ -5,13 +5,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/accounts/cause"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// failing reports whether the last check of an account failed, whatever the cause: an
+// lastFailed reports whether the last check of an account failed, whatever the cause: an
 // operator must see every account that is checked in vain.
-func failing(v *circulate.View) bool {
+func lastFailed(v *circulate.View) bool {
 	if len(v.History.Marks) == 0 {
 		return false
 	}
@@ -22,7 +24,7 @@ func failing(v *circulate.View) bool {
 // asksChecks reports whether the selector asks for the results of checks, which need a
 // full look.
 func (s *Selector) asksChecks() bool {
-	return len(s.Errors)+len(s.Hosts) > 0 || s.Since > 0 || slices.ContainsFunc(s.States, ofChecks)
+	return len(s.Errors)+len(s.Causes)+len(s.Hosts)+len(s.Except) > 0 || s.Since > 0 || slices.ContainsFunc(s.States, ofChecks)
 }
 
 // ofChecks reports whether a state is about checks and not about a place.
@@ -36,34 +38,71 @@ func (s *Selector) checked(v *circulate.View) bool {
 	if len(s.Errors) > 0 && !slices.ContainsFunc(s.Errors, func(word string) bool { return failedWith(v, word) }) {
 		return false
 	}
-	return len(s.Hosts) == 0 || slices.Contains(s.Hosts, hostOf(v.Record))
+	if len(s.Hosts)+len(s.Except)+len(s.Causes) == 0 {
+		return true
+	}
+	host, where := hostOf(v.Record)
+	return !slices.Contains(s.Except, where) &&
+		(len(s.Hosts) == 0 || slices.Contains(s.Hosts, where) || slices.Contains(s.Hosts, host)) &&
+		(len(s.Causes) == 0 || slices.Contains(s.Causes, causeOf(v, where).Name))
+}
+
+// causeOf returns what is wrong with an account: why it is parked, or why its last check
+// failed. It is the zero Cause for one that is well, and for one that is paused or finished.
+func causeOf(v *circulate.View, where string) cause.Cause {
+	switch {
+	case v.Place == circulate.Parked && AtRest(v.Reason):
+	case v.Place == circulate.Parked:
+		return cause.OfReason(v.Reason, where)
+	case lastFailed(v) && v.Error != "":
+		return cause.Of(v.Error, where)
+	}
+	return cause.Cause{}
+}
+
+// AtRest reports whether an account is parked for a reason that is no failure: somebody
+// paused it, or its one check is done.
+func AtRest(reason string) bool {
+	return paused(reason) || strings.HasPrefix(reason, cadence.RuleFinished)
 }
 
 // failedWith reports whether the last check failed with a code, or with a kind of failure.
 // The kept text begins with the code: "http_503: …".
 func failedWith(v *circulate.View, word string) bool {
-	if !failing(v) {
+	if !lastFailed(v) {
 		return false
 	}
 	code, _, _ := strings.Cut(v.Error, ": ")
 	return word == code || word == MarkWord(v.History.Marks[0])
 }
 
-// hostOf returns the host in an account's config: that of url or base_url, or the field
-// host. It is empty if the config has none of these.
-func hostOf(record []byte) string {
+// WhereOf returns what an account shares an upstream with others by: the corporation or the
+// host in its config, in lower case. It is empty if the config names neither.
+func WhereOf(record []byte) string {
+	_, where := hostOf(record)
+	return where
+}
+
+// hostOf returns the host in an account's config, that of url or base_url, or the field
+// host, and WhereOf. Both are empty if the config has none of these.
+func hostOf(record []byte) (host, where string) {
 	fields, err := strict.Stored(record)
 	if err != nil {
-		return ""
+		return "", ""
 	}
 	config, _ := strict.Members(fields["config"])
+	host, _ = strict.TextIn(config, "host")
 	for _, name := range []string{"url", "base_url"} {
 		if text, ok := strict.TextIn(config, name); ok {
 			if u, err := url.Parse(text); err == nil {
-				return strings.ToLower(u.Hostname())
+				host = u.Hostname()
+				break
 			}
 		}
 	}
-	host, _ := strict.TextIn(config, "host")
-	return strings.ToLower(host)
+	host = strings.ToLower(host)
+	if corporation, ok := strict.TextIn(config, "corp_id"); ok {
+		return host, strings.ToLower(corporation)
+	}
+	return host, host
 }

@@ -148,6 +148,13 @@ func (f *FailingCount) slots(g circulate.SlowGroup, now time.Time, age time.Dura
 	return passed, since
 }
 
+// Newly reports whether an account whose last check failed began to fail within the last
+// hour, as Failing.Newly has it. Age is the time since a check last succeeded completely.
+func (f *FailingCount) Newly(id, rhythm string, now time.Time, age time.Duration) bool {
+	_, since := f.slots(circulate.SlowGroup{Cadence: rhythm, Stalest: id}, now, age)
+	return since <= newlyWithin
+}
+
 // Found returns the result of a scan of that many accounts.
 func (f *FailingCount) Found(scanned int) Failing {
 	all := Failing{MissedMax: f.most, MostMissed: f.stalest, Kinds: []FailingKind{}}

@@ -72,7 +72,7 @@ func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error
 		if err != nil {
 			return ParkedPage{}, err
 		}
-		views, err := r.lookAt(ctx, at.shard, parked, q)
+		views, err := r.lookAt(ctx, at.shard, parked, q, Selector{})
 		if err != nil {
 			return ParkedPage{}, err
 		}
@@ -86,7 +86,7 @@ func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error
 }
 
 // lookAt returns the selected ones among some parked accounts, if they are still parked.
-func (r *Registry) lookAt(ctx context.Context, shard int, parked []circulate.ParkedAccount, q ParkedQuery) ([]circulate.View, error) {
+func (r *Registry) lookAt(ctx context.Context, shard int, parked []circulate.ParkedAccount, q ParkedQuery, s Selector) ([]circulate.View, error) {
 	var ids []string
 	for i := range parked {
 		if strings.HasPrefix(parked[i].Reason, q.Reason) {
@@ -102,7 +102,7 @@ func (r *Registry) lookAt(ctx context.Context, shard int, parked []circulate.Par
 	}
 	kept := views[:0]
 	for _, v := range views {
-		if v.Place == circulate.Parked && strings.HasPrefix(v.Reason, q.Reason) && (q.Kind == "" || q.Kind == kindOf(v.Record)) && r.sees(v.Record) {
+		if v.Place == circulate.Parked && strings.HasPrefix(v.Reason, q.Reason) && (q.Kind == "" || q.Kind == kindOf(v.Record)) && r.sees(v.Record) && s.matchesView(&v) {
 			kept = append(kept, v)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
@@ -24,26 +25,29 @@ const (
 )
 
 // Revival selects parked accounts that are to circulate again: those with the ids, or those
-// that were parked for a reason or are of a kind. It selects paused accounts only by their
+// that match every other field. It selects paused accounts only by their
 // ids, or by a reason that begins with "paused".
 type Revival struct {
 	IDs    []string
-	Reason string  // the beginning of the reason; empty: any
-	Kind   string  // empty: any
-	Rate   float64 // accounts that are due in a second; 0 means ReviveRate
-	DryRun bool    // only count
-	Cursor string  // Next of the call before; empty: begin
+	Reason string   // the beginning of the reason; empty: any
+	Kind   string   // empty: any
+	Cause  string   // the name of what went wrong, as in a Selector; empty: any
+	Host   string   // the host or corporation in the config; empty: any
+	Except []string // those that WhereOf must not return
+	Rate   float64  // accounts that are due in a second; 0 means ReviveRate
+	DryRun bool     // only count
+	Cursor string   // Next of the call before; empty: begin
 }
 
 // Validate returns every fault of the revival as Faults, or nil.
 func (v Revival) Validate() error {
 	var faults Faults
-	selects := v.Reason != "" || v.Kind != ""
+	selects := v.Reason != "" || v.Kind != "" || v.Cause != "" || v.Host != "" || len(v.Except) > 0
 	switch {
 	case len(v.IDs) > 0 && selects:
-		faults.Add("ids", "must not be given together with reason or kind")
+		faults.Add("ids", "must not be given together with what else selects accounts")
 	case len(v.IDs) == 0 && !selects:
-		faults.Add("ids", "must be given, or else reason or kind")
+		faults.Add("ids", "must be given, or else reason, kind, cause or host")
 	case len(v.IDs) > MaxReviveIDs:
 		faults.Add("ids", fmt.Sprintf("must be at most %d, are %d", MaxReviveIDs, len(v.IDs)))
 	case len(v.IDs) > 0 && v.Cursor != "":
@@ -54,6 +58,9 @@ func (v Revival) Validate() error {
 			faults.Add(fmt.Sprintf("ids[%d]", i), err.Error())
 		}
 	}
+	var chosen Faults
+	errors.As(Selector{Except: v.Except}.Validate(), &chosen) // it returns nothing else
+	faults = append(faults, chosen...)
 	if v.Rate != 0 && !(v.Rate >= MinReviveRate && v.Rate <= MaxReviveRate) {
 		faults = append(faults, rateFault)
 	}
@@ -67,7 +74,7 @@ var rateFault = Fault{Field: "rate", Reason: fmt.Sprintf("must be more than 0: %
 
 // DecodeRevival reads a revival strictly:
 //
-//	{"ids": ["a", "b"]} or {"reason": "auth", "kind": "feed", "rate": 10}
+//	{"ids": ["a", "b"]} or {"reason": "auth", "kind": "feed", "host": "news.example", "rate": 10}
 //
 // It returns every fault at once, as Faults.
 func DecodeRevival(text []byte) (Revival, error) {
@@ -86,6 +93,14 @@ func DecodeRevival(text []byte) (Revival, error) {
 			faults.Text(name, value, &v.Reason)
 		case "kind":
 			faults.Text(name, value, &v.Kind)
+		case "cause":
+			faults.Text(name, value, &v.Cause)
+		case "host":
+			faults.Text(name, value, &v.Host)
+			v.Host = strings.ToLower(v.Host)
+		case "except_host":
+			faults.Texts(name, value, &v.Except)
+			v.Except = lowered(v.Except)
 		case "cursor":
 			faults.Text(name, value, &v.Cursor)
 		case "rate":
@@ -99,7 +114,7 @@ func DecodeRevival(text []byte) (Revival, error) {
 				faults.Add(name, "must be true or false")
 			}
 		default:
-			faults.Add(name, "is not a field of a revival; its fields are ids, reason, kind, rate, dry_run and cursor")
+			faults.Add(name, "is not a field of a revival; its fields are ids, reason, kind, cause, host, except_host, rate, dry_run and cursor")
 		}
 	}
 	var more Faults

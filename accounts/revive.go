@@ -168,8 +168,8 @@ func (w *revivalWalk) selected(ctx context.Context) error {
 func (w *revivalWalk) meant(ctx context.Context, shard int, page []circulate.ParkedAccount) ([]circulate.Resumption, error) {
 	var items []circulate.Resumption
 	page = slices.DeleteFunc(page, func(a circulate.ParkedAccount) bool { return !strings.HasPrefix(a.Reason, w.Reason) })
-	if w.Kind != "" || len(w.registry.labels) > 0 {
-		views, err := w.registry.lookAt(ctx, shard, page, ParkedQuery{Kind: w.Kind})
+	if chosen := w.chosen(); chosen.needsLook() || len(chosen.Kinds)+len(w.registry.labels) > 0 {
+		views, err := w.registry.lookAt(ctx, shard, page, ParkedQuery{}, chosen)
 		if err != nil {
 			return nil, err
 		}
@@ -188,6 +188,20 @@ func (w *revivalWalk) meant(ctx context.Context, shard int, page []circulate.Par
 		items = append(items, circulate.Resumption{ID: a.ID, Due: w.due(), Reason: a.Reason})
 	}
 	return items, nil
+}
+
+// chosen selects the accounts, but for their reason.
+func (w *revivalWalk) chosen() Selector {
+	s := Selector{Except: w.Except}
+	for _, f := range []struct {
+		text   string
+		values *[]string
+	}{{w.Kind, &s.Kinds}, {w.Cause, &s.Causes}, {w.Host, &s.Hosts}} {
+		if f.text != "" {
+			*f.values = []string{f.text}
+		}
+	}
+	return s
 }
 
 // resume revives accounts of one shard, or counts them in a dry run.

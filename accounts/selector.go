@@ -48,7 +48,9 @@ type Selector struct {
 	Prefixes []string          // beginnings of ids
 	Reasons  []string          // beginnings of the reasons of parked accounts
 	Errors   []string          // codes or kinds of the last check's failure
-	Hosts    []string          // hosts in configs
+	Causes   []string          // names of what went wrong, as package cause has them; see CauseOf
+	Hosts    []string          // hosts or corporations in configs
+	Except   []string          // those that WhereOf must not return
 	Since    time.Duration     // no check has succeeded completely for at least this long
 
 	bound map[string]string // of Registry.Bound: besides Labels, whatever they say
@@ -59,12 +61,13 @@ const (
 	fieldID                              = "id"
 	fieldKind, fieldState, fieldLabel    = "kind", "state", "label"
 	fieldPrefix, fieldReason, fieldError = "prefix", "reason", "error"
-	fieldHost, fieldSince                = "host", "since"
+	fieldCause, fieldHost                = "cause", "host"
+	fieldExcept, fieldSince              = "except_host", "since"
 )
 
 // SelectorFields returns the names of all fields, as ParseSelector takes them.
 func SelectorFields() []string {
-	return []string{fieldID, fieldKind, fieldState, fieldLabel, fieldPrefix, fieldReason, fieldError, fieldHost, fieldSince}
+	return []string{fieldID, fieldKind, fieldState, fieldLabel, fieldPrefix, fieldReason, fieldError, fieldCause, fieldHost, fieldExcept, fieldSince}
 }
 
 // ParseSelector reads a selector from texts by the names of SelectorFields. It ignores
@@ -72,10 +75,7 @@ func SelectorFields() []string {
 // plain texts. It returns every fault at once, as Faults.
 func ParseSelector(fields map[string][]string) (Selector, error) {
 	s := Selector{IDs: fields[fieldID], Kinds: fields[fieldKind], States: fields[fieldState], Prefixes: fields[fieldPrefix], Reasons: fields[fieldReason],
-		Errors: fields[fieldError]}
-	for _, host := range fields[fieldHost] {
-		s.Hosts = append(s.Hosts, strings.ToLower(host))
-	}
+		Errors: fields[fieldError], Causes: fields[fieldCause], Hosts: lowered(fields[fieldHost]), Except: lowered(fields[fieldExcept])}
 	labels := fields[fieldLabel]
 	var faults Faults
 	if since := fields[fieldSince]; len(since) > 0 {
@@ -107,6 +107,14 @@ func ParseSelector(fields map[string][]string) (Selector, error) {
 		return s, faults
 	}
 	return s, nil
+}
+
+func lowered(texts []string) []string {
+	var low []string
+	for _, text := range texts {
+		low = append(low, strings.ToLower(text))
+	}
+	return low
 }
 
 // Validate returns every fault of the selector as Faults, or nil.
@@ -146,7 +154,9 @@ func (s Selector) Validate() error {
 	values("prefix", circulate.MaxIDLength, s.Prefixes)
 	values("reason", maxReason, s.Reasons)
 	values("error", maxReason, s.Errors)
+	values("cause", maxReason, s.Causes)
 	values("host", maxReason, s.Hosts)
+	values("except_host", maxReason, s.Except)
 	if len(faults) == 0 {
 		return nil
 	}
@@ -155,7 +165,7 @@ func (s Selector) Validate() error {
 
 // Empty reports whether the selector selects every account.
 func (s Selector) Empty() bool {
-	return len(s.IDs)+len(s.Kinds)+len(s.States)+len(s.Labels)+len(s.Prefixes)+len(s.Reasons)+len(s.Errors)+len(s.Hosts) == 0 && s.Since == 0
+	return len(s.IDs)+len(s.Kinds)+len(s.States)+len(s.Labels)+len(s.Prefixes)+len(s.Reasons)+len(s.Errors)+len(s.Causes)+len(s.Hosts)+len(s.Except) == 0 && s.Since == 0
 }
 
 // namesParked reports whether the selector names parked accounts or reasons, so that it
@@ -188,7 +198,7 @@ func (s *Selector) matchesView(v *circulate.View) bool {
 }
 
 func (s *Selector) inStateOf(v *circulate.View) bool {
-	return slices.Contains(s.States, StateFailing) && failing(v) ||
+	return slices.Contains(s.States, StateFailing) && lastFailed(v) ||
 		slices.Contains(s.States, StateNeverSucceeded) && v.History.NeverSucceeded() ||
 		s.inState(v.Place, v.Reason)
 }

@@ -2,12 +2,15 @@ package accounts
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/cause"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
 func TestSelectorMatches(t *testing.T) {
@@ -94,7 +97,14 @@ func TestSelectorOfChecks(t *testing.T) {
 		}
 		return v
 	}
+	corporation := []byte(`{"kind":"wecom-kf","config":{"corp_id":"WW8","base_url":"https://proxy.example"}}`)
+	parked := func(reason string) *circulate.View {
+		v := view("t", "http_503: no", feed)
+		v.Place, v.Reason = circulate.Parked, reason
+		return v
+	}
 	const refused = "http_503: no"
+	because := func(text string) Selector { return Selector{Causes: []string{cause.Of(text, "").Name}} }
 	for name, tt := range map[string]struct {
 		s    Selector
 		v    *circulate.View
@@ -115,6 +125,19 @@ func TestSelectorOfChecks(t *testing.T) {
 		"host of a url":             {Selector{Hosts: []string{"news.example"}}, view("+", "", feed), true},
 		"host":                      {Selector{Hosts: []string{"x", "mail.example"}}, view("+", "", mail), true},
 		"other host":                {Selector{Hosts: []string{"mail.example"}}, view("+", "", feed), false},
+		"corporation":               {Selector{Hosts: []string{"ww8"}}, view("+", "", corporation), true},
+		"host of a corporation":     {Selector{Hosts: []string{"proxy.example"}}, view("+", "", corporation), true},
+		"not this host":             {Selector{Except: []string{"x", "news.example"}}, view("+", "", feed), false},
+		"not another host":          {Selector{Except: []string{"mail.example"}}, view("+", "", feed), true},
+		"not this corporation":      {Selector{Except: []string{"ww8"}}, view("+", "", corporation), false},
+		"cause":                     {because("http_503: NO"), view("t", refused, feed), true},
+		"other cause":               {because("http_504: no"), view("t", refused, feed), false},
+		"cause of before":           {because("http_503: no"), view("+", refused, feed), false},
+		"cause, has more":           {because("http_503: no"), view("m", refused, feed), false},
+		"cause of parking":          {because("http_410: Gone"), parked("gone: http_410: Gone"), true},
+		"cause before parking":      {because("http_503: no"), parked("gone: http_410: Gone"), false},
+		"paused while it failed":    {because("http_503: no"), parked("paused"), false},
+		"finished":                  {because("finished: it was to be checked once"), parked("finished: it was to be checked once"), false},
 		"since":                     {Selector{Since: time.Hour}, view("+", "", feed), true},
 		"not for so long":           {Selector{Since: time.Hour + 1}, view("+", "", feed), false},
 		"all of several":            {Selector{Kinds: []string{"imap"}, Errors: []string{"http_503"}}, view("t", refused, feed), false},
@@ -123,4 +146,90 @@ func TestSelectorOfChecks(t *testing.T) {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
+}
+
+// What fails is found among those that have an error, and not among all accounts.
+func TestListOfWhatFails(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+		ctx := t.Context()
+		r, ring := newRegistry(t, server, 4)
+		for i := range 60 {
+			if _, err := r.Create(ctx, Account{ID: fmt.Sprintf("a%02d", i), Kind: "plain", Config: []byte(fmt.Sprintf(`{"url":"https://h%d.example/"}`, i%3))}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for id, claim := range claimAll(t, ring) {
+			item := circulate.Return{Claim: claim, Mark: circulate.MarkOK, Due: time.Now().Add(time.Hour)}
+			switch id[1:] {
+			case "03", "06", "09", "10", "11":
+				item.Mark, item.Error = 't', "http_404: item "+id
+			case "12":
+				item.Mark, item.Error, item.Park = 'g', "http_404: item 12", "gone: http_404: item 12"
+			case "15":
+				item.Mark, item.Error = 't', "http_500: Oops"
+			}
+			if _, err := ring.Return(ctx, claim.Shard, []circulate.Return{item}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := r.Pause(ctx, "a09"); err != nil {
+			t.Fatal(err)
+		}
+		list := func(s Selector, limit int) (ids string) {
+			t.Helper()
+			var all []string
+			for q := (Query{Limit: limit, Selector: s}); ; {
+				page, err := r.List(ctx, q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range page.Views {
+					all = append(all, page.Views[i].ID)
+				}
+				if q.Cursor = page.Next; q.Cursor == "" {
+					slices.Sort(all)
+					return strings.Join(all, " ")
+				}
+			}
+		}
+		missing := cause.Of("http_404: item a00", "").Name
+		for _, limit := range []int{2, 100} {
+			for want, s := range map[string]Selector{
+				"a03 a06 a10 a11 a12":         {Causes: []string{missing}},
+				"a03 a06 a12":                 {Causes: []string{missing}, Hosts: []string{"h0.example"}},
+				"a10 a11":                     {Causes: []string{missing}, Except: []string{"h0.example"}},
+				"a03 a06 a09 a10 a11 a12 a15": {States: []string{StateFailing}},
+				"a15":                         {States: []string{StateFailing}, Errors: []string{"http_500"}},
+			} {
+				if got := list(s, limit); got != want {
+					t.Errorf("%+v: got %s, want %s", s, got, want)
+				}
+			}
+		}
+		bulk := func(action Action, s Selector) Progress {
+			t.Helper()
+			done, err := r.Bulk(ctx, Bulk{Action: action, Selector: s}, noReport)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return done
+		}
+		// To pause what fails does not hide why another is parked.
+		here := Selector{Causes: []string{missing}, Hosts: []string{"h0.example"}}
+		if done := bulk(PauseAll, here); done.Matched != 3 || done.Changed != 2 {
+			t.Errorf("paused: %+v", done)
+		}
+		if revived, err := r.Revive(ctx, Revival{Cause: missing, Host: "h1.example"}); err != nil || revived.Revived != 0 {
+			t.Errorf("elsewhere: %+v, %v", revived, err)
+		}
+		if revived, err := r.Revive(ctx, Revival{Cause: missing, Host: "h0.example", Except: []string{"h0.example"}}); err != nil || revived.Revived != 0 {
+			t.Errorf("nowhere: %+v, %v", revived, err)
+		}
+		if revived, err := r.Revive(ctx, Revival{Cause: missing, Host: "h0.example"}); err != nil || revived.Revived != 1 || revived.Skipped != 0 {
+			t.Errorf("revived: %+v, %v", revived, err)
+		}
+		if done := bulk(ResumeAll, here); done.Matched != 1 || done.Changed != 0 { // the one that was revived: its last check failed
+			t.Errorf("resumed: %+v", done)
+		}
+	})
 }

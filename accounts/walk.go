@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/failing"
 )
 
 // inOrder calls walk so that it goes through all shards and misses no account while the
@@ -57,9 +58,13 @@ func (r *Registry) complete(ctx context.Context) error {
 // trip worth it, and few enough not to hold up others.
 const scanCount = 1000
 
-// idsFor is idsOf for a selector: if it has ids, they alone are looked for, and the shard is
-// not scanned. They need not be there.
+// idsFor is idsOf for a selector, without such that it cannot select. If it has ids, they
+// alone are looked for, and need not be there. If it selects only accounts that fail, the
+// others are not looked at.
 func (r *Registry) idsFor(ctx context.Context, shard int, s *Selector) ([]string, error) {
+	if s.onlyFailing() {
+		return r.idsOfFailing(ctx, shard, s)
+	}
 	if len(s.IDs) == 0 {
 		return r.idsOf(ctx, shard)
 	}
@@ -73,12 +78,49 @@ func (r *Registry) idsFor(ctx context.Context, shard int, s *Selector) ([]string
 	return slices.Compact(here), nil
 }
 
+// onlyFailing reports whether the selector selects only accounts that fail or are parked
+// for a failure. There are few of those.
+func (s *Selector) onlyFailing() bool {
+	return len(s.IDs) == 0 && (len(s.Causes) > 0 || len(s.States) == 1 && s.States[0] == StateFailing)
+}
+
+// idsOfFailing returns the ids of a shard's accounts that have an error or, if the selector
+// asks for causes, are parked for a failure.
+func (r *Registry) idsOfFailing(ctx context.Context, shard int, s *Selector) ([]string, error) {
+	all, err := scanned(ctx, shard, failing.Of(r.ring).IDs)
+	if err != nil || len(s.Causes) == 0 {
+		return all, err
+	}
+	for behind := (circulate.ParkedAccount{}); ; {
+		page, _, err := r.ring.ParkedPage(ctx, shard, behind, scanCount)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range page {
+			if !AtRest(p.Reason) {
+				all = append(all, p.ID)
+			}
+			behind = p
+		}
+		if len(page) < scanCount {
+			slices.Sort(all)
+			return slices.Compact(all), nil
+		}
+	}
+}
+
 // idsOf returns the ids of a shard's accounts, sorted and each once. It keeps them all in
-// memory: shards are small. A scan alone may return an id twice.
+// memory: shards are small.
 func (r *Registry) idsOf(ctx context.Context, shard int) ([]string, error) {
+	return scanned(ctx, shard, r.ring.Scan)
+}
+
+// scanned returns all ids that a scan of a shard returns, sorted and each once. A scan alone
+// may return an id twice.
+func scanned(ctx context.Context, shard int, scan func(ctx context.Context, shard int, cursor string, n int) ([]string, string, error)) ([]string, error) {
 	var all []string
 	for cursor := ""; ; {
-		ids, next, err := r.ring.Scan(ctx, shard, cursor, scanCount)
+		ids, next, err := scan(ctx, shard, cursor, scanCount)
 		if err != nil {
 			return nil, err
 		}

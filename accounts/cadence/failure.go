@@ -31,8 +31,11 @@ const (
 	// somebody nudges: an upstream may ban clients that try a wrong secret too often.
 	AuthRetry = 5 * time.Minute
 
+	// BackoffCap is the longest pause after failures in a row, unless the longest interval of
+	// the account's cadence is longer.
+	BackoffCap = time.Hour
+
 	backoffBase = 30 * time.Second
-	backoffCap  = time.Hour
 	// throttleSpread is the largest part of a Retry-After that is added at random, so
 	// that throttled accounts do not come back all at once.
 	throttleSpread = 0.1
@@ -43,7 +46,8 @@ type Policy struct {
 	RetryBudget int // 0 means the default
 }
 
-func (p Policy) retryBudget() int {
+// Budget returns the number of failures in a row that parks the account.
+func (p Policy) Budget() int {
 	if p.RetryBudget == 0 {
 		return RetryBudget
 	}
@@ -64,7 +68,7 @@ type Outcome struct {
 // backoff returns the wait after the n-th failure in a row: U(½,1) · min(cap, 30 s · 2^(n-1)).
 // The cap is an hour or the longest interval, whichever is longer.
 func backoff(n int, longest time.Duration, chance float64) time.Duration {
-	wait := max(backoffCap, longest)
+	wait := max(BackoffCap, longest)
 	if n = max(1, n); n-1 < 21 { // 30 s · 2^20 is 364 days, the longest below any cap
 		wait = min(wait, backoffBase<<(n-1))
 	}
