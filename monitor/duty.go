@@ -81,8 +81,8 @@ func (d *duty) await(ctx context.Context) bool {
 }
 
 // onDuty does the work that needs only one monitor: it watches Redis' clock, counts,
-// trims, looks for staleness and at consumer groups, keeps samples for charts, tries parked
-// accounts again and audits.
+// trims, looks for staleness, problems and at consumer groups, keeps samples for charts,
+// tries parked accounts again and audits.
 func (m *Monitor) onDuty(ctx context.Context) {
 	var tasks sync.WaitGroup
 	tasks.Go(func() { every(ctx, dutyRenew, m.log, "duty", m.renewDuty) })
@@ -92,6 +92,7 @@ func (m *Monitor) onDuty(ctx context.Context) {
 	tasks.Go(func() { m.repeat(ctx, "look at Redis' memory", memoryLook, m.lookAtMemory) })
 	tasks.Go(func() { m.repeat(ctx, "look at dead letters", m.config.CountInterval, m.deadLetters) })
 	tasks.Go(func() { m.repeat(ctx, "scan for staleness", scanInterval, m.scan) })
+	tasks.Go(func() { m.repeat(ctx, "sum up problems", problemsInterval, m.problems) })
 	tasks.Go(func() {
 		m.repeat(ctx, "look at consumer groups", m.config.CountInterval, (&groupWatch{m, make(map[string]bool)}).look)
 	})

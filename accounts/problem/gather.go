@@ -1,0 +1,201 @@
+package problem
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/accounts/cause"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/failing"
+)
+
+const (
+	// mostSums bounds the memory of a Gathering, about a KiB each.
+	mostSums = 20_000
+	// maxHost is the most bytes of a host that is told apart.
+	maxHost = 255
+	// maxText is the most bytes of a group's text.
+	maxText = 160
+)
+
+// Probes says which parked accounts are tried again, and when.
+type Probes struct {
+	Interval time.Duration            // after how long; 0: none is
+	MayPass  func(reason string) bool // whether those that are parked for a reason are
+}
+
+// Gathering sums up accounts in bounded memory. It is not safe for concurrent use.
+type Gathering struct {
+	probes Probes
+	slots  *accounts.FailingCount
+	now    time.Time
+
+	sorts map[sort]*gathered
+	sums  int // in sorts
+	over  OtherGroups
+	rest  int // parked accounts that are no problem
+}
+
+// sort is a kind and a cause.
+type sort struct{ kind, cause string }
+
+// gathered is the accounts of a sort.
+type gathered struct {
+	code  string
+	hosts map[string]*sum
+	over  *sum // accounts of further hosts; nil: there are none
+}
+
+// NewGathering returns an empty gathering.
+func NewGathering(p Probes) *Gathering {
+	return &Gathering{probes: p, slots: accounts.NewFailingCount(), sorts: make(map[sort]*gathered)}
+}
+
+// record is what matters of an account's record.
+type record struct {
+	Kind    string `json:"kind"`
+	Cadence string `json:"cadence"`
+	Budget  int    `json:"retry_budget"`
+
+	where string
+}
+
+func read(text []byte) record {
+	var r record
+	plain, _ := accounts.SplitRevision(text)
+	if json.Unmarshal(plain, &r) != nil || len(r.Kind) > accounts.MaxLabel {
+		return record{}
+	}
+	if r.where = accounts.WhereOf(text); len(r.where) > maxHost {
+		r.where = ""
+	}
+	return r
+}
+
+// Failing adds accounts that circulate and whose last check failed. Now is Redis' clock.
+func (g *Gathering) Failing(now time.Time, all []failing.Account) {
+	g.now = now
+	for i := range all {
+		a := &all[i]
+		r := read(a.Record)
+		one := g.of(a, &r)
+		one.Failing = 1
+		if g.slots.Newly(a.ID, r.Cadence, now, now.Sub(a.History.Succeeded)) {
+			one.Newly = 1
+		}
+		one.steps = r.steps(a)
+		g.add(&r, cause.Of(a.Error, r.where), one)
+	}
+}
+
+// steps returns what will happen to an account in circulation.
+func (r *record) steps(a *failing.Account) map[string]NextStep {
+	steps := make(map[string]NextStep)
+	rhythm, err := cadence.Parse(r.Cadence)
+	longest := cadence.BackoffCap
+	if err == nil {
+		longest = max(longest, rhythm.Longest())
+	}
+	code, step := StepChecked, NextStep{Accounts: 1, First: a.Due, Last: a.Due}
+	switch accounts.RuleWord(a.Rule) {
+	case cadence.RuleBackoff:
+		code, step.Most = StepBacksOff, int(longest/time.Second)
+	case cadence.RuleRetryAfter, accounts.RuleOutage, accounts.RuleLimit, accounts.RuleMemory:
+		code = StepWaits
+	}
+	steps[code] = step
+	// Refusals are counted apart, and need time between them too: what the ring keeps does
+	// not tell how near such an account is.
+	if class := classOf(a); a.Failures > 0 && class != "auth" {
+		steps[StepParks] = NextStep{Accounts: 1, After: cadence.Policy{RetryBudget: r.Budget}.Budget(), Least: a.Failures, Worst: a.Failures}
+	}
+	return steps
+}
+
+// AtRest counts parked accounts that are no problem. Now is Redis' clock.
+func (g *Gathering) AtRest(now time.Time, n int) { g.now, g.rest = now, g.rest+n }
+
+// Parked adds an account that is parked for a failure. Now is Redis' clock.
+func (g *Gathering) Parked(now time.Time, a *failing.Account, parked circulate.ParkedAccount) {
+	g.now = now
+	r := read(a.Record)
+	one := g.of(a, &r)
+	one.Parked = 1
+	if one.lastAt.IsZero() {
+		one.lastAt = parked.Since
+	}
+	code, step := StepStays, NextStep{Accounts: 1}
+	if g.probes.Interval > 0 && g.probes.MayPass(parked.Reason) {
+		code = StepProbed
+		step.First = parked.Since.Add(g.probes.Interval)
+		step.Last = step.First
+	}
+	one.steps = map[string]NextStep{code: step}
+	g.add(&r, cause.OfReason(parked.Reason, r.where), one)
+}
+
+// of begins the sum of one account.
+func (g *Gathering) of(a *failing.Account, r *record) *sum {
+	one := &sum{Counts: Counts{Accounts: 1}, oldest: a.History.Succeeded, newest: a.History.Succeeded, lastAt: a.ErrorAt, examples: []string{a.ID}, class: classOf(a)}
+	if a.History.NeverSucceeded() {
+		one.NeverSucceeded = 1
+	}
+	return one
+}
+
+func classOf(a *failing.Account) string {
+	if len(a.History.Marks) == 0 {
+		return ""
+	}
+	switch word := accounts.MarkWord(a.History.Marks[0]); word {
+	case accounts.MarkOK, accounts.MarkMore:
+		return ""
+	default:
+		return word
+	}
+}
+
+// add adds one account to the sum that it belongs to.
+func (g *Gathering) add(r *record, why cause.Cause, one *sum) {
+	one.text = line(why.Text)
+	key := sort{r.Kind, why.Name}
+	found := g.sorts[key]
+	if found == nil {
+		if g.sums >= mostSums {
+			g.over.Groups = 1
+			g.over.add(one.Counts)
+			return
+		}
+		found = &gathered{code: why.Code, hosts: make(map[string]*sum)}
+		g.sorts[key] = found
+	}
+	switch into := found.hosts[r.where]; {
+	case into != nil:
+		into.merge(one)
+	case g.sums < mostSums:
+		found.hosts[r.where] = one
+		g.sums++
+	case found.over == nil:
+		one.hosts = 1
+		found.over = one
+	default:
+		found.over.merge(one)
+	}
+}
+
+// line returns a text as one line of bounded length.
+func line(text string) string {
+	text = strings.Map(func(char rune) rune {
+		if char < ' ' || char == 0x7f {
+			return ' '
+		}
+		return char
+	}, strings.ToValidUTF8(text, "?"))
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,155 @@
+// Package problem sums up the accounts that are checked in vain: those whose last check
+// failed, and those that are parked for a failure. It groups them by kind, by the host or
+// corporation that they are checked at, and by what went wrong. A monitor makes the summary and
+// keeps it in Redis, where any API process reads it, so that nobody scans on request.
+//
+// A summary is bounded, whatever fails: the largest groups are kept, and the others are summed
+// up. An account that somebody paused, or whose one check is done, is in no group.
+package problem
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/bulletin"
+)
+
+const (
+	// MostGroups is the most groups of a summary.
+	MostGroups = 200
+	// MostExamples is the most examples of a group.
+	MostExamples = 3
+	// MostApart is the most hosts of one kind and cause that have groups of their own.
+	MostApart = 20
+	// ApartFrom is the number of accounts from which on a host has a group of its own, where
+	// there are more than AllApart hosts.
+	ApartFrom = 5
+	// AllApart is the most hosts of one kind and cause that have groups of their own whatever
+	// their size.
+	AllApart = 3
+)
+
+// Counts are how many accounts are checked in vain.
+type Counts struct {
+	Accounts       int `json:"accounts" doc:"Failing and parked ones together."`
+	Failing        int `json:"failing" doc:"Those in circulation whose last check failed, whatever the cause."`
+	Newly          int `json:"newly" doc:"Those of the failing ones that began to fail within the last hour: their first slot since a check last succeeded completely, or since they were registered, is less than an hour ago."`
+	NeverSucceeded int `json:"never_succeeded" doc:"Accounts that were checked, but never with complete success."`
+	Parked         int `json:"parked" doc:"Those that were taken out of circulation because of a failure. Paused ones do not count."`
+}
+
+func (c *Counts) add(d Counts) {
+	c.Accounts += d.Accounts
+	c.Failing += d.Failing
+	c.Newly += d.Newly
+	c.NeverSucceeded += d.NeverSucceeded
+	c.Parked += d.Parked
+}
+
+// Summary is what a monitor found out about accounts that are checked in vain.
+type Summary struct {
+	At time.Time `json:"at,omitzero" doc:"When the monitor had looked at all of them, by Redis' clock; missing if it did not yet."`
+	Counts
+	AtRest  int            `json:"at_rest" doc:"Parked accounts that are no problem: somebody paused them, or their one check is done. They are in no group."`
+	LeftOut int            `json:"left_out" doc:"About how many failing or parked accounts were not looked at, because there are too many. They are in no count."`
+	Groups  []FailingGroup `json:"groups" nullable:"false" doc:"At most 200 groups: those with the most newly failing accounts first, then the largest."`
+	Other   OtherGroups    `json:"other" doc:"All further groups together."`
+}
+
+// FailingGroup is the accounts of one kind that are checked at one host, or at several with few each,
+// in vain for the same cause.
+type FailingGroup struct {
+	Counts
+	Kind  string `json:"kind" doc:"The kind; empty for records that cannot be read."`
+	Host  string `json:"host,omitempty" doc:"The host or corporation that the accounts' configs name. It is missing in a group of several hosts, and of accounts that name none."`
+	Hosts int    `json:"hosts" doc:"How many hosts or corporations they name. 0: none."`
+	Cause string `json:"cause" doc:"The name of what went wrong: the code, a tilde and a digest. It stays the same while the text does, numbers, ids and times apart."`
+	Code  string `json:"code" doc:"What went wrong, as one stable word such as http_404; unknown if the text names none."`
+	Class string `json:"class,omitempty" doc:"The sort of failure: transient, rate_limited, auth, gone, config, cursor_invalid, protocol, hung, panic, or blameless if the accounts are not to blame. Missing if no check failed, such as in quarantine."`
+	Text  string `json:"text" doc:"What went wrong at the latest failure, in the words of the third party or of the check."`
+
+	Oldest   time.Time  `json:"oldest" doc:"Since when the one has had no complete success that has had none for longest. An account that never succeeded counts from its registration."`
+	Newest   time.Time  `json:"newest" doc:"The same of the one that succeeded last."`
+	LastAt   time.Time  `json:"last_at" doc:"When the latest failure was."`
+	Examples []string   `json:"examples" nullable:"false" doc:"The ids of three accounts at most."`
+	Next     []NextStep `json:"next" nullable:"false" doc:"What will happen by itself."`
+
+	Select map[string][]string `json:"select,omitempty" doc:"The parameters that select exactly these accounts in GET /v1/accounts, in an export and in changes of many. Missing if none do, because their records cannot be read."`
+}
+
+// OtherGroups is the groups that a summary leaves out.
+type OtherGroups struct {
+	Counts
+	Groups int `json:"groups" doc:"How many groups they are, at least."`
+}
+
+// The steps that happen by themselves.
+const (
+	StepChecked  = "checked"   // they are checked again at a time of their cadence, or are being checked
+	StepBacksOff = "backs_off" // they are checked again after pauses that grow
+	StepWaits    = "waits"     // they are checked again when the third party, a limit or our network allows
+	StepParks    = "parks"     // they will be parked after so many failures in a row
+	StepProbed   = "probed"    // they are parked, and tried again
+	StepStays    = "stays"     // they are parked until somebody resumes or changes them
+)
+
+// NextStep is something that will happen by itself to accounts of a group.
+type NextStep struct {
+	Code     string `json:"code" enum:"checked,backs_off,waits,parks,probed,stays" doc:"checked: checked again at a time of their cadence, or at once. backs_off: checked again after pauses that grow. waits: checked again when the third party, a limit or our own network allows, and nobody is blamed. parks: parked after so many failures in a row. probed: parked, and tried again. stays: parked until somebody resumes or changes them."`
+	Accounts int    `json:"accounts" doc:"How many accounts it concerns."`
+
+	First time.Time `json:"first,omitzero" doc:"checked, backs_off, waits, probed: when it happens to the first of them."`
+	Last  time.Time `json:"last,omitzero" doc:"And to the last."`
+	Most  int       `json:"most_seconds,omitempty" doc:"backs_off: the longest pause."`
+	After int       `json:"after,omitempty" doc:"parks: after how many failures in a row."`
+	Least int       `json:"least,omitempty" doc:"parks: how many they have had, at least."`
+	Worst int       `json:"worst,omitempty" doc:"And at most."`
+}
+
+// name is that of the summary among the bulletins of a namespace.
+const name = "problems"
+
+// Keep stores a summary. The latest caller wins.
+func Keep(ctx context.Context, ring *circulate.Ring, s Summary) error {
+	text, err := s.encode()
+	if err == nil {
+		_, err = bulletin.Of(ring).Post(ctx, name, text)
+	}
+	return err
+}
+
+// encode returns the summary as it is kept. If it is too large, the last groups are summed up.
+func (s *Summary) encode() ([]byte, error) {
+	for {
+		text, err := json.Marshal(s)
+		if err != nil || len(text) <= bulletin.MaxText || len(s.Groups) == 0 {
+			return text, err
+		}
+		keep := len(s.Groups) * 3 / 4
+		for i := range s.Groups[keep:] {
+			s.Other.Groups++
+			s.Other.add(s.Groups[keep+i].Counts)
+		}
+		s.Groups = s.Groups[:keep]
+	}
+}
+
+// Last returns the summary that was kept last, and the time now by the clock of its At. It
+// returns false if there is none yet.
+func Last(ctx context.Context, ring *circulate.Ring) (s Summary, now time.Time, ok bool, err error) {
+	found, now, err := bulletin.Of(ring).Read(ctx, name)
+	if err != nil {
+		return Summary{}, now, false, err
+	}
+	notice, ok := found[name]
+	if !ok {
+		return Summary{}, now, false, nil
+	}
+	if err := json.Unmarshal(notice.Text, &s); err != nil {
+		return Summary{}, now, false, fmt.Errorf("last problems: %w", err)
+	}
+	return s, now, true, nil
+}

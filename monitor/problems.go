@@ -1,0 +1,147 @@
+package monitor
+
+import (
+	"context"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/problem"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/failing"
+)
+
+const (
+	// problemsInterval is the time between the beginnings of two turns. A turn rests for at
+	// most problemsRest altogether, so that what is kept is never older than a minute.
+	problemsInterval = 30 * time.Second
+	problemsRest     = 15 * time.Second
+	problemsPause    = 200 * time.Millisecond // after each step, at most
+	// mostFailing is the most failing accounts that a turn looks at, and mostParked the most
+	// parked ones. The records of those that are paused are not read.
+	mostFailing = 50_000
+	mostParked  = 100_000
+	parkedPage  = 500
+)
+
+// problemTurn is one turn of summing up what is checked in vain.
+type problemTurn struct {
+	*Monitor
+	store     failing.Store
+	gathering *problem.Gathering
+	size      scanSize
+	rested    time.Duration
+	leftOut   int
+}
+
+// problems sums up the accounts that fail or are parked, and keeps the summary for the API. It
+// reads the accounts that have an error and those that are parked, and not the others, so that its
+// cost grows with their number.
+func (m *Monitor) problems(ctx context.Context) error {
+	t := problemTurn{Monitor: m, store: failing.Of(m.ring), gathering: problem.NewGathering(problem.Probes{Interval: m.config.ProbeInterval, MayPass: mayPass})}
+	shards := m.ring.Shards()
+	leftFailing, leftParked := mostFailing, mostParked
+	for shard := range shards {
+		// What a shard does not need is left for the others.
+		looked, parked, err := t.failing(ctx, shard, max(1, leftFailing/(shards-shard)))
+		if err != nil {
+			return err
+		}
+		leftFailing -= looked
+		if parked > 0 {
+			looked, err := t.parked(ctx, shard, parked, max(1, leftParked/(shards-shard)))
+			if err != nil {
+				return err
+			}
+			leftParked -= looked
+		}
+		if ctx.Err() != nil || !m.duty.held() {
+			return nil
+		}
+	}
+	return problem.Keep(ctx, m.ring, t.gathering.Summary(t.leftOut))
+}
+
+// failing adds the failing accounts of a shard. It returns how many accounts it looked at, and how
+// many are parked in the shard.
+func (t *problemTurn) failing(ctx context.Context, shard, most int) (looked, parked int, err error) {
+	for cursor := ""; cursor != circulate.ScanDone; {
+		page, err := t.store.Scan(ctx, shard, cursor, min(t.size.page(), max(scanLeast, most-looked)), accounts.SoundMarks())
+		if err != nil {
+			return looked, parked, err
+		}
+		t.size.read(page.Read)
+		t.gathering.Failing(page.Now, page.Accounts)
+		looked, parked, cursor = looked+page.Looked, page.Parked, page.Next
+		t.rest(ctx)
+		if looked >= most && cursor != circulate.ScanDone {
+			t.leftOut += max(0, page.All-looked)
+			break
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return looked, parked, nil
+}
+
+// parked adds the accounts of a shard that are parked for a failure. If there are more than most,
+// those that were parked last are looked at.
+func (t *problemTurn) parked(ctx context.Context, shard, all, most int) (looked int, err error) {
+	var behind circulate.ParkedAccount
+	if all > most {
+		t.leftOut += all - most
+		if behind, err = t.store.LongestParked(ctx, shard, all-most-1); err != nil {
+			return 0, err
+		}
+	}
+	for more := true; more && ctx.Err() == nil; {
+		page, now, err := t.ring.ParkedPage(ctx, shard, behind, parkedPage)
+		if err != nil {
+			return looked, err
+		}
+		more, looked = len(page) == parkedPage, looked+len(page)
+		var ill []circulate.ParkedAccount
+		for _, p := range page {
+			behind = p
+			if !accounts.AtRest(p.Reason) {
+				ill = append(ill, p)
+			}
+		}
+		t.gathering.AtRest(now, len(page)-len(ill))
+		if err := t.lookAt(ctx, shard, ill); err != nil {
+			return looked, err
+		}
+		t.rest(ctx)
+	}
+	return looked, nil
+}
+
+// lookAt adds parked accounts.
+func (t *problemTurn) lookAt(ctx context.Context, shard int, ill []circulate.ParkedAccount) error {
+	for len(ill) > 0 && ctx.Err() == nil {
+		some := ill[:min(len(ill), t.size.page())]
+		ill = ill[len(some):]
+		ids, since := make([]string, len(some)), make(map[string]circulate.ParkedAccount, len(some))
+		for i := range some {
+			ids[i], since[some[i].ID] = some[i].ID, some[i]
+		}
+		page, err := t.store.Look(ctx, shard, ids)
+		if err != nil {
+			return err
+		}
+		t.size.read(page.Read)
+		for i := range page.Accounts {
+			t.gathering.Parked(page.Now, &page.Accounts[i], since[page.Accounts[i].ID])
+		}
+	}
+	return nil
+}
+
+// rest leaves Redis to others for a moment, unless the turn has rested enough.
+func (t *problemTurn) rest(ctx context.Context) {
+	pause := min(problemsPause, problemsRest/time.Duration(t.ring.Shards()), problemsRest-t.rested)
+	if pause > 0 {
+		t.rested += pause
+		rest(ctx, pause)
+	}
+}

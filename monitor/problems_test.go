@@ -1,0 +1,77 @@
+package monitor_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/problem"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/monitor"
+)
+
+// fails enters an account that fails with a text, or is parked for a reason.
+func (w *world) fails(id, kind, host, text, reason string) {
+	w.Helper()
+	w.enter(id, 40*time.Minute, "t+++++++", fmt.Sprintf(`{"id":%q,"kind":%q,"config":{"url":"https://%s/"},"cadence":"every 5m"}`, id, kind, host))
+	shard := w.Ring.ShardOf(id)
+	if text != "" {
+		w.Do("HSET", key(w.Ring, shard, "errors"), id, fmt.Sprintf("%013d|%s", time.Now().UnixMilli(), text))
+	}
+	if reason != "" {
+		if _, err := w.Ring.Park(w.Context(), shard, reason, []string{id}); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// The summary is there within a minute, is never older than one, and follows what changes.
+func TestProblemsAreSummedUp(t *testing.T) {
+	inFakeTime(t, 8, func(w *world) {
+		for i := range 300 {
+			w.fails(fmt.Sprint("press", i), "feed", "news.example", fmt.Sprintf("http_404: no item %d", i), "")
+		}
+		w.fails("mail", "imap", "mail.example", "auth: refused", "auth: auth: refused")
+		w.fails("gone", "imap", "mail.example", "http_410: Gone", "gone: http_410: Gone")
+		w.fails("paused", "feed", "news.example", "http_404: no item 1", circulate.ReasonPaused)
+		w.register("well")
+		stop := w.run(monitor.Config{ProbeInterval: 6 * time.Hour})
+		last := func() problem.Summary {
+			w.Helper()
+			s, now, ok, err := problem.Last(w.Context(), w.Ring)
+			if err != nil || !ok {
+				w.Fatalf("no summary, %v", err)
+			}
+			if age := now.Sub(s.At); age < 0 || age > time.Minute {
+				w.Errorf("it is %v old", age)
+			}
+			return s
+		}
+		time.Sleep(20 * time.Second)
+		for range 20 {
+			time.Sleep(7 * time.Second)
+			last()
+		}
+		s := last()
+		if want := (problem.Counts{Accounts: 302, Failing: 300, Newly: 300, Parked: 2}); s.Counts != want || s.AtRest != 1 || s.LeftOut != 0 || len(s.Groups) != 3 {
+			w.Errorf("got %+v", s)
+		}
+		if g := s.Groups[0]; g.Host != "news.example" || g.Code != "http_404" || g.Accounts != 300 {
+			w.Errorf("got %+v", g)
+		}
+		for _, g := range s.Groups[1:] {
+			want := map[string]string{"auth": problem.StepProbed, "http_410": problem.StepStays}[g.Code]
+			if g.Parked != 1 || len(g.Next) != 1 || g.Next[0].Code != want {
+				w.Errorf("got %+v", g)
+			}
+		}
+		if _, err := w.Ring.Deregister(w.Context(), w.Ring.ShardOf("gone"), []string{"gone"}); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if s := last(); s.Parked != 1 || len(s.Groups) != 2 {
+			w.Errorf("got %+v", s)
+		}
+		stop()
+	})
+}
