@@ -34,12 +34,15 @@ type ParkedList struct {
 // ReviveRequest says which parked accounts are to circulate again.
 type ReviveRequest struct {
 	_      struct{} `additionalProperties:"false"`
-	IDs    []string `json:"ids,omitempty" maxItems:"1000" doc:"The accounts with these ids, paused ones included. Either ids, or reason or kind or both, are needed."`
+	IDs    []string `json:"ids,omitempty" maxItems:"1000" doc:"The accounts with these ids, paused ones included. Either ids, or at least one of reason, kind, cause, host and except_host are needed."`
 	Reason string   `json:"reason,omitempty" example:"auth" doc:"Accounts whose reason begins with this. Paused ones stay paused unless it begins with \"paused\"."`
 	Kind   string   `json:"kind,omitempty" example:"feed" doc:"Accounts of this kind, except paused ones."`
+	Cause  string   `json:"cause,omitempty" example:"http_404~1b2c3d4e" doc:"Accounts that are parked because of this: the field cause of a group of /v1/problems. Paused ones are not among them."`
+	Host   string   `json:"host,omitempty" example:"news.example.org" doc:"Accounts whose config names this host or corporation."`
+	Except []string `json:"except_host,omitempty" maxItems:"100" doc:"Only accounts whose config names none of these hosts or corporations."`
 	Rate   float64  `json:"rate,omitempty" minimum:"0.001" maximum:"10000" default:"10" doc:"How many accounts become due in a second."`
 	DryRun bool     `json:"dry_run,omitempty" doc:"Only count."`
-	Cursor string   `json:"cursor,omitempty" doc:"The field next of the reply before, with the same reason, kind and rate."`
+	Cursor string   `json:"cursor,omitempty" doc:"The field next of the reply before, with the same other fields."`
 }
 
 // Revived is the result of a revival.
@@ -107,7 +110,7 @@ func (s *Server) reviveParked(ctx context.Context, r *reviveInput) (*reviveReply
 	if len(revival.IDs) > 0 {
 		draft.Accounts(revival.IDs)
 	} else {
-		draft.Select(map[string][]string{"kind": {revival.Kind}, "reason": {revival.Reason}})
+		draft.Select(map[string][]string{"kind": {revival.Kind}, "reason": {revival.Reason}, "cause": {revival.Cause}, "host": {revival.Host}, "except_host": revival.Except})
 	}
 	var done accounts.Revived
 	if revival.Cursor, err = s.reveal(ctx, revival.Cursor); err == nil {

@@ -36,4 +36,5 @@ func (r Routes) Add() {
 	r.addHistory()
 	r.addDemo()
 	r.addLaw()
+	r.addProblems()
 }
