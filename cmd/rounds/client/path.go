@@ -62,7 +62,9 @@ func selection(s accounts.Selector) []string {
 	add("prefix", s.Prefixes)
 	add("reason", s.Reasons)
 	add("error", s.Errors)
+	add("cause", s.Causes)
 	add("host", s.Hosts)
+	add("except_host", s.Except)
 	if s.Since > 0 {
 		pairs = append(pairs, "since", s.Since.String())
 	}

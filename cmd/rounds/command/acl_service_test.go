@@ -257,6 +257,8 @@ func (u *underACL) messages(site *upstream.Upstream, refusing *atomic.Bool) {
 // upkeep runs the commands for operators.
 func (u *underACL) upkeep() {
 	u.run("stats")
+	u.run("problems")
+	u.run("account", "list", "--state", "failing", "--cause", "http_404~12345678")
 	u.runIn("s3cret", "secret", "set", "STORED", "--host", "api.example.com")
 	u.run("secret", "list")
 	u.run("secret", "keygen")

@@ -65,7 +65,7 @@ func newReviveCommand(env environment) *cobra.Command {
 		Use:   "revive [ID...]",
 		Short: "Bring parked accounts back into circulation, at a rate",
 		Long: `Put parked accounts back into circulation: those that are named, or those parked for
-a reason or of a kind. Their failures are forgotten, and they become due one after
+a reason or a cause, of a kind or a host. Their failures are forgotten, and they become due one after
 the other, at the rate.
 
 Paused accounts are not changed unless they are named, or the reason begins with
@@ -103,6 +103,9 @@ Running it again is safe.`,
 	flags.StringVar(&request.Reason, "reason", "", "those whose reason begins with this `prefix`, such as auth")
 	flags.StringVar(&request.Kind, "kind", "", "those of this kind")
 	complete(cmd, "kind", completeKinds(env))
+	flags.StringVar(&request.Cause, "cause", "", "those parked because of this `CAUSE`, as rounds problems names it")
+	flags.StringVar(&request.Host, "host", "", "those whose config names this `HOST` or corporation")
+	flags.StringArrayVar(&request.Except, "except-host", nil, "none whose config names this `HOST` or corporation; repeat the flag for several")
 	flags.StringVar(&rate, "rate", fmt.Sprintf("%d/s", accounts.ReviveRate), "how many become due a second, `N/s`, a minute, N/m, or an hour, N/h")
 	flags.BoolVar(&request.DryRun, "dry-run", false, "only count the accounts")
 	flags.BoolVar(&jsonOutput, "json", false, "print the counts as JSON")
@@ -112,12 +115,12 @@ Running it again is safe.`,
 // checkRevival refuses flags that would mean all accounts, or that contradict each other,
 // in the words of the command.
 func checkRevival(r api.ReviveRequest) error {
-	selects := r.Reason != "" || r.Kind != ""
+	selects := r.Reason != "" || r.Kind != "" || r.Cause != "" || r.Host != "" || len(r.Except) > 0
 	switch {
 	case len(r.IDs) == 0 && !selects:
-		return errors.New("name accounts, or select them with --reason or --kind")
+		return errors.New("name accounts, or select them with --reason, --kind, --cause or --host")
 	case len(r.IDs) > 0 && selects:
-		return errors.New("--reason and --kind select accounts and cannot be combined with names")
+		return errors.New("--reason, --kind, --cause and --host select accounts and cannot be combined with names")
 	}
 	return nil
 }

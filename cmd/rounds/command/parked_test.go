@@ -72,7 +72,7 @@ func TestParked(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "name accounts, or select them with --reason or --kind"},
+		{nil, "name accounts, or select them with --reason, --kind, --cause or --host"},
 		{[]string{"a", "--kind", "feed"}, "cannot be combined with names"},
 		{[]string{"a", "--rate", "0"}, `--rate is "0": must be more than 0: 0.001 to 10000 a second`},
 		{[]string{"a", "--rate", "NaN/s"}, "must be more than 0"},

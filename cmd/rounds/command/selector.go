@@ -12,7 +12,7 @@ import (
 
 // selectorFlags are the flags that select accounts.
 type selectorFlags struct {
-	kinds, states, labels, prefixes, reasons, errors, hosts []string
+	kinds, states, labels, prefixes, reasons, errors, causes, hosts, except []string
 
 	since string
 }
@@ -25,7 +25,9 @@ func (f *selectorFlags) declare(env environment, cmd *cobra.Command) {
 	flags.StringArrayVar(&f.prefixes, "prefix", nil, "only those whose id begins with this `TEXT`; repeat the flag for several")
 	flags.StringArrayVar(&f.reasons, "reason", nil, "only parked ones whose reason begins with this `TEXT`; repeat the flag for several")
 	flags.StringArrayVar(&f.errors, "error", nil, "only those whose last check failed with this `CODE` (http_404, timeout) or kind (transient, auth); repeat the flag for several")
-	flags.StringArrayVar(&f.hosts, "host", nil, "only those whose config names this `HOST`; repeat the flag for several")
+	flags.StringArrayVar(&f.causes, "cause", nil, "only those that fail, or are parked for a failure, because of this `CAUSE`, as rounds problems names it; repeat the flag for several")
+	flags.StringArrayVar(&f.hosts, "host", nil, "only those whose config names this `HOST` or corporation; repeat the flag for several")
+	flags.StringArrayVar(&f.except, "except-host", nil, "only those whose config does not name this `HOST` or corporation; repeat the flag for several")
 	flags.StringVar(&f.since, "since", "", "only those without a successful check for at least this `DURATION`, such as 1h")
 	complete(cmd, "kind", completeKinds(env))
 	complete(cmd, "label", completeLabels(env))
@@ -35,7 +37,7 @@ func (f *selectorFlags) declare(env environment, cmd *cobra.Command) {
 // read returns the selector, or every fault of the flags in their own words.
 func (f *selectorFlags) read() (accounts.Selector, error) {
 	fields := map[string][]string{
-		"kind": f.kinds, "state": f.states, "label": f.labels, "prefix": f.prefixes, "reason": f.reasons, "error": f.errors, "host": f.hosts,
+		"kind": f.kinds, "state": f.states, "label": f.labels, "prefix": f.prefixes, "reason": f.reasons, "error": f.errors, "cause": f.causes, "host": f.hosts, "except_host": f.except,
 	}
 	if f.since != "" {
 		fields["since"] = []string{f.since}
@@ -52,7 +54,7 @@ func flagFaults(err error) error {
 	}
 	named := make([]error, len(faults))
 	for i, f := range faults {
-		named[i] = fmt.Errorf("--%s: %s", f.Field, f.Reason)
+		named[i] = fmt.Errorf("--%s: %s", strings.ReplaceAll(f.Field, "_", "-"), f.Reason)
 	}
 	return errors.Join(named...)
 }

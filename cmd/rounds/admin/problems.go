@@ -1,0 +1,153 @@
+package admin
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts/api/outlook"
+	"github.com/rounds-dev/rounds/accounts/problem"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
+)
+
+// NewProblems returns the command that shows what is checked in vain.
+func NewProblems(env Env) *cobra.Command {
+	var query client.ProblemsQuery
+	limit, jsonOutput := 20, false
+	cmd := &cobra.Command{
+		Use:   "problems",
+		Short: "Show failing and parked accounts, grouped by what went wrong",
+		Long: `Show the accounts that fail, and those that are parked for a failure, grouped by kind,
+by the host or corporation that they are checked at, and by what went wrong. Failures
+that differ only in numbers, ids, times, quoted words, addresses or the host are the same.
+
+The monitor on duty sums them up twice a minute, and the answer is what it found last.
+Those that began to fail within the last hour come first, then the largest groups. Their
+accounts are listed by --cause, --host and --kind of account list, and changed by those of
+account pause and parked revive.`,
+		Example: `  rounds problems
+  rounds problems --state newly
+  rounds problems --host news.example.org --json | jq .groups
+  rounds account list --cause http_404~1b2c3d4e --host news.example.org
+  rounds parked revive --cause auth~5e6f7a8b --kind imap --rate 10/s`,
+		Args: cobra.NoArgs,
+		RunE: env.Calls(func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+			if limit < 0 {
+				return errors.New("--limit must not be negative")
+			}
+			found, err := calls.Problems(cmd.Context(), query)
+			if err != nil {
+				return err
+			}
+			if jsonOutput {
+				return printJSON(env.Stdout, found)
+			}
+			return printProblems(env.Stdout, &found, limit)
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&query.States, "state", nil, "only groups with accounts in this `STATE`: failing, newly, never_succeeded or parked; repeat the flag for several")
+	flags.StringArrayVar(&query.Kinds, "kind", nil, "only groups of this `KIND`; repeat the flag for several")
+	flags.StringArrayVar(&query.Hosts, "host", nil, "only groups of this `HOST` or corporation; repeat the flag for several")
+	flags.StringArrayVar(&query.Causes, "cause", nil, "only groups of this `CAUSE`, or of this code such as http_404; repeat the flag for several")
+	flags.IntVar(&limit, "limit", limit, "at most this many groups; 0: all")
+	flags.BoolVar(&jsonOutput, "json", false, "print it as JSON")
+	states := []cobra.Completion{"failing", "newly", "never_succeeded", "parked"}
+	if err := cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // a mistake in the program: there is no such flag, or it has a completion already
+	}
+	return cmd
+}
+
+func printProblems(w io.Writer, p *outlook.Problems, limit int) error {
+	if p.At.IsZero() {
+		_, err := fmt.Fprintln(w, "No monitor has looked at the accounts yet.")
+		return err
+	}
+	fmt.Fprintf(w, "%d failing, %d of them newly, %d parked, %d never succeeded, %d late; as of %s\n",
+		p.Failing, p.Newly, p.Parked, p.NeverSucceeded, p.Late.Accounts, clockTime(p.At))
+	if age := p.Now.Sub(p.At); age > 2*time.Minute {
+		fmt.Fprintf(w, "This is %s old: no monitor seems to be at work.\n", age.Round(time.Second))
+	}
+	if p.LeftOut > 0 {
+		fmt.Fprintf(w, "About %d more were not looked at: there are too many.\n", p.LeftOut)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	shown := p.Groups
+	if limit > 0 {
+		shown = shown[:min(limit, len(shown))]
+	}
+	if len(shown) > 0 {
+		fmt.Fprintln(table, "ACCOUNTS\tNEWLY\tPARKED\tKIND\tWHERE\tSINCE\tCAUSE\tWHAT WENT WRONG\tWHAT WILL HAPPEN\tFOR EXAMPLE")
+	}
+	for i := range shown {
+		g := &shown[i]
+		fmt.Fprintln(table, terminal.Row(fmt.Sprintf("%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s", g.Accounts, g.Newly, g.Parked,
+			cmp.Or(oneLine(g.Kind), "(unreadable)"), whereOf(g), clockTime(g.Oldest), oneLine(g.Cause), oneLine(g.Text), nextOf(g.Next), oneLine(strings.Join(g.Examples, " ")))))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	var err error
+	if rest := p.Other.Groups + len(p.Groups) - len(shown); rest > 0 {
+		accounts := p.Other.Accounts
+		for i := range p.Groups[len(shown):] {
+			accounts += p.Groups[len(shown)+i].Accounts
+		}
+		_, err = fmt.Fprintf(w, "%d more groups have %d accounts.\n", rest, accounts)
+	}
+	return err
+}
+
+func whereOf(g *problem.FailingGroup) string {
+	switch {
+	case g.Host != "":
+		return oneLine(g.Host)
+	case g.Hosts > 0:
+		return fmt.Sprintf("%d hosts", g.Hosts)
+	}
+	return "-"
+}
+
+// nextOf says what will happen by itself.
+func nextOf(steps []problem.NextStep) string {
+	var words []string
+	for _, s := range steps {
+		at := ""
+		if !s.First.IsZero() {
+			at = " at " + clockTime(s.First)
+		}
+		switch s.Code {
+		case problem.StepChecked:
+			words = append(words, "checked again"+at)
+		case problem.StepBacksOff:
+			words = append(words, fmt.Sprintf("backs off, up to %v", time.Duration(s.Most)*time.Second))
+		case problem.StepWaits:
+			text := "waits"
+			if !s.Last.IsZero() {
+				text = "waits until " + clockTime(s.Last)
+			}
+			words = append(words, text)
+		case problem.StepParks:
+			now := fmt.Sprint(s.Least)
+			if s.Worst > s.Least {
+				now = fmt.Sprintf("%d to %d", s.Least, s.Worst)
+			}
+			words = append(words, fmt.Sprintf("parks after %d in a row, at %s now", s.After, now))
+		case problem.StepProbed:
+			words = append(words, "parked, tried again"+at)
+		case problem.StepStays:
+			words = append(words, "parked until resumed")
+		default:
+			words = append(words, oneLine(s.Code))
+		}
+	}
+	return strings.Join(words, "; ")
+}

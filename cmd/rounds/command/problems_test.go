@@ -1,0 +1,54 @@
+package command
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/api/outlook"
+	"github.com/rounds-dev/rounds/accounts/problem"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/failing"
+)
+
+func TestProblems(t *testing.T) {
+	s := startAPI(t)
+	if got := s.must("problems"); got != "No monitor has looked at the accounts yet.\n" {
+		t.Errorf("nothing: %q", got)
+	}
+	now := time.Now().Truncate(time.Second)
+	g := problem.NewGathering(problem.Probes{})
+	g.Failing(now, []failing.Account{{
+		ID: "news", Record: []byte(`{"kind":"feed","config":{"url":"https://a.example/"},"cadence":"every 1h"}`), Error: "http_404: Not \x1b[2JFound", Failures: 3, Rule: 'b',
+		Due: now.Add(time.Minute), History: circulate.History{Succeeded: now.Add(-5 * time.Hour), Marks: []circulate.Mark{'t', '+'}},
+	}})
+	g.Parked(now, &failing.Account{ID: "mail", Record: []byte(`{"kind":"imap","config":{"host":"m.example"}}`)},
+		circulate.ParkedAccount{ID: "mail", Since: now, Reason: "auth: auth: refused"})
+	if err := problem.Keep(t.Context(), s.ring, g.Summary(2)); err != nil {
+		t.Fatal(err)
+	}
+	got := regexp.MustCompile(` +`).ReplaceAllString(regexp.MustCompile(`20[-0-9]+ [:0-9]+`).ReplaceAllString(s.must("problems"), "T"), " ")
+	want := regexp.MustCompile(`^1 failing, 0 of them newly, 1 parked, 0 never succeeded, 0 late; as of T
+About 2 more were not looked at: there are too many.
+ACCOUNTS NEWLY PARKED KIND WHERE SINCE CAUSE WHAT WENT WRONG WHAT WILL HAPPEN FOR EXAMPLE
+1 0 0 feed a.example T http_404~[0-9a-f]{8} Not \[2JFound backs off, up to 1h0m0s; parks after 16 in a row, at 3 now news
+1 0 1 imap m.example [-0-9]+ [:0-9]+ auth~[0-9a-f]{8} refused parked until resumed mail
+$`)
+	if !want.MatchString(got) {
+		t.Errorf("got\n%s", got)
+	}
+	var p outlook.Problems
+	if got := s.must("problems", "--state", "parked", "--kind", "imap", "--host", "m.example", "--cause", "auth", "--json"); json.Unmarshal([]byte(got), &p) != nil || len(p.Groups) != 1 || p.Groups[0].Kind != "imap" {
+		t.Errorf("as JSON: %s", got)
+	}
+	if got := s.must("problems", "--limit", "1"); !strings.HasSuffix(got, "\n1 more groups have 1 accounts.\n") {
+		t.Errorf("one: %s", got)
+	}
+	for _, bad := range [][]string{{"--limit", "-1"}, {"--state", "asleep"}, {"more"}} {
+		if _, err := s.rounds(append([]string{"problems"}, bad...)...); err == nil {
+			t.Errorf("%v: no error", bad)
+		}
+	}
+}
