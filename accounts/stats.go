@@ -54,6 +54,27 @@ func (r *Registry) Stats(ctx context.Context) (Stats, error) {
 	if len(r.labels) > 0 {
 		return r.boundStats(ctx)
 	}
+	s, err := r.Reported(ctx)
+	if err != nil {
+		return Stats{}, err
+	}
+	var mu sync.Mutex
+	err = circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) error {
+		c, err := r.ring.Count(ctx, shard)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		s.add(c)
+		return nil
+	})
+	return s, err
+}
+
+// Reported returns the stats without counts: what replicas, processes and monitors of the whole
+// service have reported. It asks Redis the same few questions whatever the number of shards.
+func (r *Registry) Reported(ctx context.Context) (Stats, error) {
 	s := Stats{Shards: r.ring.Shards()}
 	replicas, now, err := r.ring.Replicas(ctx)
 	if err != nil {
@@ -88,18 +109,7 @@ func (r *Registry) Stats(ctx context.Context) (Stats, error) {
 	if step := new(ClockStep); json.Unmarshal(found, step) == nil {
 		s.ClockStep = step
 	}
-	var mu sync.Mutex
-	err = circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) error {
-		c, err := r.ring.Count(ctx, shard)
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		s.add(c)
-		return nil
-	})
-	return s, err
+	return s, nil
 }
 
 func (s *Stats) add(c circulate.Count) {
@@ -136,4 +146,16 @@ type Report struct {
 
 	// Totals are what it has counted since it started. The API does not show them.
 	Totals *history.Totals `json:"totals,omitempty"`
+
+	Outage      bool     `json:"outage_suspected,omitempty" doc:"Its own network seems to be down, and failures do not count against accounts."`
+	MemoryShort bool     `json:"memory_short,omitempty" doc:"It takes no messages, because a Redis has used its memory up to the mark."`
+	Denials     []Recent `json:"denials,omitempty" doc:"The limits that denied checks until later within the last minute, at most five, the most frequent first."`
+	Warnings    []Recent `json:"warnings,omitempty" doc:"The warnings of checks that succeeded within the last minute, by kind and code, at most five."`
+}
+
+// Recent is how often something happened lately.
+type Recent struct {
+	Name      string `json:"name" doc:"The limit, or the kind."`
+	Code      string `json:"code,omitempty" doc:"Of the warning."`
+	PerMinute int    `json:"per_minute"`
 }

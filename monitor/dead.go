@@ -47,6 +47,7 @@ func (m *Monitor) deadLetters(ctx context.Context) error {
 	if m.duty.held() {
 		m.metrics.dead.set(float64(letters))
 		m.metrics.deadOldest.set(oldest.Seconds())
+		m.watch.letters(letters, oldest)
 	}
 	return nil
 }

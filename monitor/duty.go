@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -82,7 +83,7 @@ func (d *duty) await(ctx context.Context) bool {
 
 // onDuty does the work that needs only one monitor: it watches Redis' clock, counts,
 // trims, looks for staleness, problems and at consumer groups, keeps samples for charts,
-// tries parked accounts again and audits.
+// tries parked accounts again, audits, and tells what it watches.
 func (m *Monitor) onDuty(ctx context.Context) {
 	var tasks sync.WaitGroup
 	tasks.Go(func() { every(ctx, dutyRenew, m.log, "duty", m.renewDuty) })
@@ -97,6 +98,7 @@ func (m *Monitor) onDuty(ctx context.Context) {
 		m.repeat(ctx, "look at consumer groups", m.config.CountInterval, (&groupWatch{m, make(map[string]bool)}).look)
 	})
 	tasks.Go(func() { newSampler(m).run(ctx) })
+	tasks.Go(func() { m.repeat(ctx, "tell what is watched", concern.WatchEvery, m.tell) })
 	tasks.Go(func() { m.repeat(ctx, "audit", m.config.AuditInterval, m.audit) })
 	if m.concerns != nil {
 		tasks.Go(func() {
@@ -121,6 +123,7 @@ func (m *Monitor) renewDuty(ctx context.Context) error {
 		m.metrics.duty.Set(1)
 	} else {
 		m.metrics.offDuty()
+		m.watch.forget()
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/group"
 )
@@ -98,6 +99,7 @@ func (w *groupWatch) look(ctx context.Context) error {
 			sums[group] = sum
 		}
 	}
+	watched := make([]concern.Group, 0, len(groups))
 	for _, group := range groups {
 		if !w.duty.held() {
 			return nil
@@ -106,7 +108,9 @@ func (w *groupWatch) look(ctx context.Context) error {
 		near := w.config.near(sum)
 		w.metrics.groups.set(group, sum, near)
 		w.tell(group, sum, near)
+		watched = append(watched, concern.Group{Name: group, Messages: sum.Lag + sum.Pending, Oldest: max(sum.OldestUnread, sum.OldestPending).Seconds(), Near: near})
 	}
+	w.watch.grouped(watched)
 	return nil
 }
 

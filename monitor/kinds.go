@@ -21,13 +21,14 @@ const (
 // wait for any replica instead.
 type kindWatch struct {
 	missing map[string]time.Time // kind -> since when no living replica has reported that it checks the kind
+	long    []string             // those of them that have been missing for longer than kindGrace
 }
 
 // look recalls accounts of the given shards, in which accounts wait by a kind. It uses Redis'
 // clock.
 func (w *kindWatch) look(ctx context.Context, m *Monitor, shards []int) error {
 	if len(shards) == 0 {
-		w.missing = nil
+		w.missing, w.long = nil, nil
 		return nil
 	}
 	replicas, now, err := m.ring.Replicas(ctx)
@@ -44,7 +45,14 @@ func (w *kindWatch) look(ctx context.Context, m *Monitor, shards []int) error {
 		}
 	}
 	missing := make(map[string]time.Time)
-	defer func() { w.missing = missing }()
+	defer func() {
+		w.missing, w.long = missing, nil
+		for kind, since := range missing {
+			if now.Sub(since) >= kindGrace {
+				w.long = append(w.long, kind)
+			}
+		}
+	}()
 	for _, shard := range shards {
 		kinds, err := m.ring.Kinds().Waiting(ctx, shard)
 		if err != nil {

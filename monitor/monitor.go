@@ -50,6 +50,7 @@ type Monitor struct {
 	last  lastSeen  // what the samples for charts are made of
 
 	registered atomic.Int64 // accounts, as counted last
+	watch      watch        // while on duty
 
 	trims    sync.Mutex // held while trimming: two turns at once would each warn
 	heldTold time.Time  // when it last warned that groups hold messages back

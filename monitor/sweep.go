@@ -3,6 +3,7 @@ package monitor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -208,5 +209,7 @@ func (m *Monitor) count(ctx context.Context) error {
 	m.metrics.set(sum)
 	m.registered.Store(int64(sum.Registered))
 	m.last.noteCount(sum, time.Now())
-	return m.kinds.look(ctx, m, byKind)
+	err := m.kinds.look(ctx, m, byKind)
+	m.watch.counted(sum.Registered, sum.Waiting, sum.Overdue, slices.Clone(m.kinds.long))
+	return err
 }

@@ -81,6 +81,9 @@ func (m *Monitor) tellTrimmed(early int, held map[int]bool, complete bool) {
 	if m.duty.held() && complete {
 		m.metrics.heldBack.set(float64(streams))
 	}
+	if early > 0 {
+		m.watch.dropped(early)
+	}
 	if early > 0 && time.Since(m.cutTold) >= trimRepeat {
 		m.cutTold = time.Now()
 		m.log.Warn("messages are dropped before they are past their retention, the oldest first: there are too many, or they take too much of Redis' memory",

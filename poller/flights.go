@@ -19,6 +19,7 @@ type flights struct {
 	places    *places
 	running   *running
 	abandoned atomic.Int64
+	warned    recent      // warnings of checks, by kind and code
 	suspect   atomic.Bool // the one place for suspects is taken
 
 	checks context.Context // done after the grace period

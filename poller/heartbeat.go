@@ -18,6 +18,8 @@ func (p *Pool) beat(ctx context.Context) error {
 	report := p.tally.report(time.Now())
 	report.Host, report.Concurrency, report.InFlight = p.config.Host, p.config.Concurrency, p.flights.count()
 	report.Version, report.Layout, report.Kinds = p.config.Version, p.ring.Layout(), p.peers.kinds
+	report.Outage, report.MemoryShort = p.flights.outage.suspected(), p.room.some.Load()
+	report.Denials, report.Warnings = p.limiter.recent.report(time.Now()), p.flights.warned.report(time.Now())
 	text, err := json.Marshal(report)
 	if err != nil {
 		return err

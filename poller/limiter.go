@@ -30,6 +30,7 @@ type limiter struct {
 	log    *slog.Logger
 	denied *prometheus.CounterVec // by kind
 	errors *prometheus.CounterVec // by step
+	recent recent                 // denials, by limit
 }
 
 func newLimiter(ring *circulate.Ring, limits Limits, lease time.Duration, log *slog.Logger, m *Metrics) *limiter {
@@ -93,6 +94,7 @@ func (l *limiter) ask(ctx context.Context, candidates []*candidate) {
 	for _, c := range candidates {
 		if !c.until.IsZero() {
 			l.denied.WithLabelValues(c.kind).Inc()
+			l.recent.add(recentSort{name: c.by}, time.Now())
 		}
 	}
 }

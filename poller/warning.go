@@ -2,6 +2,7 @@ package poller
 
 import (
 	"strings"
+	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
 )
@@ -26,6 +27,7 @@ func (f *flight) warn(warnings []Warning) string {
 		}
 		told[w.Code] = true
 		f.flights.metrics.warnings.WithLabelValues(f.record.account.Kind, w.Code).Inc()
+		f.flights.warned.add(recentSort{f.record.account.Kind, w.Code}, time.Now())
 		texts = append(texts, w.String())
 	}
 	return strings.Join(texts, "; ")

@@ -107,6 +107,7 @@ func Rights() []Right {
 		{"POST /v1/webhooks/{name}/enable", access.Admin, ScopeService},
 
 		{"GET /v1/trail", access.Admin, ScopeService},
+		{"GET /v1/concerns", access.Viewer, ScopeService},
 		{"GET /v1/law", access.Viewer, ScopeService},
 		{"GET /v1/audit", access.Viewer, ScopeService},
 		{"POST /v1/audit:repair", access.Admin, ScopeService},

@@ -6,10 +6,23 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/concern"
 )
 
 type statsReply struct {
 	Body Stats
+}
+
+// faultsOfRedis returns what is wrong with the Redis servers, as far as the service knows.
+func (s *Server) faultsOfRedis(ctx context.Context) concern.Redis {
+	if s.options.Data == nil {
+		return nil
+	}
+	var all concern.Redis
+	for _, c := range s.options.Data(ctx).Concerns {
+		all = append(all, concern.RedisFault{Node: c.Node, Code: c.Concern, Value: c.Value})
+	}
+	return all
 }
 
 func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error) {

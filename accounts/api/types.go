@@ -155,15 +155,16 @@ type Stats struct {
 
 // Data says where accounts and messages are kept, and what could lose them.
 type Data struct {
-	Store    string    `json:"store" doc:"The Redis, without its password."`
-	Forgets  bool      `json:"forgets,omitempty" doc:"The data is in the memory of a process of the service, and lost when that ends."`
-	Concerns []Concern `json:"concerns,omitempty" doc:"Settings and states of Redis that could lose what it has acknowledged."`
+	Store    string         `json:"store" doc:"The Redis, without its password."`
+	Forgets  bool           `json:"forgets,omitempty" doc:"The data is in the memory of a process of the service, and lost when that ends."`
+	Concerns []RedisConcern `json:"concerns,omitempty" doc:"Settings and states of Redis that could lose what it has acknowledged."`
 }
 
-// Concern is a setting or state of Redis that could lose data.
-type Concern struct {
+// RedisConcern is a setting or state of Redis that could lose data.
+type RedisConcern struct {
 	Node    string `json:"node" doc:"The Redis server."`
 	Concern string `json:"concern" enum:"appendonly,append_fails,eviction,min_replicas,memory,unasked"`
+	Value   string `json:"value,omitempty" doc:"The policy of eviction, the percentage in use of memory, what may not be asked of unasked."`
 	Text    string `json:"text" doc:"What it may cause, and what to do."`
 }
 

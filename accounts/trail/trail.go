@@ -53,6 +53,8 @@ type Trail struct {
 	mu      sync.Mutex
 	spare   float64 // how many refused orders may be kept at once now
 	counted time.Time
+	lost    int // entries that are in the log alone because Redis did not take them
+	lostAt  time.Time
 }
 
 // New returns the trail of a ring's namespace. It starts nothing.
@@ -97,6 +99,7 @@ func (t *Trail) Keep(ctx context.Context, e Entry) {
 	}
 	if err != nil {
 		result = "lost"
+		t.lose(time.Now())
 		level := slog.LevelWarn
 		if e.Outcome == Refused || e.Outcome == Failed { // the caller knows the outcome
 			level = slog.LevelDebug
@@ -104,6 +107,20 @@ func (t *Trail) Keep(ctx context.Context, e Entry) {
 		t.options.Log.Log(ctx, level, "an entry of the trail stands in the log alone", "action", e.Action, "error", reasonOf(err))
 	}
 	t.options.Metrics.entries.WithLabelValues(result).Inc()
+}
+
+func (t *Trail) lose(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lost, t.lostAt = t.lost+1, now
+}
+
+// Lost returns how many entries are in the log alone because Redis did not take them, since
+// this trail was made, and when that last happened; the zero time: never.
+func (t *Trail) Lost() (entries int, last time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lost, t.lostAt
 }
 
 // reasonOf returns a short error if Redis is at its memory limit, and others unchanged.

@@ -6,6 +6,10 @@ type Concern struct {
 	Node string // the server, as it is configured
 	Code ConcernCode
 	Text string // what it leads to and what to do, for people
+
+	// Value is the policy of ConcernEviction, the percentage in use of ConcernMemory, and what
+	// may not be asked of ConcernUnasked; empty for other codes.
+	Value string
 }
 
 // ConcernCode names what a Concern is about.

@@ -75,32 +75,32 @@ type questions struct {
 
 func (q *questions) ask() {
 	if q.setting("appendonly") == "no" {
-		q.say(ConcernAppendOnly, "appendonly is no: a restart loses what was written since the last snapshot, if there is one; set it to yes")
+		q.say(ConcernAppendOnly, "", "appendonly is no: a restart loses what was written since the last snapshot, if there is one; set it to yes")
 	}
 	policy, limit := q.setting("maxmemory-policy"), q.setting("maxmemory")
 	if policy != "" && policy != "noeviction" && limit != "0" {
-		q.say(ConcernEviction, "maxmemory-policy is %s: when memory is full, accounts are dropped with their keys; set it to noeviction", policy)
+		q.say(ConcernEviction, policy, "maxmemory-policy is %s: when memory is full, accounts are dropped with their keys; set it to noeviction", policy)
 	}
 	info := q.info("replication")
 	if replicas := infoField(info, "connected_slaves"); replicas != "0" && replicas != "" && q.setting("min-replicas-to-write") == "0" {
-		q.say(ConcernReplicas, "it has replicas, and min-replicas-to-write is 0: a master that is cut off from them takes writes that a failover forgets; set it to 1")
+		q.say(ConcernReplicas, "", "it has replicas, and min-replicas-to-write is 0: a master that is cut off from them takes writes that a failover forgets; set it to 1")
 	}
 	if status := infoField(q.info("persistence"), "aof_last_write_status"); status != "" && status != "ok" {
-		q.say(ConcernAppendFails, "its append-only file cannot be written: a restart loses what came since; see its disk")
+		q.say(ConcernAppendFails, "", "its append-only file cannot be written: a restart loses what came since; see its disk")
 	}
 	info = q.info("memory")
 	used, _ := strconv.ParseFloat(infoField(info, "used_memory"), 64)
 	most, _ := strconv.ParseFloat(infoField(info, "maxmemory"), 64)
 	if share := 100 * used / most; most > 0 && share >= memoryConcern {
-		q.say(ConcernMemory, "it uses %.0f %% of maxmemory: messages are not taken above the mark of ROUNDS_MEMORY_MARK; raise maxmemory, or keep less", share)
+		q.say(ConcernMemory, strconv.Itoa(int(share)), "it uses %.0f %% of maxmemory: messages are not taken above the mark of ROUNDS_MEMORY_MARK; raise maxmemory, or keep less", share)
 	}
 	if len(q.refused) > 0 {
-		q.say(ConcernUnasked, "%s may not be asked, so nobody sees whether it keeps what it acknowledges; allow the user +config|get and +info", strings.Join(q.refused, " and "))
+		q.say(ConcernUnasked, strings.Join(q.refused, ", "), "%s may not be asked, so nobody sees whether it keeps what it acknowledges; allow the user +config|get and +info", strings.Join(q.refused, " and "))
 	}
 }
 
-func (q *questions) say(code ConcernCode, format string, args ...any) {
-	q.found = append(q.found, Concern{Node: q.name, Code: code, Text: "redis " + q.name + ": " + fmt.Sprintf(format, args...)})
+func (q *questions) say(code ConcernCode, value, format string, args ...any) {
+	q.found = append(q.found, Concern{Node: q.name, Code: code, Value: value, Text: "redis " + q.name + ": " + fmt.Sprintf(format, args...)})
 }
 
 // setting returns the value of one setting, or "" if it is not answered.

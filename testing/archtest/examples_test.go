@@ -24,6 +24,7 @@ func good() fstest.MapFS {
 	source(m, "circulate/ring_test.go", "circulate_test", "circulate", "circulate/connect", "testing/redistest")
 	source(m, "circulate/connect/connect.go", "connect", "circulate")
 	source(m, "circulate/bulletin/bulletin.go", "bulletin", "circulate", "circulate/internal/wire")
+	source(m, "accounts/concern/collect.go", "concern", "accounts", "accounts/law", "circulate", "circulate/bulletin", "circulate/endpoint")
 	source(m, "accounts/law/law.go", "law", "circulate", "circulate/bulletin")
 	source(m, "circulate/credential/credential.go", "credential", "circulate", "circulate/internal/wire")
 	source(m, "circulate/namespace/namespace.go", "namespace", "circulate", "circulate/connect")
@@ -142,6 +143,8 @@ func TestBadImports(t *testing.T) {
 		{"circulate/journal/bad.go", "circulate/group"},
 		{"circulate/bulletin/bad.go", "circulate/journal"},
 		{"accounts/law/bad.go", "accounts"},
+		{"accounts/concern/bad.go", "accounts/message"},
+		{"accounts/concern/bad.go", "monitor"},
 		{"accounts/api/bad.go", "circulate/bulletin"},
 		{"accounts/api/bad.go", "circulate/journal"},
 		{"circulate/series/bad.go", "circulate/journal"},

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -26,6 +27,9 @@ type Routes struct {
 	// Invalid returns the reply 422 for a parameter. Location is such as query.from.
 	Invalid func(location, reason string) error
 
+	// Redis returns what is wrong with the Redis servers; nil: that is not known.
+	Redis func(context.Context) concern.Redis
+
 	DeadAfter time.Duration // a replica that is silent for so long is not alive
 
 	Demo *Demo // what visitors of a demonstration may do; nil: this is none, and there are no such routes
@@ -37,4 +41,5 @@ func (r Routes) Add() {
 	r.addDemo()
 	r.addLaw()
 	r.addProblems()
+	r.addConcerns()
 }

@@ -143,7 +143,7 @@ func TestStatsSayWhereEverythingIsKept(t *testing.T) {
 	for want, data := range map[string]*api.Data{
 		"kept in   the memory of the serving process: everything is lost when it ends\n": {Store: "embedded", Forgets: true},
 		"kept in   redis 10.0.0.1:6379\nconcern   redis n: set it to noeviction\n": {Store: "10.0.0.1:6379",
-			Concerns: []api.Concern{{Node: "n", Concern: "eviction", Text: "redis n: set it to noeviction"}}},
+			Concerns: []api.RedisConcern{{Node: "n", Concern: "eviction", Text: "redis n: set it to noeviction"}}},
 	} {
 		var out strings.Builder
 		if err := printStats(&out, api.Stats{Data: data}); err != nil || !strings.Contains(out.String(), want) {

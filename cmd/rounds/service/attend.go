@@ -23,17 +23,18 @@ type presence struct {
 	process  circulate.Process
 	report   accounts.ProcessReport   // without the settings
 	settings func() settings.Settings // the current ones
+	lost     func() (int, time.Time)  // entries of the trail that Redis did not take
 }
 
 // newPresence makes that of this process, which has just started.
-func newPresence(version string, current func() settings.Settings) presence {
+func newPresence(version string, current func() settings.Settings, lost func() (int, time.Time)) presence {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "" // it only helps people to find the process
 	}
 	return presence{
 		circulate.Process{Name: circulate.NewReplica(), Roles: strings.Join(current().API.Roles, ",")},
-		accounts.ProcessReport{Version: version, Host: host, Since: time.Now().UTC().Truncate(time.Second)}, current,
+		accounts.ProcessReport{Version: version, Host: host, Since: time.Now().UTC().Truncate(time.Second)}, current, lost,
 	}
 }
 
@@ -41,6 +42,7 @@ func newPresence(version string, current func() settings.Settings) presence {
 func (p presence) about() []byte {
 	report := p.report
 	report.Settings = p.settings().Compared()
+	report.TrailLost, report.TrailLostAt = p.lost()
 	about, err := json.Marshal(report)
 	if err != nil {
 		return nil // the process is reported all the same

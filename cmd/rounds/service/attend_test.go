@@ -134,7 +134,7 @@ func TestPresenceFollowsSettings(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		newPresence("v1", func() settings.Settings { return *current.Load() }).attend(ctx, ring, 5*time.Millisecond)
+		newPresence("v1", func() settings.Settings { return *current.Load() }, func() (int, time.Time) { return 0, time.Time{} }).attend(ctx, ring, 5*time.Millisecond)
 	}()
 	for _, want := range []string{"10", "20"} {
 		set(want)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -111,6 +112,17 @@ func signalled(done api.Reloaded, err error) trail.Entry {
 		e.Outcome = trail.Failed
 	}
 	return e
+}
+
+// lost returns how many entries of the trail Redis did not take from this process, and when
+// that last happened.
+func (r *reloader) lost() (entries int, last time.Time) {
+	t := r.trail.Load()
+	if t == nil {
+		return 0, time.Time{}
+	}
+	entries, last = t.Lost()
+	return entries, last.UTC().Truncate(time.Second)
 }
 
 // keepTrail keeps changes in the trail of a ring's namespace.

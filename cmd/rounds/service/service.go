@@ -124,7 +124,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 	notify := newNotifier(o.Lookup)
 	group, ctx := errgroup.WithContext(ctx)
 	var ready sync.Once
-	present := newPresence(o.Version, again.settings)
+	present := newPresence(o.Version, again.settings, again.lost)
 	work := func(ctx context.Context, ring *circulate.Ring) error {
 		o.Log.Info("ring open", "redis", server.Name(), "namespace", ring.Namespace(), "shards", ring.Shards(),
 			"layout", ring.Layout(), "roles", strings.Join(s.API.Roles, ","))

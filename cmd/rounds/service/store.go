@@ -40,7 +40,7 @@ func (s *store) data(ctx context.Context) api.Data {
 	}
 	s.known.Concerns = nil
 	for _, c := range found {
-		s.known.Concerns = append(s.known.Concerns, api.Concern{Node: c.Node, Concern: string(c.Code), Text: c.Text})
+		s.known.Concerns = append(s.known.Concerns, api.RedisConcern{Node: c.Node, Concern: string(c.Code), Value: c.Value, Text: c.Text})
 	}
 	return s.known
 }

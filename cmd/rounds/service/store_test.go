@@ -17,7 +17,7 @@ func TestStoreSaysWhereEverythingIsKept(t *testing.T) {
 	}
 	process := redistest.Start(t)
 	kept := &store{server: redistest.Connect(t, process)}
-	about := func(c api.Concern) bool { return c.Concern == string(connect.ConcernAppendOnly) && c.Text != "" }
+	about := func(c api.RedisConcern) bool { return c.Concern == string(connect.ConcernAppendOnly) && c.Text != "" }
 	d := kept.data(t.Context())
 	if d.Forgets || d.Store == "" || !slices.ContainsFunc(d.Concerns, about) {
 		t.Errorf("without an append-only file: %+v", d)

@@ -1,0 +1,105 @@
+package concern
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/law"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/endpoint"
+)
+
+// Sources are where concerns come from. Redis may be nil.
+type Sources struct {
+	Ring      *circulate.Ring
+	Registry  *accounts.Registry          // of all accounts
+	Redis     func(context.Context) Redis // what is wrong with the Redis servers
+	DeadAfter time.Duration               // a process that is silent for so long is not alive
+}
+
+// Redis is what is wrong with the Redis servers.
+type Redis []RedisFault
+
+// RedisFault is a setting or the state of a Redis server.
+type RedisFault struct {
+	Node  string
+	Code  string // appendonly, append_fails, eviction, min_replicas, memory or unasked
+	Value string // such as the policy, or the percentage of its memory
+}
+
+// facts are what all sources know now.
+type facts struct {
+	now       time.Time
+	deadAfter time.Duration
+
+	stats    accounts.Stats // without counts
+	law      law.Law
+	watched  Watched
+	told     time.Time
+	disabled []circulate.DisabledEndpoint
+	reports  map[string][]endpoint.Report
+	redis    Redis
+}
+
+// Collect returns everything that is wrong now. It asks Redis about ten questions, whatever the
+// number of accounts. If one of them is not answered, it returns an error: half of the concerns
+// would look like health. Only servers that do not tell their settings are left out.
+func Collect(ctx context.Context, s Sources) (Concerns, error) {
+	f := facts{deadAfter: s.DeadAfter}
+	var err error
+	if f.stats, err = s.Registry.Reported(ctx); err != nil {
+		return Concerns{}, err
+	}
+	if f.law, err = law.Read(ctx, s.Ring); err != nil {
+		return Concerns{}, err
+	}
+	if f.watched, f.told, f.now, err = readWatched(ctx, s.Ring); err != nil {
+		return Concerns{}, err
+	}
+	if f.disabled, err = s.Ring.Endpoints().All(ctx); err != nil {
+		return Concerns{}, fmt.Errorf("concerns: %w", err)
+	}
+	if f.reports, _, err = endpoint.Of(s.Ring).Reports(ctx); err != nil {
+		return Concerns{}, fmt.Errorf("concerns: %w", err)
+	}
+	if s.Redis != nil {
+		f.redis = s.Redis(ctx)
+	}
+	return f.judge(), nil
+}
+
+// judge returns what the facts mean.
+func (f *facts) judge() Concerns {
+	var all []Concern
+	for _, part := range []func() []Concern{
+		f.ofLaw, f.ofProcesses, f.ofReplicas, f.ofRedis, f.ofScan, f.ofWatched, f.ofWebhooks, f.ofGroups,
+	} {
+		all = append(all, part()...)
+	}
+	l := newList(f.now, all)
+	if !f.told.IsZero() {
+		l.Watched = f.told.UTC()
+	}
+	return l
+}
+
+// alive reports whether somebody who was last heard of then is alive.
+func (f *facts) alive(heard time.Time) bool { return f.stats.Now.Sub(heard) < f.deadAfter }
+
+// has reports whether a process with a role is alive, and since when at least.
+func (f *facts) has(role string) (there bool, since time.Time) {
+	for i := range f.stats.Processes {
+		p := &f.stats.Processes[i]
+		for _, r := range p.Roles {
+			if r == role && f.alive(p.Beat) {
+				if !there || p.Report.Since.Before(since) {
+					since = p.Report.Since
+				}
+				there = true
+			}
+		}
+	}
+	return there, since
+}

@@ -1,0 +1,154 @@
+package concern_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/concern"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/bulletin"
+	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/testing/faketime"
+)
+
+type world struct {
+	*faketime.World
+	redis concern.Redis
+}
+
+// expect expects exactly these concerns, in their order.
+func (w *world) expect(codes ...concern.Code) concern.Concerns {
+	w.Helper()
+	l, err := concern.Collect(w.Context(), w.sources())
+	if err != nil {
+		w.Fatal(err)
+	}
+	var got []concern.Code
+	for _, c := range l.Concerns {
+		got = append(got, c.Code)
+	}
+	if !slices.Equal(got, codes) {
+		w.Errorf("got %v, want %v", got, codes)
+	}
+	return l
+}
+
+func (w *world) sources() concern.Sources {
+	return concern.Sources{
+		Ring: w.Ring, Registry: accounts.NewRegistry(w.Ring, nil), DeadAfter: 10 * time.Second,
+		Redis: func(context.Context) concern.Redis { return w.redis },
+	}
+}
+
+// report lets the processes of a service report themselves.
+func (w *world) report() {
+	w.Helper()
+	text := func(v any) []byte {
+		text, err := json.Marshal(v)
+		if err != nil {
+			w.Fatal(err)
+		}
+		return text
+	}
+	about := text(accounts.ProcessReport{Version: "v1", Since: time.Now().Add(-time.Hour)})
+	if _, err := w.Ring.Roster().Attend(w.Context(), circulate.Process{Name: "p1", Roles: "poller,monitor,delivery"}, about); err != nil {
+		w.Fatal(err)
+	}
+	if _, err := w.Ring.Heartbeat(w.Context(), "replica000", text(accounts.Report{Kinds: []string{"feed"}}), time.Minute); err != nil {
+		w.Fatal(err)
+	}
+	if err := endpoint.Of(w.Ring).Report(w.Context(), "p1", []endpoint.Report{{Endpoint: "crm", Outcome: "delivered", Status: 200}}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) tell(watched concern.Watched) {
+	w.Helper()
+	if err := watched.Tell(w.Context(), w.Ring); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// A service is looked at from its beginning to its end: what begins shows, what ends is gone,
+// and what nobody watches any more is not shown as the present.
+func TestCollect(t *testing.T) {
+	faketime.Run(t, 2, func(fw *faketime.World) {
+		w := &world{World: fw}
+		if l := w.expect(concern.NoReplica, concern.NoMonitor); l.Healthy || !l.Watched.IsZero() {
+			w.Errorf("%+v", l)
+		}
+		w.report()
+		w.tell(concern.Watched{Counted: &concern.Counted{Registered: 3, Waiting: 2, Overdue: 1}})
+		if l := w.expect(); !l.Healthy || !l.Watched.Equal(time.Now()) || !l.Now.Equal(time.Now()) {
+			w.Errorf("%+v", l)
+		}
+		w.redis = concern.Redis{{Node: "n", Code: "appendonly"}}
+		late := concern.Watched{
+			Counted: &concern.Counted{Registered: 3, Waiting: 2, Overdue: 300},
+			Groups:  &concern.Groups{All: []concern.Group{{Name: "webhook.crm", Messages: 7, Oldest: 900}, {Name: "own", Messages: 1, Oldest: 900}}},
+			Dead:    &concern.Dead{Letters: 2, Age: concern.Age{Seconds: 200}},
+		}
+		w.tell(late)
+		w.expect(concern.RedisAppendOnly, concern.Overdue, concern.GroupLagging, concern.DeadLetters)
+		if _, err := w.Ring.Endpoints().Disable(w.Context(), "crm", "410"); err != nil {
+			w.Fatal(err)
+		}
+		l := w.expect(concern.WebhookDisabled, concern.RedisAppendOnly, concern.Overdue, concern.GroupLagging, concern.DeadLetters)
+		if c := l.Concerns[0]; c.Subject != "crm" || c.Messages != 7 || c.Seconds != 900 || c.Value != "410" || c.Link != "/delivery" {
+			w.Errorf("%+v", c)
+		}
+		if c := l.Concerns[3]; c.Subject != "own" || c.Count != 0 {
+			w.Errorf("%+v", c)
+		}
+		if _, err := w.Ring.Endpoints().Enable(w.Context(), "crm"); err != nil {
+			w.Fatal(err)
+		}
+		w.redis = nil
+		time.Sleep(100 * time.Second)
+		w.report()
+		w.expect(concern.Overdue, concern.GroupLagging) // the dead letters were looked at long before
+		time.Sleep(200 * time.Second)
+		w.report()
+		w.expect(concern.WatchOld)
+		w.tell(concern.Watched{Counted: &concern.Counted{}})
+		w.expect()
+		time.Sleep(time.Minute)
+		w.expect(concern.NoReplica, concern.NoMonitor, concern.ProcessSilent)
+	})
+}
+
+// Documents of strangers and of other versions are no concerns, and no error.
+func TestCollectDespiteStrangers(t *testing.T) {
+	faketime.Run(t, 2, func(fw *faketime.World) {
+		w := &world{World: fw}
+		for _, text := range []string{"[]", `{"counted":7}`, "{", `{"groups":{"all":[{"name":1}]}}`} {
+			if _, err := bulletin.Of(w.Ring).Post(w.Context(), "watch", []byte(text)); err != nil {
+				w.Fatal(err)
+			}
+			w.report()
+			w.expect(concern.WatchOld)
+		}
+		w.Do("HSET", "{rounds:webhooks}:reports", "p2", "no report")
+		w.Do("ZADD", "{rounds:webhooks}:reporters", time.Now().UnixMilli(), "p2")
+		if _, err := w.Ring.Heartbeat(w.Context(), "replica001", []byte("no report"), time.Minute); err != nil {
+			w.Fatal(err)
+		}
+		w.expect(concern.WatchOld)
+	})
+}
+
+// While Redis is away, nobody is told that all is well.
+func TestCollectFails(t *testing.T) {
+	faketime.Run(t, 2, func(fw *faketime.World) {
+		w := &world{World: fw}
+		w.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
+		if l, err := concern.Collect(w.Context(), w.sources()); err == nil || l.Healthy {
+			w.Errorf("got %+v, %v", l, err)
+		}
+		w.Miniredis().SetError("")
+	})
+}

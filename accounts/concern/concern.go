@@ -1,0 +1,176 @@
+// Package concern says what is wrong with the service now: each concern as a code with
+// parameters, so that every language can tell it, and as an English sentence. It reads what
+// replicas, processes and the monitor on duty keep in Redis anyway. It never scans.
+//
+// A concern ends when its cause has ended. What nobody watches any more is no concern: that
+// nobody watches is one.
+package concern
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Level is how bad a concern is.
+type Level string
+
+// The levels.
+const (
+	Bad  Level = "bad"  // accounts are not checked, messages do not arrive, or data may be lost
+	Warn Level = "warn" // it may become bad, or something does not do what it should
+	Note Level = "note" // worth knowing
+)
+
+var levels = []Level{Bad, Warn, Note}
+
+// Code says what a concern is about. It never changes its meaning.
+type Code string
+
+// The codes, in the order in which concerns of one level are listed.
+const (
+	LawViolated      Code = "law_violated"     // accounts are lost or doubled
+	NoReplica        Code = "no_replica"       // no replica is alive
+	NoMonitor        Code = "no_monitor"       // no monitor is alive
+	WatchOld         Code = "watch_old"        // a monitor is alive, but has not told what it watches
+	Outage           Code = "outage_suspected" // the network of replicas seems to be down
+	MemoryShort      Code = "memory_short"     // replicas take no messages, because Redis' memory is used up to the mark
+	RedisEviction    Code = "redis_eviction"   // Redis drops keys when its memory is full
+	RedisAppendFails Code = "redis_append_fails"
+	RedisMemory      Code = "redis_memory"
+	RedisAppendOnly  Code = "redis_appendonly"
+	RedisReplicas    Code = "redis_min_replicas"
+	KindUnchecked    Code = "kind_unchecked"   // no living replica checks a kind
+	Overdue          Code = "overdue"          // accounts wait to be claimed
+	FailingJumped    Code = "failing_jumped"   // many accounts have begun to fail
+	HeadroomLow      Code = "headroom_low"     // third parties will forget messages that no check has fetched
+	WebhookDisabled  Code = "webhook_disabled" // an endpoint gets no messages until it is enabled
+	WebhookRefused   Code = "webhook_refused"  // an endpoint does not take its messages
+	NoDelivery       Code = "no_delivery"      // no process delivers to an endpoint
+	GroupLagging     Code = "group_lagging"    // a consumer group falls behind
+	MessagesDropped  Code = "messages_dropped" // messages were dropped before they were past their retention
+	DeadLetters      Code = "dead_letters"
+	Quarantined      Code = "quarantined" // accounts were parked because their checks hang or kill replicas
+	ClockStepped     Code = "clock_stepped"
+	ProcessSilent    Code = "process_silent" // a process went silent without leaving
+	SettingsDiffer   Code = "settings_differ"
+	TrailLost        Code = "trail_lost"
+	AuditBroken      Code = "audit_broken"
+	AuditOld         Code = "audit_old"
+	LawFlawed        Code = "law_flawed" // an audit found something besides lost and doubled accounts
+	LimitDenying     Code = "limit_denying"
+	ChecksWarn       Code = "checks_warn" // checks succeed though something is wrong with the answers
+	VersionsDiffer   Code = "versions_differ"
+	RedisUnasked     Code = "redis_unasked"
+)
+
+// Codes returns all codes, in their order.
+func Codes() []Code {
+	return []Code{
+		LawViolated, NoReplica, NoMonitor, WatchOld, Outage, MemoryShort, RedisEviction, RedisAppendFails, RedisMemory, RedisAppendOnly, RedisReplicas,
+		KindUnchecked, Overdue, FailingJumped, HeadroomLow, WebhookDisabled, WebhookRefused, NoDelivery, GroupLagging, MessagesDropped, DeadLetters,
+		Quarantined, ClockStepped, ProcessSilent, SettingsDiffer, TrailLost, AuditBroken, AuditOld, LawFlawed, LimitDenying, ChecksWarn, VersionsDiffer, RedisUnasked,
+	}
+}
+
+// Concern is something that is wrong now. Only the fields that its code needs are set.
+type Concern struct {
+	Code    Code   `json:"code" doc:"What is wrong. A code never changes its meaning; later versions may have more."`
+	Level   Level  `json:"level" enum:"bad,warn,note" doc:"bad: accounts are not checked, messages do not arrive, or data may be lost; warn: it may become bad, or something does not do what it should; note: worth knowing."`
+	Subject string `json:"subject,omitempty" doc:"What it is about, such as the name of an endpoint, group, kind, limit or Redis server. Of several it is the one that is worst."`
+	Count   int    `json:"count,omitempty" doc:"How many subjects are alike, if there are several. The other fields are then about all of them together."`
+
+	Since     time.Time `json:"since,omitzero" doc:"Since when, or when it was."`
+	Seconds   float64   `json:"seconds,omitempty" doc:"A duration: for how long accounts or messages wait, how much time is left, or how far a clock stepped."`
+	Accounts  int       `json:"accounts,omitempty" doc:"How many accounts it affects."`
+	Messages  int       `json:"messages,omitempty" doc:"How many messages it affects."`
+	Share     float64   `json:"share,omitempty" doc:"A share, from 0 to 1."`
+	PerMinute int       `json:"per_minute,omitempty" doc:"How often it happens."`
+	Value     string    `json:"value,omitempty" doc:"A status, a setting's value or a code."`
+	Account   string    `json:"account,omitempty" doc:"The id of an account that it affects."`
+
+	Link string `json:"link" doc:"The page of the dashboard that has more."`
+	Text string `json:"text" doc:"The concern in an English sentence."`
+}
+
+// Concerns is everything that is wrong now.
+type Concerns struct {
+	Now      time.Time `json:"now" doc:"By Redis' clock."`
+	Healthy  bool      `json:"healthy" doc:"There is no concern above the level note."`
+	Concerns []Concern `json:"concerns" nullable:"false" doc:"The worst first, one for each code and level."`
+
+	Watched time.Time `json:"watched,omitzero" doc:"When the monitor on duty last told what it watches; left out if no monitor ever did."`
+}
+
+// newList merges the concerns that are alike, sorts them, and says them in words.
+func newList(now time.Time, all []Concern) Concerns {
+	type alike struct {
+		level Level
+		code  Code
+	}
+	merged := make(map[alike]*Concern)
+	for _, c := range all {
+		is := alike{c.Level, c.Code}
+		if merged[is] == nil {
+			merged[is] = &c
+			continue
+		}
+		merged[is].add(&c)
+	}
+	l := Concerns{Now: now.UTC(), Healthy: true, Concerns: []Concern{}}
+	for _, c := range merged {
+		c.Link, c.Text = c.Code.link(), c.text()
+		l.Concerns = append(l.Concerns, *c)
+		l.Healthy = l.Healthy && c.Level == Note
+	}
+	codes := Codes()
+	slices.SortFunc(l.Concerns, func(a, b Concern) int {
+		return cmp.Or(slices.Index(levels, a.Level)-slices.Index(levels, b.Level), slices.Index(codes, a.Code)-slices.Index(codes, b.Code))
+	})
+	return l
+}
+
+// add adds another concern that is alike. The one with the greater weight stays the subject.
+func (c *Concern) add(other *Concern) {
+	worse := *c
+	if other.weight() > c.weight() {
+		worse = *other
+	}
+	worse.Count = max(1, c.Count) + max(1, other.Count)
+	worse.Accounts, worse.Messages, worse.PerMinute = c.Accounts+other.Accounts, c.Messages+other.Messages, c.PerMinute+other.PerMinute
+	worse.Seconds = max(c.Seconds, other.Seconds)
+	if c.Code == HeadroomLow {
+		worse.Seconds = min(c.Seconds, other.Seconds)
+	}
+	worse.Share = max(c.Share, other.Share)
+	if c.Since.IsZero() || !other.Since.IsZero() && other.Since.Before(c.Since) {
+		worse.Since = other.Since
+	} else {
+		worse.Since = c.Since
+	}
+	*c = worse
+}
+
+func (c *Concern) weight() float64 {
+	if c.Code == HeadroomLow {
+		return -c.Seconds
+	}
+	return float64(c.Accounts+c.Messages+c.PerMinute) + c.Seconds/1e6 + c.Share
+}
+
+// link returns the page of the dashboard that has more about a code.
+func (c Code) link() string {
+	switch c {
+	case NoReplica, Outage, Overdue, ProcessSilent:
+		return "/"
+	case KindUnchecked, FailingJumped, HeadroomLow, Quarantined, ChecksWarn:
+		return "/problems"
+	case WebhookDisabled, WebhookRefused, NoDelivery, GroupLagging, DeadLetters:
+		return "/delivery"
+	case LimitDenying:
+		return "/limits"
+	case MessagesDropped:
+		return "/messages"
+	}
+	return "/system"
+}

@@ -1,0 +1,99 @@
+package concern
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate/endpoint"
+)
+
+// ofWebhooks returns the endpoints that get no messages, or take none.
+func (f *facts) ofWebhooks() (all []Concern) {
+	disabled := make(map[string]bool)
+	for _, d := range f.disabled {
+		disabled[d.Name] = true
+		c := Concern{Code: WebhookDisabled, Level: Bad, Subject: d.Name, Since: d.Since, Value: d.Reason}
+		if g := f.groupOf(d.Name); g != nil {
+			c.Messages, c.Seconds = g.Messages, g.Oldest
+		}
+		all = append(all, c)
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.reports)) {
+		if disabled[name] {
+			continue
+		}
+		if c, refuses := refused(name, f.reports[name]); refuses {
+			if g := f.groupOf(name); g != nil {
+				c.Messages, c.Seconds = max(c.Messages, g.Messages), g.Oldest
+			}
+			all = append(all, c)
+		}
+	}
+	_, since := f.has(roleDelivery)
+	starting := !since.IsZero() && f.stats.Now.Sub(since) < startingWithin
+	for _, g := range f.groups() {
+		name, ok := strings.CutPrefix(g.Name, webhookGroup)
+		if ok && g.Messages > 0 && len(f.reports[name]) == 0 && !disabled[name] && !starting {
+			all = append(all, Concern{Code: NoDelivery, Level: Bad, Subject: name, Messages: g.Messages, Seconds: g.Oldest})
+		}
+	}
+	return all
+}
+
+// refused returns the concern about an endpoint whose messages wait because it has not
+// accepted some.
+func refused(name string, reports []endpoint.Report) (Concern, bool) {
+	c := Concern{Code: WebhookRefused, Level: Warn, Subject: name}
+	var last time.Time
+	for _, r := range reports {
+		c.Messages += r.Messages
+		if r.Outcome != "" && !r.At.Before(last) {
+			last, c.Value = r.At, r.Outcome
+			if r.Status > 0 {
+				c.Value = strconv.Itoa(r.Status)
+			}
+		}
+		if r.Breaker == "open" {
+			c.Level = Bad
+		}
+	}
+	return c, c.Messages > 0
+}
+
+// ofGroups returns the groups that fall behind, except those of endpoints with a concern of
+// their own.
+func (f *facts) ofGroups() (all []Concern) {
+	told := make(map[string]bool)
+	for _, c := range f.ofWebhooks() {
+		told[webhookGroup+c.Subject] = true
+	}
+	for _, g := range f.groups() {
+		level := Warn
+		if g.Near {
+			level = Bad
+		}
+		if g.Near || g.Messages > 0 && g.Oldest >= laggingFrom.Seconds() && !told[g.Name] {
+			all = append(all, Concern{Code: GroupLagging, Level: level, Subject: g.Name, Messages: g.Messages, Seconds: g.Oldest})
+		}
+	}
+	return all
+}
+
+func (f *facts) groups() []Group {
+	if f.watched.Groups == nil {
+		return nil
+	}
+	return f.watched.Groups.All
+}
+
+func (f *facts) groupOf(endpoint string) *Group {
+	for _, g := range f.groups() {
+		if g.Name == webhookGroup+endpoint {
+			return &g
+		}
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package concern
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/law"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// What makes a concern, and what makes it a bad one.
+const (
+	overdueFrom    = 2 * time.Minute
+	overdueBad     = 10 * time.Minute
+	laggingFrom    = 10 * time.Minute
+	newlyLeast     = 3    // accounts that have begun to fail within an hour
+	newlyShare     = 0.01 // of all
+	newlyBad       = 0.2
+	eventShown     = time.Hour      // how long a concern without an end is shown
+	lostShown      = 24 * time.Hour // the same for entries of the trail
+	memoryBad      = "95"           // per cent of maxmemory
+	denyingFrom    = 60             // denials a minute
+	warningFrom    = 5              // checks with a warning a minute
+	roleMonitor    = "monitor"
+	roleDelivery   = "delivery"
+	webhookGroup   = "webhook." // begins the name of an endpoint's consumer group
+	startingWithin = 2 * time.Minute
+)
+
+func (f *facts) ofLaw() []Concern {
+	l := &f.law
+	of := func(a *law.AuditResult, kinds ...circulate.Violation) (n int) {
+		for _, kind := range kinds {
+			found, repaired := a.Found(kind)
+			n += found - repaired
+		}
+		return n
+	}
+	switch l.State {
+	case law.Violated:
+		worst := Concern{Code: LawViolated, Level: Bad}
+		for _, a := range []*law.AuditResult{l.Last, l.Running, l.Broken} {
+			if a == nil {
+				continue
+			}
+			if n := of(a, circulate.Lost, circulate.Doubled); n > worst.Accounts {
+				worst.Accounts, worst.Since = n, a.At
+				if i := slices.IndexFunc(a.Findings, func(f circulate.Finding) bool { return !f.Repaired }); i >= 0 {
+					worst.Account = a.Findings[i].ID
+				}
+			}
+		}
+		return []Concern{worst}
+	case law.Broken:
+		return []Concern{{Code: AuditBroken, Level: Warn, Since: l.Broken.At, Value: l.Broken.Why}}
+	case law.Old:
+		return []Concern{{Code: AuditOld, Level: Warn, Since: l.Last.At, Seconds: l.Now.Sub(l.Last.At).Seconds()}}
+	case law.Flawed:
+		return []Concern{{Code: LawFlawed, Level: Warn, Since: l.Last.At, Count: of(l.Last, circulate.Violations()...)}}
+	}
+	return nil
+}
+
+func (f *facts) ofProcesses() (all []Concern) {
+	there, since := f.has(roleMonitor)
+	switch {
+	case !there:
+		all = append(all, Concern{Code: NoMonitor, Level: Bad, Since: f.told})
+	case f.now.Sub(f.told) >= watchLasts && f.stats.Now.Sub(since) >= watchLasts:
+		all = append(all, Concern{Code: WatchOld, Level: Warn, Since: f.told})
+	}
+	accounts.Compare(f.stats.Processes, func(p *accounts.Process) bool { return f.alive(p.Beat) })
+	var versions []string
+	differing := make(map[string]int)
+	for i := range f.stats.Processes {
+		p := &f.stats.Processes[i]
+		if !f.alive(p.Beat) {
+			all = append(all, Concern{Code: ProcessSilent, Level: Warn, Subject: p.Name, Since: p.Beat, Value: strings.Join(p.Roles, ",")})
+			continue
+		}
+		if v := p.Report.Version; v != "" && !slices.Contains(versions, v) {
+			versions = append(versions, v)
+		}
+		for _, d := range p.Differs {
+			differing[d.Setting]++
+		}
+		if at := p.Report.TrailLostAt; p.Report.TrailLost > 0 && f.stats.Now.Sub(at) < lostShown {
+			all = append(all, Concern{Code: TrailLost, Level: Warn, Subject: p.Name, Count: p.Report.TrailLost, Since: at})
+		}
+	}
+	for setting := range differing {
+		all = append(all, Concern{Code: SettingsDiffer, Level: Warn, Subject: setting})
+	}
+	if len(versions) > 1 {
+		slices.Sort(versions)
+		all = append(all, Concern{Code: VersionsDiffer, Level: Note, Count: len(versions), Value: strings.Join(versions, ", ")})
+	}
+	return all
+}
+
+func (f *facts) ofReplicas() (all []Concern) {
+	kinds, living := make(map[string]bool), 0
+	for i := range f.stats.Replicas {
+		r := &f.stats.Replicas[i]
+		if !f.alive(r.Beat) {
+			continue
+		}
+		living++
+		for _, kind := range r.Report.Kinds {
+			kinds[kind] = true
+		}
+		if r.Report.Outage {
+			all = append(all, Concern{Code: Outage, Level: Bad, Subject: r.Name, Value: r.Report.Host})
+		}
+		if r.Report.MemoryShort {
+			all = append(all, Concern{Code: MemoryShort, Level: Bad, Subject: r.Name, Value: r.Report.Host})
+		}
+	}
+	if living == 0 {
+		return append(all, Concern{Code: NoReplica, Level: Bad})
+	}
+	all = append(all, f.ofRecent()...)
+	missing := make(map[string]int)
+	if f.stats.Failing != nil {
+		for _, k := range f.stats.Failing.Kinds {
+			if k.Behind > 0 && k.Kind != "" {
+				missing[k.Kind] = k.Behind
+			}
+		}
+	}
+	if f.watched.Counted != nil {
+		for _, kind := range f.watched.Counted.Missing {
+			missing[kind] = max(missing[kind], 0)
+		}
+	}
+	for kind, behind := range missing {
+		if !kinds[kind] && len(kinds) > 0 {
+			all = append(all, Concern{Code: KindUnchecked, Level: Bad, Subject: kind, Accounts: behind})
+		}
+	}
+	return all
+}
+
+// ofRecent returns what replicas report of the last minute, all together.
+func (f *facts) ofRecent() (all []Concern) {
+	denials, warnings := make(map[string]int), make(map[accounts.Recent]int)
+	for i := range f.stats.Replicas {
+		if r := &f.stats.Replicas[i]; f.alive(r.Beat) {
+			for _, d := range r.Report.Denials {
+				denials[d.Name] += d.PerMinute
+			}
+			for _, w := range r.Report.Warnings {
+				warnings[accounts.Recent{Name: w.Name, Code: w.Code}] += w.PerMinute
+			}
+		}
+	}
+	for name, n := range denials {
+		if n >= denyingFrom {
+			all = append(all, Concern{Code: LimitDenying, Level: Note, Subject: name, PerMinute: n})
+		}
+	}
+	for of, n := range warnings {
+		if n < warningFrom {
+			continue
+		}
+		all = append(all, Concern{Code: ChecksWarn, Level: Note, Subject: of.Name, Value: of.Code, PerMinute: n})
+	}
+	return all
+}
+
+func (f *facts) ofRedis() (all []Concern) {
+	for _, fault := range f.redis {
+		c := Concern{Code: Code("redis_" + fault.Code), Level: Warn, Subject: fault.Node, Value: fault.Value}
+		switch c.Code {
+		case RedisEviction, RedisAppendFails:
+			c.Level = Bad
+		case RedisMemory:
+			if len(fault.Value) > len(memoryBad) || fault.Value >= memoryBad {
+				c.Level = Bad
+			}
+		case RedisUnasked:
+			c.Level = Note
+		case RedisAppendOnly, RedisReplicas:
+		default:
+			continue // a fault that this version does not know has no words
+		}
+		all = append(all, c)
+	}
+	if step := f.stats.ClockStep; step != nil && f.stats.Now.Sub(step.At).Abs() < eventShown {
+		all = append(all, Concern{Code: ClockStepped, Level: Warn, Since: step.At, Seconds: step.Seconds, Accounts: step.Moved})
+	}
+	return all
+}
+
+// ofScan returns what the last scan of all accounts found, unless it is too long ago. A scan
+// of a million accounts takes a quarter of an hour.
+func (f *facts) ofScan() (all []Concern) {
+	if f.stats.Staleness == nil || f.stats.Now.Sub(f.stats.Staleness.At) >= eventShown {
+		return nil
+	}
+	if found := f.stats.Failing; found != nil && f.stats.Staleness.Scanned > 0 {
+		share := float64(found.Newly) / float64(f.stats.Staleness.Scanned)
+		if found.Newly >= newlyLeast && share >= newlyShare {
+			c := Concern{Code: FailingJumped, Level: Warn, Accounts: found.Newly, Share: share}
+			if share >= newlyBad {
+				c.Level = Bad
+			}
+			all = append(all, c)
+		}
+	}
+	for _, h := range f.stats.Staleness.Headroom {
+		if h.Low == 0 {
+			continue
+		}
+		c := Concern{Code: HeadroomLow, Level: Warn, Subject: h.Kind, Accounts: h.Low, Seconds: h.Least, Account: h.Account}
+		if h.Critical > 0 {
+			c.Level = Bad
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+func (f *facts) ofWatched() (all []Concern) {
+	living := slices.ContainsFunc(f.stats.Replicas, func(r accounts.Replica) bool { return f.alive(r.Beat) })
+	if c := f.watched.Counted; c != nil && living && c.Overdue >= overdueFrom.Seconds() {
+		level := Warn
+		if c.Overdue >= overdueBad.Seconds() {
+			level = Bad
+		}
+		all = append(all, Concern{Code: Overdue, Level: level, Seconds: c.Overdue, Accounts: c.Waiting})
+	}
+	if d := f.watched.Dead; d != nil && d.Letters > 0 {
+		all = append(all, Concern{Code: DeadLetters, Level: Warn, Messages: d.Letters, Seconds: d.Oldest})
+	}
+	if t := f.watched.Trimmed; t != nil && t.Early > 0 {
+		all = append(all, Concern{Code: MessagesDropped, Level: Warn, Messages: t.Early, Since: f.told.Add(-time.Duration(t.Seconds * float64(time.Second)))})
+	}
+	return all
+}

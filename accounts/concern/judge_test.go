@@ -1,0 +1,208 @@
+package concern
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/law"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/endpoint"
+)
+
+var now = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// process returns a process that has run for an hour.
+func process(name string, silent time.Duration, roles ...string) accounts.Process {
+	return accounts.Process{Name: name, Roles: roles, Beat: now.Add(-silent), Report: accounts.ProcessReport{Version: "v1", Since: now.Add(-time.Hour)}}
+}
+
+func replica(name string, report accounts.Report) accounts.Replica {
+	report.Kinds = []string{"feed", "http"}
+	return accounts.Replica{Name: name, Beat: now, Report: report}
+}
+
+// healthy returns the facts of a service that nothing is wrong with.
+func healthy() *facts {
+	return &facts{
+		now: now, deadAfter: 10 * time.Second, told: now.Add(-20 * time.Second),
+		law: law.Law{Now: now, State: law.Kept, Last: &law.AuditResult{At: now.Add(-time.Minute)}},
+		stats: accounts.Stats{
+			Now:       now,
+			Replicas:  []accounts.Replica{replica("r1", accounts.Report{})},
+			Processes: []accounts.Process{process("p1", 0, "poller"), process("p2", 0, "monitor", "delivery")},
+			Staleness: &accounts.Staleness{At: now.Add(-time.Minute), Scanned: 1000, Headroom: []accounts.Headroom{{Kind: "wecom-kf", Least: 1e5}}},
+			Failing:   &accounts.Failing{Accounts: 20, Newly: 2, Kinds: []accounts.FailingKind{{Kind: "feed", Behind: 5}}},
+		},
+		watched: Watched{
+			Counted: &Counted{Registered: 1000, Waiting: 10, Overdue: 3},
+			Groups:  &Groups{All: []Group{{Name: "crm", Messages: 5, Oldest: 2}, {Name: "webhook.a", Messages: 1, Oldest: 1}}},
+			Dead:    &Dead{},
+		},
+		reports: map[string][]endpoint.Report{"a": {{Endpoint: "a", Outcome: "delivered", Status: 200, At: now, Breaker: "closed"}}},
+	}
+}
+
+// What every concern is made of: the facts that differ from those of a healthy service, and
+// the code and level that follow. Each has a sentence with what matters.
+func TestJudge(t *testing.T) {
+	lost := &law.AuditResult{Kinds: []law.FindingCount{{Kind: circulate.Lost, Found: 3, Repaired: 1}}, Findings: []circulate.Finding{{ID: "a1"}}, At: now}
+	for name, test := range map[string]struct {
+		change func(f *facts)
+		want   string // CODE LEVEL, several separated by commas
+		says   string // in the first sentence
+	}{
+		"nothing":             {func(*facts) {}, "", ""},
+		"accounts are lost":   {func(f *facts) { f.law.State, f.law.Last = law.Violated, lost }, "law_violated bad", "^2 accounts"},
+		"found while running": {func(f *facts) { f.law.State, f.law.Running = law.Violated, lost }, "law_violated bad", "^2 accounts"},
+		"an audit broke off":  {func(f *facts) { f.law.State, f.law.Broken = law.Broken, lost }, "audit_broken warn", "broke off"},
+		"an audit is old":     {func(f *facts) { f.law.State, f.law.Last.At = law.Old, now.Add(-time.Hour) }, "audit_old warn", "1h0m0s"},
+		"an audit found else": {func(f *facts) {
+			f.law.State = law.Flawed
+			f.law.Last.Kinds = []law.FindingCount{{Kind: circulate.Orphan, Found: 4}}
+		}, "law_flawed warn", "4 findings"},
+		"never audited":        {func(f *facts) { f.law = law.Law{Now: now, State: law.Never} }, "", ""},
+		"no replica":           {func(f *facts) { f.stats.Replicas = nil; f.watched.Counted.Overdue = 1000 }, "no_replica bad", "no account"},
+		"a dead replica":       {func(f *facts) { f.stats.Replicas[0].Beat = now.Add(-10 * time.Second) }, "no_replica bad", "no account"},
+		"no monitor":           {func(f *facts) { f.stats.Processes = f.stats.Processes[:1] }, "no_monitor bad", "nobody requeues"},
+		"a silent monitor":     {func(f *facts) { f.stats.Processes[1].Beat = now.Add(-time.Minute) }, "no_monitor bad,process_silent warn", "no monitor"},
+		"a monitor that waits": {func(f *facts) { f.told = now.Add(-5 * time.Minute) }, "watch_old warn", "does not tell"},
+		"a new monitor": {func(f *facts) {
+			f.told, f.stats.Processes[1].Report.Since = time.Time{}, now.Add(-time.Minute)
+		}, "", ""},
+		"an outage": {func(f *facts) {
+			f.stats.Replicas = append(f.stats.Replicas, replica("r2", accounts.Report{Outage: true}), replica("r3", accounts.Report{Outage: true}))
+		}, "outage_suspected bad", "replica r2 and 1 other"},
+		"an outage of the dead": {func(f *facts) {
+			f.stats.Replicas = append(f.stats.Replicas, accounts.Replica{Name: "r2", Beat: now.Add(-time.Minute), Report: accounts.Report{Outage: true}})
+		}, "", ""},
+		"memory is short":     {func(f *facts) { f.stats.Replicas[0].Report.MemoryShort = true }, "memory_short bad", "r1"},
+		"redis evicts":        {func(f *facts) { f.redis = Redis{{"n1", "eviction", "allkeys-lru"}, {"n2", "eviction", "allkeys-lru"}} }, "redis_eviction bad", "n1 and 1 other servers: maxmemory-policy is allkeys-lru"},
+		"redis cannot append": {func(f *facts) { f.redis = Redis{{"n1", "append_fails", ""}} }, "redis_append_fails bad", "n1"},
+		"redis is filling":    {func(f *facts) { f.redis = Redis{{"n1", "memory", "81"}} }, "redis_memory warn", "81 %"},
+		"redis is full":       {func(f *facts) { f.redis = Redis{{"n1", "memory", "95"}} }, "redis_memory bad", "95 %"},
+		"redis is over":       {func(f *facts) { f.redis = Redis{{"n1", "memory", "101"}} }, "redis_memory bad", "101 %"},
+		"redis forgets":       {func(f *facts) { f.redis = Redis{{"n1", "appendonly", ""}} }, "redis_appendonly warn", "n1"},
+		"redis alone":         {func(f *facts) { f.redis = Redis{{"n1", "min_replicas", ""}} }, "redis_min_replicas warn", "n1"},
+		"redis is silent":     {func(f *facts) { f.redis = Redis{{"n1", "unasked", "CONFIG"}} }, "redis_unasked note", "CONFIG"},
+		"redis of later":      {func(f *facts) { f.redis = Redis{{"n1", "else", ""}} }, "", ""},
+		"the clock": {func(f *facts) {
+			f.stats.ClockStep = &accounts.ClockStep{At: now.Add(-time.Minute), Seconds: -90, Moved: 7}
+		}, "clock_stepped warn", "back by 1m30s; 7"},
+		"the clock long ago": {func(f *facts) { f.stats.ClockStep = &accounts.ClockStep{At: now.Add(-time.Hour), Seconds: 90} }, "", ""},
+		"a kind of nobody":   {func(f *facts) { f.stats.Failing.Kinds[0].Kind = "own" }, "kind_unchecked bad", "kind own"},
+		"a kind that waits":  {func(f *facts) { f.watched.Counted.Missing = []string{"own", "feed"} }, "kind_unchecked bad", "kind own$"},
+		"replicas of before": {func(f *facts) { f.stats.Replicas[0].Report.Kinds = nil }, "", ""},
+		"overdue":            {func(f *facts) { f.watched.Counted.Overdue = 120 }, "overdue warn", "10 wait, the longest for 2m0s"},
+		"long overdue":       {func(f *facts) { f.watched.Counted.Overdue = 600 }, "overdue bad", ""},
+		"a jump":             {func(f *facts) { f.stats.Failing.Newly = 10 }, "failing_jumped warn", "^10 accounts, 1.0 %"},
+		"a high jump":        {func(f *facts) { f.stats.Failing.Newly = 200 }, "failing_jumped bad", ""},
+		"a jump of few":      {func(f *facts) { f.stats.Failing.Newly, f.stats.Staleness.Scanned = 2, 10 }, "", ""},
+		"an old scan":        {func(f *facts) { f.stats.Failing.Newly, f.stats.Staleness.At = 200, now.Add(-time.Hour) }, "", ""},
+		"headroom": {func(f *facts) {
+			f.stats.Staleness.Headroom = []accounts.Headroom{{Kind: "wecom-kf", Low: 4, Least: 3600}, {Kind: "own", Low: 1, Least: 60}}
+		}, "headroom_low warn", "^5 accounts of the kind own and 1 other kinds will lose messages, the first in 1m0s"},
+		"no headroom": {func(f *facts) {
+			f.stats.Staleness.Headroom[0] = accounts.Headroom{Kind: "wecom-kf", Low: 4, Critical: 1, Least: -1}
+		}, "headroom_low bad", "lost already"},
+		"a webhook disabled": {func(f *facts) { f.disabled = []circulate.DisabledEndpoint{{Name: "a", Reason: "410"}} }, "webhook_disabled bad", "webhook a is disabled: 1 messages wait"},
+		"a webhook refused": {func(f *facts) {
+			f.reports["a"] = []endpoint.Report{{Outcome: "rejected", Status: 400, At: now, Messages: 12}, {Outcome: "delivered", Status: 200, At: now.Add(-time.Hour)}}
+			f.watched.Groups.All[1].Oldest = 1200
+		}, "webhook_refused warn", `webhook a does not take messages \(400\): 12 messages wait, the oldest for 20m0s`},
+		"a breaker opened": {func(f *facts) {
+			f.reports["a"] = []endpoint.Report{{Outcome: "failed", At: now, Messages: 1, Breaker: "open"}}
+		}, "webhook_refused bad", `\(failed\)`},
+		"no delivery":      {func(f *facts) { f.reports = nil }, "no_delivery bad", "webhook a: 1 messages"},
+		"delivery starts":  {func(f *facts) { f.reports, f.stats.Processes[1].Report.Since = nil, now }, "", ""},
+		"a group lags":     {func(f *facts) { f.watched.Groups.All[0].Oldest = 600 }, "group_lagging warn", "group crm lags: 5 messages"},
+		"a group far back": {func(f *facts) { f.watched.Groups.All[0].Near = true }, "group_lagging bad", ""},
+		"dead letters":     {func(f *facts) { f.watched.Dead = &Dead{Letters: 3, Oldest: 60} }, "dead_letters warn", "3 dead letters, the oldest 1m0s"},
+		"messages dropped": {func(f *facts) { f.watched.Trimmed = &Trimmed{Early: 9} }, "messages_dropped warn", "^9 messages"},
+		"a silent process": {func(f *facts) { f.stats.Processes = append(f.stats.Processes, process("p3", time.Minute, "api")) }, "process_silent warn", "p3"},
+		"settings": {func(f *facts) {
+			for i, value := range []string{"1", "2"} {
+				f.stats.Processes[i].Report.Settings = map[string]string{"ROUNDS_X": value, "ROUNDS_Y": value}
+			}
+		}, "settings_differ warn", "and 1 other settings"},
+		"versions": {func(f *facts) { f.stats.Processes[0].Report.Version = "v2" }, "versions_differ note", "v1, v2"},
+		"trail": {func(f *facts) {
+			f.stats.Processes[0].Report.TrailLost, f.stats.Processes[0].Report.TrailLostAt = 4, now.Add(-time.Hour)
+		}, "trail_lost warn", "^4 entries"},
+		"trail long ago": {func(f *facts) {
+			f.stats.Processes[0].Report.TrailLost, f.stats.Processes[0].Report.TrailLostAt = 4, now.Add(-24*time.Hour)
+		}, "", ""},
+		"limits": {func(f *facts) {
+			f.stats.Replicas = append(f.stats.Replicas, replica("r2", accounts.Report{Denials: []accounts.Recent{{Name: "feed/x", PerMinute: 30}, {Name: "http", PerMinute: 59}}}))
+			f.stats.Replicas[0].Report.Denials = []accounts.Recent{{Name: "feed/x", PerMinute: 40}}
+		}, "limit_denying note", "limit feed/x denies 70 checks"},
+		"warnings": {func(f *facts) {
+			f.stats.Replicas[0].Report.Warnings = []accounts.Recent{{Name: "feed", Code: "moved", PerMinute: 7}, {Name: "feed", Code: "rare", PerMinute: 4}}
+		}, "checks_warn note", "^7 checks a minute of the kind feed succeed with a warning: moved"},
+		"several": {func(f *facts) {
+			f.stats.Replicas, f.redis, f.watched.Dead.Letters = nil, Redis{{"n1", "unasked", "INFO"}}, 1
+		}, "no_replica bad,dead_letters warn,redis_unasked note", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := healthy()
+			test.change(f)
+			l := f.judge()
+			var got []string
+			for _, c := range l.Concerns {
+				got = append(got, fmt.Sprint(c.Code, " ", c.Level))
+			}
+			if strings.Join(got, ",") != test.want {
+				t.Fatalf("got %q, want %q", got, test.want)
+			}
+			if wrong := strings.Contains(test.want, " bad") || strings.Contains(test.want, " warn"); l.Healthy == wrong {
+				t.Errorf("healthy is %v", l.Healthy)
+			}
+			if test.says != "" && !regexp.MustCompile(test.says).MatchString(l.Concerns[0].Text) {
+				t.Errorf("it says %q", l.Concerns[0].Text)
+			}
+			for _, c := range l.Concerns {
+				if !strings.HasPrefix(c.Link, "/") || c.Text == string(c.Code) || strings.Contains(c.Text, "%!") {
+					t.Errorf("%+v", c)
+				}
+			}
+			if _, err := json.Marshal(l); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Every code has a sentence of its own and a page.
+func TestCodesHaveWords(t *testing.T) {
+	t.Parallel()
+	texts := make(map[string]Code)
+	for _, code := range Codes() {
+		c := Concern{Code: code, Subject: "s", Value: "v", Seconds: 1}
+		text := c.text()
+		if text == string(code) || strings.Contains(text, "%!") || texts[text] != "" {
+			t.Errorf("%s: %q, as %s", code, text, texts[text])
+		}
+		texts[text] = code
+	}
+}
+
+func TestAlikeIsOne(t *testing.T) {
+	t.Parallel()
+	l := newList(now, []Concern{
+		{Code: WebhookRefused, Level: Warn, Subject: "a", Messages: 2, Seconds: 30, Since: now},
+		{Code: WebhookRefused, Level: Warn, Subject: "b", Messages: 9, Seconds: 20, Since: now.Add(-time.Hour)},
+		{Code: WebhookRefused, Level: Warn, Subject: "c", Messages: 1, Seconds: 10},
+		{Code: WebhookRefused, Level: Bad, Subject: "d", Messages: 1},
+	})
+	if len(l.Concerns) != 2 || l.Concerns[0].Subject != "d" || l.Concerns[0].Count != 0 {
+		t.Fatalf("%+v", l.Concerns)
+	}
+	if c := l.Concerns[1]; c.Count != 3 || c.Subject != "b" || c.Messages != 12 || c.Seconds != 30 || !c.Since.Equal(now.Add(-time.Hour)) {
+		t.Errorf("%+v", c)
+	}
+}

@@ -1,0 +1,119 @@
+package concern
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/bulletin"
+)
+
+const (
+	watchName = "watch"
+
+	// WatchEvery is how often the monitor on duty tells what it watches.
+	WatchEvery = 30 * time.Second
+	// watchLasts is for how long that counts as the present.
+	watchLasts = 5 * time.Minute
+	// trimLasts is the same for trimming, which is done less often.
+	trimLasts = time.Hour
+
+	// GroupsWatched is how many consumer groups are told at most, those that wait longest.
+	GroupsWatched = 100
+	// KindsWatched is how many kinds are told at most.
+	KindsWatched = 20
+)
+
+// Watched is what the monitor on duty watches. Each part has its age at the time of telling.
+// A part that is nil was not looked at.
+type Watched struct {
+	Counted *Counted `json:"counted,omitempty"`
+	Groups  *Groups  `json:"groups,omitempty"`
+	Dead    *Dead    `json:"dead,omitempty"`
+	Trimmed *Trimmed `json:"trimmed,omitempty"`
+}
+
+// Age is how old a part is, in seconds.
+type Age struct {
+	Seconds float64 `json:"age_seconds"`
+}
+
+// Counted is what the last count of all accounts found.
+type Counted struct {
+	Age
+	Registered int      `json:"registered"`
+	Waiting    int      `json:"waiting"`
+	Overdue    float64  `json:"overdue_seconds"` // how long the longest overdue account has waited
+	Missing    []string `json:"missing_kinds,omitempty"`
+}
+
+// Groups are the consumer groups.
+type Groups struct {
+	Age
+	All []Group `json:"all,omitempty"`
+}
+
+// Group is how far a consumer group has read.
+type Group struct {
+	Name     string  `json:"name"`
+	Messages int     `json:"messages"`             // that it has not read, or not acknowledged
+	Oldest   float64 `json:"oldest_seconds"`       // the age of the oldest of them
+	Near     bool    `json:"near_limit,omitempty"` // soon they are past their retention, or too many
+}
+
+// Dead is the dead letters of all groups.
+type Dead struct {
+	Age
+	Letters int     `json:"letters"`
+	Oldest  float64 `json:"oldest_seconds"`
+}
+
+// Trimmed is what trimming did lately.
+type Trimmed struct {
+	Age
+	Early int `json:"early"` // messages dropped before they were past their retention, the last time that there were any
+}
+
+// Tell tells everybody what the monitor on duty watches.
+func (w *Watched) Tell(ctx context.Context, ring *circulate.Ring) error {
+	text, err := json.Marshal(w)
+	if err != nil {
+		return fmt.Errorf("tell what is watched: %w", err)
+	}
+	if _, err := bulletin.Of(ring).Post(ctx, watchName, text); err != nil {
+		return fmt.Errorf("tell what is watched: %w", err)
+	}
+	return nil
+}
+
+// readWatched returns what a monitor told last, without the parts that are too old to be the
+// present, and when it told them; the zero time: it told nothing.
+func readWatched(ctx context.Context, ring *circulate.Ring) (w Watched, told, now time.Time, err error) {
+	found, now, err := bulletin.Of(ring).Read(ctx, watchName)
+	if err != nil {
+		return w, told, now, fmt.Errorf("concerns: %w", err)
+	}
+	notice := found[watchName]
+	if json.Unmarshal(notice.Text, &w) != nil {
+		return Watched{}, time.Time{}, now, nil
+	}
+	silent := now.Sub(notice.Posted)
+	young := func(age Age, lasts time.Duration) bool {
+		return silent+time.Duration(age.Seconds*float64(time.Second)) < lasts
+	}
+	if w.Counted != nil && !young(w.Counted.Age, watchLasts) {
+		w.Counted = nil
+	}
+	if w.Groups != nil && !young(w.Groups.Age, watchLasts) {
+		w.Groups = nil
+	}
+	if w.Dead != nil && !young(w.Dead.Age, watchLasts) {
+		w.Dead = nil
+	}
+	if w.Trimmed != nil && !young(w.Trimmed.Age, trimLasts) {
+		w.Trimmed = nil
+	}
+	return w, notice.Posted, now, nil
+}

@@ -1,0 +1,65 @@
+package monitor_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/concern"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/bulletin"
+	"github.com/rounds-dev/rounds/monitor"
+)
+
+// watched returns what a monitor told last, and how long ago.
+func (w *world) watched() (told concern.Watched, silent time.Duration) {
+	w.Helper()
+	found, now, err := bulletin.Of(w.Ring).Read(w.Context(), "watch")
+	if err != nil {
+		w.Fatal(err)
+	}
+	notice, ok := found["watch"]
+	if !ok {
+		w.Fatal("nothing was told")
+	}
+	if err := json.Unmarshal(notice.Text, &told); err != nil {
+		w.Fatal(err)
+	}
+	return told, now.Sub(notice.Posted)
+}
+
+// The monitor on duty tells what it watches, with the age of each part.
+func TestWhatIsWatchedIsTold(t *testing.T) {
+	inFakeTime(t, 2, func(w *world) {
+		w.register("a", "b", "c")
+		shard := w.Ring.ShardOf("a")
+		b := w.claim(shard, alice, 1)
+		back := circulate.Return{Claim: &b[0], Kind: "k", Due: time.Now().Add(time.Hour), Messages: []circulate.Message{{ID: "1"}, {ID: "2"}}}
+		if _, err := w.Ring.Return(w.Context(), shard, []circulate.Return{back}); err != nil {
+			w.Fatal(err)
+		}
+		if _, err := w.Ring.Streams().EnsureGroup(w.Context(), shard, "crm", circulate.StreamStart); err != nil {
+			w.Fatal(err)
+		}
+		stop := w.run(monitor.Config{})
+		time.Sleep(10*time.Minute + 45*time.Second)
+		told, silent := w.watched()
+		if silent > concern.WatchEvery {
+			w.Errorf("told %v ago", silent)
+		}
+		if c := told.Counted; c == nil || c.Registered != 3 || c.Overdue < 600 || c.Seconds > 60 {
+			w.Errorf("counted: %+v", c)
+		}
+		if g := told.Groups; g == nil || len(g.All) != 1 || g.All[0].Name != "crm" || g.All[0].Messages != 2 || g.All[0].Oldest < 600 || g.All[0].Near {
+			w.Errorf("groups: %+v", g)
+		}
+		if told.Dead == nil || told.Dead.Letters != 0 || told.Trimmed != nil {
+			w.Errorf("%+v", told)
+		}
+		stop()
+		time.Sleep(time.Minute)
+		if _, silent := w.watched(); silent < time.Minute {
+			w.Errorf("told %v ago by a monitor that has stopped", silent)
+		}
+	})
+}
