@@ -190,7 +190,7 @@ type losingConn struct {
 
 func (c *losingConn) DoWithTimeout(timeout time.Duration, name string, args ...any) (any, error) {
 	reply, err := c.ConnWithTimeout.DoWithTimeout(timeout, name, args...)
-	if step := c.server.step.Load(); err == nil && step != nil && len(args) > 8 && fmt.Sprint(args[8]) == *step && c.server.lost.CompareAndSwap(false, true) {
+	if step := c.server.step.Load(); err == nil && step != nil && len(args) > 10 && fmt.Sprint(args[10]) == *step && c.server.lost.CompareAndSwap(false, true) {
 		return nil, errors.New("connection cut")
 	}
 	return reply, err

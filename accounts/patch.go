@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -111,8 +112,19 @@ func (r *Registry) Move(ctx context.Context, id string, config json.RawMessage, 
 	if err != nil {
 		return err
 	}
-	_, _, err = r.Patch(ctx, id, patch, Match{Tags: []string{before.Tag}})
+	_, _, err = r.patch(ctx, id, patch, Save{Match: Match{Tags: []string{before.Tag}}, moved: withoutQuery(to)})
 	return err
+}
+
+// withoutQuery returns an address without what may be secret in it: name and password, query
+// and fragment. It is empty for an address that cannot be read.
+func withoutQuery(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	u.User, u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = nil, "", false, "", ""
+	return u.String()
 }
 
 // sameText reports whether two values are the same text, apart from white space.

@@ -48,6 +48,8 @@ type Save struct {
 	New bool
 	// From says where a new account begins. An account that exists goes on where it is.
 	From BeginFrom
+
+	moved string // the third party's new address that a change follows, for the timeline
 }
 
 // Save registers an account or changes it, as Put does, if s.Match holds. Otherwise it
@@ -96,11 +98,15 @@ func (r *Registry) create(ctx context.Context, a Account, record []byte, from Be
 // whole. Two patches at once are both applied. Patch returns Faults, ErrNotFound,
 // ErrChanged if m does not hold, and ErrContended if it may be tried again.
 func (r *Registry) Patch(ctx context.Context, id string, patch []byte, m Match) (View, circulate.Registered, error) {
+	return r.patch(ctx, id, patch, Save{Match: m})
+}
+
+func (r *Registry) patch(ctx context.Context, id string, patch []byte, s Save) (View, circulate.Registered, error) {
 	fields, err := decodePatch(id, patch)
 	if err != nil {
 		return View{}, 0, err
 	}
-	return r.save(ctx, id, Save{Match: m}, func(before *circulate.View) (Account, []byte, error) {
+	return r.save(ctx, id, s, func(before *circulate.View) (Account, []byte, error) {
 		if before == nil {
 			return Account{}, nil, fmt.Errorf("%w: %q", ErrNotFound, id)
 		}
@@ -138,7 +144,7 @@ func (r *Registry) save(ctx context.Context, id string, s Save, change func(*cir
 		}
 		var plain []byte
 		var revision Revision
-		tag, item := "", circulate.Registration{Priority: a.lane(), Absent: before == nil}
+		tag, item := "", circulate.Registration{Priority: a.lane(), Absent: before == nil, Moved: s.moved}
 		if before != nil {
 			plain, revision = SplitRevision(before.Record)
 			tag = revision.tag(plain)

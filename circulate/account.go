@@ -64,7 +64,7 @@ func (a Account) Deregister(ctx context.Context) error {
 // If the account has another one, it changes nothing and returns ErrNotRegistered too.
 func (a Account) DeregisterIf(ctx context.Context, record []byte) error {
 	return a.counted(a.ring.countAnywhere(ctx, a.Shard(), []string{a.id}, func(ctx context.Context, shard int, ids []string) (int, error) {
-		return a.ring.deregisterIn(ctx, shard, []any{2, ids[0], record})
+		return a.ring.deregisterIn(ctx, shard, []any{a.ring.told(), 2, ids[0], record})
 	}))
 }
 
@@ -92,4 +92,14 @@ func (Account) counted(n int, err error) error {
 		err = ErrNotRegistered
 	}
 	return err
+}
+
+// Timelines returns the shards whose timelines have lines about the account: that which it
+// belongs to and, while the number of shards changes, that which it leaves.
+func (a Account) Timelines() []int {
+	shards := []int{a.ring.target(a.id)}
+	if a.ring.sources > 0 {
+		shards = append(shards, shardOf(a.id, a.ring.sources))
+	}
+	return shards
 }

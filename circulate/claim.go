@@ -31,6 +31,7 @@ type Claim struct {
 	Rule     Rule      // what decided when it was due
 
 	entry string
+	found int // messages of the pages before the last one
 }
 
 // Ticket returns the fencing token of the claim. No two claims ever have the same.

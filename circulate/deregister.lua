@@ -5,20 +5,22 @@
 -- KEYS[2]  tickets  HASH
 -- KEYS[3]  schedule  ZSET
 -- KEYS[4]  parked  ZSET
--- KEYS[5]  accounts  HASH  id -> record
--- KEYS[6…] every other HASH that has a field for each account
--- ARGV[1]  1 or 2: how many arguments each account has
+-- KEYS[5], KEYS[6]  timeline  STREAMs
+-- KEYS[7]  accounts  HASH  id -> record
+-- KEYS[8…] every other HASH that has a field for each account
+-- ARGV[1]  how many lines timelines keep, as tell takes it
+-- ARGV[2]  1 or 2: how many arguments each account has
 -- then of each its id, and the record that it must have now; without the second any record will do
 --
 -- Returns how many were registered and had that record.
 
 local wrong = mistyped(KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset')
-for k = 5, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
+for k = 7, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
 if wrong then return wrong end
 
-local each, ids = tonumber(ARGV[1]), {}
-for a = 2, #ARGV, each do
-  if each == 1 or (redis.call('HGET', KEYS[5], ARGV[a]) or '') == ARGV[a + 1] then ids[#ids + 1] = ARGV[a] end
+local each, ids = tonumber(ARGV[2]), {}
+for a = 3, #ARGV, each do
+  if each == 1 or (redis.call('HGET', KEYS[7], ARGV[a]) or '') == ARGV[a + 1] then ids[#ids + 1] = ARGV[a] end
 end
 if #ids == 0 then return 0 end
 
@@ -27,8 +29,13 @@ even_when_full(KEYS[2])
 -- not remove too early.
 for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], change_stamp(KEYS[1]), id) end
 redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1025)
+local there = ARGV[1] ~= '' and redis.call('HMGET', KEYS[2], unpack(ids)) or {}
 local gone = redis.call('HDEL', KEYS[2], unpack(ids))
 redis.call('ZREM', KEYS[3], unpack(ids))
 redis.call('ZREM', KEYS[4], unpack(ids))
-for k = 5, #KEYS do redis.call('HDEL', KEYS[k], unpack(ids)) end
+for k = 7, #KEYS do redis.call('HDEL', KEYS[k], unpack(ids)) end
+-- Who registers the same id later must not read of this account.
+for i, id in ipairs(ids) do
+  if there[i] then tell({KEYS[5], KEYS[6]}, ARGV[1], id, 'deregistered', 0, '') end
+end
 return gone

@@ -214,6 +214,13 @@
 // returns claims, for steps of groups, and for calls that block. So the first kind
 // never waits behind any number of the others.
 //
+// # Timelines
+//
+// If [Options] say so, steps in which something unusual happens write a line about the
+// account to one of two capped STREAMs of the shard, timeline and timeline:routine. A step
+// never fails because of a line, and the claim and return of a check that found nothing
+// touch neither stream. Package timeline has what is written, and reads it.
+//
 // # Audit
 //
 // [Ring.Audit] compares places and tickets in small steps, confirms at one moment what

@@ -12,32 +12,33 @@ import (
 // shardKeys are the names of everything that one shard keeps in Redis. They share a hash
 // tag, so that a shard lives on one node of a cluster.
 type shardKeys struct {
-	queue       string // LIST  entries waiting; LPUSH at the head, taken from the tail
-	urgent      string // LIST  its lane for urgent accounts
-	low         string // LIST  its lane for accounts that can wait
-	byKind      string // ZSET  entries that wait for a replica of their kind; see bykind.lua
-	kinds       string // HASH  id -> kind, of accounts that some replica could not check
-	laneCounter string // STRING  accounts taken while several lanes waited, modulo 16
-	processing  string // LIST  entries claimed; the tail is the oldest claim
-	schedule    string // ZSET  id -> due, unix ms
-	tickets     string // HASH  id -> current ticket and other short fields; absent = not registered
-	ticketSeq   string // STRING  the last ticket that was issued
-	ticketMark  string // STRING  a ticket a little further on that was not issued yet
-	clock       string // HASH  newest: the newest time seen, unix ms
-	accounts    string // HASH  id -> the record
-	changes     string // ZSET  id -> when its record changed, unix µs; the latest only
-	cursors     string // HASH  id -> cursor, if it is too long for tickets
-	failures    string // HASH  id -> failures in a row; absent = none
-	states      string // HASH  id -> what its cadence keeps; opaque to the ring
-	errors      string // HASH  id -> when|what went wrong with its last check; absent = nothing
-	strikes     string // HASH  id -> times requeued since the last return
-	nudges      string // HASH  id -> due|expiry|hint of a check asked for
-	parked      string // ZSET  id -> parked at, unix ms
-	reasons     string // HASH  id -> why it is parked
-	messages    string // STREAM  found messages
-	dead        string // STREAM  messages that a consumer group could not handle
-	leases      string // HASH  consumer group -> token|expiry|consumer, who reads the shard for it
-	setAside    string // LIST  entries that were none, the latest only
+	queue       string        // LIST  entries waiting; LPUSH at the head, taken from the tail
+	urgent      string        // LIST  its lane for urgent accounts
+	low         string        // LIST  its lane for accounts that can wait
+	byKind      string        // ZSET  entries that wait for a replica of their kind; see bykind.lua
+	kinds       string        // HASH  id -> kind, of accounts that some replica could not check
+	laneCounter string        // STRING  accounts taken while several lanes waited, modulo 16
+	processing  string        // LIST  entries claimed; the tail is the oldest claim
+	schedule    string        // ZSET  id -> due, unix ms
+	tickets     string        // HASH  id -> current ticket and other short fields; absent = not registered
+	ticketSeq   string        // STRING  the last ticket that was issued
+	ticketMark  string        // STRING  a ticket a little further on that was not issued yet
+	clock       string        // HASH  newest: the newest time seen, unix ms
+	accounts    string        // HASH  id -> the record
+	changes     string        // ZSET  id -> when its record changed, unix µs; the latest only
+	cursors     string        // HASH  id -> cursor, if it is too long for tickets
+	failures    string        // HASH  id -> failures in a row; absent = none
+	states      string        // HASH  id -> what its cadence keeps; opaque to the ring
+	errors      string        // HASH  id -> when|what went wrong with its last check; absent = nothing
+	strikes     string        // HASH  id -> times requeued since the last return
+	nudges      string        // HASH  id -> due|expiry|hint of a check asked for
+	parked      string        // ZSET  id -> parked at, unix ms
+	reasons     string        // HASH  id -> why it is parked
+	messages    string        // STREAM  found messages
+	dead        string        // STREAM  messages that a consumer group could not handle
+	leases      string        // HASH  consumer group -> token|expiry|consumer, who reads the shard for it
+	setAside    string        // LIST  entries that were none, the latest only
+	timeline    wire.Timeline // two STREAMs  what mattered to accounts, the latest only
 
 	// While the number of shards changes; see reshard.go.
 	leaving    string // STRING  the shard's accounts go to other shards; until when nothing is claimed
@@ -58,6 +59,7 @@ func (k *shardKeys) all() []wire.Key {
 		{k.urgent, "list"}, {k.low, "list"}, {k.byKind, "zset"}, {k.kinds, "hash"}, {k.laneCounter, "string"}, {k.errors, "hash"},
 		{k.dead, "stream"}, {k.leases, "hash"},
 		{k.ticketMark, "string"}, {k.clock, "hash"},
+		{k.timeline.Mattered, "stream"}, {k.timeline.Routine, "stream"},
 		{k.leaving, "string"}, {k.stays, "string"}, {k.departures, "hash"}, {k.departed, "hash"}, {k.arrivals, "set"}, {k.carried, "hash"},
 	}
 }
@@ -92,6 +94,7 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 		dead:        tag + "dead",
 		leases:      tag + "leases",
 		setAside:    tag + "set_aside",
+		timeline:    wire.Timeline{Mattered: tag + "timeline", Routine: tag + "timeline:routine"},
 		leaving:     tag + "leaving",
 		stays:       tag + "stays",
 		departures:  tag + "departures",

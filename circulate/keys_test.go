@@ -18,7 +18,7 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 		"{rounds:07}:failures", "{rounds:07}:states", "{rounds:07}:strikes", "{rounds:07}:nudges", "{rounds:07}:parked",
 		"{rounds:07}:park_reasons", "{rounds:07}:messages", "{rounds:07}:set_aside",
 		"{rounds:07}:message_queue:urgent", "{rounds:07}:message_queue:low", "{rounds:07}:message_queue:by_kind", "{rounds:07}:kinds", "{rounds:07}:turns", "{rounds:07}:errors",
-		"{rounds:07}:dead", "{rounds:07}:leases", "{rounds:07}:ticket_mark", "{rounds:07}:clock",
+		"{rounds:07}:dead", "{rounds:07}:leases", "{rounds:07}:ticket_mark", "{rounds:07}:clock", "{rounds:07}:timeline", "{rounds:07}:timeline:routine",
 		"{rounds:07}:leaving", "{rounds:07}:stays", "{rounds:07}:departures", "{rounds:07}:departed", "{rounds:07}:arrivals", "{rounds:07}:carried",
 	}
 	keys := newShardKeys("rounds", 64, 7)

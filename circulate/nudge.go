@@ -13,7 +13,7 @@ import (
 //go:embed nudge.lua
 var nudgeLua string
 
-var nudgeScript = wire.NewScript("nudge", nudgeLua)
+var nudgeScript = wire.NewTellingScript("nudge", nudgeLua)
 
 // ErrParked reports that an account is out of circulation.
 var ErrParked = wire.Finding("circulate: account is parked")
@@ -37,8 +37,8 @@ func (a Account) Nudge(ctx context.Context, n Nudge) error {
 func (r *Ring) nudgeIn(ctx context.Context, shard int, id string, n Nudge) error {
 	k := &r.keys[shard]
 	where, err := redis.String(r.wire.Run(ctx, nudgeScript, shard,
-		[]string{k.tickets, k.schedule, k.parked, k.nudges},
-		append([]any{id, max(0, n.Within.Milliseconds()), n.Hint, max(0, n.Lives.Milliseconds())}, r.wakeArgs(shard)...)...))
+		[]string{k.tickets, k.schedule, k.parked, k.nudges, k.timeline.Mattered, k.timeline.Routine},
+		append(append([]any{id, max(0, n.Within.Milliseconds()), n.Hint, max(0, n.Lives.Milliseconds())}, r.wakeArgs(shard)...), r.told())...))
 	switch {
 	case err != nil:
 		return err

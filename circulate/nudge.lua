@@ -4,11 +4,13 @@
 -- KEYS[2]  schedule  ZSET  id -> due
 -- KEYS[3]  parked    ZSET  id -> parked at
 -- KEYS[4]  nudges    HASH  id -> due|expiry|hint
+-- KEYS[5], KEYS[6]  timeline  STREAMs
 -- ARGV[1]  id
 -- ARGV[2]  within how many ms
 -- ARGV[3]  the hint; empty = none
 -- ARGV[4]  how many ms the hint lives
 -- ARGV[5], ARGV[6]  the channel to wake replicas on, and the shard
+-- ARGV[7]  how many lines timelines keep, as tell takes it
 --
 -- A nudge to now wakes replicas in any case: a busy replica lets due accounts of a shard
 -- gather, and a nudge must not wait for that.
@@ -49,7 +51,9 @@ if scheduled then
   if due < tonumber(scheduled) and rule_behind(current) ~= TURN then
     redis.call('ZADD', schedule, due, id)
     redis.call('HSET', tickets, id, sub(current, 1, 15) .. NUDGED .. sub(current, 17))
+    tell({KEYS[5], KEYS[6]}, ARGV[7], id, 'nudged', within, '')
   end
   return 'scheduled'
 end
+if not kept then tell({KEYS[5], KEYS[6]}, ARGV[7], id, 'nudged', within, '') end
 return 'circulating'

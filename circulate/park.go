@@ -22,15 +22,15 @@ var (
 	//go:embed resume.lua
 	resumeLua string
 
-	parkScript   = wire.NewScript("park", parkLua)
-	resumeScript = wire.NewScript("resume", resumeLua)
+	parkScript   = wire.NewTellingScript("park", parkLua)
+	resumeScript = wire.NewTellingScript("resume", resumeLua)
 )
 
 // Park takes accounts of one shard out of circulation, with a reason that replaces an
 // earlier one. A check under way will not be written. It returns how many were
 // registered.
 func (r *Ring) Park(ctx context.Context, shard int, reason string, ids []string) (int, error) {
-	return r.park(ctx, shard, ids, func(ids []string) []any { return append([]any{reason, 1}, anyOf(ids)...) })
+	return r.park(ctx, shard, ids, func(ids []string) []any { return append([]any{reason, r.told(), 1}, anyOf(ids)...) })
 }
 
 // ParkIf is Park of accounts that are as the caller saw them: each with the reason for
@@ -38,7 +38,7 @@ func (r *Ring) Park(ctx context.Context, shard int, reason string, ids []string)
 // since, or resumed, is not changed.
 func (r *Ring) ParkIf(ctx context.Context, shard int, reason string, seen map[string]string) (int, error) {
 	return r.park(ctx, shard, slices.Sorted(maps.Keys(seen)), func(ids []string) []any {
-		args := []any{reason, 2}
+		args := []any{reason, r.told(), 2}
 		for _, id := range ids {
 			args = append(args, id, seen[id])
 		}
@@ -53,7 +53,7 @@ func (r *Ring) park(ctx context.Context, shard int, ids []string, args func(ids 
 	return r.countAnywhere(ctx, shard, ids, func(ctx context.Context, shard int, ids []string) (int, error) {
 		k := &r.keys[shard]
 		return redis.Int(r.wire.Run(ctx, parkScript, shard,
-			[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.ticketMark}, args(ids)...))
+			[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.ticketMark, k.timeline.Mattered, k.timeline.Routine}, args(ids)...))
 	})
 }
 
@@ -101,7 +101,7 @@ func (r *Ring) resume(ctx context.Context, shard int, items []Resumption, rule R
 	if err := wire.CheckBatch("resume", len(items)); err != nil {
 		return nil, err
 	}
-	args := append(r.wakeArgs(shard), string(rule), keep)
+	args := append(r.wakeArgs(shard), string(rule), keep, r.told())
 	for _, it := range items {
 		forget := 0
 		if it.ForgetCursor && keep == 0 {
@@ -111,7 +111,10 @@ func (r *Ring) resume(ctx context.Context, shard int, items []Resumption, rule R
 	}
 	k := &r.keys[shard]
 	letters, err := redis.Bytes(r.wire.Run(ctx, resumeScript, shard,
-		[]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.states, k.cursors, k.ticketMark}, args...))
+		[]string{
+			k.tickets, k.ticketSeq, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.states, k.cursors, k.ticketMark,
+			k.timeline.Mattered, k.timeline.Routine,
+		}, args...))
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,10 @@
 -- KEYS[4]  parked        ZSET  id -> parked at
 -- KEYS[5]  park_reasons  HASH  id -> reason
 -- KEYS[6]  ticket_mark   STRING
+-- KEYS[7], KEYS[8]  timeline  STREAMs
 -- ARGV[1]  the reason
--- ARGV[2]  1 or 2: how many arguments each account has
+-- ARGV[2]  how many lines timelines keep, as tell takes it
+-- ARGV[3]  1 or 2: how many arguments each account has
 -- then of each its id, and the reason for which it must be parked now, '' = none;
 -- without the second any will do
 --
@@ -26,8 +28,8 @@ if wrong then return wrong end
 
 even_when_full(tickets)
 local now, known = clock(), 0
-local each = tonumber(ARGV[2])
-for a = 3, #ARGV, each do
+local each = tonumber(ARGV[3])
+for a = 4, #ARGV, each do
   local id, must = ARGV[a], each == 2 and ARGV[a + 1]
   local current = redis.call('HGET', tickets, id)
   if current and (not must or (redis.call('HGET', reasons, id) or '') == must) then
@@ -37,6 +39,7 @@ for a = 3, #ARGV, each do
     redis.call('HSET', reasons, id, ARGV[1])
     redis.call('HSET', tickets, id, fresh .. lane_behind(current) .. rule_behind(current) .. sub(current, 17))
     redis.call('ZREM', schedule, id)
+    tell({KEYS[7], KEYS[8]}, ARGV[2], id, 'parked', 0, ARGV[1])
   end
 end
 return known

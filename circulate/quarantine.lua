@@ -6,9 +6,11 @@
 -- KEYS[4]  park_reasons  HASH  id -> reason
 -- KEYS[5]  strikes       HASH  id -> requeues since the last return
 -- KEYS[6]  ticket_mark   STRING
+-- KEYS[7], KEYS[8]  timeline  STREAMs
 -- ARGV[1]  the entry that was requeued
 -- ARGV[2]  how many strikes it takes
 -- ARGV[3]  the reason
+-- ARGV[4]  how many lines timelines keep, as tell takes it
 --
 -- Returns 1 if it is parked now. Returns 0 if it was not changed, because it was
 -- claimed, changed, parked or deregistered since, or has fewer strikes.
@@ -29,4 +31,5 @@ local now = clock()
 redis.call('ZADD', parked, 'NX', now, id)
 redis.call('HSET', reasons, id, reason)
 renew(tickets, sequence, id, current, now)
+tell({KEYS[7], KEYS[8]}, ARGV[4], id, 'parked', 0, reason)
 return 1

@@ -14,7 +14,7 @@ import (
 //go:embed register.lua
 var registerLua string
 
-var registerScript = wire.NewScript("register", registerLua)
+var registerScript = wire.NewTellingScript("register", registerLua)
 
 // Registration is an account that should circulate.
 type Registration struct {
@@ -33,6 +33,10 @@ type Registration struct {
 	// Unchanged in any case.
 	Before []byte
 	Absent bool
+
+	// Moved is the third party's new address that a change of the record follows, for the
+	// account's timeline; without a secret or a query. Empty: it changes for another reason.
+	Moved string
 
 	// Begin is what a new account begins with. An existing account keeps its own. Nil:
 	// nothing.
@@ -80,8 +84,8 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 	if err := wire.CheckBatch("register", len(items)); err != nil {
 		return nil, err
 	}
-	args := append(make([]any, 0, 5+5*len(items)), change, ReasonPaused)
-	args = append(append(args, r.wakeArgs(shard)...), len(items))
+	args := append(make([]any, 0, 6+5*len(items)), change, ReasonPaused)
+	args = append(append(args, r.wakeArgs(shard)...), r.told(), len(items))
 	for i := range items {
 		if err := ValidateID(items[i].ID); err != nil {
 			return nil, fmt.Errorf("%w: register: id %q: %w", wire.ErrInput, items[i].ID, err)
@@ -98,7 +102,7 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 	k := &r.keys[shard]
 	letters, err := redis.Bytes(r.wire.Run(ctx, registerScript, shard, []string{
 		k.tickets, k.ticketSeq, k.accounts, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.cursors, k.changes, k.states, k.errors,
-		k.leaving, k.ticketMark, k.kinds,
+		k.leaving, k.ticketMark, k.kinds, k.timeline.Mattered, k.timeline.Routine,
 	}, args...))
 	if err != nil {
 		return nil, err
@@ -122,6 +126,9 @@ func (it *Registration) appendOps(args []any, place int) []any {
 	case it.Before != nil:
 		args = append(args, "is", place, it.Before)
 	}
+	if it.Moved != "" {
+		args = append(args, "moved", place, it.Moved)
+	}
 	b := it.Begin
 	if b == nil {
 		return args
@@ -144,7 +151,7 @@ func (it *Registration) appendOps(args []any, place int) []any {
 //go:embed deregister.lua
 var deregisterLua string
 
-var deregisterScript = wire.NewScript("deregister", deregisterLua)
+var deregisterScript = wire.NewTellingScript("deregister", deregisterLua)
 
 // Deregister removes accounts of one shard for good, with everything that the ring knows
 // about them except their messages. A check under way will not be written. It returns how
@@ -154,7 +161,7 @@ func (r *Ring) Deregister(ctx context.Context, shard int, ids []string) (int, er
 		return 0, err
 	}
 	return r.countAnywhere(ctx, shard, ids, func(ctx context.Context, shard int, ids []string) (int, error) {
-		return r.deregisterIn(ctx, shard, append([]any{1}, anyOf(ids)...))
+		return r.deregisterIn(ctx, shard, append([]any{r.told(), 1}, anyOf(ids)...))
 	})
 }
 
@@ -162,7 +169,7 @@ func (r *Ring) Deregister(ctx context.Context, shard int, ids []string) (int, er
 func (r *Ring) deregisterIn(ctx context.Context, shard int, args []any) (int, error) {
 	k := &r.keys[shard]
 	return redis.Int(r.wire.Run(ctx, deregisterScript, shard, []string{
-		k.changes, k.tickets, k.schedule, k.parked,
+		k.changes, k.tickets, k.schedule, k.parked, k.timeline.Mattered, k.timeline.Routine,
 		k.accounts, k.cursors, k.failures, k.strikes, k.nudges, k.reasons, k.states, k.errors,
 	}, args...))
 }

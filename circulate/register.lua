@@ -15,15 +15,18 @@
 -- KEYS[13] leaving       STRING  if it exists, the shard's accounts go to other shards
 -- KEYS[14] ticket_mark   STRING
 -- KEYS[15] kinds         HASH  id -> kind of an account that some replica cannot check
+-- KEYS[16], KEYS[17]  timeline  STREAMs
 -- ARGV[1]  1 to change accounts that exist, otherwise 0
 -- ARGV[2]  the beginning of a reason that an update does not lift
 -- ARGV[3], ARGV[4]  the channel to wake replicas on, and the shard
--- ARGV[5]  n, how many accounts
+-- ARGV[5]  how many lines timelines keep, as tell takes it
+-- ARGV[6]  n, how many accounts
 -- then, five for each account: id, record, first due (ms; what is past means
 -- now), 1 to forget the cursor if the record changes, its lane
 -- then, for some of them, with i the place among the n:
 --   is i RECORD         change it only where this is its record now
 --   new i               only where it is not there
+--   moved i ADDRESS     a change follows the third party there
 --   state i VALUE · cursor i VALUE · failures i N · park i REASON SINCE
 --                       what a new account begins with
 --
@@ -41,9 +44,9 @@ local wrong, there = mistyped(tickets, 'hash', KEYS[2], 'string', accounts, 'has
   KEYS[13], 'string', KEYS[15], 'hash')
 if wrong then return wrong end
 
-local n = tonumber(ARGV[5])
-local must_be, must_be_new, begins = {}, {}, {}
-local a = 5 * n + 6
+local n = tonumber(ARGV[6])
+local must_be, must_be_new, moved, begins = {}, {}, {}, {}
+local a = 5 * n + 7
 while a <= #ARGV do
   local op, i = ARGV[a], tonumber(ARGV[a + 1])
   if op == 'new' then
@@ -51,6 +54,9 @@ while a <= #ARGV do
     a = a + 2
   elseif op == 'is' then
     must_be[i] = ARGV[a + 2]
+    a = a + 3
+  elseif op == 'moved' then
+    moved[i] = ARGV[a + 2]
     a = a + 3
   else
     begins[i] = begins[i] or {}
@@ -67,7 +73,7 @@ local now = clock()
 local letters, changed = {}, false
 local was_first, first = first_due(schedule), math.huge
 for i = 1, n do
-  local a = 5 * i + 1
+  local a = 5 * i + 2
   local id, record, due, forget = ARGV[a], ARGV[a + 1], math.max(now, tonumber(ARGV[a + 2])), ARGV[a + 3] == '1'
   local letter = there[KEYS[13]] and 'm' or 'c'
   local current = redis.call('HGET', tickets, id)
@@ -126,8 +132,10 @@ for i = 1, n do
         redis.call('HDEL', failures, id)
         redis.call('HDEL', strikes, id)
         redis.call('HDEL', errors, id)
+        tell({KEYS[16], KEYS[17]}, ARGV[5], id, 'resumed', 0, 'changed')
       end
     end
+    if letter == 'u' and moved[i] then tell({KEYS[16], KEYS[17]}, ARGV[5], id, 'moved', 0, moved[i]) end
   end
   letters[#letters + 1] = letter
 end

@@ -14,7 +14,7 @@ import (
 //go:embed requeue.lua
 var requeueLua string
 
-var requeueScript = wire.NewScript("requeue", requeueLua)
+var requeueScript = wire.NewTellingScript("requeue", requeueLua)
 
 // Held is an entry seen in processing_list. It may be gone when the caller looks at it.
 type Held struct {
@@ -97,10 +97,13 @@ func (r *Ring) Requeue(ctx context.Context, shard int, h Held) (outcome Requeued
 		outcome, err = r.setAsideEntry(ctx, shard, h)
 		return outcome, 0, err
 	}
-	results, err := r.transact(ctx, k.processing,
-		wire.Command{"LREM", k.processing, -1, h.text},
-		wire.Command{"LPUSH", k.queue, h.text},
-		wire.Command{"HINCRBY", k.strikes, h.Entry.ID, 1})
+	commands := []wire.Command{
+		{"LREM", k.processing, -1, h.text}, {"LPUSH", k.queue, h.text}, {"HINCRBY", k.strikes, h.Entry.ID, 1},
+	}
+	if kept := r.told(); kept != "" {
+		commands = append(commands, k.timeline.Tell(kept, h.Entry.ID, "requeued", h.Entry.Replica))
+	}
+	results, err := r.transact(ctx, k.processing, commands...)
 	if Full(err) {
 		return r.requeueFull(ctx, shard, h)
 	}
@@ -117,14 +120,14 @@ func (r *Ring) Requeue(ctx context.Context, shard int, h Held) (outcome Requeued
 		}
 		return Moved, strikes, nil
 	}
-	outcome, err = r.compensate(ctx, shard, h)
+	outcome, err = r.compensate(ctx, shard, h, results[3:])
 	return outcome, 0, err
 }
 
 // requeueFull is Requeue on a full Redis.
 func (r *Ring) requeueFull(ctx context.Context, shard int, h Held) (Requeued, int, error) {
 	k := &r.keys[shard]
-	strikes, err := redis.Int(r.wire.Run(ctx, requeueScript, shard, []string{k.processing, k.queue, k.strikes}, h.text))
+	strikes, err := redis.Int(r.wire.Run(ctx, requeueScript, shard, []string{k.processing, k.queue, k.strikes, k.timeline.Mattered, k.timeline.Routine}, h.text, r.told()))
 	switch {
 	case err != nil:
 		return 0, 0, err
@@ -134,13 +137,19 @@ func (r *Ring) requeueFull(ctx context.Context, shard int, h Held) (Requeued, in
 	return Moved, strikes, nil
 }
 
-// compensate removes what a requeue added for an entry that had been returned.
-func (r *Ring) compensate(ctx context.Context, shard int, h Held) (Requeued, error) {
+// compensate removes what a requeue added for an entry that had been returned. Told is the
+// reply to the command that wrote a line of the timeline, if there was one.
+func (r *Ring) compensate(ctx context.Context, shard int, h Held, told []any) (Requeued, error) {
 	k := &r.keys[shard]
-	results, err := r.transact(ctx, k.processing,
-		wire.Command{"LREM", k.queue, 1, h.text},
-		wire.Command{"LREM", k.processing, 1, h.text},
-		wire.Command{"HINCRBY", k.strikes, h.Entry.ID, -1})
+	commands := []wire.Command{
+		{"LREM", k.queue, 1, h.text}, {"LREM", k.processing, 1, h.text}, {"HINCRBY", k.strikes, h.Entry.ID, -1},
+	}
+	for _, reply := range told {
+		if line, err := redis.String(reply, nil); err == nil { // otherwise the key has another type
+			commands = append(commands, wire.Command{"XDEL", k.timeline.Mattered, line})
+		}
+	}
+	results, err := r.transact(ctx, k.processing, commands...)
 	if err != nil {
 		return 0, fmt.Errorf("compensate, shard %d: %w", shard, err)
 	}
@@ -202,7 +211,7 @@ func (r *Ring) transact(ctx context.Context, key string, commands ...wire.Comman
 //go:embed quarantine.lua
 var quarantineLua string
 
-var quarantineScript = wire.NewScript("quarantine", quarantineLua)
+var quarantineScript = wire.NewTellingScript("quarantine", quarantineLua)
 
 // Quarantine parks an account with a reason right after its entry was requeued, if it has
 // at least that many strikes. Unlike Park it does not change an account that was claimed,
@@ -215,5 +224,6 @@ func (r *Ring) Quarantine(ctx context.Context, shard int, h Held, strikes int, r
 	}
 	k := &r.keys[shard]
 	return redis.Bool(r.wire.Run(ctx, quarantineScript, shard,
-		[]string{k.tickets, k.ticketSeq, k.parked, k.reasons, k.strikes, k.ticketMark}, h.text, strikes, reason))
+		[]string{k.tickets, k.ticketSeq, k.parked, k.reasons, k.strikes, k.ticketMark, k.timeline.Mattered, k.timeline.Routine},
+		h.text, strikes, reason, r.told()))
 }

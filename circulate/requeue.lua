@@ -4,7 +4,9 @@
 -- KEYS[1]  processing_list  LIST
 -- KEYS[2]  message_queue    LIST
 -- KEYS[3]  strikes          HASH  id -> requeues since the last return
+-- KEYS[4], KEYS[5]  timeline  STREAMs
 -- ARGV[1]  the entry
+-- ARGV[2]  how many lines timelines keep, as tell takes it
 --
 -- Returns how many strikes the account has now, or 0 if it was returned.
 
@@ -15,4 +17,6 @@ if wrong then return wrong end
 
 if redis.call('LREM', processing, -1, entry) == 0 then return 0 end
 redis.call('LPUSH', queue, entry)
-return redis.call('HINCRBY', strikes, sub(entry, ID), 1)
+local struck = redis.call('HINCRBY', strikes, sub(entry, ID), 1)
+tell({KEYS[4], KEYS[5]}, ARGV[2], sub(entry, ID), 'requeued', 0, sub(entry, 30, 39))
+return struck

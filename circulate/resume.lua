@@ -11,9 +11,11 @@
 -- KEYS[8]  states        HASH  id -> what its cadence keeps
 -- KEYS[9]  cursors       HASH  id -> long cursor
 -- KEYS[10] ticket_mark   STRING
+-- KEYS[11], KEYS[12]  timeline  STREAMs
 -- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
 -- ARGV[3]  the rule that brings them back
 -- ARGV[4]  1 to keep their failures: the next failure parks them again
+-- ARGV[5]  how many lines timelines keep, as tell takes it
 -- then five for each account: id, due (ms; what is past means now), the reason
 -- for which it must be parked ('' = any), 1 to forget its cursor, what its cadence keeps
 -- from now on if failures are cleared
@@ -32,7 +34,7 @@ even_when_full(tickets)
 local rule, keep = ARGV[3], ARGV[4] == '1'
 local now, letters = clock(), {}
 local was_first, first = first_due(schedule), math.huge
-for a = 5, #ARGV, 5 do
+for a = 6, #ARGV, 5 do
   local id, reason, forget, state = ARGV[a], ARGV[a + 2], ARGV[a + 3] == '1', ARGV[a + 4]
   local current = redis.call('HGET', tickets, id)
   if not current then
@@ -55,6 +57,8 @@ for a = 5, #ARGV, 5 do
       if state ~= '' then redis.call('HSET', states, id, state) else redis.call('HDEL', states, id) end
     end
     letters[#letters + 1] = 'r'
+    local from = forget and 'backfill' or not keep and string.find(state, '^s%d') and 'now' or ''
+    tell({KEYS[11], KEYS[12]}, ARGV[5], id, keep and 'probed' or 'resumed', 0, from)
   end
 end
 if first < was_first then wake(ARGV[1], ARGV[2], first) end

@@ -19,7 +19,7 @@ var listLua string
 //go:embed return.lua
 var returnLua string
 
-var returnScript = wire.NewVitalScript("return", listLua+returnLua)
+var returnScript = wire.NewTellingScript("return", listLua+returnLua).Vitally()
 
 // Outcome is the outcome of one account's return.
 type Outcome uint8
@@ -77,14 +77,20 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	if brings(items) {
 		args = append(args, "messages")
 	}
+	k := &r.keys[shard]
+	keys := []string{
+		k.processing, k.queue, k.schedule, k.tickets, k.ticketSeq, k.cursors, k.failures, k.strikes, k.nudges,
+		k.parked, k.reasons, k.messages, k.states, k.urgent, k.low, k.errors, k.ticketMark,
+	}
+	kept := ""
+	args, kept = r.appendLines(args, items)
 	for i := range items {
 		args = items[i].appendExtras(args, i+1)
 	}
-	k := &r.keys[shard]
-	verdict, err := redis.Bytes(r.wire.Run(ctx, returnScript, shard, []string{
-		k.processing, k.queue, k.schedule, k.tickets, k.ticketSeq, k.cursors, k.failures, k.strikes, k.nudges,
-		k.parked, k.reasons, k.messages, k.states, k.urgent, k.low, k.errors, k.ticketMark,
-	}, args...))
+	if kept != "" {
+		args, keys = append(args, kept), append(keys, k.timeline.Keys()...)
+	}
+	verdict, err := redis.Bytes(r.wire.Run(ctx, returnScript, shard, keys, args...))
 	if err != nil {
 		return nil, err
 	}
@@ -233,6 +239,7 @@ func (r *Ring) Progress(ctx context.Context, c *Claim, p Page) error {
 		return fmt.Errorf("progress, shard %d: %w", c.Shard, wire.ErrReply)
 	}
 	c.entry = renewed
+	c.found += len(p.Messages)
 	switch {
 	case p.DropCursor:
 		c.Cursor = nil
@@ -240,4 +247,47 @@ func (r *Ring) Progress(ctx context.Context, c *Claim, p Page) error {
 		c.Cursor = p.Cursor
 	}
 	return nil
+}
+
+// appendLines appends what returns write to timelines, and returns how many lines those keep.
+// Most returns write none. Then that is empty, and the script's call is the same as without
+// timelines.
+func (r *Ring) appendLines(args []any, items []Return) (_ []any, kept string) {
+	for i := range items {
+		it := &items[i]
+		found := it.Claim.found + len(it.Messages)
+		event, text := it.event()
+		if found == 0 && event == "" {
+			continue
+		}
+		if kept == "" {
+			if kept = r.told(); kept == "" {
+				return args, ""
+			}
+		}
+		if found > 0 {
+			args = append(args, "line", i+1, "found", found, "")
+		}
+		if event != "" {
+			args = append(args, "line", i+1, event, max(it.Failures, it.Claim.Failures), text)
+		}
+	}
+	return args, kept
+}
+
+// event returns what a return is in the account's timeline, besides messages.
+func (it *Return) event() (event, text string) {
+	switch {
+	case it.Park != "":
+		return "parked", it.Park
+	case it.Error != "" && it.DropCursor:
+		return "cursor_reset", clip(it.Error)
+	case it.Error != "" && it.Failures > it.Claim.Failures:
+		return "failed", clip(it.Error)
+	case it.Error != "":
+		return "hindered", clip(it.Error)
+	case it.Claim.Failures > 0 && it.Failures == 0 && it.Mark != 0:
+		return "recovered", ""
+	}
+	return "", ""
 }

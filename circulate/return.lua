@@ -17,15 +17,18 @@
 -- KEYS[15]  message_queue:low     LIST
 -- KEYS[16]  errors           HASH    id -> when|what went wrong with its last check
 -- KEYS[17]  ticket_mark      STRING
+-- KEYS[18], KEYS[19]  timeline  STREAMs, where there are lines
 -- ARGV[1]   n, how many accounts
 -- then n times:  entry as claimed, and: the rule that decided (a letter), the
 --   check's mark (a letter; '-' = it was not checked), next due (ms; what is past
 --   means now)
 -- then the word messages, where any come along
 -- then, for some of them, with i the place among the n:
+--   line i EVENT N TEXT, which come first
 --   cursor i VALUE · nocursor i · failures i N · state i VALUE · park i REASON ·
 --   error i TEXT
 --   message i KIND ID TYPE TIME DATA
+-- and at last, with any line, how many lines timelines keep, as tell takes it
 --
 -- A Redis at its memory limit refuses a batch with messages, before anything is
 -- written, and takes any other.
@@ -73,8 +76,10 @@ end
 if #held == 0 then return table.concat(verdict) end
 
 local short, set_cursors, drop_cursors, set_failures, drop_failures, park = {}, {}, {}, {}, {}, {}
+local FAILS = {failed = true, hindered = true, cursor_reset = true}
+local lines, last = {}, #ARGV - (KEYS[18] and 1 or 0)
 local a = 2 * n + (brings and 3 or 2)
-while a <= #ARGV do
+while a <= last do
   local op, i = ARGV[a], tonumber(ARGV[a + 1])
   local holds, id, value = verdict[i] == '1', ids[i], ARGV[a + 2]
   a = a + 3
@@ -89,6 +94,9 @@ while a <= #ARGV do
       end
     end
     a = a + 4
+  elseif op == 'line' then
+    if holds then lines[#lines + 1] = {i, value, ARGV[a], ARGV[a + 1], FAILS[value] and redis.call('HGET', errors, id)} end
+    a = a + 2
   elseif op == 'nocursor' then
     a = a - 1
     if holds then short[i], drop_cursors[#drop_cursors + 1] = '', id end
@@ -176,4 +184,21 @@ for lane, key in pairs({u = urgent, n = queue, l = low}) do
   if #again[lane] > 0 then redis.call('LPUSH', key, unpack(again[lane])) end
 end
 if #later > 0 then redis.call('ZADD', schedule, unpack(later)) end
+
+-- A failure in a row is a line if it is the first, the tenth, the hundredth and so on, or if
+-- it is another than the one before: what stands before the colon of its text differs. The
+-- first failures and the recoveries of an account that keeps changing between them are
+-- routine.
+local function kind_of(text) return string.match(text, '^[^:]*') end
+for _, line in ipairs(lines) do
+  local i, event, count, text, before = unpack(line)
+  local of, worth, flaps = history_behind(current[i]), true, 0
+  if FAILS[event] and before then
+    worth = kind_of(sub(before, 15)) ~= kind_of(text) or event ~= 'hindered' and string.find(count, '^10*$')
+  end
+  for m = 10, 16 do
+    if (sub(of, m, m) == MARK_OK) ~= (sub(of, m - 1, m - 1) == MARK_OK) and sub(of, m, m) ~= '-' then flaps = flaps + 1 end
+  end
+  if worth then tell({KEYS[18], KEYS[19]}, ARGV[#ARGV], ids[i], event, count, text, flaps > 2 and event ~= 'parked') end
+end
 return table.concat(verdict)

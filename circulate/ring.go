@@ -43,6 +43,11 @@ type Options struct {
 	Shards    int          // 0: what the namespace has, or DefaultShards if it is new
 	Log       *slog.Logger // logs what was set aside; nil: nothing is logged
 
+	// Timeline returns about how many lines the timelines of all accounts keep together; nil
+	// or 0: there are none. It is called for each step that may write a line. See package
+	// timeline.
+	Timeline func() int
+
 	// Observe is called with how long each call to Redis took and its error, from any
 	// goroutine; nil: it is not called.
 	Observe func(took time.Duration, err error)
@@ -57,6 +62,7 @@ type Ring struct {
 	keys      []shardKeys // first those of the shards that accounts leave, if any, and then the others
 	sources   int         // how many of them accounts leave
 	log       *slog.Logger
+	timeline  func() int // see Options
 
 	copies copies
 	left   atomic.Bool // the shards that accounts leave need not be searched any more
@@ -88,7 +94,7 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	if o.Shards != 0 && o.Shards != l.shards && l == (layout{shards: l.shards}) {
 		return nil, &ShardsError{o.Namespace, l.shards, o.Shards}
 	}
-	r := &Ring{namespace: o.Namespace, log: o.Log, layout: l, keys: l.keys(o.Namespace)}
+	r := &Ring{namespace: o.Namespace, log: o.Log, timeline: o.Timeline, layout: l, keys: l.keys(o.Namespace)}
 	r.wire = wire.New(server, o.Namespace, wire.Options{
 		Log: o.Log, Observe: o.Observe, Keys: func(shard int) []wire.Key { return r.keys[shard].all() },
 	})
@@ -178,4 +184,13 @@ func EachShard(ctx context.Context, shards int, fn func(ctx context.Context, sha
 	}
 	wg.Wait()
 	return context.Cause(ctx)
+}
+
+// told returns how many lines each stream of a shard's timeline keeps, as scripts take it;
+// empty if there are no timelines.
+func (r *Ring) told() string {
+	if r.timeline == nil {
+		return ""
+	}
+	return wire.Kept(r.timeline(), len(r.keys)-r.sources)
 }

@@ -41,6 +41,8 @@ func good() fstest.MapFS {
 	source(m, "accounts/access/key/keyring.go", "key", "accounts/access", "accounts/strict", "circulate", "circulate/apikey")
 	source(m, "circulate/apikey/apikey.go", "apikey", "circulate", "circulate/internal/wire")
 	source(m, "accounts/api/server.go", "api", "accounts", "accounts/access", "accounts/callback", "accounts/message", "circulate")
+	source(m, "circulate/timeline/timeline.go", "timeline", "circulate", "circulate/internal/wire")
+	source(m, "accounts/timeline/timeline.go", "timeline", "accounts/access", "accounts/cursor", "accounts/trail", "circulate", "circulate/timeline")
 	source(m, "accounts/trail/trail.go", "trail", "accounts/access", "accounts/cursor", "circulate", "circulate/journal")
 	source(m, "poller/pool.go", "poller", "accounts", "circulate", "circulate/limit")
 	source(m, "accounts/message/reader.go", "message", "accounts/cursor", "accounts/strict", "circulate")
@@ -146,6 +148,8 @@ func TestBadImports(t *testing.T) {
 		{"accounts/concern/bad.go", "accounts/message"},
 		{"accounts/concern/bad.go", "monitor"},
 		{"accounts/api/bad.go", "circulate/bulletin"},
+		{"circulate/timeline/bad.go", "circulate/journal"},
+		{"accounts/timeline/bad.go", "circulate/journal"},
 		{"accounts/api/bad.go", "circulate/journal"},
 		{"circulate/series/bad.go", "circulate/journal"},
 		{"accounts/api/bad.go", "circulate/series"},

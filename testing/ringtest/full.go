@@ -35,6 +35,7 @@ func RunFull(t *testing.T, server redistest.Redis, limit func(reached bool)) {
 		"an endpoint is disabled":               fullEndpoint,
 		"a message is skipped":                  fullSkip,
 		"opening a ring that there is":          fullOpen,
+		"a timeline goes on":                    fullTimeline,
 		"memory, and trying a write":            fullMemory,
 	} {
 		t.Run(name, func(t *testing.T) {

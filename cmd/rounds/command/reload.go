@@ -21,8 +21,9 @@ SIGHUP to the others, which does the same.
 
 What changes at once: ROUNDS_LIMITS, the endpoints of ROUNDS_WEBHOOKS_FILE, the
 callbacks of ROUNDS_CALLBACKS_FILE, the API's token, ROUNDS_ALLOW_NETWORKS,
-ROUNDS_LOG_LEVEL, secrets, and the keys of stored ones: ROUNDS_SECRETS_KEY,
-ROUNDS_SECRETS_KEY_FILE, ROUNDS_SECRETS_PUBLIC_KEY, ROUNDS_SECRETS_PUBLIC_KEY_FILE.
+ROUNDS_TIMELINE, ROUNDS_LOG_LEVEL, secrets, and the keys of stored ones:
+ROUNDS_SECRETS_KEY, ROUNDS_SECRETS_KEY_FILE, ROUNDS_SECRETS_PUBLIC_KEY,
+ROUNDS_SECRETS_PUBLIC_KEY_FILE.
 Everything is validated before anything changes. If there is any fault, every fault
 is named and nothing changes. Other settings that differ are named: they take effect
 after a restart.

@@ -41,6 +41,7 @@ type reloader struct {
 	applied func(settings.Settings)
 	lookup  atomic.Pointer[settings.Lookup]
 	trail   atomic.Pointer[trail.Trail] // nil until the ring is open
+	lines   atomic.Int64                // how many timelines keep
 
 	mu      sync.Mutex
 	current settings.Settings
@@ -123,6 +124,11 @@ func (r *reloader) lost() (entries int, last time.Time) {
 	}
 	entries, last = t.Lost()
 	return entries, last.UTC().Truncate(time.Second)
+}
+
+// timelines has all accounts' timelines together keep another number of lines.
+func (r *reloader) timelines(s settings.Settings, _ settings.Lookup) (func(), []string, error) {
+	return func() { r.lines.Store(int64(s.Redis.Timeline)) }, nil, nil
 }
 
 // keepTrail keeps changes in the trail of a ring's namespace.

@@ -188,7 +188,7 @@ func TestReloadKeepsATokenOffLoopback(t *testing.T) {
 // If one part cannot apply the settings, no part applies them.
 func TestReloadIsOfAllPartsOrOfNone(t *testing.T) {
 	level := "info"
-	again := newReloader(settings.Settings{}, Options{Read: func() (settings.Settings, settings.Lookup, error) {
+	again := newReloader(settings.Settings{Redis: settings.Redis{Timeline: 100_000}}, Options{Read: func() (settings.Settings, settings.Lookup, error) {
 		s, err := settings.Read(lookupIn(map[string]string{"ROUNDS_LOG_LEVEL": level}), nil)
 		return s, nil, err
 	}}.withDefaults())

@@ -20,6 +20,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/circulate/timeline"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
@@ -114,7 +115,12 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 		o.Serving(front.listener.Addr().String())
 	}
 
-	ring, err := openRing(ctx, server, s.Redis, calls, o.Log, front)
+	if err := again.join(ctx, again.timelines); err != nil {
+		return err
+	}
+	opening := circulate.Options{Namespace: s.Redis.Namespace, Shards: s.Redis.Shards, Log: o.Log, Observe: calls.observe,
+		Timeline: func() int { return int(again.lines.Load()) }}
+	ring, err := openRing(ctx, server, s.Redis, opening, front)
 	if err != nil || ring == nil {
 		return err
 	}
@@ -134,6 +140,11 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 		if err := again.keepTrail(ring, registry); err != nil {
 			return err
 		}
+		if again.lines.Load() == 0 {
+			if err := timeline.Of(ring).Forget(ctx); err != nil {
+				o.Log.Warn("lines of timelines were not removed", "error", err)
+			}
+		}
 		if err := startRoles(ctx, group, again, o, ring, keep, registry, metrics, front, reserved); err != nil {
 			return err
 		}
@@ -151,7 +162,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 	}
 	group.Go(func() error {
 		return circulate.Follow(ctx, ring, func(ctx context.Context) (*circulate.Ring, error) {
-			return openRing(ctx, server, s.Redis, calls, o.Log, front)
+			return openRing(ctx, server, s.Redis, opening, front)
 		}, work)
 	})
 	if front != nil {
@@ -208,9 +219,10 @@ func connectOptions(s settings.Redis) connect.Options {
 
 // openRing tries until Redis is there or ctx is done; then the ring is nil. Settings that
 // disagree with what is in Redis end it at once.
-func openRing(ctx context.Context, server circulate.Server, s settings.Redis, calls redisMetrics, log *slog.Logger, front *frontDoor) (*circulate.Ring, error) {
+func openRing(ctx context.Context, server circulate.Server, s settings.Redis, o circulate.Options, front *frontDoor) (*circulate.Ring, error) {
+	log := o.Log
 	for try := 0; ; try++ {
-		ring, err := circulate.Open(ctx, server, circulate.Options{Namespace: s.Namespace, Shards: s.Shards, Log: log, Observe: calls.observe})
+		ring, err := circulate.Open(ctx, server, o)
 		if err == nil {
 			if try > 0 {
 				log.Info("redis is there")

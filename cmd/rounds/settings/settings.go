@@ -40,6 +40,7 @@ type Redis struct {
 	KeyFile   string `env:"ROUNDS_REDIS_KEY_FILE" about:"PEM file with that certificate's key"`
 	Namespace string `env:"ROUNDS_NAMESPACE,default=rounds" about:"the beginning of every key in Redis: 1 to 64 letters, digits, dots, dashes or underscores"`
 	Shards    int    `env:"ROUNDS_SHARDS,default=0" min:"0" max:"16384" about:"how many shards a namespace has, fixed at its first start; 0: as many as it has, or 64 if it is new"`
+	Timeline  int    `env:"ROUNDS_TIMELINE,default=100000" live:"yes" min:"0" max:"100000000" about:"about how many lines the timelines of all accounts keep in Redis together, at some 100 bytes each, the same in all processes; 0: none, and a process that starts removes those there are"`
 }
 
 // API says what a process does, and how it is reached.
