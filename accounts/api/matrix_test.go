@@ -48,6 +48,7 @@ func calls() map[string]asked {
 		"PATCH /v1/accounts/{id}":         {body: `{"cadence":"every 9m"}`, ok: []int{200}, spoils: true},
 		"DELETE /v1/accounts/{id}":        {ok: []int{204}, spoils: true},
 		"GET /v1/accounts/{id}/schedule":  {ok: []int{200}},
+		"GET /v1/accounts/{id}/timeline":  {ok: []int{200}},
 		"GET /v1/accounts/{id}/trail":     {ok: []int{200}},
 		"POST /v1/accounts/{id}/pause":    {ok: []int{200}, spoils: true},
 		"POST /v1/accounts/{id}/resume":   {ok: []int{200}, spoils: true},

@@ -73,6 +73,7 @@ func Rights() []Right {
 		{"PATCH /v1/accounts/{id}", access.Editor, ScopeAccount},
 		{"DELETE /v1/accounts/{id}", access.Editor, ScopeAccount},
 		{"GET /v1/accounts/{id}/schedule", access.Viewer, ScopeAccount},
+		{"GET /v1/accounts/{id}/timeline", access.Viewer, ScopeAccount},
 		{"GET /v1/accounts/{id}/trail", access.Viewer, ScopeAccount},
 		{"POST /v1/accounts/{id}/pause", access.Operator, ScopeAccount},
 		{"POST /v1/accounts/{id}/resume", access.Operator, ScopeAccount},

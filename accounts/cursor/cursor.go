@@ -30,6 +30,7 @@ const (
 	Audit    Kind = 'a' // an audit
 	Dead     Kind = 'd' // a walk through dead letters
 	Trail    Kind = 't' // a walk through the trail
+	Timeline Kind = 'e' // a walk through an account's timeline
 )
 
 // Seal returns the text of a cursor of a kind. Callers may put it into a URL as it is.

@@ -1,7 +1,9 @@
 package trail
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -24,6 +26,9 @@ type Query struct {
 	Since   time.Duration // only entries of at most this age, by Redis' clock; 0: of any age
 	Limit   int           // of a page, 1 to MaxLimit
 	Cursor  string        // the Next of the page before; empty: begin with the latest
+
+	Before circulate.StreamID // only entries before this place, unless there is a Cursor; zero: all
+	Scan   int                // how many entries are read at most; 0: MaxScan
 }
 
 // Page is a page of entries, the latest first.
@@ -32,6 +37,8 @@ type Page struct {
 	Next    string    // the cursor of the next page; empty: there is none
 	Back    time.Time // the time of the oldest entry that was read; zero: none was
 	Looked  int       // how many entries were read
+
+	Place circulate.StreamID // of the last entry that was read; zero: none was
 }
 
 // Look returns a page of entries. It reads at most MaxScan entries of the journal, so a page
@@ -45,9 +52,17 @@ func (t *Trail) Look(ctx context.Context, q Query) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
+	names, err := json.Marshal(q.Account)
+	if err != nil {
+		return Page{}, err
+	}
+	scan := MaxScan
+	if q.Scan > 0 {
+		scan = min(q.Scan, MaxScan)
+	}
 	var page Page
-	for page.Looked < MaxScan {
-		most := min(journal.MaxRead, MaxScan-page.Looked)
+	for page.Looked < scan {
+		most := min(journal.MaxRead, scan-page.Looked)
 		if q.Account == "" && q.By == "" {
 			most = min(most, q.Limit-len(page.Entries))
 		}
@@ -57,7 +72,10 @@ func (t *Trail) Look(ctx context.Context, q Query) (Page, error) {
 		}
 		for _, note := range notes {
 			page.Looked++
-			place, page.Back = note.ID, note.ID.Time()
+			place, page.Back, page.Place = note.ID, note.ID.Time(), note.ID
+			if q.Account != "" && !bytes.Contains(note.Text, names) {
+				continue // most entries are of other accounts, and need not be decoded
+			}
 			e, ok := read(note)
 			if !ok || q.Account != "" && !e.Concerns(q.Account) || q.By != "" && e.By != q.By {
 				continue
@@ -82,9 +100,9 @@ func (t *Trail) begin(ctx context.Context, q Query) (place circulate.StreamID, s
 		return unsealed(q.Cursor)
 	case q.Since > 0:
 		now, err := t.journal.Now(ctx)
-		return place, now.Add(-q.Since), err
+		return q.Before, now.Add(-q.Since), err
 	}
-	return place, since, nil
+	return q.Before, since, nil
 }
 
 // sealed returns the cursor of the next page. It contains the place where this page ended, and

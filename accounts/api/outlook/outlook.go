@@ -11,6 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/concern"
+	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -32,6 +33,8 @@ type Routes struct {
 
 	DeadAfter time.Duration // a replica that is silent for so long is not alive
 
+	Trail *trail.Trail // who changed what
+
 	Demo *Demo // what visitors of a demonstration may do; nil: this is none, and there are no such routes
 }
 
@@ -42,4 +45,5 @@ func (r Routes) Add() {
 	r.addLaw()
 	r.addProblems()
 	r.addConcerns()
+	r.addTimeline()
 }
