@@ -94,7 +94,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 		options := api.Options{
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
 			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, RequireKey: s.API.KeysRequired(), Data: keep.data,
-			Trail: again.trail.Load(), Seal: o.seals.public.Load,
+			Trail: again.trail.Load(), Seal: o.seals.public.Load, Demo: o.Demo,
 		}
 		pages, err := guide.New(api.GuidePath)
 		if err != nil {
@@ -177,7 +177,10 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings
 	if err != nil {
 		return nil, fmt.Errorf("ROUNDS_LIMITS: %w", err)
 	}
+	replica := circulate.NewReplica()
+	o.Polling(replica)
 	return poller.New(ring, checkers, poller.Config{
+		Replica:      replica,
 		Limits:       limits,
 		Host:         host,
 		Version:      o.Version,

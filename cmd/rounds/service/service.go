@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/circulate/timeline"
@@ -57,6 +59,14 @@ type Options struct {
 	// Serving is called with where HTTP is served, as HOST:PORT, as soon as it is; may be
 	// nil.
 	Serving func(addr string)
+	// Polling is called with the name of the process as a replica before it polls, and
+	// again when it gets another name; may be nil.
+	Polling func(replica string)
+	// Redis is used in place of the one that the settings name, and stays open; nil: it is
+	// not. The caller closes it after Run.
+	Redis connect.Server
+	// Demo is what visitors of a demonstration may do; nil: this is none.
+	Demo *outlook.Demo
 
 	reserved []string // files that are not secrets of records
 	seals    *seals   // secrets that are stored; nil: none
@@ -76,6 +86,9 @@ func (o Options) withDefaults() Options {
 	if o.Serving == nil {
 		o.Serving = func(string) {}
 	}
+	if o.Polling == nil {
+		o.Polling = func(string) {}
+	}
 	return o
 }
 
@@ -93,11 +106,11 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 	defer stop()
 	warnOfReach(s, o.Log)
 	reserved := &fetch.Reserved{}
-	server, err := openRedis(s.Redis, o.Log, reserved)
+	server, closeRedis, err := o.redis(s.Redis, reserved)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = server.Close() }() // the process ends, or at least its service
+	defer closeRedis()
 
 	metrics := newExposition()
 	calls := newRedisMetrics(metrics.process, server)
@@ -184,6 +197,21 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// redis returns the Redis of the process, and what closes it when the service ends.
+func (o Options) redis(s settings.Redis, reserved *fetch.Reserved) (server connect.Server, done func(), err error) {
+	if o.Redis != nil {
+		if at, ok := o.Redis.(interface{ Addr() net.Addr }); ok {
+			reserved.Add(at.Addr())
+		}
+		return o.Redis, func() {}, nil
+	}
+	server, err = openRedis(s, o.Log, reserved)
+	if err != nil {
+		return nil, nil, err
+	}
+	return server, func() { _ = server.Close() }, nil // the process ends, or at least its service
 }
 
 // openRedis prepares connections to Redis, and reserves its addresses: checks and
