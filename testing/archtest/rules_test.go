@@ -95,8 +95,9 @@ var mayImport = []struct {
 	{"cmd/rounds/client", []string{"accounts", "accounts/api", "accounts/api/outlook", "circulate"}},
 	{"cmd/rounds/service", []string{"cmd/rounds/listen", "cmd/rounds/settings", "accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide"}},
 	{"cmd/rounds/sample", nil},
+	{"cmd/rounds/demo", []string{"cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "accounts", "accounts/api", "accounts/api/outlook", "circulate/connect", "poller/secrets"}},
 	{"cmd/rounds/admin", []string{"cmd/rounds/client", "cmd/rounds/terminal", "cmd/rounds/service", "cmd/rounds/settings", "accounts/access", "accounts/access/key", "accounts/api", "accounts/api/outlook", "accounts/problem", "accounts/secret", "accounts/trail", "poller/secrets/opener"}},
-	{"cmd/rounds/command", []string{"cmd/rounds/admin", "cmd/rounds/terminal", "cmd/rounds/client", "cmd/rounds/listen", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "accounts/...", "circulate", "deployments/guide", "poller/..."}},
+	{"cmd/rounds/command", []string{"cmd/rounds/admin", "cmd/rounds/terminal", "cmd/rounds/client", "cmd/rounds/demo", "cmd/rounds/listen", "cmd/rounds/service", "cmd/rounds/settings", "accounts/...", "circulate", "deployments/guide", "poller/..."}},
 	{"cmd/...", []string{"cmd/rounds/command"}},
 }
 

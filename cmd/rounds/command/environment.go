@@ -36,6 +36,9 @@ type environment struct {
 
 	kinds []Kind // besides those of rounds
 
+	again  []string                 // variables with which the executable acts as this program
+	change func(*settings.Settings) // changes those of the demo; nil: it does not
+
 	// hangups begins to catch SIGHUP, which otherwise ends a process; nil: it is not ours
 	// to catch.
 	hangups func() <-chan os.Signal

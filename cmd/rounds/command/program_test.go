@@ -11,9 +11,17 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
+// programVariable is set for a test binary that acts as the program.
+const programVariable = "ROUNDS_TEST_PROGRAM"
+
 // TestMain lets the test binary act as the program if it is started as such.
 func TestMain(m *testing.M) {
-	if os.Getenv("ROUNDS_TEST_PROGRAM") != "" {
+	switch os.Getenv(programVariable) {
+	case "":
+	case hasty:
+		runHastyDemo()
+		return
+	default:
 		Main()
 		return
 	}
@@ -34,6 +42,7 @@ func startProgram(t *testing.T, variables map[string]string, args ...string) *pr
 	go func() {
 		env := testEnvironment(variables)
 		env.stdin, env.stdout, env.stderr = strings.NewReader(""), &p.out, &p.log
+		env.again = []string{programVariable + "=1"}
 		done <- run(ctx, args, env)
 	}()
 	p.stop = sync.OnceValue(func() error {
@@ -52,14 +61,4 @@ func freeLoopback(t *testing.T) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
-}
-
-func TestDemoShowsMessages(t *testing.T) {
-	p := startProgram(t, nil, "demo")
-	for _, text := range []string{"/docs", "feed-1/1", "connector-1/1", "feed-2/2"} {
-		p.out.Await(t, text)
-	}
-	if err := p.stop(); err != nil {
-		t.Error(err)
-	}
 }

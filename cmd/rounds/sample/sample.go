@@ -1,110 +1,98 @@
-// Package sample is an upstream for the demo: feeds and connectors on loopback that have
-// something new every few seconds.
+// Package sample is a small internet on loopback for the demo: sites with feeds and
+// connectors that have something new every few seconds, sites that fail in the ways that
+// sites fail, and a receiver of webhooks.
 package sample
 
 import (
-	"encoding/json"
-	"encoding/xml"
 	"errors"
-	"fmt"
+	"hash/crc32"
 	"net"
 	"net/http"
-	"strconv"
+	"sync"
 	"time"
 )
 
-// Upstream is a third party. Each of its accounts has a new message every few seconds,
-// made from the time of day.
+// Site is one of the sites, each of which is a host of its own.
+type Site string
+
+// The sites.
+const (
+	News    Site = "news"    // feeds at /ID.xml
+	Shops   Site = "shops"   // connectors at /ID, which take a few seconds to answer
+	Blogs   Site = "blogs"   // web pages at /ID, each of which names its feed, /ID/feed.xml
+	Wiki    Site = "wiki"    // every answer is a 500, but a 410 below /closed
+	Weather Site = "weather" // every answer is a 429
+	Members Site = "members" // feeds at /ID.xml for the user reader with Password; everybody else gets a 401
+	Office  Site = "office"  // receives webhooks at /hook; refuses the messages of some types
+)
+
+// Password is the one that Members wants.
+const Password = "demo-of-rounds"
+
+const (
+	// slowest is the longest that a connector takes to answer.
+	slowest = 3 * time.Second
+	// patience is the wait that Weather asks for.
+	patience = 20 * time.Second
+)
+
+// Upstream is the sites. Each account there has a new message every few seconds, made from
+// the time of day.
 type Upstream struct {
-	addr string
-	http *http.Server
-	born time.Time
+	born    time.Time
+	slowest time.Duration
+	addrs   map[Site]string
+	servers []*http.Server
+	serving sync.WaitGroup
 }
 
-// Start listens at a free port of loopback.
+// Start opens the sites, each at a free port of loopback. Close ends them.
 func Start() (*Upstream, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	s := &Upstream{addr: listener.Addr().String(), born: time.Now()}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /feed/{id}", s.feed)
-	mux.HandleFunc("POST /connector/{id}", s.connector)
-	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	go func() {
-		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			panic(err) // the demo cannot run without it
+	u := &Upstream{born: time.Now(), slowest: slowest, addrs: make(map[Site]string)}
+	for site, handler := range map[Site]http.HandlerFunc{
+		News: u.news, Shops: u.shop, Blogs: u.blog, Wiki: broken, Weather: busy, Members: u.members, Office: receive,
+	} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			u.Close()
+			return nil, err
 		}
-	}()
-	return s, nil
-}
-
-// Addr returns where it listens, as HOST:PORT.
-func (s *Upstream) Addr() string { return s.addr }
-
-// Close ends the upstream.
-func (s *Upstream) Close() { _ = s.http.Close() }
-
-// posted returns how many messages an account has so far; the first is there at once.
-func (s *Upstream) posted(id string) int {
-	return 1 + int(time.Since(s.born)/pace(id))
-}
-
-// pace returns the time between two messages of an account: 3 to 7 s.
-func pace(id string) time.Duration {
-	return 3*time.Second + time.Duration(id[len(id)-1]%5)*time.Second
-}
-
-func (s *Upstream) postedAt(id string, n int) time.Time {
-	return s.born.Add(time.Duration(n-1) * pace(id))
-}
-
-func (s *Upstream) feed(w http.ResponseWriter, r *http.Request) {
-	id := r.PathValue("id")
-	type item struct {
-		Title string `xml:"title"`
-		GUID  string `xml:"guid"`
-		Date  string `xml:"pubDate"`
-	}
-	feed := struct {
-		XMLName xml.Name `xml:"rss"`
-		Version string   `xml:"version,attr"`
-		Title   string   `xml:"channel>title"`
-		Items   []item   `xml:"channel>item"`
-	}{Version: "2.0", Title: "Sample " + id}
-	for n := s.posted(id); n > 0 && len(feed.Items) < 20; n-- {
-		feed.Items = append(feed.Items, item{
-			fmt.Sprintf("News %d of %s", n, id), fmt.Sprintf("%s/%d", id, n), s.postedAt(id, n).Format(time.RFC1123Z),
+		server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+		u.addrs[site], u.servers = listener.Addr().String(), append(u.servers, server)
+		u.serving.Go(func() {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				panic(err) // the demo cannot run without it
+			}
 		})
 	}
-	w.Header().Set("Content-Type", "application/rss+xml")
-	_ = xml.NewEncoder(w).Encode(feed) // a client that has hung up misses nothing
+	return u, nil
 }
 
-func (s *Upstream) connector(w http.ResponseWriter, r *http.Request) {
-	id := r.PathValue("id")
-	var request struct {
-		Cursor string `json:"cursor"`
-		Limit  int    `json:"limit"`
+// Host returns where a site is, as HOST:PORT.
+func (u *Upstream) Host(site Site) string { return u.addrs[site] }
+
+// URL returns the URL of a path of a site. The path begins with a slash.
+func (u *Upstream) URL(site Site, path string) string { return "http://" + u.addrs[site] + path }
+
+// Close closes the sites.
+func (u *Upstream) Close() {
+	for _, server := range u.servers {
+		_ = server.Close()
 	}
-	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	read, _ := strconv.Atoi(request.Cursor) // none at first: from the beginning
-	type message struct {
-		ID   string    `json:"id"`
-		Type string    `json:"type"`
-		Time time.Time `json:"time"`
-		Data any       `json:"data"`
-	}
-	messages := []message{}
-	for n := read + 1; n <= s.posted(id) && len(messages) < max(1, request.Limit); n++ {
-		messages = append(messages, message{
-			fmt.Sprintf("%s/%d", id, n), "text", s.postedAt(id, n), map[string]string{"text": fmt.Sprintf("Hello %d from %s", n, id)},
-		})
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"messages": messages, "next_cursor": strconv.Itoa(read + len(messages)), "has_more": false})
+	u.serving.Wait()
+}
+
+// posted returns how many messages an account has so far. The first is there at once.
+func (u *Upstream) posted(id string) int { return 1 + int(time.Since(u.born)/pace(id)) }
+
+// pace returns the time between two messages of an account: 10 to 40 s.
+func pace(id string) time.Duration { return time.Duration(10+choice(id, 31)) * time.Second }
+
+func (u *Upstream) postedAt(id string, n int) time.Time {
+	return u.born.Add(time.Duration(n-1) * pace(id))
+}
+
+// choice returns a number below most, always the same for an id.
+func choice(id string, most int) int {
+	return int(crc32.ChecksumIEEE([]byte(id)) % uint32(most))
 }

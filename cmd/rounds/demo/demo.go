@@ -1,0 +1,207 @@
+// Package demo shows the service at work, with nothing to set up: a Redis inside the
+// process, a small internet on loopback, some dozens of accounts of which some fail on
+// purpose, and pollers that are processes of their own, so that a visitor may kill them.
+//
+// The pollers are the same program, started again. They reach the Redis on loopback with a
+// password that is made for the run and that they get through a pipe. They end when the
+// pipe does: whatever ends this process, none is left behind.
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/api/outlook"
+	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/cmd/rounds/sample"
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/secrets"
+)
+
+const (
+	pollers = 3
+	shards  = 16 // enough to be seen, and few enough for a laptop that does other things
+	// auditEvery is how often the demo audits its accounts, so that the law is never
+	// older than a visitor's patience.
+	auditEvery = 10 * time.Second
+	grace      = time.Second
+
+	office        = "office" // a webhook endpoint
+	loginSecret   = "DEMO_LOGIN"
+	webhookSecret = "DEMO_WEBHOOK"
+)
+
+// Options are what a demo needs. All fields are required, except Change.
+type Options struct {
+	// Service are the options that the service gets from its surroundings. Lookup finds
+	// secrets, besides those of the demo.
+	Service service.Options
+	// Program returns this program with other arguments, to be started as a process of its
+	// own.
+	Program func(args ...string) (*exec.Cmd, error)
+	// Arguments have Program call RunPoller.
+	Arguments []string
+	// Ready awaits that the service at a URL is ready, and returns an error only if ctx is
+	// done before.
+	Ready func(ctx context.Context, base string) error
+	// Show shows a message.
+	Show func(api.Message) error
+
+	// Change changes the settings of a process; nil: it does not.
+	Change func(*settings.Settings)
+
+	Out, Err io.Writer
+}
+
+// Run runs the demo until ctx is done, and then returns nil.
+func Run(ctx context.Context, o Options) error {
+	world, err := sample.Start()
+	if err != nil {
+		return err
+	}
+	defer world.Close()
+	redis := connect.NewEmbedded()
+	defer func() { _ = redis.Close() }() // nothing in it is kept
+	password := rand.Text()
+	addr, err := redis.Listen(password)
+	if err != nil {
+		return fmt.Errorf("the Redis of the demo: %w", err)
+	}
+	own, done, err := prepare(world)
+	if err != nil {
+		return err
+	}
+	defer done()
+	change(o.Change, &own)
+	at := url.URL{Scheme: "redis", User: url.UserPassword("", password), Host: addr.String()}
+	crew, err := newCrew(o, orders{Redis: at.String(), Limits: own.Poller.Limits, Login: sample.Password})
+	if err != nil {
+		return err
+	}
+
+	group, ctx := errgroup.WithContext(ctx)
+	// The service ends after those who use it.
+	used, unused := context.WithCancel(context.WithoutCancel(ctx))
+	serving := make(chan string, 1)
+	group.Go(func() error {
+		options := o.Service
+		options.Redis = redis
+		options.Serving = func(addr string) { serving <- addr }
+		options.Lookup = with(o.Service.Lookup, map[string]string{
+			secrets.ServiceEnvPrefix + webhookSecret: signingKey(), secrets.EnvPrefix + loginSecret: sample.Password,
+		})
+		options.Demo = &outlook.Demo{Pollers: crew.list, Kill: crew.kill}
+		return service.Run(used, own, options)
+	})
+	group.Go(func() error {
+		defer unused()
+		select {
+		case <-ctx.Done():
+			return nil
+		case addr := <-serving:
+			base := "http://" + addr
+			if o.Ready(ctx, base) != nil {
+				return nil
+			}
+			done() // the endpoints are read
+			users, ctx := errgroup.WithContext(ctx)
+			users.Go(func() error { return crew.run(ctx) })
+			users.Go(func() error { return present(ctx, o, base, world) })
+			return users.Wait()
+		}
+	})
+	return group.Wait()
+}
+
+// prepare returns the settings of the process with all roles but that of a poller. They
+// name a file, which done removes.
+func prepare(world *sample.Upstream) (s settings.Settings, done func(), err error) {
+	// The environment is for the real service. The demo must run even if that uses its
+	// address.
+	if s, err = settings.Read(nil, nil); err != nil {
+		return s, nil, err
+	}
+	s.API.Roles = settings.Roles{settings.RoleAPI, settings.RoleMonitor, settings.RoleDelivery}
+	s.API.Addr = freeAddress(s.API.Addr)
+	s.Redis.Shards = shards
+	s.Poller.AllowNetworks = allowed
+	s.Poller.GracePeriod = grace
+	// The shops need four checks a second: now and then, when more are due at once, some
+	// are denied for a moment.
+	s.Poller.Limits = fmt.Sprintf("http/%s rate=5/s burst=3", world.Host(sample.Shops))
+	s.Monitor.AuditInterval = auditEvery
+	dir, err := os.MkdirTemp("", "rounds-demo")
+	if err != nil {
+		return s, nil, err
+	}
+	done = func() { _ = os.RemoveAll(dir) }
+	s.Delivery.WebhooksFile = filepath.Join(dir, "webhooks.json")
+	if err := os.WriteFile(s.Delivery.WebhooksFile, webhooks(world), 0o600); err != nil {
+		done()
+		return s, nil, err
+	}
+	return s, done, nil
+}
+
+func change(by func(*settings.Settings), s *settings.Settings) {
+	if by != nil {
+		by(s)
+	}
+}
+
+// allowed is what the demo's checks and webhooks may reach: the sample's sites are there.
+const allowed = "127.0.0.1"
+
+// webhooks returns the file with the endpoints.
+func webhooks(world *sample.Upstream) []byte {
+	return fmt.Appendf(nil, `{"endpoints":[{"name":%q,"url":%q,"kinds":["http"],"secrets":[{"secret":%q}]}]}`,
+		office, world.URL(sample.Office, "/hook"), webhookSecret)
+}
+
+func signingKey() string {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // it never fails
+	return base64.StdEncoding.EncodeToString(key)
+}
+
+// with returns a lookup that finds these variables before others, of which it finds
+// nothing but secrets.
+func with(others settings.Lookup, variables map[string]string) settings.Lookup {
+	return func(name string) (string, bool) {
+		if value, ok := variables[name]; ok {
+			return value, true
+		}
+		if others == nil || !strings.HasPrefix(name, secrets.EnvPrefix) && !strings.HasPrefix(name, secrets.BindingEnvPrefix) {
+			return "", false
+		}
+		return others(name)
+	}
+}
+
+// freeAddress returns the address, or any free port of loopback if it is in use.
+func freeAddress(addr string) string {
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return "127.0.0.1:0"
+	}
+	if err == nil {
+		_ = l.Close()
+	}
+	return addr
+}

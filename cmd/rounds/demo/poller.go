@@ -1,0 +1,68 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/secrets"
+)
+
+// orders are what a poller of the demo gets through its pipe: one line of JSON. They hold
+// passwords.
+type orders struct {
+	Redis  string `json:"redis"` // its URL
+	Limits string `json:"limits"`
+	Login  string `json:"login"` // the password for the sites of members
+}
+
+// named is what a poller tells on its output, one line of JSON each time.
+type named struct {
+	Replica string `json:"replica"`
+}
+
+const (
+	maxOrders = 64 << 10 // bytes
+	// leaveWithin is how long a poller may take to end once its pipe has.
+	leaveWithin = 5 * time.Second
+)
+
+// RunPoller runs a poller of the demo: the other end of the pipes that Run holds. It reads
+// its orders from in, and ends when in does or ctx is done. If it cannot end in time, it
+// ends the process. By changes its settings; nil: it does not.
+func RunPoller(ctx context.Context, in io.Reader, out io.Writer, o service.Options, by func(*settings.Settings)) error {
+	reader := bufio.NewReaderSize(in, maxOrders)
+	line, err := reader.ReadSlice('\n')
+	var given orders
+	if err != nil || json.Unmarshal(line, &given) != nil || given.Redis == "" {
+		return errors.New("only rounds demo starts this: it gives orders on standard input")
+	}
+	s, err := settings.Read(nil, nil)
+	if err != nil {
+		return err
+	}
+	s.API.Roles = settings.Roles{settings.RolePoller}
+	s.Redis.URL = given.Redis
+	s.Poller.AllowNetworks = allowed
+	s.Poller.Limits = given.Limits
+	s.Poller.GracePeriod = grace
+	change(by, &s)
+
+	o.Lookup = with(o.Lookup, map[string]string{secrets.EnvPrefix + loginSecret: given.Login})
+	o.Polling = func(replica string) { _ = json.NewEncoder(out).Encode(named{replica}) } // without a name it cannot be killed, no more
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, reader) // until the demo ends, however it ends
+		cancel()
+	}()
+	// Whoever waits for a Redis that has ended with the demo must not do so for ever.
+	context.AfterFunc(ctx, func() { time.AfterFunc(leaveWithin, func() { os.Exit(1) }) })
+	return service.Run(ctx, s, o)
+}

@@ -1,0 +1,130 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/sample"
+)
+
+const (
+	archive     = "archive"              // a consumer group
+	archivePace = 200 * time.Millisecond // of a message, so that the group is seen to lag now and then
+	lookEvery   = 2 * time.Second
+	paused      = "shop-30"
+)
+
+// present says where everything is, registers the accounts, and shows what is found until
+// ctx is done.
+func present(ctx context.Context, o Options, base string, world *sample.Upstream) error {
+	calls := client.New(base, "")
+	defer calls.Close()
+	all, failing, lines, err := allRecords(world)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(o.Out, `Dashboard      %[1]s/
+
+This is rounds with a Redis in the process and %[4]d pollers that are processes of their
+own. They check %[2]d feeds and connectors on loopback, of which %[3]d fail on purpose. Kill
+a poller on the dashboard's first page: the others take over its accounts. Interrupt to
+end; nothing is kept.
+
+  API          %[1]s/v1/accounts   (try: curl %[1]s/v1/stats)
+  description  %[1]s/docs
+  metrics      %[1]s/metrics
+
+Messages as they are found:
+
+`, base, all, failing, pollers)
+	if err != nil {
+		return err
+	}
+	summary, err := calls.Import(ctx, bytes.NewReader(lines), func(bad api.BadLine) error {
+		return fmt.Errorf("an account of the demo is refused: %w", bad.Errors)
+	})
+	if err == nil && summary.Created != all {
+		err = fmt.Errorf("%d of %d accounts of the demo are registered", summary.Created, all)
+	}
+	if err == nil {
+		err = calls.Pause(ctx, paused)
+	}
+	if err != nil {
+		return unless(ctx, err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	ignore := func(error, time.Duration) {}
+	group.Go(func() error {
+		return unless(ctx, calls.Tail(ctx, client.FromStart, o.Show, ignore))
+	})
+	group.Go(func() error {
+		return unless(ctx, calls.Consume(ctx, archive, client.FromStart, 0, func(api.GroupMessage) error {
+			return pause(ctx, archivePace)
+		}, ignore))
+	})
+	group.Go(func() error { return unless(ctx, bury(ctx, calls)) })
+	return group.Wait()
+}
+
+// allRecords returns all accounts, one a line, with the number of them and of those that
+// fail.
+func allRecords(world *sample.Upstream) (all, failing int, lines []byte, err error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	for _, b := range batches() {
+		if all += b.count; b.fails() {
+			failing += b.count
+		}
+		for _, record := range b.records(world) {
+			if err := encoder.Encode(record); err != nil {
+				return 0, 0, nil, err
+			}
+		}
+	}
+	return all, failing, text.Bytes(), nil
+}
+
+// bury turns the first message that the office refuses into a dead letter, as an operator
+// would, so that there is one to look at.
+func bury(ctx context.Context, calls *client.Client) error {
+	for {
+		if err := pause(ctx, lookEvery); err != nil {
+			return err
+		}
+		done, err := calls.SkipWebhook(ctx, office, api.WebhookSkipRequest{All: true})
+		var refused *client.Error
+		switch {
+		case errors.As(err, &refused): // nothing waits, or nothing was delivered yet
+		case err != nil:
+			return err
+		case len(done.Skipped) > 0:
+			return nil
+		}
+	}
+}
+
+// pause waits, or returns the error of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// unless ignores an error that comes after ctx is done.
+func unless(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
