@@ -102,7 +102,7 @@ func (d *doorway) attend(client net.Conn) {
 	}
 	var back sync.WaitGroup
 	back.Go(func() {
-		defer client.Close()
+		defer func() { _ = client.Close() }()
 		_, _ = io.Copy(client, server) // whichever side ends it
 	})
 	_, _ = io.Copy(server, in)
