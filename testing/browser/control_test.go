@@ -97,3 +97,14 @@ func testControls(t *testing.T, b *Browser) {
 		}
 	}
 }
+
+// serve starts a server whose pages a function writes.
+func serve(t *testing.T, page func(*http.Request) string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(w, page(r))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}

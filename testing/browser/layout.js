@@ -17,7 +17,14 @@
     const worded = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
     if (!worded && !e.matches(controls)) continue;
     const style = getComputedStyle(e);
-    const box = e.getBoundingClientRect();
+    let box = e.getBoundingClientRect();
+    if (box.right < 0 && e.matches("a[href], button")) { // such as a link to the text, which the focus brings into sight
+      const before = document.activeElement;
+      e.focus();
+      box = e.getBoundingClientRect();
+      before?.focus ? before.focus() : e.blur();
+      if (document.activeElement === e) e.blur();
+    }
     if (!box.width || !box.height || unseen(e, style, box)) continue;
     let left = box.left, right = box.right;
     let clipped = null;

@@ -40,6 +40,7 @@ func (b *Browser) Open(origin string) (*Tab, error) {
 	go t.watch.answerDialogs(t.ctx)
 	err := t.do(command(audits.Enable, cdp.Empty{}))
 	for _, set := range []func() error{
+		func() error { return t.onEveryPage(countSwaps) },
 		func() error { return t.Widen(1280) },
 		func() error { return t.Speak("en") },
 		func() error { return t.Darken(false) },
@@ -81,6 +82,31 @@ func (t *Tab) Go(path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
+}
+
+// countSwaps counts the blocks of a live page that were replaced.
+const countSwaps = `addEventListener("swapped", () => { window.__swaps = (window.__swaps || 0) + 1 })`
+
+// onEveryPage has a script run in every page before its own.
+func (t *Tab) onEveryPage(script string) error {
+	return t.do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+		return err
+	}))
+}
+
+// Settle waits until a live page has replaced its blocks once, or for three seconds. What
+// they hold then was put there by a script.
+func (t *Tab) Settle() error {
+	_, err := Eval[bool](t, `new Promise((done) => {
+  const end = Date.now() + 3000;
+  const look = () => {
+    if (!("live" in document.body.dataset) || window.__swaps || Date.now() > end) return requestAnimationFrame(() => setTimeout(() => done(true)));
+    setTimeout(look, 20);
+  };
+  look();
+})`)
+	return err
 }
 
 // Widen sets the window's width in CSS pixels.

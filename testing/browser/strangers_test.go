@@ -1,0 +1,251 @@
+package browser
+
+import (
+	"cmp"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/browser/scene"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// strangers is a service in which every field that a stranger fills has every payload.
+type strangers struct {
+	beacon string            // another origin
+	ids    []string          // of the accounts
+	wanted map[string]string // each payload's word to its field: it must be shown somewhere
+	pages  []scene.Page
+}
+
+// plant registers accounts with every payload as id, label and address, whose third
+// parties answer with payloads, and a process that reports payloads about itself.
+func (w *world) plant(t *testing.T) *strangers {
+	t.Helper()
+	s := &strangers{beacon: "http://elsewhere.example", wanted: make(map[string]string)}
+	text := func(field string, i int) string {
+		filled, mark := payloads[i].of(field, i, s.beacon)
+		s.wanted[mark] = field
+		return filled
+	}
+	var titles feedOf
+	var messages []map[string]any
+	addresses := 0
+	for i := range payloads {
+		said := fmt.Sprintf("stranger-%d", i)
+		w.scene.Third.Say(said, scene.Answer{Status: http.StatusOK, Type: "application/json", Body: encoded(t, map[string]any{
+			"error": map[string]string{"kind": "gone", "code": text("Code", i), "message": text("Error", i)},
+		})})
+		a := accounts.Account{
+			ID: text("Id", i), Kind: "http", Cadence: "every 5s", Labels: map[string]string{text("Label", i): text("Value", i)},
+			Config: fmt.Appendf(nil, `{"url":"http://crm.example/said/%s"}`, said),
+		}
+		if _, err := w.scene.Calls.Add(t.Context(), a); err != nil {
+			t.Fatalf("%s: %v", payloads[i].name, err)
+		}
+		s.ids = append(s.ids, a.ID)
+
+		address, mark := payloads[i].of("Url", i, s.beacon)
+		b := accounts.Account{
+			ID: fmt.Sprintf("address-%02d", i), Kind: "feed", Cadence: "every 1h",
+			Config: []byte(encoded(t, map[string]string{"url": "http://press.example/status/410/" + strings.ReplaceAll(address, " ", "+")})),
+		}
+		if _, err := w.scene.Calls.Add(t.Context(), b); err == nil {
+			s.wanted[mark] = "Url"
+			addresses++
+		}
+		titles.Items = append(titles.Items, itemOf{Title: text("Title", i), Link: payloads[i].link(i, s.beacon), GUID: fmt.Sprint("stranger/", i)})
+		messages = append(messages, map[string]any{
+			"id": text("Message", i), "type": text("Type", i), "time": time.Now().UTC().Format(time.RFC3339),
+			"data": map[string]any{text("Name", i): text("Data", i)},
+		})
+	}
+	if addresses < 5 {
+		t.Fatalf("only %d payloads are accepted in an address", addresses)
+	}
+	rss, err := xml.Marshal(titles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.scene.Third.Say("titles", scene.Answer{Status: http.StatusOK, Type: "application/rss+xml", Body: string(rss)})
+	w.scene.Third.Say("messages", scene.Answer{Status: http.StatusOK, Type: "application/json", Body: encoded(t, map[string]any{"messages": messages, "next_cursor": 1, "has_more": false})})
+	for id, kind := range map[string]string{"titles": "feed", "messages": "http"} {
+		a := accounts.Account{ID: "stranger-" + id, Kind: kind, Cadence: "every 1h", Config: fmt.Appendf(nil, `{"url":"http://crm.example/said/%s"}`, id)}
+		if _, err := w.scene.Calls.Add(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		s.ids = append(s.ids, a.ID)
+	}
+	w.attend(t, text)
+	return s
+}
+
+// link returns the payload as the link of a feed's entry.
+func (p payload) link(i int, beacon string) string {
+	address, _ := p.of("Link", i, beacon)
+	return address
+}
+
+type feedOf struct {
+	XMLName xml.Name `xml:"rss"`
+	Version string   `xml:"version,attr"`
+	Title   string   `xml:"channel>title"`
+	Items   []itemOf `xml:"channel>item"`
+}
+
+type itemOf struct {
+	Title string `xml:"title"`
+	Link  string `xml:"link"`
+	GUID  string `xml:"guid"`
+}
+
+// attend has processes report payloads as their host and version.
+func (w *world) attend(t *testing.T, text func(field string, i int) string) {
+	t.Helper()
+	ring, err := circulate.Open(t.Context(), redistest.Connect(t, w.scene.Server), circulate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range payloads {
+		about := encoded(t, accounts.ProcessReport{Host: text("Host", i), Version: text("Version", i), Since: time.Now()})
+		if _, err := ring.Roster().Attend(t.Context(), circulate.Process{Name: circulate.NewReplica(), Roles: "poller"}, []byte(about)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func encoded(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// testPayloads shows everything that strangers wrote on every page, and as the page's own
+// address. Nothing of it may run, load, or become a part of the page, and every field must
+// have been shown somewhere.
+func (w *world) testPayloads(t *testing.T) {
+	s := w.plant(t)
+	tab := open(t, w.browser, w.scene.URL)
+	w.signIn(t, tab, scene.Token)
+	if err := w.scene.Await(t.Context(), func() bool { return w.parked(t) >= len(payloads) }); err != nil {
+		t.Fatalf("the strangers' accounts are not checked: %v", err)
+	}
+	s.pages = w.built(t, scene.Pages(s.ids[0]))
+	for _, page := range s.pages {
+		s.look(t, tab, page.Path, true)
+	}
+	if len(s.pages) == len(scene.Pages("")) {
+		for _, id := range s.ids {
+			s.look(t, tab, "/account?id="+url.QueryEscape(id), false)
+		}
+	}
+	s.reflect(t, tab)
+	missing := make(map[string]int)
+	for _, field := range s.wanted {
+		missing[field]++
+	}
+	if len(missing) > 0 && len(s.pages) == len(scene.Pages("")) {
+		t.Errorf("payloads of these fields are on no page, with their number: %v", missing)
+	}
+}
+
+func (w *world) parked(t *testing.T) int {
+	t.Helper()
+	stats, err := w.scene.Calls.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stats.Accounts.Parked
+}
+
+// look visits a page and judges it, and again after scripts have replaced its live parts.
+func (s *strangers) look(t *testing.T, tab *Tab, path string, measured bool) {
+	t.Helper()
+	try(t, func() error { return tab.Go(path) })
+	shown, err := Eval[string](tab, `document.documentElement.outerHTML`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for mark := range s.wanted {
+		if strings.Contains(shown, mark) {
+			delete(s.wanted, mark)
+		}
+	}
+	try(t, tab.Settle)
+	if measured {
+		try(t, func() error { return tab.Measure(320, 1280) })
+	}
+	for _, script := range []string{ranScript, straysScript} {
+		found, err := Eval[[]string](tab, script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			t.Errorf("%s: %s", path, f)
+		}
+	}
+	sound(t, tab)
+}
+
+// reflect puts payloads into the parameters of addresses: those that the pages' own forms
+// name, and those of the shell.
+func (s *strangers) reflect(t *testing.T, tab *Tab) {
+	t.Helper()
+	for n, page := range s.pages {
+		try(t, func() error { return tab.Go(page.Path) })
+		names, err := Eval[[]string](tab, `[...document.querySelectorAll("form:not([method=post]) [name]")].map((e) => e.name)`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, "said", "next", "cursor")
+		slices.Sort(names)
+		for i, name := range slices.Compact(names) {
+			text, _ := payloads[(n*5+i)%len(payloads)].of("Query", i, s.beacon)
+			at, _, _ := strings.Cut(page.Path, "?")
+			for _, status := range []int64{400, 404, 422} { // a refusal is a page as well
+				tab.Expect(status)
+			}
+			s.look(t, tab, at+"?"+url.Values{name: {text}}.Encode(), false)
+		}
+	}
+}
+
+// testPayloadsWork shows that the checks of testPayloads find each payload that runs or
+// loads, on a page that falls for it, and a text that turns others.
+func testPayloadsWork(t *testing.T, b *Browser) {
+	tab := open(t, b, serve(t, func(r *http.Request) string {
+		var i int
+		if _, err := fmt.Sscanf(r.URL.Path, "/%d", &i); err != nil {
+			return ""
+		}
+		text, _ := payloads[i].of("Control", i, "http://elsewhere.example")
+		return "<!doctype html><html lang=en><body>" + fmt.Sprintf(cmp.Or(payloads[i].in, inText+"<p>beside <i>%[1]s</i></p>"), text)
+	}))
+	for i, p := range payloads {
+		if p.quiet && p.name != "direction" {
+			continue
+		}
+		if err := tab.Go(fmt.Sprintf("/%d", i)); err != nil {
+			continue // the page went elsewhere
+		}
+		script := ranScript
+		if p.quiet {
+			script = straysScript
+		}
+		found, err := Eval[[]string](tab, script)
+		if err == nil && len(found) == 0 && len(tab.Faults()) == 0 {
+			t.Errorf("%s is not found", p.name)
+		}
+	}
+}
