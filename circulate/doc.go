@@ -167,7 +167,9 @@
 //
 // Limits that replicas share (package limit) are not part of a shard. Each is a HASH
 // and a ZSET at NS:limits:{NAME}. A denied check returns its account with the time at
-// which it may run, and the account waits in the schedule.
+// which it may run, and the account waits in the schedule. For operators each process
+// that asks limits reports what it sees of them: a ZSET and a HASH at
+// {NS:limits}:reporters and {NS:limits}:reports.
 //
 // # Credentials
 //
@@ -175,7 +177,9 @@
 // credential): a HASH at NS:credentials:{OWNER}:NAME, both digests. One replica at a
 // time fetches it, under a fence, and all replicas see the result, also a refusal. If
 // the third party asks to leave an owner alone, the owner is paused for all replicas,
-// in the HASH NS:credentials:{OWNER}:pause. Callers seal the values.
+// in the HASH NS:credentials:{OWNER}:pause. Callers seal the values. For operators two
+// bounded ZSETs, {NS:credentials}:settled and {NS:credentials}:paused, have the owners in
+// clear.
 //
 // # Sessions
 //

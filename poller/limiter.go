@@ -24,6 +24,8 @@ func leaseOf(c Config) time.Duration {
 // limiter asks the limits that all replicas share. A check without a limit costs nothing.
 type limiter struct {
 	shared limit.Limits
+	board  limit.Board
+	ledger *limit.Ledger
 	limits atomic.Pointer[Limits]
 	lease  time.Duration
 	leaves *leaves
@@ -36,7 +38,7 @@ type limiter struct {
 func newLimiter(ring *circulate.Ring, limits Limits, lease time.Duration, log *slog.Logger, m *Metrics) *limiter {
 	shared := limit.Of(ring)
 	l := &limiter{
-		shared: shared, lease: lease, log: log, denied: m.limited, errors: m.redisErrors,
+		shared: shared, board: limit.BoardOf(ring), ledger: limit.NewLedger(), lease: lease, log: log, denied: m.limited, errors: m.redisErrors,
 		leaves: newLeaves(shared.Finish, log, m.redisErrors.WithLabelValues("leave")),
 	}
 	l.set(limits)
@@ -55,6 +57,34 @@ func (l *limiter) of(kind, rateKey string) limitsOfCheck { return l.limits.Load(
 // run releases the leases of ended checks until ctx is done, and then those that are left,
 // while writes lasts.
 func (l *limiter) run(ctx, writes context.Context) { l.leaves.run(ctx, writes) }
+
+// tellEvery is how often a replica reports what it sees of limits.
+const tellEvery = 5 * time.Second
+
+// tell reports what the replica sees of limits until ctx is done. A replica that asks no
+// limit reports nothing.
+func (l *limiter) tell(ctx context.Context, replica string, now func() time.Time) {
+	told := false
+	for sleep(ctx, tellEvery) {
+		seen := l.ledger.Seen(now())
+		if len(seen) == 0 && !told {
+			continue
+		}
+		if err := l.board.Report(ctx, replica, seen); err != nil {
+			l.log.Debug("could not report limits", "error", err)
+			continue
+		}
+		told = len(seen) > 0
+	}
+	if !told {
+		return
+	}
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := l.board.Leave(leaving, replica); err != nil {
+		l.log.Debug("could not withdraw the report of limits", "error", err)
+	}
+}
 
 // left notes that an admitted check has ended.
 func (l *limiter) left(limits limitsOfCheck, checkID string) {
@@ -132,6 +162,8 @@ func (l *limiter) askLevel(ctx context.Context, level int, candidates []*candida
 		if answer.Err != nil {
 			l.errors.WithLabelValues("acquire").Inc()
 			l.log.Debug("a limit did not answer", "limit", asks[i].Limit.Name, "error", answer.Err)
+		} else {
+			l.ledger.Note(asks[i].Limit, answer)
 		}
 		for j, c := range of {
 			switch {

@@ -141,6 +141,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	beating.Go(func() { p.room.run(heart) })
 	beating.Go(func() { p.failures.tell(heart, p.log, p.metrics.failing) })
 	beating.Go(func() { p.flights.mover.run(heart) })
+	beating.Go(func() { p.limiter.tell(heart, p.config.Replica, p.clocks.now) })
 
 	<-ctx.Done()
 	p.log.Info("shutting down: no more claims", "running", p.flights.count())

@@ -149,7 +149,11 @@ func (s Store) Settle(ctx context.Context, ref Ref, fence int64, came Settlement
 	if came.As != Fetched {
 		payload = []byte(came.Reason)
 	}
-	return redis.Bool(s.run(ctx, settleScript, ref, fence, string(came.As), payload, came.For.Milliseconds(), came.Refresh.Milliseconds()))
+	held, err := redis.Bool(s.run(ctx, settleScript, ref, fence, string(came.As), payload, came.For.Milliseconds(), came.Refresh.Milliseconds()))
+	if held {
+		s.noteSettled(ctx, ref)
+	}
+	return held, err
 }
 
 // Drop removes the value of exactly that version, which the third party refused. It
@@ -180,6 +184,9 @@ func (s Store) PauseOwner(ctx context.Context, owner, reason string, memory time
 		return 0, fmt.Errorf("%w: pause owner: %w", wire.ErrInput, err)
 	}
 	ms, err := redis.Int64(s.run(ctx, ownerPauseScript, Ref{Owner: owner}, args...))
+	if err == nil {
+		s.notePaused(ctx, owner, milliseconds(ms))
+	}
 	return milliseconds(ms), err
 }
 
@@ -198,7 +205,7 @@ func (s Store) run(ctx context.Context, script *wire.Script, ref Ref, args ...an
 
 // keysOf returns the keys of a credential and of the pause of its owner; both are HASHes.
 // They share a hash tag of the owner. Owners and names are replaced by their digests,
-// because they are any text and may be private.
+// because they are any text, and a name may be private.
 func keysOf(namespace string, ref Ref) (credential, pause string) {
 	owner, name := sha256.Sum256([]byte(ref.Owner)), sha256.Sum256([]byte(ref.Name))
 	tag := namespace + ":credentials:{" + hex.EncodeToString(owner[:16]) + "}:"

@@ -107,15 +107,20 @@ func (l Limit) check(step string) error {
 }
 
 // keysOf returns the keys of a limit's state and of its leases. Each limit has its own
-// hash tag, so that limits are spread over a cluster like shards. A name that is long, or
-// would break the tag, is replaced by its digest; no other name begins with #.
+// hash tag, so that limits are spread over a cluster like shards.
 func keysOf(namespace, name string) (state, leases string) {
-	if !plainPattern.MatchString(name) {
-		sum := sha256.Sum256([]byte(name))
-		name = "#" + hex.EncodeToString(sum[:])
-	}
-	state = namespace + ":limits:{" + name + "}"
+	state = namespace + ":limits:{" + textOf(name) + "}"
 	return state, state + ":leases"
+}
+
+// textOf returns a limit's name as keys have it. A name that is long, or would break the
+// hash tag, is replaced by its digest; no other name begins with #.
+func textOf(name string) string {
+	if plainPattern.MatchString(name) {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return "#" + hex.EncodeToString(sum[:])
 }
 
 var plainPattern = regexp.MustCompile(`^[A-Za-z0-9_./:@*-]{1,100}$`)

@@ -238,3 +238,94 @@ func credentialBadInput(f *fixture) {
 		f.Errorf("got %+v, %d set aside", c, f.ring.SetAside())
 	}
 }
+
+// credentialListed: what operators are shown of credentials, and never a value.
+func credentialListed(f *fixture) {
+	ctx := context.Background()
+	store := credential.Of(f.ring)
+	list := func(skip, most, want int) []credential.Listed {
+		f.Helper()
+		listed, passed, now, err := store.List(ctx, skip, most)
+		if err != nil || len(listed) != want || passed < want || want > 0 && now.IsZero() {
+			f.Fatalf("%d listed, %d passed, %v; want %d", len(listed), passed, err, want)
+		}
+		return listed
+	}
+	list(0, 10, 0)
+	first, second := someCredential, credential.Ref{Owner: "another|é|\x00", Name: "another"}
+	f.settleCredential(true, first, f.take(first).Fence, fetched("a value"))
+	f.settleCredential(true, second, f.take(second).Fence, credential.Settlement{As: credential.Refused, Reason: "40001", For: time.Hour})
+	all := list(0, 10, 2)
+	refused, valid := all[0], all[1]
+	if refused.Owner == first.Owner { // both were settled in one millisecond
+		refused, valid = valid, refused
+	}
+	now, err := f.ring.Now(ctx, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	within := func(what string, at time.Time, want time.Duration) {
+		f.Helper()
+		if d := at.Sub(now); d > want+time.Minute || d < want-time.Minute {
+			f.Errorf("%s: in %v, want %v", what, d, want)
+		}
+	}
+	if valid.Owner != first.Owner || valid.ID == "" || valid.ID == refused.ID || !valid.Refused.IsZero() || !valid.Fetching.IsZero() || valid.Reason != "" {
+		f.Errorf("valid: %+v", valid)
+	}
+	within("fetched", valid.Fetched, 0)
+	within("refresh", valid.Refresh, 50*time.Minute)
+	within("expires", valid.Expires, time.Hour)
+	if refused.Owner != second.Owner || refused.Reason != "40001" || !refused.Expires.IsZero() || !refused.Fetched.IsZero() {
+		f.Errorf("refused: %+v", refused)
+	}
+	within("refused", refused.Refused, time.Hour)
+	if listed := list(1, 10, 1); listed[0] != all[1] {
+		f.Errorf("the second page: %+v", listed)
+	}
+
+	// A credential that is forgotten is passed over.
+	for _, key := range f.strings("KEYS", f.ns+":credentials:*") {
+		if strings.Contains(key, "}:"+valid.ID) {
+			f.do("DEL", key)
+		}
+	}
+	if left := list(0, 10, 1); left[0].Owner != second.Owner {
+		f.Errorf("the rest: %+v", left)
+	}
+	if _, _, _, err := store.List(ctx, 0, credential.MostListed+1); err == nil || circulate.Unknown(err) {
+		f.Errorf("too many: %v", err)
+	}
+	// An index that something else has taken the place of is begun anew.
+	index := "{" + f.ns + ":credentials}:settled"
+	f.do("DEL", index)
+	f.do("SET", index, "x")
+	list(0, 10, 0)
+	f.settleCredential(true, first, f.take(first).Fence, fetched("a value"))
+	list(0, 10, 1)
+}
+
+// ownersListed: which owners are paused, and until when.
+func ownersListed(f *fixture) {
+	ctx := context.Background()
+	store := credential.Of(f.ring)
+	for i, owner := range []string{"a", "b", "c"} {
+		if _, err := store.PauseOwner(ctx, owner, "45009", 10*time.Minute, time.Duration(i+1)*time.Minute); err != nil {
+			f.Fatal(err)
+		}
+	}
+	pauses, more, now, err := store.Paused(ctx, 2)
+	if err != nil || len(pauses) != 2 || more != 1 || pauses[0].Owner != "c" || pauses[1].Owner != "b" || pauses[0].Reason != "45009" {
+		f.Fatalf("%+v, %d more, %v", pauses, more, err)
+	}
+	if d := pauses[0].Until.Sub(now); d < 2*time.Minute || d > 3*time.Minute {
+		f.Errorf("paused for %v", d)
+	}
+	// A pause that is over is not listed.
+	for _, key := range f.strings("KEYS", f.ns+":credentials:*:pause") {
+		f.do("HSET", key, "until", "1")
+	}
+	if pauses, _, _, err := store.Paused(ctx, 10); err != nil || len(pauses) != 0 {
+		f.Errorf("%+v, %v", pauses, err)
+	}
+}

@@ -212,3 +212,59 @@ func limitBadInput(f *fixture) {
 		f.Errorf("something was written: %q", keys)
 	}
 }
+
+// limitsSeen: what processes report of limits, and how these stand.
+func limitsSeen(f *fixture) {
+	ctx := context.Background()
+	board := limit.BoardOf(f.ring)
+	states := func(most, want, wantMore int) []limit.State {
+		f.Helper()
+		states, more, now, err := board.States(ctx, most)
+		if err != nil || len(states) != want || more != wantMore || now.IsZero() {
+			f.Fatalf("%+v, %d more, %v; want %d and %d more", states, more, err, want, wantMore)
+		}
+		return states
+	}
+	states(10, 0, 0)
+
+	rate := f.limited(limit.Limit{Name: "feed/slow.example", Every: time.Minute, Burst: 2})
+	wide := f.limited(limit.Limit{Name: "http/" + strings.Repeat("ü", 200), Concurrency: 2})
+	one, two := limit.NewLedger(), limit.NewLedger()
+	denied := rate.newcomers(5) // 2 start, 3 wait
+	one.Note(rate.held, denied)
+	two.Note(rate.held, rate.newcomers(1))
+	one.Note(wide.held, wide.newcomers(1))
+	for process, ledger := range map[string]*limit.Ledger{"replica001": one, "replica002": two} {
+		if err := board.Report(ctx, process, ledger.Seen(denied.Now)); err != nil {
+			f.Fatal(err)
+		}
+	}
+	all := states(10, 2, 0)
+	slow := all[0]
+	if slow.Name != "feed/slow.example" || slow.Every != time.Minute || slow.Burst != 2 || slow.Asked != 6 || slow.Denied != 4 || slow.Taken != 2 || slow.Running != 0 {
+		f.Errorf("slow: %+v", slow)
+	}
+	if d := slow.Last.Sub(denied.Now); slow.Waiting != 4 || d < 3*time.Minute || d > 5*time.Minute {
+		f.Errorf("%d wait for %v", slow.Waiting, d)
+	}
+	if w := all[1]; w.Key == "" || !strings.HasPrefix(w.Name, "http/ü") || len(w.Name) > 200 || w.Running != 1 || w.Concurrency != 2 || w.Waiting != 0 || !w.Last.IsZero() || w.Denied != 0 {
+		f.Errorf("wide: %+v", w)
+	}
+	states(1, 1, 1)
+
+	// What the reports of later versions or of strangers have is left out.
+	reports := "{" + f.ns + ":limits}:reports"
+	for _, text := range []string{"no JSON", `[{"name":"a}:b"}]`, `[{"name":"x","key":"y"}]`, `[{"name":"x","denied":-1}]`, `[{"name":"x","every":9223372036854775807}]`} {
+		f.do("HSET", reports, "replica001", text)
+		if left := states(10, 1, 0); left[0].Denied != 1 {
+			f.Errorf("%s: %+v", text, left)
+		}
+	}
+	if err := board.Leave(ctx, "replica002"); err != nil {
+		f.Fatal(err)
+	}
+	states(10, 0, 0)
+	if _, _, _, err := board.States(ctx, limit.MostStates+1); err == nil || circulate.Unknown(err) {
+		f.Errorf("too many: %v", err)
+	}
+}
