@@ -101,6 +101,8 @@ func Rights() []Right {
 		{"GET /v1/dead/{id}", access.Viewer, ScopeService},
 		{"POST /v1/dead:replay", access.Operator, ScopeService},
 		{"POST /v1/dead:drop", access.Editor, ScopeService},
+		{"GET /v1/limits", access.Viewer, ScopeService},
+		{"GET /v1/credentials", access.Viewer, ScopeService},
 		{"GET /v1/webhooks", access.Viewer, ScopeService},
 		{"GET /v1/webhooks/{name}", access.Viewer, ScopeService},
 		{"POST /v1/webhooks/{name}/retry", access.Operator, ScopeService},

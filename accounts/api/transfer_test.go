@@ -289,7 +289,7 @@ func TestOpenAPI(t *testing.T) {
 		"/v1/accounts:export": "get", "/v1/messages": "get", "/v1/stats": "get", "/v1/audit": "get", "/v1/law": "get", "/v1/concerns": "get", "/v1/audit:repair": "post", "/v1/reshard": "get post", "/v1/reshard:finish": "post", "/v1/reshard:abort": "post",
 		"/v1/history": "get", "/v1/problems": "get",
 		"/healthz": "get", "/readyz": "get",
-		"/v1/messages/{ref}": "get", "/v1/dead/{id}": "get",
+		"/v1/messages/{ref}": "get", "/v1/dead/{id}": "get", "/v1/limits": "get", "/v1/credentials": "get",
 		"/v1/groups": "get", "/v1/groups/{name}": "delete", "/v1/groups/{name}/read": "post", "/v1/webhooks": "get", "/v1/webhooks/{name}": "get", "/v1/webhooks/{name}/retry": "post", "/v1/webhooks/{name}/skip": "post", "/v1/webhooks/{name}/enable": "post",
 		"/v1/trail": "get", "/v1/accounts/{id}/trail": "get", "/v1/accounts/{id}/timeline": "get", "/v1/dead": "get", "/v1/dead:replay": "post", "/v1/dead:drop": "post", "/metrics": "get", "/openapi.json": "get", "/v1/keys": "get post", "/v1/keys/{name}": "delete", "/v1/whoami": "get", "/v1/secrets": "get", "/v1/secrets/{name}": "delete put",
 	}

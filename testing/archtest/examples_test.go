@@ -158,6 +158,8 @@ func TestBadImports(t *testing.T) {
 		{"accounts/api/intake/bad.go", "accounts/api"},
 		{"accounts/api/intake/bad.go", "poller/byhand"},
 		{"accounts/api/outlook/bad.go", "accounts/api"},
+		{"accounts/api/outlook/bad.go", "circulate/journal"},
+		{"accounts/api/bad.go", "circulate/limit"},
 		{"accounts/form/bad.go", "poller"},
 		{"accounts/trial/bad.go", "accounts"},
 		{"poller/byhand/bad.go", "circulate"},

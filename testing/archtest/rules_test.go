@@ -72,6 +72,7 @@ var mayImport = []struct {
 	{"accounts/timeline", []string{"accounts/access", "accounts/cursor", "accounts/trail", "circulate", "circulate/timeline"}},
 	{"accounts/api", append([]string{"accounts/api/outlook"}, forEdges...)},
 	{"accounts/dashboard", []string{"accounts/access"}}, // it asks the API for everything else
+	{"accounts/api/outlook", append([]string{"circulate/credential", "circulate/limit"}, forEdges...)},
 	{"accounts/...", forEdges}, // api, dashboard: not each other
 	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller"}},
 	{"poller", []string{"accounts", "accounts/cadence", "accounts/history", "circulate", "circulate/limit"}},

@@ -46,4 +46,6 @@ func (r Routes) Add() {
 	r.addProblems()
 	r.addConcerns()
 	r.addTimeline()
+	r.addLimits()
+	r.addCredentials()
 }
