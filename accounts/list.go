@@ -180,7 +180,7 @@ func (r *Registry) count(ctx context.Context, s Selector, budget int) (Counted, 
 		return Counted{}, err
 	}
 	counted := Counted{Count: did.Matched}
-	if did.Seen > 0 && len(r.labels) == 0 {
+	if did.Seen > 0 && len(r.labels) == 0 && !s.onlyFailing() {
 		// Shards are a fair sample: a hash of the id decides where an account is.
 		share := float64(did.Matched) / float64(did.Seen)
 		counted.Estimate = max(did.Matched, int(math.Round(share*float64(all.Registered))))
