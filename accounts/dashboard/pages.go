@@ -6,6 +6,7 @@ import "net/url"
 func allPages() []*page {
 	return []*page{
 		overviewPage(),
+		problemsPage(),
 		failurePage(),
 	}
 }
