@@ -58,7 +58,15 @@ func (m *Monitor) problems(ctx context.Context) error {
 			return nil
 		}
 	}
-	return problem.Keep(ctx, m.ring, t.gathering.Summary(t.leftOut))
+	found := t.gathering.Summary(t.leftOut)
+	quarantined := 0
+	for i := range found.Groups {
+		if found.Groups[i].Code == QuarantineReason {
+			quarantined += found.Groups[i].Parked
+		}
+	}
+	m.watch.quarantined(quarantined)
+	return problem.Keep(ctx, m.ring, found)
 }
 
 // failing adds the failing accounts of a shard. It returns how many accounts it looked at, and how

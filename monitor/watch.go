@@ -14,7 +14,7 @@ import (
 type watch struct {
 	mu    sync.Mutex
 	last  concern.Watched
-	taken struct{ counted, groups, dead, trimmed time.Time } // by our own clock
+	taken struct{ counted, groups, dead, trimmed, quarantined time.Time } // by our own clock
 }
 
 // note changes what was watched.
@@ -45,6 +45,10 @@ func (w *watch) now() concern.Watched {
 	if told.Trimmed != nil {
 		part := *told.Trimmed
 		part.Age, told.Trimmed = age(w.taken.trimmed), &part
+	}
+	if told.Quarantined != nil {
+		part := *told.Quarantined
+		part.Age, told.Quarantined = age(w.taken.quarantined), &part
 	}
 	return told
 }
@@ -82,6 +86,14 @@ func (w *watch) dropped(messages int) {
 	w.note(func(w *watch, now time.Time) {
 		w.taken.trimmed = now
 		w.last.Trimmed = &concern.Trimmed{Early: messages}
+	})
+}
+
+// quarantined notes how many accounts are in quarantine.
+func (w *watch) quarantined(n int) {
+	w.note(func(w *watch, now time.Time) {
+		w.taken.quarantined = now
+		w.last.Quarantined = &concern.InQuarantine{Accounts: n}
 	})
 }
 

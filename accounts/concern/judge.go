@@ -235,6 +235,9 @@ func (f *facts) ofWatched() (all []Concern) {
 	if d := f.watched.Dead; d != nil && d.Letters > 0 {
 		all = append(all, Concern{Code: DeadLetters, Level: Warn, Messages: d.Letters, Seconds: d.Oldest})
 	}
+	if q := f.watched.Quarantined; q != nil && q.Accounts > 0 {
+		all = append(all, Concern{Code: Quarantined, Level: Warn, Accounts: q.Accounts})
+	}
 	if t := f.watched.Trimmed; t != nil && t.Early > 0 {
 		all = append(all, Concern{Code: MessagesDropped, Level: Warn, Messages: t.Early, Since: f.told.Add(-time.Duration(t.Seconds * float64(time.Second)))})
 	}

@@ -122,6 +122,7 @@ func TestJudge(t *testing.T) {
 		"a group lags":     {func(f *facts) { f.watched.Groups.All[0].Oldest = 600 }, "group_lagging warn", "group crm lags: 5 messages"},
 		"a group far back": {func(f *facts) { f.watched.Groups.All[0].Near = true }, "group_lagging bad", ""},
 		"dead letters":     {func(f *facts) { f.watched.Dead = &Dead{Letters: 3, Oldest: 60} }, "dead_letters warn", "3 dead letters, the oldest 1m0s"},
+		"quarantine":       {func(f *facts) { f.watched.Quarantined = &InQuarantine{Accounts: 6} }, "quarantined warn", "^6 accounts"},
 		"messages dropped": {func(f *facts) { f.watched.Trimmed = &Trimmed{Early: 9} }, "messages_dropped warn", "^9 messages"},
 		"a silent process": {func(f *facts) { f.stats.Processes = append(f.stats.Processes, process("p3", time.Minute, "api")) }, "process_silent warn", "p3"},
 		"settings": {func(f *facts) {

@@ -33,6 +33,8 @@ type Watched struct {
 	Groups  *Groups  `json:"groups,omitempty"`
 	Dead    *Dead    `json:"dead,omitempty"`
 	Trimmed *Trimmed `json:"trimmed,omitempty"`
+
+	Quarantined *InQuarantine `json:"quarantined,omitempty"`
 }
 
 // Age is how old a part is, in seconds.
@@ -76,6 +78,12 @@ type Trimmed struct {
 	Early int `json:"early"` // messages dropped before they were past their retention, the last time that there were any
 }
 
+// InQuarantine is the accounts that were parked because their checks hang or kill replicas.
+type InQuarantine struct {
+	Age
+	Accounts int `json:"accounts"`
+}
+
 // Tell tells everybody what the monitor on duty watches.
 func (w *Watched) Tell(ctx context.Context, ring *circulate.Ring) error {
 	text, err := json.Marshal(w)
@@ -114,6 +122,9 @@ func readWatched(ctx context.Context, ring *circulate.Ring) (w Watched, told, no
 	}
 	if w.Trimmed != nil && !young(w.Trimmed.Age, trimLasts) {
 		w.Trimmed = nil
+	}
+	if w.Quarantined != nil && !young(w.Quarantined.Age, watchLasts) {
+		w.Quarantined = nil
 	}
 	return w, notice.Posted, now, nil
 }
