@@ -24,83 +24,60 @@ const (
 //
 // The embedded server has none, because it keeps nothing anyway.
 func Concerns(ctx context.Context, server Server) ([]Concern, error) {
-	switch s := server.(type) {
-	case *Embedded:
-		return nil, nil
-	case *Cluster:
-		addresses, err := s.Nodes(ctx)
-		if err != nil {
-			return nil, err
-		}
-		var all []Concern
-		var errs []error
-		for _, address := range addresses {
-			found, err := concernsOf(ctx, address, func(ctx context.Context) (redis.Conn, error) { return s.ConnTo(ctx, address) })
-			all = append(all, found...)
-			errs = append(errs, err)
-		}
-		return all, errors.Join(errs...)
-	default:
-		return concernsOf(ctx, server.Name(), func(ctx context.Context) (redis.Conn, error) { return server.Conn(ctx, "") })
-	}
-}
-
-// concernsOf asks one server.
-func concernsOf(ctx context.Context, name string, lend func(context.Context) (redis.Conn, error)) ([]Concern, error) {
-	ctx, cancel := context.WithTimeout(ctx, concernsWithin)
-	defer cancel()
-	conn, err := lend(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("redis %s: %w", name, err)
-	}
-	defer conn.Close()
-	q := questions{ctx: ctx, conn: conn, name: name}
-	q.ask()
-	if q.err != nil {
-		return nil, fmt.Errorf("redis %s: %w", name, q.err)
-	}
-	return q.found, nil
+	nodes, err := Survey(ctx, server)
+	return ConcernsOf(nodes), err
 }
 
 // questions are those to one server.
 type questions struct {
-	ctx   context.Context
-	conn  redis.Conn
-	name  string
-	found []Concern
+	ctx  context.Context
+	conn redis.Conn
+	node *Node
 
 	refused []string // kinds of questions that it refused
 	err     error    // it went away
 }
 
 func (q *questions) ask() {
-	if q.setting("appendonly") == "no" {
+	n := q.node
+	n.AppendOnly = q.setting("appendonly")
+	if n.AppendOnly == "no" {
 		q.say(ConcernAppendOnly, "", "appendonly is no: a restart loses what was written since the last snapshot, if there is one; set it to yes")
 	}
 	policy, limit := q.setting("maxmemory-policy"), q.setting("maxmemory")
+	n.Policy = policy
 	if policy != "" && policy != "noeviction" && limit != "0" {
 		q.say(ConcernEviction, policy, "maxmemory-policy is %s: when memory is full, accounts are dropped with their keys; set it to noeviction", policy)
 	}
 	info := q.info("replication")
-	if replicas := infoField(info, "connected_slaves"); replicas != "0" && replicas != "" && q.setting("min-replicas-to-write") == "0" {
+	n.Replicas, _ = strconv.Atoi(infoField(info, "connected_slaves"))
+	if n.Replicas > 0 {
+		n.MinReplicas = q.setting("min-replicas-to-write")
+	}
+	if n.MinReplicas == "0" {
 		q.say(ConcernReplicas, "", "it has replicas, and min-replicas-to-write is 0: a master that is cut off from them takes writes that a failover forgets; set it to 1")
 	}
-	if status := infoField(q.info("persistence"), "aof_last_write_status"); status != "" && status != "ok" {
+	n.AppendStatus = infoField(q.info("persistence"), "aof_last_write_status")
+	if n.AppendStatus != "" && n.AppendStatus != "ok" {
 		q.say(ConcernAppendFails, "", "its append-only file cannot be written: a restart loses what came since; see its disk")
 	}
 	info = q.info("memory")
-	used, _ := strconv.ParseFloat(infoField(info, "used_memory"), 64)
-	most, _ := strconv.ParseFloat(infoField(info, "maxmemory"), 64)
-	if share := 100 * used / most; most > 0 && share >= memoryConcern {
+	n.Used, _ = strconv.ParseInt(infoField(info, "used_memory"), 10, 64)
+	n.Limit, _ = strconv.ParseInt(infoField(info, "maxmemory"), 10, 64)
+	if share := 100 * float64(n.Used) / float64(n.Limit); n.Limit > 0 && share >= memoryConcern {
 		q.say(ConcernMemory, strconv.Itoa(int(share)), "it uses %.0f %% of maxmemory: messages are not taken above the mark of ROUNDS_MEMORY_MARK; raise maxmemory, or keep less", share)
 	}
+	info = q.info("server")
+	n.Version = infoField(info, "redis_version")
+	seconds, _ := strconv.ParseInt(infoField(info, "uptime_in_seconds"), 10, 64)
+	n.Up = time.Duration(seconds) * time.Second
 	if len(q.refused) > 0 {
 		q.say(ConcernUnasked, strings.Join(q.refused, ", "), "%s may not be asked, so nobody sees whether it keeps what it acknowledges; allow the user +config|get and +info", strings.Join(q.refused, " and "))
 	}
 }
 
 func (q *questions) say(code ConcernCode, value, format string, args ...any) {
-	q.found = append(q.found, Concern{Node: q.name, Code: code, Value: value, Text: "redis " + q.name + ": " + fmt.Sprintf(format, args...)})
+	q.node.Concerns = append(q.node.Concerns, Concern{Node: q.node.Name, Code: code, Value: value, Text: "redis " + q.node.Name + ": " + fmt.Sprintf(format, args...)})
 }
 
 // setting returns the value of one setting, or "" if it is not answered.

@@ -38,6 +38,30 @@ func TestConcerns(t *testing.T) {
 	}
 }
 
+// A survey tells of each server what matters for whether it keeps data, and names those that
+// are away.
+func TestSurvey(t *testing.T) {
+	t.Parallel()
+	process := redistest.Start(t, redistest.WithAOF(), redistest.WithArgs("--maxmemory", "100mb"))
+	server := redistest.Connect(t, process)
+	nodes, err := connect.Survey(t.Context(), server)
+	if err != nil || len(nodes) != 1 {
+		t.Fatalf("%+v, %v", nodes, err)
+	}
+	n := nodes[0]
+	if n.Name != server.Name() || n.Away || n.Version == "" || n.Used <= 0 || n.Limit != 100<<20 || n.Policy != "noeviction" ||
+		n.AppendOnly != "yes" || n.AppendStatus != "ok" || n.Replicas != 0 || n.MinReplicas != "" || n.Up < 0 {
+		t.Errorf("%+v", n)
+	}
+	process.Kill()
+	if nodes, err = connect.Survey(t.Context(), server); err == nil || len(nodes) != 1 || !nodes[0].Away || nodes[0].Name != server.Name() {
+		t.Errorf("away: %+v, %v", nodes, err)
+	}
+	if nodes, err = connect.Survey(t.Context(), redistest.Embedded(t)); err != nil || len(nodes) != 1 || nodes[0].Away || nodes[0].Version != "" {
+		t.Errorf("embedded: %+v, %v", nodes, err)
+	}
+}
+
 // A user that lacks the permission to ask is reported, because silence does not mean that
 // all is well.
 func TestConcernsMayNotBeAsked(t *testing.T) {
