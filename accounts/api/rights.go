@@ -111,6 +111,7 @@ func Rights() []Right {
 
 		{"GET /v1/trail", access.Admin, ScopeService},
 		{"GET /v1/concerns", access.Viewer, ScopeService},
+		{"GET /v1/system", access.Viewer, ScopeService},
 		{"GET /v1/law", access.Viewer, ScopeService},
 		{"GET /v1/audit", access.Viewer, ScopeService},
 		{"POST /v1/audit:repair", access.Admin, ScopeService},

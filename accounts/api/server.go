@@ -76,6 +76,10 @@ type Options struct {
 	// Data tells where accounts are kept, for GET /v1/stats. Nil: the stats do not say.
 	Data func(context.Context) Data
 
+	// Store tells which Redis servers keep everything, for GET /v1/system. Nil: it does not
+	// say.
+	Store func(context.Context) outlook.Store
+
 	DeadAfter    time.Duration // a replica that is silent for so long is not alive; default 10 s
 	MaxFollowers int           // how many callers may follow messages at once; default 256
 	PollInterval time.Duration // how often a follower looks for messages without a wake-up; default 1 min

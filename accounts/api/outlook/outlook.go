@@ -31,6 +31,10 @@ type Routes struct {
 	// Redis returns what is wrong with the Redis servers; nil: that is not known.
 	Redis func(context.Context) concern.Redis
 
+	// Store returns where everything is kept; nil: that is not known. It keeps what it last
+	// knew while servers do not answer.
+	Store func(context.Context) Store
+
 	DeadAfter time.Duration // a replica that is silent for so long is not alive
 
 	Trail *trail.Trail // who changed what
@@ -48,4 +52,5 @@ func (r Routes) Add() {
 	r.addTimeline()
 	r.addLimits()
 	r.addCredentials()
+	r.addSystem()
 }

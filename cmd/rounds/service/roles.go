@@ -93,7 +93,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 	} else {
 		options := api.Options{
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
-			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, RequireKey: s.API.KeysRequired(), Data: keep.data,
+			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, RequireKey: s.API.KeysRequired(), Data: keep.data, Store: keep.servers,
 			Trail: again.trail.Load(), Seal: o.seals.public.Load, Demo: o.Demo,
 		}
 		pages, err := guide.New(api.GuidePath)

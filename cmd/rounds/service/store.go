@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/monitor"
 )
 
-// dataKept is how long Redis' answer is reused.
-const dataKept = 30 * time.Second
+const (
+	dataKept     = 30 * time.Second // how long Redis' answer is reused
+	surveyWithin = 10 * time.Second // all servers together
+)
 
 // store is the Redis that keeps everything.
 type store struct {
@@ -21,6 +24,7 @@ type store struct {
 	mu    sync.Mutex
 	asked time.Time
 	known api.Data
+	nodes []connect.Node
 }
 
 // data returns where everything is kept, and what could lose it. While Redis does not
@@ -28,21 +32,48 @@ type store struct {
 func (s *store) data(ctx context.Context) api.Data {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.ask(ctx)
+	return s.known
+}
+
+// servers returns where everything is kept, and the servers that do, with those that cannot
+// be reached now.
+func (s *store) servers(ctx context.Context) outlook.Store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ask(ctx)
+	all := outlook.Store{Name: s.known.Store, Forgets: s.known.Forgets}
+	for _, n := range s.nodes {
+		all.Nodes = append(all.Nodes, outlook.StoreNode{
+			Name: n.Name, Away: n.Away, Version: n.Version, Up: n.Up.Seconds(), Used: n.Used, Limit: n.Limit,
+			Policy: n.Policy, AppendOnly: n.AppendOnly, AppendStatus: n.AppendStatus, Replicas: n.Replicas, MinReplicas: n.MinReplicas,
+		})
+	}
+	return all
+}
+
+// ask asks the servers, unless they were asked just now. The caller holds mu.
+func (s *store) ask(ctx context.Context) {
 	if !s.asked.IsZero() && time.Since(s.asked) < dataKept {
-		return s.known
+		return
 	}
 	s.asked = time.Now()
 	_, embedded := s.server.(*connect.Embedded)
 	s.known.Store, s.known.Forgets = s.server.Name(), embedded
-	found, err := connect.Concerns(ctx, s.server)
+	// Not the caller's context alone: others have this answer too.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), surveyWithin)
+	defer cancel()
+	nodes, err := connect.Survey(ctx, s.server)
+	if len(nodes) > 0 {
+		s.nodes = nodes
+	}
 	if err != nil {
-		return s.known
+		return
 	}
 	s.known.Concerns = nil
-	for _, c := range found {
+	for _, c := range connect.ConcernsOf(nodes) {
 		s.known.Concerns = append(s.known.Concerns, api.RedisConcern{Node: c.Node, Concern: string(c.Code), Value: c.Value, Text: c.Text})
 	}
-	return s.known
 }
 
 // tell logs what could lose data when the process starts. A monitor keeps looking.
