@@ -47,6 +47,35 @@ type Waits struct {
 	Urgent, Normal, Low int    // accounts that wait in each lane of its shard
 }
 
+// ClaimsBefore returns about how many accounts of the shard are claimed before one that waits,
+// if none comes in the meantime: those ahead of it in its lane, and those of the other lanes
+// that get their share meanwhile. See circulate.Priority. It returns false if that is not
+// known.
+func (w *Waits) ClaimsBefore() (int, bool) {
+	turn := w.Ahead + 1
+	switch {
+	case w.Kind != "": // half of a claim is of those that wait by kind
+		return min(2*w.Ahead, w.Ahead+w.Urgent+w.Normal+w.Low), true
+	case w.Lane == laneWord(circulate.Urgent):
+		return w.Ahead + min(w.Normal, turn*3/12) + min(w.Low, turn/12), true
+	case w.Lane == laneWord(circulate.Normal):
+		return min(w.Ahead+w.Urgent, turn*15/3) + min(w.Low, turn/3), true
+	case w.Lane == laneWord(circulate.Low):
+		return min(w.Ahead+w.Urgent+w.Normal, turn*16), true
+	}
+	return 0, false
+}
+
+// FailuresLeft returns how many more failures in a row park the account, if it keeps failing
+// as it did: at least 1. It returns false for an account that does not fail or whose record
+// cannot be read, and for one that is parked already.
+func (e *Explanation) FailuresLeft() (int, bool) {
+	if e.Fault != "" || e.State.Failures == 0 || e.State.Place == circulate.Parked {
+		return 0, false
+	}
+	return max(1, e.Policy().Budget()-e.State.Failures), true
+}
+
 // Staleness returns the time since a check last succeeded completely or, if none ever
 // did, since the account was registered. It returns false if that is unknown.
 func (e *Explanation) Staleness() (time.Duration, bool) {

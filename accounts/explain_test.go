@@ -233,3 +233,46 @@ func TestExplainStaleness(t *testing.T) {
 		stale(5 * time.Minute)
 	})
 }
+
+func TestClaimsBefore(t *testing.T) {
+	for name, tt := range map[string]struct {
+		waits Waits
+		want  int
+		known bool
+	}{
+		"next in line":                     {Waits{Lane: "urgent", Urgent: 1}, 0, true},
+		"urgent, alone":                    {Waits{Lane: "urgent", Ahead: 23, Urgent: 30}, 23, true},
+		"urgent, among others":             {Waits{Lane: "urgent", Ahead: 23, Urgent: 30, Normal: 100, Low: 100}, 23 + 6 + 2, true},
+		"normal, behind few urgent ones":   {Waits{Lane: "normal", Ahead: 29, Urgent: 10, Normal: 50}, 39, true},
+		"normal, behind many urgent ones":  {Waits{Lane: "normal", Ahead: 2, Urgent: 1000, Normal: 3, Low: 9}, 15 + 1, true},
+		"low, behind few":                  {Waits{Lane: "low", Ahead: 5, Urgent: 1, Normal: 2, Low: 9}, 8, true},
+		"low, never behind more than that": {Waits{Lane: "low", Ahead: 1, Urgent: 1000, Normal: 2000, Low: 2}, 32, true},
+		"by its kind":                      {Waits{Lane: "normal", Kind: "web", Ahead: 10, Urgent: 1, Normal: 90}, 20, true},
+		"too far behind":                   {Waits{Normal: 9000}, 0, false},
+	} {
+		if got, known := tt.waits.ClaimsBefore(); got != tt.want || known != tt.known {
+			t.Errorf("%s: %d, %v; want %d, %v", name, got, known, tt.want, tt.known)
+		}
+	}
+}
+
+func TestFailuresLeft(t *testing.T) {
+	for name, tt := range map[string]struct {
+		view  circulate.View
+		want  int
+		known bool
+	}{
+		"fails":          {circulate.View{Failures: 4, Place: circulate.Scheduled, Record: []byte(`{"kind":"plain"}`)}, 12, true},
+		"its own budget": {circulate.View{Failures: 4, Place: circulate.Waiting, Record: []byte(`{"kind":"plain","retry_budget":5}`)}, 1, true},
+		"over it":        {circulate.View{Failures: 9, Place: circulate.Claimed, Record: []byte(`{"kind":"plain","retry_budget":5}`)}, 1, true},
+		"does not fail":  {circulate.View{Place: circulate.Scheduled, Record: []byte(`{"kind":"plain"}`)}, 0, false},
+		"parked":         {circulate.View{Failures: 16, Place: circulate.Parked, Record: []byte(`{"kind":"plain"}`)}, 0, false},
+		"unreadable":     {circulate.View{Failures: 4, Place: circulate.Scheduled, Record: []byte(`{`)}, 0, false},
+	} {
+		tt.view.ID = "a"
+		e := explain(&tt.view, 0, circulate.QueuePosition{})
+		if got, known := e.FailuresLeft(); got != tt.want || known != tt.known {
+			t.Errorf("%s: %d, %v; want %d, %v", name, got, known, tt.want, tt.known)
+		}
+	}
+}

@@ -57,7 +57,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	t.Helper()
 	f := &fixture{T: t, redis: redistest.Embedded(t), logs: new(bytes.Buffer)}
 	var err error
-	if f.ring, err = circulate.Open(context.Background(), f.redis, circulate.Options{Shards: 4}); err != nil {
+	if f.ring, err = circulate.Open(context.Background(), f.redis, circulate.Options{Shards: 4, Timeline: func() int { return 4000 }}); err != nil {
 		t.Fatal(err)
 	}
 	o := Options{

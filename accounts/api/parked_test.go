@@ -146,7 +146,7 @@ func TestSchedule(t *testing.T) {
 	}
 	s = Schedule{}
 	got = f.call("GET", "/v1/accounts/a%2Fb/schedule", "", 200, &s)
-	if s.Rule != "priority" || s.Lanes == nil || *s.Lanes != (Lanes{Lane: "low", Low: 1}) || s.Since.IsZero() {
+	if s.Rule != "priority" || s.Lanes == nil || s.Lanes.Lane != "low" || s.Lanes.Low != 1 || s.Lanes.Before == nil || *s.Lanes.Before != 0 || s.Since.IsZero() {
 		t.Errorf("%s", got.body)
 	}
 	if _, err := f.ring.Register(context.Background(), f.ring.ShardOf("bad"), []circulate.Registration{{ID: "bad", Record: []byte("{")}}); err != nil {

@@ -2,9 +2,11 @@ package api
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/history"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -33,6 +35,7 @@ type Schedule struct {
 	Nudged  time.Time   `json:"nudged_to,omitzero" doc:"When the check is due that was asked for while it waits or is checked. It takes effect when the account is returned."`
 
 	Failures  int       `json:"failures" doc:"Failed checks in a row."`
+	Left      *int      `json:"failures_left,omitempty" doc:"How many more in a row park it. Refused credentials, and what is gone or not valid, park it earlier. Left out for an account that does not fail, or is parked."`
 	Strikes   int       `json:"strikes" doc:"Times that it was taken from a replica that did not return it, since the last good return."`
 	Succeeded time.Time `json:"last_success,omitzero" doc:"When a check last succeeded completely or, if none ever did, when it was registered."`
 	Staleness *float64  `json:"staleness_seconds,omitempty" doc:"The time since then."`
@@ -57,6 +60,9 @@ type Lanes struct {
 	Urgent int    `json:"urgent" doc:"Accounts that wait in each lane of its shard."`
 	Normal int    `json:"normal"`
 	Low    int    `json:"low"`
+
+	Before  *int     `json:"before,omitempty" doc:"About how many accounts of its shard are claimed before it, those of other lanes included; left out if unknown."`
+	Seconds *float64 `json:"estimate_seconds,omitempty" doc:"About how long that takes at the rate of the last minute; left out if that is unknown, or nothing was checked."`
 }
 
 type scheduleReply struct {
@@ -68,7 +74,33 @@ func (s *Server) getSchedule(ctx context.Context, r *AccountID) (*scheduleReply,
 	if err != nil {
 		return nil, s.problem(ctx, "explain account", err)
 	}
-	return &scheduleReply{scheduleOf(&e)}, nil
+	reply := scheduleReply{scheduleOf(&e)}
+	if lanes := reply.Body.Lanes; lanes != nil && lanes.Before != nil {
+		if rate := s.rate(ctx); rate > 0 {
+			seconds := float64(*lanes.Before) * float64(s.options.Ring.Shards()) / rate
+			lanes.Seconds = &seconds
+		}
+	}
+	return &reply, nil
+}
+
+// rate returns how many checks a second all replicas made in the last minute. It is 0 if
+// that is unknown.
+func (s *Server) rate(ctx context.Context) float64 {
+	found, err := s.history.Look(ctx, history.Query{Before: time.Minute, Step: history.Every, Fields: []history.Field{history.ChecksPerSecond}})
+	if err != nil || len(found.Curves) == 0 {
+		return 0 // an explanation without an estimate is one
+	}
+	sum, known := 0.0, 0
+	for _, rate := range found.Curves[0].Mean {
+		if !math.IsNaN(rate) {
+			sum, known = sum+rate, known+1
+		}
+	}
+	if known == 0 {
+		return 0
+	}
+	return sum / float64(known)
 }
 
 func scheduleOf(e *accounts.Explanation) Schedule {
@@ -88,12 +120,18 @@ func scheduleOf(e *accounts.Explanation) Schedule {
 		seconds := stale.Seconds()
 		s.Staleness = &seconds
 	}
+	if more, ok := e.FailuresLeft(); ok {
+		s.Left = &more
+	}
 	if left, ok := e.Headroom(); ok {
 		keeps, seconds := e.Retention.Seconds(), left.Seconds()
 		s.Retention, s.Headroom = &keeps, &seconds
 	}
 	if w := e.Waits; w != nil {
 		s.Lanes = &Lanes{Lane: w.Lane, Kind: w.Kind, Ahead: w.Ahead, Urgent: w.Urgent, Normal: w.Normal, Low: w.Low}
+		if before, ok := w.ClaimsBefore(); ok {
+			s.Lanes.Before = &before
+		}
 	}
 	return s
 }

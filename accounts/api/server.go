@@ -15,6 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/accounts/callback"
 	"github.com/rounds-dev/rounds/accounts/form"
+	"github.com/rounds-dev/rounds/accounts/history"
 	"github.com/rounds-dev/rounds/accounts/message"
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/accounts/trail"
@@ -115,6 +116,7 @@ func (o Options) withDefaults() Options {
 type Server struct {
 	options  Options
 	messages *message.Reader
+	history  *history.Reader
 	serving  atomic.Pointer[serving]
 
 	sight  sight
@@ -146,7 +148,7 @@ type terms struct {
 
 // New makes a server. It starts nothing.
 func New(o Options) (*Server, error) {
-	s := &Server{options: o.withDefaults(), messages: message.New(o.Ring)}
+	s := &Server{options: o.withDefaults(), messages: message.New(o.Ring), history: history.NewReader(o.Ring)}
 	if s.options.Trail == nil {
 		var err error
 		if s.options.Trail, err = trail.New(o.Ring, trail.Options{Log: s.options.Log}); err != nil {

@@ -238,7 +238,9 @@ func whatOf(e *trail.Entry) (what string, caused []lines.Event) {
 		return string(lines.Nudged), []lines.Event{lines.Nudged}
 	case "delete":
 		return string(lines.Deregistered), []lines.Event{lines.Deregistered}
-	case "create", "put", "patch":
+	case "create":
+		return Registered, nil
+	case "put", "patch":
 		switch {
 		case e.Counts["unchanged"] > 0:
 			return "", nil

@@ -74,7 +74,6 @@ type historyReply struct {
 
 // addHistory adds the route that returns figures over time.
 func (r Routes) addHistory() {
-	reader := history.NewReader(r.Ring)
 	var names []string
 	for _, f := range history.Fields() {
 		names = append(names, f.String())
@@ -86,7 +85,7 @@ func (r Routes) addHistory() {
 			"Accounts by place and overdue_seconds are counted once a minute; staleness and failing_accounts are those of the last scan. Numbers are exact within 0.05 %.",
 		Errors: []int{401, 422, 503},
 	}, func(ctx context.Context, request *historyRequest) (*historyReply, error) {
-		return r.history(ctx, reader, request)
+		return r.history(ctx, r.History, request)
 	})
 }
 

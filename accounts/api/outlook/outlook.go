@@ -11,6 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/concern"
+	"github.com/rounds-dev/rounds/accounts/history"
 	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -37,7 +38,8 @@ type Routes struct {
 
 	DeadAfter time.Duration // a replica that is silent for so long is not alive
 
-	Trail *trail.Trail // who changed what
+	Trail   *trail.Trail    // who changed what
+	History *history.Reader // figures over time
 
 	Demo *Demo // what visitors of a demonstration may do; nil: this is none, and there are no such routes
 }
