@@ -162,7 +162,7 @@ func TestLiveStreamSendsWhatChanged(t *testing.T) {
 		var events []string
 		lines := bufio.NewScanner(r)
 		lines.Buffer(nil, 1<<20)
-		for lines.Scan() && len(events) < 12 {
+		for lines.Scan() && len(events) < 60 {
 			if line := lines.Text(); strings.HasPrefix(line, "event: ") || strings.HasPrefix(line, "data: {\"id") {
 				events = append(events, strings.SplitN(line, `","html`, 2)[0])
 			}

@@ -24,6 +24,7 @@ func (l *language) functions() template.FuncMap {
 		"ago":     l.ago,
 		"link":    link,
 		"dict":    dict,
+		"concern": l.concern,
 		"add":     func(a, b int) int { return a + b },
 		"join":    strings.Join,
 	}
