@@ -115,7 +115,7 @@ func compressed(next http.Handler) http.Handler {
 	}
 	packed := wrap(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/live/") {
+		if strings.HasPrefix(r.URL.Path, "/live/") || r.URL.Path == bulkRun {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -86,26 +86,69 @@ func accountPath(id string) string {
 	return "/v1/accounts/" + escaped
 }
 
+// exchange is do with headers of the request. It returns those of the reply.
+func (v *visit) exchange(method, path string, header http.Header, body, into any) (http.Header, error) {
+	w := &replyWriter{header: make(http.Header), status: http.StatusOK}
+	if err := v.site.ask(v.r.Context(), w, v.r.RemoteAddr, method, path, header, body); err != nil {
+		return nil, err
+	}
+	reply, err := w.reply(path)
+	if err != nil {
+		return w.header, err
+	}
+	return w.header, decode(path, reply, into)
+}
+
+// stream calls the API on behalf of the visitor, and calls each with every line of the reply
+// as it comes. An error of each ends the call. A refusal is a *problem.
+func (v *visit) stream(method, path string, each func(line []byte) error) error {
+	w := &lineWriter{replyWriter: replyWriter{header: make(http.Header), status: http.StatusOK}, each: each}
+	if err := v.site.ask(v.r.Context(), w, v.r.RemoteAddr, method, path, nil, nil); err != nil {
+		return err
+	}
+	if w.err != nil {
+		return w.err
+	}
+	_, err := w.reply(path)
+	return err
+}
+
 // call calls the API inside the process. The context carries the visitor.
 func (s *site) call(ctx context.Context, from, method, path string, body any) ([]byte, error) {
+	w := &replyWriter{header: make(http.Header), status: http.StatusOK}
+	if err := s.ask(ctx, w, from, method, path, nil, body); err != nil {
+		return nil, err
+	}
+	return w.reply(path)
+}
+
+// ask has the API answer a request.
+func (s *site) ask(ctx context.Context, w http.ResponseWriter, from, method, path string, header http.Header, body any) error {
 	var sent []byte
 	if body != nil {
 		var err error
 		if sent, err = json.Marshal(body); err != nil {
-			return nil, fmt.Errorf("call %s: %w", path, err)
+			return fmt.Errorf("call %s: %w", path, err)
 		}
 	}
 	r, err := http.NewRequestWithContext(ctx, method, "http://inside"+path, bytes.NewReader(sent))
 	if err != nil {
-		return nil, fmt.Errorf("call %s: %w", path, err)
+		return fmt.Errorf("call %s: %w", path, err)
 	}
 	r.RemoteAddr, r.RequestURI = from, path
 	r.Header.Set("Accept", "application/json")
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	w := &replyWriter{header: make(http.Header), status: http.StatusOK}
+	for name, values := range header {
+		r.Header[name] = values
+	}
 	s.inside.ServeHTTP(w, r)
+	return nil
+}
+
+// reply returns what was replied, or the refusal.
+func (w *replyWriter) reply(path string) ([]byte, error) {
 	switch {
 	case w.over:
 		return nil, fmt.Errorf("call %s: the reply is larger than %d bytes", path, maxReply)
@@ -148,3 +191,31 @@ func (w *replyWriter) Write(p []byte) (int, error) {
 
 // Flush does nothing: the reply is read at its end.
 func (w *replyWriter) Flush() {}
+
+// lineWriter passes the lines of a reply on, unless it is a refusal.
+type lineWriter struct {
+	replyWriter
+	each func(line []byte) error
+	err  error // of each
+}
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.begun = true
+	if w.err != nil {
+		return 0, w.err
+	}
+	n, err := w.replyWriter.Write(p)
+	if err != nil || w.status >= 300 {
+		return n, err
+	}
+	for {
+		line, rest, whole := bytes.Cut(w.body.Bytes(), []byte("\n"))
+		if !whole {
+			return n, nil
+		}
+		if w.err = w.each(line); w.err != nil {
+			return n, w.err
+		}
+		w.body = *bytes.NewBuffer(bytes.Clone(rest))
+	}
+}

@@ -7,6 +7,7 @@ func allPages() []*page {
 	return []*page{
 		overviewPage(),
 		problemsPage(),
+		accountsPage(), bulkPage(), bulkRunPage(), newPage(), editPage(),
 		failurePage(),
 	}
 }
