@@ -63,6 +63,11 @@ type shownField struct {
 	Options []shownOption
 }
 
+// Open reports whether a field of several inputs is shown unfolded.
+func (f shownField) Open() bool {
+	return f.Required || f.Wrong != "" || f.User != "" || f.Secret != "" || len(f.Rows) > headerRows
+}
+
 // Input is the type of the field's input.
 func (f shownField) Input() string {
 	switch f.Type {
