@@ -62,6 +62,7 @@ func good() fstest.MapFS {
 	source(m, "cmd/rounds/terminal/writer.go", "terminal")
 	source(m, "cmd/rounds/settings/settings.go", "settings", "circulate", "cmd/rounds/listen", "poller/secrets")
 	source(m, "cmd/rounds/admin/trail.go", "admin", "accounts/api", "accounts/trail", "cmd/rounds/client")
+	source(m, "cmd/rounds/demo/demo.go", "demo", "accounts/api/outlook", "circulate/connect", "cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service")
 	source(m, "cmd/rounds/client/client.go", "client", "accounts/api")
 	source(m, "testing/checktest/suite.go", "checktest", "poller", "testing/upstream")
 	source(m, "testing/chaos/chaos.go", "chaos", "poller", "testing/redistest")
@@ -142,6 +143,7 @@ func TestBadImports(t *testing.T) {
 		{"accounts/access/signin/bad.go", "circulate"},
 		{"accounts/trail/bad.go", "accounts"},
 		{"cmd/rounds/admin/bad.go", "cmd/rounds/command"},
+		{"cmd/rounds/demo/bad.go", "cmd/rounds/command"},
 		{"circulate/journal/bad.go", "circulate/group"},
 		{"circulate/bulletin/bad.go", "circulate/journal"},
 		{"accounts/law/bad.go", "accounts"},

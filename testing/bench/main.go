@@ -6,6 +6,7 @@
 //	go run ./testing/bench delivery [--json]
 //	go run ./testing/bench bulk [--json]
 //	go run ./testing/bench wecom [--json]
+//	go run ./testing/bench dashboard [--json]
 //
 // It starts the redis-server that it measures, in memory and without
 // persistence, on a free loopback port.
@@ -80,7 +81,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	const usage = "usage: bench ring|cadence [--json] [--for 4s] [--accounts 1000000]\n" +
 		"       bench delivery [--json] [--for 10s] [--messages 100000] [--waiting 10000000]\n" +
 		"       bench bulk [--json] [--accounts 1000000]\n" +
-		"       bench wecom [--json] [--for 1m] [--accounts 5000]"
+		"       bench wecom [--json] [--for 1m] [--accounts 5000]\n" +
+		"       bench dashboard [--json] [--for 1m] [--rounds 3] [--accounts 1000000] [--failing 20000] [--requests 200]"
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
@@ -89,6 +91,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if args[0] == "bulkserve" { // bench bulk starts this
 		return bulkServe(ctx, args[1:], os.Stdin, out)
+	}
+	if args[0] == "dashboardserve" { // bench dashboard starts these
+		return dashboardServe(ctx, args[1:], os.Stdin, out)
+	}
+	if args[0] == "dashboardpoll" {
+		return dashboardPoll(ctx, args[1:], os.Stdin, out)
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "one JSON object a line")
@@ -152,6 +160,24 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 		b := &wecomBench{report: report, length: *length, accounts: *accounts}
+		return b.run(ctx)
+	case "dashboard":
+		b := &dashboardBench{}
+		flags.DurationVar(&b.window, "for", time.Minute, "how long each measurement of Redis is")
+		flags.IntVar(&b.rounds, "rounds", 3, "how often Redis is measured with viewers and without, in turn")
+		flags.IntVar(&b.failing, "failing", 20_000, "how many of the accounts fail")
+		flags.IntVar(&b.requests, "requests", 200, "requests for each page")
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		if b.rounds < 1 || b.requests < 1 || b.failing < 100 || b.failing > *accounts/2 || b.window < time.Second {
+			return errors.New("rounds and requests must be at least 1, and failing 100 to half of the accounts")
+		}
+		var err error
+		if b.report, err = newReporter(ctx, out, *asJSON); err != nil {
+			return err
+		}
+		b.accounts = *accounts
 		return b.run(ctx)
 	case "bulk":
 		b := &bulkBench{}
