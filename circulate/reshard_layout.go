@@ -90,7 +90,7 @@ func (l layout) format() int {
 }
 
 // agree reads a namespace's meta, or makes it as first if there is none.
-func agree(ctx context.Context, w *wire.Wire, first layout) (layout, error) {
+func agree(ctx context.Context, w *wire.Wire, first layout, restoring bool) (layout, error) {
 	namespace := w.Namespace()
 	key := metaKey(namespace)
 	read := wire.Command{"HMGET", key, "format"}
@@ -102,10 +102,14 @@ func agree(ctx context.Context, w *wire.Wire, first layout) (layout, error) {
 		}
 	}
 	write = append(write, wire.Command{"HSETNX", key, "format", first.format()}, read)
-	replies, err := w.Pipeline(ctx, key, read)
+	replies, err := w.Pipeline(ctx, key, read, wire.Command{"HEXISTS", key, restoringField})
 	if err != nil {
 		return layout{}, fmt.Errorf("open namespace %q: %w", namespace, err)
 	}
+	if partly, _ := redis.Bool(replies[1], nil); partly && !restoring {
+		return layout{}, fmt.Errorf("%w: namespace %q: a backup is being restored into it, or that was interrupted; then remove the namespace and restore again", ErrMismatch, namespace)
+	}
+	replies = replies[:1]
 	if meta, err := redis.Values(replies[0], nil); err == nil && len(meta) == 1+len(metaFields) && (wire.BytesAt(meta, 0) == nil || wire.BytesAt(meta, 2) == nil) {
 		if replies, err = w.Pipeline(ctx, key, write...); err != nil {
 			return layout{}, fmt.Errorf("open namespace %q: %w", namespace, err)
@@ -137,7 +141,7 @@ func agree(ctx context.Context, w *wire.Wire, first layout) (layout, error) {
 
 // readLayout returns the layout as it is now.
 func (r *Ring) readLayout(ctx context.Context) (layout, error) {
-	return agree(ctx, r.wire, r.layout)
+	return agree(ctx, r.wire, r.layout, r.restoring)
 }
 
 // Changed reports whether the number of shards has changed, or begun to change, since the

@@ -48,6 +48,9 @@ type Options struct {
 	// timeline.
 	Timeline func() int
 
+	// Restoring opens a namespace into which a backup is being restored; see Archive.Begin.
+	Restoring bool
+
 	// Observe is called with how long each call to Redis took and its error, from any
 	// goroutine; nil: it is not called.
 	Observe func(took time.Duration, err error)
@@ -63,6 +66,8 @@ type Ring struct {
 	sources   int         // how many of them accounts leave
 	log       *slog.Logger
 	timeline  func() int // see Options
+
+	restoring bool // of Options
 
 	copies copies
 	left   atomic.Bool // the shards that accounts leave need not be searched any more
@@ -87,7 +92,7 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	if first.shards == 0 {
 		first.shards = DefaultShards
 	}
-	l, err := agree(ctx, wire.New(server, o.Namespace, wire.Options{}), first)
+	l, err := agree(ctx, wire.New(server, o.Namespace, wire.Options{}), first, o.Restoring)
 	if err != nil {
 		return nil, err
 	}

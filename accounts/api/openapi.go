@@ -70,6 +70,7 @@ func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 
 	doc.AddOperation(schemas.importing())
 	doc.AddOperation(schemas.exporting())
+	doc.AddOperation(schemas.backup())
 	for _, action := range []accounts.Action{accounts.PauseAll, accounts.ResumeAll, accounts.DeleteAll, accounts.NudgeAll} {
 		doc.AddOperation(schemas.bulk(action))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rounds-dev/rounds/accounts/access/key"
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
@@ -42,6 +43,9 @@ type Env struct {
 	// RedisFlags adds the flags that say where Redis is. Keyring calls a function with the
 	// keys in the Redis that a command's flags and settings name.
 	RedisFlags func(flags *pflag.FlagSet)
+	// Restore calls a function with a new ring where a backup goes, and keeps programs from
+	// using it meanwhile. It fails where something is already.
+	Restore    func(cmd *cobra.Command, where Restoring, use func(ctx context.Context, ring *circulate.Ring) error) error
 	Keyring    func(cmd *cobra.Command, use func(ctx context.Context, keys *key.Keyring) error) error
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/accounts/trail"
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/admin"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
@@ -62,11 +63,29 @@ func (e environment) admin() admin.Env {
 	return admin.Env{
 		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, IDs: completeIDs(e), Labels: completeLabels(e), Keys: completeKeys(e),
 		Lookup: e.lookup, Terminal: e.terminal, Ask: e.ask, NeedsCommand: needsCommand,
-		RedisFlags: settings.AddRedisFlags, Keyring: e.keyring,
+		RedisFlags: settings.AddRedisFlags, Keyring: e.keyring, Restore: e.restore,
 		Calls: func(fn func(*cobra.Command, []string, *client.Client) error) func(*cobra.Command, []string) error {
 			return withClient(e, fn)
 		},
 	}
+}
+
+// restore has a function fill a new ring in the Redis and the namespace that flags and
+// settings name.
+func (e environment) restore(cmd *cobra.Command, where admin.Restoring, use func(context.Context, *circulate.Ring) error) error {
+	lookup, faults := settings.Layer(e.lookup, cmd.Flags())
+	s, err := settings.ReadRedis(lookup, cmd.Flags())
+	if err := errors.Join(faults, err); err != nil {
+		return err
+	}
+	if where.To != "" {
+		s.URL = where.To
+	}
+	there, err := service.OpenNamespace(s, s.Namespace)
+	if err != nil {
+		return err
+	}
+	return errors.Join(there.Fill(cmd.Context(), where.Shards, use), there.Close())
 }
 
 // keyring has a function make a key in the Redis that flags and settings name, which the

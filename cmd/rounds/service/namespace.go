@@ -11,6 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/accounts/trail"
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/circulate/namespace"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
@@ -62,6 +63,30 @@ func (n *Namespace) Keep(ctx context.Context, e trail.Entry) error {
 	e.By, e.Via = SystemUser(), "system"
 	t.Keep(ctx, e)
 	return nil
+}
+
+// Fill makes the namespace with so many shards, which must have nothing in this Redis, and has
+// a function fill it. Until that is done, programs refuse to work with the namespace.
+func (n *Namespace) Fill(ctx context.Context, shards int, fill func(context.Context, *circulate.Ring) error) error {
+	found, err := n.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if found.Keys > 0 {
+		return fmt.Errorf("namespace %s in Redis at %s is not empty: it has %d accounts and %d messages in %d keys; choose another with ROUNDS_NAMESPACE, or remove it with rounds namespace rm",
+			n.name, n.Redis(), found.Accounts, found.Messages, found.Keys)
+	}
+	ring, err := circulate.Open(ctx, n.server, circulate.Options{Namespace: n.name, Shards: shards, Restoring: true})
+	if err != nil {
+		return err
+	}
+	if err := ring.Archive().Begin(ctx); err != nil {
+		return err
+	}
+	if err := fill(ctx, ring); err != nil {
+		return fmt.Errorf("%w (remove namespace %s before you try again)", err, n.name)
+	}
+	return ring.Archive().End(ctx)
 }
 
 // SystemUser is who runs the process, by the operating system.

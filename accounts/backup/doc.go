@@ -1,0 +1,20 @@
+// Package backup writes everything that a namespace has to a file, and restores it from one.
+//
+// A backup is lines of JSON: a header, the consumer groups, the accounts, the messages, the
+// dead letters and a trailer with counts and a checksum. It is taken in small steps from
+// a service that runs, so it is of no single moment. What holds is an order: groups are read
+// before accounts, and accounts before messages. So a cursor of the backup is never ahead of
+// the messages in it: what was found after the cursor was read is found again, under the
+// same account and message id, and no message is missed. A group may get again what it has
+// acknowledged, and knows it by account and message id.
+//
+// Each account is as it was at one moment. One that was waiting or being checked is due at
+// once when it is restored, and one that came or left meanwhile may be in the file or not.
+//
+// A backup is restored into a namespace without keys, of any number of shards. All of the
+// file is verified before anything is written. Until all is written, the namespace says so,
+// and programs refuse to work with it.
+//
+// Left out are: which replicas run, the state of limits, samples, summaries, sessions and the
+// trail, and everything that lets somebody in: keys, secrets and credentials.
+package backup

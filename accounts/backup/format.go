@@ -1,0 +1,207 @@
+package backup
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	// Format is the version of the format that this program writes, and the latest that it
+	// reads.
+	Format = 1
+	// magic says in the header what the file is.
+	magic = "rounds backup"
+	// maxLine is the most bytes of a line: a message and what else stands beside it.
+	maxLine = 4 << 20
+)
+
+// Header is the first line of a backup.
+type Header struct {
+	Is        string    `json:"is"`
+	Format    int       `json:"format"`
+	Program   string    `json:"program,omitempty"` // the version that wrote it
+	Namespace string    `json:"namespace"`
+	Shards    int       `json:"shards"`
+	Time      time.Time `json:"time"` // when it was begun, by Redis' clock
+}
+
+// Counts are how many of each a backup has.
+type Counts struct {
+	Groups   int `json:"groups"`
+	Accounts int `json:"accounts"`
+	Messages int `json:"messages"`
+	Dead     int `json:"dead"`
+}
+
+// Trailer is the last line of a backup.
+type Trailer struct {
+	Counts
+	SHA256 string `json:"sha256"` // of all lines before, in hexadecimal
+}
+
+// line is one line of a backup. Exactly one field is set.
+type line struct {
+	Header  *Header      `json:"header,omitempty"`
+	Group   *groupLine   `json:"group,omitempty"`
+	Account *accountLine `json:"account,omitempty"`
+	Message *messageLine `json:"message,omitempty"`
+	Dead    *deadLine    `json:"dead,omitempty"`
+	End     *Trailer     `json:"end,omitempty"`
+}
+
+type groupLine struct {
+	Name  string `json:"name"`
+	Shard int    `json:"shard"`
+	After string `json:"after"`
+}
+
+type accountLine struct {
+	ID       string          `json:"id"`
+	Place    string          `json:"place"`
+	At       int64           `json:"at,omitempty"` // unix ms
+	Line     text            `json:"line"`
+	Record   json.RawMessage `json:"record,omitempty"`
+	Raw      text            `json:"raw,omitempty"` // a record that is no JSON, or would not stay as it is
+	Cursor   text            `json:"cursor,omitempty"`
+	Failures text            `json:"failures,omitempty"`
+	State    text            `json:"state,omitempty"`
+	Error    text            `json:"error,omitempty"`
+	Reason   text            `json:"reason,omitempty"`
+}
+
+type messageLine struct {
+	At      string          `json:"at"` // its position in its shard
+	Account string          `json:"account"`
+	Kind    string          `json:"kind,omitempty"`
+	ID      string          `json:"id"`
+	Type    string          `json:"type,omitempty"`
+	Time    time.Time       `json:"time,omitzero"`
+	Data    json.RawMessage `json:"data,omitempty"`
+	Raw     text            `json:"raw,omitempty"` // data that would not stay as it is
+}
+
+type deadLine struct {
+	Fields []text `json:"fields"`
+}
+
+// text is any bytes as JSON: a string, or {"base64": …} for what is not UTF-8.
+type text string
+
+// MarshalJSON implements json.Marshaler.
+func (t text) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(t)) {
+		return plain(string(t))
+	}
+	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString([]byte(t))})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *text) UnmarshalJSON(given []byte) error {
+	var s string
+	if json.Unmarshal(given, &s) == nil {
+		*t = text(s)
+		return nil
+	}
+	var packed struct {
+		Base64 *string `json:"base64"`
+	}
+	d := json.NewDecoder(bytes.NewReader(given))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&packed); err != nil || packed.Base64 == nil {
+		return fmt.Errorf("must be a string or {\"base64\": …}")
+	}
+	decoded, err := base64.StdEncoding.DecodeString(*packed.Base64)
+	*t = text(decoded)
+	return err
+}
+
+// plain returns JSON without the escapes that only HTML needs.
+func plain(v any) ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+// stays reports whether JSON is the same bytes once it was written and read as a part of a
+// line. What is compact, without the characters that encoding/json rewrites, does.
+func stays(value []byte) bool {
+	if len(value) == 0 || !json.Valid(value) || !utf8.Valid(value) {
+		return false
+	}
+	again, err := plain(json.RawMessage(value))
+	return err == nil && bytes.Equal(again, value)
+}
+
+func accountOf(a *circulate.Archived) *accountLine {
+	l := &accountLine{
+		ID: a.ID, Place: string(a.Standing), Line: text(a.Line), Cursor: text(a.Cursor), Failures: text(a.Failures),
+		State: text(a.State), Error: text(a.Error), Reason: text(a.Reason),
+	}
+	if !a.At.IsZero() {
+		l.At = a.At.UnixMilli()
+	}
+	if stays([]byte(a.Record)) {
+		l.Record = json.RawMessage(a.Record)
+	} else {
+		l.Raw = text(a.Record)
+	}
+	return l
+}
+
+func (l *accountLine) archived() (circulate.Archived, error) {
+	a := circulate.Archived{
+		ID: l.ID, Line: string(l.Line), Record: string(l.Record) + string(l.Raw), Cursor: string(l.Cursor), Failures: string(l.Failures),
+		State: string(l.State), Error: string(l.Error), Reason: string(l.Reason),
+	}
+	switch {
+	case l.ID == "":
+		return a, fmt.Errorf("account: has no id")
+	case len(l.Place) != 1 || l.Place != string(circulate.StandsScheduled) && l.Place != string(circulate.StandsParked) && l.Place != string(circulate.StandsWaiting):
+		return a, fmt.Errorf("account %q: place: must be s, p or w", l.ID)
+	case a.Record == "" || len(a.Line) < minLine:
+		return a, fmt.Errorf("account %q: has no record or no line", l.ID)
+	}
+	a.Standing = circulate.Standing(l.Place[0])
+	if a.Standing != circulate.StandsWaiting {
+		a.At = time.UnixMilli(l.At)
+	}
+	return a, nil
+}
+
+// minLine is the least that follows a ticket: a lane and a rule.
+const minLine = 2
+
+func messageOf(m *circulate.Found) *messageLine {
+	l := &messageLine{At: m.Position, Account: m.Account, Kind: m.Kind, ID: m.Message.ID, Type: m.Message.Type, Time: m.Message.Time}
+	switch {
+	case len(m.Message.Data) == 0:
+	case stays(m.Message.Data):
+		l.Data = m.Message.Data
+	default:
+		l.Raw = text(m.Message.Data)
+	}
+	return l
+}
+
+func (l *messageLine) found() (circulate.Found, circulate.StreamID, error) {
+	at, err := circulate.ParseStreamID(l.At)
+	if err != nil || at == (circulate.StreamID{}) {
+		return circulate.Found{}, at, fmt.Errorf("message: at: %q is no position", l.At)
+	}
+	f := circulate.Found{Position: l.At, Account: l.Account, Kind: l.Kind}
+	f.Message = circulate.Message{ID: l.ID, Type: l.Type, Time: l.Time, Data: l.Data}
+	if l.Raw != "" {
+		f.Message.Data = json.RawMessage(l.Raw)
+	}
+	return f, at, nil
+}

@@ -1,0 +1,252 @@
+package backup
+
+import (
+	"bufio"
+	"container/heap"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	accountsAtOnce = 256
+	lettersAtOnce  = 16 // each may have 256 KiB
+	// aheadAll is about how many bytes of messages are read ahead, of all shards together.
+	aheadAll = 16 << 20
+	aheadMax = 256 // the most messages of a shard that are read ahead
+)
+
+// Options are what a backup needs besides a ring.
+type Options struct {
+	Program  string       // the version that writes it, for people
+	Progress func(Counts) // called now and then with how much was written; nil: not called
+}
+
+// writer writes lines and sums them up.
+type writer struct {
+	out    *bufio.Writer
+	sum    hash.Hash
+	counts Counts
+	lines  int
+	report func(Counts)
+}
+
+func (w *writer) write(l line) error {
+	encoded, err := plain(l)
+	if err != nil {
+		return err
+	}
+	encoded = append(encoded, '\n')
+	_, _ = w.sum.Write(encoded) // a hash takes everything
+	if _, err := w.out.Write(encoded); err != nil {
+		return err
+	}
+	if w.lines++; w.lines%4096 == 0 && w.report != nil {
+		w.report(w.counts)
+	}
+	return nil
+}
+
+// Write writes a backup of all that the ring's namespace has. It returns ErrResharding while
+// the number of shards changes. A backup that ended with an error has no trailer, and cannot
+// be restored.
+func Write(ctx context.Context, ring *circulate.Ring, out io.Writer, o Options) (Counts, error) {
+	if ring.Sources() > 0 {
+		return Counts{}, fmt.Errorf("backup: %w", circulate.ErrResharding)
+	}
+	now, err := ring.Now(ctx, 0)
+	if err != nil {
+		return Counts{}, fmt.Errorf("backup: %w", err)
+	}
+	w := &writer{out: bufio.NewWriterSize(out, 256<<10), sum: sha256.New(), report: o.Progress}
+	err = w.write(line{Header: &Header{Is: magic, Format: Format, Program: o.Program, Namespace: ring.Namespace(), Shards: ring.Shards(), Time: now.UTC()}})
+	for _, part := range []func(context.Context, *circulate.Ring) error{w.groups, w.accounts, w.messages, w.dead} {
+		if err == nil {
+			err = part(ctx, ring)
+		}
+	}
+	if err == nil {
+		var changed bool
+		if changed, err = ring.Changed(ctx); err == nil && changed {
+			err = circulate.ErrResharding
+		}
+	}
+	if err == nil {
+		err = w.write(line{End: &Trailer{Counts: w.counts, SHA256: hex.EncodeToString(w.sum.Sum(nil))}})
+	}
+	if err == nil {
+		err = w.out.Flush()
+	}
+	if err != nil {
+		return w.counts, fmt.Errorf("backup: %w", err)
+	}
+	if o.Progress != nil {
+		o.Progress(w.counts)
+	}
+	return w.counts, nil
+}
+
+func (w *writer) groups(ctx context.Context, ring *circulate.Ring) error {
+	for shard := range ring.Shards() {
+		positions, err := ring.Archive().Groups(ctx, shard)
+		if err != nil {
+			return err
+		}
+		for _, p := range positions {
+			if err := w.write(line{Group: &groupLine{p.Group, shard, p.After.String()}}); err != nil {
+				return err
+			}
+			w.counts.Groups++
+		}
+	}
+	return nil
+}
+
+func (w *writer) accounts(ctx context.Context, ring *circulate.Ring) error {
+	for shard := range ring.Shards() {
+		for cursor := ""; cursor != circulate.ScanDone; {
+			all, next, err := ring.Archive().Accounts(ctx, shard, cursor, accountsAtOnce)
+			if err != nil {
+				return err
+			}
+			for i := range all {
+				if err := w.write(line{Account: accountOf(&all[i])}); err != nil {
+					return err
+				}
+				w.counts.Accounts++
+			}
+			cursor = next
+		}
+	}
+	return nil
+}
+
+func (w *writer) dead(ctx context.Context, ring *circulate.Ring) error {
+	for shard := range ring.Shards() {
+		for after := circulate.StreamStart; ; {
+			letters, err := ring.Archive().Letters(ctx, shard, after, lettersAtOnce)
+			if err != nil {
+				return err
+			}
+			for i := range letters {
+				l := &deadLine{Fields: make([]text, len(letters[i].Fields))}
+				for j, f := range letters[i].Fields {
+					l.Fields[j] = text(f)
+				}
+				if err := w.write(line{Dead: l}); err != nil {
+					return err
+				}
+				w.counts.Dead++
+				after = letters[i].Position
+			}
+			if len(letters) < lettersAtOnce {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// messages writes the messages of all shards in the order of their positions, so that they
+// can be put into any number of shards at growing positions. Those that are found meanwhile
+// are left out from where each shard's stream ended when its turn came.
+func (w *writer) messages(ctx context.Context, ring *circulate.Ring) error {
+	var heads merge
+	for shard := range ring.Shards() {
+		last, err := ring.Streams().Last(ctx, shard)
+		if err != nil {
+			return err
+		}
+		end, err := circulate.ParseStreamID(last)
+		if err != nil {
+			return err
+		}
+		s := &source{shard: shard, after: circulate.StreamStart, end: end, ahead: max(1, min(aheadMax, aheadAll/(ring.Shards()*1024)))}
+		more, err := s.fill(ctx, ring)
+		if err != nil {
+			return err
+		}
+		if more {
+			heads = append(heads, s)
+		}
+	}
+	heap.Init(&heads)
+	for len(heads) > 0 {
+		s := heads[0]
+		if err := w.write(line{Message: messageOf(&s.found[0])}); err != nil {
+			return err
+		}
+		w.counts.Messages++
+		s.found = s.found[1:]
+		more, err := s.fill(ctx, ring)
+		if err != nil {
+			return err
+		}
+		if more {
+			heap.Fix(&heads, 0)
+		} else {
+			heap.Pop(&heads)
+		}
+	}
+	return nil
+}
+
+// source is the messages of a shard that are still to be written.
+type source struct {
+	shard int
+	after string             // the position of the last one that was read
+	end   circulate.StreamID // of the last one that is wanted
+	found []circulate.Found
+	at    circulate.StreamID // of the first one of found
+	ahead int                // how many are read at once
+}
+
+// fill reads more if all was written. It reports whether there is a next one.
+func (s *source) fill(ctx context.Context, ring *circulate.Ring) (bool, error) {
+	if len(s.found) == 0 {
+		found, err := ring.Streams().Messages(ctx, s.shard, s.after, s.ahead)
+		if err != nil || len(found) == 0 {
+			return false, err
+		}
+		size := 0
+		for i := range found {
+			size += len(found[i].Message.Data) + 256
+		}
+		s.found, s.after = found, found[len(found)-1].Position
+		// Large messages are read ahead in smaller numbers.
+		s.ahead = max(1, min(aheadMax, aheadAll/ring.Shards()*len(found)/size))
+	}
+	at, err := circulate.ParseStreamID(s.found[0].Position)
+	if err != nil {
+		return false, err
+	}
+	s.at = at
+	return !s.end.Before(at), nil
+}
+
+// merge is a heap of sources, the one with the first position on top.
+type merge []*source
+
+func (m merge) Len() int { return len(m) }
+func (m merge) Less(i, j int) bool {
+	if c := m[i].at.Compare(m[j].at); c != 0 {
+		return c < 0
+	}
+	return m[i].shard < m[j].shard
+}
+func (m merge) Swap(i, j int) { m[i], m[j] = m[j], m[i] }
+
+// Push implements heap.Interface.
+func (m *merge) Push(s any) { *m = append(*m, s.(*source)) }
+
+// Pop implements heap.Interface.
+func (m *merge) Pop() any {
+	last := (*m)[len(*m)-1]
+	*m = (*m)[:len(*m)-1]
+	return last
+}

@@ -1,0 +1,294 @@
+package circulate
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
+)
+
+var (
+	//go:embed archive_dump.lua
+	archiveDumpLua string
+	//go:embed archive_load.lua
+	archiveLoadLua string
+
+	archiveDumpScript = wire.NewScript("dump", archiveDumpLua)
+	archiveLoadScript = wire.NewScript("load", archiveLoadLua)
+)
+
+// Archive reads and writes everything that the shards keep, for backups. It knows no file,
+// and works on shards that stay: not while their number changes.
+type Archive struct{ ring *Ring }
+
+// Archive returns that of the ring.
+func (r *Ring) Archive() Archive { return Archive{r} }
+
+// restoringField is in NS:meta while a backup is being restored.
+const restoringField = "restoring"
+
+// Begin marks the namespace as one into which a backup is being restored. Until End, only
+// rings that were opened with Restoring work with it.
+func (a Archive) Begin(ctx context.Context) error {
+	key := metaKey(a.ring.namespace)
+	_, err := a.ring.wire.Pipeline(ctx, key, wire.Command{"HSET", key, restoringField, time.Now().UTC().Format(time.RFC3339)})
+	return err
+}
+
+// End removes the mark of Begin.
+func (a Archive) End(ctx context.Context) error {
+	key := metaKey(a.ring.namespace)
+	_, err := a.ring.wire.Pipeline(ctx, key, wire.Command{"HDEL", key, restoringField})
+	return err
+}
+
+// Standing is where an archived account stands.
+type Standing byte
+
+// Where an archived account stands. One that waited or was claimed is due at once when it is
+// restored.
+const (
+	StandsScheduled Standing = 's'
+	StandsParked    Standing = 'p'
+	StandsWaiting   Standing = 'w'
+)
+
+// Archived is an account as a backup keeps it. Texts may be any bytes.
+type Archived struct {
+	ID       string
+	Standing Standing
+	At       time.Time // when it is due, or since when it is parked; zero for StandsWaiting
+	Line     string    // what follows its ticket: lane, rule, history and a short cursor
+	Record   string
+	Cursor   string // if it is too long for Line
+	Failures string // in a row; empty: none
+	State    string // what its cadence keeps
+	Error    string // when and how its last check failed
+	Reason   string // why it is parked
+}
+
+// archiveFields are the HASHes of an archived account, in the order of its fields.
+func (k *shardKeys) archiveFields() []string {
+	return []string{k.accounts, k.cursors, k.failures, k.states, k.errors, k.reasons}
+}
+
+func (a *Archived) fields() []*string {
+	return []*string{&a.Record, &a.Cursor, &a.Failures, &a.State, &a.Error, &a.Reason}
+}
+
+// Accounts returns some accounts of a shard, each as it is at one moment, and the next
+// cursor. It begins with an empty cursor and ends with ScanDone. An account that stays
+// registered throughout is returned, perhaps more than once.
+func (a Archive) Accounts(ctx context.Context, shard int, cursor string, count int) (all []Archived, next string, err error) {
+	ids, next, err := a.ring.Scan(ctx, shard, cursor, count)
+	if err != nil {
+		return nil, "", err
+	}
+	const most = 512 // ids of one call; a HASH that is small is returned by HSCAN as a whole
+	for len(ids) > 0 {
+		n := min(most, len(ids))
+		some, err := a.dump(ctx, shard, ids[:n])
+		if err != nil {
+			return nil, "", err
+		}
+		all, ids = append(all, some...), ids[n:]
+	}
+	return all, next, nil
+}
+
+func (a Archive) dump(ctx context.Context, shard int, ids []string) ([]Archived, error) {
+	k := &a.ring.keys[shard]
+	answer, err := redis.Values(a.ring.wire.Run(ctx, archiveDumpScript, shard, append([]string{k.tickets, k.schedule, k.parked}, k.archiveFields()...), anyOf(ids)...))
+	if err != nil {
+		return nil, err
+	}
+	malformed := fmt.Errorf("dump, shard %d: %w", shard, wire.ErrReply)
+	if len(answer) != len(ids) {
+		return nil, malformed
+	}
+	all := make([]Archived, 0, len(ids))
+	for i, id := range ids {
+		values, err := redis.Strings(answer[i], nil)
+		if err != nil {
+			return nil, malformed
+		}
+		if len(values) == 0 {
+			continue
+		}
+		one := Archived{ID: id}
+		into := one.fields()
+		if len(values) != 3+len(into) || len(values[0]) != 1 {
+			return nil, malformed
+		}
+		one.Standing, one.Line = Standing(values[0][0]), values[2]
+		if values[1] != "" {
+			ms, err := strconv.ParseInt(values[1], 10, 64)
+			if err != nil {
+				return nil, malformed
+			}
+			one.At = time.UnixMilli(ms)
+		}
+		for j, p := range into {
+			*p = values[3+j]
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// Load registers archived accounts of one shard, at most 512 at once. Those that are
+// registered stay as they are, so it is safe to repeat. It returns how many it registered.
+func (a Archive) Load(ctx context.Context, shard int, accounts []Archived) (int, error) {
+	if err := wire.CheckBatch("load", len(accounts)); err != nil {
+		return 0, err
+	}
+	k := &a.ring.keys[shard]
+	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.leaving, k.ticketMark}, k.archiveFields()...)
+	args := a.ring.wakeArgs(shard)
+	for i := range accounts {
+		one := &accounts[i]
+		at := ""
+		switch one.Standing {
+		case StandsScheduled, StandsParked:
+			at = strconv.FormatInt(one.At.UnixMilli(), 10)
+		case StandsWaiting:
+		default:
+			return 0, fmt.Errorf("%w: load: account %q stands at %q", wire.ErrInput, one.ID, string(one.Standing))
+		}
+		if one.ID == "" || one.Record == "" || len(one.Line) < len("nd") {
+			return 0, fmt.Errorf("%w: load: account %q has no record, or nothing behind its ticket", wire.ErrInput, one.ID)
+		}
+		args = append(args, one.ID, string(one.Standing), at, one.Line)
+		for _, p := range one.fields() {
+			args = append(args, *p)
+		}
+	}
+	n, err := redis.Int(a.ring.wire.Run(ctx, archiveLoadScript, shard, keys, args...))
+	if err == nil && n < 0 {
+		return 0, fmt.Errorf("load, shard %d: %w", shard, ErrResharding)
+	}
+	return n, err
+}
+
+// Letter is an entry of a shard's stream of dead letters: its fields, names and values in
+// turns.
+type Letter struct {
+	Position string
+	Fields   []string
+}
+
+// Account returns the id of the account whose message it is.
+func (l *Letter) Account() string {
+	for i := 0; i+1 < len(l.Fields); i += 2 {
+		if l.Fields[i] == "account" {
+			return l.Fields[i+1]
+		}
+	}
+	return ""
+}
+
+// GroupPosition is how far a consumer group is in a shard: it has acknowledged all messages up
+// to and including After.
+type GroupPosition struct {
+	Group string
+	Shard int
+	After StreamID
+}
+
+// Groups returns how far the consumer groups are in a shard. What a group has read and not
+// acknowledged counts as unread, with what it has acknowledged after that.
+func (a Archive) Groups(ctx context.Context, shard int) ([]GroupPosition, error) {
+	key := a.ring.keys[shard].messages
+	groups, err := a.ring.groupInfos(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("groups, shard %d: %w", shard, err)
+	}
+	positions := make([]GroupPosition, len(groups))
+	for i, g := range groups {
+		after, err := ParseStreamID(g.lastRead)
+		if err != nil {
+			return nil, fmt.Errorf("groups, shard %d: %w", shard, err)
+		}
+		replies, err := a.ring.wire.Pipeline(ctx, key, wire.Command{"XPENDING", key, g.name})
+		if err != nil {
+			return nil, fmt.Errorf("groups, shard %d: %w", shard, err)
+		}
+		if summary, _ := redis.Values(replies[0], nil); len(summary) == 4 && summary[1] != nil {
+			lowest, _ := redis.String(summary[1], nil)
+			if first, err := ParseStreamID(lowest); err == nil && !after.Before(first) {
+				after = first.Previous()
+			}
+		}
+		positions[i] = GroupPosition{g.name, shard, after}
+	}
+	return positions, nil
+}
+
+// Letters returns up to n dead letters of a shard that come after a position.
+func (a Archive) Letters(ctx context.Context, shard int, after string, n int) ([]Letter, error) {
+	key := a.ring.keys[shard].dead
+	replies, err := a.ring.wire.Pipeline(ctx, key, wire.Command{"XRANGE", key, "(" + after, "+", "COUNT", n})
+	if err != nil {
+		return nil, fmt.Errorf("dead letters, shard %d: %w", shard, err)
+	}
+	entries, err := redis.Values(replies[0], nil)
+	if err != nil {
+		return nil, fmt.Errorf("dead letters, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
+	}
+	letters := make([]Letter, len(entries))
+	for i, e := range entries {
+		pair, err := redis.Values(e, nil)
+		if err != nil || len(pair) != 2 {
+			return nil, fmt.Errorf("dead letters, shard %d: %w", shard, wire.ErrReply)
+		}
+		if letters[i].Position, err = redis.String(pair[0], nil); err == nil {
+			letters[i].Fields, err = redis.Strings(pair[1], nil)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("dead letters, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
+		}
+	}
+	return letters, nil
+}
+
+// LoadMessages appends messages of accounts of one shard to its stream, at their positions,
+// which must grow.
+func (a Archive) LoadMessages(ctx context.Context, shard int, messages []Found) error {
+	key := a.ring.keys[shard].messages
+	commands := make([]wire.Command, len(messages))
+	for i := range messages {
+		m := &messages[i]
+		when := ""
+		if !m.Message.Time.IsZero() {
+			when = m.Message.Time.UTC().Format(time.RFC3339Nano)
+		}
+		commands[i] = wire.Command{"XADD", key, m.Position, "account", m.Account, "kind", m.Kind, "id", m.Message.ID,
+			"type", m.Message.Type, "time", when, "data", []byte(m.Message.Data)}
+	}
+	if _, err := a.ring.wire.Pipeline(ctx, key, commands...); err != nil {
+		return fmt.Errorf("load messages, shard %d: %w", shard, err)
+	}
+	return nil
+}
+
+// LoadLetters appends dead letters of accounts of one shard, at new positions.
+func (a Archive) LoadLetters(ctx context.Context, shard int, letters []Letter) error {
+	key := a.ring.keys[shard].dead
+	commands := make([]wire.Command, len(letters))
+	for i := range letters {
+		commands[i] = wire.Command{"XADD", key, "*"}
+		for _, f := range letters[i].Fields {
+			commands[i] = append(commands[i], f)
+		}
+	}
+	if _, err := a.ring.wire.Pipeline(ctx, key, commands...); err != nil {
+		return fmt.Errorf("load dead letters, shard %d: %w", shard, err)
+	}
+	return nil
+}
