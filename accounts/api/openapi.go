@@ -150,6 +150,17 @@ func (d describer) exporting() *huma.Operation {
 	}, http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
 }
 
+func (d describer) backup() *huma.Operation {
+	return d.problems(&huma.Operation{
+		OperationID: "get-backup", Method: http.MethodGet, Path: "/v1/backup", Tags: []string{"transfer"},
+		Summary:     "A backup of everything",
+		Description: "The accounts with all that is known of them, the messages, the consumer groups and the dead letters, as rounds restore takes them: lines of JSON between a header and a trailer with a checksum. If it fails half way the connection is cut, and there is no trailer.",
+		Responses: map[string]*huma.Response{"200": {
+			Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": {Schema: &huma.Schema{Type: huma.TypeObject}}},
+		}},
+	}, http.StatusUnauthorized, http.StatusServiceUnavailable)
+}
+
 func (d describer) messages() *huma.Operation {
 	least, most := 1.0, float64(message.MaxLimit)
 	return d.problems(&huma.Operation{

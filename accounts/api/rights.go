@@ -115,6 +115,7 @@ func Rights() []Right {
 		{"GET /v1/law", access.Viewer, ScopeService},
 		{"GET /v1/audit", access.Viewer, ScopeService},
 		{"POST /v1/audit:repair", access.Admin, ScopeService},
+		{"GET /v1/backup", access.Admin, ScopeService},
 		{"GET /v1/reshard", access.Viewer, ScopeService},
 		{"POST /v1/reshard", access.Admin, ScopeService},
 		{"POST /v1/reshard:abort", access.Admin, ScopeService},

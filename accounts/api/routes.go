@@ -120,6 +120,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	mux.HandleFunc("POST /v1/accounts:resume", s.bulk(accounts.ResumeAll))
 	mux.HandleFunc("POST /v1/accounts:delete", s.bulk(accounts.DeleteAll))
 	mux.HandleFunc("POST /v1/accounts:nudge", s.bulk(accounts.NudgeAll))
+	mux.HandleFunc("GET /v1/backup", s.getBackup)
 	mux.HandleFunc("GET /v1/messages", s.getMessages)
 	if s.options.Metrics != nil {
 		mux.Handle("GET /metrics", s.options.Metrics)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/backup"
 	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -155,6 +156,30 @@ func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
 		s.problem(ctx, "export accounts", err).write(w)
 	case done.Unreadable > 0:
 		s.options.Log.WarnContext(ctx, "records that are no JSON were left out of an export", "count", done.Unreadable)
+	}
+}
+
+// getBackup streams a backup of everything. If it fails half way, the connection is cut, and the
+// file has no trailer.
+func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
+	ctx, end := s.stream(r)
+	defer end()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	if r.Method == http.MethodHead {
+		return
+	}
+	out := &patientWriter{out: w, connection: http.NewResponseController(w)}
+	_ = out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and that must not end it
+	_, err := backup.Write(ctx, s.options.Ring, out, backup.Options{Program: s.options.Version})
+	switch {
+	case err == nil:
+	case out.err != nil: // the caller has gone
+		panic(http.ErrAbortHandler)
+	case out.begun:
+		_ = s.problem(ctx, "back up", err) // logs
+		panic(http.ErrAbortHandler)
+	default:
+		s.problem(ctx, "back up", err).write(w)
 	}
 }
 

@@ -45,8 +45,8 @@ type Env struct {
 	RedisFlags func(flags *pflag.FlagSet)
 	// Restore calls a function with a new ring where a backup goes, and keeps programs from
 	// using it meanwhile. It fails where something is already.
-	Restore    func(cmd *cobra.Command, where Restoring, use func(ctx context.Context, ring *circulate.Ring) error) error
-	Keyring    func(cmd *cobra.Command, use func(ctx context.Context, keys *key.Keyring) error) error
+	Restore func(cmd *cobra.Command, where Restoring, use func(ctx context.Context, ring *circulate.Ring) error) error
+	Keyring func(cmd *cobra.Command, use func(ctx context.Context, keys *key.Keyring) error) error
 }
 
 // pageSize is how many items a listing asks for at once.

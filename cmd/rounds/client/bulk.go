@@ -164,3 +164,17 @@ func (c *Client) ExportWith(ctx context.Context, o accounts.Exporting, w io.Writ
 		}
 	}
 }
+
+// Backup writes a backup of everything. What was cut off has no trailer, which backup.Verify
+// finds.
+func (c *Client) Backup(ctx context.Context, w io.Writer) error {
+	answer, err := c.send(ctx, http.MethodGet, "/v1/backup", http.Header{"Accept": {"application/x-ndjson"}}, nil)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(w, answer.Body); err != nil {
+		return fmt.Errorf("%w: %w", ErrCutOff, err)
+	}
+	return nil
+}

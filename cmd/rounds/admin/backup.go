@@ -1,0 +1,129 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts/backup"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+// packed is the end of the names of files that are compressed.
+const packed = ".zst"
+
+// NewBackup returns the command that writes a backup.
+func NewBackup(env Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Write everything that the service keeps to a file",
+		Long: `Write everything that the service keeps to a file, while it runs: the accounts with
+their cursors, due times and failures, the messages, how far the consumer groups are, and
+the dead letters. A name that ends in .zst has it compressed, and - writes it to standard
+output. The file appears only once it is complete and verified.
+
+A backup is taken in small steps, so it is of no single moment. Cursors are read before
+messages: after "rounds restore" some messages are found again, under the same account
+and message id, and none is missed. Keys, secrets and credentials are left out.`,
+		Example: `  rounds backup rounds-2026-11-22.ndjson.zst
+  rounds backup - | ssh other rounds restore - --to redis://127.0.0.1:6379`,
+		Args: cobra.ExactArgs(1),
+		RunE: env.Calls(func(cmd *cobra.Command, args []string, calls *client.Client) error {
+			fetch := func(w io.Writer) error { return calls.Backup(cmd.Context(), w) }
+			if args[0] == "-" {
+				return fetch(env.Stdout)
+			}
+			counts, size, err := writeBackup(args[0], fetch)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(env.Stdout, "%s: %d accounts, %d messages, %d dead letters, %d bytes\n", args[0], counts.Accounts, counts.Messages, counts.Dead, size)
+			return nil
+		}),
+	}
+}
+
+// writeBackup writes a backup beside the path, verifies it, and gives it the name.
+func writeBackup(path string, fetch func(io.Writer) error) (counts backup.Counts, size int64, err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return counts, 0, err
+	}
+	defer func() {
+		_ = file.Close()
+		if err != nil {
+			_ = os.Remove(file.Name())
+		}
+	}()
+	if err := packing(path, file, fetch); err != nil {
+		return counts, 0, err
+	}
+	if err := file.Sync(); err != nil {
+		return counts, 0, err
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return counts, 0, err
+	}
+	if counts, err = verified(path, file); err != nil {
+		return counts, 0, fmt.Errorf("the backup was not written: what arrived is not complete: %w", err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return counts, 0, err
+	}
+	return counts, info.Size(), os.Rename(file.Name(), path)
+}
+
+// packing writes to a file, compressed if its name says so.
+func packing(path string, file io.Writer, write func(io.Writer) error) error {
+	if !strings.HasSuffix(path, packed) {
+		return write(file)
+	}
+	z, err := zstd.NewWriter(file, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(z), z.Close())
+}
+
+// zstdMagic is how every zstd frame begins (RFC 8878, section 3.1.1).
+const zstdMagic = "\x28\xb5\x2f\xfd"
+
+// unpacking returns what a backup holds, compressed or not.
+func unpacking(file io.Reader) (io.Reader, func(), error) {
+	begin := make([]byte, len(zstdMagic))
+	n, err := io.ReadFull(file, begin)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return nil, nil, err
+	}
+	whole := io.MultiReader(strings.NewReader(string(begin[:n])), file)
+	if string(begin[:n]) != zstdMagic {
+		return whole, func() {}, nil
+	}
+	// What a stranger's file makes this program allocate is bounded.
+	z, err := zstd.NewReader(whole, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20), zstd.WithDecoderMaxWindow(16<<20))
+	if err != nil {
+		return nil, nil, err
+	}
+	return z, z.Close, nil
+}
+
+// verified reads a backup to its end.
+func verified(path string, file io.Reader) (backup.Counts, error) {
+	in, end, err := unpacking(file)
+	if err != nil {
+		return backup.Counts{}, fmt.Errorf("%s: %w", path, err)
+	}
+	defer end()
+	_, counts, err := backup.Verify(in)
+	if err != nil {
+		return counts, fmt.Errorf("%s: %w", path, err)
+	}
+	return counts, nil
+}
