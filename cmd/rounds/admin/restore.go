@@ -46,6 +46,7 @@ remove the namespace with "rounds namespace rm" and begin again.
 	flags := cmd.Flags()
 	env.RedisFlags(flags)
 	flags.StringVar(&where.To, "to", "", "`URL` of the Redis, in the form of ROUNDS_REDIS_URL, which it replaces")
+	flags.StringVar(&where.Namespace, "namespace", "", "`NAMESPACE` into which it goes, in place of ROUNDS_NAMESPACE")
 	flags.IntVar(&where.Shards, "shards", 0, "how many shards the namespace gets; 0: as many as the backup has")
 	flags.BoolVar(&dryRun, "dry-run", false, "only verify the file")
 	return cmd

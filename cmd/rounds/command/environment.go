@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,11 +82,19 @@ func (e environment) restore(cmd *cobra.Command, where admin.Restoring, use func
 	if where.To != "" {
 		s.URL = where.To
 	}
+	s.Namespace = cmp.Or(where.Namespace, s.Namespace)
+	if err := circulate.ValidateNamespace(s.Namespace); err != nil {
+		return fmt.Errorf("namespace %q: %w", s.Namespace, err)
+	}
 	there, err := service.OpenNamespace(s, s.Namespace)
 	if err != nil {
 		return err
 	}
-	return errors.Join(there.Fill(cmd.Context(), where.Shards, use), there.Close())
+	err = there.Fill(cmd.Context(), where.Shards, use)
+	if err == nil {
+		err = there.Keep(cmd.Context(), trail.Entry{Action: "restore", Outcome: trail.Done, Subject: "namespace " + s.Namespace})
+	}
+	return errors.Join(err, there.Close())
 }
 
 // keyring has a function make a key in the Redis that flags and settings name, which the

@@ -1,0 +1,84 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+func TestBackupAndRestore(t *testing.T) {
+	s := startAPI(t)
+	s.must("account", "add", "a", "--kind", "feed", "--set", "url=http://127.0.0.1:9/a")
+	s.must("account", "add", "é/b", "--kind", "feed", "--set", "url=http://127.0.0.1:9/b", "--every", "1h")
+	s.must("account", "pause", "a")
+	dir := t.TempDir()
+	process := redistest.Start(t)
+	restore := func(args ...string) (output, error) {
+		return runWith(t.Context(), map[string]string{"ROUNDS_REDIS_URL": "redis://" + process.Addr()}, "", append([]string{"restore"}, args...)...)
+	}
+	for i, name := range []string{"b.ndjson", "b.ndjson.zst"} {
+		file := filepath.Join(dir, name)
+		if got := s.must("backup", file); !strings.HasPrefix(got, file+": 2 accounts, 0 messages, 0 dead letters, ") {
+			t.Errorf("backup: %q", got)
+		}
+		if got, err := restore(file, "--dry-run"); err != nil || !strings.Contains(got.out, "of namespace rounds with 4 shards, taken ") {
+			t.Errorf("dry run: %+v, %v", got, err)
+		}
+		namespace := []string{"one", "two"}[i]
+		got, err := restore(file, "--namespace", namespace, "--shards", "3")
+		if err != nil || !strings.Contains(got.out, "restored 2 accounts, 0 messages and 0 dead letters into namespace "+namespace) {
+			t.Fatalf("restore: %+v, %v", got, err)
+		}
+		ring, err := circulate.Open(t.Context(), redistest.Connect(t, process), circulate.Options{Namespace: namespace})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if view, err := ring.Account("a").Look(t.Context()); err != nil || view.Place != circulate.Parked || view.Reason != "paused" {
+			t.Errorf("a: %+v, %v", view, err)
+		}
+		if view, err := ring.Account("é/b").Look(t.Context()); err != nil || view.Place != circulate.Scheduled || ring.Shards() != 3 {
+			t.Errorf("b: %+v, %v", view, err)
+		}
+		if _, err := restore(file, "--namespace", namespace); err == nil || !strings.Contains(err.Error(), "is not empty: it has 2 accounts") {
+			t.Errorf("again: %v", err)
+		}
+		whole, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, whole[:len(whole)-5], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := restore(file, "--namespace", "three"); err == nil || !strings.Contains(err.Error(), "nothing was restored: backup: line ") {
+			t.Errorf("cut off: %v", err)
+		}
+	}
+	if _, err := restore(filepath.Join(dir, "none")); err == nil || exitCode(err) != 1 {
+		t.Errorf("no file: %v", err)
+	}
+	if _, err := restore("-", "--shards", "-1"); err == nil || !strings.Contains(err.Error(), "--shards: must be 1 to 16384") {
+		t.Errorf("shards: %v", err)
+	}
+	// What was written in part is used by nobody.
+	server := redistest.Connect(t, process)
+	ring, err := circulate.Open(t.Context(), server, circulate.Options{Namespace: "partly", Restoring: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ring.Archive().Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := circulate.Open(t.Context(), server, circulate.Options{Namespace: "partly"}); err == nil || !strings.Contains(err.Error(), "a backup is being restored into it") {
+		t.Errorf("a namespace that is partly there: %v", err)
+	}
+	if err := ring.Archive().End(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := circulate.Open(t.Context(), server, circulate.Options{Namespace: "partly"}); err != nil {
+		t.Error(err)
+	}
+}
