@@ -46,6 +46,8 @@ type Monitor struct {
 	warned     map[string]warning // of the scan alone, by kind
 	scanned    scanSize           // of the scan alone
 
+	problemSteps int // of the last turn that summed up problems; of that task alone
+
 	kinds kindWatch // of the count alone
 	last  lastSeen  // what the samples for charts are made of
 

@@ -10,7 +10,7 @@ const (
 	// problemsShown is how many groups the page shows unless it is asked for all.
 	problemsShown = 50
 	// problemsOld is the age from which on the page says that nobody sums up any more: the
-	// monitor on duty does it twice a minute.
+	// monitor on duty does it every 45 seconds.
 	problemsOld = 2 * time.Minute
 )
 

@@ -36,7 +36,7 @@ end
 
 local all_parked = redis.call('ZCARD', parked)
 local answer = {clock(), cursor, #ids, redis.call('HLEN', errors), all_parked}
-local scanned = ARGV[1] ~= ''
+local scanned, last = ARGV[1] ~= '', #answer
 for from = 1, #ids, 4000 do
   local to = math.min(from + 3999, #ids)
   local current = redis.call('HMGET', tickets, unpack(ids, from, to))
@@ -45,8 +45,8 @@ for from = 1, #ids, 4000 do
   for n = 1, to - from + 1 do
     local value = current[n]
     if value and not out[n] then
-      local last = sub(value, 25, 25)
-      if not scanned or last ~= '' and last ~= '-' and not string.find(sound, last, 1, true) then
+      local mark = sub(value, 25, 25)
+      if not scanned or mark ~= '' and mark ~= '-' and not string.find(sound, mark, 1, true) then
         chosen[#chosen + 1], place[#place + 1] = ids[from + n - 1], n
       end
     end
@@ -58,12 +58,9 @@ for from = 1, #ids, 4000 do
     local said = not scanned and redis.call('HMGET', errors, unpack(chosen))
     for n, id in ipairs(chosen) do
       local text = scanned and texts[from + place[n] - 1] or said and said[n] or ''
-      answer[#answer + 1] = id
-      answer[#answer + 1] = text
-      answer[#answer + 1] = records[n] or ''
-      answer[#answer + 1] = counts[n] or '0'
-      answer[#answer + 1] = due[n] or ''
-      answer[#answer + 1] = sub(current[place[n]], 15, 32)
+      answer[last + 1], answer[last + 2], answer[last + 3] = id, text, records[n] or ''
+      answer[last + 4], answer[last + 5], answer[last + 6] = counts[n] or '0', due[n] or '', sub(current[place[n]], 15, 32)
+      last = last + 6
     end
   end
 end

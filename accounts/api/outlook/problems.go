@@ -65,7 +65,7 @@ func (r Routes) addProblems() {
 		Summary: "Failing and parked accounts, grouped",
 		Description: "Accounts that fail, and those that are parked for a failure, grouped by kind, by the host or corporation that they are checked at, and by what went wrong. " +
 			"Failures that differ only in numbers, ids, times, quoted words, addresses or the host are the same. " +
-			"The monitor on duty makes this summary twice a minute, and the answer is what it kept last: at says how old it is, and is missing if there is none yet. " +
+			"The monitor on duty makes this summary every 45 seconds, and the answer is what it kept last: at says how old it is, and is missing if there is none yet. " +
 			"A host has a group of its own from five accounts on, or if there are at most three such hosts; the others of the same kind and cause share one. " +
 			"The parameters choose among the groups; the counts are those of all. " +
 			"The field select of a group has the parameters for GET /v1/accounts, GET /v1/accounts:export, POST /v1/accounts:pause and the like that select its accounts.\n\n" +

@@ -28,7 +28,7 @@ func NewProblems(env Env) *cobra.Command {
 by the host or corporation that they are checked at, and by what went wrong. Failures
 that differ only in numbers, ids, times, quoted words, addresses or the host are the same.
 
-The monitor on duty sums them up twice a minute, and the answer is what it found last.
+The monitor on duty sums them up every 45 seconds, and the answer is what it found last.
 Those that began to fail within the last hour come first, then the largest groups. Their
 accounts are listed by --cause, --host and --kind of account list, and changed by those of
 account pause and parked revive.`,
