@@ -53,5 +53,8 @@ func TestProblems(t *testing.T) {
 			t.Errorf("%s: %+v", query, got.Groups)
 		}
 	}
+	if p := get("?counts=true"); p.Failing != 3 || p.Parked != 1 || len(p.Groups) != 0 || !p.At.Equal(now) || p.Late.Accounts != 3 {
+		t.Errorf("counts: %+v", p)
+	}
 	f.call("GET", "/v1/problems?state=asleep", "", 422, nil)
 }

@@ -1,5 +1,7 @@
 package dashboard
 
+import "time"
+
 // figures are what the menu counts.
 type figures struct {
 	Known      bool // false: they could not be counted now
@@ -33,8 +35,17 @@ func (v *visit) Figures() *figures {
 		return v.figures
 	}
 	v.figures.Known, v.figures.Accounts, v.figures.Parked = true, stats.Accounts.Registered, stats.Accounts.Parked
+	// The summary of problems is from a moment ago. What stats tell of failing accounts is from
+	// the last scan of all, which takes a quarter of an hour with a million.
+	var problems struct {
+		At      time.Time `json:"at"`
+		Failing int       `json:"failing"`
+	}
 	if stats.Failing != nil {
 		v.figures.Failing = stats.Failing.Accounts
+	}
+	if v.May("GET /v1/problems") && v.shared("/v1/problems?counts=true", &problems) == nil && !problems.At.IsZero() {
+		v.figures.Failing = problems.Failing
 	}
 	for _, p := range stats.Processes {
 		if p.Alive {

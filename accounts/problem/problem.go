@@ -109,14 +109,22 @@ type NextStep struct {
 	Worst int       `json:"worst,omitempty" doc:"And at most."`
 }
 
-// name is that of the summary among the bulletins of a namespace.
-const name = "problems"
+// The names of the summary, and of the same without groups, among the bulletins of a
+// namespace.
+const name, countsName = "problems", "problem_counts"
 
 // Keep stores a summary. The latest caller wins.
 func Keep(ctx context.Context, ring *circulate.Ring, s Summary) error {
 	text, err := s.encode()
-	if err == nil {
-		_, err = bulletin.Of(ring).Post(ctx, name, text)
+	if err != nil {
+		return err
+	}
+	if _, err = bulletin.Of(ring).Post(ctx, name, text); err != nil {
+		return err
+	}
+	s.Groups = []FailingGroup{}
+	if text, err = s.encode(); err == nil {
+		_, err = bulletin.Of(ring).Post(ctx, countsName, text)
 	}
 	return err
 }
@@ -140,6 +148,15 @@ func (s *Summary) encode() ([]byte, error) {
 // Last returns the summary that was kept last, and the time now by the clock of its At. It
 // returns false if there is none yet.
 func Last(ctx context.Context, ring *circulate.Ring) (s Summary, now time.Time, ok bool, err error) {
+	return last(ctx, ring, name)
+}
+
+// LastCounts is Last without the groups, which costs less.
+func LastCounts(ctx context.Context, ring *circulate.Ring) (s Summary, now time.Time, ok bool, err error) {
+	return last(ctx, ring, countsName)
+}
+
+func last(ctx context.Context, ring *circulate.Ring, name string) (s Summary, now time.Time, ok bool, err error) {
 	found, now, err := bulletin.Of(ring).Read(ctx, name)
 	if err != nil {
 		return Summary{}, now, false, err
