@@ -38,9 +38,9 @@ function axisTimes(u, splits) {
   return splits.map((s) => (long ? day : minute).format(new Date(s * 1000)));
 }
 
-// latest has the legend show the last values while nobody points at others.
+// latest has the legend show the last known values while nobody points at others.
 function latest(u) {
-  if (u.cursor.idx == null) u.setLegend({ idx: u.data[0].length - 1 }, false);
+  if (u.cursor.idx == null) u.setLegend({ idx: Math.max(0, u.data[1].findLastIndex((v) => v != null)) }, false);
 }
 
 function draw(figure, data, lines) {
