@@ -88,18 +88,20 @@ type lawState struct {
 
 // audited is an audit, as far as it came.
 type audited struct {
-	At       time.Time `json:"at"`
-	Accounts int       `json:"accounts"`
-	Unjudged int       `json:"unjudged"`
-	Audited  int       `json:"shards_audited"`
-	Shards   int       `json:"shards"`
-	Why      string    `json:"why"`
-	Kinds    []struct {
-		Kind     string `json:"kind"`
-		Found    int    `json:"found"`
-		Repaired int    `json:"repaired"`
-	} `json:"kinds"`
+	By       string      `json:"by"`
+	Began    time.Time   `json:"began"`
+	At       time.Time   `json:"at"`
+	Accounts int         `json:"accounts"`
+	Unjudged int         `json:"unjudged"`
+	Audited  int         `json:"shards_audited"`
+	Shards   int         `json:"shards"`
+	Why      string      `json:"why"`
+	Kinds    []auditKind `json:"kinds"`
+	Findings []finding   `json:"findings"`
 }
+
+// Took returns how long it took.
+func (a *audited) Took() time.Duration { return a.At.Sub(a.Began) }
 
 // Found returns how many findings of a kind there are, repaired ones included.
 func (a *audited) Found(kind string) int {

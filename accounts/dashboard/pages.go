@@ -8,6 +8,9 @@ func allPages() []*page {
 		overviewPage(),
 		problemsPage(),
 		accountsPage(), bulkPage(), bulkRunPage(), newPage(), editPage(),
+		systemPage(),
+		auditRunPage(),
+		trailOfAllPage(),
 		failurePage(),
 	}
 }

@@ -1,0 +1,205 @@
+package dashboard
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/klauspost/compress/gzhttp"
+)
+
+const (
+	auditRun   = "/system/audit"
+	auditWrite = 30 * time.Second // how long a step may take to be sent
+	auditShown = 50               // findings that are shown one by one
+)
+
+// auditing is how far an audit by hand is.
+type auditing struct {
+	Repair   bool
+	Accounts int
+	Unjudged int
+	Audited  int
+	Shards   int
+	Kinds    []auditKind
+	Findings []finding
+	Failed   string // why it stopped
+	Ended    bool
+}
+
+// auditKind is the number of findings of one kind.
+type auditKind struct {
+	Kind     string `json:"kind"`
+	Found    int    `json:"found"`
+	Repaired int    `json:"repaired"`
+}
+
+// finding is one violation.
+type finding struct {
+	Kind     string `json:"kind"`
+	Shard    int    `json:"shard"`
+	ID       string `json:"id"`
+	Repaired bool   `json:"repaired"`
+}
+
+// Left returns how many findings of the kind were not repaired.
+func (k auditKind) Left() int { return k.Found - k.Repaired }
+
+// Left returns how many findings were not repaired.
+func (a *auditing) Left() (n int) {
+	for _, k := range a.Kinds {
+		n += k.Left()
+	}
+	return n
+}
+
+// add adds what one call of the API has found.
+func (a *auditing) add(accounts, unjudged int, kinds []auditKind, findings []finding) {
+	a.Accounts += accounts
+	a.Unjudged += unjudged
+	for _, more := range kinds {
+		known := false
+		for i := range a.Kinds {
+			if a.Kinds[i].Kind == more.Kind {
+				a.Kinds[i].Found += more.Found
+				a.Kinds[i].Repaired += more.Repaired
+				known = true
+			}
+		}
+		if !known {
+			a.Kinds = append(a.Kinds, more)
+		}
+	}
+	a.Findings = append(a.Findings, findings[:max(0, min(len(findings), auditShown-len(a.Findings)))]...)
+}
+
+// auditRunPage is the page of an audit under way. It has no address of its own for readers.
+func auditRunPage() *page {
+	p := &page{name: "auditrun", path: auditRun, menu: "system", data: func(v *visit) (any, error) {
+		return nil, &problem{Status: http.StatusNotFound, Detail: v.lang.text("auditrun.again")}
+	}}
+	p.raw = map[string]func(*visit, http.ResponseWriter){"POST " + auditRun: func(v *visit, w http.ResponseWriter) { v.runAudit(w, p) }}
+	return p
+}
+
+// runAudit audits all accounts, and repairs what it finds if the form says so. It writes the
+// page as it goes. When the visitor leaves the page, the audit stops.
+func (v *visit) runAudit(w http.ResponseWriter, p *page) {
+	v.r.Body = http.MaxBytesReader(w, v.r.Body, maxForm)
+	if err := v.r.ParseForm(); err != nil {
+		v.fail(w, v, &problem{Status: http.StatusBadRequest, Detail: v.lang.text("layout.unreadable")})
+		return
+	}
+	a := &auditing{Repair: v.r.PostForm.Get("do") == "repair"}
+	out := &auditWriter{visit: v, page: p, w: w, connection: http.NewResponseController(w), audit: a}
+	method, path := http.MethodGet, "/v1/audit"
+	if a.Repair {
+		method, path = http.MethodPost, "/v1/audit:repair"
+	}
+	for cursor := ""; ; {
+		var done struct {
+			Accounts int         `json:"accounts"`
+			Unjudged int         `json:"unjudged"`
+			Kinds    []auditKind `json:"kinds"`
+			Findings []finding   `json:"findings"`
+			Audited  int         `json:"shards_audited"`
+			Shards   int         `json:"shards"`
+			Next     string      `json:"next"`
+		}
+		q := url.Values{}
+		if cursor != "" {
+			q.Set("cursor", cursor)
+		}
+		err := v.do(method, address(path, q), nil, &done)
+		var refused *problem
+		switch {
+		case err != nil && !out.begun:
+			v.fail(w, v, err)
+			return
+		case errors.As(err, &refused):
+			a.Failed = refused.Error()
+		case err != nil:
+			a.Failed = v.lang.text("auditrun.cut")
+		}
+		if err != nil {
+			break
+		}
+		a.add(done.Accounts, done.Unjudged, done.Kinds, done.Findings)
+		a.Audited, a.Shards = done.Audited, done.Shards
+		if cursor = done.Next; cursor == "" {
+			a.Ended = true
+			break
+		}
+		if out.step("progress") != nil {
+			return // the visitor has gone, and so the audit stops
+		}
+	}
+	_ = out.end() // a visitor who has gone needs no end
+}
+
+// auditWriter writes the page of an audit under way: each step hides the one before.
+type auditWriter struct {
+	*visit
+	page       *page
+	w          http.ResponseWriter
+	connection *http.ResponseController
+	audit      *auditing
+	begun      bool
+}
+
+// halves returns the page without its steps.
+func (o *auditWriter) halves() (before, after []byte, err error) {
+	var out bytes.Buffer
+	shown := &view{visit: o.visit, Page: o.page.name, In: o.page.menu, Title: o.lang.text("auditrun.title"), D: o.audit, Files: o.static}
+	if err := o.page.templates[o.lang.Tag].Execute(&out, shown); err != nil {
+		return nil, nil, err
+	}
+	before, after, _ = bytes.Cut(out.Bytes(), []byte(`<template id="split"></template>`))
+	return before, after, nil
+}
+
+// step writes a block of the page, after the page's beginning.
+func (o *auditWriter) step(name string) error {
+	if !o.begun {
+		o.begun = true
+		before, _, err := o.halves()
+		if err != nil {
+			return err
+		}
+		h := o.w.Header()
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Content-Language", o.lang.Tag)
+		h.Set("X-Accel-Buffering", "no") // a proxy must not keep the progress back
+		h.Set(gzhttp.HeaderNoCompression, "1")
+		if err := o.send(before); err != nil {
+			return err
+		}
+	}
+	var out bytes.Buffer
+	if err := o.page.templates[o.lang.Tag].ExecuteTemplate(&out, name, &view{visit: o.visit, D: o.audit, Files: o.static}); err != nil {
+		return err
+	}
+	return o.send(out.Bytes())
+}
+
+func (o *auditWriter) send(text []byte) error {
+	_ = o.connection.SetWriteDeadline(time.Now().Add(auditWrite)) // without it the connection's own holds
+	if _, err := o.w.Write(text); err != nil {
+		return err
+	}
+	return o.connection.Flush()
+}
+
+// end writes the result, and what comes after it.
+func (o *auditWriter) end() error {
+	if err := o.step("result"); err != nil {
+		return err
+	}
+	_, after, err := o.halves()
+	if err != nil {
+		return err
+	}
+	return o.send(after)
+}
