@@ -106,6 +106,12 @@ func (k *kind) fill(r record) (url.Values, bool) {
 			k.Fields[i].fill(values, value)
 		}
 	}
+	for name, all := range values {
+		// An input of one line would lose line breaks.
+		if name != "labels" && slices.ContainsFunc(all, func(value string) bool { return strings.ContainsAny(value, "\r\n") }) {
+			return values, false
+		}
+	}
 	back, _ := k.record(values)
 	return values, same(back, r)
 }
