@@ -37,7 +37,14 @@ type account struct {
 }
 
 // filterNames are the parameters that select accounts, in the order of their fields.
-var filterNames = []string{"prefix", "kind", "state", "label", "host", "error", "reason", "since", "id"}
+// Those of givenNames are not asked for: links of other pages have them.
+var (
+	filterNames = []string{"prefix", "kind", "state", "label", "host", "error", "reason", "since", "cause", "except_host", "id"}
+	givenNames  = []string{"cause", "except_host", "id"}
+)
+
+// chipsOfOne is how many values of one filter are shown each.
+const chipsOfOne = 3
 
 // stateNames are the states that accounts can be selected by.
 var stateNames = []string{"active", "failing", "never_succeeded", "paused", "parked", "scheduled", "waiting", "claimed"}
@@ -65,6 +72,7 @@ type filter struct {
 	Name   string
 	Values []string // at least one, which may be empty
 	Of     []string // what there is to choose; nil: any text
+	Given  bool     // it is not asked for
 }
 
 // accountsList is what the page shows.
@@ -87,7 +95,37 @@ type accountsList struct {
 }
 
 // choiceOf is a value of a filter, and the address without it.
-type choiceOf struct{ Name, Value, Without string }
+type choiceOf struct {
+	Name, Value, Without string
+	Many                 int // the number of values, if they are not shown each
+}
+
+// Shown returns the value as people read it: what follows the sign ~ in the name of a cause is a
+// digest.
+func (c choiceOf) Shown() string {
+	if c.Name == "cause" {
+		code, _, _ := strings.Cut(c.Value, "~")
+		return code
+	}
+	return c.Value
+}
+
+// chipsOf returns the values of a query's filters. Without returns the address without some of
+// them.
+func chipsOf(chosen url.Values, without func(name string, values []string) string) []choiceOf {
+	var all []choiceOf
+	for _, name := range filterNames {
+		values := chosen[name]
+		if len(values) > chipsOfOne && slices.Contains(givenNames, name) {
+			all = append(all, choiceOf{Name: name, Many: len(values), Without: without(name, values)})
+			continue
+		}
+		for _, value := range values {
+			all = append(all, choiceOf{Name: name, Value: value, Without: without(name, []string{value})})
+		}
+	}
+	return all
+}
 
 // counted is how many accounts are selected.
 type counted struct {
@@ -154,12 +192,8 @@ func listAccounts(v *visit) (any, error) {
 	}
 	l := &accountsList{Limit: rowsOf(q), Sizes: []int{25, pageRows, mostRows}, On: make(map[string]bool)}
 	for _, name := range filterNames {
-		f := filter{Name: name, Values: chosen[name]}
+		f := filter{Name: name, Values: chosen[name], Given: slices.Contains(givenNames, name)}
 		switch name {
-		case "id":
-			if len(f.Values) == 0 {
-				continue // the id's beginning is asked for
-			}
 		case "kind":
 			for _, k := range kinds {
 				f.Of = append(f.Of, k.Name)
@@ -168,20 +202,22 @@ func listAccounts(v *visit) (any, error) {
 			f.Of = stateNames
 		}
 		for _, value := range f.Values {
-			rest := v.r.URL.Query()
-			rest.Del("cursor")
-			rest.Del("said")
-			rest[name] = slices.DeleteFunc(rest[name], func(other string) bool { return strings.TrimSpace(other) == value })
-			l.Chosen = append(l.Chosen, choiceOf{name, value, address("/accounts", rest)})
 			if f.Of != nil && !slices.Contains(f.Of, value) {
 				f.Of = append(slices.Clone(f.Of), value)
 			}
 		}
-		if len(f.Values) == 0 {
+		if len(f.Values) == 0 && !f.Given {
 			f.Values = []string{""}
 		}
 		l.Filters = append(l.Filters, f)
 	}
+	l.Chosen = chipsOf(chosen, func(name string, values []string) string {
+		rest := v.r.URL.Query()
+		rest.Del("cursor")
+		rest.Del("said")
+		rest[name] = slices.DeleteFunc(rest[name], func(one string) bool { return slices.Contains(values, strings.TrimSpace(one)) })
+		return address("/accounts", rest)
+	})
 	columns := columnsShown
 	if q.Has("col") {
 		columns = q["col"]

@@ -62,7 +62,7 @@ func bulkRunPage() *page {
 // readBulk reads what is to be done from a query or a form.
 func readBulk(v *visit, q url.Values) (*bulk, error) {
 	b := &bulk{Do: q.Get("do"), Rate: q.Get("rate")}
-	if !slices.Contains(bulkActions, b.Do) {
+	if !slices.Contains(bulkActions, b.Do) && b.Do != revive {
 		return nil, &problem{Status: http.StatusUnprocessableEntity, Detail: v.lang.text("bulk.unknown")}
 	}
 	if b.Rate == "" {
@@ -74,17 +74,23 @@ func readBulk(v *visit, q url.Values) (*bulk, error) {
 	for _, name := range filterNames {
 		for _, value := range chosen[name] {
 			b.Fields = append(b.Fields, choiceOf{Name: name, Value: value})
-			if name == "id" {
-				b.IDs = append(b.IDs, value)
-			} else {
-				b.Selects = append(b.Selects, choiceOf{Name: name, Value: value})
-			}
 		}
 	}
+	b.IDs = chosen["id"]
+	delete(chosen, "id")
+	b.Selects = chipsOf(chosen, func(string, []string) string { return "" })
 	if b.All {
 		b.Fields = append(b.Fields, choiceOf{Name: "all", Value: "true"})
 	}
 	return b, nil
+}
+
+// route returns the route that does it.
+func (b *bulk) route() string {
+	if b.Do == revive {
+		return "POST /v1/parked:revive"
+	}
+	return "POST /v1/accounts:" + b.Do
 }
 
 // query returns the API's parameters for what is selected.
@@ -102,15 +108,19 @@ func askBulk(v *visit, q url.Values) (*bulk, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !v.May("POST /v1/accounts:" + b.Do) {
+	if !v.May(b.route()) {
 		return nil, &problem{Status: http.StatusForbidden, Detail: v.lang.text("bulk.forbidden")}
 	}
 	if len(b.Fields) == 0 {
 		return nil, &problem{Status: http.StatusUnprocessableEntity, Detail: v.lang.text("bulk.nothing")}
 	}
-	ask := b.query()
-	ask.Del("all")
-	err = v.get(address("/v1/accounts:count", ask), &b.Count)
+	if b.Do == revive {
+		err = b.countRevived(v)
+	} else {
+		ask := b.query()
+		ask.Del("all")
+		err = v.get(address("/v1/accounts:count", ask), &b.Count)
+	}
 	if errors.As(err, &b.Refused) && b.Refused.Status == http.StatusUnprocessableEntity {
 		return b, nil
 	}
@@ -138,12 +148,18 @@ func (v *visit) runBulk(w http.ResponseWriter, p *page) {
 	}
 	b.Count.Count, _ = strconv.Atoi(v.r.PostForm.Get("of")) // for the bar alone
 	page := &bulkWriter{visit: v, page: p, w: w, connection: http.NewResponseController(w), bulk: b}
-	err = v.stream(http.MethodPost, address("/v1/accounts:"+b.Do, q), page.line)
+	if b.Do == revive {
+		err = page.revive()
+	} else {
+		err = v.stream(http.MethodPost, address("/v1/accounts:"+b.Do, q), page.line)
+	}
 	var refused *problem
 	switch {
 	case errors.As(err, &refused) && !page.begun:
 		v.fail(w, v, err)
 		return
+	case errors.As(err, &refused):
+		b.Failed = refused.Error()
 	case err != nil && !b.Ended:
 		b.Failed = v.lang.text("bulkrun.cut")
 	}

@@ -7,7 +7,7 @@ func allPages() []*page {
 	return []*page{
 		overviewPage(),
 		problemsPage(),
-		accountsPage(), bulkPage(), bulkRunPage(), newPage(), editPage(),
+		accountsPage(), bulkPage(), bulkRunPage(), revivePage(), newPage(), editPage(),
 		systemPage(),
 		auditRunPage(),
 		trailOfAllPage(),
