@@ -110,7 +110,11 @@ func (s *Server) bySession(t terms) way {
 // open need no authentication, because people authenticate themselves there.
 func (s *Server) addSessions(open, closed *routeMux, t terms) error {
 	door := s.door(t)
-	pages, err := signin.New(signin.Options{Door: door, People: s.options.People, At: s.options.PeopleAt, Unneeded: !s.closedTo(t), Log: s.options.Log})
+	options := signin.Options{Door: door, People: s.options.People, At: s.options.PeopleAt, Unneeded: !s.closedTo(t), Log: s.options.Log}
+	if s.options.Pages != nil {
+		options.Home = "/"
+	}
+	pages, err := signin.New(options)
 	if err != nil {
 		return err
 	}

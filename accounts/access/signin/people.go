@@ -32,7 +32,7 @@ func stateCookie(r *http.Request, state string) *http.Cookie {
 
 // start begins a sign-in and redirects the browser to the provider.
 func (p *Pages) start(w http.ResponseWriter, r *http.Request) {
-	v := view{Next: local(r.URL.Query().Get("next"))}
+	v := view{Next: p.next(r.URL.Query().Get("next"))}
 	if p.options.People == nil {
 		v.Problem = textFor(r).NoProvider
 		p.write(w, r, http.StatusNotFound, v)
@@ -53,7 +53,7 @@ func (p *Pages) start(w http.ResponseWriter, r *http.Request) {
 
 // callback ends a sign-in when the browser comes back from the provider.
 func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
-	v, t, q := view{Next: Path}, textFor(r), r.URL.Query()
+	v, t, q := view{Next: p.next("")}, textFor(r), r.URL.Query()
 	if p.options.People == nil {
 		v.Problem = t.NoProvider
 		p.write(w, r, http.StatusNotFound, v)
@@ -96,7 +96,7 @@ func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v = named(v, who.Principal)
-	v.Onward = local(who.Next)
+	v.Onward = p.next(who.Next)
 	p.write(w, r, http.StatusOK, v)
 }
 

@@ -44,6 +44,7 @@ type Options struct {
 	People   *idp.Provider // nil: there is no identity provider
 	At       string        // the pages' public address, such as https://rounds.example
 	Unneeded bool          // the service can be used without signing in
+	Home     string        // where people go after signing in, such as / for a dashboard; empty: to the sign-in page
 	Log      *slog.Logger
 }
 
@@ -89,10 +90,11 @@ type view struct {
 	Onward   string // where to send the browser now
 	People   bool
 	Unneeded bool
+	Home     string // the dashboard; empty: none
 }
 
 func (p *Pages) write(w http.ResponseWriter, r *http.Request, status int, v view) {
-	v.T, v.People = textFor(r), p.options.People != nil
+	v.T, v.People, v.Home = textFor(r), p.options.People != nil, p.options.Home
 	v.Unneeded = v.Unneeded || p.options.Unneeded
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -112,7 +114,7 @@ func (p *Pages) write(w http.ResponseWriter, r *http.Request, status int, v view
 
 // show serves the sign-in page, which also shows who is signed in.
 func (p *Pages) show(w http.ResponseWriter, r *http.Request) {
-	v := view{Next: local(r.URL.Query().Get("next"))}
+	v := view{Next: p.next(r.URL.Query().Get("next"))}
 	who, _, err := p.options.Door.Who(r)
 	switch {
 	case err == nil:
@@ -128,10 +130,10 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request) {
 func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		p.write(w, r, http.StatusBadRequest, view{Problem: textFor(r).TooLarge, Next: Path})
+		p.write(w, r, http.StatusBadRequest, view{Problem: textFor(r).TooLarge, Next: p.next("")})
 		return
 	}
-	v := view{Next: local(r.PostForm.Get("next"))}
+	v := view{Next: p.next(r.PostForm.Get("next"))}
 	if _, err := p.options.Door.SignIn(w, r, strings.TrimSpace(r.PostForm.Get("secret"))); err != nil {
 		p.fail(w, r, v, err)
 		return
@@ -141,7 +143,7 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) {
 
 func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) {
 	if err := p.options.Door.SignOut(w, r); err != nil {
-		p.fail(w, r, view{Next: Path}, err)
+		p.fail(w, r, view{Next: p.next("")}, err)
 		return
 	}
 	http.Redirect(w, r, Path, http.StatusSeeOther)
@@ -176,6 +178,14 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, v view, err error) 
 		v.Problem = t.Away
 	}
 	p.write(w, r, status, v)
+}
+
+// next returns where to send the browser after signing in: to next, or home if that is empty.
+func (p *Pages) next(next string) string {
+	if (next == "" || next == Path) && p.options.Home != "" {
+		return p.options.Home
+	}
+	return local(next)
 }
 
 // local returns next if it is an address of this service, and the sign-in page otherwise.

@@ -214,6 +214,18 @@ func TestNext(t *testing.T) {
 	}
 }
 
+func TestHome(t *testing.T) {
+	home := &Pages{options: Options{Home: "/"}}
+	for next, want := range map[string]string{"": "/", Path: "/", "/account?id=a": "/account?id=a", "https://evil.example": Path} {
+		if got := home.next(next); got != want {
+			t.Errorf("after %q: %q, want %q", next, got, want)
+		}
+	}
+	if got := new(Pages).next(""); got != Path {
+		t.Errorf("without a home: %q", got)
+	}
+}
+
 func TestLanguages(t *testing.T) {
 	f := newFixture(t, true)
 	for asked, want := range map[string]string{

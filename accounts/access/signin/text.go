@@ -10,7 +10,7 @@ import (
 type text struct {
 	Lang string
 
-	Title, SignedIn, SignOut, SignIn, Secret, People, GoOn, Unneeded, Guide, API string
+	Title, SignedIn, SignOut, SignIn, Secret, People, GoOn, Unneeded, Dashboard, Guide, API string
 
 	Refused, Foreign, TooMany, Plain, Away, ProviderAway, Stale, NotVouched, NoGrant, NoProvider, ProviderSays, TooLarge string
 }
@@ -20,7 +20,7 @@ func texts() []text {
 	return []text{{
 		Lang: "en", Title: "Sign in", SignedIn: "You are signed in as", SignOut: "Sign out", SignIn: "Sign in",
 		Secret: "Key, or the API's token", People: "Sign in with your organisation", GoOn: "Go on",
-		Unneeded: "Nobody needs to sign in here: no token is set, and the service answers this machine alone.", Guide: "Guide", API: "API",
+		Unneeded: "Nobody needs to sign in here: no token is set, and the service answers this machine alone.", Dashboard: "Dashboard", Guide: "Guide", API: "API",
 		Refused:      "This key or token lets nobody in: it was mistyped, revoked, or has expired.",
 		Foreign:      "Another page sent you here. Sign in from this page.",
 		TooMany:      "Too many sign-ins from your address failed. Try again in %d seconds.",
@@ -36,7 +36,7 @@ func texts() []text {
 	}, {
 		Lang: "zh", Title: "登录", SignedIn: "您已登录为", SignOut: "退出登录", SignIn: "登录",
 		Secret: "密钥，或 API 的令牌", People: "使用组织账号登录", GoOn: "继续",
-		Unneeded: "这里无需登录：没有设置令牌，服务只响应本机。", Guide: "指南", API: "API",
+		Unneeded: "这里无需登录：没有设置令牌，服务只响应本机。", Dashboard: "管理页面", Guide: "指南", API: "API",
 		Refused:      "此密钥或令牌无效：输入有误、已被吊销，或已过期。",
 		Foreign:      "您是从其他页面被带到这里的。请在本页登录。",
 		TooMany:      "来自您的地址的登录失败次数过多。请在 %d 秒后重试。",
