@@ -31,6 +31,7 @@ type Options struct {
 
 	Namespace string // of the ring, shown to people
 	Version   string // of the program
+	Demo      bool   // the Overview kills pollers: the API has the routes of a demonstration
 
 	MaxLive int           // the most live streams at once; default 256
 	Turn    time.Duration // the time between two looks of a live stream; default 2 s

@@ -16,7 +16,8 @@ type overview struct {
 	Concerns *concernList
 	Rates    rates
 
-	Headrooms []headroom // the least first
+	Headrooms []headroom   // the least first
+	Demo      *demoPollers // nil: this is no demo
 }
 
 // stats are those of GET /v1/stats, as far as the Overview shows them.
@@ -142,7 +143,8 @@ const shownReplicas = 50
 func overviewPage() *page {
 	return &page{
 		name: "overview", path: "/{$}", menu: "overview", scripts: []string{"charts.js"}, data: showOverview,
-		raw: map[string]func(*visit, http.ResponseWriter){"GET /search": search},
+		raw:     map[string]func(*visit, http.ResponseWriter){"GET /search": search},
+		actions: map[string]action{"/demo/kill": killPoller},
 	}
 }
 
@@ -154,7 +156,7 @@ func showOverview(v *visit) (any, error) {
 	// What else there is may be missing: a page with the rest is better than none.
 	v.ifMay("GET /v1/law", "/v1/law", &o.Law)
 	v.ifMay("GET /v1/concerns", "/v1/concerns", &o.Concerns)
-	o.Rates = v.rates()
+	o.Rates, o.Demo = v.rates(), v.demo()
 	slices.SortFunc(o.Stats.Replicas, func(a, b replica) int {
 		if a.Alive != b.Alive {
 			return cmp.Compare(map[bool]int{true: 1}[a.Alive], map[bool]int{true: 1}[b.Alive]) // the silent first

@@ -105,7 +105,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 			return err
 		}
 		if s.API.Dashboard {
-			d, err := dashboard.New(dashboard.Options{May: api.May, Log: options.Log, Namespace: s.Redis.Namespace, Version: o.Version})
+			d, err := dashboard.New(dashboard.Options{May: api.May, Log: options.Log, Namespace: s.Redis.Namespace, Version: o.Version, Demo: o.Demo != nil})
 			if err != nil {
 				return err
 			}
