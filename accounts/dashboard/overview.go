@@ -2,8 +2,10 @@ package dashboard
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -253,6 +255,15 @@ func (o *overview) LawFault() *audited {
 		}
 	}
 	return nil
+}
+
+// Bound returns the labels to which the visitor is bound, such as team=press, or an empty text.
+func (o *overview) Bound() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(o.Stats.Labels)) {
+		all = append(all, name+"="+o.Stats.Labels[name])
+	}
+	return strings.Join(all, ", ")
 }
 
 // LeastShown is for the script that draws charts.

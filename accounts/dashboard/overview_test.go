@@ -122,6 +122,10 @@ func TestOverviewWithoutTheRest(t *testing.T) {
 	if w := ask(newSite(t, said(nil)), "GET", "/"); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("without stats: %d", w.Code)
 	}
+	bound := newSite(t, said(map[string]string{"/v1/stats": `{"labels":{"team":"<press>"},"accounts":{"registered":2,"scheduled":2},"failing":{"accounts":1}}`}))
+	if got := words(bound, "/"); !strings.Contains(got, "accounts with team=&lt;press&gt;") || !strings.Contains(got, "1 account fails") || strings.Contains(got, "overdue") || strings.Contains(got, "Replicas") {
+		t.Error(got)
+	}
 	calm := newSite(t, said(map[string]string{"/v1/stats": `{"accounts":{}}`, "/v1/concerns": `{"healthy":true,"concerns":[]}`, "/v1/history": `{"fields":[]}`}))
 	if got := words(calm, "/?span=week"); !strings.Contains(got, "Nothing is wrong now.") || !strings.Contains(got, "nothing yet") {
 		t.Error(got)

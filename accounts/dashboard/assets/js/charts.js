@@ -46,10 +46,8 @@ function latest(u) {
 function draw(figure, data, lines) {
   charts.get(figure)?.destroy();
   const place = figure.querySelector(".drawn");
-  const text = place.querySelector("svg")?.getAttribute("aria-label") ?? place.getAttribute("aria-label");
+  const text = place.querySelector("[role=img]").getAttribute("aria-label");
   place.replaceChildren();
-  place.setAttribute("role", "img");
-  place.setAttribute("aria-label", text);
   const show = shown[figure.dataset.unit];
   const axis = { stroke: colour("--dim"), font: "11px system-ui, sans-serif", grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
   const options = {
@@ -59,8 +57,11 @@ function draw(figure, data, lines) {
     hooks: { setCursor: [latest], setData: [latest] },
     series: [{ value: (u, v) => (v == null ? "" : exactly.format(new Date(v * 1000))) }, ...lines.map(([, , style, label]) => ({ ...looks[style](), label, points: { size: 4 }, value: (u, v) => (v == null ? "–" : show(v)) }))],
   };
-  charts.set(figure, new uPlot(options, data, place));
-  latest(charts.get(figure));
+  const chart = new uPlot(options, data, place);
+  chart.root.querySelector(".u-wrap").setAttribute("role", "img");
+  chart.root.querySelector(".u-wrap").setAttribute("aria-label", text);
+  charts.set(figure, chart);
+  latest(chart);
   figure.querySelector(".ends").hidden = figure.querySelector("figcaption small").hidden = true;
 }
 
