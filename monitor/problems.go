@@ -44,11 +44,17 @@ func (m *Monitor) problems(ctx context.Context) error {
 	leftFailing, leftParked := mostFailing, mostParked
 	for shard := range shards {
 		// What a shard does not need is left for the others.
-		looked, parked, err := t.failing(ctx, shard, max(1, leftFailing/(shards-shard)))
+		erred, parked, err := t.store.Sizes(ctx, shard)
 		if err != nil {
 			return err
 		}
-		leftFailing -= looked
+		if erred > 0 {
+			looked, err := t.failing(ctx, shard, erred, max(1, leftFailing/(shards-shard)))
+			if err != nil {
+				return err
+			}
+			leftFailing -= looked
+		}
 		if parked > 0 {
 			looked, err := t.parked(ctx, shard, parked, max(1, leftParked/(shards-shard)))
 			if err != nil {
@@ -61,7 +67,11 @@ func (m *Monitor) problems(ctx context.Context) error {
 		}
 	}
 	m.problemSteps = t.steps
-	found := t.gathering.Summary(t.leftOut)
+	now, err := m.ring.Now(ctx, 0)
+	if err != nil {
+		return err
+	}
+	found := t.gathering.Summary(now, t.leftOut)
 	quarantined := 0
 	for i := range found.Groups {
 		if found.Groups[i].Code == QuarantineReason {
@@ -72,27 +82,27 @@ func (m *Monitor) problems(ctx context.Context) error {
 	return problem.Keep(ctx, m.ring, found)
 }
 
-// failing adds the failing accounts of a shard. It returns how many accounts it looked at, and how
-// many are parked in the shard.
-func (t *problemTurn) failing(ctx context.Context, shard, most int) (looked, parked int, err error) {
+// failing adds the failing accounts of a shard, at most most of them. It returns how many
+// accounts it looked at.
+func (t *problemTurn) failing(ctx context.Context, shard, all, most int) (looked int, err error) {
 	for cursor := ""; cursor != circulate.ScanDone; {
 		page, err := t.store.Scan(ctx, shard, cursor, min(min(problemsPage, t.size.page()), max(scanLeast, most-looked)), accounts.SoundMarks())
 		if err != nil {
-			return looked, parked, err
+			return looked, err
 		}
 		t.size.read(page.Read)
 		t.gathering.Failing(page.Now, page.Accounts)
-		looked, parked, cursor = looked+page.Looked, page.Parked, page.Next
+		looked, cursor = looked+page.Looked, page.Next
 		t.rest(ctx)
 		if looked >= most && cursor != circulate.ScanDone {
-			t.leftOut += max(0, page.All-looked)
+			t.leftOut += max(0, all-looked)
 			break
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return looked, parked, nil
+	return looked, nil
 }
 
 // parked adds the accounts of a shard that are parked for a failure. If there are more than most,
@@ -106,7 +116,7 @@ func (t *problemTurn) parked(ctx context.Context, shard, all, most int) (looked 
 		}
 	}
 	for more := true; more && ctx.Err() == nil; {
-		page, now, err := t.ring.ParkedPage(ctx, shard, behind, parkedPage)
+		page, _, err := t.ring.ParkedPage(ctx, shard, behind, parkedPage)
 		if err != nil {
 			return looked, err
 		}
@@ -118,7 +128,7 @@ func (t *problemTurn) parked(ctx context.Context, shard, all, most int) (looked 
 				ill = append(ill, p)
 			}
 		}
-		t.gathering.AtRest(now, len(page)-len(ill))
+		t.gathering.AtRest(len(page) - len(ill))
 		if err := t.lookAt(ctx, shard, ill); err != nil {
 			return looked, err
 		}
@@ -142,7 +152,7 @@ func (t *problemTurn) lookAt(ctx context.Context, shard int, ill []circulate.Par
 		}
 		t.size.read(page.Read)
 		for i := range page.Accounts {
-			t.gathering.Parked(page.Now, &page.Accounts[i], since[page.Accounts[i].ID])
+			t.gathering.Parked(&page.Accounts[i], since[page.Accounts[i].ID])
 		}
 	}
 	return nil

@@ -30,9 +30,9 @@ func TestProblems(t *testing.T) {
 			History: circulate.History{Succeeded: now.Add(-5 * time.Minute), Marks: []circulate.Mark{'t', '+'}},
 		}})
 	}
-	gathering.Parked(now, &failing.Account{ID: "m", Record: []byte(`{"kind":"imap","config":{"host":"m.example"}}`)},
+	gathering.Parked(&failing.Account{ID: "m", Record: []byte(`{"kind":"imap","config":{"host":"m.example"}}`)},
 		circulate.ParkedAccount{ID: "m", Since: now, Reason: "auth: auth: refused"})
-	if err := trouble.Keep(t.Context(), f.ring, gathering.Summary(7)); err != nil {
+	if err := trouble.Keep(t.Context(), f.ring, gathering.Summary(now, 7)); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.ring.KeepStaleness(t.Context(), []byte(`{"at":"2026-11-20T08:00:00Z","failing":{"behind":3,"missed_slots_max":9,"most_missed":"z","kinds":[{"kind":"feed","behind":3},{"kind":"imap"}]}}`)); err != nil {

@@ -31,7 +31,6 @@ type Probes struct {
 type Gathering struct {
 	probes Probes
 	slots  *accounts.FailingCount
-	now    time.Time
 
 	sorts map[sort]*gathered
 	sums  int // in sorts
@@ -77,7 +76,6 @@ func read(text []byte) record {
 
 // Failing adds accounts that circulate and whose last check failed. Now is Redis' clock.
 func (g *Gathering) Failing(now time.Time, all []failing.Account) {
-	g.now = now
 	for i := range all {
 		a := &all[i]
 		r := read(a.Record)
@@ -115,12 +113,11 @@ func (r *record) steps(a *failing.Account) map[string]NextStep {
 	return steps
 }
 
-// AtRest counts parked accounts that are no problem. Now is Redis' clock.
-func (g *Gathering) AtRest(now time.Time, n int) { g.now, g.rest = now, g.rest+n }
+// AtRest counts parked accounts that are no problem.
+func (g *Gathering) AtRest(n int) { g.rest += n }
 
-// Parked adds an account that is parked for a failure. Now is Redis' clock.
-func (g *Gathering) Parked(now time.Time, a *failing.Account, parked circulate.ParkedAccount) {
-	g.now = now
+// Parked adds an account that is parked for a failure.
+func (g *Gathering) Parked(a *failing.Account, parked circulate.ParkedAccount) {
 	r := read(a.Record)
 	one := g.of(a, &r)
 	one.Parked = 1

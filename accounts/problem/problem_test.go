@@ -47,10 +47,10 @@ func TestGroups(t *testing.T) {
 	for i, reason := range []string{"auth: http_401: Unauthorized", "gone: http_410: Gone", "quarantine: 5 requeues"} {
 		a := failed(fmt.Sprint("parked", i), "mail.example", "", 3*time.Hour)
 		a.ErrorAt, a.Due = time.Time{}, time.Time{}
-		g.Parked(noon, &a, circulate.ParkedAccount{ID: a.ID, Since: noon.Add(-time.Hour), Reason: reason})
+		g.Parked(&a, circulate.ParkedAccount{ID: a.ID, Since: noon.Add(-time.Hour), Reason: reason})
 	}
-	g.AtRest(noon, 4)
-	s := g.Summary(0)
+	g.AtRest(4)
+	s := g.Summary(noon, 0)
 	if want := (problem.Counts{Accounts: 15, Failing: 12, Newly: 10, NeverSucceeded: 1, Parked: 3}); s.Counts != want || s.AtRest != 4 || !s.At.Equal(noon) {
 		t.Errorf("got %+v", s.Counts)
 	}
@@ -113,7 +113,7 @@ func TestSmallHostsShareAGroup(t *testing.T) {
 	}
 	all[0].Record = []byte(`{"id":"a0","kind":"feed"}`)
 	g.Failing(noon, all)
-	s := g.Summary(0)
+	s := g.Summary(noon, 0)
 	if len(s.Groups) != 2 {
 		t.Fatalf("got %+v", s.Groups)
 	}
@@ -154,7 +154,7 @@ func TestBounds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := problem.Keep(t.Context(), ring, g.Summary(5)); err != nil {
+			if err := problem.Keep(t.Context(), ring, g.Summary(noon, 5)); err != nil {
 				t.Fatal(err)
 			}
 			s, now, ok, err := problem.Last(t.Context(), ring)
@@ -205,7 +205,7 @@ func TestUnreadableRecords(t *testing.T) {
 	b := failed("b", strings.Repeat("h", 300), "", time.Hour)
 	b.Rule = 'z'
 	g.Failing(noon, []failing.Account{a, b})
-	s := g.Summary(0)
+	s := g.Summary(noon, 0)
 	if len(s.Groups) != 2 || s.Accounts != 2 {
 		t.Fatalf("got %+v", s)
 	}

@@ -159,10 +159,10 @@ func selection(of sort, host, except []string) map[string][]string {
 	return fields
 }
 
-// Summary returns the summary of everything that was added. LeftOut is how many accounts were
-// not looked at. The gathering must not be used any more.
-func (g *Gathering) Summary(leftOut int) Summary {
-	s := Summary{At: g.now.UTC(), AtRest: g.rest, LeftOut: leftOut, Groups: []FailingGroup{}, Other: g.over}
+// Summary returns the summary of everything that was added. Now is Redis' clock. LeftOut is how
+// many accounts were not looked at. The gathering must not be used any more.
+func (g *Gathering) Summary(now time.Time, leftOut int) Summary {
+	s := Summary{At: now.UTC(), AtRest: g.rest, LeftOut: leftOut, Groups: []FailingGroup{}, Other: g.over}
 	var all []FailingGroup
 	for of, found := range g.sorts {
 		all = append(all, found.groups(of)...)

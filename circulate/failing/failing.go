@@ -50,8 +50,6 @@ type Page struct {
 	Now      time.Time // Redis' clock
 	Accounts []Account
 	Looked   int    // accounts that the step looked at
-	All      int    // about how many a scan of the shard looks at, parked ones included
-	Parked   int    // how many accounts are parked in the shard
 	Read     int    // bytes of the records
 	Next     string // the cursor to go on with; circulate.ScanDone at the end
 }
@@ -106,7 +104,7 @@ func readPage(answer []any) (Page, error) {
 	const width = 6
 	var p Page
 	var now int64
-	rest, err := redis.Scan(answer, &now, &p.Next, &p.Looked, &p.All, &p.Parked)
+	rest, err := redis.Scan(answer, &now, &p.Next, &p.Looked)
 	if err != nil {
 		return Page{}, err
 	}
@@ -157,6 +155,20 @@ func (s Store) IDs(ctx context.Context, shard int, cursor string, n int) (ids []
 		ids = append(ids, fields[i])
 	}
 	return ids, next, nil
+}
+
+// Sizes returns how many of a shard's accounts have an error, and how many are parked. Some
+// are both.
+func (s Store) Sizes(ctx context.Context, shard int) (erred, parked int, err error) {
+	k := circulate.PlightKeys(s.ring, shard)
+	replies, err := s.wire.PipelineOn(ctx, wire.Ordinary, shard, k.Errors, wire.Command{"HLEN", k.Errors}, wire.Command{"ZCARD", k.Parked})
+	if err != nil {
+		return 0, 0, fmt.Errorf("failing, shard %d: %w", shard, err)
+	}
+	if _, err := redis.Scan(replies, &erred, &parked); err != nil {
+		return 0, 0, fmt.Errorf("failing, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
+	}
+	return erred, parked, nil
 }
 
 // LongestParked returns the account of a shard that this many have been parked for longer

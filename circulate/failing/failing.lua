@@ -11,8 +11,7 @@
 -- ARGV[3]  the marks of checks that did not fail
 -- then ids, instead of the scan
 --
--- Returns {now, where to go on, how many were looked at, how many errors has, how many are
--- parked, then six for each account: id, what errors has of it or '', the record, failures, due or '',
+-- Returns {now, where to go on, how many were looked at, then six for each account: id, what errors has of it or '', the record, failures, due or '',
 -- what follows its ticket up to its cursor}. A scan returns accounts that circulate and
 -- whose last check failed. Of ids it returns those that are registered.
 
@@ -34,13 +33,12 @@ else
   end
 end
 
-local all_parked = redis.call('ZCARD', parked)
-local answer = {clock(), cursor, #ids, redis.call('HLEN', errors), all_parked}
+local answer = {clock(), cursor, #ids}
 local scanned, last = ARGV[1] ~= '', #answer
 for from = 1, #ids, 4000 do
   local to = math.min(from + 3999, #ids)
   local current = redis.call('HMGET', tickets, unpack(ids, from, to))
-  local out = scanned and all_parked > 0 and redis.call('ZMSCORE', parked, unpack(ids, from, to)) or {}
+  local out = scanned and redis.call('EXISTS', parked) == 1 and redis.call('ZMSCORE', parked, unpack(ids, from, to)) or {}
   local chosen, place = {}, {}
   for n = 1, to - from + 1 do
     local value = current[n]

@@ -24,9 +24,9 @@ func TestProblems(t *testing.T) {
 		ID: "news", Record: []byte(`{"kind":"feed","config":{"url":"https://a.example/"},"cadence":"every 1h"}`), Error: "http_404: Not \x1b[2JFound", Failures: 3, Rule: 'b',
 		Due: now.Add(time.Minute), History: circulate.History{Succeeded: now.Add(-5 * time.Hour), Marks: []circulate.Mark{'t', '+'}},
 	}})
-	g.Parked(now, &failing.Account{ID: "mail", Record: []byte(`{"kind":"imap","config":{"host":"m.example"}}`)},
+	g.Parked(&failing.Account{ID: "mail", Record: []byte(`{"kind":"imap","config":{"host":"m.example"}}`)},
 		circulate.ParkedAccount{ID: "mail", Since: now, Reason: "auth: auth: refused"})
-	if err := problem.Keep(t.Context(), s.ring, g.Summary(2)); err != nil {
+	if err := problem.Keep(t.Context(), s.ring, g.Summary(now, 2)); err != nil {
 		t.Fatal(err)
 	}
 	got := regexp.MustCompile(` +`).ReplaceAllString(regexp.MustCompile(`20[-0-9]+ [:0-9]+`).ReplaceAllString(s.must("problems"), "T"), " ")
