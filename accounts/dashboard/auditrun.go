@@ -12,6 +12,7 @@ import (
 
 const (
 	auditRun   = "/system/audit"
+	repairRun  = "/system/repair"
 	auditWrite = 30 * time.Second // how long a step may take to be sent
 	auditShown = 50               // findings that are shown one by one
 )
@@ -80,19 +81,17 @@ func auditRunPage() *page {
 	p := &page{name: "auditrun", path: auditRun, menu: "system", data: func(v *visit) (any, error) {
 		return nil, &problem{Status: http.StatusNotFound, Detail: v.lang.text("auditrun.again")}
 	}}
-	p.raw = map[string]func(*visit, http.ResponseWriter){"POST " + auditRun: func(v *visit, w http.ResponseWriter) { v.runAudit(w, p) }}
+	p.raw = map[string]func(*visit, http.ResponseWriter){
+		"POST " + auditRun:  func(v *visit, w http.ResponseWriter) { v.runAudit(w, p, false) },
+		"POST " + repairRun: func(v *visit, w http.ResponseWriter) { v.runAudit(w, p, true) },
+	}
 	return p
 }
 
-// runAudit audits all accounts, and repairs what it finds if the form says so. It writes the
-// page as it goes. When the visitor leaves the page, the audit stops.
-func (v *visit) runAudit(w http.ResponseWriter, p *page) {
-	v.r.Body = http.MaxBytesReader(w, v.r.Body, maxForm)
-	if err := v.r.ParseForm(); err != nil {
-		v.fail(w, v, &problem{Status: http.StatusBadRequest, Detail: v.lang.text("layout.unreadable")})
-		return
-	}
-	a := &auditing{Repair: v.r.PostForm.Get("do") == "repair"}
+// runAudit audits all accounts, and may repair what it finds. It writes the page as it goes.
+// When the visitor leaves the page, the audit stops.
+func (v *visit) runAudit(w http.ResponseWriter, p *page, repair bool) {
+	a := &auditing{Repair: repair}
 	out := &auditWriter{visit: v, page: p, w: w, connection: http.NewResponseController(w), audit: a}
 	method, path := http.MethodGet, "/v1/audit"
 	if a.Repair {

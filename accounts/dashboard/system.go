@@ -171,6 +171,9 @@ func (n *redisNode) Ranges() string {
 
 // reshard tries another number of shards without a change, or begins the change.
 func reshard(v *visit) (string, error) {
+	if !v.May("POST /v1/reshard") {
+		return "", &problem{Status: http.StatusForbidden, Detail: v.lang.text("system.reshard.forbidden")}
+	}
 	form := &reshardForm{Shards: v.r.PostForm.Get("shards")}
 	begin := v.r.PostForm.Get("do") == "begin"
 	shards, err := strconv.Atoi(strings.TrimSpace(form.Shards))

@@ -120,9 +120,9 @@ func TestSystemShowsServersSettingsAndTheLaw(t *testing.T) {
 		"cluster &lt;a&gt;", "&lt;b&gt;n1", "1 MiB of 2 MiB", "50 % of its memory is in use", "(&lt;i&gt;err)", "drops accounts when its memory is full (allkeys-lru)", "0–1, 3", ">away<",
 		"is broken", "3 lost", "1 repaired", "&lt;s&gt;a", "by hand", "took 1 min", "2 could not be judged", `action="/system/audit"`, ">x|y<",
 		"one differs between processes", "&lt;u&gt;2", "All 2 settings", "&lt;h&gt;", "unknown version", "Processes of several versions run", ">silent<", "4 shards")
-	lacks(t, viewer, "<b>n1", "<i>err", "<u>2", "<s>a", "<h>", `value="repair"`, `action="/system/reshard"`, `href="/trail"`, "x%7Cy")
+	lacks(t, viewer, "<b>n1", "<i>err", "<u>2", "<s>a", "<h>", `action="/system/repair"`, `action="/system/reshard"`, `href="/trail"`, "x%7Cy")
 	admin := ask(siteFor(t, access.Admin, api), "GET", "/system", "Accept-Language", "zh").Body.String()
-	contains(t, admin, `value="repair"`, `action="/system/reshard"`, `href="/trail"`, "内存满时会淘汰账号")
+	contains(t, admin, `action="/system/repair"`, `action="/system/reshard"`, `href="/trail"`, "内存满时会淘汰账号")
 }
 
 // A page without the law, or without the state of the shards, is still of use.
@@ -170,6 +170,9 @@ func TestShardsAreChangedStepByStep(t *testing.T) {
 		t.Errorf("%d", w.Code)
 	}
 	contains(t, body, "Redis has &lt;1 MB left", `name="force"`)
+	if w, _ = post(siteFor(t, access.Viewer, api), "/system/reshard", "shards", "many"); w.Code != http.StatusForbidden {
+		t.Errorf("a viewer: %d", w.Code)
+	}
 	for _, what := range []string{"abort", "finish"} {
 		if w, _ = post(site, "/system/reshard/"+what); w.Header().Get("Location") != "/system?said=reshard-"+what+"#shards" || api.ordered[len(api.ordered)-1] != "POST /v1/reshard:"+what {
 			t.Errorf("%s: %d, %q", what, w.Code, api.ordered)
@@ -200,26 +203,26 @@ func TestAuditGoesOnToItsEnd(t *testing.T) {
 		`{"accounts":20,"kinds":[{"kind":"lost","found":1,"repaired":1}],"findings":[{"kind":"lost","shard":0,"id":"<a>","repaired":true}],"shards_audited":1,"shards":4,"next":"c/1"}`,
 		`{"accounts":30,"unjudged":1,"kinds":[{"kind":"lost","found":2,"repaired":1},{"kind":"garbage","found":1}],"findings":[{"kind":"garbage","shard":3,"id":"x"}],"shards_audited":4,"shards":4}`,
 	}}
-	w, body := post(siteFor(t, access.Admin, api), "/system/audit", "do", "repair")
+	w, body := post(siteFor(t, access.Admin, api), "/system/repair")
 	if w.Code != 200 || strings.Join(api.ordered, ", ") != "POST /v1/audit:repair, POST /v1/audit:repair?cursor=c%2F1" {
 		t.Fatalf("%d, %q", w.Code, api.ordered)
 	}
 	contains(t, body, "1 of 4 shards audited · 20 accounts", "4 of 4 shards audited · 50 accounts", "3 lost (2 repaired)", "2 findings are not repaired", "&lt;a&gt;", "1 could not be judged", "</html>")
-	lacks(t, body, "<a>", `value="repair"`)
+	lacks(t, body, "<a>", `action="/system/repair"`)
 	if w.Header().Get("Content-Encoding") != "" {
 		t.Error("a page that is written as it goes is compressed")
 	}
 	api.audits = []string{`{"accounts":50,"shards_audited":4,"shards":4}`}
-	_, body = post(siteFor(t, access.Viewer, api), "/system/audit", "do", "audit")
+	_, body = post(siteFor(t, access.Viewer, api), "/system/audit")
 	contains(t, body, "50 accounts, each in exactly one place")
 	if got := api.ordered[len(api.ordered)-1]; got != "GET /v1/audit" {
 		t.Errorf("ordered %q", got)
 	}
 	api.audits = []string{`{"accounts":20,"shards_audited":1,"shards":4,"next":"c"}`, "broken"}
-	_, body = post(siteFor(t, access.Admin, api), "/system/audit", "do", "audit")
+	_, body = post(siteFor(t, access.Admin, api), "/system/audit")
 	contains(t, body, "The audit stopped.", "could not go on", "</html>")
 	api.refuse = map[string]string{"GET /v1/audit": `{"detail":"not now"}`}
-	if w, body = post(siteFor(t, access.Admin, api), "/system/audit", "do", "audit"); w.Code != http.StatusConflict {
+	if w, body = post(siteFor(t, access.Admin, api), "/system/audit"); w.Code != http.StatusConflict {
 		t.Errorf("refused at once: %d", w.Code)
 	}
 	contains(t, body, "not now")
