@@ -11,6 +11,7 @@ func allPages() []*page {
 		systemPage(),
 		auditRunPage(),
 		trailOfAllPage(),
+		accountPage(),
 		failurePage(),
 	}
 }

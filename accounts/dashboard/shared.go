@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,11 +51,37 @@ func (v *visit) shared(path string, into any) error {
 	return decode(path, reply, into)
 }
 
+// seldom is shared for what costs Redis more. A live page asks for it again only with
+// another mark, or after so long. A page that is opened always asks.
+func (v *visit) seldom(path, mark string, lasts time.Duration, into any) error {
+	if !strings.HasPrefix(v.r.URL.Path, "/live/") {
+		return v.get(path, into)
+	}
+	rights, err := json.Marshal([]any{v.who.Role, v.who.Labels, mark})
+	if err != nil {
+		return err
+	}
+	reply, err := v.Dashboard.shared.getWithin(string(rights)+path, lasts, func() ([]byte, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), sharedTime)
+		defer cancel()
+		return v.call(ctx, v.r.RemoteAddr, "GET", path, nil)
+	})
+	if err != nil {
+		return err
+	}
+	return decode(path, reply, into)
+}
+
 func (s *shared) get(key string, ask func() ([]byte, error)) ([]byte, error) {
+	return s.getWithin(key, sharedLasts, ask)
+}
+
+// getWithin returns a reply that is younger than that.
+func (s *shared) getWithin(key string, lasts time.Duration, ask func() ([]byte, error)) ([]byte, error) {
 	s.mu.Lock()
 	known, ok := s.known[key]
 	s.mu.Unlock()
-	if ok && time.Since(known.at) < sharedLasts {
+	if ok && time.Since(known.at) < lasts {
 		return known.reply, nil
 	}
 	reply, err, _ := s.flights.Do(key, func() (any, error) {
