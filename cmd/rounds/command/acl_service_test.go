@@ -121,10 +121,12 @@ func TestServiceUnderTheGuidesACL(t *testing.T) {
 	}}
 	p := startProgram(t, u.variables, "serve")
 	processes.AwaitStatus(t, "http://"+addr+"/readyz", http.StatusOK)
+	backup := filepath.Join(t.TempDir(), "rounds.ndjson")
 	site.Post("news")
 	site.Post("bot")
 	u.accounts(site, kf)
 	u.messages(site, &refusing)
+	u.run("backup", backup)
 	u.upkeep()
 	if err := p.stop(); err != nil {
 		t.Error(err)
@@ -136,6 +138,8 @@ func TestServiceUnderTheGuidesACL(t *testing.T) {
 	if err := monitor.stop(); err != nil {
 		t.Error(err)
 	}
+	u.run("namespace", "rm", "rounds", "--yes", "--force")
+	u.run("restore", backup)
 	u.run("namespace", "rm", "rounds", "--yes", "--force")
 
 	u.expectAllCommands()
