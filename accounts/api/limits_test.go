@@ -117,7 +117,7 @@ func TestCredentials(t *testing.T) {
 	if c := seen["refused"]; c.Reason != "40001" || c.Retry.IsZero() || !c.Expires.IsZero() {
 		t.Errorf("%+v", c)
 	}
-	if c := seen["paused"]; c.PauseReason != "45009" || c.Paused.IsZero() || c.Expires.IsZero() {
+	if c := seen["paused"]; c.Reason != "45009" || c.Retry.IsZero() || c.Expires.IsZero() {
 		t.Errorf("%+v", c)
 	}
 	for _, cursor := range []string{"x", "-1", "0", "01", "99999999"} {

@@ -74,7 +74,7 @@ func (v *visit) Menu() []entry {
 		{entry{Name: "accounts", Path: "/accounts", Key: "a", Count: f.Accounts}, "GET /v1/accounts"},
 		{entry{Name: "messages", Path: "/messages", Key: "m"}, "GET /v1/messages"},
 		{entry{Name: "delivery", Path: "/delivery", Key: "d"}, "GET /v1/groups"},
-		{entry{Name: "limits", Path: "/limits", Key: "l"}, "GET /v1/groups"},
+		{entry{Name: "limits", Path: "/limits", Key: "l"}, "GET /v1/limits"},
 		{entry{Name: "system", Path: "/system", Key: "s"}, "GET /v1/reshard"},
 	}
 	var entries []entry

@@ -6,6 +6,7 @@ import "net/url"
 func allPages() []*page {
 	return []*page{
 		overviewPage(),
+		messagesPage(), messagePage(), deliveryPage(), letterPage(), webhookPage(), limitsPage(),
 		problemsPage(),
 		accountsPage(), bulkPage(), bulkRunPage(), revivePage(), newPage(), editPage(),
 		systemPage(),

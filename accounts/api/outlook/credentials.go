@@ -15,16 +15,14 @@ import (
 type Credential struct {
 	Owner
 	ID    string `json:"id" doc:"Tells the credentials of an owner apart. Another secret has another one."`
-	State string `json:"state" enum:"valid,due,fetching,failed,refused,paused,expired" doc:"refused: the third party refuses the secret. failed: the last fetch failed; there may still be a value. paused: the owner is left alone. fetching: a replica fetches it, and there is none yet. due: it is to be replaced. expired: nobody has asked for it since."`
+	State string `json:"state" enum:"valid,due,fetching,failed,refused,paused,expired" doc:"refused: the third party refuses the secret. paused: the third party asked to leave the owner alone; there may still be a value. failed: the last fetch failed; likewise. fetching: a replica fetches it, and there is none yet. due: it is to be replaced. expired: nobody has asked for it since."`
 
 	Fetched time.Time `json:"fetched,omitzero" doc:"When the fetch of the value began."`
 	Expires time.Time `json:"expires,omitzero" doc:"When the value expires; left out: there is none."`
 	Refresh time.Time `json:"refresh,omitzero" doc:"When the value is due to be replaced."`
 
-	Retry       time.Time `json:"retry,omitzero" doc:"Before this time nobody tries again."`
-	Reason      string    `json:"reason,omitempty" doc:"Why the last fetch failed, or the secret is refused: the third party's code."`
-	Paused      time.Time `json:"paused_until,omitzero"`
-	PauseReason string    `json:"paused_reason,omitempty"`
+	Retry  time.Time `json:"retry,omitzero" doc:"Before this time nobody tries again."`
+	Reason string    `json:"reason,omitempty" doc:"Why the last fetch failed, the secret is refused or the owner is paused: the third party's code."`
 }
 
 // CredentialList is a page of credentials.
@@ -80,15 +78,16 @@ func credentialOf(l *credential.Listed, now time.Time) Credential {
 	}
 	c := Credential{
 		Owner: ownerOf(l.Owner), ID: l.ID, Fetched: utc(l.Fetched), Expires: utc(l.Expires), Refresh: utc(l.Refresh),
-		Reason: l.Reason, Paused: utc(l.Paused), PauseReason: l.PauseReason,
+		Reason: l.Reason,
 	}
 	switch {
 	case !l.Refused.IsZero():
 		c.State, c.Retry = "refused", utc(l.Refused)
+	case !l.Paused.IsZero():
+		c.State, c.Retry = "paused", utc(l.Paused)
+		c.Reason = l.PauseReason
 	case !l.Failed.IsZero():
 		c.State, c.Retry = "failed", utc(l.Failed)
-	case !l.Paused.IsZero():
-		c.State = "paused"
 	case !l.Expires.IsZero() && l.Refresh.After(now):
 		c.State = "valid"
 	case !l.Expires.IsZero():
