@@ -10,7 +10,7 @@ import (
 
 const (
 	accountMessages = 6                // latest messages that the page of an account shows
-	accountEvents   = 20               // events of its timeline
+	accountEvents   = 60               // events of its timeline, before those alike are folded
 	accountKept     = 10 * time.Second // how long a live page shows what costs Redis more to find
 )
 
@@ -20,6 +20,7 @@ type oneAccount struct {
 	Record   accountRecord
 	Schedule schedule
 	Timeline timelinePage
+	Events   []timelineEvent // those of the timeline, folded
 	Facts    []fact
 	Messages []accountMessage
 	Older    string // the address of older events; empty: there are none
@@ -184,6 +185,7 @@ func readAccount(v *visit) (any, error) {
 	if err := v.seldom(events, string(state), accountKept, &a.Timeline); err != nil {
 		return nil, err
 	}
+	a.Events = folded(a.Timeline.Events)
 	if a.Timeline.Next != "" {
 		a.Older = v.With("cursor", a.Timeline.Next)
 	}

@@ -164,6 +164,25 @@ func TestLiveAccountAsksSeldom(t *testing.T) {
 	})
 }
 
+func TestManyFindsAreOneEvent(t *testing.T) {
+	at := time.Unix(1795360488, 0)
+	var events []timelineEvent
+	for i, c := range "ffxfffx" {
+		e := timelineEvent{ID: string(c), Event: "failed", Count: 1, Time: at.Add(-time.Duration(i) * time.Minute)}
+		if c == 'f' {
+			e.Event, e.Count = "found", 2
+		}
+		events = append(events, e)
+	}
+	got := folded(events)
+	if len(got) != 5 || got[0].Checks != 0 || got[3].Checks != 3 || got[3].Count != 6 || !got[3].Since.Equal(at.Add(-5*time.Minute)) || got[4].Event != "failed" {
+		t.Errorf("%+v", got)
+	}
+	if events[3].Count != 2 {
+		t.Errorf("the events themselves have changed: %+v", events)
+	}
+}
+
 func TestFactsOfConfigs(t *testing.T) {
 	for config, want := range map[string][]fact{
 		``:                           nil,

@@ -25,6 +25,37 @@ type timelineEvent struct {
 	Text   string    `json:"text"`
 	By     string    `json:"by"`
 	Fields []string  `json:"fields"`
+
+	Checks int       `json:"-"` // how many events of one kind, one after the other, it stands for
+	Since  time.Time `json:"-"` // the time of the earliest of them
+}
+
+// fewAlike is how many events of messages one after the other are shown each by itself.
+const fewAlike = 2
+
+// folded returns the events with many finds one after the other as one, so that they do not
+// hide what else mattered.
+func folded(events []timelineEvent) []timelineEvent {
+	var all []timelineEvent
+	for i := 0; i < len(events); {
+		n := i
+		for n < len(events) && events[n].Event == "found" {
+			n++
+		}
+		if n-i <= fewAlike {
+			all = append(all, events[i])
+			i++
+			continue
+		}
+		one := events[i]
+		one.Checks, one.Since = n-i, events[n-1].Time
+		for _, e := range events[i+1 : n] {
+			one.Count += e.Count
+		}
+		all = append(all, one)
+		i = n
+	}
+	return all
 }
 
 // Class returns how the event is marked: good, bad, warn, or an empty text.
