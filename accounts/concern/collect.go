@@ -8,6 +8,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/law"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/circulate/endpoint"
 )
 
@@ -41,6 +42,9 @@ type facts struct {
 	disabled []circulate.DisabledEndpoint
 	reports  map[string][]endpoint.Report
 	redis    Redis
+
+	paused     []credential.Pause // the longest
+	pausedMore int
 }
 
 // Collect returns everything that is wrong now. It asks Redis about ten questions, whatever the
@@ -62,6 +66,9 @@ func Collect(ctx context.Context, s Sources) (Concerns, error) {
 		return Concerns{}, fmt.Errorf("concerns: %w", err)
 	}
 	if f.reports, _, err = endpoint.Of(s.Ring).Reports(ctx); err != nil {
+		return Concerns{}, fmt.Errorf("concerns: %w", err)
+	}
+	if f.paused, f.pausedMore, _, err = credential.Of(s.Ring).Paused(ctx, 1); err != nil {
 		return Concerns{}, fmt.Errorf("concerns: %w", err)
 	}
 	if s.Redis != nil {

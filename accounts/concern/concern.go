@@ -57,7 +57,8 @@ const (
 	TrailLost        Code = "trail_lost"
 	AuditBroken      Code = "audit_broken"
 	AuditOld         Code = "audit_old"
-	LawFlawed        Code = "law_flawed" // an audit found something besides lost and doubled accounts
+	LawFlawed        Code = "law_flawed"   // an audit found something besides lost and doubled accounts
+	OwnerPaused      Code = "owner_paused" // a third party asked to leave an owner of accounts alone
 	LimitDenying     Code = "limit_denying"
 	ChecksWarn       Code = "checks_warn" // checks succeed though something is wrong with the answers
 	VersionsDiffer   Code = "versions_differ"
@@ -69,7 +70,7 @@ func Codes() []Code {
 	return []Code{
 		LawViolated, NoReplica, NoMonitor, WatchOld, Outage, MemoryShort, RedisEviction, RedisAppendFails, RedisMemory, RedisAppendOnly, RedisReplicas,
 		KindUnchecked, Overdue, FailingJumped, HeadroomLow, WebhookDisabled, WebhookRefused, NoDelivery, GroupLagging, MessagesDropped, DeadLetters,
-		Quarantined, ClockStepped, ProcessSilent, SettingsDiffer, TrailLost, AuditBroken, AuditOld, LawFlawed, LimitDenying, ChecksWarn, VersionsDiffer, RedisUnasked,
+		Quarantined, ClockStepped, ProcessSilent, SettingsDiffer, TrailLost, AuditBroken, AuditOld, LawFlawed, OwnerPaused, LimitDenying, ChecksWarn, VersionsDiffer, RedisUnasked,
 	}
 }
 
@@ -167,7 +168,7 @@ func (c Code) link() string {
 		return "/problems"
 	case WebhookDisabled, WebhookRefused, NoDelivery, GroupLagging, DeadLetters:
 		return "/delivery"
-	case LimitDenying:
+	case LimitDenying, OwnerPaused:
 		return "/limits"
 	case MessagesDropped:
 		return "/messages"

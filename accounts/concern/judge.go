@@ -161,6 +161,14 @@ func (f *facts) ofRecent() (all []Concern) {
 			all = append(all, Concern{Code: LimitDenying, Level: Note, Subject: name, PerMinute: n})
 		}
 	}
+	for _, p := range f.paused {
+		left := max(time.Minute, p.Until.Sub(f.now)+time.Minute-1).Truncate(time.Minute)
+		c := Concern{Code: OwnerPaused, Level: Warn, Subject: ownerName(p.Owner), Seconds: left.Seconds(), Value: p.Reason}
+		if f.pausedMore > 0 {
+			c.Count = f.pausedMore + 1
+		}
+		all = append(all, c)
+	}
 	for of, n := range warnings {
 		if n < warningFrom {
 			continue
@@ -242,4 +250,12 @@ func (f *facts) ofWatched() (all []Concern) {
 		all = append(all, Concern{Code: MessagesDropped, Level: Warn, Messages: t.Early, Since: f.told.Add(-time.Duration(t.Seconds * float64(time.Second)))})
 	}
 	return all
+}
+
+// ownerName returns the name in an owner of accounts, as kinds write it: KIND|NAME|URL.
+func ownerName(owner string) string {
+	if parts := strings.Split(owner, "|"); len(parts) == 3 {
+		return parts[1]
+	}
+	return owner
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/law"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/circulate/endpoint"
 )
 
@@ -144,6 +145,12 @@ func TestJudge(t *testing.T) {
 		"warnings": {func(f *facts) {
 			f.stats.Replicas[0].Report.Warnings = []accounts.Recent{{Name: "feed", Code: "moved", PerMinute: 7}, {Name: "feed", Code: "rare", PerMinute: 4}}
 		}, "checks_warn note", "^7 checks a minute of the kind feed succeed with a warning: moved"},
+		"an owner is paused": {func(f *facts) {
+			f.paused = []credential.Pause{{Owner: "wecom-kf|ww81|https://qyapi.example", Until: now.Add(90 * time.Second), Reason: "45009"}}
+		}, "owner_paused warn", `^owner ww81 left alone for up to 2m0s, .* \(45009\)`},
+		"owners are paused": {func(f *facts) {
+			f.paused, f.pausedMore = []credential.Pause{{Owner: "corp", Until: now.Add(-time.Second)}}, 2
+		}, "owner_paused warn", "^owner corp and 2 other owners left alone"},
 		"several": {func(f *facts) {
 			f.stats.Replicas, f.redis, f.watched.Dead.Letters = nil, Redis{{"n1", "unasked", "INFO"}}, 1
 		}, "no_replica bad,dead_letters warn,redis_unasked note", ""},

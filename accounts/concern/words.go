@@ -84,6 +84,8 @@ func (c *Concern) text() string {
 		return fmt.Sprintf("the last audit is %v ago", long)
 	case LawFlawed:
 		return fmt.Sprintf("the last audit has %d findings, none of them lost or doubled", max(1, c.Count))
+	case OwnerPaused:
+		return fmt.Sprintf("owner %s left alone for up to %v, as its third party asked (%s): its accounts wait", more("owners"), long, c.Value)
 	case LimitDenying:
 		return fmt.Sprintf("limit %s denies %d checks a minute until later", more("limits"), c.PerMinute)
 	case ChecksWarn:

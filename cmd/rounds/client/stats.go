@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/concern"
 )
 
 // Stats returns how the service is doing.
@@ -12,4 +13,11 @@ func (c *Client) Stats(ctx context.Context) (api.Stats, error) {
 	var stats api.Stats
 	err := c.call(ctx, http.MethodGet, "/v1/stats", nil, &stats)
 	return stats, err
+}
+
+// Concerns returns what is wrong now.
+func (c *Client) Concerns(ctx context.Context) (concern.Concerns, error) {
+	var list concern.Concerns
+	err := c.call(ctx, http.MethodGet, "/v1/concerns", nil, &list)
+	return list, err
 }

@@ -166,7 +166,8 @@ func TestStatsBeforeAnythingWasCounted(t *testing.T) {
 
 func TestStats(t *testing.T) {
 	s := startAPI(t)
-	if got := s.must("stats"); !strings.Contains(got, "accounts  0: 0 scheduled") || !strings.Contains(got, "no replica is running") {
+	if got := s.must("stats"); !strings.Contains(got, "accounts  0: 0 scheduled") || !strings.Contains(got, "no replica is running") ||
+		!strings.Contains(got, "LEVEL  SINCE  WRONG NOW\nbad    -      no replica is alive: no account is checked\nbad    -      no monitor is alive") {
 		t.Errorf("got\n%s", got)
 	}
 	s.must("account", "add", "news", "--kind", "feed", "--set", "url=u")

@@ -2,9 +2,11 @@ package command
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
@@ -32,6 +35,8 @@ of the monitor on duty, which leaves parked accounts out:
   never succeeded  they were checked, but no check ever succeeded completely
   behind           three slots of their cadence or more have passed since
 
+At the end it says what is wrong now, in sentences.
+
 Dead replicas and silent processes are shown for ten minutes. Settings are compared
 between processes of the same roles.`,
 		Example: `  rounds stats
@@ -43,7 +48,7 @@ between processes of the same roles.`,
 				return errors.New("--interval must be more than 0")
 			}
 			for {
-				stats, err := calls.Stats(cmd.Context())
+				stats, err := statsOf(cmd.Context(), calls)
 				if err != nil {
 					return ended(cmd.Context(), err)
 				}
@@ -67,11 +72,55 @@ between processes of the same roles.`,
 	return cmd
 }
 
-func showStats(w io.Writer, s api.Stats, jsonOutput bool) error {
+// shownStats are the stats with what is wrong now.
+type shownStats struct {
+	api.Stats
+	Wrong *concern.Concerns `json:"wrong,omitempty"` // nil: the key at hand may not see it, or an earlier version answers
+}
+
+// statsOf asks for both.
+func statsOf(ctx context.Context, calls *client.Client) (shownStats, error) {
+	s, err := calls.Stats(ctx)
+	if err != nil || len(s.Labels) > 0 {
+		return shownStats{Stats: s}, err
+	}
+	wrong, err := calls.Concerns(ctx)
+	switch client.Status(err) {
+	case http.StatusForbidden, http.StatusNotFound:
+		return shownStats{Stats: s}, nil
+	}
+	return shownStats{s, &wrong}, err
+}
+
+func showStats(w io.Writer, s shownStats, jsonOutput bool) error {
 	if jsonOutput {
 		return printJSON(w, s)
 	}
-	return printStats(w, s)
+	if err := printStats(w, s.Stats); err != nil || s.Wrong == nil {
+		return err
+	}
+	return printWrong(w, s.Wrong)
+}
+
+// printWrong shows what is wrong now. Concerns about Redis are among the stats.
+func printWrong(w io.Writer, list *concern.Concerns) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	heading := "\nLEVEL\tSINCE\tWRONG NOW\n"
+	for _, c := range list.Concerns {
+		if strings.HasPrefix(string(c.Code), "redis_") {
+			continue
+		}
+		since := "-"
+		if !c.Since.IsZero() {
+			since = clockTime(c.Since)
+		}
+		fmt.Fprintf(table, "%s%s\t%s\t%s\n", heading, c.Level, since, oneLine(c.Text))
+		heading = ""
+	}
+	if len(list.Concerns) == 0 {
+		fmt.Fprintln(table, "\nnothing is wrong now")
+	}
+	return table.Flush()
 }
 
 // waitingByKind describes accounts that only some of the replicas check.
