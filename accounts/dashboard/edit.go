@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -314,6 +315,14 @@ func (e *edited) try(v *visit, r record) error {
 		return e.again(v, refused.Status)
 	case err != nil:
 		return err
+	}
+	for _, page := range e.Tried.Pages {
+		for i := range page.Messages {
+			var lines bytes.Buffer
+			if json.Indent(&lines, page.Messages[i].Data, "", "  ") == nil {
+				page.Messages[i].Data = lines.Bytes()
+			}
+		}
 	}
 	return e.again(v, http.StatusOK)
 }
