@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/rounds-dev/rounds/accounts/cause"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/failing"
 )
@@ -87,7 +88,10 @@ func (s *Selector) onlyFailing() bool {
 // idsOfFailing returns the ids of a shard's accounts that have an error or, if the selector
 // asks for causes, are parked for a failure.
 func (r *Registry) idsOfFailing(ctx context.Context, shard int, s *Selector) ([]string, error) {
-	all, err := scanned(ctx, shard, failing.Of(r.ring).IDs)
+	store := failing.Of(r.ring)
+	all, err := scanned(ctx, shard, func(ctx context.Context, shard int, cursor string, n int) ([]string, string, error) {
+		return store.IDs(ctx, shard, cursor, n, func(text string) bool { return s.mayBe(cause.CodeOf(text)) })
+	})
 	if err != nil || len(s.Causes) == 0 {
 		return all, err
 	}
@@ -97,7 +101,7 @@ func (r *Registry) idsOfFailing(ctx context.Context, shard int, s *Selector) ([]
 			return nil, err
 		}
 		for _, p := range page {
-			if !AtRest(p.Reason) {
+			if !AtRest(p.Reason) && s.mayBe(cause.OfReason(p.Reason, "").Code) {
 				all = append(all, p.ID)
 			}
 			behind = p
@@ -107,6 +111,11 @@ func (r *Registry) idsOfFailing(ctx context.Context, shard int, s *Selector) ([]
 			return slices.Compact(all), nil
 		}
 	}
+}
+
+// mayBe reports whether a cause with this code may be one of those that are selected.
+func (s *Selector) mayBe(code string) bool {
+	return len(s.Causes) == 0 || slices.ContainsFunc(s.Causes, func(name string) bool { return cause.CodeIn(name) == code })
 }
 
 // idsOf returns the ids of a shard's accounts, sorted and each once. It keeps them all in

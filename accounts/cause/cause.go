@@ -42,14 +42,32 @@ type Cause struct {
 // digit, and words of 32 bytes or more. Several # in a row, with only punctuation between
 // them, are one, and so are several spaces.
 func Of(text, host string) Cause {
-	text = clip(text)
-	code, rest, ok := strings.Cut(text, ": ")
-	if !ok || !isCode(code) {
-		code, rest = Unknown, text
-	}
+	code, rest := split(clip(text))
 	rest = strings.TrimSpace(rest)
 	digest := sha256.Sum256([]byte(code + "\x00" + pattern(rest, host)))
 	return Cause{Name: code + "~" + hex.EncodeToString(digest[:4]), Code: code, Text: rest}
+}
+
+// CodeOf returns the code of the cause in a text, which costs less than the whole cause.
+func CodeOf(text string) string {
+	code, _ := split(clip(text))
+	return code
+}
+
+// split cuts a text into its code and the rest.
+func split(text string) (code, rest string) {
+	if code, rest, ok := strings.Cut(text, ": "); ok && isCode(code) {
+		return code, rest
+	}
+	return Unknown, text
+}
+
+// CodeIn returns the code in the name of a cause.
+func CodeIn(name string) string {
+	if i := strings.LastIndexByte(name, '~'); i >= 0 {
+		return name[:i]
+	}
+	return name
 }
 
 // OfReason returns the cause for which an account is parked. It is that of the check that

@@ -60,6 +60,9 @@ func TestCodeAndText(t *testing.T) {
 		"":                                      {Unknown, ""},
 		"wecom.45009: the corporation is asked": {"wecom.45009", "the corporation is asked"},
 	} {
+		if name := Of(text, "").Name; CodeIn(name) != want[0] || CodeOf(text) != want[0] {
+			t.Errorf("%q: the code in %q is %q, of the text %q", text, name, CodeIn(name), CodeOf(text))
+		}
 		if got := Of(text, ""); got.Code != want[0] || got.Text != want[1] || !strings.HasPrefix(got.Name, want[0]+"~") {
 			t.Errorf("%q: got %+v, want %q", text, got, want)
 		}

@@ -131,10 +131,11 @@ func readPage(answer []any) (Page, error) {
 	return p, nil
 }
 
-// IDs returns about n ids of a shard's accounts that have an error, and the next cursor.
-// Cursors and repeated ids are as for Scan. Parked accounts are among them, and such whose
-// last check did not fail though it has not caught up.
-func (s Store) IDs(ctx context.Context, shard int, cursor string, n int) (ids []string, next string, err error) {
+// IDs looks at about n of a shard's accounts that have an error, and returns the ids of those
+// whose error fn accepts, and the next cursor. Cursors and repeated ids are as for Scan.
+// Parked accounts are among them, and such whose last check did not fail though it has not
+// caught up.
+func (s Store) IDs(ctx context.Context, shard int, cursor string, n int, fn func(text string) bool) (ids []string, next string, err error) {
 	if cursor == "" {
 		cursor = circulate.ScanDone
 	}
@@ -152,7 +153,9 @@ func (s Store) IDs(ctx context.Context, shard int, cursor string, n int) (ids []
 		return nil, "", fmt.Errorf("failing, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
 	}
 	for i := 0; i < len(fields); i += 2 {
-		ids = append(ids, fields[i])
+		if text := fields[i+1]; len(text) > stampWidth && fn(text[stampWidth+1:]) {
+			ids = append(ids, fields[i])
+		}
 	}
 	return ids, next, nil
 }

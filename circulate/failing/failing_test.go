@@ -146,14 +146,14 @@ func TestScanOfMany(t *testing.T) {
 		}
 		var ids []string
 		for cursor := ""; cursor != circulate.ScanDone; {
-			some, next, err := failing.Of(ring).IDs(t.Context(), 0, cursor, 100)
+			some, next, err := failing.Of(ring).IDs(t.Context(), 0, cursor, 100, func(text string) bool { return text != "http_500: 7" })
 			if err != nil {
 				t.Fatal(err)
 			}
 			ids, cursor = append(ids, some...), next
 		}
 		slices.Sort(ids)
-		if ids = slices.Compact(ids); len(ids) != len(checked) {
+		if ids = slices.Compact(ids); len(ids) != len(checked)-1 || slices.Contains(ids, "a0007") {
 			t.Errorf("%d ids", len(ids))
 		}
 	})
