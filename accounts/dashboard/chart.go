@@ -14,7 +14,7 @@ const (
 	chartWidth, chartHeight = 600, 100
 	// leastShown is how many points a chart has at least. A history that has just begun fills
 	// the chart, instead of a corner of it.
-	leastShown = 60
+	leastShown = 30
 )
 
 // curves are those of GET /v1/history.

@@ -51,7 +51,7 @@ function draw(figure, data, lines) {
   const show = shown[figure.dataset.unit];
   const axis = { stroke: colour("--dim"), font: "11px system-ui, sans-serif", grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
   const options = {
-    width: place.clientWidth, height: 150, cursor: { sync: { key: "charts" }, y: false, drag: { x: false, y: false } },
+    width: place.clientWidth, height: 150, padding: [8, 10, 0, 0], cursor: { sync: { key: "charts" }, y: false, drag: { x: false, y: false } },
     axes: [{ ...axis, grid: { show: false }, values: axisTimes, size: 22 }, { ...axis, values: (u, s) => s.map((v) => show(v)), size: 58, space: 26 }],
     scales: { y: { range: (u, min, max) => [0, max > 0 ? max * 1.05 : 1] } },
     hooks: { setCursor: [latest], setData: [latest] },
