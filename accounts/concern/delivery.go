@@ -52,7 +52,10 @@ func refused(name string, reports []endpoint.Report) (Concern, bool) {
 		c.Messages += r.Messages
 		if r.Outcome != "" && !r.At.Before(last) {
 			last, c.Value = r.At, r.Outcome
-			if r.Status > 0 {
+			switch {
+			case !r.Delivered.Before(r.At): // it accepts others
+				c.Value = ""
+			case r.Status > 0:
 				c.Value = strconv.Itoa(r.Status)
 			}
 		}

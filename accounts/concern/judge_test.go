@@ -115,6 +115,9 @@ func TestJudge(t *testing.T) {
 			f.reports["a"] = []endpoint.Report{{Outcome: "rejected", Status: 400, At: now, Messages: 12}, {Outcome: "delivered", Status: 200, At: now.Add(-time.Hour)}}
 			f.watched.Groups.All[1].Oldest = 1200
 		}, "webhook_refused warn", `webhook a does not take messages \(400\): 12 messages wait, the oldest for 20m0s`},
+		"a webhook that refuses some": {func(f *facts) {
+			f.reports["a"] = []endpoint.Report{{Outcome: "delivered", Status: 204, At: now, Delivered: now, Messages: 12}}
+		}, "webhook_refused warn", `webhook a does not take some messages: 12 messages wait`},
 		"a breaker opened": {func(f *facts) {
 			f.reports["a"] = []endpoint.Report{{Outcome: "failed", At: now, Messages: 1, Breaker: "open"}}
 		}, "webhook_refused bad", `\(failed\)`},

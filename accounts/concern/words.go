@@ -54,6 +54,9 @@ func (c *Concern) text() string {
 	case WebhookDisabled:
 		return fmt.Sprintf("webhook %s is disabled: %s", more("webhooks"), wait)
 	case WebhookRefused:
+		if c.Value == "" {
+			return fmt.Sprintf("webhook %s does not take some messages: %s", more("webhooks"), wait)
+		}
 		return fmt.Sprintf("webhook %s does not take messages (%s): %s", more("webhooks"), c.Value, wait)
 	case NoDelivery:
 		return fmt.Sprintf("no process delivers to webhook %s: %s", more("webhooks"), wait)

@@ -37,6 +37,8 @@ func (l *language) concern(c *concern) template.HTML {
 	switch {
 	case c.Code == "clock_stepped" && c.Seconds < 0, c.Code == "headroom_low" && c.Seconds <= 0:
 		key += ".past"
+	case c.Code == "webhook_refused" && c.Value == "":
+		key += ".some"
 	}
 	if !l.has(key) {
 		return template.HTML(template.HTMLEscapeString(c.Text)) // #nosec G203: escaped
