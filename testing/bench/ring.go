@@ -151,7 +151,10 @@ func news(r *circulate.Return, _ time.Time) {
 // newLoad registers accounts with records of about 190 bytes and has each checked once,
 // which leaves it a cursor.
 func newLoad(ctx context.Context, server *connect.Single, namespace string, accounts int) (*load, error) {
-	ring, err := circulate.Open(ctx, server, circulate.Options{Namespace: namespace})
+	ring, err := circulate.Open(ctx, server, circulate.Options{
+		Namespace: namespace,
+		Timeline:  func() int { return 100_000 }, // as by default; a cycle that finds nothing writes none
+	})
 	if err != nil {
 		return nil, err
 	}

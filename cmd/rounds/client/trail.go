@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/api/outlook"
 )
 
 // TrailQuery chooses entries of the trail. The zero TrailQuery chooses all.
@@ -25,6 +26,13 @@ func (c *Client) Trail(ctx context.Context, q TrailQuery) (api.TrailPage, error)
 	}
 	var page api.TrailPage
 	err := c.call(ctx, http.MethodGet, pagePath("/v1/trail", q.Cursor, q.Limit, "account", q.Account, "by", q.By, "since", since), nil, &page)
+	return page, err
+}
+
+// AccountTimeline returns what mattered to an account lately.
+func (c *Client) AccountTimeline(ctx context.Context, id string, limit int) (outlook.TimelinePage, error) {
+	var page outlook.TimelinePage
+	err := c.call(ctx, http.MethodGet, pagePath(accountPath(id)+"/timeline", "", limit), nil, &page)
 	return page, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/cmd/rounds/admin"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
@@ -21,7 +22,7 @@ func newWhyCommand(env environment) *cobra.Command {
 		Use:   "why ID",
 		Short: "Tell when an account is checked next, and why then",
 		Long: `Show where an account is, when it is checked next and which rule decided that, how
-its last checks went, and who changed it lately. A rule is a word, such as cadence,
+its last checks went, what mattered lately, and who changed it. A rule is a word, such as cadence,
 backoff, retry-after, limit, nudge or priority, with a sentence that explains it.`,
 		Example: `  rounds account why news
   rounds account why news --json | jq -r .rule`,
@@ -38,15 +39,21 @@ backoff, retry-after, limit, nudge or priority, with a sentence that explains it
 			if refused := new(client.Error); err != nil && !errors.As(err, &refused) {
 				return err
 			}
+			lately, err := calls.AccountTimeline(cmd.Context(), args[0], whyEvents)
+			if refused := new(client.Error); err != nil && !errors.As(err, &refused) {
+				return err
+			}
 			if jsonOutput {
 				return printJSON(env.stdout, struct {
 					api.Schedule
-					Trail []api.TrailEntry `json:"trail,omitempty"`
-				}{schedule, changes.Entries})
+					Timeline []outlook.TimelineEvent `json:"timeline,omitempty"`
+					Trail    []api.TrailEntry        `json:"trail,omitempty"`
+				}{schedule, lately.Events, changes.Entries})
 			}
 			if err := printSchedule(env.stdout, schedule); err != nil {
 				return err
 			}
+			printTimeline(env.stdout, lately)
 			return printChanges(env.stdout, changes)
 		}),
 	}
@@ -54,8 +61,40 @@ backoff, retry-after, limit, nudge or priority, with a sentence that explains it
 	return cmd
 }
 
-// whyChanges is how many changes of an account are shown.
-const whyChanges = 5
+// whyChanges is how many changes of an account are shown, and whyEvents how many events of
+// its timeline.
+const (
+	whyChanges = 5
+	whyEvents  = 8
+)
+
+// printTimeline prints what mattered to an account lately. A fault in writing shows when the
+// changes are printed.
+func printTimeline(w io.Writer, page outlook.TimelinePage) {
+	if len(page.Events) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nlately, the latest first:")
+	for _, e := range page.Events {
+		line := clockTime(e.Time) + "  " + e.Event
+		switch {
+		case e.Event == "nudged" && e.Count > 0:
+			line += " within " + (time.Duration(e.Count) * time.Millisecond).String()
+		case e.Count > 0:
+			line += fmt.Sprintf(" (%d)", e.Count)
+		}
+		if e.Text != "" {
+			line += ": " + e.Text
+		}
+		if len(e.Fields) > 0 {
+			line += ": " + strings.Join(e.Fields, ", ")
+		}
+		if e.By != "" {
+			line += ", by " + e.By
+		}
+		fmt.Fprintln(w, "  "+oneLine(line))
+	}
+}
 
 // printChanges prints who changed an account, and how far back the trail was searched.
 func printChanges(w io.Writer, page api.TrailPage) error {

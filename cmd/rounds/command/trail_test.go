@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/api/outlook"
 )
 
 func TestTrail(t *testing.T) {
@@ -55,11 +56,17 @@ func TestTrail(t *testing.T) {
 	if !strings.Contains(why, "\n\nchanges, the latest first:\n  ") || !strings.Contains(why, "  revive-parked by token  revived=1\n") || strings.Contains(why, "pause-accounts") {
 		t.Errorf("why:\n%s", why)
 	}
-	var asJSON struct {
-		ID    string
-		Trail []api.TrailEntry
+	for _, part := range []string{"\n\nlately, the latest first:\n  ", "  resumed, by token\n"} {
+		if !strings.Contains(why, part) {
+			t.Errorf("no %q in\n%s", part, why)
+		}
 	}
-	if got := s.must("account", "why", "a", "--json"); json.Unmarshal([]byte(got), &asJSON) != nil || asJSON.ID != "a" || len(asJSON.Trail) != 3 {
+	var asJSON struct {
+		ID       string
+		Timeline []outlook.TimelineEvent
+		Trail    []api.TrailEntry
+	}
+	if got := s.must("account", "why", "a", "--json"); json.Unmarshal([]byte(got), &asJSON) != nil || asJSON.ID != "a" || len(asJSON.Trail) != 3 || len(asJSON.Timeline) != 3 {
 		t.Errorf("why as JSON: %s", got)
 	}
 }
