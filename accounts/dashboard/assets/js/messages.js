@@ -63,7 +63,8 @@ function made(at, m) {
   field("at").replaceChildren(time);
   if (!(field("data").hidden = m.data === undefined)) {
     const line = JSON.stringify(m.data), text = JSON.stringify(m.data, null, 2), short = [...line.slice(0, 320)].slice(0, 160).join("");
-    li.querySelector("summary code").textContent = short.length < line.length ? short + "…" : line;
+    const code = li.querySelector("summary code");
+    code.textContent = code.title = short.length < line.length ? short + "…" : line;
     li.querySelector("pre").textContent = text.length > 2048 ? text.slice(0, 2048) + "…" : text;
     li.querySelector(".whole").hidden = text.length <= 2048;
     li.querySelector(".whole a").href = to("/message/data", "at", ref);
