@@ -93,7 +93,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	revive := takesBody(huma.Operation{
 		OperationID: "revive-parked", Method: http.MethodPost, Path: "/v1/parked:revive", Tags: []string{"circulation"},
 		Summary: "Bring parked accounts back, at a rate",
-		Description: "The named ones, or those parked for a reason or of a kind. They circulate again at once, with their failures forgotten, and become due one after the other. " +
+		Description: "The named ones, or those parked for a reason or a cause, of a kind or a host. They circulate again at once, with their failures forgotten, and become due one after the other. " +
 			"Paused accounts are selected only if they are named, or the reason begins with \"paused\". If the reply has a next, ask again with it. Repeating a request is safe.",
 		Errors: []int{400, 401, 413, 422, 503},
 	})
