@@ -39,6 +39,7 @@ type dashboardBench struct {
 	requests int           // for each page
 	window   time.Duration // of each measurement of Redis
 	rounds   int           // measurements with viewers and without, in turn
+	only     []string      // names of pages; none: all
 }
 
 func (b *dashboardBench) run(ctx context.Context) error {
@@ -136,6 +137,9 @@ func (b *dashboardBench) speed(ctx context.Context, pages []dashboardPage) error
 		b.report.figure("p50_ms_of_"+page.name, quantile(took[page.name], 0.5), "ms to the first byte of "+pathOf(page.address))
 		b.report.figure("p99_ms_of_"+page.name, p99, "ms to the first byte of "+pathOf(page.address))
 	}
+	if len(b.only) > 0 {
+		return nil
+	}
 	b.report.figure("dashboard_p99_ms", worst, "ms to the first byte of the worst page")
 	return nil
 }
@@ -151,6 +155,9 @@ func (b *dashboardBench) size(ctx context.Context, pages []dashboardPage) error 
 		kib := float64(bytes) / 1024
 		worst = max(worst, kib)
 		b.report.figure("kib_of_"+page.name, kib, "KiB, compressed, of "+pathOf(page.address)+" with all that it loads")
+	}
+	if len(b.only) > 0 {
+		return nil
 	}
 	b.report.figure("dashboard_kib", worst, "KiB, compressed, the worst page with all that it loads")
 	return nil

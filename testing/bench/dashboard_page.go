@@ -13,6 +13,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -73,6 +74,9 @@ func (b *dashboardBench) pages(ctx context.Context, base string) ([]dashboardPag
 		{"delivery", "/delivery"},
 		{"limits", "/limits"},
 		{"system", "/system"},
+	}
+	if len(b.only) > 0 {
+		pages = slices.DeleteFunc(pages, func(p dashboardPage) bool { return !slices.Contains(b.only, p.name) })
 	}
 	var missing error
 	for i, page := range pages {

@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -167,6 +168,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		flags.IntVar(&b.rounds, "rounds", 3, "how often Redis is measured with viewers and without, in turn")
 		flags.IntVar(&b.failing, "failing", 20_000, "how many of the accounts fail")
 		flags.IntVar(&b.requests, "requests", 200, "requests for each page")
+		only := flags.String("only", "", "measure these pages alone, such as overview,problems; then there is no figure of the worst page")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}
@@ -178,6 +180,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 		b.accounts = *accounts
+		if *only != "" {
+			b.only = strings.Split(*only, ",")
+		}
 		return b.run(ctx)
 	case "bulk":
 		b := &bulkBench{}
