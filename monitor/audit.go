@@ -10,10 +10,10 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// A pause follows each step of an audit, which costs Redis six commands and at most a
-// millisecond. The shortest pause lets an audit use a hundredth of Redis' time, and a million
-// accounts then take about ten minutes. An audit of fewer accounts is spread over half of the
-// time until the next one, and the longest pause keeps an idle ring idle.
+// A pause follows each step of an audit, which costs Redis six commands and about a
+// millisecond. With the shortest pause an audit uses about a hundredth of Redis' time, and a
+// million accounts take about ten minutes. An audit of fewer accounts is spread over half of
+// the time until the next one, and the longest pause keeps an idle ring idle.
 const (
 	auditPauseLeast = 100 * time.Millisecond
 	auditPauseMost  = time.Second

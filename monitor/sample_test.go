@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,21 +120,21 @@ func TestTheMonitorOnDutyKeepsSamples(t *testing.T) {
 
 func TestASampleCostsTwoCommands(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
-		appended, asked := 0, 0
+		var appended, asked atomic.Int64
 		w.Server.Set(func(s faketime.Step) faketime.Fate {
 			if s.At == faketime.Connect && (s.Key == "rounds:series:10s" || s.Key == "rounds:series:2m") {
-				appended++
+				appended.Add(1)
 			}
 			if s.At == faketime.Call && s.Command == "EVALSHA" && fmt.Sprint(s.Args[2]) == "rounds:replicas" {
-				asked++
+				asked.Add(1)
 			}
 			return faketime.Healthy
 		})
 		stop := w.run(monitor.Config{SweepInterval: time.Hour})
 		time.Sleep(10 * time.Minute)
 		// 60 samples, and two more calls for every two minutes.
-		if appended < 68 || appended > 75 || asked < 60 || asked > 75 {
-			w.Errorf("%d calls for the samples, %d for the replicas", appended, asked)
+		if a, r := appended.Load(), asked.Load(); a < 68 || a > 75 || r < 60 || r > 75 {
+			w.Errorf("%d calls for the samples, %d for the replicas", a, r)
 		}
 		stop()
 	})
