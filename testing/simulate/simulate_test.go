@@ -2,13 +2,35 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A simulation judges where accounts are, and takes four times as long with the race
+// detector. So a test binary with the detector builds one without, which runs all tests, and
+// then runs the first simulation itself: replicas, monitors and faults at once.
+func TestMain(m *testing.M) {
+	if processes.RaceDetector {
+		if err := processes.TestWithoutRaceDetector(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// plainly leaves a test to the binary without the race detector.
+func plainly(t *testing.T) {
+	t.Helper()
+	if processes.RaceDetector {
+		t.Skip("it has passed without the race detector")
+	}
+}
 
 // small is a plan that ends soon.
 func small(seed uint64) plan {
@@ -19,6 +41,9 @@ func TestSimulation(t *testing.T) {
 	for seed := uint64(1); seed <= 2; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
+			if seed > 1 {
+				plainly(t)
+			}
 			began := time.Now()
 			p := small(seed)
 			p.clock = true
@@ -35,6 +60,7 @@ func TestSimulation(t *testing.T) {
 // Seeds that failed once. Seed 4: a record that changed after Redis' clock had gone back
 // was hidden from replicas that knew a later change.
 func TestSeedsThatFailed(t *testing.T) {
+	plainly(t)
 	t.Parallel()
 	simulate(t, plan{seed: 4, hours: 2, replicas: 2, monitors: 2, shards: 2, accounts: 12, places: 16}, func(float64) {}).expectNone(t)
 }

@@ -1,0 +1,29 @@
+package processes
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// TestWithoutRaceDetector builds the tests of the package in the working directory without
+// the race detector, and runs them with this process' arguments. TestMain calls it where the
+// detector finds little and costs much. The error says that tests failed.
+func TestWithoutRaceDetector() error {
+	dir, err := os.MkdirTemp("", "plain")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, "plain.test")
+	build := exec.Command("go", "test", "-c", "-vet=off", "-o", path, ".")
+	test := exec.Command(path, os.Args[1:]...)
+	for _, cmd := range []*exec.Cmd{build, test} {
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("without the race detector: %w", err)
+		}
+	}
+	return nil
+}

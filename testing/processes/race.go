@@ -1,0 +1,6 @@
+//go:build race
+
+package processes
+
+// RaceDetector reports whether this program was built with the race detector.
+const RaceDetector = true
