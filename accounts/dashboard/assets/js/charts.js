@@ -44,9 +44,9 @@ function latest(u) {
 }
 
 function draw(figure, data, lines) {
-  charts.get(figure)?.destroy();
   const place = figure.querySelector(".drawn");
-  const text = place.querySelector("[role=img]").getAttribute("aria-label");
+  const text = place.querySelector("[role=img]").getAttribute("aria-label"); // of the drawing before
+  charts.get(figure)?.destroy();
   place.replaceChildren();
   const show = shown[figure.dataset.unit];
   const axis = { stroke: colour("--dim"), font: "11px system-ui, sans-serif", grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
