@@ -2,6 +2,7 @@ package browser
 
 import (
 	_ "embed" // the scripts below
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -35,6 +36,8 @@ const (
 	Standard = "wcag2a wcag2aa wcag21a wcag21aa wcag22aa"
 	// Everything is Standard and good practice.
 	Everything = Standard + " best-practice"
+	// Names are those of controls, pictures and the page, which another language may lack.
+	Names = "rule:label rule:button-name rule:link-name rule:select-name rule:summary-name rule:image-alt rule:role-img-alt rule:aria-input-field-name rule:aria-command-name rule:document-title rule:html-has-lang rule:valid-lang rule:label-title-only"
 	// Contrast is that of text alone, which a change of colours can spoil.
 	Contrast = "rule:color-contrast"
 )
@@ -62,7 +65,7 @@ func (t *Tab) Inspect(what string) error {
 // pixels. Then the window is as wide as before, 1,280 pixels.
 func (t *Tab) Measure(widths ...int64) error {
 	for _, width := range widths {
-		if err := t.Widen(width); err != nil {
+		if err := errors.Join(t.Widen(width), t.drawn()); err != nil {
 			return err
 		}
 		found, err := Eval[[]struct {

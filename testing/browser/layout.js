@@ -8,7 +8,10 @@
     const classes = typeof e.className === "string" && e.className ? "." + e.className.trim().split(/\s+/).join(".") : "";
     return e.localName + id + classes + " " + JSON.stringify((e.innerText || e.value || "").trim().slice(0, 40));
   };
-  if (root.scrollWidth > width) found.push({ kind: "overflow", text: `the page is ${root.scrollWidth} pixels wide in a window of ${width}` });
+  if (root.scrollWidth > width) {
+    const widest = [...document.body.querySelectorAll("*")].filter((e) => e.checkVisibility() && e.getBoundingClientRect().right > width + 1).slice(0, 3).map(name).join(", ");
+    found.push({ kind: "overflow", text: `the page is ${root.scrollWidth} pixels wide in a window of ${width}: ${widest}` });
+  }
   const scrolls = (style) => style.overflowX === "auto" || style.overflowX === "scroll";
   // What only screen readers read is a pixel large or clipped away.
   const unseen = (e, style, box) => box.width <= 1 || box.height <= 1 || style.clipPath !== "none" || style.visibility !== "visible" || style.opacity === "0" || box.bottom < 0;
@@ -16,6 +19,7 @@
   for (const e of document.body.querySelectorAll("*")) {
     const worded = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
     if (!worded && !e.matches(controls)) continue;
+    if (!e.checkVisibility()) continue; // such as what a closed details holds
     const style = getComputedStyle(e);
     let box = e.getBoundingClientRect();
     if (box.right < 0 && e.matches("a[href], button")) { // such as a link to the text, which the focus brings into sight
@@ -36,7 +40,8 @@
         if (scrolls(s)) { left = right = 0; break; } // one can scroll to it
         const hides = s.overflowX === "hidden" || s.overflowX === "clip";
         const outer = above.getBoundingClientRect();
-        if (hides && s.textOverflow !== "ellipsis" && (right > outer.right + 1 || left < outer.left - 1)) clipped = above;
+        if (hides && s.textOverflow === "ellipsis") right = Math.min(right, outer.right);
+        else if (hides && (right > outer.right + 1 || left < outer.left - 1)) clipped = above;
       }
     }
     if (clipped) found.push({ kind: "cut", text: `${name(e)} is cut by ${clipped.localName}.${clipped.className}` });
@@ -44,7 +49,7 @@
     const hides = style.overflowX === "hidden" || style.overflowX === "clip";
     if (worded && hides && e.scrollWidth > e.clientWidth + 1) {
       if (style.textOverflow !== "ellipsis") found.push({ kind: "cut", text: `${name(e)} hides a part of its text` });
-      else if (!e.closest("[title]")) found.push({ kind: "cut", text: `${name(e)} is shortened and has no title` });
+      else if (!e.closest("[title], summary")) found.push({ kind: "cut", text: `${name(e)} is shortened and has no title` });
     }
     if (worded && (style.overflowY === "hidden" || style.overflowY === "clip") && e.scrollHeight > e.clientHeight + 2 && style.webkitLineClamp === "none") {
       found.push({ kind: "cut", text: `${name(e)} hides lines of its text` });

@@ -1,13 +1,11 @@
 package browser
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rounds-dev/rounds/testing/browser/scene"
-	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -29,6 +27,7 @@ func TestInBrowser(t *testing.T) {
 	w.start(t)
 	t.Run("pages", w.testPages)
 	t.Run("rights", w.testRights)
+	t.Run("keyboard", w.testKeyboard)
 	t.Run("payloads", w.testPayloads)
 }
 
@@ -83,9 +82,14 @@ func sound(t *testing.T, tab *Tab) {
 // axe-core finds in light and dark.
 func visit(t *testing.T, tab *Tab, path string) {
 	t.Helper()
+	try(t, func() error { return tab.Go(path) }, func() error { return tab.Measure(widths...) })
+	inspect(t, tab)
+}
+
+// inspect has axe-core look at the page in light and dark.
+func inspect(t *testing.T, tab *Tab) {
+	t.Helper()
 	try(t,
-		func() error { return tab.Go(path) },
-		func() error { return tab.Measure(widths...) },
 		func() error { return tab.Inspect(Everything) },
 		func() error { return tab.Darken(true) },
 		func() error { return tab.Inspect(Contrast) },
@@ -95,7 +99,6 @@ func visit(t *testing.T, tab *Tab, path string) {
 // guide is the documentation that the service itself serves.
 var guide = []scene.Page{
 	{Name: "docs", Path: "/docs"},
-	{Name: "guide", Path: "/docs/guide"},
 	{Name: "guide page", Path: "/docs/guide/zh-CN/signin"},
 }
 
@@ -104,43 +107,25 @@ var guide = []scene.Page{
 func (w *world) testPages(t *testing.T) {
 	tab := open(t, w.browser, w.scene.URL)
 	w.signIn(t, tab, scene.Token)
-	pages := w.built(t, scene.Pages(w.failing[3].ID))
+	id := w.failing[3].ID
+	pages := scene.Pages(id)
 	for _, page := range pages {
 		visit(t, tab, page.Path)
 		w.judge(t, tab, page, "en")
 	}
-	for _, page := range guide {
-		try(t,
-			func() error { return tab.Go(page.Path) },
-			func() error { return tab.Measure(320, 1280) },
-			func() error { return tab.Inspect(Standard) })
-		w.judge(t, tab, page, "")
-	}
 	try(t, func() error { return tab.Speak("zh-CN") })
-	for _, page := range pages {
+	for _, page := range slices.Concat(pages, scene.Forms(id)) {
 		try(t,
 			func() error { return tab.Go(page.Path) },
 			func() error { return tab.Measure(320, 1280) },
-			func() error { return tab.Inspect(Everything) })
+			func() error { return tab.Inspect(Names) })
 		w.judge(t, tab, page, "zh")
 	}
 	try(t, func() error { return tab.Speak("en") }, func() error { return tab.AllowScripts(false) })
-	for _, page := range slices.Concat(pages, guide) {
-		try(t, func() error { return tab.Go(page.Path) }, func() error { return tab.Measure(320, 1280) })
+	for _, page := range slices.Concat(pages, scene.Forms(id), guide) {
+		try(t, func() error { return tab.Go(page.Path) }, func() error { return tab.Measure(320) })
 		w.judge(t, tab, page, "")
 	}
-}
-
-// built returns the pages that the service has.
-func (w *world) built(t *testing.T, pages []scene.Page) []scene.Page {
-	t.Helper()
-	var built []scene.Page
-	for _, page := range pages {
-		if status, _ := processes.Get(t, w.scene.URL+page.Path, scene.Token); status != http.StatusNotFound {
-			built = append(built, page)
-		}
-	}
-	return built
 }
 
 // judge reports what is wrong with the page that the tab shows. Its language must begin as

@@ -26,6 +26,7 @@ type Tab struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	watch  *watch
+	still  bool // pages may run no JavaScript
 }
 
 // Open opens an empty tab, 1,280 pixels wide, in English and light. Its pages may load
@@ -95,6 +96,15 @@ func (t *Tab) onEveryPage(script string) error {
 	}))
 }
 
+// drawn waits until what a change of the window causes is drawn.
+func (t *Tab) drawn() error {
+	if t.still {
+		return nil // no script of the page does anything
+	}
+	_, err := Eval[bool](t, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
+	return err
+}
+
 // Settle waits until a live page has replaced its blocks once, or for three seconds. What
 // they hold then was put there by a script.
 func (t *Tab) Settle() error {
@@ -132,6 +142,7 @@ func (t *Tab) Darken(dark bool) error {
 
 // AllowScripts sets whether pages that are loaded from now on may run JavaScript.
 func (t *Tab) AllowScripts(allowed bool) error {
+	t.still = !allowed
 	return t.do(command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !allowed}))
 }
 

@@ -24,11 +24,16 @@ func Pages(account string) []Page {
 	}
 }
 
-// Forms are the pages where a person changes something, which only those with the right to
-// do so can open.
+// Forms are the pages where a person changes something, or sees who changed what. Only those
+// with the right to do so can open them.
 func Forms(account string) []Page {
+	id := url.QueryEscape(account)
 	return []Page{
-		{"add", "/accounts/add"},
-		{"edit", "/account/edit?id=" + url.QueryEscape(account)},
+		{"new", "/account/new?kind=feed"},
+		{"edit", "/account/edit?id=" + id},
+		{"edit as JSON", "/account/edit?as=json&id=" + id},
+		{"pause many", "/accounts/bulk?do=pause&kind=feed"},
+		{"revive many", "/accounts/revive?kind=feed"},
+		{"trail", "/trail"},
 	}
 }

@@ -150,11 +150,11 @@ func run(ctx context.Context, group *errgroup.Group, variables map[string]string
 	return nil
 }
 
-// Await asks until a condition holds, for at most 30 s.
+// Await asks until a condition holds, for at most 90 s.
 func (s *Scene) Await(ctx context.Context, so func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for !so() {
 		select {

@@ -1,0 +1,83 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// Type presses keys one after the other, as somebody without a mouse does. Keys without a
+// letter are those of package kb, such as kb.Tab.
+func (t *Tab) Type(keys string) error { return t.do(chromedp.KeyEvent(keys)) }
+
+// SelectAll presses Ctrl and A, which selects what is in a field.
+func (t *Tab) SelectAll() error {
+	press := func(kind input.DispatchKeyEventType) chromedp.Action[chromedp.Void] {
+		return command(input.DispatchKeyEvent, input.DispatchKeyEventParams{
+			Type: kind, Modifiers: 2, Key: "a", Code: "KeyA", WindowsVirtualKeyCode: 'A', Commands: []string{"selectAll"},
+		})
+	}
+	return t.do(press(input.DispatchKeyEventTypeRawKeyDown), press(input.DispatchKeyEventTypeKeyUp))
+}
+
+// focusScript describes the element with the focus. It is seen if it is in the window and
+// its focus is drawn.
+const focusScript = `(() => {
+  const e = document.activeElement;
+  if (!e || e === document.body) return { is: false };
+  const box = e.getBoundingClientRect(), style = getComputedStyle(e);
+  return {
+    is: e.matches(%s), text: (e.innerText || e.name || e.id || "").trim(),
+    seen: box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth &&
+      (style.outlineStyle !== "none" || style.boxShadow !== "none"),
+  };
+})()`
+
+// TabTo presses Tab until the element that a CSS selector finds has the focus, at most 300
+// times. Each element on the way must show that it has the focus.
+func (t *Tab) TabTo(selector string) error {
+	var passed []string
+	for range 300 {
+		if err := t.Type(kb.Tab); err != nil {
+			return err
+		}
+		focus, err := Eval[struct {
+			Is, Seen bool
+			Text     string
+		}](t, fmt.Sprintf(focusScript, quoted(selector)))
+		if err != nil {
+			return err
+		}
+		if focus.Text != "" && !focus.Seen {
+			return fmt.Errorf("%q has the focus, and does not show it", focus.Text)
+		}
+		if focus.Is {
+			return nil
+		}
+		passed = append(passed, focus.Text)
+	}
+	return fmt.Errorf("%s is not reached by Tab, only %.400q", selector, passed)
+}
+
+// Await waits until an expression is true in the tab's page, for at most 30 s. The page may
+// be replaced meanwhile.
+func (t *Tab) Await(expression string) error {
+	ctx, cancel := context.WithTimeout(t.ctx, 30*time.Second)
+	defer cancel()
+	for {
+		so, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		if err == nil && so {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			text, _ := Eval[string](t, `location.href + "\n" + document.body.innerText`)
+			return fmt.Errorf("not within 30 s: %s: %v\n%.2000s", expression, err, text)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
