@@ -41,7 +41,7 @@ func TestOwnOutageIsHeldAgainstNobody(t *testing.T) {
 		down.Store(true)
 		began := time.Now()
 		time.Sleep(30 * time.Minute)
-		if w.counted("rounds_outage_suspected", "") != 1 || w.counted("rounds_put_back_total", "outage") == 0 {
+		if w.counted("rounds_outage_suspected", "") != 1 || w.counted("rounds_put_back_total", "outage") == 0 || !w.reported().Outage {
 			t.Error("the outage was not suspected")
 		}
 		tries, blameless := 0, 0
@@ -93,7 +93,7 @@ func TestOwnOutageIsHeldAgainstNobody(t *testing.T) {
 				t.Errorf("%d checks in the second %d after the outage", n, at)
 			}
 		}
-		if w.counted("rounds_outage_suspected", "") != 0 {
+		if w.counted("rounds_outage_suspected", "") != 0 || w.reported().Outage {
 			t.Error("the outage is still suspected")
 		}
 		stop()

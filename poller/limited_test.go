@@ -3,6 +3,7 @@ package poller_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,6 +41,9 @@ func TestLimitsAreShared(t *testing.T) {
 		stop, stopOther := w.start(poller.Config{Limits: limits}), other.start(poller.Config{Limits: limits})
 		began := time.Now()
 		time.Sleep(5 * time.Second)
+		if denials := w.reported().Denials; !slices.ContainsFunc(denials, func(r accounts.Recent) bool { return r.Name == "scripted/slow" && r.PerMinute > 60 }) {
+			t.Errorf("the heartbeats tell of the denials %+v", denials)
+		}
 		waiting := 0
 		for _, id := range names("r", 60) {
 			v := w.look(id)

@@ -62,6 +62,10 @@ func TestWarningsAreKeptUntilTheNextCheck(t *testing.T) {
 		if n := w.counted("rounds_check_warnings_total", "malformed"); n < 1 || n != w.counted("rounds_check_warnings_total", "moved") {
 			t.Errorf("%v malformed ones were counted", n)
 		}
+		time.Sleep(3 * time.Second)
+		if r := w.reported().Warnings; len(r) != 2 || r[0].Name != "scripted" || r[0].Code != "malformed" || r[0].PerMinute < 1 || r[1].Code != "moved" {
+			t.Errorf("the heartbeats tell of the warnings %+v", r)
+		}
 		if v := w.look("a"); v.Failures != 0 || v.History.NeverSucceeded() {
 			t.Errorf("it counts against the account: %+v", v)
 		}

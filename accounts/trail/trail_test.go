@@ -275,6 +275,9 @@ func TestRedisTakesNoEntry(t *testing.T) {
 	}
 	f.Keep(t.Context(), trail.Entry{Action: "delete-account", Account: "news", Outcome: trail.Done})
 	f.counted(1, 0, 1)
+	if n, at := f.Lost(); n != 1 || time.Since(at) > time.Minute {
+		t.Errorf("%d entries are lost, the last at %v", n, at)
+	}
 	if logs := f.logs.String(); !strings.Contains(logs, "action=delete-account outcome=done account=news") || !strings.Contains(logs, "level=WARN msg=\"an entry of the trail stands in the log alone\"") {
 		t.Errorf("the log has %s", logs)
 	}
