@@ -266,7 +266,7 @@ func (r *Ring) appendLines(args []any, items []Return) (_ []any, kept string) {
 			}
 		}
 		if found > 0 {
-			args = append(args, "line", i+1, "found", found, "")
+			args = append(args, "found", i+1, found)
 		}
 		if event != "" {
 			args = append(args, "line", i+1, event, max(it.Failures, it.Claim.Failures), text)

@@ -24,7 +24,7 @@
 --   means now)
 -- then the word messages, where any come along
 -- then, for some of them, with i the place among the n:
---   line i EVENT N TEXT, which come first
+--   found i N · line i EVENT N TEXT, which come first
 --   cursor i VALUE · nocursor i · failures i N · state i VALUE · park i REASON ·
 --   error i TEXT
 --   message i KIND ID TYPE TIME DATA
@@ -77,7 +77,7 @@ if #held == 0 then return table.concat(verdict) end
 
 local short, set_cursors, drop_cursors, set_failures, drop_failures, park = {}, {}, {}, {}, {}, {}
 local FAILS = {failed = true, hindered = true, cursor_reset = true}
-local lines, last = {}, #ARGV - (KEYS[18] and 1 or 0)
+local lines, finds, last = {}, {}, #ARGV - (KEYS[18] and 1 or 0)
 local a = 2 * n + (brings and 3 or 2)
 while a <= last do
   local op, i = ARGV[a], tonumber(ARGV[a + 1])
@@ -94,6 +94,8 @@ while a <= last do
       end
     end
     a = a + 4
+  elseif op == 'found' then
+    if holds then finds[#finds + 1], finds[#finds + 2] = id, value end
   elseif op == 'line' then
     if holds then lines[#lines + 1] = {i, value, ARGV[a], ARGV[a + 1], FAILS[value] and redis.call('HGET', errors, id)} end
     a = a + 2
@@ -184,6 +186,7 @@ for lane, key in pairs({u = urgent, n = queue, l = low}) do
   if #again[lane] > 0 then redis.call('LPUSH', key, unpack(again[lane])) end
 end
 if #later > 0 then redis.call('ZADD', schedule, unpack(later)) end
+if #finds > 0 then tell_finds(KEYS[19], ARGV[#ARGV], finds) end
 
 -- A failure in a row is a line if it is the first, the tenth, the hundredth and so on, or if
 -- it is another than the one before: what stands before the colon of its text differs. The

@@ -17,8 +17,8 @@
 // lines only if they are of another sort than the one before. Once the last eight checks
 // changed three times between success and failure, further first failures and recoveries are
 // routine. So 20,000 accounts that begin to fail write 20,000 lines, about as many again
-// after ten failures, and one each when they are parked. The messages of one check are one
-// line, with their number.
+// after ten failures, and one each when they are parked. The messages of one check are told
+// by their number, and up to eight accounts whose checks were written together share a line.
 //
 // A record's changes are not lines, unless a third party's move caused them: the trail has
 // them already, and who ordered them. Registrations are no lines, because a million accounts
@@ -28,7 +28,7 @@
 // # What is kept
 //
 // The number of lines is a setting of the ring. A line takes 60 to 500 bytes of Redis'
-// memory, mostly about 100. Redis drops whole blocks of lines, so each of the two streams of
+// memory, mostly about 100; one that eight accounts share takes as much as their ids. Redis drops whole blocks of lines, so each of the two streams of
 // a shard may keep up to a hundred more. A line never makes a step fail: if Redis refuses it,
 // it is lost. On a Redis at its memory limit lines are written by steps that succeed there.
 // Texts are bounded, and are those of errors and reasons, which have no secret and no query.
@@ -124,7 +124,7 @@ func (t Timeline) Before(ctx context.Context, id string, place Place, most int) 
 	for _, shard := range t.ring.Account(id).Timelines() {
 		for _, key := range t.ring.Streams().Timeline(shard) {
 			n := len(streams)
-			streams = append(streams, &stream{wire: t.ring.Wire(), key: key, n: n, end: endOf(place, n)})
+			streams = append(streams, &stream{wire: t.ring.Wire(), key: key, account: id, n: n, end: endOf(place, n)})
 		}
 	}
 	page := Page{Next: place}
@@ -177,12 +177,13 @@ func endOf(place Place, stream int) string {
 
 // stream reads one stream backwards.
 type stream struct {
-	wire  *wire.Wire
-	key   string
-	n     int
-	end   string
-	ahead []entry // was read and not yet looked at
-	done  bool
+	wire    *wire.Wire
+	key     string
+	account string // that is read about
+	n       int
+	end     string
+	ahead   []entry // was read and not yet looked at
+	done    bool
 }
 
 type entry struct {
@@ -251,6 +252,16 @@ func (s *stream) read(reply any) (entry, error) {
 	fields, err := redis.Strings(pair[1], nil)
 	if err != nil {
 		return entry{}, errors.Join(wire.ErrReply, err)
+	}
+	if len(fields) > 2 && fields[0] == "event" && fields[1] == string(Found) {
+		// The accounts that found something in the same step, and how many messages each.
+		for i := 2; i+1 < len(fields); i += 2 {
+			if fields[i] == s.account {
+				e.account, e.line.Event = s.account, Found
+				e.line.N, _ = strconv.Atoi(fields[i+1])
+			}
+		}
+		return e, nil
 	}
 	for i := 0; i+1 < len(fields); i += 2 {
 		switch value := fields[i+1]; fields[i] {

@@ -65,3 +65,27 @@ func reshardDead(fx *fixture) {
 		}
 	}
 }
+
+// Lines of the old shard are read until the change is complete.
+func timelineReshard(f *fixture) {
+	r := newResharding(f, 1, 2)
+	f.tells(1000)
+	r.registerAll(f.ring, ids(3))
+	if err := f.ring.Account("account-001").Park(context.Background(), "before"); err != nil {
+		f.Fatal(err)
+	}
+	r.begin()
+	f.tells(1000)
+	if err := f.ring.Account("account-001").Park(context.Background(), "at the beginning"); err != nil {
+		f.Fatal(err)
+	}
+	for range 20 {
+		if _, _, err := f.ring.Mover().Move(context.Background(), 0); err != nil {
+			f.Fatal(err)
+		}
+	}
+	if err := f.ring.Account("account-001").Park(context.Background(), "after"); err != nil {
+		f.Fatal(err)
+	}
+	f.told("account-001", "parked 0 before", "parked 0 at the beginning", "parked 0 after")
+}

@@ -166,6 +166,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"timeline, an ordinary cycle writes nothing":          timelineOrdinary,
 			"timeline, a requeue that came too late":              timelineCompensated,
 			"timeline is capped":                                  timelineCapped,
+			"timeline, finds of many":                             timelineFinds,
 			"timeline, page by page":                              timelinePages,
 			"timeline, spoilt":                                    timelineSpoilt,
 			"timeline, bad input":                                 timelineBadInput,

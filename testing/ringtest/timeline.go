@@ -343,35 +343,45 @@ func timelineSpoilt(f *fixture) {
 	f.told("a", "resumed 0", "� 0 "+strings.Repeat("x", 240))
 }
 
+// Accounts whose checks found something in one batch share entries, and each reads its own.
+func timelineFinds(f *fixture) {
+	f.tells(1000)
+	var all []string
+	for i := range 20 {
+		all = append(all, fmt.Sprintf("a%02d", i))
+	}
+	all = append(all, "event", "found")
+	f.register(all...)
+	b := f.batch(alice, len(all))
+	var items []circulate.Return
+	for i := range b.Claims {
+		item := circulate.Return{Claim: &b.Claims[i], Due: soon(&b.Claims[i]), Mark: circulate.MarkOK}
+		for n := range i % 3 {
+			item.Messages = append(item.Messages, message(fmt.Sprint(n)))
+		}
+		items = append(items, item)
+	}
+	if _, err := f.ring.Return(context.Background(), 0, items); err != nil {
+		f.Fatal(err)
+	}
+	for i := range items {
+		if id, n := items[i].Claim.ID, len(items[i].Messages); n == 0 {
+			f.told(id)
+		} else {
+			f.told(id, fmt.Sprintf("found %d", n))
+		}
+	}
+	if n := f.number("XLEN", f.key("timeline:routine")); n != 2 {
+		f.Errorf("%d entries, want 2", n)
+	}
+}
+
 func timelineBadInput(f *fixture) {
 	for _, most := range []int{-1, 0, timeline.MaxLines + 1} {
 		if page, err := timeline.Of(f.ring).Before(context.Background(), "a", timeline.Place{}, most); err == nil {
 			f.Errorf("%d lines at once: %+v", most, page)
 		}
 	}
-}
-
-func timelineReshard(f *fixture) {
-	r := newResharding(f, 1, 2)
-	f.tells(1000)
-	r.registerAll(f.ring, ids(3))
-	if err := f.ring.Account("account-001").Park(context.Background(), "before"); err != nil {
-		f.Fatal(err)
-	}
-	r.begin()
-	f.tells(1000)
-	if err := f.ring.Account("account-001").Park(context.Background(), "at the beginning"); err != nil {
-		f.Fatal(err)
-	}
-	for range 20 {
-		if _, _, err := f.ring.Mover().Move(context.Background(), 0); err != nil {
-			f.Fatal(err)
-		}
-	}
-	if err := f.ring.Account("account-001").Park(context.Background(), "after"); err != nil {
-		f.Fatal(err)
-	}
-	f.told("account-001", "parked 0 before", "parked 0 at the beginning", "parked 0 after")
 }
 
 // On a full Redis the steps that succeed write lines as well.

@@ -5,7 +5,7 @@
 -- happens all the time to accounts that are well goes to the second one, and so does what an
 -- account does that fails and recovers again and again: it pushes out nothing else.
 
-local ROUTINE = {found = true, nudged = true, hindered = true}
+local ROUTINE = {nudged = true, hindered = true}
 
 -- Writes a line. Kept is a text of two numbers, how many lines each stream keeps, or '' if
 -- there is no timeline.
@@ -15,4 +15,13 @@ local function tell(streams, kept, id, event, n, text, routine)
   local which = (routine or ROUTINE[event]) and 2 or 1
   redis.pcall('XADD', streams[which], 'MAXLEN', '~', which == 1 and most or least, '*',
     'account', id, 'event', event, 'n', n, 'text', sub(text, 1, 240))
+end
+
+-- Writes that checks found messages: pairs of an id and how many. Eight accounts share an
+-- entry, so that finding costs little.
+local function tell_finds(stream, kept, finds)
+  local least = string.match(kept, ' (%d+)$')
+  for from = 1, #finds, 16 do
+    redis.pcall('XADD', stream, 'MAXLEN', '~', least, '*', 'event', 'found', unpack(finds, from, math.min(from + 15, #finds)))
+  end
 end
