@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -76,7 +77,7 @@ func (t *Tab) Await(expression string) error {
 		select {
 		case <-ctx.Done():
 			text, _ := Eval[string](t, `location.href + "\n" + document.body.innerText`)
-			return fmt.Errorf("not within 30 s: %s: %v\n%.2000s", expression, err, text)
+			return fmt.Errorf("not within 30 s: %s: %w\n%.2000s", expression, errors.Join(err, ctx.Err()), text)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
