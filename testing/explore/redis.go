@@ -9,7 +9,6 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/testing/mutants"
-	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
 // store is the embedded Redis, which does one operation at a time.
@@ -22,7 +21,7 @@ type store struct {
 }
 
 func openStore(s *scripts, shards []string) (*store, error) {
-	e := redistest.NewEmbedded()
+	e := connect.NewEmbedded()
 	e.SetClock(frozen)
 	conn, err := e.Conn(context.Background(), "")
 	if err != nil {

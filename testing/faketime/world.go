@@ -13,7 +13,6 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
-	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
 // World is a ring, and what a test sees of it.
@@ -36,7 +35,7 @@ func Run(t *testing.T, shards int, test func(w *World)) {
 func Redis(t *testing.T, test func(t *testing.T, server *connect.Embedded)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		server := redistest.NewEmbedded()
+		server := connect.NewEmbedded()
 		defer func() {
 			if err := server.Close(); err != nil {
 				t.Error(err)

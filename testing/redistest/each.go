@@ -34,7 +34,7 @@ func Each(t *testing.T, fn func(t *testing.T, server Redis)) {
 // Embedded starts the embedded server and ends it with the test.
 func Embedded(tb testing.TB) *connect.Embedded {
 	tb.Helper()
-	e := NewEmbedded()
+	e := connect.NewEmbedded()
 	tb.Cleanup(func() { _ = e.Close() })
 	return e
 }
