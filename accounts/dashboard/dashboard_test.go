@@ -301,6 +301,20 @@ func TestNothingIsInline(t *testing.T) {
 	}
 }
 
+// TestStyleSheetsEndWhatTheyBegin holds because they are concatenated: a block that one leaves
+// open has all that follow.
+func TestStyleSheetsEndWhatTheyBegin(t *testing.T) {
+	depth := func(sheet string) int { return strings.Count(sheet, "{") - strings.Count(sheet, "}") }
+	for name, content := range files(t, "assets/css/*.css") {
+		if n := depth(content); n != 0 {
+			t.Errorf("%s: %d blocks are left open", name, n)
+		}
+	}
+	if depth("@media (max-width: 1px) { a { color: red; }") != 1 {
+		t.Error("an open block is not found")
+	}
+}
+
 func TestScriptsStaySmall(t *testing.T) {
 	const most = 600
 	lines := 0
