@@ -125,12 +125,12 @@ func TestNudgingMany(t *testing.T) {
 				t.Fatal(err)
 			}
 			if i == 1 {
-				if v.State.Due.Sub(time.Now()) > time.Second {
-					t.Errorf("a-1 is due in %v", v.State.Due.Sub(time.Now()))
+				if time.Until(v.State.Due) > time.Second {
+					t.Errorf("a-1 is due in %v", time.Until(v.State.Due))
 				}
 				continue
 			}
-			due = append(due, v.State.Due.Sub(time.Now()).Round(time.Second))
+			due = append(due, time.Until(v.State.Due).Round(time.Second))
 		}
 		slices.Sort(due)
 		if gaps := slices.Compact(slices.Clone(due)); len(gaps) != len(due) || due[len(due)-1] > 36*time.Second || due[len(due)-1] < 34*time.Second {
