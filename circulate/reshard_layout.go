@@ -101,23 +101,23 @@ func agree(ctx context.Context, w *wire.Wire, first layout, restoring bool) (lay
 			write = append(write, wire.Command{"HSETNX", key, metaFields[i], value})
 		}
 	}
+	read = append(read, restoringField)
 	write = append(write, wire.Command{"HSETNX", key, "format", first.format()}, read)
-	replies, err := w.Pipeline(ctx, key, read, wire.Command{"HEXISTS", key, restoringField})
+	replies, err := w.Pipeline(ctx, key, read)
 	if err != nil {
 		return layout{}, fmt.Errorf("open namespace %q: %w", namespace, err)
 	}
-	if partly, _ := redis.Bool(replies[1], nil); partly && !restoring {
-		return layout{}, fmt.Errorf("%w: namespace %q: a backup is being restored into it, or that was interrupted; then remove the namespace and restore again", ErrMismatch, namespace)
-	}
-	replies = replies[:1]
-	if meta, err := redis.Values(replies[0], nil); err == nil && len(meta) == 1+len(metaFields) && (wire.BytesAt(meta, 0) == nil || wire.BytesAt(meta, 2) == nil) {
+	if meta, err := redis.Values(replies[0], nil); err == nil && len(meta) == 2+len(metaFields) && (wire.BytesAt(meta, 0) == nil || wire.BytesAt(meta, 2) == nil) {
 		if replies, err = w.Pipeline(ctx, key, write...); err != nil {
 			return layout{}, fmt.Errorf("open namespace %q: %w", namespace, err)
 		}
 	}
 	meta, err := redis.Values(replies[len(replies)-1], nil)
-	if err != nil || len(meta) != 1+len(metaFields) {
+	if err != nil || len(meta) != 2+len(metaFields) {
 		return layout{}, fmt.Errorf("open namespace %q: meta is unreadable: %w", namespace, errors.Join(wire.ErrReply, err))
+	}
+	if meta[len(meta)-1] != nil && !restoring {
+		return layout{}, fmt.Errorf("%w: namespace %q: a backup is being restored into it, or that was interrupted; then remove the namespace and restore again", ErrMismatch, namespace)
 	}
 	var l layout
 	var format int
