@@ -1,6 +1,7 @@
 package command
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -18,6 +19,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/api/outlook"
+	"github.com/rounds-dev/rounds/accounts/concern"
 )
 
 // evil is a text that a third party may have written. It tries to make a terminal red, to
@@ -89,6 +92,10 @@ func hostileAPI(t *testing.T, refuse bool) string {
 		{`GET /v1/accounts`, filled[api.AccountList]()},
 		{`GET /v1/accounts/[^/]+/schedule`, filled[api.Schedule]()},
 		{`GET (/v1/accounts/[^/]+/trail|/v1/trail)`, filled[api.TrailPage]()},
+		{`GET /v1/accounts/[^/]+/timeline`, filled[outlook.TimelinePage]()},
+		{`GET /v1/problems`, filled[outlook.Problems]()},
+		{`GET /v1/concerns`, filled[concern.Concerns]()},
+		{`GET /v1/backup`, hostileBackup()},
 		{`GET /v1/accounts:export`, filled[api.Account]()},
 		{`POST /v1/accounts:import`, append(filled[api.BadLine](), `{"summary":{"lines":1,"failed":1}}`...)},
 		{`POST /v1/accounts:(pause|resume|delete)`, append(filled[api.BulkLine](), summary...)},
@@ -139,6 +146,13 @@ func hostileAPI(t *testing.T, refuse bool) string {
 	return server.URL
 }
 
+// hostileBackup returns a backup that verifies, of a namespace with a hostile name.
+func hostileBackup() []byte {
+	header, _ := json.Marshal(map[string]any{"header": map[string]any{"is": "rounds backup", "format": 1, "program": evil, "namespace": evil, "shards": 1, "time": time.Unix(1, 0)}})
+	header = append(header, '\n')
+	return fmt.Appendf(header, `{"end":{"groups":0,"accounts":0,"messages":0,"dead":0,"sha256":"%x"}}`+"\n", sha256.Sum256(header))
+}
+
 // obeys returns the part of a text that a terminal would obey, or that would look like a line
 // of the program.
 func obeys(text string) string {
@@ -172,6 +186,10 @@ func TestNothingOthersWroteIsObeyed(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"id":"a","kind":"feed","config":{}}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	saved := filepath.Join(t.TempDir(), "saved.ndjson")
+	if err := os.WriteFile(saved, hostileBackup(), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	reached := make(map[string]bool)
 	run := func(url string, args ...string) {
 		t.Helper()
@@ -194,7 +212,7 @@ func TestNothingOthersWroteIsObeyed(t *testing.T) {
 			"account add a --kind feed", "account edit a", "account export", "account get a", "account import " + file, "account list", "account list --sort due", "account nudge a",
 			"account pause a", "account pause --all", "account resume a", "account rm a --yes", "account set a --every 1m", "account why a",
 			"audit", "dead drop 1:1-1", "dead list", "dead replay 1:1-1", "groups list", "groups rm a --yes", "health --url " + url, "messages tail --from start --limit 1",
-			"messages tail --group g --from start --limit 1", "parked list", "parked revive a", "reload", "reshard --to 4", "stats", "trail", "webhooks enable a", "webhooks list",
+			"messages tail --group g --from start --limit 1", "backup " + filepath.Join(t.TempDir(), "b"), "restore " + saved + " --dry-run", "parked list", "parked revive a", "problems", "reload", "reshard --to 4", "stats", "trail", "webhooks enable a", "webhooks list",
 			"webhooks retry a", "webhooks show a", "webhooks skip a --yes", "key list", "key create a --role viewer", "key revoke a --yes", "whoami", "secret list", "secret set A", "secret rm A --yes",
 		} {
 			args := strings.Fields(line)
