@@ -44,10 +44,10 @@ func TestPortThatIsInUse(t *testing.T) {
 			t.Error("a port that is listened on was handed out")
 		}
 		_ = busy.Close()
-		if err := take(other); err != nil {
-			t.Errorf("after that it cannot be taken: %v", err)
+		if err := take(other); err == nil {
+			return
 		}
-		return
+		// Another program of the machine was quicker: the next port shows the same.
 	}
-	t.Fatal("no port is free")
+	t.Fatal("no port can be taken once nobody listens on it")
 }
