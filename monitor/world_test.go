@@ -13,7 +13,10 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	faketime.Lean()
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	alice = "alice00000"

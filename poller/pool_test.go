@@ -14,12 +14,17 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/rounds-dev/rounds/testing/faketime"
+
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	faketime.Lean()
+	goleak.VerifyTestMain(m)
+}
 
 func TestChecksAtEverySlotOfItsPhase(t *testing.T) {
 	inFakeTime(t, func(w *world) {

@@ -17,7 +17,10 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	faketime.Lean()
+	goleak.VerifyTestMain(m)
+}
 
 // world is a ring with messages in it.
 type world struct {
