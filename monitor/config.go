@@ -41,6 +41,8 @@ type Config struct {
 	ProbeInterval time.Duration
 	ProbeRate     float64 // how many are tried again a second, at most; 10
 
+	ProblemsInterval time.Duration // how often failing and parked accounts are summed up, at most; 45 s
+
 	AuditInterval time.Duration // how often an audit of the whole ring begins, at most; 10 min
 	AuditRepair   bool          // whether the audit repairs what it finds at once
 }
@@ -51,7 +53,7 @@ func (c Config) withDefaults() Config {
 		value time.Duration
 	}{
 		{&c.LongTimeout, 5 * time.Minute}, {&c.DeadAfter, 10 * time.Second}, {&c.SweepInterval, 5 * time.Second},
-		{&c.CountInterval, time.Minute}, {&c.TrimInterval, c.trimInterval()}, {&c.AuditInterval, 10 * time.Minute},
+		{&c.CountInterval, time.Minute}, {&c.TrimInterval, c.trimInterval()}, {&c.AuditInterval, 10 * time.Minute}, {&c.ProblemsInterval, problemsInterval},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value
@@ -84,7 +86,7 @@ func (c Config) validate() error {
 	}{
 		{"long timeout", c.LongTimeout}, {"dead after", c.DeadAfter}, {"sweep interval", c.SweepInterval},
 		{"count interval", c.CountInterval}, {"trim interval", c.TrimInterval},
-		{"audit interval", c.AuditInterval},
+		{"audit interval", c.AuditInterval}, {"problems interval", c.ProblemsInterval},
 	} {
 		if d.value <= 0 {
 			errs = append(errs, fmt.Errorf("%s: must be more than 0, is %v", d.name, d.value))

@@ -67,6 +67,8 @@ func startRoles(ctx context.Context, group *errgroup.Group, again *reloader, o O
 			ProbeInterval: s.Monitor.ProbeParked,
 			AuditInterval: s.Monitor.AuditInterval,
 			AuditRepair:   s.Monitor.AuditRepair,
+
+			ProblemsInterval: problemsInterval(o),
 		}, monitor.Options{Log: o.Log, Metrics: monitor.NewMetrics(registry), Registration: accounts.Restored, Concerns: keep.concerns, Retentions: checkers})
 		if err != nil {
 			return err
@@ -209,6 +211,15 @@ func accountShare(s settings.Poller) int64 {
 		return -1
 	}
 	return int64(s.AccountShare) << 20
+}
+
+// problemsInterval returns how often problems are summed up; 0 means the default. Visitors of a
+// demonstration look at once, and there are few accounts.
+func problemsInterval(o Options) time.Duration {
+	if o.Demo != nil {
+		return 5 * time.Second
+	}
+	return 0
 }
 
 // quarantine returns the monitor's setting; there 0 means the default.
