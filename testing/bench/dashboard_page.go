@@ -49,6 +49,7 @@ func (b *dashboardBench) pages(ctx context.Context, base string) ([]dashboardPag
 	}
 	var found struct {
 		Messages []struct {
+			Shard    int    `json:"shard"`
 			Position string `json:"position"`
 		} `json:"messages"`
 	}
@@ -70,7 +71,7 @@ func (b *dashboardBench) pages(ctx context.Context, base string) ([]dashboardPag
 		{"account_edit", "/account/edit?id=" + failing.Accounts[0].ID},
 		{"account_new", "/account/new"},
 		{"messages", "/messages"},
-		{"message", "/message?at=" + url.QueryEscape(found.Messages[0].Position)},
+		{"message", "/message?at=" + url.QueryEscape(fmt.Sprint(found.Messages[0].Shard, ":", found.Messages[0].Position))},
 		{"delivery", "/delivery"},
 		{"limits", "/limits"},
 		{"system", "/system"},
