@@ -3,9 +3,13 @@
 import { showTimes } from "./time.js";
 
 let source = null;
+let pressed = false; // a button of the mouse, or a finger, is down
+const later = new Map(); // swaps that wait for its end
 
 export function listen() {
   if (!("live" in document.body.dataset)) return;
+  addEventListener("pointerdown", () => (pressed = true), true);
+  for (const end of ["pointerup", "pointercancel", "dragend"]) addEventListener(end, release, true);
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   addEventListener("pagehide", close);
   if (!document.hidden) open();
@@ -32,17 +36,27 @@ function close() {
   source = null;
 }
 
+// release makes the swaps that have waited, behind the click that the press becomes.
+function release() {
+  pressed = false;
+  setTimeout(() => {
+    for (const [id, html] of later) swap({ id, html });
+    later.clear();
+  });
+}
+
 function away(is) {
   document.getElementById("away").hidden = !is;
 }
 
 const places = "a[href], button, summary, input, select, textarea";
 
-// swap replaces a block unless somebody is just using it: writes there or selects its text.
-// What was open stays open, and what had the focus gets it again.
+// swap replaces a block unless somebody is just using it: writes there or selects its text. A
+// press of the mouse becomes a click only if what was pressed is still there at its end. What was open stays open, and what had the focus gets it again.
 function swap({ id, html }) {
   const block = document.getElementById(id);
   if (!block) return;
+  if (pressed) return later.set(id, html);
   const focused = block.contains(document.activeElement) ? document.activeElement : null;
   if (focused && focused.matches("input:not([type=checkbox]), select, textarea")) return;
   const selected = getSelection();
