@@ -144,6 +144,9 @@ func (s *site) ask(ctx context.Context, w http.ResponseWriter, from, method, pat
 		r.Header[name] = values
 	}
 	s.inside.ServeHTTP(w, r)
+	if method != http.MethodGet {
+		s.shared.forget()
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,8 +22,9 @@ const (
 type shared struct {
 	flights singleflight.Group
 
-	mu    sync.Mutex
-	known map[string]sharedReply
+	mu         sync.Mutex
+	known      map[string]sharedReply
+	generation int // how often all were forgotten
 }
 
 type sharedReply struct {
@@ -76,15 +78,25 @@ func (s *shared) get(key string, ask func() ([]byte, error)) ([]byte, error) {
 	return s.getWithin(key, sharedLasts, ask)
 }
 
+// forget drops all replies, those that are still awaited as well: somebody has changed
+// something, and looks next at what it has become.
+func (s *shared) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known = make(map[string]sharedReply)
+	s.generation++
+}
+
 // getWithin returns a reply that is younger than that.
 func (s *shared) getWithin(key string, lasts time.Duration, ask func() ([]byte, error)) ([]byte, error) {
 	s.mu.Lock()
 	known, ok := s.known[key]
+	generation := s.generation
 	s.mu.Unlock()
 	if ok && time.Since(known.at) < lasts {
 		return known.reply, nil
 	}
-	reply, err, _ := s.flights.Do(key, func() (any, error) {
+	reply, err, _ := s.flights.Do(strconv.Itoa(generation)+" "+key, func() (any, error) {
 		asked := time.Now()
 		reply, err := ask()
 		if err != nil {
@@ -92,6 +104,9 @@ func (s *shared) getWithin(key string, lasts time.Duration, ask func() ([]byte, 
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if s.generation != generation {
+			return reply, nil // it was asked before a change
+		}
 		if len(s.known) >= sharedKept {
 			s.known = make(map[string]sharedReply) // dropping all costs less than finding the oldest
 		}
