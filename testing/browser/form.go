@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -49,10 +48,9 @@ func (t *Tab) Follow(selector string) error {
 
 // leads runs an expression that loads another page, and waits for that.
 func (t *Tab) leads(expression string) error {
-	click := chromedp.Evaluate[bool](expression)
-	wait := chromedp.WaitEvent(page.LoadEventFired, nil, click)
-	return t.do(func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
-		_, err := wait(ctx, target)
+	run := chromedp.Evaluate[bool](expression)
+	return t.loads(func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		_, err := run(ctx, target)
 		return chromedp.Void{}, err
 	})
 }

@@ -15,6 +15,15 @@ import (
 // letter are those of package kb, such as kb.Tab.
 func (t *Tab) Type(keys string) error { return t.do(chromedp.KeyEvent(keys)) }
 
+// Stroke presses a key with a sign as a keyboard does: what a page does with the key instead
+// keeps the sign out of fields.
+func (t *Tab) Stroke(sign string) error {
+	press := func(kind input.DispatchKeyEventType, text string) chromedp.Action[chromedp.Void] {
+		return command(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: sign, Text: text})
+	}
+	return t.do(press(input.DispatchKeyEventTypeKeyDown, sign), press(input.DispatchKeyEventTypeKeyUp, ""))
+}
+
 // SelectAll presses Ctrl and A, which selects what is in a field.
 func (t *Tab) SelectAll() error {
 	press := func(kind input.DispatchKeyEventType) chromedp.Action[chromedp.Void] {

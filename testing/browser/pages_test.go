@@ -28,7 +28,9 @@ func TestInBrowser(t *testing.T) {
 	t.Run("pages", w.testPages)
 	t.Run("rights", w.testRights)
 	t.Run("keyboard", w.testKeyboard)
+	t.Run("actions", w.testActions)
 	t.Run("payloads", w.testPayloads)
+	t.Run("shards", w.testShards)
 }
 
 // start starts the service.
@@ -48,6 +50,7 @@ func (w *world) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.prepare(t)
 }
 
 func open(t *testing.T, b *Browser, origin string) *Tab {

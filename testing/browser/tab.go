@@ -85,8 +85,15 @@ func (t *Tab) Go(path string) error {
 	return nil
 }
 
-// countSwaps counts the blocks of a live page that were replaced.
-const countSwaps = `addEventListener("swapped", () => { window.__swaps = (window.__swaps || 0) + 1 })`
+// countSwaps counts the blocks of a live page that were replaced, and how often the service
+// has looked for what changed.
+const countSwaps = `addEventListener("swapped", () => { window.__swaps = (window.__swaps || 0) + 1 });
+window.EventSource = class extends EventSource {
+  constructor(...all) {
+    super(...all);
+    this.addEventListener("looked", () => { window.__looked = (window.__looked || 0) + 1 });
+  }
+};`
 
 // onEveryPage has a script run in every page before its own.
 func (t *Tab) onEveryPage(script string) error {

@@ -1,0 +1,125 @@
+package browser
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/testing/browser/scene"
+	"github.com/rounds-dev/rounds/testing/processes"
+)
+
+// listed returns the accounts of many in a state, or all.
+func (h *hands) listed(states ...string) []string {
+	h.t.Helper()
+	list, err := h.scene.Calls.List(h.t.Context(), client.Query{Selector: accounts.Selector{Prefixes: []string{"many-"}, States: states}})
+	h.must(err)
+	var ids []string
+	for _, a := range list.Accounts {
+		ids = append(ids, a.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// choose opens the list of many and checks some of them.
+func (h *hands) choose(ids ...string) {
+	h.t.Helper()
+	h.open("/accounts?prefix=many-")
+	if len(ids) == 0 {
+		h.click(`#pick-all`)
+		ids = many
+	} else {
+		for _, id := range ids {
+			h.click(`#list input[name=pick][value="` + id + `"]`)
+		}
+	}
+	if said := h.shows(`document.getElementById("picked").textContent`); !strings.HasSuffix(said, " "+strconv.Itoa(len(ids))) {
+		h.t.Errorf("with %d accounts checked the page says %q", len(ids), said)
+	}
+}
+
+// confirm expects the question about n accounts, says yes, and waits for the end.
+func (h *hands) confirm(n int, yes string) {
+	h.t.Helper()
+	if count := h.shows(`document.querySelector(".figure").innerText`); count != strconv.Itoa(n) {
+		h.t.Errorf("the page asks about %s accounts, want %d", count, n)
+	}
+	h.named()
+	h.goes(`.bulkform button.`+yes, "/accounts/bulk/run")
+	h.reads(`.step:last-of-type h2 .good`, "Done")
+	if seen := h.shows(`[...document.querySelectorAll(".step")].filter((e) => e.checkVisibility()).length`); seen != "1" {
+		h.t.Errorf("%s steps of the change are shown at its end", seen)
+	}
+	h.named()
+}
+
+// many pauses, resumes, nudges and deletes accounts that are chosen in the list.
+func (h *hands) many() {
+	h.choose()
+	h.goes(`#list button[name=do][value=pause]`, "/accounts/bulk")
+	if paused := h.listed("paused"); len(paused) != 0 {
+		h.t.Errorf("%s are paused before somebody was sure", paused)
+	}
+	h.confirm(6, "primary")
+	if paused := h.listed("paused"); !slices.Equal(paused, many) {
+		h.t.Errorf("%s are paused", paused)
+	}
+
+	h.choose("many-1", "many-2")
+	h.goes(`#list button[name=do][value=resume]`, "/accounts/bulk")
+	h.confirm(2, "primary")
+	if paused := h.listed("paused"); !slices.Equal(paused, many[2:]) {
+		h.t.Errorf("%s are still paused", paused)
+	}
+
+	checked := func(id string) time.Time { return h.account(id).State.LastSuccess }
+	h.until("those that were resumed are checked", func() bool {
+		return h.account("many-1").State.Place == circulate.Scheduled && h.account("many-2").State.Place == circulate.Scheduled
+	})
+	before, resting := checked("many-1"), checked("many-4")
+	h.open("/accounts?prefix=many-")
+	h.click(`#list .bulk details summary`)
+	h.goes(`#list button[name=all][value=nudge]`, "/accounts/bulk")
+	h.confirm(6, "primary")
+	h.until("many-1 is checked again", func() bool { return checked("many-1").After(before) })
+	if checked("many-4") != resting {
+		h.t.Error("a paused account was checked")
+	}
+
+	h.choose("many-1", "many-3", "many-5")
+	h.goes(`#list button[name=do][value=delete]`, "/accounts/bulk")
+	if left := h.listed(); !slices.Equal(left, many) {
+		h.t.Errorf("only %s are left before somebody was sure", left)
+	}
+	h.confirm(3, "danger")
+	if left := h.listed(); !slices.Equal(left, []string{"many-2", "many-4", "many-6"}) {
+		h.t.Errorf("%s are left", left)
+	}
+	h.goes(`.step:last-of-type .actions a`, "/accounts")
+}
+
+// revive has parked accounts circulate again from the page of what fails.
+func (h *hands) revive() {
+	if s := h.account("hand-gone").State; s.Place != circulate.Parked {
+		h.t.Fatalf("hand-gone is %s: %s", s.Place, s.LastError)
+	}
+	// A monitor sums up what fails every 45 s.
+	h.until("hand-gone is among the problems", func() bool {
+		_, text := processes.Get(h.t, h.scene.URL+"/problems?host=gone.example", scene.Token)
+		return strings.Contains(text, "do=revive")
+	})
+	h.scene.Third.Say("gone", scene.Answer{Status: http.StatusOK, Type: "application/rss+xml", Body: emptyFeed})
+	h.open("/problems?host=gone.example")
+	h.goes(`main a[href*="do=revive"]`, "/accounts/bulk")
+	h.confirm(1, "primary")
+	h.until("hand-gone is checked", func() bool {
+		s := h.account("hand-gone").State
+		return s.Place == circulate.Scheduled && !s.LastSuccess.IsZero() && s.LastError == ""
+	})
+}
