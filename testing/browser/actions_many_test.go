@@ -5,13 +5,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/testing/browser/scene"
-	"github.com/rounds-dev/rounds/testing/processes"
 )
 
 // listed returns the accounts of many in a state, or all.
@@ -104,16 +104,13 @@ func (h *hands) many() {
 	h.goes(`.step:last-of-type .actions a`, "/accounts")
 }
 
-// revive has parked accounts circulate again from the page of what fails.
-func (h *hands) revive() {
+// testRevive has parked accounts circulate again from the page of what fails.
+func (h *hands) testRevive(t *testing.T) {
+	h.t = t
 	if s := h.account("hand-gone").State; s.Place != circulate.Parked {
 		h.t.Fatalf("hand-gone is %s: %s", s.Place, s.LastError)
 	}
-	// A monitor sums up what fails every 45 s.
-	h.until("hand-gone is among the problems", func() bool {
-		_, text := processes.Get(h.t, h.scene.URL+"/problems?host=gone.example", scene.Token)
-		return strings.Contains(text, "do=revive")
-	})
+	h.summedUp(t, "hand-gone")
 	h.scene.Third.Say("gone", scene.Answer{Status: http.StatusOK, Type: "application/rss+xml", Body: emptyFeed})
 	h.open("/problems?host=gone.example")
 	h.goes(`main a[href*="do=revive"]`, "/accounts/bulk")
@@ -122,4 +119,5 @@ func (h *hands) revive() {
 		s := h.account("hand-gone").State
 		return s.Place == circulate.Scheduled && !s.LastSuccess.IsZero() && s.LastError == ""
 	})
+	sound(t, h.tab)
 }

@@ -22,15 +22,15 @@ func (h *hands) violations() (found int) {
 
 // audit finds an account that is in no place, repairs it, and reads in the trail who did so.
 func (h *hands) audit() {
-	h.until("hand-gone rests", func() bool { return h.account("hand-gone").State.Place == circulate.Scheduled })
-	lose(h.t, h.scene, "hand-gone")
+	h.until("hand-more rests", func() bool { return h.account("hand-more").State.Place == circulate.Scheduled })
+	lose(h.t, h.scene, "hand-more")
 	if n := h.violations(); n != 1 {
 		h.t.Fatalf("%d violations, want 1", n)
 	}
 	h.open("/system")
 	h.goes(`form[action="/system/audit"] button`, "/system/audit")
 	h.reads(`.step:last-of-type h2 .bad`, "not repaired")
-	h.reads(`.step:last-of-type table`, "hand-gone")
+	h.reads(`.step:last-of-type table`, "hand-more")
 	h.named()
 	if n := h.violations(); n != 1 {
 		h.t.Errorf("%d violations after an audit that must not repair, want 1", n)
@@ -81,8 +81,7 @@ func lose(t *testing.T, s *scene.Scene, id string) {
 // testShards tries another number of shards and begins the change. Afterwards the scene is
 // another.
 func (w *world) testShards(t *testing.T) {
-	h := &hands{world: w, t: t, tab: open(t, w.browser, w.scene.URL)}
-	w.signIn(t, h.tab, scene.Token)
+	h := w.hands(t)
 	shards := func() (phase string, to int) {
 		r, err := w.scene.Calls.Resharding(t.Context())
 		h.must(err)

@@ -27,8 +27,10 @@ func TestInBrowser(t *testing.T) {
 	w.start(t)
 	t.Run("pages", w.testPages)
 	t.Run("rights", w.testRights)
+	h := w.hands(t)
+	t.Run("actions", h.testActions)
 	t.Run("keyboard", w.testKeyboard)
-	t.Run("actions", w.testActions)
+	t.Run("revive", h.testRevive)
 	t.Run("payloads", w.testPayloads)
 	t.Run("shards", w.testShards)
 }
@@ -117,10 +119,10 @@ func (w *world) testPages(t *testing.T) {
 		w.judge(t, tab, page, "en")
 	}
 	try(t, func() error { return tab.Speak("zh-CN") })
-	for _, page := range slices.Concat(pages, scene.Forms(id)) {
+	for _, page := range pages {
 		try(t,
 			func() error { return tab.Go(page.Path) },
-			func() error { return tab.Measure(320, 1280) },
+			func() error { return tab.Measure(320) },
 			func() error { return tab.Inspect(Names) })
 		w.judge(t, tab, page, "zh")
 	}
