@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/testing/browser"
 	"github.com/rounds-dev/rounds/testing/browser/scene"
 )
@@ -118,18 +119,46 @@ func own(ctx context.Context, o order) (*scene.Scene, func(), error) {
 		_ = s.Close() // the pictures are taken
 		_ = os.RemoveAll(dir)
 	}
-	if _, err := s.Populate(ctx, o.accounts, "every 10s"); err != nil {
+	failing, err := s.Populate(ctx, o.accounts, "every 10s")
+	fmt.Fprintf(os.Stderr, "the service at %s runs for %v first\n", s.URL, o.wait)
+	if o.readme && err == nil {
+		err = mend(ctx, s, failing, o)
+	} else if err == nil {
+		err = wait(ctx, o.wait)
+	}
+	if err != nil {
 		end()
 		return nil, nil, err
 	}
-	fmt.Fprintf(os.Stderr, "the service at %s runs for %v first\n", s.URL, o.wait)
+	return s, end, nil
+}
+
+// mend lets the service run, and meanwhile puts the account right whose page is shown, so that
+// it has a past.
+func mend(ctx context.Context, s *scene.Scene, failing []scene.Failing, o order) error {
+	i := slices.IndexFunc(failing, func(f scene.Failing) bool { return f.ID == o.account })
+	if i < 0 {
+		return fmt.Errorf("%s does not fail", o.account)
+	}
+	if err := wait(ctx, o.wait/3); err != nil {
+		return err
+	}
+	if _, err := s.Calls.Patch(ctx, o.account, map[string]any{"config": map[string]any{"url": failing[i].Right}}); err != nil {
+		return err
+	}
+	if err := s.Calls.Nudge(ctx, o.account, api.NudgeRequest{}); err != nil {
+		return err
+	}
+	return wait(ctx, o.wait-o.wait/3)
+}
+
+func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
-		end()
-		return nil, nil, ctx.Err()
-	case <-time.After(o.wait):
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
 	}
-	return s, end, nil
 }
 
 // all takes every picture that was asked for, and tells what is wrong with the pages.

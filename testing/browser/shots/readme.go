@@ -8,6 +8,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,7 @@ func readme(tab *browser.Tab, o order) error {
 	for _, p := range []struct {
 		name, path string
 		dark       bool
-	}{{"overview", "/", false}, {"account", "/accounts/" + o.account, true}} {
+	}{{"overview", "/", false}, {"account", "/account?id=" + url.QueryEscape(o.account), true}} {
 		if err := errors.Join(tab.Widen(1280), tab.Darken(p.dark), tab.Go(p.path)); err != nil {
 			return err
 		}
