@@ -17,7 +17,6 @@ func (h *hands) one() {
 	h.writes(`#cadence`, "every 1h")
 	h.goes(`#account .actions button[value=try]`, "/account/new")
 	h.reads(`[aria-labelledby=tried-title]`, "first")
-	h.named()
 	if h.exists("hand") {
 		h.t.Error("a trial has registered the account")
 	}
@@ -72,7 +71,6 @@ func (h *hands) edit() {
 	if a := h.account("hand"); a.Cadence != "every 1h" {
 		h.t.Errorf("what was refused is in force: %s", a.Cadence)
 	}
-	h.named()
 	h.writes(`#cadence`, "every 2h")
 	h.goes(`#account .actions button[value=save]`, "/account")
 	if a := h.account("hand"); a.Cadence != "every 2h" {

@@ -50,13 +50,11 @@ func (h *hands) confirm(n int, yes string) {
 	if count := h.shows(`document.querySelector(".figure").innerText`); count != strconv.Itoa(n) {
 		h.t.Errorf("the page asks about %s accounts, want %d", count, n)
 	}
-	h.named()
 	h.goes(`.bulkform button.`+yes, "/accounts/bulk/run")
 	h.reads(`.step:last-of-type h2 .good`, "Done")
 	if seen := h.shows(`[...document.querySelectorAll(".step")].filter((e) => e.checkVisibility()).length`); seen != "1" {
 		h.t.Errorf("%s steps of the change are shown at its end", seen)
 	}
-	h.named()
 }
 
 // many pauses, resumes, nudges and deletes accounts that are chosen in the list.
@@ -66,7 +64,9 @@ func (h *hands) many() {
 	if paused := h.listed("paused"); len(paused) != 0 {
 		h.t.Errorf("%s are paused before somebody was sure", paused)
 	}
+	h.named()
 	h.confirm(6, "primary")
+	h.named()
 	if paused := h.listed("paused"); !slices.Equal(paused, many) {
 		h.t.Errorf("%s are paused", paused)
 	}

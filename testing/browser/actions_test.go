@@ -206,7 +206,6 @@ func (h *hands) keys() {
 	if h.shows(`document.getElementById("keys").open`) != "true" {
 		h.t.Error("? does not open the list of keys")
 	}
-	h.named()
 	h.must(h.tab.Type("\x1b"))
 	if h.shows(`document.getElementById("keys").open`) != "false" {
 		h.t.Error("Esc does not close the list of keys")
@@ -226,13 +225,13 @@ func (h *hands) keys() {
 		h.t.Errorf("after a switch back to English the page is in %s", l)
 	}
 	// What a live block replaces in the middle of a click must not swallow it.
-	h.open("/")
-	h.must(h.tab.Await(`window.__swaps > 0`))
+	h.open("/delivery")
+	h.must(h.tab.Await(`window.__looked > 0`))
 	release, err := h.tab.Press(`#live-menu a[href="/accounts"]`)
 	h.must(err)
 	_, err = h.scene.Calls.Add(h.t.Context(), accounts.Account{ID: "hand-more", Kind: "feed", Cadence: "every 1h", Config: []byte(`{"url":"http://many.example/said/many"}`)})
 	h.must(err)
-	h.must(h.tab.Await(`window.__looked > 2`))
+	h.must(h.tab.Await(`window.__looked > 1`))
 	h.must(release())
 	if at := h.shows(`location.pathname`); at != "/accounts" {
 		h.t.Errorf("a slow click on Accounts leads to %s", at)
