@@ -15,6 +15,7 @@ import (
 // bounds the catch-up. Each account is checked once in it, however many slots it missed, and
 // the longest overdue come first.
 func TestEveryAccountIsBackOnItsPhase(t *testing.T) {
+	plainly(t)
 	const (
 		accounts = 60
 		capacity = 5 // checks a second of each replica

@@ -5,12 +5,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // TestWithoutRaceDetector builds the tests of the package in the working directory without
 // the race detector, and runs them with this process' arguments. TestMain calls it where the
-// detector finds little and costs much. The error says that tests failed.
-func TestWithoutRaceDetector() error {
+// detector finds little and costs much. The error says that tests failed. If tests are named,
+// it runs only these.
+func TestWithoutRaceDetector(only ...string) error {
 	dir, err := os.MkdirTemp("", "plain")
 	if err != nil {
 		return err
@@ -18,7 +21,11 @@ func TestWithoutRaceDetector() error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "plain.test")
 	build := exec.Command("go", "test", "-c", "-vet=off", "-o", path, ".")
-	test := exec.Command(path, os.Args[1:]...)
+	args := os.Args[1:]
+	if len(only) > 0 {
+		args = append(slices.Clone(args), "-test.run=^("+strings.Join(only, "|")+")$")
+	}
+	test := exec.Command(path, args...)
 	for _, cmd := range []*exec.Cmd{build, test} {
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if err := cmd.Run(); err != nil {
