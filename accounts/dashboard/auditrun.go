@@ -1,20 +1,15 @@
 package dashboard
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"net/url"
-	"time"
-
-	"github.com/klauspost/compress/gzhttp"
 )
 
 const (
 	auditRun   = "/system/audit"
 	repairRun  = "/system/repair"
-	auditWrite = 30 * time.Second // how long a step may take to be sent
-	auditShown = 50               // findings that are shown one by one
+	auditShown = 50 // findings that are shown one by one
 )
 
 // auditing is how far an audit by hand is.
@@ -92,7 +87,7 @@ func auditRunPage() *page {
 // When the visitor leaves the page, the audit stops.
 func (v *visit) runAudit(w http.ResponseWriter, p *page, repair bool) {
 	a := &auditing{Repair: repair}
-	out := &auditWriter{visit: v, page: p, w: w, connection: http.NewResponseController(w), audit: a}
+	out := v.asItGoes(w, p, v.lang.text("auditrun.title"), a)
 	method, path := http.MethodGet, "/v1/audit"
 	if a.Repair {
 		method, path = http.MethodPost, "/v1/audit:repair"
@@ -136,69 +131,4 @@ func (v *visit) runAudit(w http.ResponseWriter, p *page, repair bool) {
 		}
 	}
 	_ = out.end() // a visitor who has gone needs no end
-}
-
-// auditWriter writes the page of an audit under way: each step hides the one before.
-type auditWriter struct {
-	*visit
-	page       *page
-	w          http.ResponseWriter
-	connection *http.ResponseController
-	audit      *auditing
-	begun      bool
-}
-
-// halves returns the page without its steps.
-func (o *auditWriter) halves() (before, after []byte, err error) {
-	var out bytes.Buffer
-	shown := &view{visit: o.visit, Page: o.page.name, In: o.page.menu, Title: o.lang.text("auditrun.title"), D: o.audit, Files: o.static}
-	if err := o.page.templates[o.lang.Tag].Execute(&out, shown); err != nil {
-		return nil, nil, err
-	}
-	before, after, _ = bytes.Cut(out.Bytes(), []byte(`<template id="split"></template>`))
-	return before, after, nil
-}
-
-// step writes a block of the page, after the page's beginning.
-func (o *auditWriter) step(name string) error {
-	if !o.begun {
-		o.begun = true
-		before, _, err := o.halves()
-		if err != nil {
-			return err
-		}
-		h := o.w.Header()
-		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Content-Language", o.lang.Tag)
-		h.Set("X-Accel-Buffering", "no") // a proxy must not keep the progress back
-		h.Set(gzhttp.HeaderNoCompression, "1")
-		if err := o.send(before); err != nil {
-			return err
-		}
-	}
-	var out bytes.Buffer
-	if err := o.page.templates[o.lang.Tag].ExecuteTemplate(&out, name, &view{visit: o.visit, D: o.audit, Files: o.static}); err != nil {
-		return err
-	}
-	return o.send(out.Bytes())
-}
-
-func (o *auditWriter) send(text []byte) error {
-	_ = o.connection.SetWriteDeadline(time.Now().Add(auditWrite)) // without it the connection's own holds
-	if _, err := o.w.Write(text); err != nil {
-		return err
-	}
-	return o.connection.Flush()
-}
-
-// end writes the result, and what comes after it.
-func (o *auditWriter) end() error {
-	if err := o.step("result"); err != nil {
-		return err
-	}
-	_, after, err := o.halves()
-	if err != nil {
-		return err
-	}
-	return o.send(after)
 }

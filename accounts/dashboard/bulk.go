@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,13 +8,11 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 )
 
 const (
-	bulkRun   = "/accounts/bulk/run" // it replies as it goes, uncompressed
-	bulkWrite = 30 * time.Second     // how long a line of progress may take to be sent
-	bulkRate  = 10                   // how many nudged accounts become due in a second
+	bulkRun  = "/accounts/bulk/run" // it replies as it goes
+	bulkRate = 10                   // how many nudged accounts become due in a second
 )
 
 // bulk is what the pages show that change many accounts: first what will be done, and then how
@@ -147,7 +144,7 @@ func (v *visit) runBulk(w http.ResponseWriter, p *page) {
 		q.Set("rate", b.Rate)
 	}
 	b.Count.Count, _ = strconv.Atoi(v.r.PostForm.Get("of")) // for the bar alone
-	page := &bulkWriter{visit: v, page: p, w: w, connection: http.NewResponseController(w), bulk: b}
+	page := &bulkWriter{v.asItGoes(w, p, v.lang.text("bulk.do."+b.Do), b), b}
 	if b.Do == revive {
 		err = page.revive()
 	} else {
@@ -168,12 +165,8 @@ func (v *visit) runBulk(w http.ResponseWriter, p *page) {
 
 // bulkWriter writes the page of a change under way.
 type bulkWriter struct {
-	*visit
-	page       *page
-	w          http.ResponseWriter
-	connection *http.ResponseController
-	bulk       *bulk
-	begun      bool
+	*steps
+	bulk *bulk
 }
 
 // line writes one line of progress, which the API sends twice a second.
@@ -186,75 +179,12 @@ func (b *bulkWriter) line(text []byte) error {
 	if err := json.Unmarshal(text, &line); err != nil {
 		return fmt.Errorf("a line of progress: %w", err)
 	}
-	if err := b.begin(); err != nil {
-		return err
-	}
 	switch {
 	case line.Summary != nil:
 		b.bulk.Progress, b.bulk.Failed, b.bulk.Ended = *line.Summary, line.Error, true
-		return nil
+		return b.begin()
 	case line.Progress != nil:
 		b.bulk.Progress = *line.Progress
 	}
-	return b.block("progress")
-}
-
-// begin writes what comes before the progress.
-func (b *bulkWriter) begin() error {
-	if b.begun {
-		return nil
-	}
-	b.begun = true
-	before, _, err := b.halves()
-	if err != nil {
-		return err
-	}
-	h := b.w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Language", b.lang.Tag)
-	h.Set("X-Accel-Buffering", "no") // a proxy must not keep the progress back
-	return b.send(before)
-}
-
-// halves returns the page without its progress.
-func (b *bulkWriter) halves() (before, after []byte, err error) {
-	var out bytes.Buffer
-	shown := &view{visit: b.visit, Page: b.page.name, In: b.page.menu, Title: b.lang.text("bulk.do." + b.bulk.Do), D: b.bulk, Files: b.static}
-	if err := b.page.templates[b.lang.Tag].Execute(&out, shown); err != nil {
-		return nil, nil, err
-	}
-	before, after, _ = bytes.Cut(out.Bytes(), []byte(`<template id="split"></template>`))
-	return before, after, nil
-}
-
-// block writes a block of the page.
-func (b *bulkWriter) block(name string) error {
-	var out bytes.Buffer
-	if err := b.page.templates[b.lang.Tag].ExecuteTemplate(&out, name, &view{visit: b.visit, D: b.bulk, Files: b.static}); err != nil {
-		return err
-	}
-	return b.send(out.Bytes())
-}
-
-func (b *bulkWriter) send(text []byte) error {
-	_ = b.connection.SetWriteDeadline(time.Now().Add(bulkWrite)) // without it the connection's own holds
-	if _, err := b.w.Write(text); err != nil {
-		return err
-	}
-	return b.connection.Flush()
-}
-
-// end writes the result, and what comes after it.
-func (b *bulkWriter) end() error {
-	if err := b.begin(); err != nil {
-		return err
-	}
-	if err := b.block("result"); err != nil {
-		return err
-	}
-	_, after, err := b.halves()
-	if err != nil {
-		return err
-	}
-	return b.send(after)
+	return b.step("progress")
 }

@@ -116,7 +116,7 @@ func compressed(next http.Handler) http.Handler {
 	}
 	packed := wrap(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/live/") || r.URL.Path == bulkRun {
+		if strings.HasPrefix(r.URL.Path, "/live/") {
 			next.ServeHTTP(w, r)
 			return
 		}

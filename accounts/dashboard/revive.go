@@ -104,7 +104,7 @@ func (b *bulkWriter) revive() error {
 			b.bulk.Ended = true
 			return nil
 		}
-		if err := b.block("progress"); err != nil {
+		if err := b.step("progress"); err != nil {
 			return err
 		}
 	}
