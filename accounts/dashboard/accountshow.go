@@ -3,7 +3,6 @@ package dashboard
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -97,27 +96,7 @@ func (e *timelineEvent) Within() time.Duration { return time.Duration(e.Count) *
 func (e *timelineEvent) Shown() string { return strings.Join(e.Fields, ", ") }
 
 // accountMessage is a message that the account's checks found.
-type accountMessage struct {
-	ID       string          `json:"id"`
-	Type     string          `json:"type"`
-	Time     time.Time       `json:"time"`
-	Data     json.RawMessage `json:"data"`
-	Shard    int             `json:"shard"`
-	Position string          `json:"position"`
-}
-
-// Ref returns what names the message in addresses.
-func (m *accountMessage) Ref() string { return strconv.Itoa(m.Shard) + ":" + m.Position }
-
-// Found returns when the message was written, which its position tells.
-func (m *accountMessage) Found() time.Time {
-	ms, _, _ := strings.Cut(m.Position, "-")
-	n, err := strconv.ParseInt(ms, 10, 64)
-	if err != nil {
-		return time.Time{}
-	}
-	return time.UnixMilli(n)
-}
+type accountMessage struct{ found }
 
 // messageLine is how many characters of a message the page of its account shows.
 const messageLine = 120
