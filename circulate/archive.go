@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"time"
 
@@ -199,6 +200,16 @@ type GroupPosition struct {
 	Group string
 	Shard int
 	After StreamID
+}
+
+// Heirs yields the shards that accounts of a shard may be in, if there were so many shards before.
+func (a Archive) Heirs(before, shard int) iter.Seq[int] {
+	// An account's CRC is the same modulo every common divisor of both numbers.
+	common := gcd(before, len(a.ring.keys))
+	return func(yield func(int) bool) {
+		for heir := shard % common; heir < len(a.ring.keys) && yield(heir); heir += common {
+		}
+	}
 }
 
 // Groups returns how far the consumer groups are in a shard. What a group has read and not

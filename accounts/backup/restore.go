@@ -169,10 +169,8 @@ func (t *target) restoreGroups(ctx context.Context, before int) error {
 		shard int
 	}
 	after := make(map[place]circulate.StreamID)
-	common := gcd(before, len(t.shards))
 	for _, g := range t.groups {
-		// An account's CRC is the same modulo every common divisor of both numbers.
-		for shard := g.Shard % common; shard < len(t.shards); shard += common {
+		for shard := range t.ring.Archive().Heirs(before, g.Shard) {
 			p := place{g.Group, shard}
 			if known, ok := after[p]; !ok || g.After.Before(known) {
 				after[p] = g.After
@@ -188,11 +186,4 @@ func (t *target) restoreGroups(ctx context.Context, before int) error {
 		}
 	}
 	return nil
-}
-
-func gcd(a, b int) int {
-	for b > 0 {
-		a, b = b, a%b
-	}
-	return a
 }
