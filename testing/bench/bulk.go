@@ -1,22 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
-	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
 // bulkBench measures operations on very many accounts at once through the API. One
@@ -33,12 +27,12 @@ func (b *bulkBench) run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	served, err := startBulkServer(ctx, redis, b.profile)
+	served, err := startAgain(ctx, "bulkserve", redis, "--profile="+b.profile)
 	if err != nil {
 		return err
 	}
 	defer served.stop()
-	calls := client.New(served.url, "")
+	calls := client.New(served.line, "")
 	defer calls.Close()
 
 	steps := []struct {
@@ -145,50 +139,9 @@ func (r *recordReader) Read(p []byte) (int, error) {
 	return r.text.Read(p)
 }
 
-// bulkServer is a process that serves the API.
-type bulkServer struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-	url   string
-}
-
-// startBulkServer starts this program again, to serve the API until its input ends.
-func startBulkServer(ctx context.Context, redis *redistest.Server, profile string) (*bulkServer, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, self, "bulkserve", "--redis", redis.URL(), "--profile="+profile)
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	s := &bulkServer{cmd: cmd, stdin: stdin}
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		s.stop()
-		return nil, errors.Join(errors.New("the serving process did not start"), err)
-	}
-	s.url = strings.TrimSpace(line)
-	return s, nil
-}
-
-func (s *bulkServer) stop() {
-	_ = s.stdin.Close()
-	_ = s.cmd.Wait()
-}
-
-func (s *bulkServer) peakMemory() (float64, error) {
-	return peakMemoryOf(strconv.Itoa(s.cmd.Process.Pid))
+func (a *child) peakMemory() (float64, error) {
+	return peakMemoryOf(strconv.Itoa(a.cmd.Process.Pid))
 }
 
 // usedCPU returns how many seconds of processor time the process has used.
-func (s *bulkServer) usedCPU() (float64, error) { return processCPU(s.cmd.Process.Pid) }
+func (a *child) usedCPU() (float64, error) { return processCPU(a.cmd.Process.Pid) }

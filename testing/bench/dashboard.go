@@ -233,12 +233,12 @@ type child struct {
 }
 
 // startAgain starts this program again, to do something else on a Redis until its input ends.
-func startAgain(ctx context.Context, what string, redis *redistest.Server) (*child, error) {
+func startAgain(ctx context.Context, what string, redis *redistest.Server, flags ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, what, "--redis", redis.URL())
+	cmd := exec.CommandContext(ctx, self, append([]string{what, "--redis", redis.URL()}, flags...)...)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
