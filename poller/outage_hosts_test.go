@@ -1,3 +1,5 @@
+//go:build !race
+
 package poller_test
 
 import (
@@ -52,7 +54,6 @@ func (h *hosts) rate(host string, from time.Time) (n int) {
 // The network is gone for two minutes and comes back. A minute later each living host has all
 // its checks again, whatever the other hosts do, and the suspicion ends.
 func TestRateIsBackAMinuteAfterAnOutage(t *testing.T) {
-	plainly(t)
 	for name, tt := range map[string]struct {
 		hosts     map[string]int // beginning of the name -> number of hosts
 		accounts  int            // of each

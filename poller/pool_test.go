@@ -3,10 +3,8 @@ package poller_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,39 +15,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rounds-dev/rounds/testing/faketime"
-	"github.com/rounds-dev/rounds/testing/processes"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// long are tests of hours and days in fake time. The race detector finds nothing in them that
-// it does not find in the others, and made them half of what this package cost.
-var long = []string{"TestRateIsBackAMinuteAfterAnOutage", "TestFiveDaysOfEveryCadence", "TestEveryAccountIsBackOnItsPhase"}
-
-// plainly leaves a long test to the binary without the race detector, which TestMain runs.
-func plainly(t *testing.T) {
-	t.Helper()
-	if processes.RaceDetector && !chosen() {
-		t.Skip("it has passed without the race detector")
-	}
-}
-
-// chosen reports whether somebody runs certain tests. Then they run in this binary.
-func chosen() bool {
-	f := flag.Lookup("test.run")
-	return f != nil && f.Value.String() != ""
-}
-
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if processes.RaceDetector && !chosen() {
-		if err := processes.TestWithoutRaceDetector(long...); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
 	faketime.Lean()
 	goleak.VerifyTestMain(m)
 }

@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -11,7 +13,6 @@ import (
 // Far more accounts are due than the replicas can check. Urgent accounts go first, but
 // each lane gets its turns, even while replicas die.
 func TestNoLaneStarves(t *testing.T) {
-	plainly(t)
 	t.Parallel()
 	replicas.Run(t, replicas.Options{Seed: 1, Shards: 1}, func(w *replicas.World) {
 		sum := newSummary()

@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -47,7 +49,6 @@ func (s *spoiled) ticket() string {
 // An oracle that sees nothing proves nothing. It must find whatever is spoiled behind the
 // ring's back, and must find nothing where nothing is.
 func TestTheOracleSees(t *testing.T) {
-	plainly(t)
 	stream := func(s *spoiled) []any {
 		last, err := redis.Values(s.do("XREVRANGE", s.key("messages"), "+", "-", "COUNT", 1), nil)
 		if err != nil || len(last) != 1 {
@@ -164,7 +165,6 @@ func (s *simulation) someoneScheduled() *census.Account {
 // What the registrar believes follows from the answers that it got, and from nothing
 // else.
 func TestBelief(t *testing.T) {
-	plainly(t)
 	unknown := belief{{}}.perhaps(created("r1"))
 	if got := fmt.Sprint(unknown); !unknown.mayBe(state{}) || !unknown.mayBe(state{there: true, record: "r1"}) || len(unknown) != 2 {
 		t.Errorf("after a registration of unknown outcome: %s", got)

@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -122,7 +124,6 @@ func (m *member) kill() {
 // themselves. No account is lost or doubled, no message is missing or doubled, and no
 // account is checked late.
 func TestReshardUnderWay(t *testing.T) {
-	plainly(t)
 	for _, test := range []struct {
 		name  string
 		seeds int

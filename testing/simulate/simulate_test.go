@@ -24,26 +24,19 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// plainly leaves a test to the binary without the race detector.
-func plainly(t *testing.T) {
-	t.Helper()
-	if processes.RaceDetector {
-		t.Skip("it has passed without the race detector")
-	}
-}
-
 // small is a plan that ends soon.
 func small(seed uint64) plan {
 	return plan{seed: seed, hours: 0.5, replicas: 2, monitors: 2, shards: 2, accounts: 15, places: 16}
 }
 
 func TestSimulation(t *testing.T) {
-	for seed := uint64(1); seed <= 2; seed++ {
+	seeds := uint64(2)
+	if processes.RaceDetector {
+		seeds = 1
+	}
+	for seed := uint64(1); seed <= seeds; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			if seed > 1 {
-				plainly(t)
-			}
 			began := time.Now()
 			p := small(seed)
 			p.clock = true
@@ -55,12 +48,4 @@ func TestSimulation(t *testing.T) {
 			t.Log(s.table(time.Since(began)))
 		})
 	}
-}
-
-// Seeds that failed once. Seed 4: a record that changed after Redis' clock had gone back
-// was hidden from replicas that knew a later change.
-func TestSeedsThatFailed(t *testing.T) {
-	plainly(t)
-	t.Parallel()
-	simulate(t, plan{seed: 4, hours: 2, replicas: 2, monitors: 2, shards: 2, accounts: 12, places: 16}, func(float64) {}).expectNone(t)
 }
