@@ -3,6 +3,9 @@ package poller
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -37,6 +40,11 @@ type Request struct {
 	Hint    json.RawMessage // the hint of a nudge, for one check; never keep it in the cursor
 	Limit   int             // the most messages that are wanted
 	Attempt int             // 1, and one more for each failure in a row before this check
+
+	// Hold is how long the third party may hold this call before it answers that there is
+	// nothing. Zero: not at all, as in a trial by hand, so that a checker that can ask for an
+	// answer at once does. See Holder.
+	Hold time.Duration
 }
 
 // Message is one thing that a check found.
@@ -63,4 +71,45 @@ type Result struct {
 	// and the address must be allowed and may get everything that the config adds to
 	// requests. Empty: the account has not moved.
 	MovedTo string
+	// Hold is how long the third party says that it will hold the account's next call, and
+	// overrules Holder.Hold. Zero: it did not say.
+	Hold time.Duration
+}
+
+// Checkers are the checkers of a process, by kind.
+type Checkers map[string]Checker
+
+// NewCheckers returns checkers by their kind. It returns an error for two of one kind.
+func NewCheckers(all ...Checker) (Checkers, error) {
+	c := make(Checkers, len(all))
+	for _, checker := range all {
+		if _, twice := c[checker.Kind()]; twice {
+			return nil, fmt.Errorf("poller: two checkers of kind %q", checker.Kind())
+		}
+		c[checker.Kind()] = checker
+	}
+	return c, nil
+}
+
+// Validate judges a config with its kind's checker. It returns that checker's error, or one
+// that says that the kind is unknown.
+func (c Checkers) Validate(kind string, config json.RawMessage) error {
+	checker, ok := c[kind]
+	if !ok {
+		return fmt.Errorf("kind: %q is not known; the kinds are %s", kind, strings.Join(c.Kinds(), ", "))
+	}
+	if len(config) == 0 {
+		config = json.RawMessage("{}")
+	}
+	return checker.Validate(config)
+}
+
+// Kinds returns the kinds in alphabetical order.
+func (c Checkers) Kinds() []string {
+	kinds := make([]string, 0, len(c))
+	for kind := range c {
+		kinds = append(kinds, kind)
+	}
+	slices.Sort(kinds)
+	return kinds
 }

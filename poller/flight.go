@@ -30,6 +30,8 @@ type flight struct {
 	used    time.Time // until when its messages use up the account's share
 	suspect bool      // it has the one place for suspects
 
+	told time.Duration // how long the third party will hold the next call, as it said; zero: it did not
+
 	owner atomic.Int32 // what settles the flight: the first to claim that
 
 	written atomic.Pointer[chan struct{}] // of the page that is being written, or was last; closed when it is written
@@ -134,10 +136,11 @@ func (f *flight) run() {
 // dropped.
 func (f *flight) page() (result Result, err error) {
 	fs := f.flights
-	ctx, cancel := context.WithTimeout(context.WithValue(fs.checks, heldKey{}, &f.held), fs.config.CheckTimeout)
+	hold, timeout := f.holds()
+	ctx, cancel := context.WithTimeout(context.WithValue(fs.checks, heldKey{}, &f.held), timeout)
 	defer cancel()
 	fired := make(chan struct{})
-	watch := time.AfterFunc(fs.config.CheckTimeout+abandonAfter, func() {
+	watch := time.AfterFunc(timeout+abandonAfter, func() {
 		defer close(fired)
 		f.abandon()
 	})
@@ -161,11 +164,13 @@ func (f *flight) page() (result Result, err error) {
 		Hint:    f.claim.Hint,
 		Limit:   fs.config.PageLimit,
 		Attempt: f.claim.Failures + 1,
+		Hold:    hold,
 	})
 	if err == nil {
+		f.told = result.Hold
 		err = result.Validate()
 	} else if ctx.Err() == context.DeadlineExceeded {
-		err = timedOut(err, fs.config.CheckTimeout)
+		err = timedOut(err, timeout)
 	}
 	return result, err
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/cadence"
@@ -16,8 +17,9 @@ const reasonKind = "unknown_kind"
 type record struct {
 	account accounts.Account
 	cadence cadence.Cadence
-	checker Checker // nil: no checker of this process knows the kind
-	rateKey string  // the checker's; empty: it shares no limit
+	checker Checker       // nil: no checker of this process knows the kind
+	rateKey string        // the checker's; empty: it shares no limit
+	hold    time.Duration // how long its calls are held, as the checker knows; zero: not at all
 	limits  atomic.Pointer[recordLimits]
 	fault   string // why the record cannot be used; empty: it can
 	unknown string // what this version does not know, but a newer one may; empty: nothing
@@ -67,7 +69,7 @@ func (c *claimer) decode(id string, text []byte) *record {
 	if r.checker == nil {
 		r.unknown, r.reason = fmt.Sprintf("no checker here knows the kind %q", account.Kind), reasonKind
 	} else {
-		r.rateKey = rateKey(r.checker, account.Config)
+		r.rateKey, r.hold = rateKey(r.checker, account.Config), holdOf(r.checker, account.Config)
 	}
 	return r
 }

@@ -77,7 +77,13 @@ func (w *world) start(config poller.Config) (stop func()) {
 // startLogging is start with a log of the test's own.
 func (w *world) startLogging(config poller.Config, log *slog.Logger) (stop func()) {
 	w.Helper()
-	checkers, err := poller.NewCheckers(w.checker)
+	return w.startChecking(config, w.checker, log)
+}
+
+// startChecking is startLogging with another checker.
+func (w *world) startChecking(config poller.Config, checker poller.Checker, log *slog.Logger) (stop func()) {
+	w.Helper()
+	checkers, err := poller.NewCheckers(checker)
 	if err != nil {
 		w.Fatal(err)
 	}

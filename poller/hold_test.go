@@ -1,0 +1,81 @@
+package poller_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+)
+
+// holding is a scripted checker whose third party holds calls, as the config's hold says, in
+// seconds.
+type holding struct{ *scripted }
+
+func (*holding) Hold(config json.RawMessage) time.Duration {
+	var c struct{ Hold float64 }
+	_ = json.Unmarshal(config, &c) // no valid config means no hold
+	if c.Hold == 13 {
+		panic("unlucky")
+	}
+	return time.Duration(c.Hold * float64(time.Second))
+}
+
+// startHolding runs a pool whose checker is a Holder.
+func (w *world) startHolding(config poller.Config) (stop func()) {
+	w.Helper()
+	return w.startChecking(config, &holding{w.checker}, testLog(w.T))
+}
+
+func (w *world) registerHeld(id, hold, cadence string) {
+	w.Helper()
+	w.registerRecord(id, `{"id":"`+id+`","kind":"scripted","config":{"hold":`+hold+`},"cadence":"`+cadence+`"}`)
+}
+
+// A held check may take as long as the third party holds it and ten seconds more, whatever the
+// time-out of other checks is. What the third party says last overrules what the kind knows.
+func TestAHeldCheckHasATimeoutOfItsOwn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hold       string
+		told       time.Duration
+		limit      time.Duration // Config.LongTimeout
+		want, take time.Duration // of the call: how long it is held, how long it may take
+	}{
+		"not held":                        {"0", 0, 5 * time.Minute, 0, 30 * time.Second},
+		"a checker that panics":           {"13", 0, 5 * time.Minute, 0, 30 * time.Second},
+		"held":                            {"35", 0, 5 * time.Minute, 35 * time.Second, 45 * time.Second},
+		"held for less than the time-out": {"5", 0, 5 * time.Minute, 5 * time.Second, 30 * time.Second},
+		"held for longer than is safe":    {"900", 0, 5 * time.Minute, 140 * time.Second, 150 * time.Second},
+		"overruled":                       {"35", 50 * time.Second, 5 * time.Minute, 50 * time.Second, time.Minute},
+		"overruled for longer than safe":  {"35", time.Hour, 5 * time.Minute, 140 * time.Second, 150 * time.Second},
+		"overruled, though never held":    {"0", time.Hour, 5 * time.Minute, 0, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFakeTime(t, func(w *world) {
+				var may time.Duration
+				calls := 0
+				w.checker.check = func(ctx context.Context, _ poller.Request) (poller.Result, error) {
+					deadline, _ := ctx.Deadline()
+					may = time.Until(deadline)
+					calls++
+					if calls == 1 && tt.told > 0 {
+						return poller.Result{HasMore: true, Hold: tt.told}, nil
+					}
+					return poller.Result{}, nil
+				}
+				w.registerHeld("a", tt.hold, "every 1h")
+				stop := w.startHolding(poller.Config{LongTimeout: tt.limit})
+				time.Sleep(time.Second)
+				stop()
+				seen := w.checker.calls("a")
+				if len(seen) == 0 {
+					t.Fatal("no call")
+				}
+				if got := seen[len(seen)-1].request.Hold; got != tt.want || may != tt.take {
+					t.Errorf("held for %v, may take %v; want %v and %v", got, may, tt.want, tt.take)
+				}
+			})
+		})
+	}
+}
