@@ -1,0 +1,124 @@
+package telegram
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// firstUpdate is the update_id before a bot's first.
+const firstUpdate = int64(1) << 40
+
+// UpdateID returns the update_id of a bot's n-th update, counted from 1.
+func UpdateID(_ string, n int) string { return strconv.FormatInt(firstUpdate+int64(n), 10) }
+
+// Number returns the number of an update from its JSON, or 0.
+func Number(data json.RawMessage) int {
+	var u struct {
+		ID int64 `json:"update_id"`
+	}
+	if json.Unmarshal(data, &u) != nil {
+		return 0
+	}
+	return int(u.ID - firstUpdate)
+}
+
+type update struct {
+	n    int
+	at   time.Time
+	kind string
+	raw  json.RawMessage
+}
+
+type bot struct {
+	updates []update // that are kept
+	posted  int
+	webhook string
+	allowed []string // the kinds that the last call allowed
+	fault   *fault
+	polling int // the call that is held, by its number
+	calls   int
+	stats   Stats
+	news    chan struct{} // closed when something changes
+}
+
+// Stats is what a fake knows about a bot.
+type Stats struct {
+	Posted    int
+	Kept      int   // updates that are not confirmed
+	Polls     int   // calls of getUpdates
+	Conflicts int   // of these, calls that were answered 409
+	Webhook   int   // calls of getWebhookInfo
+	Offset    int64 // of the last call
+	Timeout   int   // of the last call, in seconds
+}
+
+// AddBot adds a bot with a token, unless there is one.
+func (w *Telegram) AddBot(token string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.bots[token] == nil {
+		w.bots[token] = &bot{news: make(chan struct{})}
+	}
+}
+
+// Revoke makes a token void: its calls are answered 401 from then on.
+func (w *Telegram) Revoke(token string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if b := w.bots[token]; b != nil {
+		b.changed()
+	}
+	delete(w.bots, token)
+}
+
+// SetWebhook sets a bot's webhook; empty: none.
+func (w *Telegram) SetWebhook(token, url string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.bots[token].webhook = url
+	w.bots[token].changed()
+}
+
+func (b *bot) changed() {
+	close(b.news)
+	b.news = make(chan struct{})
+}
+
+// PostN sends n messages to a bot and returns the number of the last.
+func (w *Telegram) PostN(token string, n int) int {
+	last := 0
+	for range n {
+		last = w.Post(token, "message")
+	}
+	return last
+}
+
+// Post sends an update of a kind, such as message, edited_message, callback_query or
+// my_chat_member, and returns its number.
+func (w *Telegram) Post(token, kind string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.bots[token]
+	b.posted++
+	n, now := b.posted, w.options.Now()
+	raw := fmt.Sprintf(`{"update_id":%s,%q:{"message_id":%d,"date":%d,"chat":{"id":-1001234567890123,"type":"supergroup"},`+
+		`"from":{"id":7654321098,"is_bot":false,"first_name":"Zoë"},"text":"message %d 你好"}}`, UpdateID(token, n), kind, n, now.Unix(), n)
+	b.updates = append(b.updates, update{n, now, kind, json.RawMessage(raw)})
+	b.changed()
+	return n
+}
+
+// Stats returns a bot's numbers.
+func (w *Telegram) Stats(token string) Stats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.bots[token]
+	if b == nil {
+		return Stats{}
+	}
+	s := b.stats
+	s.Posted, s.Kept = b.posted, len(b.updates)
+	return s
+}

@@ -1,0 +1,108 @@
+// Package telegram is a fake of Telegram's Bot API for tests: getUpdates and getWebhookInfo,
+// with all errors on demand.
+//
+// As the real one, it confirms with the offset of a call: all updates below it are forgotten.
+// What was not confirmed comes again, for 24 hours. A call is held for its timeout, until
+// there is an update. A second call of the same bot ends the first with a 409, as long as
+// they are of different clients; a bot with a webhook answers 409 as well, with another text.
+//
+// A bot's messages are numbered from 1 and hold the number as message_id; see Number. Their
+// update_id is that number plus a base that no 32-bit integer holds.
+//
+// Fields and texts are those of https://core.telegram.org/bots/api (9.2): getUpdates,
+// getWebhookInfo, ResponseParameters. The texts of the 409s are those that the real one
+// answers.
+package telegram
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"time"
+)
+
+// Options are the settings of a fake. With the zero Options it behaves as the real one.
+type Options struct {
+	Keep    time.Duration    // for which updates are kept; 0: 24 h
+	MaxHold time.Duration    // the longest hold; 0: 50 s
+	Now     func() time.Time // nil: time.Now
+}
+
+// Telegram is the fake. It is safe for concurrent use.
+type Telegram struct {
+	options Options
+	routes  *http.ServeMux
+	base    string
+
+	mu     sync.Mutex
+	bots   map[string]*bot // by token
+	healed chan struct{}
+}
+
+// New makes a fake, to be used as an http.Handler.
+func New(options Options) *Telegram {
+	if options.Keep == 0 {
+		options.Keep = 24 * time.Hour
+	}
+	if options.MaxHold == 0 {
+		options.MaxHold = 50 * time.Second
+	}
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	w := &Telegram{options: options, routes: http.NewServeMux(), bots: make(map[string]*bot), healed: make(chan struct{})}
+	w.routes.HandleFunc("POST /{bot}/getUpdates", w.getUpdates)
+	w.routes.HandleFunc("POST /{bot}/getWebhookInfo", w.getWebhookInfo)
+	return w
+}
+
+// ServeHTTP answers one request.
+func (w *Telegram) ServeHTTP(rw http.ResponseWriter, r *http.Request) { w.routes.ServeHTTP(rw, r) }
+
+// Serve starts a fake on a free port of 127.0.0.1. The returned function stops it and
+// cuts off what is under way.
+func Serve(options Options) (*Telegram, func(), error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	w := New(options)
+	w.base = "http://" + listener.Addr().String()
+	server := &http.Server{Handler: w, ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener)
+	}()
+	return w, func() {
+		_ = server.Close()
+		<-done
+	}, nil
+}
+
+// URL returns where the fake is served, or "" if it was not started by Serve.
+func (w *Telegram) URL() string { return w.base }
+
+// RoundTrip answers one request without a network, as an http.RoundTripper in fake time.
+// A caller that gives up before the answer gets none.
+func (w *Telegram) RoundTrip(r *http.Request) (response *http.Response, err error) {
+	recorder := httptest.NewRecorder()
+	defer func() {
+		reason := recover()
+		if cut, ok := reason.(error); ok && errors.Is(cut, http.ErrAbortHandler) {
+			response, err = nil, io.ErrUnexpectedEOF
+		} else if reason != nil {
+			panic(reason)
+		}
+	}()
+	w.ServeHTTP(recorder, r)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	response = recorder.Result()
+	response.Request = r
+	return response, nil
+}

@@ -1,0 +1,100 @@
+package ilink
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// bot is a WeChat account that a person has bound.
+type bot struct {
+	id, user, token string
+	posted          []json.RawMessage
+	given           int // messages that were handed out: they are not given again
+	idle            bool
+	called          time.Time
+	holding         int // calls under way
+	stats           Stats
+	news            chan struct{} // closed when something changes
+}
+
+// Stats is what a fake knows about a bot.
+type Stats struct {
+	Posted  int
+	Given   int
+	Polls   int    // calls of getupdates
+	AtOnce  int    // the most of them at once
+	Starts  int    // calls of notifystart
+	Stops   int    // calls of notifystop
+	Buf     string // the cursor that came last
+	Agent   string // the bot_agent that came last
+	Version string // the iLink-App-ClientVersion that came last
+}
+
+// AddBot adds a bot with a token, as if a person had scanned for it.
+func (w *Ilink) AddBot(token string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.bots[token] == nil {
+		w.bind("user-of-"+token, token)
+	}
+}
+
+// bind makes a person's bot, or gives the bot that there is another token.
+func (w *Ilink) bind(user, token string) *bot {
+	b := w.owners[user]
+	if b == nil {
+		b = &bot{id: "bot-of-" + user, user: user, news: make(chan struct{}), called: w.options.Now()}
+		w.owners[user] = b
+	}
+	delete(w.bots, b.token)
+	b.token, b.idle = token, false
+	w.bots[token] = b
+	b.changed()
+	return b
+}
+
+// changed wakes the calls that are held.
+func (b *bot) changed() {
+	close(b.news)
+	b.news = make(chan struct{})
+}
+
+// Idle has a bot's calls answered with -14 until notifystart is called, as after a night
+// without any.
+func (w *Ilink) Idle(token string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.bots[token].idle = true
+	w.bots[token].changed()
+}
+
+// Void has somebody else bind the bot: its token is void from now on. It returns the new
+// token.
+func (w *Ilink) Void(token string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.bots[token]
+	w.issued++
+	return w.bind(b.user, fmt.Sprintf("token-%d", w.issued)).token
+}
+
+// Stats returns a bot's numbers. Those of an unknown token are zero.
+func (w *Ilink) Stats(token string) Stats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.bots[token]
+	if b == nil {
+		return Stats{}
+	}
+	s := b.stats
+	s.Posted, s.Given = len(b.posted), b.given
+	return s
+}
+
+// Known reports whether a token is valid.
+func (w *Ilink) Known(token string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.bots[token] != nil
+}

@@ -1,0 +1,121 @@
+package ilink
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// The calls, as Fail and Calls name them.
+const (
+	GetUpdates  = "getupdates"
+	NotifyStart = "notifystart"
+	NotifyStop  = "notifystop"
+	GetCode     = "get_bot_qrcode"
+	GetStatus   = "get_qrcode_status"
+)
+
+// Fault is what a call does instead of its work: the first of its fields that is set.
+type Fault struct {
+	Times   int           // for this many calls; 0: until Heal
+	After   time.Duration // before it does that, as at the end of a hold
+	Hang    bool          // no answer until Heal
+	Reset   bool          // the connection breaks without an answer
+	Cut     bool          // it does its work, and the connection breaks in the middle of the answer
+	Drip    bool          // an answer of one byte a second that never ends
+	Garbage bool          // an answer that is no JSON
+	Body    string        // an answer with this text
+	Bytes   int           // an answer of this many bytes
+	Status  int           // of HTTP, as 524 of the gateway
+	Empty   bool          // nothing new, at once, without any hold
+	Code    int           // an errcode
+}
+
+type fault struct {
+	Fault
+	left int
+}
+
+func (f *fault) next() *Fault {
+	if f == nil || f.Times > 0 && f.left == 0 {
+		return nil
+	}
+	f.left--
+	return &f.Fault
+}
+
+// Fail has calls of one kind fail, for all bots.
+func (w *Ilink) Fail(call string, f Fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults[call] = &fault{f, f.Times}
+}
+
+// Heal ends all faults and releases the calls that hang.
+func (w *Ilink) Heal() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.faults)
+	close(w.healed)
+	w.healed = make(chan struct{})
+}
+
+func (f *Fault) answer(rw http.ResponseWriter, r *http.Request, healed <-chan struct{}) {
+	if f.After > 0 && !wait(r, healed, f.After) {
+		return
+	}
+	switch {
+	case f.Hang:
+		select {
+		case <-healed:
+		case <-r.Context().Done():
+		}
+	case f.Reset:
+		panic(http.ErrAbortHandler)
+	case f.Drip:
+		for wait(r, healed, time.Second) {
+			_, _ = rw.Write([]byte(" "))
+			if flusher, ok := rw.(http.Flusher); ok {
+				flusher.Flush()
+			}
+		}
+	case f.Garbage:
+		_, _ = rw.Write([]byte("\x00garbage{<\xff"))
+	case f.Body != "":
+		_, _ = rw.Write([]byte(f.Body))
+	case f.Bytes > 0:
+		_, _ = rw.Write([]byte(`{"ret":0,"errmsg":"` + strings.Repeat("x", f.Bytes) + `"}`))
+	case f.Status != 0:
+		rw.WriteHeader(f.Status)
+		_, _ = rw.Write([]byte("an error of " + r.URL.String() + " for " + r.Header.Get("Authorization")))
+	case f.Empty:
+		reply(rw, map[string]any{"ret": 0, "msgs": []any{}})
+	default: // a text that repeats what it was sent, as a server might
+		reply(rw, map[string]any{"ret": f.Code, "errcode": f.Code, "errmsg": "refused: " + r.Header.Get("Authorization")})
+	}
+}
+
+// wait reports false if the client is gone, or the fault healed, before d has passed.
+func wait(r *http.Request, healed <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-healed:
+	case <-r.Context().Done():
+	}
+	return false
+}
+
+// cutting breaks the connection in the middle of the first write.
+type cutting struct{ http.ResponseWriter }
+
+// Write writes half of the bytes, and breaks the connection.
+func (c *cutting) Write(p []byte) (int, error) {
+	_, _ = c.ResponseWriter.Write(p[:len(p)/2])
+	if flusher, ok := c.ResponseWriter.(http.Flusher); ok {
+		flusher.Flush()
+	}
+	panic(http.ErrAbortHandler)
+}

@@ -1,0 +1,171 @@
+// Package ilink is a fake of iLink, the interface of WeChat's bots (personal accounts): held
+// getupdates, notifystart and notifystop, and signing in by a scan, with every status and
+// error on demand.
+//
+// It behaves as the real server is known to behave:
+//
+//   - A call of getupdates is held until there is a message, or until the hold has passed.
+//   - A message is given once. Whatever cursor a client comes with, what was handed out
+//     before is not given again, even if the answer never arrived.
+//   - Two clients of one bot steal each other's messages.
+//   - Code -14 means either that notifystart must be called first, or that the token is void
+//     because somebody else has scanned for the same person.
+//   - message_id is a 64-bit number, and those of this fake are beyond what a float or a
+//     signed integer holds.
+//
+// A bot's messages are numbered from 1, whatever their type, and hold the number as seq; see
+// Number and MessageID.
+//
+// # What it was compared with
+//
+// Paths, headers, fields and statuses are those that the official client reads and writes,
+// in Tencent/openclaw-weixin at 128dc53 and in its npm package
+// @tencent-weixin/openclaw-weixin 2.4.9: api/api (getUpdates, parseWeixinApiJson, notifyStart,
+// notifyStop), api/types, auth/login-qr (fetchQRCode, pollQRStatus, waitForWeixinLogin) and
+// monitor/monitor. The client of 2.4.9 was run against it by hand: getUpdates with its empty,
+// full and refused answers, notifyStart and notifyStop, and a whole sign-in with digits,
+// another host and an expired code. What that client does not show is a guess, and is
+// marked so here: the texts of errmsg, what notifystart answers for a void token, and what
+// becomes of a code that was used.
+package ilink
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"time"
+)
+
+// DefaultHold is how long the real server holds getupdates and get_qrcode_status.
+const DefaultHold = 35 * time.Second
+
+// Options are the settings of a fake. With the zero Options it behaves as the real server.
+type Options struct {
+	Hold      time.Duration    // of held calls; negative: they end at once; 0: DefaultHold
+	NextHold  time.Duration    // is told as longpolling_timeout_ms; 0: none is told
+	Latency   time.Duration    // of an answer, after its hold
+	Page      int              // the most messages of an answer; 0: 100
+	CodeLife  time.Duration    // of a code to scan; 0: 5 min
+	Host      string           // a baseurl to be told at the end of a sign-in; empty: the one that was called
+	IdleAfter time.Duration    // without any call, after which a bot needs notifystart; 0: never
+	Now       func() time.Time // nil: time.Now
+}
+
+// Ilink is the fake. It is safe for concurrent use.
+type Ilink struct {
+	options Options
+	routes  *http.ServeMux
+	base    string // where it is served, set once by Serve
+
+	mu     sync.Mutex
+	bots   map[string]*bot  // by token; void tokens are in it no more
+	owners map[string]*bot  // by the person's id
+	codes  map[string]*code // by qrcode
+	issued int              // codes and tokens so far
+	faults map[string]*fault
+	healed chan struct{} // closed by Heal
+	calls  map[string]int
+}
+
+// New makes a fake, to be used as an http.Handler.
+func New(options Options) *Ilink {
+	options.Hold = cmp.Or(options.Hold, DefaultHold)
+	options.Page = cmp.Or(options.Page, 100)
+	options.CodeLife = cmp.Or(options.CodeLife, 5*time.Minute)
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	w := &Ilink{
+		options: options, routes: http.NewServeMux(), bots: make(map[string]*bot), owners: make(map[string]*bot),
+		codes: make(map[string]*code), faults: make(map[string]*fault), healed: make(chan struct{}), calls: make(map[string]int),
+	}
+	w.routes.HandleFunc("POST /ilink/bot/getupdates", w.counted(GetUpdates, w.getUpdates))
+	w.routes.HandleFunc("POST /ilink/bot/msg/notifystart", w.counted(NotifyStart, w.notify(false)))
+	w.routes.HandleFunc("POST /ilink/bot/msg/notifystop", w.counted(NotifyStop, w.notify(true)))
+	w.routes.HandleFunc("POST /ilink/bot/get_bot_qrcode", w.counted(GetCode, w.getCode))
+	w.routes.HandleFunc("GET /ilink/bot/get_qrcode_status", w.counted(GetStatus, w.getStatus))
+	return w
+}
+
+// counted counts the calls of one kind, and has those fail that should.
+func (w *Ilink) counted(call string, handle http.HandlerFunc) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		w.calls[call]++
+		f := w.faults[call].next()
+		healed := w.healed
+		w.mu.Unlock()
+		if f != nil && !f.Cut {
+			f.answer(rw, r, healed)
+			return
+		}
+		if f != nil {
+			rw = &cutting{ResponseWriter: rw}
+		}
+		handle(rw, r)
+	}
+}
+
+// Calls returns how often a call was made.
+func (w *Ilink) Calls(call string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls[call]
+}
+
+// ServeHTTP answers one request.
+func (w *Ilink) ServeHTTP(rw http.ResponseWriter, r *http.Request) { w.routes.ServeHTTP(rw, r) }
+
+// Serve starts a fake on a free port of 127.0.0.1. The returned function stops it and
+// cuts off what is under way.
+func Serve(options Options) (*Ilink, func(), error) {
+	return ServeAt("127.0.0.1:0", options, func(w *Ilink) http.Handler { return w })
+}
+
+// ServeAt is Serve at an address, with a handler around the fake.
+func ServeAt(addr string, options Options, around func(*Ilink) http.Handler) (*Ilink, func(), error) {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := New(options)
+	w.base = "http://" + listener.Addr().String()
+	server := &http.Server{Handler: around(w), ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener)
+	}()
+	return w, func() {
+		_ = server.Close()
+		<-done
+	}, nil
+}
+
+// URL returns where the fake is served, or "" if it was not started by Serve.
+func (w *Ilink) URL() string { return w.base }
+
+// RoundTrip answers one request without a network, as an http.RoundTripper in fake time.
+// A caller that gives up before the answer gets none.
+func (w *Ilink) RoundTrip(r *http.Request) (response *http.Response, err error) {
+	recorder := httptest.NewRecorder()
+	defer func() {
+		reason := recover()
+		if cut, ok := reason.(error); ok && errors.Is(cut, http.ErrAbortHandler) {
+			response, err = nil, io.ErrUnexpectedEOF
+		} else if reason != nil {
+			panic(reason)
+		}
+	}()
+	w.ServeHTTP(recorder, r)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	response = recorder.Result()
+	response.Request = r
+	return response, nil
+}

@@ -1,0 +1,77 @@
+package ilink
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// firstID is the message_id before a bot's first. No float and no signed integer has it.
+const firstID uint64 = 1<<63 + 1<<53
+
+// MessageID returns the message_id of a bot's n-th message, counted from 1.
+func MessageID(_ string, n int) string { return strconv.FormatUint(firstID+uint64(n), 10) }
+
+// Number returns the number of a message from its JSON, or 0.
+func Number(data json.RawMessage) int {
+	var m struct {
+		Seq int `json:"seq"`
+	}
+	if json.Unmarshal(data, &m) != nil {
+		return 0
+	}
+	return m.Seq
+}
+
+// Types are the types of items that a message may have.
+func Types() []string { return []string{"text", "image", "voice", "file", "video"} }
+
+// PostN sends n texts to a bot and returns the number of the last.
+func (w *Ilink) PostN(token string, n int) int {
+	last := 0
+	for range n {
+		last = w.Post(token, "text")
+	}
+	return last
+}
+
+// Post sends a message of a type to a bot and returns its number.
+func (w *Ilink) Post(token, kind string) int {
+	return w.PostRaw(token, func(n int) string {
+		now := w.options.Now().UnixMilli()
+		return fmt.Sprintf(`{"seq":%d,"message_id":%s,"from_user_id":"person@im.wechat","to_user_id":"bot@im.bot","client_id":"c-%d",`+
+			`"create_time_ms":%d,"update_time_ms":%d,"session_id":"person#bot","group_id":"","message_type":1,"message_state":2,`+
+			`"item_list":[%s],"context_token":"context-%d"}`, n, MessageID("", n), n, now, now, item(kind, n, now), n)
+	})
+}
+
+// PostRaw sends an element of msgs that the test makes from its number.
+func (w *Ilink) PostRaw(token string, element func(n int) string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.bots[token]
+	n := len(b.posted) + 1
+	b.posted = append(b.posted, json.RawMessage(element(n)))
+	b.changed()
+	return n
+}
+
+// media is a file in the store of the third party, which is not fetched by anyone here.
+const media = `{"encrypt_query_param":"cGFyYW0=","aes_key":"MDEyMzQ1Njc4OWFiY2RlZg==","encrypt_type":1}`
+
+func item(kind string, n int, now int64) string {
+	head := func(number int) string {
+		return fmt.Sprintf(`{"type":%d,"create_time_ms":%d,"is_completed":true,"msg_id":%s,`, number, now, MessageID("", n))
+	}
+	switch kind {
+	case "image":
+		return head(2) + `"image_item":{"media":` + media + `,"thumb_media":` + media + `,"aeskey":"30313233343536373839616263646566","mid_size":20480}}`
+	case "voice":
+		return head(3) + `"voice_item":{"media":` + media + `,"encode_type":6,"bits_per_sample":16,"sample_rate":24000,"playtime":2300,"text":"你好"}}`
+	case "file":
+		return head(4) + `"file_item":{"media":` + media + `,"file_name":"报价.pdf","md5":"0cc175b9c0f1b6a831c399e269772661","len":"20480"}}`
+	case "video":
+		return head(5) + `"video_item":{"media":` + media + `,"video_size":204800,"play_length":7,"thumb_media":` + media + `}}`
+	}
+	return head(1) + fmt.Sprintf(`"text_item":{"text":"message %d 你好 😀"}}`, n)
+}
