@@ -7,13 +7,13 @@ import (
 )
 
 // metered is a connection that bounds how many bytes are read from it, because the
-// client library bounds only time. It also keeps the error that ended reading, because
-// the library's errors do not contain it.
+// client library bounds only time. It also keeps the error that ended reading or
+// writing, because the library's errors do not contain it.
 type metered struct {
 	net.Conn
 	room     atomic.Int64
 	tooLarge atomic.Bool
-	broken   atomic.Pointer[error] // of the first read that failed
+	broken   atomic.Pointer[error] // of the first read or write that failed
 	unusable atomic.Bool           // see grammar
 	ended    func() bool           // stops the watch of the context
 }
@@ -38,6 +38,14 @@ func (m *metered) Read(p []byte) (int, error) {
 	}
 	n, err := m.Conn.Read(p)
 	m.room.Add(-int64(n))
+	m.note(err)
+	return n, err
+}
+
+// Write writes, and keeps why it failed. The library closes a connection to which it
+// cannot write, and reading may end only later, and with an error of that closing.
+func (m *metered) Write(p []byte) (int, error) {
+	n, err := m.Conn.Write(p)
 	m.note(err)
 	return n, err
 }

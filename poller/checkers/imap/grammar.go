@@ -3,6 +3,8 @@ package imap
 import (
 	"net"
 	"strings"
+
+	"github.com/emersion/go-imap/v2"
 )
 
 const (
@@ -20,6 +22,8 @@ type guarded struct {
 	net.Conn
 	below    *metered
 	greeting *strings.Reader // read before anything else; nil: none
+	first    []byte          // the first line, at most maxGreeting bytes of it
+	greeted  bool            // the first line has ended
 	grammar  grammar
 }
 
@@ -34,10 +38,27 @@ func (g *guarded) Read(p []byte) (int, error) {
 			g.below.unusable.Store(true)
 			return 0, net.ErrClosed
 		}
+		if g.greeted = g.greeted || b == '\n'; !g.greeted && len(g.first) < maxGreeting {
+			g.first = append(g.first, b)
+		}
 	}
 	// TLS can end while the connection below it stays open.
 	g.below.note(err)
 	return n, err
+}
+
+// refusal returns the greeting if it refused, and else nil. It may be called when
+// nothing is read any more.
+func (g *guarded) refusal() *imap.Error {
+	tag, status := statusOf(strings.TrimSuffix(string(g.first), "\r"))
+	if !g.greeted || tag != "*" {
+		return nil
+	}
+	switch status.Type {
+	case imap.StatusResponseTypeBye, imap.StatusResponseTypeNo, imap.StatusResponseTypeBad:
+		return &status
+	}
+	return nil
 }
 
 // grammar follows answers byte by byte (RFC 9051, section 9). It distinguishes lines

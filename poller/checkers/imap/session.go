@@ -3,6 +3,7 @@ package imap
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/netip"
 	"strconv"
@@ -24,6 +25,7 @@ const overhead = 256 << 10
 type session struct {
 	ctx    context.Context
 	conn   *metered
+	plain  *guarded
 	client *imapclient.Client
 	hold   func(ctx context.Context, bytes int64) error // see fetch.Client.Hold
 }
@@ -43,7 +45,7 @@ func (c *Checker) open(ctx context.Context, config config) (*session, error) {
 		_ = s.conn.Close()
 		return nil, err
 	}
-	if err := s.client.WaitGreeting(); err != nil {
+	if err := s.greeted(); err != nil {
 		err = s.failed(err, "greeting", readRefused)
 		s.close()
 		return nil, err
@@ -51,16 +53,31 @@ func (c *Checker) open(ctx context.Context, config config) (*session, error) {
 	return s, nil
 }
 
+// greeted waits for the greeting. After one that refuses, the library stops to read,
+// and then says by chance that the server refused or that the connection ended. What
+// was read decides.
+func (s *session) greeted() error {
+	err := s.client.WaitGreeting()
+	var status *imap.Error
+	if err == nil || errors.As(err, &status) {
+		return err
+	}
+	if refused := s.plain.refusal(); refused != nil {
+		return refused
+	}
+	return err
+}
+
 // encrypt creates the client, with the TLS mode of the config.
 func (s *session) encrypt(config config, o Options) error {
-	plain := &guarded{Conn: s.conn, below: s.conn}
+	s.plain = &guarded{Conn: s.conn, below: s.conn}
 	if config.tls != tlsNone {
 		settings := &tls.Config{ServerName: config.host, RootCAs: o.Roots, MinVersion: tls.VersionTLS12}
 		if config.tls == tlsStart {
 			if err := upgrade(s.conn); err != nil {
 				return s.failed(err, "STARTTLS", startRefused)
 			}
-			plain.greeting = strings.NewReader("* OK TLS\r\n") // the server sends none after STARTTLS
+			s.plain.greeting = strings.NewReader("* OK TLS\r\n") // the server sends none after STARTTLS
 		} else {
 			settings.NextProtos = []string{"imap"} // RFC 8314, section 5
 		}
@@ -68,9 +85,9 @@ func (s *session) encrypt(config config, o Options) error {
 		if err := encrypted.HandshakeContext(s.ctx); err != nil {
 			return fetch.CheckError(fetch.Broken(s.ctx, err))
 		}
-		plain.Conn = encrypted
+		s.plain.Conn = encrypted
 	}
-	s.client = imapclient.New(plain, nil)
+	s.client = imapclient.New(s.plain, nil)
 	return nil
 }
 

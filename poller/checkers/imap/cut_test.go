@@ -1,0 +1,99 @@
+package imap
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/testing/checktest"
+)
+
+// scene is a connection to a server that says something and then is silent, or away if
+// writing fails.
+type scene struct {
+	net.Conn
+	said    io.Reader
+	silence chan struct{} // closed: reading ends
+	write   error
+}
+
+func (c scene) Read(p []byte) (int, error) {
+	if n, _ := c.said.Read(p); n > 0 {
+		return n, nil
+	}
+	<-c.silence
+	return 0, net.ErrClosed
+}
+
+func (c scene) Write(p []byte) (int, error) {
+	if c.write != nil {
+		return 0, &net.OpError{Op: "write", Err: c.write}
+	}
+	return len(p), nil
+}
+
+func (scene) Close() error                     { return nil }
+func (scene) SetReadDeadline(time.Time) error  { return nil }
+func (scene) SetWriteDeadline(time.Time) error { return nil }
+
+// on returns a session on a connection.
+func on(t *testing.T, conn net.Conn) *session {
+	t.Helper()
+	s := &session{ctx: t.Context(), conn: meter(t.Context(), conn, overhead)}
+	if err := s.encrypt(config{tls: tlsNone}, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Once a greeting has refused, the library says at random that, or that the connection
+// has ended.
+func TestRefusalIsNeverAnEnd(t *testing.T) {
+	for greeting, want := range map[string]imap.Error{
+		"* BYE [UNAVAILABLE] later\r\n":               {Type: imap.StatusResponseTypeBye, Code: imap.ResponseCodeUnavailable},
+		"* bye\n":                                     {Type: imap.StatusResponseTypeBye},
+		"* BYE\r\n* OK [ALERT] no\r\n":                {Type: imap.StatusResponseTypeBye},
+		"* NO [LIMIT] too many\r\n":                   {Type: imap.StatusResponseTypeNo, Code: imap.ResponseCodeLimit},
+		"* BAD what\r\n":                              {Type: imap.StatusResponseTypeBad},
+		"* BYE " + strings.Repeat("x", 9000) + "\r\n": {Type: imap.StatusResponseTypeBye},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			silence := make(chan struct{})
+			s := on(t, scene{said: strings.NewReader(greeting), silence: silence})
+			defer s.close()
+			defer close(silence)
+			synctest.Wait() // now the library knows both
+			for range 64 {
+				var status *imap.Error
+				if err := s.greeted(); !errors.As(err, &status) || status.Type != want.Type || status.Code != want.Code {
+					t.Fatalf("%.40q: got %v, want %v", greeting, err, &want)
+				}
+			}
+		})
+	}
+}
+
+// A connection to which nothing can be written is one that broke, whatever reading
+// says, and says too late.
+func TestWriteToACutConnection(t *testing.T) {
+	for _, reason := range []error{syscall.ECONNRESET, syscall.EPIPE} {
+		silence := make(chan struct{})
+		s := on(t, scene{said: strings.NewReader(greeting), silence: silence, write: reason})
+		if err := s.greeted(); err != nil {
+			t.Fatal(err)
+		}
+		if got := checktest.Failure(t, s.login("a", "b")); got.Kind != poller.Transient || got.Code != "reset" {
+			t.Errorf("%v: got %v", reason, got)
+		}
+		close(silence)
+		s.close()
+	}
+}
