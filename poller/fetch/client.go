@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -34,9 +35,28 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
-// UserAgent returns the User-Agent header of a version of this program.
-func UserAgent(version string) string {
-	return "rounds/" + version + " (+https://github.com/rounds-dev/rounds)"
+// UserAgent returns the User-Agent header of a version of this program, built from a
+// commit. What is empty is left out, and so is every character that a header's token
+// cannot have: (devel) becomes devel.
+func UserAgent(version, commit string) string {
+	product, about := "rounds", "+https://github.com/rounds-dev/rounds"
+	if version = token(version); version != "" {
+		product += "/" + version
+	}
+	if commit = token(commit); commit != "" && !strings.Contains(version, commit) {
+		about = commit + "; " + about
+	}
+	return product + " (" + about + ")"
+}
+
+// token returns a text without what RFC 9110 allows in no token.
+func token(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c > ' ' && c < 0x7f && !strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c) {
+			return c
+		}
+		return -1
+	}, text)
 }
 
 // A Client makes calls. It is safe for concurrent use. A process should have only one,
@@ -49,7 +69,7 @@ type Client struct {
 
 // New returns a client.
 func New(options Options) *Client {
-	options.UserAgent = cmp.Or(options.UserAgent, "rounds (+https://github.com/rounds-dev/rounds)")
+	options.UserAgent = cmp.Or(options.UserAgent, UserAgent("", ""))
 	options.Timeout = cmp.Or(options.Timeout, 30*time.Second)
 	c := &Client{options: options, room: newRoom()}
 	c.way.Store(newWay(options))

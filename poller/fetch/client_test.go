@@ -17,7 +17,7 @@ func TestCall(t *testing.T) {
 		w.Header().Set("X-Answer", "yes")
 		_, _ = fmt.Fprintf(w, "%s %s %s %s", r.Method, r.Header.Get("X-Ask"), r.UserAgent(), body)
 	})
-	c := client(t, Options{UserAgent: UserAgent("1.2.3")})
+	c := client(t, Options{UserAgent: UserAgent("1.2.3", "")})
 	response, err := c.Do(t.Context(), Call{
 		Method: http.MethodPost, URL: url, Body: []byte("hello"),
 		Header: http.Header{"x-ask": {"a"}, "User-Agent": {"other"}},
@@ -177,6 +177,21 @@ func TestHost(t *testing.T) {
 	} {
 		if got := Host(raw); got != want {
 			t.Errorf("%q: got %q, want %q", raw, got, want)
+		}
+	}
+}
+
+func TestUserAgent(t *testing.T) {
+	for _, tt := range [][3]string{
+		{"", "", "rounds (+https://github.com/rounds-dev/rounds)"},
+		{"(devel)", "", "rounds/devel (+https://github.com/rounds-dev/rounds)"},
+		{"v1.2.3", "0123456789ab", "rounds/v1.2.3 (0123456789ab; +https://github.com/rounds-dev/rounds)"},
+		{"v1.2.3+dirty", "0123456789ab", "rounds/v1.2.3+dirty (0123456789ab; +https://github.com/rounds-dev/rounds)"},
+		{"v0.0.0-20261122170825-0123456789ab", "0123456789ab", "rounds/v0.0.0-20261122170825-0123456789ab (+https://github.com/rounds-dev/rounds)"},
+		{"1\r\nX: y", "a b)", "rounds/1Xy (ab; +https://github.com/rounds-dev/rounds)"},
+	} {
+		if got := UserAgent(tt[0], tt[1]); got != tt[2] {
+			t.Errorf("%q, %q: %s", tt[0], tt[1], got)
 		}
 	}
 }

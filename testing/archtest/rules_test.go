@@ -91,6 +91,7 @@ var mayImport = []struct {
 	{"deployments/examples/...", []string{"accounts", "circulate", "circulate/connect", "poller", "poller/delivery", "poller/delivery/sqlonce"}},
 	{"deployments/guide", nil},
 	{"deployments/monitoring/board", nil},
+	{"cmd/rounds/build", nil},
 	{"cmd/rounds/listen", nil},
 	{"cmd/rounds/terminal", nil},
 	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "cmd/rounds/listen", "poller/secrets"}},
@@ -99,7 +100,7 @@ var mayImport = []struct {
 	{"cmd/rounds/sample", nil},
 	{"cmd/rounds/demo", []string{"cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "accounts", "accounts/api", "accounts/api/outlook", "circulate/connect", "poller/secrets"}},
 	{"cmd/rounds/admin", []string{"accounts/backup", "circulate", "cmd/rounds/client", "cmd/rounds/terminal", "cmd/rounds/service", "cmd/rounds/settings", "accounts/access", "accounts/access/key", "accounts/api", "accounts/api/outlook", "accounts/problem", "accounts/secret", "accounts/trail", "poller/secrets/opener"}},
-	{"cmd/rounds/command", []string{"cmd/rounds/admin", "cmd/rounds/terminal", "cmd/rounds/client", "cmd/rounds/demo", "cmd/rounds/listen", "cmd/rounds/service", "cmd/rounds/settings", "accounts/...", "circulate", "deployments/guide", "poller/..."}},
+	{"cmd/rounds/command", []string{"cmd/rounds/admin", "cmd/rounds/build", "cmd/rounds/terminal", "cmd/rounds/client", "cmd/rounds/demo", "cmd/rounds/listen", "cmd/rounds/service", "cmd/rounds/settings", "accounts/...", "circulate", "deployments/guide", "poller/..."}},
 	{"cmd/...", []string{"cmd/rounds/command"}},
 }
 

@@ -50,7 +50,7 @@ func TestCommandsWithoutAnAPI(t *testing.T) {
 	}{
 		{nil, "Usage:"},
 		{[]string{"account"}, "Available Commands:"},
-		{[]string{"version"}, "rounds "},
+		{[]string{"version"}, ", commit "}, {[]string{"version", "--json"}, "\n  \"version\": \""},
 		{[]string{"settings"}, "ROUNDS_CONCURRENCY"},
 		{[]string{"settings", "--markdown"}, "| `ROUNDS_CONCURRENCY` | `256` |"},
 		{[]string{"completion", "bash"}, "bash completion"},

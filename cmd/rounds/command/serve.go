@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/build"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
@@ -87,7 +88,8 @@ func settingsHelp() string {
 
 // serviceOptions are what the service gets from its surroundings.
 func serviceOptions(env environment) service.Options {
-	return service.Options{Version: version(), Lookup: env.lookup, Kinds: env.kinds}
+	self := build.Read()
+	return service.Options{Version: self.Version, Commit: self.Commit, Lookup: env.lookup, Kinds: env.kinds}
 }
 
 // readSettings reads the settings of the service and others, and validates them. The

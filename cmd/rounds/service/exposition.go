@@ -2,6 +2,7 @@ package service
 
 import (
 	"net/http"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,8 +17,10 @@ type exposition struct {
 	roles   atomic.Pointer[prometheus.Registry]
 }
 
-func newExposition() *exposition {
+// newExposition makes that of a process of a version, built from a commit.
+func newExposition(version, commit string) *exposition {
 	e := &exposition{process: prometheus.NewRegistry()}
+	showBuild(e.process, version, commit)
 	e.process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return e
 }
@@ -29,4 +32,13 @@ func (e *exposition) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		both = append(both, roles)
 	}
 	promhttp.HandlerFor(both, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+}
+
+// showBuild shows which program the process runs.
+func showBuild(registry prometheus.Registerer, version, commit string) {
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "rounds", Name: "build_info",
+		Help:        "1. The labels name the program: version, commit (empty: not known), Go's version and the platform.",
+		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "goversion": runtime.Version(), "goos": runtime.GOOS, "goarch": runtime.GOARCH},
+	}, func() float64 { return 1 }))
 }

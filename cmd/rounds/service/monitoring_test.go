@@ -76,6 +76,7 @@ func programMetrics(t *testing.T) metricBook {
 		t.Fatal(err)
 	}
 	b := metricBook{"up": {"job", "instance"}}
+	showBuild(b, "v1", "")
 	poller.NewMetrics(b)
 	monitor.NewMetrics(b)
 	delivery.NewMetrics(b)

@@ -36,6 +36,9 @@ const (
 type Options struct {
 	// Version is what the API and the requests to third parties name; empty: (devel).
 	Version string
+	// Commit is the beginning of the hash of the commit that the program was built from;
+	// empty if it is not known.
+	Commit string
 	// Lookup finds variables that are no settings: secrets, as ROUNDS_SECRET_NAME, and
 	// what systemd tells its services. Nil means os.LookupEnv.
 	Lookup settings.Lookup
@@ -112,7 +115,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 	}
 	defer closeRedis()
 
-	metrics := newExposition()
+	metrics := newExposition(o.Version, o.Commit)
 	calls := newRedisMetrics(metrics.process, server)
 
 	front, err := openFront(s.API, o.Lookup, metrics.process, o.Log)
