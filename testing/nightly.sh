@@ -7,6 +7,8 @@
 #   testing/nightly.sh --for 10s     each fuzz target for so long
 #   testing/nightly.sh --list        only name the fuzz targets: package and name
 #   testing/nightly.sh NAME...       only the fuzz targets whose package or name has NAME in it
+#   testing/nightly.sh --server PATH only the tests that use Redis, against another server, such
+#                                    as valkey-server; may be given several times
 #
 # The targets are found in the source, so that none is forgotten. One that fails leaves what
 # it failed with in its package's testdata/fuzz, where testing/run.sh finds it from then on:
@@ -18,8 +20,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 for=1m
 requests=25000
 only=()
+servers=()
+# What keeps its state in Redis: the conformance suite, and what is built on the ring.
+stores=(./circulate/... ./accounts ./accounts/message ./accounts/backup ./monitor ./poller/delivery)
 
-usage() { sed -n '3,13s/^# \{0,1\}//p' testing/nightly.sh; }
+usage() { sed -n '3,15s/^# \{0,1\}//p' testing/nightly.sh; }
 
 # targets prints each fuzz target: its package and its name.
 targets() {
@@ -31,6 +36,10 @@ while [ $# -gt 0 ]; do
 	case $1 in
 	--for)
 		for=${2:?"--for wants a duration such as 1m"}
+		shift
+		;;
+	--server)
+		servers+=("${2:?"--server wants the path of a server"}")
 		shift
 		;;
 	--list)
@@ -67,6 +76,21 @@ run() {
 	shift
 	"$@" || failed+=("$*")
 }
+
+if [ ${#servers[@]} -gt 0 ]; then
+	for server in "${servers[@]}"; do
+		command -v "$server" >/dev/null || {
+			printf 'testing/nightly.sh: there is no server %s\n' "$server" >&2
+			exit 1
+		}
+		run "$("$server" --version)" env ROUNDS_TEST_REQUIRE_REDIS=1 ROUNDS_TEST_REDIS_SERVER="$server" go test -count=1 "${stores[@]}"
+	done
+	if [ ${#failed[@]} -gt 0 ]; then
+		printf 'failed: %s\n' "${failed[@]}" >&2
+		exit 1
+	fi
+	exit 0
+fi
 
 if [ ${#only[@]} -eq 0 ]; then
 	seed=$(($(date +%s) / 86400))

@@ -9,6 +9,9 @@
 #
 # Arguments behind -- go to "go test":  testing/run.sh -- -run TestClaim ./circulate/...
 # Then the tests of the other module are left out.
+#
+# ROUNDS_TEST_REDIS_SERVER names another server to test against, such as valkey-server:
+# a name in PATH, or a path.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -18,7 +21,7 @@ peers=testing/bench/peers # a module of its own
 # What takes longest and waits most begins first: others have the processor meanwhile.
 waiting=(./testing/endtoend ./testing/chaos)
 
-usage() { sed -n '3,11s/^# \{0,1\}//p' testing/run.sh; }
+usage() { sed -n '3,14s/^# \{0,1\}//p' testing/run.sh; }
 say() { printf '\n== %s\n' "$*"; }
 die() {
 	printf 'testing/run.sh: %s\n' "$*" >&2
@@ -132,8 +135,11 @@ slowest() {
 
 command -v go >/dev/null || die "go is needed: https://go.dev/dl"
 
-if command -v redis-server >/dev/null; then
-	say "$(redis-server --version)"
+redis=${ROUNDS_TEST_REDIS_SERVER:-redis-server} # what testing/redistest starts
+if command -v "$redis" >/dev/null; then
+	say "$("$redis" --version)"
+elif [ -n "${ROUNDS_TEST_REDIS_SERVER:-}" ]; then
+	die "ROUNDS_TEST_REDIS_SERVER: there is no $redis"
 else
 	say "installing redis-server, which the tests start on ports of their own"
 	if ! install_redis || ! command -v redis-server >/dev/null; then

@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -205,9 +204,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // startRedis starts a server to measure and connects to it.
 func startRedis() (*redistest.Server, *connect.Single, func(), error) {
-	path, err := exec.LookPath("redis-server")
+	path, err := redistest.Find()
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("redis-server must be installed: %w", err)
+		return nil, nil, nil, err
 	}
 	dir, err := os.MkdirTemp("", "rounds-bench")
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/testing/processes"
+	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
 // errViolated reports a run in which something did not hold.
@@ -114,7 +114,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 
 // unleash does a whole run: in each world the faults that are possible there.
 func unleash(ctx context.Context, o options) (*report, error) {
-	redisPath, err := exec.LookPath("redis-server")
+	redisPath, err := redistest.Find()
 	if err != nil {
 		return nil, err
 	}

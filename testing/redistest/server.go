@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -19,7 +18,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/ports"
 )
 
-// Server is a redis-server process.
+// Server is a redis-server process, or one of another server that [Find] was told to use.
 type Server struct {
 	Port int
 	Dir  string // its working directory, where AOF and TLS files are
@@ -89,21 +88,6 @@ func launchAt(path, dir string, port int, options []Option) (*Server, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-// LookPath finds redis-server. Without one it skips the test, or fails it where
-// redis-server must be installed.
-func LookPath(tb testing.TB) string {
-	tb.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err == nil {
-		return path
-	}
-	if os.Getenv("CI") != "" || os.Getenv("ROUNDS_TEST_REQUIRE_REDIS") != "" {
-		tb.Fatal("redis-server is not installed, and here it must be")
-	}
-	tb.Skip("redis-server is not installed: the half of the test that needs it did not run")
-	return ""
 }
 
 func (s *Server) start(path string) error {

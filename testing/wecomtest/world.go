@@ -104,7 +104,7 @@ func secretOf(corp string) string { return "the-secret-of-" + corp }
 
 // configure starts Redis and writes the configuration.
 func (w *World) configure(_ context.Context, dir string) error {
-	path, err := exec.LookPath("redis-server")
+	path, err := redistest.Find()
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,9 +23,9 @@ type server struct {
 
 // startServer starts one in a directory of its own within dir.
 func startServer(dir string, args ...string) (*server, error) {
-	path, err := exec.LookPath("redis-server")
+	path, err := redistest.Find()
 	if err != nil {
-		return nil, fmt.Errorf("redis-server must be installed: %w", err)
+		return nil, err
 	}
 	own, err := os.MkdirTemp(dir, "redis")
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -26,6 +25,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/testing/browser"
 	"github.com/rounds-dev/rounds/testing/browser/scene"
+	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
 // order is what the flags ask for.
@@ -103,7 +103,7 @@ func run(ctx context.Context, o order) (err error) {
 
 // own starts a service with sample accounts, and lets it run for a while.
 func own(ctx context.Context, o order) (*scene.Scene, func(), error) {
-	redis, err := exec.LookPath("redis-server")
+	redis, err := redistest.Find()
 	if err != nil {
 		return nil, nil, err
 	}
