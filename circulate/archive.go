@@ -69,6 +69,7 @@ type Archived struct {
 	Record   string
 	Cursor   string // if it is too long for Line
 	Failures string // in a row; empty: none
+	Strikes  string // times requeued since its last return; empty: none
 	State    string // what its cadence keeps
 	Error    string // when and how its last check failed
 	Reason   string // why it is parked
@@ -76,11 +77,11 @@ type Archived struct {
 
 // archiveFields are the HASHes of an archived account, in the order of its fields.
 func (k *shardKeys) archiveFields() []string {
-	return []string{k.accounts, k.cursors, k.failures, k.states, k.errors, k.reasons}
+	return []string{k.accounts, k.cursors, k.failures, k.strikes, k.states, k.errors, k.reasons}
 }
 
 func (a *Archived) fields() []*string {
-	return []*string{&a.Record, &a.Cursor, &a.Failures, &a.State, &a.Error, &a.Reason}
+	return []*string{&a.Record, &a.Cursor, &a.Failures, &a.Strikes, &a.State, &a.Error, &a.Reason}
 }
 
 // Accounts returns some accounts of a shard, each as it is at one moment, and the next
@@ -194,13 +195,24 @@ func (l *Letter) Account() string {
 	return ""
 }
 
-// GroupPosition is how far a consumer group is in a shard: it has acknowledged all messages up
-// to and including After.
+// GroupPosition is how far a consumer group is in a shard: it has read all messages up to and
+// including After, and acknowledged those of them that are not pending.
 type GroupPosition struct {
-	Group string
-	Shard int
-	After StreamID
+	Group   string
+	Shard   int
+	After   StreamID
+	Pending []PendingMessage // in the order of positions
 }
+
+// PendingMessage is a message that a group has read and not acknowledged.
+type PendingMessage struct {
+	Position   StreamID
+	Deliveries int
+}
+
+// MostPending is how many pending messages a GroupPosition has at most. If there are more, it
+// ends at the last one that it has: the group counts as not having read what comes after that.
+const MostPending = 1000
 
 // Heirs yields the shards that accounts of a shard may be in, if there were so many shards before.
 func (a Archive) Heirs(before, shard int) iter.Seq[int] {
@@ -212,8 +224,10 @@ func (a Archive) Heirs(before, shard int) iter.Seq[int] {
 	}
 }
 
-// Groups returns how far the consumer groups are in a shard. What a group has read and not
-// acknowledged counts as unread, with what it has acknowledged after that.
+// SourceOf returns the shard that an account was in, if there were so many shards before.
+func (a Archive) SourceOf(before int, id string) int { return shardOf(id, before) }
+
+// Groups returns how far the consumer groups are in a shard.
 func (a Archive) Groups(ctx context.Context, shard int) ([]GroupPosition, error) {
 	key := a.ring.keys[shard].messages
 	groups, err := a.ring.groupInfos(ctx, key)
@@ -222,23 +236,82 @@ func (a Archive) Groups(ctx context.Context, shard int) ([]GroupPosition, error)
 	}
 	positions := make([]GroupPosition, len(groups))
 	for i, g := range groups {
-		after, err := ParseStreamID(g.lastRead)
+		p := GroupPosition{Group: g.name, Shard: shard}
+		var replies []any
+		if p.After, err = ParseStreamID(g.lastRead); err == nil {
+			// What was acknowledged since the group was looked at is not pending any more, and
+			// what was read since then is behind After.
+			replies, err = a.ring.wire.Pipeline(ctx, key, wire.Command{"XPENDING", key, g.name, "-", g.lastRead, MostPending + 1})
+		}
 		if err != nil {
 			return nil, fmt.Errorf("groups, shard %d: %w", shard, err)
 		}
-		replies, err := a.ring.wire.Pipeline(ctx, key, wire.Command{"XPENDING", key, g.name})
-		if err != nil {
-			return nil, fmt.Errorf("groups, shard %d: %w", shard, err)
-		}
-		if summary, _ := redis.Values(replies[0], nil); len(summary) == 4 && summary[1] != nil {
-			lowest, _ := redis.String(summary[1], nil)
-			if first, err := ParseStreamID(lowest); err == nil && !after.Before(first) {
-				after = first.Previous()
+		entries, err := redis.Values(replies[0], nil)
+		for _, e := range entries {
+			var at string
+			var one PendingMessage
+			fields, err2 := redis.Values(e, nil)
+			if err2 == nil && len(fields) == 4 {
+				at, err2 = redis.String(fields[0], nil)
+				one.Deliveries, _ = redis.Int(fields[3], nil)
 			}
+			position, err3 := ParseStreamID(at)
+			one.Position, err = position, errors.Join(err, err2, err3)
+			p.Pending = append(p.Pending, one)
 		}
-		positions[i] = GroupPosition{g.name, shard, after}
+		if err != nil {
+			return nil, fmt.Errorf("groups, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
+		}
+		if len(p.Pending) > MostPending {
+			p.Pending = p.Pending[:MostPending]
+			p.After = p.Pending[MostPending-1].Position
+		}
+		positions[i] = p
 	}
 	return positions, nil
+}
+
+// restorer is the consumer that has what is pending, until the group's first consumer takes
+// it over.
+const restorer = "restored"
+
+// LoadGroup makes a group that has read a shard as far as the position says. Messages must be
+// loaded before.
+func (a Archive) LoadGroup(ctx context.Context, p GroupPosition) error {
+	if _, err := a.ring.Streams().EnsureGroup(ctx, p.Shard, p.Group, p.After.String()); err != nil {
+		return err
+	}
+	key := a.ring.keys[p.Shard].messages
+	for rest := p.Pending; len(rest) > 0; {
+		n := min(len(rest), wire.MaxBatch)
+		commands := make([]wire.Command, n)
+		for i, m := range rest[:n] {
+			commands[i] = wire.Command{"XCLAIM", key, p.Group, restorer, 0, m.Position.String(), "RETRYCOUNT", m.Deliveries, "FORCE", "JUSTID"}
+		}
+		if _, err := a.ring.wire.Pipeline(ctx, key, commands...); err != nil {
+			return fmt.Errorf("load group %s, shard %d: %w", p.Group, p.Shard, err)
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// LoadDisabled disables webhook endpoints, as they were.
+func (a Archive) LoadDisabled(ctx context.Context, endpoints []DisabledEndpoint) error {
+	if len(endpoints) == 0 {
+		return nil
+	}
+	key := endpointsKey(a.ring.namespace)
+	set := wire.Command{"HSET", key}
+	for _, e := range endpoints {
+		since := int64(0)
+		if !e.Since.IsZero() {
+			since = e.Since.UnixMilli()
+		}
+		set = append(set, e.Name, strconv.FormatInt(since, 10)+"|"+e.Reason)
+	}
+	_, err := a.ring.wire.Pipeline(ctx, key, set)
+	return err
 }
 
 // Letters returns up to n dead letters of a shard that come after a position.

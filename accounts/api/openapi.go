@@ -154,11 +154,13 @@ func (d describer) backup() *huma.Operation {
 	return d.problems(&huma.Operation{
 		OperationID: "get-backup", Method: http.MethodGet, Path: "/v1/backup", Tags: []string{"transfer"},
 		Summary:     "A backup of everything",
-		Description: "The accounts with all that is known of them, the messages, the consumer groups and the dead letters, as rounds restore takes them: lines of JSON between a header and a trailer with a checksum. If it fails half way the connection is cut, and there is no trailer.",
+		Description: "The accounts with all that is known of them, the messages, the consumer groups, the dead letters, the keys' digests and the disabled webhooks, as rounds restore takes them: lines of JSON between a header and a trailer with a checksum. If it fails half way the connection is cut, and there is no trailer.",
+		Parameters: []*huma.Param{{Name: "with_secrets", In: "query", Description: "true: also the stored secrets, as they are sealed, and the credentials, sealed for the same key. 409 if the process has no key to seal with.",
+			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false}}},
 		Responses: map[string]*huma.Response{"200": {
 			Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": {Schema: &huma.Schema{Type: huma.TypeObject}}},
 		}},
-	}, http.StatusUnauthorized, http.StatusServiceUnavailable)
+	}, http.StatusUnauthorized, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
 }
 
 func (d describer) messages() *huma.Operation {

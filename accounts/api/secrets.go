@@ -98,6 +98,11 @@ func (s *Server) sealer() *secret.PublicKey {
 	return s.options.Seal()
 }
 
+// noSealer is the answer where a key is needed and none is set.
+func noSealer() *problem {
+	return newProblem(http.StatusConflict, "this process has no key to seal secrets with: `rounds secret keygen` makes a pair; set ROUNDS_SECRETS_KEY, or ROUNDS_SECRETS_PUBLIC_KEY where pollers are processes of their own")
+}
+
 func (s *Server) listSecrets(ctx context.Context, r *struct {
 	Cursor string `query:"cursor" maxLength:"128" doc:"The next of the page before."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"100" doc:"At most this many."`
@@ -140,7 +145,7 @@ func (s *Server) putSecret(ctx context.Context, r *putSecretRequest) (*secretRep
 	}
 	k := s.sealer()
 	if k == nil {
-		return nil, newProblem(http.StatusConflict, "this process has no key to seal secrets with: `rounds secret keygen` makes a pair; set ROUNDS_SECRETS_KEY, or ROUNDS_SECRETS_PUBLIC_KEY where pollers are processes of their own")
+		return nil, noSealer()
 	}
 	caller, _ := access.From(ctx)
 	stored, created, err := secret.Of(s.options.Ring).Put(ctx, k, r.Name, binding, caller.Name, []byte(value))

@@ -52,6 +52,22 @@ func TestSecretRoutes(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	f.problem("GET", "/v1/secrets/KF", "", 405)
+	for query, want := range map[string]int{"?with_secrets=maybe": 422, "?with_secrets=true&with_secrets=true": 422, "?secrets=true": 422, "?%zz": 422} {
+		f.problem("GET", "/v1/backup"+query, "", want)
+	}
+	for query, want := range map[string]int{"": 0, "?with_secrets=false": 0, "?with_secrets=true": 2} {
+		file := f.do(f.request("GET", "/v1/backup"+query, "")).body
+		if got := strings.Count(file, `{"secret":`); got != want {
+			t.Errorf("backup%s has %d secrets, want %d", query, got, want)
+		}
+		said += file
+	}
+	sealing := k
+	k = nil
+	if got := f.problem("GET", "/v1/backup?with_secrets=true", "", 409); !strings.Contains(got.Detail, "ROUNDS_SECRETS_PUBLIC_KEY") {
+		t.Errorf("without a key: %s", got.Detail)
+	}
+	k = sealing
 	conn, err := f.redis.Conn(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)

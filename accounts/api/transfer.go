@@ -162,6 +162,18 @@ func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
 // getBackup streams a backup of everything. If it fails half way, the connection is cut, and the
 // file has no trailer.
 func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
+	withSecrets, err := backupParameter(r)
+	if err != nil {
+		badQuery(err).write(w)
+		return
+	}
+	options := backup.Options{Program: s.options.Version}
+	if withSecrets {
+		if options.Secrets = s.sealer(); options.Secrets == nil {
+			noSealer().write(w)
+			return
+		}
+	}
 	ctx, end := s.stream(r)
 	defer end()
 	w.Header().Set("Content-Type", "application/x-ndjson")
@@ -170,7 +182,7 @@ func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
 	}
 	out := &patientWriter{out: w, connection: http.NewResponseController(w)}
 	_ = out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and that must not end it
-	_, err := backup.Write(ctx, s.options.Ring, out, backup.Options{Program: s.options.Version})
+	_, err = backup.Write(ctx, s.options.Ring, out, options)
 	switch {
 	case err == nil:
 	case out.err != nil: // the caller has gone
@@ -181,6 +193,32 @@ func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.problem(ctx, "back up", err).write(w)
 	}
+}
+
+// backupParameter reads whether a backup is to have secrets, its one parameter.
+func backupParameter(r *http.Request) (withSecrets bool, err error) {
+	const name = "with_secrets"
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return false, accounts.Faults{{Field: accounts.RecordField, Reason: "must be parameters, percent-encoded"}}
+	}
+	given := make(map[string]string)
+	var faults accounts.Faults
+	for _, field := range slices.Sorted(maps.Keys(query)) {
+		switch {
+		case field != name:
+			faults = append(faults, accounts.Fault{Field: field, Reason: "is not a parameter of this route"})
+		case len(query[field]) > 1:
+			faults = append(faults, accounts.Fault{Field: field, Reason: "must be given once"})
+		default:
+			given[field] = query[field][0]
+		}
+	}
+	on, more := readFlag(given, name)
+	if faults = append(faults, more...); len(faults) > 0 {
+		return false, faults
+	}
+	return on, nil
 }
 
 // lineWriter writes values, one a line, and sends them on when it is told to.

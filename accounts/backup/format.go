@@ -29,14 +29,20 @@ type Header struct {
 	Namespace string    `json:"namespace"`
 	Shards    int       `json:"shards"`
 	Time      time.Time `json:"time"` // when it was begun, by Redis' clock
+	// About is how much there was when it was begun, for those who show progress.
+	About Counts `json:"about,omitzero"`
 }
 
 // Counts are how many of each a backup has.
 type Counts struct {
-	Groups   int `json:"groups"`
-	Accounts int `json:"accounts"`
-	Messages int `json:"messages"`
-	Dead     int `json:"dead"`
+	Groups      int `json:"groups,omitempty"` // each counts once for each shard that has it
+	Accounts    int `json:"accounts,omitempty"`
+	Messages    int `json:"messages,omitempty"`
+	Dead        int `json:"dead,omitempty"`
+	Keys        int `json:"keys,omitempty"`
+	Webhooks    int `json:"webhooks,omitempty"` // disabled endpoints
+	Secrets     int `json:"secrets,omitempty"`
+	Credentials int `json:"credentials,omitempty"`
 }
 
 // Trailer is the last line of a backup.
@@ -47,18 +53,47 @@ type Trailer struct {
 
 // line is one line of a backup. Exactly one field is set.
 type line struct {
-	Header  *Header      `json:"header,omitempty"`
-	Group   *groupLine   `json:"group,omitempty"`
-	Account *accountLine `json:"account,omitempty"`
-	Message *messageLine `json:"message,omitempty"`
-	Dead    *deadLine    `json:"dead,omitempty"`
-	End     *Trailer     `json:"end,omitempty"`
+	Header     *Header         `json:"header,omitempty"`
+	Group      *groupLine      `json:"group,omitempty"`
+	Account    *accountLine    `json:"account,omitempty"`
+	Message    *messageLine    `json:"message,omitempty"`
+	Dead       *deadLine       `json:"dead,omitempty"`
+	Key        *keyLine        `json:"key,omitempty"`
+	Webhook    *webhookLine    `json:"webhook,omitempty"`
+	Secret     *secretLine     `json:"secret,omitempty"`
+	Credential *credentialLine `json:"credential,omitempty"`
+	End        *Trailer        `json:"end,omitempty"`
 }
 
-type groupLine struct {
-	Name  string `json:"name"`
-	Shard int    `json:"shard"`
-	After string `json:"after"`
+// part is what a line may be between the header and the trailer.
+type part struct {
+	name  string
+	there func(*line) bool
+	count func(*Counts) *int
+	check func(*line) error // what is wrong with it
+}
+
+// parts are in the order that they have in a backup.
+func parts() []part {
+	return []part{
+		{"group", func(l *line) bool { return l.Group != nil }, func(c *Counts) *int { return &c.Groups }, func(l *line) error {
+			_, err := l.Group.position()
+			return err
+		}},
+		{"account", func(l *line) bool { return l.Account != nil }, func(c *Counts) *int { return &c.Accounts }, func(l *line) error {
+			_, err := l.Account.archived()
+			return err
+		}},
+		{"message", func(l *line) bool { return l.Message != nil }, func(c *Counts) *int { return &c.Messages }, func(l *line) error {
+			_, _, err := l.Message.found()
+			return err
+		}},
+		{"dead", func(l *line) bool { return l.Dead != nil }, func(c *Counts) *int { return &c.Dead }, func(l *line) error { return l.Dead.check() }},
+		{"key", func(l *line) bool { return l.Key != nil }, func(c *Counts) *int { return &c.Keys }, func(l *line) error { return l.Key.check() }},
+		{"webhook", func(l *line) bool { return l.Webhook != nil }, func(c *Counts) *int { return &c.Webhooks }, func(l *line) error { return l.Webhook.check() }},
+		{"secret", func(l *line) bool { return l.Secret != nil }, func(c *Counts) *int { return &c.Secrets }, func(l *line) error { return l.Secret.check() }},
+		{"credential", func(l *line) bool { return l.Credential != nil }, func(c *Counts) *int { return &c.Credentials }, func(l *line) error { return l.Credential.check() }},
+	}
 }
 
 type accountLine struct {
@@ -70,6 +105,7 @@ type accountLine struct {
 	Raw      text            `json:"raw,omitempty"` // a record that is no JSON, or would not stay as it is
 	Cursor   text            `json:"cursor,omitempty"`
 	Failures text            `json:"failures,omitempty"`
+	Strikes  text            `json:"strikes,omitempty"`
 	State    text            `json:"state,omitempty"`
 	Error    text            `json:"error,omitempty"`
 	Reason   text            `json:"reason,omitempty"`
@@ -88,6 +124,13 @@ type messageLine struct {
 
 type deadLine struct {
 	Fields []text `json:"fields"`
+}
+
+func (l *deadLine) check() error {
+	if len(l.Fields) == 0 || len(l.Fields)%2 != 0 {
+		return fmt.Errorf("dead: has %d fields, must have names and values in turns", len(l.Fields))
+	}
+	return nil
 }
 
 // text is any bytes as JSON: a string, or {"base64": …} for what is not UTF-8.
@@ -145,7 +188,7 @@ func stays(value []byte) bool {
 func accountOf(a *circulate.Archived) *accountLine {
 	l := &accountLine{
 		ID: a.ID, Place: string(a.Standing), Line: text(a.Line), Cursor: text(a.Cursor), Failures: text(a.Failures),
-		State: text(a.State), Error: text(a.Error), Reason: text(a.Reason),
+		Strikes: text(a.Strikes), State: text(a.State), Error: text(a.Error), Reason: text(a.Reason),
 	}
 	if !a.At.IsZero() {
 		l.At = a.At.UnixMilli()
@@ -161,7 +204,7 @@ func accountOf(a *circulate.Archived) *accountLine {
 func (l *accountLine) archived() (circulate.Archived, error) {
 	a := circulate.Archived{
 		ID: l.ID, Line: string(l.Line), Record: string(l.Record) + string(l.Raw), Cursor: string(l.Cursor), Failures: string(l.Failures),
-		State: string(l.State), Error: string(l.Error), Reason: string(l.Reason),
+		Strikes: string(l.Strikes), State: string(l.State), Error: string(l.Error), Reason: string(l.Reason),
 	}
 	switch {
 	case l.ID == "":

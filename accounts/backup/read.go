@@ -27,6 +27,7 @@ type reader struct {
 	line   int
 	counts Counts
 	header Header
+	parts  []part
 	stage  int // of the parts, in their order
 }
 
@@ -108,31 +109,24 @@ func (r *reader) begin(l *line) error {
 // take checks one line, counts it and passes it on.
 func (r *reader) take(l *line, each func(*line) error) error {
 	stage, set := 0, 0
-	for i, part := range []struct {
-		there bool
-		count *int
-	}{{l.Group != nil, &r.counts.Groups}, {l.Account != nil, &r.counts.Accounts}, {l.Message != nil, &r.counts.Messages}, {l.Dead != nil, &r.counts.Dead}} {
-		if part.there {
-			*part.count++
+	for i := range r.parts {
+		if r.parts[i].there(l) {
 			stage = i
 			set++
 		}
 	}
 	switch {
 	case set != 1 || l.Header != nil:
-		return r.wrong("must have exactly one of group, account, message, dead and end")
+		return r.wrong("must be exactly one of group, account, message, dead, key, webhook, secret, credential and end")
 	case stage < r.stage:
-		return r.wrong("is out of order")
+		return r.wrong("is out of order: a %s cannot follow a %s", r.parts[stage].name, r.parts[r.stage].name)
 	}
 	r.stage = stage
-	if err := each(l); err != nil {
-		var wrong *FileError
-		if errors.As(err, &wrong) {
-			wrong.Line = r.line
-		}
-		return err
+	*r.parts[stage].count(&r.counts)++
+	if err := r.parts[stage].check(l); err != nil {
+		return r.wrong("%s", err)
 	}
-	return nil
+	return each(l)
 }
 
 // end checks the trailer.
@@ -159,27 +153,49 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// Verify reads a backup to its end, and returns its header and counts. Its error is a
-// *FileError unless reading failed.
-func Verify(in io.Reader) (Header, Counts, error) {
-	r := &reader{in: bufio.NewReaderSize(in, 64<<10)}
-	err := r.read(check)
-	return r.header, r.counts, err
+// Contents are what a backup has.
+type Contents struct {
+	Header Header
+	Counts
+	// SealedFor are the IDs of the public keys that its secrets and credentials are sealed for,
+	// and how many of each.
+	SealedFor map[string]int
 }
 
-// check returns what is wrong with a line that can be read.
-func check(l *line) error {
-	var err error
-	switch {
-	case l.Account != nil:
-		_, err = l.Account.archived()
-	case l.Message != nil:
-		_, _, err = l.Message.found()
-	case l.Group != nil:
-		_, err = l.Group.position()
-	}
-	if err != nil {
-		return &FileError{Reason: err.Error()}
-	}
-	return nil
+// Verify reads a backup to its end. Its error is a *FileError unless reading failed. Progress
+// is called now and then; nil: it is not called.
+func Verify(in io.Reader, progress func(Counts)) (Contents, error) {
+	r := newReader(in)
+	c := Contents{SealedFor: make(map[string]int)}
+	err := r.read(func(l *line) error {
+		if r.line%reportEvery == 0 && progress != nil {
+			progress(r.counts)
+		}
+		key := ""
+		switch {
+		case l.Secret != nil:
+			key = l.Secret.Record.Key
+		case l.Credential != nil:
+			key = l.Credential.Key
+		default:
+			return nil
+		}
+		if _, known := c.SealedFor[key]; known || len(c.SealedFor) < mostKeys {
+			c.SealedFor[key]++
+		}
+		return nil
+	})
+	c.Header, c.Counts = r.header, r.counts
+	return c, err
+}
+
+const (
+	// reportEvery is after how many lines progress is reported.
+	reportEvery = 4096
+	// mostKeys is how many keys Contents tells of.
+	mostKeys = 16
+)
+
+func newReader(in io.Reader) *reader {
+	return &reader{in: bufio.NewReaderSize(in, 64<<10), parts: parts()}
 }

@@ -1,11 +1,11 @@
 package backup
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 
+	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -18,48 +18,54 @@ const (
 	heldBytes = 16 << 20
 )
 
-// position returns how far the group was in the shard of the backup.
-func (l *groupLine) position() (circulate.GroupPosition, error) {
-	at, err := circulate.ParseStreamID(l.After)
-	if err == nil {
-		err = circulate.ValidateGroup(l.Name)
-	}
-	if err != nil || l.Shard < 0 {
-		return circulate.GroupPosition{}, fmt.Errorf("group %q: shard %d, after %q: %w", l.Name, l.Shard, l.After, err)
-	}
-	return circulate.GroupPosition{Group: l.Name, Shard: l.Shard, After: at}, nil
+// Restoring is how a backup is restored.
+type Restoring struct {
+	Progress func(Counts) // called now and then with how much was read; nil: not called
+	// Open opens a box that is sealed about something; nil: credentials are left out.
+	Open func(about string, box *secret.Box) ([]byte, error)
+	// WithoutKeys leaves out the API's keys.
+	WithoutKeys bool
+}
+
+// Restored is what Restore has read, and what of it is not there now.
+type Restored struct {
+	Counts
+	WithoutKeys int // keys that were left out as asked
+	Unopened    int // credentials whose boxes did not open
+	Expired     int // credentials that are not valid any more
 }
 
 // Restore writes a backup that Verify accepts into a ring whose namespace has neither
 // accounts nor messages. The number of shards need not be that of the backup. Steps of unknown
 // outcome are not repeated: if it fails, remove the namespace and restore again.
-func Restore(ctx context.Context, ring *circulate.Ring, in io.Reader, progress func(Counts)) (Counts, error) {
-	t := &target{ring: ring, shards: make([]held, ring.Shards()), progress: progress}
-	r := &reader{in: bufio.NewReaderSize(in, 64<<10)}
-	err := r.read(func(l *line) error { return t.take(ctx, l, r.counts) })
+func Restore(ctx context.Context, ring *circulate.Ring, in io.Reader, o Restoring) (Restored, error) {
+	t := &target{ring: ring, shards: make([]held, ring.Shards()), options: o}
+	r := newReader(in)
+	err := r.read(func(l *line) error { return t.take(ctx, l, r) })
 	if err == nil {
 		err = t.flushAll(ctx)
 	}
-	if err == nil {
-		err = t.restoreGroups(ctx, r.header.Shards)
+	if err == nil && t.groups != nil {
+		err = t.groups.restore(ctx)
 	}
+	t.done.Counts = r.counts
 	if err != nil {
-		return r.counts, fmt.Errorf("restore: %w", err)
+		return t.done, fmt.Errorf("restore: %w", err)
 	}
-	if progress != nil {
-		progress(r.counts)
+	if o.Progress != nil {
+		o.Progress(r.counts)
 	}
-	return r.counts, nil
+	return t.done, nil
 }
 
 // target is the ring to which a backup is written.
 type target struct {
-	ring     *circulate.Ring
-	shards   []held
-	bytes    int
-	lines    int
-	groups   []circulate.GroupPosition
-	progress func(Counts)
+	ring    *circulate.Ring
+	options Restoring
+	shards  []held
+	bytes   int
+	groups  *groups // nil: there are none
+	done    Restored
 }
 
 // held is what waits to be written to a shard.
@@ -71,15 +77,21 @@ type held struct {
 	last     circulate.StreamID // the position of the last message
 }
 
-func (t *target) take(ctx context.Context, l *line, counts Counts) error {
-	if t.lines++; t.lines%4096 == 0 && t.progress != nil {
-		t.progress(counts)
+func (t *target) take(ctx context.Context, l *line, r *reader) error {
+	if r.line%reportEvery == 0 && t.options.Progress != nil {
+		t.options.Progress(r.counts)
 	}
 	switch {
 	case l.Group != nil:
 		p, err := l.Group.position()
-		t.groups = append(t.groups, p)
-		return err
+		if err != nil {
+			return err
+		}
+		if t.groups == nil {
+			t.groups = &groups{archive: t.ring.Archive(), before: r.header.Shards, of: make(map[string]*groupReading)}
+		}
+		t.groups.add(p)
+		return nil
 	case l.Account != nil:
 		a, err := l.Account.archived()
 		if err != nil {
@@ -95,6 +107,7 @@ func (t *target) take(ctx context.Context, l *line, counts Counts) error {
 		}
 		shard := t.ring.ShardOf(f.Account)
 		s := &t.shards[shard]
+		was := at
 		// Messages of two shards may have had the same position.
 		if !s.last.Before(at) {
 			at = s.last.Next()
@@ -102,7 +115,12 @@ func (t *target) take(ctx context.Context, l *line, counts Counts) error {
 		}
 		s.last = at
 		s.messages = append(s.messages, f)
+		if t.groups != nil {
+			t.groups.message(f.Account, was, shard, at)
+		}
 		return t.held(ctx, shard, len(f.Message.Data)+256)
+	case l.Dead == nil:
+		return t.extra(ctx, l)
 	}
 	letter := circulate.Letter{Fields: make([]string, len(l.Dead.Fields))}
 	size := 256
@@ -155,35 +173,5 @@ func (s *held) flush(ctx context.Context, ring *circulate.Ring, shard int) error
 		}
 	}
 	*s = held{last: s.last}
-	return nil
-}
-
-// restoreGroups makes the consumer groups. In a shard a group begins where it was in the
-// shard of the backup that had the messages. Where several shards had them, it begins at the
-// earliest of these positions: it may get again what it has acknowledged, and misses nothing.
-// It never begins behind the shard's last message, because the clock of another server may be
-// behind, and what is found then must come after the position.
-func (t *target) restoreGroups(ctx context.Context, before int) error {
-	type place struct {
-		group string
-		shard int
-	}
-	after := make(map[place]circulate.StreamID)
-	for _, g := range t.groups {
-		for shard := range t.ring.Archive().Heirs(before, g.Shard) {
-			p := place{g.Group, shard}
-			if known, ok := after[p]; !ok || g.After.Before(known) {
-				after[p] = g.After
-			}
-		}
-	}
-	for p, at := range after {
-		if last := t.shards[p.shard].last; last.Before(at) {
-			at = last
-		}
-		if _, err := t.ring.Streams().EnsureGroup(ctx, p.shard, p.group, at.String()); err != nil {
-			return err
-		}
-	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"hash"
 	"io"
 
+	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -25,6 +26,9 @@ const (
 type Options struct {
 	Program  string       // the version that writes it, for people
 	Progress func(Counts) // called now and then with how much was written; nil: not called
+	// Secrets asks for the stored secrets, as they are sealed, and for credentials, which Seal
+	// seals. They are left out if it is nil.
+	Secrets *secret.PublicKey
 }
 
 // writer writes lines and sums them up.
@@ -34,6 +38,7 @@ type writer struct {
 	counts Counts
 	lines  int
 	report func(Counts)
+	seal   *secret.PublicKey // nil: no secrets
 }
 
 func (w *writer) write(l line) error {
@@ -46,7 +51,7 @@ func (w *writer) write(l line) error {
 	if _, err := w.out.Write(encoded); err != nil {
 		return err
 	}
-	if w.lines++; w.lines%4096 == 0 && w.report != nil {
+	if w.lines++; w.lines%reportEvery == 0 && w.report != nil {
 		w.report(w.counts)
 	}
 	return nil
@@ -63,9 +68,21 @@ func Write(ctx context.Context, ring *circulate.Ring, out io.Writer, o Options) 
 	if err != nil {
 		return Counts{}, fmt.Errorf("backup: %w", err)
 	}
-	w := &writer{out: bufio.NewWriterSize(out, 256<<10), sum: sha256.New(), report: o.Progress}
-	err = w.write(line{Header: &Header{Is: magic, Format: Format, Program: o.Program, Namespace: ring.Namespace(), Shards: ring.Shards(), Time: now.UTC()}})
-	for _, part := range []func(context.Context, *circulate.Ring) error{w.groups, w.accounts, w.messages, w.dead} {
+	w := &writer{out: bufio.NewWriterSize(out, 256<<10), sum: sha256.New(), report: o.Progress, seal: o.Secrets}
+	var about Counts
+	for shard := range ring.Shards() {
+		n, err := ring.Count(ctx, shard)
+		if err != nil {
+			return Counts{}, fmt.Errorf("backup: %w", err)
+		}
+		about.Accounts += n.Registered
+		about.Messages += n.Messages
+	}
+	err = w.write(line{Header: &Header{
+		Is: magic, Format: Format, Program: o.Program, Namespace: ring.Namespace(), Shards: ring.Shards(), Time: now.UTC(),
+		About: about,
+	}})
+	for _, part := range []func(context.Context, *circulate.Ring) error{w.groups, w.accounts, w.messages, w.dead, w.keys, w.webhooks, w.secrets, w.credentials} {
 		if err == nil {
 			err = part(ctx, ring)
 		}
@@ -98,7 +115,11 @@ func (w *writer) groups(ctx context.Context, ring *circulate.Ring) error {
 			return err
 		}
 		for _, p := range positions {
-			if err := w.write(line{Group: &groupLine{p.Group, shard, p.After.String()}}); err != nil {
+			l := &groupLine{Name: p.Group, Shard: shard, After: p.After.String()}
+			for _, m := range p.Pending {
+				l.Pending = append(l.Pending, pendingMessage{m.Position.String(), m.Deliveries})
+			}
+			if err := w.write(line{Group: l}); err != nil {
 				return err
 			}
 			w.counts.Groups++

@@ -201,6 +201,37 @@ func (s Store) List(ctx context.Context) ([]Entry, time.Time, error) {
 	return all, now, nil
 }
 
+// Named returns all keys by their names, for backups. It leaves out records that it cannot
+// read, and those that have expired.
+func (s Store) Named(ctx context.Context) (map[string]Entry, error) {
+	all, now, err := s.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, names, _ := s.keys()
+	replies, err := s.pipeline(ctx, "names of keys", wire.Command{"HGETALL", names})
+	if err != nil {
+		return nil, err
+	}
+	digests, err := redis.StringMap(replies[0], nil)
+	if err != nil {
+		return nil, fmt.Errorf("names of keys: %w", err)
+	}
+	byDigest := make(map[string]Entry, len(all))
+	for _, e := range all {
+		if e.Expires.IsZero() || e.Expires.After(now) {
+			byDigest[e.Digest] = e
+		}
+	}
+	named := make(map[string]Entry, len(digests))
+	for name, digest := range digests {
+		if e, ok := byDigest[digest]; ok {
+			named[name] = e
+		}
+	}
+	return named, nil
+}
+
 // Remove removes the key with a name and returns it without its digest. It returns false if
 // there is no such key.
 func (s Store) Remove(ctx context.Context, name string) (Entry, bool, error) {

@@ -8,6 +8,7 @@
 -- ARGV[3]  the revision that it must have, '': any or none. Then it keeps its time.
 -- ARGV[4]  how many values there may be
 -- ARGV[5]  how many bytes they may have together
+-- ARGV[6]  when it was set, unix ms, '': now
 --
 -- Returns {1, the revision before or 0, revision, when it was set}, or {0} where the revision
 -- is another, or {-1} where there is no room.
@@ -26,7 +27,11 @@ local revision = (tonumber(state[1]) or 0) + 1
 if tonumber(before) and revision <= tonumber(before) then revision = tonumber(before) + 1 end
 local bytes = math.max(0, (tonumber(state[2]) or 0) - (old and #old or 0))
 if not old and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[4]) then return {-1} end
-if must == '' or not at then at = format('%.0f', clock()) end
+if ARGV[6] ~= '' then
+  at = ARGV[6]
+elseif must == '' or not at then
+  at = format('%.0f', clock())
+end
 local text = format('%.0f', revision) .. '|' .. at .. '|' .. value
 if bytes + #text > tonumber(ARGV[5]) and #text > (old and #old or 0) then return {-1} end
 redis.call('HSET', KEYS[3], 'revision', format('%.0f', revision), 'bytes', format('%.0f', bytes + #text))

@@ -78,18 +78,24 @@ func (s Store) keys() []string {
 // was none before. The returned entry has no value. Put is safe to repeat. Each call gives
 // the value a new revision.
 func (s Store) Put(ctx context.Context, name string, value []byte) (e Entry, created bool, err error) {
-	e, before, _, err := s.put(ctx, name, value, "")
+	e, before, _, err := s.put(ctx, name, value, "", "")
 	return e, before == 0, err
 }
 
 // Replace is Put for a value that still has the given revision, and keeps the time when it
 // was set. It returns false if the value has another revision or does not exist.
 func (s Store) Replace(ctx context.Context, name string, revision int64, value []byte) (bool, error) {
-	_, _, done, err := s.put(ctx, name, value, strconv.FormatInt(revision, 10))
+	_, _, done, err := s.put(ctx, name, value, strconv.FormatInt(revision, 10), "")
 	return done, err
 }
 
-func (s Store) put(ctx context.Context, name string, value []byte, must string) (e Entry, before int64, done bool, err error) {
+// Restore is Put for an entry of a backup. It keeps the time when the value was set.
+func (s Store) Restore(ctx context.Context, e Entry) error {
+	_, _, _, err := s.put(ctx, e.Name, e.Value, "", strconv.FormatInt(max(0, e.Set.UnixMilli()), 10))
+	return err
+}
+
+func (s Store) put(ctx context.Context, name string, value []byte, must, at string) (e Entry, before int64, done bool, err error) {
 	err = validateName(name)
 	if len(value) == 0 || len(value) > MaxValue {
 		err = errors.Join(err, fmt.Errorf("value: must have 1 to %d bytes, has %d", MaxValue, len(value)))
@@ -97,7 +103,7 @@ func (s Store) put(ctx context.Context, name string, value []byte, must string) 
 	if err != nil {
 		return Entry{}, 0, false, fmt.Errorf("%w: put value: %w", wire.ErrInput, err)
 	}
-	reply, err := redis.Int64s(s.run(ctx, putScript, name, value, must, Most, MostBytes))
+	reply, err := redis.Int64s(s.run(ctx, putScript, name, value, must, Most, MostBytes, at))
 	switch {
 	case err != nil:
 		return Entry{}, 0, false, err

@@ -55,7 +55,7 @@ var mayImport = []struct {
 	{"accounts/access/idp", []string{"accounts/access", "accounts/access/origin", "accounts/access/session", "circulate", "circulate/session"}},
 	{"accounts/law", []string{"circulate", "circulate/bulletin"}},
 	{"accounts/concern", []string{"accounts", "accounts/law", "circulate", "circulate/bulletin", "circulate/credential", "circulate/endpoint"}},
-	{"accounts/backup", []string{"circulate"}},
+	{"accounts/backup", []string{"accounts/secret", "circulate", "circulate/apikey", "circulate/credential", "circulate/vault"}},
 	{"accounts/cadence", nil},
 	{"accounts/history", []string{"circulate", "circulate/series"}},
 	{"accounts/cause", nil},

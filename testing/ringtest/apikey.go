@@ -62,6 +62,9 @@ func apiKeys(f *fixture) {
 	if f.keyAt(1) != "one 1" || f.keyAt(2) != "two" || f.keyAt(3) != "" {
 		f.Error("what is kept is not what was added")
 	}
+	if named, err := store.Named(ctx); err != nil || len(named) != 2 || named["first"].Digest != digest(1) || string(named["second"].Record) != "two" {
+		f.Errorf("by name: %+v, %v", named, err)
+	}
 	all := f.keysListed("one 1", "two")
 	if !all[0].Expires.Equal(expires) || !all[1].Expires.IsZero() || !all[0].Used.IsZero() {
 		f.Errorf("%+v", all)

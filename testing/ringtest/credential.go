@@ -305,6 +305,49 @@ func credentialListed(f *fixture) {
 	list(0, 10, 1)
 }
 
+// credentialsKept: those with a value are read for a backup, and one that is restored is used
+// as if it had been fetched.
+func credentialsKept(f *fixture) {
+	ctx, store := context.Background(), credential.Of(f.ring)
+	valid, refused := credential.Ref{Owner: "o|1", Name: "valid"}, credential.Ref{Owner: "o|2", Name: "refused"}
+	f.settleCredential(true, valid, f.take(valid).Fence, fetched("a value"))
+	f.settleCredential(true, refused, f.take(refused).Fence, credential.Settlement{As: credential.Refused, Reason: "40001", For: time.Hour})
+	kept, passed, err := store.Values(ctx, 0, 10)
+	if err != nil || passed != 2 || len(kept) != 1 || kept[0].Owner != "o|1" || string(kept[0].Value) != "a value" || !kept[0].Refresh.Before(kept[0].Expires) {
+		f.Fatalf("%+v of %d, %v", kept, passed, err)
+	}
+	if none, passed, err := store.Values(ctx, 2, 10); err != nil || passed != 0 || len(none) != 0 {
+		f.Errorf("behind the end: %+v of %d, %v", none, passed, err)
+	}
+	before := f.take(valid)
+	for _, key := range f.strings("KEYS", f.ns+":credentials:*") {
+		f.do("DEL", key)
+	}
+	for i, want := range []bool{true, true} { // it is safe to repeat
+		if done, err := store.Restore(ctx, kept[0]); done != want || err != nil {
+			f.Errorf("restore %d: %t, %v", i, done, err)
+		}
+	}
+	after := f.take(valid)
+	if string(after.Value) != "a value" || after.Fence != 0 || after.Expires > before.Expires || after.Expires < before.Expires-time.Minute || after.Version == 0 {
+		f.Errorf("restored: %+v, was %+v", after, before)
+	}
+	if done, err := store.Drop(ctx, valid, after.Version); !done || err != nil {
+		f.Errorf("drop: %t, %v", done, err)
+	}
+	if again := f.take(valid); again.Fence <= after.Version {
+		f.Errorf("fence %d after version %d", again.Fence, after.Version)
+	}
+	kept[0].Expires = f.now()
+	if done, err := store.Restore(ctx, kept[0]); done || err != nil {
+		f.Errorf("one that has expired: %t, %v", done, err)
+	}
+	kept[0].ID = "x"
+	if _, err := store.Restore(ctx, kept[0]); err == nil || circulate.Unknown(err) {
+		f.Errorf("one without id: %v", err)
+	}
+}
+
 // ownersListed: which owners are paused, and until when.
 func ownersListed(f *fixture) {
 	ctx := context.Background()

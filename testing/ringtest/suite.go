@@ -147,6 +147,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"credential, its owner is paused":                     ownerPauses,
 			"credential, what is listed":                          credentialListed,
 			"credential, the paused owners":                       ownersListed,
+			"credential, with its value in a backup":              credentialsKept,
 			"credential, bad input":                               credentialBadInput,
 			"session, its life":                                   sessionLives,
 			"session, it ends by itself":                          sessionEnds,

@@ -65,6 +65,14 @@ func vaultKeeps(f *fixture) {
 	if done, err := store.Replace(ctx, "A", third.Revision, []byte("no")); done || err != nil || f.valueAt("A") != "" {
 		f.Errorf("what was removed came back: %t, %v", done, err)
 	}
+	// What a backup has keeps when it was set, and is a change like any other.
+	set := time.UnixMilli(1_700_000_000_000)
+	if err := store.Restore(ctx, vault.Entry{Name: "C", Set: set, Value: []byte("kept")}); err != nil {
+		f.Error(err)
+	}
+	if kept, found, err := store.Get(ctx, "C"); err != nil || !found || string(kept.Value) != "kept" || !kept.Set.Equal(set) || kept.Revision <= third.Revision {
+		f.Errorf("restored: %+v, %t, %v", kept, found, err)
+	}
 	if again := f.putValue("A", "four"); again.Revision <= third.Revision {
 		f.Errorf("revision %d after %d", again.Revision, third.Revision)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/spf13/cobra"
@@ -20,37 +21,54 @@ const packed = ".zst"
 
 // NewBackup returns the command that writes a backup.
 func NewBackup(env Env) *cobra.Command {
-	return &cobra.Command{
+	withSecrets := false
+	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write everything that the service keeps to a file",
 		Long: `Write everything that the service keeps to a file, while it runs: the accounts with
-their cursors, due times and failures, the messages, how far the consumer groups are, and
-the dead letters. A name that ends in .zst has it compressed, and - writes it to standard
-output. The file appears only once it is complete and verified.
+their cursors, due times and failures, the messages, how far the consumer groups are, the
+dead letters, the keys of the API (their digests) and which webhooks are disabled. A name
+that ends in .zst has it compressed, and - writes it to standard output. The file appears
+only once it is complete and verified.
 
 A backup is taken in small steps, so it is of no single moment. Cursors are read before
 messages: after "rounds restore" some messages are found again, under the same account
-and message id, and none is missed. Keys, secrets and credentials are left out.`,
+and message id, and none is missed.
+
+Secrets and credentials are left out. --with-secrets takes them along, sealed: only
+who has the private key of ROUNDS_SECRETS_KEY can open them.`,
 		Example: `  rounds backup rounds-2026-11-22.ndjson.zst
-  rounds backup - | ssh other rounds restore - --to redis://127.0.0.1:6379`,
+  rounds backup --with-secrets rounds-2026-11-22.ndjson.zst
+  rounds backup - | rounds restore - --to redis://127.0.0.1:6380`,
 		Args: cobra.ExactArgs(1),
 		RunE: env.Calls(func(cmd *cobra.Command, args []string, calls *client.Client) error {
-			fetch := func(w io.Writer) error { return calls.Backup(cmd.Context(), w) }
-			if args[0] == "-" {
-				return fetch(env.Stdout)
+			g := newGauge(env)
+			began := time.Now()
+			meter := &metered{gauge: g}
+			fetch := func(w io.Writer) error {
+				g.begin("backup")
+				return calls.Backup(cmd.Context(), withSecrets, io.MultiWriter(w, meter))
 			}
-			counts, size, err := writeBackup(args[0], fetch)
+			if args[0] == "-" {
+				err := fetch(env.Stdout)
+				g.end()
+				return err
+			}
+			counts, size, err := writeBackup(args[0], fetch, g)
+			g.end()
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(env.Stdout, "%s: %d accounts, %d messages, %d dead letters, %d bytes\n", args[0], counts.Accounts, counts.Messages, counts.Dead, size)
+			fmt.Fprintf(env.Stdout, "%s has %s: %s, taken in %s\n", args[0], contents(counts), megabytes(size), took(time.Since(began)))
 			return nil
 		}),
 	}
+	cmd.Flags().BoolVar(&withSecrets, "with-secrets", false, "also stored secrets and credentials, sealed")
+	return cmd
 }
 
 // writeBackup writes a backup beside the path, verifies it, and gives it the name.
-func writeBackup(path string, fetch func(io.Writer) error) (counts backup.Counts, size int64, err error) {
+func writeBackup(path string, fetch func(io.Writer) error, g *gauge) (counts backup.Counts, size int64, err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return counts, 0, err
@@ -70,7 +88,7 @@ func writeBackup(path string, fetch func(io.Writer) error) (counts backup.Counts
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return counts, 0, err
 	}
-	if counts, err = verified(path, file); err != nil {
+	if counts, err = verified(path, file, g); err != nil {
 		return counts, 0, fmt.Errorf("the backup was not written: what arrived is not complete: %w", err)
 	}
 	info, err := file.Stat()
@@ -115,15 +133,16 @@ func unpacking(file io.Reader) (io.Reader, func(), error) {
 }
 
 // verified reads a backup to its end.
-func verified(path string, file io.Reader) (backup.Counts, error) {
+func verified(path string, file io.Reader, g *gauge) (backup.Counts, error) {
 	in, end, err := unpacking(file)
 	if err != nil {
 		return backup.Counts{}, fmt.Errorf("%s: %w", path, err)
 	}
 	defer end()
-	_, counts, err := backup.Verify(in)
+	g.begin("verifying")
+	c, err := backup.Verify(in, func(c backup.Counts) { g.show(c, backup.Counts{}, 0) })
 	if err != nil {
-		return counts, fmt.Errorf("%s: %w", path, err)
+		return c.Counts, fmt.Errorf("%s: %w", path, err)
 	}
-	return counts, nil
+	return c.Counts, nil
 }

@@ -5,12 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rounds-dev/rounds/accounts/backup"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/secrets/opener"
 )
 
 // Restoring says where a backup goes.
@@ -23,7 +28,7 @@ type Restoring struct {
 // NewRestore returns the command that restores a backup.
 func NewRestore(env Env) *cobra.Command {
 	var where Restoring
-	dryRun := false
+	dryRun, withoutKeys := false, false
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Restore a backup into an empty namespace",
@@ -35,12 +40,17 @@ altered, or that is none, is refused with the line. Start the service afterwards
 the restore is complete, programs refuse to work with the namespace. If it is interrupted,
 remove the namespace with "rounds namespace rm" and begin again.
 
+Keys of the API work again as they did when the backup was taken, also those that were
+revoked since: look at "rounds key list", or leave them out with --without-keys. Sealed
+secrets come back as they are. Sealed credentials come back if ROUNDS_SECRETS_KEY opens
+them; otherwise pollers fetch new ones.
+
 --dry-run only verifies the file and says what is in it.`,
 		Example: `  rounds restore rounds-2026-11-22.ndjson.zst --dry-run
   rounds restore rounds-2026-11-22.ndjson.zst --to redis://127.0.0.1:6379 --shards 256`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return restore(cmd, env, args[0], where, dryRun)
+			return restore(cmd, env, args[0], where, dryRun, withoutKeys)
 		},
 	}
 	flags := cmd.Flags()
@@ -48,14 +58,17 @@ remove the namespace with "rounds namespace rm" and begin again.
 	flags.StringVar(&where.To, "to", "", "`URL` of the Redis, in the form of ROUNDS_REDIS_URL, which it replaces")
 	flags.StringVar(&where.Namespace, "namespace", "", "`NAMESPACE` into which it goes, in place of ROUNDS_NAMESPACE")
 	flags.IntVar(&where.Shards, "shards", 0, "how many shards the namespace gets; 0: as many as the backup has")
+	flags.BoolVar(&withoutKeys, "without-keys", false, "leave out the keys of the API")
 	flags.BoolVar(&dryRun, "dry-run", false, "only verify the file")
 	return cmd
 }
 
-func restore(cmd *cobra.Command, env Env, path string, where Restoring, dryRun bool) error {
+func restore(cmd *cobra.Command, env Env, path string, where Restoring, dryRun, withoutKeys bool) error {
 	if where.Shards < 0 || where.Shards > circulate.MaxShards {
 		return fmt.Errorf("--shards: must be 1 to %d, is %d", circulate.MaxShards, where.Shards)
 	}
+	g, began := newGauge(env), time.Now()
+	defer g.end()
 	file, end, err := reread(path, env.Stdin)
 	if err != nil {
 		return err
@@ -65,18 +78,27 @@ func restore(cmd *cobra.Command, env Env, path string, where Restoring, dryRun b
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	header, counts, err := backup.Verify(in)
+	g.begin("verifying")
+	found, err := backup.Verify(in, func(c backup.Counts) { g.show(c, backup.Counts{}, 0) })
 	closeIn()
+	g.end()
 	if err != nil {
 		return fmt.Errorf("%s: nothing was restored: %w", path, err)
 	}
-	fmt.Fprintf(env.Stdout, "%s: of namespace %s with %d shards, taken %s: %d accounts, %d messages, %d dead letters\n",
-		path, oneLine(header.Namespace), header.Shards, clockTime(header.Time), counts.Accounts, counts.Messages, counts.Dead)
+	fmt.Fprintf(env.Stdout, "%s: of namespace %s with %d shards, taken %s: %s\n",
+		path, oneLine(found.Header.Namespace), found.Header.Shards, clockTime(found.Header.Time), contents(found.Counts))
+	keys, err := privateKeys(env, cmd, &found)
+	if err != nil {
+		return err
+	}
+	for _, text := range sealed(&found, keys) {
+		fmt.Fprintln(env.Stdout, text)
+	}
 	if dryRun {
 		return nil
 	}
 	if where.Shards == 0 {
-		where.Shards = header.Shards
+		where.Shards = found.Header.Shards
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -87,20 +109,54 @@ func restore(cmd *cobra.Command, env Env, path string, where Restoring, dryRun b
 	}
 	defer closeAgain()
 	return env.Restore(cmd, where, func(ctx context.Context, ring *circulate.Ring) error {
-		done, err := backup.Restore(ctx, ring, again, func(c backup.Counts) {
-			if env.Terminal(env.Stderr) {
-				fmt.Fprintf(env.Stderr, "\r%d of %d accounts, %d of %d messages", c.Accounts, counts.Accounts, c.Messages, counts.Messages)
-			}
+		g.begin("restoring")
+		done, err := backup.Restore(ctx, ring, again, backup.Restoring{
+			Progress: func(c backup.Counts) { g.show(c, found.Counts, 0) }, Open: keys.OpenBox, WithoutKeys: withoutKeys,
 		})
-		if env.Terminal(env.Stderr) {
-			fmt.Fprintln(env.Stderr)
-		}
+		g.end()
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(env.Stdout, "restored %d accounts, %d messages and %d dead letters into namespace %s\n", done.Accounts, done.Messages, done.Dead, oneLine(ring.Namespace()))
+		restored := done.Counts
+		restored.Keys -= done.WithoutKeys
+		restored.Credentials -= done.Unopened + done.Expired
+		fmt.Fprintf(env.Stdout, "restored %s into namespace %s, in %s\n", contents(restored), oneLine(ring.Namespace()), took(time.Since(began)))
+		if done.Expired > 0 {
+			fmt.Fprintf(env.Stdout, "%s had expired: pollers fetch new ones\n", some(done.Expired, "credential"))
+		}
 		return nil
 	})
+}
+
+// privateKeys returns the keys of ROUNDS_SECRETS_KEY if there is something that they may open.
+func privateKeys(env Env, cmd *cobra.Command, found *backup.Contents) (opener.Keys, error) {
+	if len(found.SealedFor) == 0 {
+		return nil, nil
+	}
+	lookup, faults := settings.Layer(env.Lookup, cmd.Flags())
+	_, seal, err := settings.ReadSeal(lookup, cmd.Flags())
+	if err := errors.Join(faults, err); err != nil {
+		return nil, err
+	}
+	keys, err := opener.ParseKeys(seal.PrivateKeys)
+	if err != nil {
+		return nil, fmt.Errorf("ROUNDS_SECRETS_KEY: %w", err)
+	}
+	return keys, nil
+}
+
+// sealed says which keys the sealed parts of a backup need, for people.
+func sealed(found *backup.Contents, keys opener.Keys) []string {
+	var texts []string
+	for _, id := range slices.Sorted(maps.Keys(found.SealedFor)) {
+		n := found.SealedFor[id]
+		if keys.Has(id) {
+			texts = append(texts, fmt.Sprintf("%d of what is sealed is for key %s, which ROUNDS_SECRETS_KEY has", n, oneLine(id)))
+			continue
+		}
+		texts = append(texts, fmt.Sprintf("%d of what is sealed is for key %s, which ROUNDS_SECRETS_KEY does not have here: secrets are restored as they are, and pollers need that key to open them; credentials are left out, and fetched anew", n, oneLine(id)))
+	}
+	return texts
 }
 
 // reread returns a file that can be read twice. What comes from standard input is kept in a

@@ -165,10 +165,14 @@ func (c *Client) ExportWith(ctx context.Context, o accounts.Exporting, w io.Writ
 	}
 }
 
-// Backup writes a backup of everything. What was cut off has no trailer, which backup.Verify
-// finds.
-func (c *Client) Backup(ctx context.Context, w io.Writer) error {
-	answer, err := c.send(ctx, http.MethodGet, "/v1/backup", http.Header{"Accept": {"application/x-ndjson"}}, nil)
+// Backup writes a backup of everything, if asked for with secrets, which stay sealed. What was
+// cut off has no trailer, which backup.Verify finds.
+func (c *Client) Backup(ctx context.Context, withSecrets bool, w io.Writer) error {
+	path := "/v1/backup"
+	if withSecrets {
+		path += "?with_secrets=true"
+	}
+	answer, err := c.send(ctx, http.MethodGet, path, http.Header{"Accept": {"application/x-ndjson"}}, nil)
 	if err != nil {
 		return err
 	}

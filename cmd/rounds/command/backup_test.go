@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/secrets/opener"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -22,7 +24,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	for i, name := range []string{"b.ndjson", "b.ndjson.zst"} {
 		file := filepath.Join(dir, name)
-		if got := s.must("backup", file); !strings.HasPrefix(got, file+": 2 accounts, 0 messages, 0 dead letters, ") {
+		if got := s.must("backup", file); !strings.HasPrefix(got, file+" has 2 accounts, 0 messages and 0 dead letters: ") || !strings.Contains(got, "kB, taken in ") {
 			t.Errorf("backup: %q", got)
 		}
 		if got, err := restore(file, "--dry-run"); err != nil || !strings.Contains(got.out, "of namespace rounds with 4 shards, taken ") {
@@ -80,5 +82,57 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	if _, err := circulate.Open(t.Context(), server, circulate.Options{Namespace: "partly"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A backup with secrets is restored with the private key and without it, and says so. A
+// terminal sees how far it is.
+func TestBackupWithSecrets(t *testing.T) {
+	s := startAPI(t)
+	s.must("account", "add", "a", "--kind", "feed", "--set", "url=http://127.0.0.1:9/a")
+	if _, err := s.roundsWith(t.Context(), "hunter2-hunter2", "secret", "set", "KF"); err != nil {
+		t.Fatal(err)
+	}
+	s.must("key", "create", "ci", "--role", "viewer")
+	file := filepath.Join(t.TempDir(), "b.ndjson")
+	if got := s.must("backup", file); strings.Contains(got, "secret") || !strings.Contains(got, "1 key:") {
+		t.Errorf("without secrets: %q", got)
+	}
+	if got := s.must("backup", "--with-secrets", file); !strings.Contains(got, "1 key and 1 sealed secret: ") {
+		t.Errorf("with secrets: %q", got)
+	}
+	whole, err := os.ReadFile(file)
+	if err != nil || strings.Contains(string(whole), "hunter2") {
+		t.Errorf("the file has the secret in clear, or %v", err)
+	}
+	other, err := opener.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := other.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := redistest.Start(t)
+	for i, c := range []struct {
+		key, says string
+		args      []string
+	}{
+		{"", "which ROUNDS_SECRETS_KEY does not have here", nil},
+		{private, "which ROUNDS_SECRETS_KEY does not have here", []string{"--without-keys"}},
+	} {
+		env := map[string]string{"ROUNDS_REDIS_URL": "redis://" + process.Addr(), "ROUNDS_SECRETS_KEY": c.key}
+		namespace := []string{"one", "two"}[i]
+		got, err := runWith(t.Context(), env, "", append([]string{"restore", file, "--namespace", namespace}, c.args...)...)
+		if err != nil || !strings.Contains(got.out, c.says) || !strings.Contains(got.out, "1 sealed secret into namespace "+namespace) || strings.Contains(got.out, "1 key and 1 sealed secret into") != (len(c.args) == 0) {
+			t.Errorf("%d: %+v, %v", i, got, err)
+		}
+		stored, _, err := secret.At(redistest.Connect(t, process), namespace).Page(t.Context(), "", 10)
+		if err != nil || len(stored) != 1 || stored[0].Name != "KF" {
+			t.Errorf("%d: %+v, %v", i, stored, err)
+		}
+	}
+	if _, err := runWith(t.Context(), map[string]string{"ROUNDS_SECRETS_KEY": "x"}, "", "restore", file, "--dry-run"); err == nil || !strings.Contains(err.Error(), "ROUNDS_SECRETS_KEY") {
+		t.Errorf("a bad key: %v", err)
 	}
 }

@@ -93,21 +93,37 @@ func (k Keys) Newest() *secret.PublicKey {
 
 // Opens reports whether one of the keys opens secrets sealed for a public key.
 func (k Keys) Opens(public *secret.PublicKey) bool {
-	return slices.ContainsFunc(k, func(key *Key) bool { return key.public.ID() == public.ID() })
+	return k.Has(public.ID())
 }
 
 // open returns the secret in the record of a name.
 func (k Keys) open(name string, r *secret.Record) ([]byte, error) {
+	return k.openWith(r.Key, r.Enc, secret.Info(), r.AdditionalData(name), r.Sealed)
+}
+
+// OpenBox returns what a box holds that was sealed about the same. The error is ErrSeal or
+// ErrNoKey.
+func (k Keys) OpenBox(about string, b *secret.Box) ([]byte, error) {
+	return k.openWith(b.Key, b.Enc, secret.BoxInfo(), []byte(about), b.Sealed)
+}
+
+// Has reports whether one of the keys has an ID.
+func (k Keys) Has(id string) bool {
+	return slices.ContainsFunc(k, func(key *Key) bool { return key.public.ID() == id })
+}
+
+// openWith opens what was sealed for the key with an ID.
+func (k Keys) openWith(id string, enc, info, additional, sealed []byte) ([]byte, error) {
 	for _, key := range k {
-		if key.public.ID() != r.Key {
+		if key.public.ID() != id {
 			continue
 		}
 		_, kdf, aead := secret.Suite()
-		recipient, err := hpke.NewRecipient(r.Enc, key.private, kdf, aead, secret.Info())
+		recipient, err := hpke.NewRecipient(enc, key.private, kdf, aead, info)
 		if err != nil {
 			return nil, ErrSeal
 		}
-		value, err := recipient.Open(r.AdditionalData(name), r.Sealed)
+		value, err := recipient.Open(additional, sealed)
 		if err != nil {
 			return nil, ErrSeal
 		}
