@@ -195,13 +195,13 @@ func probe(h http.Handler, method, path string) *httptest.ResponseRecorder {
 func TestOps(t *testing.T) {
 	f := newFixture(t, nil)
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "rounds_up 1\n") })
-	ops := Ops(f.ring, metrics, nil)
+	ops := Ops(f.ring, nil, metrics, nil)
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/v1/accounts": 404, "/docs": 404} {
 		if w := probe(ops, "GET", path); w.Code != want {
 			t.Errorf("%s: %d", path, w.Code)
 		}
 	}
-	if w := probe(Ops(f.ring, nil, nil), "GET", "/metrics"); w.Code != 404 {
+	if w := probe(Ops(f.ring, nil, nil, nil), "GET", "/metrics"); w.Code != 404 {
 		t.Errorf("no metrics: %d", w.Code)
 	}
 	f.redis.Miniredis().SetError("LOADING")
@@ -215,7 +215,7 @@ func TestOps(t *testing.T) {
 // A page of another site does not get metrics either.
 func TestOpsForForeignPages(t *testing.T) {
 	f := newFixture(t, nil)
-	ops := Ops(f.ring, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "rounds_up 1\n") }), nil)
+	ops := Ops(f.ring, nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "rounds_up 1\n") }), nil)
 	for _, tt := range []struct {
 		path, host, site string
 		want             int
@@ -248,7 +248,7 @@ func TestOpsWithToken(t *testing.T) {
 	f := newFixture(t, nil)
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "rounds_up 1\n") })
 	token := ""
-	ops := Ops(f.ring, metrics, func() string { return token })
+	ops := Ops(f.ring, nil, metrics, func() string { return token })
 	expect := func(given, path string, want int) {
 		t.Helper()
 		r := httptest.NewRequest("GET", path, nil)

@@ -168,7 +168,10 @@ func replyOf(err error) (reply redis.Error) {
 func reasonOf(err error) string {
 	var reply redis.Error
 	var network net.Error
+	var unsaved *unsavedError
 	switch {
+	case errors.As(err, &unsaved):
+		return unsaved.Error()
 	case errors.Is(err, circulate.ErrMismatch):
 		return strings.TrimPrefix(err.Error(), "circulate: ")
 	case circulate.Full(err):

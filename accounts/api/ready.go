@@ -22,15 +22,16 @@ const readyTimeout = 3 * time.Second
 // API, or beside it. Metrics may be nil. Whatever is neither of the first two wants the
 // bearer token that the function returns, unless that is empty, or a key that is not bound
 // to labels; a nil function asks nobody for one, and then
-// only for a name of this machine, and for no page of another site.
-func Ops(ring *circulate.Ring, metrics http.Handler, token func() string) http.Handler {
+// only for a name of this machine, and for no page of another site. Unsaved is that of
+// Options.
+func Ops(ring *circulate.Ring, unsaved func() error, metrics http.Handler, token func() string) http.Handler {
 	closed := http.NewServeMux()
 	if metrics != nil {
 		closed.Handle("GET /metrics", metrics)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthy)
-	mux.Handle("GET /readyz", newReadiness(ring, slog.New(slog.DiscardHandler)))
+	mux.Handle("GET /readyz", newReadiness(ring, unsaved, slog.New(slog.DiscardHandler)))
 	mux.Handle("/", withToken(token, key.NewKeyring(ring, nil), found(closed)))
 	return mux
 }
@@ -97,8 +98,8 @@ func healthy(w http.ResponseWriter, _ *http.Request) { writeJSON(w, Health{"ok"}
 // readyChecks is how many probes a second ask Redis. Others get the last answer.
 const readyChecks = 5
 
-// readiness answers whether Redis can be used: whether it answers and takes writes. It logs only
-// changes, and not every probe.
+// readiness answers whether Redis can be used: whether it answers and takes writes, and whether
+// a process that has its own can save it. It logs only changes, and not every probe.
 type readiness struct {
 	check  func(context.Context) error
 	log    *slog.Logger
@@ -111,8 +112,20 @@ type readiness struct {
 	checks int
 }
 
-func newReadiness(ring *circulate.Ring, log *slog.Logger) *readiness {
+// unsavedError reports that a process that has everything itself cannot save it. Its text is
+// for everybody.
+type unsavedError struct{ why error }
+
+// Error says why.
+func (e *unsavedError) Error() string { return e.why.Error() }
+
+func newReadiness(ring *circulate.Ring, unsaved func() error, log *slog.Logger) *readiness {
 	return &readiness{log: log, check: func(ctx context.Context) error {
+		if unsaved != nil {
+			if err := unsaved(); err != nil {
+				return &unsavedError{err}
+			}
+		}
 		if err := ring.Check(ctx); err != nil {
 			return err
 		}

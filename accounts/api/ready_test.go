@@ -60,7 +60,7 @@ func TestFullRedisIsNotReady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newReadiness(ring, slog.New(slog.DiscardHandler))
+	h := newReadiness(ring, nil, slog.New(slog.DiscardHandler))
 	probe := func(code int, says string) {
 		t.Helper()
 		reply := httptest.NewRecorder()

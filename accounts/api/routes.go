@@ -140,7 +140,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 		return nil, err
 	}
 	open.HandleFunc("GET /healthz", healthy)
-	open.Handle("GET /readyz", newReadiness(s.options.Ring, s.options.Log))
+	open.Handle("GET /readyz", newReadiness(s.options.Ring, s.options.Unsaved, s.options.Log))
 	s.addCallbacks(open, t.callbacks)
 	open.HandleFunc("GET /docs", docs)
 	open.HandleFunc("GET /docs/{file}", docs)

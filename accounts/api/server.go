@@ -81,6 +81,10 @@ type Options struct {
 	// say.
 	Store func(context.Context) outlook.Store
 
+	// Unsaved returns why a process that keeps everything itself cannot save what changes,
+	// which /readyz tells everybody. Nil, or a nil error: it can.
+	Unsaved func() error
+
 	DeadAfter    time.Duration // a replica that is silent for so long is not alive; default 10 s
 	MaxFollowers int           // how many callers may follow messages at once; default 256
 	PollInterval time.Duration // how often a follower looks for messages without a wake-up; default 1 min

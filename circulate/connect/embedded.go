@@ -11,7 +11,8 @@ import (
 )
 
 // Embedded is a Redis inside the process, in memory, for a laptop and for tests. It
-// listens nowhere unless Listen is called, and its data ends with the process.
+// listens nowhere unless Listen is called, and its data ends with the process unless package
+// datadir saves it.
 type Embedded struct {
 	server *miniredis.Miniredis
 	clock  *embeddedClock
@@ -20,6 +21,9 @@ type Embedded struct {
 	mu     sync.Mutex // guards the server, which must not be dialled while it is closed
 	closed bool
 	door   *doorway // nil: it listens nowhere
+
+	looking sync.Mutex // one Look at a time
+	look    look
 }
 
 // embeddedClock is the server's clock. It stands still while commands run, and advances
@@ -96,6 +100,9 @@ func (e *Embedded) connFor(ctx context.Context, _ string, p purpose) (redis.Conn
 
 // Name returns "embedded".
 func (e *Embedded) Name() string { return "embedded" }
+
+// Survey tells nothing but the name.
+func (e *Embedded) Survey(context.Context) ([]Node, error) { return []Node{{Name: e.Name()}}, nil }
 
 // Miniredis returns the server itself, for tests that inject faults.
 func (e *Embedded) Miniredis() *miniredis.Miniredis { return e.server }

@@ -29,11 +29,14 @@ type Node struct {
 }
 
 // Survey asks every server that holds data about itself. A server that cannot be reached is in
-// the list as well, and the error names it. The embedded server tells nothing.
+// the list as well, and the error names it. A server with a Survey of its own, as the embedded
+// one, is not asked.
 func Survey(ctx context.Context, server Server) ([]Node, error) {
 	switch s := server.(type) {
-	case *Embedded:
-		return []Node{{Name: s.Name()}}, nil
+	case interface {
+		Survey(ctx context.Context) ([]Node, error)
+	}:
+		return s.Survey(ctx)
 	case *Cluster:
 		addresses, err := s.Nodes(ctx)
 		if err != nil {

@@ -86,7 +86,7 @@ func (e environment) restore(cmd *cobra.Command, where admin.Restoring, use func
 	if err := circulate.ValidateNamespace(s.Namespace); err != nil {
 		return fmt.Errorf("namespace %q: %w", s.Namespace, err)
 	}
-	there, err := service.OpenNamespace(s, s.Namespace)
+	there, err := service.OpenNamespace(cmd.Context(), s, s.Namespace)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (e environment) keyring(cmd *cobra.Command, use func(context.Context, *key.
 	if err := errors.Join(faults, err); err != nil {
 		return err
 	}
-	there, err := service.OpenNamespace(s, s.Namespace)
+	there, err := service.OpenNamespace(cmd.Context(), s, s.Namespace)
 	if err != nil {
 		return err
 	}

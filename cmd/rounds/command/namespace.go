@@ -53,7 +53,7 @@ this.`,
 			if err := circulate.ValidateNamespace(args[0]); err != nil {
 				return fmt.Errorf("namespace %q: %w", args[0], err)
 			}
-			removal.there, err = service.OpenNamespace(s, args[0])
+			removal.there, err = service.OpenNamespace(cmd.Context(), s, args[0])
 			if err != nil {
 				return err
 			}

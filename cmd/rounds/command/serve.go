@@ -28,6 +28,7 @@ without a restart. If there is any fault, none of them changes.
 
 ` + settingsHelp(),
 		Example: `  rounds serve
+  rounds serve --data ~/accounts
   ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds serve --roles poller
   rounds serve --roles api,poller,monitor,delivery --webhooks-file webhooks.json
   rounds serve --redis-url redis://127.0.0.1:6379 --api-addr 127.0.0.1:9000`,
@@ -70,13 +71,13 @@ without a restart. If there is any fault, none of them changes.
 }
 
 // misspelt refuses an unknown variable if no Redis is named: it may be the one that
-// should name it, and then everything would be kept in memory and lost.
+// should name it, and then everything would be kept where nobody looks for it.
 func misspelt(name string) error {
 	hint := ""
 	if likely := settings.Likely(name); likely != "" {
 		hint = " (is it " + likely + "?)"
 	}
-	return fmt.Errorf("%s: no setting has this name%s; it is refused because ROUNDS_REDIS_URL is not set and everything would be kept in this process' memory", name, hint)
+	return fmt.Errorf("%s: no setting has this name%s; it is refused because ROUNDS_REDIS_URL is not set and everything would be kept on this machine alone", name, hint)
 }
 
 // settingsHelp returns the list of all variables.

@@ -31,11 +31,19 @@ type Namespace struct {
 // NamespaceUser is a process that uses a namespace.
 type NamespaceUser = namespace.Process
 
-// OpenNamespace prepares connections to the Redis of the settings, which must name one. It
-// makes nothing there. The caller closes it.
-func OpenNamespace(s settings.Redis, name string) (*Namespace, error) {
-	if s.URL == "" {
-		return nil, errors.New("ROUNDS_REDIS_URL must say in which Redis the namespace is")
+// OpenNamespace prepares connections to the Redis of the settings, or takes the directory where
+// the Redis inside a process keeps what it has: the settings must name either. It makes nothing
+// there. The caller closes it, and looks at the error: in a directory, that saves what changed.
+func OpenNamespace(ctx context.Context, s settings.Redis, name string) (*Namespace, error) {
+	switch {
+	case s.Kept() && s.DataGiven:
+		own, err := openKept(ctx, s, "", "a rounds command", slog.New(slog.DiscardHandler))
+		if err != nil {
+			return nil, err
+		}
+		return &Namespace{own, name}, nil
+	case s.URL == "":
+		return nil, errors.New("ROUNDS_REDIS_URL must say in which Redis it is, or --data in which directory")
 	}
 	server, err := openRedis(s, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
@@ -44,7 +52,7 @@ func OpenNamespace(s settings.Redis, name string) (*Namespace, error) {
 	return &Namespace{server, name}, nil
 }
 
-// Close closes the connections.
+// Close closes the connections, or saves what changed in a directory.
 func (n *Namespace) Close() error { return n.server.Close() }
 
 // Redis names the Redis, without a password.

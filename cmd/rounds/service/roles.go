@@ -91,11 +91,11 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 	}
 	s := again.settings()
 	if !s.API.Roles.Has(settings.RoleAPI) {
-		front.show(api.Ops(ring, metrics, front.demanded(again.settings)))
+		front.show(api.Ops(ring, keep.failing, metrics, front.demanded(again.settings)))
 	} else {
 		options := api.Options{
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
-			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, RequireKey: s.API.KeysRequired(), Data: keep.data, Store: keep.servers,
+			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, RequireKey: s.API.KeysRequired(), Data: keep.data, Store: keep.servers, Unsaved: keep.failing,
 			Trail: again.trail.Load(), Seal: o.seals.public.Load, Demo: o.Demo,
 		}
 		pages, err := guide.New(api.GuidePath)
@@ -126,7 +126,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 		context.AfterFunc(ctx, server.Close)
 		front.show(newRequestMetrics(registry).counting(server))
 		if front.ops != nil {
-			front.ops.show(api.Ops(ring, metrics, front.ops.demanded(again.settings)))
+			front.ops.show(api.Ops(ring, keep.failing, metrics, front.ops.demanded(again.settings)))
 		}
 	}
 	return nil

@@ -62,9 +62,6 @@ func (s *seals) take(read settings.Settings, _ settings.Lookup) (func(), []strin
 // RotateSecrets seals all stored secrets of a namespace for the newest of the keys, and
 // reports progress. It uses Redis directly, because the API has no key that opens them.
 func RotateSecrets(ctx context.Context, s settings.Redis, seal settings.Seal, progress func(opener.Rotated)) (opener.Rotated, error) {
-	if s.URL == "" {
-		return opener.Rotated{}, errors.New("ROUNDS_REDIS_URL must say in which Redis the secrets are")
-	}
 	keys, _, err := sealKeys(settings.Seal{PrivateKeys: seal.PrivateKeys})
 	if err != nil {
 		return opener.Rotated{}, err
@@ -72,7 +69,7 @@ func RotateSecrets(ctx context.Context, s settings.Redis, seal settings.Seal, pr
 	if len(keys) == 0 {
 		return opener.Rotated{}, errors.New(privateKeys + " must hold the keys, the newest first: that one seals, and all of them open")
 	}
-	there, err := OpenNamespace(s, s.Namespace)
+	there, err := OpenNamespace(ctx, s, s.Namespace)
 	if err != nil {
 		return opener.Rotated{}, err
 	}

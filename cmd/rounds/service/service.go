@@ -98,7 +98,7 @@ func (o Options) withDefaults() Options {
 // Run runs the roles of a process until ctx is done, and then returns nil. It waits for a
 // Redis that is not there yet. It returns an error for settings in which Validate finds a
 // fault, or that disagree with what is in Redis.
-func Run(ctx context.Context, s settings.Settings, o Options) error {
+func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 	o = o.withDefaults()
 	again := newReloader(s, o)
 	o.Lookup, o.reserved = again.find, s.Files()
@@ -109,11 +109,11 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 	defer stop()
 	warnOfReach(s, o.Log)
 	reserved := &fetch.Reserved{}
-	server, closeRedis, err := o.redis(s.Redis, reserved)
+	server, closeRedis, err := o.redis(ctx, s.Redis, reserved)
 	if err != nil {
 		return err
 	}
-	defer closeRedis()
+	defer func() { err = errors.Join(err, closeRedis()) }() // after everybody who uses it
 
 	metrics := newExposition(o.Version, o.Commit)
 	calls := newRedisMetrics(metrics.process, server)
@@ -203,25 +203,36 @@ func Run(ctx context.Context, s settings.Settings, o Options) error {
 }
 
 // redis returns the Redis of the process, and what closes it when the service ends.
-func (o Options) redis(s settings.Redis, reserved *fetch.Reserved) (server connect.Server, done func(), err error) {
+func (o Options) redis(ctx context.Context, s settings.Redis, reserved *fetch.Reserved) (server connect.Server, done func() error, err error) {
 	if o.Redis != nil {
 		if at, ok := o.Redis.(interface{ Addr() net.Addr }); ok {
 			reserved.Add(at.Addr())
 		}
-		return o.Redis, func() {}, nil
+		return o.Redis, func() error { return nil }, nil
+	}
+	if s.Kept() {
+		own, err := openKept(ctx, s, o.Version, "rounds serve", o.Log)
+		if err != nil {
+			return nil, nil, err
+		}
+		o.Log.Info("ROUNDS_REDIS_URL is not set: using a Redis inside this process, which keeps what it has", "path", s.DataDir, "within", s.DataWithin)
+		return own, own.Close, nil
 	}
 	server, err = openRedis(s, o.Log, reserved)
 	if err != nil {
 		return nil, nil, err
 	}
-	return server, func() { _ = server.Close() }, nil // the process ends, or at least its service
+	return server, func() error {
+		_ = server.Close() // the process ends, or at least its service
+		return nil
+	}, nil
 }
 
 // openRedis prepares connections to Redis, and reserves its addresses: checks and
 // webhooks must not reach them.
 func openRedis(s settings.Redis, log *slog.Logger, reserved *fetch.Reserved) (connect.Server, error) {
 	if s.URL == "" {
-		log.Warn("ROUNDS_REDIS_URL is not set: using a Redis inside this process, in memory; everything in it is lost when the process ends")
+		log.Warn("nothing is kept: the Redis inside this process has everything in memory, and it is lost when the process ends")
 		return connect.NewEmbedded(), nil
 	}
 	options := connectOptions(s)

@@ -58,8 +58,8 @@ func (s *store) ask(ctx context.Context) {
 		return
 	}
 	s.asked = time.Now()
-	_, embedded := s.server.(*connect.Embedded)
-	s.known.Store, s.known.Forgets = s.server.Name(), embedded
+	_, inMemory := s.server.(*connect.Embedded)
+	s.known.Store, s.known.Forgets = s.server.Name(), inMemory
 	// Not the caller's context alone: others have this answer too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), surveyWithin)
 	defer cancel()
@@ -89,6 +89,14 @@ func (s *store) tell(ctx context.Context, log *slog.Logger) {
 			log.Warn(c.Text)
 		}
 	}
+}
+
+// failing returns why a process that has everything itself cannot save it; nil: it can.
+func (s *store) failing() error {
+	if own, ok := s.server.(*kept); ok {
+		return own.failing()
+	}
+	return nil
 }
 
 // concerns returns what could lose data, in the monitor's form.

@@ -135,19 +135,22 @@ func (a API) Clear() bool {
 }
 
 // InProcess is a check for Read, for a process that would serve. It refuses what needs a
-// shared Redis if none is named. The name of that variable is probably misspelt; in one
-// process' memory everything would be lost, and no other process would see it.
+// shared Redis if none is named: no other process would see what one has for itself. What
+// other machines register is only taken if somebody said where it is kept.
 func InProcess(s Settings) error {
 	if s.Redis.URL != "" {
 		return nil
 	}
 	for _, role := range []string{RoleAPI, RolePoller, RoleMonitor} {
 		if !s.API.Roles.Has(role) {
-			return Faults{{"ROUNDS_REDIS_URL", fmt.Sprintf("must be set, because ROUNDS_ROLES is without %s: in this process' memory no other one could see the accounts", role)}}
+			return Faults{{"ROUNDS_REDIS_URL", fmt.Sprintf("must be set, because ROUNDS_ROLES is without %s: in this process no other one could see the accounts", role)}}
 		}
 	}
-	if !loopback(s.API.Addr) {
-		return Faults{{"ROUNDS_REDIS_URL", fmt.Sprintf("must be set, because ROUNDS_API_ADDR %q is not a loopback address: what others register must not be forgotten when this process ends", s.API.Addr)}}
+	if !loopback(s.API.Addr) && (!s.Redis.DataGiven || s.Redis.DataDir == Memory) {
+		return Faults{{"ROUNDS_REDIS_URL", fmt.Sprintf("must be set, or ROUNDS_DATA_DIR, because ROUNDS_API_ADDR %q is not a loopback address: what others register must not be forgotten when this process, or its container, ends", s.API.Addr)}}
+	}
+	if s.Redis.DataDir == "" {
+		return Faults{{"ROUNDS_DATA_DIR", "must be set, because " + errHomeless.Error() + ": name a directory, or memory to keep nothing; or set ROUNDS_REDIS_URL"}}
 	}
 	return nil
 }

@@ -62,6 +62,7 @@ func Read(lookup Lookup, flags *pflag.FlagSet, checks ...func(Settings) error) (
 	r := newReading(lookup, flags)
 	r.fill(&s)
 	r.checkRedis(&s.Redis)
+	r.placeData(&s.Redis)
 	r.checkAccess(&s.Access)
 	r.checkServed(&s)
 	r.checkOIDC(&s)
@@ -101,6 +102,7 @@ func ReadRedis(lookup Lookup, flags *pflag.FlagSet) (Redis, error) {
 	r := newReading(lookup, flags)
 	r.fill(&s)
 	r.checkRedis(&s)
+	r.placeData(&s)
 	return s, errors.Join(r.faults...)
 }
 
@@ -166,7 +168,13 @@ func (r *reading) flagOf(name string) *pflag.Flag {
 	if r.flags == nil {
 		return nil
 	}
-	f := r.flags.Lookup(Setting{Name: name}.flag())
+	flag := Setting{Name: name}.flag()
+	for _, s := range All() {
+		if s.Name == name {
+			flag = s.flag()
+		}
+	}
+	f := r.flags.Lookup(flag)
 	if f == nil || !f.Changed {
 		return nil
 	}

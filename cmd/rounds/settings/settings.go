@@ -14,8 +14,8 @@ import (
 
 // Settings are the settings of the service. The structs below are the one source of every
 // variable: its name and default (env), its meaning (about), its bounds (min, max), its
-// choices (oneof), whether its value may be shown (secret), and whether a running process
-// can change it (live). The flags, the help and the guide's table are made from them.
+// choices (oneof), whether its value may be shown (secret), whether a running process
+// can change it (live), and its flag if that does not follow from the name (flag). The flags, the help and the guide's table are made from them.
 type Settings struct {
 	Redis    Redis
 	API      API
@@ -31,9 +31,14 @@ type Settings struct {
 
 // Redis says where Redis is, and what this service has there.
 type Redis struct {
-	URL                  string `env:"ROUNDS_REDIS_URL" secret:"in part" about:"where Redis is: redis://[USER:PASSWORD@]HOST:PORT[/DATABASE], redis+sentinel://[USER:PASSWORD@]HOST:PORT[,…]/MASTER[?db=N&sentinel_user=U&sentinel_password=P&sentinel_tls=BOOL] or redis+cluster://[USER:PASSWORD@]HOST:PORT[,…], with rediss for TLS; unset: one inside the process, in memory"`
-	PasswordFile         string `env:"ROUNDS_REDIS_PASSWORD_FILE" about:"file that holds Redis' password, in place of one in ROUNDS_REDIS_URL, which may name the user as redis://USER@HOST:PORT; read again for each new connection"`
-	SentinelPasswordFile string `env:"ROUNDS_REDIS_SENTINEL_PASSWORD_FILE" about:"the same for the sentinels of redis+sentinel://, in place of sentinel_password"`
+	URL                  string        `env:"ROUNDS_REDIS_URL" secret:"in part" about:"where Redis is: redis://[USER:PASSWORD@]HOST:PORT[/DATABASE], redis+sentinel://[USER:PASSWORD@]HOST:PORT[,…]/MASTER[?db=N&sentinel_user=U&sentinel_password=P&sentinel_tls=BOOL] or redis+cluster://[USER:PASSWORD@]HOST:PORT[,…], with rediss for TLS; unset: one inside the process, which keeps what it has in ROUNDS_DATA_DIR"`
+	DataDir              string        `env:"ROUNDS_DATA_DIR" flag:"data" about:"directory where the Redis inside the process keeps what it has, of one process alone; memory: nowhere, everything is lost when the process ends; unset: rounds in the user's state directory, such as ~/.local/state/rounds; without a meaning where ROUNDS_REDIS_URL is set"`
+	DataWithin           time.Duration `env:"ROUNDS_DATA_SAVE_WITHIN,default=5s" min:"50ms" max:"1h" about:"within which time after a change it is saved in ROUNDS_DATA_DIR: so much a process that is killed may lose"`
+	PasswordFile         string        `env:"ROUNDS_REDIS_PASSWORD_FILE" about:"file that holds Redis' password, in place of one in ROUNDS_REDIS_URL, which may name the user as redis://USER@HOST:PORT; read again for each new connection"`
+	SentinelPasswordFile string        `env:"ROUNDS_REDIS_SENTINEL_PASSWORD_FILE" about:"the same for the sentinels of redis+sentinel://, in place of sentinel_password"`
+
+	// DataGiven is set if somebody said where DataDir is.
+	DataGiven bool
 
 	CAFile    string `env:"ROUNDS_REDIS_CA_FILE" about:"PEM file with the authorities that Redis' certificate may come from, besides the system's"`
 	CertFile  string `env:"ROUNDS_REDIS_CERT_FILE" about:"PEM file with the certificate to show to Redis"`
@@ -42,6 +47,12 @@ type Redis struct {
 	Shards    int    `env:"ROUNDS_SHARDS,default=0" min:"0" max:"16384" about:"how many shards a namespace has, fixed at its first start; 0: as many as it has, or 64 if it is new"`
 	Timeline  int    `env:"ROUNDS_TIMELINE,default=100000" live:"yes" min:"0" max:"100000000" about:"about how many lines the timelines of all accounts keep in Redis together, at some 100 bytes each, the same in all processes; 0: none, and a process that starts removes those there are"`
 }
+
+// Memory is the choice of ROUNDS_DATA_DIR that keeps nothing.
+const Memory = "memory"
+
+// Kept reports whether the Redis inside the process keeps what it has in a directory.
+func (r Redis) Kept() bool { return r.URL == "" && r.DataDir != "" && r.DataDir != Memory }
 
 // API says what a process does, and how it is reached.
 type API struct {

@@ -39,7 +39,7 @@ func lookupIn(variables map[string]string) Lookup {
 
 func TestSettingsDefaults(t *testing.T) {
 	want := Settings{
-		Redis:  Redis{Namespace: circulate.DefaultNamespace, Timeline: 100_000},
+		Redis:  Redis{DataWithin: 5 * time.Second, Namespace: circulate.DefaultNamespace, Timeline: 100_000},
 		API:    API{Roles: Roles{"api", "poller", "monitor"}, Addr: "127.0.0.1:8080", Auth: "auto", SocketMode: 0o660, Connections: 1024, Followers: 256, Dashboard: true, TrailKept: 100_000},
 		Access: Access{URL: "http://127.0.0.1:8080"},
 		OIDC:   OIDC{GroupsClaim: "groups"},
@@ -245,18 +245,24 @@ func TestSettingsTable(t *testing.T) {
 	}
 }
 
-// Without a Redis, everything is in the memory of one process. Settings that need more are
+// Without a Redis, one process has everything to itself. Settings that need more are
 // refused, because the variable that should name a Redis is probably misspelt.
 func TestWithoutARedis(t *testing.T) {
 	for name, tt := range map[string]struct {
 		variables map[string]string
 		want      string
 	}{
-		"a laptop":     {nil, ""},
-		"one role":     {map[string]string{"ROUNDS_ROLES": "poller"}, "ROUNDS_REDIS_URL: must be set, because ROUNDS_ROLES is without api"},
-		"no monitor":   {map[string]string{"ROUNDS_ROLES": "api,poller"}, "ROUNDS_REDIS_URL: must be set, because ROUNDS_ROLES is without monitor"},
-		"off loopback": {map[string]string{"ROUNDS_API_ADDR": "0.0.0.0:8080", "ROUNDS_API_TOKEN": "0123456789abcdef"}, `ROUNDS_REDIS_URL: must be set, because ROUNDS_API_ADDR "0.0.0.0:8080"`},
-		"with one":     {map[string]string{"ROUNDS_ROLES": "poller", "ROUNDS_REDIS_URL": "redis://127.0.0.1:6379"}, ""},
+		"a laptop":  {map[string]string{"HOME": "/home/me"}, ""},
+		"no home":   {nil, "ROUNDS_DATA_DIR: must be set, because the environment names no home directory"},
+		"in memory": {map[string]string{"ROUNDS_DATA_DIR": "memory"}, ""},
+		"off loopback, in memory": {map[string]string{"ROUNDS_DATA_DIR": "memory", "ROUNDS_API_ADDR": "0.0.0.0:8080", "ROUNDS_API_TOKEN": "0123456789abcdef"},
+			`ROUNDS_REDIS_URL: must be set, or ROUNDS_DATA_DIR, because ROUNDS_API_ADDR "0.0.0.0:8080"`},
+		"off loopback, by default": {map[string]string{"HOME": "/home/me", "ROUNDS_API_ADDR": "0.0.0.0:8080", "ROUNDS_API_TOKEN": "0123456789abcdef"},
+			`ROUNDS_REDIS_URL: must be set, or ROUNDS_DATA_DIR, because ROUNDS_API_ADDR "0.0.0.0:8080"`},
+		"off loopback, in a directory": {map[string]string{"ROUNDS_DATA_DIR": "/var/lib/rounds", "ROUNDS_API_ADDR": "0.0.0.0:8080", "ROUNDS_API_TOKEN": "0123456789abcdef"}, ""},
+		"one role":                     {map[string]string{"ROUNDS_ROLES": "poller"}, "ROUNDS_REDIS_URL: must be set, because ROUNDS_ROLES is without api"},
+		"no monitor":                   {map[string]string{"ROUNDS_ROLES": "api,poller"}, "ROUNDS_REDIS_URL: must be set, because ROUNDS_ROLES is without monitor"},
+		"with one":                     {map[string]string{"ROUNDS_ROLES": "poller", "ROUNDS_REDIS_URL": "redis://127.0.0.1:6379"}, ""},
 	} {
 		_, err := Read(lookupIn(tt.variables), nil, InProcess)
 		if got := fmt.Sprint(err); tt.want == "" && err != nil || !strings.Contains(got, tt.want) {

@@ -23,6 +23,7 @@ type Setting struct {
 	Live    bool   // a running process uses another value when it reads its settings again
 
 	min, max, oneof string
+	ownFlag         string // empty: the flag follows from the name
 	kind            reflect.Type
 	index           []int // the field's place in its struct
 }
@@ -44,7 +45,7 @@ func settingsOf(t reflect.Type) []Setting {
 		name, fallback, _ := strings.Cut(tag, ",default=")
 		all = append(all, Setting{
 			Name: name, Default: fallback, About: f.Tag.Get("about"), Secret: f.Tag.Get("secret"), Live: f.Tag.Get("live") != "",
-			min: f.Tag.Get("min"), max: f.Tag.Get("max"), oneof: f.Tag.Get("oneof"), kind: f.Type, index: f.Index,
+			min: f.Tag.Get("min"), max: f.Tag.Get("max"), oneof: f.Tag.Get("oneof"), ownFlag: f.Tag.Get("flag"), kind: f.Type, index: f.Index,
 		})
 	}
 	return all
@@ -76,8 +77,11 @@ func isUsers(name string) bool {
 // flag returns the setting's flag. A secret has none, because everybody on a machine can
 // read the arguments of its processes.
 func (s Setting) flag() string {
-	if s.Secret == "yes" {
+	switch {
+	case s.Secret == "yes":
 		return ""
+	case s.ownFlag != "":
+		return s.ownFlag
 	}
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(s.Name, "ROUNDS_")), "_", "-")
 }

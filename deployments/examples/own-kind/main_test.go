@@ -91,7 +91,7 @@ func TestTheProgramKnowsItsKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	variables := []string{"ROUNDS_API_ADDR=" + addr, "ROUNDS_API_URL=http://" + addr, "ROUNDS_ALLOW_PRIVATE_ADDRESSES=true", "ROUNDS_LIMITS=statuspage rate=100/s"}
+	variables := []string{"ROUNDS_API_ADDR=" + addr, "ROUNDS_API_URL=http://" + addr, "ROUNDS_ALLOW_PRIVATE_ADDRESSES=true", "ROUNDS_LIMITS=statuspage rate=100/s", "ROUNDS_DATA_DIR=memory"}
 	service, err := processes.Start("own-kind", path, variables, "serve")
 	if err != nil {
 		t.Fatal(err)

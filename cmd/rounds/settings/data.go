@@ -1,0 +1,68 @@
+package settings
+
+import (
+	"errors"
+	"path/filepath"
+	"runtime"
+)
+
+// dataFolder is the folder of this program in a user's state directory.
+const dataFolder = "rounds"
+
+var errHomeless = errors.New("the environment names no home directory")
+
+// placeData finds where the Redis inside the process keeps what it has, if nobody said so. A
+// caller without an environment has no such place.
+func (r *reading) placeData(s *Redis) {
+	s.DataGiven = s.DataDir != ""
+	if r.flagOf("ROUNDS_DATA_DIR") != nil && s.DataGiven && s.URL != "" {
+		if r.flagOf("ROUNDS_REDIS_URL") != nil {
+			r.fault("ROUNDS_DATA_DIR", "must not be given with --redis-url: either has everything")
+			return
+		}
+		s.URL = "" // flags override the environment
+	}
+	switch {
+	case s.URL != "" || s.DataDir == Memory:
+	case s.DataDir != "":
+		path, err := filepath.Abs(s.DataDir)
+		if err != nil {
+			r.fault("ROUNDS_DATA_DIR", "must be a directory: "+reasonOf(err))
+			return
+		}
+		s.DataDir = path
+	case r.lookup != nil:
+		if state, err := stateDir(runtime.GOOS, r.lookup); err == nil {
+			s.DataDir = filepath.Join(state, dataFolder)
+		}
+	}
+}
+
+// stateDir returns the user's directory for what programs keep from one run to the next, by
+// the convention of the operating system. The XDG Base Directory Specification wants
+// relative paths ignored.
+func stateDir(system string, lookup Lookup) (string, error) {
+	from := func(name string, below ...string) (string, bool) {
+		path, ok := lookup(name)
+		if !ok || path == "" || !filepath.IsAbs(path) && system == runtime.GOOS {
+			return "", false
+		}
+		return filepath.Join(append([]string{path}, below...)...), true
+	}
+	var path string
+	var ok bool
+	switch system {
+	case "windows":
+		path, ok = from("LocalAppData")
+	case "darwin", "ios":
+		path, ok = from("HOME", "Library", "Application Support")
+	default:
+		if path, ok = from("XDG_STATE_HOME"); !ok {
+			path, ok = from("HOME", ".local", "state")
+		}
+	}
+	if !ok {
+		return "", errHomeless
+	}
+	return path, nil
+}
