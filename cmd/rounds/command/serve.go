@@ -22,6 +22,10 @@ accounts, monitor requeues what dead or stuck pollers held, and delivery, which 
 be requested, delivers messages to the endpoints of ROUNDS_WEBHOOKS_FILE. Any
 number of processes of any roles may share one Redis.
 
+Without ROUNDS_REDIS_URL a process has a Redis of its own. It keeps accounts, messages
+and everything else in a directory (--data), and goes on from there at its next start.
+One that is killed loses at most the last 5 s. --data memory keeps nothing.
+
 SIGHUP has the process read its settings again, as "rounds reload" does: limits,
 webhooks, callbacks, the API's token, secrets and the level of the log change
 without a restart. If there is any fault, none of them changes.
