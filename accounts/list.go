@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"sort"
-	"sync"
 
 	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
@@ -190,17 +189,13 @@ func (r *Registry) count(ctx context.Context, s Selector, budget int) (Counted, 
 
 // countPlaces counts the accounts of all shards by place, as far as that is exact.
 func (r *Registry) countPlaces(ctx context.Context) (circulate.Count, error) {
-	var mu sync.Mutex
 	var all circulate.Count
-	err := circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) error {
-		c, err := r.ring.Count(ctx, shard)
-		mu.Lock()
-		defer mu.Unlock()
+	counts, err := circulate.CountAll(ctx, r.ring)
+	for _, c := range counts {
 		all.Registered += c.Registered
 		all.Scheduled += c.Scheduled
 		all.Parked += c.Parked
-		return err
-	})
+	}
 	return all, err
 }
 

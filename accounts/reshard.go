@@ -107,27 +107,25 @@ func (r *Registry) Resharding(ctx context.Context, deadAfter time.Duration) (Res
 	if done.Resharding, err = r.ring.Mover().State(ctx); err != nil {
 		return Resharding{}, err
 	}
+	counts, err := circulate.CountAll(ctx, r.ring)
+	if err != nil {
+		return Resharding{}, err
+	}
+	for _, count := range counts {
+		done.Accounts += count.Registered
+	}
 	var mu sync.Mutex
-	err = circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) error {
-		count, err := r.ring.Count(ctx, shard)
+	err = circulate.EachShard(ctx, r.ring.Sources(), func(ctx context.Context, shard int) error {
+		left, err := r.ring.Mover().Remaining(ctx, shard)
 		if err != nil {
 			return err
 		}
-		var left circulate.Leftover
-		if shard < r.ring.Sources() {
-			if left, err = r.ring.Mover().Remaining(ctx, shard); err != nil {
-				return err
-			}
-		}
 		mu.Lock()
 		defer mu.Unlock()
-		done.Accounts += count.Registered
-		if shard < r.ring.Sources() {
-			done.Left += count.Registered
-			done.Messages += count.Messages
-			done.Transit += left.Transit
-			done.Kept += left.Kept
-		}
+		done.Left += counts[shard].Registered
+		done.Messages += counts[shard].Messages
+		done.Transit += left.Transit
+		done.Kept += left.Kept
 		return nil
 	})
 	if err != nil || done.Phase != circulate.Moving {

@@ -3,7 +3,6 @@ package accounts
 import (
 	"context"
 	"encoding/json"
-	"sync"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/history"
@@ -58,17 +57,10 @@ func (r *Registry) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	var mu sync.Mutex
-	err = circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) error {
-		c, err := r.ring.Count(ctx, shard)
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
+	counts, err := circulate.CountAll(ctx, r.ring)
+	for _, c := range counts {
 		s.add(c)
-		return nil
-	})
+	}
 	return s, err
 }
 

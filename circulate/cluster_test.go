@@ -75,6 +75,7 @@ func TestStepsOfAShardThatHasJustMovedGoRight(t *testing.T) {
 		"command":  func(ctx context.Context) error { _, err := ring.Streams().Last(ctx, 0); return err },
 		"pipeline": func(ctx context.Context) error { _, _, err := ring.Oldest(ctx, 0, 1, 1); return err },
 		"multi":    func(ctx context.Context) error { _, err := ring.Count(ctx, 0); return err },
+		"batches":  func(ctx context.Context) error { _, err := circulate.CountAll(ctx, ring); return err },
 		"requeue":  func(ctx context.Context) error { _, _, err := ring.Requeue(ctx, 0, held); return err },
 	} {
 		if name == "requeue" {
@@ -97,7 +98,7 @@ func TestStepsOfAShardThatHasJustMovedGoRight(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if i != 5 {
+	if i != 6 {
 		t.Errorf("moved %d times", i)
 	}
 	expectLaw(t, server, ring, 1)

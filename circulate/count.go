@@ -3,6 +3,7 @@ package circulate
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,25 +42,94 @@ func (r *Ring) Count(ctx context.Context, shard int) (Count, error) {
 	if err != nil {
 		return Count{}, err
 	}
-	var c Count
 	var now int64
+	if results, err = redis.Scan(results, &now); err != nil {
+		return Count{}, fmt.Errorf("count, shard %d: %w: %w", shard, wire.ErrReply, err)
+	}
+	c, err := readCount(time.UnixMilli(now), results)
+	if err != nil {
+		return Count{}, fmt.Errorf("count, shard %d: %w", shard, err)
+	}
+	return c, nil
+}
+
+// readCount reads what the script count returns after the time.
+func readCount(now time.Time, results []any) (Count, error) {
+	var c Count
 	var first []byte
 	var oldest [3]string
 	var ofKinds []string
-	if _, err := redis.Scan(results, &now, &c.Registered, &c.Scheduled, &c.Waiting, &c.Claimed, &c.Parked, &c.Messages, &c.Urgent, &c.Low,
+	if _, err := redis.Scan(results, &c.Registered, &c.Scheduled, &c.Waiting, &c.Claimed, &c.Parked, &c.Messages, &c.Urgent, &c.Low,
 		&first, &oldest[0], &oldest[1], &oldest[2], &c.ByKind, &ofKinds); err != nil {
-		return Count{}, fmt.Errorf("count, shard %d: %w: %w", shard, wire.ErrReply, err)
+		return Count{}, fmt.Errorf("%w: %w", wire.ErrReply, err)
 	}
 	c.Waiting += c.Urgent + c.Low + c.ByKind
 	if len(first) > 0 {
 		if due, err := score(first); err == nil {
-			c.Overdue = max(c.Overdue, time.UnixMilli(now).Sub(due))
+			c.Overdue = max(c.Overdue, now.Sub(due))
 		}
 	}
 	for _, text := range append(ofKinds, oldest[:]...) {
 		if entry, err := ParseEntry(text); err == nil {
-			c.Overdue = max(c.Overdue, time.UnixMilli(now).Sub(entry.Stamp))
+			c.Overdue = max(c.Overdue, now.Sub(entry.Stamp))
 		}
 	}
 	return c, nil
+}
+
+// CountAll is [Ring.Count] for all shards, at a tenth of its cost to Redis: a shard is counted by
+// a transaction of plain commands, and all of these go in one round trip to each node. The
+// script counts only shards where accounts wait by kind, and those whose transaction was refused,
+// as a Redis at its memory limit does.
+func CountAll(ctx context.Context, r *Ring) ([]Count, error) {
+	batches := make([]wire.Batch, len(r.keys))
+	for shard := range batches {
+		k := &r.keys[shard]
+		batches[shard] = wire.Batch{Key: k.tickets, Commands: []wire.Command{
+			{"MULTI"},
+			{"TIME"}, {"HLEN", k.tickets}, {"ZCARD", k.schedule}, {"LLEN", k.queue}, {"LLEN", k.processing}, {"ZCARD", k.parked},
+			{"XLEN", k.messages}, {"LLEN", k.urgent}, {"LLEN", k.low}, {"ZRANGE", k.schedule, 0, 0, "WITHSCORES"},
+			{"LINDEX", k.queue, -1}, {"LINDEX", k.urgent, -1}, {"LINDEX", k.low, -1}, {"ZCARD", k.byKind},
+			{"EXEC"},
+		}}
+	}
+	counts, again := make([]Count, len(batches)), []int(nil)
+	for shard, replies := range r.wire.PipelineEach(ctx, wire.Ordinary, batches) {
+		if replies.Err != nil && !wire.Replied(replies.Err) {
+			return nil, fmt.Errorf("count, shard %d: %w", shard, replies.Err)
+		}
+		c, err := readTransaction(replies.Values)
+		if err != nil || c.ByKind > 0 {
+			again = append(again, shard)
+		}
+		counts[shard] = c
+	}
+	return counts, EachShard(ctx, len(again), func(ctx context.Context, i int) (err error) {
+		counts[again[i]], err = r.Count(ctx, again[i])
+		return err
+	})
+}
+
+// readTransaction reads the replies to a transaction of CountAll. Entries that wait by kind are
+// counted, and their age is not known.
+func readTransaction(replies []any) (Count, error) {
+	if len(replies) == 0 {
+		return Count{}, wire.ErrReply
+	}
+	results, err := redis.Values(replies[len(replies)-1], nil)
+	if err != nil || len(results) != 14 {
+		return Count{}, errors.Join(wire.ErrReply, err)
+	}
+	now, err := wire.Time(results[0])
+	if err != nil {
+		return Count{}, err
+	}
+	first, err := redis.ByteSlices(results[9], nil)
+	if err != nil {
+		return Count{}, err
+	}
+	if results[9] = nil; len(first) == 2 {
+		results[9] = first[1]
+	}
+	return readCount(now, append(results[1:], []any(nil)))
 }

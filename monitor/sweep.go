@@ -185,14 +185,14 @@ func (m *Monitor) quarantine(ctx context.Context, shard int, h circulate.Held, s
 func (m *Monitor) count(ctx context.Context) error {
 	var sum circulate.Count
 	var byKind []int
-	for shard := range m.ring.Shards() {
-		c, err := m.ring.Count(ctx, shard)
-		if err != nil {
-			return err
-		}
-		if !m.duty.held() {
-			return nil
-		}
+	counts, err := circulate.CountAll(ctx, m.ring)
+	if err != nil {
+		return err
+	}
+	if !m.duty.held() {
+		return nil
+	}
+	for shard, c := range counts {
 		sum.Registered += c.Registered
 		sum.Scheduled += c.Scheduled
 		sum.Waiting += c.Waiting
@@ -209,7 +209,7 @@ func (m *Monitor) count(ctx context.Context) error {
 	m.metrics.set(sum)
 	m.registered.Store(int64(sum.Registered))
 	m.last.noteCount(sum, time.Now())
-	err := m.kinds.look(ctx, m, byKind)
+	err = m.kinds.look(ctx, m, byKind)
 	m.watch.counted(sum.Registered, sum.Waiting, sum.Overdue, slices.Clone(m.kinds.long))
 	return err
 }

@@ -111,12 +111,12 @@ func (m *Monitor) levels(ctx context.Context) (levels []int, bounded bool, err e
 		return levels, false, nil
 	}
 	lengths := make([]int, len(levels))
+	counts, err := circulate.CountAll(ctx, m.ring)
+	if err != nil {
+		return nil, true, err
+	}
 	for shard := range lengths {
-		c, err := m.ring.Count(ctx, shard)
-		if err != nil {
-			return nil, true, err
-		}
-		lengths[shard] = c.Messages
+		lengths[shard] = counts[shard].Messages
 	}
 	if m.config.Kept > 0 {
 		level := levelOf(lengths, m.config.Kept)

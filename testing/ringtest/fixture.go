@@ -284,3 +284,24 @@ func (f *fixture) check(lawful func(places []string) bool) {
 		f.Fatalf("the conservation law does not hold:\n%v", strings.Join(broken, "\n"))
 	}
 }
+
+// counted counts the shard, in both ways.
+func (f *fixture) counted() circulate.Count {
+	f.Helper()
+	ctx := context.Background()
+	count, err := f.ring.Count(ctx, 0)
+	if err != nil {
+		f.Fatalf("count: %v", err)
+	}
+	all, err := circulate.CountAll(ctx, f.ring)
+	if err != nil || len(all) != 1 {
+		f.Fatalf("count all: %v, %v", all, err)
+	}
+	if later := all[0].Overdue - count.Overdue; later < 0 || later > time.Minute {
+		f.Errorf("overdue for %v, and then for %v", count.Overdue, all[0].Overdue)
+	}
+	if all[0].Overdue = count.Overdue; all[0] != count {
+		f.Errorf("counted %+v, and then %+v", count, all[0])
+	}
+	return count
+}

@@ -122,10 +122,7 @@ func (f *fixture) waiting(want ...int) {
 	if !slices.Equal(got, want) {
 		f.Errorf("waiting %v, want %v", got, want)
 	}
-	count, err := f.ring.Count(context.Background(), 0)
-	if err != nil {
-		f.Fatal(err)
-	}
+	count := f.counted()
 	if count.Waiting != want[0]+want[1]+want[2] || count.Urgent != want[0] || count.Low != want[2] {
 		f.Errorf("counted %+v, want %v", count, want)
 	}
