@@ -90,20 +90,6 @@ func (s Streams) GroupState(ctx context.Context, shard int, group string) (Group
 	return state, nil
 }
 
-// Groups returns the names of all consumer groups of the shards.
-func (s Streams) Groups(ctx context.Context) ([]string, error) {
-	var names []string
-	for shard := range s.ring.keys {
-		of, err := s.ring.groupsOf(ctx, shard)
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, of...)
-	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
-}
-
 // GroupsOf returns the names of a shard's consumer groups, sorted.
 func (s Streams) GroupsOf(ctx context.Context, shard int) ([]string, error) {
 	names, err := s.ring.groupsOf(ctx, shard)

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -74,22 +75,12 @@ type groupWatch struct {
 // look shows how far each group has read, and warns of a group before it holds messages
 // back.
 func (w *groupWatch) look(ctx context.Context) error {
-	groups, err := w.ring.Streams().Groups(ctx)
+	shards, err := group.Of(w.ring).States(ctx, nil)
 	if err != nil {
 		return err
 	}
-	for group := range w.near {
-		if !slices.Contains(groups, group) {
-			delete(w.near, group)
-			w.metrics.groups.forget(group)
-		}
-	}
-	sums := make(map[string]circulate.GroupState, len(groups))
-	for shard := range w.ring.Shards() {
-		states, err := group.Of(w.ring).SurveyAll(ctx, shard, groups)
-		if err != nil {
-			return err
-		}
+	sums := make(map[string]circulate.GroupState)
+	for _, states := range shards {
 		for group, s := range states {
 			sum := sums[group]
 			sum.Lag += s.Lag
@@ -97,6 +88,13 @@ func (w *groupWatch) look(ctx context.Context) error {
 			sum.OldestUnread = max(sum.OldestUnread, s.OldestUnread)
 			sum.OldestPending = max(sum.OldestPending, s.OldestPending)
 			sums[group] = sum
+		}
+	}
+	groups := slices.Sorted(maps.Keys(sums))
+	for group := range w.near {
+		if !slices.Contains(groups, group) {
+			delete(w.near, group)
+			w.metrics.groups.forget(group)
 		}
 	}
 	watched := make([]concern.Group, 0, len(groups))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -43,20 +44,14 @@ type Consumer struct {
 }
 
 // Groups returns the consumer groups, by name.
-func (r *Reader) Groups(ctx context.Context) ([]Group, error) {
-	names, err := r.ring.Streams().Groups(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return r.groupsOf(ctx, names)
-}
+func (r *Reader) Groups(ctx context.Context) ([]Group, error) { return r.groupsOf(ctx, nil) }
 
 // Group returns a consumer group, or ErrNoGroup.
 func (r *Reader) Group(ctx context.Context, name string) (Group, error) {
 	if circulate.ValidateGroup(name) != nil {
 		return Group{}, fmt.Errorf("%w: %q", ErrNoGroup, name)
 	}
-	groups, err := r.groupsOf(ctx, []string{name})
+	groups, err := r.groupsOf(ctx, func(group string) bool { return group == name })
 	if err != nil {
 		return Group{}, err
 	}
@@ -66,57 +61,58 @@ func (r *Reader) Group(ctx context.Context, name string) (Group, error) {
 	return groups[0], nil
 }
 
-// groupsOf returns those of the groups that exist. It asks each shard for all of them at
-// once.
-func (r *Reader) groupsOf(ctx context.Context, names []string) ([]Group, error) {
-	if len(names) == 0 {
-		return []Group{}, nil
+// groupsOf returns the groups that are wanted, by name; nil: all. It asks all shards at once.
+func (r *Reader) groupsOf(ctx context.Context, wanted func(group string) bool) ([]Group, error) {
+	states, err := group.Of(r.ring).States(ctx, wanted)
+	if err != nil {
+		return nil, err
 	}
-	states := make([]map[string]circulate.GroupState, r.ring.Shards())
-	holders := make([]map[string]string, len(states))
-	err := circulate.EachShard(ctx, len(states), func(ctx context.Context, shard int) (err error) {
-		if states[shard], err = group.Of(r.ring).SurveyAll(ctx, shard, names); err == nil && len(states[shard]) > 0 {
-			holders[shard], err = group.Of(r.ring).Holders(ctx, shard)
+	byName := make(map[string]*Group)
+	for _, shard := range states {
+		for name, s := range shard {
+			g := byName[name]
+			if g == nil {
+				g = &Group{Name: name}
+				byName[name] = g
+			}
+			g.Lag += s.Lag
+			g.Pending += s.Pending
+			g.OldestUnread = max(g.OldestUnread, s.OldestUnread)
+			g.OldestPending = max(g.OldestPending, s.OldestPending)
 		}
-		return err
-	})
+	}
+	names := slices.Sorted(maps.Keys(byName))
+	present, err := group.Of(r.ring).PresentIn(ctx, names, groupWindow)
 	if err != nil {
 		return nil, err
 	}
 	groups := make([]Group, 0, len(names))
 	for _, name := range names {
-		present, err := group.Of(r.ring).Present(ctx, name, groupWindow)
-		if err != nil {
-			return nil, err
-		}
-		g, there := Group{Name: name, Consumers: make([]Consumer, len(present))}, false
-		reads := make(map[string]*Consumer, len(present))
-		for i, p := range present {
-			g.Consumers[i] = Consumer{Name: p.Name, Silent: p.Silent}
-			reads[p.Name] = &g.Consumers[i]
-		}
-		for shard := range states {
-			s, ok := states[shard][name]
-			if !ok {
-				continue
-			}
-			there = true
-			g.Lag += s.Lag
-			g.Pending += s.Pending
-			g.OldestUnread = max(g.OldestUnread, s.OldestUnread)
-			g.OldestPending = max(g.OldestPending, s.OldestPending)
-			if c := reads[holders[shard][name]]; c != nil {
-				c.Shards++
-				c.Pending += s.Pending
-				c.OldestPending = max(c.OldestPending, s.OldestPending)
-			}
-		}
-		if there {
-			slices.SortFunc(g.Consumers, func(a, b Consumer) int { return strings.Compare(a.Name, b.Name) })
-			groups = append(groups, g)
-		}
+		g := byName[name]
+		g.Consumers = consumersOf(name, present[name], states)
+		groups = append(groups, *g)
 	}
 	return groups, nil
+}
+
+// consumersOf returns the living consumers of a group, with what they have leased.
+func consumersOf(name string, present []group.Consumer, states []map[string]circulate.GroupState) []Consumer {
+	consumers := make([]Consumer, len(present))
+	reads := make(map[string]*Consumer, len(present))
+	for i, p := range present {
+		consumers[i] = Consumer{Name: p.Name, Silent: p.Silent}
+		reads[p.Name] = &consumers[i]
+	}
+	for _, shard := range states {
+		if s, ok := shard[name]; ok && reads[s.Holder] != nil {
+			c := reads[s.Holder]
+			c.Shards++
+			c.Pending += s.Pending
+			c.OldestPending = max(c.OldestPending, s.OldestPending)
+		}
+	}
+	slices.SortFunc(consumers, func(a, b Consumer) int { return strings.Compare(a.Name, b.Name) })
+	return consumers
 }
 
 // RemoveGroup removes a consumer group with its position and its pending messages. Its dead

@@ -30,7 +30,7 @@ type Webhook struct {
 // Webhooks returns the webhook endpoints, sorted by name. An endpoint is listed once a
 // process has delivered to it, and stays until its group is removed and it is enabled.
 func (r *Reader) Webhooks(ctx context.Context) ([]Webhook, error) {
-	groups, err := r.Groups(ctx)
+	groups, err := r.groupsOf(ctx, func(group string) bool { return strings.HasPrefix(group, WebhookGroup) })
 	if err != nil {
 		return nil, err
 	}

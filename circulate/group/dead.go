@@ -86,14 +86,24 @@ func (g *Groups) DeadLetters(ctx context.Context, shard int, after string, n int
 	return letters, nil
 }
 
-// DeadCount returns how many dead letters a shard has, of all groups.
-func (g *Groups) DeadCount(ctx context.Context, shard int) (int, error) {
-	key := g.streams.Keys(shard).Dead
-	replies, err := g.wire.Pipeline(ctx, key, wire.Command{"XLEN", key})
-	if err != nil {
-		return 0, fmt.Errorf("dead letters, shard %d: %w", shard, err)
+// DeadCounts returns how many dead letters each shard has, of all groups.
+func (g *Groups) DeadCounts(ctx context.Context) ([]int, error) {
+	batches := make([]wire.Batch, g.ring.Shards())
+	for shard := range batches {
+		key := g.streams.Keys(shard).Dead
+		batches[shard] = wire.Batch{Key: key, Commands: []wire.Command{{"XLEN", key}}}
 	}
-	return redis.Int(replies[0], nil)
+	counts := make([]int, len(batches))
+	for shard, replies := range g.wire.PipelineEach(ctx, wire.Ordinary, batches) {
+		err := replies.Err
+		if err == nil {
+			counts[shard], err = redis.Int(replies.Values[0], nil)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("dead letters, shard %d: %w", shard, err)
+		}
+	}
+	return counts, nil
 }
 
 // ReplayDead puts a dead letter back at the end of its shard's stream, for the group that

@@ -20,27 +20,50 @@ type Consumer struct {
 
 // Present returns the consumers of a group that beat within the window, by name.
 func (g *Groups) Present(ctx context.Context, group string, window time.Duration) ([]Consumer, error) {
-	key := presenceOf(g.wire.Namespace(), group).Beats
-	now, err := g.wire.Pipeline(ctx, key, wire.Command{"TIME"})
-	if err != nil {
-		return nil, fmt.Errorf("consumers: %w", err)
-	}
-	at, err := wire.Time(now[0])
+	present, err := g.PresentIn(ctx, []string{group}, window)
 	if err != nil {
 		return nil, err
 	}
-	replies, err := g.wire.Pipeline(ctx, key, wire.Command{"ZRANGEBYSCORE", key, at.Add(-window).UnixMilli(), at.Add(window).UnixMilli(), "WITHSCORES"})
-	if err != nil {
-		return nil, fmt.Errorf("consumers: %w", err)
+	return present[group], nil
+}
+
+// PresentIn is Present of many groups.
+func (g *Groups) PresentIn(ctx context.Context, groups []string, window time.Duration) (map[string][]Consumer, error) {
+	batches := make([]wire.Batch, len(groups))
+	for i, group := range groups {
+		key := presenceOf(g.wire.Namespace(), group).Beats
+		// A consumer that has been silent for ten minutes is forgotten, so there are few.
+		batches[i] = wire.Batch{Key: key, Commands: []wire.Command{{"TIME"}, {"ZRANGE", key, 0, -1, "WITHSCORES"}}}
 	}
-	values, err := redis.Strings(replies[0], nil)
+	all := make(map[string][]Consumer, len(groups))
+	for i, replies := range g.wire.PipelineEach(ctx, wire.Ordinary, batches) {
+		present, err := readPresent(replies, window)
+		if err != nil {
+			return nil, fmt.Errorf("consumers: %w", err)
+		}
+		all[groups[i]] = present
+	}
+	return all, nil
+}
+
+func readPresent(replies wire.Replies, window time.Duration) ([]Consumer, error) {
+	if replies.Err != nil {
+		return nil, replies.Err
+	}
+	at, err := wire.Time(replies.Values[0])
 	if err != nil {
-		return nil, fmt.Errorf("consumers: %w", err)
+		return nil, err
+	}
+	values, err := redis.Strings(replies.Values[1], nil)
+	if err != nil {
+		return nil, err
 	}
 	present := make([]Consumer, 0, len(values)/2)
 	for i := 0; i+1 < len(values); i += 2 {
 		beat, _ := strconv.ParseFloat(values[i+1], 64)
-		present = append(present, Consumer{values[i], max(0, at.Sub(time.UnixMilli(int64(beat))))})
+		if silent := at.Sub(time.UnixMilli(int64(beat))); silent >= -window && silent <= window {
+			present = append(present, Consumer{values[i], max(0, silent)})
+		}
 	}
 	return present, nil
 }
@@ -53,9 +76,17 @@ func (g *Groups) Holders(ctx context.Context, shard int) (map[string]string, err
 	if err != nil {
 		return nil, fmt.Errorf("holders, shard %d: %w", shard, err)
 	}
-	leases, err := redis.StringMap(replies[0], nil)
+	holders, err := readHolders(replies[0])
 	if err != nil {
 		return nil, fmt.Errorf("holders, shard %d: %w", shard, err)
+	}
+	return holders, nil
+}
+
+func readHolders(reply any) (map[string]string, error) {
+	leases, err := redis.StringMap(reply, nil)
+	if err != nil {
+		return nil, err
 	}
 	holders := make(map[string]string, len(leases))
 	for group, lease := range leases {

@@ -48,8 +48,14 @@ func groupStates(f *fixture) {
 	if s := state(0, 1, second); s.Dead != 1 {
 		f.Errorf("%d dead", s.Dead)
 	}
-	if groups, err := f.ring.Streams().Groups(ctx); err != nil || !slices.Equal(groups, []string{crew}) {
-		f.Errorf("groups %q, %v", groups, err)
+	if shards, err := group.Of(f.ring).States(ctx, nil); err != nil || len(shards) != 1 || len(shards[0]) != 1 || shards[0][crew].Pending != 1 {
+		f.Errorf("groups %+v, %v", shards, err)
+	}
+	if shards, err := group.Of(f.ring).States(ctx, func(name string) bool { return name != crew }); err != nil || len(shards[0]) != 0 {
+		f.Errorf("groups of other names %+v, %v", shards, err)
+	}
+	if counts, err := group.Of(f.ring).DeadCounts(ctx); err != nil || !slices.Equal(counts, []int{1}) {
+		f.Errorf("dead letters %v, %v", counts, err)
 	}
 	for _, want := range []bool{true, false} {
 		if removed, err := group.Of(f.ring).Remove(ctx, crew); removed != want || err != nil {

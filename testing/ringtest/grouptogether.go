@@ -72,11 +72,20 @@ func groupTogether(f *fixture) {
 		if errors.Is(err, circulate.ErrNoGroup) && errors.Is(wantErr, circulate.ErrNoGroup) {
 			continue
 		}
-		want.Holder, want.Now, got.Now = "", time.Time{}, time.Time{}
-		want.OldestUnread, want.OldestPending = want.OldestUnread.Round(time.Minute), want.OldestPending.Round(time.Minute)
-		got.OldestUnread, got.OldestPending = got.OldestUnread.Round(time.Minute), got.OldestPending.Round(time.Minute)
-		if err != nil || wantErr != nil || got != want {
-			f.Errorf("%s: survey %+v, %v; state %+v, %v", name, got, err, want, wantErr)
+		shards, allErr := group.Of(f.ring).States(ctx, nil)
+		if allErr != nil || len(shards) != 1 {
+			f.Fatalf("states %v, %v", shards, allErr)
+		}
+		all := shards[0][name]
+		for _, s := range []*circulate.GroupState{&want, &got, &all} {
+			s.Now, s.OldestUnread, s.OldestPending = time.Time{}, s.OldestUnread.Round(time.Minute), s.OldestPending.Round(time.Minute)
+		}
+		if wantErr != nil || all != want {
+			f.Errorf("%s: states %+v; state %+v, %v", name, all, want, wantErr)
+		}
+		want.Holder = ""
+		if err != nil || got != want {
+			f.Errorf("%s: survey %+v, %v; state %+v", name, got, err, want)
 		}
 	}
 	if _, err := group.Of(f.ring).Acknowledge(ctx, 0, crew, []string{found[0].Position, found[1].Position}); err != nil {
