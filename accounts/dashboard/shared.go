@@ -35,13 +35,36 @@ type sharedReply struct {
 func newShared() *shared { return &shared{known: make(map[string]sharedReply)} }
 
 // shared is get for what visitors with the same rights may share. The reply is at most
-// a second old.
+// a second old. That of a live page may be as old as the time between two of its looks, so that
+// any number of live pages ask once in that time.
 func (v *visit) shared(path string, into any) error {
-	rights, err := json.Marshal([]any{v.who.Role, v.who.Labels})
+	lasts := sharedLasts
+	if v.lives() {
+		lasts = max(lasts, v.options.Turn-sharedLasts/10) // the turn itself is not exact
+	}
+	return v.sharedWithin(path, "", lasts, into)
+}
+
+// lives reports whether a live page asks, and not one that somebody has just opened.
+func (v *visit) lives() bool { return strings.HasPrefix(v.r.URL.Path, "/live/") }
+
+// seldom is shared for what costs Redis more. A live page asks for it again only with
+// another mark, or after so long. A page that is opened always asks.
+func (v *visit) seldom(path, mark string, lasts time.Duration, into any) error {
+	if !v.lives() {
+		return v.get(path, into)
+	}
+	return v.sharedWithin(path, mark, lasts, into)
+}
+
+// sharedWithin asks the API unless a visitor with the same rights did so lately, with the same
+// mark.
+func (v *visit) sharedWithin(path, mark string, lasts time.Duration, into any) error {
+	rights, err := json.Marshal([]any{v.who.Role, v.who.Labels, mark})
 	if err != nil {
 		return err
 	}
-	reply, err := v.Dashboard.shared.get(string(rights)+path, func() ([]byte, error) {
+	reply, err := v.Dashboard.shared.getWithin(string(rights)+path, lasts, func() ([]byte, error) {
 		// The call is made for all who wait, and must not end with the first of them.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), sharedTime)
 		defer cancel()
@@ -51,31 +74,6 @@ func (v *visit) shared(path string, into any) error {
 		return err
 	}
 	return decode(path, reply, into)
-}
-
-// seldom is shared for what costs Redis more. A live page asks for it again only with
-// another mark, or after so long. A page that is opened always asks.
-func (v *visit) seldom(path, mark string, lasts time.Duration, into any) error {
-	if !strings.HasPrefix(v.r.URL.Path, "/live/") {
-		return v.get(path, into)
-	}
-	rights, err := json.Marshal([]any{v.who.Role, v.who.Labels, mark})
-	if err != nil {
-		return err
-	}
-	reply, err := v.Dashboard.shared.getWithin(string(rights)+path, lasts, func() ([]byte, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), sharedTime)
-		defer cancel()
-		return v.call(ctx, v.r.RemoteAddr, "GET", path, nil)
-	})
-	if err != nil {
-		return err
-	}
-	return decode(path, reply, into)
-}
-
-func (s *shared) get(key string, ask func() ([]byte, error)) ([]byte, error) {
-	return s.getWithin(key, sharedLasts, ask)
 }
 
 // forget drops all replies, those that are still awaited as well: somebody has changed

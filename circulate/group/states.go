@@ -15,9 +15,8 @@ import (
 
 // standing is what Redis tells of a group in a shard without a script.
 type standing struct {
-	state    circulate.GroupState
-	unread   bool // there may be messages that it has not read
-	position string
+	state  circulate.GroupState
+	unread bool // there may be messages that it has not read
 }
 
 // States returns how far groups have read in each shard, by name and with the holder of the
