@@ -110,7 +110,7 @@ func (f *flight) run() {
 			empty = 0
 		}
 		f.passOver(&result)
-		if len(result.Messages) > 0 && fs.room.short(f.claim.Shard) {
+		if len(result.Messages) > 0 && !givenOnce(f.record.checker) && fs.room.short(f.claim.Shard) {
 			f.unwritten()
 			return
 		}

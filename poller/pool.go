@@ -86,7 +86,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 		room:      newRoom(ring, config.MemoryMark, log, o.Metrics),
 	}
 	limiter := newLimiter(ring, limits, leaseOf(config), log, o.Metrics)
-	writer := newWriter(r, ring)
+	writer := newWriter(r, ring, checkers.once())
 	flights := newFlights(r, limiter, writer, newMover(r, o.Follow))
 	peers := newPeers(ring, config.Replica, checkers.Kinds())
 	return &Pool{

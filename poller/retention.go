@@ -42,3 +42,26 @@ func (c Checkers) Retention(kind string, config json.RawMessage) (keeps time.Dur
 	}()
 	return max(0, retainer.Retention(orEmpty(config)))
 }
+
+// A Once is a Checker whose third party gives each message once, whatever cursor it is asked
+// with. A page that was found is then all that there is: the pool writes it even if Redis has
+// little room, and goes on trying where it would let others be found again. It drops the page
+// only if the claim was lost, or if Redis does not take it while the replica shuts down.
+type Once interface {
+	// GivenOnce reports whether the third party gives each message once.
+	GivenOnce() bool
+}
+
+func givenOnce(c Checker) bool {
+	once, ok := c.(Once)
+	return ok && once.GivenOnce()
+}
+
+// once returns the kinds whose third parties give each message once.
+func (c Checkers) once() map[string]bool {
+	kinds := make(map[string]bool)
+	for kind, checker := range c {
+		kinds[kind] = givenOnce(checker)
+	}
+	return kinds
+}

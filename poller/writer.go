@@ -15,11 +15,13 @@ type writer struct {
 	ring      *circulate.Ring
 	committer *committer
 	holding   *holding
+	once      map[string]bool // the kinds whose third parties give each message once
+	aside     aside
 	writes    context.Context // done when the last writes must end
 }
 
-func newWriter(r *replica, ring *circulate.Ring) *writer {
-	w := &writer{replica: r, ring: ring, holding: newHolding()}
+func newWriter(r *replica, ring *circulate.Ring, once map[string]bool) *writer {
+	w := &writer{replica: r, ring: ring, once: once, holding: newHolding()}
 	w.committer = newCommitter(w.linger, 4*r.config.Concurrency+commitBatch, w.commit)
 	return w
 }
@@ -33,7 +35,10 @@ func (w *writer) linger(now time.Time) time.Duration {
 }
 
 // run writes what is submitted until ctx is done, and then what is left.
-func (w *writer) run(ctx context.Context) { w.committer.run(ctx) }
+func (w *writer) run(ctx context.Context) {
+	defer w.aside.tries.Wait()
+	w.committer.run(ctx)
+}
 
 // submit takes over a return. It waits while too many are not written yet. Written is called
 // once the return is written or dropped; it may be nil.
@@ -56,6 +61,9 @@ func (w *writer) commitAgain(shard int, items []circulate.Return, unknown bool) 
 		unknown = unknown || circulate.Unknown(err)
 		if circulate.Full(err) {
 			w.room.refused(shard)
+			if items = w.setAside(shard, items, unknown); len(items) == 0 {
+				return
+			}
 			if w.withoutMessages(shard, items) {
 				continue
 			}
@@ -70,6 +78,9 @@ func (w *writer) commitAgain(shard int, items []circulate.Return, unknown bool) 
 		pause := min(commitRetryMax, commitRetry<<min(try, 6))
 		refused := !circulate.Unavailable(err) && !circulate.Denied(err) && try >= 3
 		if refused || time.Now().Add(pause).After(giveUp) || !sleep(w.writes, pause) {
+			if items = w.setAside(shard, items, unknown); len(items) == 0 {
+				return
+			}
 			w.metrics.returns.WithLabelValues("given_up").Add(float64(len(items)))
 			for i := range items {
 				w.holding.remove(items[i].Claim.ID)
@@ -88,7 +99,7 @@ func (w *writer) withoutMessages(shard int, items []circulate.Return) bool {
 	any := false
 	for i := range items {
 		it := &items[i]
-		if len(it.Messages) == 0 {
+		if len(it.Messages) == 0 || w.once[it.Kind] {
 			continue
 		}
 		any = true
@@ -133,7 +144,7 @@ func (w *writer) committed(shard int, items []circulate.Return, outcomes []circu
 			} else {
 				w.metrics.returns.WithLabelValues("fenced").Inc()
 				w.holding.lose(shard) // Redis may have forgotten this claim, and others
-				w.log.Info("a check came too late and was not written", "account", item.Claim.ID, "shard", shard)
+				w.late(item)
 			}
 			continue
 		}
@@ -147,6 +158,16 @@ func (w *writer) committed(shard int, items []circulate.Return, outcomes []circu
 	if first != never {
 		w.timetable.bring(shard, w.clocks.local(first))
 	}
+}
+
+// late logs that a check was not written because the claim was lost.
+func (w *writer) late(item *circulate.Return) {
+	if len(item.Messages) > 0 && w.once[item.Kind] {
+		w.log.Error("messages are lost: the claim was lost before they were written, and the third party gives each once",
+			"account", item.Claim.ID, "kind", item.Kind, "messages", len(item.Messages))
+		return
+	}
+	w.log.Info("a check came too late and was not written", "account", item.Claim.ID, "shard", item.Claim.Shard)
 }
 
 // release returns claims unchecked. The monitors requeue those that it cannot return.

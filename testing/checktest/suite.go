@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/rounds-dev/rounds/poller"
 )
@@ -46,6 +47,11 @@ type Party struct {
 	Faults []Fault
 	// Heal ends an account's fault.
 	Heal func(account string)
+	// Hold is how long a call may be held. If it is not zero, no page says that there is more,
+	// and the suite asks until nothing comes.
+	Hold time.Duration
+	// Once says that the third party gives each message once, whatever cursor it is asked with.
+	Once bool
 	// Secrets are what a checker knows and must not reveal.
 	Secrets []string
 }
@@ -86,7 +92,12 @@ func Failure(t *testing.T, err error) *poller.CheckError {
 
 // request asks for at most 7 messages of an account.
 func (p Party) request(account string, cursor []byte) poller.Request {
-	return poller.Request{Account: account, CheckID: "c1", Config: p.Config(account), Cursor: cursor, Limit: 7, Attempt: 1}
+	return poller.Request{Account: account, CheckID: "c1", Config: p.Config(account), Cursor: cursor, Limit: 7, Attempt: 1, Hold: p.Hold}
+}
+
+// more reports whether there may be another page.
+func (p Party) more(result poller.Result) bool {
+	return result.HasMore || p.Hold > 0 && len(result.Messages) > 0
 }
 
 // page checks once and verifies what the pool relies on in the result.
@@ -110,7 +121,7 @@ func (p Party) drain(t *testing.T, checker poller.Checker, account string, curso
 		if result.Cursor != nil {
 			cursor = result.Cursor
 		}
-		if !result.HasMore {
+		if !p.more(result) {
 			return ids, cursor
 		}
 	}

@@ -1,0 +1,193 @@
+package weixin
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
+)
+
+const (
+	maxBody = 8 << 20
+	// memory is how many bytes of memory each byte of an answer needs while it is parsed.
+	memory = 4
+	// finish is how long an answer that has begun may go on after the check was ended. It is
+	// less than a pool waits for a checker that was told to stop.
+	finish = 700 * time.Millisecond
+)
+
+// The version of the interface that this kind speaks: that of the official client that it was
+// compared with. The server may judge by it what a client understands. Who we are is
+// bot_agent.
+const (
+	channelVersion = "2.4.9"
+	clientVersion  = 2<<16 | 4<<8 | 9
+)
+
+type baseInfo struct {
+	ChannelVersion string `json:"channel_version"`
+	BotAgent       string `json:"bot_agent"`
+}
+
+// caller makes calls for one account.
+type caller struct {
+	client *fetch.Client
+	config config
+	token  string
+	open   bool // the token goes without TLS
+}
+
+// header returns the headers of a POST. The token is in no error: fetch has no headers in its
+// errors, and the texts of answers are not shown.
+func (c *caller) header() http.Header {
+	var uin [4]byte
+	_, _ = rand.Read(uin[:]) // it never fails
+	return http.Header{
+		"Content-Type": {"application/json"}, "Authorizationtype": {"ilink_bot_token"}, "Authorization": {"Bearer " + c.token},
+		"X-Wechat-Uin": {base64.StdEncoding.EncodeToString([]byte(strconv.FormatUint(uint64(binary.BigEndian.Uint32(uin[:])), 10)))},
+		"Ilink-App-Id": {"bot"}, "Ilink-App-Clientversion": {strconv.Itoa(clientVersion)},
+	}
+}
+
+// post makes a call and returns the body of an answer with status 200.
+func (c *caller) post(ctx context.Context, path string, body any) ([]byte, *poller.CheckError) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return nil, &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor cannot be sent", Err: err}
+	}
+	response, err := c.client.Do(ctx, fetch.Call{
+		Method: http.MethodPost, URL: c.config.base + "/ilink/bot/" + path, Header: c.header(), Body: raw, MaxBody: maxBody, Confined: c.open,
+	})
+	switch {
+	case err != nil:
+		return nil, callError(err)
+	case response.Status != http.StatusOK:
+		return nil, statusError(response)
+	}
+	return response.Body, nil
+}
+
+// notifyStart tells the server that a client is there, and returns its code.
+func (c *caller) notifyStart(ctx context.Context) (code int64, failed *poller.CheckError) {
+	body, failed := c.post(ctx, "msg/notifystart", map[string]any{"base_info": c.info()})
+	if failed != nil {
+		return 0, failed
+	}
+	read, err := parse(body)
+	if err != nil {
+		return 0, protocolError(err.Error())
+	}
+	return read.code, nil
+}
+
+// getUpdates asks for a page. The answer is read to its end even if ctx is cancelled, once its
+// first byte has come.
+func (c *caller) getUpdates(ctx context.Context, buf string) (*page, *poller.CheckError) {
+	lasting, end := lasting(ctx)
+	defer end()
+	body, failed := c.post(lasting, "getupdates", map[string]any{"get_updates_buf": buf, "base_info": c.info()})
+	if failed != nil {
+		return nil, failed
+	}
+	release, err := c.client.Reserve(lasting, memory*int64(len(body)))
+	if err != nil {
+		return nil, callError(err)
+	}
+	defer release()
+	read, err := parse(body)
+	if err != nil {
+		return nil, protocolError(err.Error())
+	}
+	return read, nil
+}
+
+func (c *caller) info() baseInfo { return baseInfo{channelVersion, c.config.agent} }
+
+// lasting returns a context that ends with ctx, but only a moment later if the first byte of an
+// answer has come.
+func lasting(ctx context.Context) (context.Context, func()) {
+	began := make(chan struct{})
+	traced := httptrace.WithClientTrace(context.WithoutCancel(ctx), &httptrace.ClientTrace{GotFirstResponseByte: func() { close(began) }})
+	inner, cancel := context.WithCancelCause(traced)
+	if deadline, ok := ctx.Deadline(); ok {
+		var stop context.CancelFunc
+		inner, stop = context.WithDeadline(inner, deadline)
+		before := cancel
+		cancel = func(cause error) { before(cause); stop() }
+	}
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return // the deadline is inner's own
+		}
+		select {
+		case <-began:
+			timer := time.NewTimer(finish)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-inner.Done():
+			}
+		default:
+		}
+		cancel(context.Cause(ctx))
+	})
+	return inner, func() { stop(); cancel(context.Canceled) }
+}
+
+// callError is fetch.CheckError. Who does not answer is the server, which many accounts share.
+func callError(err error) *poller.CheckError {
+	e := fetch.CheckError(err)
+	switch fetch.Code(e.Code) {
+	case fetch.CodeRefusedAddress, fetch.CodeRefusedURL:
+	default:
+		if e.Scope == poller.ScopeAccount {
+			e.Scope = poller.ScopeRateKey
+		}
+	}
+	return e
+}
+
+// statusError returns the error for a status other than 200, which comes from a gateway.
+func statusError(response *fetch.Response) *poller.CheckError {
+	e := &poller.CheckError{
+		Kind: poller.Transient, Scope: poller.ScopeRateKey, Code: fmt.Sprintf("http_%d", response.Status),
+		Message: fmt.Sprintf("the server answered %d %s", response.Status, http.StatusText(response.Status)),
+	}
+	switch response.Status {
+	case http.StatusTooManyRequests:
+		e.Kind, e.RetryAfter = poller.RateLimited, response.RetryAfter()
+	case http.StatusServiceUnavailable:
+		e.RetryAfter = response.RetryAfter()
+	case http.StatusUnauthorized:
+		e.Kind, e.Scope, e.Message = poller.AuthFailed, poller.ScopeAccount, "the server refuses the token: scan again"
+	}
+	return e
+}
+
+// codeStale is the code for a client that has not said that it comes, and for a token that is
+// void.
+const codeStale = -14
+
+// codeError returns the error for a code other than 0. The texts are our own, because an
+// errmsg may repeat what it was sent.
+func codeError(code int64) *poller.CheckError {
+	e := &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "weixin_" + strconv.FormatInt(code, 10), Message: "the server answered with an error"}
+	if code == codeStale {
+		e.Kind, e.Final, e.Message = poller.AuthFailed, true, "bound elsewhere or signed out: scan again"
+	}
+	return e
+}
+
+func protocolError(text string) *poller.CheckError {
+	return &poller.CheckError{Kind: poller.Protocol, Scope: poller.ScopeRateKey, Code: "protocol", Message: "the server's answer: " + text}
+}

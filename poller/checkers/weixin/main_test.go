@@ -1,0 +1,116 @@
+package weixin
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/faketime"
+	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
+)
+
+func TestMain(m *testing.M) {
+	faketime.Lean()
+	goleak.VerifyTestMain(m)
+}
+
+// tokenOf is the token of an account, kept as the secret T_account.
+func tokenOf(account string) string { return "t0ken-of-" + account + "@im.bot" }
+
+// source has the tokens of all accounts.
+func source() secrets.Source {
+	return secrets.Source{Lookup: func(name string) (string, bool) {
+		account, ok := strings.CutPrefix(name, secrets.EnvPrefix+"T_")
+		return tokenOf(account), ok
+	}}
+}
+
+func configOf(base, account string) json.RawMessage {
+	raw := fmt.Sprintf(`{"token": {"secret": "T_%s"}`, account)
+	if base != "" {
+		raw += fmt.Sprintf(`, "base_url": %q`, base)
+	}
+	return json.RawMessage(raw + "}")
+}
+
+func TestSuite(t *testing.T) {
+	checktest.Run(t, checktest.Kind{
+		Start: startParty,
+		Invalid: []string{
+			string(configOf("http://user:"+checktest.Hidden+"@example.com/", "a")),
+			string(configOf("https://example.com/?q="+checktest.Hidden, "a")),
+			string(configOf("https://example.com/#"+checktest.Hidden, "a")),
+			`{"token": "` + checktest.Hidden + `"}`,
+			`{"token": {"secret": "` + checktest.Hidden + ` "}}`,
+			`{"token": null}`,
+			`{"token": {"secret": "T"}, "base_url": 7}`,
+			`{"token": {"secret": "T"}, "bot_agent": "` + checktest.Hidden + `"}`,
+			`{"token": {"secret": "T"}, "bot_agent": "名/1"}`,
+			`{"token": {"secret": "T"}, "bot_agent": "a/1` + strings.Repeat(" a/1", 70) + `"}`,
+		},
+		Faulty: `{"token": "x", "base_url": "gopher://x", "bot_agent": "", "zebra": 1}`,
+		Fields: []string{"config.token", "config.base_url", "config.bot_agent", "config.zebra"},
+	})
+}
+
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	checktest.RunAddresses(t, checktest.HTTP{
+		New: func(client *fetch.Client) poller.Checker { return New(client, source()) },
+		Config: func(url string) json.RawMessage {
+			base, _, _ := strings.Cut(url, "?")
+			return configOf(base, "a")
+		},
+		Secret: tokenOf("a"),
+	})
+}
+
+func TestTheFieldsAreThoseOfValidate(t *testing.T) {
+	checktest.Declared(t, New(checktest.Client(t, fetch.Options{}), secrets.Source{}), ".")
+}
+
+func startParty(t *testing.T) checktest.Party {
+	w, stop, err := ilink.Serve(ilink.Options{Hold: -1, Page: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	client := checktest.Client(t, fetch.Options{})
+	fault := func(name string, f ilink.Fault, kind poller.ErrorKind, scope poller.ErrorScope, code string) checktest.Fault {
+		return checktest.Fault{Name: name, Kind: kind, Scope: scope, Code: code, Hangs: f.Hang || f.Drip, Break: func(string) { w.Fail(ilink.GetUpdates, f) }}
+	}
+	return checktest.Party{
+		New: func() poller.Checker { return New(client, source()) },
+		Config: func(account string) json.RawMessage {
+			w.AddBot(tokenOf(account))
+			return configOf(w.URL(), account)
+		},
+		Post: func(account string, n int) {
+			w.AddBot(tokenOf(account))
+			w.PostN(tokenOf(account), n)
+		},
+		ID:   ilink.MessageID,
+		Heal: func(string) { w.Heal() },
+		Hold: time.Second, Once: true,
+		Faults: []checktest.Fault{
+			fault("garbage", ilink.Fault{Garbage: true}, poller.Protocol, poller.ScopeRateKey, "protocol"),
+			fault("too large", ilink.Fault{Bytes: 9 << 20}, poller.Protocol, poller.ScopeRateKey, "too_large"),
+			fault("429", ilink.Fault{Status: 429}, poller.RateLimited, poller.ScopeRateKey, "http_429"),
+			fault("524", ilink.Fault{Status: 524}, poller.Transient, poller.ScopeRateKey, "http_524"),
+			fault("401", ilink.Fault{Status: 401}, poller.AuthFailed, poller.ScopeAccount, "http_401"),
+			fault("reset", ilink.Fault{Reset: true}, poller.Transient, poller.ScopeRateKey, "reset"),
+			fault("stale", ilink.Fault{Code: -14}, poller.AuthFailed, poller.ScopeAccount, "weixin_-14"),
+			fault("unheard of", ilink.Fault{Code: -99}, poller.Transient, poller.ScopeAccount, "weixin_-99"),
+			fault("hang", ilink.Fault{Hang: true}, "", "", ""),
+		},
+		Secrets: []string{tokenOf("a"), tokenOf("0")},
+	}
+}

@@ -1,0 +1,120 @@
+package weixin
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/poller"
+)
+
+const (
+	maxID    = 256            // bytes
+	maxData  = 256 << 10      // bytes of a message that the pool keeps
+	maxKept  = 1 << 10        // bytes of a field that is kept of a message that is too large
+	lastMS   = 253402300799e3 // of the year 9999: RFC 3339 has no later one
+	typeBot  = 2              // message_type of what a bot has sent
+	typeNone = "none"
+)
+
+// head bounds the fields of a message, and inside all that is in it.
+var (
+	head   = strict.Limits{Depth: limits.Depth, Values: 1000, Within: 1}
+	inside = strict.Limits{Depth: 64, Values: 20_000, Within: 64}
+)
+
+// itemTypes are the types of items by their number.
+var itemTypes = map[int64]string{1: "text", 2: "image", 3: "voice", 4: "file", 5: "video"}
+
+// message reads an element of msgs, and says what is wrong with it. It reads anything, because
+// the server does not give it again.
+func message(raw json.RawMessage) (m poller.Message, fault string) {
+	m = poller.Message{ID: digest(raw), Type: "malformed", Data: raw}
+	if _, err := head.Check(raw); err != nil {
+		m.Data = reduced(nil, len(raw))
+		return m, "a message has " + err.Error() + " fields, and nothing of it is kept"
+	}
+	fields, ok := strict.Members(raw)
+	if !ok {
+		if len(raw) > maxData {
+			m.Data = reduced(nil, len(raw))
+		}
+		return m, "an element of msgs is not an object"
+	}
+	if id := idOf(fields["message_id"]); id != "" {
+		m.ID = id
+	}
+	if ms, ok := number(fields["create_time_ms"]); ok && 0 < ms && ms <= lastMS {
+		m.Time = time.UnixMilli(ms).UTC()
+	}
+	if _, err := inside.Check(raw); err != nil {
+		delete(fields, "item_list")
+		m.Data, fault = reduced(fields, len(raw)), "a message has "+err.Error()+", and only its head is kept"
+	} else if len(raw) > maxData {
+		m.Data, fault = reduced(fields, len(raw)), fmt.Sprintf("a message has more than %d KiB, and only its head is kept", maxData>>10)
+	}
+	m.Type = typeOf(fields)
+	return m, fault
+}
+
+// idOf returns a message_id as it is written, or "" if it is none. It is never read as a
+// number: it has 64 bits.
+func idOf(raw json.RawMessage) string {
+	id := strings.TrimSpace(string(raw))
+	if text, ok := textOf(raw); ok {
+		id = text
+	} else if id == "" || strings.Trim(id, "0123456789") != "" {
+		return ""
+	}
+	if id == "0" || len(id) > maxID || strings.ContainsFunc(id, unicode.IsControl) {
+		return ""
+	}
+	return id
+}
+
+// typeOf returns the type of the first item.
+func typeOf(fields map[string]json.RawMessage) string {
+	found := typeNone
+	var items []json.RawMessage
+	if json.Unmarshal(fields["item_list"], &items) == nil && len(items) > 0 {
+		found = "item"
+		if item, ok := strict.Members(items[0]); ok {
+			if n, ok := number(item["type"]); ok {
+				if found, ok = itemTypes[n]; !ok {
+					found = "item." + strconv.FormatInt(n, 10)
+				}
+			}
+		}
+	}
+	if n, ok := number(fields["message_type"]); ok && n == typeBot {
+		return "bot." + found
+	}
+	return found
+}
+
+// reduced returns the head of a message that is too large to be kept.
+func reduced(fields map[string]json.RawMessage, size int) json.RawMessage {
+	kept := map[string]json.RawMessage{"rounds_omitted_bytes": json.RawMessage(strconv.Itoa(size))}
+	for _, name := range []string{"seq", "message_id", "from_user_id", "to_user_id", "create_time_ms", "session_id", "group_id", "message_type", "message_state", "context_token"} {
+		raw := fields[name]
+		if len(raw) > 0 && len(raw) <= maxKept && raw[0] != '{' && raw[0] != '[' {
+			kept[name] = raw
+		}
+	}
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return json.RawMessage(`{}`) // its parts are valid
+	}
+	return text
+}
+
+func digest(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

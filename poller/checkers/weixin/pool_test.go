@@ -1,0 +1,227 @@
+package weixin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/monitor"
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/testing/faketime"
+	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
+)
+
+// replica is a poller that can be killed: from then on nothing that it does has any effect.
+type replica struct {
+	*faketime.Faulty
+	fake   *ilink.Ilink
+	life   context.Context
+	kill   context.CancelFunc
+	answer func() // called when an answer with messages has arrived, before the checker has it
+	mu     sync.Mutex
+	fate   func(faketime.Step) faketime.Fate
+}
+
+var errKilled = errors.New("killed")
+
+// RoundTrip is the replica's network.
+func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(request.Context())
+	defer cancel()
+	defer context.AfterFunc(r.life, cancel)()
+	given := r.fake.Stats(tokenOf("a")).Given
+	response, err := r.fake.RoundTrip(request.WithContext(ctx))
+	if r.answer != nil && r.fake.Stats(tokenOf("a")).Given > given {
+		r.answer()
+	}
+	if r.life.Err() != nil {
+		return nil, errKilled
+	}
+	return response, err
+}
+
+// start runs a replica.
+func start(b *faketime.World, fake *ilink.Ilink, config poller.Config) (r *replica, stop func()) {
+	b.Helper()
+	r = &replica{Faulty: &faketime.Faulty{Server: b.Redis}, fake: fake}
+	r.life, r.kill = context.WithCancel(context.Background())
+	r.Set(func(s faketime.Step) faketime.Fate {
+		if r.life.Err() != nil {
+			return faketime.NotDone
+		}
+		r.mu.Lock()
+		fate := r.fate
+		r.mu.Unlock()
+		if fate == nil {
+			return faketime.Healthy
+		}
+		return fate(s)
+	})
+	checkers, err := poller.NewCheckers(New(fetch.New(fetch.Options{Transport: r}), source()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	pool, err := poller.New(b.Open(r), checkers, config, poller.Options{Log: faketime.Log(b.T)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	stopped := faketime.Go(b, pool.Run)
+	return r, func() { stopped(); r.kill() }
+}
+
+// isReturn reports whether a step returns an account with messages.
+func isReturn(s faketime.Step) bool {
+	return s.Command == "EVALSHA" && slices.Contains(s.Args, any("messages"))
+}
+
+func (r *replica) set(fate func(faketime.Step) faketime.Fate) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fate = fate
+}
+
+// monitored runs a monitor that reaches Redis by a server.
+func monitored(b *faketime.World, by circulate.Server) (stop func()) {
+	m, err := monitor.New(b.Open(by), monitor.Config{}, monitor.Options{Log: faketime.Log(b.T)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return faketime.Go(b, m.Run)
+}
+
+func register(b *faketime.World, id string) {
+	b.Register(circulate.Registration{ID: id, Record: fmt.Appendf(nil, `{"id":%q,"kind":%q,"cadence":"every 0","config":%s}`, id, Kind, configOf("", id))})
+}
+
+// found returns the numbers of an account's messages, as they are in the stream.
+func found(b *faketime.World, id string) (numbers []int) {
+	for _, f := range b.Found(id) {
+		numbers = append(numbers, ilink.Number(f.Message.Data))
+	}
+	return numbers
+}
+
+// A replica is killed at each step between the server's answer and the commit. What is lost is
+// the page in hand and nothing else, and nothing comes twice. Only where Redis did not have the
+// page is it lost.
+func TestKilledWithAPageInHand(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answered bool // killed when the answer has arrived
+		fate     faketime.Fate
+		at       faketime.Point
+		want     []int
+	}{
+		"while the call is held":               {want: []int{1, 2, 3, 4, 5, 6}},
+		"when the answer has arrived":          {answered: true, want: []int{1, 2, 5, 6}},
+		"when the commit is about to be sent":  {fate: faketime.NotDone, at: faketime.Call, want: []int{1, 2, 5, 6}},
+		"when the commit is done, unanswered":  {fate: faketime.ReplyLost, at: faketime.Call, want: []int{1, 2, 3, 4, 5, 6}},
+		"when the commit's answer has arrived": {fate: faketime.ReplyLost, at: faketime.Called, want: []int{1, 2, 3, 4, 5, 6}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			faketime.Run(t, 2, func(b *faketime.World) {
+				fake := newFake(ilink.Options{})
+				register(b, "a")
+				fake.PostN(tokenOf("a"), 2)
+				first, stopFirst := start(b, fake, poller.Config{})
+				defer stopFirst()
+				defer monitored(b, b.Redis)()
+				time.Sleep(10 * time.Second)
+				switch {
+				case tt.answered:
+					first.answer = first.kill
+				case tt.fate != faketime.Healthy:
+					first.set(func(s faketime.Step) faketime.Fate {
+						if s.At == tt.at && isReturn(s) {
+							first.kill()
+							return tt.fate
+						}
+						return faketime.Healthy
+					})
+				default:
+					first.kill()
+					time.Sleep(time.Millisecond) // the server sees that the client is gone
+				}
+				fake.PostN(tokenOf("a"), 2)
+				time.Sleep(time.Second)
+				second, stopSecond := start(b, fake, poller.Config{})
+				defer stopSecond()
+				_ = second
+				time.Sleep(30 * time.Second)
+				fake.PostN(tokenOf("a"), 2)
+				time.Sleep(10 * time.Second)
+				if got := found(b, "a"); !slices.Equal(got, tt.want) {
+					t.Errorf("found %v, want %v", got, tt.want)
+				}
+				if s := fake.Stats(tokenOf("a")); s.AtOnce > 1 {
+					t.Errorf("%d calls at once", s.AtOnce)
+				}
+			})
+		})
+	}
+}
+
+// As long as the replica lives, the page in hand is committed again until Redis has it, before
+// the server is asked again.
+func TestThePageInHandIsCommittedAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fate  faketime.Fate
+		away  time.Duration
+		alone bool // the monitors still reach Redis
+		want  []int
+	}{
+		"the reply is lost":               {faketime.ReplyLost, 0, true, []int{1, 2, 3, 4}},
+		"it does not arrive":              {faketime.NotDone, 0, true, []int{1, 2, 3, 4}},
+		"Redis is away for minutes":       {faketime.NotDone, 4 * time.Minute, false, []int{1, 2, 3, 4}},
+		"Redis is away for half an hour":  {faketime.NotDone, 30 * time.Minute, false, []int{1, 2, 3, 4}},
+		"all replies are lost for one":    {faketime.ReplyLost, time.Minute, false, []int{1, 2, 3, 4}},
+		"the replica alone was cut off":   {faketime.NotDone, time.Minute, true, []int{3, 4}}, // it counts as dead
+		"the replica's replies were lost": {faketime.ReplyLost, time.Minute, true, []int{1, 2, 3, 4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			faketime.Run(t, 2, func(b *faketime.World) {
+				fake := newFake(ilink.Options{})
+				register(b, "a")
+				r, stop := start(b, fake, poller.Config{})
+				defer stop()
+				by := circulate.Server(r)
+				if tt.alone {
+					by = b.Redis
+				}
+				defer monitored(b, by)()
+				time.Sleep(5 * time.Second)
+				var until time.Time
+				asked := 0
+				r.set(func(s faketime.Step) faketime.Fate {
+					switch {
+					case s.At != faketime.Call || !isReturn(s) && until.IsZero():
+						return faketime.Healthy
+					case until.IsZero():
+						until = time.Now().Add(tt.away)
+						asked = fake.Stats(tokenOf("a")).Polls
+						return tt.fate
+					case time.Now().Before(until):
+						if now := fake.Stats(tokenOf("a")).Polls; now != asked && !slices.Equal(found(b, "a"), []int{1, 2}) {
+							t.Error("the server was asked while the page was in hand")
+						}
+						return tt.fate
+					}
+					return faketime.Healthy
+				})
+				fake.PostN(tokenOf("a"), 2)
+				time.Sleep(tt.away + 30*time.Second)
+				fake.PostN(tokenOf("a"), 2)
+				time.Sleep(10 * time.Second)
+				if got := found(b, "a"); !slices.Equal(got, tt.want) {
+					t.Errorf("found %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}

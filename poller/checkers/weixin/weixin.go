@@ -1,0 +1,156 @@
+// Package weixin checks personal WeChat accounts by the bot interface that WeChat calls iLink.
+// It is the kind "weixin".
+//
+// The config has
+//
+//	token      {"secret": "NAME"}, the token that signing in has given; required
+//	base_url   where the account's server is, as signing in has told, if not
+//	           https://ilinkai.weixin.qq.com: the token is sent there
+//	bot_agent  how we name ourselves: Name/Version tokens, ASCII, at most 256 bytes;
+//	           rounds/1 if missing
+//
+// A check is one call of getupdates, which the server holds for about 35 seconds until
+// something comes. The server may tell another hold for the next call, which is obeyed.
+//
+// A message is an element of msgs. Its data is the element's unchanged JSON, which has the
+// context_token that a reply must carry. Its id is the message_id, digit by digit: it is a
+// 64-bit number that no float holds. An element without one has "sha256:" and the digest of
+// its JSON. Its type is that of its first item: text, image, voice, file or video, "item.N" for
+// any other number, and "none" without items. Messages that a bot has sent have "bot." before
+// their type. Its time is create_time_ms.
+//
+// # The server gives each message once
+//
+// Whatever cursor a client comes with, the server does not give again what it has handed out.
+// So the pool keeps a page in hand until Redis has it; see poller.Once. What can be lost is a
+// page that the server had handed out when the replica died before Redis had it, or when the
+// connection broke in the middle of the answer. An answer is read even while the replica
+// shuts down, once its first byte has come. Whatever in an answer can be read is kept: an
+// element that is not as it should be becomes a message too.
+//
+// A trial by hand fetches no messages, because they would be gone: it calls notifystart
+// alone.
+//
+// # Code -14
+//
+// It has two meanings: the server wants to be told that a client is there, or the account was
+// bound elsewhere, or signed out. So notifystart is called and the same is asked once more at
+// once. If the code comes again, the account is parked as auth: somebody has to scan again.
+// Without a cursor notifystart is called first. A replica that stops does not call notifystop,
+// because another one goes on at once.
+//
+// Two clients of one account steal each other's messages. An account must therefore be
+// registered once, and with nobody else.
+package weixin
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
+)
+
+// Kind is the kind's name in records.
+const Kind = "weixin"
+
+// hold is how long the server holds a call, as long as it has not told otherwise.
+const hold = 35 * time.Second
+
+// maxHold is the longest hold that the server is believed.
+const maxHold = 10 * time.Minute
+
+// Checker checks personal WeChat accounts. It is safe for concurrent use.
+type Checker struct {
+	client  *fetch.Client
+	secrets secrets.Source
+}
+
+var (
+	_ poller.Checker = (*Checker)(nil)
+	_ poller.Holder  = (*Checker)(nil)
+	_ poller.Once    = (*Checker)(nil)
+)
+
+// New returns a checker that calls through client and takes from secrets what configs refer
+// to.
+func New(client *fetch.Client, secrets secrets.Source) *Checker { return &Checker{client, secrets} }
+
+// Kind is "weixin".
+func (*Checker) Kind() string { return Kind }
+
+// Validate checks a config; see the package's doc. Its error is strict.Faults, which name
+// each wrong field. It does not check that the secret exists.
+func (c *Checker) Validate(raw json.RawMessage) error {
+	_, err := c.parse(raw)
+	return err
+}
+
+// RateKey returns the host, because nothing is known of limits but that they are the server's.
+func (c *Checker) RateKey(raw json.RawMessage) string {
+	config, err := c.parse(raw)
+	if err != nil {
+		return ""
+	}
+	return config.host
+}
+
+// Hold returns how long the server holds a call.
+func (*Checker) Hold(json.RawMessage) time.Duration { return hold }
+
+// GivenOnce is true: the server does not give a message again.
+func (*Checker) GivenOnce() bool { return true }
+
+// Check asks for one page. All its errors are *poller.CheckError.
+func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
+	config, err := c.parse(r.Config)
+	if err != nil {
+		return poller.Result{}, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: err.Error()}
+	}
+	buf, err := decodeCursor(r.Cursor)
+	if err != nil {
+		return poller.Result{}, &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err}
+	}
+	use := secrets.ForURL(Kind, config.base)
+	token, err := c.secrets.Get(ctx, config.token.Name, use)
+	if err != nil {
+		return poller.Result{}, secrets.CheckError(err)
+	}
+	call := caller{client: c.client, config: config, token: token, open: use.Open()}
+	if r.Hold <= 0 {
+		return call.trial(ctx)
+	}
+	if buf == "" {
+		if _, failed := call.notifyStart(ctx); failed != nil {
+			return poller.Result{}, failed
+		}
+	}
+	page, failed := call.getUpdates(ctx, buf)
+	if failed == nil && page.code == codeStale {
+		if _, failed = call.notifyStart(ctx); failed == nil {
+			page, failed = call.getUpdates(ctx, buf)
+		}
+	}
+	switch {
+	case failed != nil:
+		return poller.Result{}, failed
+	case page.code != 0:
+		return poller.Result{}, codeError(page.code)
+	}
+	return page.result(buf), nil
+}
+
+// trial shows whether the server knows the token, without fetching anything.
+func (c *caller) trial(ctx context.Context) (poller.Result, error) {
+	code, failed := c.notifyStart(ctx)
+	switch {
+	case failed != nil:
+		return poller.Result{}, failed
+	case code != 0:
+		return poller.Result{}, codeError(code)
+	}
+	return poller.Result{Warnings: []poller.Warning{{Code: "not_fetched",
+		Message: "messages are fetched by calls that may be held, and a trial holds none: the server gives each message once, and it would be gone"}}}, nil
+}
