@@ -52,6 +52,9 @@ type Party struct {
 	Hold time.Duration
 	// Once says that the third party gives each message once, whatever cursor it is asked with.
 	Once bool
+	// Confirms says that asking with a cursor deletes what is before it, so that only the last
+	// page can be asked for again.
+	Confirms bool
 	// Secrets are what a checker knows and must not reveal.
 	Secrets []string
 }

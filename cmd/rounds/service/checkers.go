@@ -13,7 +13,9 @@ import (
 	"github.com/rounds-dev/rounds/poller/checkers/connector"
 	"github.com/rounds-dev/rounds/poller/checkers/feed"
 	"github.com/rounds-dev/rounds/poller/checkers/imap"
+	"github.com/rounds-dev/rounds/poller/checkers/telegram"
 	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
+	"github.com/rounds-dev/rounds/poller/checkers/weixin"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -54,6 +56,7 @@ func newCheckers(client *fetch.Client, s settings.Poller, o Options, tokens weco
 	all := []poller.Checker{
 		feed.New(tools.Client, tools.Secrets), connector.New(tools.Client, tools.Secrets),
 		imap.New(tools.Client, tools.Secrets, imap.Options{}), wecomkf.New(tools.Client, tools.Secrets, tokens),
+		weixin.New(tools.Client, tools.Secrets), telegram.New(tools.Client, tools.Secrets),
 	}
 	for i, kind := range o.Kinds {
 		checker, err := makeKind(kind, tools)

@@ -1,0 +1,126 @@
+// Package telegram checks Telegram's bots with getUpdates. It is the kind "telegram".
+//
+// The config has
+//
+//	token            {"secret": "NAME"}, the bot's token; required
+//	allowed_updates  the kinds of updates that are wanted, as an array or as a text with commas
+//	                 between them; as Telegram remembers them if missing
+//	base_url         where the API is, if not https://api.telegram.org: the token is sent
+//	                 there, in the path
+//
+// A check is one call of getUpdates. Telegram holds it for as long as we ask, at most 50
+// seconds, until something comes.
+//
+// A message is an update. Its data is the update's unchanged JSON. Its id is the update_id, its
+// type the name of the field beside it, such as message, edited_message or callback_query. Its
+// time is that field's edit_date or date.
+//
+// The cursor is the next offset. Asking with an offset confirms all updates below it, and
+// Telegram forgets them. So an update is confirmed by the call after the one that found it, and
+// only once Redis has it. What is not confirmed comes again, for 24 hours. There is no loss
+// within that time, whatever dies when.
+//
+// A token that is void (401, 404) parks the account as auth at once. A 409 means that a webhook
+// is set, or that another program polls the same bot: getWebhookInfo tells which. The wait of a
+// 429 is obeyed in full. A migrate_to_chat_id is about sending and has no meaning here; an error
+// that has one counts as any other. The token stands in the URL, and is in no error and no log.
+package telegram
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
+)
+
+// Kind is the kind's name in records.
+const Kind = "telegram"
+
+// hold is the longest that Telegram holds a call.
+const hold = 50 * time.Second
+
+// Checker checks bots. It is safe for concurrent use.
+type Checker struct {
+	client  *fetch.Client
+	secrets secrets.Source
+}
+
+var (
+	_ poller.Checker  = (*Checker)(nil)
+	_ poller.Holder   = (*Checker)(nil)
+	_ poller.Retainer = (*Checker)(nil)
+)
+
+// New returns a checker that calls through client and takes from secrets what configs refer
+// to.
+func New(client *fetch.Client, secrets secrets.Source) *Checker { return &Checker{client, secrets} }
+
+// Kind is "telegram".
+func (*Checker) Kind() string { return Kind }
+
+// Validate checks a config; see the package's doc. Its error is strict.Faults, which name
+// each wrong field. It does not check that the secret exists.
+func (c *Checker) Validate(raw json.RawMessage) error {
+	_, err := c.parse(raw)
+	return err
+}
+
+// RateKey returns the API's host. Telegram limits each bot by itself, but all of them are away
+// if the host is.
+func (c *Checker) RateKey(raw json.RawMessage) string {
+	config, err := c.parse(raw)
+	if err != nil {
+		return ""
+	}
+	return config.host
+}
+
+// Hold returns how long Telegram is asked to hold a call.
+func (*Checker) Hold(json.RawMessage) time.Duration { return hold }
+
+// Retention returns how long Telegram keeps updates that are not confirmed.
+func (*Checker) Retention(json.RawMessage) time.Duration { return 24 * time.Hour }
+
+// tokenPattern allows what tokens consist of, so that none changes the URL's path.
+var tokenPattern = regexp.MustCompile(`^[0-9]{1,20}:[A-Za-z0-9_-]{1,128}$`)
+
+// Check asks for one page. All its errors are *poller.CheckError.
+func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
+	config, err := c.parse(r.Config)
+	if err != nil {
+		return poller.Result{}, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: err.Error()}
+	}
+	offset, err := decodeCursor(r.Cursor)
+	if err != nil {
+		return poller.Result{}, &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err}
+	}
+	use := secrets.ForURL(Kind, config.base)
+	token, err := c.secrets.Get(ctx, config.token.Name, use)
+	if err != nil {
+		return poller.Result{}, secrets.CheckError(err)
+	}
+	if !tokenPattern.MatchString(token) {
+		return poller.Result{}, &poller.CheckError{Kind: poller.AuthFailed, Final: true, Code: "token", Message: "the secret " + config.token.Name + " is not a bot's token"}
+	}
+	call := caller{client: c.client, base: config.base, token: token, open: use.Open()}
+	q := request{Offset: offset, Limit: limitOf(r.Limit), Timeout: int(min(r.Hold, hold) / time.Second), Allowed: config.allowed}
+	updates, failed := call.getUpdates(ctx, q)
+	if failed != nil {
+		return poller.Result{}, failed
+	}
+	return updates.result(q)
+}
+
+// maxLimit is the most updates that Telegram returns on a page.
+const maxLimit = 100
+
+func limitOf(wanted int) int {
+	if wanted < 1 || wanted > maxLimit {
+		return maxLimit
+	}
+	return wanted
+}
