@@ -157,7 +157,7 @@ type installation struct {
 // provides the credentials under their names, and replaces %d by their folder.
 func installed(t *testing.T) installation {
 	t.Helper()
-	dir := copyOf(t, "systemd/install.sh", "systemd/rounds.service", "systemd/rounds.socket", "systemd/rounds.env", "redis/rounds.acl")
+	dir := copyOf(t, "systemd/install.sh", "systemd/private.sh", "systemd/rounds.service", "systemd/rounds.socket", "systemd/rounds.env", "redis/rounds.acl")
 	root := t.TempDir()
 	binary := filepath.Join(dir, "systemd/rounds")
 	if err := os.WriteFile(binary, []byte("#!/bin/sh\n"), 0o700); err != nil {
