@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 #
-# Runs what takes too long for every change: each fuzz target for a minute, and 25,000
-# mutated requests against the API, others every day.
+# Runs what takes too long for every change: each fuzz target for a minute, 25,000 mutated
+# requests against the API, others every day, and a release that is made twice and tried.
 #
 #   testing/nightly.sh               all of it, in about an hour
 #   testing/nightly.sh --for 10s     each fuzz target for so long
+#   testing/nightly.sh --release     only the release
 #   testing/nightly.sh --list        only name the fuzz targets: package and name
 #   testing/nightly.sh NAME...       only the fuzz targets whose package or name has NAME in it
 #   testing/nightly.sh --server PATH only the tests that use Redis, against another server, such
@@ -21,10 +22,11 @@ for=1m
 requests=25000
 only=()
 servers=()
+release=
 # What keeps its state in Redis: the conformance suite, and what is built on the ring.
 stores=(./circulate/... ./accounts ./accounts/message ./accounts/backup ./monitor ./poller/delivery)
 
-usage() { sed -n '3,15s/^# \{0,1\}//p' testing/nightly.sh; }
+usage() { sed -n '3,16s/^# \{0,1\}//p' testing/nightly.sh; }
 
 # targets prints each fuzz target: its package and its name.
 targets() {
@@ -42,6 +44,7 @@ while [ $# -gt 0 ]; do
 		servers+=("${2:?"--server wants the path of a server"}")
 		shift
 		;;
+	--release) release=only ;;
 	--list)
 		targets
 		exit 0
@@ -92,7 +95,31 @@ if [ ${#servers[@]} -gt 0 ]; then
 	exit 0
 fi
 
+# need installs a program that is missing, by apt-get where that is possible.
+need() {
+	command -v "$1" >/dev/null && return
+	local root=()
+	[ "$(id -u)" -eq 0 ] || root=(sudo -n)
+	"${root[@]}" apt-get update -qq && "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1"
+}
+
+# released makes a release twice, in different folders. Both must be the same, byte by byte,
+# and one is installed and run.
+released() {
+	local first second tried=0
+	first=$(mktemp -d) second=$(mktemp -d)
+	need rpm && need redis-server && testing/release.sh --out "$first" && testing/release.sh --out "$second" && diff -r "$first" "$second" &&
+		echo "both releases are the same, byte by byte" && go run ./testing/release try "$first" || tried=1
+	rm -rf "$first" "$second"
+	return $tried
+}
+
+if [ -n "$release" ]; then
+	released
+	exit
+fi
 if [ ${#only[@]} -eq 0 ]; then
+	run "a release, twice" released
 	seed=$(($(date +%s) / 86400))
 	run "corpus, seed $seed" go test -count=1 ./testing/corpus -run TestCorpus -args -corpus.requests "$requests" -corpus.seed "$seed"
 fi

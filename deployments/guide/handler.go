@@ -52,7 +52,7 @@ func New(prefix string) (*Handler, error) {
 }
 
 // order is the order of pages in the menu. Other pages follow by name.
-var order = []string{"README", "dashboard", "accounts", "weixin", "telegram", "connectors", "messages", "operations", "signin", "access", "scaling", "embedding", "backup", "moving", "upgrading"}
+var order = []string{"README", "dashboard", "accounts", "weixin", "telegram", "connectors", "messages", "installing", "operations", "signin", "access", "scaling", "embedding", "backup", "moving", "upgrading"}
 
 // menu returns the pages of a language.
 func (h *Handler) menu(language string) []*page {

@@ -10,6 +10,10 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
+// Tree returns the command tree of the program, from which its documentation is made. Its
+// commands must not be executed.
+func Tree() *cobra.Command { return newRoot(environment{}) }
+
 // newRoot makes the command tree.
 func newRoot(env environment) *cobra.Command {
 	root := &cobra.Command{
