@@ -7,6 +7,7 @@
 //	go run ./testing/bench bulk [--json]
 //	go run ./testing/bench wecom [--json]
 //	go run ./testing/bench dashboard [--json]
+//	go run ./testing/bench backup [--json]
 //
 // It starts the redis-server that it measures, in memory and without
 // persistence, on a free loopback port.
@@ -82,7 +83,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"       bench delivery [--json] [--for 10s] [--messages 100000] [--waiting 10000000]\n" +
 		"       bench bulk [--json] [--accounts 1000000]\n" +
 		"       bench wecom [--json] [--for 1m] [--accounts 5000]\n" +
-		"       bench dashboard [--json] [--for 1m] [--rounds 4] [--accounts 1000000] [--failing 20000] [--requests 200]"
+		"       bench dashboard [--json] [--for 1m] [--rounds 4] [--accounts 1000000] [--failing 20000] [--requests 200]\n" +
+		"       bench backup [--json] [--accounts 1000000] [--busy 100000] [--for 30s]"
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
@@ -97,6 +99,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if args[0] == "dashboardpoll" {
 		return dashboardPoll(ctx, args[1:], os.Stdin, out)
+	}
+	if args[0] == "backupserve" { // bench backup starts these
+		return backupServe(ctx, args[1:], os.Stdin, out)
+	}
+	if args[0] == "program" {
+		return backupProgram(ctx, args[1:])
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "one JSON object a line")
@@ -182,6 +190,23 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if *only != "" {
 			b.only = strings.Split(*only, ",")
 		}
+		return b.run(ctx)
+	case "backup":
+		b := &backupBench{}
+		flags.IntVar(&b.busy, "busy", 100_000, "how many of the accounts are checked every minute while a second backup is taken; 0: there is none")
+		flags.DurationVar(&b.length, "for", 30*time.Second, "how long lateness is measured without a backup")
+		flags.StringVar(&b.profile, "profile", "", "write a CPU profile of the serving process to this file")
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		if *accounts < 1 || b.busy < 0 || b.busy > *accounts {
+			return errors.New("accounts must be at least 1, and busy at most as many")
+		}
+		var err error
+		if b.report, err = newReporter(ctx, out, *asJSON); err != nil {
+			return err
+		}
+		b.accounts = *accounts
 		return b.run(ctx)
 	case "bulk":
 		b := &bulkBench{}
