@@ -194,7 +194,7 @@ func TestUserWithRightsForTheNamespaceAlone(t *testing.T) {
 	defer conn.Close()
 	for _, args := range [][]any{
 		{"SETUSER", "poller", "on", ">" + password, "resetkeys", "~{rounds:*", "~rounds:*", "resetchannels", "&rounds:wake",
-			"-@all", "+@read", "+@write", "+@connection", "+@transaction", "+@scripting", "+@pubsub", "+time", "+xinfo|groups", "-@dangerous", "+config|get", "+info"},
+			"-@all", "+@read", "+@write", "+@connection", "+@transaction", "+@scripting", "+@pubsub", "+time", "+xinfo|groups", "-@dangerous", "+client|setname", "+config|get", "+info"},
 		{"SETUSER", "default", "off"},
 	} {
 		if _, err := conn.Do("ACL", args...); err != nil {

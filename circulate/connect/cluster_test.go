@@ -233,7 +233,7 @@ func TestNoNodeOfTheClusterAnswers(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "cluster support disabled") {
 		t.Errorf("of a server that is in no cluster: %v", err)
 	}
-	lone := redistest.Start(t, redistest.WithArgs("--cluster-enabled", "yes", "--cluster-port", strings.TrimPrefix(closedAddress(t), "127.0.0.1:")))
+	lone := redistest.StartNode(t, false)
 	_, err = openCluster(t, one, lone.Addr()).Conn(t.Context(), "key")
 	if err == nil || !strings.Contains(err.Error(), "serves no slots") {
 		t.Errorf("of a cluster without slots: %v", err)
@@ -293,16 +293,7 @@ func TestClusterWithPassword(t *testing.T) {
 // TestClusterOverTLS has one node: only how it is reached counts.
 func TestClusterOverTLS(t *testing.T) {
 	t.Parallel()
-	process := redistest.Start(t, redistest.WithTLS(), redistest.WithArgs("--cluster-enabled", "yes", "--tls-cluster", "yes",
-		"--cluster-port", strings.TrimPrefix(closedAddress(t), "127.0.0.1:")))
-	admin, err := process.Dial()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close()
-	if _, err := admin.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383); err != nil {
-		t.Fatal(err)
-	}
+	process := redistest.StartNode(t, true, redistest.WithTLS(), redistest.WithArgs("--tls-cluster", "yes"))
 	url := "rediss+cluster://" + process.Addr()
 	trusting, err := connect.Open(url, connect.Options{CAFile: process.CAFile()})
 	if err != nil {

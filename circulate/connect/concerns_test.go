@@ -29,7 +29,7 @@ func TestConcerns(t *testing.T) {
 	expect(redistest.Connect(t, redistest.Start(t, redistest.WithArgs("--rename-command", "CONFIG", ""))), "unasked: redis")
 	expect(redistest.StartSentinels(t, redistest.WithAOF()).Connect(t), "min-replicas-to-write is 0")
 	expect(redistest.StartCluster(t, 0).Connect(t), "appendonly is no", "appendonly is no", "appendonly is no")
-	expect(redistest.Connect(t, redistest.Start(t, redistest.WithAOF(), redistest.WithArgs("--maxmemory", "1100kb"))), "memory: redis")
+	expect(redistest.Connect(t, redistest.Start(t, redistest.WithAOF(), redistest.WithArgs("--maxmemory", "850kb"))), "memory: redis")
 	away := redistest.Start(t)
 	server := redistest.Connect(t, away)
 	away.Kill()

@@ -46,6 +46,24 @@ func LaunchCluster(path, dir string, replicas int, options ...Option) (*Cluster,
 	return c, nil
 }
 
+// StartNode starts a server of no cluster yet, which would be one of a cluster, and ends it
+// with the test. It serves all slots, or none.
+func StartNode(tb testing.TB, serving bool, options ...Option) *Server {
+	tb.Helper()
+	node, err := launchNode(LookPath(tb), tb.TempDir(), options)
+	must(tb, err)
+	tb.Cleanup(node.Kill)
+	if serving {
+		slots := []any{"ADDSLOTS"}
+		for slot := range clusterSlots {
+			slots = append(slots, slot)
+		}
+		_, err = node.command("CLUSTER", slots...)
+		must(tb, err)
+	}
+	return node
+}
+
 func (c *Cluster) launch(path, dir string, replicas int, options []Option) error {
 	for i := range clusterMasters * (1 + replicas) {
 		s, err := launchNode(path, filepath.Join(dir, "node"+strconv.Itoa(i)), options)
