@@ -163,7 +163,7 @@ type Data struct {
 // RedisConcern is a setting or state of Redis that could lose data.
 type RedisConcern struct {
 	Node    string `json:"node" doc:"The Redis server."`
-	Concern string `json:"concern" enum:"appendonly,append_fails,eviction,min_replicas,memory,unasked"`
+	Concern string `json:"concern" enum:"appendonly,append_fails,no_fsync,snapshot_fails,eviction,min_replicas,memory,unasked"`
 	Value   string `json:"value,omitempty" doc:"The policy of eviction, the percentage in use of memory, what may not be asked of unasked."`
 	Text    string `json:"text" doc:"What it may cause, and what to do."`
 }

@@ -37,8 +37,10 @@ const (
 	MemoryShort      Code = "memory_short"     // replicas take no messages, because Redis' memory is used up to the mark
 	RedisEviction    Code = "redis_eviction"   // Redis drops keys when its memory is full
 	RedisAppendFails Code = "redis_append_fails"
+	RedisSnapshot    Code = "redis_snapshot_fails"
 	RedisMemory      Code = "redis_memory"
 	RedisAppendOnly  Code = "redis_appendonly"
+	RedisNoSync      Code = "redis_no_fsync"
 	RedisReplicas    Code = "redis_min_replicas"
 	KindUnchecked    Code = "kind_unchecked"   // no living replica checks a kind
 	Overdue          Code = "overdue"          // accounts wait to be claimed
@@ -68,7 +70,7 @@ const (
 // Codes returns all codes, in their order.
 func Codes() []Code {
 	return []Code{
-		LawViolated, NoReplica, NoMonitor, WatchOld, Outage, MemoryShort, RedisEviction, RedisAppendFails, RedisMemory, RedisAppendOnly, RedisReplicas,
+		LawViolated, NoReplica, NoMonitor, WatchOld, Outage, MemoryShort, RedisEviction, RedisAppendFails, RedisSnapshot, RedisMemory, RedisAppendOnly, RedisNoSync, RedisReplicas,
 		KindUnchecked, Overdue, FailingJumped, HeadroomLow, WebhookDisabled, WebhookRefused, NoDelivery, GroupLagging, MessagesDropped, DeadLetters,
 		Quarantined, ClockStepped, ProcessSilent, SettingsDiffer, TrailLost, AuditBroken, AuditOld, LawFlawed, OwnerPaused, LimitDenying, ChecksWarn, VersionsDiffer, RedisUnasked,
 	}

@@ -84,6 +84,8 @@ func TestJudge(t *testing.T) {
 		"memory is short":     {func(f *facts) { f.stats.Replicas[0].Report.MemoryShort = true }, "memory_short bad", "r1"},
 		"redis evicts":        {func(f *facts) { f.redis = Redis{{"n1", "eviction", "allkeys-lru"}, {"n2", "eviction", "allkeys-lru"}} }, "redis_eviction bad", "n1 and 1 other servers: maxmemory-policy is allkeys-lru"},
 		"redis cannot append": {func(f *facts) { f.redis = Redis{{"n1", "append_fails", ""}} }, "redis_append_fails bad", "n1"},
+		"redis refuses":       {func(f *facts) { f.redis = Redis{{"n1", "snapshot_fails", ""}} }, "redis_snapshot_fails bad", "refuses all writes"},
+		"redis never syncs":   {func(f *facts) { f.redis = Redis{{"n1", "no_fsync", ""}} }, "redis_no_fsync warn", "appendfsync is no"},
 		"redis is filling":    {func(f *facts) { f.redis = Redis{{"n1", "memory", "81"}} }, "redis_memory warn", "81 %"},
 		"redis is full":       {func(f *facts) { f.redis = Redis{{"n1", "memory", "95"}} }, "redis_memory bad", "95 %"},
 		"redis is over":       {func(f *facts) { f.redis = Redis{{"n1", "memory", "101"}} }, "redis_memory bad", "101 %"},

@@ -32,10 +32,14 @@ func (c *Concern) text() string {
 		return fmt.Sprintf("redis %s: maxmemory-policy is %s, so accounts are dropped when memory is full", more("servers"), c.Value)
 	case RedisAppendFails:
 		return fmt.Sprintf("redis %s: the append-only file cannot be written", more("servers"))
+	case RedisSnapshot:
+		return fmt.Sprintf("redis %s: the last snapshot failed, so it refuses all writes until one succeeds", more("servers"))
 	case RedisMemory:
 		return fmt.Sprintf("redis %s: %s %% of maxmemory is in use", more("servers"), c.Value)
 	case RedisAppendOnly:
 		return fmt.Sprintf("redis %s: appendonly is no, so a restart loses what was written since the last snapshot", more("servers"))
+	case RedisNoSync:
+		return fmt.Sprintf("redis %s: appendfsync is no, so half a minute of writes may be lost when its machine dies", more("servers"))
 	case RedisReplicas:
 		return fmt.Sprintf("redis %s: min-replicas-to-write is 0, so a master that is cut off accepts writes that a failover forgets", more("servers"))
 	case RedisUnasked:

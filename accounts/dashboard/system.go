@@ -37,15 +37,16 @@ type systemFacts struct {
 
 // redisNode is a Redis server.
 type redisNode struct {
-	Name    string    `json:"name"`
-	Away    bool      `json:"away"`
-	Version string    `json:"version"`
-	Up      float64   `json:"up_seconds"`
-	Used    int64     `json:"memory_used"`
-	Limit   int64     `json:"memory_limit"`
-	Shards  int       `json:"shards"`
-	Numbers []int     `json:"shard_numbers"`
-	Judged  []verdict `json:"judged"`
+	Name     string    `json:"name"`
+	Away     bool      `json:"away"`
+	Software string    `json:"software"`
+	Version  string    `json:"version"`
+	Up       float64   `json:"up_seconds"`
+	Used     int64     `json:"memory_used"`
+	Limit    int64     `json:"memory_limit"`
+	Shards   int       `json:"shards"`
+	Numbers  []int     `json:"shard_numbers"`
+	Judged   []verdict `json:"judged"`
 }
 
 // verdict judges one property of a Redis server.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -98,6 +99,10 @@ func (c *Cluster) ask(ctx context.Context, address string) ([]slotRange, error) 
 	}
 	defer conn.Close()
 	reply, err := redis.DoContext(conn, ctx, "CLUSTER", "SLOTS")
+	var refused redis.Error
+	if errors.As(err, &refused) && strings.Contains(string(refused), "cluster support disabled") {
+		err = fmt.Errorf("is in no cluster; the URL of such a server begins with redis://: %w", err)
+	}
 	if err != nil {
 		return nil, err
 	}

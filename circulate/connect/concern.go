@@ -12,15 +12,23 @@ type Concern struct {
 	Value string
 }
 
+// The codes of remarks.
+const (
+	RemarkEverySecond ConcernCode = "everysec"  // the append-only file is synced once a second
+	RemarkMayEvict    ConcernCode = "may_evict" // keys would be evicted if there were a memory limit
+)
+
 // ConcernCode names what a Concern is about.
 type ConcernCode string
 
 // The codes of concerns. Metrics and the API use these texts.
 const (
-	ConcernAppendOnly  ConcernCode = "appendonly"   // there is no append-only file
-	ConcernAppendFails ConcernCode = "append_fails" // it cannot be written
-	ConcernEviction    ConcernCode = "eviction"     // keys are evicted when memory is short
-	ConcernReplicas    ConcernCode = "min_replicas" // a master that is cut off still accepts writes
-	ConcernMemory      ConcernCode = "memory"       // little is left below maxmemory
-	ConcernUnasked     ConcernCode = "unasked"      // the server does not answer the question
+	ConcernAppendOnly  ConcernCode = "appendonly"     // there is no append-only file
+	ConcernAppendFails ConcernCode = "append_fails"   // it cannot be written
+	ConcernEviction    ConcernCode = "eviction"       // keys are evicted when memory is short
+	ConcernReplicas    ConcernCode = "min_replicas"   // a master that is cut off still accepts writes
+	ConcernMemory      ConcernCode = "memory"         // little is left below maxmemory
+	ConcernUnasked     ConcernCode = "unasked"        // the server does not answer the question
+	ConcernNoSync      ConcernCode = "no_fsync"       // the system alone decides when the append-only file is on disk
+	ConcernSnapshot    ConcernCode = "snapshot_fails" // the last snapshot failed, and writes are refused
 )

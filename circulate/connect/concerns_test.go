@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alicebob/miniredis/v2/server"
+
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -24,7 +26,9 @@ func TestConcerns(t *testing.T) {
 	}
 	expect(redistest.Embedded(t))
 	expect(redistest.Connect(t, redistest.Start(t, redistest.WithAOF())))
-	expect(redistest.Connect(t, redistest.Start(t)), "appendonly is no")
+	expect(redistest.Connect(t, redistest.Start(t)), "appendonly is no, and no snapshots are made")
+	expect(redistest.Connect(t, redistest.Start(t, redistest.WithArgs("--save", "3600", "1"))), "since the last snapshot")
+	expect(redistest.Connect(t, redistest.Start(t, redistest.WithArgs("--appendonly", "yes", "--appendfsync", "no"))), "no_fsync: redis")
 	expect(redistest.Connect(t, redistest.Start(t, redistest.WithAOF(), redistest.WithArgs("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"))), "maxmemory-policy is allkeys-lru")
 	expect(redistest.Connect(t, redistest.Start(t, redistest.WithArgs("--rename-command", "CONFIG", ""))), "unasked: redis")
 	expect(redistest.StartSentinels(t, redistest.WithAOF()).Connect(t), "min-replicas-to-write is 0")
@@ -49,6 +53,9 @@ func TestSurvey(t *testing.T) {
 		t.Fatalf("%+v, %v", nodes, err)
 	}
 	n := nodes[0]
+	if n.Software == "" || n.Fsync != "always" || len(n.Concerns) > 0 || len(n.Remarks) > 0 {
+		t.Errorf("%+v", n)
+	}
 	if n.Name != server.Name() || n.Away || n.Version == "" || n.Used <= 0 || n.Limit != 100<<20 || n.Policy != "noeviction" ||
 		n.AppendOnly != "yes" || n.AppendStatus != "ok" || n.Replicas != 0 || n.MinReplicas != "" || n.Up < 0 {
 		t.Errorf("%+v", n)
@@ -79,5 +86,36 @@ func TestConcernsMayNotBeAsked(t *testing.T) {
 	got, err := connect.Concerns(t.Context(), server)
 	if err != nil || len(got) != 1 || got[0].Code != connect.ConcernUnasked || !strings.Contains(got[0].Text, "CONFIG and INFO may not be asked") {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// What is as it may be is no concern, and is told all the same.
+func TestRemarks(t *testing.T) {
+	t.Parallel()
+	server := redistest.Connect(t, redistest.Start(t, redistest.WithArgs("--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "allkeys-lfu")))
+	nodes, err := connect.Survey(t.Context(), server)
+	if err != nil || len(nodes) != 1 || len(nodes[0].Concerns) > 0 || len(nodes[0].Remarks) != 2 {
+		t.Fatalf("%+v, %v", nodes, err)
+	}
+	for i, want := range []string{"everysec: redis " + server.Name() + ": appendfsync is everysec", "may_evict: redis " + server.Name() + ": maxmemory-policy is allkeys-lfu"} {
+		if r := nodes[0].Remarks[i]; !strings.HasPrefix(string(r.Code)+": "+r.Text, want) {
+			t.Errorf("%q, want %q", r, want)
+		}
+	}
+}
+
+// A server whose last snapshot failed refuses writes, unless it is told not to.
+func TestFailedSnapshot(t *testing.T) {
+	t.Parallel()
+	info := says("# Persistence\r\nrdb_last_bgsave_status:err\r\naof_last_write_status:ok\r\n")
+	for stops, want := range map[string]int{"yes": 1, "no": 0} {
+		settings := map[string]string{"appendonly": "yes", "appendfsync": "always", "save": "60 1", "stop-writes-on-bgsave-error": stops}
+		s := claiming(t, "", map[string]handler{"INFO": info, "CONFIG": func(c *server.Peer, args []string) {
+			c.WriteStrings([]string{args[1], settings[args[1]]})
+		}})
+		got, err := connect.Concerns(t.Context(), s)
+		if err != nil || len(got) != want || want > 0 && got[0].Code != connect.ConcernSnapshot {
+			t.Errorf("%s: %+v, %v", stops, got, err)
+		}
 	}
 }

@@ -22,6 +22,7 @@ type credentials struct{ user, password string }
 type dialer struct {
 	credentials
 	file    string // holds the password, read for each connection; empty: the credentials do
+	secure  bool   // by TLS
 	options []redis.DialOption
 }
 
@@ -32,7 +33,7 @@ func newDialer(c credentials, file string, database int, secure bool, o Options)
 	case file == "" && c.user != "" && c.password == "":
 		return nil, errors.New("redis URL: a user needs a password, as in USER:PASSWORD@HOST:PORT, or in a file")
 	}
-	d := &dialer{credentials: c, file: file, options: []redis.DialOption{
+	d := &dialer{credentials: c, file: file, secure: secure, options: []redis.DialOption{
 		redis.DialContextFunc(dialing(o)),
 		redis.DialReadTimeout(o.ReadTimeout),
 		redis.DialWriteTimeout(o.WriteTimeout),
@@ -75,26 +76,9 @@ func (d *dialer) dial(ctx context.Context, address string) (redis.Conn, error) {
 	}
 	conn, err := redis.DialContext(ctx, "tcp", address, append(slices.Clip(d.options), redis.DialUsername(d.user), redis.DialPassword(password))...)
 	if err != nil {
-		return nil, explain(address, err)
+		return nil, explain(address, d.secure, err)
 	}
 	return conn, nil
-}
-
-// explain adds to the error of a server that refuses us that it was reached.
-func explain(address string, err error) error {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return err
-	}
-	switch text := string(reply); {
-	case strings.HasPrefix(text, "WRONGPASS"), strings.HasPrefix(text, "ERR invalid password"):
-		return fmt.Errorf("redis at %s was reached, but refused the password: %w", address, err)
-	case strings.HasPrefix(text, "NOAUTH"):
-		return fmt.Errorf("redis at %s was reached, but wants a password and was given none: %w", address, err)
-	case strings.HasPrefix(text, "ERR AUTH"):
-		return fmt.Errorf("redis at %s was reached, but has no password and was given one: %w", address, err)
-	}
-	return err
 }
 
 // maxPassword is how many bytes a password may have.

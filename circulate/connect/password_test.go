@@ -106,7 +106,7 @@ func TestWhatIsReachedAndRefusesSaysSo(t *testing.T) {
 		"ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?": "has no password and was given one",
 		"LOADING Redis is loading the dataset in memory": "LOADING",
 	} {
-		if err := explain("h:1", redis.Error(text)); !strings.Contains(err.Error(), want) {
+		if err := explain("h:1", false, redis.Error(text)); !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -136,6 +137,10 @@ func askSentinel(ctx context.Context, pool *redis.Pool, master string) (verdict,
 	address, err := redis.Strings(redis.ReceiveContext(conn, ctx))
 	if errors.Is(err, redis.ErrNil) {
 		err = errors.New("knows no master of that name")
+	}
+	var unknown redis.Error
+	if errors.As(err, &unknown) && strings.HasPrefix(string(unknown), "ERR unknown command") {
+		err = fmt.Errorf("is no Sentinel; the URL of a server without Sentinels begins with redis://: %w", err)
 	}
 	if err != nil {
 		return verdict{}, err

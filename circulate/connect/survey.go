@@ -15,17 +15,22 @@ type Node struct {
 	Name string // the server, as it is configured, or its address in a cluster
 	Away bool   // it cannot be reached; nothing else is known
 
-	Version string
-	Up      time.Duration // since its start
+	Software string        // what it is: Redis, Valkey, Redict or Dragonfly
+	Version  string        // of the software
+	Up       time.Duration // since its start
 
 	Used, Limit  int64  // bytes of memory; Limit 0: there is none
 	Policy       string // maxmemory-policy
 	AppendOnly   string // appendonly: yes or no
 	AppendStatus string // of the last write of the append-only file: ok, or an error
+	Fsync        string // appendfsync: always, everysec or no
 	Replicas     int    // that are connected
 	MinReplicas  string // min-replicas-to-write, if there are replicas
 
 	Concerns []Concern
+	// Remarks are what is as it may be, and worth knowing all the same. They end in no
+	// alert.
+	Remarks []Concern
 }
 
 // Survey asks every server that holds data about itself. A server that cannot be reached is in

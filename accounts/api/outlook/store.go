@@ -18,13 +18,15 @@ type StoreNode struct {
 	Name string // its address in a cluster
 	Away bool   // it cannot be reached
 
-	Version string
-	Up      float64 // seconds since its start
+	Software string  // such as Valkey
+	Version  string  // of the software
+	Up       float64 // seconds since its start
 
 	Used, Limit  int64  // bytes of memory; Limit 0: there is none
 	Policy       string // maxmemory-policy
 	AppendOnly   string // yes or no
 	AppendStatus string // of the last write of the append-only file: ok, or an error
+	Fsync        string // always, everysec or no
 	Replicas     int    // that are connected
 	MinReplicas  string // min-replicas-to-write, if there are replicas
 }
@@ -33,7 +35,7 @@ type StoreNode struct {
 type Verdict struct {
 	About string `json:"about" enum:"memory,persistence,eviction,replicas"`
 	Level string `json:"level" enum:"good,note,warn,bad"`
-	Code  string `json:"code" enum:"within,unlimited,filling,full,appends,append_fails,no_append,keeps,may_evict,evicts,none,waits_for_replicas,may_forget,unknown" doc:"memory: within, filling (from 80 %) or full (from 95 %) of maxmemory, or unlimited. persistence: appends (an append-only file is written), append_fails, no_append. eviction: keeps (noeviction), evicts (keys are dropped when memory is full), may_evict (they would be, but there is no maxmemory). replicas: none, waits_for_replicas (min-replicas-to-write is 1 or more), may_forget (it is 0: a master that is cut off accepts writes that a failover forgets). unknown: the server does not tell."`
+	Code  string `json:"code" enum:"within,unlimited,filling,full,appends,append_fails,no_fsync,no_append,keeps,may_evict,evicts,none,waits_for_replicas,may_forget,unknown" doc:"memory: within, filling (from 80 %) or full (from 95 %) of maxmemory, or unlimited. persistence: appends (an append-only file is written), append_fails, no_fsync (the system alone decides when it is on disk), no_append. eviction: keeps (noeviction), evicts (keys are dropped when memory is full), may_evict (they would be, but there is no maxmemory). replicas: none, waits_for_replicas (min-replicas-to-write is 1 or more), may_forget (it is 0: a master that is cut off accepts writes that a failover forgets). unknown: the server does not tell."`
 	Value string `json:"value,omitempty" doc:"The percentage in use, the policy, the error, or the number of replicas."`
 }
 
@@ -76,6 +78,8 @@ func (n *StoreNode) persistence() Verdict {
 	switch {
 	case n.AppendOnly == "yes" && n.AppendStatus != "" && n.AppendStatus != "ok":
 		return Verdict{About: "persistence", Level: "bad", Code: "append_fails", Value: n.AppendStatus}
+	case n.AppendOnly == "yes" && n.Fsync == "no":
+		return Verdict{About: "persistence", Level: "warn", Code: "no_fsync"}
 	case n.AppendOnly == "yes":
 		return Verdict{About: "persistence", Level: "good", Code: "appends"}
 	case n.AppendOnly == "no":

@@ -32,15 +32,16 @@ type System struct {
 
 // RedisNode is a Redis server that holds data.
 type RedisNode struct {
-	Name    string    `json:"name"`
-	Away    bool      `json:"away,omitempty" doc:"It could not be reached."`
-	Version string    `json:"version,omitempty"`
-	Up      float64   `json:"up_seconds,omitempty" doc:"How long ago it started."`
-	Used    int64     `json:"memory_used,omitempty" doc:"Bytes in use."`
-	Limit   int64     `json:"memory_limit,omitempty" doc:"Its maxmemory in bytes; left out if it has none."`
-	Shards  int       `json:"shards" doc:"How many shards it serves."`
-	Numbers []int     `json:"shard_numbers" nullable:"false" doc:"Which; empty for more than 256."`
-	Judged  []Verdict `json:"judged" nullable:"false" doc:"Its memory, persistence, eviction and replicas, judged."`
+	Name     string    `json:"name"`
+	Away     bool      `json:"away,omitempty" doc:"It could not be reached."`
+	Software string    `json:"software,omitempty" doc:"What it says it is: Redis, Valkey, Redict or Dragonfly."`
+	Version  string    `json:"version,omitempty"`
+	Up       float64   `json:"up_seconds,omitempty" doc:"How long ago it started."`
+	Used     int64     `json:"memory_used,omitempty" doc:"Bytes in use."`
+	Limit    int64     `json:"memory_limit,omitempty" doc:"Its maxmemory in bytes; left out if it has none."`
+	Shards   int       `json:"shards" doc:"How many shards it serves."`
+	Numbers  []int     `json:"shard_numbers" nullable:"false" doc:"Which; empty for more than 256."`
+	Judged   []Verdict `json:"judged" nullable:"false" doc:"Its memory, persistence, eviction and replicas, judged."`
 }
 
 // SettingValue is a setting and its values in the living processes.
@@ -138,7 +139,7 @@ func (r Routes) nodes(known []StoreNode) []RedisNode {
 			slices.Sort(shards)
 		}
 		all[i] = RedisNode{
-			Name: n.Name, Away: n.Away, Version: n.Version, Up: n.Up, Used: n.Used, Limit: n.Limit,
+			Name: n.Name, Away: n.Away, Software: n.Software, Version: n.Version, Up: n.Up, Used: n.Used, Limit: n.Limit,
 			Shards: len(shards), Numbers: []int{}, Judged: n.judge(),
 		}
 		if len(shards) <= shardsNamed {

@@ -22,6 +22,7 @@ func TestServersAreJudged(t *testing.T) {
 		"without a limit":   {func(n *StoreNode) { n.Limit = 0 }, "memory note unlimited,"},
 		"no memory told":    {func(n *StoreNode) { n.Used = 0 }, "memory note unknown,"},
 		"no append":         {func(n *StoreNode) { n.AppendOnly = "no" }, "persistence warn no_append,"},
+		"never synced":      {func(n *StoreNode) { n.Fsync = "no" }, "persistence warn no_fsync,"},
 		"append fails":      {func(n *StoreNode) { n.AppendStatus = "err" }, "persistence bad append_fails err,"},
 		"append not told":   {func(n *StoreNode) { n.AppendOnly = "" }, "persistence note unknown,"},
 		"evicts":            {func(n *StoreNode) { n.Policy = "allkeys-lru" }, "eviction bad evicts allkeys-lru,"},

@@ -6,11 +6,18 @@ import (
 	"time"
 )
 
-// absence is since when a node does not serve, and a key of it that was asked for then.
+// absence is since when a node does not serve, when it last said so, and a key of it that
+// was asked for then.
 type absence struct {
-	since time.Time
-	key   string
+	since, last time.Time
+	key         string
+	reads       bool // it refuses only writes
 }
+
+// writesAfter is how long a node that refused only writes must refuse nothing to count as
+// back. What it answers meanwhile may be reads. A replica writes its heartbeat every two
+// seconds.
+const writesAfter = 5 * time.Second
 
 // Note records the result of a call that concerned a key and began at a time. An answer
 // to a call from before the server went away does not prove that it is back. The absence
@@ -36,22 +43,38 @@ func (w *Wire) Note(key string, began time.Time, err error) {
 	}
 	node := w.NodeOf(key)
 	if gone {
-		if _, known := w.away[node]; !known {
+		a, known := w.away[node]
+		if !known {
 			if w.away == nil {
 				w.away = make(map[string]absence)
 			}
-			w.away[node] = absence{time.Now(), key}
-			w.log.Warn("redis does not serve; trying again until it does", about(node, "error", err)...)
+			a = absence{since: time.Now(), key: key}
+			text := "redis does not serve; trying again until it does"
+			if refusesWrites(err) {
+				text = "redis refuses writes; trying again until it accepts them"
+			}
+			w.log.Warn(text, about(node, "error", err)...)
 		}
+		a.last, a.reads = time.Now(), refusesWrites(err)
+		w.away[node] = a
 		return
 	}
 	for name, a := range w.away {
 		// The node itself is back, or this node serves now what that one did.
+		if a.reads && began.Sub(a.last) < writesAfter {
+			continue
+		}
 		if began.After(a.since) && (name == node || w.NodeOf(a.key) == node) {
 			delete(w.away, name)
 			w.log.Info("redis serves again", about(name, "away", time.Since(a.since).Round(time.Millisecond))...)
 		}
 	}
+}
+
+// refusesWrites reports whether a node said that it accepts no writes now. It may serve
+// reads all the same.
+func refusesWrites(err error) bool {
+	return HasCode(err, "MISCONF") || HasCode(err, "READONLY") || HasCode(err, "NOREPLICAS")
 }
 
 // about adds the node, if there are several, to what is logged.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -84,6 +85,31 @@ func TestAbsenceAndReturnAreToldOnce(t *testing.T) {
 	}
 }
 
+// A node that refuses only writes is logged once, however many reads it answers meanwhile.
+// It is back when it has refused nothing for a while.
+func TestRefusedWritesAreToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &told{}
+		w := wire.New(absent{}, "rounds", wire.Options{Log: slog.New(log)})
+		for _, refusal := range []string{"MISCONF Redis is configured to save RDB snapshots", "READONLY You can't write against a read only replica.", "NOREPLICAS Not enough good replicas to write."} {
+			for range 5 {
+				w.Note("a", time.Now(), redis.Error(refusal))
+				time.Sleep(2 * time.Second)
+				w.Note("a", time.Now(), nil)
+			}
+			log.expect(t, "WARN redis refuses writes; trying again until it accepts them")
+			time.Sleep(3 * time.Second)
+			w.Note("a", time.Now(), nil)
+			log.expect(t, tellsBack)
+		}
+		w.Note("a", time.Now(), redis.Error("MISCONF Redis is configured to save RDB snapshots"))
+		w.Note("a", time.Now(), errors.New("connection refused"))
+		time.Sleep(time.Millisecond)
+		w.Note("a", time.Now(), nil)
+		log.expect(t, "WARN redis refuses writes; trying again until it accepts them", tellsBack)
+	})
+}
+
 // absent is a server without connections.
 type absent struct{ err error }
 
@@ -131,7 +157,7 @@ func TestOurOwnDoingIsNoAbsence(t *testing.T) {
 		note(err)
 	}
 	log.expect(t)
-	note(redis.Error("READONLY You can't write against a read only replica."))
+	note(redis.Error("MASTERDOWN Link with MASTER is down"))
 	log.expect(t, tellsAway)
 	// It answers, but nothing shows yet that it serves.
 	note(redis.Error("ERR syntax error"))

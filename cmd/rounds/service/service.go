@@ -261,10 +261,10 @@ func connectOptions(s settings.Redis) connect.Options {
 
 // openRing tries until Redis is there or ctx is done; then the ring is nil. Settings that
 // disagree with what is in Redis end it at once.
-func openRing(ctx context.Context, server circulate.Server, s settings.Redis, o circulate.Options, front *frontDoor) (*circulate.Ring, error) {
+func openRing(ctx context.Context, server connect.Server, s settings.Redis, o circulate.Options, front *frontDoor) (*circulate.Ring, error) {
 	log := o.Log
 	for try := 0; ; try++ {
-		ring, err := circulate.Open(ctx, server, o)
+		ring, err := openFit(ctx, server, o)
 		if err == nil {
 			if try > 0 {
 				log.Info("redis is there")
@@ -276,6 +276,9 @@ func openRing(ctx context.Context, server circulate.Server, s settings.Redis, o 
 		}
 		// A file may still get the right password, because it is read for each
 		// connection.
+		if unfit := new(connect.Unfit); errors.As(err, &unfit) && !unfit.Passing {
+			return nil, err
+		}
 		if !circulate.Unavailable(err) && !(circulate.LockedOut(err) && s.PasswordFile != "") {
 			return nil, withCure(err)
 		}
@@ -291,6 +294,15 @@ func openRing(ctx context.Context, server circulate.Server, s settings.Redis, o 
 		case <-time.After(min(openRetryMax, openRetry<<min(try, 6))):
 		}
 	}
+}
+
+// openFit opens the ring, unless the servers say that it cannot work on them. Nothing is
+// written there then.
+func openFit(ctx context.Context, server connect.Server, o circulate.Options) (*circulate.Ring, error) {
+	if err := connect.Fit(ctx, server); err != nil {
+		return nil, fmt.Errorf("open namespace %q: %w", o.Namespace, err)
+	}
+	return circulate.Open(ctx, server, o)
 }
 
 // withCure adds to an error of opening what the operator can do about it.

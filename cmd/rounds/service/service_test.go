@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	fake "github.com/alicebob/miniredis/v2/server"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/api"
@@ -143,6 +146,58 @@ func TestServeWithoutRedisUntilThereIsOne(t *testing.T) {
 	}
 	if status, _ := processes.Get(t, base+"/healthz", ""); status != 0 {
 		t.Errorf("it still answers %d", status)
+	}
+}
+
+// A server that is too old is refused, and nothing is written there.
+func TestServeRefusesAServerThatIsTooOld(t *testing.T) {
+	asked := make(chan string, 100)
+	old, err := fake.NewServer("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(old.Close)
+	for name, reply := range map[string]func(*fake.Peer){
+		"CLIENT": (*fake.Peer).WriteOK,
+		"INFO":   func(c *fake.Peer) { c.WriteBulk("# Server\r\nredis_version:6.0.16\r\nredis_mode:standalone\r\n") },
+		"HMGET":  (*fake.Peer).WriteNull,
+		"HSETNX": (*fake.Peer).WriteOK,
+	} {
+		if err := old.Register(name, func(c *fake.Peer, name string, _ []string) { asked <- name; reply(c) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, role := range []string{"api", "poller", "monitor"} {
+		p := start(t, map[string]string{"ROUNDS_REDIS_URL": "redis://" + old.Addr().String(), "ROUNDS_ROLES": role})
+		if err := p.wait(); err == nil || !strings.Contains(err.Error(), "is Redis 6.0.16, and rounds needs Redis 6.2 or newer") {
+			t.Errorf("%s: %v", role, err)
+		}
+	}
+	close(asked)
+	for name := range asked {
+		if name != "CLIENT" && name != "INFO" {
+			t.Errorf("it was asked to do %s", name)
+		}
+	}
+}
+
+// A replica may become the master: a process waits for that and says why.
+func TestServeWaitsUntilAReplicaIsTheMaster(t *testing.T) {
+	master := redistest.Start(t)
+	replica := redistest.Start(t, redistest.WithArgs("--replicaof", "127.0.0.1", strconv.Itoa(master.Port)))
+	p := start(t, map[string]string{"ROUNDS_REDIS_URL": replica.URL(), "ROUNDS_ROLES": "monitor"})
+	p.log.Await(t, "is a replica of 127.0.0.1:"+strconv.Itoa(master.Port))
+	conn, err := replica.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Do("REPLICAOF", "NO", "ONE"); err != nil {
+		t.Fatal(err)
+	}
+	p.log.Await(t, "sweeping")
+	if err := p.stop(); err != nil {
+		t.Error(err)
 	}
 }
 

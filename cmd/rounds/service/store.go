@@ -45,8 +45,8 @@ func (s *store) servers(ctx context.Context) outlook.Store {
 	all := outlook.Store{Name: s.known.Store, Forgets: s.known.Forgets}
 	for _, n := range s.nodes {
 		all.Nodes = append(all.Nodes, outlook.StoreNode{
-			Name: n.Name, Away: n.Away, Version: n.Version, Up: n.Up.Seconds(), Used: n.Used, Limit: n.Limit,
-			Policy: n.Policy, AppendOnly: n.AppendOnly, AppendStatus: n.AppendStatus, Replicas: n.Replicas, MinReplicas: n.MinReplicas,
+			Name: n.Name, Away: n.Away, Software: n.Software, Version: n.Version, Up: n.Up.Seconds(), Used: n.Used, Limit: n.Limit,
+			Policy: n.Policy, AppendOnly: n.AppendOnly, AppendStatus: n.AppendStatus, Fsync: n.Fsync, Replicas: n.Replicas, MinReplicas: n.MinReplicas,
 		})
 	}
 	return all
@@ -78,15 +78,17 @@ func (s *store) ask(ctx context.Context) {
 
 // tell logs what could lose data when the process starts. A monitor keeps looking.
 func (s *store) tell(ctx context.Context, log *slog.Logger) {
-	concerns, err := connect.Concerns(ctx, s.server)
+	nodes, err := connect.Survey(ctx, s.server)
 	if err != nil {
 		log.Info("redis could not be asked what could lose data", "error", err)
 	}
-	for _, c := range concerns {
-		if c.Code == connect.ConcernUnasked {
-			log.Info(c.Text)
-		} else {
-			log.Warn(c.Text)
+	for _, n := range nodes {
+		for _, c := range append(n.Concerns, n.Remarks...) {
+			if c.Code == connect.ConcernUnasked {
+				log.Info(c.Text)
+			} else {
+				log.Warn(c.Text)
+			}
 		}
 	}
 }

@@ -1,0 +1,167 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Oldest is the oldest version of Redis on which the ring works. It is the first that has
+// ZMSCORE and ranges of streams that exclude their ends. Other servers say which version
+// of Redis they are like.
+const Oldest = "6.2"
+
+// Unfit reports a server that was reached, and on which the ring cannot work.
+type Unfit struct {
+	Node string // the server, as it is configured, or its address in a cluster
+	Why  string // for people: what it is, and what to do
+
+	// Passing is set if the server may become fit by itself, as a replica does that becomes
+	// the master.
+	Passing bool
+}
+
+// Error returns the server and why it is unfit.
+func (u *Unfit) Error() string { return "redis " + u.Node + " " + u.Why }
+
+// Fit asks every server that holds data whether the ring can work on it, and returns an
+// *Unfit for the first that says it cannot: one that is too old, a Sentinel, a replica, or
+// one of a cluster of several where the URL names a single server. A server that does not
+// tell is taken for fit, and so is a node of a cluster that is away. Other errors mean that
+// no server was reached.
+func Fit(ctx context.Context, server Server) error {
+	switch s := server.(type) {
+	case *Embedded:
+		return nil
+	case *Cluster:
+		addresses, err := s.Nodes(ctx)
+		if err != nil {
+			return err
+		}
+		for _, address := range addresses {
+			conn, err := s.ConnTo(ctx, address)
+			if err != nil {
+				continue
+			}
+			if unfit := new(Unfit); errors.As(fitOf(ctx, address, false, conn), &unfit) {
+				return unfit
+			}
+		}
+		return nil
+	default:
+		conn, err := server.Conn(ctx, "")
+		if err != nil {
+			return err
+		}
+		_, alone := server.(*Single)
+		return fitOf(ctx, server.Name(), alone, conn)
+	}
+}
+
+// fitOf asks one server, and returns the connection.
+func fitOf(ctx context.Context, name string, alone bool, conn redis.Conn) error {
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, concernsWithin)
+	defer cancel()
+	reply, err := redis.DoContext(conn, ctx, "INFO")
+	if refused := redis.Error(""); err != nil && !errors.As(err, &refused) {
+		return fmt.Errorf("redis %s: %w", name, err)
+	}
+	info, err := redis.String(reply, err)
+	if err != nil {
+		return nil
+	}
+	is := identify(info)
+	unfit := &Unfit{Node: name}
+	switch {
+	case is.mode == "sentinel":
+		unfit.Why = "is a Sentinel and holds no data: a URL with Sentinels begins with redis+sentinel:// (or rediss+sentinel://) and ends with /MASTER, the name of the master"
+	case is.tooOld():
+		unfit.Why = fmt.Sprintf("is %s, and rounds needs Redis %s or newer, or a server that is like it, such as any Valkey: upgrade it, or name another server", is, Oldest)
+	case alone && is.mode == "cluster" && clusterSize(ctx, conn, name) > 1:
+		unfit.Why = "is one of several nodes of a cluster, and the URL names it alone: begin the URL with redis+cluster:// (or rediss+cluster://)"
+	case infoField(info, "role") == "slave":
+		unfit.Passing = true
+		unfit.Why = fmt.Sprintf("is a replica of %s:%s, and a ring is written on its master: name the master, or Sentinels with redis+sentinel://", infoField(info, "master_host"), infoField(info, "master_port"))
+		if alone {
+			break
+		}
+		return nil // Sentinel and the cluster's map say who the master is, and are followed
+	default:
+		return nil
+	}
+	return unfit
+}
+
+// clusterSize returns how many nodes serve slots; 0: it is not told.
+func clusterSize(ctx context.Context, conn redis.Conn, address string) int {
+	reply, err := redis.DoContext(conn, ctx, "CLUSTER", "SLOTS")
+	if err != nil {
+		return 0
+	}
+	ranges, err := readSlots(reply, address)
+	if err != nil {
+		return 0
+	}
+	serving := make(map[string]bool)
+	for _, r := range ranges {
+		serving[r.address] = true
+	}
+	return len(serving)
+}
+
+// identity is what a server says it is.
+type identity struct {
+	software string // Redis, Valkey, Redict or Dragonfly
+	version  string // of the software
+	like     string // the version of Redis that it is like
+	mode     string // standalone, sentinel or cluster
+}
+
+// identify reads the section "server" of INFO.
+func identify(info string) identity {
+	is := identity{software: "Redis", like: infoField(info, "redis_version")}
+	is.version = is.like
+	for _, other := range []string{"Valkey", "Redict", "Dragonfly"} {
+		if version := infoField(info, strings.ToLower(other)+"_version"); version != "" {
+			is.software, is.version = other, strings.TrimPrefix(version, "df-v")
+		}
+	}
+	for _, field := range []string{"redis_mode", "server_mode", "redict_mode"} {
+		if mode := infoField(info, field); mode != "" {
+			is.mode = mode
+		}
+	}
+	return is
+}
+
+// String returns the name and the version.
+func (is identity) String() string { return is.software + " " + is.version }
+
+// tooOld reports whether a server says that it is like a version before Oldest. One that
+// does not say is not.
+func (is identity) tooOld() bool {
+	has, ok := versionOf(is.like)
+	least, _ := versionOf(Oldest)
+	return ok && (has[0] < least[0] || has[0] == least[0] && has[1] < least[1])
+}
+
+// versionOf reads the first two numbers of a version.
+func versionOf(text string) (v [2]int, ok bool) {
+	parts := strings.SplitN(text, ".", 3)
+	if len(parts) < 2 {
+		return v, false
+	}
+	for i := range v {
+		n, err := strconv.Atoi(parts[i])
+		if err != nil || n < 0 {
+			return v, false
+		}
+		v[i] = n
+	}
+	return v, true
+}
