@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
+	"strconv"
+	"strings"
 
 	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
@@ -48,8 +51,10 @@ type Page struct {
 // for, or none, and still not be the last. List returns Faults for a query that is not
 // valid, and ErrCursor for a cursor that this ring never returned.
 //
-// A page costs a scan of the ids in one shard. Shards keep no order: List sorts the ids of
-// a shard for each page, and so keeps nothing between requests.
+// The accounts of a small shard are in the order of their ids, which List sorts for each page. Of
+// a large one a page reads only a part, in the order in which Redis keeps them. If another server
+// takes over during a walk, or accounts leave a large shard in great numbers, accounts of that
+// shard may be in it twice.
 func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 	if q.Limit == 0 {
 		q.Limit = ListLimit
@@ -68,54 +73,210 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 			return Page{}, err
 		}
 	}
-	page := Page{Views: make([]View, 0, min(q.Limit, ListLimit))}
-	looked := 0
-	for ; at.shard < r.ring.Shards(); at = (listCursor{shard: at.shard + 1}) {
-		if looked >= lookBudget { // no account of the shards before was selected
-			page.Next = at.String(r.ring.Shards())
-			return page, nil
-		}
-		if at.after == "" {
-			if err := r.enter(ctx, at.shard); err != nil {
+	l := &listing{registry: r, query: q, at: at, page: Page{Views: make([]View, 0, min(q.Limit, ListLimit))}}
+	for ; l.at.shard < r.ring.Shards(); l.at = (listCursor{shard: l.at.shard + 1}) {
+		// No account of the shards before was selected, or the page is full.
+		full := l.looked >= lookBudget
+		if !full {
+			var err error
+			if full, err = l.walk(ctx); err != nil {
 				return Page{}, err
 			}
 		}
-		ids, err := r.idsFor(ctx, at.shard, &q.Selector)
-		if err != nil {
-			return Page{}, err
-		}
-		ids = ids[sort.Search(len(ids), func(i int) bool { return ids[i] > at.after }):]
-		passed := len(ids)
-		ids = q.Selector.passes(ids)
-		looked += (passed - len(ids)) / passedPerLook
-		for len(ids) > 0 {
-			if len(page.Views) == q.Limit || looked >= lookBudget {
-				page.Next = at.String(r.ring.Shards())
-				return page, nil
-			}
-			// Never more than fit, so that every account that was looked at is on the page or not selected.
-			batch := ids[:min(len(ids), lookCount, q.Limit-len(page.Views))]
-			views, err := r.ring.Look(ctx, at.shard, batch)
-			if err != nil {
-				return Page{}, err
-			}
-			for i := range views {
-				if v := &views[i]; q.Selector.matchesView(v) {
-					page.Views = append(page.Views, viewOf(v))
-				}
-			}
-			at.after = batch[len(batch)-1]
-			ids = ids[len(batch):]
-			looked += len(batch)
+		if full {
+			l.page.Next = l.at.String(r.ring.Shards())
+			return l.page, nil
 		}
 	}
-	return page, r.complete(ctx)
+	return l.page, r.complete(ctx)
 }
 
-// listCursor is how far a list came: behind an id of a shard, in the order of bytes.
+// listing is a page that is being made.
+type listing struct {
+	registry *Registry
+	query    Query
+	page     Page
+	at       listCursor
+	looked   int
+}
+
+// walk goes on in the shard, and reports whether the page ends there.
+func (l *listing) walk(ctx context.Context) (full bool, err error) {
+	if l.at.after == "" {
+		if err := l.registry.enter(ctx, l.at.shard); err != nil {
+			return false, err
+		}
+	}
+	s := &l.query.Selector
+	if w, windowed := l.at.window(); windowed {
+		return l.windows(ctx, w, nil)
+	}
+	if l.at.after == "" && len(s.IDs) == 0 && !s.onlyFailing() {
+		first, err := circulate.ScanWindow(ctx, l.registry.ring, l.at.shard, circulate.ScanDone, l.room())
+		if err != nil {
+			return false, err
+		}
+		if first.Accounts > scanCount && first.Server != "" {
+			return l.windows(ctx, listWindow{server: shortRun(first.Server)}, &first)
+		}
+	}
+	ids, err := l.registry.idsFor(ctx, l.at.shard, s)
+	if err != nil {
+		return false, err
+	}
+	ids = l.chosen(ids[sort.Search(len(ids), func(i int) bool { return ids[i] > l.at.after }):])
+	rest, err := l.look(ctx, ids)
+	if len(rest) > 0 {
+		if len(rest) < len(ids) {
+			l.at.after = ids[len(ids)-len(rest)-1]
+		}
+		return true, err
+	}
+	return false, err
+}
+
+// chosen returns the ids that may be selected, and counts the others as far as they cost.
+func (l *listing) chosen(ids []string) []string {
+	passed := len(ids)
+	ids = l.query.Selector.passes(ids)
+	l.looked += (passed - len(ids)) / passedPerLook
+	return ids
+}
+
+// look puts the selected ones of some accounts on the page, and returns those that it has no
+// room for, or no time to look at.
+func (l *listing) look(ctx context.Context, ids []string) (rest []string, err error) {
+	for len(ids) > 0 && len(l.page.Views) < l.query.Limit && l.looked < lookBudget {
+		// Never more than fit, so that every account that was looked at is on the page or not selected.
+		batch := ids[:min(len(ids), lookCount, l.query.Limit-len(l.page.Views))]
+		views, err := l.registry.ring.Look(ctx, l.at.shard, batch)
+		if err != nil {
+			return nil, err
+		}
+		for i := range views {
+			if v := &views[i]; l.query.Selector.matchesView(v) {
+				l.page.Views = append(l.page.Views, viewOf(v))
+			}
+		}
+		ids = ids[len(batch):]
+		l.looked += len(batch)
+	}
+	return ids, nil
+}
+
+// room returns how many accounts a window should have if all of them are selected.
+func (l *listing) room() int { return max(leftMost, l.query.Limit-len(l.page.Views)) }
+
+// windows goes through a shard in the order in which Redis keeps it, a window at a time. The first
+// one may have been read already.
+func (l *listing) windows(ctx context.Context, w listWindow, first *circulate.Window) (full bool, err error) {
+	begun := len(w.left) > 0 || w.next != 0
+	left, err := l.look(ctx, w.left)
+	for count := l.room(); err == nil; {
+		switch w.left = left; {
+		case begun && w.next == 0 && len(left) == 0:
+			return false, nil
+		case len(left) > 0 || len(l.page.Views) == l.query.Limit || l.looked >= lookBudget:
+			if l.at.after = ""; begun {
+				l.at.after = w.String()
+			}
+			return true, nil
+		}
+		seen, next, err := l.scan(ctx, w.next, count, first)
+		if err != nil {
+			return false, err
+		}
+		if first = nil; w.server != shortRun(seen.Server) && (w.next != 0 || next != 0) {
+			if seen.Server == "" {
+				return false, fmt.Errorf("%w: the server does not tell any more which one it is", ErrCursor)
+			}
+			// Another server has the accounts in another order: the shard begins anew.
+			w, begun = listWindow{server: shortRun(seen.Server)}, false
+			continue
+		}
+		before := len(l.page.Views)
+		if left, err = l.look(ctx, slices.Compact(slices.Sorted(slices.Values(l.chosen(seen.IDs))))); err != nil {
+			return false, err
+		}
+		if len(left) > 2*leftMost && count > leftMost { // too many for a cursor
+			l.page.Views, left, count = l.page.Views[:before], nil, leftMost
+			continue
+		}
+		if w.next, begun = next, true; len(l.page.Views)-before < l.room()/4 {
+			count = min(2*count, scanCount)
+		} else {
+			count = l.room()
+		}
+	}
+	return false, err
+}
+
+// scan reads a window, unless it was read already.
+func (l *listing) scan(ctx context.Context, at uint64, count int, read *circulate.Window) (w circulate.Window, next uint64, err error) {
+	if read != nil {
+		w = *read
+	} else if w, err = circulate.ScanWindow(ctx, l.registry.ring, l.at.shard, strconv.FormatUint(at, 10), count); err != nil {
+		return w, 0, err
+	}
+	if next, err = strconv.ParseUint(w.Next, 10, 64); err != nil {
+		return w, 0, fmt.Errorf("list, shard %d: %w", l.at.shard, err)
+	}
+	return w, next, nil
+}
+
+// listCursor is how far a list came: behind an id of a shard, in the order of bytes, or in a
+// window of a large shard. The text of a window begins with a NUL, which no id has: a version that
+// does not know windows takes it for an id before all others, and lists the shard from its
+// beginning.
 type listCursor struct {
 	shard int
 	after string
+}
+
+// leftMost is about how many ids are left for the next page at most.
+const leftMost = 16
+
+// listWindow is how far a list came in a large shard.
+type listWindow struct {
+	server string   // the beginning of the run's id of the server that has this order
+	next   uint64   // the next window; 0: none, or the first if none was read
+	left   []string // ids before it that were not looked at yet
+}
+
+const runLength = 16
+
+func shortRun(server string) string { return server[:min(len(server), runLength)] }
+
+// String returns the window as it stands in a cursor.
+func (w *listWindow) String() string {
+	text := append([]byte{0}, byte(len(w.server)))
+	text = binary.AppendUvarint(append(text, w.server...), w.next)
+	for _, id := range w.left {
+		text = append(binary.AppendUvarint(text, uint64(len(id))), id...)
+	}
+	return string(text)
+}
+
+// window returns the window, if the cursor is in one.
+func (c listCursor) window() (w listWindow, ok bool) {
+	text, found := strings.CutPrefix(c.after, "\x00")
+	if !found || text == "" || len(text) <= int(text[0]) {
+		return w, false
+	}
+	w.server, text = text[1:1+text[0]], text[1+text[0]:]
+	next, n := binary.Uvarint([]byte(text))
+	if n <= 0 {
+		return w, false
+	}
+	w.next = next
+	for text = text[n:]; text != ""; {
+		length, n := binary.Uvarint([]byte(text))
+		if n <= 0 || length > uint64(len(text)-n) || circulate.ValidateID(text[n:n+int(length)]) != nil {
+			return w, false
+		}
+		w.left, text = append(w.left, text[n:n+int(length)]), text[n+int(length):]
+	}
+	return w, len(w.left) <= circulate.MaxBatch && (w.next != 0 || len(w.left) > 0)
 }
 
 func (c listCursor) String(shards int) string {
@@ -137,7 +298,11 @@ func parseListCursor(text string, shards int) (listCursor, error) {
 	if m <= 0 || shard >= of {
 		return listCursor{}, fmt.Errorf("%w: it names no shard", ErrCursor)
 	}
-	return listCursor{int(shard), string(content[n+m:])}, nil
+	c := listCursor{int(shard), string(content[n+m:])}
+	if _, windowed := c.window(); !windowed && strings.HasPrefix(c.after, "\x00") {
+		return listCursor{}, fmt.Errorf("%w: it names no place in a shard", ErrCursor)
+	}
+	return c, nil
 }
 
 // Counted is how many accounts a selector selects.

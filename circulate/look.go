@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -149,15 +150,62 @@ func (r *Ring) Scan(ctx context.Context, shard int, cursor string, count int) (i
 	if err != nil {
 		return nil, "", fmt.Errorf("scan, shard %d: %w", shard, err)
 	}
-	reply, err := redis.Values(replies[0], nil)
-	if err != nil || len(reply) != 2 {
-		return nil, "", fmt.Errorf("scan, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
+	if ids, next, err = readScan(replies[0]); err != nil {
+		return nil, "", fmt.Errorf("scan, shard %d: %w", shard, err)
 	}
-	next, err = redis.String(reply[0], nil)
+	return ids, next, nil
+}
+
+// Window is some ids of a shard, in the order in which Redis keeps them.
+type Window struct {
+	IDs      []string
+	Next     string // the cursor of the next window; ScanDone: there is none
+	Server   string // the run of the server: another has another order; empty: it does not tell
+	Accounts int    // of the shard
+}
+
+// ScanWindow is [Ring.Scan] for a walk that other calls continue. It returns little more than
+// count ids, or all if Redis keeps a small shard in one piece. A cursor is of use only as long as
+// the server is the same.
+func ScanWindow(ctx context.Context, r *Ring, shard int, cursor string, count int) (Window, error) {
+	var w Window
+	key := r.keys[shard].tickets
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"HLEN", key}, wire.Command{"HSCAN", key, cursor, "COUNT", count})
 	if err != nil {
+		return w, fmt.Errorf("scan, shard %d: %w", shard, err)
+	}
+	if w.Accounts, err = redis.Int(replies[0], nil); err != nil {
+		return w, fmt.Errorf("scan, shard %d: %w", shard, err)
+	}
+	if w.IDs, w.Next, err = readScan(replies[1]); err != nil {
+		return w, fmt.Errorf("scan, shard %d: %w", shard, err)
+	}
+	if w.Next == ScanDone && cursor == ScanDone {
+		return w, nil // it is whole
+	}
+	info, err := r.wire.Pipeline(ctx, key, wire.Command{"INFO", "server"})
+	if err != nil && !wire.Replied(err) {
+		return w, fmt.Errorf("scan, shard %d: %w", shard, err)
+	}
+	text, _ := redis.String(info[0], err) // a server need not tell
+	for line := range strings.Lines(text) {
+		if run, ok := strings.CutPrefix(strings.TrimSpace(line), "run_id:"); ok {
+			w.Server = run
+		}
+	}
+	return w, nil
+}
+
+// readScan reads the reply to HSCAN.
+func readScan(reply any) (ids []string, next string, err error) {
+	parts, err := redis.Values(reply, nil)
+	if err != nil || len(parts) != 2 {
+		return nil, "", errors.Join(wire.ErrReply, err)
+	}
+	if next, err = redis.String(parts[0], nil); err != nil {
 		return nil, "", err
 	}
-	pairs, err := redis.Strings(reply[1], nil)
+	pairs, err := redis.Strings(parts[1], nil)
 	if err != nil {
 		return nil, "", err
 	}
