@@ -38,7 +38,7 @@ type dashboardBench struct {
 	failing  int
 	requests int           // for each page
 	window   time.Duration // of each measurement of Redis
-	rounds   int           // measurements with viewers and without, in turn
+	rounds   int           // measurements of an idle Redis, with viewers and without, in turn
 	only     []string      // names of pages; none: all
 }
 
@@ -73,7 +73,28 @@ func (b *dashboardBench) run(ctx context.Context) error {
 	if err := b.size(ctx, pages); err != nil {
 		return err
 	}
-	return b.cost(ctx, served.line, server)
+	atWork, err := b.share(ctx, server)
+	if err != nil {
+		return err
+	}
+	b.report.figure("redis_cpu_share_at_work", atWork, "% of a core, with a poller and a monitor at work, without viewers")
+	polled.stop()
+	served.stop()
+	return b.cost(ctx, redis, server)
+}
+
+// share measures how much processor time of Redis is used, in per cent of a core.
+func (b *dashboardBench) share(ctx context.Context, server *connect.Single) (float64, error) {
+	began := time.Now()
+	before, err := usedCPU(server)
+	if err != nil {
+		return 0, err
+	}
+	if err := pause(ctx, b.window); err != nil {
+		return 0, err
+	}
+	after, err := usedCPU(server)
+	return 100 * (after - before) / time.Since(began).Seconds(), err
 }
 
 // prepare registers the accounts, and waits until those that fail have failed.
@@ -164,48 +185,42 @@ func (b *dashboardBench) size(ctx context.Context, pages []dashboardPage) error 
 }
 
 // cost measures how much processor time of Redis ten viewers of the Overview take: the
-// difference between windows with them and windows without, in turn. If it is less than the noise,
-// it may be below zero.
-func (b *dashboardBench) cost(ctx context.Context, base string, server *connect.Single) error {
-	var with, without []float64
-	measured := func() (float64, error) {
-		began := time.Now()
-		before, err := usedCPU(server)
-		if err != nil {
-			return 0, err
-		}
-		if err := pause(ctx, b.window); err != nil {
-			return 0, err
-		}
-		after, err := usedCPU(server)
-		return 100 * (after - before) / time.Since(began).Seconds(), err
+// difference between windows with them and windows without, in turn. The poller and the monitor
+// have stopped, and one process with the role api alone serves the pages. What they take changes
+// from minute to minute by many times what viewers take. The commands that viewers cause are the
+// same, and an idle Redis takes more time for each, because it waits and wakes for each.
+func (b *dashboardBench) cost(ctx context.Context, redis *redistest.Server, server *connect.Single) error {
+	served, err := startAgain(ctx, "dashboardserve", redis, "--roles", "api")
+	if err != nil {
+		return err
+	}
+	defer served.stop()
+	if err := awaitServed(ctx, served.line); err != nil {
+		return err
 	}
 	watched := func() (float64, error) {
 		watching, leave := context.WithCancel(ctx)
-		audience := watch(watching, base, viewers)
+		audience := watch(watching, served.line, viewers)
 		share, err := 0.0, pause(ctx, 3*time.Second) // all have come
 		if err == nil {
-			share, err = measured()
+			share, err = b.share(ctx, server)
 		}
 		leave()
 		return share, errors.Join(err, audience())
 	}
-	for round := range b.rounds {
-		first, second, into, then := measured, watched, &without, &with
-		if round%2 == 1 { // so that a load that falls or rises favours nobody
-			first, second, into, then = watched, measured, &with, &without
-		}
-		one, err := first()
+	var with, without []float64
+	for range b.rounds {
+		alone, err := b.share(ctx, server)
 		if err != nil {
 			return err
 		}
-		other, err := second()
+		together, err := watched()
 		if err != nil {
 			return err
 		}
-		*into, *then = append(*into, one), append(*then, other)
+		without, with = append(without, alone), append(with, together)
 	}
-	b.report.figure("redis_cpu_share_alone", mean(without), "% of a core, without viewers")
+	b.report.figure("redis_cpu_share_idle", mean(without), "% of a core, while nobody polls or looks")
 	b.report.figure("redis_cpu_share_watched", mean(with), "% of a core, with ten Overviews open")
 	b.report.figure("dashboard_redis_cpu_share", mean(with)-mean(without), "% of a core that ten open Overviews add")
 	return nil
@@ -261,6 +276,7 @@ func startAgain(ctx context.Context, what string, redis *redistest.Server, flags
 	return a, nil
 }
 
+// stop ends the process, unless it has ended.
 func (a *child) stop() {
 	_ = a.stdin.Close()
 	_ = a.cmd.Wait()

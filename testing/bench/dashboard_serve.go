@@ -29,8 +29,11 @@ const dashboardLimits = "feed/* concurrency=50; http/* concurrency=50; feed conc
 
 // childFlags reads the arguments of a process that startAgain starts. The context is done when
 // the input ends.
-func childFlags(ctx context.Context, name string, args []string, in io.Reader) (context.Context, string, error) {
+func childFlags(ctx context.Context, name string, args []string, in io.Reader, more ...func(*flag.FlagSet)) (context.Context, string, error) {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	for _, add := range more {
+		add(flags)
+	}
 	url := flags.String("redis", "", "URL of Redis")
 	if err := flags.Parse(args); err != nil {
 		return nil, "", err
@@ -43,9 +46,11 @@ func childFlags(ctx context.Context, name string, args []string, in io.Reader) (
 	return ctx, *url, nil
 }
 
-// dashboardServe is the service with all roles but the poller's, and one webhook.
+// dashboardServe is the service with all roles but the poller's, or those that it is asked for,
+// and one webhook.
 func dashboardServe(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
-	ctx, url, err := childFlags(ctx, "dashboardserve", args, in)
+	roles := "api,monitor,delivery"
+	ctx, url, err := childFlags(ctx, "dashboardserve", args, in, func(f *flag.FlagSet) { f.StringVar(&roles, "roles", roles, "as in ROUNDS_ROLES") })
 	if err != nil {
 		return err
 	}
@@ -65,7 +70,7 @@ func dashboardServe(ctx context.Context, args []string, in io.Reader, out io.Wri
 		return err
 	}
 	variables := map[string]string{
-		"ROUNDS_REDIS_URL": url, "ROUNDS_NAMESPACE": dashboardSpace, "ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ROLES": "api,monitor,delivery",
+		"ROUNDS_REDIS_URL": url, "ROUNDS_NAMESPACE": dashboardSpace, "ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ROLES": roles,
 		"ROUNDS_WEBHOOKS_FILE": endpoints, "ROUNDS_ALLOW_NETWORKS": "127.0.0.1", "ROUNDS_LIMITS": dashboardLimits,
 		"ROUNDS_SERVICE_SECRET_CRM": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
 	}

@@ -83,7 +83,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"       bench delivery [--json] [--for 10s] [--messages 100000] [--waiting 10000000]\n" +
 		"       bench bulk [--json] [--accounts 1000000]\n" +
 		"       bench wecom [--json] [--for 1m] [--accounts 5000]\n" +
-		"       bench dashboard [--json] [--for 1m] [--rounds 4] [--accounts 1000000] [--failing 20000] [--requests 200]\n" +
+		"       bench dashboard [--json] [--for 30s] [--rounds 2] [--accounts 1000000] [--failing 20000] [--requests 120]\n" +
 		"       bench backup [--json] [--accounts 1000000] [--busy 100000] [--for 30s]"
 	if len(args) == 0 {
 		return errors.New(usage)
@@ -171,10 +171,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return b.run(ctx)
 	case "dashboard":
 		b := &dashboardBench{}
-		flags.DurationVar(&b.window, "for", time.Minute, "how long each measurement of Redis is")
-		flags.IntVar(&b.rounds, "rounds", 4, "how often Redis is measured with viewers and without, in turn")
+		flags.DurationVar(&b.window, "for", 30*time.Second, "how long each measurement of Redis is")
+		flags.IntVar(&b.rounds, "rounds", 2, "how often an idle Redis is measured with viewers and without, in turn")
 		flags.IntVar(&b.failing, "failing", 20_000, "how many of the accounts fail")
-		flags.IntVar(&b.requests, "requests", 200, "requests for each page")
+		flags.IntVar(&b.requests, "requests", 120, "requests for each page")
 		only := flags.String("only", "", "measure these pages alone, such as overview,problems; then there is no figure of the worst page")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
