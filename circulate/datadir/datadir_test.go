@@ -424,7 +424,7 @@ func TestLaterFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	later := packed(t, strings.Replace(string(unpacked(t, whole)), `"format":1,"program":"v1"`, `"format":2,"program":"v7.1"`, 1))
+	later := packed(t, strings.Replace(string(unpacked(t, whole)), `"format":1,"program":"v1"`, `"format":2,"program":"v7.1"`, 1)) // which may end in another way
 	if err := os.WriteFile(filepath.Join(path, newestName), later, 0o600); err != nil {
 		t.Fatal(err)
 	}

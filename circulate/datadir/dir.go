@@ -37,17 +37,18 @@ type State struct {
 	Why     error     // why it cannot
 	Fails   int       // saves that failed, since Open
 
-	Keys  int           // of the newest image
-	Bytes int           // of the newest image, before it is packed
-	Stood time.Duration // for how long the server stood still for it
-	Took  time.Duration // the whole save, but for syncing
+	Keys   int           // of the newest image
+	Bytes  int           // of the newest image, without the messages that were packed before
+	Packed int64         // bytes of the newest image's file
+	Stood  time.Duration // for how long the server stood still for it
+	Took   time.Duration // the whole save, but for syncing
 
 	Damaged []Damaged // what Open found
 }
 
 // Large reports whether so much is kept that another server than the embedded one should
 // have it.
-func (s State) Large() bool { return s.Bytes > Ample }
+func (s State) Large() bool { return s.Bytes > Ample || s.Packed > AmplePacked }
 
 // Damaged is a file that could not be read.
 type Damaged struct {
@@ -65,6 +66,7 @@ type Dir struct {
 	lock    *flock.Flock
 
 	saving sync.Mutex // one save at a time; guards what follows
+	taker  *image.Taker
 	marks  image.Marks
 	wrote  time.Time // when an image was saved
 	newest bool      // data.zst is there
@@ -96,7 +98,7 @@ func open(ctx context.Context, server *connect.Embedded, o Options, on disk) (*D
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{options: o, disk: on, server: server, lock: held, state: State{Path: o.Path}}
+	d := &Dir{options: o, disk: on, taker: image.NewTaker(server), server: server, lock: held, state: State{Path: o.Path}}
 	if err := d.load(ctx); err != nil {
 		_ = held.Close()
 		return nil, err

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/rounds-dev/rounds/circulate/image"
 )
 
@@ -22,8 +20,6 @@ const (
 	writtenName  = "data.new.zst"
 	damagedName  = "data.damaged-"
 	packedEnd    = ".zst"
-	// maxWindow is the most that a packed file makes this program hold at once.
-	maxWindow = 64 << 20
 )
 
 // LostError reports that there are images and none can be read.
@@ -112,12 +108,7 @@ func (d *Dir) read(name string, use func(io.Reader) error) error {
 		return err
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	unpacked, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
-	if err != nil {
-		return fmt.Errorf("%w: %w", errDamaged, err)
-	}
-	defer unpacked.Close()
-	err = use(unpacked)
+	err = use(file)
 	if err == nil || errors.As(err, new(*image.NewerError)) {
 		return err
 	}
@@ -148,13 +139,14 @@ func (d *Dir) begin(used string, of time.Time, damaged []Damaged) error {
 	}
 	d.newest = used == newestName
 	d.state.Saved, d.state.Damaged = of, damaged
+	// The first image reads everything. Nobody waits for that yet.
+	loaded, err := d.taker.Take()
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", d.options.Path, err)
+	}
+	d.state.Keys, d.state.Bytes = loaded.Keys(), loaded.Bytes()
 	if d.newest { // it is not saved again as long as nothing changes
-		loaded, err := image.Take(d.server, 0)
-		if err != nil {
-			return fmt.Errorf("data directory %s: %w", d.options.Path, err)
-		}
 		_, _, d.marks = loaded.Changed(d.marks, nil)
-		d.state.Keys, d.state.Bytes = loaded.Keys(), loaded.Bytes()
 	}
 	log.Info("data loaded", "path", d.options.Path, "of", of)
 	return nil

@@ -2,19 +2,19 @@ package datadir
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"time"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/rounds-dev/rounds/circulate/image"
 )
 
 const (
-	// Ample is up to how many bytes before they are packed the time within which changes are
-	// saved holds. It is about what 50,000 accounts and as many messages have.
-	Ample = 64 << 20
+	// Ample is up to how many bytes in accounts and what belongs to them, and AmplePacked up
+	// to how many bytes of a file, changes are saved in time. 20,000 accounts have about as
+	// much as the first, and two million messages as the second.
+	Ample       = 16 << 20
+	AmplePacked = 32 << 20
 	// share is which part of the time saving may take, beyond Ample: a twentieth.
 	share = 20
 	// passingWithin is within which time what changes with time alone is saved.
@@ -45,7 +45,7 @@ func (d *Dir) Save() error {
 	defer d.saving.Unlock()
 	before := d.State()
 	began := time.Now()
-	taken, err := image.Take(d.server, before.Bytes)
+	taken, err := d.taker.Take()
 	if err != nil {
 		return d.failed(err)
 	}
@@ -56,39 +56,46 @@ func (d *Dir) Save() error {
 	if !changed && before.Failing.IsZero() {
 		return nil
 	}
-	counts, took, err := d.write(taken, began)
+	done, err := d.write(taken, began)
 	if err != nil {
 		return d.failed(err)
 	}
 	d.marks, d.wrote = marks, began
-	d.saved(taken, counts, took)
+	d.saved(taken, done)
 	return nil
 }
 
+// written is what was written of an image.
+type written struct {
+	keys   int
+	packed int64 // bytes
+	took   time.Duration
+}
+
 // write writes an image beside the newest, and then has it take that one's place.
-func (d *Dir) write(taken *image.Image, began time.Time) (image.Counts, time.Duration, error) {
-	counts, took, err := d.writeNew(taken, began)
+func (d *Dir) write(taken *image.Image, began time.Time) (written, error) {
+	done, err := d.writeNew(taken, began)
 	if err != nil {
 		_ = d.disk.Remove(writtenName) // what is saved is not harmed, and the room is free again
-		return counts, took, err
+		return done, err
 	}
 	if d.newest {
 		if err := d.disk.Rename(newestName, previousName); err != nil {
-			return counts, took, err
+			return done, err
 		}
 		d.newest = false
 	}
 	if err := d.disk.Rename(writtenName, newestName); err != nil {
-		return counts, took, err
+		return done, err
 	}
 	d.newest = true
-	return counts, took, d.disk.Sync()
+	return done, d.disk.Sync()
 }
 
-func (d *Dir) writeNew(taken *image.Image, began time.Time) (counts image.Counts, took time.Duration, err error) {
+func (d *Dir) writeNew(taken *image.Image, began time.Time) (done written, err error) {
 	out, err := d.disk.Create(writtenName)
 	if err != nil {
-		return counts, 0, err
+		return done, err
 	}
 	open := true
 	defer func() {
@@ -96,20 +103,30 @@ func (d *Dir) writeNew(taken *image.Image, began time.Time) (counts image.Counts
 			_ = out.Close() // it failed already
 		}
 	}()
-	packed, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+	counted := &counter{out: out}
+	counts, err := taken.Write(counted, d.options.Program)
 	if err != nil {
-		return counts, 0, err
+		return done, err
 	}
-	counts, err = taken.Write(packed, d.options.Program)
-	if err := errors.Join(err, packed.Close()); err != nil {
-		return counts, 0, err
-	}
-	took = time.Since(began)
+	done = written{counts.Keys, counted.n, time.Since(began)}
 	if err := out.Sync(); err != nil {
-		return counts, took, err
+		return done, err
 	}
 	open = false
-	return counts, took, out.Close()
+	return done, out.Close()
+}
+
+// counter counts what is written.
+type counter struct {
+	out io.Writer
+	n   int64
+}
+
+// Write implements io.Writer.
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.out.Write(p)
+	c.n += int64(n)
+	return n, err
 }
 
 // failed notes that something could not be saved.
@@ -130,13 +147,13 @@ func (d *Dir) failed(why error) error {
 }
 
 // saved notes that an image was saved.
-func (d *Dir) saved(taken *image.Image, counts image.Counts, took time.Duration) {
+func (d *Dir) saved(taken *image.Image, done written) {
 	d.mu.Lock()
 	s := &d.state
 	again := !s.Failing.IsZero()
 	s.Saved, s.Failing, s.Why = taken.Time, time.Time{}, nil
 	s.Saves++
-	s.Keys, s.Bytes, s.Stood, s.Took = counts.Keys, taken.Bytes(), taken.Stood, took
+	s.Keys, s.Bytes, s.Packed, s.Stood, s.Took = done.keys, taken.Bytes(), done.packed, taken.Stood, done.took
 	large := s.Large()
 	d.mu.Unlock()
 	if again {
@@ -145,6 +162,6 @@ func (d *Dir) saved(taken *image.Image, counts image.Counts, took time.Duration)
 	if large && !d.told {
 		d.told = true
 		d.options.Log.Warn("so much is kept that saving it takes long: it is time for a Redis, to which rounds backup - | rounds restore - --to redis://HOST:PORT moves everything",
-			"path", d.options.Path, "bytes", taken.Bytes(), "ample", Ample)
+			"path", d.options.Path, "bytes", taken.Bytes(), "file", done.packed, "took", done.took)
 	}
 }

@@ -11,7 +11,11 @@
 // consumer has been idle. What is pending of messages that no longer exist is left out.
 //
 // All commands of the server stop while an image is taken, and only then: it is encoded
-// afterwards. It is written as lines of JSON, as a backup is: a header, each key, and an end
-// with counts and a checksum. A key with much in it goes on in further lines. A line whose
-// strings are not all UTF-8 has all of them in base64.
+// afterwards. The entries of streams never change, so a Taker keeps them, packed, from one image
+// to the next, and the server stands still for the new ones alone.
+//
+// An image is written as lines of JSON, as a backup is: a header, each key, and an end with
+// counts. A key with much in it goes on in further lines. A line whose strings are not all UTF-8
+// has all of them in base64. The lines are packed as frames of zstd, and the SHA-256 of all
+// frames follows in one that readers of zstd pass over: zstdcat shows the lines.
 package image

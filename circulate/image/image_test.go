@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -19,7 +20,8 @@ import (
 type embedded struct {
 	*testing.T
 	*connect.Embedded
-	conn redis.Conn
+	conn  redis.Conn
+	taker *Taker
 }
 
 func newEmbedded(t *testing.T) *embedded {
@@ -30,7 +32,7 @@ func newEmbedded(t *testing.T) *embedded {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = conn.Close(), server.Close() })
-	return &embedded{t, server, conn}
+	return &embedded{t, server, conn, NewTaker(server)}
 }
 
 func (e *embedded) do(command string, args ...any) any {
@@ -55,7 +57,7 @@ func loaded(t *testing.T, file []byte, now time.Time) *embedded {
 // file returns an image of the server as a file.
 func (e *embedded) file() []byte {
 	e.Helper()
-	i, err := Take(e.Embedded, 0)
+	i, err := e.taker.Take()
 	if err != nil {
 		e.Fatal(err)
 	}
@@ -64,6 +66,35 @@ func (e *embedded) file() []byte {
 		e.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// unpacked returns the lines of a file.
+func unpacked(t *testing.T, file []byte) string {
+	t.Helper()
+	lines, wrong, err := unpack(file)
+	if err != nil || wrong != nil {
+		t.Fatal(wrong, err)
+	}
+	defer lines.Close()
+	text, err := io.ReadAll(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// repacked returns lines as a file.
+func repacked(t *testing.T, text string) string {
+	t.Helper()
+	var b strings.Builder
+	p := newPacker(&b)
+	if _, err := io.WriteString(p, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }
 
 // fill makes keys of each type, with all sorts of contents.
@@ -207,7 +238,7 @@ func TestImageIsOfOneMoment(t *testing.T) {
 		}
 	}()
 	for range 20 {
-		i, err := Take(e.Embedded, 0)
+		i, err := e.taker.Take()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +271,7 @@ func TestChanged(t *testing.T) {
 	var marks Marks
 	step := func(what string, want bool) {
 		t.Helper()
-		i, err := Take(e.Embedded, 0)
+		i, err := e.taker.Take()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,7 +310,8 @@ func TestDamagedFiles(t *testing.T) {
 	e.do("HSET", "hash", "f", "v")
 	e.do("SET", "string", "value")
 	e.do("XADD", "stream", "5-5", "a", "b")
-	whole := string(e.file())
+	file := string(e.file())
+	whole := unpacked(t, []byte(file))
 	lines := strings.SplitAfter(whole, "\n")
 	if len(lines) != 6 {
 		t.Fatalf("%q", lines)
@@ -295,7 +327,7 @@ func TestDamagedFiles(t *testing.T) {
 		line    int
 		says    string
 	}{
-		"empty":              {"", 1, "cut off"},
+		"nothing":            {"", 1, "cut off"},
 		"zeros":              {strings.Repeat("\x00", 4096), 1, "cut off"},
 		"another file":       {"PK\x03\x04\n", 1, "cannot be read"},
 		"another JSON":       {"{}\n", 1, "no data of rounds"},
@@ -305,10 +337,8 @@ func TestDamagedFiles(t *testing.T) {
 		"within the end":     {whole[:len(whole)-5], 5, "cut off"},
 		"within a line":      {whole[:len(lines[0])+10], 2, "cut off"},
 		"zeros at the end":   {lines[0] + strings.Repeat("\x00", 100) + "\n", 2, "cannot be read"},
-		"a key less":         {with(lines[2], ""), 4, "altered"},
-		"a key twice":        {with(lines[1], lines[1]+lines[1]), 6, "altered"},
-		"a value altered":    {with("value", "Value"), 5, "altered"},
-		"a bit altered":      {with(`"f","v"`, `"f","w"`), 5, "altered"},
+		"a key less":         {with(lines[2], ""), 4, "counts"},
+		"a key twice":        {with(lines[1], lines[1]+lines[1]), 6, "counts"},
 		"an unknown type":    {with(`"type":"hash"`, `"type":"hush"`), 2, "hush"},
 		"an odd hash":        {with(`["f","v"]`, `["f"]`), 2, "odd"},
 		"half an entry":      {with(`["5-5","2","a","b"]`, `["5-5","2","a"]`), 3, "fields"},
@@ -320,21 +350,43 @@ func TestDamagedFiles(t *testing.T) {
 		"more after the end": {whole + "x", 6, "follows"},
 		"counts":             {with(`"keys":3`, `"keys":4`), 5, "counts"},
 	} {
-		_, _, err := Verify(strings.NewReader(c.content))
+		_, _, err := Verify(strings.NewReader(repacked(t, c.content)))
 		var damaged *DamagedError
 		if !errors.As(err, &damaged) || damaged.Line != c.line || !strings.Contains(damaged.Reason, c.says) {
 			t.Errorf("%s: %v, want line %d: …%s…", name, err, c.line, c.says)
 		}
 	}
-	if _, _, err := Verify(io.MultiReader(strings.NewReader(whole[:len(whole)-30]), errReader{})); err == nil || errors.As(err, new(*DamagedError)) || !errors.Is(err, io.ErrClosedPipe) {
+	middle := len(file) / 2
+	for name, c := range map[string][2]string{
+		"empty":            {"", "cut off"},
+		"half":             {file[:middle], "cut off"},
+		"without a byte":   {file[:len(file)-1], "cut off"},
+		"without a sum":    {file[:len(file)-trailerSize], "cut off"},
+		"more":             {file + "x", "cut off"},
+		"twice":            {file + file, "altered"},
+		"a bit":            {file[:middle] + string(file[middle]^4) + file[middle+1:], "altered"},
+		"a bit of the sum": {file[:len(file)-1] + string([]byte{file[len(file)-1] ^ 1}), "altered"},
+		"text":             {whole, "cut off"},
+		"only a sum":       {file[len(file)-trailerSize:], "altered"},
+	} {
+		_, _, err := Verify(strings.NewReader(c[0]))
+		var damaged *DamagedError
+		if !errors.As(err, &damaged) || damaged.Line != 0 || !strings.Contains(damaged.Reason, c[1]) {
+			t.Errorf("%s: %v, want …%s…", name, err, c[1])
+		}
+	}
+	if _, _, err := Verify(io.MultiReader(strings.NewReader(file[:middle]), errReader{})); err == nil || errors.As(err, new(*DamagedError)) || !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("a file that cannot be read: %v", err)
 	}
 	later := with(`"format":1,"program":"v1"`, `"format":2,"program":"v9","needs":"v9"`)
 	var newer *NewerError
-	if _, _, err := Verify(strings.NewReader(later)); !errors.As(err, &newer) || !strings.Contains(err.Error(), "version v9 or later") {
+	if _, _, err := Verify(strings.NewReader(repacked(t, later))); !errors.As(err, &newer) || !strings.Contains(err.Error(), "version v9 or later") {
 		t.Errorf("a later format: %v", err)
 	}
-	if header, counts, err := Verify(strings.NewReader(whole)); err != nil || counts.Keys != 3 || header.Program != "v1" || time.Since(header.Time) > time.Minute {
+	if _, _, err := Verify(strings.NewReader(repacked(t, later)[:len(repacked(t, later))-trailerSize])); !errors.As(err, &newer) {
+		t.Errorf("a later format that ends in another way: %v", err)
+	}
+	if header, counts, err := Verify(strings.NewReader(file)); err != nil || counts.Keys != 3 || header.Program != "v1" || time.Since(header.Time) > time.Minute {
 		t.Errorf("the whole file: %+v %+v, %v", header, counts, err)
 	}
 }
@@ -343,10 +395,77 @@ type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
+// The entries of streams are read once. Whatever becomes of a stream, an image of a taker that
+// has seen it before is the same as one of a taker that has not.
+func TestStreamsAreReadOnce(t *testing.T) {
+	t.Parallel()
+	e := newEmbedded(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	next := 0
+	add := func(n int) {
+		for range n {
+			next += 1 + rng.IntN(2)
+			e.do("XADD", "s", fmt.Sprintf("%d-%d", next/3, 1+next%3), "n", next, "data", strings.Repeat("x", rng.IntN(40)))
+		}
+	}
+	steps := []func(){
+		func() { add(1) },
+		func() { add(rng.IntN(2 * chunkEntries)) },
+		func() { e.do("XTRIM", "s", "MAXLEN", rng.IntN(next+1)) },
+		func() { e.do("XTRIM", "s", "MINID", rng.IntN(next/3+1)) },
+		func() {
+			e.do("XADD", "s", fmt.Sprintf("%d-%d", next/3+1, 1), "large", strings.Repeat("y", chunkBytes))
+			next += 6
+		},
+		func() { // one in the middle
+			all, err := redis.Values(e.do("XRANGE", "s", "-", "+"), nil)
+			if err != nil || len(all) == 0 {
+				return
+			}
+			entry, _ := redis.Values(all[rng.IntN(len(all))], nil)
+			e.do("XDEL", "s", entry[0])
+		},
+		func() { // the same ids with other contents
+			all, _ := redis.Values(e.do("XRANGE", "s", "-", "+"), nil)
+			e.do("DEL", "s")
+			for _, one := range all {
+				entry, _ := redis.Values(one, nil)
+				e.do("XADD", "s", entry[0], "other", next)
+			}
+		},
+		func() { e.do("DEL", "s") },
+		func() {},
+	}
+	for n := range 70 {
+		step := steps[rng.IntN(len(steps)*2)%len(steps)]
+		if n < 20 {
+			step = steps[n%3]
+		}
+		step()
+		got := loaded(t, e.file(), time.Now())
+		a, b := e.do("XRANGE", "s", "-", "+"), got.do("XRANGE", "s", "-", "+")
+		if !reflect.DeepEqual(a, b) {
+			t.Fatalf("step %d: the image is not what was there", n)
+		}
+		_ = got.conn.Close()
+	}
+	// What is new is little, so the server tells little.
+	add(5 * chunkEntries)
+	e.file()
+	add(1)
+	i, err := e.taker.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(i.replies) > 2000 {
+		t.Errorf("the server told %d bytes for one entry", len(i.replies))
+	}
+}
+
 func FuzzVerify(f *testing.F) {
 	f.Add([]byte(`{"header":{"is":"rounds data","format":1,"time":"2026-01-01T00:00:00Z"}}` + "\n" + `{"key":{"name":"a","type":"stream","values":["5-5","2","a","b"]}}` + "\n"))
-	f.Fuzz(func(t *testing.T, file []byte) {
-		_, _, err := Verify(bytes.NewReader(file))
+	f.Fuzz(func(t *testing.T, lines []byte) {
+		_, _, err := Verify(strings.NewReader(repacked(t, string(lines))))
 		if err != nil && !errors.As(err, new(*DamagedError)) && !errors.As(err, new(*NewerError)) {
 			t.Error(err)
 		}

@@ -36,19 +36,13 @@ type Counts struct {
 	Values int `json:"values"`
 }
 
-// ending is the last line of an image.
-type ending struct {
-	Counts
-	SHA256 string `json:"sha256"` // of all lines before, in hexadecimal
-}
-
 // line is one line of an image. Exactly one of Header, Key, More and End is set.
 type line struct {
 	Header *Header  `json:"header,omitempty"`
 	Key    *keyLine `json:"key,omitempty"`
 	More   []string `json:"more,omitempty"`   // further values of the key before
 	Base64 bool     `json:"base64,omitempty"` // all strings of Key or More are encoded
-	End    *ending  `json:"end,omitempty"`
+	End    *Counts  `json:"end,omitempty"`
 }
 
 // keyLine is a key and its first values. Those of a hash are fields and values by turns,
@@ -59,6 +53,7 @@ type keyLine struct {
 	Type    string   `json:"type"`
 	Expires int64    `json:"expires,omitempty"` // unix ms
 	Last    string   `json:"last,omitempty"`    // of a stream: the last id that it made
+	First   string   `json:"first,omitempty"`   // of a stream: entries before this one are no longer in it
 	Groups  []group  `json:"groups,omitempty"`
 	Values  []string `json:"values,omitempty"`
 }

@@ -1,7 +1,6 @@
 package image
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
@@ -27,8 +27,7 @@ func Load(ctx context.Context, server *connect.Embedded, in io.Reader, now time.
 		return Header{}, fmt.Errorf("image: %w", err)
 	}
 	l := &loader{conn: conn, now: now.UnixMilli()}
-	r := &reader{in: bufio.NewReaderSize(in, 64<<10)}
-	err = r.read(l.line)
+	r, err := open(in, l.line)
 	if err == nil {
 		l.end()
 		err = l.flush()
@@ -49,6 +48,7 @@ type loader struct {
 
 	key   *keyLine // the key whose values come now; nil: its time has come
 	least string   // of a stream: its last entry
+	first circulate.StreamID
 }
 
 func (l *loader) line(given *line) error {
@@ -56,6 +56,7 @@ func (l *loader) line(given *line) error {
 	if given.Key != nil {
 		l.end()
 		l.key, l.least, values = given.Key, "", given.Key.Values
+		l.first = parseID(given.Key.First)
 		if l.key.Expires != 0 && l.key.Expires <= l.now {
 			l.key = nil
 		}
@@ -80,8 +81,13 @@ func (l *loader) line(given *line) error {
 	case kindStream:
 		for rest := values; len(rest) > 0; {
 			var fields []string
-			l.least, fields, rest, l.err = entry(rest)
-			l.send(append([]string{"XADD", l.key.Name, l.least}, fields...)...)
+			var id string
+			id, fields, rest, l.err = entry(rest)
+			if parseID(id).Before(l.first) {
+				continue
+			}
+			l.least = id
+			l.send(append([]string{"XADD", l.key.Name, id}, fields...)...)
 		}
 	}
 	return l.err

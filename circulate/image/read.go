@@ -3,8 +3,6 @@ package image
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,12 +11,17 @@ import (
 
 // DamagedError reports an image that is truncated, was altered, or is none.
 type DamagedError struct {
-	Line   int // the first line that is wrong, from 1
+	Line   int // the first line that is wrong, from 1; 0: it is not one line
 	Reason string
 }
 
 // Error names the line.
-func (e *DamagedError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Reason) }
+func (e *DamagedError) Error() string {
+	if e.Line == 0 {
+		return e.Reason
+	}
+	return fmt.Sprintf("line %d: %s", e.Line, e.Reason)
+}
 
 // NewerError reports an image in a later format than this program reads. It is not damaged.
 type NewerError struct{ Header Header }
@@ -48,47 +51,70 @@ func (r *reader) damaged(format string, args ...any) error {
 // Verify reads an image to its end. Its error is a *DamagedError or a *NewerError, unless in
 // cannot be read.
 func Verify(in io.Reader) (Header, Counts, error) {
-	r := &reader{in: bufio.NewReaderSize(in, 64<<10)}
-	err := r.read(func(*line) error { return nil })
+	r, err := open(in, func(*line) error { return nil })
 	return r.header, r.counts, err
+}
+
+// open reads a packed image, and calls each with every line of a key. The header comes first:
+// a later format may end in another way.
+func open(in io.Reader, each func(*line) error) (*reader, error) {
+	r := &reader{}
+	image, err := io.ReadAll(in)
+	if err != nil {
+		return r, err
+	}
+	lines, wrong, err := unpack(image)
+	if err != nil {
+		return r, &DamagedError{Reason: err.Error()}
+	}
+	defer lines.Close()
+	r.in = bufio.NewReaderSize(lines, 64<<10)
+	err = r.head()
+	if later := new(NewerError); wrong != nil && !errors.As(err, &later) {
+		return r, &DamagedError{Reason: wrong.Error()}
+	}
+	if err == nil {
+		err = r.read(each)
+	}
+	return r, err
+}
+
+// line reads the next line.
+func (r *reader) line() (l line, err error) {
+	r.number++
+	given, err := r.next()
+	if err != nil {
+		return l, err
+	}
+	d := json.NewDecoder(bytes.NewReader(given))
+	if r.number > 1 { // the header of a later format may have more fields
+		d.DisallowUnknownFields()
+	}
+	if err := d.Decode(&l); err != nil {
+		return l, r.damaged("cannot be read: %v", err)
+	}
+	if err := l.unpack(); err != nil {
+		return l, r.damaged("%v", err)
+	}
+	return l, nil
 }
 
 // read calls each with every line of a key.
 func (r *reader) read(each func(*line) error) error {
-	sum := sha256.New()
 	for {
-		r.number++
-		given, err := r.next()
-		if err != nil {
+		l, err := r.line()
+		switch {
+		case err != nil:
+			return err
+		case l.End != nil:
+			return r.end(&l)
+		}
+		if err := r.check(&l); err != nil {
 			return err
 		}
-		var l line
-		d := json.NewDecoder(bytes.NewReader(given))
-		if r.number > 1 { // the header of a later format may have more fields
-			d.DisallowUnknownFields()
+		if err := each(&l); err != nil {
+			return err
 		}
-		if err := d.Decode(&l); err != nil {
-			return r.damaged("cannot be read: %v", err)
-		}
-		if err := l.unpack(); err != nil {
-			return r.damaged("%v", err)
-		}
-		switch {
-		case r.number == 1:
-			if err := r.begin(&l); err != nil {
-				return err
-			}
-		case l.End != nil:
-			return r.end(&l, hex.EncodeToString(sum.Sum(nil)))
-		default:
-			if err := r.check(&l); err != nil {
-				return err
-			}
-			if err := each(&l); err != nil {
-				return err
-			}
-		}
-		_, _ = sum.Write(given) // a hash takes everything
 	}
 }
 
@@ -105,16 +131,20 @@ func (r *reader) next() ([]byte, error) {
 			if len(whole) > maxLine {
 				return nil, r.damaged("is longer than %d bytes", maxLine)
 			}
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, r.damaged("the file ends here: it was cut off")
+		case errors.Is(err, io.EOF):
+			return nil, r.damaged("the lines end here: it was cut off")
 		default:
-			return nil, fmt.Errorf("line %d: %w", r.number, err)
+			return nil, r.damaged("cannot be unpacked: %v", err)
 		}
 	}
 }
 
-func (r *reader) begin(l *line) error {
+// head reads the header.
+func (r *reader) head() error {
+	l, err := r.line()
 	switch {
+	case err != nil:
+		return err
 	case l.Header == nil || l.Header.Is != magic:
 		return r.damaged("this is no data of rounds: it does not begin with a header")
 	case l.Header.Format > Format:
@@ -138,7 +168,7 @@ func (r *reader) check(l *line) error {
 		if contents(r.kind, "") == nil {
 			return r.damaged("type: %q is not known", r.kind)
 		}
-		if r.kind != kindStream && (len(l.Key.Groups) > 0 || l.Key.Last != "") {
+		if r.kind != kindStream && (len(l.Key.Groups) > 0 || l.Key.Last+l.Key.First != "") {
 			return r.damaged("a %s has no groups", r.kind)
 		}
 	case r.kind == "" || r.kind == kindString:
@@ -165,19 +195,17 @@ func (r *reader) check(l *line) error {
 	return nil
 }
 
-func (r *reader) end(l *line, sum string) error {
+func (r *reader) end(l *line) error {
 	switch {
 	case l.Header != nil || l.Key != nil || l.More != nil:
 		return r.damaged("must have exactly one of key, more and end")
-	case l.End.SHA256 != sum:
-		return r.damaged("the checksum is not that of the lines before: the file was altered")
-	case l.End.Counts != r.counts:
-		return r.damaged("the counts are not those of the lines before: the file was altered")
+	case *l.End != r.counts:
+		return r.damaged("the counts are not those of the lines before")
 	}
 	r.number++
 	if b, err := r.in.ReadByte(); !errors.Is(err, io.EOF) {
 		if err != nil {
-			return fmt.Errorf("line %d: %w", r.number, err)
+			return r.damaged("cannot be unpacked: %v", err)
 		}
 		return r.damaged("%q follows the end", b)
 	}

@@ -45,7 +45,7 @@ var mayImport = []struct {
 	{"circulate/timeline", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/vault", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/connect", []string{"circulate"}},
-	{"circulate/image", []string{"circulate/connect"}},
+	{"circulate/image", []string{"circulate", "circulate/connect"}},
 	{"circulate/datadir", []string{"circulate/connect", "circulate/image"}},
 	{"circulate/namespace", []string{"circulate", "circulate/connect"}},
 	{"accounts", []string{"accounts/access", "accounts/cadence", "accounts/cause", "accounts/cursor", "accounts/history", "accounts/strict", "circulate", "circulate/failing"}},
