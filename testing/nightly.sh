@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 #
 # Runs what takes too long for every change: each fuzz target for a minute, 25,000 mutated
-# requests against the API, others every day, and a release that is made twice and tried.
+# requests against the API, others every day, a hundred kills of a service that keeps
+# everything itself, and a release that is made twice and tried.
 #
 #   testing/nightly.sh               all of it, in about an hour
 #   testing/nightly.sh --for 10s     each fuzz target for so long
@@ -26,7 +27,7 @@ release=
 # What keeps its state in Redis: the conformance suite, and what is built on the ring.
 stores=(./circulate/... ./accounts ./accounts/message ./accounts/backup ./monitor ./poller/delivery)
 
-usage() { sed -n '3,16s/^# \{0,1\}//p' testing/nightly.sh; }
+usage() { sed -n '3,18s/^# \{0,1\}//p' testing/nightly.sh; }
 
 # targets prints each fuzz target: its package and its name.
 targets() {
@@ -122,6 +123,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "a release, twice" released
 	seed=$(($(date +%s) / 86400))
 	run "corpus, seed $seed" go test -count=1 ./testing/corpus -run TestCorpus -args -corpus.requests "$requests" -corpus.seed "$seed"
+	run "a hundred kills" env DATA_KILLS=100 go test -count=1 ./testing/endtoend -run TestKilledProcessGoesOn
 fi
 ran=0
 while read -r package name; do

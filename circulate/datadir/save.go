@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// Ample is up to how many bytes in accounts and what belongs to them, and AmplePacked up
-	// to how many bytes of a file, changes are saved in time. 20,000 accounts have about as
-	// much as the first, and two million messages as the second.
-	Ample       = 16 << 20
+	// Ample is up to how many bytes in accounts and what belongs to them changes are saved in
+	// time. It is what about 20,000 accounts have.
+	Ample = 16 << 20
+	// AmplePacked is the same for the bytes of a file. It is what two million messages have.
 	AmplePacked = 32 << 20
 	// share is which part of the time saving may take, beyond Ample: a twentieth.
 	share = 20
