@@ -14,6 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/accounts/callback"
+	"github.com/rounds-dev/rounds/accounts/scan"
 	"github.com/rounds-dev/rounds/accounts/trial"
 )
 
@@ -23,6 +24,7 @@ func withEverything(t *testing.T) func(*Options) {
 		o.Guide = http.NotFoundHandler()
 		o.Reload = func(context.Context) (Reloaded, error) { return Reloaded{}, nil }
 		o.Try = func(context.Context, trial.Request) (*trial.Report, error) { return &trial.Report{}, nil }
+		o.Scan = &scan.Server{Kind: "plain", Validate: func(string) error { return nil }}
 		o.Demo = &outlook.Demo{
 			Pollers: func() []outlook.DemoPoller { return nil },
 			Kill:    func(context.Context, string) error { return outlook.ErrNoPoller },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -11,7 +12,9 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/scan"
 	"github.com/rounds-dev/rounds/accounts/secret"
+	"github.com/rounds-dev/rounds/accounts/trail"
 )
 
 // maxSecretBody is the most bytes of a request that stores a secret. The longest value fits
@@ -174,4 +177,41 @@ func (s *Server) deleteSecret(ctx context.Context, r *SecretName) (*struct{}, er
 		return nil, newProblem(http.StatusNotFound, "no stored secret has this name")
 	}
 	return nil, nil
+}
+
+// logins returns what signs WeChat accounts in, or nil.
+func (s *Server) logins() *scan.Desk {
+	if s.options.Scan == nil {
+		return nil
+	}
+	return &scan.Desk{Ring: s.options.Ring, Server: *s.options.Scan, Keep: s.keepToken, Note: func(ctx context.Context, id string, again bool) {
+		caller, _ := access.From(ctx)
+		e := trail.Entry{Action: "weixin-signed-in", Outcome: trail.Done, Account: id, By: caller.Name, Via: caller.Via, Counts: map[string]int{"created": 1}}
+		if again {
+			e.Counts = map[string]int{"signed_in_again": 1}
+		}
+		s.options.Trail.Keep(ctx, e)
+	}}
+}
+
+// keepToken stores an account's token, bound to its server and to the kind.
+func (s *Server) keepToken(ctx context.Context, name, base, token string) error {
+	k := s.sealer()
+	if k == nil {
+		return noSealer()
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		return err
+	}
+	binding, err := secret.Binding{Hosts: []string{u.Host}, Kinds: []string{s.options.Scan.Kind}}.Normalized()
+	if err != nil {
+		return err
+	}
+	caller, _ := access.From(ctx)
+	_, _, err = secret.Of(s.options.Ring).Put(ctx, k, name, binding, caller.Name, []byte(token))
+	if errors.Is(err, secret.ErrFull) {
+		return newProblem(http.StatusConflict, "as many secrets, or as many bytes, are stored as there may be; remove some first")
+	}
+	return err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/form"
 	"github.com/rounds-dev/rounds/accounts/history"
 	"github.com/rounds-dev/rounds/accounts/message"
+	"github.com/rounds-dev/rounds/accounts/scan"
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/accounts/trial"
@@ -33,6 +34,9 @@ type Options struct {
 	// Try makes a trial of an account, bounded in time and number. Its errors are
 	// trial.ErrBusy, and those of the registry. Nil: there is no such route.
 	Try func(context.Context, trial.Request) (*trial.Report, error)
+
+	// Scan is where WeChat accounts are signed in by a scan. Nil: there are no such routes.
+	Scan *scan.Server
 
 	// Reload reads the process' settings again, for POST /v1/reload. If the settings are at
 	// fault, its error is accounts.Faults. Nil: there is no such route.

@@ -27,6 +27,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/accounts/callback"
 	"github.com/rounds-dev/rounds/accounts/form"
+	"github.com/rounds-dev/rounds/accounts/scan"
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/accounts/trial"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
@@ -91,6 +92,15 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 		Kinds: []form.Kind{form.Of("feed", kinds["feed"])},
 		Try: func(_ context.Context, r trial.Request) (*trial.Report, error) {
 			return &trial.Report{Kind: r.Kind, Account: r.Account, Limit: r.Limit, Pages: []trial.FoundPage{}}, nil
+		},
+		Scan: &scan.Server{
+			Base: "https://192.0.2.1", Kind: "feed", Validate: func(string) error { return nil },
+			NewCode: func(context.Context, string) (scan.Code, error) {
+				return scan.Code{QRCode: "q", Link: "https://192.0.2.1/q"}, nil
+			},
+			Ask: func(context.Context, string, string, string) (scan.Told, error) {
+				return scan.Told{Status: "wait"}, nil
+			},
 		},
 		Reload: func(context.Context) (api.Reloaded, error) { return api.Reloaded{}, nil },
 		Demo: &outlook.Demo{

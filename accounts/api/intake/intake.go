@@ -11,6 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/form"
+	"github.com/rounds-dev/rounds/accounts/scan"
 	"github.com/rounds-dev/rounds/accounts/trial"
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -34,6 +35,11 @@ type Routes struct {
 	// of the registry.
 	Try func(context.Context, trial.Request) (*trial.Report, error)
 
+	// Logins signs WeChat accounts in; nil: there are no such routes. MayKeep returns a problem
+	// if no token could be stored.
+	Logins  *scan.Desk
+	MayKeep func() error
+
 	DeadAfter time.Duration // a replica that is silent for so long is not alive
 }
 
@@ -41,4 +47,5 @@ type Routes struct {
 func (r Routes) Add() {
 	r.addKinds()
 	r.addCheck()
+	r.addLogins()
 }

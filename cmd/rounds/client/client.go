@@ -18,6 +18,8 @@ import (
 const (
 	// callTimeout bounds a call; streams may go on for ever.
 	callTimeout = 30 * time.Second
+	// heldTimeout bounds a call that the API holds.
+	heldTimeout = 60 * time.Second
 	// maxAnswer bounds an answer that is read as a whole.
 	maxAnswer = 64 << 20
 )
@@ -84,7 +86,11 @@ func (c *Client) call(ctx context.Context, method, path string, body, out any) e
 
 // callWith is call with further headers. It returns those of the answer.
 func (c *Client) callWith(ctx context.Context, method, path string, more http.Header, body, out any) (http.Header, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	timeout := callTimeout
+	if strings.HasPrefix(path, loginsPath+"/") {
+		timeout = heldTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var reader io.Reader
 	header := http.Header{"Accept": {"application/json"}}

@@ -22,6 +22,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/upstream"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
+	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
 )
 
 // underACL is a service with every role. Its Redis user has exactly the rights that the guide
@@ -69,6 +70,34 @@ func (u *underACL) until(want string, args ...string) string {
 
 // withoutRedis are the commands that never reach Redis, not even through the API.
 var withoutRedis = []string{"check", "completion", "connector", "demo", "help", "settings", "version", "serve"} // serve runs all the time
+
+// signIn signs a WeChat account in, whose owner scans the code and confirms.
+func (u *underACL) signIn() {
+	u.Helper()
+	fake, stop, err := ilink.Serve(ilink.Options{Hold: 50 * time.Millisecond})
+	if err != nil {
+		u.Fatal(err)
+	}
+	defer stop()
+	done := make(chan struct{})
+	defer func() { <-done }()
+	go func() {
+		defer close(done)
+		look := time.NewTicker(20 * time.Millisecond)
+		defer look.Stop()
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); <-look.C {
+			if codes := fake.Codes(); len(codes) > 0 {
+				fake.Scan(codes[0], "owner", "")
+				fake.Confirm(codes[0])
+				return
+			}
+		}
+	}()
+	if out := u.run("weixin", "login", "me", "--base-url", fake.URL()); !strings.Contains(out, "me is signed in") {
+		u.Errorf("got %s", out)
+	}
+	u.run("account", "rm", "me", "--yes")
+}
 
 // TestServiceUnderTheGuidesACL runs every role, and every command that reaches Redis, as the
 // user that the guide shows. Redis must not refuse anything, and the user must have no right
@@ -126,6 +155,7 @@ func TestServiceUnderTheGuidesACL(t *testing.T) {
 	site.Post("bot")
 	u.accounts(site, kf)
 	u.messages(site, &refusing)
+	u.signIn()
 	u.run("backup", backup)
 	u.upkeep()
 	if err := p.stop(); err != nil {

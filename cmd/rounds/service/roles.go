@@ -35,6 +35,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, again *reloader, o O
 	}
 	client := newClient(s.Poller, o, reserved)
 	context.AfterFunc(ctx, client.Close)
+	o.scan = scanAt(client)
 	checkers, err := newCheckers(client, s.Poller, o, wecomkf.Counting(credential.Of(ring), registry), registry)
 	if err != nil {
 		return err
@@ -96,7 +97,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 		options := api.Options{
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
 			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, RequireKey: s.API.KeysRequired(), Data: keep.data, Store: keep.servers, Unsaved: keep.failing,
-			Trail: again.trail.Load(), Seal: o.seals.public.Load, Demo: o.Demo,
+			Trail: again.trail.Load(), Seal: o.seals.public.Load, Demo: o.Demo, Scan: o.scan,
 		}
 		pages, err := guide.New(api.GuidePath)
 		if err != nil {

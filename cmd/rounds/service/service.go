@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rounds-dev/rounds/accounts/api/outlook"
+	"github.com/rounds-dev/rounds/accounts/scan"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/circulate/timeline"
@@ -71,8 +72,9 @@ type Options struct {
 	// Demo is what visitors of a demonstration may do; nil: this is none.
 	Demo *outlook.Demo
 
-	reserved []string // files that are not secrets of records
-	seals    *seals   // secrets that are stored; nil: none
+	reserved []string     // files that are not secrets of records
+	seals    *seals       // secrets that are stored; nil: none
+	scan     *scan.Server // where WeChat accounts are signed in; nil: nowhere
 }
 
 // withDefaults returns the options with what was left out.

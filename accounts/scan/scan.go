@@ -1,0 +1,261 @@
+// Package scan signs a WeChat account in by a code that a phone scans, step by step, each at
+// any process of the namespace.
+//
+// A sign-in is kept in Redis for a quarter of an hour under a name that nobody can guess, and
+// sealed with a key that is derived from that name: who reads Redis can neither follow a
+// sign-in nor take its token. Only the digest of the name is there. There are at most a
+// thousand at once; then the oldest ends.
+//
+// Once the phone has confirmed, the token is first kept with the sign-in, then stored as a
+// secret that is bound to the account's server, then the account is registered. Each of these
+// may be repeated, so that a process that dies half way loses nothing: the next step at any
+// process goes on. A sign-in that is abandoned before leaves nothing behind.
+package scan
+
+import (
+	"cmp"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/session"
+)
+
+const (
+	life      = 15 * time.Minute
+	maxDrawn  = 3 // codes of one sign-in
+	maxRecord = 1 << 10
+	maxDigits = 16
+)
+
+// The states of a sign-in.
+const (
+	Waiting = "wait"      // nobody has scanned the code
+	Scanned = "scanned"   // the phone asks its owner to confirm
+	Digits  = "digits"    // the phone shows digits, which have to be typed in here
+	Again   = "drawn"     // the code had expired, or wrong digits blocked it: there is another one
+	Expired = "expired"   // the last code has expired, or was blocked
+	Bound   = "bound"     // the account is bound to this client already: nothing has changed
+	Done    = "confirmed" // the account is registered
+)
+
+// The reasons why a step is refused.
+var (
+	ErrNone   = errors.New("there is no such sign-in, or it has ended")
+	ErrKind   = errors.New("an account of another kind has this id")
+	ErrDigits = errors.New("must be 1 to 16 digits")
+)
+
+// Code is a code to be scanned.
+type Code struct{ QRCode, Link string }
+
+// Told is what the third party says about a code. The words are its own.
+type Told struct{ Status, Base, Token, Bot string }
+
+// Server is the third party.
+type Server struct {
+	Base string // where signing in begins unless the caller says otherwise
+	Kind string // of the accounts
+	// Validate judges a base that the caller says.
+	Validate func(base string) error
+	// NewCode asks for a code, and Ask what became of it. Ask holds until something happens.
+	// Their errors may be shown.
+	NewCode func(ctx context.Context, base string) (Code, error)
+	Ask     func(ctx context.Context, base, qrcode, digits string) (Told, error)
+}
+
+// Login is a sign-in as its owner sees it.
+type Login struct {
+	Name    string // a secret of its owner
+	Account string
+	State   string
+	Link    string // the text to draw; empty once it is over
+	Drawn   int    // codes so far
+	Wrong   bool   // with Digits: those before were wrong
+	Until   time.Time
+}
+
+// kept is what Redis has of a sign-in, sealed.
+type kept struct {
+	Record json.RawMessage `json:"record"` // the account to register, without its config
+	ID     string          `json:"id"`
+	QRCode string          `json:"qrcode"`
+	Link   string          `json:"link"`
+	Origin string          `json:"origin"` // where codes are drawn
+	Base   string          `json:"base"`   // where the code is followed
+	State  string          `json:"state"`
+	Drawn  int             `json:"drawn"`
+	Tried  bool            `json:"tried,omitempty"` // digits were typed in
+	Token  string          `json:"token,omitempty"`
+	Until  time.Time       `json:"until"`
+}
+
+// Desk makes sign-ins. It is safe for concurrent use.
+type Desk struct {
+	Ring   *circulate.Ring
+	Server Server
+	// Keep stores the token as a secret that is bound to a base URL.
+	Keep func(ctx context.Context, name, base, token string) error
+	// Note is told of each account that was signed in, and whether it was there before.
+	Note func(ctx context.Context, id string, again bool)
+}
+
+// Error is what the third party did wrong, in a text that may be shown.
+type Error struct{ Code, Text string }
+
+// Error returns the code and the text.
+func (e *Error) Error() string { return e.Code + ": " + e.Text }
+
+func (d *Desk) store() session.Store { return session.Of(d.Ring, session.SigningIn) }
+
+// owner is whom the sign-ins belong to in the store, so that those of people do not end.
+const owner = "weixin"
+
+// Begin draws a code at a base, or at Server.Base if that is empty, for an account: one that is not registered yet, as the record says, or
+// one that is to be signed in again, whose record is then left as it is. Of the record the
+// config is left out. Its errors are accounts.Faults, ErrKind, and those of the server.
+func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, a accounts.Account, base string) (*Login, error) {
+	if base = strings.TrimRight(cmp.Or(base, d.Server.Base), "/"); d.Server.Validate(base) != nil {
+		return nil, accounts.Faults{{Field: "base_url", Reason: d.Server.Validate(base).Error()}}
+	}
+	existing, err := registry.Get(ctx, a.ID)
+	switch {
+	case err == nil && existing.Account.Kind != d.Server.Kind:
+		return nil, ErrKind
+	case err != nil && !errors.Is(err, accounts.ErrNotFound):
+		return nil, err
+	case err != nil:
+		if err := d.judge(ctx, registry, a, base); err != nil {
+			return nil, err
+		}
+	}
+	a.Config = nil
+	record, err := json.Marshal(a)
+	if err != nil {
+		return nil, err
+	}
+	if len(record) > maxRecord {
+		return nil, accounts.Faults{{Field: "labels", Reason: fmt.Sprintf("a sign-in keeps at most %d bytes of a record", maxRecord)}}
+	}
+	code, err := d.Server.NewCode(ctx, base)
+	if err != nil {
+		return nil, err
+	}
+	k := &kept{Record: record, ID: a.ID, QRCode: code.QRCode, Link: code.Link, Origin: base, Base: base, State: Waiting, Drawn: 1, Until: time.Now().Add(life)}
+	name := rand.Text() + rand.Text()
+	if err := d.put(ctx, name, k); err != nil {
+		return nil, err
+	}
+	return k.login(name), nil
+}
+
+// judge returns what is wrong with a record, apart from its config.
+func (d *Desk) judge(ctx context.Context, registry *accounts.Registry, a accounts.Account, base string) error {
+	a.Kind, a.Config = d.Server.Kind, d.config(a.ID, base)
+	record, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	_, err = registry.Read(ctx, "", record)
+	return err
+}
+
+// config returns the config of an account whose token is stored.
+func (d *Desk) config(id, base string) json.RawMessage {
+	text, err := json.Marshal(map[string]any{"token": map[string]string{"secret": SecretOf(id)}, "base_url": base})
+	if err != nil {
+		return json.RawMessage("{}") // it is made of texts alone
+	}
+	return text
+}
+
+// SecretOf returns the name of the secret that an account's token is stored as: weixin- and
+// the id, if a name may have its characters, or else a digest of it.
+func SecretOf(id string) string {
+	const prefix = "weixin-"
+	plain := len(id) <= 40 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+	if plain {
+		return prefix + id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return prefix + "sha256-" + hex.EncodeToString(sum[:16])
+}
+
+func (k *kept) login(name string) *Login {
+	l := &Login{Name: name, Account: k.ID, State: k.State, Link: k.Link, Drawn: k.Drawn, Wrong: k.State == Digits && k.Tried, Until: k.Until}
+	if k.State == Done || k.State == Expired || k.State == Bound {
+		l.Link = ""
+	}
+	return l
+}
+
+// put stores a sign-in, sealed.
+func (d *Desk) put(ctx context.Context, name string, k *kept) error {
+	text, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	aead, err := sealer(name)
+	if err != nil {
+		return err
+	}
+	left := time.Until(k.Until)
+	if left < time.Second {
+		return ErrNone
+	}
+	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(text)+aead.Overhead())
+	_, _ = rand.Read(nonce) // it never fails
+	return d.store().Put(ctx, name, owner, aead.Seal(nonce, nonce, text, nil), left)
+}
+
+// get returns a sign-in, or ErrNone.
+func (d *Desk) get(ctx context.Context, name string) (*kept, error) {
+	if len(name) < 32 || len(name) > 128 {
+		return nil, ErrNone
+	}
+	sealed, _, err := d.store().Get(ctx, name)
+	switch {
+	case errors.Is(err, session.ErrNone):
+		return nil, ErrNone
+	case err != nil:
+		return nil, err
+	}
+	aead, err := sealer(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(sealed) < aead.NonceSize() {
+		return nil, ErrNone
+	}
+	text, err := aead.Open(nil, sealed[:aead.NonceSize()], sealed[aead.NonceSize():], nil)
+	k := new(kept)
+	if err != nil || json.Unmarshal(text, k) != nil {
+		return nil, ErrNone
+	}
+	return k, nil
+}
+
+// sealer returns the AEAD of a sign-in. Its key is derived from the name, which Redis does not
+// have.
+func sealer(name string) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, []byte(name), nil, "rounds weixin sign-in 1", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}

@@ -1,0 +1,358 @@
+package scan_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/scan"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/checkers/weixin"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/testing/faketime"
+	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const origin = "http://ilink.example"
+
+type kinds struct{}
+
+func (kinds) Validate(kind string, _ json.RawMessage) error {
+	if kind != weixin.Kind && kind != "feed" {
+		return errors.New("kind: not known")
+	}
+	return nil
+}
+
+// world is a ring, the fake, and what signing in has stored.
+type world struct {
+	*faketime.World
+	fake     *ilink.Ilink
+	client   *fetch.Client
+	registry *accounts.Registry
+
+	mu     sync.Mutex
+	stored map[string]string // secrets, as base|token
+	fails  error             // of storing a secret
+	noted  []string
+}
+
+func run(t *testing.T, test func(w *world)) {
+	faketime.Run(t, 2, func(b *faketime.World) {
+		w := &world{World: b, fake: ilink.New(ilink.Options{Host: "https://far.example"}), stored: make(map[string]string)}
+		w.client = fetch.New(fetch.Options{Transport: w.fake})
+		w.registry = accounts.NewRegistry(b.Ring, kinds{})
+		test(w)
+	})
+}
+
+// desk returns the desk of another process.
+func (w *world) desk() *scan.Desk {
+	return &scan.Desk{
+		Ring: w.Open(w.Redis),
+		Server: scan.Server{
+			Base: origin, Kind: weixin.Kind, Validate: w.client.Validate,
+			NewCode: func(ctx context.Context, base string) (scan.Code, error) {
+				c, err := weixin.NewCode(ctx, w.client, base)
+				return scan.Code(c), err
+			},
+			Ask: func(ctx context.Context, base, qrcode, digits string) (scan.Told, error) {
+				s, err := weixin.AskStatus(ctx, w.client, base, qrcode, digits)
+				return scan.Told(s), err
+			},
+		},
+		Keep: func(_ context.Context, name, base, token string) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.fails == nil {
+				w.stored[name] = base + "|" + token
+			}
+			return w.fails
+		},
+		Note: func(_ context.Context, id string, again bool) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.noted = append(w.noted, fmt.Sprint(id, " ", again))
+		},
+	}
+}
+
+func (w *world) begin(id string) *scan.Login {
+	w.Helper()
+	l, err := w.desk().Begin(w.Context(), w.registry, accounts.Account{ID: id, Cadence: "every 0", Labels: map[string]string{"team": "x"}}, "")
+	if err != nil {
+		w.Fatal(err)
+	}
+	return l
+}
+
+// step follows a sign-in at another process, or types digits, and expects a state.
+func (w *world) step(l *scan.Login, digits, want string) *scan.Login {
+	w.Helper()
+	d, next := w.desk(), (*scan.Login)(nil)
+	var err error
+	if digits == "" {
+		next, err = d.Follow(w.Context(), w.registry, l.Name)
+	} else {
+		next, err = d.Type(w.Context(), w.registry, l.Name, digits)
+	}
+	if err != nil || next.State != want {
+		w.Fatalf("got %+v, %v, want %s", next, err, want)
+	}
+	return next
+}
+
+func (w *world) code() string {
+	w.Helper()
+	open := w.fake.Codes()
+	if len(open) == 0 {
+		w.Fatal("there is no code")
+	}
+	return open[len(open)-1]
+}
+
+// registered returns an account's place, or "" if there is none.
+func (w *world) registered(id string) circulate.Place {
+	w.Helper()
+	if _, err := w.registry.Get(w.Context(), id); errors.Is(err, accounts.ErrNotFound) {
+		return ""
+	}
+	return w.Look(id).Place
+}
+
+// Each step is served by another process: nobody scans at first, digits are asked for, wrong and
+// right, the code is followed at another host, and the account is registered once.
+func TestSigningIn(t *testing.T) {
+	run(t, func(w *world) {
+		l := w.begin("me")
+		if l.State != scan.Waiting || !strings.HasPrefix(l.Link, "https://") || l.Drawn != 1 {
+			t.Errorf("got %+v", l)
+		}
+		w.step(l, "", scan.Waiting)
+		q := w.code()
+		w.fake.Redirect(q, "other.example")
+		w.step(l, "", scan.Scanned)
+		w.fake.Scan(q, "U", "42")
+		w.step(l, "", scan.Digits)
+		w.step(l, "", scan.Digits) // it does not wait, nor ask
+		if l = w.step(l, "13", scan.Digits); !l.Wrong {
+			t.Error("wrong digits are not called wrong")
+		}
+		w.step(l, "42", scan.Scanned)
+		if w.registered("me") != "" || len(w.stored) != 0 {
+			t.Error("it is registered before the phone has confirmed")
+		}
+		time.AfterFunc(3*time.Second, func() { w.fake.Confirm(q) })
+		if l = w.step(l, "", scan.Done); l.Link != "" || l.Account != "me" {
+			t.Errorf("got %+v", l)
+		}
+		if w.registered("me") == "" || !strings.HasPrefix(w.stored["weixin-me"], "https://far.example|token-") {
+			t.Errorf("got %s, %v", w.registered("me"), w.stored)
+		}
+		w.step(l, "", scan.Done) // asked again, nothing is done again
+		if len(w.noted) != 1 || w.noted[0] != "me false" {
+			t.Errorf("noted %v", w.noted)
+		}
+	})
+}
+
+// A process dies, or Redis is away, behind the confirmation: the server does not tell the token
+// again, and the next step goes on with it.
+func TestNothingIsLostBehindTheConfirmation(t *testing.T) {
+	run(t, func(w *world) {
+		l := w.begin("me")
+		w.fake.Scan(w.code(), "U", "")
+		w.fake.Confirm(w.code())
+		w.fails = errors.New("the process died")
+		if _, err := w.desk().Follow(w.Context(), w.registry, l.Name); !errors.Is(err, w.fails) || w.registered("me") != "" {
+			t.Errorf("got %v", err)
+		}
+		w.fails = nil
+		w.step(l, "", scan.Done)
+		if w.registered("me") == "" {
+			t.Error("it is not registered")
+		}
+	})
+}
+
+// What is abandoned leaves nothing behind. Neither does what runs out.
+func TestAbandoned(t *testing.T) {
+	run(t, func(w *world) {
+		first, second := w.begin("me"), w.begin("you")
+		w.fake.Scan(w.code(), "U", "")
+		if err := w.desk().Abandon(w.Context(), second.Name); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{second.Name, "", "x", strings.Repeat("a", 52), strings.Repeat("a", 500)} {
+			if _, err := w.desk().Follow(w.Context(), w.registry, name); !errors.Is(err, scan.ErrNone) {
+				t.Errorf("%.10s: got %v", name, err)
+			}
+		}
+		time.Sleep(16 * time.Minute)
+		if _, err := w.desk().Look(w.Context(), first.Name); !errors.Is(err, scan.ErrNone) {
+			t.Errorf("a quarter of an hour later: got %v", err)
+		}
+		if w.registered("me") != "" || w.registered("you") != "" || len(w.stored) != 0 {
+			t.Errorf("got %v", w.stored)
+		}
+	})
+}
+
+// A code is drawn three times, whether it has expired or was blocked.
+func TestCodesRunOut(t *testing.T) {
+	run(t, func(w *world) {
+		l := w.begin("me")
+		w.fake.Expire(w.code())
+		l = w.step(l, "", scan.Again)
+		w.fake.Scan(w.code(), "U", "42")
+		w.step(l, "", scan.Digits)
+		w.step(l, "1", scan.Digits)
+		w.step(l, "2", scan.Digits)
+		if l = w.step(l, "3", scan.Again); l.Drawn != 3 || l.Link == "" {
+			t.Errorf("got %+v", l)
+		}
+		w.fake.Expire(w.code())
+		l = w.step(l, "", scan.Expired)
+		w.step(l, "", scan.Expired)
+		if w.fake.Calls(ilink.GetCode) != 3 || l.Link != "" {
+			t.Errorf("%d codes", w.fake.Calls(ilink.GetCode))
+		}
+	})
+}
+
+// Two sign-ins for one id: the last that is confirmed counts, and there is one account. An
+// account that is there keeps its cursor and history, and circulates again.
+func TestTwoSignInsForOneID(t *testing.T) {
+	run(t, func(w *world) {
+		one, two := w.begin("me"), w.begin("me")
+		codes := w.fake.Codes()
+		for i, l := range []*scan.Login{one, two} {
+			w.fake.Scan(codes[i], "U", "")
+			w.fake.Confirm(codes[i])
+			w.step(l, "", scan.Done)
+		}
+		if token := strings.TrimPrefix(w.stored["weixin-me"], "https://far.example|"); len(w.stored) != 1 || !w.fake.Known(token) {
+			t.Errorf("got %v", w.stored)
+		}
+		if _, err := w.registry.Pause(w.Context(), "me"); err != nil {
+			t.Fatal(err)
+		}
+		w.Do("HSET", w.Key(w.Ring.ShardOf("me"), "cursors"), "me", "1:kept")
+		again := w.begin("me")
+		w.fake.Scan(w.code(), "U", "")
+		w.fake.Confirm(w.code())
+		w.step(again, "", scan.Done)
+		view := w.Look("me")
+		if view.Place == circulate.Parked || fmt.Sprintf("%s", w.Do("HGET", w.Key(w.Ring.ShardOf("me"), "cursors"), "me")) != "1:kept" {
+			t.Errorf("got %+v", view)
+		}
+		if strings.Join(w.noted, ",") != "me false,me true,me true" {
+			t.Errorf("noted %v", w.noted)
+		}
+	})
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	run(t, func(w *world) {
+		if _, err := w.registry.Create(w.Context(), accounts.Account{ID: "news", Kind: "feed"}); err != nil {
+			t.Fatal(err)
+		}
+		big := map[string]string{}
+		for n := range 16 {
+			big[fmt.Sprintf("label-%d", n)] = strings.Repeat("x", 100)
+		}
+		var faults accounts.Faults
+		for _, c := range []struct {
+			a    accounts.Account
+			base string
+			want error // nil: faults
+		}{
+			{accounts.Account{ID: "news"}, "", scan.ErrKind},
+			{accounts.Account{ID: "a\x01"}, "", nil},
+			{accounts.Account{ID: "a", Cadence: "x"}, "", nil},
+			{accounts.Account{ID: "a", Labels: big}, "", nil},
+			{accounts.Account{ID: "a"}, "gopher://x", nil},
+		} {
+			_, err := w.desk().Begin(w.Context(), w.registry, c.a, c.base)
+			if c.want != nil && !errors.Is(err, c.want) || c.want == nil && !errors.As(err, &faults) {
+				t.Errorf("%+v: got %v", c.a, err)
+			}
+		}
+		l := w.begin("me")
+		for _, digits := range []string{"", "4x", strings.Repeat("1", 17)} {
+			if _, err := w.desk().Type(w.Context(), w.registry, l.Name, digits); !errors.As(err, &faults) {
+				t.Errorf("%q: got %v", digits, err)
+			}
+		}
+		w.fake.Fail(ilink.GetStatus, ilink.Fault{Garbage: true, Times: 1})
+		if _, err := w.desk().Follow(w.Context(), w.registry, l.Name); err == nil {
+			t.Error("garbage is no error")
+		}
+		for _, f := range []ilink.Fault{{Status: 524, After: 30 * time.Second}, {Reset: true, After: 20 * time.Second}, {Hang: true}} {
+			w.fake.Fail(ilink.GetStatus, f)
+			w.step(l, "", scan.Waiting)
+			w.fake.Heal()
+		}
+		w.bound(l)
+	})
+}
+
+// bound has a person scan whose account is bound to this client already.
+func (w *world) bound(l *scan.Login) {
+	w.Helper()
+	w.fake.Fail(ilink.GetStatus, ilink.Fault{Body: `{"status":"binded_redirect"}`})
+	w.step(l, "", scan.Bound)
+	if w.registered("me") != "" {
+		w.Error("it is registered")
+	}
+}
+
+// Redis has neither the token, nor the code, nor the name of a sign-in.
+func TestWhatRedisHasIsSealed(t *testing.T) {
+	run(t, func(w *world) {
+		l := w.begin("me")
+		w.fake.Scan(w.code(), "U", "")
+		w.fake.Confirm(w.code())
+		w.fails = errors.New("the process died")
+		_, _ = w.desk().Follow(w.Context(), w.registry, l.Name) // the token is kept with the sign-in
+		keys, _ := w.Do("KEYS", "*").([]any)
+		seen := 0
+		for _, key := range keys {
+			name := fmt.Sprintf("%s", key)
+			if !strings.Contains(name, "signins") {
+				continue
+			}
+			seen++
+			text := name
+			if strings.HasSuffix(name, ":values") {
+				text += fmt.Sprintf("%s", w.Do("HGETALL", name))
+			}
+			for _, hidden := range []string{"token-", "qr-", "liteapp", l.Name, "team"} {
+				if strings.Contains(text, hidden) {
+					t.Errorf("%s is in %q", hidden, text)
+				}
+			}
+		}
+		if seen == 0 {
+			t.Error("nothing was looked at")
+		}
+	})
+}
+
+func TestSecretNames(t *testing.T) {
+	for id, want := range map[string]string{"me": "weixin-me", "a_b-9": "weixin-a_b-9", "a b": "weixin-sha256-", "微信": "weixin-sha256-", strings.Repeat("a", 41): "weixin-sha256-"} {
+		if got := scan.SecretOf(id); !strings.HasPrefix(got, want) || len(got) > 64 {
+			t.Errorf("%s: got %s", id, got)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rounds-dev/rounds/accounts/api/intake"
+	"github.com/rounds-dev/rounds/accounts/scan"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+// NewWeixin returns the command that signs WeChat accounts in.
+func NewWeixin(env Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "weixin",
+		Short: "Sign personal WeChat accounts in by a scan",
+		Long: `Sign personal WeChat accounts in by a scan. Their kind is weixin. The guide's page about
+WeChat accounts tells what they find and what can be lost.`,
+		Example: "  rounds weixin login me",
+	}
+	env.NeedsCommand(cmd)
+	cmd.AddCommand(newWeixinLogin(env))
+	return cmd
+}
+
+func newWeixinLogin(env Env) *cobra.Command {
+	var every, base string
+	var labels []string
+	jsonOutput := false
+	cmd := &cobra.Command{
+		Use:   "login ID",
+		Short: "Draw a code to scan, and register the account",
+		Long: `Draw a code in the terminal, to be scanned with WeChat, and register the account once the
+phone has confirmed. Its token is stored as a secret that is bound to its server, so the
+service needs a key to seal with: see "rounds secret keygen".
+
+If the phone shows digits, type them in here. A code that has expired is drawn again, three
+times in all. Ctrl-C abandons the sign-in, and nothing is left of it.
+
+An account of that ID that exists is signed in again: it keeps its id, cursor and history,
+and circulates again if it was parked.`,
+		Example: `  rounds weixin login me
+  rounds weixin login shop --every 0 --label team=sales
+  rounds weixin login me --json | jq -r 'select(.state == "confirmed").account'`,
+		Args: cobra.ExactArgs(1),
+		RunE: env.Calls(func(cmd *cobra.Command, args []string, calls *client.Client) error {
+			request := intake.LoginRequest{ID: args[0], Cadence: "every " + every, BaseURL: base}
+			for _, label := range labels {
+				name, value, ok := strings.Cut(label, "=")
+				if !ok || name == "" {
+					return fmt.Errorf("--label must be KEY=VALUE, is %q", label)
+				}
+				if request.Labels == nil {
+					request.Labels = make(map[string]string)
+				}
+				request.Labels[name] = value
+			}
+			ctx := cmd.Context()
+			l, err := calls.BeginLogin(ctx, request)
+			if err != nil {
+				return err
+			}
+			defer func() {
+				if l.State != scan.Done {
+					within, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+					defer cancel()
+					_ = calls.AbandonLogin(within, l.Login) // it ends by itself too
+				}
+			}()
+			s := scanning{Env: env, json: jsonOutput, lines: bufio.NewReader(io.LimitReader(env.Stdin, 4<<10))}
+			return s.follow(ctx, calls, &l)
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&every, "every", "0", "of a new account: check it every `duration`; 0: again at once, because its calls are held")
+	flags.StringSliceVar(&labels, "label", nil, "of a new account: a label `KEY=VALUE`; several, or separated by commas")
+	flags.StringVar(&base, "base-url", "", "the `URL` where signing in begins, if not at WeChat")
+	flags.BoolVar(&jsonOutput, "json", false, "print each state as JSON, one a line, and draw nothing; digits are read from standard input")
+	return cmd
+}
+
+// scanning shows a sign-in as it goes on.
+type scanning struct {
+	Env
+	json  bool
+	lines *bufio.Reader
+	shown string // the state that was shown last
+	drawn int
+}
+
+// retries is how many calls in a row may fail before a sign-in is given up.
+const retries = 5
+
+func (s *scanning) follow(ctx context.Context, calls *client.Client, l *intake.Login) error {
+	for failed := 0; ; {
+		if err := s.show(l); err != nil {
+			return err
+		}
+		var next intake.Login
+		var err error
+		switch l.State {
+		case scan.Done, scan.Bound:
+			return nil
+		case scan.Expired:
+			return errors.New("the last code has expired: nothing is registered; begin again")
+		case scan.Digits:
+			digits, wrong := s.digits(l)
+			if wrong != nil {
+				return wrong
+			}
+			next, err = calls.TypeLogin(ctx, l.Login, digits)
+		default:
+			next, err = calls.FollowLogin(ctx, l.Login)
+		}
+		if err == nil {
+			*l, failed = next, 0
+			continue
+		}
+		if ctx.Err() != nil {
+			return errors.New("abandoned: nothing is registered")
+		}
+		if failed++; refused(err) || failed == retries {
+			return err
+		}
+		fmt.Fprintf(s.Stderr, "%s; trying again\n", oneLine(err.Error()))
+		if !pause(ctx, time.Second) {
+			return errors.New("abandoned: nothing is registered")
+		}
+	}
+}
+
+// show shows what has changed.
+func (s *scanning) show(l *intake.Login) error {
+	if s.json {
+		return printJSON(s.Stdout, l)
+	}
+	if l.Link != "" && l.Drawn != s.drawn {
+		drawing, err := scan.Blocks(l.Link)
+		if err != nil {
+			return err
+		}
+		if s.drawn > 0 {
+			fmt.Fprintf(s.Stdout, "The code had expired. This is number %d of 3.\n", l.Drawn)
+		}
+		fmt.Fprintf(s.Stdout, "%s\nScan it with WeChat on the phone, or open this there:\n%s\n", drawing, oneLine(l.Link))
+		s.drawn = l.Drawn
+	}
+	if l.State == s.shown {
+		return nil
+	}
+	s.shown = l.State
+	switch l.State {
+	case scan.Scanned:
+		fmt.Fprintln(s.Stdout, "Scanned. Confirm on the phone.")
+	case scan.Bound:
+		fmt.Fprintf(s.Stdout, "%s is bound to this client already: nothing has changed\n", oneLine(l.Account))
+	case scan.Done:
+		fmt.Fprintf(s.Stdout, "%s is signed in and circulates, its token is stored as %s\n", oneLine(l.Account), scan.SecretOf(l.Account))
+	}
+	return nil
+}
+
+// digits asks for the digits that the phone shows.
+func (s *scanning) digits(l *intake.Login) (string, error) {
+	if !s.json {
+		if l.Wrong {
+			fmt.Fprint(s.Stdout, "These are not the digits. ")
+		}
+		fmt.Fprint(s.Stdout, "Type the digits that the phone shows: ")
+	}
+	line, err := s.lines.ReadString('\n')
+	if digits := strings.TrimSpace(line); digits != "" {
+		return digits, nil
+	}
+	if err != nil {
+		return "", errors.New("the phone shows digits, and standard input has none: nothing is registered")
+	}
+	return s.digits(l)
+}
+
+// refused reports whether trying again leads nowhere.
+func refused(err error) bool {
+	status := client.Status(err)
+	return status >= 400 && status < 500
+}
+
+// pause waits, and reports false if ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

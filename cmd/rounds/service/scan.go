@@ -1,0 +1,35 @@
+package service
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rounds-dev/rounds/accounts/scan"
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/weixin"
+	"github.com/rounds-dev/rounds/poller/fetch"
+)
+
+// scanAt returns where WeChat accounts are signed in, reached under the pollers' rules.
+func scanAt(client *fetch.Client) *scan.Server {
+	return &scan.Server{
+		Base: weixin.DefaultBaseURL, Kind: weixin.Kind, Validate: client.Validate,
+		NewCode: func(ctx context.Context, base string) (scan.Code, error) {
+			code, err := weixin.NewCode(ctx, client, base)
+			return scan.Code(code), toldOf(err)
+		},
+		Ask: func(ctx context.Context, base, qrcode, digits string) (scan.Told, error) {
+			told, err := weixin.AskStatus(ctx, client, base, qrcode, digits)
+			return scan.Told(told), toldOf(err)
+		},
+	}
+}
+
+// toldOf returns an error that may be shown, of a checker's.
+func toldOf(err error) error {
+	var failed *poller.CheckError
+	if errors.As(err, &failed) {
+		return &scan.Error{Code: failed.Code, Text: failed.Message}
+	}
+	return err
+}
