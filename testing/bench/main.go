@@ -22,6 +22,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -79,7 +80,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	const usage = "usage: bench ring|cadence [--json] [--for 4s] [--accounts 1000000]\n" +
+	const usage = "usage: bench ring|cadence [--json] [--for 4s] [--accounts 1000000] [--against BINARY]\n" +
 		"       bench delivery [--json] [--for 10s] [--messages 100000] [--waiting 10000000]\n" +
 		"       bench bulk [--json] [--accounts 1000000]\n" +
 		"       bench wecom [--json] [--for 1m] [--accounts 5000]\n" +
@@ -113,23 +114,34 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	case "ring":
 		each := flags.Duration("for", 4*time.Second, "how long each measurement runs")
 		rounds := flags.Int("rounds", 3, "how often each is measured, in turn; medians are printed")
+		other := flags.String("against", "", "another build of this program, to compare with: both run in turns, so often")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}
 		report, err := newReporter(ctx, out, *asJSON)
 		if err != nil {
 			return err
+		}
+		if *other != "" {
+			one := []string{"ring", "--json", "--rounds", "1", "--for", each.String(), "--accounts", strconv.Itoa(*accounts)}
+			return (&against{report: report, other: *other, args: one, pairs: *rounds}).run(ctx)
 		}
 		b := &ringBench{report: report, each: *each, rounds: *rounds, large: *accounts}
 		return b.run(ctx)
 	case "cadence":
 		length := flags.Duration("for", 5*time.Minute, "how long the load is measured, after a minute to settle")
+		rounds := flags.Int("rounds", 3, "with --against: how often both run")
+		other := flags.String("against", "", "another build of this program, to compare with: both run in turns")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}
 		report, err := newReporter(ctx, out, *asJSON)
 		if err != nil {
 			return err
+		}
+		if *other != "" {
+			one := []string{"cadence", "--json", "--for", length.String(), "--accounts", strconv.Itoa(*accounts)}
+			return (&against{report: report, other: *other, args: one, pairs: *rounds}).run(ctx)
 		}
 		b := &cadenceBench{report: report, length: *length, accounts: *accounts}
 		return b.run(ctx)

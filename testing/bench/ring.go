@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,6 +67,7 @@ func (b *ringBench) run(ctx context.Context) error {
 		{name: "ring_cycles_10000_accounts", run: func() (int64, error) { return little.cycles(ctx, b.each, 0, again) }},
 		{name: "ring_cycles_through_schedule", run: func() (int64, error) { return big.cycles(ctx, b.each, inFlight, later) }},
 		{name: "ring_cycles_cursor_and_message_each", run: func() (int64, error) { return big.cycles(ctx, b.each, inFlight, news) }},
+		{name: "ring_pairs_of_one", run: func() (int64, error) { return big.pairs(ctx, b.each) }},
 		{name: "bare_cycles_10000_in_flight", run: func() (int64, error) { return bare.cycles(ctx, b.each, inFlight/bareConnections) }},
 	}
 	for range b.rounds {
@@ -142,9 +144,10 @@ func again(*circulate.Return, time.Time) {}
 // later returns it to the schedule, due only after the step ends.
 func later(r *circulate.Return, now time.Time) { r.Due = now.Add(20 * time.Millisecond) }
 
-// news returns it with a cursor and a message.
+// news returns it with a cursor and a message. Cursors differ, as they do in life: Lua
+// keeps equal texts once, which would flatter.
 func news(r *circulate.Return, _ time.Time) {
-	r.Kind, r.Cursor = "bench", []byte("1795226313820")
+	r.Kind, r.Cursor = "bench", strconv.AppendUint(nil, 1_000_000_000_000+rand.Uint64N(9_000_000_000_000), 10)
 	r.Messages = []circulate.Message{{ID: "m", Type: "text", Data: []byte(`{"text":"hello"}`)}}
 }
 
@@ -321,6 +324,29 @@ func (l *load) work(ctx context.Context, w int, stop time.Time, perShard int, ow
 		}
 	}
 	return counted, nil
+}
+
+// pairs claims one account and returns it, again and again, on one connection: what a step
+// costs however little it moves.
+func (l *load) pairs(ctx context.Context, d time.Duration) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, d+30*time.Second)
+	defer cancel()
+	var done int64
+	for stop := time.Now().Add(d); time.Now().Before(stop); {
+		shard := int(done) % l.ring.Shards()
+		b, err := l.ring.Claim(ctx, shard, "benchmark0", 1, l.records.Known(shard), "feed", "http", "imap", "wecom-kf")
+		if err != nil {
+			return 0, err
+		}
+		if len(b.Claims) != 1 {
+			return 0, fmt.Errorf("shard %d: %d claims, want 1", shard, len(b.Claims))
+		}
+		if _, err := l.ring.Return(ctx, shard, []circulate.Return{{Claim: &b.Claims[0]}}); err != nil {
+			return 0, err
+		}
+		done++
+	}
+	return done, nil
 }
 
 // nudgeAll makes every scheduled account due now.
