@@ -91,7 +91,7 @@ func (r *Ring) Claim(ctx context.Context, shard int, replica string, n int, know
 
 func readBatch(reply any, shard int, known int64) (Batch, error) {
 	fields, ok := reply.([]any)
-	if !ok || len(fields) != 2 && len(fields) != 14 {
+	if !ok || len(fields) != 2 && len(fields) != 15 {
 		return Batch{}, wire.ErrReply
 	}
 	now, nowOK := fields[0].(int64)
@@ -110,7 +110,7 @@ func readBatch(reply any, shard int, known int64) (Batch, error) {
 	batch.Void, err[0] = redis.Int(fields[2], nil)
 	batch.Malformed, err[1] = redis.Int(fields[3], nil)
 	batch.Change, err[2] = redis.Int64(fields[4], nil)
-	batch.Passed, err[4] = redis.Int(fields[13], nil)
+	batch.Passed, err[4] = redis.Int(fields[14], nil)
 	if fields[5] == nil {
 		batch.ForgetAll = true
 	} else {
@@ -119,7 +119,7 @@ func readBatch(reply any, shard int, known int64) (Batch, error) {
 	if joined := errors.Join(err[:]...); joined != nil {
 		return Batch{}, joined
 	}
-	var columns [7][]any
+	var columns [8][]any
 	for i := range columns {
 		if columns[i], ok = fields[6+i].([]any); !ok {
 			return Batch{}, wire.ErrReply
@@ -135,33 +135,36 @@ func readBatch(reply any, shard int, known int64) (Batch, error) {
 	return batch, nil
 }
 
-func (c *Claim) read(columns [7][]any, i int) error {
-	entry := wire.BytesAt(columns[0], i)
-	if len(entry) < idOffset || i >= len(columns[1]) {
+// read reads one account of a claim's reply. Columns are the entries, what they were before,
+// what stood in tickets, long cursors, failures, hints, states and strikes.
+func (c *Claim) read(columns [8][]any, i int) error {
+	entry, before, ticket := wire.BytesAt(columns[0], i), wire.BytesAt(columns[1], i), wire.BytesAt(columns[2], i)
+	if len(entry) < idOffset || len(before) < idOffset || len(ticket) < ticketWidth {
 		return wire.ErrReply
 	}
 	c.entry = string(entry)
 	c.ID = c.entry[idOffset:]
-	since := wire.BytesAt(columns[1], i)
-	if len(since) != stampWidth+1 {
-		return wire.ErrReply
-	}
-	due, err := digits(string(since[:stampWidth]))
+	due, err := digits(string(before[ticketWidth+1 : ticketWidth+1+stampWidth]))
 	if err != nil {
 		return err
 	}
-	c.Due, c.Rule = time.UnixMilli(due), Rule(since[stampWidth])
-	if cursor := wire.BytesAt(columns[2], i); len(cursor) > 0 {
-		c.Cursor = cursor
+	c.Due = time.UnixMilli(due)
+	if len(ticket) > ruleOffset {
+		c.Rule = Rule(ticket[ruleOffset])
 	}
-	if failures := wire.BytesAt(columns[3], i); failures != nil {
+	if cursor := wire.BytesAt(columns[3], i); len(cursor) > 0 {
+		c.Cursor = cursor
+	} else if len(ticket) > cursorOffset {
+		c.Cursor = ticket[cursorOffset:]
+	}
+	if failures := wire.BytesAt(columns[4], i); failures != nil {
 		if c.Failures, err = redis.Int(failures, nil); err != nil {
 			c.Failures = 0 // an unreadable count must not hold up the account
 		}
 	}
-	c.Hint = wire.BytesAt(columns[4], i)
-	c.State = string(wire.BytesAt(columns[5], i))
-	if strikes := wire.BytesAt(columns[6], i); strikes != nil {
+	c.Hint = wire.BytesAt(columns[5], i)
+	c.State = string(wire.BytesAt(columns[6], i))
+	if strikes := wire.BytesAt(columns[7], i); strikes != nil {
 		c.Strikes, _ = redis.Int(strikes, nil) // as above
 	}
 	return nil

@@ -26,8 +26,8 @@
 -- ARGV[6]   the kinds that the replica checks, a tab before each; empty = any
 --
 -- Returns {now, next due, void, malformed, change, changed ids or false,
---          entries, their stamps before and rules, cursors, failures, hints,
---          states, strikes, passed by}.
+--          entries, what they were before, what stood in tickets, long
+--          cursors, failures, hints, states, strikes, passed by}.
 -- Next due is 0 where more may wait now, -1 where nothing is scheduled. Changed
 -- is false where the replica must forget every record that it knows.
 
@@ -68,15 +68,20 @@ end
 
 even_when_full(tickets)
 
--- Promote. An id without a ticket is not registered and just leaves the schedule.
+-- Promote. An id without a ticket is not registered and just leaves the schedule. What
+-- is due stands at its front, so that it goes by rank.
+local held_by = {} -- what stands in tickets, of those that were promoted
 if #due > 0 then
   local ids, promoted = {}, {u = {}, n = {}, l = {}}
   for i = 1, #due, 2 do ids[#ids + 1] = due[i] end
   local current = redis.call('HMGET', tickets, unpack(ids))
   for i, id in ipairs(ids) do
-    if current[i] then
-      local lane = promoted[lane_of(current[i])]
-      lane[#lane + 1] = ticket_of(current[i]) .. '|' .. stamp(tonumber(due[2 * i])) .. '|' .. NOBODY .. '|' .. id
+    local at = current[i]
+    if at then
+      local lane, since = promoted[lane_of(at)], due[2 * i]
+      if #since ~= 13 then since = stamp(tonumber(since)) end
+      lane[#lane + 1] = ticket_of(at) .. '|' .. since .. '|' .. NOBODY .. '|' .. id
+      held_by[id] = at
     end
   end
   for lane, key in pairs({u = urgent, n = queue, l = low}) do
@@ -85,7 +90,7 @@ if #due > 0 then
       there[key] = true
     end
   end
-  redis.call('ZREM', schedule, unpack(ids))
+  redis.call('ZREMRANGEBYRANK', schedule, 0, #ids - 1)
 end
 
 -- Take. Of what waits by kind at most half, first, while others wait as well, so
@@ -134,19 +139,23 @@ if there[by_kind] and #taken < want then
   for i = had + 1, #taken do ids[i] = sub(taken[i], ID) end
 end
 local more = #taken == want
-local entries, stamps, claimed, issued, behind, cursor = {}, {}, {}, {}, {}, {}
-local malformed = 0
-local passed, passed_on = {}, {}
+local claimed, were, had = {}, {}, {} -- id, entry before, what stood in tickets
+local entries, malformed = {}, 0
+local passed = {}
 if #taken > 0 then
-  local current = redis.call('HMGET', tickets, unpack(ids))
+  local current, ask, places = {}, {}, {}
+  for i, id in ipairs(ids) do
+    current[i] = held_by[id]
+    if not current[i] then ask[#ask + 1], places[#places + 1] = id, i end
+  end
+  if #ask > 0 then
+    for k, at in ipairs(redis.call('HMGET', tickets, unpack(ask))) do current[places[k]] = at end
+  end
   local known_kinds = there[kinds] and not checks.any and redis.call('HMGET', kinds, unpack(ids)) or {}
   local once = {}
   for i, entry in ipairs(taken) do
     local id = ids[i]
-    if not well_formed(entry) then
-      malformed = malformed + 1
-      redis.call('LPUSH', set_aside, entry)
-    elseif current[i] and sub(current[i], 1, 14) == sub(entry, 1, 14) and not once[id] then
+    if current[i] and sub(current[i], 1, 14) == sub(entry, 1, 14) and not once[id] then
       -- Two monitors may have put the same entry back twice. The first one takes the
       -- ticket, the second one is void.
       once[id] = true
@@ -154,22 +163,25 @@ if #taken > 0 then
         passed[#passed + 1] = i
       else
         local n = #claimed + 1
-        claimed[n], stamps[n], behind[n] = id, sub(entry, 16, 28) .. rule_behind(current[i]), sub(current[i], 15)
-        cursor[n] = cursor_behind(current[i])
+        claimed[n], were[n], had[n] = id, entry, current[i]
       end
+    elseif not well_formed(entry) then
+      malformed = malformed + 1
+      redis.call('LPUSH', set_aside, entry)
     elseif not current[i] then
       -- The account was deregistered, and requeued since: no field of it may stay.
       redis.call('HDEL', strikes, id)
     end
   end
   if malformed > 0 then redis.call('LTRIM', set_aside, 0, 999) end
+
   local ticket = #claimed + #passed > 0 and take_tickets(sequence, #claimed + #passed, now)
 
   -- Accounts that this replica cannot check wait for replicas that can.
   if #passed > 0 then
+    local passed_on = {}
     for k, i in ipairs(passed) do
-      local id, fresh = ids[i], format('%014d', ticket + #claimed + k)
-      passed_on[k] = {known_kinds[i], id, current[i], fresh .. sub(taken[i], 15)}
+      passed_on[k] = {known_kinds[i], ids[i], current[i], format('%014d', ticket + #claimed + k) .. sub(taken[i], 15)}
     end
     wait_by_kind(by_kind, tickets, passed_on, ARGV[4], ARGV[5], now)
   end
@@ -177,10 +189,11 @@ if #taken > 0 then
   -- The taken entries stand at the head: the fresh ones take their place.
   redis.call('LTRIM', processing, #taken, -1)
   if #claimed > 0 then
+    local issued = {}
     local held = '|' .. stamp(now) .. '|' .. replica .. '|'
     for i, id in ipairs(claimed) do
       local fresh = format('%014d', ticket + i)
-      issued[2 * i - 1], issued[2 * i] = id, fresh .. behind[i]
+      issued[2 * i - 1], issued[2 * i] = id, fresh .. sub(had[i], 15)
       entries[i] = fresh .. held .. id
     end
     redis.call('LPUSH', processing, unpack(entries))
@@ -190,11 +203,10 @@ end
 
 -- This is what else a check needs. Long cursors, failures, states and nudges are rare,
 -- so their absence is looked up once and not for each account.
-local failed, hints, state, struck = {}, {}, {}, {}
+local long, failed, hints, state, struck = {}, {}, {}, {}, {}
 if #claimed > 0 then
   if there[cursors] then
-    local long = redis.call('HMGET', cursors, unpack(claimed))
-    for i = 1, #claimed do cursor[i] = long[i] or cursor[i] end
+    long = redis.call('HMGET', cursors, unpack(claimed))
   end
   if there[failures] then
     failed = redis.call('HMGET', failures, unpack(claimed))
@@ -236,4 +248,4 @@ if change ~= known then
 end
 
 return {now, more and 0 or next_due(), #taken - malformed - #claimed - #passed, malformed, format('%.0f', change), changed,
-  entries, stamps, cursor, failed, hints, state, struck, #passed}
+  entries, were, had, long, failed, hints, state, struck, #passed}

@@ -19,6 +19,10 @@ const (
 	replicaWidth = 10
 	idOffset     = ticketWidth + 1 + stampWidth + 1 + replicaWidth + 1
 
+	// In the tickets HASH a lane, a rule, times and marks follow the ticket; see entry.lua.
+	ruleOffset   = ticketWidth + 1
+	cursorOffset = ruleOffset + 1 + 16
+
 	// MaxIDLength is the most bytes that an account's id may have.
 	MaxIDLength = 256
 
@@ -69,6 +73,16 @@ func (e Entry) String() string {
 		replica = nobody
 	}
 	return fmt.Sprintf("%0*d|%0*d|%s|%s", ticketWidth, e.Ticket, stampWidth, e.Stamp.UnixMilli(), replica, e.ID)
+}
+
+// appendDigits appends a number, which is not negative, in so many digits.
+func appendDigits(b []byte, n int64, width int) []byte {
+	b = append(b, "00000000000000"[:width]...)
+	for i := len(b) - 1; n > 0; i-- {
+		b[i] = '0' + byte(n%10)
+		n /= 10
+	}
+	return b
 }
 
 func digits(text string) (int64, error) {

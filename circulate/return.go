@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -109,7 +108,11 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	return outcomes, nil
 }
 
-// what returns the rule, the mark and the due time as the script takes them.
+// latestDue is the last time that a stamp of thirteen digits can tell, in 2286.
+const latestDue = 9999999999999
+
+// what returns the rule, the mark and the due time as the script takes them: it compares
+// stamps as texts, so all are as long.
 func (it *Return) what() []byte {
 	rule, mark := it.Rule, it.Mark
 	if rule == 0 {
@@ -118,7 +121,8 @@ func (it *Return) what() []byte {
 	if mark == 0 {
 		mark = noMark
 	}
-	return strconv.AppendInt([]byte{byte(rule), byte(mark)}, max(0, it.Due.UnixMilli()), 10)
+	due := min(max(0, it.Due.UnixMilli()), latestDue)
+	return appendDigits(append(make([]byte, 0, 2+stampWidth), byte(rule), byte(mark)), due, stampWidth)
 }
 
 // appendExtras appends what most returns do not have. Place counts from 1.

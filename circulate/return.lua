@@ -20,8 +20,8 @@
 -- KEYS[18], KEYS[19]  timeline  STREAMs, where there are lines
 -- ARGV[1]   n, how many accounts
 -- then n times:  entry as claimed, and: the rule that decided (a letter), the
---   check's mark (a letter; '-' = it was not checked), next due (ms; what is past
---   means now)
+--   check's mark (a letter; '-' = it was not checked), next due (a stamp; what is
+--   past means now)
 -- then the word messages, where any come along
 -- then, for some of them, with i the place among the n:
 --   found i N · line i EVENT N TEXT, which come first
@@ -135,17 +135,23 @@ if #drop_failures > 0 then redis.call('HDEL', failures, unpack(drop_failures)) e
 local struck, nudged, erred = there[strikes], there[nudges], there[errors]
 
 -- One fresh ticket and one place each. What still travels under the old ticket
--- is void from here on.
-local waits = '|' .. stamp(now) .. '|' .. NOBODY .. '|'
+-- is void from here on. Stamps are compared as texts: all are as long.
+local by_now = stamp(now)
+local waits = '|' .. by_now .. '|' .. NOBODY .. '|'
 local succeeded = seconds(now)
+local NEVER = stamp(0)
 local issued, again, later = {}, {u = {}, n = {}, l = {}}, {}
 for k, i in ipairs(held) do
   local id, what, behind = ids[i], ARGV[2 * i + 1], current[i]
-  local rule, mark, due = sub(what, 1, 1), sub(what, 2, 2), tonumber(sub(what, 3))
-  local history, fresh = history_behind(behind), format('%014d', ticket + k)
+  local rule, mark, due = sub(what, 1, 1), sub(what, 2, 2), sub(what, 3)
+  local fresh, lane, history = format('%014d', ticket + k), lane_behind(behind), nil
+  if mark == MARK_OK then
+    history = succeeded .. mark .. sub(behind, 25, 31)
+  else
+    history = history_behind(behind)
+  end
   if mark ~= '-' then
     if mark == MARK_OK then
-      history = succeeded .. mark .. sub(history, 9, 15)
       if erred then redis.call('HDEL', errors, id) end
     else
       -- Before any success the last place stays free, which shows that there was none.
@@ -160,8 +166,8 @@ for k, i in ipairs(held) do
     -- next. Otherwise the nudge came meanwhile.
     local nudge = redis.call('HGET', nudges, id)
     if nudge then
-      local asked = tonumber(sub(nudge, 1, 13))
-      if asked == 0 then
+      local asked = sub(nudge, 1, 13)
+      if asked == NEVER then
         if mark ~= '-' then redis.call('HDEL', nudges, id) end
       elseif asked < due and rule ~= TURN then
         due, rule = asked, NUDGED
@@ -172,14 +178,14 @@ for k, i in ipairs(held) do
   if park[i] then
     redis.call('ZADD', parked, now, id)
     redis.call('HSET', reasons, id, park[i])
-  elseif due <= now then
-    local lane = again[rule == NUDGED and 'u' or lane_behind(behind)]
-    lane[#lane + 1] = fresh .. waits .. id
+  elseif due <= by_now then
+    local line = again[rule == NUDGED and 'u' or lane]
+    line[#line + 1] = fresh .. waits .. id
   else
     later[#later + 1], later[#later + 2] = due, id
   end
   issued[2 * k - 1] = id
-  issued[2 * k] = fresh .. lane_behind(behind) .. rule .. history .. (short[i] or cursor_behind(behind))
+  issued[2 * k] = fresh .. lane .. rule .. history .. (short[i] or cursor_behind(behind))
 end
 redis.call('HSET', tickets, unpack(issued))
 for lane, key in pairs({u = urgent, n = queue, l = low}) do

@@ -5,7 +5,7 @@ func table() []Mutant {
 	const compare = "sub(current[i], 1, 14) == sub(entries[i], 1, 14)"
 	return []Mutant{
 		{Rule: "no fresh ticket at claim", By: Explore, Script: "claim",
-			Old: "local fresh = format('%014d', ticket + i)", New: "local fresh = sub(redis.call('HGET', tickets, id), 1, 14)",
+			Old: "local fresh = format('%014d', ticket + i)", New: "local fresh = ticket_of(had[i])",
 			Bounds: Bounds{Pollers: 2, Monitors: 2}},
 		{Rule: "no fresh ticket at return", By: Explore, Script: "return",
 			Old: "format('%014d', ticket + k)", New: "sub(behind, 1, 14)",
@@ -43,7 +43,7 @@ func table() []Mutant {
 			Old: "removed[i] and current and ticket_of(current) == ticket_of(entry) then", New: "removed[i] and current then",
 			Bounds: Bounds{Pollers: 1, Strangers: 1, Monitors: 1, Changes: 1}},
 		{Rule: "no fresh ticket for what is passed by", By: Explore, Script: "claim",
-			Old: "format('%014d', ticket + #claimed + k)", New: "ticket_of(taken[i])",
+			Old: "format('%014d', ticket + #claimed + k) .. sub(taken[i], 15)}", New: "taken[i]}",
 			Bounds: Bounds{Pollers: 1, Strangers: 1, Monitors: 2}},
 		{Rule: "what is passed by goes nowhere", By: Explore, Script: "claim",
 			Old: "wait_by_kind(by_kind, tickets, passed_on, ARGV[4], ARGV[5], now)", New: "",
@@ -52,7 +52,7 @@ func table() []Mutant {
 			Old: "local last = redis.pcall('INCRBY', sequence[1], n)", New: "local last = (tonumber(redis.call('GET', sequence[1])) or 0) + n",
 			Bounds: Bounds{Pollers: 1}},
 		{Rule: "promote without removing from the schedule", By: Explore, Script: "claim",
-			Old: "redis.call('ZREM', schedule, unpack(ids))", New: "",
+			Old: "redis.call('ZREMRANGEBYRANK', schedule, 0, #ids - 1)", New: "",
 			Bounds: Bounds{Pollers: 1}},
 		{Rule: "a void entry can be claimed", By: Explore, Script: "claim",
 			Old: "current[i] and sub(current[i], 1, 14) == sub(entry, 1, 14) and not once[id]", New: "current[i] and not once[id]",
